@@ -1,0 +1,153 @@
+# `make` alone lists the targets. Nothing but go, git and make is needed: tools, a control plane for tests and a whole cluster are built
+# from Go modules, once per version, into the user's cache directory ($XDG_CACHE_HOME, else ~/.cache).
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS   += --no-builtin-rules --no-print-directory
+.DEFAULT_GOAL := help
+
+CLUSTER := go -C hack/cluster run .
+GOLANGCI_LINT = "$$(hack/tool.sh golangci-lint)"
+
+# The race detector needs a C compiler.
+RACE ?= $(if $(shell command -v gcc),-race,)
+# How long one fuzz target runs in `make fuzz`.
+FUZZTIME ?= 10s
+# The images that `make images` builds: all, or some of manager, launcher, toolbox.
+IMAGES ?=
+
+# Suites that need an API server are run one after another: each brings its own, and some measure time.
+suites = $$(go list ./test/... | grep -v /test/e2e | grep -v -E '$(measured)' || true)
+# Suites that watch the clock (nothing happens for half a minute, one write a second), or that run in a single thread: the race detector
+# makes them several times slower and tells nothing that the packages' own tests under it do not.
+measured = /test/(crash|perf|turns|validation)(/|$$)
+measured_suites = $$(go list ./test/... | grep -v /test/e2e | grep -E '$(measured)' || true)
+units = $$(go list ./... | grep -v -E '/(test|hack|cmd/launcher|journal/kubernetes)(/|$$)')
+# Programs of their own, built without C as the images have them; and the conformance suite of the log on an API server, which the
+# race detector makes several times as long: it sees the same suite on the memory backend.
+plain_units = ./cmd/launcher/... ./hack/... ./internal/runtime/journal/kubernetes/...
+with_assets = KUBEBUILDER_ASSETS="$$($(CLUSTER) assets)"
+kubectl = "$${KUBECTL:-$$(command -v kubectl || echo "$$($(CLUSTER) assets)/kubectl")}"
+
+##@ Help
+
+.PHONY: help
+help: ## Show this list.
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Code
+
+.PHONY: generate
+generate: ## Generate the deep copies of the API types.
+	@hack/generate.sh objects
+
+.PHONY: manifests
+manifests: ## Generate the CustomResourceDefinitions and the manager's role.
+	@hack/generate.sh manifests
+
+.PHONY: check-generated
+check-generated: ## Fail when a generated file is stale. It is fresh afterwards.
+	@hack/check-generated.sh
+
+.PHONY: fmt
+fmt: ## Format the code.
+	@echo "==> formatting"
+	@$(GOLANGCI_LINT) fmt ./...
+	@cd hack/cluster && $(GOLANGCI_LINT) fmt ./...
+
+.PHONY: vet
+vet: ## Run go vet.
+	@echo "==> vetting"
+	@go vet -tags e2e ./...
+	@go -C hack/cluster vet ./...
+
+.PHONY: lint
+lint: ## Run the linters of .golangci.yml.
+	@echo "==> linting"
+	@linter=$(GOLANGCI_LINT); $$linter config verify; code=0; \
+		for module in . hack/cluster; do (cd $$module && $$linter run ./...) || code=$$?; done; exit $$code
+
+##@ Tests
+
+.PHONY: test
+test: ## Run everything: generated files, linters, unit tests, suites with an API server, a real cluster.
+	@$(MAKE) check-generated
+	@$(MAKE) lint
+	@$(MAKE) test-unit
+	@$(MAKE) test-e2e
+	@echo "==> all tests passed"
+
+.PHONY: envtest
+envtest: ## Build etcd, kube-apiserver and kubectl for the suites (minutes the first time).
+	@echo "==> building the control plane for tests, unless it is there"
+	@$(CLUSTER) build --only envtest
+
+.PHONY: test-unit
+test-unit: envtest ## Run the unit tests and the suites that need an API server only.
+	@if [ -z "$(RACE)" ]; then echo "==> no C compiler: the race detector is off"; fi
+	@echo "==> unit tests"
+	@$(with_assets) go test $(RACE) -shuffle=on -timeout 15m $(units)
+	@$(with_assets) CGO_ENABLED=0 go test -shuffle=on -timeout 15m $(plain_units)
+	@go -C hack/cluster test -timeout 15m ./...
+	@suites="$(suites)"; if [ -n "$$suites" ]; then \
+		echo "==> suites with an API server"; \
+		$(with_assets) go test $(RACE) -count=1 -p 1 -timeout 20m $$suites; \
+	fi
+	@echo "==> validation of the API, and measurements"
+	@$(with_assets) go test -count=1 -p 1 -timeout 20m $(measured_suites)
+
+.PHONY: test-e2e
+test-e2e: ## Run the tests on a real cluster, which is brought up when there is none (minutes the first time).
+	@echo "==> tests on a real cluster"
+	@hack/e2e.sh
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME (10s).
+	@hack/fuzz.sh "$(FUZZTIME)"
+
+.PHONY: bench
+bench: ## Run the benchmarks.
+	@echo "==> benchmarks"
+	@packages=$$(grep -rlE --include='*_test.go' '^func Benchmark' $$(go list -f '{{.Dir}}' ./...) | xargs -r -n1 dirname | sort -u); \
+		if [ -z "$$packages" ]; then echo "there are none"; else $(with_assets) go test -run '^$$' -bench . -benchmem $$packages; fi
+
+##@ A cluster on this machine
+
+.PHONY: cluster-up
+cluster-up: ## Start a single-node Kubernetes, built from Go modules.
+	@$(CLUSTER) up
+
+.PHONY: cluster-down
+cluster-down: ## Stop it and remove everything of it.
+	@$(CLUSTER) down
+
+.PHONY: images
+images: ## Build the images as tarballs, without a container engine. IMAGES names some of them.
+	@echo "==> building images"
+	@$(CLUSTER) images $(IMAGES)
+
+.PHONY: demo
+demo: ## Bring up a cluster with Capstan on it and run a first Turn.
+	@hack/demo.sh
+
+.PHONY: demo-down
+demo-down: ## Remove what `make demo` made.
+	@hack/demo-down.sh
+
+##@ The cluster of your kubeconfig
+
+.PHONY: install
+install: ## Install the CustomResourceDefinitions.
+	@$(kubectl) apply --server-side -k config/crd
+
+.PHONY: uninstall
+uninstall: ## Remove the CustomResourceDefinitions, and with them every object of their kinds.
+	@$(kubectl) delete --ignore-not-found -k config/crd
+
+.PHONY: deploy
+deploy: ## Install Capstan as a whole.
+	@$(kubectl) apply --server-side -k config/default
+
+.PHONY: undeploy
+undeploy: ## Remove Capstan as a whole, and with it every object of its kinds.
+	@$(kubectl) delete --ignore-not-found -k config/default

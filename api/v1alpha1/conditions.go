@@ -1,0 +1,86 @@
+package v1alpha1
+
+// Condition types.
+const (
+	// ConditionReady on Harness, Agent, Session, Model and Tool: True when the object can be used.
+	ConditionReady = "Ready"
+	// ConditionAccepted on ToolResult: True when the result is part of its Turn, False when it never will be.
+	ConditionAccepted = "Accepted"
+	// ConditionSucceeded on Turn: Unknown until the Turn ends, then True with the stop reason or False with the error's reason.
+	ConditionSucceeded = "Succeeded"
+	// ConditionFinished on Turn: True once the Turn has ended, whatever the outcome.
+	ConditionFinished = "Finished"
+	// ConditionWaitingForToolResults on Turn: True while the Turn waits for results that others must give (CLIENT-03).
+	ConditionWaitingForToolResults = "WaitingForToolResults"
+	// ConditionReconciling on Turn, as kstatus wants it: True while the Turn runs or waits.
+	ConditionReconciling = "Reconciling"
+	// ConditionStalled on Turn, as kstatus wants it: True when the Turn failed.
+	ConditionStalled = "Stalled"
+)
+
+// Reasons of ConditionReady.
+const (
+	// ReasonReady: the object can be used.
+	ReasonReady = "Ready"
+	// ReasonHarnessNotFound: a Harness that is named does not exist yet.
+	ReasonHarnessNotFound = "HarnessNotFound"
+	// ReasonAgentNotFound: an Agent that is named does not exist yet.
+	ReasonAgentNotFound = "AgentNotFound"
+	// ReasonModelNotFound: a Model that is named does not exist yet, or none is named and the namespace has no default.
+	ReasonModelNotFound = "ModelNotFound"
+	// ReasonModelNotReady: the Model exists and says that it cannot be used.
+	ReasonModelNotReady = "ModelNotReady"
+	// ReasonToolNotFound: a Tool that is named does not exist yet.
+	ReasonToolNotFound = "ToolNotFound"
+	// ReasonToolNotReady: a Tool that is named says that it cannot be used.
+	ReasonToolNotReady = "ToolNotReady"
+	// ReasonArchived: the object, or one it needs, is archived.
+	ReasonArchived = "Archived"
+	// ReasonChainTooLong: a chain of Harnesses is longer than 16, or a Harness is its own ancestor.
+	ReasonChainTooLong = "ChainTooLong"
+	// ReasonInvalidSchema: a Tool's inputSchema is not a JSON Schema of an object.
+	ReasonInvalidSchema = "InvalidSchema"
+)
+
+// Reasons of ConditionAccepted.
+const (
+	// ReasonAccepted: the result is part of its Turn.
+	ReasonAccepted = "Accepted"
+	// ReasonTurnNotFound: no Turn of that name exists yet.
+	ReasonTurnNotFound = "TurnNotFound"
+	// ReasonTurnReplaced: the Turn of that name is not the one whose UID is given.
+	ReasonTurnReplaced = "TurnReplaced"
+	// ReasonCallPending: the Turn has not asked for this call yet; the result is kept for when it does.
+	ReasonCallPending = "CallPending"
+	// ReasonUnknownCall: the Turn waits for other calls than this one.
+	ReasonUnknownCall = "UnknownCall"
+	// ReasonNotAClientTool: the call is run by the manager and takes no result from outside.
+	ReasonNotAClientTool = "NotAClientTool"
+	// ReasonCallClosed: the Turn no longer waits for this call.
+	ReasonCallClosed = "CallClosed"
+	// ReasonAlreadyAnswered: another ToolResult answered this call first.
+	ReasonAlreadyAnswered = "AlreadyAnswered"
+)
+
+// Reasons of the conditions of a Turn. A Turn that succeeded has its stop reason as the reason of ConditionSucceeded, one that failed
+// the CamelCase form of its error code.
+const (
+	// ReasonQueued: the Turn waits for the Turns of its Session that come before it, or for a free slot.
+	ReasonQueued = "Queued"
+	// ReasonSessionNotFound: the Session that the Turn names does not exist yet.
+	ReasonSessionNotFound = "SessionNotFound"
+	// ReasonRunning: the Turn advances.
+	ReasonRunning = "Running"
+	// ReasonClientTools: the Turn waits for ToolResults.
+	ReasonClientTools = "ClientTools"
+	// ReasonNotWaiting: the Turn waits for nothing from outside.
+	ReasonNotWaiting = "NotWaiting"
+	// ReasonFinished: the Turn has ended.
+	ReasonFinished = "Finished"
+	// ReasonCancelled: the Turn was cancelled.
+	ReasonCancelled = "Cancelled"
+	// ReasonFailed: the Turn failed and its error has no code of its own.
+	ReasonFailed = "Failed"
+	// ReasonJournalFull: the Session's log has reached spec.journalLimit.
+	ReasonJournalFull = "JournalFull"
+)

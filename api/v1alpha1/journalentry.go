@@ -1,0 +1,202 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// JournalTurn names the Turn that an entry belongs to.
+type JournalTurn struct {
+	// name of the Turn.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// uid of the Turn.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Type=string
+	UID types.UID `json:"uid"`
+}
+
+// JournalEvent is one event of a Session (EVT-02). Its sequence number follows from its position in the log.
+type JournalEvent struct {
+	// id of the event, a UUIDv7.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	ID string `json:"id"`
+	// type of the event, dotted.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	Type string `json:"type"`
+	// time at which it happened.
+	// +required
+	Time metav1.MicroTime `json:"time"`
+	// context names the turn, message, execution and spans that the event belongs to.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=8
+	Context map[string]string `json:"context,omitempty"`
+	// data of the event, by type.
+	// +optional
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Data *JSON `json:"data,omitempty"`
+}
+
+// PlannedCall is the bulk of a tool call that a reason step planned.
+type PlannedCall struct {
+	// id of the call, minted by the runtime.
+	// +required
+	// +kubebuilder:validation:MaxLength=32
+	ID string `json:"id"`
+	// providerID is the model's own id of the call.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	ProviderID string `json:"providerID,omitempty"`
+	// name of the tool, as the model gave it.
+	// +required
+	// +kubebuilder:validation:MaxLength=256
+	Name string `json:"name"`
+	// arguments as the model gave them, byte for byte.
+	// +optional
+	Arguments string `json:"arguments,omitempty"`
+	// refusal is the error that the model is told, for a call that must not start.
+	// +optional
+	Refusal string `json:"refusal,omitempty"`
+}
+
+// SettledCall is the result of one call of a client tool, kept before the step closes (CLIENT-04).
+type SettledCall struct {
+	// id of the call.
+	// +required
+	// +kubebuilder:validation:MaxLength=32
+	ID string `json:"id"`
+	// source is the UID of the ToolResult that gave it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Type=string
+	Source types.UID `json:"source,omitempty"`
+	// result that was given.
+	// +optional
+	Result *string `json:"result,omitempty"`
+	// error that was given.
+	// +optional
+	Error *string `json:"error,omitempty"`
+}
+
+// RecordedTurn is what a checkpoint says of a Turn.
+type RecordedTurn struct {
+	// name of the Turn.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// uid of the Turn.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Type=string
+	UID types.UID `json:"uid"`
+	// digest of the message.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	Digest string `json:"digest"`
+}
+
+// JournalCheckpoint sums up the entries from an ordinal to the checkpoint itself, so that a cold reader need not read them.
+type JournalCheckpoint struct {
+	// from is the first ordinal that the checkpoint sums up.
+	// +required
+	From int64 `json:"from"`
+	// events is the number of events in the log before the checkpoint.
+	// +required
+	Events int64 `json:"events"`
+	// bytes is the size of the log before the checkpoint.
+	// +required
+	Bytes int64 `json:"bytes"`
+	// transcript is the messages of the entries summed up: JSON, compressed with gzip.
+	// +optional
+	Transcript []byte `json:"transcript,omitempty"`
+	// turns that began in the entries summed up.
+	// +optional
+	// +listType=atomic
+	Turns []RecordedTurn `json:"turns,omitempty"`
+}
+
+// JournalEntrySpec is one immutable entry of a Session's log.
+// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="an entry of the log cannot be changed."
+type JournalEntrySpec struct {
+	// session is the name of the Session.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Session string `json:"session"`
+	// ordinal is the position in the log, from 1, without gaps.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Ordinal int64 `json:"ordinal"`
+	// time at which the entry was written.
+	// +required
+	Time metav1.MicroTime `json:"time"`
+	// turn that the entry belongs to. A checkpoint has none.
+	// +optional
+	Turn *JournalTurn `json:"turn,omitempty"`
+	// step of the Turn that the entry belongs to.
+	// +optional
+	Step int32 `json:"step,omitempty"`
+	// part numbers the entries of one writer for one step, from 0.
+	// +optional
+	Part int32 `json:"part,omitempty"`
+	// final marks the one entry that closes the step.
+	// +optional
+	Final bool `json:"final,omitempty"`
+	// parts are the ordinals of the earlier entries that belong to a final one, in order. Parts that no final entry names do not count.
+	// +optional
+	// +listType=atomic
+	Parts []int64 `json:"parts,omitempty"`
+	// digest is the SHA-256 of the Turn's message, in the entry that closes its first step.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Digest string `json:"digest,omitempty"`
+	// events in order.
+	// +optional
+	// +listType=atomic
+	Events []JournalEvent `json:"events,omitempty"`
+	// calls that the step planned.
+	// +optional
+	// +listType=atomic
+	Calls []PlannedCall `json:"calls,omitempty"`
+	// settled is the result of a client tool that came before the step was complete.
+	// +optional
+	Settled *SettledCall `json:"settled,omitempty"`
+	// transition is what becomes of the Turn's status. Only a final entry has one.
+	// +optional
+	Transition *TurnProgress `json:"transition,omitempty"`
+	// checkpoint sums up what lies before.
+	// +optional
+	Checkpoint *JournalCheckpoint `json:"checkpoint,omitempty"`
+}
+
+// JournalEntry is one immutable entry of a Session's log. Only the manager writes entries.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=jent
+// +kubebuilder:printcolumn:name="Session",type=string,JSONPath=`.spec.session`
+// +kubebuilder:printcolumn:name="Ordinal",type=integer,JSONPath=`.spec.ordinal`
+// +kubebuilder:printcolumn:name="Turn",type=string,JSONPath=`.spec.turn.name`
+// +kubebuilder:printcolumn:name="Step",type=integer,JSONPath=`.spec.step`
+// +kubebuilder:printcolumn:name="Final",type=boolean,JSONPath=`.spec.final`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type JournalEntry struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the entry.
+	// +required
+	Spec JournalEntrySpec `json:"spec"`
+}
+
+// JournalEntryList is a list of JournalEntries.
+//
+// +kubebuilder:object:root=true
+type JournalEntryList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []JournalEntry `json:"items"`
+}

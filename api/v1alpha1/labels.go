@@ -1,0 +1,37 @@
+package v1alpha1
+
+// Labels on the objects that the manager makes. Values are UIDs or runtime-minted ids, never text a model wrote.
+const (
+	// LabelTurnUID is on every tool Job and its pods: the UID of the Turn that owns the call.
+	LabelTurnUID = "capstan.dev/turn-uid"
+	// LabelStep is on every tool Job and its pods: the step of the Turn's plan that made the call, in decimal.
+	LabelStep = "capstan.dev/step"
+	// LabelCall is on every tool Job and its pods: the runtime's id of the call, `<iteration>-<index>`.
+	LabelCall = "capstan.dev/call"
+	// LabelAttempt is on every tool Job and its pods: the attempt of the call, from 1. A lower attempt than the one in Turn status
+	// belongs to the past and is ignored.
+	LabelAttempt = "capstan.dev/attempt"
+	// LabelManagedBy marks what the manager made, with the value ManagedByCapstan.
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	// ManagedByCapstan is the value of LabelManagedBy.
+	ManagedByCapstan = "capstan"
+)
+
+// Annotations.
+const (
+	// AnnotationDefaultModel on a Model, with the value "true", makes it the one that is used where nothing names another
+	// (MODEL-02). Of several in a namespace the newest counts, as with StorageClass.
+	AnnotationDefaultModel = "capstan.dev/is-default-model"
+	// AnnotationFingerprint is on every tool Job: SHA-256 over tool name and the model's arguments (DUR-06).
+	AnnotationFingerprint = "capstan.dev/fingerprint"
+	// AnnotationArguments is on every tool pod: the model's arguments, byte for byte, at most 96 KiB.
+	AnnotationArguments = "capstan.dev/arguments"
+	// AnnotationReleasedAt is on the pods of AtMostOnce calls that were let go: when, in RFC 3339. Their start timeout counts from then.
+	AnnotationReleasedAt = "capstan.dev/released-at"
+)
+
+// SchedulingGateStart holds the pods of AtMostOnce calls until one of them is recorded in Turn status.
+const SchedulingGateStart = "capstan.dev/start"
+
+// ToolContainerName is the container of a tool's pod that runs the tool, found by this name and not by position.
+const ToolContainerName = "tool"

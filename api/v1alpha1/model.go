@@ -1,0 +1,206 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// ModelProvider is who serves a model.
+// +kubebuilder:validation:Enum=Simulated
+type ModelProvider string
+
+// ProviderSimulated answers by script, without any network (SIM-01).
+const ProviderSimulated ModelProvider = "Simulated"
+
+// ModelSpec is a model at a provider.
+// +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || has(self.simulation)",message="provider Simulated needs simulation: say what the model answers."
+type ModelSpec struct {
+	// provider that serves the model: Simulated.
+	// +required
+	Provider ModelProvider `json:"provider"`
+
+	// model is the provider's name of the model. It is reported with every answer. Default: the name of this object.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Model string `json:"model,omitempty"`
+
+	// simulation is the script of provider Simulated.
+	// +optional
+	Simulation *Simulation `json:"simulation,omitempty"`
+}
+
+// SimulatedResponseType is the kind of text that a simulated model answers with.
+// +kubebuilder:validation:Enum=Fixed;Echo;Lorem;Sequence;Empty;Error
+type SimulatedResponseType string
+
+const (
+	// ResponseFixed answers with text.
+	ResponseFixed SimulatedResponseType = "Fixed"
+	// ResponseEcho answers with prefix and the last user message.
+	ResponseEcho SimulatedResponseType = "Echo"
+	// ResponseLorem answers with as many words of filler as tokens says.
+	ResponseLorem SimulatedResponseType = "Lorem"
+	// ResponseSequence answers with one of texts, by iteration, from the beginning again after the last.
+	ResponseSequence SimulatedResponseType = "Sequence"
+	// ResponseEmpty answers with no text.
+	ResponseEmpty SimulatedResponseType = "Empty"
+	// ResponseError fails with the error text.
+	ResponseError SimulatedResponseType = "Error"
+)
+
+// SimulatedResponse is what a simulated model says.
+// +kubebuilder:validation:XValidation:rule="!has(self.text) || self.type in ['Fixed', 'Error']",message="text is for the types Fixed and Error."
+// +kubebuilder:validation:XValidation:rule="!has(self.prefix) || self.type == 'Echo'",message="prefix is for the type Echo."
+// +kubebuilder:validation:XValidation:rule="has(self.tokens) == (self.type == 'Lorem')",message="tokens is for the type Lorem, and needed there."
+// +kubebuilder:validation:XValidation:rule="has(self.texts) == (self.type == 'Sequence')",message="texts is for the type Sequence, and needed there."
+// +kubebuilder:validation:XValidation:rule="self.type != 'Error' || has(self.text)",message="the type Error needs text: the error to fail with."
+type SimulatedResponse struct {
+	// type is Fixed (default), Echo, Lorem, Sequence, Empty or Error.
+	// +optional
+	// +kubebuilder:default=Fixed
+	Type SimulatedResponseType `json:"type,omitempty"`
+	// text to answer with, or to fail with. {{tool:NAME}} stands for the newest result of that tool in the Turn without its last line breaks, {{input}} for the last user message.
+	// +optional
+	// +kubebuilder:validation:MaxLength=65536
+	Text string `json:"text,omitempty"`
+	// prefix put before the user's message.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Prefix string `json:"prefix,omitempty"`
+	// tokens is the number of words of filler.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000
+	Tokens *int32 `json:"tokens,omitempty"`
+	// texts to answer with, one an iteration.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=65536
+	Texts []string `json:"texts,omitempty"`
+}
+
+// SimulatedToolCall is a tool call that a simulated model makes.
+// +kubebuilder:validation:XValidation:rule="!(has(self.arguments) && has(self.rawArguments))",message="at most one of arguments and rawArguments may be set."
+type SimulatedToolCall struct {
+	// name of the tool.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Name string `json:"name"`
+	// arguments of the call. In its strings {{tool:NAME}} stands for the newest result of that tool in the Turn without its last line breaks, {{input}} for the last user message.
+	// +optional
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Arguments *JSON `json:"arguments,omitempty"`
+	// rawArguments is the text of the arguments, passed on byte for byte, valid JSON or not.
+	// +optional
+	// +kubebuilder:validation:MaxLength=262144
+	RawArguments *string `json:"rawArguments,omitempty"`
+}
+
+// SimulatedStep is what a simulated model does in one iteration.
+type SimulatedStep struct {
+	// calls to make. None means that the model answers with text and the Turn ends.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=128
+	Calls []SimulatedToolCall `json:"calls,omitempty"`
+}
+
+// SimulatedRule chooses tool calls by the user's text.
+type SimulatedRule struct {
+	// contains is a part of the last user message, in the case as given.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Contains string `json:"contains"`
+	// sequence is what the model does then, one step an iteration; after the last step it makes no more calls.
+	// +required
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	Sequence []SimulatedStep `json:"sequence"`
+}
+
+// SimulatedToolCalls says which tools a simulated model calls. Rules of conditional come first; the first that applies is used.
+// +kubebuilder:validation:XValidation:rule="!(has(self.fixed) && has(self.sequence))",message="at most one of fixed and sequence may be set."
+type SimulatedToolCalls struct {
+	// fixed calls are made in every iteration, so that the Turn ends at maxIterations.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=128
+	Fixed []SimulatedToolCall `json:"fixed,omitempty"`
+	// sequence is one step an iteration, from the beginning again after the last. A step without calls ends the Turn.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Sequence []SimulatedStep `json:"sequence,omitempty"`
+	// conditional chooses by the user's text.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Conditional []SimulatedRule `json:"conditional,omitempty"`
+}
+
+// Simulation is the script of a simulated model (SIM-01). What it answers depends on the Turn's own iteration and messages alone, so that
+// a restart changes nothing.
+type Simulation struct {
+	// response is what the model says. Default: a greeting.
+	// +optional
+	Response *SimulatedResponse `json:"response,omitempty"`
+	// toolCalls says which tools it calls.
+	// +optional
+	ToolCalls *SimulatedToolCalls `json:"toolCalls,omitempty"`
+	// latency of an answer, up to 1h.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || duration(self) <= duration('1h')",message="latency must be at most 1h."
+	// +kubebuilder:validation:Type=string
+	Latency *metav1.Duration `json:"latency,omitempty"`
+}
+
+// ModelStatus is what the manager says about a Model.
+type ModelStatus struct {
+	// conditions: Ready is True when the Model can be called.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation of the spec that this status describes.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// Model is a model at a provider. The annotation capstan.dev/is-default-model: "true" makes it the one that is used where none is named.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:categories=capstan
+// +kubebuilder:printcolumn:name="Provider",type=string,JSONPath=`.spec.provider`
+// +kubebuilder:printcolumn:name="Model",type=string,JSONPath=`.spec.model`
+// +kubebuilder:printcolumn:name="Default",type=string,JSONPath=`.metadata.annotations.capstan\.dev/is-default-model`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Model struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the model that the user offers.
+	// +required
+	Spec ModelSpec `json:"spec"`
+	// status is what the manager says about it.
+	// +optional
+	Status ModelStatus `json:"status,omitempty"`
+}
+
+// ModelList is a list of Models.
+//
+// +kubebuilder:object:root=true
+type ModelList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Model `json:"items"`
+}

@@ -1,0 +1,258 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// TurnPhase is where a Turn stands, for people to read.
+// +kubebuilder:validation:Enum=Queued;Reason;Act;WaitingForToolResults;Succeeded;Failed;Cancelled
+type TurnPhase string
+
+const (
+	// TurnQueued: the Turn waits for the Turns before it, for a slot, or for something missing.
+	TurnQueued TurnPhase = "Queued"
+	// TurnReason: a model call is under way.
+	TurnReason TurnPhase = "Reason"
+	// TurnAct: tool calls are under way.
+	TurnAct TurnPhase = "Act"
+	// TurnWaitingForToolResults: only results that others must give are missing.
+	TurnWaitingForToolResults TurnPhase = "WaitingForToolResults"
+	// TurnSucceeded: the model answered.
+	TurnSucceeded TurnPhase = "Succeeded"
+	// TurnFailed: the Turn ended with an error.
+	TurnFailed TurnPhase = "Failed"
+	// TurnCancelled: the Turn was cancelled.
+	TurnCancelled TurnPhase = "Cancelled"
+)
+
+// PlanPhase is the phase of the plan (SM-01).
+// +kubebuilder:validation:Enum=Reason;Act;Complete
+type PlanPhase string
+
+const (
+	// PlanReason: the open step is a model call. The first one also takes the user's input.
+	PlanReason PlanPhase = "Reason"
+	// PlanAct: the open step is a set of tool calls.
+	PlanAct PlanPhase = "Act"
+	// PlanComplete: no step is open.
+	PlanComplete PlanPhase = "Complete"
+)
+
+// StopReason says why a Turn that succeeded stopped (SM-09).
+// +kubebuilder:validation:Enum=EndTurn;MaxTokens;MaxTurnRequests;Refusal
+type StopReason string
+
+const (
+	// StopEndTurn: the model finished.
+	StopEndTurn StopReason = "EndTurn"
+	// StopMaxTokens: the model reached its output limit.
+	StopMaxTokens StopReason = "MaxTokens"
+	// StopMaxTurnRequests: the Turn reached maxIterations.
+	StopMaxTurnRequests StopReason = "MaxTurnRequests"
+	// StopRefusal: the model refused.
+	StopRefusal StopReason = "Refusal"
+)
+
+// Usage counts tokens.
+type Usage struct {
+	// inputTokens that the model read.
+	// +optional
+	InputTokens int64 `json:"inputTokens,omitempty"`
+	// outputTokens that the model wrote.
+	// +optional
+	OutputTokens int64 `json:"outputTokens,omitempty"`
+	// totalTokens is the sum of both.
+	// +optional
+	TotalTokens int64 `json:"totalTokens,omitempty"`
+}
+
+// TurnPlan is what happens next. It is written before it happens.
+type TurnPlan struct {
+	// step is the number of the open step, from 1. Every step is closed by exactly one entry of the Session's log.
+	// +required
+	Step int32 `json:"step"`
+	// phase of the open step: Reason or Act; Complete when none is open.
+	// +required
+	Phase PlanPhase `json:"phase"`
+	// openedAt is the first ordinal of the Session's log at which the entry that closes this step may be.
+	// +required
+	OpenedAt int64 `json:"openedAt"`
+	// previousResponseID is the provider's id of the last response, where the provider keeps the conversation.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	PreviousResponseID string `json:"previousResponseID,omitempty"`
+	// stopReason is set with phase Complete when the Turn succeeded.
+	// +optional
+	StopReason StopReason `json:"stopReason,omitempty"`
+}
+
+// ToolExecutor is how a tool runs.
+// +kubebuilder:validation:Enum=Job;Client;None
+type ToolExecutor string
+
+const (
+	// ExecutorJob runs the tool as a Job.
+	ExecutorJob ToolExecutor = "Job"
+	// ExecutorClient leaves the tool to the client of the Session, which gives a ToolResult.
+	ExecutorClient ToolExecutor = "Client"
+	// ExecutorNone marks a call that was refused before anything started.
+	ExecutorNone ToolExecutor = "None"
+)
+
+// ToolCallState is where a tool call stands.
+// +kubebuilder:validation:Enum=Pending;Running;Waiting;Succeeded;Failed;NotExecuted;Unknown
+type ToolCallState string
+
+const (
+	// CallPending: the call has not started.
+	CallPending ToolCallState = "Pending"
+	// CallRunning: the tool's container runs.
+	CallRunning ToolCallState = "Running"
+	// CallWaiting: a ToolResult is missing.
+	CallWaiting ToolCallState = "Waiting"
+	// CallSucceeded: the tool gave a result.
+	CallSucceeded ToolCallState = "Succeeded"
+	// CallFailed: the tool, or the client, gave an error.
+	CallFailed ToolCallState = "Failed"
+	// CallNotExecuted: the tool never started.
+	CallNotExecuted ToolCallState = "NotExecuted"
+	// CallUnknown: the tool started, and nobody can know what became of it.
+	CallUnknown ToolCallState = "Unknown"
+)
+
+// Settled says that the call has its final state.
+func (s ToolCallState) Settled() bool {
+	switch s {
+	case CallSucceeded, CallFailed, CallNotExecuted, CallUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
+// ToolCall is one tool call of the newest act step, pinned when it was planned.
+type ToolCall struct {
+	// id of the call, minted by the runtime: <iteration>-<index>.
+	// +required
+	// +kubebuilder:validation:MaxLength=32
+	ID string `json:"id"`
+	// name of the tool, as the model gave it.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	Name string `json:"name"`
+	// executor that runs the call: Job, Client, or None for a call that was refused.
+	// +required
+	Executor ToolExecutor `json:"executor"`
+	// sideEffect is the class of the Tool: Pure, Idempotent or AtMostOnce.
+	// +optional
+	SideEffect SideEffect `json:"sideEffect,omitempty"`
+	// concurrencyClass of the Tool. Calls of one class run in turn.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	ConcurrencyClass string `json:"concurrencyClass,omitempty"`
+	// toolGeneration is the generation of the Tool that was planned with.
+	// +optional
+	ToolGeneration int64 `json:"toolGeneration,omitempty"`
+	// timeout of the call, counted from the start of the tool's container.
+	// +optional
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
+	// schemaDigest is the start of the SHA-256 of the Tool's inputSchema.
+	// +optional
+	// +kubebuilder:validation:MaxLength=16
+	SchemaDigest string `json:"schemaDigest,omitempty"`
+	// fingerprint is the SHA-256 over the tool's name and the model's arguments (DUR-06).
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Fingerprint string `json:"fingerprint,omitempty"`
+	// attempt counts the starts of the call, from 1.
+	// +optional
+	Attempt int32 `json:"attempt,omitempty"`
+	// podUID is the one pod that may run an AtMostOnce call. It is recorded before the pod may start.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Type=string
+	PodUID types.UID `json:"podUID,omitempty"`
+	// state of the call.
+	// +required
+	State ToolCallState `json:"state"`
+	// reason of the state, in CamelCase.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Reason string `json:"reason,omitempty"`
+	// preview is the start of the result or of the error, for people to read. The whole is in the Session's log.
+	// +optional
+	// +kubebuilder:validation:MaxLength=160
+	Preview string `json:"preview,omitempty"`
+}
+
+// TurnSummary adds up a Turn (TURN-15).
+type TurnSummary struct {
+	// usage of all model calls of the Turn.
+	// +optional
+	Usage Usage `json:"usage,omitempty"`
+	// modelCalls that ended.
+	// +optional
+	ModelCalls int32 `json:"modelCalls,omitempty"`
+	// toolCalls that were planned.
+	// +optional
+	ToolCalls int32 `json:"toolCalls,omitempty"`
+	// settledToolCalls have their result.
+	// +optional
+	SettledToolCalls int32 `json:"settledToolCalls,omitempty"`
+	// calls is settledToolCalls/toolCalls, for people to read.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	Calls string `json:"calls,omitempty"`
+	// startedAt is when the Turn began.
+	// +optional
+	StartedAt *metav1.MicroTime `json:"startedAt,omitempty"`
+	// finishedAt is when the Turn's last step was closed.
+	// +optional
+	FinishedAt *metav1.MicroTime `json:"finishedAt,omitempty"`
+}
+
+// TurnError says why a Turn failed (ERR-01).
+type TurnError struct {
+	// code is one of a closed list, for programs to read.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	Code string `json:"code"`
+	// message is for people to read.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	Message string `json:"message,omitempty"`
+	// fields say more, by code.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=16
+	Fields map[string]string `json:"fields,omitempty"`
+}
+
+// TurnProgress is the part of a Turn's status that an entry of the log decides. Projecting an entry replaces it as a whole.
+type TurnProgress struct {
+	// phase is Queued, Reason, Act, WaitingForToolResults, Succeeded, Failed or Cancelled.
+	// +optional
+	Phase TurnPhase `json:"phase,omitempty"`
+	// iteration is the number of the current model call, from 1 (TURN-13).
+	// +optional
+	Iteration int32 `json:"iteration,omitempty"`
+	// plan is what happens next.
+	// +optional
+	Plan *TurnPlan `json:"plan,omitempty"`
+	// toolCalls are the calls of the newest act step.
+	// +optional
+	// +listType=map
+	// +listMapKey=id
+	// +kubebuilder:validation:MaxItems=64
+	ToolCalls []ToolCall `json:"toolCalls,omitempty"`
+	// summary adds up the Turn.
+	// +optional
+	Summary *TurnSummary `json:"summary,omitempty"`
+	// output is the answer, cut at 8 KiB. The whole is in the Session's log.
+	// +optional
+	// +kubebuilder:validation:MaxLength=8192
+	Output string `json:"output,omitempty"`
+	// error says why the Turn failed.
+	// +optional
+	Error *TurnError `json:"error,omitempty"`
+}

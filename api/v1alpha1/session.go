@@ -1,0 +1,166 @@
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ClientToolsPolicy says whether a Turn waits for tool results that others must give (CLIENT-03, GAP-06).
+// +kubebuilder:validation:Enum=Wait;FollowHints
+type ClientToolsPolicy string
+
+const (
+	// ClientToolsWait makes the Turn wait until every call has its result.
+	ClientToolsWait ClientToolsPolicy = "Wait"
+	// ClientToolsFollowHints makes the Turn wait only if the Session's hint setup_connection is true (TURN-11, TURN-12).
+	ClientToolsFollowHints ClientToolsPolicy = "FollowHints"
+)
+
+// SessionPhase is where a Session stands (LIFE-08).
+// +kubebuilder:validation:Enum=Pending;Started;Active;Idle;WaitingForToolResults
+type SessionPhase string
+
+const (
+	// SessionPending: something that the Session names is missing.
+	SessionPending SessionPhase = "Pending"
+	// SessionStarted: the Session can be used and has had no Turn yet.
+	SessionStarted SessionPhase = "Started"
+	// SessionActive: a Turn runs.
+	SessionActive SessionPhase = "Active"
+	// SessionIdle: the last Turn has ended.
+	SessionIdle SessionPhase = "Idle"
+	// SessionWaitingForToolResults: the running Turn waits for tool results (LIFE-07).
+	SessionWaitingForToolResults SessionPhase = "WaitingForToolResults"
+)
+
+// SessionSpec is one conversation.
+// +kubebuilder:validation:XValidation:rule="self.harnessRef == oldSelf.harnessRef",message="harnessRef cannot be changed: a conversation keeps its Harness. Create a Session with a new name."
+type SessionSpec struct {
+	// harnessRef names the Harness that the Session is built on. It cannot be changed.
+	// +required
+	HarnessRef LocalReference `json:"harnessRef"`
+
+	// agentRef names the Agent whose layer lies between the Harness and the Session.
+	// +optional
+	AgentRef *LocalReference `json:"agentRef,omitempty"`
+
+	ConfigLayer `json:",inline"`
+
+	// clientTools says whether a Turn waits for the results of client tools: Wait (default), or FollowHints, which waits only if
+	// the hint setup_connection is true and otherwise tells the model that the call was not executed.
+	// +optional
+	// +kubebuilder:default=Wait
+	ClientTools ClientToolsPolicy `json:"clientTools,omitempty"`
+
+	// hints are what the client of this Session says of itself. Any key may be given; setup_connection is read by clientTools: FollowHints.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=32
+	Hints map[string]JSON `json:"hints,omitempty"`
+
+	// journalLimit is the most bytes that the Session's log may take. A Turn that would exceed it ends with JournalFull. Default 16Mi.
+	// +optional
+	// +kubebuilder:default="16Mi"
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('64Ki')) >= 0 && quantity(string(self)).compareTo(quantity('1Gi')) <= 0",message="journalLimit must be between 64Ki and 1Gi."
+	JournalLimit *resource.Quantity `json:"journalLimit,omitempty"`
+}
+
+// ActiveTurn names the one Turn that may run in a Session.
+type ActiveTurn struct {
+	// name of the Turn.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// uid of the Turn.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Type=string
+	UID types.UID `json:"uid"`
+}
+
+// JournalStatus says how far a Session's log has come.
+type JournalStatus struct {
+	// head is the ordinal of the newest entry known when this status was written. Entries behind it may exist.
+	// +optional
+	Head int64 `json:"head,omitempty"`
+	// bytes is the size of all entries up to head.
+	// +optional
+	Bytes int64 `json:"bytes,omitempty"`
+}
+
+// SessionTotals adds up the Turns of a Session.
+type SessionTotals struct {
+	// turns that have ended.
+	// +optional
+	Turns int64 `json:"turns,omitempty"`
+	// usage of all Turns that have ended.
+	// +optional
+	Usage Usage `json:"usage,omitempty"`
+	// toolCalls of all Turns that have ended.
+	// +optional
+	ToolCalls int64 `json:"toolCalls,omitempty"`
+}
+
+// SessionStatus is what the manager says about a Session.
+type SessionStatus struct {
+	// conditions: Ready is True when all that the Session names exists.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation of the spec that this status describes.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// phase is Pending, Started, Active, Idle or WaitingForToolResults.
+	// +optional
+	Phase SessionPhase `json:"phase,omitempty"`
+
+	// activeTurn is the Turn that runs. It is set and cleared under optimistic lock: no two Turns of a Session run at once.
+	// +optional
+	ActiveTurn *ActiveTurn `json:"activeTurn,omitempty"`
+
+	// journal says how far the Session's log has come.
+	// +optional
+	Journal JournalStatus `json:"journal,omitempty"`
+
+	// totals adds up the Turns that have ended.
+	// +optional
+	Totals SessionTotals `json:"totals,omitempty"`
+}
+
+// Session is one conversation with an agent. Its Turns run one at a time, in the order of their creation.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=sess,categories=capstan
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Harness",type=string,JSONPath=`.spec.harnessRef.name`
+// +kubebuilder:printcolumn:name="Agent",type=string,JSONPath=`.spec.agentRef.name`,priority=1
+// +kubebuilder:printcolumn:name="Active Turn",type=string,JSONPath=`.status.activeTurn.name`
+// +kubebuilder:printcolumn:name="Turns",type=integer,JSONPath=`.status.totals.turns`
+// +kubebuilder:printcolumn:name="Tokens",type=integer,JSONPath=`.status.totals.usage.totalTokens`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Session struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the conversation that the user wants.
+	// +required
+	Spec SessionSpec `json:"spec"`
+	// status is what the manager says about it.
+	// +optional
+	Status SessionStatus `json:"status,omitempty"`
+}
+
+// SessionList is a list of Sessions.
+//
+// +kubebuilder:object:root=true
+type SessionList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Session `json:"items"`
+}

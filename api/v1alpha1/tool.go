@@ -1,0 +1,187 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// SideEffect is what running a tool twice would mean (TOOL-09).
+// +kubebuilder:validation:Enum=Pure;Idempotent;AtMostOnce
+type SideEffect string
+
+const (
+	// Pure tools change nothing. They may run again.
+	Pure SideEffect = "Pure"
+	// Idempotent tools change something, and running them again changes nothing more. They may run again.
+	Idempotent SideEffect = "Idempotent"
+	// AtMostOnce tools must never start twice. It is the default.
+	AtMostOnce SideEffect = "AtMostOnce"
+)
+
+// EnvVar is an environment variable of a tool's container with a fixed value.
+type EnvVar struct {
+	// name of the variable. Names that begin with CAPSTAN_ are the runtime's own.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[A-Za-z_][A-Za-z0-9_]*$`
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('CAPSTAN_')",message="names that begin with CAPSTAN_ are set by the runtime. Choose another name."
+	Name string `json:"name"`
+	// value of the variable.
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	// +kubebuilder:validation:XValidation:rule="!self.contains('$(CAPSTAN_')",message="the values that a model gives are not expanded here: read them from stdin, $CAPSTAN_ARGUMENTS_FILE or the environment inside the tool."
+	Value string `json:"value,omitempty"`
+}
+
+// JobTool runs a tool as a Job: one container, restricted, without a token and with a read-only root. The tool finds its arguments as
+// JSON on stdin and in $CAPSTAN_ARGUMENTS_FILE; declared scalars of up to 4 KiB are in CAPSTAN_ARG_<NAME> as well. What it writes to stdout is
+// the result; an exit code other than 0 is an error that carries the end of stderr.
+type JobTool struct {
+	// image of the tool's container.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Image string `json:"image"`
+	// imagePullPolicy of the container: Always, IfNotPresent or Never. Kubernetes' own default applies without it.
+	// +optional
+	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
+	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
+	// command to run. The image's entrypoint is not used. No shell is involved.
+	// +required
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=4096
+	// +kubebuilder:validation:XValidation:rule="self.all(v, !v.contains('$(CAPSTAN_'))",message="the values that a model gives are not expanded here: read them from stdin, $CAPSTAN_ARGUMENTS_FILE or the environment inside the tool."
+	Command []string `json:"command"`
+	// args follow the command.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=4096
+	// +kubebuilder:validation:XValidation:rule="self.all(v, !v.contains('$(CAPSTAN_'))",message="the values that a model gives are not expanded here: read them from stdin, $CAPSTAN_ARGUMENTS_FILE or the environment inside the tool."
+	Args []string `json:"args,omitempty"`
+	// env are further environment variables, with fixed values.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	Env []EnvVar `json:"env,omitempty"`
+	// resources of the container. Default: requests 10m CPU and 32Mi memory, limits 1 CPU and 256Mi memory.
+	// +optional
+	Resources *JobResources `json:"resources,omitempty"`
+	// timeout of one run, counted from the start of the container, 1s to 24h. Default 5m.
+	// +optional
+	// +kubebuilder:default="5m"
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || (duration(self) >= duration('1s') && duration(self) <= duration('24h'))",message="timeout must be between 1s and 24h."
+	// +kubebuilder:validation:Type=string
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
+	// startTimeout is how long the container may take to start, 1s to 24h. It does not run while the Job is suspended. Default 2m.
+	// +optional
+	// +kubebuilder:default="2m"
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || (duration(self) >= duration('1s') && duration(self) <= duration('24h'))",message="startTimeout must be between 1s and 24h."
+	// +kubebuilder:validation:Type=string
+	StartTimeout *metav1.Duration `json:"startTimeout,omitempty"`
+}
+
+// JobResources are the compute resources of a tool's container.
+type JobResources struct {
+	// requests is what the scheduler sets aside.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=16
+	Requests corev1.ResourceList `json:"requests,omitempty"`
+	// limits is what the container may use at most.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=16
+	Limits corev1.ResourceList `json:"limits,omitempty"`
+}
+
+// ClientTool leaves a tool to the client of the Session: the Turn waits for a ToolResult (CLIENT-01).
+type ClientTool struct{}
+
+// ToolSpec is something that the model may call, under the Tool's own name.
+// +kubebuilder:validation:XValidation:rule="has(self.job) != has(self.client)",message="exactly one of job and client must be set."
+// +kubebuilder:validation:XValidation:rule="!has(self.client) || (!has(self.sideEffect) && !has(self.concurrencyClass))",message="sideEffect and concurrencyClass are for tools that the manager runs; a client tool is run by its client."
+type ToolSpec struct {
+	// description tells the model what the tool does and when to use it.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=4096
+	Description string `json:"description"`
+
+	// inputSchema is the JSON Schema (draft 2020-12) of the arguments, of type object, at most 32 KiB. Arguments that violate it never
+	// reach the tool. Without it, any object is accepted.
+	// +optional
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
+	InputSchema *JSON `json:"inputSchema,omitempty"`
+
+	// sideEffect is what running the tool twice would mean: Pure, Idempotent or AtMostOnce (default).
+	// +optional
+	SideEffect SideEffect `json:"sideEffect,omitempty"`
+
+	// concurrencyClass makes calls of Tools of one class, in one step, run one after another.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	ConcurrencyClass string `json:"concurrencyClass,omitempty"`
+
+	// job runs the tool as a Job.
+	// +optional
+	Job *JobTool `json:"job,omitempty"`
+
+	// client leaves the tool to the client of the Session.
+	// +optional
+	Client *ClientTool `json:"client,omitempty"`
+}
+
+// ToolStatus is what the manager says about a Tool.
+type ToolStatus struct {
+	// conditions: Ready is True when the inputSchema is valid.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation of the spec that this status describes.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// Tool is something that a model may call.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:categories=capstan
+// +kubebuilder:printcolumn:name="Side Effect",type=string,JSONPath=`.spec.sideEffect`
+// +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.job.image`
+// +kubebuilder:printcolumn:name="Timeout",type=string,JSONPath=`.spec.job.timeout`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63 && !self.metadata.name.contains('.')",message="the name of a Tool is what the model calls it by: at most 63 characters, no dots."
+type Tool struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the tool that the user offers.
+	// +required
+	Spec ToolSpec `json:"spec"`
+	// status is what the manager says about it.
+	// +optional
+	Status ToolStatus `json:"status,omitempty"`
+}
+
+// ToolList is a list of Tools.
+//
+// +kubebuilder:object:root=true
+type ToolList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Tool `json:"items"`
+}

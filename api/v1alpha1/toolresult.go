@@ -1,0 +1,87 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// TurnReference names a Turn in the same namespace, and optionally one exact object of that name.
+type TurnReference struct {
+	// name of the Turn.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+	// uid of the Turn. With it, a Turn that was deleted and created again under the name is not answered.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Type=string
+	UID types.UID `json:"uid,omitempty"`
+}
+
+// ToolResultSpec is the answer to one call of a client tool. It cannot be changed.
+// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a ToolResult cannot be changed. Create one with a new name."
+// +kubebuilder:validation:XValidation:rule="has(self.result) != has(self.error)",message="exactly one of result and error must be set."
+type ToolResultSpec struct {
+	// turnRef names the Turn that waits.
+	// +required
+	TurnRef TurnReference `json:"turnRef"`
+	// callID is the id of the call, as status.toolCalls of the Turn names it.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[1-9][0-9]{0,9}-(0|[1-9][0-9]{0,3})$`
+	// +kubebuilder:validation:MaxLength=15
+	CallID string `json:"callID"`
+	// result of the call, as text of at most 100 KiB; what is above 64 KiB is cut before the model reads it. It may be empty.
+	// +optional
+	// +kubebuilder:validation:MaxLength=102400
+	Result *string `json:"result,omitempty"`
+	// error tells the model why there is no result.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=16384
+	Error *string `json:"error,omitempty"`
+}
+
+// ToolResultStatus is what the manager says about a ToolResult.
+type ToolResultStatus struct {
+	// conditions: Accepted is True when the result is part of its Turn, False when it never will be, Unknown while it waits for its Turn.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation of the spec that this status describes.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// ToolResult answers one call of a client tool that a Turn waits for.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:categories=capstan
+// +kubebuilder:printcolumn:name="Turn",type=string,JSONPath=`.spec.turnRef.name`
+// +kubebuilder:printcolumn:name="Call",type=string,JSONPath=`.spec.callID`
+// +kubebuilder:printcolumn:name="Accepted",type=string,JSONPath=`.status.conditions[?(@.type=="Accepted")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Accepted")].reason`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type ToolResult struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the answer that the client gives.
+	// +required
+	Spec ToolResultSpec `json:"spec"`
+	// status is what the manager says about it.
+	// +optional
+	Status ToolResultStatus `json:"status,omitempty"`
+}
+
+// ToolResultList is a list of ToolResults.
+//
+// +kubebuilder:object:root=true
+type ToolResultList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []ToolResult `json:"items"`
+}

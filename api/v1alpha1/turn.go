@@ -1,0 +1,97 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// DesiredState is what the user wants of a Turn.
+// +kubebuilder:validation:Enum=Running;Cancelled
+type DesiredState string
+
+const (
+	// DesiredRunning lets the Turn run to its end.
+	DesiredRunning DesiredState = "Running"
+	// DesiredCancelled ends the Turn as soon as possible.
+	DesiredCancelled DesiredState = "Cancelled"
+)
+
+// TurnControls are settings of one message (CFG-09).
+type TurnControls struct {
+	// modelRef names the Model that answers this Turn, before any that the configuration layers name (CFG-07). A Model that does not
+	// exist is passed over.
+	// +optional
+	ModelRef *LocalReference `json:"modelRef,omitempty"`
+}
+
+// TurnSpec is one user message. It cannot be changed, but for desiredState, which can be set to Cancelled.
+// +kubebuilder:validation:XValidation:rule="self.sessionRef == oldSelf.sessionRef && self.input == oldSelf.input && has(self.controls) == has(oldSelf.controls) && (!has(self.controls) || self.controls == oldSelf.controls)",message="a Turn cannot be changed once it is created, but for desiredState. Create a Turn with a new name."
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.desiredState) || oldSelf.desiredState != 'Cancelled' || (has(self.desiredState) && self.desiredState == 'Cancelled')",message="a cancelled Turn cannot run again. Create a Turn with a new name."
+type TurnSpec struct {
+	// sessionRef names the Session that the message belongs to.
+	// +required
+	SessionRef LocalReference `json:"sessionRef"`
+
+	// input is the user's message, as text of at most 64 KiB.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=65536
+	Input string `json:"input"`
+
+	// controls are settings of this message.
+	// +optional
+	Controls *TurnControls `json:"controls,omitempty"`
+
+	// desiredState is Running (default) or Cancelled. A Turn that is Cancelled cannot be set to run again.
+	// +optional
+	// +kubebuilder:default=Running
+	DesiredState DesiredState `json:"desiredState,omitempty"`
+}
+
+// TurnStatus is what the manager says about a Turn: a projection of the Session's log.
+type TurnStatus struct {
+	// conditions: Succeeded (Unknown, then True with the stop reason or False with the error's reason), Finished (True on both
+	// outcomes), WaitingForToolResults, and for kstatus Reconciling and Stalled.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation of the spec that this status describes.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	TurnProgress `json:",inline"`
+}
+
+// Turn is one user message and everything that follows from it until the agent is idle again.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:categories=capstan
+// +kubebuilder:printcolumn:name="Session",type=string,JSONPath=`.spec.sessionRef.name`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Iteration",type=integer,JSONPath=`.status.iteration`
+// +kubebuilder:printcolumn:name="Calls",type=string,JSONPath=`.status.summary.calls`
+// +kubebuilder:printcolumn:name="Tokens",type=integer,JSONPath=`.status.summary.usage.totalTokens`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Succeeded")].reason`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="the name of a Turn has at most 63 characters."
+type Turn struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the message that the user sends.
+	// +required
+	Spec TurnSpec `json:"spec"`
+	// status is what the manager says about it.
+	// +optional
+	// +kubebuilder:default={phase: "Queued", conditions: {{type: "Succeeded", status: "Unknown", reason: "Queued", message: "Waiting to be admitted by the Session.", lastTransitionTime: "1970-01-01T00:00:00Z"}, {type: "Finished", status: "False", reason: "Queued", message: "Waiting to be admitted by the Session.", lastTransitionTime: "1970-01-01T00:00:00Z"}, {type: "Reconciling", status: "True", reason: "Queued", message: "Waiting to be admitted by the Session.", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
+	Status TurnStatus `json:"status,omitempty"`
+}
+
+// TurnList is a list of Turns.
+//
+// +kubebuilder:object:root=true
+type TurnList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Turn `json:"items"`
+}

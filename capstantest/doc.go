@@ -1,0 +1,12 @@
+// Package capstantest is for those who test their own agents: it installs Capstan into any envtest environment and runs the real controllers
+// there, with the simulated model provider. No container runs: the kit plays Job controller and kubelet, and asks a function of the test
+// what each tool call gives.
+//
+//	kit, err := capstantest.Start(ctx, config, capstantest.Options{
+//		Jobs: func(call capstantest.Call) (stdout, stderr string, exit int) { return "42", "", 0 },
+//	})
+//	...
+//	Eventually(kit.Turn(ctx, "default", "demo-1")).Should(capstantest.HaveSucceeded())
+//
+// The tool calls go through the real path otherwise: the real Job objects with gates and fingerprints, the launcher's result format, the log.
+package capstantest

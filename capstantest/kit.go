@@ -1,0 +1,173 @@
+package capstantest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/config/crd"
+	"github.com/capstan-dev/capstan/internal/controller"
+	journalkubernetes "github.com/capstan-dev/capstan/internal/runtime/journal/kubernetes"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// Options are the settings of a Kit. The zero value is usable: every tool call then succeeds with the empty result.
+type Options struct {
+	// Jobs says what a tool call that runs as a Job gives. Default: the empty result.
+	Jobs JobRunner
+	// Clock tells the controllers the time. Default: the real one.
+	Clock func() time.Time
+	// Transport wraps the HTTP transport of the controllers, to count or to disturb their requests. The kit's own requests do not pass it.
+	Transport func(http.RoundTripper) http.RoundTripper
+	// JobRetention is how long the Jobs of finished Turns are kept. Default 10m.
+	JobRetention time.Duration
+	// MaxActiveTurns bounds how many Turns are active at once. Default 1000.
+	MaxActiveTurns int
+	// NoJobPlayer leaves Jobs alone, for an environment where another kit plays them already.
+	NoJobPlayer bool
+}
+
+// Kit is a running Capstan.
+type Kit struct {
+	// Client reads past any cache and writes, with the kinds of Capstan and of Kubernetes.
+	Client client.Client
+
+	player *player
+	cancel context.CancelFunc
+	ended  chan error
+}
+
+// Install puts the CustomResourceDefinitions into the cluster and waits until they are served. It may be called again.
+func Install(_ context.Context, cfg *rest.Config) error {
+	definitions, err := crd.Definitions()
+	if err != nil {
+		return err
+	}
+	_, err = envtest.InstallCRDs(cfg, envtest.CRDInstallOptions{CRDs: definitions})
+	if err != nil {
+		return fmt.Errorf("installing the CustomResourceDefinitions: %w", err)
+	}
+	return nil
+}
+
+// Start installs Capstan and starts its controllers. They end with the context, or by Stop.
+func Start(ctx context.Context, cfg *rest.Config, o Options) (*Kit, error) {
+	if err := Install(ctx, cfg); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	kit := &Kit{cancel: cancel, ended: make(chan error, 1)}
+	if err := kit.start(ctx, cfg, o); err != nil {
+		cancel()
+		return nil, err
+	}
+	return kit, nil
+}
+
+// Stop ends the controllers and waits for their end, as a process that is told to stop would. Turns stay where they are; another Kit, or the
+// manager, goes on with them.
+func (k *Kit) Stop() error {
+	k.cancel()
+	err := <-k.ended
+	k.ended <- err
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// start makes the manager and starts it.
+func (k *Kit) start(ctx context.Context, cfg *rest.Config, o Options) error {
+	var err error
+	if k.Client, err = client.New(cfg, client.Options{Scheme: controller.NewScheme()}); err != nil {
+		return fmt.Errorf("making the client: %w", err)
+	}
+	own := rest.CopyConfig(cfg)
+	own.QPS, own.Burst = -1, 0
+	if o.Transport != nil {
+		own.Wrap(o.Transport)
+	}
+	mgr, err := ctrl.NewManager(own, ctrl.Options{
+		Scheme:     controller.NewScheme(),
+		Cache:      controller.CacheOptions(),
+		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: ptr(true)},
+	})
+	if err != nil {
+		return fmt.Errorf("making the manager: %w", err)
+	}
+	store, err := journalkubernetes.ForConfig(own, mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("opening the log: %w", err)
+	}
+	k.player = newPlayer(k.Client, o.Jobs)
+	err = controller.Setup(ctx, mgr, controller.Options{
+		Store:          store,
+		Logs:           k.player,
+		Launcher:       tool.Launcher{Image: "capstan.dev/launcher:test", Delivery: tool.DeliveryImageVolume},
+		MaxActiveTurns: o.MaxActiveTurns,
+		JobRetention:   o.JobRetention,
+		Clock:          o.Clock,
+	})
+	if err != nil {
+		return err
+	}
+	if !o.NoJobPlayer {
+		if err := k.play(ctx, cfg); err != nil {
+			return err
+		}
+	}
+	return k.run(ctx, mgr)
+}
+
+// play starts the manager that stands in for Job controller and kubelet. It has a connection of its own, so that what it does is not taken for
+// the controllers' work.
+func (k *Kit) play(ctx context.Context, cfg *rest.Config) error {
+	own := rest.CopyConfig(cfg)
+	own.QPS, own.Burst = -1, 0
+	mgr, err := ctrl.NewManager(own, ctrl.Options{
+		Scheme:     controller.NewScheme(),
+		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: ptr(true)},
+	})
+	if err != nil {
+		return fmt.Errorf("making the manager that plays the kubelet: %w", err)
+	}
+	if err := k.player.setup(mgr); err != nil {
+		return err
+	}
+	go func() { _ = mgr.Start(ctx) }()
+	return nil
+}
+
+// run starts the controllers and waits until their caches are filled.
+func (k *Kit) run(ctx context.Context, mgr manager.Manager) error {
+	go func() { k.ended <- mgr.Start(ctx) }()
+	if !mgr.GetCache().WaitForCacheSync(ctx) {
+		return fmt.Errorf("filling the caches: %w", context.Cause(ctx))
+	}
+	return nil
+}
+
+// Turn gives a function that reads a Turn, for Eventually and Consistently.
+func (k *Kit) Turn(ctx context.Context, namespace, name string) func() (*v1alpha1.Turn, error) {
+	return func() (*v1alpha1.Turn, error) {
+		turn := &v1alpha1.Turn{}
+		err := k.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, turn)
+		return turn, err
+	}
+}
+
+func ptr[T any](v T) *T { return &v }

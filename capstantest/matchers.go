@@ -1,0 +1,112 @@
+package capstantest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/onsi/gomega"
+	gomegatypes "github.com/onsi/gomega/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// HaveSucceeded matches a Turn that ended with an answer. With Eventually it gives up at once when the Turn failed.
+func HaveSucceeded() gomegatypes.GomegaMatcher {
+	return turnMatcher("to have succeeded", func(turn *v1alpha1.Turn) (bool, error) {
+		c := find(turn, v1alpha1.ConditionSucceeded)
+		if c != nil && c.Status == metav1.ConditionFalse {
+			return false, gomega.StopTrying("the Turn has failed: " + describe(turn))
+		}
+		return c != nil && c.Status == metav1.ConditionTrue, nil
+	})
+}
+
+// HaveFailed matches a Turn that ended without an answer, with the given reason of its condition Succeeded, such as Cancelled.
+func HaveFailed(reason string) gomegatypes.GomegaMatcher {
+	return turnMatcher("to have failed with reason "+reason, func(turn *v1alpha1.Turn) (bool, error) {
+		c := find(turn, v1alpha1.ConditionSucceeded)
+		if c != nil && (c.Status == metav1.ConditionTrue || c.Status == metav1.ConditionFalse && c.Reason != reason) {
+			return false, gomega.StopTrying("the Turn has ended otherwise: " + describe(turn))
+		}
+		return c != nil && c.Status == metav1.ConditionFalse && c.Reason == reason, nil
+	})
+}
+
+// WaitForTools matches a Turn that waits for ToolResults for exactly the client tools of these names, in any order.
+func WaitForTools(names ...string) gomegatypes.GomegaMatcher {
+	want := slices.Sorted(slices.Values(names))
+	return turnMatcher("to wait for "+strings.Join(want, ", "), func(turn *v1alpha1.Turn) (bool, error) {
+		c := find(turn, v1alpha1.ConditionWaitingForToolResults)
+		if f := find(turn, v1alpha1.ConditionFinished); f != nil && f.Status == metav1.ConditionTrue {
+			return false, gomega.StopTrying("the Turn has ended: " + describe(turn))
+		}
+		var got []string
+		for _, call := range turn.Status.ToolCalls {
+			if call.State == v1alpha1.CallWaiting {
+				got = append(got, call.Name)
+			}
+		}
+		slices.Sort(got)
+		return c != nil && c.Status == metav1.ConditionTrue && slices.Equal(got, want), nil
+	})
+}
+
+// turnMatcher matches *v1alpha1.Turn.
+func turnMatcher(what string, match func(*v1alpha1.Turn) (bool, error)) gomegatypes.GomegaMatcher {
+	return &matcher{what: what, match: match}
+}
+
+type matcher struct {
+	what  string
+	match func(*v1alpha1.Turn) (bool, error)
+}
+
+// Match implements GomegaMatcher.
+func (m *matcher) Match(actual any) (bool, error) {
+	turn, ok := actual.(*v1alpha1.Turn)
+	if !ok {
+		return false, fmt.Errorf("expected a *v1alpha1.Turn, got a %T", actual)
+	}
+	return m.match(turn)
+}
+
+// FailureMessage implements GomegaMatcher.
+func (m *matcher) FailureMessage(actual any) string {
+	return fmt.Sprintf("Expected the Turn %s\n%s", m.what, describe(actual))
+}
+
+// NegatedFailureMessage implements GomegaMatcher.
+func (m *matcher) NegatedFailureMessage(actual any) string {
+	return fmt.Sprintf("Expected the Turn not %s\n%s", m.what, describe(actual))
+}
+
+// describe says where a Turn stands, in a few lines.
+func describe(actual any) string {
+	turn, ok := actual.(*v1alpha1.Turn)
+	if !ok {
+		return fmt.Sprintf("%v", actual)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Turn %s/%s: phase %s, iteration %d", turn.Namespace, turn.Name, turn.Status.Phase, turn.Status.Iteration)
+	for _, c := range turn.Status.Conditions {
+		fmt.Fprintf(&b, "\n  %s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message)
+	}
+	for _, call := range turn.Status.ToolCalls {
+		fmt.Fprintf(&b, "\n  call %s %s: %s %s %q", call.ID, call.Name, call.State, call.Reason, call.Preview)
+	}
+	if e := turn.Status.Error; e != nil {
+		fmt.Fprintf(&b, "\n  error %s: %s", e.Code, e.Message)
+	}
+	return b.String()
+}
+
+func find(turn *v1alpha1.Turn, kind string) *metav1.Condition {
+	for i := range turn.Status.Conditions {
+		if turn.Status.Conditions[i].Type == kind {
+			return &turn.Status.Conditions[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
+)
+
+// config is what the Job says to the launcher.
+type config struct {
+	// argumentsFile, markFile and messageFile are paths.
+	argumentsFile, markFile, messageFile string
+	// timeout of the tool, from the start of the launcher.
+	timeout time.Duration
+	// scalars are the names of the arguments that get a variable.
+	scalars []string
+}
+
+// readConfig reads the launcher's variables from an environment. The messageFile is set even when there is an error.
+func readConfig(environment []string) (config, error) {
+	values := map[string]string{}
+	for _, variable := range environment {
+		name, value, _ := strings.Cut(variable, "=")
+		values[name] = value
+	}
+	c := config{
+		argumentsFile: values[result.EnvArgumentsFile],
+		markFile:      values[result.EnvStartMark],
+		messageFile:   values[result.EnvMessageFile],
+	}
+	required := []string{result.EnvArgumentsFile, result.EnvStartMark, result.EnvMessageFile}
+	for _, name := range required {
+		if values[name] == "" {
+			return c, fmt.Errorf("the variable %s is not set", name)
+		}
+	}
+	var err error
+	if c.timeout, err = time.ParseDuration(values[result.EnvTimeout]); err != nil || c.timeout <= 0 {
+		return c, fmt.Errorf("the variable %s is not a duration above 0: %q", result.EnvTimeout, values[result.EnvTimeout])
+	}
+	if scalars := values[result.EnvScalars]; scalars != "" {
+		if err := json.Unmarshal([]byte(scalars), &c.scalars); err != nil {
+			return c, fmt.Errorf("the variable %s is not a list of names: %w", result.EnvScalars, err)
+		}
+	}
+	return c, nil
+}

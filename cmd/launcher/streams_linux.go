@@ -1,0 +1,163 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+	"unicode/utf8"
+
+	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
+)
+
+// head keeps the start of what is written to it, and counts the rest. It is safe for concurrent use.
+type head struct {
+	mu    sync.Mutex
+	limit int
+	kept  []byte
+	total int64
+}
+
+func (h *head) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.total += int64(len(p))
+	room := h.limit - len(h.kept)
+	h.kept = append(h.kept, p[:min(room, len(p))]...)
+	return len(p), nil
+}
+
+// content is a copy of what was kept, and the length of all that was written.
+func (h *head) content() ([]byte, int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return append([]byte(nil), h.kept...), h.total
+}
+
+// tail keeps the end of what is written to it. It is safe for concurrent use.
+type tail struct {
+	mu    sync.Mutex
+	limit int
+	kept  []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.kept = append(t.kept, p[max(0, len(p)-t.limit):]...)
+	if extra := len(t.kept) - t.limit; extra > 0 {
+		t.kept = append(t.kept[:0], t.kept[extra:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.kept)
+}
+
+// echo shows the start of a stream in the log, so that a person can follow a tool that runs. It never fails: a log that cannot be
+// written must not stop the tool.
+type echo struct {
+	log  io.Writer
+	room int
+}
+
+func (e *echo) Write(p []byte) (int, error) {
+	if e.room == 0 {
+		return len(p), nil
+	}
+	shown := p[:min(e.room, len(p))]
+	e.room -= len(shown)
+	_, _ = e.log.Write(shown)
+	if e.room == 0 {
+		_, _ = fmt.Fprintf(e.log, "\nlauncher: further output on stderr is not shown\n")
+	}
+	return len(p), nil
+}
+
+// stream is a pipe from the tool that is read until its end, so that the tool never has to wait.
+type stream struct {
+	reader *os.File
+	// writer is the tool's end, closed here once the tool has it.
+	writer int
+	ended  chan struct{}
+}
+
+// newStream makes a pipe. The tool's end stays a blocking one, as every program expects; only the end that is read here can be given
+// up on.
+func newStream() (*stream, error) {
+	var ends [2]int
+	if err := syscall.Pipe2(ends[:], syscall.O_CLOEXEC); err != nil {
+		return nil, fmt.Errorf("creating a pipe: %w", err)
+	}
+	if err := syscall.SetNonblock(ends[0], true); err != nil {
+		return nil, fmt.Errorf("creating a pipe: %w", err)
+	}
+	return &stream{reader: os.NewFile(uintptr(ends[0]), "pipe"), writer: ends[1], ended: make(chan struct{})}, nil
+}
+
+// collect closes the tool's end here and reads until nobody has it any more.
+func (s *stream) collect(into io.Writer) {
+	_ = syscall.Close(s.writer)
+	go func() {
+		defer close(s.ended)
+		_, _ = io.Copy(into, s.reader)
+	}()
+}
+
+// finish waits for the end of the stream, at most until the deadline.
+func (s *stream) finish(deadline time.Time) {
+	_ = s.reader.SetReadDeadline(deadline)
+	<-s.ended
+	_ = s.reader.Close()
+}
+
+// output is the two streams of a tool and what is kept of them.
+type output struct {
+	stdout, stderr *stream
+	out            *head
+	err            *tail
+}
+
+func newOutput() (*output, error) {
+	stdout, err := newStream()
+	if err != nil {
+		return nil, err
+	}
+	stderr, err := newStream()
+	if err != nil {
+		return nil, err
+	}
+	return &output{
+		stdout: stdout,
+		stderr: stderr,
+		// A few bytes more than a result may have, so that a rune on the border is whole.
+		out: &head{limit: result.MaxResultBytes + utf8.UTFMax},
+		err: &tail{limit: result.MaxStderrBytes},
+	}, nil
+}
+
+func (o *output) collect(log io.Writer) {
+	o.stdout.collect(o.out)
+	o.stderr.collect(io.MultiWriter(o.err, &echo{log: log, room: result.MaxLogStderrBytes}))
+}
+
+func (o *output) finish(deadline time.Time) {
+	o.stdout.finish(deadline)
+	o.stderr.finish(deadline)
+}
+
+// ended is closed when both streams have ended.
+func (o *output) ended() <-chan struct{} {
+	both := make(chan struct{})
+	go func() {
+		<-o.stdout.ended
+		<-o.stderr.ended
+		close(both)
+	}()
+	return both
+}

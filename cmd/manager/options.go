@@ -1,0 +1,107 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/capstan-dev/capstan/internal/controller"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// imageVolumesSince is the minor version of Kubernetes from which on image volumes are there without being asked for.
+const imageVolumesSince = 35
+
+// deliveryAuto lets the manager choose how the launcher gets into tool pods.
+const deliveryAuto = "Auto"
+
+// options are the settings of the manager.
+type options struct {
+	controllers    controller.Options
+	logging        zap.Options
+	metricsAddress string
+	probeAddress   string
+	leaderElect    bool
+	qps            float32
+	burst          int
+	launcher       string
+	pullPolicy     string
+}
+
+// parse reads the command line.
+func parse(args []string) (options, error) {
+	o := options{}
+	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
+	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "Address of the metrics, 0 for none.")
+	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "Address of the probes.")
+	flags.BoolVar(&o.leaderElect, "leader-elect", false, "Let one of several managers lead.")
+	flags.StringVar(&o.controllers.Launcher.Image, "launcher-image", "", "Image that holds the launcher. Required.")
+	flags.StringVar(&o.controllers.Launcher.Path, "launcher-path", tool.DefaultLauncherPath, "Path of the launcher in that image; images built by ko have it at /ko-app/launcher.")
+	flags.StringVar(&o.pullPolicy, "launcher-pull-policy", string(corev1.PullIfNotPresent), "Pull policy of the launcher's image.")
+	flags.StringVar(&o.launcher, "launcher-delivery", deliveryAuto, "How the launcher gets into tool pods: ImageVolume, InitContainer, or Auto for the first where the cluster has it.")
+	flags.IntVar(&o.controllers.MaxActiveTurns, "max-active-turns", 1000, "The most Turns that are active at once, shared fairly between namespaces.")
+	flags.IntVar(&o.controllers.MaxActivities, "max-activities", 256, "The most model calls that are under way at once.")
+	flags.IntVar(&o.controllers.Workers, "workers", 16, "How many Turns, and how many Sessions, are worked on at once.")
+	flags.DurationVar(&o.controllers.JobRetention, "job-retention", 10*time.Minute, "How long the Jobs of a finished Turn are kept.")
+	flags.Int64Var(&o.controllers.JournalCacheBytes, "journal-cache-bytes", 64<<20, "The most memory that cached conversations take.")
+	qps := flags.Float64("kube-api-qps", 200, "The most requests to the API server a second.")
+	flags.IntVar(&o.burst, "kube-api-burst", 400, "The most requests to the API server at once.")
+	o.logging.BindFlags(flags)
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	o.qps = float32(*qps)
+	return o, o.validate()
+}
+
+// validate says what is wrong with the command line.
+func (o *options) validate() error {
+	if o.controllers.Launcher.Image == "" {
+		return errors.New("--launcher-image is required: the image that holds the launcher")
+	}
+	switch o.launcher {
+	case deliveryAuto, string(tool.DeliveryImageVolume), string(tool.DeliveryInitContainer):
+	default:
+		return fmt.Errorf("--launcher-delivery is %q: it must be Auto, ImageVolume or InitContainer", o.launcher)
+	}
+	switch policy := corev1.PullPolicy(o.pullPolicy); policy {
+	case corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever:
+		o.controllers.Launcher.PullPolicy = policy
+	default:
+		return fmt.Errorf("--launcher-pull-policy is %q: it must be Always, IfNotPresent or Never", o.pullPolicy)
+	}
+	return nil
+}
+
+// delivery chooses how the launcher gets into tool pods.
+func (o *options) delivery(config *rest.Config) (tool.Delivery, error) {
+	if o.launcher != deliveryAuto {
+		return tool.Delivery(o.launcher), nil
+	}
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return "", fmt.Errorf("making the client that asks for the cluster's version: %w", err)
+	}
+	version, err := client.ServerVersion()
+	if err != nil {
+		return "", fmt.Errorf("asking for the cluster's version: %w", err)
+	}
+	return deliveryFor(version.Major, version.Minor), nil
+}
+
+// deliveryFor is the best delivery that a version of Kubernetes has.
+func deliveryFor(major, minor string) tool.Delivery {
+	number, err := strconv.Atoi(strings.TrimRight(minor, "+"))
+	if major == "1" && (err != nil || number < imageVolumesSince) {
+		return tool.DeliveryInitContainer
+	}
+	return tool.DeliveryImageVolume
+}

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Fails when a generated file is not what the generators make of the tree as it is. The files are right afterwards.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+generated=(api/v1alpha1/zz_generated.deepcopy.go config/crd/bases config/rbac/role.yaml)
+before=$(mktemp -d)
+trap 'rm -rf "$before"' EXIT
+for path in "${generated[@]}"; do
+  mkdir -p "$before/$(dirname "$path")"
+  if [[ -e $path ]]; then
+    cp -r "$path" "$before/$path"
+  fi
+done
+
+hack/generate.sh all
+
+stale=0
+for path in "${generated[@]}"; do
+  if ! diff -ruN "$before/$path" "$path"; then
+    stale=1
+  fi
+done
+# What was generated but never added to git would be missing for everybody else.
+if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+  untracked=$(git ls-files --others --exclude-standard -- "${generated[@]}")
+  if [[ -n $untracked && -n ${CI:-} ]]; then
+    echo "not in git: $untracked" >&2
+    stale=1
+  fi
+fi
+if ((stale)); then
+  echo >&2
+  echo "Generated files were stale: see the differences above. They have been generated anew; commit them with the change that needs them." >&2
+  exit 1
+fi
+echo "==> generated files are fresh"

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# The demo: a Kubernetes cluster, the manager in it, a question, tool containers, an answer. Exits 0 only if the Turn succeeded.
+set -euo pipefail
+# shellcheck source=hack/lib.sh
+source "$(dirname "$0")/lib.sh"
+
+namespace=capstan-demo
+session=trip
+turn=trip-1
+
+# What a Turn shows while it runs: one line for each change.
+progress='{{with .status}}  {{.phase}}{{if .iteration}}, model call {{.iteration}}{{end}}{{range .toolCalls}}
+      {{.id}} {{.name}}: {{.state}}{{if .preview}} - {{.preview}}{{end}}{{end}}{{end}}
+'
+
+watch_turn() { "$kubectl_bin" -n "$namespace" get turn "$turn" --watch --output=go-template="$progress" & watcher=$!; }
+
+finish() {
+  [ -z "${watcher:-}" ] || kill "$watcher" 2>/dev/null || true
+}
+trap finish EXIT
+
+choose_cluster
+start_cluster
+load_images
+deploy
+
+say "a namespace for the demo, with restricted pods"
+kube create namespace "$namespace" --dry-run=client -o yaml | kube apply -f - >/dev/null
+kube label namespace "$namespace" pod-security.kubernetes.io/enforce=restricted --overwrite >/dev/null
+kube -n "$namespace" delete --ignore-not-found -f "$repo/config/samples/answer" -f "$repo/config/samples/turn.yaml" -f "$repo/config/samples/session.yaml" >/dev/null
+
+say "applying config/samples: a Model, five Tools, a Harness, an Agent, a Session and a Turn"
+kube -n "$namespace" apply --server-side -k "$repo/config/samples" | sed 's/^/        /'
+say "the user asks: $(kube -n "$namespace" get turn "$turn" -o jsonpath='{.spec.input}')"
+watch_turn
+
+kube -n "$namespace" wait --for=condition=WaitingForToolResults "turn/$turn" --timeout=120s --request-timeout=0 >/dev/null
+say "the Turn waits for the traveller; nothing runs and nothing is written meanwhile. Answering with config/samples/answer:"
+kube -n "$namespace" apply --server-side -f "$repo/config/samples/answer" | sed 's/^/        /'
+kube -n "$namespace" wait --for=condition=Finished "turn/$turn" --timeout=120s --request-timeout=0 >/dev/null
+finish
+
+succeeded=$(kube -n "$namespace" get turn "$turn" -o jsonpath='{.status.conditions[?(@.type=="Succeeded")].status}')
+if [ "$succeeded" != True ]; then
+  kube -n "$namespace" get turn "$turn" -o yaml
+  die "the Turn did not succeed; its status is above, the manager's log is: kubectl -n capstan-system logs deployment/capstan-manager"
+fi
+say "the answer:"
+printf '\n%s\n\n' "$(kube -n "$namespace" get turn "$turn" -o jsonpath='{.status.output}')"
+kube -n "$namespace" get turns,sessions,models,tools
+cat <<TEXT
+
+To look further:
+  export KUBECONFIG=$KUBECONFIG
+  alias kubectl=$kubectl_bin
+  kubectl -n $namespace get turn $turn -o yaml          # the plan, the calls, the conditions
+  kubectl -n $namespace get journalentries              # the log that decided every step
+  kubectl -n $namespace get jobs,pods                   # the tool containers
+  kubectl explain turn.spec
+  make demo-down                                        # leaves nothing behind
+TEXT

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Generates the code and the manifests that follow from the API types and from the controllers' markers. A file is only written when it
+# changes.
+# Usage: hack/generate.sh objects|manifests|all
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+what=${1:-all}
+generator=$(hack/tool.sh controller-gen)
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+
+# replace SOURCE TARGET
+replace() {
+  if ! cmp -s "$1" "$2"; then
+    echo "    $2"
+    cp "$1" "$2"
+  fi
+}
+
+objects() {
+  echo "==> generating deep copies"
+  "$generator" object paths=./api/... output:object:dir="$out"
+  replace "$out/zz_generated.deepcopy.go" api/v1alpha1/zz_generated.deepcopy.go
+}
+
+manifests() {
+  echo "==> generating CustomResourceDefinitions and the manager's role"
+  mkdir "$out/bases" "$out/rbac"
+  "$generator" crd:maxDescLen=1000 paths=./api/... output:crd:dir="$out/bases"
+  "$generator" rbac:roleName=manager-role paths=./internal/controller/... output:rbac:dir="$out/rbac"
+  local file
+  for file in config/crd/bases/*.yaml; do
+    if [[ ! -e $out/bases/${file##*/} ]]; then
+      echo "    $file is gone"
+      rm "$file"
+    fi
+  done
+  for file in "$out"/bases/*.yaml; do
+    replace "$file" "config/crd/bases/${file##*/}"
+  done
+  replace "$out/rbac/role.yaml" config/rbac/role.yaml
+}
+
+case $what in
+  objects) objects ;;
+  manifests) manifests ;;
+  all)
+    objects
+    manifests
+    ;;
+  *)
+    echo "usage: hack/generate.sh objects|manifests|all" >&2
+    exit 2
+    ;;
+esac

@@ -1,0 +1,157 @@
+package condition
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+var (
+	early = metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	late  = metav1.NewTime(early.Add(time.Hour))
+)
+
+func TestSetKeepsTheOrderAndTheOthers(t *testing.T) {
+	var conditions []metav1.Condition
+	for _, kind := range []string{"C", "A", "B"} {
+		Set(&conditions, 1, early, kind, metav1.ConditionTrue, "Fine", "All is well.")
+	}
+	before := append([]metav1.Condition(nil), conditions...)
+	Set(&conditions, 2, late, "A", metav1.ConditionFalse, "Broken", "It broke.")
+
+	want := []metav1.Condition{before[0], {
+		Type: "A", Status: metav1.ConditionFalse, ObservedGeneration: 2, LastTransitionTime: late, Reason: "Broken", Message: "It broke.",
+	}, before[2]}
+	if !reflect.DeepEqual(conditions, want) {
+		t.Errorf("conditions = %+v, want %+v", conditions, want)
+	}
+}
+
+func TestSetMovesTheTransitionTimeOnlyWithTheStatus(t *testing.T) {
+	for name, test := range map[string]struct {
+		current metav1.Condition
+		want    metav1.Time
+	}{
+		"the same again":      {current: metav1.Condition{Status: metav1.ConditionTrue, LastTransitionTime: early, Reason: "Fine", Message: "So."}, want: early},
+		"another reason":      {current: metav1.Condition{Status: metav1.ConditionTrue, LastTransitionTime: early, Reason: "Other"}, want: early},
+		"another status":      {current: metav1.Condition{Status: metav1.ConditionFalse, LastTransitionTime: early}, want: late},
+		"unknown before":      {current: metav1.Condition{Status: metav1.ConditionUnknown, LastTransitionTime: early}, want: late},
+		"no transition time":  {current: metav1.Condition{Status: metav1.ConditionTrue}, want: late},
+		"no condition before": {want: late},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var conditions []metav1.Condition
+			if test.current.Status != "" {
+				test.current.Type = "Ready"
+				conditions = append(conditions, test.current)
+			}
+			Set(&conditions, 7, metav1.NewTime(late.Add(400*time.Millisecond)), "Ready", metav1.ConditionTrue, "Fine", "So.")
+			want := metav1.Condition{
+				Type: "Ready", Status: metav1.ConditionTrue, ObservedGeneration: 7, LastTransitionTime: test.want, Reason: "Fine", Message: "So.",
+			}
+			if len(conditions) != 1 || conditions[0] != want {
+				t.Errorf("conditions = %+v, want %+v", conditions, want)
+			}
+		})
+	}
+}
+
+func TestSetCutsLongMessagesBetweenCharacters(t *testing.T) {
+	for shift := range 4 {
+		message := strings.Repeat("x", shift) + strings.Repeat("€", 400)
+		var conditions []metav1.Condition
+		Set(&conditions, 1, early, "Ready", metav1.ConditionTrue, "Fine", message)
+		got := conditions[0].Message
+		if len(got) > MaxMessageBytes || len(got) < MaxMessageBytes-3 || !utf8.ValidString(got) || !strings.HasSuffix(got, ellipsis) {
+			t.Errorf("%d bytes, ending with %q", len(got), got[len(got)-8:])
+		}
+	}
+	exact := strings.Repeat("x", MaxMessageBytes)
+	var conditions []metav1.Condition
+	Set(&conditions, 1, early, "Ready", metav1.ConditionTrue, "Fine", exact)
+	if conditions[0].Message != exact {
+		t.Errorf("a message of %d bytes was cut", MaxMessageBytes)
+	}
+}
+
+func TestSetReadyIsTrueForTheReasonReadyAlone(t *testing.T) {
+	for reason, want := range map[string]bool{v1alpha1.ReasonReady: true, v1alpha1.ReasonArchived: false} {
+		var conditions []metav1.Condition
+		SetReady(&conditions, 3, early, reason, "So.")
+		if got := IsTrue(conditions, v1alpha1.ConditionReady); got != want || conditions[0].Reason != reason {
+			t.Errorf("SetReady(%s) = %+v", reason, conditions)
+		}
+	}
+}
+
+func TestFind(t *testing.T) {
+	conditions := []metav1.Condition{{Type: "A"}, {Type: "B", Status: metav1.ConditionTrue}}
+	if got := Find(conditions, "B"); got != &conditions[1] {
+		t.Errorf("Find = %v", got)
+	}
+	if got := Find(conditions, "C"); got != nil {
+		t.Errorf("Find = %v, want nil", got)
+	}
+	if IsTrue(conditions, "A") || IsTrue(conditions, "C") || !IsTrue(conditions, "B") {
+		t.Error("only B is True")
+	}
+}
+
+func TestReadyFlippedLetsOnlyPassWhatDependentsSee(t *testing.T) {
+	tool := func(status metav1.ConditionStatus, message string) *v1alpha1.Tool {
+		tool := &v1alpha1.Tool{}
+		if status != "" {
+			Set(&tool.Status.Conditions, 1, early, v1alpha1.ConditionReady, status, "Some", message)
+		}
+		return tool
+	}
+	flipped := ReadyFlipped()
+	if !flipped.Create(event.CreateEvent{Object: tool("", "")}) || !flipped.Delete(event.DeleteEvent{Object: tool("", "")}) {
+		t.Error("a creation or deletion does not pass")
+	}
+	if flipped.Generic(event.GenericEvent{Object: tool("", "")}) {
+		t.Error("an event of no kind passes")
+	}
+	for name, test := range map[string]struct {
+		before, after *v1alpha1.Tool
+		want          bool
+	}{
+		"becomes ready":      {tool("", ""), tool(metav1.ConditionTrue, ""), true},
+		"no longer ready":    {tool(metav1.ConditionTrue, ""), tool(metav1.ConditionFalse, ""), true},
+		"the same again":     {tool(metav1.ConditionTrue, ""), tool(metav1.ConditionTrue, ""), false},
+		"another message":    {tool(metav1.ConditionTrue, "a"), tool(metav1.ConditionTrue, "b"), false},
+		"first said not":     {tool("", ""), tool(metav1.ConditionFalse, ""), false},
+		"unknown, then not":  {tool(metav1.ConditionUnknown, ""), tool(metav1.ConditionFalse, ""), false},
+		"condition is lost":  {tool(metav1.ConditionTrue, ""), tool("", ""), true},
+		"condition is found": {tool("", ""), tool(metav1.ConditionTrue, ""), true},
+	} {
+		if got := flipped.Update(event.UpdateEvent{ObjectOld: test.before, ObjectNew: test.after}); got != test.want {
+			t.Errorf("%s: passes = %t, want %t", name, got, test.want)
+		}
+	}
+}
+
+func TestOfKnowsEveryKindWithConditions(t *testing.T) {
+	scheme := testScheme(t)
+	for kind := range scheme.KnownTypes(v1alpha1.GroupVersion) {
+		o, err := scheme.New(v1alpha1.GroupVersion.WithKind(kind))
+		if err != nil {
+			t.Fatal(err)
+		}
+		status := reflect.ValueOf(o).Elem().FieldByName("Status")
+		if !status.IsValid() || status.Kind() != reflect.Struct || !status.FieldByName("Conditions").IsValid() {
+			continue
+		}
+		SetReady(status.FieldByName("Conditions").Addr().Interface().(*[]metav1.Condition), 1, early, v1alpha1.ReasonReady, "")
+		if !IsTrue(Of(asObject(t, o)), v1alpha1.ConditionReady) {
+			t.Errorf("Of does not know %s", kind)
+		}
+	}
+}

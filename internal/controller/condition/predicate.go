@@ -1,0 +1,43 @@
+package condition
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// ReadyFlipped lets the creation and the deletion of an object pass, and those updates that make it Ready or no longer Ready. It is for those
+// who depend on the object; any other update of its status or spec says nothing to them.
+func ReadyFlipped() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return IsTrue(Of(e.ObjectOld), v1alpha1.ConditionReady) != IsTrue(Of(e.ObjectNew), v1alpha1.ConditionReady)
+		},
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// Of gives the conditions of an object of this API; nil for one that has none.
+func Of(o client.Object) []metav1.Condition {
+	switch o := o.(type) {
+	case *v1alpha1.Agent:
+		return o.Status.Conditions
+	case *v1alpha1.Harness:
+		return o.Status.Conditions
+	case *v1alpha1.Model:
+		return o.Status.Conditions
+	case *v1alpha1.Session:
+		return o.Status.Conditions
+	case *v1alpha1.Tool:
+		return o.Status.Conditions
+	case *v1alpha1.ToolResult:
+		return o.Status.Conditions
+	case *v1alpha1.Turn:
+		return o.Status.Conditions
+	default:
+		return nil
+	}
+}

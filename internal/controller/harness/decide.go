@@ -1,0 +1,52 @@
+package harness
+
+import (
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/reference"
+	"github.com/capstan-dev/capstan/internal/runtime/config"
+)
+
+// observation is all that is read for one pass.
+type observation struct {
+	// chain is the Harnesses from the root to the one in question; as far as they were found with chainError.
+	chain []*v1alpha1.Harness
+	// chainError says why the chain does not resolve; nil when it does.
+	chainError *config.ChainError
+	// seen is what is known of what the folded chain names.
+	seen reference.Seen
+}
+
+// effective is the layers of the chain, folded.
+func (o observation) effective() config.Effective {
+	layers := make([]v1alpha1.ConfigLayer, 0, len(o.chain))
+	for _, harness := range o.chain {
+		layers = append(layers, harness.Spec.ConfigLayer)
+	}
+	return config.Fold(layers...)
+}
+
+// names are those of the chain, the root first; none when the chain does not resolve.
+func (o observation) names() []string {
+	if o.chainError != nil {
+		return nil
+	}
+	names := make([]string, 0, len(o.chain))
+	for _, harness := range o.chain {
+		names = append(names, harness.Name)
+	}
+	return names
+}
+
+// decide says whether a Harness can be used, as reason and message of its Ready condition. An archived ancestor stops nothing (GAP-19).
+func decide(spec v1alpha1.HarnessSpec, o observation) (reason, message string) {
+	if spec.Lifecycle == v1alpha1.LifecycleArchived {
+		return v1alpha1.ReasonArchived, "The Harness is archived, which stops the Turns of the Sessions that name it. Set lifecycle to Active to use it."
+	}
+	if o.chainError != nil {
+		return o.chainError.Reason(), o.chainError.Error()
+	}
+	if reason, message := o.seen.Problem(o.effective()); reason != "" {
+		return reason, message
+	}
+	return v1alpha1.ReasonReady, "The Harness can be used."
+}

@@ -1,0 +1,74 @@
+// Package harness says on every Harness whether it can be used, and which chain of Harnesses it stands for (CFG-01).
+package harness
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/condition"
+	"github.com/capstan-dev/capstan/internal/controller/reference"
+)
+
+// Reconciler keeps the status of Harnesses.
+type Reconciler struct {
+	// Client reads from the cache and writes.
+	Client client.Client
+	// Clock tells the time.
+	Clock func() time.Time
+}
+
+// +kubebuilder:rbac:groups=capstan.dev,resources=harnesses;models;tools,verbs=get;list;watch
+// +kubebuilder:rbac:groups=capstan.dev,resources=harnesses/status,verbs=patch
+
+// Reconcile looks at one Harness, its ancestors and what they name.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	base := &v1alpha1.Harness{}
+	if err := r.Client.Get(ctx, req.NamespacedName, base); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	seen, err := r.gather(ctx, base)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	next := base.DeepCopy()
+	reason, message := decide(next.Spec, seen)
+	condition.SetReady(&next.Status.Conditions, next.Generation, metav1.NewTime(r.Clock()), reason, message)
+	next.Status.Chain = seen.names()
+	next.Status.ObservedGeneration = next.Generation
+	return condition.Write(ctx, r.Client, base, next)
+}
+
+// SetupWithManager makes the manager call Reconcile for a Harness that changes, for all its descendants, and for those that name a Model or
+// Tool that comes, goes, or becomes Ready or no longer Ready.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	ctx := context.Background()
+	if err := reference.Index(ctx, mgr.GetFieldIndexer(), &v1alpha1.Harness{}, layer); err != nil {
+		return err
+	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Harness{}, indexParent, parent); err != nil {
+		return fmt.Errorf("indexing Harnesses by %s: %w", indexParent, err)
+	}
+	own := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, condition.ReadyFlipped()))
+	ancestor := builder.WithPredicates(predicate.GenerationChangedPredicate{})
+	named := builder.WithPredicates(condition.ReadyFlipped())
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("harness").
+		For(&v1alpha1.Harness{}, own).
+		Watches(&v1alpha1.Harness{}, handler.EnqueueRequestsFromMapFunc(r.descendants), ancestor).
+		Watches(&v1alpha1.Model{}, handler.EnqueueRequestsFromMapFunc(r.naming(reference.IndexModel)), named).
+		Watches(&v1alpha1.Tool{}, handler.EnqueueRequestsFromMapFunc(r.naming(reference.IndexTool)), named).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("setting up the Harness controller: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,215 @@
+package layers_test
+
+import (
+	"fmt"
+	"slices"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/condition"
+)
+
+// orders gives every order of the numbers below n.
+func orders(n int) [][]int {
+	if n == 0 {
+		return [][]int{nil}
+	}
+	var all [][]int
+	for _, shorter := range orders(n - 1) {
+		for at := range n {
+			all = append(all, slices.Insert(slices.Clone(shorter), at, n-1))
+		}
+	}
+	return all
+}
+
+var _ = Describe("Readiness", func() {
+	It("comes whatever the order is in which the objects are applied", func(ctx SpecContext) {
+		var all []client.Object
+		var children []*v1alpha1.Harness
+		for _, order := range orders(5) {
+			ns := namespace(ctx)
+			child := newHarness(ns, "child", "base", usesModel("sim"))
+			objects := []client.Object{
+				newModel(ns, "sim"), newTool(ns, "count"), newHarness(ns, "base", "", usesTools("count")), child, newAgent(ns, "helper", usesTools("count")),
+			}
+			for _, i := range order {
+				create(ctx, objects[i])
+			}
+			all, children = append(all, objects...), append(children, child)
+		}
+		Expect(children).To(HaveLen(120))
+		expectReady(ctx, all...)
+		for _, child := range children {
+			Expect(child.Status.Chain).To(Equal([]string{"base", "child"}))
+			Expect(child.Status.ObservedGeneration).To(Equal(child.Generation))
+		}
+	})
+
+	It("goes with a Tool that is deleted and comes back with it", func(ctx SpecContext) {
+		ns := namespace(ctx)
+		tool := newTool(ns, "count")
+		dependents := []client.Object{
+			newHarness(ns, "base", "", usesTools("count", "other")), newHarness(ns, "child", "base", v1alpha1.ConfigLayer{}), newAgent(ns, "helper", usesTools("count")),
+		}
+		bystander := newHarness(ns, "bystander", "", usesTools("other"))
+		create(ctx, append(dependents, tool, newTool(ns, "other"), bystander)...)
+		expectReady(ctx, append(dependents, tool, bystander)...)
+		version := bystander.ResourceVersion
+
+		Expect(direct.Delete(ctx, tool)).To(Succeed())
+		expectUnready(ctx, v1alpha1.ReasonToolNotFound, []string{`Tool "count"`, "Create it"}, dependents...)
+
+		create(ctx, newTool(ns, "count"))
+		expectReady(ctx, append(dependents, bystander)...)
+		Expect(bystander.ResourceVersion).To(Equal(version))
+	})
+
+	It("goes with a Model that is deleted and comes back with it", func(ctx SpecContext) {
+		ns := namespace(ctx)
+		model := newModel(ns, "sim")
+		dependents := []client.Object{newHarness(ns, "base", "", usesModel("sim")), newAgent(ns, "helper", usesModel("sim"))}
+		create(ctx, append(dependents, model)...)
+		expectReady(ctx, dependents...)
+
+		Expect(direct.Delete(ctx, model)).To(Succeed())
+		expectUnready(ctx, v1alpha1.ReasonModelNotFound, []string{`Model "sim"`, "Create it"}, dependents...)
+
+		create(ctx, newModel(ns, "sim"))
+		expectReady(ctx, dependents...)
+	})
+
+	It("follows a Tool whose schema becomes wrong and right again", func(ctx SpecContext) {
+		ns := namespace(ctx)
+		tool := newTool(ns, "count")
+		dependents := []client.Object{newHarness(ns, "base", "", usesTools("count")), newAgent(ns, "helper", usesTools("count"))}
+		create(ctx, append(dependents, tool)...)
+		expectReady(ctx, append(dependents, tool)...)
+
+		tool.Spec.InputSchema.Raw = []byte(`{"type":"string"}`)
+		Expect(direct.Update(ctx, tool)).To(Succeed())
+		expectUnready(ctx, v1alpha1.ReasonInvalidSchema, []string{"the type is not object"}, tool)
+		expectUnready(ctx, v1alpha1.ReasonToolNotReady, []string{`Tool "count"`}, dependents...)
+
+		tool.Spec.InputSchema.Raw = []byte(`{"type":"object"}`)
+		Expect(direct.Update(ctx, tool)).To(Succeed())
+		expectReady(ctx, append(dependents, tool)...)
+	})
+
+	It("follows the ancestors of a Harness", func(ctx SpecContext) {
+		ns := namespace(ctx)
+		root := newHarness(ns, "root", "", v1alpha1.ConfigLayer{})
+		middle := newHarness(ns, "middle", "root", v1alpha1.ConfigLayer{})
+		leaf := newHarness(ns, "leaf", "middle", v1alpha1.ConfigLayer{})
+		create(ctx, root, middle, leaf)
+		expectReady(ctx, root, middle, leaf)
+		Expect(leaf.Status.Chain).To(Equal([]string{"root", "middle", "leaf"}))
+
+		By("the root being deleted")
+		Expect(direct.Delete(ctx, root)).To(Succeed())
+		expectUnready(ctx, v1alpha1.ReasonHarnessNotFound, []string{`Harness "root"`, `Harness "middle"`}, middle, leaf)
+		Expect(leaf.Status.Chain).To(BeEmpty())
+
+		By("the middle no longer naming a parent")
+		middle.Spec.ParentRef = nil
+		Expect(direct.Update(ctx, middle)).To(Succeed())
+		expectReady(ctx, middle, leaf)
+		Expect(leaf.Status.Chain).To(Equal([]string{"middle", "leaf"}))
+
+		By("the middle naming a Tool that is missing")
+		middle.Spec.Tools = usesTools("gone").Tools
+		Expect(direct.Update(ctx, middle)).To(Succeed())
+		expectUnready(ctx, v1alpha1.ReasonToolNotFound, []string{`Tool "gone"`}, middle, leaf)
+
+		By("the Tool coming")
+		create(ctx, newTool(ns, "gone"))
+		expectReady(ctx, middle, leaf)
+	})
+
+	It("refuses cycles and chains that are too long", func(ctx SpecContext) {
+		ns := namespace(ctx)
+		one, two := newHarness(ns, "one", "two", v1alpha1.ConfigLayer{}), newHarness(ns, "two", "one", v1alpha1.ConfigLayer{})
+		create(ctx, one, two)
+		expectUnready(ctx, v1alpha1.ReasonChainTooLong, []string{"its own ancestor"}, one, two)
+
+		var line []client.Object
+		for i := range 17 {
+			parent := ""
+			if i > 0 {
+				parent = fmt.Sprintf("h%d", i-1)
+			}
+			line = append(line, newHarness(ns, fmt.Sprintf("h%d", i), parent, v1alpha1.ConfigLayer{}))
+		}
+		create(ctx, line...)
+		expectReady(ctx, line[:16]...)
+		expectUnready(ctx, v1alpha1.ReasonChainTooLong, []string{`Harness "h16"`}, line[16])
+
+		By("the cycle being broken")
+		one.Spec.ParentRef = nil
+		Expect(direct.Update(ctx, one)).To(Succeed())
+		expectReady(ctx, one, two)
+	})
+
+	It("goes while a Harness or an Agent is archived, but not with an archived ancestor", func(ctx SpecContext) {
+		ns := namespace(ctx)
+		base, child := newHarness(ns, "base", "", v1alpha1.ConfigLayer{}), newHarness(ns, "child", "base", v1alpha1.ConfigLayer{})
+		agent := newAgent(ns, "helper", v1alpha1.ConfigLayer{})
+		create(ctx, base, child, agent)
+		expectReady(ctx, base, child, agent)
+
+		base.Spec.Lifecycle, agent.Spec.Lifecycle = v1alpha1.LifecycleArchived, v1alpha1.LifecycleArchived
+		Expect(direct.Update(ctx, base)).To(Succeed())
+		Expect(direct.Update(ctx, agent)).To(Succeed())
+		expectUnready(ctx, v1alpha1.ReasonArchived, nil, base, agent)
+		expectReady(ctx, child)
+
+		base.Spec.Lifecycle, agent.Spec.Lifecycle = v1alpha1.LifecycleActive, v1alpha1.LifecycleActive
+		Expect(direct.Update(ctx, base)).To(Succeed())
+		Expect(direct.Update(ctx, agent)).To(Succeed())
+		expectReady(ctx, base, child, agent)
+	})
+
+	It("is said again when somebody else takes it away", func(ctx SpecContext) {
+		ns := namespace(ctx)
+		objects := []client.Object{
+			newModel(ns, "sim"), newTool(ns, "count"), newHarness(ns, "base", "", v1alpha1.ConfigLayer{}), newAgent(ns, "helper", v1alpha1.ConfigLayer{}),
+		}
+		create(ctx, objects...)
+		expectReady(ctx, objects...)
+		for _, o := range objects {
+			Expect(direct.Status().Patch(ctx, o, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"conditions":null}}`)))).To(Succeed())
+			Expect(condition.Of(o)).To(BeEmpty())
+		}
+		expectReady(ctx, objects...)
+	})
+})
+
+var _ = Describe("PatchStatus", func() {
+	It("loses against another write, and takes over what the server answers", func(ctx SpecContext) {
+		base := newHarness(namespace(ctx), "base", "", v1alpha1.ConfigLayer{})
+		create(ctx, base)
+		expectReady(ctx, base)
+
+		first, second := base.DeepCopy(), base.DeepCopy()
+		now := metav1.Now()
+		condition.Set(&first.Status.Conditions, 1, now, "First", metav1.ConditionTrue, "Fine", "So.")
+		condition.Set(&second.Status.Conditions, 1, now, "Second", metav1.ConditionTrue, "Fine", "So.")
+		changed, err := condition.PatchStatus(ctx, direct, base, first)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(changed).To(BeTrue())
+		Expect(first.ResourceVersion).NotTo(Equal(base.ResourceVersion))
+
+		_, err = condition.PatchStatus(ctx, direct, base, second)
+		Expect(apierrors.IsConflict(err)).To(BeTrue(), "%v", err)
+
+		stored := &v1alpha1.Harness{}
+		Expect(direct.Get(ctx, client.ObjectKeyFromObject(base), stored)).To(Succeed())
+		Expect(stored.Status).To(Equal(first.Status))
+		Expect(condition.Find(stored.Status.Conditions, "Second")).To(BeNil())
+	})
+})

@@ -1,0 +1,67 @@
+// Package model says on every Model whether it can be called.
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/condition"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+)
+
+// Reconciler keeps the Ready condition of Models.
+type Reconciler struct {
+	// Client reads from the cache and writes.
+	Client client.Client
+	// Clock tells the time.
+	Clock func() time.Time
+	// Drivers are the providers that this manager knows.
+	Drivers model.Registry
+}
+
+// +kubebuilder:rbac:groups=capstan.dev,resources=models,verbs=get;list;watch
+// +kubebuilder:rbac:groups=capstan.dev,resources=models/status,verbs=patch
+
+// Reconcile looks at one Model. It makes no call to the provider.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	base := &v1alpha1.Model{}
+	if err := r.Client.Get(ctx, req.NamespacedName, base); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	_, driverErr := r.Drivers.Driver(base)
+	next := base.DeepCopy()
+	reason, message := decide(driverErr)
+	condition.SetReady(&next.Status.Conditions, next.Generation, metav1.NewTime(r.Clock()), reason, message)
+	next.Status.ObservedGeneration = next.Generation
+	return condition.Write(ctx, r.Client, base, next)
+}
+
+// decide says whether a Model can be called, as reason and message of its Ready condition. driverErr is what making its driver gave.
+func decide(driverErr error) (reason, message string) {
+	if driverErr == nil {
+		return v1alpha1.ReasonReady, "The Model can be called."
+	}
+	var unavailable *model.UnavailableError
+	if errors.As(driverErr, &unavailable) {
+		driverErr = unavailable.Cause
+	}
+	return v1alpha1.ReasonModelNotReady, fmt.Sprintf("The Model cannot be called: %v.", driverErr)
+}
+
+// SetupWithManager makes the manager call Reconcile for a Model that changes.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	own := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, condition.ReadyFlipped()))
+	if err := ctrl.NewControllerManagedBy(mgr).Named("model").For(&v1alpha1.Model{}, own).Complete(r); err != nil {
+		return fmt.Errorf("setting up the Model controller: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,38 @@
+package model
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/model/simulator"
+)
+
+func TestDecide(t *testing.T) {
+	registry := model.Registry{
+		v1alpha1.ProviderSimulated: simulator.Factory,
+		"Broken":                   func(*v1alpha1.Model) (model.Driver, error) { return nil, errors.New("the address is not valid") },
+	}
+	for name, test := range map[string]struct {
+		spec   v1alpha1.ModelSpec
+		reason string
+		says   string
+	}{
+		"a driver can be made": {spec: v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated, Simulation: &v1alpha1.Simulation{}}, reason: v1alpha1.ReasonReady},
+		"no script":            {spec: v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated}, reason: v1alpha1.ReasonModelNotReady, says: "spec.simulation"},
+		"an unknown provider":  {spec: v1alpha1.ModelSpec{Provider: "Unheard"}, reason: v1alpha1.ReasonModelNotReady, says: `"Unheard"`},
+		"the factory fails":    {spec: v1alpha1.ModelSpec{Provider: "Broken"}, reason: v1alpha1.ReasonModelNotReady, says: "the address is not valid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := registry.Driver(&v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Name: "some"}, Spec: test.spec})
+			reason, message := decide(err)
+			if reason != test.reason || message == "" || !strings.Contains(message, test.says) {
+				t.Errorf("decide = %s, %q, want %s with %s", reason, message, test.reason, test.says)
+			}
+		})
+	}
+}

@@ -1,0 +1,99 @@
+// Package reference finds the Models and Tools that a configuration layer names, and the objects whose layer names a given one.
+package reference
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/condition"
+	"github.com/capstan-dev/capstan/internal/runtime/config"
+)
+
+// Fields that the cache indexes an object with a layer by.
+const (
+	// IndexModel finds the objects whose layer names a Model.
+	IndexModel = "modelName"
+	// IndexTool finds the objects whose layer names a Tool.
+	IndexTool = "toolName"
+)
+
+// Seen is what is known of the Models and Tools that a layer names, by name. What is not in it is missing.
+type Seen struct {
+	// Models that are named.
+	Models map[string]config.Presence
+	// Tools that are named.
+	Tools map[string]config.Presence
+}
+
+// Problem says which of the named objects cannot be used. It is empty when all can.
+func (s Seen) Problem(e config.Effective) (reason, message string) {
+	return e.Problem(
+		func(name string) config.Presence { return s.Models[name] },
+		func(name string) config.Presence { return s.Tools[name] },
+	)
+}
+
+// Look reads what the folded layers name in a namespace.
+func Look(ctx context.Context, reader client.Reader, namespace string, e config.Effective) (Seen, error) {
+	seen := Seen{Models: map[string]config.Presence{}, Tools: map[string]config.Presence{}}
+	if e.ModelRef != "" {
+		presence, err := look(ctx, reader, namespace, e.ModelRef, &v1alpha1.Model{})
+		if err != nil {
+			return Seen{}, err
+		}
+		seen.Models[e.ModelRef] = presence
+	}
+	for _, name := range e.Tools {
+		presence, err := look(ctx, reader, namespace, name, &v1alpha1.Tool{})
+		if err != nil {
+			return Seen{}, err
+		}
+		seen.Tools[name] = presence
+	}
+	return seen, nil
+}
+
+func look(ctx context.Context, reader client.Reader, namespace, name string, into client.Object) (config.Presence, error) {
+	err := reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, into)
+	switch {
+	case apierrors.IsNotFound(err):
+		return config.Missing, nil
+	case err != nil:
+		return config.Missing, fmt.Errorf("reading %T %s/%s: %w", into, namespace, name, err)
+	case condition.IsTrue(condition.Of(into), v1alpha1.ConditionReady):
+		return config.Usable, nil
+	default:
+		return config.NotReady, nil
+	}
+}
+
+// Index makes the cache find objects of a kind by what their layer names. layer gives the layer of one such object.
+func Index(ctx context.Context, indexer client.FieldIndexer, kind client.Object, layer func(client.Object) v1alpha1.ConfigLayer) error {
+	fields := map[string]client.IndexerFunc{
+		IndexModel: func(o client.Object) []string {
+			if ref := layer(o).ModelRef; ref != nil {
+				return []string{ref.Name}
+			}
+			return nil
+		},
+		IndexTool: func(o client.Object) []string {
+			tools := layer(o).Tools
+			names := make([]string, 0, len(tools))
+			for _, tool := range tools {
+				names = append(names, tool.Name)
+			}
+			return names
+		},
+	}
+	for field, extract := range fields {
+		if err := indexer.IndexField(ctx, kind, field, extract); err != nil {
+			return fmt.Errorf("indexing %T by %s: %w", kind, field, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package session
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/condition"
+)
+
+// nextTurn is the Turn that the Session runs next: of those that have not ended and are not being deleted, the first in order. Nil for none.
+func nextTurn(turns []*v1alpha1.Turn) *v1alpha1.Turn {
+	var open []*v1alpha1.Turn
+	for _, turn := range turns {
+		if runnable(turn) {
+			open = append(open, turn)
+		}
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	inOrder(open)
+	return open[0]
+}
+
+// runnable says that the Turn can still be admitted. A Turn that is to be cancelled ends by itself while it is queued.
+func runnable(turn *v1alpha1.Turn) bool {
+	return turn.DeletionTimestamp.IsZero() && !finished(turn) && turn.Spec.DesiredState != v1alpha1.DesiredCancelled
+}
+
+// finished says that the Turn has ended.
+func finished(turn *v1alpha1.Turn) bool {
+	return condition.IsTrue(turn.Status.Conditions, v1alpha1.ConditionFinished)
+}
+
+// phaseOf is where the Session stands. active is its active Turn; nil for none.
+func phaseOf(status *v1alpha1.SessionStatus, active *v1alpha1.Turn, usable bool) v1alpha1.SessionPhase {
+	switch {
+	case active != nil && active.Status.Phase == v1alpha1.TurnWaitingForToolResults:
+		return v1alpha1.SessionWaitingForToolResults
+	case status.ActiveTurn != nil:
+		return v1alpha1.SessionActive
+	case !usable:
+		return v1alpha1.SessionPending
+	case status.Totals.Turns == 0:
+		return v1alpha1.SessionStarted
+	default:
+		return v1alpha1.SessionIdle
+	}
+}
+
+// addTotals counts a Turn that has ended.
+func addTotals(totals *v1alpha1.SessionTotals, turn *v1alpha1.Turn) {
+	totals.Turns++
+	sum := turn.Status.Summary
+	if sum == nil {
+		return
+	}
+	totals.Usage.InputTokens += sum.Usage.InputTokens
+	totals.Usage.OutputTokens += sum.Usage.OutputTokens
+	totals.Usage.TotalTokens += sum.Usage.TotalTokens
+	totals.ToolCalls += int64(sum.ToolCalls)
+}
+
+// setReady says whether the Session can be used. reason is empty when it can.
+func setReady(session *v1alpha1.Session, reason, message string, now metav1.Time) {
+	value := metav1.ConditionFalse
+	if reason == "" {
+		value, reason, message = metav1.ConditionTrue, v1alpha1.ReasonReady, "All that the Session names exists."
+	}
+	condition.Set(&session.Status.Conditions, session.Generation, now, v1alpha1.ConditionReady, value, reason, message)
+}

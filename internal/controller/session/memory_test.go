@@ -1,0 +1,27 @@
+package session
+
+import "testing"
+
+func TestMemoryTellsAReplacedSessionFromAKnownOne(t *testing.T) {
+	var m memory
+	k := key("a", "demo")
+	if _, replaced := m.see(k, "1"); replaced {
+		t.Error("a Session that was never seen counts as replaced")
+	}
+	m.wrote(k, "100")
+	if _, replaced := m.see(k, "1"); replaced || m.written(k) != "100" {
+		t.Error("seeing the same Session again forgot what was written")
+	}
+	if old, replaced := m.see(k, "2"); !replaced || old != "1" {
+		t.Errorf("a Session created again under the name: replaced %v, before %q", replaced, old)
+	}
+	if m.written(k) != "" {
+		t.Error("what was written to the old Session counts for the new one")
+	}
+	if uid, ok := m.forget(k); !ok || uid != "2" {
+		t.Errorf("forgot %q, %v", uid, ok)
+	}
+	if _, ok := m.forget(k); ok {
+		t.Error("forgot twice")
+	}
+}

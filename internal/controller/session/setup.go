@@ -1,0 +1,92 @@
+package session
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/condition"
+)
+
+// SetupWithManager registers the reconciler. workers is how many Sessions are worked on at once.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
+	named := builder.WithPredicates(meaningful())
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("session").
+		For(&v1alpha1.Session{}).
+		Watches(&v1alpha1.Turn{}, handler.EnqueueRequestsFromMapFunc(ofTurn), builder.WithPredicates(turnMoved())).
+		Watches(&v1alpha1.Harness{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace), named).
+		Watches(&v1alpha1.Agent{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace), named).
+		Watches(&v1alpha1.Model{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace), named).
+		Watches(&v1alpha1.Tool{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace), named).
+		WatchesRawSource(r.Wakes).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Complete(r)
+}
+
+// ofTurn wakes the Session that a Turn belongs to.
+func ofTurn(_ context.Context, object client.Object) []reconcile.Request {
+	turn, ok := object.(*v1alpha1.Turn)
+	if !ok {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: turn.Namespace, Name: turn.Spec.SessionRef.Name}}}
+}
+
+// ofNamespace wakes the Sessions that what has changed may concern.
+func (r *Reconciler) ofNamespace(ctx context.Context, object client.Object) []reconcile.Request {
+	var sessions v1alpha1.SessionList
+	if err := r.Client.List(ctx, &sessions, client.InNamespace(object.GetNamespace())); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "listing the Sessions that a change may concern")
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(sessions.Items))
+	for i := range sessions.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&sessions.Items[i])})
+	}
+	return requests
+}
+
+// turnMoved lets those changes of Turns through that move a Session: a Turn that is new, gone, ended, or waits for results or no longer does.
+func turnMoved() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool {
+			turn, ok := e.Object.(*v1alpha1.Turn)
+			return ok && (!finished(turn) || turn.Status.Plan != nil)
+		},
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, okBefore := e.ObjectOld.(*v1alpha1.Turn)
+			after, okAfter := e.ObjectNew.(*v1alpha1.Turn)
+			if !okBefore || !okAfter {
+				return false
+			}
+			waits := func(t *v1alpha1.Turn) bool { return t.Status.Phase == v1alpha1.TurnWaitingForToolResults }
+			return runnable(before) != runnable(after) || finished(before) != finished(after) || waits(before) != waits(after)
+		},
+	}
+}
+
+// meaningful lets those changes of layers, Models and Tools through that can change what a Session is made of: the spec, the annotations, and
+// whether the object is ready.
+func meaningful() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() {
+				return true
+			}
+			if e.ObjectOld.GetAnnotations()[v1alpha1.AnnotationDefaultModel] != e.ObjectNew.GetAnnotations()[v1alpha1.AnnotationDefaultModel] {
+				return true
+			}
+			return condition.IsTrue(condition.Of(e.ObjectOld), v1alpha1.ConditionReady) != condition.IsTrue(condition.Of(e.ObjectNew), v1alpha1.ConditionReady)
+		},
+	}
+}

@@ -1,0 +1,56 @@
+package tool
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// checker refuses the schemas that it is told to refuse, and remembers what it was asked.
+type checker struct {
+	refused string
+	asked   int
+}
+
+func (c *checker) CheckSchema(schema []byte) error {
+	c.asked++
+	if string(schema) == c.refused {
+		return errors.New(`type: "nonsense" is no type`)
+	}
+	return nil
+}
+
+func TestDecide(t *testing.T) {
+	const object, nonsense = `{"type":"object"}`, `{"type":"nonsense"}`
+	largest := `"` + strings.Repeat("x", tool.MaxSchemaBytes-2) + `"`
+	for name, test := range map[string]struct {
+		schema string
+		reason string
+		says   string
+		asked  int
+	}{
+		"no schema":          {reason: v1alpha1.ReasonReady},
+		"a valid schema":     {schema: object, reason: v1alpha1.ReasonReady, asked: 1},
+		"an invalid schema":  {schema: nonsense, reason: v1alpha1.ReasonInvalidSchema, says: `"nonsense" is no type`, asked: 1},
+		"the largest schema": {schema: largest, reason: v1alpha1.ReasonReady, asked: 1},
+		"a schema too large": {schema: largest + " ", reason: v1alpha1.ReasonInvalidSchema, says: "32769 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var schema *v1alpha1.JSON
+			if test.schema != "" {
+				schema = &v1alpha1.JSON{Raw: []byte(test.schema)}
+			}
+			schemas := &checker{refused: nonsense}
+			reason, message := decide(schema, schemas)
+			if reason != test.reason || message == "" || !strings.Contains(message, test.says) {
+				t.Errorf("decide = %s, %q, want %s with %s", reason, message, test.reason, test.says)
+			}
+			if schemas.asked != test.asked {
+				t.Errorf("the schema was checked %d times, want %d", schemas.asked, test.asked)
+			}
+		})
+	}
+}

@@ -1,0 +1,116 @@
+package toolresult
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// at is a Turn in iteration 2 with the given calls; it runs unless change says otherwise.
+func at(change func(*v1alpha1.Turn), calls ...v1alpha1.ToolCall) *v1alpha1.Turn {
+	turn := &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Name: "demo-1", UID: "u1"}}
+	turn.Status.Phase, turn.Status.Iteration, turn.Status.ToolCalls = v1alpha1.TurnAct, 2, calls
+	if change != nil {
+		change(turn)
+	}
+	return turn
+}
+
+func ended(turn *v1alpha1.Turn) {
+	turn.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFinished, Status: metav1.ConditionTrue}}
+}
+
+func ofClient(id string, state v1alpha1.ToolCallState) v1alpha1.ToolCall {
+	return v1alpha1.ToolCall{ID: id, Name: "ask", Executor: v1alpha1.ExecutorClient, State: state}
+}
+
+func ofJob(id string, state v1alpha1.ToolCallState) v1alpha1.ToolCall {
+	return v1alpha1.ToolCall{ID: id, Name: "run", Executor: v1alpha1.ExecutorJob, State: state}
+}
+
+func TestDecide(t *testing.T) {
+	pending, refused := metav1.ConditionUnknown, metav1.ConditionFalse
+	for name, test := range map[string]struct {
+		call   string
+		uid    types.UID
+		turn   *v1alpha1.Turn
+		status metav1.ConditionStatus
+		reason string
+		says   string
+	}{
+		"no Turn yet":                           {call: "2-0", status: pending, reason: v1alpha1.ReasonTurnNotFound, says: "call 2-0"},
+		"another Turn of the name":              {call: "2-0", uid: "u0", turn: at(nil, ofClient("2-0", v1alpha1.CallWaiting)), status: refused, reason: v1alpha1.ReasonTurnReplaced, says: "u0"},
+		"the Turn by its UID":                   {call: "2-0", uid: "u1", turn: at(nil, ofClient("2-0", v1alpha1.CallWaiting))},
+		"a call that waits":                     {call: "2-0", turn: at(nil, ofClient("2-0", v1alpha1.CallWaiting))},
+		"not a client's call":                   {call: "2-0", turn: at(nil, ofJob("2-0", v1alpha1.CallRunning)), status: refused, reason: v1alpha1.ReasonNotAClientTool},
+		"a refused call":                        {call: "2-0", turn: at(nil, v1alpha1.ToolCall{ID: "2-0", Executor: v1alpha1.ExecutorNone, State: v1alpha1.CallNotExecuted}), status: refused, reason: v1alpha1.ReasonNotAClientTool},
+		"answered with a result":                {call: "2-0", turn: at(nil, ofClient("2-0", v1alpha1.CallSucceeded), ofClient("2-1", v1alpha1.CallWaiting)), status: refused, reason: v1alpha1.ReasonAlreadyAnswered},
+		"answered with an error":                {call: "2-0", turn: at(nil, ofClient("2-0", v1alpha1.CallFailed), ofClient("2-1", v1alpha1.CallWaiting)), status: refused, reason: v1alpha1.ReasonAlreadyAnswered},
+		"given up":                              {call: "2-0", turn: at(nil, ofClient("2-0", v1alpha1.CallNotExecuted)), status: refused, reason: v1alpha1.ReasonCallClosed, says: "given up"},
+		"no such call among those that wait":    {call: "2-9", turn: at(nil, ofClient("2-0", v1alpha1.CallWaiting)), status: refused, reason: v1alpha1.ReasonUnknownCall, says: "2-0 (ask)"},
+		"a later call than those that wait":     {call: "3-0", turn: at(nil, ofClient("2-0", v1alpha1.CallWaiting)), status: refused, reason: v1alpha1.ReasonUnknownCall},
+		"an iteration that is over":             {call: "1-0", turn: at(nil), status: refused, reason: v1alpha1.ReasonCallClosed, says: "past call 1-0"},
+		"an iteration that is over, Jobs run":   {call: "1-0", turn: at(nil, ofJob("2-0", v1alpha1.CallRunning)), status: refused, reason: v1alpha1.ReasonCallClosed},
+		"this iteration, not asked yet":         {call: "2-0", turn: at(nil), status: pending, reason: v1alpha1.ReasonCallPending},
+		"an iteration to come":                  {call: "3-0", turn: at(nil, ofJob("2-0", v1alpha1.CallRunning)), status: pending, reason: v1alpha1.ReasonCallPending},
+		"a Turn that is queued":                 {call: "1-0", turn: at(func(turn *v1alpha1.Turn) { turn.Status.Phase, turn.Status.Iteration = v1alpha1.TurnQueued, 0 }), status: pending, reason: v1alpha1.ReasonCallPending},
+		"after the end, answered":               {call: "2-0", turn: at(ended, ofClient("2-0", v1alpha1.CallSucceeded)), status: refused, reason: v1alpha1.ReasonAlreadyAnswered},
+		"after the end, given up":               {call: "2-0", turn: at(ended, ofClient("2-0", v1alpha1.CallNotExecuted)), status: refused, reason: v1alpha1.ReasonCallClosed, says: "has ended"},
+		"after the end, never asked":            {call: "9-0", turn: at(ended), status: refused, reason: v1alpha1.ReasonCallClosed, says: "has ended"},
+		"after the end, of another executor":    {call: "2-0", turn: at(ended, ofJob("2-0", v1alpha1.CallSucceeded)), status: refused, reason: v1alpha1.ReasonCallClosed},
+		"after the end, for a Turn of the past": {call: "2-0", uid: "u0", turn: at(ended), status: refused, reason: v1alpha1.ReasonTurnReplaced},
+	} {
+		t.Run(name, func(t *testing.T) {
+			result := &v1alpha1.ToolResult{Spec: v1alpha1.ToolResultSpec{CallID: test.call}}
+			result.Spec.TurnRef.Name, result.Spec.TurnRef.UID = "demo-1", test.uid
+			got := decide(result, test.turn)
+			if got.status != test.status || got.reason != test.reason || !strings.Contains(got.message, test.says) {
+				t.Errorf("said %q %q %q, want %q %q with %q", got.status, got.reason, got.message, test.status, test.reason, test.says)
+			}
+			if (got.reason == "") != (got.message == "") {
+				t.Errorf("reason %q with message %q", got.reason, got.message)
+			}
+		})
+	}
+}
+
+func TestIterationOfACall(t *testing.T) {
+	for id, want := range map[string]int64{"1-0": 1, "12-3": 12, "9999999999-9999": 9999999999, "": 0, "x": 0, "1": 0} {
+		if got := iterationOf(id); got != want {
+			t.Errorf("iterationOf(%q) = %d, want %d", id, got, want)
+		}
+	}
+}
+
+func TestWhichChangesOfATurnWakeItsResults(t *testing.T) {
+	changed := callsChanged()
+	for name, test := range map[string]struct {
+		before, after *v1alpha1.Turn
+		want          bool
+	}{
+		"nothing":                 {at(nil), at(nil), false},
+		"another iteration":       {at(nil), at(func(turn *v1alpha1.Turn) { turn.Status.Iteration = 3 }), true},
+		"another phase":           {at(nil), at(func(turn *v1alpha1.Turn) { turn.Status.Phase = v1alpha1.TurnReason }), true},
+		"other calls":             {at(nil), at(nil, ofClient("2-0", v1alpha1.CallWaiting)), true},
+		"a call of several ended": {waiting(ofClient("2-0", v1alpha1.CallWaiting)), waiting(ofClient("2-0", v1alpha1.CallSucceeded)), true},
+		"a Job goes on":           {at(nil, ofJob("2-0", v1alpha1.CallPending)), at(nil, ofJob("2-0", v1alpha1.CallRunning)), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := changed.Update(event.UpdateEvent{ObjectOld: test.before, ObjectNew: test.after}); got != test.want {
+				t.Errorf("wakes: %v, want %v", got, test.want)
+			}
+		})
+	}
+	if changed.Delete(event.DeleteEvent{Object: at(nil)}) || !changed.Create(event.CreateEvent{Object: at(nil)}) {
+		t.Error("a Turn that is new wakes its results, one that is gone does not")
+	}
+}
+
+func waiting(calls ...v1alpha1.ToolCall) *v1alpha1.Turn {
+	return at(func(turn *v1alpha1.Turn) { turn.Status.Phase = v1alpha1.TurnWaitingForToolResults }, calls...)
+}

@@ -1,0 +1,133 @@
+package toolresult
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/condition"
+	"github.com/capstan-dev/capstan/internal/controller/turn"
+)
+
+// Reconciler refuses ToolResults that no Turn can take.
+type Reconciler struct {
+	// Client reads from the cache and writes.
+	Client client.Client
+	// Live reads past the cache.
+	Live client.Reader
+	// Clock tells the time.
+	Clock func() time.Time
+}
+
+// +kubebuilder:rbac:groups=capstan.dev,resources=toolresults;turns,verbs=get;list;watch
+// +kubebuilder:rbac:groups=capstan.dev,resources=toolresults/status,verbs=patch
+
+// Reconcile says what becomes of one ToolResult.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	result := &v1alpha1.ToolResult{}
+	if err := r.Client.Get(ctx, req.NamespacedName, result); err != nil {
+		if apierrors.IsNotFound(err) {
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, fmt.Errorf("reading the ToolResult: %w", err)
+	}
+	if decided(result) {
+		return ctrl.Result{}, nil
+	}
+	turn, err := r.turn(ctx, r.Client, result)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	said := decide(result, turn)
+	if said.status == metav1.ConditionFalse {
+		// A refusal is for ever, so that it is not made on the word of a cache.
+		if turn, err = r.turn(ctx, r.Live, result); err != nil {
+			return ctrl.Result{}, err
+		}
+		said = decide(result, turn)
+	}
+	if said.reason == "" {
+		return ctrl.Result{}, nil
+	}
+	changed := result.DeepCopy()
+	changed.Status.ObservedGeneration = result.Generation
+	condition.Set(&changed.Status.Conditions, result.Generation, metav1.NewTime(r.Clock()), v1alpha1.ConditionAccepted, said.status, said.reason, said.message)
+	_, err = condition.PatchStatus(ctx, r.Client, result.DeepCopy(), changed)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		// Whoever changed it wakes us.
+		return ctrl.Result{}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("writing the status: %w", err)
+	}
+	return ctrl.Result{}, nil
+}
+
+// turn reads the Turn that the ToolResult names; nil when there is none.
+func (r *Reconciler) turn(ctx context.Context, reader client.Reader, result *v1alpha1.ToolResult) (*v1alpha1.Turn, error) {
+	turn := &v1alpha1.Turn{}
+	err := reader.Get(ctx, types.NamespacedName{Namespace: result.Namespace, Name: result.Spec.TurnRef.Name}, turn)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading Turn %s: %w", result.Spec.TurnRef.Name, err)
+	}
+	return turn, nil
+}
+
+// decided says that the ToolResult was accepted or refused.
+func decided(result *v1alpha1.ToolResult) bool {
+	c := condition.Find(result.Status.Conditions, v1alpha1.ConditionAccepted)
+	return c != nil && c.Status != metav1.ConditionUnknown
+}
+
+// SetupWithManager registers the reconciler.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("toolresult").
+		For(&v1alpha1.ToolResult{}).
+		Watches(&v1alpha1.Turn{}, handler.EnqueueRequestsFromMapFunc(r.ofTurn), builder.WithPredicates(callsChanged())).
+		Complete(r)
+}
+
+// ofTurn wakes the ToolResults for a Turn.
+func (r *Reconciler) ofTurn(ctx context.Context, object client.Object) []reconcile.Request {
+	var results v1alpha1.ToolResultList
+	if err := r.Client.List(ctx, &results, client.InNamespace(object.GetNamespace()), client.MatchingFields{turn.IndexTurnName: object.GetName()}); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "listing the ToolResults for a Turn", "turn", object.GetName())
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range results.Items {
+		if !decided(&results.Items[i]) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&results.Items[i])})
+		}
+	}
+	return requests
+}
+
+// callsChanged lets those changes of a Turn through after which another verdict is possible: it is new, moved on to other calls, or ended.
+func callsChanged() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, okBefore := e.ObjectOld.(*v1alpha1.Turn)
+			after, okAfter := e.ObjectNew.(*v1alpha1.Turn)
+			return okBefore && okAfter && (before.Status.Iteration != after.Status.Iteration || before.Status.Phase != after.Status.Phase ||
+				len(before.Status.ToolCalls) != len(after.Status.ToolCalls) || before.Status.Phase == v1alpha1.TurnWaitingForToolResults)
+		},
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+	}
+}

@@ -1,0 +1,177 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// actScope is what one pass over an act step works on.
+type actScope struct {
+	*scope
+	step    *stepMemory
+	config  host.Config
+	jobs    map[string]*batchv1.Job
+	pods    map[string][]*corev1.Pod
+	results []v1alpha1.ToolResult
+	// retry says that a call was given a new attempt that is not in the API server's status yet.
+	retry bool
+}
+
+// calls are the calls of the step.
+func (a *actScope) calls() []v1alpha1.ToolCall {
+	return a.turn.Status.ToolCalls
+}
+
+// job is the Job of a call's current attempt, its name, and whether the cache has it.
+func (a *actScope) job(call v1alpha1.ToolCall) (string, *batchv1.Job) {
+	name := tool.JobName(a.turn.UID, a.plan().Step, call.ID, call.Attempt)
+	return name, a.jobs[name]
+}
+
+// toolSpec is the Tool that a call was planned with; nil when it is not there any more.
+func (a *actScope) toolSpec(call v1alpha1.ToolCall) *v1alpha1.ToolSpec {
+	definition := a.config.Tools[call.Name]
+	if definition == nil || definition.Generation != call.ToolGeneration {
+		return nil
+	}
+	return &definition.Spec
+}
+
+// act runs the tool calls of the open step: observe what is under way, start what may start, open the gates, take what clients gave, and
+// close the step when every call has its result.
+func (r *Reconciler) act(ctx context.Context, s *scope) (flow, error) {
+	if s.plan().Phase != v1alpha1.PlanAct {
+		return stop, nil
+	}
+	a, err := r.gather(ctx, s)
+	if err != nil {
+		return stop, err
+	}
+	if a.config.Blocker != nil && len(a.jobs) == 0 && len(a.step.attempted) == 0 {
+		return r.block(ctx, a)
+	}
+	if flow, err := r.observe(ctx, a); err != nil || flow != proceed {
+		return flow, err
+	}
+	if a.retry {
+		// The new attempt is an intent like any other: written before it starts.
+		return r.write(ctx, s, writeRetry)
+	}
+	if err := r.start(ctx, a); err != nil {
+		return stop, err
+	}
+	if flow, err := r.openGates(ctx, a); err != nil || flow != proceed {
+		return flow, err
+	}
+	if err := r.takeResults(ctx, a); err != nil {
+		return stop, err
+	}
+	if a.step.closed != nil {
+		return again, nil
+	}
+	if a.settled() {
+		return r.close(ctx, a)
+	}
+	return r.progress(ctx, a)
+}
+
+// gather reads everything that the pass decides on.
+func (r *Reconciler) gather(ctx context.Context, s *scope) (*actScope, error) {
+	a := &actScope{scope: s, step: s.memory.of(s.plan().Step)}
+	var err error
+	if a.config, err = r.config(ctx, s); err != nil {
+		return nil, err
+	}
+	if a.jobs, err = r.jobs(ctx, s.turn, s.plan().Step); err != nil {
+		return nil, err
+	}
+	if a.pods, err = r.pods(ctx, r.Client, s.turn, s.plan().Step); err != nil {
+		return nil, err
+	}
+	if a.results, err = r.results(ctx, s.turn); err != nil {
+		return nil, err
+	}
+	if a.step.planned != nil {
+		return a, nil
+	}
+	// The step was opened by the entry just before it, which has what does not fit into status.
+	reason, err := r.Host.Log.Step(ctx, s.journal(), s.turn.UID, s.plan().OpenedAt-1)
+	if err != nil {
+		return nil, fmt.Errorf("reading the entry that planned the calls: %w", err)
+	}
+	a.step.planned = make(map[string]v1alpha1.PlannedCall, len(reason.Calls))
+	for _, call := range reason.Calls {
+		a.step.planned[call.ID] = call
+	}
+	return a, nil
+}
+
+// block ends the Turn before any of the step's tools has run (BLK-02).
+func (r *Reconciler) block(ctx context.Context, a *actScope) (flow, error) {
+	closed, err := r.Host.Block(ctx, a.hostTurn(), a.config.Blocker, a.step.results())
+	if err != nil {
+		return stop, err
+	}
+	a.step.closed = closed
+	return again, nil
+}
+
+// settle records the end of a call.
+func (a *actScope) settle(index int, outcome tool.Outcome) {
+	call := &a.turn.Status.ToolCalls[index]
+	if _, known := a.step.outcomes[call.ID]; !known && call.Executor == v1alpha1.ExecutorJob {
+		toolEndings.WithLabelValues(string(outcome.State), outcome.Reason).Inc()
+	}
+	a.step.outcomes[call.ID] = outcome
+	host.Describe(call, outcome)
+}
+
+// settled says that every call of the step has its result.
+func (a *actScope) settled() bool {
+	for _, call := range a.calls() {
+		if _, ok := a.step.outcomes[call.ID]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// close appends the entry that closes the step.
+func (r *Reconciler) close(ctx context.Context, a *actScope) (flow, error) {
+	closed, err := r.Host.Act(ctx, a.hostTurn(), a.step.results())
+	if errors.Is(err, journal.ErrStale) {
+		// Another process kept a client's result that we do not know of: read what the log has, and fold again.
+		a.step.forgetClients(a.calls())
+		return again, nil
+	}
+	if err != nil {
+		return stop, err
+	}
+	a.step.closed = closed
+	return again, nil
+}
+
+// progress shows what has changed since the last write, at most once a second, and when all that is missing is up to clients at once.
+func (r *Reconciler) progress(ctx context.Context, a *actScope) (flow, error) {
+	waits := host.OnlyClientsMissing(a.calls(), a.step.outcomes)
+	host.Progress(&a.turn.Status.TurnProgress, a.step.outcomes, waits)
+	setConditions(&a.turn.Status, a.turn.Generation, nowSeconds(r.Clock()))
+	began := a.base.Status.Phase != a.turn.Status.Phase
+	next := a.memory.wroteAt.Add(progressInterval)
+	if now := r.Clock(); !began && now.Before(next) {
+		if !sameCalls(a.base.Status.ToolCalls, a.turn.Status.ToolCalls) {
+			a.deadline(next)
+		}
+		return stop, nil
+	}
+	return ended(r.write(ctx, a.scope, writeProgress))
+}

@@ -1,0 +1,56 @@
+package turn
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// freshnessLimit is how long a pass waits for the watch to show our own last write before it reads past the cache.
+const freshnessLimit = 5 * time.Second
+
+// freshen makes sure that the pass sees at least what this process wrote: an older version is left to the watch, for at most
+// freshnessLimit, and then replaced by a live read.
+func (r *Reconciler) freshen(ctx context.Context, s *scope) error {
+	if !older(s.turn.ResourceVersion, s.memory.written) {
+		s.memory.behindSince = time.Time{}
+		return nil
+	}
+	staleReads.Inc()
+	now := r.Clock()
+	if s.memory.behindSince.IsZero() {
+		s.memory.behindSince = now
+	}
+	if waited := now.Sub(s.memory.behindSince); waited < freshnessLimit {
+		s.behind = true
+		s.deadline(now.Add(freshnessLimit - waited))
+		return nil
+	}
+	liveReads.Inc()
+	turn := &v1alpha1.Turn{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(s.turn), turn); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			s.behind = true
+			return nil
+		}
+		return fmt.Errorf("reading the Turn past the cache: %w", err)
+	}
+	s.memory.behindSince = time.Time{}
+	s.turn, s.base = turn.DeepCopy(), turn
+	return nil
+}
+
+// older says that version seen came before version written. Versions that cannot be compared count as current: the optimistic lock of the
+// next write is what protects the Turn.
+func older(seen, written string) bool {
+	if written == "" {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(seen, written)
+	return err == nil && order < 0
+}

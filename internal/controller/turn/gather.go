@@ -1,0 +1,109 @@
+package turn
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/layers"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+)
+
+// Fields that the cache is indexed by.
+const (
+	// IndexUID finds a Turn by its own UID.
+	IndexUID = "uid"
+	// IndexTurnName finds the ToolResults for a Turn.
+	IndexTurnName = "turnName"
+	// IndexSessionName finds the Turns of a Session.
+	IndexSessionName = "sessionName"
+)
+
+// config reads what the Turn runs with, anew at every phase.
+func (r *Reconciler) config(ctx context.Context, s *scope) (host.Config, error) {
+	resolved, err := layers.Resolve(ctx, r.Client, s.session)
+	if err != nil {
+		return host.Config{}, err
+	}
+	config := host.Config{
+		Blocker:   resolved.Blocker(),
+		Effective: resolved.Effective,
+		Tools:     resolved.Tools,
+	}
+	if model, ok := resolved.Model(s.turn.Spec.Controls); ok {
+		config.Model = model
+	}
+	return config, nil
+}
+
+// everyStep stands for all steps of a Turn.
+const everyStep = 0
+
+// ofStep are the labels of what was made for one step of the Turn, or for every step. A long Turn leaves many Jobs behind: those of steps that
+// are closed have no say in the open one, and to read them in each pass would make the Turn slower with every step.
+func ofStep(turn *v1alpha1.Turn, step int32) client.MatchingLabels {
+	labels := client.MatchingLabels{v1alpha1.LabelTurnUID: string(turn.UID)}
+	if step != everyStep {
+		labels[v1alpha1.LabelStep] = strconv.Itoa(int(step))
+	}
+	return labels
+}
+
+// jobs gives the Jobs of a step by name.
+func (r *Reconciler) jobs(ctx context.Context, turn *v1alpha1.Turn, step int32) (map[string]*batchv1.Job, error) {
+	var list batchv1.JobList
+	if err := r.Client.List(ctx, &list, client.InNamespace(turn.Namespace), ofStep(turn, step)); err != nil {
+		return nil, fmt.Errorf("listing the Turn's Jobs: %w", err)
+	}
+	jobs := make(map[string]*batchv1.Job, len(list.Items))
+	for i := range list.Items {
+		if metav1.IsControlledBy(&list.Items[i], turn) {
+			jobs[list.Items[i].Name] = &list.Items[i]
+		}
+	}
+	return jobs, nil
+}
+
+// pods gives the pods of a step by the UID of the Job that controls them, the oldest first.
+func (r *Reconciler) pods(ctx context.Context, reader client.Reader, turn *v1alpha1.Turn, step int32) (map[string][]*corev1.Pod, error) {
+	var list corev1.PodList
+	if err := reader.List(ctx, &list, client.InNamespace(turn.Namespace), ofStep(turn, step)); err != nil {
+		return nil, fmt.Errorf("listing the Turn's pods: %w", err)
+	}
+	pods := map[string][]*corev1.Pod{}
+	for i := range list.Items {
+		if owner := metav1.GetControllerOf(&list.Items[i]); owner != nil {
+			pods[string(owner.UID)] = append(pods[string(owner.UID)], &list.Items[i])
+		}
+	}
+	for _, of := range pods {
+		slices.SortFunc(of, func(a, b *corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	}
+	return pods, nil
+}
+
+// results gives the ToolResults that are meant for this very Turn, in the order in which they came.
+func (r *Reconciler) results(ctx context.Context, turn *v1alpha1.Turn) ([]v1alpha1.ToolResult, error) {
+	var list v1alpha1.ToolResultList
+	if err := r.Client.List(ctx, &list, client.InNamespace(turn.Namespace), client.MatchingFields{IndexTurnName: turn.Name}); err != nil {
+		return nil, fmt.Errorf("listing the ToolResults for the Turn: %w", err)
+	}
+	meant := slices.DeleteFunc(list.Items, func(t v1alpha1.ToolResult) bool {
+		return t.Spec.TurnRef.UID != "" && t.Spec.TurnRef.UID != turn.UID
+	})
+	slices.SortFunc(meant, func(a, b v1alpha1.ToolResult) int {
+		if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return meant, nil
+}

@@ -1,0 +1,122 @@
+package turn
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// memory is what this process remembers of a Turn between passes. It holds nothing that a new process could not find out by reading.
+type memory struct {
+	uid types.UID
+
+	// written is the resourceVersion of our last write, behindSince when the cache was first seen to lag it.
+	written     string
+	behindSince time.Time
+	// wroteAt is when we last wrote, for the spacing of progress writes.
+	wroteAt time.Time
+	// cleanedAt is when the deletion of the Jobs of a Turn that has ended was asked for.
+	cleanedAt time.Time
+
+	step stepMemory
+}
+
+// stepMemory is the part of the memory that ends with a step.
+type stepMemory struct {
+	number int32
+	// lookedUp says that the log was asked whether the step is closed.
+	lookedUp bool
+	// closed is the entry that closes the step, once known.
+	closed *journal.Closed
+	// planned is the bulk of the step's calls, by call id.
+	planned map[string]v1alpha1.PlannedCall
+	// created is when this process made a Job, by name.
+	created map[string]time.Time
+	// attempted are the names of the Jobs that this process has asked for. One whose answer was lost may exist, or come to exist.
+	attempted map[string]bool
+	// opened are the pods whose gate this process took away.
+	opened map[types.UID]bool
+	// gatedSince is when the first gated pod that is not recorded was seen.
+	gatedSince time.Time
+	// outcomes are the ends of calls, by call id.
+	outcomes map[string]tool.Outcome
+	// sources are the ToolResults that gave the results of client tools, by call id.
+	sources map[string]types.UID
+	// settled are the results of client tools that are in the log, by call id; nil until the log was asked.
+	settled map[string]journal.SettledRef
+	// misread are the calls whose result was not found in the log of their container at the first reading.
+	misread map[string]bool
+	// stopping is when the deletion of the step's Jobs was asked for.
+	stopping time.Time
+}
+
+// of gives the part for a step, emptied when the step is a new one.
+func (m *memory) of(step int32) *stepMemory {
+	if m.step.number != step || m.step.outcomes == nil {
+		m.step = stepMemory{
+			number:    step,
+			created:   map[string]time.Time{},
+			attempted: map[string]bool{},
+			opened:    map[types.UID]bool{},
+			outcomes:  map[string]tool.Outcome{},
+			misread:   map[string]bool{},
+			sources:   map[string]types.UID{},
+		}
+	}
+	return &m.step
+}
+
+// results is what is known of the calls of the step.
+func (m *stepMemory) results() host.ActResults {
+	return host.ActResults{Outcomes: m.outcomes, Settled: m.settled, Sources: m.sources, Planned: m.planned}
+}
+
+// forgetClients drops what is known of the results of client tools, so that the log is asked again.
+func (m *stepMemory) forgetClients(calls []v1alpha1.ToolCall) {
+	m.settled = nil
+	for _, call := range calls {
+		if call.Executor == v1alpha1.ExecutorClient {
+			delete(m.outcomes, call.ID)
+			delete(m.sources, call.ID)
+		}
+	}
+}
+
+// memories holds the memory of each Turn. A Turn is worked on by one worker at a time, so that only the map needs a lock.
+type memories struct {
+	mu    sync.Mutex
+	byKey map[types.NamespacedName]*memory
+}
+
+// of gives the memory of a Turn, an empty one for a Turn not seen before. A Turn that was deleted and created again is a new one.
+func (m *memories) of(key types.NamespacedName, uid types.UID) *memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.byKey == nil {
+		m.byKey = map[types.NamespacedName]*memory{}
+	}
+	found := m.byKey[key]
+	if found == nil || found.uid != uid {
+		found = &memory{uid: uid}
+		m.byKey[key] = found
+	}
+	return found
+}
+
+// forget drops the memory of a Turn and says which UIDs it was known by.
+func (m *memories) forget(key types.NamespacedName) []types.UID {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	found := m.byKey[key]
+	if found == nil {
+		return nil
+	}
+	delete(m.byKey, key)
+	return []types.UID{found.uid}
+}

@@ -1,0 +1,221 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/activity"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// ReadCloser is the log of a container.
+type ReadCloser = io.ReadCloser
+
+const (
+	// progressInterval is the least time between two writes that only show progress.
+	progressInterval = time.Second
+	// maxAttempts bounds how often a Pure or Idempotent call is started.
+	maxAttempts = 3
+	// cacheLag is how long the cache may take to show a Job that we made before it is looked for past the cache.
+	cacheLag = 5 * time.Second
+)
+
+// observe finds out how far each call has come.
+func (r *Reconciler) observe(ctx context.Context, a *actScope) (flow, error) {
+	for i, call := range a.calls() {
+		if outcome, ok := a.step.outcomes[call.ID]; ok {
+			host.Describe(&a.turn.Status.ToolCalls[i], outcome)
+			continue
+		}
+		switch call.Executor {
+		case v1alpha1.ExecutorNone:
+			a.settle(i, tool.Outcome{State: v1alpha1.CallNotExecuted, Reason: call.Reason, Error: a.step.planned[call.ID].Refusal})
+		case v1alpha1.ExecutorJob:
+			flow, err := r.observeJob(ctx, a, i)
+			if err != nil || flow != proceed {
+				return flow, err
+			}
+		case v1alpha1.ExecutorClient:
+			// What clients gave is taken once it is known what the manager's own calls did.
+		}
+	}
+	return proceed, nil
+}
+
+// observeJob finds out how far one call that runs as a Job has come.
+func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (flow, error) {
+	call := a.calls()[index]
+	name, job := a.job(call)
+	if job == nil {
+		return proceed, r.observeMissing(ctx, a, index, name)
+	}
+	if !tool.Matches(job, a.turn.UID, call) {
+		return r.failDeterminism(ctx, a, call, name)
+	}
+	pod, err := r.podOf(ctx, a, call, job)
+	if err != nil {
+		return stop, err
+	}
+	start, run := tool.Timeouts(call, a.toolSpec(call))
+	seen := tool.Observe(job, pod, call, start, run, r.Clock())
+	a.deadline(seen.Deadline)
+	if seen.Stop && pod != nil {
+		if err := r.stopPod(ctx, pod); err != nil {
+			return stop, err
+		}
+	}
+	if seen.Phase != tool.PhaseDone {
+		shown := &a.turn.Status.ToolCalls[index]
+		shown.State, shown.Reason = seen.Outcome.State, seen.Outcome.Reason
+		return proceed, nil
+	}
+	outcome := seen.Outcome
+	if outcome.NeedsLog {
+		var done bool
+		var err error
+		if outcome, done, err = r.readLog(a, call, pod, outcome); err != nil || !done {
+			a.turn.Status.ToolCalls[index].State = v1alpha1.CallRunning
+			return proceed, err
+		}
+	}
+	if outcome.Retryable && call.SideEffect != v1alpha1.AtMostOnce && call.Attempt < maxAttempts {
+		retry := &a.turn.Status.ToolCalls[index]
+		retry.Attempt++
+		retry.State, retry.Reason = v1alpha1.CallPending, outcome.Reason
+		a.retry = true
+		return proceed, nil
+	}
+	a.settle(index, outcome)
+	return proceed, nil
+}
+
+// podOf is the pod that counts for a call. A recorded pod that the cache does not have is looked for past it: the watches of Turns and pods
+// keep no common order, and a pod that is taken for gone may be the one that runs.
+func (r *Reconciler) podOf(ctx context.Context, a *actScope, call v1alpha1.ToolCall, job *batchv1.Job) (*corev1.Pod, error) {
+	pod := tool.SelectPod(a.pods[string(job.UID)], job, call)
+	if call.PodUID == "" || (pod != nil && pod.UID == call.PodUID) {
+		return pod, nil
+	}
+	live, err := r.pods(ctx, r.Live, a.turn, a.plan().Step)
+	if err != nil {
+		return nil, err
+	}
+	return tool.SelectPod(live[string(job.UID)], job, call), nil
+}
+
+// observeMissing decides about a call whose Job the cache does not have. A Job that has not been made yet is none of our concern here. One
+// whose pod was recorded may have run, and only a live read can tell that it is gone.
+func (r *Reconciler) observeMissing(ctx context.Context, a *actScope, index int, name string) error {
+	call := a.calls()[index]
+	created, ours := a.step.created[name]
+	if call.PodUID == "" && !ours && call.State != v1alpha1.CallRunning {
+		return nil
+	}
+	if lag := created.Add(cacheLag); ours && r.Clock().Before(lag) {
+		a.deadline(lag)
+		return nil
+	}
+	job := &batchv1.Job{}
+	err := r.Live.Get(ctx, types.NamespacedName{Namespace: a.turn.Namespace, Name: name}, job)
+	if err == nil {
+		a.deadline(r.Clock().Add(cacheLag))
+		return nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return fmt.Errorf("reading Job %s past the cache: %w", name, err)
+	}
+	if call.PodUID != "" {
+		a.settle(index, lost())
+		return nil
+	}
+	// Its pod was never let go, or the call may run again: nothing has happened that counts.
+	delete(a.step.created, name)
+	delete(a.step.attempted, name)
+	a.turn.Status.ToolCalls[index].State = v1alpha1.CallPending
+	return nil
+}
+
+// readLog fetches a result that did not fit into the termination message, as an activity.
+// A log that does not hold the result is read once more, because it may lag the end of its container; then the output counts as lost. Any
+// other failure is the network's or the API server's and is tried again.
+func (r *Reconciler) readLog(a *actScope, call v1alpha1.ToolCall, pod *corev1.Pod, outcome tool.Outcome) (tool.Outcome, bool, error) {
+	key := activity.Key{Turn: a.turn.UID, Step: a.plan().Step, Call: call.ID, Attempt: call.Attempt}
+	pod = pod.DeepCopy()
+	result, done := r.Activities.Ensure(key, client.ObjectKeyFromObject(a.turn), func(ctx context.Context) (any, error) {
+		log, err := r.Logs.ToolLog(ctx, pod)
+		if err != nil {
+			return nil, fmt.Errorf("reading the log of pod %s: %w", pod.Name, err)
+		}
+		defer func() { _ = log.Close() }()
+		return tool.ReadResult(log, tool.TerminationMessage(pod))
+	})
+	if !done {
+		return outcome, false, nil
+	}
+	if errors.Is(result.Err, tool.ErrResultLost) || apierrors.IsNotFound(result.Err) {
+		if a.step.misread[key.Call] {
+			return tool.LostOutput(call, outcome), true, nil
+		}
+		a.step.misread[key.Call] = true
+	}
+	if result.Err != nil {
+		return outcome, false, result.Err
+	}
+	text, ok := result.Value.(string)
+	if !ok {
+		return outcome, false, fmt.Errorf("reading the result of call %s: got a %T", call.ID, result.Value)
+	}
+	outcome.Result, outcome.NeedsLog = &text, false
+	return outcome, true, nil
+}
+
+// stopPod deletes a pod whose container must not go on. Its Job stays, so that what the pod says last can still be seen.
+func (r *Reconciler) stopPod(ctx context.Context, pod *corev1.Pod) error {
+	if !pod.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	if err := r.Client.Delete(ctx, pod.DeepCopy(), client.Preconditions{UID: &pod.UID}); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return fmt.Errorf("deleting pod %s: %w", pod.Name, err)
+	}
+	return nil
+}
+
+// failDeterminism ends the Turn: a Job of our name does something else than what was planned (DUR-05).
+func (r *Reconciler) failDeterminism(ctx context.Context, a *actScope, call v1alpha1.ToolCall, job string) (flow, error) {
+	closed, err := r.Host.Fail(ctx, a.hostTurn(), host.DeterminismViolation(call, job), a.step.results())
+	if err != nil {
+		return stop, err
+	}
+	a.step.closed = closed
+	return again, nil
+}
+
+// nowSeconds is the present as conditions carry it.
+func nowSeconds(now time.Time) metav1.Time {
+	return metav1.NewTime(now.Truncate(time.Second))
+}
+
+// sameCalls says that two lists of calls show the same.
+func sameCalls(a, b []v1alpha1.ToolCall) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].State != b[i].State || a[i].Reason != b[i].Reason || a[i].Attempt != b[i].Attempt || a[i].PodUID != b[i].PodUID {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,175 @@
+package turn
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/condition"
+	"github.com/capstan-dev/capstan/internal/runtime/activity"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+)
+
+// session reads the Turn's Session. A Session that does not exist yet is waited for, and named on a condition.
+func (r *Reconciler) session(ctx context.Context, s *scope) (flow, error) {
+	session := &v1alpha1.Session{}
+	key := types.NamespacedName{Namespace: s.turn.Namespace, Name: s.turn.Spec.SessionRef.Name}
+	err := r.Client.Get(ctx, key, session)
+	if err == nil {
+		s.session = session
+		return proceed, nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return stop, err
+	}
+	if s.plan() != nil {
+		return stop, nil
+	}
+	if s.turn.Spec.DesiredState == v1alpha1.DesiredCancelled {
+		return r.cancelQueued(ctx, s)
+	}
+	r.queue(s, v1alpha1.ReasonSessionNotFound, fmt.Sprintf("Session %q does not exist. Create it, or delete this Turn.", key.Name))
+	return ended(r.write(ctx, s, writeWaiting))
+}
+
+// admission lets only the Turn pass that the Session names as its active one. The others cost nothing until they are.
+func (r *Reconciler) admission(ctx context.Context, s *scope) (flow, error) {
+	active := s.session.Status.ActiveTurn
+	if active != nil && active.UID == s.turn.UID {
+		return proceed, nil
+	}
+	if s.plan() != nil {
+		return stop, nil
+	}
+	if s.turn.Spec.DesiredState == v1alpha1.DesiredCancelled {
+		return r.cancelQueued(ctx, s)
+	}
+	if c := condition.Find(s.turn.Status.Conditions, v1alpha1.ConditionSucceeded); c != nil && c.Reason == v1alpha1.ReasonSessionNotFound {
+		r.queue(s, v1alpha1.ReasonQueued, queuedMessage)
+		return ended(r.write(ctx, s, writeWaiting))
+	}
+	return stop, nil
+}
+
+// queue says why the Turn has not begun.
+func (r *Reconciler) queue(s *scope, reason, message string) {
+	s.turn.Status.Phase = v1alpha1.TurnQueued
+	now := metav1.NewTime(r.Clock())
+	for kind, value := range map[string]metav1.ConditionStatus{
+		v1alpha1.ConditionSucceeded:   metav1.ConditionUnknown,
+		v1alpha1.ConditionFinished:    metav1.ConditionFalse,
+		v1alpha1.ConditionReconciling: metav1.ConditionTrue,
+	} {
+		condition.Set(&s.turn.Status.Conditions, s.turn.Generation, now, kind, value, reason, message)
+	}
+}
+
+// cancelQueued ends a Turn that never began. It has no open step, so that there is nothing for the log to close.
+func (r *Reconciler) cancelQueued(ctx context.Context, s *scope) (flow, error) {
+	now := metav1.NewMicroTime(r.Clock())
+	project(&s.turn.Status, s.turn.Generation, host.CancelledBeforeStart(now), now)
+	return ended(r.write(ctx, s, writeTransition))
+}
+
+// begin writes the plan: from here on the Turn has an open step.
+func (r *Reconciler) begin(ctx context.Context, s *scope) (flow, error) {
+	if s.plan() != nil {
+		return proceed, nil
+	}
+	now := metav1.NewMicroTime(r.Clock())
+	project(&s.turn.Status, s.turn.Generation, host.Begin(s.session.Status.Journal.Head+1, now), now)
+	return r.write(ctx, s, writePlan)
+}
+
+// lookUp asks the log once, for an act step that this process has not opened itself, whether somebody has closed it. A reason step
+// asks in its activity, before any money is spent.
+func (r *Reconciler) lookUp(ctx context.Context, s *scope) (flow, error) {
+	step := s.memory.of(s.plan().Step)
+	if step.lookedUp || s.plan().Phase != v1alpha1.PlanAct {
+		return proceed, nil
+	}
+	closed, err := r.Host.Log.Find(ctx, s.journal(), s.turn.UID, s.plan().Step, s.plan().OpenedAt)
+	if err != nil {
+		return stop, err
+	}
+	step.closed, step.lookedUp = closed, true
+	return proceed, nil
+}
+
+// project brings the decision of a closed step into the status, once what must be true before that is true.
+func (r *Reconciler) project(ctx context.Context, s *scope) (flow, error) {
+	step := s.memory.of(s.plan().Step)
+	if step.closed == nil {
+		return proceed, nil
+	}
+	if s.plan().Phase == v1alpha1.PlanAct {
+		if err := r.acceptResults(ctx, s, step.closed); err != nil {
+			return stop, err
+		}
+		stopped, err := r.stopTools(ctx, s, step)
+		if err != nil || !stopped {
+			return stop, err
+		}
+	}
+	closed := step.closed
+	project(&s.turn.Status, s.turn.Generation, closed.Transition, closed.Time)
+	flow, err := r.write(ctx, s, writeTransition)
+	if err != nil || flow != again {
+		return flow, err
+	}
+	// Whoever closed the step and planned the next one: nobody can have closed that one before it was in the status.
+	s.memory.of(s.plan().Step).lookedUp = true
+	return again, nil
+}
+
+// cancel closes the open step when the user wants the Turn to end.
+func (r *Reconciler) cancel(ctx context.Context, s *scope) (flow, error) {
+	if s.turn.Spec.DesiredState != v1alpha1.DesiredCancelled {
+		return proceed, nil
+	}
+	r.Activities.Cancel(s.turn.UID)
+	step := s.memory.of(s.plan().Step)
+	closed, err := r.Host.Cancel(ctx, s.hostTurn(), step.results())
+	if err != nil {
+		return stop, err
+	}
+	step.closed = closed
+	return again, nil
+}
+
+// reason runs the model call of the open step as an activity and takes what it decided.
+func (r *Reconciler) reason(ctx context.Context, s *scope) (flow, error) {
+	if s.plan().Phase != v1alpha1.PlanReason {
+		return proceed, nil
+	}
+	config, err := r.config(ctx, s)
+	if err != nil {
+		return stop, err
+	}
+	turn := s.hostTurn()
+	key := activity.Key{Turn: s.turn.UID, Step: s.plan().Step}
+	result, done := r.Activities.Ensure(key, types.NamespacedName{Namespace: s.turn.Namespace, Name: s.turn.Name},
+		func(ctx context.Context) (any, error) { return r.Host.Reason(ctx, turn, config) })
+	if !done {
+		return stop, nil
+	}
+	if result.Err != nil {
+		return stop, result.Err
+	}
+	closed, ok := result.Value.(*journal.Closed)
+	if !ok {
+		return stop, fmt.Errorf("the model call ended with a %T", result.Value)
+	}
+	s.memory.of(s.plan().Step).closed = closed
+	return again, nil
+}
+
+// ended ends the pass after a write that needs no further step.
+func ended(_ flow, err error) (flow, error) {
+	return stop, err
+}

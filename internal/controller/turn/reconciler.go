@@ -1,0 +1,130 @@
+package turn
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/wake"
+	"github.com/capstan-dev/capstan/internal/runtime/activity"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// maxRounds bounds how many steps one pass may take before others get the worker. A step needs at most a few rounds.
+const maxRounds = 16
+
+// Reconciler advances Turns.
+type Reconciler struct {
+	// Client reads from the cache and writes.
+	Client client.Client
+	// Live reads past the cache.
+	Live client.Reader
+	// Host runs the steps and writes the log.
+	Host *host.Host
+	// Activities runs what is slow.
+	Activities *activity.Executor
+	// Logs reads the log of a tool's container.
+	Logs LogReader
+	// Launcher is put into tool pods.
+	Launcher tool.Launcher
+	// JobRetention is how long the Jobs of a finished Turn are kept.
+	JobRetention time.Duration
+	// Clock tells the time.
+	Clock func() time.Time
+	// Wakes is where ended activities announce their Turn.
+	Wakes *wake.Source
+
+	memories memories
+}
+
+// LogReader reads the log of the tool container of a pod.
+type LogReader interface {
+	// ToolLog gives the whole log. The caller closes it.
+	ToolLog(ctx context.Context, pod *corev1.Pod) (ReadCloser, error)
+}
+
+// +kubebuilder:rbac:groups=capstan.dev,resources=turns,verbs=get;list;watch
+// +kubebuilder:rbac:groups=capstan.dev,resources=turns/status,verbs=patch
+// +kubebuilder:rbac:groups=capstan.dev,resources=sessions;harnesses;agents;models;tools;toolresults,verbs=get;list;watch
+// +kubebuilder:rbac:groups=capstan.dev,resources=toolresults/status,verbs=patch
+// +kubebuilder:rbac:groups=capstan.dev,resources=journalentries,verbs=get;create
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete;deletecollection
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch;delete
+// +kubebuilder:rbac:groups="",resources=pods/log,verbs=get
+
+// Reconcile advances one Turn as far as it goes without waiting.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	s, err := r.open(ctx, req.NamespacedName)
+	if err != nil || s == nil {
+		return ctrl.Result{}, err
+	}
+	if s.behind {
+		return s.result(r.Clock()), nil
+	}
+	for range maxRounds {
+		flow, err := r.pass(ctx, s)
+		if err != nil {
+			return ctrl.Result{}, err
+		}
+		if flow != again {
+			return s.result(r.Clock()), nil
+		}
+	}
+	return ctrl.Result{RequeueAfter: time.Millisecond}, nil
+}
+
+// pass runs the phases in order. The first that does not proceed ends the pass.
+func (r *Reconciler) pass(ctx context.Context, s *scope) (flow, error) {
+	phases := []struct {
+		name string
+		run  func(context.Context, *scope) (flow, error)
+	}{
+		{"cleaning up", r.cleanUp},
+		{"reading the Session", r.session},
+		{"checking admission", r.admission},
+		{"beginning", r.begin},
+		{"looking up the step", r.lookUp},
+		{"projecting", r.project},
+		{"cancelling", r.cancel},
+		{"reasoning", r.reason},
+		{"acting", r.act},
+	}
+	for _, phase := range phases {
+		flow, err := phase.run(ctx, s)
+		if err != nil {
+			return stop, fmt.Errorf("%s: %w", phase.name, err)
+		}
+		if flow != proceed {
+			return flow, nil
+		}
+	}
+	return stop, nil
+}
+
+// open fetches the Turn and what this process remembers of it. It gives nil for a Turn that is gone.
+func (r *Reconciler) open(ctx context.Context, key types.NamespacedName) (*scope, error) {
+	turn := &v1alpha1.Turn{}
+	if err := r.Client.Get(ctx, key, turn); err != nil {
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("reading the Turn: %w", err)
+		}
+		for _, uid := range r.memories.forget(key) {
+			r.Activities.Cancel(uid)
+		}
+		return nil, nil
+	}
+	s := &scope{turn: turn.DeepCopy(), base: turn.DeepCopy(), memory: r.memories.of(key, turn.UID)}
+	return s, r.freshen(ctx, s)
+}
+
+// isOurs says that the manager made the object.
+func isOurs(o client.Object) bool {
+	return o.GetLabels()[v1alpha1.LabelManagedBy] == v1alpha1.ManagedByCapstan && o.GetLabels()[v1alpha1.LabelTurnUID] != ""
+}

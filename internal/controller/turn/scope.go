@@ -1,0 +1,80 @@
+package turn
+
+import (
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+)
+
+// flow is what a phase wants to happen next.
+type flow int
+
+const (
+	// proceed leaves the Turn to the next phase.
+	proceed flow = iota
+	// again starts the pass over: the status has changed, or a step is decided.
+	again
+	// stop ends the pass: something will wake the Turn.
+	stop
+)
+
+// scope is what one pass works on.
+type scope struct {
+	// turn is the working copy; base is what the API server holds, as far as we know.
+	turn, base *v1alpha1.Turn
+	// memory is what this process remembers of the Turn.
+	memory *memory
+	// session is the Turn's Session, once the phase that reads it has run.
+	session *v1alpha1.Session
+	// behind says that the cache shows less than this process has written.
+	behind bool
+	// wakeAt is the earliest moment at which the Turn must be looked at again; zero for none.
+	wakeAt time.Time
+}
+
+// deadline asks for another pass at the given time, if nothing else comes before it.
+func (s *scope) deadline(at time.Time) {
+	if at.IsZero() || (!s.wakeAt.IsZero() && s.wakeAt.Before(at)) {
+		return
+	}
+	s.wakeAt = at
+}
+
+// result turns the earliest deadline into a request of the work queue.
+func (s *scope) result(now time.Time) ctrl.Result {
+	if s.wakeAt.IsZero() {
+		return ctrl.Result{}
+	}
+	return ctrl.Result{RequeueAfter: max(s.wakeAt.Sub(now), time.Millisecond)}
+}
+
+// plan is the Turn's plan; nil before it has begun.
+func (s *scope) plan() *v1alpha1.TurnPlan {
+	return s.turn.Status.Plan
+}
+
+// journal names the log that the Turn's entries go to.
+func (s *scope) journal() journal.Session {
+	return host.JournalOf(s.session)
+}
+
+// hostTurn is the Turn as the steps see it.
+func (s *scope) hostTurn() host.Turn {
+	t := host.Turn{
+		Session:     s.journal(),
+		Ref:         v1alpha1.JournalTurn{Name: s.turn.Name, UID: s.turn.UID},
+		Input:       s.turn.Spec.Input,
+		Progress:    *s.turn.Status.TurnProgress.DeepCopy(),
+		ClientTools: s.session.Spec.ClientTools,
+		Hints:       s.session.Spec.Hints,
+		Harness:     s.session.Spec.HarnessRef.Name,
+	}
+	if agent := s.session.Spec.AgentRef; agent != nil {
+		t.Agent = agent.Name
+	}
+	return t
+}

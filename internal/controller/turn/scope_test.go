@@ -1,0 +1,245 @@
+package turn
+
+import (
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+func TestTheEarliestDeadlineCounts(t *testing.T) {
+	now := moment.Time
+	s := &scope{}
+	if got := s.result(now); got.RequeueAfter != 0 {
+		t.Errorf("without a deadline: %v", got)
+	}
+	s.deadline(time.Time{})
+	s.deadline(now.Add(time.Minute))
+	s.deadline(now.Add(time.Hour))
+	s.deadline(now.Add(time.Second))
+	if got := s.result(now); got.RequeueAfter != time.Second {
+		t.Errorf("after %s, want 1s", got.RequeueAfter)
+	}
+	if got := s.result(now.Add(time.Hour)); got.RequeueAfter <= 0 {
+		t.Error("a deadline that has passed is none")
+	}
+}
+
+func TestOlder(t *testing.T) {
+	for name, test := range map[string]struct {
+		seen, written string
+		want          bool
+	}{
+		"nothing written":      {"5", "", false},
+		"behind":               {"5", "6", true},
+		"behind, more digits":  {"99", "100", true},
+		"the same":             {"6", "6", false},
+		"ahead":                {"7", "6", false},
+		"cannot be compared":   {"x", "6", false},
+		"cannot be compared 2": {"6", "x", false},
+	} {
+		if got := older(test.seen, test.written); got != test.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestAStepStartsWithAnEmptyMemory(t *testing.T) {
+	var m memory
+	m.of(3).outcomes["1-0"] = tool.Outcome{}
+	m.of(3).settled = map[string]journal.SettledRef{}
+	if len(m.of(3).outcomes) != 1 {
+		t.Error("the memory of the step was lost between passes")
+	}
+	fresh := m.of(4)
+	if len(fresh.outcomes) != 0 || fresh.settled != nil || fresh.closed != nil || fresh.attempted == nil || fresh.created == nil || fresh.opened == nil {
+		t.Errorf("a new step remembers %+v", fresh)
+	}
+}
+
+func TestATurnCreatedAgainIsANewOne(t *testing.T) {
+	var m memories
+	key := types.NamespacedName{Namespace: "ns", Name: "t"}
+	m.of(key, "1").written = "5"
+	if m.of(key, "1").written != "5" {
+		t.Error("forgotten")
+	}
+	if m.of(key, "2").written != "" {
+		t.Error("what was written to another Turn of the name counts")
+	}
+	if got := m.forget(key); len(got) != 1 || got[0] != "2" {
+		t.Errorf("forgot %v", got)
+	}
+	if got := m.forget(key); got != nil {
+		t.Errorf("forgot %v twice", got)
+	}
+}
+
+func job(name string, uid types.UID, ended bool) *batchv1.Job {
+	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}}
+	if ended {
+		j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue}}
+	}
+	return j
+}
+
+func pod(phase corev1.PodPhase, containers ...corev1.ContainerStatus) *corev1.Pod {
+	return &corev1.Pod{Status: corev1.PodStatus{Phase: phase, ContainerStatuses: containers}}
+}
+
+func TestWhatCouldStillRun(t *testing.T) {
+	over := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+	tools := func(state corev1.ContainerState) corev1.ContainerStatus {
+		return corev1.ContainerStatus{Name: v1alpha1.ToolContainerName, State: state}
+	}
+	for name, test := range map[string]struct {
+		job  *batchv1.Job
+		pods []*corev1.Pod
+		want bool
+	}{
+		"a Job that has no pod yet":          {job: job("a", "1", false), want: true},
+		"a Job that ended without a pod":     {job: job("a", "1", true)},
+		"a pod that waits":                   {job: job("a", "1", false), pods: []*corev1.Pod{pod(corev1.PodPending)}, want: true},
+		"a pod that runs":                    {job: job("a", "1", false), pods: []*corev1.Pod{pod(corev1.PodRunning)}, want: true},
+		"a pod that has ended":               {job: job("a", "1", false), pods: []*corev1.Pod{pod(corev1.PodSucceeded)}},
+		"a pod that has failed":              {job: job("a", "1", false), pods: []*corev1.Pod{pod(corev1.PodFailed)}},
+		"a pod whose tool has ended":         {job: job("a", "1", false), pods: []*corev1.Pod{pod(corev1.PodRunning, tools(over))}},
+		"a pod whose sidecar has ended":      {job: job("a", "1", false), pods: []*corev1.Pod{pod(corev1.PodRunning, corev1.ContainerStatus{Name: "other", State: over}, tools(corev1.ContainerState{}))}, want: true},
+		"a second pod of a Job":              {job: job("a", "1", false), pods: []*corev1.Pod{pod(corev1.PodFailed), pod(corev1.PodPending)}, want: true},
+		"a pod that outlives its ended Job":  {job: job("a", "1", true), pods: []*corev1.Pod{pod(corev1.PodRunning)}, want: true},
+		"a pod whose Job is not there (nil)": {pods: []*corev1.Pod{pod(corev1.PodRunning)}, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			jobs, pods := map[string]*batchv1.Job{}, map[string][]*corev1.Pod{}
+			if test.job != nil {
+				jobs[test.job.Name] = test.job
+			}
+			if test.pods != nil {
+				pods["1"] = test.pods
+			}
+			if got := anyAlive(jobs, pods); got != test.want {
+				t.Errorf("could run: %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAJobThatWasAskedForAndIsNotSeenMayBeOnItsWay(t *testing.T) {
+	var m memory
+	step := m.of(1)
+	step.attempted["b"] = true
+	if !anyUnseen(map[string]*batchv1.Job{"a": job("a", "1", true), "c": job("c", "2", true)}, step) {
+		t.Error("Jobs of other names count for the one that was asked for")
+	}
+	if anyUnseen(map[string]*batchv1.Job{"b": job("b", "1", true)}, step) {
+		t.Error("a Job that is there counts as unseen")
+	}
+}
+
+func clientCall(id string) v1alpha1.ToolCall {
+	return v1alpha1.ToolCall{ID: id, Executor: v1alpha1.ExecutorClient, State: v1alpha1.CallWaiting}
+}
+
+func given(name, call string, accepted metav1.ConditionStatus) v1alpha1.ToolResult {
+	r := v1alpha1.ToolResult{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ToolResultSpec{CallID: call}}
+	if accepted != "" {
+		r.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionAccepted, Status: accepted}}
+	}
+	return r
+}
+
+func TestTheFirstOpenResultIsOfferedForEachCallThatWaits(t *testing.T) {
+	going := given("going", "1-0", "")
+	going.DeletionTimestamp = &metav1.Time{Time: moment.Time}
+	turn := &v1alpha1.Turn{}
+	turn.Status.ToolCalls = []v1alpha1.ToolCall{clientCall("1-0"), clientCall("1-1"), {ID: "1-2", Executor: v1alpha1.ExecutorJob}, clientCall("1-3")}
+	var m memory
+	a := &actScope{scope: &scope{turn: turn}, step: m.of(1), results: []v1alpha1.ToolResult{
+		given("refused", "1-0", metav1.ConditionFalse), going, given("first", "1-0", metav1.ConditionUnknown), given("second", "1-0", ""),
+		given("for a Job", "1-2", ""), given("answered", "1-3", ""), given("of no call", "9-9", ""),
+	}}
+	a.step.outcomes["1-3"] = tool.Outcome{State: v1alpha1.CallSucceeded}
+	offered := a.offered()
+	if len(offered) != 1 || offered[0].Name != "first" {
+		t.Errorf("offered %v", offered)
+	}
+	if a.missing() != 3 {
+		t.Errorf("%d are missing", a.missing())
+	}
+}
+
+func TestForgettingClientsKeepsJobs(t *testing.T) {
+	var m memory
+	step := m.of(1)
+	step.settled = map[string]journal.SettledRef{"1-0": {}}
+	step.outcomes["1-0"], step.outcomes["1-1"], step.sources["1-0"] = tool.Outcome{}, tool.Outcome{}, "uid"
+	step.forgetClients([]v1alpha1.ToolCall{clientCall("1-0"), {ID: "1-1", Executor: v1alpha1.ExecutorJob}})
+	if _, kept := step.outcomes["1-1"]; !kept || len(step.outcomes) != 1 || step.settled != nil || len(step.sources) != 0 {
+		t.Errorf("left %+v", step)
+	}
+}
+
+func TestWhichChangesOfASessionWakeItsTurn(t *testing.T) {
+	changed := activeTurnChanged()
+	with := func(uid types.UID) *v1alpha1.Session {
+		s := &v1alpha1.Session{}
+		if uid != "" {
+			s.Status.ActiveTurn = &v1alpha1.ActiveTurn{Name: "t", UID: uid}
+		}
+		return s
+	}
+	for name, test := range map[string]struct {
+		before, after types.UID
+		want          bool
+	}{
+		"admission":       {"", "1", true},
+		"the next Turn":   {"1", "2", true},
+		"release":         {"1", "", false},
+		"nothing":         {"1", "1", false},
+		"totals and such": {"", "", false},
+	} {
+		if got := changed.Update(event.UpdateEvent{ObjectOld: with(test.before), ObjectNew: with(test.after)}); got != test.want {
+			t.Errorf("%s: wakes %v", name, got)
+		}
+	}
+	if !changed.Create(event.CreateEvent{Object: with("")}) || changed.Delete(event.DeleteEvent{Object: with("1")}) {
+		t.Error("a Session that is new wakes, one that is gone does not")
+	}
+}
+
+func TestOnlyOpenResultsWakeTheirTurn(t *testing.T) {
+	open := undecidedResult()
+	for status, want := range map[metav1.ConditionStatus]bool{"": true, metav1.ConditionUnknown: true, metav1.ConditionTrue: false, metav1.ConditionFalse: false} {
+		r := given("r", "1-0", status)
+		if open.Create(event.CreateEvent{Object: &r}) != want || open.Update(event.UpdateEvent{ObjectOld: &r, ObjectNew: &r}) != want {
+			t.Errorf("accepted %q: want %v", status, want)
+		}
+	}
+}
+
+func TestSameCalls(t *testing.T) {
+	base := []v1alpha1.ToolCall{{ID: "1-0", State: v1alpha1.CallPending, Reason: "Gated", Attempt: 1}}
+	for name, change := range map[string]func(*v1alpha1.ToolCall){
+		"state":   func(c *v1alpha1.ToolCall) { c.State = v1alpha1.CallRunning },
+		"reason":  func(c *v1alpha1.ToolCall) { c.Reason = "Starting" },
+		"attempt": func(c *v1alpha1.ToolCall) { c.Attempt = 2 },
+		"pod":     func(c *v1alpha1.ToolCall) { c.PodUID = "p" },
+	} {
+		other := []v1alpha1.ToolCall{base[0]}
+		change(&other[0])
+		if sameCalls(base, other) {
+			t.Errorf("another %s counts as the same", name)
+		}
+	}
+	if !sameCalls(base, []v1alpha1.ToolCall{base[0]}) || sameCalls(base, nil) {
+		t.Error("equal lists differ, or lists of another length do not")
+	}
+}

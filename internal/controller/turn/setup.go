@@ -1,0 +1,136 @@
+package turn
+
+import (
+	"context"
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// SetupIndexes adds the indexes that the reconcilers of Turns, Sessions and ToolResults read by.
+func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	indexes := []struct {
+		object client.Object
+		field  string
+		value  client.IndexerFunc
+	}{
+		{&v1alpha1.Turn{}, IndexUID, func(o client.Object) []string { return []string{string(o.GetUID())} }},
+		{&v1alpha1.Turn{}, IndexSessionName, func(o client.Object) []string {
+			return []string{o.(*v1alpha1.Turn).Spec.SessionRef.Name}
+		}},
+		{&v1alpha1.ToolResult{}, IndexTurnName, func(o client.Object) []string {
+			return []string{o.(*v1alpha1.ToolResult).Spec.TurnRef.Name}
+		}},
+	}
+	for _, index := range indexes {
+		if err := indexer.IndexField(ctx, index.object, index.field, index.value); err != nil {
+			return fmt.Errorf("indexing %T by %s: %w", index.object, index.field, err)
+		}
+	}
+	return nil
+}
+
+// SetupWithManager registers the reconciler. workers is how many Turns are worked on at once.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("turn").
+		For(&v1alpha1.Turn{}).
+		Watches(&v1alpha1.Session{}, handler.EnqueueRequestsFromMapFunc(r.ofSession), builder.WithPredicates(activeTurnChanged())).
+		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(r.ofLabelled), builder.WithPredicates(predicate.NewPredicateFuncs(isOurs))).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofLabelled), builder.WithPredicates(predicate.NewPredicateFuncs(isOurs))).
+		Watches(&v1alpha1.ToolResult{}, handler.EnqueueRequestsFromMapFunc(ofToolResult), builder.WithPredicates(undecidedResult())).
+		WatchesRawSource(r.Wakes).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Complete(r)
+}
+
+// ofSession wakes the Turn that the Session has made its active one, and, when the Session is new, those that wait for it to exist.
+func (r *Reconciler) ofSession(ctx context.Context, object client.Object) []reconcile.Request {
+	session, ok := object.(*v1alpha1.Session)
+	if !ok {
+		return nil
+	}
+	if active := session.Status.ActiveTurn; active != nil {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: session.Namespace, Name: active.Name}}}
+	}
+	if len(session.Status.Conditions) > 0 {
+		return nil
+	}
+	var turns v1alpha1.TurnList
+	if err := r.Client.List(ctx, &turns, client.InNamespace(session.Namespace), client.MatchingFields{IndexSessionName: session.Name}); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "listing the Turns that wait for a new Session", "session", session.Name)
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range turns.Items {
+		if turns.Items[i].Status.Plan == nil {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&turns.Items[i])})
+		}
+	}
+	return requests
+}
+
+// ofLabelled wakes the Turn that a Job or pod of ours belongs to.
+func (r *Reconciler) ofLabelled(ctx context.Context, object client.Object) []reconcile.Request {
+	var turns v1alpha1.TurnList
+	uid := object.GetLabels()[v1alpha1.LabelTurnUID]
+	if err := r.Client.List(ctx, &turns, client.InNamespace(object.GetNamespace()), client.MatchingFields{IndexUID: uid}); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "finding the Turn of a tool call", "turnUID", uid)
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range turns.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&turns.Items[i])})
+	}
+	return requests
+}
+
+// ofToolResult wakes the Turn that a ToolResult is for.
+func ofToolResult(_ context.Context, object client.Object) []reconcile.Request {
+	result, ok := object.(*v1alpha1.ToolResult)
+	if !ok {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: result.Namespace, Name: result.Spec.TurnRef.Name}}}
+}
+
+// activeTurnChanged lets a Session's changes through that concern its Turns: a Session that is new, or another active Turn. The totals and
+// phase that a Session shows besides wake nobody.
+func activeTurnChanged() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, okBefore := e.ObjectOld.(*v1alpha1.Session)
+			after, okAfter := e.ObjectNew.(*v1alpha1.Session)
+			if !okBefore || !okAfter || after.Status.ActiveTurn == nil {
+				return false
+			}
+			return before.Status.ActiveTurn == nil || before.Status.ActiveTurn.UID != after.Status.ActiveTurn.UID
+		},
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+	}
+}
+
+// undecidedResult lets ToolResults through that nobody has accepted or refused.
+func undecidedResult() predicate.Predicate {
+	open := func(o client.Object) bool {
+		result, ok := o.(*v1alpha1.ToolResult)
+		return ok && !decided(result)
+	}
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return open(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool { return open(e.ObjectNew) },
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+	}
+}

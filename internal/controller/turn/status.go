@@ -1,0 +1,143 @@
+package turn
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/condition"
+)
+
+// writeKind says what a status write is for. The write budget of a Turn counts all but progress.
+type writeKind string
+
+const (
+	writeWaiting    writeKind = "waiting"
+	writePlan       writeKind = "plan"
+	writeTransition writeKind = "transition"
+	writePods       writeKind = "pods"
+	writeRetry      writeKind = "retry"
+	writeProgress   writeKind = "progress"
+)
+
+// write brings the status to the API server under optimistic lock. A conflict has cost nothing: the pass ends, and the version that won
+// wakes the Turn.
+func (r *Reconciler) write(ctx context.Context, s *scope, kind writeKind) (flow, error) {
+	s.turn.Status.ObservedGeneration = s.turn.Generation
+	changed, err := condition.PatchStatus(ctx, r.Client, s.base, s.turn)
+	if apierrors.IsConflict(err) {
+		conflicts.Inc()
+		s.deadline(r.Clock().Add(freshnessLimit))
+		return stop, nil
+	}
+	if err != nil {
+		return stop, fmt.Errorf("writing the status (%s): %w", kind, err)
+	}
+	if changed {
+		statusWrites.WithLabelValues(string(kind)).Inc()
+		s.memory.written, s.memory.wroteAt = s.turn.ResourceVersion, r.Clock()
+		s.base = s.turn.DeepCopy()
+	}
+	return again, nil
+}
+
+// project makes the status say what a step's entry decided. It is pure: the same entry gives the same status after any crash (law 3).
+func project(status *v1alpha1.TurnStatus, generation int64, progress v1alpha1.TurnProgress, at metav1.MicroTime) {
+	status.TurnProgress = *progress.DeepCopy()
+	setConditions(status, generation, metav1.NewTime(at.Truncate(time.Second)))
+}
+
+// setConditions derives the conditions from the progress.
+func setConditions(status *v1alpha1.TurnStatus, generation int64, at metav1.Time) {
+	set := func(kind string, value metav1.ConditionStatus, reason, message string) {
+		condition.Set(&status.Conditions, generation, at, kind, value, reason, message)
+	}
+	if waiting := waitingCalls(status.ToolCalls); status.Phase == v1alpha1.TurnWaitingForToolResults {
+		set(v1alpha1.ConditionWaitingForToolResults, metav1.ConditionTrue, v1alpha1.ReasonClientTools,
+			"Create a ToolResult for each of: "+strings.Join(waiting, ", ")+".")
+	} else {
+		set(v1alpha1.ConditionWaitingForToolResults, metav1.ConditionFalse, v1alpha1.ReasonNotWaiting, "The Turn waits for nothing from outside.")
+	}
+	switch status.Phase {
+	case v1alpha1.TurnSucceeded:
+		reason := string(status.Plan.StopReason)
+		setEnd(set, metav1.ConditionTrue, reason, "The agent has answered.")
+	case v1alpha1.TurnFailed, v1alpha1.TurnCancelled:
+		reason, message := failure(status.Error)
+		setEnd(set, metav1.ConditionFalse, reason, message)
+	default:
+		message := runningMessage(status)
+		set(v1alpha1.ConditionSucceeded, metav1.ConditionUnknown, v1alpha1.ReasonRunning, message)
+		set(v1alpha1.ConditionFinished, metav1.ConditionFalse, v1alpha1.ReasonRunning, message)
+		set(v1alpha1.ConditionReconciling, metav1.ConditionTrue, v1alpha1.ReasonRunning, message)
+		set(v1alpha1.ConditionStalled, metav1.ConditionFalse, v1alpha1.ReasonRunning, message)
+	}
+}
+
+// setEnd sets the conditions of a Turn that has ended.
+func setEnd(set func(string, metav1.ConditionStatus, string, string), succeeded metav1.ConditionStatus, reason, message string) {
+	stalled := metav1.ConditionFalse
+	if succeeded == metav1.ConditionFalse {
+		stalled = metav1.ConditionTrue
+	}
+	set(v1alpha1.ConditionSucceeded, succeeded, reason, message)
+	set(v1alpha1.ConditionFinished, metav1.ConditionTrue, v1alpha1.ReasonFinished, "The Turn has ended.")
+	set(v1alpha1.ConditionReconciling, metav1.ConditionFalse, v1alpha1.ReasonFinished, "The Turn has ended.")
+	set(v1alpha1.ConditionStalled, stalled, reason, message)
+}
+
+// runningMessage says what the Turn does, in words that do not change while it does it.
+func runningMessage(status *v1alpha1.TurnStatus) string {
+	switch status.Phase {
+	case v1alpha1.TurnReason:
+		return fmt.Sprintf("Model call %d is under way.", status.Iteration)
+	case v1alpha1.TurnAct:
+		return fmt.Sprintf("The tool calls of model call %d are under way.", status.Iteration)
+	case v1alpha1.TurnWaitingForToolResults:
+		return "The Turn waits for tool results."
+	default:
+		return queuedMessage
+	}
+}
+
+// queuedMessage is also the default in the API.
+const queuedMessage = "Waiting to be admitted by the Session."
+
+// failure gives the reason and message of a Turn that did not succeed.
+func failure(err *v1alpha1.TurnError) (reason, message string) {
+	if err == nil {
+		return v1alpha1.ReasonFailed, "The Turn failed."
+	}
+	return camelCase(err.Code), err.Message
+}
+
+// camelCase turns an error code such as provider_rate_limited into a condition reason.
+func camelCase(code string) string {
+	var b strings.Builder
+	for word := range strings.SplitSeq(code, "_") {
+		if word == "" {
+			continue
+		}
+		b.WriteString(strings.ToUpper(word[:1]) + word[1:])
+	}
+	if b.Len() == 0 {
+		return v1alpha1.ReasonFailed
+	}
+	return b.String()
+}
+
+// waitingCalls names the calls that wait for a ToolResult, with their tools.
+func waitingCalls(calls []v1alpha1.ToolCall) []string {
+	var names []string
+	for _, call := range calls {
+		if call.State == v1alpha1.CallWaiting {
+			names = append(names, call.ID+" ("+call.Name+")")
+		}
+	}
+	return names
+}

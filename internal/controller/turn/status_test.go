@@ -1,0 +1,209 @@
+package turn
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/condition"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
+)
+
+var moment = metav1.NewMicroTime(time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC))
+
+// shown is a condition without what does not matter here.
+func shown(status *v1alpha1.TurnStatus, kind string) string {
+	c := condition.Find(status.Conditions, kind)
+	if c == nil {
+		return "missing"
+	}
+	return string(c.Status) + " " + c.Reason
+}
+
+func TestConditionsFollowFromTheProgress(t *testing.T) {
+	const running, finished, idle = "True Running", "False Finished", "False NotWaiting"
+	waiting := []v1alpha1.ToolCall{
+		{ID: "1-0", Name: "ask-ann", Executor: v1alpha1.ExecutorClient, State: v1alpha1.CallWaiting},
+		{ID: "1-1", Name: "ask-bob", Executor: v1alpha1.ExecutorClient, State: v1alpha1.CallSucceeded},
+	}
+	for name, test := range map[string]struct {
+		progress                                           v1alpha1.TurnProgress
+		succeeded, finished, waiting, reconciling, stalled string
+		says                                               string
+	}{
+		"a model call": {
+			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnReason, Iteration: 3},
+			succeeded: "Unknown Running", finished: "False Running", waiting: idle, reconciling: running, stalled: "False Running", says: "Model call 3",
+		},
+		"tool calls": {
+			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnAct, Iteration: 3},
+			succeeded: "Unknown Running", finished: "False Running", waiting: idle, reconciling: running, stalled: "False Running", says: "tool calls of model call 3",
+		},
+		"waiting": {
+			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnWaitingForToolResults, Iteration: 1, ToolCalls: waiting},
+			succeeded: "Unknown Running", finished: "False Running", waiting: "True ClientTools", reconciling: running, stalled: "False Running", says: "waits for tool results",
+		},
+		"an answer": {
+			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnSucceeded, Plan: &v1alpha1.TurnPlan{Phase: v1alpha1.PlanComplete, StopReason: v1alpha1.StopMaxTurnRequests}},
+			succeeded: "True MaxTurnRequests", finished: "True Finished", waiting: idle, reconciling: finished, stalled: "False MaxTurnRequests", says: "answered",
+		},
+		"a failure": {
+			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnFailed, Error: &v1alpha1.TurnError{Code: "provider_rate_limited", Message: "Later."}},
+			succeeded: "False ProviderRateLimited", finished: "True Finished", waiting: idle, reconciling: finished, stalled: "True ProviderRateLimited", says: "Later.",
+		},
+		"a failure without an error": {
+			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnFailed},
+			succeeded: "False Failed", finished: "True Finished", waiting: idle, reconciling: finished, stalled: "True Failed", says: "failed",
+		},
+		"cancelled": {
+			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnCancelled, Error: &v1alpha1.TurnError{Code: "cancelled", Message: "It was cancelled."}},
+			succeeded: "False Cancelled", finished: "True Finished", waiting: idle, reconciling: finished, stalled: "True Cancelled", says: "It was cancelled.",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var status v1alpha1.TurnStatus
+			project(&status, 1, test.progress, moment)
+			for kind, want := range map[string]string{
+				v1alpha1.ConditionSucceeded: test.succeeded, v1alpha1.ConditionFinished: test.finished, v1alpha1.ConditionReconciling: test.reconciling,
+				v1alpha1.ConditionStalled: test.stalled, v1alpha1.ConditionWaitingForToolResults: test.waiting,
+			} {
+				if got := shown(&status, kind); got != want {
+					t.Errorf("%s is %q, want %q", kind, got, want)
+				}
+			}
+			if message := condition.Find(status.Conditions, v1alpha1.ConditionSucceeded).Message; !strings.Contains(message, test.says) {
+				t.Errorf("message %q, want %q in it", message, test.says)
+			}
+		})
+	}
+}
+
+func TestWaitingNamesTheCallsThatAreMissingAndNoOthers(t *testing.T) {
+	var status v1alpha1.TurnStatus
+	project(&status, 1, v1alpha1.TurnProgress{Phase: v1alpha1.TurnWaitingForToolResults, ToolCalls: []v1alpha1.ToolCall{
+		{ID: "2-0", Name: "a", State: v1alpha1.CallSucceeded}, {ID: "2-1", Name: "b", State: v1alpha1.CallWaiting}, {ID: "2-2", Name: "c", State: v1alpha1.CallWaiting},
+	}}, moment)
+	want := "Create a ToolResult for each of: 2-1 (b), 2-2 (c)."
+	if got := condition.Find(status.Conditions, v1alpha1.ConditionWaitingForToolResults).Message; got != want {
+		t.Errorf("message %q, want %q", got, want)
+	}
+}
+
+func TestProjectingIsPure(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 1))
+	for range 200 {
+		before := v1alpha1.TurnStatus{}
+		project(&before, 1, someProgress(random), moment)
+		progress := someProgress(random)
+		kept := progress.DeepCopy()
+		once, twice := before.DeepCopy(), before.DeepCopy()
+		project(once, 1, progress, moment)
+		project(twice, 1, progress, moment)
+		project(twice, 1, progress, metav1.NewMicroTime(moment.Add(time.Hour)))
+		if !reflect.DeepEqual(once, twice) {
+			t.Fatalf("projecting the same entry again changed the status:\n%+v\n%+v", once, twice)
+		}
+		if !reflect.DeepEqual(&progress, kept) {
+			t.Fatalf("projecting changed the entry:\n%+v\n%+v", progress, kept)
+		}
+		if len(once.ToolCalls) > 0 {
+			once.ToolCalls[0].State = "changed"
+			if progress.ToolCalls[0].State == "changed" {
+				t.Fatal("status and entry share the calls")
+			}
+		}
+	}
+}
+
+var allPhases = []v1alpha1.TurnPhase{
+	v1alpha1.TurnQueued, v1alpha1.TurnReason, v1alpha1.TurnAct, v1alpha1.TurnWaitingForToolResults, v1alpha1.TurnSucceeded, v1alpha1.TurnFailed, v1alpha1.TurnCancelled,
+}
+
+func someProgress(random *rand.Rand) v1alpha1.TurnProgress {
+	p := v1alpha1.TurnProgress{Phase: allPhases[random.IntN(len(allPhases))], Iteration: random.Int32N(5), Plan: &v1alpha1.TurnPlan{StopReason: v1alpha1.StopEndTurn}}
+	if random.IntN(2) == 0 {
+		p.Error = &v1alpha1.TurnError{Code: []string{"cancelled", "journal_full", "", "_"}[random.IntN(4)], Message: "m"}
+	}
+	for i := range random.IntN(3) {
+		p.ToolCalls = append(p.ToolCalls, v1alpha1.ToolCall{ID: "1-" + string(rune('0'+i)), Name: "t", State: []v1alpha1.ToolCallState{v1alpha1.CallWaiting, v1alpha1.CallRunning}[random.IntN(2)]})
+	}
+	return p
+}
+
+var reasonPattern = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
+
+// checkRules holds what kstatus and kubectl wait rely on.
+func checkRules(t *testing.T, status *v1alpha1.TurnStatus) {
+	t.Helper()
+	is := func(kind string) metav1.ConditionStatus {
+		c := condition.Find(status.Conditions, kind)
+		if c == nil {
+			t.Fatalf("phase %s: the condition %s is missing", status.Phase, kind)
+		}
+		if !reasonPattern.MatchString(c.Reason) || c.LastTransitionTime.IsZero() {
+			t.Fatalf("phase %s: the condition %s is not valid: %+v", status.Phase, kind, c)
+		}
+		return c.Status
+	}
+	succeeded, finished := is(v1alpha1.ConditionSucceeded), is(v1alpha1.ConditionFinished)
+	reconciling, stalled := is(v1alpha1.ConditionReconciling), is(v1alpha1.ConditionStalled)
+	if reconciling == metav1.ConditionTrue && stalled == metav1.ConditionTrue {
+		t.Fatalf("phase %s: Reconciling and Stalled are both True", status.Phase)
+	}
+	if (finished == metav1.ConditionTrue) != (succeeded != metav1.ConditionUnknown) {
+		t.Fatalf("phase %s: Finished is %s and Succeeded is %s", status.Phase, finished, succeeded)
+	}
+	if (finished == metav1.ConditionTrue) == (reconciling == metav1.ConditionTrue) {
+		t.Fatalf("phase %s: Finished is %s and Reconciling is %s", status.Phase, finished, reconciling)
+	}
+	if (stalled == metav1.ConditionTrue) != (succeeded == metav1.ConditionFalse) {
+		t.Fatalf("phase %s: Stalled is %s and Succeeded is %s", status.Phase, stalled, succeeded)
+	}
+	if waits := is(v1alpha1.ConditionWaitingForToolResults) == metav1.ConditionTrue; waits != (status.Phase == v1alpha1.TurnWaitingForToolResults) {
+		t.Fatalf("phase %s: waiting is %v", status.Phase, waits)
+	}
+}
+
+// codes are all that a Turn can fail with, and none.
+var codes = []plan.ErrorCode{
+	plan.CodeBudgetExhausted, plan.CodeBudgetPaused, plan.CodeSoftLimitReached, plan.CodeModelUnavailable, plan.CodeRequestTooLarge,
+	plan.CodeProviderRateLimited, plan.CodeProviderMisconfigured, plan.CodeProviderQuotaExhausted, plan.CodeProviderUnavailable,
+	plan.CodeDependencyUnavailable, plan.CodeProcessingError, plan.CodeBlockedByHook, plan.CodeMaxIterations, plan.CodeCancelled, host.CodeJournalFull, "",
+}
+
+// Whatever transitions follow one another, the conditions keep the rules.
+func FuzzConditionsKeepTheRules(f *testing.F) {
+	f.Add([]byte{0, 1, 2, 3, 4}, uint8(0), "it ended")
+	f.Add([]byte{6, 1}, uint8(15), "")
+	f.Add([]byte{5, 3, 5}, uint8(14), "a")
+	f.Fuzz(func(t *testing.T, phases []byte, which uint8, message string) {
+		var status v1alpha1.TurnStatus
+		code := string(codes[int(which)%len(codes)])
+		for i, b := range phases {
+			progress := v1alpha1.TurnProgress{
+				Phase: allPhases[int(b)%len(allPhases)], Iteration: int32(i), Plan: &v1alpha1.TurnPlan{StopReason: v1alpha1.StopEndTurn},
+				Error: &v1alpha1.TurnError{Code: code, Message: message},
+			}
+			project(&status, int64(i), progress, metav1.NewMicroTime(moment.Add(time.Duration(i)*time.Second)))
+			checkRules(t, &status)
+		}
+	})
+}
+
+func TestCamelCase(t *testing.T) {
+	for code, want := range map[string]string{
+		"cancelled": "Cancelled", "provider_rate_limited": "ProviderRateLimited", "journal_full": v1alpha1.ReasonJournalFull, "dependency_unavailable": "DependencyUnavailable",
+		"": v1alpha1.ReasonFailed, "_": v1alpha1.ReasonFailed, "__a__b_": "AB", "already": "Already", "x1_y2": "X1Y2",
+	} {
+		if got := camelCase(code); got != want {
+			t.Errorf("camelCase(%q) = %q, want %q", code, got, want)
+		}
+	}
+}

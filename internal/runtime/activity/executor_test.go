@@ -1,0 +1,129 @@
+package activity
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+var turnA = types.NamespacedName{Namespace: "ns", Name: "a"}
+
+func newExecutor(t *testing.T, size int) (*Executor, chan types.NamespacedName) {
+	t.Helper()
+	woken := make(chan types.NamespacedName, 64)
+	e := NewExecutor(size, func(n types.NamespacedName) { woken <- n })
+	ctx, cancel := context.WithCancel(context.Background())
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); _ = e.Start(ctx) }()
+	t.Cleanup(func() { cancel(); <-stopped })
+	return e, woken
+}
+
+func TestResultIsHandedOutOnceAndWakesTheTurn(t *testing.T) {
+	e, woken := newExecutor(t, 1)
+	key := Key{Turn: "a", Step: 1}
+	runs := 0
+	fn := func(context.Context) (any, error) { runs++; return runs, nil }
+	if _, done := e.Ensure(key, turnA, fn); done {
+		t.Fatal("a result before the work was done")
+	}
+	if got := <-woken; got != turnA {
+		t.Fatalf("woke %v", got)
+	}
+	if r, done := e.Ensure(key, turnA, fn); !done || r.Value != 1 {
+		t.Fatalf("got %v, %v; want the first run's result", r, done)
+	}
+	if _, done := e.Ensure(key, turnA, fn); done {
+		t.Fatal("the result was handed out twice")
+	}
+	<-woken
+	if r, _ := e.Ensure(key, turnA, fn); r.Value != 2 {
+		t.Fatalf("got %v; want a second run", r.Value)
+	}
+}
+
+func TestRunningActivityIsNotStartedTwice(t *testing.T) {
+	e, woken := newExecutor(t, 4)
+	key := Key{Turn: "a", Step: 1}
+	started, release := make(chan struct{}, 4), make(chan struct{})
+	fn := func(context.Context) (any, error) { started <- struct{}{}; <-release; return nil, nil }
+	for range 3 {
+		e.Ensure(key, turnA, fn)
+	}
+	<-started
+	close(release)
+	<-woken
+	if len(started) != 0 {
+		t.Fatalf("started %d more times", len(started))
+	}
+}
+
+func TestNoMoreThanSizeRunAtOnce(t *testing.T) {
+	e, woken := newExecutor(t, 2)
+	started, release := make(chan struct{}, 8), make(chan struct{})
+	fn := func(context.Context) (any, error) { started <- struct{}{}; <-release; return nil, nil }
+	for step := range int32(5) {
+		e.Ensure(Key{Turn: "a", Step: step}, turnA, fn)
+	}
+	<-started
+	<-started
+	if len(started) != 0 {
+		t.Fatal("a third activity started while two run")
+	}
+	close(release)
+	for range 5 {
+		<-woken
+	}
+	if len(started) != 3 {
+		t.Fatalf("%d of the waiting activities ran, want 3", len(started))
+	}
+}
+
+func TestCancelEndsTheActivitiesOfOneTurnOnly(t *testing.T) {
+	e, woken := newExecutor(t, 4)
+	ended := make(chan types.UID, 2)
+	block := func(turn types.UID) Func {
+		return func(ctx context.Context) (any, error) { <-ctx.Done(); ended <- turn; return nil, ctx.Err() }
+	}
+	e.Ensure(Key{Turn: "a", Step: 1}, turnA, block("a"))
+	e.Ensure(Key{Turn: "b", Step: 1}, types.NamespacedName{Name: "b"}, block("b"))
+	e.Cancel("a")
+	if got := <-ended; got != "a" {
+		t.Fatalf("ended %s", got)
+	}
+	if e.Len() != 1 {
+		t.Fatalf("%d activities are left, want the other Turn's", e.Len())
+	}
+	if len(woken) != 0 {
+		t.Fatal("a cancelled activity woke its Turn")
+	}
+}
+
+func TestPanicIsAnError(t *testing.T) {
+	e, woken := newExecutor(t, 1)
+	key := Key{Turn: "a"}
+	fn := func(context.Context) (any, error) { panic("boom") }
+	e.Ensure(key, turnA, fn)
+	<-woken
+	r, _ := e.Ensure(key, turnA, fn)
+	if r.Err == nil || !strings.Contains(r.Err.Error(), "boom") {
+		t.Fatalf("got %v", r.Err)
+	}
+}
+
+func TestStoppedExecutorStartsNothing(t *testing.T) {
+	e := NewExecutor(1, func(types.NamespacedName) {})
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := e.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	fn := func(context.Context) (any, error) { return nil, errors.New("ran") }
+	e.Ensure(Key{Turn: "a"}, turnA, fn)
+	if e.Len() != 0 {
+		t.Fatal("an activity was started after the end")
+	}
+}

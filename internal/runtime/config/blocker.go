@@ -1,0 +1,72 @@
+package config
+
+import (
+	"fmt"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// Dependency is the kind of object that blocks a Turn.
+type Dependency string
+
+const (
+	// DependencyHarness: the Session's Harness.
+	DependencyHarness Dependency = "harness"
+	// DependencyAgent: the Session's Agent.
+	DependencyAgent Dependency = "agent"
+)
+
+// DependencyState is what is wrong with it.
+type DependencyState string
+
+const (
+	// DependencyArchived: the object is archived.
+	DependencyArchived DependencyState = "archived"
+	// DependencyDeleted: the object does not exist.
+	DependencyDeleted DependencyState = "deleted"
+)
+
+// codeDependencyUnavailable is the one error code of all blockers (BLK-03).
+const codeDependencyUnavailable = "dependency_unavailable"
+
+// Blocker is what stops a Turn before its next model call or tool call (BLK-01).
+type Blocker struct {
+	// Dependency that blocks.
+	Dependency Dependency
+	// State that it is in.
+	State DependencyState
+}
+
+// Code is the error code of the Turn (BLK-03).
+func (b Blocker) Code() string {
+	return codeDependencyUnavailable
+}
+
+// Sentence is what the user reads (BLK-03).
+func (b Blocker) Sentence() string {
+	return fmt.Sprintf("Execution stopped because the assigned %s was %s.", b.Dependency, b.State)
+}
+
+// Fields are the details of the error (LIFE-10).
+func (b Blocker) Fields() map[string]string {
+	return map[string]string{"dependency": string(b.Dependency), "state": string(b.State)}
+}
+
+// FindBlocker looks at the Harness that the Session names, then at its Agent if it names one; nil stands for an object that does not exist
+// (BLK-01). Ancestors of the Harness do not block (GAP-19). It gives nil when nothing does.
+func FindBlocker(harness *v1alpha1.Harness, agentNamed bool, agent *v1alpha1.Agent) *Blocker {
+	switch {
+	case harness == nil:
+		return &Blocker{Dependency: DependencyHarness, State: DependencyDeleted}
+	case harness.Spec.Lifecycle == v1alpha1.LifecycleArchived:
+		return &Blocker{Dependency: DependencyHarness, State: DependencyArchived}
+	case !agentNamed:
+		return nil
+	case agent == nil:
+		return &Blocker{Dependency: DependencyAgent, State: DependencyDeleted}
+	case agent.Spec.Lifecycle == v1alpha1.LifecycleArchived:
+		return &Blocker{Dependency: DependencyAgent, State: DependencyArchived}
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,57 @@
+package config
+
+import (
+	"strings"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// DefaultMaxIterations is the most model calls that one Turn may make when no layer says otherwise (PHASE-05).
+const DefaultMaxIterations int32 = 500
+
+// promptSeparator stands between the system prompts of two layers (CFG-03).
+const promptSeparator = "\n\n"
+
+// Effective is what the layers come to.
+type Effective struct {
+	// SystemPrompt is the trimmed prompts of all layers that have one, joined by a blank line. Empty for none.
+	SystemPrompt string
+	// ModelRef names the Model of the last layer that names one. Empty for none.
+	ModelRef string
+	// Tools are the names of the Tools of all layers, each once, in the order in which they first come.
+	Tools []string
+	// MaxIterations is the most model calls that one Turn may make: what the last layer says that says it, otherwise DefaultMaxIterations.
+	MaxIterations int32
+	// ToolConcurrency says how the calls of one step run: what the last layer says that says it, otherwise Parallel.
+	ToolConcurrency v1alpha1.ToolConcurrency
+}
+
+// Fold puts layers on top of one another, the first at the bottom: every Harness from the root to the leaf, then the Agent, then the Session
+// (CFG-02, CFG-03). It does not change or keep the layers.
+func Fold(layers ...v1alpha1.ConfigLayer) Effective {
+	e := Effective{MaxIterations: DefaultMaxIterations, ToolConcurrency: v1alpha1.ToolConcurrencyParallel}
+	var prompts []string
+	seen := map[string]bool{}
+	for _, layer := range layers {
+		if prompt := strings.TrimSpace(layer.SystemPrompt); prompt != "" {
+			prompts = append(prompts, prompt)
+		}
+		if layer.ModelRef != nil && layer.ModelRef.Name != "" {
+			e.ModelRef = layer.ModelRef.Name
+		}
+		for _, tool := range layer.Tools {
+			if !seen[tool.Name] {
+				seen[tool.Name] = true
+				e.Tools = append(e.Tools, tool.Name)
+			}
+		}
+		if layer.MaxIterations != nil {
+			e.MaxIterations = *layer.MaxIterations
+		}
+		if layer.ToolConcurrency != "" {
+			e.ToolConcurrency = layer.ToolConcurrency
+		}
+	}
+	e.SystemPrompt = strings.Join(prompts, promptSeparator)
+	return e
+}

@@ -1,0 +1,59 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// Presence is what is known of an object that a layer names.
+type Presence int
+
+const (
+	// Missing: the object does not exist.
+	Missing Presence = iota
+	// NotReady: the object exists and does not say that it can be used.
+	NotReady
+	// Usable: the object says that it can be used.
+	Usable
+)
+
+// Problem says which of the named Models and Tools cannot be used, as a reason of the Ready condition and a message that names them and says
+// what to do. Both are empty when all can. What is missing comes before what is not ready, because it may well be the cause.
+func (e Effective) Problem(model, tool func(name string) Presence) (reason, message string) {
+	modelPresence := Usable
+	if e.ModelRef != "" {
+		modelPresence = model(e.ModelRef)
+	}
+	if modelPresence == Missing {
+		return v1alpha1.ReasonModelNotFound, fmt.Sprintf("Model %q does not exist. Create it, or change modelRef.", e.ModelRef)
+	}
+	var missing, unready []string
+	for _, name := range e.Tools {
+		switch tool(name) {
+		case Missing:
+			missing = append(missing, strconv.Quote(name))
+		case NotReady:
+			unready = append(unready, strconv.Quote(name))
+		case Usable:
+		}
+	}
+	switch {
+	case len(missing) == 1:
+		return v1alpha1.ReasonToolNotFound, fmt.Sprintf("Tool %s does not exist. Create it, or remove it from tools.", missing[0])
+	case len(missing) > 1:
+		return v1alpha1.ReasonToolNotFound, fmt.Sprintf("%d Tools do not exist. Create them, or remove them from tools: %s.",
+			len(missing), strings.Join(missing, ", "))
+	case modelPresence == NotReady:
+		return v1alpha1.ReasonModelNotReady, fmt.Sprintf("Model %q is not ready. Its own condition says why.", e.ModelRef)
+	case len(unready) == 1:
+		return v1alpha1.ReasonToolNotReady, fmt.Sprintf("Tool %s is not ready. Its own condition says why.", unready[0])
+	case len(unready) > 1:
+		return v1alpha1.ReasonToolNotReady, fmt.Sprintf("%d Tools are not ready. Their own conditions say why: %s.",
+			len(unready), strings.Join(unready, ", "))
+	default:
+		return "", ""
+	}
+}

@@ -1,0 +1,43 @@
+package config
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// isDefault is the value of the default annotation that counts.
+const isDefault = "true"
+
+// ResolveModel chooses the Model that answers among those of a namespace: the one that the Turn's controls name, then the one that the layers
+// name, then the default one (CFG-07, MODEL-02). A name is empty when nothing is named; one that does not exist is passed over. Of several
+// defaults the newest counts, of those made in the same second the first by name. It gives false when there is none.
+func ResolveModel(controls, layered string, models []v1alpha1.Model) (*v1alpha1.Model, bool) {
+	for _, name := range []string{controls, layered} {
+		if name == "" {
+			continue
+		}
+		if i := slices.IndexFunc(models, func(m v1alpha1.Model) bool { return m.Name == name }); i >= 0 {
+			return &models[i], true
+		}
+	}
+	var chosen *v1alpha1.Model
+	for i := range models {
+		if models[i].Annotations[v1alpha1.AnnotationDefaultModel] != isDefault {
+			continue
+		}
+		if chosen == nil || comesBefore(&models[i], chosen) {
+			chosen = &models[i]
+		}
+	}
+	return chosen, chosen != nil
+}
+
+// comesBefore says that of two default Models the first one counts.
+func comesBefore(a, b *v1alpha1.Model) bool {
+	if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
+		return c > 0
+	}
+	return strings.Compare(a.Name, b.Name) < 0
+}

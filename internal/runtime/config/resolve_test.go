@@ -1,0 +1,109 @@
+package config
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// candidate is a Model made so many seconds after the first; annotation is that of the default, if any.
+func candidate(name string, second int, annotation string) v1alpha1.Model {
+	m := v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{
+		Name: name, CreationTimestamp: metav1.NewTime(time.Unix(1_700_000_000, 0).Add(time.Duration(second) * time.Second)),
+	}}
+	if annotation != "" {
+		m.Annotations = map[string]string{v1alpha1.AnnotationDefaultModel: annotation}
+	}
+	return m
+}
+
+func TestResolveModel(t *testing.T) {
+	models := []v1alpha1.Model{
+		candidate("old-default", 0, "true"), candidate("b-default", 5, "true"), candidate("a-default", 5, "true"),
+		candidate("newest", 9, "false"), candidate("plain", 1, ""), candidate("other", 1, ""),
+	}
+	for name, test := range map[string]struct {
+		controls, layered string
+		models            []v1alpha1.Model
+		want              string
+	}{
+		"the controls come first":                           {controls: "plain", layered: "other", models: models, want: "plain"},
+		"then the layers":                                   {layered: "other", models: models, want: "other"},
+		"a name in the controls that is missing is skipped": {controls: "gone", layered: "other", models: models, want: "other"},
+		"both missing gives the default":                    {controls: "gone", layered: "lost", models: models, want: "a-default"},
+		"of several defaults the newest, then by name":      {models: models, want: "a-default"},
+		"the order of the list does not matter":             {models: []v1alpha1.Model{models[2], models[1], models[0]}, want: "a-default"},
+		"only the value true makes a default":               {models: models[3:]},
+		"no model at all":                                   {controls: "gone"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, ok := ResolveModel(test.controls, test.layered, test.models)
+			if ok != (test.want != "") || ok != (got != nil) {
+				t.Fatalf("ResolveModel = %v, %t, want %q", got, ok, test.want)
+			}
+			if ok && got.Name != test.want {
+				t.Errorf("ResolveModel = %s, want %s", got.Name, test.want)
+			}
+		})
+	}
+}
+
+func TestProblem(t *testing.T) {
+	models := map[string]Presence{"ready": Usable, "slow": NotReady}
+	tools := map[string]Presence{"a": Usable, "b": Usable, "broken": NotReady, "torn": NotReady}
+	for name, test := range map[string]struct {
+		effective Effective
+		reason    string
+		says      []string
+	}{
+		"nothing named": {},
+		"all usable":    {effective: Effective{ModelRef: "ready", Tools: []string{"a", "b"}}},
+		"the model is missing": {
+			effective: Effective{ModelRef: "gone", Tools: []string{"lost"}},
+			reason:    v1alpha1.ReasonModelNotFound, says: []string{`Model "gone"`, "Create it"},
+		},
+		"the model is not ready": {
+			effective: Effective{ModelRef: "slow", Tools: []string{"a"}}, reason: v1alpha1.ReasonModelNotReady, says: []string{`Model "slow"`},
+		},
+		"a tool is missing": {
+			effective: Effective{Tools: []string{"a", "lost"}},
+			reason:    v1alpha1.ReasonToolNotFound, says: []string{`Tool "lost"`, "Create it"},
+		},
+		"tools are missing": {
+			effective: Effective{Tools: []string{"lost", "a", "gone"}},
+			reason:    v1alpha1.ReasonToolNotFound, says: []string{"2 Tools", `"lost", "gone"`},
+		},
+		"a tool is not ready": {
+			effective: Effective{Tools: []string{"broken"}}, reason: v1alpha1.ReasonToolNotReady, says: []string{`Tool "broken"`},
+		},
+		"tools are not ready": {
+			effective: Effective{Tools: []string{"broken", "torn"}},
+			reason:    v1alpha1.ReasonToolNotReady, says: []string{"2 Tools", `"broken", "torn"`},
+		},
+		"missing comes before not ready": {
+			effective: Effective{ModelRef: "slow", Tools: []string{"broken", "lost"}},
+			reason:    v1alpha1.ReasonToolNotFound, says: []string{`"lost"`},
+		},
+		"the model comes before the tools": {
+			effective: Effective{ModelRef: "slow", Tools: []string{"broken"}}, reason: v1alpha1.ReasonModelNotReady, says: []string{`"slow"`},
+		},
+		"no model named needs none to exist": {effective: Effective{Tools: []string{"a"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reason, message := test.effective.Problem(
+				func(name string) Presence { return models[name] }, func(name string) Presence { return tools[name] })
+			if reason != test.reason || (reason == "") != (message == "") {
+				t.Fatalf("Problem = %q, %q, want reason %q", reason, message, test.reason)
+			}
+			for _, part := range test.says {
+				if !strings.Contains(message, part) {
+					t.Errorf("message %q does not say %s", message, part)
+				}
+			}
+		})
+	}
+}

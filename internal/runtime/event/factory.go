@@ -1,0 +1,248 @@
+package event
+
+import (
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// Identity says what the events of a turn belong to.
+type Identity struct {
+	// Session is the UID of the Session.
+	Session types.UID
+	// Turn is the UID of the Turn.
+	Turn types.UID
+	// InputMessage is the id of the user's message that the turn answers.
+	InputMessage string
+}
+
+// Factory builds the events of one turn: each has a new UUIDv7, the time of the clock, and the context of what it belongs to. It is a value:
+// the methods that change it return another one.
+type Factory struct {
+	identity Identity
+	clock    func() time.Time
+}
+
+// NewFactory builds events by the clock; without one, by time.Now.
+func NewFactory(identity Identity, clock func() time.Time) Factory {
+	if clock == nil {
+		clock = time.Now
+	}
+	return Factory{identity: identity, clock: clock}
+}
+
+// At builds events of one given time, for what happened before it was written down.
+func (f Factory) At(t time.Time) Factory {
+	f.clock = func() time.Time { return t }
+	return f
+}
+
+// InputMessage says that the user's message was taken into the conversation. Metadata that JSON cannot say is replaced by a sentence.
+func (f Factory) InputMessage(m Message) v1alpha1.JournalEvent {
+	m.Metadata = encodable(m.Metadata)
+	return f.turn(TypeInputMessage, InputMessage{Message: m})
+}
+
+// SessionActivated says that the Session has an active turn (LIFE-01).
+func (f Factory) SessionActivated() v1alpha1.JournalEvent {
+	return f.turn(TypeSessionActivated, SessionActivated{TurnID: string(f.identity.Turn), InputMessageID: f.identity.InputMessage})
+}
+
+// TurnStarted says that the turn began, with the user's text (LIFE-01).
+func (f Factory) TurnStarted(input string) v1alpha1.JournalEvent {
+	return f.turn(TypeTurnStarted, TurnStarted{TurnID: string(f.identity.Turn), InputMessageID: f.identity.InputMessage, InputContent: input})
+}
+
+// TurnCompleted says that the turn ended with an answer (LIFE-02).
+func (f Factory) TurnCompleted(data TurnCompleted) v1alpha1.JournalEvent {
+	data.TurnID = string(f.identity.Turn)
+	if data.Status == "" {
+		data.Status = "completed"
+	}
+	return f.turn(TypeTurnCompleted, data)
+}
+
+// TurnFailed says that the turn ended with an error (LIFE-06).
+func (f Factory) TurnFailed(data TurnFailed) v1alpha1.JournalEvent {
+	data.TurnID = string(f.identity.Turn)
+	return f.turn(TypeTurnFailed, data)
+}
+
+// SessionIdled says that the Session has no active turn any more (LIFE-04, LIFE-06).
+func (f Factory) SessionIdled(data SessionIdled) v1alpha1.JournalEvent {
+	data.TurnID = string(f.identity.Turn)
+	return f.turn(TypeSessionIdled, data)
+}
+
+// OutputMessage says that a message was given to the user outside of any model call: a prompt that was blocked, a dependency that is
+// missing (LIFE-09, LIFE-10).
+func (f Factory) OutputMessage(data OutputMessageCompleted) v1alpha1.JournalEvent {
+	data.Message.Metadata = encodable(data.Message.Metadata)
+	return f.turn(TypeOutputMessageCompleted, data)
+}
+
+// Step builds the events of one run of a reason or act step (PHASE-09). The run's id is the step's number and the attempt's, so that two
+// processes that tell of one run use the same spans.
+func (f Factory) Step(step, attempt int32) Step {
+	exec := ExecID(step, attempt)
+	return Step{factory: f, exec: exec, span: StepSpan(f.identity.Turn, exec)}
+}
+
+// ExecID is the id of one run of a step of a turn: `<step>-<attempt>`.
+func ExecID(step, attempt int32) string {
+	return strconv.Itoa(int(step)) + "-" + strconv.Itoa(int(attempt))
+}
+
+// Step builds the events of one run of a reason or act step. Their trace is the turn, their span a child of the turn's; the span of a tool
+// call is a child of its act step's (TOOL-11).
+type Step struct {
+	factory Factory
+	exec    string
+	span    string
+}
+
+// At builds events of one given time.
+func (s Step) At(t time.Time) Step {
+	s.factory = s.factory.At(t)
+	return s
+}
+
+// ReasonStarted says that a reason step began.
+func (s Step) ReasonStarted(data ReasonStarted) v1alpha1.JournalEvent {
+	return s.step(TypeReasonStarted, data)
+}
+
+// TranscriptRepaired says that a tool call was given a result for the prompt (DUR-08).
+func (s Step) TranscriptRepaired(data TranscriptRepaired) v1alpha1.JournalEvent {
+	return s.step(TypeTranscriptRepaired, data)
+}
+
+// OutputMessageStarted says that the model began to answer.
+func (s Step) OutputMessageStarted(data OutputMessageStarted) v1alpha1.JournalEvent {
+	data.TurnID = string(s.factory.identity.Turn)
+	return s.step(TypeOutputMessageStarted, data)
+}
+
+// LLMGeneration says that a call of a provider ended.
+func (s Step) LLMGeneration(data LLMGeneration) v1alpha1.JournalEvent {
+	return s.step(TypeLLMGeneration, data)
+}
+
+// OutputMessageCompleted says that the answer is whole. Metadata that JSON cannot say is replaced by a sentence.
+func (s Step) OutputMessageCompleted(data OutputMessageCompleted) v1alpha1.JournalEvent {
+	data.Message.Metadata = encodable(data.Message.Metadata)
+	return s.step(TypeOutputMessageCompleted, data)
+}
+
+// ReasonCompleted says that a reason step ended.
+func (s Step) ReasonCompleted(data ReasonCompleted) v1alpha1.JournalEvent {
+	return s.step(TypeReasonCompleted, data)
+}
+
+// ActStarted says that an act step began.
+func (s Step) ActStarted(data ActStarted) v1alpha1.JournalEvent {
+	return s.step(TypeActStarted, data)
+}
+
+// ActCompleted says that an act step ended.
+func (s Step) ActCompleted(data ActCompleted) v1alpha1.JournalEvent {
+	return s.step(TypeActCompleted, data)
+}
+
+// ToolCallRequested says that the client is asked for results (TOOL-17).
+func (s Step) ToolCallRequested(data ToolCallRequested) v1alpha1.JournalEvent {
+	return s.step(TypeToolCallRequested, data)
+}
+
+// ToolStarted says that a tool call was started.
+func (s Step) ToolStarted(data ToolStarted) v1alpha1.JournalEvent {
+	return s.tool(TypeToolStarted, data.ToolCall.ID, data)
+}
+
+// ToolCompleted says that a tool call has its result.
+func (s Step) ToolCompleted(data ToolCompleted) v1alpha1.JournalEvent {
+	return s.tool(TypeToolCompleted, data.ToolCallID, data)
+}
+
+// TraceParent is the W3C traceparent of a tool call of this step, for the tool to go on with.
+func (s Step) TraceParent(call string) string {
+	turn := s.factory.identity.Turn
+	return TraceParent(turn, ToolSpan(turn, s.exec, call))
+}
+
+func (s Step) step(kind string, data any) v1alpha1.JournalEvent {
+	return s.factory.build(kind, s.context(s.span, TurnSpan(s.factory.identity.Turn)), data)
+}
+
+func (s Step) tool(kind, call string, data any) v1alpha1.JournalEvent {
+	return s.factory.build(kind, s.context(ToolSpan(s.factory.identity.Turn, s.exec, call), s.span), data)
+}
+
+func (s Step) context(span, parent string) map[string]string {
+	context := s.factory.context()
+	context[ContextExec] = s.exec
+	context[ContextTrace] = string(s.factory.identity.Turn)
+	context[ContextSpan] = span
+	context[ContextParentSpan] = parent
+	return context
+}
+
+// turn is the context of lifecycle events: turn and input message, no execution, no span (LIFE-01 to LIFE-10).
+func (f Factory) turn(kind string, data any) v1alpha1.JournalEvent {
+	return f.build(kind, f.context(), data)
+}
+
+func (f Factory) context() map[string]string {
+	context := map[string]string{ContextTurn: string(f.identity.Turn)}
+	if f.identity.InputMessage != "" {
+		context[ContextInputMessage] = f.identity.InputMessage
+	}
+	return context
+}
+
+func (f Factory) build(kind string, context map[string]string, data any) v1alpha1.JournalEvent {
+	return v1alpha1.JournalEvent{
+		ID:      NewID(),
+		Type:    kind,
+		Time:    MicroTime(f.clock()),
+		Context: context,
+		Data:    &v1alpha1.JSON{Raw: encode(data)},
+	}
+}
+
+// MicroTime is a time as the log keeps it: UTC, in microseconds.
+func MicroTime(t time.Time) metav1.MicroTime {
+	return metav1.NewMicroTime(t.UTC().Truncate(time.Microsecond))
+}
+
+// Envelope is an event as a reader of a Session's stream sees it (EVT-02).
+type Envelope struct {
+	ID        string            `json:"id"`
+	Type      string            `json:"type"`
+	TS        string            `json:"ts"`
+	SessionID string            `json:"session_id"`
+	Sequence  int64             `json:"sequence"`
+	Context   map[string]string `json:"context"`
+	Data      *v1alpha1.JSON    `json:"data,omitempty"`
+}
+
+// Envelope gives an event of the log its Session and its sequence number, which follows from its position. The time is in milliseconds.
+func (f Factory) Envelope(e v1alpha1.JournalEvent, sequence int64) Envelope {
+	context := e.Context
+	if context == nil {
+		context = map[string]string{}
+	}
+	return Envelope{
+		ID:        e.ID,
+		Type:      e.Type,
+		TS:        e.Time.UTC().Format("2006-01-02T15:04:05.000Z07:00"),
+		SessionID: string(f.identity.Session),
+		Sequence:  sequence,
+		Context:   context,
+		Data:      e.Data,
+	}
+}

@@ -1,0 +1,195 @@
+package event
+
+import "github.com/capstan-dev/capstan/api/v1alpha1"
+
+// Usage counts tokens, in the names of the event contract.
+type Usage struct {
+	InputTokens  int64 `json:"input_tokens"`
+	OutputTokens int64 `json:"output_tokens"`
+	TotalTokens  int64 `json:"total_tokens"`
+}
+
+// UsageOf gives the counts of an API object the names of the event contract.
+func UsageOf(u v1alpha1.Usage) *Usage {
+	return &Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, TotalTokens: u.TotalTokens}
+}
+
+// InputMessage is the data of input.message.
+type InputMessage struct {
+	Message Message `json:"message"`
+}
+
+// SessionActivated is the data of session.activated (LIFE-01).
+type SessionActivated struct {
+	TurnID         string `json:"turn_id"`
+	InputMessageID string `json:"input_message_id"`
+}
+
+// TurnStarted is the data of turn.started (LIFE-01).
+type TurnStarted struct {
+	TurnID         string `json:"turn_id"`
+	InputMessageID string `json:"input_message_id"`
+	// InputContent is the user's text.
+	InputContent string `json:"input_content,omitempty"`
+}
+
+// TurnCompleted is the data of turn.completed (LIFE-03).
+type TurnCompleted struct {
+	// TurnID is set by the Factory.
+	TurnID     string `json:"turn_id"`
+	Iterations int32  `json:"iterations"`
+	DurationMS *int64 `json:"duration_ms,omitempty"`
+	// Usage of all model calls of the turn (GAP-13).
+	Usage        *Usage `json:"usage,omitempty"`
+	InputContent string `json:"input_content,omitempty"`
+	// FinalMessageID is the id of the message that answers.
+	FinalMessageID     string `json:"final_message_id,omitempty"`
+	FinalAnswerPreview string `json:"final_answer_preview,omitempty"`
+	TimeToFirstTokenMS *int64 `json:"time_to_first_token_ms,omitempty"`
+	ToolCallCount      *int32 `json:"tool_call_count,omitempty"`
+	LLMCallCount       *int32 `json:"llm_call_count,omitempty"`
+	// Status is "completed". The Factory sets it when it is empty.
+	Status string `json:"status,omitempty"`
+	// StopReason says why the model stopped, in the names of SM-09: end_turn, max_tokens, max_turn_requests, refusal.
+	StopReason string `json:"stop_reason,omitempty"`
+}
+
+// TurnFailed is the data of turn.failed (LIFE-06).
+type TurnFailed struct {
+	// TurnID is set by the Factory.
+	TurnID string `json:"turn_id"`
+	// Error is free text.
+	Error string `json:"error"`
+	// ErrorCode and ErrorFields are set when the user is told of the error (ERR-03).
+	ErrorCode   string            `json:"error_code,omitempty"`
+	ErrorFields map[string]string `json:"error_fields,omitempty"`
+}
+
+// SessionIdled is the data of session.idled (LIFE-04). Iterations and Usage are absent after a failure (LIFE-06).
+type SessionIdled struct {
+	// TurnID is set by the Factory.
+	TurnID     string `json:"turn_id"`
+	Iterations *int32 `json:"iterations,omitempty"`
+	Usage      *Usage `json:"usage,omitempty"`
+}
+
+// ReasonStarted is the data of reason.started.
+type ReasonStarted struct {
+	Iteration int32  `json:"iteration"`
+	Harness   string `json:"harness,omitempty"`
+	Agent     string `json:"agent,omitempty"`
+	// Model is the name of the Model that is called.
+	Model string `json:"model,omitempty"`
+}
+
+// ReasonCompleted is the data of reason.completed (LLM-02, LLM-03).
+type ReasonCompleted struct {
+	Success       bool   `json:"success"`
+	TextPreview   string `json:"text_preview,omitempty"`
+	HasToolCalls  bool   `json:"has_tool_calls"`
+	ToolCallCount int32  `json:"tool_call_count"`
+	Error         string `json:"error,omitempty"`
+	Usage         *Usage `json:"usage,omitempty"`
+	DurationMS    *int64 `json:"duration_ms,omitempty"`
+}
+
+// OutputMessageStarted is the data of output.message.started.
+type OutputMessageStarted struct {
+	// TurnID is set by the Factory.
+	TurnID string `json:"turn_id"`
+	// MessageID is the id that the message will have, so that a lost stream is matched by message (GAP-14).
+	MessageID string `json:"message_id"`
+	Iteration int32  `json:"iteration,omitempty"`
+	Model     string `json:"model,omitempty"`
+}
+
+// OutputMessageCompleted is the data of output.message.completed.
+type OutputMessageCompleted struct {
+	Message    Message `json:"message"`
+	Usage      *Usage  `json:"usage,omitempty"`
+	ResponseID string  `json:"response_id,omitempty"`
+	// ErrorCode and ErrorFields are set when the message tells of an error (ERR-03).
+	ErrorCode   string            `json:"error_code,omitempty"`
+	ErrorFields map[string]string `json:"error_fields,omitempty"`
+}
+
+// LLMGeneration is the data of llm.generation. It does not repeat the prompt, which is the transcript before it.
+type LLMGeneration struct {
+	Provider           string `json:"provider,omitempty"`
+	Model              string `json:"model,omitempty"`
+	Iteration          int32  `json:"iteration,omitempty"`
+	MessageCount       int32  `json:"message_count"`
+	ToolCount          int32  `json:"tool_count"`
+	ToolCallCount      int32  `json:"tool_call_count"`
+	Usage              *Usage `json:"usage,omitempty"`
+	DurationMS         *int64 `json:"duration_ms,omitempty"`
+	TimeToFirstTokenMS *int64 `json:"time_to_first_token_ms,omitempty"`
+	FinishReason       string `json:"finish_reason,omitempty"`
+	ResponseID         string `json:"response_id,omitempty"`
+	Success            bool   `json:"success"`
+	Error              string `json:"error,omitempty"`
+}
+
+// TranscriptRepaired is the data of transcript.repaired (DUR-08).
+type TranscriptRepaired struct {
+	ToolCallID string `json:"tool_call_id"`
+	ToolName   string `json:"tool_name"`
+	// Action is replay or synthesize.
+	Action string `json:"action"`
+}
+
+// CallSummary names a tool call without its arguments.
+type CallSummary struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+// ActStarted is the data of act.started.
+type ActStarted struct {
+	Iteration int32         `json:"iteration,omitempty"`
+	ToolCalls []CallSummary `json:"tool_calls"`
+}
+
+// ActCompleted is the data of act.completed.
+type ActCompleted struct {
+	Completed    bool   `json:"completed"`
+	SuccessCount int32  `json:"success_count"`
+	ErrorCount   int32  `json:"error_count"`
+	DurationMS   *int64 `json:"duration_ms,omitempty"`
+}
+
+// ToolStarted is the data of tool.started.
+type ToolStarted struct {
+	ToolCall ToolCall `json:"tool_call"`
+	Attempt  int32    `json:"attempt,omitempty"`
+}
+
+// ToolCompleted is the data of tool.completed (TOOL-15). MSG-03 says which message it becomes.
+type ToolCompleted struct {
+	ToolCallID string `json:"tool_call_id"`
+	ToolName   string `json:"tool_name"`
+	Success    bool   `json:"success"`
+	// Status is one of the Status constants.
+	Status string `json:"status"`
+	// Result is what the tool gave: nil when it gave none at all, empty when what it gave is empty.
+	Result []Part `json:"result"`
+	// Error is what the model is told when the call failed.
+	Error      string `json:"error,omitempty"`
+	DurationMS *int64 `json:"duration_ms,omitempty"`
+	// Fingerprint of the call (DUR-06).
+	Fingerprint string `json:"fingerprint,omitempty"`
+}
+
+// RequestedCall is a tool call that the client is asked to make.
+type RequestedCall struct {
+	ID        string `json:"id"`
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+	// Description of the tool, for people.
+	Description string `json:"description,omitempty"`
+}
+
+// ToolCallRequested is the data of tool.call_requested (TOOL-17).
+type ToolCallRequested struct {
+	ToolCalls []RequestedCall `json:"tool_calls"`
+}

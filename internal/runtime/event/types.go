@@ -1,0 +1,77 @@
+package event
+
+// Types of events (EVT-03). Types are added, never changed.
+const (
+	// TypeInputMessage: the user's message was taken into the conversation.
+	TypeInputMessage = "input.message"
+	// TypeSessionActivated: the Session has an active turn (LIFE-01).
+	TypeSessionActivated = "session.activated"
+	// TypeSessionIdled: the Session has no active turn any more (LIFE-04).
+	TypeSessionIdled = "session.idled"
+	// TypeTurnStarted: a turn began (LIFE-01).
+	TypeTurnStarted = "turn.started"
+	// TypeTurnCompleted: a turn ended with an answer (LIFE-02).
+	TypeTurnCompleted = "turn.completed"
+	// TypeTurnFailed: a turn ended with an error (LIFE-06).
+	TypeTurnFailed = "turn.failed"
+	// TypeReasonStarted: a reason step began (LLM-02).
+	TypeReasonStarted = "reason.started"
+	// TypeReasonCompleted: a reason step ended, with an answer or with an error (LLM-02, LLM-03).
+	TypeReasonCompleted = "reason.completed"
+	// TypeOutputMessageStarted: the model began to answer.
+	TypeOutputMessageStarted = "output.message.started"
+	// TypeOutputMessageCompleted: the answer is whole.
+	TypeOutputMessageCompleted = "output.message.completed"
+	// TypeLLMGeneration: a call of a provider ended, with what it took.
+	TypeLLMGeneration = "llm.generation"
+	// TypeTranscriptRepaired: a tool call without a result was given one for the prompt (DUR-08).
+	TypeTranscriptRepaired = "transcript.repaired"
+	// TypeActStarted: an act step began (TOOL-11).
+	TypeActStarted = "act.started"
+	// TypeActCompleted: an act step ended (TOOL-11).
+	TypeActCompleted = "act.completed"
+	// TypeToolStarted: a tool call was started (TOOL-11).
+	TypeToolStarted = "tool.started"
+	// TypeToolCompleted: a tool call has its result (TOOL-11, TOOL-15).
+	TypeToolCompleted = "tool.completed"
+	// TypeToolCallRequested: the client of the Session is asked for results (TOOL-17).
+	TypeToolCallRequested = "tool.call_requested"
+)
+
+// Keys of an event's context (EVT-02).
+const (
+	// ContextTurn is the UID of the Turn.
+	ContextTurn = "turn_id"
+	// ContextInputMessage is the id of the user's message that the turn answers.
+	ContextInputMessage = "input_message_id"
+	// ContextExec is the id of one run of a phase (PHASE-09).
+	ContextExec = "exec_id"
+	// ContextTrace is the id of the trace: the UID of the Turn.
+	ContextTrace = "trace_id"
+	// ContextSpan is the id of the span that the event belongs to: 16 hexadecimal digits.
+	ContextSpan = "span_id"
+	// ContextParentSpan is the id of the span around that one.
+	ContextParentSpan = "parent_span_id"
+)
+
+// Status strings of tool.completed (TOOL-13).
+const (
+	// StatusSuccess: the tool gave a result.
+	StatusSuccess = "success"
+	// StatusError: the tool, or the client, gave an error.
+	StatusError = "error"
+	// StatusTimeout: the tool ran out of time.
+	StatusTimeout = "timeout"
+	// StatusCancelled: the call was given up.
+	StatusCancelled = "cancelled"
+	// StatusInterrupted: the tool started, and nobody can know what became of it.
+	StatusInterrupted = "interrupted"
+)
+
+// Actions of transcript.repaired (DUR-08).
+const (
+	// ActionReplay: the recorded outcome was put into the prompt.
+	ActionReplay = "replay"
+	// ActionSynthesize: a sentence was put in place of an outcome.
+	ActionSynthesize = "synthesize"
+)

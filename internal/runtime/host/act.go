@@ -1,0 +1,260 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// ActResults is what became of the calls of an act step.
+type ActResults struct {
+	// Outcomes by call id; every call of the step has one.
+	Outcomes map[string]tool.Outcome
+	// Settled are the results of client tools that are in the log already, by call id.
+	Settled map[string]journal.SettledRef
+	// Sources are the UIDs of the ToolResults that gave the results of client tools, by call id.
+	Sources map[string]types.UID
+	// Planned is the bulk of the calls, by call id.
+	Planned map[string]v1alpha1.PlannedCall
+}
+
+// Act closes the open act step with the results of its calls (PHASE-06). A failed tool is a normal result (TOOL-13).
+func (h *Host) Act(ctx context.Context, t Turn, results ActResults) (*journal.Closed, error) {
+	outcome := plan.AfterAct(t.state(), plan.ActResult{}, t.facts(0, h.Clock()))
+	next, ok := outcome.Plan.(plan.ScheduleReason)
+	if !ok {
+		return nil, fmt.Errorf("closing step %d of Turn %s: the planner gave a %T", t.step(), t.Ref.Name, outcome.Plan)
+	}
+	for i := range t.Progress.ToolCalls {
+		Describe(&t.Progress.ToolCalls[i], results.Outcomes[t.Progress.ToolCalls[i].ID])
+	}
+	record := t.record()
+	record.Events = h.actEvents(t, results)
+	record.Transition = t.reasonNext(next.State)
+	for _, call := range t.Progress.ToolCalls {
+		if ref, ok := results.Settled[call.ID]; ok {
+			record.Parts = append(record.Parts, ref.Ordinal)
+		}
+	}
+	closed, err := h.append(ctx, t, record)
+	if errors.Is(err, journal.ErrFull) {
+		return h.full(ctx, t, results, err)
+	}
+	return closed, err
+}
+
+// endCalls gives every call of an open act step an outcome, because the Turn ends: the one that is known, or what can be said without one. It
+// tells of them like Act.
+func (h *Host) endCalls(t Turn, known ActResults) []v1alpha1.JournalEvent {
+	if t.Progress.Plan.Phase != v1alpha1.PlanAct {
+		return nil
+	}
+	all := ActResults{Outcomes: map[string]tool.Outcome{}, Settled: known.Settled, Sources: known.Sources, Planned: known.Planned}
+	for i := range t.Progress.ToolCalls {
+		call := &t.Progress.ToolCalls[i]
+		outcome, ok := known.Outcomes[call.ID]
+		if !ok {
+			outcome = endedWith(*call)
+		}
+		all.Outcomes[call.ID] = outcome
+		Describe(call, outcome)
+	}
+	return h.actEvents(t, all)
+}
+
+// reasonTurnEnded: the Turn ended before the call had a result.
+const reasonTurnEnded = "TurnEnded"
+
+// endedWith is the outcome of a call that had none when the Turn ended. Only of a call that was never let go, or that nobody in the cluster
+// runs, can it be said that it was not executed.
+func endedWith(call v1alpha1.ToolCall) tool.Outcome {
+	held := call.SideEffect == v1alpha1.AtMostOnce && call.PodUID == "" && call.Attempt > 0
+	if call.State == v1alpha1.CallSucceeded {
+		return tool.Outcome{State: call.State, Reason: call.Reason, Result: &call.Preview}
+	}
+	if call.State.Settled() {
+		return tool.Outcome{State: call.State, Reason: call.Reason, Error: call.Preview}
+	}
+	if call.Executor != v1alpha1.ExecutorJob || held {
+		return tool.Outcome{State: v1alpha1.CallNotExecuted, Reason: reasonTurnEnded, Error: tool.NotExecuted("the turn ended first")}
+	}
+	return tool.Outcome{State: v1alpha1.CallUnknown, Reason: reasonTurnEnded, Error: tool.OutcomeUnknown("the turn ended while it may have been running")}
+}
+
+// brief leaves out the results, for an entry that must fit where they did not.
+func (r ActResults) brief() ActResults {
+	short := ActResults{Outcomes: map[string]tool.Outcome{}, Sources: r.Sources}
+	for id, outcome := range r.Outcomes {
+		if outcome.Result != nil {
+			text := tool.Preview(*outcome.Result)
+			outcome.Result = &text
+		}
+		outcome.Error = tool.Preview(outcome.Error)
+		short.Outcomes[id] = outcome
+	}
+	return short
+}
+
+// Waits says that the Turn waits for client tools (TURN-11, GAP-06).
+func Waits(t Turn) bool {
+	outcome := plan.AfterAct(t.state(), plan.ActResult{WaitingForToolResults: true}, t.facts(0, time.Time{}))
+	_, waits := outcome.Plan.(plan.WaitForToolResults)
+	return waits
+}
+
+// actEvents tells of the tool calls: the manager's own, then what clients were asked for and gave (TOOL-11, TOOL-17).
+func (h *Host) actEvents(t Turn, results ActResults) []v1alpha1.JournalEvent {
+	f := h.events(t).Step(t.step(), 1)
+	var server, client []v1alpha1.ToolCall
+	for _, call := range t.Progress.ToolCalls {
+		if call.Executor == v1alpha1.ExecutorClient {
+			client = append(client, call)
+		} else {
+			server = append(server, call)
+		}
+	}
+	results.Outcomes = maps.Clone(results.Outcomes)
+	for _, call := range refused(t, results.Planned) {
+		server = append(server, v1alpha1.ToolCall{ID: call.ID, Name: cut(call.Name, 64)})
+		results.Outcomes[call.ID] = tool.Outcome{State: v1alpha1.CallNotExecuted, Error: call.Refusal}
+	}
+	return append(serverEvents(f, t, server, results), h.clientEvents(f, client, results)...)
+}
+
+// serverEvents tells of the manager's own calls.
+func serverEvents(f event.Step, t Turn, calls []v1alpha1.ToolCall, results ActResults) []v1alpha1.JournalEvent {
+	if len(calls) == 0 {
+		return nil
+	}
+	events := []v1alpha1.JournalEvent{f.ActStarted(event.ActStarted{Iteration: t.Progress.Iteration, ToolCalls: summaries(calls)})}
+	failed := int32(0)
+	for _, call := range calls {
+		outcome := results.Outcomes[call.ID]
+		if outcome.State != v1alpha1.CallSucceeded {
+			failed++
+		}
+		if outcome.Started {
+			events = append(events, at(f, outcome.StartedAt).ToolStarted(event.ToolStarted{ToolCall: eventCall(results.Planned[call.ID]), Attempt: call.Attempt}))
+		}
+		events = append(events, at(f, outcome.FinishedAt).ToolCompleted(completed(call, outcome)))
+	}
+	return append(events, f.ActCompleted(event.ActCompleted{Completed: true, SuccessCount: int32(len(calls)) - failed, ErrorCount: failed}))
+}
+
+// clientEvents tells what clients were asked for and gave. A call that nobody answers has no completed event: the prompt is repaired
+// instead (CLIENT-06).
+func (h *Host) clientEvents(f event.Step, calls []v1alpha1.ToolCall, results ActResults) []v1alpha1.JournalEvent {
+	if len(calls) == 0 {
+		return nil
+	}
+	requested := event.ToolCallRequested{}
+	for _, call := range calls {
+		p := results.Planned[call.ID]
+		requested.ToolCalls = append(requested.ToolCalls, event.RequestedCall{ID: call.ID, Name: call.Name, Arguments: p.Arguments})
+	}
+	events := []v1alpha1.JournalEvent{f.ToolCallRequested(requested)}
+	for _, call := range calls {
+		outcome := results.Outcomes[call.ID]
+		if outcome.Reason == reasonNoClient {
+			continue
+		}
+		e := f.ToolCompleted(completed(call, outcome))
+		if source := results.Sources[call.ID]; source != "" {
+			e.Context[contextToolResult] = string(source)
+		}
+		events = append(events, e)
+	}
+	return events
+}
+
+// completed is the end of a call as an event (TOOL-15).
+func completed(call v1alpha1.ToolCall, outcome tool.Outcome) event.ToolCompleted {
+	data := event.ToolCompleted{
+		ToolCallID:  call.ID,
+		ToolName:    call.Name,
+		Success:     outcome.State == v1alpha1.CallSucceeded,
+		Status:      event.StatusSuccess,
+		Error:       outcome.Error,
+		Fingerprint: call.Fingerprint,
+	}
+	switch {
+	case outcome.State == v1alpha1.CallUnknown:
+		data.Status = event.StatusInterrupted
+	case outcome.Reason == tool.ReasonTimeout:
+		data.Status = event.StatusTimeout
+	case !data.Success:
+		data.Status = event.StatusError
+	}
+	if outcome.Result != nil {
+		data.Result = []event.Part{event.Text(*outcome.Result)}
+	}
+	if !outcome.StartedAt.IsZero() && !outcome.FinishedAt.IsZero() {
+		ms := max(outcome.FinishedAt.Sub(outcome.StartedAt).Milliseconds(), 0)
+		data.DurationMS = &ms
+	}
+	return data
+}
+
+// ClientOutcome is what a client gave for a call.
+func ClientOutcome(call v1alpha1.SettledCall) tool.Outcome {
+	if call.Error != nil {
+		return tool.Outcome{State: v1alpha1.CallFailed, Reason: "ClientError", Error: *call.Error}
+	}
+	text := ""
+	if call.Result != nil {
+		text = *call.Result
+	}
+	return tool.Outcome{State: v1alpha1.CallSucceeded, Reason: "ClientResult", Result: &text}
+}
+
+// reasonNoClient: the Session's hints say that nobody answers client tools.
+const reasonNoClient = "NoClient"
+
+// NoClient is the outcome of a client call that nobody answers.
+func NoClient() tool.Outcome {
+	return tool.Outcome{State: v1alpha1.CallNotExecuted, Reason: reasonNoClient, Error: event.SentenceNotExecuted}
+}
+
+func summaries(calls []v1alpha1.ToolCall) []event.CallSummary {
+	names := make([]event.CallSummary, len(calls))
+	for i, call := range calls {
+		names[i] = event.CallSummary{ID: call.ID, Name: call.Name}
+	}
+	return names
+}
+
+func eventCall(p v1alpha1.PlannedCall) event.ToolCall {
+	return event.ToolCall{ID: p.ID, ProviderID: p.ProviderID, Name: p.Name, Arguments: p.Arguments}
+}
+
+// at builds events of a time, or of the present when the time is not known.
+func at(f event.Step, t time.Time) event.Step {
+	if t.IsZero() {
+		return f
+	}
+	return f.At(t)
+}
+
+// DeterminismViolation says that a Job of the call's name does something else (DUR-05).
+func DeterminismViolation(call v1alpha1.ToolCall, job string) plan.Failure {
+	return plan.Failure{
+		Code:   plan.CodeProcessingError,
+		Fields: map[string]any{"call": call.ID, "job": job, "violation": "determinism"},
+	}
+}
+
+// micro is the present as status carries it.
+func (h *Host) micro() metav1.MicroTime {
+	return metav1.NewMicroTime(h.Clock())
+}

@@ -1,0 +1,181 @@
+package host
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// Reasons of calls that are refused before anything starts.
+const (
+	// RefusedUnknownTool: the model named a tool that it was not offered.
+	RefusedUnknownTool = "ToolNotFound"
+	// RefusedArguments: the arguments violate the tool's inputSchema.
+	RefusedArguments = "InvalidArguments"
+	// RefusedTooLarge: the arguments are larger than a tool can be given.
+	RefusedTooLarge = "ArgumentsTooLarge"
+)
+
+// maxLoggedArguments is how much of arguments that were refused for their size is kept in the log.
+const maxLoggedArguments = 4 << 10
+
+// pin plans the model's calls: what goes into the log in full, and what goes into status. Calls that cannot be carried out are planned as
+// refused, so that the model is told and nothing starts. Those that are more than a step may have are refused too, and are in the log alone:
+// status has room for tool.MaxCallsPerStep.
+func (h *Host) pin(t Turn, c Config, calls []model.ToolCall) ([]v1alpha1.PlannedCall, []v1alpha1.ToolCall) {
+	planned := make([]v1alpha1.PlannedCall, 0, len(calls))
+	pinned := make([]v1alpha1.ToolCall, 0, min(len(calls), tool.MaxCallsPerStep))
+	for i, call := range calls {
+		p := v1alpha1.PlannedCall{
+			ID:         callID(t, i),
+			ProviderID: cut(call.ProviderID, 256),
+			Name:       cut(call.Name, 256),
+			Arguments:  call.Arguments,
+		}
+		if i < tool.MaxCallsPerStep {
+			pinned = append(pinned, h.pinOne(c, &p, call))
+		} else {
+			p.Arguments = cut(call.Arguments, maxLoggedArguments)
+			p.Refusal = fmt.Sprintf("%d tools were called at once; at most %d can be. This one was not executed. Call it again, with fewer others.",
+				len(calls), tool.MaxCallsPerStep)
+		}
+		planned = append(planned, p)
+	}
+	return planned, pinned
+}
+
+// callID is the runtime's id of a call of the open step, or of the one that follows from it.
+func callID(t Turn, index int) string {
+	return fmt.Sprintf("%d-%d", max(t.Progress.Iteration, 1), index)
+}
+
+// refused are the calls of the open act step that were too many for status, in order.
+func refused(t Turn, planned map[string]v1alpha1.PlannedCall) []v1alpha1.PlannedCall {
+	var calls []v1alpha1.PlannedCall
+	for i := len(t.Progress.ToolCalls); ; i++ {
+		p, ok := planned[callID(t, i)]
+		if !ok {
+			return calls
+		}
+		calls = append(calls, p)
+	}
+}
+
+// pinOne plans one call.
+func (h *Host) pinOne(c Config, p *v1alpha1.PlannedCall, call model.ToolCall) v1alpha1.ToolCall {
+	s := v1alpha1.ToolCall{
+		ID:          p.ID,
+		Name:        cutEncoded(call.Name, 64),
+		Executor:    v1alpha1.ExecutorNone,
+		Fingerprint: tool.Fingerprint(call.Name, call.Arguments),
+		State:       v1alpha1.CallPending,
+	}
+	refuse := func(reason, text string) v1alpha1.ToolCall {
+		p.Refusal = text
+		s.State, s.Reason, s.Preview = v1alpha1.CallNotExecuted, reason, preview(text)
+		return s
+	}
+	definition := c.Tools[call.Name]
+	if definition == nil {
+		return refuse(RefusedUnknownTool, "Tool definition not found: "+cut(call.Name, 64))
+	}
+	if len(call.Arguments) > tool.MaxArgumentsBytes {
+		p.Arguments = cut(call.Arguments, maxLoggedArguments)
+		return refuse(RefusedTooLarge, fmt.Sprintf(
+			"The arguments have %d bytes; a tool can be given at most %d. The tool was not executed. Call it again with less.", len(call.Arguments), tool.MaxArgumentsBytes))
+	}
+	var schema []byte
+	if definition.Spec.InputSchema != nil {
+		schema = definition.Spec.InputSchema.Raw
+	}
+	if err := h.Validator.Validate(schema, call.Arguments); err != nil {
+		return refuse(RefusedArguments, "The tool was not executed: "+err.Error())
+	}
+	s.ToolGeneration = definition.Generation
+	s.SchemaDigest = tool.SchemaDigest(schema)
+	if definition.Spec.Client != nil {
+		s.Executor, s.State = v1alpha1.ExecutorClient, v1alpha1.CallWaiting
+		return s
+	}
+	s.Executor, s.Attempt = v1alpha1.ExecutorJob, 1
+	s.SideEffect = definition.Spec.SideEffect
+	if s.SideEffect == "" {
+		s.SideEffect = v1alpha1.AtMostOnce
+	}
+	s.ConcurrencyClass = definition.Spec.ConcurrencyClass
+	if timeout := definition.Spec.Job.Timeout; timeout != nil {
+		s.Timeout = &metav1.Duration{Duration: timeout.Duration}
+	}
+	return s
+}
+
+// TraceParent is the W3C trace context of a call of the open step, so that what the tool traces hangs below the Turn's own spans (TOOL-11).
+func (h *Host) TraceParent(t Turn, call string) string {
+	return h.events(t).Step(t.step(), 1).TraceParent(call)
+}
+
+// definitions are the tools that the model is offered.
+func definitions(c Config) []model.ToolDefinition {
+	var offered []model.ToolDefinition
+	for _, name := range c.Effective.Tools {
+		definition := c.Tools[name]
+		if definition == nil {
+			continue
+		}
+		schema := json.RawMessage(`{"type":"object"}`)
+		if definition.Spec.InputSchema != nil {
+			schema = definition.Spec.InputSchema.Raw
+		}
+		offered = append(offered, model.ToolDefinition{Name: name, Description: definition.Spec.Description, InputSchema: schema})
+	}
+	return offered
+}
+
+// modelName is what the provider calls the model.
+func modelName(m *v1alpha1.Model) string {
+	switch {
+	case m == nil:
+		return ""
+	case m.Spec.Model != "":
+		return m.Spec.Model
+	default:
+		return m.Name
+	}
+}
+
+// messageDigest identifies the user's message.
+func messageDigest(input string) string {
+	sum := sha256.Sum256([]byte(input))
+	return hex.EncodeToString(sum[:])
+}
+
+// decodeHints gives the hints as JSON values. A hint that does not decode is as good as none.
+func decodeHints(hints map[string]v1alpha1.JSON) map[string]any {
+	decoded := make(map[string]any, len(hints))
+	for key, raw := range hints {
+		var value any
+		if json.Unmarshal(raw.Raw, &value) == nil {
+			decoded[key] = value
+		}
+	}
+	return decoded
+}
+
+// stringFields gives the fields of an error as events carry them.
+func stringFields(fields map[string]any) map[string]string {
+	if len(fields) == 0 {
+		return nil
+	}
+	texts := make(map[string]string, len(fields))
+	for name, value := range fields {
+		texts[name] = cut(fmt.Sprint(value), 256)
+	}
+	return texts
+}

@@ -1,0 +1,153 @@
+package host
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/config"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
+)
+
+// CodeJournalFull is the error code of a Turn that the Session's log has no room for.
+const CodeJournalFull plan.ErrorCode = "journal_full"
+
+// Block ends the Turn because its Harness or Agent may not be used (LIFE-10).
+//
+// What is known of the calls of an open act step goes into the log with the end, here as in the other functions that end a Turn: the next
+// Turn's model must not take a call that ran for one that did not.
+func (h *Host) Block(ctx context.Context, t Turn, b *config.Blocker, known ActResults) (*journal.Closed, error) {
+	failure := plan.Failure{Code: plan.ErrorCode(b.Code()), Fields: map[string]any{}}
+	for name, value := range b.Fields() {
+		failure.Fields[name] = value
+	}
+	outcome := plan.FailAs(t.state(), failure, b.Sentence())
+	said := h.events(t).OutputMessage(event.OutputMessageCompleted{
+		Message:     event.NewErrorMessage(b.Sentence(), b.Code(), b.Fields()),
+		ErrorCode:   b.Code(),
+		ErrorFields: b.Fields(),
+	})
+	return h.end(ctx, t, outcome, known, b.Sentence(), said)
+}
+
+// Cancel ends the Turn because the user wants it to.
+func (h *Host) Cancel(ctx context.Context, t Turn, known ActResults) (*journal.Closed, error) {
+	return h.end(ctx, t, plan.Cancel(t.state()), known, "")
+}
+
+// Fail ends the Turn for a reason that the manager knows exactly.
+func (h *Host) Fail(ctx context.Context, t Turn, failure plan.Failure, known ActResults) (*journal.Closed, error) {
+	return h.end(ctx, t, plan.FailAs(t.state(), failure, ""), known, "")
+}
+
+// full ends the Turn because the log has no room for what it was about to say.
+func (h *Host) full(ctx context.Context, t Turn, known ActResults, cause error) (*journal.Closed, error) {
+	sentence := fmt.Sprintf("The Session's log is full (%d bytes). Raise spec.journalLimit of Session %s, or go on in a new Session.", t.Session.Limit, t.Session.Name)
+	closed, err := h.end(ctx, t, plan.FailAs(t.state(), plan.Failure{Code: CodeJournalFull}, sentence), known.brief(), sentence)
+	if err != nil {
+		return nil, fmt.Errorf("%w (after: %w)", err, cause)
+	}
+	return closed, nil
+}
+
+// end closes the open step and with it the Turn. What was said before the end, if anything, comes first.
+func (h *Host) end(ctx context.Context, t Turn, outcome plan.Outcome, known ActResults, sentence string, said ...v1alpha1.JournalEvent) (*journal.Closed, error) {
+	complete, ok := outcome.Plan.(plan.Complete)
+	if !ok {
+		return nil, fmt.Errorf("ending Turn %s: the planner gave a %T", t.Ref.Name, outcome.Plan)
+	}
+	record := t.record()
+	record.Events = append(h.opening(t), h.endCalls(t, known)...)
+	record.Events = append(record.Events, said...)
+	record.Events = append(record.Events, h.effects(t, outcome.Effects)...)
+	record.Transition = t.complete(complete, "", sentence, h.micro())
+	record.Closing = true
+	return h.append(ctx, t, record)
+}
+
+// effects turns what the planner wants to happen into events. The Session's status follows from its active Turn and is not an event
+// (LIFE-07).
+func (h *Host) effects(t Turn, effects []plan.Effect) []v1alpha1.JournalEvent {
+	f := h.events(t)
+	var events []v1alpha1.JournalEvent
+	for _, effect := range effects {
+		switch e := effect.(type) {
+		case plan.EffectTurnCompleted:
+			events = append(events, f.TurnCompleted(event.TurnCompleted{
+				Iterations:         int32(e.Iterations),
+				DurationMS:         e.DurationMS,
+				Usage:              eventUsage(e.Usage),
+				InputContent:       cut(t.Input, maxMessageBytes),
+				FinalMessageID:     e.FinalMessageID,
+				FinalAnswerPreview: e.FinalAnswerPreview,
+				TimeToFirstTokenMS: e.TimeToFirstTokenMS,
+				ToolCallCount:      pointer(e.ToolCallCount),
+				LLMCallCount:       pointer(e.LLMCallCount),
+				Status:             e.Status,
+				StopReason:         e.StopReason,
+			}))
+		case plan.EffectTurnFailed:
+			events = append(events, f.TurnFailed(event.TurnFailed{
+				Error:       e.Error,
+				ErrorCode:   string(e.Code),
+				ErrorFields: stringFields(e.Fields),
+			}))
+		case plan.EffectSessionIdled:
+			data := event.SessionIdled{Usage: eventUsage(e.Usage)}
+			if e.Iterations != nil {
+				data.Iterations = pointer(*e.Iterations)
+			}
+			events = append(events, f.SessionIdled(data))
+		}
+	}
+	return events
+}
+
+func eventUsage(u *plan.Usage) *event.Usage {
+	if u == nil {
+		return nil
+	}
+	return event.UsageOf(usageOf(u))
+}
+
+func pointer(count uint32) *int32 {
+	n := int32(min(count, 1<<31-1))
+	return &n
+}
+
+// Abandon ends a Turn that was deleted while it was active, found by following its entries from the ordinal at which it may have begun. What
+// is closed already stays as it is. A step that somebody else closes meanwhile, such as a model call that was under way, leads to another
+// one: only an entry that ends the Turn is the end.
+func (h *Host) Abandon(ctx context.Context, s journal.Session, ref v1alpha1.JournalTurn, from int64) (*journal.Closed, error) {
+	t := Turn{Session: s, Ref: ref, Progress: Begin(from, h.micro())}
+	for {
+		closed, err := h.Log.Find(ctx, s, ref.UID, t.step(), t.Progress.Plan.OpenedAt)
+		if err != nil {
+			return nil, fmt.Errorf("following the entries of Turn %s: %w", ref.Name, err)
+		}
+		if closed == nil {
+			if closed, err = h.abandonStep(ctx, t); err != nil {
+				return nil, err
+			}
+		}
+		if closed.Transition.Plan.Phase == v1alpha1.PlanComplete {
+			return closed, nil
+		}
+		t.Progress = closed.Transition
+	}
+}
+
+// abandonStep closes the open step of a Turn that does not exist any more.
+func (h *Host) abandonStep(ctx context.Context, t Turn) (*journal.Closed, error) {
+	outcome := plan.Cancel(t.state())
+	complete, ok := outcome.Plan.(plan.Complete)
+	if !ok {
+		return nil, fmt.Errorf("ending Turn %s: the planner gave a %T", t.Ref.Name, outcome.Plan)
+	}
+	record := journal.Record{Turn: t.Ref, Step: t.step(), OpenedAt: t.Progress.Plan.OpenedAt, Closing: true}
+	record.Events = append(h.endCalls(t, ActResults{}), h.effects(t, outcome.Effects)...)
+	record.Transition = t.complete(complete, "", "The Turn was deleted while it ran.", h.micro())
+	return h.append(ctx, t, record)
+}

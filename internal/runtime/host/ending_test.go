@@ -1,0 +1,298 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+func succeeded(text string) tool.Outcome {
+	return tool.Outcome{State: v1alpha1.CallSucceeded, Reason: tool.ReasonCompleted, Result: &text, Started: true, StartedAt: started, FinishedAt: started.Add(2e9)}
+}
+
+// acting is a Turn whose open step has a Job call 1-0 and a client call 1-1.
+func (b *bench) acting() (Turn, map[string]v1alpha1.PlannedCall) {
+	b.t.Helper()
+	b.says("", append(calls(1, "work"), calls(1, "ask")...)...)
+	turn, closed := b.reason(newTurn("demo-1"), with(jobTool("work"), clientTool("ask")))
+	return turn, planned(closed)
+}
+
+func TestAnActStepIsToldInOrder(t *testing.T) {
+	b := newBench(t)
+	turn, bulk := b.acting()
+	closed, err := b.Act(t.Context(), turn, ActResults{
+		Outcomes: map[string]tool.Outcome{"1-0": succeeded("done"), "1-1": ClientOutcome(v1alpha1.SettledCall{ID: "1-1", Error: pointerTo("away")})},
+		Sources:  map[string]types.UID{"1-1": "result-uid"},
+		Planned:  bulk,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.expectTypes(closed.Events, "act.started tool.started tool.completed act.completed tool.call_requested tool.completed")
+	p := closed.Transition
+	if p.Phase != v1alpha1.TurnReason || p.Iteration != 2 || p.Plan.Step != 3 || p.Summary.Calls != "2/2" {
+		t.Errorf("progress %+v, plan %+v, summary %+v", p, p.Plan, p.Summary)
+	}
+	if p.ToolCalls[0].State != v1alpha1.CallSucceeded || p.ToolCalls[0].Preview != "done" || p.ToolCalls[1].State != v1alpha1.CallFailed || p.ToolCalls[1].Preview != "away" {
+		t.Errorf("calls %+v", p.ToolCalls)
+	}
+	if got := Sources(closed); len(got) != 1 || got[0] != "result-uid" {
+		t.Errorf("sources %v", got)
+	}
+	if e := closed.Events[1]; !e.Time.Time.Equal(started) {
+		t.Errorf("the tool started at %s, the event says %s", started, e.Time)
+	}
+}
+
+func TestACallThatNobodyAnswersIsRepairedInThePrompt(t *testing.T) {
+	b := newBench(t)
+	turn, bulk := b.acting()
+	closed, err := b.Act(t.Context(), turn, ActResults{Outcomes: map[string]tool.Outcome{"1-0": succeeded("done"), "1-1": NoClient()}, Planned: bulk})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.expectTypes(closed.Events, "act.started tool.started tool.completed act.completed tool.call_requested")
+	b.says("Well.")
+	_, closed = b.reason(after(turn, closed), with())
+	b.expectTypes(closed.Events, "reason.started transcript.repaired output.message.started llm.generation output.message.completed reason.completed turn.completed session.idled")
+	last := b.asked[len(b.asked)-1].Messages
+	if m := last[len(last)-1]; m.ToolCallID != "1-1" || m.Error != event.SentenceNotExecuted {
+		t.Errorf("the model reads %+v", m)
+	}
+}
+
+func TestAResultThatIsInTheLogMustBeTakenIn(t *testing.T) {
+	b := newBench(t)
+	turn, bulk := b.acting()
+	ref, _, err := b.Log.Settle(t.Context(), session, turn.Ref, turn.step(), turn.Progress.Plan.OpenedAt, v1alpha1.SettledCall{ID: "1-1", Source: "first", Result: pointerTo("yes")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	results := ActResults{Outcomes: map[string]tool.Outcome{"1-0": succeeded("done"), "1-1": succeeded("no")}, Planned: bulk}
+	if _, err := b.Act(t.Context(), turn, results); !errors.Is(err, journal.ErrStale) {
+		t.Fatalf("error %v, want %v", err, journal.ErrStale)
+	}
+	results.Outcomes["1-1"] = ClientOutcome(ref.Call)
+	results.Settled = map[string]journal.SettledRef{"1-1": ref}
+	closed, err := b.Act(t.Context(), turn, results)
+	if err != nil || len(closed.Settled) != 1 {
+		t.Fatalf("settled %+v, error %v", closed, err)
+	}
+}
+
+func TestCancelInAReasonStep(t *testing.T) {
+	b := newBench(t)
+	turn := newTurn("demo-1")
+	closed, err := b.Cancel(t.Context(), turn, ActResults{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.expectTypes(closed.Events, openingTypes, failedTypes)
+	p := closed.Transition
+	if p.Phase != v1alpha1.TurnCancelled || p.Error.Code != "cancelled" || p.Plan.Phase != v1alpha1.PlanComplete || p.Summary.FinishedAt == nil {
+		t.Errorf("progress %+v", p)
+	}
+	// The answer that comes too late changes nothing.
+	turn, late := b.reason(turn, with())
+	if !late.Adopted || turn.Progress.Phase != v1alpha1.TurnCancelled {
+		t.Errorf("adopted %v, phase %s", late.Adopted, turn.Progress.Phase)
+	}
+}
+
+func TestCancelAdoptsWhatIsDecided(t *testing.T) {
+	b := newBench(t)
+	b.reason(newTurn("demo-1"), with())
+	closed, err := b.Cancel(t.Context(), newTurn("demo-1"), ActResults{})
+	if err != nil || !closed.Adopted || closed.Transition.Phase != v1alpha1.TurnSucceeded {
+		t.Errorf("adopted %+v, error %v", closed, err)
+	}
+}
+
+// What a cancelled act step says of its calls: only what was certainly never let go counts as not executed (law 4).
+func TestCancelInAnActStepTellsWhatIsKnownOfEachCall(t *testing.T) {
+	const unknown, not = v1alpha1.CallUnknown, v1alpha1.CallNotExecuted
+	for name, test := range map[string]struct {
+		call  v1alpha1.ToolCall
+		known *tool.Outcome
+		want  v1alpha1.ToolCallState
+	}{
+		"AtMostOnce, gated":             {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, SideEffect: v1alpha1.AtMostOnce, Attempt: 1, State: v1alpha1.CallPending}, want: not},
+		"AtMostOnce, given to a pod":    {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, SideEffect: v1alpha1.AtMostOnce, Attempt: 1, State: v1alpha1.CallPending, PodUID: "p"}, want: unknown},
+		"Pure, as far as status says":   {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, SideEffect: v1alpha1.Pure, Attempt: 1, State: v1alpha1.CallPending}, want: unknown},
+		"Pure, seen to run":             {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, SideEffect: v1alpha1.Pure, Attempt: 1, State: v1alpha1.CallRunning}, want: unknown},
+		"a client's":                    {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorClient, State: v1alpha1.CallWaiting}, want: not},
+		"refused":                       {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorNone, State: not, Reason: RefusedArguments, Preview: "no"}, want: not},
+		"ended, as status says":         {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, State: v1alpha1.CallSucceeded, Preview: "so"}, want: v1alpha1.CallSucceeded},
+		"ended, as this process knows":  {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, State: v1alpha1.CallPending}, known: pointerTo(succeeded("so")), want: v1alpha1.CallSucceeded},
+		"failed, as this process knows": {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, State: v1alpha1.CallRunning, PodUID: "p"}, known: &tool.Outcome{State: v1alpha1.CallFailed, Error: "x"}, want: v1alpha1.CallFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			turn := newTurn("demo-1")
+			turn.Progress.Plan.Step, turn.Progress.Plan.Phase, turn.Progress.Phase = 2, v1alpha1.PlanAct, v1alpha1.TurnAct
+			test.call.ID, test.call.Name = "1-0", "t"
+			turn.Progress.ToolCalls = []v1alpha1.ToolCall{test.call}
+			turn.Progress.Summary.ToolCalls = 1
+			known := ActResults{}
+			if test.known != nil {
+				known.Outcomes = map[string]tool.Outcome{"1-0": *test.known}
+			}
+			closed, err := b.Cancel(t.Context(), turn, known)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := closed.Transition
+			if p.ToolCalls[0].State != test.want || p.Summary.Calls != "1/1" {
+				t.Errorf("%+v, calls %s; want %s", p.ToolCalls[0], p.Summary.Calls, test.want)
+			}
+			messages := b.transcript()
+			if m := messages[len(messages)-1]; m.Role != event.RoleToolResult || m.ToolCallID != "1-0" || (m.Error == "") != (test.want == v1alpha1.CallSucceeded) {
+				t.Errorf("the next Turn's model reads %+v", m)
+			}
+		})
+	}
+}
+
+func TestADeterminismViolationNamesCallAndJob(t *testing.T) {
+	b := newBench(t)
+	turn, bulk := b.acting()
+	closed, err := b.Fail(t.Context(), turn, DeterminismViolation(turn.Progress.ToolCalls[0], "tool-abc"), ActResults{Planned: bulk})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := closed.Transition.Error
+	if closed.Transition.Phase != v1alpha1.TurnFailed || e.Fields["call"] != "1-0" || e.Fields["job"] != "tool-abc" || e.Fields["violation"] != "determinism" {
+		t.Errorf("error %+v", e)
+	}
+}
+
+func TestAFullLogEndsTheTurnAndSaysWhatToDo(t *testing.T) {
+	b := newBench(t)
+	turn := newTurn("demo-1")
+	turn.Session.Limit = 4 << 10
+	b.says(strings.Repeat("long ", 2000))
+	closed, err := b.Reason(t.Context(), turn, with())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.expectTypes(closed.Events, openingTypes, failedTypes)
+	if e := closed.Transition.Error; e.Code != string(CodeJournalFull) || !strings.Contains(e.Message, "journalLimit of Session demo") {
+		t.Errorf("error %+v", e)
+	}
+
+	b = newBench(t)
+	turn, bulk := b.acting()
+	turn.Session.Limit = 16 << 10
+	closed, err = b.Act(t.Context(), turn, ActResults{Outcomes: map[string]tool.Outcome{"1-0": succeeded(strings.Repeat("x", 60<<10)), "1-1": succeeded("y")}, Planned: bulk})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if closed.Transition.Error.Code != string(CodeJournalFull) || closed.Transition.ToolCalls[0].State != v1alpha1.CallSucceeded {
+		t.Errorf("transition %+v", closed.Transition)
+	}
+}
+
+// raced lets somebody else write just before a create.
+type raced struct {
+	journal.Store
+	before func()
+}
+
+// Create implements journal.Store.
+func (r *raced) Create(ctx context.Context, s journal.Session, e *v1alpha1.JournalEntrySpec) error {
+	if before := r.before; before != nil {
+		r.before = nil
+		before()
+	}
+	return r.Store.Create(ctx, s, e)
+}
+
+func TestAbandonEndsADeletedTurnWhereverItStands(t *testing.T) {
+	for name, test := range map[string]struct {
+		began func(b *bench)
+		want  []string
+		phase v1alpha1.TurnPhase
+	}{
+		"before its first step was closed": {began: func(*bench) {}, want: []string{failedTypes}, phase: v1alpha1.TurnCancelled},
+		"while its tools run": {
+			began: func(b *bench) { b.acting() },
+			want:  []string{"act.started tool.completed act.completed tool.call_requested tool.completed", failedTypes}, phase: v1alpha1.TurnCancelled,
+		},
+		"after its end": {
+			began: func(b *bench) { b.reason(newTurn("demo-1"), with()) },
+			want:  []string{openingTypes, reasonTypes, "turn.completed session.idled"}, phase: v1alpha1.TurnSucceeded,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			test.began(b)
+			closed, err := b.Abandon(t.Context(), session, newTurn("demo-1").Ref, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.expectTypes(closed.Events, test.want...)
+			if p := closed.Transition; p.Phase != test.phase || p.Plan.Phase != v1alpha1.PlanComplete {
+				t.Errorf("phase %s, plan %+v", p.Phase, p.Plan)
+			}
+		})
+	}
+}
+
+// A model call that was under way may close the step first and plan tool calls. The Session must not be released before the Turn has ended.
+func TestAbandonGoesOnWhenSomebodyElseClosesTheStep(t *testing.T) {
+	store := &raced{Store: memory.New()}
+	b, other := onStore(t, store), onStore(t, store)
+	store.before = func() { other.acting() }
+	closed, err := b.Abandon(t.Context(), session, newTurn("demo-1").Ref, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if closed.Transition.Plan.Phase != v1alpha1.PlanComplete || closed.Step != 2 {
+		t.Errorf("step %d is closed with plan %+v; the Turn has not ended", closed.Step, closed.Transition.Plan)
+	}
+}
+
+func TestClientOutcome(t *testing.T) {
+	if o := ClientOutcome(v1alpha1.SettledCall{}); o.State != v1alpha1.CallSucceeded || o.Result == nil || *o.Result != "" {
+		t.Errorf("no result at all: %+v", o)
+	}
+	if o := ClientOutcome(v1alpha1.SettledCall{Result: pointerTo("r"), Error: pointerTo("e")}); o.State != v1alpha1.CallFailed || o.Error != "e" || o.Result != nil {
+		t.Errorf("an error: %+v", o)
+	}
+}
+
+func TestHowAnEndedCallIsTold(t *testing.T) {
+	for name, test := range map[string]struct {
+		outcome tool.Outcome
+		status  string
+	}{
+		"a result":    {succeeded("x"), event.StatusSuccess},
+		"an error":    {tool.Outcome{State: v1alpha1.CallFailed, Reason: tool.ReasonExitCode, Error: "x"}, event.StatusError},
+		"a timeout":   {tool.Outcome{State: v1alpha1.CallFailed, Reason: tool.ReasonTimeout, Error: "x"}, event.StatusTimeout},
+		"never ran":   {tool.Outcome{State: v1alpha1.CallNotExecuted, Error: "x"}, event.StatusError},
+		"unknown":     {tool.Outcome{State: v1alpha1.CallUnknown, Reason: tool.ReasonTimeout, Error: "x"}, event.StatusInterrupted},
+		"empty error": {tool.Outcome{State: v1alpha1.CallFailed}, event.StatusError},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := completed(v1alpha1.ToolCall{ID: "1-0", Name: "t", Fingerprint: "f"}, test.outcome)
+			if got.Status != test.status || got.Success != (test.status == event.StatusSuccess) || got.Fingerprint != "f" {
+				t.Errorf("%+v, want status %s", got, test.status)
+			}
+		})
+	}
+	if ms := completed(v1alpha1.ToolCall{}, succeeded("x")).DurationMS; ms == nil || *ms != 2000 {
+		t.Errorf("duration %v", ms)
+	}
+}
+
+func pointerTo[T any](v T) *T { return &v }

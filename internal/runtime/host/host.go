@@ -1,0 +1,168 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/config"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// Host runs steps.
+type Host struct {
+	// Log is where every step ends.
+	Log *journal.Log
+	// Models makes the drivers of model providers.
+	Models model.Registry
+	// Validator checks the model's arguments.
+	Validator *tool.Validator
+	// Clock tells the time.
+	Clock func() time.Time
+}
+
+// Turn is a Turn as its steps see it.
+type Turn struct {
+	// Session names the log.
+	Session journal.Session
+	// Ref names the Turn in the log.
+	Ref v1alpha1.JournalTurn
+	// Input is the user's text.
+	Input string
+	// Harness and Agent are the names that the Session gives; Agent may be empty.
+	Harness, Agent string
+	// Progress is the Turn's status: the plan is that of the open step.
+	Progress v1alpha1.TurnProgress
+	// ClientTools and Hints are those of the Session.
+	ClientTools v1alpha1.ClientToolsPolicy
+	Hints       map[string]v1alpha1.JSON
+}
+
+// Config is what a Turn runs with at one moment.
+type Config struct {
+	// Blocker stops the Turn; nil for none.
+	Blocker *config.Blocker
+	// Effective is the layers folded into one.
+	Effective config.Effective
+	// Model that answers; nil when there is none.
+	Model *v1alpha1.Model
+	// Tools that exist, by name.
+	Tools map[string]*v1alpha1.Tool
+}
+
+// JournalOf names the log of a Session.
+func JournalOf(session *v1alpha1.Session) journal.Session {
+	j := journal.Session{Namespace: session.Namespace, Name: session.Name, UID: session.UID}
+	if limit := session.Spec.JournalLimit; limit != nil {
+		j.Limit = limit.Value()
+	}
+	return j
+}
+
+// messageID is the id of the user's message: a Turn has exactly one, so that it is the Turn's own UID, whoever writes it and however often.
+func (t Turn) messageID() string {
+	return string(t.Ref.UID)
+}
+
+// state is the Turn as the planner carries it (TURN-01). The organisation is the namespace.
+func (t Turn) state() plan.State {
+	s := plan.State{
+		SessionID:      string(t.Session.UID),
+		HarnessID:      t.Harness,
+		AgentID:        t.Agent,
+		InputMessageID: t.messageID(),
+		TurnID:         string(t.Ref.UID),
+		Iteration:      uint32(max(t.Progress.Iteration, 1)),
+	}
+	if t.Progress.Plan != nil {
+		s.PreviousResponseID = t.Progress.Plan.PreviousResponseID
+	}
+	if sum := t.Progress.Summary; sum != nil {
+		s.Usage = &plan.Usage{InputTokens: sum.Usage.InputTokens, OutputTokens: sum.Usage.OutputTokens}
+		s.ToolCallCount = uint32(max(sum.ToolCalls, 0))
+		s.LLMCallCount = uint32(max(sum.ModelCalls, 0))
+		if sum.StartedAt != nil {
+			s.StartedAt = sum.StartedAt.Time
+		}
+	}
+	return s
+}
+
+// facts are what a decision needs besides.
+func (t Turn) facts(maxIterations int32, now time.Time) plan.Facts {
+	return plan.Facts{
+		Hints:         decodeHints(t.Hints),
+		ClientTools:   plan.ClientToolsPolicy(t.ClientTools),
+		MaxIterations: uint32(max(maxIterations, 0)),
+		Now:           now,
+	}
+}
+
+// events builds the events of the Turn.
+func (h *Host) events(t Turn) event.Factory {
+	return event.NewFactory(event.Identity{Session: t.Session.UID, Turn: t.Ref.UID, InputMessage: t.messageID()}, h.Clock)
+}
+
+// step is the number of the open step.
+func (t Turn) step() int32 {
+	return t.Progress.Plan.Step
+}
+
+// record is the entry that closes the open step, without what it says.
+func (t Turn) record() journal.Record {
+	r := journal.Record{Turn: t.Ref, Step: t.step(), OpenedAt: t.Progress.Plan.OpenedAt}
+	if t.step() == 1 {
+		r.Digest = messageDigest(t.Input)
+	}
+	return r
+}
+
+// opening is what a Turn's first entry begins with: the message, and that the Session works on it (LIFE-01, EVT-04).
+func (h *Host) opening(t Turn) []v1alpha1.JournalEvent {
+	if t.step() != 1 {
+		return nil
+	}
+	began := h.Clock()
+	if sum := t.Progress.Summary; sum != nil && sum.StartedAt != nil {
+		began = sum.StartedAt.Time
+	}
+	f := h.events(t).At(began)
+	return []v1alpha1.JournalEvent{f.InputMessage(t.message()), f.SessionActivated(), f.TurnStarted(t.Input)}
+}
+
+// message is the user's message.
+func (t Turn) message() event.Message {
+	m := event.NewUserMessage(t.Input)
+	m.ID = t.messageID()
+	return m
+}
+
+// Sources are the UIDs of the ToolResults that a closed step has taken.
+func Sources(closed *journal.Closed) []types.UID {
+	var uids []types.UID
+	for _, e := range closed.Events {
+		if uid := e.Context[contextToolResult]; uid != "" {
+			uids = append(uids, types.UID(uid))
+		}
+	}
+	return uids
+}
+
+// contextToolResult names the ToolResult that a tool.completed event comes from.
+const contextToolResult = "tool_result_uid"
+
+// append closes the open step.
+func (h *Host) append(ctx context.Context, t Turn, r journal.Record) (*journal.Closed, error) {
+	closed, err := h.Log.Append(ctx, t.Session, r)
+	if err != nil {
+		return nil, fmt.Errorf("closing step %d of Turn %s: %w", t.step(), t.Ref.Name, err)
+	}
+	return closed, nil
+}

@@ -1,0 +1,255 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
+)
+
+// Reason runs the open reason step: it asks the log whether the step is closed, calls the model, and appends what follows (PHASE-04). A
+// failure of the model is an outcome like any other (LLM-03); an error means that nothing was decided and the step must be run again.
+func (h *Host) Reason(ctx context.Context, t Turn, c Config) (*journal.Closed, error) {
+	closed, err := h.Log.Find(ctx, t.Session, t.Ref.UID, t.step(), t.Progress.Plan.OpenedAt)
+	if err != nil || closed != nil {
+		return closed, err
+	}
+	if c.Blocker != nil {
+		return h.Block(ctx, t, c.Blocker, ActResults{})
+	}
+	view, err := h.Log.View(ctx, t.Session, t.Progress.Plan.OpenedAt-1)
+	if err != nil {
+		return nil, fmt.Errorf("reading the conversation: %w", err)
+	}
+	g := h.generate(ctx, t, c, view.Messages)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return h.keepAppending(ctx, t, h.closeReason(t, c, g))
+}
+
+// keepAppending closes the step with an answer that has been paid for: while the log cannot be written, the answer waits here instead of
+// being asked for again. It gives up with the context, and when trying again is of no use.
+func (h *Host) keepAppending(ctx context.Context, t Turn, record journal.Record) (*journal.Closed, error) {
+	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
+		closed, err := h.append(ctx, t, record)
+		switch {
+		case err == nil:
+			return closed, nil
+		case errors.Is(err, journal.ErrFull):
+			return h.full(ctx, t, ActResults{}, err)
+		case errors.Is(err, journal.ErrTooLarge):
+			return h.Fail(ctx, t, plan.Failure{Code: plan.CodeRequestTooLarge}, ActResults{})
+		case errors.Is(err, journal.ErrRefused), errors.Is(err, journal.ErrCorrupt), ctx.Err() != nil:
+			return nil, err
+		}
+		timer := time.NewTimer(delay)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, err
+		case <-timer.C:
+		}
+	}
+}
+
+const (
+	// firstRetry and lastRetry are the waits between attempts to write an answer down.
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = 15 * time.Second
+)
+
+// generation is one model call and what led to it.
+type generation struct {
+	prompt   []event.Message
+	repairs  []event.TranscriptRepaired
+	response *model.Response
+	err      error
+	began    time.Time
+	ended    time.Time
+	lastText string
+}
+
+// generate composes the prompt and calls the model.
+func (h *Host) generate(ctx context.Context, t Turn, c Config, history []event.Message) generation {
+	g := generation{began: h.Clock()}
+	messages := withoutErrors(history)
+	if t.step() == 1 {
+		messages = append(messages, t.message())
+	}
+	g.lastText = lastText(messages, t.messageID())
+	g.prompt, g.repairs = event.Repair(messages, repairState)
+	g.response, g.err = h.call(ctx, t, c, g.prompt)
+	g.ended = h.Clock()
+	return g
+}
+
+// call makes the model call.
+func (h *Host) call(ctx context.Context, t Turn, c Config, prompt []event.Message) (*model.Response, error) {
+	if c.Model == nil {
+		return nil, errors.New("Model not available: no model configured") //nolint:staticcheck // The text is matched by ERR-02.
+	}
+	driver, err := h.Models.Driver(c.Model)
+	if err != nil {
+		return nil, err
+	}
+	response, err := driver.Generate(ctx, model.Request{
+		Model:              modelName(c.Model),
+		SystemPrompt:       c.Effective.SystemPrompt,
+		Messages:           prompt,
+		Tools:              definitions(c),
+		Iteration:          max(t.Progress.Iteration, 1),
+		TurnID:             string(t.Ref.UID),
+		PreviousResponseID: t.Progress.Plan.PreviousResponseID,
+	})
+	if err == nil && response == nil {
+		err = errors.New("the model gave no response")
+	}
+	return response, err
+}
+
+// closeReason asks the planner what follows the model call and composes the entry that says so.
+func (h *Host) closeReason(t Turn, c Config, g generation) journal.Record {
+	result, message, planned, pinned := h.result(t, c, g)
+	now := h.Clock()
+	outcome := plan.AfterReason(t.state(), result, 0, t.facts(c.Effective.MaxIterations, now))
+
+	record := t.record()
+	record.Events = append(h.opening(t), h.reasonEvents(t, c, g, result, message)...)
+	record.Events = append(record.Events, h.effects(t, outcome.Effects)...)
+	at := metav1.NewMicroTime(now)
+	switch p := outcome.Plan.(type) {
+	case plan.ScheduleAct:
+		record.Calls = planned
+		record.Transition = t.actNext(p.State, pinned, len(planned), Waits(t))
+	case plan.ScheduleReason:
+		record.Transition = t.reasonNext(p.State)
+	case plan.Complete:
+		output := result.Text
+		if output == "" {
+			output = g.lastText
+		}
+		record.Transition = t.complete(p, output, result.Text, at)
+		record.Closing = !p.Succeeded()
+	}
+	return record
+}
+
+// result is the model call as the planner sees it (LLM-01), with the message that it gave and the calls that it planned.
+func (h *Host) result(t Turn, c Config, g generation) (plan.ReasonResult, event.Message, []v1alpha1.PlannedCall, []v1alpha1.ToolCall) {
+	result := plan.ReasonResult{MaxIterations: uint32(max(c.Effective.MaxIterations, 0))}
+	if g.err != nil {
+		failure := plan.Classify(g.err.Error())
+		result.Error = g.err.Error()
+		result.Text = failure.Sentence()
+		result.Failure = &failure
+		return result, event.NewErrorMessage(result.Text, string(failure.Code), stringFields(failure.Fields)), nil, nil
+	}
+	r := g.response
+	planned, pinned := h.pin(t, c, r.ToolCalls)
+	calls := make([]event.ToolCall, len(planned))
+	for i, call := range planned {
+		calls[i] = event.ToolCall{ID: call.ID, ProviderID: call.ProviderID, Name: call.Name, Arguments: call.Arguments}
+		result.ToolCalls = append(result.ToolCalls, plan.ToolCall{ID: call.ID, Name: call.Name})
+	}
+	message := event.NewAssistantMessage(r.Text, calls)
+	result.Success = true
+	result.Text = r.Text
+	result.HasToolCalls = len(calls) > 0
+	result.Usage = &plan.Usage{InputTokens: r.Usage.InputTokens, OutputTokens: r.Usage.OutputTokens}
+	result.OutputMessageID = message.ID
+	result.ResponseID = r.ResponseID
+	result.FinishReason = r.FinishReason
+	return result, message, planned, pinned
+}
+
+// reasonEvents tells of the model call, in the order of LLM-02.
+func (h *Host) reasonEvents(t Turn, c Config, g generation, result plan.ReasonResult, message event.Message) []v1alpha1.JournalEvent {
+	f := h.events(t).Step(t.step(), 1)
+	began, ended := f.At(g.began), f.At(g.ended)
+	name := modelName(c.Model)
+	iteration := max(t.Progress.Iteration, 1)
+	events := []v1alpha1.JournalEvent{began.ReasonStarted(event.ReasonStarted{Iteration: iteration, Harness: t.Harness, Agent: t.Agent, Model: name})}
+	for _, repair := range g.repairs {
+		events = append(events, began.TranscriptRepaired(repair))
+	}
+	duration := g.ended.Sub(g.began).Milliseconds()
+	call := event.LLMGeneration{
+		Model:         name,
+		Iteration:     iteration,
+		MessageCount:  int32(len(g.prompt)),
+		ToolCount:     int32(len(c.Effective.Tools)),
+		ToolCallCount: int32(len(result.ToolCalls)),
+		DurationMS:    &duration,
+		Success:       result.Success,
+		Error:         cut(result.Error, maxMessageBytes),
+	}
+	if c.Model != nil {
+		call.Provider = string(c.Model.Spec.Provider)
+	}
+	if g.response != nil {
+		call.FinishReason, call.ResponseID = g.response.FinishReason, g.response.ResponseID
+	}
+	completed := event.OutputMessageCompleted{Message: message, ResponseID: result.ResponseID}
+	if result.Usage != nil {
+		call.Usage = event.UsageOf(usageOf(result.Usage))
+		completed.Usage = call.Usage
+	}
+	if result.Failure != nil {
+		completed.ErrorCode, completed.ErrorFields = string(result.Failure.Code), stringFields(result.Failure.Fields)
+	}
+	return append(events,
+		began.OutputMessageStarted(event.OutputMessageStarted{MessageID: message.ID, Iteration: iteration, Model: name}),
+		ended.LLMGeneration(call),
+		ended.OutputMessageCompleted(completed),
+		ended.ReasonCompleted(event.ReasonCompleted{
+			Success:       result.Success,
+			TextPreview:   cut(result.Text, 200),
+			HasToolCalls:  result.HasToolCalls,
+			ToolCallCount: int32(len(result.ToolCalls)),
+			Error:         cut(result.Error, maxMessageBytes),
+			Usage:         call.Usage,
+			DurationMS:    &duration,
+		}),
+	)
+}
+
+// withoutErrors leaves out the messages that told the user of an error: they are not the model's (LLM-07).
+func withoutErrors(history []event.Message) []event.Message {
+	kept := make([]event.Message, 0, len(history)+1)
+	for _, m := range history {
+		if m.Role == event.RoleAssistant && m.ErrorCode() != "" {
+			continue
+		}
+		kept = append(kept, m)
+	}
+	return kept
+}
+
+// lastText is the newest text of the model in the Turn, which answers when the Turn ends without one (SM-02).
+func lastText(messages []event.Message, input string) string {
+	for i := len(messages) - 1; i >= 0; i-- {
+		m := messages[i]
+		if m.ID == input {
+			return ""
+		}
+		if text := m.PlainText(); m.Role == event.RoleAssistant && text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// repairState decides what a model is told of a call without a result (DUR-08). The log closes every act step with all its results, so that
+// what is left was never run: a client tool that nobody answers, or a call of a Turn that ended.
+func repairState(event.Message, event.ToolCall) event.CallRecord {
+	return event.CallRecord{State: event.CallNotRecorded}
+}

@@ -1,0 +1,217 @@
+package host
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// maxOutputBytes is the length of an answer in status, as JSON.
+const maxOutputBytes = 8 << 10
+
+// maxMessageBytes is the length of an error's message in status.
+const maxMessageBytes = 2 << 10
+
+// Begin is the status of a Turn that was just admitted: the first reason step is open. head is the first free ordinal of the log, as far as
+// is known.
+func Begin(openedAt int64, now metav1.MicroTime) v1alpha1.TurnProgress {
+	return v1alpha1.TurnProgress{
+		Phase:     v1alpha1.TurnReason,
+		Iteration: 1,
+		Plan:      &v1alpha1.TurnPlan{Step: 1, Phase: v1alpha1.PlanReason, OpenedAt: openedAt},
+		Summary:   &v1alpha1.TurnSummary{StartedAt: &now},
+	}
+}
+
+// CancelledBeforeStart is the status of a Turn that was cancelled while it was queued.
+func CancelledBeforeStart(now metav1.MicroTime) v1alpha1.TurnProgress {
+	return v1alpha1.TurnProgress{
+		Phase:   v1alpha1.TurnCancelled,
+		Plan:    &v1alpha1.TurnPlan{Phase: v1alpha1.PlanComplete},
+		Summary: &v1alpha1.TurnSummary{FinishedAt: &now},
+		Error:   &v1alpha1.TurnError{Code: string(plan.CodeCancelled), Message: "The turn was cancelled before it began."},
+	}
+}
+
+// next is the status after the open step, but for what the decision says. The calls of the newest act step stay in it, so that people can
+// see how they ended.
+func (t Turn) next(state plan.State) v1alpha1.TurnProgress {
+	p := *t.Progress.DeepCopy()
+	p.Plan = &v1alpha1.TurnPlan{Step: t.step() + 1, PreviousResponseID: state.PreviousResponseID}
+	p.Iteration = int32(state.Iteration)
+	if p.Summary == nil {
+		p.Summary = &v1alpha1.TurnSummary{}
+	}
+	if state.Usage != nil {
+		p.Summary.Usage = usageOf(state.Usage)
+	}
+	p.Summary.ModelCalls = int32(state.LLMCallCount)
+	setCalls(&p)
+	return p
+}
+
+// reasonNext is the status when a model call follows.
+func (t Turn) reasonNext(state plan.State) v1alpha1.TurnProgress {
+	p := t.next(state)
+	p.Phase, p.Plan.Phase = v1alpha1.TurnReason, v1alpha1.PlanReason
+	return p
+}
+
+// actNext is the status when tool calls follow, as many as planned says; calls are those that status has room for.
+func (t Turn) actNext(state plan.State, calls []v1alpha1.ToolCall, planned int, waits bool) v1alpha1.TurnProgress {
+	p := t.next(state)
+	p.Phase, p.Plan.Phase = v1alpha1.TurnAct, v1alpha1.PlanAct
+	p.ToolCalls = calls
+	p.Summary.ToolCalls += int32(planned)
+	setCalls(&p)
+	if waits && OnlyClientsMissing(calls, nil) {
+		p.Phase = v1alpha1.TurnWaitingForToolResults
+	}
+	return p
+}
+
+// complete is the status when the Turn ends.
+func (t Turn) complete(c plan.Complete, output, sentence string, now metav1.MicroTime) v1alpha1.TurnProgress {
+	p := t.next(c.State)
+	p.Plan.Step, p.Plan.Phase = t.step(), v1alpha1.PlanComplete
+	p.Plan.PreviousResponseID = ""
+	p.Summary.FinishedAt = &now
+	if c.Succeeded() {
+		p.Phase = v1alpha1.TurnSucceeded
+		p.Plan.StopReason = v1alpha1.StopReason(c.StopReason)
+		p.Output = cutEncoded(output, maxOutputBytes)
+		return p
+	}
+	p.Phase = v1alpha1.TurnFailed
+	if c.StopReason == plan.StopCancelled {
+		p.Phase = v1alpha1.TurnCancelled
+	}
+	p.Error = turnError(c, sentence)
+	setCalls(&p)
+	return p
+}
+
+// turnError says why the Turn failed, in what users may read.
+func turnError(c plan.Complete, sentence string) *v1alpha1.TurnError {
+	e := &v1alpha1.TurnError{Code: string(plan.CodeProcessingError)}
+	if c.Failure != nil {
+		e.Code = string(c.Failure.Code)
+		for name, value := range c.Failure.Fields {
+			if e.Fields == nil {
+				e.Fields = map[string]string{}
+			}
+			e.Fields[name] = cut(fmt.Sprint(value), 256)
+		}
+		if sentence == "" {
+			sentence = c.Failure.Sentence()
+		}
+	}
+	e.Message = cut(sentence, maxMessageBytes)
+	return e
+}
+
+// setCalls brings the counts of tool calls up to date.
+func setCalls(p *v1alpha1.TurnProgress) {
+	open := int32(0)
+	for _, call := range p.ToolCalls {
+		if !call.State.Settled() {
+			open++
+		}
+	}
+	p.Summary.SettledToolCalls = max(p.Summary.ToolCalls-open, 0)
+	p.Summary.Calls = ""
+	if p.Summary.ToolCalls > 0 {
+		p.Summary.Calls = fmt.Sprintf("%d/%d", p.Summary.SettledToolCalls, p.Summary.ToolCalls)
+	}
+}
+
+// Progress brings a status up to date while the calls of its act step are under way.
+func Progress(p *v1alpha1.TurnProgress, outcomes map[string]tool.Outcome, waits bool) {
+	for i := range p.ToolCalls {
+		if outcome, ok := outcomes[p.ToolCalls[i].ID]; ok {
+			Describe(&p.ToolCalls[i], outcome)
+		}
+	}
+	if waits {
+		p.Phase = v1alpha1.TurnWaitingForToolResults
+	}
+	setCalls(p)
+}
+
+// OnlyClientsMissing says that every call without an outcome waits for a client, and that there is one.
+func OnlyClientsMissing(calls []v1alpha1.ToolCall, outcomes map[string]tool.Outcome) bool {
+	missing := false
+	for _, call := range calls {
+		if _, ok := outcomes[call.ID]; ok || call.State.Settled() {
+			continue
+		}
+		if call.Executor != v1alpha1.ExecutorClient {
+			return false
+		}
+		missing = true
+	}
+	return missing
+}
+
+// Describe puts the end of a call into status.
+func Describe(call *v1alpha1.ToolCall, outcome tool.Outcome) {
+	call.State, call.Reason = outcome.State, outcome.Reason
+	switch {
+	case outcome.Error != "":
+		call.Preview = preview(outcome.Error)
+	case outcome.Result != nil:
+		call.Preview = preview(*outcome.Result)
+	}
+}
+
+// preview is the start of a text for status.
+func preview(text string) string {
+	return cutEncoded(tool.Preview(text), tool.MaxPreviewBytes)
+}
+
+func usageOf(u *plan.Usage) v1alpha1.Usage {
+	return v1alpha1.Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, TotalTokens: u.InputTokens + u.OutputTokens}
+}
+
+// cut shortens text to at most limit bytes, at the end of a character.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	const mark = "…"
+	return strings.ToValidUTF8(text[:limit-len(mark)], "") + mark
+}
+
+// cutEncoded shortens text so that it takes at most limit bytes within a JSON string, where some characters take six: what others write into
+// status must not make it grow beyond its bound (law 7).
+func cutEncoded(text string, limit int) string {
+	const mark = "…"
+	size, fits := 0, 0
+	for i, r := range text {
+		if size <= limit-len(mark) {
+			fits = i
+		}
+		if size += encodedLength(r); size > limit {
+			return strings.ToValidUTF8(text[:fits], "") + mark
+		}
+	}
+	return text
+}
+
+// encodedLength is what a character takes at most within a JSON string.
+func encodedLength(r rune) int {
+	switch {
+	case r == '"' || r == '\\' || r == '\n' || r == '\r' || r == '\t' || r == '\b' || r == '\f':
+		return len(`\"`)
+	case r < ' ' || r == '<' || r == '>' || r == '&' || r == '\u2028' || r == '\u2029' || r == utf8.RuneError:
+		return len(`\u0000`)
+	default:
+		return utf8.RuneLen(r)
+	}
+}

@@ -1,0 +1,175 @@
+package host
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+func TestBegin(t *testing.T) {
+	p := Begin(17, metav1.NewMicroTime(started))
+	if p.Phase != v1alpha1.TurnReason || p.Iteration != 1 || p.Plan.Step != 1 || p.Plan.Phase != v1alpha1.PlanReason || p.Plan.OpenedAt != 17 || p.Summary.StartedAt == nil {
+		t.Errorf("progress %+v, plan %+v", p, p.Plan)
+	}
+}
+
+func TestCancelledBeforeStartHasNoOpenStep(t *testing.T) {
+	p := CancelledBeforeStart(metav1.NewMicroTime(started))
+	if p.Phase != v1alpha1.TurnCancelled || p.Plan.Phase != v1alpha1.PlanComplete || p.Plan.Step != 0 || p.Error.Code != string(plan.CodeCancelled) {
+		t.Errorf("progress %+v", p)
+	}
+}
+
+func TestOnlyClientsMissing(t *testing.T) {
+	job := v1alpha1.ToolCall{ID: "1-0", Executor: v1alpha1.ExecutorJob, State: v1alpha1.CallRunning}
+	client := v1alpha1.ToolCall{ID: "1-1", Executor: v1alpha1.ExecutorClient, State: v1alpha1.CallWaiting}
+	done := v1alpha1.ToolCall{ID: "1-2", Executor: v1alpha1.ExecutorJob, State: v1alpha1.CallSucceeded}
+	for name, test := range map[string]struct {
+		calls    []v1alpha1.ToolCall
+		outcomes map[string]tool.Outcome
+		want     bool
+	}{
+		"no calls":                      {},
+		"a client":                      {calls: []v1alpha1.ToolCall{client}, want: true},
+		"a client and a Job that runs":  {calls: []v1alpha1.ToolCall{job, client}},
+		"a client and a Job that ended": {calls: []v1alpha1.ToolCall{job, client}, outcomes: map[string]tool.Outcome{"1-0": {}}, want: true},
+		"a client and one in status":    {calls: []v1alpha1.ToolCall{done, client}, want: true},
+		"all have ended":                {calls: []v1alpha1.ToolCall{done, client}, outcomes: map[string]tool.Outcome{"1-1": {}}},
+	} {
+		if got := OnlyClientsMissing(test.calls, test.outcomes); got != test.want {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+func TestProgressShowsWhatIsKnown(t *testing.T) {
+	p := v1alpha1.TurnProgress{Phase: v1alpha1.TurnAct, Summary: &v1alpha1.TurnSummary{ToolCalls: 5}, ToolCalls: []v1alpha1.ToolCall{
+		{ID: "2-0", State: v1alpha1.CallRunning}, {ID: "2-1", State: v1alpha1.CallWaiting},
+	}}
+	Progress(&p, map[string]tool.Outcome{"2-0": {State: v1alpha1.CallFailed, Reason: "ExitCode", Error: "boom"}}, false)
+	if c := p.ToolCalls[0]; c.State != v1alpha1.CallFailed || c.Reason != "ExitCode" || c.Preview != "boom" {
+		t.Errorf("call %+v", c)
+	}
+	if p.Summary.Calls != "4/5" || p.Phase != v1alpha1.TurnAct {
+		t.Errorf("calls %s, phase %s", p.Summary.Calls, p.Phase)
+	}
+	Progress(&p, nil, true)
+	if p.Phase != v1alpha1.TurnWaitingForToolResults {
+		t.Errorf("phase %s", p.Phase)
+	}
+}
+
+func TestNextDoesNotShareWithTheStatusItComesFrom(t *testing.T) {
+	turn := newTurn("demo-1")
+	turn.Progress.ToolCalls = []v1alpha1.ToolCall{{ID: "1-0"}}
+	p := turn.reasonNext(turn.state())
+	p.ToolCalls[0].State, p.Summary.ModelCalls = v1alpha1.CallFailed, 9
+	if turn.Progress.ToolCalls[0].State != "" || turn.Progress.Summary.ModelCalls != 0 || p.Plan == turn.Progress.Plan {
+		t.Error("the next status shares memory with the one before")
+	}
+}
+
+func TestFieldsOfAFailureAreShortText(t *testing.T) {
+	e := turnError(plan.Complete{Failure: &plan.Failure{Code: "model_unavailable", Fields: map[string]any{"model_id": strings.Repeat("m", 1000), "n": 3}}}, "")
+	if len(e.Fields["model_id"]) > 256 || e.Fields["n"] != "3" || e.Message == "" {
+		t.Errorf("error %+v", e)
+	}
+	if e := turnError(plan.Complete{}, ""); e.Code != string(plan.CodeProcessingError) {
+		t.Errorf("without a failure: %+v", e)
+	}
+}
+
+// A status that holds the most that a model, a tool and a user can put into it stays below 64 KiB (law 7), as the API server writes it.
+func TestTheLargestStatusFits(t *testing.T) {
+	for _, text := range []string{strings.Repeat("x", 9<<10), strings.Repeat("<", 9<<10), strings.Repeat("\x00", 9<<10), strings.Repeat("😀", 3<<10), strings.Repeat("\xff", 9<<10), strings.Repeat("\u2028", 4<<10)} {
+		b := newBench(t)
+		var made []model.ToolCall
+		for range 2 * tool.MaxCallsPerStep {
+			made = append(made, model.ToolCall{ProviderID: text, Name: text, Arguments: "{}"})
+		}
+		b.says("", made...)
+		turn, closed := b.reason(newTurn("demo-1"), with())
+		worst := turn.Progress.ToolCalls
+		for i := range worst {
+			worst[i].Timeout, worst[i].PodUID, worst[i].ConcurrencyClass = jobTool("t").Spec.Job.Timeout, "01234567-0123-0123-0123-0123456789ab", strings.Repeat("c", 63)
+			worst[i].SideEffect, worst[i].ToolGeneration, worst[i].Attempt, worst[i].SchemaDigest = v1alpha1.AtMostOnce, 1<<40, 3, strings.Repeat("d", 16)
+		}
+		results := ActResults{Outcomes: map[string]tool.Outcome{}, Planned: planned(closed)}
+		for _, call := range worst {
+			results.Outcomes[call.ID] = tool.Outcome{State: v1alpha1.CallSucceeded, Reason: tool.ReasonUnschedulable, Result: &text}
+		}
+		acted, err := b.Act(t.Context(), turn, results)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.says(text)
+		turn, _ = b.reason(after(turn, acted), with())
+		if turn.Progress.Output == "" || len(turn.Progress.ToolCalls) != tool.MaxCallsPerStep {
+			t.Fatalf("output of %d bytes, %d calls", len(turn.Progress.Output), len(turn.Progress.ToolCalls))
+		}
+		raw, err := json.Marshal(turn.Progress)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Conditions have at most 1 KiB of message each, and little else.
+		const conditions = 5 * (1024 + 256)
+		if len(raw)+conditions >= 63<<10 {
+			t.Errorf("with %q the status takes %d bytes", text[:1], len(raw)+conditions)
+		}
+	}
+}
+
+func TestCutEndsAtACharacter(t *testing.T) {
+	for n := range 10 {
+		got := cut("äöü€😀"+strings.Repeat("x", 20), 10+n)
+		if len(got) > 10+n || !utf8.ValidString(got) || !strings.HasSuffix(got, "…") {
+			t.Errorf("cut to %d: %q", 10+n, got)
+		}
+	}
+	if got := cut("short", 5); got != "short" {
+		t.Errorf("a text that fits was cut: %q", got)
+	}
+}
+
+func FuzzCutEncoded(f *testing.F) {
+	f.Add("plain text", 8)
+	f.Add(strings.Repeat("<&>", 40), 64)
+	f.Add("\x00\u2028\xff\xfe😀\"\\", 12)
+	f.Fuzz(func(t *testing.T, text string, limit int) {
+		limit = 8 + max(limit, -limit, 0)%300
+		got := cutEncoded(text, limit)
+		raw, err := json.Marshal(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if size := len(raw) - len(`""`); size > limit {
+			t.Fatalf("cutEncoded(%q, %d) = %q takes %d bytes", text, limit, got, size)
+		}
+		raw, err = json.Marshal(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if size := len(raw) - len(`""`); size <= limit && got != text && utf8.ValidString(text) {
+			t.Fatalf("cutEncoded(%q, %d) = %q although it takes only %d bytes", text, limit, got, size)
+		}
+		if head, isCut := strings.CutSuffix(got, "…"); isCut && got != text && !strings.HasPrefix(strings.ToValidUTF8(text, ""), head) {
+			t.Fatalf("cutEncoded(%q, %d) = %q is not its beginning", text, limit, got)
+		}
+	})
+}
+
+func TestHintsThatDoNotDecodeAreLeftOut(t *testing.T) {
+	got := decodeHints(map[string]v1alpha1.JSON{"a": {Raw: []byte(`true`)}, "b": {Raw: []byte(`{`)}, "c": {}})
+	if fmt.Sprint(got) != "map[a:true]" {
+		t.Errorf("hints %v", got)
+	}
+}

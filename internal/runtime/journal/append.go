@@ -1,0 +1,135 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// Append closes a step: it writes the record, in parts where it is too large for one entry, or adopts the entry that closed the step
+// before. The error is ErrFull, ErrStale, ErrTooLarge, or what the store said; after any of them the step may be closed nevertheless, and
+// calling Append again is safe.
+func (l *Log) Append(ctx context.Context, s Session, r Record) (*Closed, error) {
+	r, err := canonical(r)
+	if err != nil {
+		return nil, fmt.Errorf("closing step %d of Turn %s: %w", r.Step, r.Turn.Name, err)
+	}
+	w, err := l.writer(ctx, s, r.Turn, r.Step, r.OpenedAt)
+	if err != nil {
+		return nil, err
+	}
+	if w.final != nil {
+		return w.outcome(ctx)
+	}
+	w.bounded = w.bounded && !r.Closing
+	specs, err := w.specs(r)
+	if err != nil {
+		return nil, err
+	}
+	final, err := w.writeAll(ctx, r, specs)
+	if err != nil {
+		return nil, err
+	}
+	if final == nil {
+		return w.outcome(ctx)
+	}
+	return w.finish(r, final)
+}
+
+// specs are the entries that the record takes, the final one last.
+func (w *writer) specs(r Record) ([]v1alpha1.JournalEntrySpec, error) {
+	frame, err := w.frame(v1alpha1.JournalEntrySpec{})
+	if err != nil {
+		return nil, err
+	}
+	pieces, used, err := split(r.Events, r.Calls, MaxEntryBytes-frame)
+	if err != nil {
+		return nil, fmt.Errorf("closing step %d of Turn %s: %w", r.Step, r.Turn.Name, err)
+	}
+	final := v1alpha1.JournalEntrySpec{Final: true, Digest: r.Digest, Transition: &r.Transition}
+	if frame, err = w.frame(final); err != nil {
+		return nil, err
+	}
+	const perPart = len(`99999999,`)
+	frame += perPart * (len(r.Parts) + len(pieces))
+	if frame+used > MaxEntryBytes {
+		pieces = append(pieces, piece{})
+	}
+	specs := make([]v1alpha1.JournalEntrySpec, len(pieces))
+	for i, p := range pieces {
+		if i == len(pieces)-1 {
+			specs[i] = final
+		}
+		specs[i].Part, specs[i].Events, specs[i].Calls = int32(i), p.events, p.calls
+	}
+	return specs, nil
+}
+
+// writeAll writes the entries one after another and gives the final one; none when somebody else has closed the step.
+func (w *writer) writeAll(ctx context.Context, r Record, specs []v1alpha1.JournalEntrySpec) (*entry, error) {
+	rest := make([]remainder, len(specs)) // what follows each entry
+	for i := len(specs) - 1; i > 0; i-- {
+		e, err := w.entry(specs[i], w.next)
+		if err != nil {
+			return nil, err
+		}
+		rest[i-1] = remainder{entries: rest[i].entries + 1, bytes: rest[i].bytes + e.size}
+	}
+	parts := slices.Clone(r.Parts)
+	wanted := func() (bool, error) { return true, w.takesIn(r) }
+	for i, spec := range specs {
+		if spec.Final {
+			slices.Sort(parts)
+			spec.Parts = parts
+		}
+		e, err := w.write(ctx, spec, rest[i], wanted)
+		if err != nil || e == nil {
+			return nil, err
+		}
+		if spec.Final {
+			return e, nil
+		}
+		if err := w.took(ctx, e); err != nil {
+			return nil, err
+		}
+		parts = append(parts, e.spec.Ordinal)
+	}
+	return nil, fmt.Errorf("step %d of Turn %s has no final entry", w.step, w.turn.Name)
+}
+
+// takesIn checks that the record takes in every result that was settled before it, and names nothing else.
+func (w *writer) takesIn(r Record) error {
+	for _, ref := range w.settled {
+		if !r.Closing && !slices.Contains(r.Parts, ref.Ordinal) {
+			return fmt.Errorf("%w: call %s of step %d of Turn %s, at ordinal %d", ErrStale, ref.Call.ID, w.step, w.turn.Name, ref.Ordinal)
+		}
+	}
+	for _, ordinal := range r.Parts {
+		if !slices.ContainsFunc(w.settled, func(ref SettledRef) bool { return ref.Ordinal == ordinal }) {
+			return fmt.Errorf("step %d of Turn %s names the entry at ordinal %d, which settles none of its calls", w.step, w.turn.Name, ordinal)
+		}
+	}
+	return nil
+}
+
+// finish folds the final entry that this writer wrote.
+func (w *writer) finish(r Record, final *entry) (*Closed, error) {
+	closed := &Closed{
+		Ordinal: final.spec.Ordinal, Time: final.spec.Time, Turn: r.Turn, Step: r.Step, Digest: r.Digest,
+		Events: r.Events, Calls: r.Calls, Transition: transition(final.spec),
+	}
+	for _, ref := range w.settled {
+		if slices.Contains(r.Parts, ref.Ordinal) {
+			closed.Settled = append(closed.Settled, ref)
+		}
+	}
+	c, err := changeOf(closed)
+	if err != nil {
+		return nil, err
+	}
+	w.state.fold(final, c)
+	w.log.cache.putState(w.session.UID, w.state)
+	return closed, nil
+}

@@ -1,0 +1,205 @@
+package journaltest
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+)
+
+func storeReadsWhatItCreated(f *fixture) {
+	ctx, result := f.t.Context(), "<b>\u2028&\u0001 \"quoted\" ü"
+	of := turn("a")
+	e := &v1alpha1.JournalEntrySpec{
+		Session: f.session.Name, Ordinal: 1, Time: event.MicroTime(time.Now()), Turn: &of, Step: 3, Part: 2, Final: true,
+		Parts: []int64{}, Digest: strings.Repeat("a", 64), Events: say(of, 3, 1, result).Events,
+		Calls:   []v1alpha1.PlannedCall{{ID: "1-0", Name: "tool", Arguments: result}},
+		Settled: &v1alpha1.SettledCall{ID: "1-1", Result: &result},
+		Transition: &v1alpha1.TurnProgress{
+			Phase: v1alpha1.TurnAct, Plan: &v1alpha1.TurnPlan{Step: 4, Phase: v1alpha1.PlanAct},
+			ToolCalls: []v1alpha1.ToolCall{{
+				ID: "1-0", Name: "tool", Executor: v1alpha1.ExecutorJob, State: v1alpha1.CallPending, Timeout: &metav1.Duration{Duration: time.Minute},
+			}},
+			Summary: &v1alpha1.TurnSummary{Usage: v1alpha1.Usage{InputTokens: 3}, StartedAt: ptr(event.MicroTime(time.Now()))},
+			Error:   &v1alpha1.TurnError{Code: "processing_error", Fields: map[string]string{"a": "b"}},
+		},
+	}
+	if _, err := f.store.Get(ctx, f.session, 1); !errors.Is(err, journal.ErrNotFound) {
+		f.t.Fatalf("reading a free ordinal says %v", err)
+	}
+	if err := f.store.Create(ctx, f.session, e); err != nil {
+		f.t.Fatal(err)
+	}
+	if err := f.store.Create(ctx, f.session, e); !errors.Is(err, journal.ErrExists) {
+		f.t.Fatalf("creating an entry twice says %v", err)
+	}
+	if _, err := f.store.Get(ctx, f.another().session, 1); !errors.Is(err, journal.ErrNotFound) {
+		f.t.Fatalf("reading the log of another Session says %v", err)
+	}
+	got, err := f.store.Get(ctx, f.session, 1)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	e.Parts = nil
+	f.same("the size of the entry", len(f.json(got)), len(f.json(e)))
+	var gotValue, wantValue any
+	f.unjson([]byte(f.json(got)), &gotValue)
+	f.unjson([]byte(f.json(e)), &wantValue)
+	f.same("the entry", gotValue, wantValue)
+}
+
+func emptyLog(f *fixture) {
+	log := f.log()
+	f.same("the view", f.view(log, 0), &journal.View{NextSequence: 1, Turns: map[string]journal.RecordedTurn{}})
+	closed, err := log.Find(f.t.Context(), f.session, "uid", 1, 1)
+	if closed != nil || err != nil {
+		f.t.Fatalf("finding a step in an empty log gives %v, %v", closed, err)
+	}
+	settled, err := log.Settled(f.t.Context(), f.session, "uid", 1, 1)
+	if len(settled) > 0 || err != nil {
+		f.t.Fatalf("the settled calls of an empty log are %v, %v", settled, err)
+	}
+	outcome, err := log.Outcome(f.t.Context(), f.session, "nobody", 0)
+	if outcome != nil || err != nil {
+		f.t.Fatalf("the outcome of a Turn that the log does not know is %v, %v", outcome, err)
+	}
+	if _, err := log.Step(f.t.Context(), f.session, "uid", 1); !errors.Is(err, journal.ErrNotFound) {
+		f.t.Fatalf("reading a step that does not exist says %v", err)
+	}
+}
+
+func closedOnce(f *fixture) {
+	ctx, log, of := f.t.Context(), f.log(), turn("a")
+	r := say(of, 1, 1, "hello")
+	r.Calls = []v1alpha1.PlannedCall{{ID: "1-0", ProviderID: "p", Name: "tool", Arguments: "{\"a\": \"\xff\"}", Refusal: "no"}}
+	closed := f.append(log, r)
+	if closed.Adopted || closed.Ordinal != 1 || closed.Transition.Plan.OpenedAt != 2 || closed.Digest != r.Digest || closed.Time.IsZero() {
+		f.t.Fatalf("the step was closed as %s", f.json(closed))
+	}
+	if r.Transition.Plan.OpenedAt != 0 {
+		f.t.Fatal("the caller's record was changed")
+	}
+	adopted := f.append(f.log(), say(of, 1, 1, "something else"))
+	if !adopted.Adopted {
+		f.t.Fatal("the step was closed again")
+	}
+	found, err := f.log().Find(ctx, f.session, of.UID, 1, 1)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	read, err := f.log().Step(ctx, f.session, of.UID, 1)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	closed.Adopted = true
+	f.same("the adopted step", adopted, closed)
+	f.same("the step that was found", found, closed)
+	f.same("the step that was read", read, closed)
+	adopted.Transition.Plan.Step, read.Transition.Plan.OpenedAt, closed.Transition.Plan.Phase = 99, 99, "changed"
+	for _, l := range []*journal.Log{log, f.log()} {
+		again, err := l.Find(ctx, f.session, of.UID, 1, 1)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		f.same("the step after callers have changed their transitions", again, found)
+	}
+	if open, err := log.Find(ctx, f.session, of.UID, 2, 2); open != nil || err != nil {
+		f.t.Fatalf("the next step is found as %v, %v", open, err)
+	}
+	if _, err := log.Step(ctx, f.session, "another-uid", 1); err == nil {
+		f.t.Fatal("the step of another Turn was read")
+	}
+	if moved := f.append(f.log(), say(of, 2, 2, "x")); moved.Ordinal != 2 {
+		f.t.Fatalf("the next step was closed at ordinal %d", moved.Ordinal)
+	}
+	if found, err := log.Find(ctx, f.session, of.UID, 2, 2); err != nil || found == nil || found.Ordinal != 2 {
+		f.t.Fatalf("a step that another Log has closed since is found as %v, %v", found, err)
+	}
+	warm := f.view(log, 0)
+	f.check()
+	f.same("the warm view", warm, f.view(f.log(), 0))
+	log.Forget(f.session)
+	if used := log.CachedBytes(); used != 0 {
+		f.t.Fatalf("%d bytes are cached of a Session that was forgotten", used)
+	}
+}
+
+func viewStays(f *fixture) {
+	log := f.log()
+	f.append(log, say(turn("a"), 1, 1, "first"))
+	first := f.view(log, 0)
+	before := f.json(first)
+	f.append(log, say(turn("b"), 1, 2, "second"))
+	second := f.view(log, 0)
+	f.append(log, say(turn("c"), 1, 3, "third"))
+	if after := f.json(first); after != before {
+		f.t.Fatalf("a view became\n%s\nand was\n%s", after, before)
+	}
+	if len(second.Messages) != 4 || len(second.Turns) != 2 || second.Head != 2 {
+		f.t.Fatalf("the second view is %s", f.json(second))
+	}
+}
+
+func refusesUnreadable(f *fixture) {
+	log, of := f.log(), turn("a")
+	twice := say(of, 1, 1, "a", "b")
+	twice.Events[1].ID = twice.Events[2].ID
+	unnamed := say(of, 1, 1, "a")
+	unnamed.Events[0].ID = ""
+	malformed := say(of, 1, 1, "a")
+	malformed.Events[1].Data = &v1alpha1.JSON{Raw: []byte(`{"message":7}`)}
+	calls := say(of, 1, 1, "a")
+	calls.Calls = []v1alpha1.PlannedCall{{ID: "1-0", Name: "a"}, {ID: "1-0", Name: "b"}}
+	foreign := say(of, 1, 1, "a")
+	foreign.Parts = []int64{1}
+	for name, r := range map[string]journal.Record{
+		"an event id twice": twice, "an event without an id": unnamed, "data of another form": malformed, "a call id twice": calls,
+		"a part that settles nothing": foreign,
+	} {
+		if closed, err := log.Append(f.t.Context(), f.session, r); err == nil {
+			f.t.Fatalf("%s was accepted: %s", name, f.json(closed))
+		}
+	}
+	large := say(of, 1, 1, "a")
+	large.Events[0].Context = map[string]string{"turn_id": strings.Repeat("x", journal.MaxEntryBytes)}
+	if _, err := log.Append(f.t.Context(), f.session, large); !errors.Is(err, journal.ErrTooLarge) {
+		f.t.Fatalf("an event with a context as large as an entry says %v", err)
+	}
+	transition := say(of, 1, 1, "a")
+	transition.Transition.Output = strings.Repeat("x", journal.MaxEntryBytes)
+	if _, err := log.Append(f.t.Context(), f.session, transition); !errors.Is(err, journal.ErrTooLarge) {
+		f.t.Fatalf("a transition as large as an entry says %v", err)
+	}
+	if entries := f.entries(); len(entries) != 0 {
+		f.t.Fatalf("%d entries were written", len(entries))
+	}
+}
+
+func refusesGap(f *fixture) {
+	f.fill(3)
+	for _, log := range []*journal.Log{f.log(), f.log()} {
+		if _, err := log.Append(f.t.Context(), f.session, say(turn("a"), 1, 5, "x")); !errors.Is(err, journal.ErrCorrupt) {
+			f.t.Fatalf("closing a step that was opened behind the head says %v", err)
+		}
+	}
+	if closed := f.append(f.log(), say(turn("a"), 1, 4, "x")); closed.Ordinal != 4 {
+		f.t.Fatalf("the step was closed at ordinal %d", closed.Ordinal)
+	}
+	f.check()
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func ordinals(refs []journal.SettledRef) []int64 {
+	all := make([]int64, 0, len(refs))
+	for _, ref := range refs {
+		all = append(all, ref.Ordinal)
+	}
+	return slices.Clip(all)
+}

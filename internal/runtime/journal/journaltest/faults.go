@@ -1,0 +1,175 @@
+package journaltest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+)
+
+// faultAtAnyCall lets each call in turn fail, with and without having been executed, and expects the same history every time.
+func faultAtAnyCall(f *fixture) {
+	f.everyCall(func(c contest, log *journal.Log, store *Store, index int, executed bool) {
+		c.fault(log, store, index, executed)
+	})
+}
+
+func (f contest) fault(log *journal.Log, faulty *Store, index int, executed bool) {
+	r := f.record
+	failed := false
+	faulty.Intercept(func(c Call) Fault {
+		if c.Index != index {
+			return Fault{}
+		}
+		failed = true
+		if executed {
+			return Fault{After: Fail}
+		}
+		return Fault{Before: Fail}
+	})
+	closed, err := log.Append(f.t.Context(), f.session, r)
+	if err != nil {
+		if !errors.Is(err, ErrInjected) {
+			f.t.Fatal(err)
+		}
+		closed, err = log.Append(f.t.Context(), f.session, r)
+	}
+	if err != nil || closed.Adopted || !failed {
+		f.t.Fatalf("failed %v, closed %v, %v", failed, closed, err)
+	}
+	f.same("the events", closed.Events, f.reread(closed).Events)
+	f.same("the warm view", f.view(log, 0), f.view(f.log(), 0))
+	f.same("the events of the record", ids(closed.Events), ids(r.Events))
+	f.check()
+}
+
+// reread is the step as a process reads it that knows nothing.
+func (f *fixture) reread(closed *journal.Closed) *journal.Closed {
+	f.t.Helper()
+	again, err := f.log().Step(f.t.Context(), f.session, closed.Turn.UID, closed.Ordinal)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return again
+}
+
+func ids(events []v1alpha1.JournalEvent) []string {
+	all := make([]string, 0, len(events))
+	for _, e := range events {
+		all = append(all, e.ID)
+	}
+	return all
+}
+
+func everyCreateTimesOut(f *fixture) {
+	contest := f.contest(61)
+	faulty := Wrap(contest.store)
+	faulty.Intercept(func(c Call) Fault {
+		if c.Create {
+			return Fault{After: Fail}
+		}
+		return Fault{}
+	})
+	log := journal.New(faulty, journal.Options{})
+	closed := contest.append(log, contest.record)
+	if closed.Adopted {
+		contest.t.Fatal("the writer took its own entry for another's")
+	}
+	entries := contest.check()
+	if got := len(entries); got != int(closed.Ordinal) {
+		contest.t.Fatalf("there are %d entries, the last is %d", got, closed.Ordinal)
+	}
+	ref, late, err := log.Settle(contest.t.Context(), contest.session, turn("b"), 1, closed.Ordinal+1, v1alpha1.SettledCall{ID: "1-0", Result: ptr("x")})
+	if err != nil || late != nil || ref.Adopted {
+		contest.t.Fatalf("settling gives %v, %v, %v", ref, late, err)
+	}
+	contest.check()
+}
+
+func lostCreate(f *fixture) {
+	var at []int64
+	faulty := Wrap(f.store)
+	faulty.Intercept(func(c Call) Fault {
+		if !c.Create {
+			return Fault{}
+		}
+		if at = append(at, c.Ordinal); len(at) == 1 {
+			return Fault{Before: Fail}
+		}
+		return Fault{}
+	})
+	if closed := f.append(journal.New(faulty, journal.Options{}), say(turn("a"), 1, 1, "x")); closed.Adopted || closed.Ordinal != 1 {
+		f.t.Fatalf("closed at %d, adopted %v", closed.Ordinal, closed.Adopted)
+	}
+	f.same("where creates were tried", at, []int64{1, 1})
+	f.check()
+}
+
+func refusedCreate(f *fixture) {
+	faulty := Wrap(f.store)
+	faulty.Intercept(func(c Call) Fault {
+		if c.Create {
+			return Fault{Before: func(context.Context) error { return fmt.Errorf("no: %w", journal.ErrRefused) }}
+		}
+		return Fault{}
+	})
+	log := journal.New(faulty, journal.Options{})
+	if _, err := log.Append(f.t.Context(), f.session, say(turn("a"), 1, 1, "x")); !errors.Is(err, journal.ErrRefused) {
+		f.t.Fatalf("a refused create says %v", err)
+	}
+	if n := faulty.Creates(); n != 1 {
+		f.t.Fatalf("a refused create was tried %d times", n)
+	}
+	faulty.Intercept(func(Call) Fault { return Fault{Before: Fail} })
+	log.Forget(f.session)
+	if _, err := log.Append(f.t.Context(), f.session, say(turn("a"), 1, 1, "x")); !errors.Is(err, ErrInjected) {
+		f.t.Fatalf("a store that cannot be reached says %v", err)
+	}
+	if entries := f.entries(); len(entries) != 0 {
+		f.t.Fatalf("%d entries were written", len(entries))
+	}
+}
+
+// lateCreate lets the create of a writer that gave up be executed before and after the one of its successor.
+func lateCreate(f *fixture) {
+	for _, before := range []bool{true, false} {
+		f := f.another()
+		f.fill(3)
+		var late *v1alpha1.JournalEntrySpec
+		lost := &losing{Store: f.store, lost: func(e *v1alpha1.JournalEntrySpec) { late = e }}
+		if _, err := journal.New(lost, journal.Options{}).Append(f.t.Context(), f.session, say(turn("a"), 1, 4, "first")); !errors.Is(err, ErrInjected) {
+			f.t.Fatalf("a create that is lost says %v", err)
+		}
+		if before {
+			if err := f.store.Create(f.t.Context(), f.session, late); err != nil {
+				f.t.Fatal(err)
+			}
+		}
+		closed := f.append(f.log(), say(turn("a"), 1, 4, "second"))
+		if closed.Adopted != before {
+			f.t.Fatalf("the late create came first: %v, adopted %v", before, closed.Adopted)
+		}
+		if !before {
+			if err := f.store.Create(f.t.Context(), f.session, late); !errors.Is(err, journal.ErrExists) {
+				f.t.Fatalf("the late create says %v", err)
+			}
+		}
+		if entries := f.check(); len(entries) != 4 {
+			f.t.Fatalf("there are %d entries", len(entries))
+		}
+	}
+}
+
+// losing loses every create.
+type losing struct {
+	journal.Store
+	lost func(*v1alpha1.JournalEntrySpec)
+}
+
+// Create implements journal.Store: it tells what it was given, and writes nothing.
+func (l *losing) Create(_ context.Context, _ journal.Session, e *v1alpha1.JournalEntrySpec) error {
+	l.lost(e)
+	return ErrInjected
+}

@@ -1,0 +1,52 @@
+package journaltest
+
+import (
+	"testing"
+
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+)
+
+// Run is the suite that every backend passes. A store is asked for once a test; its Sessions are in the namespace default and have UIDs of
+// their own.
+func Run(t *testing.T, newStore func(t *testing.T) journal.Store) {
+	tests := []struct {
+		name string
+		run  func(*fixture)
+	}{
+		{"StoreReadsWhatItCreated", storeReadsWhatItCreated},
+		{"AnEmptyLogHasAnEmptyView", emptyLog},
+		{"AStepIsClosedOnceAndReadBack", closedOnce},
+		{"AViewStaysAsItWas", viewStays},
+		{"AppendRefusesWhatNoReaderCouldRead", refusesUnreadable},
+		{"AppendRefusesAStepOpenedBehindTheHead", refusesGap},
+		{"ConcurrentTurnsAllGetTheirEntries", concurrentTurns},
+		{"ConcurrentWritersOfOneStepAgreeOnOne", concurrentSteps},
+		{"AWriterHeldAtAnyCallAdopts", heldWriter},
+		{"ACreateThatFailsAtAnyCallChangesNothing", faultAtAnyCall},
+		{"EveryCreateTimesOutAfterItsExecution", everyCreateTimesOut},
+		{"ALostCreateIsTriedAgainAtItsOrdinal", lostCreate},
+		{"ARefusedCreateIsNotTriedAgain", refusedCreate},
+		{"ACreateThatExecutesLateIsAdopted", lateCreate},
+		{"ALargeStepIsSplitAndPutTogether", largeStep},
+		{"DeadPartsAreIgnored", deadParts},
+		{"ACancelRacesWithALargeStep", cancelRaces},
+		{"ViewsAreTheSameAtEverySize", viewsAtEverySize},
+		{"AHeadThatIsACheckpointIsReadAndWrittenOn", headIsCheckpoint},
+		{"AHintMayBeWrongOrOld", wrongHint},
+		{"PartsAcrossACheckpointCount", partsAcrossCheckpoint},
+		{"ATranscriptTooLargeForACheckpointIsRead", incompressible},
+		{"OutcomeOfATurnIsFoundByName", outcomeByName},
+		{"AFullLogTakesOnlyClosingRecords", fullLog},
+		{"ACheckpointCountsTowardsTheLimit", checkpointCounts},
+		{"TheCacheStaysWithinItsBound", cacheBound},
+		{"ASettledCallCountsOnce", settledOnce},
+		{"OfTwoResultsInTheLogTheFirstCounts", firstResultCounts},
+		{"ConcurrentResultsOfOneCallAgreeOnOne", settledConcurrently},
+		{"AResultAfterTheEndIsToldSo", settledLate},
+		{"ARecordTakesInEveryResult", staleRecord},
+		{"AResultThatNoEntryHoldsIsRefused", settledTooLarge},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) { test.run(newFixture(t, newStore)) })
+	}
+}

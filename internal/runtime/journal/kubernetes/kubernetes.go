@@ -1,0 +1,123 @@
+// Package kubernetes keeps the log of Sessions as JournalEntry objects, one an entry, owned by their Session. It reads and creates entries
+// by name, and never lists or watches them.
+package kubernetes
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+)
+
+const resource = "journalentries"
+
+// Store keeps entries in the API server. It is safe for concurrent use.
+type Store struct {
+	client rest.Interface
+}
+
+var _ journal.Store = (*Store)(nil)
+
+// New is a store on a REST client of group capstan.dev, version v1alpha1.
+func New(client rest.Interface) *Store {
+	return &Store{client: client}
+}
+
+// ForConfig is a store with a REST client of its own. It uses the HTTP client given, or one of its own when that is nil.
+func ForConfig(config *rest.Config, httpClient *http.Client) (*Store, error) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("adding the Capstan kinds to a scheme: %w", err)
+	}
+	c := rest.CopyConfig(config)
+	c.GroupVersion = &v1alpha1.GroupVersion
+	c.APIPath = "/apis"
+	c.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	c.ContentType = runtime.ContentTypeJSON
+	c.AcceptContentTypes = runtime.ContentTypeJSON
+	if httpClient == nil {
+		var err error
+		if httpClient, err = rest.HTTPClientFor(c); err != nil {
+			return nil, fmt.Errorf("making an HTTP client for the log: %w", err)
+		}
+	}
+	client, err := rest.RESTClientForConfigAndClient(c, httpClient)
+	if err != nil {
+		return nil, fmt.Errorf("making a REST client for the log: %w", err)
+	}
+	return New(client), nil
+}
+
+// EntryName is the name of the entry at an ordinal: 20 hexadecimal digits of the hash of the Session's UID, and the ordinal in 8 digits.
+func EntryName(session types.UID, ordinal int64) string {
+	sum := sha256.Sum256([]byte(session))
+	return fmt.Sprintf("%s-%08d", hex.EncodeToString(sum[:10]), ordinal)
+}
+
+// Get reads the entry at an ordinal from etcd, past every cache.
+func (k *Store) Get(ctx context.Context, s journal.Session, ordinal int64) (*v1alpha1.JournalEntrySpec, error) {
+	name := EntryName(s.UID, ordinal)
+	var entry v1alpha1.JournalEntry
+	err := k.client.Get().Namespace(s.Namespace).Resource(resource).Name(name).Do(ctx).Into(&entry)
+	if missing(err) {
+		return nil, journal.ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading JournalEntry %s/%s: %w", s.Namespace, name, err)
+	}
+	return &entry.Spec, nil
+}
+
+// Create writes an entry at its ordinal, owned by its Session. A namespace that is being deleted or gone, a missing permission and an entry
+// that breaks the schema are refusals (journal.ErrRefused); the API server's own error stays in the chain.
+func (k *Store) Create(ctx context.Context, s journal.Session, e *v1alpha1.JournalEntrySpec) error {
+	name := EntryName(s.UID, e.Ordinal)
+	no := false
+	entry := &v1alpha1.JournalEntry{
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "JournalEntry"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.Namespace,
+			Name:      name,
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: v1alpha1.GroupVersion.String(), Kind: "Session", Name: s.Name, UID: s.UID,
+				Controller: &no, BlockOwnerDeletion: &no,
+			}},
+		},
+		Spec: *e,
+	}
+	err := k.client.Post().Namespace(s.Namespace).Resource(resource).Body(entry).Do(ctx).Error()
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsAlreadyExists(err):
+		return journal.ErrExists
+	case refused(err):
+		return fmt.Errorf("writing JournalEntry %s/%s: %w", s.Namespace, name, errors.Join(journal.ErrRefused, err))
+	default:
+		return fmt.Errorf("writing JournalEntry %s/%s: %w", s.Namespace, name, err)
+	}
+}
+
+// missing says that the API server looked for the object and found none. Of a kind that it does not serve it says NotFound too, in words
+// of another form, and a log must not look empty then.
+func missing(err error) bool {
+	return apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err)
+}
+
+// refused says that the API server answered, wrote nothing, and will not write this at any later time either.
+func refused(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsBadRequest(err) ||
+		apierrors.IsNotFound(err) || apierrors.IsRequestEntityTooLargeError(err) || apierrors.IsMethodNotSupported(err)
+}

@@ -1,0 +1,210 @@
+package kubernetes_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/journaltest"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/kubernetes"
+)
+
+var config *rest.Config
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	log.SetLogger(logr.Discard())
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS is not set: these tests need a directory with etcd and kube-apiserver in it.")
+		return 1
+	}
+	environment := &envtest.Environment{
+		CRDDirectoryPaths:     []string{filepath.Join("..", "..", "..", "..", "config", "crd", "bases")},
+		ErrorIfCRDPathMissing: true,
+	}
+	var err error
+	if config, err = environment.Start(); err != nil {
+		fmt.Fprintf(os.Stderr, "starting the API server: %v\n", err)
+		return 1
+	}
+	config.QPS, config.Burst = -1, -1
+	code := m.Run()
+	if err := environment.Stop(); err != nil {
+		fmt.Fprintf(os.Stderr, "stopping the API server: %v\n", err)
+		return 1
+	}
+	return code
+}
+
+func newStore(t *testing.T) journal.Store {
+	t.Helper()
+	store, err := kubernetes.ForConfig(config, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func newClient(t *testing.T) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(v1alpha1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestKubernetesIsALog(t *testing.T) {
+	journaltest.Run(t, newStore)
+}
+
+func entry(ordinal int64) *v1alpha1.JournalEntrySpec {
+	return &v1alpha1.JournalEntrySpec{
+		Session: "demo", Ordinal: ordinal, Time: metav1.NewMicroTime(time.Unix(1, 0)),
+		Turn: &v1alpha1.JournalTurn{Name: "demo-1", UID: "turn-uid"}, Step: 1,
+	}
+}
+
+func TestAnEntryIsOwnedByItsSessionAndNamedByItsOrdinal(t *testing.T) {
+	s := journal.Session{Namespace: "default", Name: "demo", UID: "owner-uid"}
+	if err := newStore(t).Create(t.Context(), s, entry(7)); err != nil {
+		t.Fatal(err)
+	}
+	name := kubernetes.EntryName(s.UID, 7)
+	if !strings.HasSuffix(name, "-00000007") || len(name) != 29 {
+		t.Fatalf("the name is %q", name)
+	}
+	var got v1alpha1.JournalEntry
+	if err := newClient(t).Get(t.Context(), client.ObjectKey{Namespace: "default", Name: name}, &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.OwnerReferences) != 1 || len(got.Labels) != 0 || len(got.Finalizers) != 0 {
+		t.Fatalf("the metadata is %+v", got.ObjectMeta)
+	}
+	owner := got.OwnerReferences[0]
+	if owner.Kind != "Session" || owner.APIVersion != "capstan.dev/v1alpha1" || owner.Name != "demo" || owner.UID != "owner-uid" ||
+		*owner.Controller || *owner.BlockOwnerDeletion {
+		t.Fatalf("the owner is %+v", owner)
+	}
+}
+
+func TestNamesOfSessionsDoNotMeet(t *testing.T) {
+	if a, b := kubernetes.EntryName("a", 1), kubernetes.EntryName("b", 1); a == b {
+		t.Fatalf("two Sessions share the name %s", a)
+	}
+}
+
+func TestWhatTheAPIServerRefusesIsARefusal(t *testing.T) {
+	c := newClient(t)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "ends-"}}
+	if err := c.Create(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	// No namespace controller runs here: the namespace stays as it is when its deletion has begun.
+	if err := c.Delete(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	invalid := entry(1)
+	invalid.Events = []v1alpha1.JournalEvent{{ID: "id", Type: strings.Repeat("x", 65), Time: invalid.Time}}
+	for name, test := range map[string]struct {
+		namespace string
+		entry     *v1alpha1.JournalEntrySpec
+		is        func(error) bool
+	}{
+		"namespace being deleted": {namespace.Name, entry(1), func(err error) bool {
+			return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+		}},
+		"namespace gone":  {"never-there", entry(1), apierrors.IsNotFound},
+		"schema violated": {"default", invalid, apierrors.IsInvalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := journal.Session{Namespace: test.namespace, Name: "demo", UID: types.UID("refused " + name)}
+			err := newStore(t).Create(t.Context(), s, test.entry)
+			if !errors.Is(err, journal.ErrRefused) || !test.is(err) {
+				t.Fatalf("creating says %v", err)
+			}
+			if _, err := newStore(t).Get(t.Context(), s, 1); !errors.Is(err, journal.ErrNotFound) {
+				t.Fatalf("reading says %v", err)
+			}
+		})
+	}
+}
+
+func TestAKindThatIsNotServedIsNoEmptyLog(t *testing.T) {
+	served := rest.CopyConfig(config)
+	served.WrapTransport = func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			r = r.Clone(r.Context())
+			r.URL.Path = strings.Replace(r.URL.Path, "/journalentries/", "/neverserved/", 1)
+			return next.RoundTrip(r)
+		})
+	}
+	store, err := kubernetes.ForConfig(served, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = store.Get(t.Context(), journal.Session{Namespace: "default", Name: "demo", UID: "nobody"}, 1)
+	if err == nil || errors.Is(err, journal.ErrNotFound) {
+		t.Fatalf("reading a kind that is not served says %v", err)
+	}
+}
+
+func TestALostConnectionIsNoRefusal(t *testing.T) {
+	lost := rest.CopyConfig(config)
+	lost.WrapTransport = func(http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(*http.Request) (*http.Response, error) { return nil, errors.New("connection lost") })
+	}
+	store, err := kubernetes.ForConfig(lost, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := journal.Session{Namespace: "default", Name: "demo", UID: "lost"}
+	if err := store.Create(t.Context(), s, entry(1)); err == nil || errors.Is(err, journal.ErrRefused) || errors.Is(err, journal.ErrExists) {
+		t.Fatalf("creating says %v", err)
+	}
+	if _, err := store.Get(t.Context(), s, 1); err == nil || errors.Is(err, journal.ErrNotFound) {
+		t.Fatalf("reading says %v", err)
+	}
+}
+
+func TestACallEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s := journal.Session{Namespace: "default", Name: "demo", UID: "ended"}
+	if err := newStore(t).Create(ctx, s, entry(1)); !errors.Is(err, context.Canceled) {
+		t.Fatalf("creating says %v", err)
+	}
+	if _, err := newStore(t).Get(ctx, s, 1); !errors.Is(err, context.Canceled) {
+		t.Fatalf("reading says %v", err)
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -1,0 +1,170 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+)
+
+const (
+	// MaxEntryBytes is the most that one entry takes, as JSON of its spec.
+	MaxEntryBytes = 512 * 1024
+	// CheckpointInterval is the distance between ordinals that are kept for checkpoints.
+	CheckpointInterval = 64
+	// DefaultCacheBytes is the bound of the cache of a Log without Options.CacheBytes.
+	DefaultCacheBytes = 64 * 1024 * 1024
+)
+
+var (
+	// ErrNotFound is what a Store says of an ordinal that is free.
+	ErrNotFound = errors.New("the entry does not exist")
+	// ErrExists is what a Store says when the ordinal is taken.
+	ErrExists = errors.New("the entry exists already")
+	// ErrRefused is part of a Store's error when it is certain that nothing was written and that trying again is of no use: no
+	// permission, the namespace is being deleted, the entry breaks the schema. Any other error of a create leaves open what happened.
+	ErrRefused = errors.New("the store refused the entry")
+	// ErrFull says that the log has no room for the record within the Session's limit. A record marked Closing never gets it.
+	ErrFull = errors.New("the log of the Session is full")
+	// ErrStale says that a record does not name a settled part that was in the log before it could be written: a result came in that
+	// the record does not know of. Read Settled again and compose the record anew. A record marked Closing never gets it.
+	ErrStale = errors.New("a tool result came in that the record does not take in")
+	// ErrTooLarge says that something that cannot be split is larger than an entry.
+	ErrTooLarge = errors.New("too large for an entry of the log")
+	// ErrCorrupt says that the log is not as writers leave it: an entry is missing, or is not what its place promises.
+	ErrCorrupt = errors.New("the log is damaged")
+)
+
+// Session names a log.
+type Session struct {
+	// Namespace and Name of the Session.
+	Namespace, Name string
+	// UID of the Session. The log belongs to it alone: a Session that is created again under the name has another log.
+	UID types.UID
+	// Limit is the most bytes that the log may take; 0 means no limit.
+	Limit int64
+}
+
+// Store keeps entries. Both operations may be ambiguous: an error, unless it is one of those named here, says nothing about what happened.
+// Entries given and returned are not changed afterwards by either side.
+type Store interface {
+	// Get reads the entry at an ordinal, as of now: an entry whose create has returned is found. ErrNotFound when there is none.
+	Get(ctx context.Context, s Session, ordinal int64) (*v1alpha1.JournalEntrySpec, error)
+	// Create writes an entry at its ordinal. ErrExists when there is one already, an error with ErrRefused when it can never be written.
+	Create(ctx context.Context, s Session, e *v1alpha1.JournalEntrySpec) error
+}
+
+// Options are settings of a Log.
+type Options struct {
+	// CacheBytes bounds the memory that cached views and entries take. Default 64 MiB.
+	CacheBytes int64
+	// Clock gives the times of entries. Default time.Now.
+	Clock func() time.Time
+}
+
+// Turn names the Turn that an entry belongs to.
+type Turn = v1alpha1.JournalTurn
+
+// RecordedTurn is a Turn whose first step is in the log.
+type RecordedTurn = v1alpha1.RecordedTurn
+
+// Record is what closes a step.
+type Record struct {
+	// Turn and Step that are closed.
+	Turn Turn
+	Step int32
+	// OpenedAt is the first ordinal at which the final entry of the step may be, as the Turn's plan has it.
+	OpenedAt int64
+	// Digest of the Turn's message, in the record of its first step.
+	Digest string
+	// Events in order. Their ids are unique.
+	Events []v1alpha1.JournalEvent
+	// Calls that the step planned. Their ids are unique.
+	Calls []v1alpha1.PlannedCall
+	// Parts are the ordinals of the settled parts that the record takes in.
+	Parts []int64
+	// Transition is what becomes of the Turn's status.
+	Transition v1alpha1.TurnProgress
+	// Closing exempts the record from the Session's limit and from ErrStale: for cancel and failure, which must always fit.
+	Closing bool
+}
+
+// Closed is a step that was closed. It is shared: callers may change Transition, and nothing else.
+type Closed struct {
+	// Ordinal of the final entry.
+	Ordinal int64
+	// Adopted says that another writer closed the step.
+	Adopted bool
+	// Time at which the final entry was written.
+	Time metav1.MicroTime
+	// Turn and Step that were closed.
+	Turn Turn
+	Step int32
+	// Events of all parts, in order.
+	Events []v1alpha1.JournalEvent
+	// Calls that the step planned.
+	Calls []v1alpha1.PlannedCall
+	// Settled are the settled parts that the record took in.
+	Settled []SettledRef
+	// Transition is what becomes of the Turn's status. Where its plan says no ordinal, openedAt is the one after this entry.
+	Transition v1alpha1.TurnProgress
+	// Digest of the Turn's message, if this was the Turn's first step.
+	Digest string
+}
+
+// SettledRef is the result of a client tool's call that counts.
+type SettledRef struct {
+	// Ordinal of the part; 0 means that there is none.
+	Ordinal int64
+	// Call that was settled.
+	Call v1alpha1.SettledCall
+	// Adopted says that the result was there before.
+	Adopted bool
+}
+
+// View is the log folded up to its head. It is shared and must not be changed.
+type View struct {
+	// Head is the ordinal of the newest entry, 0 of an empty log.
+	Head int64
+	// Bytes is the size of all entries.
+	Bytes int64
+	// NextSequence is the sequence number that the next event will have, from 1 (EVT-02). Events of parts that do not count have none.
+	NextSequence int64
+	// Messages are the whole transcript.
+	Messages []event.Message
+	// Turns are the Turns whose first step is closed, by name. Of several of one name the first counts.
+	Turns map[string]RecordedTurn
+}
+
+// Log is the log of any number of Sessions on one Store. It is safe for concurrent use.
+type Log struct {
+	store Store
+	clock func() time.Time
+	cache *cache
+}
+
+// New is a Log on a store.
+func New(store Store, opts Options) *Log {
+	if opts.CacheBytes <= 0 {
+		opts.CacheBytes = DefaultCacheBytes
+	}
+	if opts.Clock == nil {
+		opts.Clock = time.Now
+	}
+	return &Log{store: store, clock: opts.Clock, cache: newCache(opts.CacheBytes)}
+}
+
+// Forget drops what is cached of a Session.
+func (l *Log) Forget(s Session) {
+	l.cache.forget(s.UID)
+}
+
+// CachedBytes estimates the memory that the cache takes. It is never more than Options.CacheBytes.
+func (l *Log) CachedBytes() int64 {
+	return l.cache.bytes()
+}

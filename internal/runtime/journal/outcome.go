@@ -1,0 +1,108 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// Outcome is the entry that ended the Turn of a name, or its newest one if it has not ended: what a Turn that is created again under the
+// name of one that ran before adopts. Of several of one name the first counts. nil without an error says that the log knows no Turn of that
+// name. The hint is that of View.
+func (l *Log) Outcome(ctx context.Context, s Session, turn string, hint int64) (*Closed, error) {
+	st, err := l.upToDate(ctx, s, hint)
+	if err != nil {
+		return nil, err
+	}
+	began, ok := st.beginningOf(turn)
+	if !ok {
+		return nil, nil
+	}
+	uid := began.turn.UID
+	first, err := l.locate(ctx, s, uid, began.first, began.last)
+	if err != nil {
+		return nil, err
+	}
+	var last *entry
+	for o := first; ; o++ {
+		e, err := l.get(ctx, s, o)
+		if errors.Is(err, ErrNotFound) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !e.spec.Final || e.spec.Turn == nil || e.spec.Turn.UID != uid {
+			continue
+		}
+		last = e
+		if ended(e.spec.Transition) {
+			break
+		}
+	}
+	return l.closed(ctx, s, last)
+}
+
+// ended says that a Turn has no open step behind a transition.
+func ended(t *v1alpha1.TurnProgress) bool {
+	if t == nil {
+		return false
+	}
+	switch t.Phase {
+	case v1alpha1.TurnSucceeded, v1alpha1.TurnFailed, v1alpha1.TurnCancelled:
+		return true
+	default:
+		return t.Plan != nil && t.Plan.Phase == v1alpha1.PlanComplete
+	}
+}
+
+// locate is the ordinal of the entry that records a Turn, which is between two ordinals. Checkpoints say in which of their blocks it is, until
+// less than one interval is left, which is read.
+func (l *Log) locate(ctx context.Context, s Session, turn types.UID, first, last int64) (int64, error) {
+	type span struct{ first, last int64 }
+	var open []span // what no checkpoint within the range sums up
+	for at := last; at >= first; {
+		if !reserved(at) {
+			low := max(first, nextReserved(at)-CheckpointInterval+1)
+			open = append(open, span{low, at})
+			at = low - 1
+			continue
+		}
+		e, err := l.mustFetch(ctx, s, at)
+		if err != nil {
+			return 0, err
+		}
+		next, err := before(e)
+		if err != nil {
+			return 0, err
+		}
+		if holds(e, turn) {
+			return l.locate(ctx, s, turn, next+1, at-1)
+		}
+		if e.spec.Checkpoint.From == at {
+			next = at - 1
+		}
+		at = next
+	}
+	for _, interval := range open {
+		for o := interval.first; o <= interval.last; o++ {
+			e, err := l.must(ctx, s, o)
+			if err != nil {
+				return 0, err
+			}
+			if e.spec.Final && e.spec.Digest != "" && e.spec.Turn != nil && e.spec.Turn.UID == turn {
+				return o, nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("%w: the entry that records the Turn with UID %s is not between the ordinals %d and %d", ErrCorrupt, turn, first, last)
+}
+
+func holds(e *entry, turn types.UID) bool {
+	return slices.ContainsFunc(e.spec.Checkpoint.Turns, func(t v1alpha1.RecordedTurn) bool { return t.UID == turn })
+}

@@ -1,0 +1,64 @@
+package journal
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// Settle writes down the result of one client tool's call (CLIENT-04), unless there is one already, which is then given as adopted, or the
+// step is closed, which is then given too. Of a closed step the reference is set only if the record that closed it took the call's result
+// in. The error is ErrFull, ErrTooLarge (a result of up to 64 KiB always fits), or what the store said; calling Settle again is safe.
+func (l *Log) Settle(
+	ctx context.Context, s Session, turn Turn, step int32, openedAt int64, call v1alpha1.SettledCall,
+) (SettledRef, *Closed, error) {
+	call, err := canonicalCall(call)
+	if err != nil {
+		return SettledRef{}, nil, err
+	}
+	w, err := l.writer(ctx, s, turn, step, openedAt)
+	if err != nil {
+		return SettledRef{}, nil, err
+	}
+	wanted := func() (bool, error) { return w.settledCall(call.ID).Ordinal == 0, nil }
+	e, err := w.write(ctx, v1alpha1.JournalEntrySpec{Settled: &call}, remainder{}, wanted)
+	if err != nil {
+		return SettledRef{}, nil, fmt.Errorf("settling call %s: %w", call.ID, err)
+	}
+	if e != nil {
+		return SettledRef{Ordinal: e.spec.Ordinal, Call: call}, nil, w.took(ctx, e)
+	}
+	// A result that was found among the entries known so far says nothing about what came behind it.
+	if err := w.toEnd(ctx); err != nil {
+		return SettledRef{}, nil, err
+	}
+	var ref SettledRef
+	for _, counted := range w.counted() {
+		if counted.Call.ID == call.ID {
+			ref = counted
+		}
+	}
+	if w.final == nil {
+		return ref, nil, nil
+	}
+	closed, err := w.outcome(ctx)
+	return ref, closed, err
+}
+
+// canonicalCall gives a settled call the form that it has when it is read back.
+func canonicalCall(call v1alpha1.SettledCall) (v1alpha1.SettledCall, error) {
+	if call.ID == "" {
+		return call, fmt.Errorf("a settled call needs an id")
+	}
+	raw, err := json.Marshal(call)
+	if err != nil {
+		return call, fmt.Errorf("encoding the result of call %s: %w", call.ID, err)
+	}
+	var same v1alpha1.SettledCall
+	if err := json.Unmarshal(raw, &same); err != nil {
+		return call, fmt.Errorf("reading back the result of call %s: %w", call.ID, err)
+	}
+	return same, nil
+}

@@ -1,0 +1,183 @@
+package journal
+
+import (
+	"fmt"
+	"maps"
+	"sync"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+)
+
+// state is the log of one Session folded up to a head. It grows entry by entry and is shared by everyone who works on the Session.
+type state struct {
+	mu     sync.Mutex
+	head   int64
+	size   int64 // of all entries, in bytes
+	events int64 // that count
+
+	messages []event.Message
+	since    []int64 // since[i] is the first ordinal of the block that messages[i] was read with
+
+	began []beginning
+	turns map[string]RecordedTurn
+	lent  bool // turns is in the hands of a View
+
+	memory int64
+}
+
+// beginning is a Turn whose first step was closed at one of the ordinals from first to last.
+type beginning struct {
+	turn        RecordedTurn
+	first, last int64
+}
+
+// change is what an entry, or all that a checkpoint sums up, adds to a state.
+type change struct {
+	events   int64
+	messages []event.Message
+	turns    []RecordedTurn
+}
+
+func newState() *state {
+	return &state{turns: map[string]RecordedTurn{}}
+}
+
+// changeOf is what a closed step adds.
+func changeOf(closed *Closed) (change, error) {
+	messages, err := event.MessagesOf(closed.Events)
+	if err != nil {
+		return change{}, fmt.Errorf("%w: the step that the entry at ordinal %d closes: %w", ErrCorrupt, closed.Ordinal, err)
+	}
+	c := change{events: int64(len(closed.Events)), messages: messages}
+	if closed.Digest != "" {
+		c.turns = []RecordedTurn{{Name: closed.Turn.Name, UID: closed.Turn.UID, Digest: closed.Digest}}
+	}
+	return c, nil
+}
+
+// fold adds the entry behind the head. Any other entry changes nothing: somebody else has folded it.
+func (st *state) fold(e *entry, c change) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if e.spec.Ordinal != st.head+1 {
+		return
+	}
+	st.add(e.spec.Ordinal, e.spec.Ordinal, c)
+	st.head = e.spec.Ordinal
+	st.size += e.size
+	st.events += c.events
+}
+
+// block adds what a checkpoint sums up, in a state that nobody else has yet.
+func (st *state) block(checkpoint *entry, c change) {
+	at := checkpoint.spec.Ordinal
+	st.add(checkpoint.spec.Checkpoint.From, at-1, c)
+	st.head = at
+	st.size = checkpoint.spec.Checkpoint.Bytes + checkpoint.size
+	st.events = checkpoint.spec.Checkpoint.Events
+}
+
+func (st *state) add(first, last int64, c change) {
+	for _, m := range c.messages {
+		st.messages = append(st.messages, m)
+		st.since = append(st.since, first)
+		st.memory += weigh(m)
+	}
+	for _, t := range c.turns {
+		st.began = append(st.began, beginning{turn: t, first: first, last: last})
+		st.memory += 2 * int64(128+len(t.Name)+len(t.UID)+len(t.Digest))
+		if _, used := st.turns[t.Name]; used {
+			continue
+		}
+		if st.lent {
+			st.turns = maps.Clone(st.turns)
+			st.lent = false
+		}
+		st.turns[t.Name] = t
+	}
+}
+
+// at is the head.
+func (st *state) at() int64 {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.head
+}
+
+// weight estimates the memory that the state takes.
+func (st *state) weight() int64 {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return 1024 + st.memory
+}
+
+// bytes is the size of all entries.
+func (st *state) bytes() int64 {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.size
+}
+
+// view is the state as it is now. What is folded later does not change it.
+func (st *state) view() *View {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.lent = true
+	n := len(st.messages)
+	return &View{Head: st.head, Bytes: st.size, NextSequence: st.events + 1, Messages: st.messages[:n:n], Turns: st.turns}
+}
+
+// sum is what a checkpoint sums up from an ordinal on.
+type sum struct {
+	from     int64
+	messages []event.Message
+	turns    []RecordedTurn
+}
+
+// totals are what every checkpoint behind the head says, and sums from each of the ordinals given.
+func (st *state) sums(from []int64) (v1alpha1.JournalCheckpoint, []sum) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	sums := make([]sum, 0, len(from))
+	for _, ordinal := range from {
+		s := sum{from: ordinal}
+		n := len(st.messages)
+		first := n
+		for first > 0 && st.since[first-1] >= ordinal {
+			first--
+		}
+		s.messages = st.messages[first:n:n]
+		for _, b := range st.began {
+			if b.first >= ordinal {
+				s.turns = append(s.turns, b.turn)
+			}
+		}
+		sums = append(sums, s)
+	}
+	return v1alpha1.JournalCheckpoint{Events: st.events, Bytes: st.size}, sums
+}
+
+// beginningOf is where the first Turn of a name began.
+func (st *state) beginningOf(name string) (beginning, bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for _, b := range st.began {
+		if b.turn.Name == name {
+			return b, true
+		}
+	}
+	return beginning{}, false
+}
+
+// weigh estimates the memory that a message takes.
+func weigh(m event.Message) int64 {
+	n := 256 + len(m.ID) + len(m.ToolCallID) + len(m.ToolName) + len(m.Error)
+	for _, p := range m.Content {
+		n += 96 + len(p.Text) + len(p.Base64) + len(p.MediaType) + len(p.URL)
+	}
+	for _, c := range m.ToolCalls {
+		n += 64 + len(c.ID) + len(c.ProviderID) + len(c.Name) + len(c.Arguments)
+	}
+	return int64(n) + 256*int64(len(m.Metadata))
+}

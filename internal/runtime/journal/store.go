@@ -1,0 +1,148 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// createAttempts bounds how often a create whose outcome is not known is tried, always at the same ordinal.
+const createAttempts = 3
+
+// entry is an entry of the log with its size as JSON. It never changes.
+type entry struct {
+	spec *v1alpha1.JournalEntrySpec
+	size int64
+}
+
+func newEntry(spec *v1alpha1.JournalEntrySpec) (*entry, error) {
+	raw, err := json.Marshal(spec)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the entry at ordinal %d: %w", spec.Ordinal, err)
+	}
+	return &entry{spec: spec, size: int64(len(raw))}, nil
+}
+
+// cost estimates the memory that the entry takes: its text, and what Go needs around it.
+func (e *entry) cost() int64 {
+	size := e.size
+	if c := e.spec.Checkpoint; c != nil {
+		size = int64(len(c.Transcript))
+	}
+	return size + 512 + 512*int64(len(e.spec.Events)) + 128*int64(len(e.spec.Calls))
+}
+
+// light is the entry without what only a cold reader needs, so that checkpoints do not fill the cache.
+func (e *entry) light() *entry {
+	if e.spec.Checkpoint == nil {
+		return e
+	}
+	spec := *e.spec
+	spec.Checkpoint = &v1alpha1.JournalCheckpoint{
+		From: e.spec.Checkpoint.From, Events: e.spec.Checkpoint.Events, Bytes: e.spec.Checkpoint.Bytes,
+	}
+	return &entry{spec: &spec, size: e.size}
+}
+
+// get reads the entry at an ordinal, from the cache if it is there. ErrNotFound always comes from the store.
+func (l *Log) get(ctx context.Context, s Session, ordinal int64) (*entry, error) {
+	if e := l.cache.entry(s.UID, ordinal); e != nil {
+		return e, nil
+	}
+	e, err := l.fetch(ctx, s, ordinal)
+	if err != nil {
+		return nil, err
+	}
+	e = e.light()
+	l.cache.putEntry(s.UID, e)
+	return e, nil
+}
+
+// fetch reads the entry at an ordinal from the store.
+func (l *Log) fetch(ctx context.Context, s Session, ordinal int64) (*entry, error) {
+	spec, err := l.store.Get(ctx, s, ordinal)
+	if errors.Is(err, ErrNotFound) {
+		return nil, ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the entry at ordinal %d of Session %s/%s: %w", ordinal, s.Namespace, s.Name, err)
+	}
+	if spec.Ordinal != ordinal {
+		return nil, fmt.Errorf("%w: the entry at ordinal %d of Session %s/%s says that it is at %d", ErrCorrupt, ordinal, s.Namespace, s.Name, spec.Ordinal)
+	}
+	if reserved(ordinal) != (spec.Checkpoint != nil) {
+		return nil, fmt.Errorf("%w: a checkpoint of Session %s/%s is missing or out of place at ordinal %d", ErrCorrupt, s.Namespace, s.Name, ordinal)
+	}
+	return newEntry(spec)
+}
+
+// must reads an entry that other entries promise.
+func (l *Log) must(ctx context.Context, s Session, ordinal int64) (*entry, error) {
+	e, err := l.get(ctx, s, ordinal)
+	return e, promised(s, ordinal, err)
+}
+
+// mustFetch reads an entry that other entries promise, with all that it holds.
+func (l *Log) mustFetch(ctx context.Context, s Session, ordinal int64) (*entry, error) {
+	e, err := l.fetch(ctx, s, ordinal)
+	return e, promised(s, ordinal, err)
+}
+
+func promised(s Session, ordinal int64, err error) error {
+	if errors.Is(err, ErrNotFound) {
+		return fmt.Errorf("%w: the entry at ordinal %d of Session %s/%s is missing", ErrCorrupt, ordinal, s.Namespace, s.Name)
+	}
+	return err
+}
+
+// put creates an entry at its ordinal and gives what is there afterwards, and whether that is the entry given.
+//
+// After an error the create may still happen at any later time. Two rules keep that harmless: the create is only ever tried again at the
+// same ordinal with the same content, and the writer moves on to another ordinal only when somebody else's entry has this one, after
+// which the create can no longer succeed.
+func (l *Log) put(ctx context.Context, s Session, e *entry) (*entry, bool, error) {
+	var last error
+	for range createAttempts {
+		createErr := l.store.Create(ctx, s, e.spec)
+		if createErr == nil {
+			l.cache.putEntry(s.UID, e.light())
+			return e, true, nil
+		}
+		last = createErr
+		if errors.Is(createErr, ErrRefused) || ctx.Err() != nil {
+			break
+		}
+		there, err := l.get(ctx, s, e.spec.Ordinal)
+		if err == nil {
+			return there, same(there, e), nil
+		}
+		if !errors.Is(err, ErrNotFound) {
+			last = errors.Join(createErr, err)
+		}
+	}
+	return nil, false, fmt.Errorf("writing the entry at ordinal %d of Session %s/%s: %w", e.spec.Ordinal, s.Namespace, s.Name, last)
+}
+
+// same says that two entries have the same content. The store may have written JSON in another way than it was given.
+func same(a, b *entry) bool {
+	x, errX := json.Marshal(a.light().spec)
+	y, errY := json.Marshal(b.light().spec)
+	if errX != nil || errY != nil {
+		return false
+	}
+	if bytes.Equal(x, y) {
+		return true
+	}
+	var left, right any
+	return json.Unmarshal(x, &left) == nil && json.Unmarshal(y, &right) == nil && reflect.DeepEqual(left, right)
+}
+
+// reserved says that an ordinal is kept for a checkpoint.
+func reserved(ordinal int64) bool {
+	return ordinal%CheckpointInterval == 0
+}

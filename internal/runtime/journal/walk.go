@@ -1,0 +1,130 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// walk reads the entries from the one where a step was opened on, and keeps what concerns that step: the entry that closed it, and until
+// then the first settled part of each call.
+type walk struct {
+	log     *Log
+	session Session
+	uid     types.UID // of the Turn
+	step    int32
+	next    int64 // the first ordinal that was not looked at
+	final   *entry
+	settled []SettledRef
+}
+
+func (l *Log) walk(s Session, turn types.UID, step int32, openedAt int64) *walk {
+	return &walk{log: l, session: s, uid: turn, step: step, next: max(openedAt, 1)}
+}
+
+// look takes note of the entry at next.
+func (w *walk) look(found *entry) {
+	e := found.spec
+	w.next = e.Ordinal + 1
+	if e.Turn == nil || e.Turn.UID != w.uid || e.Step != w.step {
+		return
+	}
+	if e.Final {
+		w.final = found
+		return
+	}
+	if e.Settled != nil && w.settledCall(e.Settled.ID).Ordinal == 0 {
+		w.settled = append(w.settled, SettledRef{Ordinal: e.Ordinal, Call: *e.Settled, Adopted: true})
+	}
+}
+
+// to looks at the entries up to an ordinal, all of which exist, or up to the one that closed the step.
+func (w *walk) to(ctx context.Context, last int64) error {
+	for w.final == nil && w.next <= last {
+		e, err := w.log.must(ctx, w.session, w.next)
+		if err != nil {
+			return err
+		}
+		w.look(e)
+	}
+	return nil
+}
+
+// toEnd looks at the entries until the store has no more, or up to the one that closed the step.
+func (w *walk) toEnd(ctx context.Context) error {
+	for w.final == nil {
+		e, err := w.log.get(ctx, w.session, w.next)
+		if errors.Is(err, ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		w.look(e)
+	}
+	return nil
+}
+
+// settledCall is the settled part of a call that counts.
+func (w *walk) settledCall(id string) SettledRef {
+	for _, ref := range w.settled {
+		if ref.Call.ID == id {
+			return ref
+		}
+	}
+	return SettledRef{}
+}
+
+// counted are the settled parts that count: all of them while the step is open, those that its record took in when it is closed.
+func (w *walk) counted() []SettledRef {
+	if w.final == nil {
+		return w.settled
+	}
+	return slices.DeleteFunc(slices.Clone(w.settled), func(ref SettledRef) bool {
+		return !slices.Contains(w.final.spec.Parts, ref.Ordinal)
+	})
+}
+
+// outcome is the step that was closed, as somebody else's.
+func (w *walk) outcome(ctx context.Context) (*Closed, error) {
+	return w.log.closed(ctx, w.session, w.final)
+}
+
+// Find looks for the entry that closed a step; nil without an error says that the step is open. It always asks the store for the first
+// free ordinal.
+func (l *Log) Find(ctx context.Context, s Session, turn types.UID, step int32, openedAt int64) (*Closed, error) {
+	w := l.walk(s, turn, step, openedAt)
+	if err := w.toEnd(ctx); err != nil {
+		return nil, err
+	}
+	if w.final == nil {
+		return nil, nil
+	}
+	return w.outcome(ctx)
+}
+
+// Settled are the results of client tools that count for a step, in the order of the log. While the step is open it always asks the store
+// for the first free ordinal.
+func (l *Log) Settled(ctx context.Context, s Session, turn types.UID, step int32, openedAt int64) ([]SettledRef, error) {
+	w := l.walk(s, turn, step, openedAt)
+	if err := w.toEnd(ctx); err != nil {
+		return nil, err
+	}
+	return w.counted(), nil
+}
+
+// Step reads the final entry at an ordinal, with its parts. It is an error if the entry does not exist (ErrNotFound), is not final or is not
+// the Turn's.
+func (l *Log) Step(ctx context.Context, s Session, turn types.UID, ordinal int64) (*Closed, error) {
+	e, err := l.get(ctx, s, ordinal)
+	if err != nil {
+		return nil, fmt.Errorf("reading the step that the entry at ordinal %d closes: %w", ordinal, err)
+	}
+	if !e.spec.Final || e.spec.Turn == nil || e.spec.Turn.UID != turn {
+		return nil, fmt.Errorf("the entry at ordinal %d of Session %s/%s closes no step of the Turn with UID %s", ordinal, s.Namespace, s.Name, turn)
+	}
+	return l.closed(ctx, s, e)
+}

@@ -1,0 +1,154 @@
+package journal
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+)
+
+// writer writes the entries of one operation for one step. Before each it has looked at every entry since the step was opened.
+type writer struct {
+	*walk
+	state   *state
+	turn    Turn
+	time    metav1.MicroTime
+	bounded bool // by the Session's limit
+}
+
+// writer begins an operation: it looks at all entries that are known to exist. The first free ordinal is not asked for, because a create
+// finds out as well as a read.
+func (l *Log) writer(ctx context.Context, s Session, turn Turn, step int32, openedAt int64) (*writer, error) {
+	openedAt = max(openedAt, 1)
+	st, fresh, err := l.load(ctx, s, openedAt-1)
+	if err != nil {
+		return nil, err
+	}
+	if !fresh && st.at() < openedAt-1 {
+		if err := l.catchUp(ctx, s, st, nil); err != nil {
+			return nil, err
+		}
+	}
+	if head := st.at(); head < openedAt-1 {
+		return nil, fmt.Errorf("%w: step %d of Turn %s was opened at ordinal %d, but the log of Session %s/%s ends at %d",
+			ErrCorrupt, step, turn.Name, openedAt, s.Namespace, s.Name, head)
+	}
+	w := &writer{walk: l.walk(s, turn.UID, step, openedAt), state: st, turn: turn, time: event.MicroTime(l.clock()), bounded: s.Limit > 0}
+	return w, w.to(ctx, st.at())
+}
+
+// remainder is what follows an entry in the same record.
+type remainder struct {
+	entries int
+	bytes   int64
+}
+
+// write creates an entry at the first free ordinal, and a checkpoint first where one is due. Before each create, when every entry in front of
+// it was looked at, wanted is asked. There is no entry and no error when the step was closed, or the entry not wanted any more.
+func (w *writer) write(ctx context.Context, spec v1alpha1.JournalEntrySpec, rest remainder, wanted func() (bool, error)) (*entry, error) {
+	for {
+		if err := w.to(ctx, w.state.at()); err != nil || w.final != nil {
+			return nil, err
+		}
+		if ok, err := wanted(); err != nil || !ok {
+			return nil, err
+		}
+		e, err := w.entry(spec, w.next)
+		if err != nil {
+			return nil, err
+		}
+		rest := remainder{entries: rest.entries + 1, bytes: rest.bytes + e.size}
+		if reserved(w.next) {
+			if e, err = checkpoint(w.session, w.state, w.next, w.time); err != nil {
+				return nil, err
+			}
+			rest.bytes += e.size
+		}
+		if err := w.fits(rest); err != nil {
+			return nil, err
+		}
+		there, ours, err := w.log.put(ctx, w.session, e)
+		if err != nil {
+			return nil, err
+		}
+		if ours && there.spec.Checkpoint == nil {
+			return there, nil
+		}
+		if err := w.moveOn(ctx, there, ours); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// entry is what is written at an ordinal.
+func (w *writer) entry(spec v1alpha1.JournalEntrySpec, ordinal int64) (*entry, error) {
+	spec.Session, spec.Ordinal, spec.Time, spec.Turn, spec.Step = w.session.Name, ordinal, w.time, &w.turn, w.step
+	e, err := newEntry(&spec)
+	if err != nil {
+		return nil, err
+	}
+	if e.size > MaxEntryBytes {
+		return nil, fmt.Errorf("%w: an entry of step %d of Turn %s takes %d bytes", ErrTooLarge, w.step, w.turn.Name, e.size)
+	}
+	return e, nil
+}
+
+// moveOn takes in an entry that is not the one to be written. Behind somebody else's there may be more.
+func (w *writer) moveOn(ctx context.Context, there *entry, ours bool) error {
+	if !ours {
+		return w.log.catchUp(ctx, w.session, w.state, nil)
+	}
+	return w.took(ctx, there)
+}
+
+// took folds an entry of this writer that closes nothing.
+func (w *writer) took(ctx context.Context, e *entry) error {
+	if err := w.log.fold(ctx, w.session, w.state, e); err != nil {
+		return err
+	}
+	w.log.cache.putState(w.session.UID, w.state)
+	return nil
+}
+
+// fits says whether what is to be written, and the checkpoints that will come in between, keep the log within the Session's limit.
+func (w *writer) fits(rest remainder) error {
+	if !w.bounded {
+		return nil
+	}
+	needed, at := rest.bytes, w.next
+	if reserved(at) {
+		at++ // this one is counted
+	}
+	for range rest.entries {
+		if reserved(at) {
+			e, err := checkpoint(w.session, w.state, at, w.time)
+			if err != nil {
+				return err
+			}
+			needed += e.size
+			at++
+		}
+		at++
+	}
+	if used := w.state.bytes(); used+needed > w.session.Limit {
+		return fmt.Errorf("%w: the log of Session %s/%s takes %d of %d bytes, and step %d of Turn %s needs %d more",
+			ErrFull, w.session.Namespace, w.session.Name, used, w.session.Limit, w.step, w.turn.Name, needed)
+	}
+	return nil
+}
+
+// frame is what an entry of this step takes at most, but for events, calls and parts.
+func (w *writer) frame(spec v1alpha1.JournalEntrySpec) (int, error) {
+	const largest = 99_999_999
+	spec.Session, spec.Time, spec.Turn, spec.Step = w.session.Name, w.time, &w.turn, w.step
+	spec.Ordinal, spec.Part = largest, largest
+	raw, err := json.Marshal(spec)
+	if err != nil {
+		return 0, fmt.Errorf("encoding an entry of step %d of Turn %s: %w", w.step, w.turn.Name, err)
+	}
+	return len(raw) + len(`,"events":[],"calls":[],"parts":[]`), nil
+}

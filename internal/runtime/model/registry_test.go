@@ -1,0 +1,67 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
+)
+
+type silent struct{}
+
+func (silent) Generate(context.Context, Request) (*Response, error) {
+	return &Response{}, nil
+}
+
+func someModel(provider v1alpha1.ModelProvider) *v1alpha1.Model {
+	return &v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Name: "some"}, Spec: v1alpha1.ModelSpec{Provider: provider}}
+}
+
+func TestRegistryGivesTheDriverOfTheProvider(t *testing.T) {
+	registry := Registry{
+		"One": func(*v1alpha1.Model) (Driver, error) { return nil, errors.New("the wrong factory was asked") },
+		"Two": func(*v1alpha1.Model) (Driver, error) { return silent{}, nil },
+	}
+	driver, err := registry.Driver(someModel("Two"))
+	if err != nil || driver != (silent{}) {
+		t.Fatalf("Driver = %v, %v", driver, err)
+	}
+}
+
+func TestRegistryErrorsClassifyAsModelUnavailable(t *testing.T) {
+	cause := errors.New("the address is not valid")
+	registry := Registry{"Broken": func(*v1alpha1.Model) (Driver, error) { return nil, cause }}
+	for provider, says := range map[v1alpha1.ModelProvider]string{"Unheard": `"Unheard"`, "Broken": cause.Error()} {
+		driver, err := registry.Driver(someModel(provider))
+		var unavailable *UnavailableError
+		if driver != nil || !errors.As(err, &unavailable) {
+			t.Fatalf("Driver of provider %s = %v, %v", provider, driver, err)
+		}
+		if !strings.Contains(unavailable.Cause.Error(), says) {
+			t.Errorf("cause %q does not say %s", unavailable.Cause, says)
+		}
+		failure := plan.Classify(err.Error())
+		if failure.Code != plan.CodeModelUnavailable || failure.Fields["model_id"] != "some" {
+			t.Errorf("%q classifies as %+v", err, failure)
+		}
+	}
+	if _, err := registry.Driver(someModel("Broken")); !errors.Is(err, cause) {
+		t.Errorf("the cause is not in %v", err)
+	}
+}
+
+func TestNameIsThatOfTheObjectUnlessGiven(t *testing.T) {
+	m := someModel("One")
+	if got := Name(m); got != "some" {
+		t.Errorf("Name = %q, want some", got)
+	}
+	m.Spec.Model = "vendor/large-1"
+	if got := Name(m); got != "vendor/large-1" {
+		t.Errorf("Name = %q, want vendor/large-1", got)
+	}
+}

@@ -1,0 +1,132 @@
+package simulator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+)
+
+// Greeting is what a simulated model says whose script does not say what.
+const Greeting = "Hello! I am a simulated model. How can I help you?"
+
+// Factory makes the driver of a Model of provider Simulated. It fails without a script. It is a model.Factory.
+func Factory(m *v1alpha1.Model) (model.Driver, error) {
+	if m.Spec.Simulation == nil {
+		return nil, errors.New("provider Simulated needs spec.simulation: say what the model answers")
+	}
+	return &driver{name: model.Name(m), script: m.Spec.Simulation.DeepCopy()}, nil
+}
+
+// driver plays one script, which never changes.
+type driver struct {
+	name   string
+	script *v1alpha1.Simulation
+}
+
+// Generate waits for the latency and answers. With tool calls there is no text: what the response says, or fails with, is for the iteration
+// that makes none.
+func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response, error) {
+	if err := d.wait(ctx); err != nil {
+		return nil, err
+	}
+	current := currentTurn(r.Messages)
+	values := newExpander(current)
+	iteration := max(r.Iteration, 1)
+
+	answer := &model.Response{
+		FinishReason: model.FinishStop,
+		ResponseID:   fmt.Sprintf("sim-%s-%d", r.TurnID, iteration),
+		Model:        d.name,
+	}
+	for i, call := range plannedCalls(d.script.ToolCalls, current.input, int(iteration-1)) {
+		arguments, err := callArguments(call, values)
+		if err != nil {
+			return nil, fmt.Errorf("reading the arguments of simulated call %d, of tool %q: %w", i, call.Name, err)
+		}
+		answer.ToolCalls = append(answer.ToolCalls, model.ToolCall{
+			ProviderID: fmt.Sprintf("call-%d-%d", iteration, i),
+			Name:       call.Name,
+			Arguments:  arguments,
+		})
+	}
+	if len(answer.ToolCalls) > 0 {
+		answer.FinishReason = model.FinishToolCalls
+	} else {
+		text, err := say(d.script.Response, current.input, int(iteration-1), values)
+		if err != nil {
+			return nil, err
+		}
+		answer.Text = text
+	}
+	answer.Usage = model.Usage{InputTokens: promptTokens(r), OutputTokens: answerTokens(answer)}
+	return answer, nil
+}
+
+// wait takes as long as the script says, or until the context ends.
+func (d *driver) wait(ctx context.Context) error {
+	var latency time.Duration
+	if d.script.Latency != nil {
+		latency = d.script.Latency.Duration
+	}
+	if latency > 0 {
+		timer := time.NewTimer(latency)
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("waiting for the simulated answer: %w", err)
+	}
+	return nil
+}
+
+// say gives the text of an answer without tool calls, or the error that the script fails with. index counts iterations from 0.
+func say(response *v1alpha1.SimulatedResponse, input string, index int, values *expander) (string, error) {
+	if response == nil {
+		return Greeting, nil
+	}
+	switch response.Type {
+	case v1alpha1.ResponseEcho:
+		return response.Prefix + input, nil
+	case v1alpha1.ResponseLorem:
+		if response.Tokens == nil {
+			return "", nil
+		}
+		return lorem(int(*response.Tokens)), nil
+	case v1alpha1.ResponseSequence:
+		if len(response.Texts) == 0 {
+			return "", nil
+		}
+		return values.expand(response.Texts[index%len(response.Texts)]), nil
+	case v1alpha1.ResponseEmpty:
+		return "", nil
+	case v1alpha1.ResponseError:
+		return "", errors.New(values.expand(response.Text))
+	default:
+		if response.Text == "" {
+			return Greeting, nil
+		}
+		return values.expand(response.Text), nil
+	}
+}
+
+var loremWords = strings.Fields("lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod tempor incididunt ut labore et dolore magna aliqua")
+
+// lorem gives as many words of filler as asked for, separated by single spaces.
+func lorem(words int) string {
+	var b strings.Builder
+	for i := range words {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(loremWords[i%len(loremWords)])
+	}
+	return b.String()
+}

@@ -1,0 +1,88 @@
+package simulator
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+)
+
+const (
+	// noResult stands for the result of a tool that has none in the current turn.
+	noResult = "(no result)"
+	// tooLong stands for a value that would make an answer larger than maxExpansion.
+	tooLong = "(too long)"
+	// maxExpansion is the most bytes that the placeholders of one answer may come to: a short text that names a long result many times must
+	// not fill the manager's memory.
+	maxExpansion = 1 << 20
+)
+
+// placeholder is {{input}} or {{tool:NAME}}; the group is the NAME.
+var placeholder = regexp.MustCompile(`\{\{(?:input|tool:([^{}]+))\}\}`)
+
+// turn is the part of the conversation that an answer depends on.
+type turn struct {
+	// input is the text of the last user message.
+	input string
+	// results are the newest outcome of each tool since then, by the tool's name.
+	results map[string]string
+}
+
+// currentTurn looks at the last user message and what follows it.
+func currentTurn(messages []event.Message) turn {
+	t := turn{results: map[string]string{}}
+	for i := len(messages) - 1; i >= 0; i-- {
+		m := messages[i]
+		if m.Role == event.RoleUser {
+			t.input = m.PlainText()
+			break
+		}
+		if _, newer := t.results[m.ToolName]; m.Role == event.RoleToolResult && !newer {
+			t.results[m.ToolName] = outcome(m)
+		}
+	}
+	return t
+}
+
+// outcome is what a tool result says: the error of a call that failed, otherwise the result's text.
+func outcome(m event.Message) string {
+	if m.Error != "" {
+		return m.Error
+	}
+	return m.PlainText()
+}
+
+// expander replaces placeholders in the texts of one answer.
+type expander struct {
+	turn
+	// left is how many bytes of values may still be put in.
+	left int
+}
+
+func newExpander(t turn) *expander {
+	return &expander{turn: t, left: maxExpansion}
+}
+
+// expand replaces the placeholders of a text, in one pass: a placeholder inside a value stays as it is.
+func (e *expander) expand(text string) string {
+	return placeholder.ReplaceAllStringFunc(text, func(match string) string {
+		value := e.value(match)
+		if len(value) > e.left {
+			return tooLong
+		}
+		e.left -= len(value)
+		return value
+	})
+}
+
+func (e *expander) value(match string) string {
+	tool := placeholder.FindStringSubmatch(match)[1]
+	if tool == "" {
+		return e.input
+	}
+	if result, found := e.results[tool]; found {
+		// As in a shell's command substitution: the line break that most programs end with belongs to the program, not to the text.
+		return strings.TrimRight(result, "\n")
+	}
+	return noResult
+}

@@ -1,0 +1,202 @@
+package tool
+
+import (
+	"fmt"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
+)
+
+// Reasons that a kubelet or a container runtime gives for a container's end.
+const (
+	containerOOMKilled     = "OOMKilled"
+	containerStatusUnknown = "ContainerStatusUnknown"
+	containerStartError    = "StartError"
+	containerCannotRun     = "ContainerCannotRun"
+)
+
+const (
+	// exitPanic is the exit code of a Go program that has crashed, and so of a launcher that has.
+	exitPanic = 2
+	// exitSignals is the first exit code that stands for a signal.
+	exitSignals = 128
+)
+
+// ended is the outcome of a container that has ended.
+func (v *view) ended(status *corev1.ContainerStatus) Outcome {
+	t := status.State.Terminated
+	outcome := v.endedBy(status, t)
+	if outcome.Started {
+		outcome.StartedAt = seconds(t.StartedAt)
+	}
+	outcome.FinishedAt = seconds(t.FinishedAt)
+	return outcome
+}
+
+func (v *view) endedBy(status *corev1.ContainerStatus, t *corev1.ContainerStateTerminated) Outcome {
+	if seconds(t.StartedAt).IsZero() && (t.Reason == containerStartError || t.Reason == containerCannotRun) {
+		return notExecuted(ReasonStartError, "its container could not be started"+quoted(t.Message))
+	}
+	if t.Reason == containerStatusUnknown {
+		if neverSeen(status) {
+			return v.notStarted()
+		}
+		return afterStart(interrupted(v.call, ReasonNodeLost, "its node lost the container"))
+	}
+	report, err := result.Decode(t.Message)
+	// A report with another exit code is not the launcher's last word: it was killed, and the tool may have written it.
+	if err != nil || int64(report.Exit) != int64(t.ExitCode) {
+		return afterStart(v.unreported(t))
+	}
+	outcome := v.reported(report, t.Reason)
+	outcome.Started = report.Started
+	return outcome
+}
+
+// neverSeen says that the node has never had the container: a kubelet that ends a pod gives the containers that it does not know a
+// status without anything in it.
+func neverSeen(status *corev1.ContainerStatus) bool {
+	t := status.State.Terminated
+	return status.ContainerID == "" && t.ContainerID == "" && seconds(t.StartedAt).IsZero() && !restarted(status)
+}
+
+// restarted says that the container was started more than once, or that its node lost count.
+func restarted(status *corev1.ContainerStatus) bool {
+	return status.RestartCount > 0 || status.LastTerminationState.Terminated != nil
+}
+
+// startedTwice is the outcome of an AtMostOnce call whose container is not the first one, or is the first one and was lost, which a
+// kubelet counts as a restart too.
+func (v *view) startedTwice(status *corev1.ContainerStatus) Outcome {
+	for _, state := range []corev1.ContainerState{status.State, status.LastTerminationState} {
+		if state.Terminated != nil && state.Terminated.Reason == containerStatusUnknown {
+			return afterStart(unknown(ReasonNodeLost, "its node lost the container"))
+		}
+	}
+	return afterStart(unknown(ReasonSecondStart, "its container was started a second time"))
+}
+
+// reported is the outcome of a container whose launcher has reported.
+func (v *view) reported(report *result.Message, runtimeReason string) Outcome {
+	if report.Outcome == result.Exited && report.Exit == 0 {
+		return Outcome{State: v1alpha1.CallSucceeded, Reason: ReasonCompleted, Result: report.Result, NeedsLog: report.NeedsLog}
+	}
+	switch report.Outcome {
+	case result.Exited, result.Signalled:
+		if runtimeReason == containerOOMKilled {
+			return failed(ReasonOOMKilled, outOfMemory+stderrText(report.Stderr))
+		}
+		return failed(ReasonExitCode, exitText(report)+stderrText(report.Stderr))
+	case result.TimedOut:
+		return failed(ReasonTimeout, "The tool timed out: it was stopped after "+v.run.String()+
+			". It may have done part of its work."+stderrText(report.Stderr))
+	case result.StartError:
+		return notExecuted(ReasonStartError, report.Stderr)
+	case result.Refused:
+		return interrupted(v.call, ReasonSecondStart, "its container was started a second time")
+	default: // result.Terminated, the only one left
+		if !report.Started {
+			return v.notStarted()
+		}
+		return interrupted(v.call, ReasonDisruption, "its pod was stopped before it had ended"+podWords(v.pod))
+	}
+}
+
+const outOfMemory = "The tool was stopped because it used more memory than its limit. It may have done part of its work."
+
+func exitText(report *result.Message) string {
+	if report.Outcome == result.Signalled {
+		return fmt.Sprintf("The tool was ended by signal %d.", report.Exit-exitSignals)
+	}
+	return fmt.Sprintf("The tool failed with exit code %d.", report.Exit)
+}
+
+func stderrText(stderr string) string {
+	if stderr == "" {
+		return " It wrote nothing to stderr."
+	}
+	return " The end of its stderr:\n" + stderr
+}
+
+// unreported is the outcome of a container that started and whose launcher left no report.
+func (v *view) unreported(t *corev1.ContainerStateTerminated) Outcome {
+	switch code := strconv.Itoa(int(t.ExitCode)); {
+	case t.Reason == containerOOMKilled:
+		return failed(ReasonOOMKilled, outOfMemory)
+	case v.pod.DeletionTimestamp != nil, podCondition(v.pod, corev1.DisruptionTarget) == corev1.ConditionTrue:
+		return interrupted(v.call, ReasonDisruption, "its pod was stopped before it had ended"+podWords(v.pod))
+	case t.ExitCode >= exitSignals, t.ExitCode == exitPanic:
+		return interrupted(v.call, ReasonOutputLost, "its container was killed (exit code "+code+") and left no report")
+	default:
+		return ran(v.call, ReasonOutputLost, "its container ended with exit code "+code+" and left no report that can be read")
+	}
+}
+
+// over is the outcome of a pod that has ended although its container is not said to have.
+func (v *view) over(status *corev1.ContainerStatus) Outcome {
+	if running := status.State.Running; running != nil {
+		outcome := afterStart(interrupted(v.call, ReasonNodeLost, "its node was lost while it ran"+podWords(v.pod)))
+		outcome.StartedAt = seconds(running.StartedAt)
+		return outcome
+	}
+	if v.neverBound() {
+		return v.notStarted()
+	}
+	if words, failed := failedInit(v.pod); failed {
+		return notExecuted(ReasonStartError, "the launcher could not be put into its pod"+words)
+	}
+	if atMostOnce(v.call) {
+		return unknown(ReasonDisruption, "its pod was ended, and nothing says whether it had started"+podWords(v.pod))
+	}
+	return v.notStarted()
+}
+
+// failedInit says that an init container has failed, after which the tool's container is never started.
+func failedInit(pod *corev1.Pod) (words string, failed bool) {
+	for _, status := range pod.Status.InitContainerStatuses {
+		if t := status.State.Terminated; t != nil && t.ExitCode != 0 {
+			return quoted(t.Message), true
+		}
+	}
+	return "", false
+}
+
+func notExecuted(reason, why string) Outcome {
+	return Outcome{State: v1alpha1.CallNotExecuted, Reason: reason, Error: NotExecuted(why)}
+}
+
+func failed(reason, text string) Outcome {
+	return Outcome{State: v1alpha1.CallFailed, Reason: reason, Error: text}
+}
+
+func unknown(reason, why string) Outcome {
+	return Outcome{State: v1alpha1.CallUnknown, Reason: reason, Error: OutcomeUnknown(why)}
+}
+
+// interrupted is the outcome of a call that may have started and did not end by itself.
+func interrupted(call v1alpha1.ToolCall, reason, why string) Outcome {
+	if atMostOnce(call) {
+		return unknown(reason, why)
+	}
+	outcome := failed(reason, Interrupted(why))
+	outcome.Retryable = true
+	return outcome
+}
+
+// ran is the outcome of a call that ended by itself and whose output is lost.
+func ran(call v1alpha1.ToolCall, reason, why string) Outcome {
+	outcome := failed(reason, OutputLost(why))
+	outcome.Started = true
+	if !atMostOnce(call) {
+		outcome.Error, outcome.Retryable = Interrupted(why), true
+	}
+	return outcome
+}
+
+func afterStart(outcome Outcome) Outcome {
+	outcome.Started = true
+	return outcome
+}

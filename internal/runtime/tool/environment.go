@@ -1,0 +1,120 @@
+package tool
+
+import (
+	"encoding/json"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
+)
+
+// ownPrefix begins the names of all our variables. A Tool cannot set them.
+const ownPrefix = "CAPSTAN_"
+
+// traceParent is a W3C trace context of any version.
+var traceParent = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+
+// containerEnvironment is the environment of the tool's container: what the Tool says, and what is ours. The kubelet expands $(NAME) in
+// values, so ours are escaped; those of a Tool are left to it.
+func containerEnvironment(p JobParams) []corev1.EnvVar {
+	_, timeout := Timeouts(p.Call, p.Tool)
+	own := []corev1.EnvVar{
+		{Name: result.EnvSession, Value: p.Session},
+		{Name: result.EnvTurn, Value: p.Turn.Name},
+		{Name: result.EnvTool, Value: p.ToolName},
+		{Name: result.EnvIdempotencyKey, Value: IdempotencyKey(p.Turn.UID, p.Call.ID)},
+		{Name: result.EnvArgumentsFile, Value: path.Join(argumentsMount, argumentsName)},
+		{Name: result.EnvStartMark, Value: path.Join(startMount, startMarkName)},
+		{Name: result.EnvMessageFile, Value: terminationMessageFile},
+		{Name: result.EnvTimeout, Value: timeout.String()},
+		{Name: result.EnvScalars, Value: encodeNames(scalarNames(p.Tool.InputSchema))},
+	}
+	if traceParent.MatchString(p.TraceParent) {
+		own = append(own, corev1.EnvVar{Name: result.EnvTraceParent, Value: p.TraceParent})
+	}
+	environment := make([]corev1.EnvVar, 0, len(p.Tool.Job.Env)+len(own))
+	for _, variable := range p.Tool.Job.Env {
+		if !isOwn(variable.Name, own) {
+			environment = append(environment, corev1.EnvVar{Name: variable.Name, Value: variable.Value})
+		}
+	}
+	for _, variable := range own {
+		variable.Value = strings.ReplaceAll(variable.Value, "$", "$$")
+		environment = append(environment, variable)
+	}
+	return environment
+}
+
+// isOwn says that a Tool must not set a variable. The API refuses most of that; this holds for what it was given before.
+func isOwn(name string, own []corev1.EnvVar) bool {
+	return strings.HasPrefix(name, ownPrefix) ||
+		slices.ContainsFunc(own, func(variable corev1.EnvVar) bool { return variable.Name == name })
+}
+
+// scalarNames are the arguments that a schema declares to be strings, numbers or booleans, in the order of their names. A schema that
+// cannot be read declares none.
+func scalarNames(schema *v1alpha1.JSON) []string {
+	if schema == nil {
+		return nil
+	}
+	var declared struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if json.Unmarshal(schema.Raw, &declared) != nil {
+		return nil
+	}
+	var names []string
+	for name, property := range declared.Properties {
+		if declaresScalar(property) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// declaresScalar says that the type of a property is a scalar one, or a list of scalar ones and null.
+func declaresScalar(property json.RawMessage) bool {
+	var one struct {
+		Type string `json:"type"`
+	}
+	if json.Unmarshal(property, &one) == nil {
+		return isScalar(one.Type)
+	}
+	var several struct {
+		Type []string `json:"type"`
+	}
+	if json.Unmarshal(property, &several) != nil {
+		return false
+	}
+	scalars := 0
+	for _, name := range several.Type {
+		switch {
+		case isScalar(name):
+			scalars++
+		case name != "null":
+			return false
+		}
+	}
+	return scalars > 0
+}
+
+func isScalar(name string) bool {
+	return name == "string" || name == "number" || name == "integer" || name == "boolean"
+}
+
+func encodeNames(names []string) string {
+	if len(names) == 0 {
+		return "[]"
+	}
+	encoded, err := json.Marshal(names)
+	if err != nil {
+		return "[]" // a list of strings always encodes
+	}
+	return string(encoded)
+}

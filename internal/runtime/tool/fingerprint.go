@@ -1,0 +1,77 @@
+package tool
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// intentKey is an argument that models add for people to read. It changes nothing about a call.
+const intentKey = "human_intent"
+
+// nameHexDigits is how much of a hash is in the name of an object.
+const nameHexDigits = 20
+
+// emptyArguments is what blank arguments stand for.
+const emptyArguments = "{}"
+
+// Fingerprint is the SHA-256, in hexadecimal, over a tool's name and the model's arguments (DUR-06). Arguments that are JSON are taken
+// by their meaning: white space, the order of keys and the key human_intent make no difference. Others are taken byte for byte.
+func Fingerprint(name, arguments string) string {
+	kind, text := "text", arguments
+	if normal, ok := normalize(arguments); ok {
+		kind, text = "json", normal
+	}
+	return hash(name, kind, text)
+}
+
+// normalize writes JSON with sorted keys and without white space. Numbers stay as they were written.
+func normalize(arguments string) (string, bool) {
+	decoder := json.NewDecoder(strings.NewReader(withDefault(arguments)))
+	decoder.UseNumber()
+	var value any
+	if decoder.Decode(&value) != nil {
+		return "", false
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return "", false
+	}
+	if object, ok := value.(map[string]any); ok {
+		delete(object, intentKey)
+	}
+	var normal bytes.Buffer
+	if json.NewEncoder(&normal).Encode(value) != nil {
+		return "", false
+	}
+	return strings.TrimSuffix(normal.String(), "\n"), true
+}
+
+// withDefault replaces blank arguments by an empty object, which is what they stand for.
+func withDefault(arguments string) string {
+	if strings.TrimSpace(arguments) == "" {
+		return emptyArguments
+	}
+	return arguments
+}
+
+// hash is the SHA-256 of parts, in hexadecimal. Each part follows its length, so that nothing can be moved from one to the next.
+func hash(parts ...string) string {
+	sum := sha256.New()
+	for _, part := range parts {
+		_, _ = fmt.Fprintf(sum, "%d:%s", len(part), part) // a hash takes everything
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// IdempotencyKey is what a tool can hand to a service that must not do a thing twice. It is the same for every attempt of a call and
+// different for every other call. It is 64 hexadecimal digits.
+func IdempotencyKey(turn types.UID, callID string) string {
+	return hash("idempotency-key", string(turn), callID)
+}

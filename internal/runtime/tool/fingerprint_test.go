@@ -1,0 +1,87 @@
+package tool
+
+import (
+	"encoding/json"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestAFingerprintIsTheSameForTheSameMeaning(t *testing.T) {
+	for name, pair := range map[string][2]string{
+		"white space":         {`{"a":1,"b":[true,null]}`, "\n{ \"a\" : 1,\t\"b\": [ true, null ] }\n"},
+		"the order of keys":   {`{"a":1,"b":{"c":1,"d":2}}`, `{"b":{"d":2,"c":1},"a":1}`},
+		"the intent":          {`{"a":1}`, `{"a":1,"human_intent":"to see what happens"}`},
+		"another intent":      {`{"a":1,"human_intent":"x"}`, `{"a":1,"human_intent":"y"}`},
+		"escapes":             {`{"a":"\u0041/"}`, `{"a":"A\/"}`},
+		"blank and no object": {"", " {} "},
+		"only the intent":     {`{"human_intent":"x"}`, `{}`},
+	} {
+		if one, two := Fingerprint("tool", pair[0]), Fingerprint("tool", pair[1]); one != two {
+			t.Errorf("%s: %s and %s", name, one, two)
+		}
+	}
+}
+
+func TestAFingerprintDiffersForAnotherMeaning(t *testing.T) {
+	seen := map[string]string{}
+	for _, arguments := range []string{
+		`{}`, `{"a":1}`, `{"a":2}`, `{"a":"1"}`, `{"a":1.0}`, `{"b":1}`, `{"a":[1,2]}`, `{"a":[2,1]}`, `{"a":{"human_intent":"x"}}`,
+		`{"a":{"human_intent":"y"}}`, `[]`, `null`, `"x"`, `{"a":1`, `{"a":1}x`, `{"a":1} {}`, `not json`, `not  json`,
+	} {
+		fingerprint := Fingerprint("tool", arguments)
+		if other, ok := seen[fingerprint]; ok {
+			t.Errorf("%q and %q have the same fingerprint", arguments, other)
+		}
+		if len(fingerprint) != 64 {
+			t.Errorf("%q has the fingerprint %q", arguments, fingerprint)
+		}
+		seen[fingerprint] = arguments
+	}
+	if Fingerprint("one", "{}") == Fingerprint("two", "{}") {
+		t.Error("two tools have the same fingerprint")
+	}
+	if Fingerprint("a\x00text", "x") == Fingerprint("a", "text\x00x") {
+		t.Error("parts can be moved between name and arguments")
+	}
+}
+
+func TestAFingerprintNeverChanges(t *testing.T) {
+	// It is compared with that of Jobs that an older manager made.
+	const want = "37855b63ae26bd31e0a4aa7a9f7b94e63d2e436f0ceffda4366b74f06583bca0"
+	if got := Fingerprint("word-count", `{"text": "four words in it"}`); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestTheIdempotencyKeyBelongsToTheCall(t *testing.T) {
+	key := IdempotencyKey("turn-1", "1-0")
+	if len(key) != 64 || key != IdempotencyKey("turn-1", "1-0") {
+		t.Errorf("the key is %q", key)
+	}
+	for _, other := range []struct {
+		turn types.UID
+		call string
+	}{{"turn-2", "1-0"}, {"turn-1", "1-1"}, {"turn-1", "2-0"}} {
+		if IdempotencyKey(other.turn, other.call) == key {
+			t.Errorf("%v has the same key", other)
+		}
+	}
+}
+
+func FuzzFingerprint(f *testing.F) {
+	f.Add("tool", `{"a": 1, "human_intent": "x"}`)
+	f.Add("", `[1e400, "\ud800"]`)
+	f.Fuzz(func(t *testing.T, name, arguments string) {
+		one := Fingerprint(name, arguments)
+		if len(one) != 64 || one != Fingerprint(name, arguments) {
+			t.Fatalf("the fingerprint is %q", one)
+		}
+		if !json.Valid([]byte(arguments)) {
+			return
+		}
+		if two := Fingerprint(name, " "+arguments+"\n"); one != two {
+			t.Errorf("white space makes %s of %s", two, one)
+		}
+	})
+}

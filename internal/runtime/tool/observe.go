@@ -1,0 +1,317 @@
+package tool
+
+import (
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// clockSkew is how far the clocks of two managers may lie apart.
+const clockSkew = time.Minute
+
+// Observe says how far a call has come, from its Job, the pod that counts (SelectPod), what was pinned, its start timeout and its
+// run timeout (Timeouts). It is a pure function. The tool's container decides, not the Job, whose status comes a second or more later.
+//
+// job or pod may be nil when they do not exist. A job that is nil must be known to be gone, and not only missing in a cache.
+//
+// An AtMostOnce call is NotExecuted only if its container certainly has not started and cannot start any more: its pod was never
+// released, never had a node, or its node said so after the pod's end. Where a start timeout has passed and that is not certain yet,
+// the observation stays Pending with Stop: once the pod has ended, its last status tells.
+func Observe(job *batchv1.Job, pod *corev1.Pod, call v1alpha1.ToolCall, start, run time.Duration, now time.Time) Observation {
+	v := &view{job: job, pod: pod, call: call, start: start, run: run, now: now}
+	seen := v.observe()
+	// A suspended Job loses its pod and gets another one when it goes on. Only calls that may start twice can profit from that.
+	if seen.Outcome.Retryable && v.suspended() {
+		return v.pending(ReasonSuspended, time.Time{})
+	}
+	return seen
+}
+
+// view is what Observe is given.
+type view struct {
+	job        *batchv1.Job
+	pod        *corev1.Pod
+	call       v1alpha1.ToolCall
+	start, run time.Duration
+	now        time.Time
+}
+
+func (v *view) observe() Observation {
+	if v.pod == nil {
+		return v.withoutPod()
+	}
+	once := atMostOnce(v.call)
+	if once && v.call.PodUID != "" && v.pod.UID != v.call.PodUID {
+		return done(unknown(ReasonSecondStart, "another pod than the recorded one belongs to it"))
+	}
+	status := toolStatus(v.pod)
+	if status == nil {
+		status = &corev1.ContainerStatus{}
+	}
+	switch {
+	case once && restarted(status):
+		return done(v.startedTwice(status))
+	case status.State.Terminated != nil:
+		return done(v.ended(status))
+	case podOver(v.pod):
+		return done(v.over(status))
+	case status.State.Running != nil:
+		return v.running(v.since(status.State.Running))
+	case v.pod.DeletionTimestamp != nil:
+		return v.leaving()
+	default:
+		return v.waiting(status)
+	}
+}
+
+func done(outcome Outcome) Observation {
+	return Observation{Phase: PhaseDone, Outcome: outcome}
+}
+
+// pending is a call that has not started; the caller looks again at the deadline.
+func (v *view) pending(reason string, deadline time.Time) Observation {
+	return Observation{Phase: PhasePending, Outcome: Outcome{State: v1alpha1.CallPending, Reason: reason}, Deadline: deadline}
+}
+
+// withoutPod decides by the Job alone.
+func (v *view) withoutPod() Observation {
+	once := atMostOnce(v.call)
+	switch {
+	case v.job == nil && once && v.call.PodUID == "":
+		return done(notExecuted(ReasonJobGone, "its Job was deleted before its pod was let go"))
+	case v.job == nil:
+		return done(interrupted(v.call, ReasonJobGone, "its Job no longer exists"))
+	case v.call.PodUID != "":
+		return done(interrupted(v.call, ReasonPodGone, "its pod no longer exists, and its end was not seen"))
+	case jobOver(v.job) && once:
+		return done(notExecuted(ReasonPodGone, "its pod was removed before it was let go"))
+	case jobOver(v.job):
+		return done(interrupted(v.call, ReasonPodGone, "its pod no longer exists, and its end was not seen"))
+	case v.suspended():
+		return v.pending(ReasonSuspended, time.Time{})
+	}
+	deadline := v.startDeadline()
+	if v.now.Before(deadline) {
+		return v.pending(ReasonStarting, deadline)
+	}
+	seen := done(notExecuted(ReasonQuotaExceeded, within(v.start, "its Job got no pod")+
+		"; most likely a quota or an admission policy of the namespace refuses it"))
+	seen.Stop = true
+	return seen
+}
+
+// running is a container that was seen to run and not to end.
+func (v *view) running(startedAt time.Time) Observation {
+	deadline := startedAt.Add(v.run + RunMargin)
+	if !v.now.Before(deadline) {
+		seen := done(v.overdue())
+		seen.Outcome.Started, seen.Outcome.StartedAt = true, startedAt
+		seen.Stop = true
+		return seen
+	}
+	if v.pod.DeletionTimestamp != nil {
+		silent := v.pod.DeletionTimestamp.Add(DeletionMargin)
+		if !v.now.Before(silent) {
+			outcome := interrupted(v.call, ReasonNodeLost, "its pod was told to end, and its node does not say that it has")
+			outcome.Started, outcome.StartedAt = true, startedAt
+			return done(outcome)
+		}
+		deadline = earlier(deadline, silent)
+	}
+	return Observation{
+		Phase:    PhaseRunning,
+		Outcome:  Outcome{State: v1alpha1.CallRunning, Started: true, StartedAt: startedAt},
+		Deadline: deadline,
+	}
+}
+
+// since is when a container that runs has started. A runtime that does not know is taken to mean the earliest time there is.
+func (v *view) since(running *corev1.ContainerStateRunning) time.Time {
+	if startedAt := seconds(running.StartedAt); !startedAt.IsZero() {
+		return startedAt
+	}
+	return v.pod.CreationTimestamp.Time
+}
+
+// overdue is the outcome of a container that should have ended by itself: the launcher enforces the timeout. Whatever keeps it from
+// saying so, nobody can know how far the tool came.
+func (v *view) overdue() Outcome {
+	if podCondition(v.pod, corev1.PodReady) == corev1.ConditionFalse {
+		return interrupted(v.call, ReasonNodeLost, "its node stopped reporting")
+	}
+	why := "it had not ended " + RunMargin.String() + " after its timeout of " + v.run.String()
+	if atMostOnce(v.call) {
+		return unknown(ReasonTimeout, why)
+	}
+	return failed(ReasonTimeout, "The tool timed out: "+why+". It is being stopped.")
+}
+
+// leaving is a pod that was told to go before its container was seen to run.
+func (v *view) leaving() Observation {
+	if v.neverBound() {
+		return done(v.notStarted())
+	}
+	deadline := v.pod.DeletionTimestamp.Add(DeletionMargin)
+	if v.now.Before(deadline) {
+		return v.pending(ReasonStarting, deadline)
+	}
+	return done(interrupted(v.call, ReasonNodeLost, "its pod was told to end, and its node does not say that it has"))
+}
+
+// waiting is a pod whose container has not been seen to run.
+func (v *view) waiting(status *corev1.ContainerStatus) Observation {
+	switch {
+	case v.suspended():
+		return v.pending(ReasonSuspended, time.Time{})
+	case Gated(v.pod):
+		// It is up to the caller how long that lasts: the start timeout is not for delays of our own.
+		seen := v.pending(ReasonGated, time.Time{})
+		seen.Gated = true
+		return seen
+	}
+	obstacle := findObstacle(v.pod, status)
+	deadline := v.startDeadline()
+	if !obstacle.hopeless && v.now.Before(deadline) {
+		return v.pending(obstacle.pendingReason(), deadline)
+	}
+	if atMostOnce(v.call) {
+		seen := v.pending(obstacle.pendingReason(), v.now.Add(DeletionMargin))
+		seen.Stop = true
+		return seen
+	}
+	seen := done(v.gaveUp(obstacle))
+	seen.Stop = true
+	return seen
+}
+
+// gaveUp is the outcome of a call that was not started in time.
+func (v *view) gaveUp(o obstacle) Outcome {
+	if o.hopeless {
+		return notExecuted(o.reason, o.detail)
+	}
+	return notExecuted(o.reason, within(v.start, o.detail))
+}
+
+// notStarted is the outcome of a pod that ended without having started its container. When its start timeout had passed, that is why it
+// was told to go.
+func (v *view) notStarted() Outcome {
+	status := toolStatus(v.pod)
+	if status == nil {
+		status = &corev1.ContainerStatus{}
+	}
+	obstacle := findObstacle(v.pod, status)
+	if obstacle.hopeless || (!Gated(v.pod) && !v.now.Before(v.startDeadline())) {
+		return v.gaveUp(obstacle)
+	}
+	outcome := notExecuted(ReasonDisruption, "its pod was removed before it had started"+podWords(v.pod))
+	outcome.Retryable = !atMostOnce(v.call)
+	return outcome
+}
+
+// neverBound says that the pod cannot have started anything: it waits for our release, or never had a node. A pod that was told to go gets
+// none any more.
+func (v *view) neverBound() bool {
+	return Gated(v.pod) || v.pod.Spec.NodeName == ""
+}
+
+// startDeadline is when the start timeout has passed. It counts from the last moment at which the pod was held back on purpose.
+func (v *view) startDeadline() time.Time {
+	var from time.Time
+	if v.job != nil {
+		from = v.job.CreationTimestamp.Time
+		if started := v.job.Status.StartTime; started != nil {
+			from = later(from, started.Time)
+		}
+		if resumed := jobCondition(v.job, batchv1.JobSuspended); resumed != nil && resumed.Status == corev1.ConditionFalse {
+			from = later(from, resumed.LastTransitionTime.Time)
+		}
+	} else if v.pod != nil {
+		from = v.pod.CreationTimestamp.Time
+	}
+	if v.pod != nil {
+		// What is no time does not count, and neither does one that no clock of ours can have said.
+		released, err := time.Parse(time.RFC3339, v.pod.Annotations[v1alpha1.AnnotationReleasedAt])
+		if err == nil && released.Before(v.now.Add(clockSkew)) {
+			from = later(from, released)
+		}
+	}
+	return from.Add(v.start)
+}
+
+// suspended says that the Job is held back. It still is when it was let go and the Job controller has not taken note of that.
+func (v *view) suspended() bool {
+	if v.job == nil {
+		return false
+	}
+	if v.job.Spec.Suspend != nil && *v.job.Spec.Suspend {
+		return true
+	}
+	condition := jobCondition(v.job, batchv1.JobSuspended)
+	return condition != nil && condition.Status == corev1.ConditionTrue
+}
+
+// jobOver says that the Job has had its pod.
+func jobOver(job *batchv1.Job) bool {
+	if job.Status.Failed > 0 || job.Status.Succeeded > 0 {
+		return true
+	}
+	for _, kind := range []batchv1.JobConditionType{batchv1.JobFailed, batchv1.JobComplete, batchv1.JobFailureTarget, batchv1.JobSuccessCriteriaMet} {
+		if condition := jobCondition(job, kind); condition != nil && condition.Status == corev1.ConditionTrue {
+			return true
+		}
+	}
+	return false
+}
+
+func jobCondition(job *batchv1.Job, kind batchv1.JobConditionType) *batchv1.JobCondition {
+	for i := range job.Status.Conditions {
+		if job.Status.Conditions[i].Type == kind {
+			return &job.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// podCondition is the status of a condition; empty when the pod does not have it.
+func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) corev1.ConditionStatus {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == kind {
+			return condition.Status
+		}
+	}
+	return ""
+}
+
+func podOver(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+}
+
+func within(limit time.Duration, what string) string {
+	return "within " + limit.String() + ", " + what
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// seconds turns a time of the API into one that is zero when it is not known; runtimes say 1970 for that.
+func seconds(t metav1.Time) time.Time {
+	if t.IsZero() || t.Unix() <= 0 {
+		return time.Time{}
+	}
+	return t.Time
+}

@@ -1,0 +1,105 @@
+package tool
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
+)
+
+// maxWordsBytes is how much of a message of the cluster the model is shown.
+const maxWordsBytes = 500
+
+// obstacle is what keeps a container from starting.
+type obstacle struct {
+	// reason that the call ends with if the obstacle stays.
+	reason string
+	// detail is a sentence without its end.
+	detail string
+	// hopeless says that waiting does not help.
+	hopeless bool
+}
+
+// pullReasons are what a kubelet says of a container whose image it cannot get; those that are true do not go away by waiting.
+var pullReasons = map[string]bool{
+	"ErrImagePull":              false,
+	"ImagePullBackOff":          false,
+	"ImageInspectError":         false,
+	"RegistryUnavailable":       false,
+	"SignatureValidationFailed": false,
+	"ErrImageNeverPull":         true,
+	"InvalidImageName":          true,
+}
+
+// startReasons are what a kubelet says of a container that it cannot make or start.
+var startReasons = map[string]bool{
+	"CreateContainerConfigError": true,
+	"CreateContainerError":       true,
+	"PreCreateHookError":         true,
+	"PreStartHookError":          true,
+	"RunContainerError":          true,
+	"CrashLoopBackOff":           true,
+}
+
+// findObstacle says what keeps the container of a pod from starting, as far as the pod tells.
+func findObstacle(pod *corev1.Pod, status *corev1.ContainerStatus) obstacle {
+	for _, waiting := range waitingStates(pod, status) {
+		if hopeless, ok := pullReasons[waiting.Reason]; ok {
+			return obstacle{ReasonImagePull, "its image could not be pulled (" + waiting.Reason + ")" + quoted(waiting.Message), hopeless}
+		}
+		if startReasons[waiting.Reason] {
+			return obstacle{ReasonStartError, "its container could not be made (" + waiting.Reason + ")" + quoted(waiting.Message), false}
+		}
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse && condition.Reason == corev1.PodReasonUnschedulable {
+			return obstacle{ReasonUnschedulable, "no node could take its pod" + quoted(condition.Message), false}
+		}
+	}
+	return obstacle{ReasonStartTimeout, "its container did not start", false}
+}
+
+// waitingStates are the containers that wait: those that come before the tool's, and the tool's own.
+func waitingStates(pod *corev1.Pod, status *corev1.ContainerStatus) []*corev1.ContainerStateWaiting {
+	var waiting []*corev1.ContainerStateWaiting
+	for i := range pod.Status.InitContainerStatuses {
+		if state := pod.Status.InitContainerStatuses[i].State.Waiting; state != nil {
+			waiting = append(waiting, state)
+		}
+	}
+	if status.State.Waiting != nil {
+		waiting = append(waiting, status.State.Waiting)
+	}
+	return waiting
+}
+
+// pendingReason is what is shown while there is still time.
+func (o obstacle) pendingReason() string {
+	if o.reason == ReasonStartTimeout {
+		return ReasonStarting
+	}
+	return o.reason
+}
+
+// podWords is what the pod says of its own end.
+func podWords(pod *corev1.Pod) string {
+	if pod.Status.Reason != "" {
+		return " (" + pod.Status.Reason + ")" + quoted(pod.Status.Message)
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.DisruptionTarget && condition.Status == corev1.ConditionTrue {
+			return " (" + condition.Reason + ")" + quoted(condition.Message)
+		}
+	}
+	return ""
+}
+
+// quoted adds a message of the cluster to a sentence, in one line.
+func quoted(message string) string {
+	line := strings.Join(strings.Fields(strings.ToValidUTF8(message, "\uFFFD")), " ")
+	if line == "" {
+		return ""
+	}
+	return ": " + result.Head(line, maxWordsBytes)
+}

@@ -1,0 +1,159 @@
+package tool
+
+import (
+	"path"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+const (
+	// DefaultLauncherPath is where the launcher lies in its image.
+	DefaultLauncherPath = "/launcher"
+	// launcherContainerName is the init container that copies the launcher.
+	launcherContainerName = "launcher"
+	// unprivilegedUser is the user and group that everything in the pod runs as.
+	unprivilegedUser int64 = 65532
+	// gracePeriodSeconds is how long the pod may take to end. The launcher passes on the signal and reports within it.
+	gracePeriodSeconds int64 = 2
+	// terminationMessageFile is where the kubelet looks for the report.
+	terminationMessageFile = "/dev/termination-log"
+)
+
+// What is mounted, and where. Each directory of ours has its own volume.
+const (
+	launcherVolume  = "capstan-launcher"
+	launcherMount   = "/capstan/launcher"
+	argumentsVolume = "capstan-arguments"
+	argumentsMount  = "/capstan/arguments"
+	argumentsName   = "arguments.json"
+	startVolume     = "capstan-start"
+	startMount      = "/capstan/start"
+	startMarkName   = "started"
+	scratchVolume   = "capstan-tmp"
+	scratchMount    = "/tmp"
+)
+
+// podSpec is the pod of a call: one container, restricted, that gets nothing it was not given.
+func podSpec(p JobParams) corev1.PodSpec {
+	spec := corev1.PodSpec{
+		Containers:                    []corev1.Container{toolContainer(p)},
+		Volumes:                       volumes(p.Launcher),
+		RestartPolicy:                 corev1.RestartPolicyNever,
+		TerminationGracePeriodSeconds: ptr.To(gracePeriodSeconds),
+		AutomountServiceAccountToken:  ptr.To(false),
+		EnableServiceLinks:            ptr.To(false),
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot:   ptr.To(true),
+			RunAsUser:      ptr.To(unprivilegedUser),
+			RunAsGroup:     ptr.To(unprivilegedUser),
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+	}
+	if atMostOnce(p.Call) {
+		spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.SchedulingGateStart}}
+	}
+	if p.Launcher.Delivery == DeliveryInitContainer {
+		spec.InitContainers = []corev1.Container{launcherContainer(p.Launcher)}
+	}
+	return spec
+}
+
+// toolContainer runs the tool's command through the launcher.
+func toolContainer(p JobParams) corev1.Container {
+	job := p.Tool.Job
+	command := append([]string{launcherCommand(p.Launcher), "run", "--"}, job.Command...)
+	return corev1.Container{
+		Name:                     v1alpha1.ToolContainerName,
+		Image:                    job.Image,
+		ImagePullPolicy:          job.ImagePullPolicy,
+		Command:                  command,
+		Args:                     append([]string(nil), job.Args...),
+		Env:                      containerEnvironment(p),
+		Resources:                resources(job.Resources),
+		TerminationMessagePath:   terminationMessageFile,
+		TerminationMessagePolicy: corev1.TerminationMessageReadFile,
+		SecurityContext:          restricted(),
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: launcherVolume, MountPath: launcherMount, ReadOnly: true},
+			{Name: argumentsVolume, MountPath: argumentsMount, ReadOnly: true},
+			{Name: startVolume, MountPath: startMount},
+			{Name: scratchVolume, MountPath: scratchMount},
+		},
+	}
+}
+
+// launcherContainer copies the launcher to where the tool's container finds it.
+func launcherContainer(launcher Launcher) corev1.Container {
+	return corev1.Container{
+		Name:                     launcherContainerName,
+		Image:                    launcher.Image,
+		ImagePullPolicy:          launcher.PullPolicy,
+		Command:                  []string{launcherPath(launcher), "copy", launcherCommand(launcher)},
+		Resources:                resources(nil),
+		TerminationMessagePath:   terminationMessageFile,
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+		SecurityContext:          restricted(),
+		VolumeMounts:             []corev1.VolumeMount{{Name: launcherVolume, MountPath: launcherMount}},
+	}
+}
+
+// launcherPath is where the launcher lies in its image.
+func launcherPath(launcher Launcher) string {
+	if launcher.Path == "" {
+		return DefaultLauncherPath
+	}
+	return launcher.Path
+}
+
+// launcherCommand is where the launcher lies in the tool's container: the image volume shows the whole image, the init container
+// copies one file.
+func launcherCommand(launcher Launcher) string {
+	if launcher.Delivery == DeliveryInitContainer {
+		return path.Join(launcherMount, path.Base(launcherPath(launcher)))
+	}
+	return path.Join(launcherMount, launcherPath(launcher))
+}
+
+func volumes(launcher Launcher) []corev1.Volume {
+	return []corev1.Volume{
+		{Name: launcherVolume, VolumeSource: launcherSource(launcher)},
+		{Name: argumentsVolume, VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
+			Items: []corev1.DownwardAPIVolumeFile{{
+				Path: argumentsName,
+				FieldRef: &corev1.ObjectFieldSelector{
+					APIVersion: "v1",
+					FieldPath:  "metadata.annotations['" + v1alpha1.AnnotationArguments + "']",
+				},
+			}},
+		}}},
+		{Name: startVolume, VolumeSource: emptyDir("1Mi")},
+		{Name: scratchVolume, VolumeSource: emptyDir("64Mi")},
+	}
+}
+
+func launcherSource(launcher Launcher) corev1.VolumeSource {
+	if launcher.Delivery == DeliveryInitContainer {
+		return emptyDir("64Mi")
+	}
+	return corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: launcher.Image, PullPolicy: launcher.PullPolicy}}
+}
+
+// emptyDir is kept on disk, so that the start mark outlives the node's memory.
+func emptyDir(limit string) corev1.VolumeSource {
+	return corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: ptr.To(resource.MustParse(limit))}}
+}
+
+// restricted is what the restricted Pod Security Standard wants of a container, and a read-only root.
+func restricted() *corev1.SecurityContext {
+	return &corev1.SecurityContext{
+		RunAsNonRoot:             ptr.To(true),
+		AllowPrivilegeEscalation: ptr.To(false),
+		ReadOnlyRootFilesystem:   ptr.To(true),
+		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+}

@@ -1,0 +1,45 @@
+package tool
+
+// Reasons of the end of a tool call, in status.toolCalls[].reason and as the value of a metric label. The list is closed.
+const (
+	// ReasonCompleted: the tool exited with 0.
+	ReasonCompleted = "Completed"
+	// ReasonExitCode: the tool exited with another code than 0, or was ended by a signal of its own making. It is never retried.
+	ReasonExitCode = "ExitCode"
+	// ReasonTimeout: the tool ran longer than its timeout.
+	ReasonTimeout = "Timeout"
+	// ReasonStartTimeout: the tool's container did not start within its start timeout, and nothing says why.
+	ReasonStartTimeout = "StartTimeout"
+	// ReasonStartError: the container or the command in it could not be started.
+	ReasonStartError = "StartError"
+	// ReasonImagePull: the image of the tool, or of the launcher, could not be pulled.
+	ReasonImagePull = "ImagePull"
+	// ReasonUnschedulable: no node could take the pod.
+	ReasonUnschedulable = "Unschedulable"
+	// ReasonQuotaExceeded: the Job got no pod: a quota or an admission policy refused it.
+	ReasonQuotaExceeded = "QuotaExceeded"
+	// ReasonOOMKilled: the tool was killed because it used more memory than its limit.
+	ReasonOOMKilled = "OOMKilled"
+	// ReasonDisruption: the pod was evicted, preempted or deleted before the tool had ended.
+	ReasonDisruption = "Disruption"
+	// ReasonNodeLost: the node stopped reporting, or lost the container.
+	ReasonNodeLost = "NodeLost"
+	// ReasonOutputLost: the tool ended, and what it wrote cannot be read.
+	ReasonOutputLost = "OutputLost"
+	// ReasonSecondStart: a pod or a container other than the first one ran or would have run; the first one's end is not known.
+	ReasonSecondStart = "SecondStart"
+	// ReasonPodGone: the pod that was to run the call no longer exists, and its end was not seen.
+	ReasonPodGone = "PodGone"
+	// ReasonJobGone: the Job of the call no longer exists, and its end was not seen.
+	ReasonJobGone = "JobGone"
+)
+
+// Reasons why a call has not started yet.
+const (
+	// ReasonSuspended: the Job is suspended; the start timeout does not run.
+	ReasonSuspended = "Suspended"
+	// ReasonGated: the pod waits to be recorded and released.
+	ReasonGated = "Gated"
+	// ReasonStarting: the pod or its container is being made.
+	ReasonStarting = "Starting"
+)

@@ -1,0 +1,73 @@
+package result
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Cut makes a result of the start of a tool's output: invalid UTF-8 becomes U+FFFD and what is above MaxResultBytes is cut on a
+// rune boundary, with a note that says so and what to do about it (TOOL-19). The note is part of the MaxResultBytes. total is the
+// length of the whole output in bytes, of which output may be the first part only. cut says whether anything was left out.
+func Cut(output []byte, total int64) (text string, cut bool) {
+	total = max(total, int64(len(output)))
+	if int64(len(output)) < total {
+		output = withoutBrokenRune(output)
+	}
+	cut = int64(len(output)) < total
+	text = strings.ToValidUTF8(string(output), string(utf8.RuneError))
+	if !cut && len(text) <= MaxResultBytes {
+		return text, false
+	}
+	// No number of bytes that are shown takes more digits than MaxResultBytes, so this note is the longest.
+	text = Head(text, MaxResultBytes-len(cutNote(MaxResultBytes, total)))
+	return text + cutNote(len(text), total), true
+}
+
+func cutNote(shown int, total int64) string {
+	return fmt.Sprintf("\n\n[Output cut: this is the first %d of %d bytes. Call the tool so that it returns less: "+
+		"filter, select a range, or ask for one page.]", shown, total)
+}
+
+// withoutBrokenRune drops the start of a rune that was cut in two at the end of output.
+func withoutBrokenRune(output []byte) []byte {
+	for back := 1; back < utf8.UTFMax && back <= len(output); back++ {
+		if at := len(output) - back; utf8.RuneStart(output[at]) {
+			if !utf8.FullRune(output[at:]) {
+				return output[:at]
+			}
+			break
+		}
+	}
+	return output
+}
+
+// Head is the start of s, at most limit bytes, cut on a rune boundary.
+func Head(s string, limit int) string {
+	if limit <= 0 {
+		return ""
+	}
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && !utf8.RuneStart(s[limit]) {
+		limit--
+	}
+	return s[:limit]
+}
+
+// Tail is the end of s, at most limit bytes, cut on a rune boundary. Invalid UTF-8 becomes U+FFFD.
+func Tail(s string, limit int) string {
+	s = strings.ToValidUTF8(s, string(utf8.RuneError))
+	if limit <= 0 {
+		return ""
+	}
+	if len(s) <= limit {
+		return s
+	}
+	at := len(s) - limit
+	for at < len(s) && !utf8.RuneStart(s[at]) {
+		at++
+	}
+	return s[at:]
+}

@@ -1,0 +1,90 @@
+package result
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestWhatFitsIsNotCut(t *testing.T) {
+	for _, text := range []string{"", "x", strings.Repeat("ä", MaxResultBytes/2), strings.Repeat("x", MaxResultBytes)} {
+		if got, cut := Cut([]byte(text), int64(len(text))); got != text || cut {
+			t.Errorf("%d bytes became %d, cut %v", len(text), len(got), cut)
+		}
+	}
+}
+
+func TestWhatDoesNotFitIsCutWithANote(t *testing.T) {
+	for name, c := range map[string]struct {
+		output string
+		total  int64
+		rune   string
+	}{
+		"one byte too many":          {strings.Repeat("x", MaxResultBytes+1), 0, "x"},
+		"narrow runes":               {strings.Repeat("x", 200_000), 0, "x"},
+		"wide runes":                 {strings.Repeat("\U0001F600", 50_000), 0, "\U0001F600"},
+		"the start of more":          {strings.Repeat("x", 100), 1 << 40, "x"},
+		"a start that cuts a rune":   {strings.Repeat("€", 100)[:299], 1 << 40, "€"},
+		"invalid bytes that grow":    {strings.Repeat("\xffa", 30_000), 0, "\uFFFD"},
+		"a start of invalid bytes":   {strings.Repeat("\xff", 30_000), 40_000, "\uFFFD"},
+		"the start of a wide stream": {strings.Repeat("€", 30_000)[:MaxResultBytes+4], 90_000, "€"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, cut := Cut([]byte(c.output), c.total)
+			if !cut || len(got) > MaxResultBytes || !utf8.ValidString(got) || !strings.HasPrefix(got, c.rune) {
+				t.Fatalf("cut %v, %d bytes", cut, len(got))
+			}
+			total := max(c.total, int64(len(c.output)))
+			head, note, found := strings.Cut(got, "\n\n[Output cut: ")
+			if !found || !strings.Contains(note, strconv.FormatInt(total, 10)) || !strings.Contains(note, strconv.Itoa(len(head))) {
+				t.Errorf("%d bytes with the note %q", len(head), note)
+			}
+			if strings.Trim(head, c.rune+"a") != "" {
+				t.Errorf("a rune was cut in two: %q", head[len(head)-8:])
+			}
+		})
+	}
+}
+
+func TestCuttingUsesTheRoomThereIs(t *testing.T) {
+	got, _ := Cut([]byte(strings.Repeat("x", 200_000)), 0)
+	if len(got) < MaxResultBytes-2 {
+		t.Errorf("the result has %d bytes", len(got))
+	}
+}
+
+func FuzzCut(f *testing.F) {
+	f.Add([]byte("text"), int64(4), 1)
+	f.Add([]byte("€\xff"), int64(0), 40_000)
+	f.Fuzz(func(t *testing.T, output []byte, total int64, repeat int) {
+		if repeat > 1 && len(output) > 0 && repeat*len(output) < 4*MaxResultBytes {
+			output = []byte(strings.Repeat(string(output), repeat))
+		}
+		got, cut := Cut(output, total)
+		if len(got) > MaxResultBytes || !utf8.ValidString(got) {
+			t.Fatalf("%d bytes, valid %v", len(got), utf8.ValidString(got))
+		}
+		if cut != strings.Contains(got, "[Output cut: ") && !strings.Contains(string(output), "[Output cut: ") {
+			t.Errorf("cut %v, %q", cut, got)
+		}
+		if again, cutAgain := Cut([]byte(got), int64(len(got))); again != got || cutAgain {
+			t.Error("what was cut is cut again")
+		}
+	})
+}
+
+func FuzzHeadAndTail(f *testing.F) {
+	f.Add("a€b", 2)
+	f.Fuzz(func(t *testing.T, s string, limit int) {
+		s = strings.ToValidUTF8(s, "\uFFFD")
+		head, tail := Head(s, limit), Tail(s, limit)
+		if !strings.HasPrefix(s, head) || !strings.HasSuffix(s, tail) || !utf8.ValidString(head) || !utf8.ValidString(tail) {
+			t.Errorf("%q at %d: head %q, tail %q", s, limit, head, tail)
+		}
+		room := max(limit, 0)
+		if len(head) > room || len(tail) > room || (len(s) > room && len(head)+utf8.UTFMax <= room) || (len(s) > room && len(tail)+utf8.UTFMax <= room) {
+			t.Errorf("%q at %d: head %q, tail %q", s, limit, head, tail)
+		}
+	})
+}

@@ -1,0 +1,35 @@
+package result
+
+// What the Job of a tool call sets in the environment of the launcher and the launcher in that of the tool. No variable has a value
+// that a model gave, but for those that begin with EnvArgumentPrefix, which the launcher sets after the kubelet has expanded all it
+// ever will.
+const (
+	// EnvArgumentsFile is the file with the arguments, byte for byte.
+	EnvArgumentsFile = "CAPSTAN_ARGUMENTS_FILE"
+	// EnvIdempotencyKey is the same for every attempt of a call and differs between calls.
+	EnvIdempotencyKey = "CAPSTAN_IDEMPOTENCY_KEY"
+	// EnvSession is the name of the Session.
+	EnvSession = "CAPSTAN_SESSION"
+	// EnvTool is the name of the Tool, for images that hold several.
+	EnvTool = "CAPSTAN_TOOL"
+	// EnvTurn is the name of the Turn.
+	EnvTurn = "CAPSTAN_TURN"
+	// EnvTraceParent is the W3C trace context of the call.
+	EnvTraceParent = "TRACEPARENT"
+	// EnvArgumentPrefix begins the variables that carry single arguments. The launcher alone sets them.
+	EnvArgumentPrefix = "CAPSTAN_ARG_"
+
+	// EnvLauncherPrefix begins the variables that are for the launcher and that the tool does not get.
+	EnvLauncherPrefix = "CAPSTAN_LAUNCHER_"
+	// EnvStartMark is the file that the launcher creates before it starts the tool.
+	EnvStartMark = EnvLauncherPrefix + "START_MARK"
+	// EnvMessageFile is the file for the termination message.
+	EnvMessageFile = EnvLauncherPrefix + "MESSAGE_FILE"
+	// EnvTimeout is how long the tool may run, counted from the start of the launcher, as a Go duration.
+	EnvTimeout = EnvLauncherPrefix + "TIMEOUT"
+	// EnvScalars is a JSON array with the names of the arguments that get a variable of their own.
+	EnvScalars = EnvLauncherPrefix + "SCALARS"
+)
+
+// MaxScalarBytes is the most that the value of an argument may take to get a variable of its own.
+const MaxScalarBytes = 4096

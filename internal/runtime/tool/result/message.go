@@ -1,0 +1,155 @@
+package result
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+const (
+	// MaxLogStderrBytes is how much of stderr the launcher shows in the log while the tool runs.
+	MaxLogStderrBytes = 64 * 1024
+	// MaxLogBytes is the most that the launcher writes to the log, and how much of it is worth asking for.
+	MaxLogBytes = MaxLogStderrBytes + MaxResultBytes + 4096
+)
+
+// ErrMalformed says that a termination message is not a report. What the tool wrote is lost.
+var ErrMalformed = errors.New("not a report of the launcher")
+
+// ErrNoFrame says that a log does not hold the result that the report promises. What the tool wrote is lost.
+var ErrNoFrame = errors.New("the log does not hold the result")
+
+// Message is a report as the manager reads it.
+type Message struct {
+	// Outcome, Exit, Started and StdoutBytes are those of the Report.
+	Outcome     Outcome
+	Exit        int
+	Started     bool
+	StdoutBytes int64
+	// Cut says that the result does not show all that the tool wrote.
+	Cut bool
+	// Result is what the tool gave; nil without success, and when it must be read from the log.
+	Result *string
+	// NeedsLog says that the result is in the log.
+	NeedsLog bool
+	// Stderr is the end of stderr, without success. It is empty when the message was shortened on its way.
+	Stderr string
+
+	head header
+}
+
+// Decode reads a termination message. Every error is ErrMalformed.
+func Decode(message string) (*Message, error) {
+	head, body, err := split(message)
+	if err != nil {
+		return nil, err
+	}
+	m := &Message{
+		Outcome: head.Outcome, Exit: head.Exit, Started: head.Started, StdoutBytes: head.Stdout, Cut: head.Cut, head: *head,
+	}
+	whole := len(body) == head.Body && digest(body) == head.SHA256
+	if head.Outcome != Exited || head.Exit != 0 {
+		if whole {
+			m.Stderr = body
+		}
+		return m, nil
+	}
+	switch {
+	case whole:
+		m.Result = &body
+	case head.Log != nil:
+		m.NeedsLog = true
+	default:
+		return nil, fmt.Errorf("%w: the result was damaged", ErrMalformed)
+	}
+	return m, nil
+}
+
+// split takes a message apart and checks the header.
+func split(message string) (*header, string, error) {
+	_, report, found := strings.Cut(message, messageMark)
+	if !found {
+		return nil, "", ErrMalformed
+	}
+	line, body, found := strings.Cut(report, "\n")
+	if !found {
+		return nil, "", fmt.Errorf("%w: the header does not end", ErrMalformed)
+	}
+	head := &header{}
+	if err := json.Unmarshal([]byte(line), head); err != nil {
+		return nil, "", fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if err := head.check(); err != nil {
+		return nil, "", fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return head, body, nil
+}
+
+func (h *header) check() error {
+	switch {
+	case h.Version != Version:
+		return fmt.Errorf("version %d is not known", h.Version)
+	case h.Exit < 0 || h.Exit > 255:
+		return fmt.Errorf("the exit code %d is impossible", h.Exit)
+	case h.Body < 0 || h.Body > MaxMessageBytes || h.Stdout < 0:
+		return errors.New("a length is impossible")
+	case h.Log != nil && (*h.Log < 0 || *h.Log > MaxResultBytes):
+		return errors.New("the length of the result is impossible")
+	case !isHex(h.SHA256, 32):
+		return errors.New("the digest is not one")
+	case !isHex(h.Nonce, nonceBytes):
+		return errors.New("the nonce is not one")
+	}
+	return h.checkOutcome()
+}
+
+func (h *header) checkOutcome() error {
+	switch h.Outcome {
+	case Exited:
+		if !h.Started {
+			return errors.New("a tool that was not started cannot have exited")
+		}
+	case Signalled, TimedOut, Terminated, Refused, StartError:
+		if h.Exit == 0 {
+			return fmt.Errorf("the outcome %q cannot have the exit code 0", h.Outcome)
+		}
+	default:
+		return fmt.Errorf("the outcome %q is not known", h.Outcome)
+	}
+	return nil
+}
+
+func isHex(s string, size int) bool {
+	decoded, err := hex.DecodeString(s)
+	return err == nil && len(decoded) == size
+}
+
+// ReadLog finds the result in the log of the container that left the message. It reads no more of the log than the launcher may
+// have written. An error that is not ErrNoFrame comes from the log itself, and reading it again may help.
+func (m *Message) ReadLog(log io.Reader) (string, error) {
+	if m.head.Log == nil {
+		return "", fmt.Errorf("%w: the report names none", ErrNoFrame)
+	}
+	text, err := io.ReadAll(io.LimitReader(log, MaxLogBytes))
+	if err != nil {
+		return "", fmt.Errorf("reading the log of the tool's container: %w", err)
+	}
+	mark := frameLine(m.head.Nonce, *m.head.Log)
+	at := bytes.Index(text, []byte(mark))
+	if at < 0 {
+		return "", ErrNoFrame
+	}
+	text = text[at+len(mark):]
+	if len(text) < *m.head.Log {
+		return "", fmt.Errorf("%w: it ends early", ErrNoFrame)
+	}
+	payload := string(text[:*m.head.Log])
+	if digest(payload) != m.head.SHA256 {
+		return "", fmt.Errorf("%w: it was damaged", ErrNoFrame)
+	}
+	return payload, nil
+}

@@ -1,0 +1,105 @@
+package tool
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
+)
+
+const (
+	// MaxErrorBytes is the most that the text of a validation error takes.
+	MaxErrorBytes = 2048
+	// maxFindingBytes is the most that one finding in it takes, and maxFindings how many are told.
+	maxFindingBytes = 300
+	maxFindings     = 10
+)
+
+// explainSchema says why a schema is none.
+func explainSchema(err error) error {
+	var invalid *jsonschema.SchemaValidationError
+	var findings *jsonschema.ValidationError
+	if errors.As(err, &invalid) && errors.As(invalid.Err, &findings) {
+		return errors.New(describe("the schema is not a valid JSON Schema", findings))
+	}
+	return fmt.Errorf("the schema is not a valid JSON Schema: %s", result.Head(err.Error(), MaxErrorBytes/2))
+}
+
+// explainArguments says what is wrong with arguments.
+func explainArguments(err *jsonschema.ValidationError) error {
+	return errors.New(describe("the arguments do not match the schema of the tool", err))
+}
+
+// describe lists the findings of a validation, in an order that does not depend on chance.
+func describe(what string, err *jsonschema.ValidationError) string {
+	printer := message.NewPrinter(language.English)
+	var findings []string
+	collect(err, printer, &findings)
+	slices.Sort(findings)
+	findings = slices.Compact(findings)
+	text := what + ":"
+	for i, finding := range findings {
+		line := "\n- " + finding
+		if i == maxFindings || len(text)+len(line) > MaxErrorBytes-64 {
+			return text + fmt.Sprintf("\n- and %d more", len(findings)-i)
+		}
+		text += line
+	}
+	return text
+}
+
+// collect adds the innermost findings: those around them only say that something in them is wrong.
+func collect(err *jsonschema.ValidationError, printer *message.Printer, findings *[]string) {
+	for _, cause := range err.Causes {
+		collect(cause, printer, findings)
+	}
+	if len(err.Causes) > 0 && !tellsOfItself(err.ErrorKind) {
+		return
+	}
+	finding := "at " + pointer(err.InstanceLocation) + ": " + findingText(err.ErrorKind, printer)
+	if len(finding) > maxFindingBytes {
+		finding = result.Head(finding, maxFindingBytes) + "…"
+	}
+	*findings = append(*findings, strings.ToValidUTF8(strings.ReplaceAll(finding, "\n", " "), "\uFFFD"))
+}
+
+// findingText is the library's own text, but for what depends on chance in it, and for what the model knows and may be long.
+func findingText(k jsonschema.ErrorKind, printer *message.Printer) string {
+	switch k := k.(type) {
+	case *kind.AdditionalProperties:
+		slices.Sort(k.Properties)
+	case *kind.Pattern:
+		return fmt.Sprintf("the value does not match the pattern %q", k.Want)
+	}
+	return k.LocalizedString(printer)
+}
+
+// tellsOfItself says that a finding with causes has something to say that they do not.
+func tellsOfItself(k jsonschema.ErrorKind) bool {
+	switch k.(type) {
+	case *kind.OneOf, *kind.PropertyNames, *kind.Contains, *kind.MinContains:
+		return true
+	default:
+		return false
+	}
+}
+
+// pointer names a place in a JSON value; the value itself is "the top".
+func pointer(location []string) string {
+	if len(location) == 0 {
+		return "the top"
+	}
+	var path strings.Builder
+	for _, token := range location {
+		path.WriteByte('/')
+		path.WriteString(strings.NewReplacer("~", "~0", "/", "~1").Replace(token))
+	}
+	return path.String()
+}

@@ -1,0 +1,65 @@
+package tool
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
+)
+
+// CutResult cuts a result at MaxResultBytes on a rune boundary, with a note that says so (TOOL-19), and replaces invalid UTF-8 by
+// U+FFFD. What it returns is never cut again.
+func CutResult(s string) string {
+	text, _ := result.Cut([]byte(s), int64(len(s)))
+	return text
+}
+
+// Preview is the start of a text in one line, at most MaxPreviewBytes.
+func Preview(s string) string {
+	const ellipsis = "…"
+	// Runs of white space shrink, so a little more than the limit is looked at; a text of blanks alone gives nothing.
+	start := strings.ToValidUTF8(result.Head(s, 8*MaxPreviewBytes), string(unicode.ReplacementChar))
+	line := strings.Join(strings.FieldsFunc(start, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
+	if len(line) <= MaxPreviewBytes && len(s) <= 8*MaxPreviewBytes {
+		return line
+	}
+	return result.Head(line, MaxPreviewBytes-len(ellipsis)) + ellipsis
+}
+
+// ArgumentsTooLarge is the error of a call whose arguments have size bytes, more than MaxArgumentsBytes.
+func ArgumentsTooLarge(size int) string {
+	return fmt.Sprintf("The tool was not executed: its arguments have %d bytes, the most is %d. Send less, or split the work into several calls.",
+		size, MaxArgumentsBytes)
+}
+
+// NotExecuted is the error of a call that never started. why is a sentence without its end, or empty.
+func NotExecuted(why string) string {
+	return sentence("The tool was not executed", why) + " It has changed nothing and may be called again."
+}
+
+// OutcomeUnknown is the error of a call that started and of which nobody can know what became. why is a sentence without its end, or
+// empty.
+func OutcomeUnknown(why string) string {
+	return sentence("The outcome of this tool call is unknown", why) +
+		" The tool was started and may have done all, part or none of its work. It was not run again. Find out what it has done before you call it again."
+}
+
+// OutputLost is the error of a call that ran to its end and whose output cannot be read. why is a sentence without its end, or empty.
+func OutputLost(why string) string {
+	return sentence("The tool ran to its end, but its output was lost", why) +
+		" It was not run again. Find out what it has done before you call it again."
+}
+
+// Interrupted is the error of a call of a Pure or Idempotent tool that started and did not end by itself. why is a sentence without
+// its end, or empty.
+func Interrupted(why string) string {
+	return sentence("The tool was interrupted before it gave a result", why) + " It is safe to call it again."
+}
+
+func sentence(what, why string) string {
+	if why = strings.TrimRight(strings.TrimSpace(why), "."); why == "" {
+		return what + "."
+	}
+	return what + ": " + why + "."
+}

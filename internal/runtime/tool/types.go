@@ -1,0 +1,102 @@
+package tool
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// Delivery is how the launcher gets into the tool's container.
+type Delivery string
+
+const (
+	// DeliveryImageVolume mounts the launcher's image read-only. The cluster must support image volumes.
+	DeliveryImageVolume Delivery = "ImageVolume"
+	// DeliveryInitContainer lets an init container copy the launcher. It works on any cluster.
+	DeliveryInitContainer Delivery = "InitContainer"
+)
+
+// Launcher says where the launcher comes from.
+type Launcher struct {
+	// Image that holds the launcher.
+	Image string
+	// PullPolicy of that image; empty for Kubernetes' own default.
+	PullPolicy corev1.PullPolicy
+	// Delivery is ImageVolume (default) or InitContainer.
+	Delivery Delivery
+	// Path of the launcher inside its image. Default: DefaultLauncherPath.
+	Path string
+}
+
+// JobParams is all that the Job of one call depends on.
+type JobParams struct {
+	// Turn that owns the call, and its Job.
+	Turn *v1alpha1.Turn
+	// Session is the name of the Turn's Session.
+	Session string
+	// Step of the Turn's plan that made the call.
+	Step int32
+	// Call as it was pinned. Its Attempt is part of the Job's name.
+	Call v1alpha1.ToolCall
+	// Tool to run. Its job must be set.
+	Tool *v1alpha1.ToolSpec
+	// ToolName is the name of the Tool.
+	ToolName string
+	// Arguments for the tool, byte for byte, at most MaxArgumentsBytes. Blank arguments reach the tool as {}.
+	Arguments string
+	// Launcher that runs the tool's command.
+	Launcher Launcher
+	// TraceParent is the W3C trace context of the call. Anything else than a valid one is left out.
+	TraceParent string
+}
+
+// Phase is where a call stands.
+type Phase string
+
+const (
+	// PhasePending: the tool's container has not been seen to start.
+	PhasePending Phase = "Pending"
+	// PhaseRunning: the tool's container runs.
+	PhaseRunning Phase = "Running"
+	// PhaseDone: the call has its outcome.
+	PhaseDone Phase = "Done"
+)
+
+// Outcome is what became of a call.
+type Outcome struct {
+	// State is Succeeded, Failed, NotExecuted or Unknown once the call is done; Pending or Running before.
+	State v1alpha1.ToolCallState
+	// Reason of the state: one of the Reason constants of this package. Before the end, why the call does not start.
+	Reason string
+	// Result that the tool gave, with State Succeeded and NeedsLog false. It may be empty.
+	Result *string
+	// Error is the text for the model, with every other final State.
+	Error string
+	// Started says that the tool's container is known to have started.
+	Started bool
+	// StartedAt and FinishedAt are when the container started and ended, by the node's clock; zero when not known.
+	StartedAt, FinishedAt time.Time
+	// NeedsLog says that the call succeeded and its result is in the container's log: read it with ReadResult, and turn a failure to do
+	// so into LostOutput.
+	NeedsLog bool
+	// Retryable says that the call may be started again under a new attempt. It is never set for AtMostOnce.
+	Retryable bool
+}
+
+// Observation is what a look at a call's Job and pod says.
+type Observation struct {
+	// Phase of the call.
+	Phase Phase
+	// Outcome, final with PhaseDone.
+	Outcome Outcome
+	// Deadline is when the caller must look again although nothing has changed; zero when it need not.
+	Deadline time.Time
+	// Gated says that the pod still has its scheduling gate: record its UID, then release it. Only for AtMostOnce.
+	Gated bool
+	// Stop says that the pod must be deleted because its container may still start or still runs. With PhaseDone the outcome stands.
+	// With another phase it is not known before the pod has ended: delete the pod (not the Job, so that its last status can be seen) and
+	// observe again.
+	Stop bool
+}

@@ -1,0 +1,264 @@
+package crash_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest"
+)
+
+// scenario is a conversation that every disturbance must leave as it is.
+type scenario struct {
+	name string
+	// simulation is the script of the model.
+	simulation v1alpha1.Simulation
+	// tools makes the Tools.
+	tools func() []*v1alpha1.Tool
+	// turns are the names of the Turns, all created at once.
+	turns []string
+	// tool says what a tool gives; nil for the id of its call.
+	tool func(r *run, call capstantest.Call) string
+	// drive is what the user does while the Turns run; nil for nothing.
+	drive func(ctx context.Context, r *run) error
+	// once are the calls that may start once at most, as turn/call.
+	once []string
+	// stops says that no Job may be left at the end.
+	stops bool
+	// gone are the Turns that are deleted while they run. Nothing is left of them but the log.
+	gone []string
+}
+
+var scenarios = []scenario{
+	{
+		name:       "no tools",
+		simulation: v1alpha1.Simulation{Response: fixed("Hello to you too.")},
+		turns:      []string{"demo-1"},
+	},
+	{
+		name:       "two Turns in a row",
+		simulation: v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseEcho, Prefix: "You said: "}},
+		turns:      []string{"demo-1", "demo-2"},
+	},
+	{
+		name:       "one Pure Job",
+		simulation: calling("It is {{tool:work}}.", "work"),
+		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{jobTool("work", v1alpha1.Pure)} },
+		turns:      []string{"demo-1"},
+	},
+	{
+		name:       "one AtMostOnce Job",
+		simulation: calling("It is {{tool:pay}}.", "pay"),
+		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{jobTool("pay", v1alpha1.AtMostOnce)} },
+		turns:      []string{"demo-1"},
+		once:       []string{"demo-1/1-0"},
+	},
+	{
+		name:       "two AtMostOnce Jobs side by side",
+		simulation: calling("It is {{tool:pay}}.", "pay", "pay"),
+		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{jobTool("pay", v1alpha1.AtMostOnce)} },
+		turns:      []string{"demo-1"},
+		once:       []string{"demo-1/1-0", "demo-1/1-1"},
+	},
+	{
+		name:       "client tools, one of which answers early",
+		simulation: calling("{{tool:ask-ann}}, {{tool:ask-bob}}", "ask-ann", "ask-bob"),
+		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{clientTool("ask-ann"), clientTool("ask-bob")} },
+		turns:      []string{"demo-1"},
+		drive:      answerOneByOne,
+	},
+	{
+		name:       "cancelled while its tool runs",
+		simulation: calling("never", "work"),
+		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{jobTool("work", v1alpha1.Pure)} },
+		turns:      []string{"demo-1"},
+		tool:       blockForEver,
+		drive:      cancelOnceRunning,
+		stops:      true,
+	},
+	{
+		name:       "deleted while its tool runs",
+		simulation: calling("It is {{tool:work}}.", "work"),
+		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{jobTool("work", v1alpha1.Pure)} },
+		turns:      []string{"demo-1", "demo-2"},
+		tool: func(r *run, call capstantest.Call) string {
+			if call.Turn == "demo-1" {
+				r.toolStarted()
+				<-call.Context.Done()
+			}
+			return "result of " + call.Turn
+		},
+		drive: deleteOnceRunning,
+		gone:  []string{"demo-1"},
+	},
+	{
+		name:       "a Pure tool is evicted and runs again",
+		simulation: calling("It is {{tool:work}}.", "work"),
+		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{jobTool("work", v1alpha1.Pure)} },
+		turns:      []string{"demo-1"},
+		tool: func(r *run, call capstantest.Call) string {
+			if call.Attempt == 1 {
+				r.toolStarted()
+				<-call.Context.Done()
+			}
+			return fmt.Sprintf("result of attempt %d", call.Attempt)
+		},
+		drive: evictOnceRunning,
+	},
+	{
+		name:       "an AtMostOnce tool is evicted and does not run again",
+		simulation: calling("It is {{tool:pay}}.", "pay"),
+		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{jobTool("pay", v1alpha1.AtMostOnce)} },
+		turns:      []string{"demo-1"},
+		tool:       blockForEver,
+		drive:      evictOnceRunning,
+		once:       []string{"demo-1/1-0"},
+	},
+	{
+		name:       "the pod of an AtMostOnce tool vanishes",
+		simulation: calling("It is {{tool:pay}}.", "pay"),
+		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{jobTool("pay", v1alpha1.AtMostOnce)} },
+		turns:      []string{"demo-1"},
+		tool:       blockForEver,
+		drive:      removePodOnceRunning,
+		once:       []string{"demo-1/1-0"},
+	},
+}
+
+// blockForEver is a tool that does not end by itself.
+func blockForEver(r *run, call capstantest.Call) string {
+	r.toolStarted()
+	<-call.Context.Done()
+	return "never"
+}
+
+// answerOneByOne answers the second call, and the first once the second is kept.
+func answerOneByOne(ctx context.Context, r *run) error {
+	waitsFor := func(names ...string) func() error {
+		return func() error {
+			matched, err := capstantest.WaitForTools(names...).Match(r.seen.turn(r.namespace, "demo-1"))
+			if err == nil && !matched {
+				err = fmt.Errorf("the Turn does not wait for %v", names)
+			}
+			return err
+		}
+	}
+	if err := awaitFor(ctx, r.patience, waitsFor("ask-ann", "ask-bob")); err != nil {
+		return err
+	}
+	if err := r.user.Create(ctx, r.toolResult("bob", "1-1", "no")); err != nil {
+		return err
+	}
+	if err := awaitFor(ctx, r.patience, waitsFor("ask-ann")); err != nil {
+		return err
+	}
+	return r.user.Create(ctx, r.toolResult("ann", "1-0", "yes"))
+}
+
+// running waits until a tool has started.
+func (r *run) running(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, r.patience)
+	defer cancel()
+	select {
+	case <-r.started:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("the tool did not start: %w", ctx.Err())
+	}
+}
+
+// deleteOnceRunning deletes the first Turn when its tool has started.
+func deleteOnceRunning(ctx context.Context, r *run) error {
+	if err := r.running(ctx); err != nil {
+		return err
+	}
+	return r.user.Delete(ctx, &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: "demo-1"}})
+}
+
+// cancelOnceRunning cancels the Turn when its tool has started.
+func cancelOnceRunning(ctx context.Context, r *run) error {
+	if err := r.running(ctx); err != nil {
+		return err
+	}
+	turn := &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: "demo-1"}}
+	return r.user.Patch(ctx, turn, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"desiredState":"Cancelled"}}`)))
+}
+
+// runningPod is the pod of the tool that has started.
+func (r *run) runningPod(ctx context.Context) (*corev1.Pod, error) {
+	if err := r.running(ctx); err != nil {
+		return nil, err
+	}
+	var pods corev1.PodList
+	if err := r.user.List(ctx, &pods, client.InNamespace(r.namespace)); err != nil {
+		return nil, err
+	}
+	for i := range pods.Items {
+		if pods.Items[i].Status.Phase == corev1.PodRunning {
+			return &pods.Items[i], nil
+		}
+	}
+	return nil, errors.New("no pod runs")
+}
+
+// evictOnceRunning does to the pod of the tool what an eviction does.
+func evictOnceRunning(ctx context.Context, r *run) error {
+	pod, err := r.runningPod(ctx)
+	if err != nil {
+		return err
+	}
+	base := pod.DeepCopy()
+	now := metav1.Now()
+	pod.Status.Phase = corev1.PodFailed
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI", LastTransitionTime: now}}
+	status := &pod.Status.ContainerStatuses[0]
+	status.Started = nil
+	status.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+		ExitCode: 137, Reason: "Error", StartedAt: status.State.Running.StartedAt, FinishedAt: now, ContainerID: status.ContainerID,
+	}}
+	return r.user.Status().Patch(ctx, pod, client.MergeFrom(base))
+}
+
+// removePodOnceRunning deletes the pod of the tool, so that nobody sees its end.
+func removePodOnceRunning(ctx context.Context, r *run) error {
+	pod, err := r.runningPod(ctx)
+	if err != nil {
+		return err
+	}
+	return r.user.Delete(ctx, pod, client.GracePeriodSeconds(0))
+}
+
+func fixed(text string) *v1alpha1.SimulatedResponse {
+	return &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseFixed, Text: text}
+}
+
+// calling is a script that calls the tools, all at once, and then answers.
+func calling(text string, tools ...string) v1alpha1.Simulation {
+	step := v1alpha1.SimulatedStep{}
+	for _, name := range tools {
+		step.Calls = append(step.Calls, v1alpha1.SimulatedToolCall{Name: name})
+	}
+	return v1alpha1.Simulation{
+		Response:  fixed(text),
+		ToolCalls: &v1alpha1.SimulatedToolCalls{Sequence: []v1alpha1.SimulatedStep{step, {}}},
+	}
+}
+
+func jobTool(name string, class v1alpha1.SideEffect) *v1alpha1.Tool {
+	return &v1alpha1.Tool{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: v1alpha1.ToolSpec{
+			Description: "A tool of the tests.", SideEffect: class,
+			Job: &v1alpha1.JobTool{Image: "capstan.dev/toolbox:test", Command: []string{"/toolbox", name}},
+		},
+	}
+}
+
+func clientTool(name string) *v1alpha1.Tool {
+	return &v1alpha1.Tool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ToolSpec{Description: "A tool of the client.", Client: &v1alpha1.ClientTool{}}}
+}

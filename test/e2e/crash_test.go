@@ -1,0 +1,232 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest"
+)
+
+// tools of the crash specs: one for each class.
+var witnessed = map[string]v1alpha1.SideEffect{
+	"read":  v1alpha1.Pure,
+	"write": v1alpha1.Idempotent,
+	"send":  v1alpha1.AtMostOnce,
+}
+
+// takeover is how long another manager may need to lead, and a Turn to end then.
+const takeover = 90 * time.Second
+
+// drama is what a crash spec plays.
+type drama struct {
+	namespace string
+	witness   *witness
+	// strike ends the manager.
+	strike func() error
+	// begin asks the Turn.
+	begin func()
+	// ledAgain waits until another manager leads.
+	ledAgain func()
+}
+
+// moment plays until the manager is dead.
+type moment func(ctx context.Context, d drama)
+
+var _ = Describe("When the manager dies", Serial, Label(hereLabel), func() {
+	BeforeEach(func(ctx SpecContext) { rested(ctx) }, NodeTimeout(specLimit))
+	AfterEach(func(ctx SpecContext) { settled(ctx) }, NodeTimeout(specLimit))
+
+	DescribeTable("while the model is asked, the Turn gets its answer",
+		func(ctx SpecContext, die death) {
+			manager := settled(ctx)
+			strike, survived := die(ctx, manager)
+			namespace := newStage(ctx, slow(5*time.Second, script("the answer")))
+			reasoning := shown(ctx, &v1alpha1.TurnList{}, namespace, func(turn *v1alpha1.Turn) bool { return turn.Status.Phase == v1alpha1.TurnReason })
+			ask(ctx, namespace, "demo-1")
+			Expect(reasoning()).To(Succeed())
+			Expect(strike()).To(Succeed())
+			dead := time.Now()
+			Eventually(ctx, turn(namespace, "demo-1")).WithTimeout(takeover).Should(capstantest.HaveSucceeded())
+			show("answered after", time.Since(dead).Round(time.Millisecond).String())
+			Eventually(ctx, survived).Should(Succeed())
+			answer := read(ctx, namespace, "demo-1")
+			Expect(answer.Status.Output).To(Equal("the answer"))
+			Expect(answer.Status.Summary.ModelCalls).To(BeEquivalentTo(1))
+			Expect(finalEntries(ctx, answer)).To(Equal(map[string]int{"step 1": 1}))
+		},
+		Entry("by SIGKILL", death(killed), SpecTimeout(crashLimit)),
+		Entry("with its pod deleted by force", death(deleted), SpecTimeout(crashLimit)),
+	)
+
+	DescribeTable("its Turns lose no result and no tool starts twice",
+		func(ctx SpecContext, at moment, die death) {
+			manager := settled(ctx)
+			d := drama{witness: newWitness(ctx)}
+			var survived func(context.Context) error
+			d.strike, survived = die(ctx, manager)
+			d.namespace = newWitnessedStage(ctx, d.witness)
+			ran := watchContainers(ctx, d.namespace)
+			d.begin = func() { ask(ctx, d.namespace, "demo-1") }
+			d.ledAgain = func() { Eventually(ctx, survived).WithTimeout(takeover).Should(Succeed()); settled(ctx) }
+
+			at(ctx, d)
+			dead := time.Now()
+			Eventually(ctx, turn(d.namespace, "demo-1")).WithTimeout(takeover).Should(capstantest.HaveSucceeded())
+			show("answered after", time.Since(dead).Round(time.Millisecond).String())
+			Eventually(ctx, survived).Should(Succeed())
+
+			answer := read(ctx, d.namespace, "demo-1")
+			expectOneStartEach(answer, d.witness, ran)
+			Expect(finalEntries(ctx, answer)).To(Equal(map[string]int{"step 1": 1, "step 2": 1, "step 3": 1}))
+		},
+		Entry("killed when the calls were planned", moment(planned), death(killed), SpecTimeout(crashLimit)),
+		Entry("deleted when the calls were planned", moment(planned), death(deleted), SpecTimeout(crashLimit)),
+		Entry("killed when the pod that may run was recorded", moment(recorded), death(killed), SpecTimeout(crashLimit)),
+		Entry("deleted while the tools ran", moment(running), death(deleted), SpecTimeout(crashLimit)),
+		Entry("killed while the tools ran", moment(running), death(killed), SpecTimeout(crashLimit)),
+		Entry("killed as the tools ended", moment(ending), death(killed), SpecTimeout(crashLimit)),
+		Entry("deleted when the tools had ended", moment(ended), death(deleted), SpecTimeout(crashLimit)),
+		Entry("killed when the tools had ended", moment(ended), death(killed), SpecTimeout(crashLimit)),
+	)
+
+	It("and the Jobs are deleted before another one leads, the calls that may run again do, and the other one is told of as unknown", SpecTimeout(crashLimit), func(ctx SpecContext) {
+		w := newWitness(ctx)
+		namespace := newWitnessedStage(ctx, w)
+		w.hold("read", "write", "send")
+		asked := ask(ctx, namespace, "demo-1")
+		Eventually(ctx, func(ctx context.Context) ([]v1alpha1.ToolCall, error) {
+			turn, err := turn(namespace, "demo-1")(ctx)
+			return turn.Status.ToolCalls, err
+		}).Should(And(HaveLen(len(witnessed)), HaveEach(HaveField("State", v1alpha1.CallRunning))))
+
+		comeBack := absent(ctx)
+		Expect(api.DeleteAllOf(ctx, &batchv1.Job{}, client.InNamespace(namespace), client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
+		Eventually(ctx, func() []corev1.Pod { return podsOf(ctx, asked) }).Should(BeEmpty())
+		w.letGo("read", "write", "send")
+		comeBack()
+
+		answer := succeeded(ctx, namespace, "demo-1")
+		for name, class := range witnessed {
+			made, visits := callOf(answer, name), w.of(name)
+			if class == v1alpha1.AtMostOnce {
+				Expect(visits).To(HaveLen(1), "starts of tool %s", name)
+				Expect(made.State).To(Equal(v1alpha1.CallUnknown))
+				continue
+			}
+			Expect(visits).To(HaveLen(2), "starts of tool %s", name)
+			Expect(visits[0].key).To(Equal(visits[1].key), "idempotency keys of tool %s", name)
+			Expect(made.State).To(Equal(v1alpha1.CallSucceeded))
+			Expect(answer.Status.Output).To(ContainSubstring(name + "=" + visits[1].receipt))
+		}
+		Expect(finalEntries(ctx, answer)).To(Equal(map[string]int{"step 1": 1, "step 2": 1, "step 3": 1}))
+	})
+})
+
+// newWitnessedStage is a stage whose model calls the witnessed tools in one step.
+func newWitnessedStage(ctx context.Context, w *witness) string {
+	GinkgoHelper()
+	var step calls
+	var tools []*v1alpha1.Tool
+	for name, class := range witnessed {
+		step = append(step, w.call(name))
+		tools = append(tools, toolbox(name, "report", class))
+	}
+	return newStage(ctx, script("read={{tool:read}} write={{tool:write}} send={{tool:send}}", step), tools...)
+}
+
+// planned strikes as soon as the plan shows the calls: their Jobs are just being made.
+func planned(ctx context.Context, d drama) {
+	GinkgoHelper()
+	seen := shown(ctx, &v1alpha1.TurnList{}, d.namespace, func(turn *v1alpha1.Turn) bool {
+		return turn.Status.Plan != nil && turn.Status.Plan.Phase == v1alpha1.PlanAct
+	})
+	d.begin()
+	Expect(seen()).To(Succeed())
+	Expect(d.strike()).To(Succeed())
+}
+
+// recorded strikes between the intent to start the AtMostOnce call and its start.
+func recorded(ctx context.Context, d drama) {
+	GinkgoHelper()
+	seen := shown(ctx, &v1alpha1.TurnList{}, d.namespace, func(turn *v1alpha1.Turn) bool {
+		for _, call := range turn.Status.ToolCalls {
+			if call.PodUID != "" {
+				return true
+			}
+		}
+		return false
+	})
+	d.begin()
+	Expect(seen()).To(Succeed())
+	Expect(d.strike()).To(Succeed())
+}
+
+// running strikes while all tools run. One of them ends while nobody leads, the others when another manager does.
+func running(ctx context.Context, d drama) {
+	GinkgoHelper()
+	d.witness.hold("read", "write", "send")
+	d.begin()
+	Eventually(ctx, d.witness.started("read", "write", "send")).WithPolling(promptly).Should(BeTrue())
+	Expect(d.strike()).To(Succeed())
+	d.witness.letGo("send")
+	d.ledAgain()
+	d.witness.letGo("read", "write")
+}
+
+// ending strikes in the moment in which the tools end, before the manager can know.
+func ending(ctx context.Context, d drama) {
+	GinkgoHelper()
+	d.witness.hold("read", "write", "send")
+	d.begin()
+	Eventually(ctx, d.witness.started("read", "write", "send")).WithPolling(promptly).Should(BeTrue())
+	d.witness.letGo("read", "write", "send")
+	Expect(d.strike()).To(Succeed())
+}
+
+// ended strikes as soon as the API server knows of the end of all tools.
+func ended(ctx context.Context, d drama) {
+	GinkgoHelper()
+	d.witness.hold("read", "write", "send")
+	gone := map[string]bool{}
+	seen := shown(ctx, &corev1.PodList{}, d.namespace, func(pod *corev1.Pod) bool {
+		if status := toolStatus(pod); status != nil && status.State.Terminated != nil {
+			gone[pod.Name] = true
+		}
+		return len(gone) == len(witnessed)
+	})
+	d.begin()
+	Eventually(ctx, d.witness.started("read", "write", "send")).WithPolling(promptly).Should(BeTrue())
+	d.witness.letGo("read", "write", "send")
+	Expect(seen()).To(Succeed())
+	Expect(d.strike()).To(Succeed())
+}
+
+// expectOneStartEach says that every tool started once, by both accounts, and that the Turn has the result of that start.
+func expectOneStartEach(answer *v1alpha1.Turn, w *witness, ran *containers) {
+	GinkgoHelper()
+	keys := map[string]bool{}
+	text := answer.Status.Output
+	for name := range witnessed {
+		visits := w.of(name)
+		Expect(visits).To(HaveLen(1), "starts of tool %s that it reported", name)
+		keys[visits[0].key] = true
+		text = strings.Replace(text, visits[0].receipt, "", 1)
+		call := callOf(answer, name)
+		Expect(call.State).To(Equal(v1alpha1.CallSucceeded), "call of tool %s", name)
+		Expect(call.Attempt).To(BeEquivalentTo(1), "attempt of tool %s", name)
+		Expect(ran.counts()).To(HaveKeyWithValue(call.ID, 1), "containers that ran for tool %s", name)
+	}
+	Expect(text).To(Equal("read= write= send="), "what is left of the answer without the receipts")
+	Expect(keys).To(HaveLen(len(witnessed)), "idempotency keys")
+}

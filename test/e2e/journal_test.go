@@ -1,0 +1,73 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+)
+
+// journal is the log of the Session demo, in order.
+func journal(ctx context.Context, namespace string) []v1alpha1.JournalEntrySpec {
+	GinkgoHelper()
+	var list v1alpha1.JournalEntryList
+	Expect(api.List(ctx, &list, client.InNamespace(namespace))).To(Succeed())
+	var entries []v1alpha1.JournalEntrySpec
+	for _, entry := range list.Items {
+		if entry.Spec.Session == "demo" {
+			entries = append(entries, entry.Spec)
+		}
+	}
+	slices.SortFunc(entries, func(a, b v1alpha1.JournalEntrySpec) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
+	return entries
+}
+
+// outcomes are the results of the tool calls of a Turn as the log has them, by tool name. A tool is called once in the Turns that are
+// looked at in this way.
+func outcomes(ctx context.Context, turn *v1alpha1.Turn) map[string]event.ToolCompleted {
+	GinkgoHelper()
+	found := map[string]event.ToolCompleted{}
+	for _, entry := range journal(ctx, turn.Namespace) {
+		if entry.Turn == nil || entry.Turn.UID != turn.UID {
+			continue
+		}
+		for _, e := range entry.Events {
+			if e.Type != event.TypeToolCompleted {
+				continue
+			}
+			data, err := event.Decode[event.ToolCompleted](e)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(found).NotTo(HaveKey(data.ToolName), "two results of one call")
+			found[data.ToolName] = data
+		}
+	}
+	return found
+}
+
+// resultText is what a tool gave, according to the log.
+func resultText(data event.ToolCompleted) string {
+	GinkgoHelper()
+	Expect(data.Result).To(HaveLen(1))
+	return data.Result[0].Text
+}
+
+// finalEntries says how many final entries of the log each step of a Turn has: one, whatever happened.
+func finalEntries(ctx context.Context, turn *v1alpha1.Turn) map[string]int {
+	GinkgoHelper()
+	found := map[string]int{}
+	for _, entry := range journal(ctx, turn.Namespace) {
+		if entry.Final && entry.Turn != nil && entry.Turn.UID == turn.UID {
+			found[fmt.Sprintf("step %d", entry.Step)]++
+		}
+	}
+	return found
+}

@@ -1,0 +1,253 @@
+package turns_test
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	gomegatypes "github.com/onsi/gomega/types"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest"
+)
+
+// The writes that a Turn is made of.
+const (
+	sessionWrite = "PATCH sessions/status"
+	turnWrite    = "PATCH turns/status"
+	entryWrite   = "POST journalentries"
+	jobWrite     = "POST jobs"
+	gateWrite    = "PATCH pods"
+	acceptWrite  = "PATCH toolresults/status"
+	cleanUpWrite = "DELETE jobs"
+)
+
+// times repeats a write.
+func times(n int, write string) []string { return slices.Repeat([]string{write}, n) }
+
+// beginning is what a Turn costs up to its first answer: admission, plan, entry.
+var beginning = []string{sessionWrite, turnWrite, entryWrite}
+
+// ending is what the last answer costs behind its entry: status and release.
+var ending = []string{turnWrite, sessionWrite}
+
+// acting is what an act step of k Jobs adds, from the status that plans it to the entry of the next answer: 4 + k, and 1 + k more when the
+// calls are AtMostOnce.
+func acting(k int, class v1alpha1.SideEffect) []string {
+	writes := slices.Concat([]string{turnWrite}, times(k, jobWrite))
+	if class == v1alpha1.AtMostOnce {
+		writes = slices.Concat(writes, []string{turnWrite}, times(k, gateWrite))
+	}
+	return append(writes, entryWrite, turnWrite, entryWrite)
+}
+
+var _ = Describe("The write budget of a Turn", func() {
+	DescribeTable("with Jobs", func(ctx context.Context, class v1alpha1.SideEffect, steps ...int) {
+		script := [][]v1alpha1.SimulatedToolCall{}
+		want := slices.Clone(beginning)
+		for _, k := range steps {
+			script = append(script, slices.Repeat([]v1alpha1.SimulatedToolCall{call("work")}, k))
+			want = append(want, acting(k, class)...)
+		}
+		want = append(want, ending...)
+		namespace := newNamespace(ctx, calling("done", script...), jobTool("work", class))
+		before := startedSession(ctx, namespace)
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		expectCost(ctx, namespace, before, want)
+		size := 5
+		for _, k := range steps {
+			size += 4 + k
+			if class == v1alpha1.AtMostOnce {
+				size += 1 + k
+			}
+		}
+		Expect(want).To(HaveLen(size), "the sequence is not the budget")
+	},
+		Entry("one Pure", v1alpha1.Pure, 1),
+		Entry("three Pure", v1alpha1.Pure, 3),
+		Entry("eight Pure", v1alpha1.Pure, 8),
+		Entry("one Idempotent", v1alpha1.Idempotent, 1),
+		Entry("three Idempotent", v1alpha1.Idempotent, 3),
+		Entry("one AtMostOnce", v1alpha1.AtMostOnce, 1),
+		Entry("three AtMostOnce", v1alpha1.AtMostOnce, 3),
+		Entry("two steps", v1alpha1.Pure, 2, 1),
+		Entry("two steps of AtMostOnce", v1alpha1.AtMostOnce, 1, 2),
+	)
+
+	It("adds nothing for calls that are refused", func(ctx context.Context) {
+		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("unheard-of"), call("unheard-of")}))
+		before := startedSession(ctx, namespace)
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		expectCost(ctx, namespace, before, slices.Concat(beginning, acting(0, v1alpha1.Pure), ending))
+	})
+
+	// A step of client tools costs what every act step costs, 4, and besides: 1 to accept each ToolResult, 1 entry for each result that comes
+	// before the step is complete, and 2 Session writes, because the Session shows that it waits. While it waits it costs nothing.
+	It("is 4 + 1 for a step of one client tool, and 2 to show the wait on the Session", func(ctx context.Context) {
+		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("ask-ann")}), clientTool("ask-ann"))
+		before := startedSession(ctx, namespace)
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
+		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionWaitingForToolResults))
+		waiting := slices.Concat(beginning, []string{turnWrite, sessionWrite})
+		Consistently(func() []string { return requests.in(namespace)[before:] }).WithTimeout(time.Second).Should(Equal(waiting))
+
+		create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		// The Session's write, that it goes on, is one among the Turn's: nobody waits for it.
+		expectWrites(ctx, namespace, before, ConsistOf(slices.Concat(waiting, []string{entryWrite, acceptWrite, turnWrite, entryWrite}, ending, times(1, sessionWrite))))
+	})
+
+	It("is 1 entry and 1 status more for a client's result that comes before the others", func(ctx context.Context) {
+		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("ask-ann"), call("ask-bob")}), clientTool("ask-ann"), clientTool("ask-bob"))
+		before := startedSession(ctx, namespace)
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann", "ask-bob"))
+		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionWaitingForToolResults))
+		create(ctx, toolResult(namespace, "bob", "demo-1", "1-1", "no"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
+		partial := slices.Concat(beginning, []string{turnWrite, sessionWrite, entryWrite, acceptWrite})
+		counted, progress := requests.budgeted(namespace)
+		Expect(counted[before:]).To(Equal(partial))
+		Expect(progress).To(Equal(1), "what shows that only ann's answer is missing")
+		create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		expectWrites(ctx, namespace, before, ConsistOf(slices.Concat(partial, []string{entryWrite, acceptWrite, turnWrite, entryWrite}, ending, times(1, sessionWrite))))
+	})
+
+	It("is 1 for the next Turn's admission and the last one's release together", func(ctx context.Context) {
+		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done"), Latency: seconds(1)})
+		before := startedSession(ctx, namespace)
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(turnPhase(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.TurnReason))
+		create(ctx, newTurn(namespace, "demo", "demo-2", "Hello again"))
+		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSucceeded())
+		expectCost(ctx, namespace, before, slices.Concat(beginning, ending, beginning[1:], ending))
+	})
+})
+
+var _ = Describe("A manager with settings of its own", Serial, Ordered, func() {
+	var (
+		own      *capstantest.Kit
+		requests = &requestLog{}
+	)
+
+	BeforeAll(func() {
+		separate := &envtest.Environment{}
+		config, err := separate.Start()
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { Expect(separate.Stop()).To(Succeed()) })
+		own, err = capstantest.Start(context.Background(), config, capstantest.Options{
+			Transport: requests.wrap, JobRetention: 2 * time.Second, MaxActiveTurns: 1,
+		})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { Expect(own.Stop()).To(Succeed()) })
+	})
+
+	BeforeEach(func() {
+		restore := kit
+		kit = own
+		DeferCleanup(func() { kit = restore })
+	})
+
+	It("gives a place that comes free to who has waited for it, not to the Session that had it", func(ctx context.Context) {
+		slow := v1alpha1.Simulation{Response: fixed("done"), Latency: seconds(1)}
+		rich, poor := newNamespace(ctx, slow), newNamespace(ctx, slow)
+		for _, namespace := range []string{rich, poor} {
+			create(ctx, newSession(namespace, "demo"))
+			Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionStarted))
+		}
+		create(ctx, newTurn(rich, "demo", "demo-1", "Hello"))
+		Eventually(turnPhase(ctx, rich, "demo-1")).Should(Equal(v1alpha1.TurnReason))
+		create(ctx, newTurn(rich, "demo", "demo-2", "Hello"))
+		create(ctx, newTurn(rich, "demo", "demo-3", "Hello"))
+		create(ctx, newTurn(poor, "demo", "demo-1", "Hello"))
+		began := func(namespace, name string) time.Time {
+			GinkgoHelper()
+			Eventually(kit.Turn(ctx, namespace, name)).Should(capstantest.HaveSucceeded())
+			turn, err := kit.Turn(ctx, namespace, name)()
+			Expect(err).NotTo(HaveOccurred())
+			return turn.Status.Summary.StartedAt.Time
+		}
+		Expect(began(poor, "demo-1")).To(And(BeTemporally(">", began(rich, "demo-1")), BeTemporally("<", began(rich, "demo-2"))))
+		Expect(began(rich, "demo-2")).To(BeTemporally("<", began(rich, "demo-3")))
+	})
+
+	It("cleans up with one write, whatever the number of Jobs, and only after the retention time", func(ctx context.Context) {
+		const k = 12
+		namespace := newNamespace(ctx, calling("done", slices.Repeat([]v1alpha1.SimulatedToolCall{call("work")}, k)), jobTool("work", v1alpha1.Pure))
+		create(ctx, newSession(namespace, "demo"))
+		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionStarted))
+		before := len(requests.in(namespace))
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		turn, err := kit.Turn(ctx, namespace, "demo-1")()
+		Expect(err).NotTo(HaveOccurred())
+		ended := conditionOf(turn, v1alpha1.ConditionFinished).LastTransitionTime
+
+		counted := func() []string {
+			found, _ := requests.budgeted(namespace)
+			return found[before:]
+		}
+		Eventually(counted).Should(ContainElement(cleanUpWrite))
+		Expect(time.Since(ended.Time)).To(BeNumerically(">=", 2*time.Second))
+		Eventually(func() ([]string, error) { return jobNames(ctx, namespace) }).Should(BeEmpty())
+		want := slices.Concat(beginning, acting(k, v1alpha1.Pure), ending, []string{cleanUpWrite})
+		Consistently(counted).WithTimeout(2 * time.Second).Should(Equal(want))
+	})
+})
+
+// startedSession makes a Session, waits until it can be used, and gives the number of writes up to then.
+func startedSession(ctx context.Context, namespace string) int {
+	GinkgoHelper()
+	create(ctx, newSession(namespace, "demo"))
+	Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionStarted))
+	return len(requests.in(namespace))
+}
+
+// expectCost waits until the Session is idle and checks that these writes were made, in this order, and no others.
+func expectCost(ctx context.Context, namespace string, before int, want []string) {
+	GinkgoHelper()
+	expectWrites(ctx, namespace, before, Equal(want))
+}
+
+// expectWrites waits until the Session is idle, checks the writes that the budget counts, and that none follow.
+func expectWrites(ctx context.Context, namespace string, before int, match gomegatypes.GomegaMatcher) {
+	GinkgoHelper()
+	Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionIdle))
+	Consistently(func() []string {
+		counted, _ := requests.budgeted(namespace)
+		return counted[before:]
+	}).WithTimeout(300 * time.Millisecond).Should(match)
+	expectNoEvents(ctx, namespace)
+}
+
+// expectNoEvents checks that no Kubernetes Event was written about the namespace's objects.
+func expectNoEvents(ctx context.Context, namespace string) {
+	GinkgoHelper()
+	var old corev1.EventList
+	Expect(kit.Client.List(ctx, &old, client.InNamespace(namespace))).To(Succeed())
+	Expect(old.Items).To(BeEmpty())
+	var events eventsv1.EventList
+	Expect(kit.Client.List(ctx, &events, client.InNamespace(namespace))).To(Succeed())
+	Expect(events.Items).To(BeEmpty())
+}
+
+func jobNames(ctx context.Context, namespace string) ([]string, error) {
+	var jobs batchv1.JobList
+	err := kit.Client.List(ctx, &jobs, client.InNamespace(namespace))
+	var names []string
+	for _, job := range jobs.Items {
+		names = append(names, job.Name)
+	}
+	return names, err
+}

@@ -1,0 +1,140 @@
+package turns_test
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest"
+)
+
+var _ = Describe("Client tools", func() {
+	var namespace string
+
+	// waiting starts a Turn that asks for two client tools at once.
+	waiting := func(ctx context.Context) {
+		namespace = newNamespace(ctx,
+			calling("Ann said {{tool:ask-ann}}, Bob said {{tool:ask-bob}}.", []v1alpha1.SimulatedToolCall{call("ask-ann"), call("ask-bob")}),
+			clientTool("ask-ann"), clientTool("ask-bob"))
+		create(ctx, newSession(namespace, "demo"))
+		create(ctx, newTurn(namespace, "demo", "demo-1", "What do they say?"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann", "ask-bob"))
+	}
+
+	It("waits on a condition that names the calls, shows it on the Session, and goes on when all have answered", func(ctx context.Context) {
+		waiting(ctx)
+		turn, err := kit.Turn(ctx, namespace, "demo-1")()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(turn.Status.Phase).To(Equal(v1alpha1.TurnWaitingForToolResults))
+		Expect(conditionOf(turn, v1alpha1.ConditionWaitingForToolResults).Message).To(ContainSubstring("1-0 (ask-ann), 1-1 (ask-bob)"))
+		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionWaitingForToolResults))
+
+		create(ctx, toolResult(namespace, "bob", "demo-1", "1-1", "no"))
+		Eventually(accepted(ctx, namespace, "bob")).Should(Equal("True Accepted"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
+
+		create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		Eventually(accepted(ctx, namespace, "ann")).Should(Equal("True Accepted"))
+		turn, err = kit.Turn(ctx, namespace, "demo-1")()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(turn.Status.Output).To(Equal("Ann said yes, Bob said no."))
+		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionIdle))
+	})
+
+	It("keeps a partial result although its ToolResult is deleted", func(ctx context.Context) {
+		waiting(ctx)
+		bob := toolResult(namespace, "bob", "demo-1", "1-1", "no")
+		create(ctx, bob)
+		Eventually(accepted(ctx, namespace, "bob")).Should(Equal("True Accepted"))
+		Expect(kit.Client.Delete(ctx, bob)).To(Succeed())
+		create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		turn, err := kit.Turn(ctx, namespace, "demo-1")()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(turn.Status.Output).To(Equal("Ann said yes, Bob said no."))
+	})
+
+	It("refuses unknown, doubled, replaced and late results and says why", func(ctx context.Context) {
+		waiting(ctx)
+		create(ctx, toolResult(namespace, "wrong", "demo-1", "9-9", "?"))
+		Eventually(accepted(ctx, namespace, "wrong")).Should(Equal("False UnknownCall"))
+		Expect(acceptedMessage(ctx, namespace, "wrong")).To(ContainSubstring("It waits for: 1-0 (ask-ann), 1-1 (ask-bob)."))
+
+		other := toolResult(namespace, "replaced", "demo-1", "1-0", "?")
+		other.Spec.TurnRef.UID = "00000000-0000-0000-0000-000000000000"
+		create(ctx, other)
+		Eventually(accepted(ctx, namespace, "replaced")).Should(Equal("False TurnReplaced"))
+
+		create(ctx, toolResult(namespace, "bob", "demo-1", "1-1", "no"))
+		Eventually(accepted(ctx, namespace, "bob")).Should(Equal("True Accepted"))
+		create(ctx, toolResult(namespace, "bob-again", "demo-1", "1-1", "maybe"))
+		Eventually(accepted(ctx, namespace, "bob-again")).Should(Equal("False AlreadyAnswered"))
+
+		create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		create(ctx, toolResult(namespace, "late", "demo-1", "3-0", "?"))
+		Eventually(accepted(ctx, namespace, "late")).Should(Equal("False CallClosed"))
+	})
+
+	It("keeps a result that comes before its Turn", func(ctx context.Context) {
+		namespace = newNamespace(ctx, calling("It is {{tool:ask-ann}}.", []v1alpha1.SimulatedToolCall{call("ask-ann")}), clientTool("ask-ann"))
+		create(ctx, toolResult(namespace, "early", "demo-1", "1-0", "early"))
+		Eventually(accepted(ctx, namespace, "early")).Should(Equal("Unknown TurnNotFound"))
+		create(ctx, newTurn(namespace, "demo", "demo-1", "What is it?"))
+		create(ctx, newSession(namespace, "demo"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		Eventually(accepted(ctx, namespace, "early")).Should(Equal("True Accepted"))
+	})
+
+	It("tells the model of a client's error", func(ctx context.Context) {
+		namespace = newNamespace(ctx, calling("It is {{tool:ask-ann}}.", []v1alpha1.SimulatedToolCall{call("ask-ann")}), clientTool("ask-ann"))
+		create(ctx, newSession(namespace, "demo"))
+		create(ctx, newTurn(namespace, "demo", "demo-1", "What is it?"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
+		failed := toolResult(namespace, "ann", "demo-1", "1-0", "")
+		failed.Spec.Result, failed.Spec.Error = nil, pointerTo("Ann is away")
+		create(ctx, failed)
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		turn, err := kit.Turn(ctx, namespace, "demo-1")()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(turn.Status.Output).To(Equal("It is Ann is away."))
+	})
+
+	DescribeTable("a Session that follows hints", func(ctx context.Context, hint string, waits bool) {
+		namespace = newNamespace(ctx, calling("It is {{tool:ask-ann}}.", []v1alpha1.SimulatedToolCall{call("ask-ann")}), clientTool("ask-ann"))
+		session := newSession(namespace, "demo")
+		session.Spec.ClientTools = v1alpha1.ClientToolsFollowHints
+		if hint != "" {
+			session.Spec.Hints = map[string]v1alpha1.JSON{"setup_connection": {Raw: []byte(hint)}}
+		}
+		create(ctx, session)
+		create(ctx, newTurn(namespace, "demo", "demo-1", "What is it?"))
+		if waits {
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
+			return
+		}
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		turn, err := kit.Turn(ctx, namespace, "demo-1")()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(turn.Status.Output).To(ContainSubstring("not executed"))
+		Expect(turn.Status.ToolCalls[0].State).To(Equal(v1alpha1.CallNotExecuted))
+	},
+		Entry("waits when setup_connection is true", "true", true),
+		Entry("goes on when it is the string true", `"true"`, false),
+		Entry("goes on when it is false", "false", false),
+		Entry("goes on without it", "", false),
+	)
+})
+
+func toolResult(namespace, name, turn, callID, result string) *v1alpha1.ToolResult {
+	return &v1alpha1.ToolResult{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       v1alpha1.ToolResultSpec{TurnRef: v1alpha1.TurnReference{Name: turn}, CallID: callID, Result: &result},
+	}
+}
+
+func pointerTo[T any](v T) *T { return &v }

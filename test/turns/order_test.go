@@ -1,0 +1,151 @@
+package turns_test
+
+import (
+	"context"
+	"fmt"
+	"sort"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest"
+)
+
+var _ = Describe("The order of Turns", func() {
+	It("is natural for ten Turns of one Session that were applied together", func(ctx context.Context) {
+		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseEcho}})
+		for _, i := range []int{10, 3, 1, 7, 2, 9, 4, 8, 6, 5} {
+			create(ctx, newTurn(namespace, "demo", fmt.Sprintf("demo-%d", i), fmt.Sprintf("message %d", i)))
+		}
+		// Creation times are in seconds, so that the spec needs all Turns to have been made in one, as kubectl apply does.
+		var turns v1alpha1.TurnList
+		Expect(kit.Client.List(ctx, &turns, client.InNamespace(namespace))).To(Succeed())
+		first := turns.Items[0].CreationTimestamp
+		for _, turn := range turns.Items {
+			if turn.CreationTimestamp != first {
+				Fail("the Turns were not made within one second; the order between seconds is another spec's concern")
+			}
+		}
+		create(ctx, newSession(namespace, "demo"))
+		for i := 1; i <= 10; i++ {
+			Eventually(kit.Turn(ctx, namespace, fmt.Sprintf("demo-%d", i))).Should(capstantest.HaveSucceeded())
+		}
+		Expect(kit.Client.List(ctx, &turns, client.InNamespace(namespace))).To(Succeed())
+		sort.Slice(turns.Items, func(i, j int) bool {
+			return turns.Items[i].Status.Summary.FinishedAt.Before(turns.Items[j].Status.Summary.FinishedAt)
+		})
+		for i, turn := range turns.Items {
+			Expect(turn.Name).To(Equal(fmt.Sprintf("demo-%d", i+1)))
+			Expect(turn.Status.Output).To(Equal(fmt.Sprintf("message %d", i+1)))
+		}
+	})
+
+	It("lets everything be applied in the wrong order and names what is missing", func(ctx context.Context) {
+		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done")})
+		create(ctx, newTurn(namespace, "late", "demo-1", "Hello"))
+		Eventually(func() (string, error) {
+			turn, err := kit.Turn(ctx, namespace, "demo-1")()
+			return conditionOf(turn, v1alpha1.ConditionSucceeded).Message, err
+		}).Should(ContainSubstring(`Session "late" does not exist`))
+		session := newSession(namespace, "late")
+		session.Spec.HarnessRef.Name = "later"
+		session.Spec.AgentRef = &v1alpha1.LocalReference{Name: "helper"}
+		create(ctx, session)
+		message := func() (string, error) {
+			err := kit.Client.Get(ctx, client.ObjectKeyFromObject(session), session)
+			if len(session.Status.Conditions) == 0 {
+				return "", err
+			}
+			return session.Status.Conditions[0].Reason + ": " + session.Status.Conditions[0].Message, err
+		}
+		Eventually(message).Should(ContainSubstring(`HarnessNotFound: Harness "later"`))
+		Eventually(phaseOf(ctx, namespace, "late")).Should(Equal(v1alpha1.SessionPending))
+		harness := &v1alpha1.Harness{}
+		harness.Namespace, harness.Name = namespace, "later"
+		harness.Spec.Tools = []v1alpha1.LocalReference{{Name: "word-count"}}
+		create(ctx, harness)
+		Eventually(message).Should(ContainSubstring(`AgentNotFound: Agent "helper"`))
+		agent := &v1alpha1.Agent{}
+		agent.Namespace, agent.Name = namespace, "helper"
+		create(ctx, agent)
+		Eventually(message).Should(ContainSubstring(`ToolNotFound: Tool "word-count"`))
+		tool := jobTool("word-count", v1alpha1.Pure)
+		tool.Namespace = namespace
+		create(ctx, tool)
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+	})
+})
+
+var _ = Describe("Cancelling", func() {
+	cancel := func(ctx context.Context, namespace, name string) {
+		patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"desiredState":"Cancelled"}}`))
+		turn := &v1alpha1.Turn{}
+		turn.Namespace, turn.Name = namespace, name
+		Expect(kit.Client.Patch(ctx, turn, patch)).To(Succeed())
+	}
+
+	It("ends a Turn in the middle of a model call, with one entry, and the next Turn runs", func(ctx context.Context) {
+		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("late"), Latency: seconds(3600)})
+		create(ctx, newSession(namespace, "demo"))
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(turnPhase(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.TurnReason))
+		create(ctx, newTurn(namespace, "demo", "demo-2", "Hello again"))
+		cancel(ctx, namespace, "demo-1")
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("Cancelled"))
+		Eventually(turnPhase(ctx, namespace, "demo-2")).Should(Equal(v1alpha1.TurnReason))
+		Expect(eventTypes(ctx, namespace, "demo")).To(Equal([]string{
+			"input.message", "session.activated", "turn.started", "turn.failed", "session.idled",
+		}))
+	})
+
+	It("ends a queued Turn at once and the Turn before it goes on", func(ctx context.Context) {
+		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("late"), Latency: seconds(3600)})
+		create(ctx, newSession(namespace, "demo"))
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(turnPhase(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.TurnReason))
+		create(ctx, newTurn(namespace, "demo", "demo-2", "Hello again"))
+		cancel(ctx, namespace, "demo-2")
+		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveFailed("Cancelled"))
+		Expect(turnPhase(ctx, namespace, "demo-1")()).To(Equal(v1alpha1.TurnReason))
+	})
+
+	It("ends a Turn that waits for a client", func(ctx context.Context) {
+		namespace := newNamespace(ctx, calling("never", []v1alpha1.SimulatedToolCall{call("ask-ann")}), clientTool("ask-ann"))
+		create(ctx, newSession(namespace, "demo"))
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
+		cancel(ctx, namespace, "demo-1")
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("Cancelled"))
+		turn, err := kit.Turn(ctx, namespace, "demo-1")()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(turn.Status.ToolCalls[0].State).To(Equal(v1alpha1.CallNotExecuted))
+	})
+
+	It("of a Turn that is deleted while it runs frees its Session", func(ctx context.Context) {
+		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("late"), Latency: seconds(3600)})
+		create(ctx, newSession(namespace, "demo"))
+		turn := newTurn(namespace, "demo", "demo-1", "Hello")
+		create(ctx, turn)
+		Eventually(turnPhase(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.TurnReason))
+		create(ctx, newTurn(namespace, "demo", "demo-2", "Hello again"))
+		Expect(kit.Client.Delete(ctx, turn)).To(Succeed())
+		Eventually(turnPhase(ctx, namespace, "demo-2")).Should(Equal(v1alpha1.TurnReason))
+		Expect(eventTypes(ctx, namespace, "demo")).To(Equal([]string{"turn.failed", "session.idled"}))
+	})
+})
+
+// turnPhase gives a function that reads where a Turn stands.
+func turnPhase(ctx context.Context, namespace, name string) func() (v1alpha1.TurnPhase, error) {
+	return func() (v1alpha1.TurnPhase, error) {
+		turn, err := kit.Turn(ctx, namespace, name)()
+		return turn.Status.Phase, err
+	}
+}
+
+func seconds(n int) *metav1.Duration {
+	return &metav1.Duration{Duration: time.Duration(n) * time.Second}
+}

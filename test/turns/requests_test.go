@@ -1,0 +1,156 @@
+package turns_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// request is one request of the controllers that writes.
+type request struct {
+	method, path string
+	// progress marks a write of a Turn's status that only shows how far its tool calls have come. The budget counts those apart.
+	progress bool
+}
+
+// requestLog notes what the controllers write.
+type requestLog struct {
+	mu    sync.Mutex
+	wrote []request
+	calls map[string]callCounts
+}
+
+// callCounts is what the newest write of a Turn's status said of its tool calls.
+type callCounts struct {
+	pods, attempts int
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func (l *requestLog) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		if r.Method != http.MethodGet {
+			l.note(r.Method, r.URL.Path, bodyOf(r))
+		}
+		return next.RoundTrip(r)
+	})
+}
+
+func (l *requestLog) note(method, path string, body []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wrote = append(l.wrote, request{method, path, l.isProgress(method, path, body)})
+}
+
+// bodyOf is a copy of the request's body.
+func bodyOf(r *http.Request) []byte {
+	if r.GetBody == nil {
+		return nil
+	}
+	reader, err := r.GetBody()
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = reader.Close() }()
+	body, err := io.ReadAll(reader)
+	if err != nil {
+		return nil
+	}
+	return body
+}
+
+// isProgress says that a write of a Turn's status decides nothing: the plan is as it was, no pod was recorded, no attempt begun.
+func (l *requestLog) isProgress(method, path string, body []byte) bool {
+	if method != http.MethodPatch || !strings.Contains(path, "/turns/") || !strings.HasSuffix(path, "/status") {
+		return false
+	}
+	var patch struct {
+		Status struct {
+			Phase     string                `json:"phase"`
+			Plan      json.RawMessage       `json:"plan"`
+			ToolCalls []v1alpha1.ToolCall   `json:"toolCalls"`
+			Summary   *v1alpha1.TurnSummary `json:"summary"`
+		} `json:"status"`
+	}
+	if json.Unmarshal(body, &patch) != nil {
+		return false
+	}
+	var now callCounts
+	for _, call := range patch.Status.ToolCalls {
+		now.attempts += int(call.Attempt)
+		if call.PodUID != "" {
+			now.pods++
+		}
+	}
+	before := l.calls[path]
+	if l.calls == nil {
+		l.calls = map[string]callCounts{}
+	}
+	if patch.Status.ToolCalls != nil {
+		l.calls[path] = now
+	}
+	shows := patch.Status.ToolCalls != nil || patch.Status.Phase != ""
+	return patch.Status.Plan == nil && shows && now.pods <= before.pods && now.attempts <= before.attempts
+}
+
+// in gives the writes to objects of a namespace, as `METHOD resource[/subresource]`, without those that only say whether a layer, Model or Tool
+// can be used: they are no part of a Turn. Progress writes are among them.
+func (l *requestLog) in(namespace string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var found []string
+	for _, r := range l.wrote {
+		if what, ok := r.of(namespace); ok {
+			found = append(found, what)
+		}
+	}
+	return found
+}
+
+// budgeted gives the writes that the budget of a Turn counts, and how many others there were that only show progress.
+func (l *requestLog) budgeted(namespace string) (counted []string, progress int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.wrote {
+		what, ok := r.of(namespace)
+		switch {
+		case !ok:
+		case r.progress:
+			progress++
+		default:
+			counted = append(counted, what)
+		}
+	}
+	return counted, progress
+}
+
+// of says what was written, if it is in the namespace and part of a Turn.
+func (r request) of(namespace string) (string, bool) {
+	_, rest, ok := strings.Cut(r.path, "/namespaces/"+namespace+"/")
+	if !ok {
+		return "", false
+	}
+	parts := strings.Split(rest, "/")
+	what := parts[0]
+	if len(parts) > 2 {
+		what += "/" + parts[2]
+	}
+	if slices.Contains([]string{"harnesses/status", "agents/status", "models/status", "tools/status"}, what) {
+		return "", false
+	}
+	return r.method + " " + what, true
+}
+
+// count is the number of all writes, in any namespace.
+func (l *requestLog) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.wrote)
+}

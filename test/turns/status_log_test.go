@@ -1,0 +1,278 @@
+package turns_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest"
+)
+
+// The parts of a Turn in the log (LIFE-01 to LIFE-07, LLM-02, TOOL-11, EVT-04).
+var (
+	opened    = []string{"input.message", "session.activated", "turn.started"}
+	reasoned  = []string{"reason.started", "output.message.started", "llm.generation", "output.message.completed", "reason.completed"}
+	completed = []string{"turn.completed", "session.idled"}
+	failed    = []string{"turn.failed", "session.idled"}
+	blocked   = []string{"output.message.completed", "turn.failed", "session.idled"}
+)
+
+// acted is an act step with the given events of its calls.
+func acted(calls ...string) []string {
+	return slices.Concat([]string{"act.started"}, calls, []string{"act.completed"})
+}
+
+// archive takes a Harness out of use.
+func archive(ctx context.Context, object client.Object) {
+	GinkgoHelper()
+	patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"lifecycle":"Archived"}}`))
+	Expect(kit.Client.Patch(ctx, object, patch)).To(Succeed())
+}
+
+func harnessOf(namespace string) *v1alpha1.Harness {
+	harness := &v1alpha1.Harness{}
+	harness.Namespace, harness.Name = namespace, "base"
+	return harness
+}
+
+// blocking lets the tools of a namespace run until the test lets them go on; the channels say so and let them.
+func blocking(namespace string) (started chan capstantest.Call, proceed chan struct{}) {
+	started, proceed = make(chan capstantest.Call, 64), make(chan struct{})
+	jobs.in(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
+		started <- call
+		select {
+		case <-proceed:
+		case <-call.Context.Done():
+		}
+		return "result of " + call.ID, "", 0
+	})
+	return started, proceed
+}
+
+var _ = Describe("The log of a Turn", func() {
+	run := func(ctx context.Context, namespace string) {
+		GinkgoHelper()
+		create(ctx, newSession(namespace, "demo"))
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+	}
+	expectLog := func(ctx context.Context, namespace string, parts ...[]string) {
+		GinkgoHelper()
+		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionIdle))
+		Expect(eventTypes(ctx, namespace, "demo")).To(Equal(slices.Concat(parts...)))
+	}
+
+	It("without tools", func(ctx context.Context) {
+		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("Hello to you too.")})
+		run(ctx, namespace)
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		expectLog(ctx, namespace, opened, reasoned, completed)
+	})
+
+	It("with one tool", func(ctx context.Context) {
+		namespace := newNamespace(ctx, calling("It is {{tool:work}}.", []v1alpha1.SimulatedToolCall{call("work")}), jobTool("work", v1alpha1.Pure))
+		run(ctx, namespace)
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		expectLog(ctx, namespace, opened, reasoned, acted("tool.started", "tool.completed"), reasoned, completed)
+		turn, err := kit.Turn(ctx, namespace, "demo-1")()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(turn.Status.Output).To(Equal("It is result of 1-0."))
+	})
+
+	It("with several tools tells of each from start to end, in the order of the calls", func(ctx context.Context) {
+		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("work"), call("unheard-of"), call("work")}), jobTool("work", v1alpha1.Pure))
+		run(ctx, namespace)
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		expectLog(ctx, namespace, opened, reasoned,
+			acted("tool.started", "tool.completed", "tool.completed", "tool.started", "tool.completed"), reasoned, completed)
+		Expect(completedCalls(ctx, namespace)).To(Equal([]string{"1-0 success", "1-1 error", "1-2 success"}))
+	})
+
+	It("with a client tool", func(ctx context.Context) {
+		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("ask-ann"), call("work")}), clientTool("ask-ann"), jobTool("work", v1alpha1.Pure))
+		run(ctx, namespace)
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
+		create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		expectLog(ctx, namespace, opened, reasoned, acted("tool.started", "tool.completed"),
+			[]string{"tool.call_requested", "tool.completed"}, reasoned, completed)
+	})
+
+	It("of a model that fails", func(ctx context.Context) {
+		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseError, Text: "no such thing"}})
+		run(ctx, namespace)
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("ProcessingError"))
+		expectLog(ctx, namespace, opened, reasoned, failed)
+	})
+
+	It("of a Turn that is cancelled while its tool runs", func(ctx context.Context) {
+		namespace := newNamespace(ctx, calling("never", []v1alpha1.SimulatedToolCall{call("work")}), jobTool("work", v1alpha1.Pure))
+		started, _ := blocking(namespace)
+		run(ctx, namespace)
+		Eventually(started).Should(Receive())
+		cancelTurn(ctx, namespace, "demo-1")
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("Cancelled"))
+		Expect(jobNames(ctx, namespace)).To(BeEmpty(), "the Turn has ended and its tool runs on")
+		expectLog(ctx, namespace, opened, reasoned, acted("tool.completed"), failed)
+	})
+
+	It("of a Turn that is cancelled comes to its end at once, its status only when no container runs any more", func(ctx context.Context) {
+		namespace := newNamespace(ctx, calling("never", []v1alpha1.SimulatedToolCall{call("work")}), jobTool("work", v1alpha1.Pure))
+		started, _ := blocking(namespace)
+		run(ctx, namespace)
+		Eventually(started).Should(Receive())
+		// A finalizer stands for a container that takes its time.
+		pod := onlyPod(ctx, namespace)
+		setFinalizers(ctx, pod, `["capstan.dev/slow"]`)
+		cancelTurn(ctx, namespace, "demo-1")
+		Eventually(func() []string { return eventTypes(ctx, namespace, "demo") }).Should(ContainElement("turn.failed"))
+		Consistently(turnPhase(ctx, namespace, "demo-1")).WithTimeout(time.Second).Should(Equal(v1alpha1.TurnAct))
+		setFinalizers(ctx, pod, `null`)
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("Cancelled"))
+	})
+
+	It("of a Turn whose Harness was archived before", func(ctx context.Context) {
+		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("never")})
+		archive(ctx, harnessOf(namespace))
+		run(ctx, namespace)
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("DependencyUnavailable"))
+		expectLog(ctx, namespace, opened, blocked)
+		turn, err := kit.Turn(ctx, namespace, "demo-1")()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(turn.Status.Error.Code).To(Equal("dependency_unavailable"))
+		Expect(turn.Status.Error.Fields).To(Equal(map[string]string{"dependency": "harness", "state": "archived"}))
+	})
+
+	It("of a Turn whose Harness is archived while a tool runs: the tool ends, and no model is called", func(ctx context.Context) {
+		namespace := newNamespace(ctx, calling("never", []v1alpha1.SimulatedToolCall{call("work")}, []v1alpha1.SimulatedToolCall{call("work")}), jobTool("work", v1alpha1.Pure))
+		started, proceed := blocking(namespace)
+		run(ctx, namespace)
+		Eventually(started).Should(Receive())
+		archive(ctx, harnessOf(namespace))
+		close(proceed)
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("DependencyUnavailable"))
+		expectLog(ctx, namespace, opened, reasoned, acted("tool.started", "tool.completed"), blocked)
+		turn, err := kit.Turn(ctx, namespace, "demo-1")()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(turn.Status.ToolCalls).To(HaveLen(1))
+		Expect(turn.Status.ToolCalls[0].State).To(Equal(v1alpha1.CallSucceeded))
+		Expect(kit.Starts(namespace, "demo-1", "1-0")).To(Equal(1))
+	})
+
+	It("of a Turn whose Agent is archived while it waits for a client: no tool of a later step starts", func(ctx context.Context) {
+		namespace := newNamespace(ctx, calling("never", []v1alpha1.SimulatedToolCall{call("work")}, []v1alpha1.SimulatedToolCall{call("ask-ann")}),
+			jobTool("work", v1alpha1.Pure), clientTool("ask-ann"))
+		agent := &v1alpha1.Agent{}
+		agent.Namespace, agent.Name = namespace, "helper"
+		create(ctx, agent)
+		session := newSession(namespace, "demo")
+		session.Spec.AgentRef = &v1alpha1.LocalReference{Name: "helper"}
+		create(ctx, session)
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
+		archive(ctx, agent)
+		create(ctx, toolResult(namespace, "ann", "demo-1", "2-0", "yes"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("DependencyUnavailable"))
+		Eventually(accepted(ctx, namespace, "ann")).Should(Equal("False CallClosed"))
+		expectLog(ctx, namespace, opened, reasoned, acted("tool.started", "tool.completed"), reasoned, []string{"tool.call_requested", "tool.completed"}, blocked)
+		turn, err := kit.Turn(ctx, namespace, "demo-1")()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(turn.Status.Error.Fields).To(Equal(map[string]string{"dependency": "agent", "state": "archived"}))
+	})
+
+	It("of a Turn whose Harness is deleted while it waits is the same as of one that is archived", func(ctx context.Context) {
+		namespace := newNamespace(ctx, calling("never", []v1alpha1.SimulatedToolCall{call("ask-ann")}), clientTool("ask-ann"))
+		run(ctx, namespace)
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
+		Expect(kit.Client.Delete(ctx, harnessOf(namespace))).To(Succeed())
+		create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("DependencyUnavailable"))
+		turn, err := kit.Turn(ctx, namespace, "demo-1")()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(turn.Status.Error.Fields).To(Equal(map[string]string{"dependency": "harness", "state": "deleted"}))
+		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPending))
+	})
+
+	It("numbers one Turn after the other", func(ctx context.Context) {
+		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("yes")})
+		create(ctx, newSession(namespace, "demo"))
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, newTurn(namespace, "demo", "demo-2", "Hello again"))
+		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSucceeded())
+		expectLog(ctx, namespace, opened, reasoned, completed, opened, reasoned, completed)
+	})
+})
+
+// cancelTurn asks for the end of a Turn.
+func cancelTurn(ctx context.Context, namespace, name string) {
+	GinkgoHelper()
+	patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"desiredState":"Cancelled"}}`))
+	turn := &v1alpha1.Turn{}
+	turn.Namespace, turn.Name = namespace, name
+	Expect(kit.Client.Patch(ctx, turn, patch)).To(Succeed())
+}
+
+// onlyPod is the one pod of a namespace.
+func onlyPod(ctx context.Context, namespace string) *corev1.Pod {
+	GinkgoHelper()
+	var pods corev1.PodList
+	Expect(kit.Client.List(ctx, &pods, client.InNamespace(namespace))).To(Succeed())
+	Expect(pods.Items).To(HaveLen(1))
+	return &pods.Items[0]
+}
+
+func setFinalizers(ctx context.Context, object client.Object, list string) {
+	GinkgoHelper()
+	patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":`+list+`}}`))
+	Expect(kit.Client.Patch(ctx, object, patch)).To(Succeed())
+}
+
+// toolCompleted is what the specs read of the data of a tool.completed event.
+type toolCompleted struct {
+	ToolCallID string `json:"tool_call_id"`
+	Status     string `json:"status"`
+	Error      string `json:"error"`
+	Result     []struct {
+		Text string `json:"text"`
+	} `json:"result"`
+}
+
+// completions are the ends of all tool calls in the log of a Session, in order.
+func completions(ctx context.Context, namespace string) []toolCompleted {
+	GinkgoHelper()
+	var found []toolCompleted
+	for _, event := range allEvents(ctx, namespace) {
+		if event.Type != "tool.completed" {
+			continue
+		}
+		var data toolCompleted
+		Expect(json.Unmarshal(event.Data.Raw, &data)).To(Succeed())
+		found = append(found, data)
+	}
+	return found
+}
+
+// completedCalls are the ids of the calls that have ended, each with its status.
+func completedCalls(ctx context.Context, namespace string) []string {
+	GinkgoHelper()
+	var ids []string
+	for _, data := range completions(ctx, namespace) {
+		ids = append(ids, data.ToolCallID+" "+data.Status)
+	}
+	return ids
+}
+
+// allEvents are the events of the log of Session demo, in order.
+func allEvents(ctx context.Context, namespace string) []v1alpha1.JournalEvent {
+	var events []v1alpha1.JournalEvent
+	for _, entry := range entries(ctx, namespace, "demo") {
+		events = append(events, entry.Events...)
+	}
+	return events
+}

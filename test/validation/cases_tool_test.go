@@ -1,0 +1,167 @@
+package validation_test
+
+import "strings"
+
+// job is a patch that makes the smallest Tool one that runs as a Job, with more fields of the Job.
+func job(fields string) string {
+	if fields != "" {
+		fields = ", " + fields
+	}
+	return `spec: {client: null, job: {image: example.org/wc:1, command: [/wc]` + fields + `}}`
+}
+
+var toolCases = []ruleCase{
+	{
+		rule:     "required spec",
+		accepted: unchanged,
+		rejected: `spec: null`,
+		message:  `spec: Required value`,
+	},
+	{
+		rule:     "rule the name of a Tool is what the model calls it by: at most 63 characters, no dots.",
+		accepted: `metadata: {name: ` + strings.Repeat("t", 63) + `}`,
+		rejected: `metadata: {name: ` + strings.Repeat("t", 64) + `}`,
+	},
+	{
+		rule:     "rule the name of a Tool is what the model calls it by: at most 63 characters, no dots.",
+		accepted: `metadata: {name: word-count}`,
+		rejected: `metadata: {name: word.count}`,
+	},
+	{
+		rule:     "spec required description",
+		accepted: unchanged,
+		rejected: `spec: {description: null}`,
+		message:  `spec.description: Required value`,
+	},
+	{
+		rule:     "spec.sideEffect enum",
+		accepted: strings.TrimSuffix(job(""), "}") + `, sideEffect: Idempotent}`,
+		rejected: strings.TrimSuffix(job(""), "}") + `, sideEffect: Once}`,
+		message:  `spec.sideEffect: Unsupported value: "Once": supported values: "Pure", "Idempotent", "AtMostOnce"`,
+	},
+	{
+		rule:     "spec rule exactly one of job and client must be set.",
+		accepted: job(""),
+		rejected: `spec: {job: {image: example.org/wc:1, command: [/wc]}}`,
+	},
+	{
+		rule:     "spec rule exactly one of job and client must be set.",
+		accepted: `spec: {client: {}}`,
+		rejected: `spec: {client: null}`,
+	},
+	{
+		rule:     "spec rule sideEffect and concurrencyClass are for tools that the manager runs; a client tool is run by its client.",
+		accepted: unchanged,
+		rejected: `spec: {sideEffect: Pure}`,
+	},
+	{
+		rule:     "spec rule sideEffect and concurrencyClass are for tools that the manager runs; a client tool is run by its client.",
+		accepted: strings.TrimSuffix(job(""), "}") + `, concurrencyClass: disk}`,
+		rejected: `spec: {concurrencyClass: disk}`,
+	},
+}
+
+const notExpanded = "the values that a model gives are not expanded here: read them from stdin, $CAPSTAN_ARGUMENTS_FILE or the environment inside the tool."
+
+var jobCases = []ruleCase{
+	{
+		rule:     "spec.job required image",
+		accepted: job(""),
+		rejected: `spec: {client: null, job: {command: [/wc]}}`,
+		message:  `spec.job.image: Required value`,
+	},
+	{
+		rule:     "spec.job required command",
+		accepted: job(""),
+		rejected: `spec: {client: null, job: {image: example.org/wc:1}}`,
+		message:  `spec.job.command: Required value`,
+	},
+	{
+		rule:     "spec.job.command rule " + notExpanded,
+		accepted: job(`args: ["$(HOME)"]`),
+		rejected: `spec: {client: null, job: {image: example.org/wc:1, command: [/wc, "$(CAPSTAN_ARG_TEXT)"]}}`,
+	},
+	{
+		rule:     "spec.job.args rule " + notExpanded,
+		accepted: job(`args: [--file, "$CAPSTAN_ARGUMENTS_FILE"]`),
+		rejected: job(`args: ["--text=$(CAPSTAN_ARG_TEXT)"]`),
+	},
+	{
+		rule:     "spec.job.env[] required name",
+		accepted: job(`env: [{name: LANG}]`),
+		rejected: job(`env: [{value: C}]`),
+		message:  `spec.job.env[0].name: Required value`,
+	},
+	{
+		rule:     "spec.job.env[].name pattern",
+		accepted: job(`env: [{name: _LC_ALL2}]`),
+		rejected: job(`env: [{name: 2LANG}]`),
+		message:  `spec.job.env[0].name in body should match '^[A-Za-z_]`,
+	},
+	{
+		rule:     "spec.job.env[].name pattern",
+		accepted: job(`env: [{name: lang}]`),
+		rejected: job(`env: [{name: a.b}]`),
+		message:  `spec.job.env[0].name in body should match '^[A-Za-z_]`,
+	},
+	{
+		rule:     "spec.job.env[].name rule names that begin with CAPSTAN_ are set by the runtime. Choose another name.",
+		accepted: job(`env: [{name: MY_CAPSTAN_TURN}]`),
+		rejected: job(`env: [{name: CAPSTAN_TURN}]`),
+	},
+	{
+		rule:     "spec.job.env[].value rule " + notExpanded,
+		accepted: job(`env: [{name: DIR, value: "$(HOME)/data"}]`),
+		rejected: job(`env: [{name: TEXT, value: "$(CAPSTAN_ARG_TEXT)"}]`),
+	},
+	{
+		rule:     "spec.job.imagePullPolicy enum",
+		accepted: job(`imagePullPolicy: Never`),
+		rejected: job(`imagePullPolicy: Sometimes`),
+		message:  `spec.job.imagePullPolicy: Unsupported value: "Sometimes": supported values: "Always", "IfNotPresent", "Never"`,
+	},
+	{
+		rule:     "spec.job.resources.requests[*] pattern",
+		accepted: job(`resources: {requests: {memory: 1.5Gi}}`),
+		rejected: job(`resources: {requests: {memory: 1.5GB}}`),
+		message:  `spec.job.resources.requests.memory in body should match`,
+	},
+	{
+		rule:     "spec.job.resources.limits[*] pattern",
+		accepted: job(`resources: {limits: {cpu: 500m}}`),
+		rejected: job(`resources: {limits: {cpu: half}}`),
+		message:  `spec.job.resources.limits.cpu in body should match`,
+	},
+	{
+		rule:     "spec.job.timeout pattern",
+		accepted: job(`timeout: 1h30m`),
+		rejected: job(`timeout: "30"`),
+		message:  `spec.job.timeout in body should match`,
+	},
+	{
+		rule:     "spec.job.timeout rule timeout must be between 1s and 24h.",
+		accepted: job(`timeout: 1s`),
+		rejected: job(`timeout: 999ms`),
+	},
+	{
+		rule:     "spec.job.timeout rule timeout must be between 1s and 24h.",
+		accepted: job(`timeout: 24h`),
+		rejected: job(`timeout: 24h1s`),
+	},
+	{
+		rule:     "spec.job.startTimeout pattern",
+		accepted: job(`startTimeout: 1.5m`),
+		rejected: job(`startTimeout: -5m`),
+		message:  `spec.job.startTimeout in body should match`,
+	},
+	{
+		rule:     "spec.job.startTimeout rule startTimeout must be between 1s and 24h.",
+		accepted: job(`startTimeout: 1000ms`),
+		rejected: job(`startTimeout: 0s`),
+	},
+	{
+		rule:     "spec.job.startTimeout rule startTimeout must be between 1s and 24h.",
+		accepted: job(`startTimeout: 1440m`),
+		rejected: job(`startTimeout: 1441m`),
+	},
+}

@@ -1,0 +1,152 @@
+package validation_test
+
+import "strings"
+
+const turnCannotBeChanged = "spec rule a Turn cannot be changed once it is created, but for desiredState. Create a Turn with a new name."
+
+var turnCases = []ruleCase{
+	{
+		rule:     "required spec",
+		accepted: unchanged,
+		rejected: `spec: null`,
+		message:  `spec: Required value`,
+	},
+	{
+		rule:     "rule the name of a Turn has at most 63 characters.",
+		accepted: `metadata: {name: ` + strings.Repeat("t", 63) + `}`,
+		rejected: `metadata: {name: ` + strings.Repeat("t", 64) + `}`,
+	},
+	{
+		rule:     "spec required sessionRef",
+		accepted: unchanged,
+		rejected: `spec: {sessionRef: null}`,
+		message:  `spec.sessionRef: Required value`,
+	},
+	{
+		rule:     "spec.sessionRef required name",
+		accepted: unchanged,
+		rejected: `spec: {sessionRef: {name: null}}`,
+		message:  `spec.sessionRef.name: Required value`,
+	},
+	{
+		rule:     "spec required input",
+		accepted: unchanged,
+		rejected: `spec: {input: null}`,
+		message:  `spec.input: Required value`,
+	},
+	{
+		rule:     "spec.controls.modelRef required name",
+		accepted: `spec: {controls: {modelRef: {name: simulated}}}`,
+		rejected: `spec: {controls: {modelRef: {}}}`,
+		message:  `spec.controls.modelRef.name: Required value`,
+	},
+	{
+		rule:     "spec.desiredState enum",
+		accepted: `spec: {desiredState: Cancelled}`,
+		rejected: `spec: {desiredState: Paused}`,
+		message:  `spec.desiredState: Unsupported value: "Paused": supported values: "Running", "Cancelled"`,
+	},
+	{
+		rule:     turnCannotBeChanged,
+		stored:   unchanged,
+		accepted: `spec: {desiredState: Cancelled}`,
+		rejected: `spec: {input: Something else.}`,
+	},
+	{
+		rule:     turnCannotBeChanged,
+		stored:   unchanged,
+		accepted: `metadata: {labels: {team: a}}`,
+		rejected: `spec: {sessionRef: {name: other}}`,
+	},
+	{
+		rule:     turnCannotBeChanged,
+		stored:   unchanged,
+		accepted: unchanged,
+		rejected: `spec: {controls: {modelRef: {name: simulated}}}`,
+	},
+	{
+		rule:     turnCannotBeChanged,
+		stored:   `spec: {controls: {modelRef: {name: simulated}}}`,
+		accepted: `spec: {desiredState: Cancelled}`,
+		rejected: `spec: {controls: null}`,
+	},
+	{
+		rule:     turnCannotBeChanged,
+		stored:   `spec: {controls: {modelRef: {name: simulated}}}`,
+		accepted: unchanged,
+		rejected: `spec: {controls: {modelRef: {name: other}}}`,
+	},
+	{
+		rule:     turnCannotBeChanged,
+		stored:   `spec: {controls: {modelRef: {name: simulated}}}`,
+		accepted: unchanged,
+		rejected: `spec: {controls: {modelRef: null}}`,
+	},
+	{
+		rule:     "spec rule a cancelled Turn cannot run again. Create a Turn with a new name.",
+		stored:   `spec: {desiredState: Cancelled}`,
+		accepted: `metadata: {annotations: {note: "why it was cancelled"}}`,
+		rejected: `spec: {desiredState: Running}`,
+	},
+	{
+		rule:     "spec rule a cancelled Turn cannot run again. Create a Turn with a new name.",
+		stored:   `spec: {desiredState: Cancelled}`,
+		accepted: `spec: {desiredState: Cancelled}`,
+		rejected: `spec: {desiredState: null}`,
+	},
+}
+
+var toolResultCases = []ruleCase{
+	{
+		rule:     "required spec",
+		accepted: unchanged,
+		rejected: `spec: null`,
+		message:  `spec: Required value`,
+	},
+	{
+		rule:     "spec required turnRef",
+		accepted: unchanged,
+		rejected: `spec: {turnRef: null}`,
+		message:  `spec.turnRef: Required value`,
+	},
+	{
+		rule:     "spec.turnRef required name",
+		accepted: unchanged,
+		rejected: `spec: {turnRef: {name: null, uid: 0b5f7a9c-2d35-4c0f-8a1e-5f3f6f0a1c11}}`,
+		message:  `spec.turnRef.name: Required value`,
+	},
+	{
+		rule:     "spec required callID",
+		accepted: unchanged,
+		rejected: `spec: {callID: null}`,
+		message:  `spec.callID: Required value`,
+	},
+	{
+		rule:     "spec.callID pattern",
+		accepted: `spec: {callID: 10-63}`,
+		rejected: `spec: {callID: call_abc}`,
+		message:  `spec.callID in body should match '^[1-9]`,
+	},
+	{
+		rule:     "spec.callID pattern",
+		accepted: `spec: {callID: 2-10}`,
+		rejected: `spec: {callID: 2-01}`,
+		message:  `spec.callID in body should match '^[1-9]`,
+	},
+	{
+		rule:     "spec rule exactly one of result and error must be set.",
+		accepted: `spec: {result: ""}`,
+		rejected: `spec: {result: null}`,
+	},
+	{
+		rule:     "spec rule exactly one of result and error must be set.",
+		accepted: `spec: {result: null, error: The user went away.}`,
+		rejected: `spec: {result: done, error: The user went away.}`,
+	},
+	{
+		rule:     "spec rule a ToolResult cannot be changed. Create one with a new name.",
+		stored:   unchanged,
+		accepted: `metadata: {labels: {team: a}}`,
+		rejected: `spec: {result: something else}`,
+	},
+}

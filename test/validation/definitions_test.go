@@ -1,0 +1,108 @@
+package validation_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/config/crd"
+)
+
+// maxDefinitionBytes keeps a definition well below what etcd takes and what client-side apply can repeat in an annotation.
+const maxDefinitionBytes = 200 << 10
+
+var _ = Describe("Definitions", func() {
+	It("cover the kinds that users write and the log", func() {
+		Expect(definitionsByKind()).To(HaveLen(len(userKinds) + 1))
+		for _, kind := range append([]string{"JournalEntry"}, userKinds...) {
+			Expect(definitionsByKind()).To(HaveKey(kind))
+		}
+	})
+
+	It("are small", func() {
+		manifests, err := crd.Manifests()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(manifests).To(HaveLen(len(definitionsByKind())))
+		for file, manifest := range manifests {
+			Expect(len(manifest)).To(BeNumerically("<", maxDefinitionBytes), "%s is too large", file)
+		}
+	})
+
+	It("were accepted without complaint", func(ctx context.Context) {
+		for _, definition := range definitionsByKind() {
+			stored := &apiextensionsv1.CustomResourceDefinition{}
+			Expect(apiextensionsv1.AddToScheme(scheme)).To(Succeed())
+			Expect(api.Get(ctx, client.ObjectKeyFromObject(definition), stored)).To(Succeed())
+			for _, condition := range stored.Status.Conditions {
+				switch condition.Type {
+				case apiextensionsv1.Established, apiextensionsv1.NamesAccepted:
+					Expect(condition.Status).To(Equal(apiextensionsv1.ConditionTrue), "%s: %s", definition.Name, condition.Message)
+				default:
+					Expect(condition.Status).To(Equal(apiextensionsv1.ConditionFalse), "%s: %s %s", definition.Name, condition.Type, condition.Message)
+				}
+			}
+		}
+	})
+
+	for kind, definition := range definitionsByKind() {
+		It(fmt.Sprintf("of %s describe every field", kind), func() {
+			root := rootSchema(definition)
+			Expect(root.Description).NotTo(BeEmpty())
+			for _, name := range []string{"spec", "status"} {
+				part, found := root.Properties[name]
+				if !found {
+					continue
+				}
+				forEachField(name, part, func(path string, schema jsonSchema) {
+					Expect(strings.TrimSpace(schema.Description)).NotTo(BeEmpty(), "%s has no description", path)
+				})
+			}
+		})
+	}
+
+	for _, kind := range userKinds {
+		It(fmt.Sprintf("of %s bound everything that a user writes", kind), func() {
+			walk("", userSchema(definitionsByKind()[kind]), func(path string, schema jsonSchema) {
+				Expect(unbounded(schema)).To(BeEmpty(), path)
+			})
+		})
+
+		It(fmt.Sprintf("of %s say how every list is merged", kind), func() {
+			walk("", rootSchema(definitionsByKind()[kind]), func(path string, schema jsonSchema) {
+				if schema.Type == "array" {
+					Expect(schema.XListType).NotTo(BeNil(), "%s needs a listType", path)
+				}
+			})
+		})
+	}
+})
+
+// forEachField visits the named fields of a schema, itself included, but neither the items of lists nor the values of maps.
+func forEachField(path string, schema jsonSchema, visit func(path string, schema jsonSchema)) {
+	walk(path, schema, func(path string, schema jsonSchema) {
+		if !strings.HasSuffix(path, "]") {
+			visit(path, schema)
+		}
+	})
+}
+
+// unbounded says which limit a schema lacks.
+func unbounded(schema jsonSchema) string {
+	switch {
+	case schema.Type == "string" && schema.MaxLength == nil && len(schema.Enum) == 0:
+		return "the string has neither a maximum length nor a list of values"
+	case schema.Type == "array" && schema.MaxItems == nil:
+		return "the list has no maximum"
+	case schema.AdditionalProperties != nil && schema.MaxProperties == nil:
+		return "the map has no maximum"
+	case schema.Type == "integer" && (schema.Minimum == nil || schema.Maximum == nil):
+		return "the number lacks a minimum or a maximum"
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,142 @@
+package validation_test
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	capstanv1alpha1 "github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// specimen is a valid object. Together the specimens of a kind set every field that a user can set; a spec holds that. Values are
+// written the way that the Go types write them, so that a specimen survives a program that reads and writes it.
+type specimen struct {
+	kind string
+	name string
+	spec string
+}
+
+func (s specimen) object(namespace string) *unstructured.Unstructured {
+	object := parse(fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata: {name: %s, namespace: %s}\nspec:%s",
+		capstanv1alpha1.GroupVersion, s.kind, s.name, namespace, s.spec))
+	return object
+}
+
+func specimensOf(kind string) []specimen {
+	var found []specimen
+	for _, s := range specimens {
+		if s.kind == kind {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+var specimens = []specimen{
+	{kind: "Harness", name: "complete", spec: `
+  parentRef: {name: root}
+  systemPrompt: You answer briefly.
+  modelRef: {name: simulated}
+  tools: [{name: word-count}, {name: ask-user}]
+  maxIterations: 20
+  toolConcurrency: Sequential
+  lifecycle: Active
+`},
+	{kind: "Agent", name: "complete", spec: `
+  systemPrompt: You know the law of the sea.
+  modelRef: {name: simulated}
+  tools: [{name: word-count}]
+  maxIterations: 10
+  toolConcurrency: Parallel
+  lifecycle: Archived
+`},
+	{kind: "Session", name: "complete", spec: `
+  harnessRef: {name: base}
+  agentRef: {name: lawyer}
+  systemPrompt: The client is called Ada.
+  modelRef: {name: simulated}
+  tools: [{name: ask-user}]
+  maxIterations: 5
+  toolConcurrency: Parallel
+  clientTools: FollowHints
+  hints: {setup_connection: true, screen: {width: 80}, note: kind}
+  journalLimit: 32Mi
+`},
+	{kind: "Turn", name: "complete", spec: `
+  sessionRef: {name: demo}
+  input: How many words has this sentence?
+  controls: {modelRef: {name: simulated}}
+  desiredState: Running
+`},
+	{kind: "Model", name: "text", spec: `
+  provider: Simulated
+  model: sim-1
+  simulation:
+    response: {type: Fixed, text: "There are {{tool:word-count}} words."}
+    latency: 1s
+    toolCalls:
+      sequence:
+      - calls:
+        - {name: word-count, arguments: {text: "{{input}}"}}
+        - {name: word-count, rawArguments: "{not json"}
+      - {}
+      conditional:
+      - contains: words
+        sequence:
+        - calls: [{name: word-count, arguments: {text: a b}}, {name: word-count, rawArguments: ""}]
+`},
+	{kind: "Model", name: "echo", spec: `
+  provider: Simulated
+  simulation:
+    response: {type: Echo, prefix: "You said: "}
+    toolCalls:
+      fixed: [{name: word-count, arguments: {}}]
+`},
+	{kind: "Model", name: "filler", spec: `
+  provider: Simulated
+  simulation:
+    response: {type: Lorem, tokens: 200}
+    toolCalls:
+      fixed: [{name: word-count, rawArguments: "[]"}]
+`},
+	{kind: "Model", name: "series", spec: `
+  provider: Simulated
+  simulation:
+    response: {type: Sequence, texts: [One., Two.]}
+    toolCalls:
+      sequence: [{calls: [{name: word-count, rawArguments: "{}"}]}]
+      conditional: [{contains: count, sequence: [{calls: [{name: word-count, rawArguments: "{}"}]}]}]
+`},
+	{kind: "Tool", name: "job", spec: `
+  description: Counts the words of a text.
+  sideEffect: Pure
+  concurrencyClass: counting
+  inputSchema: {type: object, properties: {text: {type: string}}, required: [text]}
+  job:
+    image: example.org/wc:1
+    imagePullPolicy: IfNotPresent
+    command: [/wc, --lines]
+    args: [--stdin]
+    env: [{name: LANG, value: C}, {name: EMPTY, value: "$(LANG)"}]
+    resources:
+      requests: {cpu: 10m, memory: 32Mi}
+      limits: {cpu: "1", memory: 256Mi}
+    timeout: 30s
+    startTimeout: 1m0s
+`},
+	{kind: "Tool", name: "client", spec: `
+  description: Asks the user.
+  inputSchema: {type: object}
+  client: {}
+`},
+	{kind: "ToolResult", name: "result", spec: `
+  turnRef: {name: demo-1, uid: 0b5f7a9c-2d35-4c0f-8a1e-5f3f6f0a1c11}
+  callID: 1-0
+  result: "5"
+`},
+	{kind: "ToolResult", name: "error", spec: `
+  turnRef: {name: demo-1}
+  callID: 12-3
+  error: The user went away.
+`},
+}

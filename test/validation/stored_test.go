@@ -1,0 +1,127 @@
+package validation_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	capstanv1alpha1 "github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+var _ = Describe("Stored objects", func() {
+	for _, s := range specimens {
+		It(fmt.Sprintf("%s %s does not change when it is applied again", s.kind, s.name), func(ctx context.Context) {
+			first := apply(ctx, s.object(storedNamespace))
+			DeferCleanup(func(ctx context.Context) error { return api.Delete(ctx, first) })
+			second := apply(ctx, s.object(storedNamespace))
+			third := apply(ctx, s.object(storedNamespace))
+			// A creation stores no status, so the first apply after it may store the status that the schema fills in. That is the one write
+			// that a second apply may cost.
+			if _, defaulted := lookup(first.Object, []string{"status"}); !defaulted {
+				Expect(second.GetResourceVersion()).To(Equal(first.GetResourceVersion()))
+			}
+			Expect(third.GetResourceVersion()).To(Equal(second.GetResourceVersion()))
+			Expect(third.GetGeneration()).To(Equal(int64(1)))
+			Expect(third.Object["spec"]).To(Equal(first.Object["spec"]))
+			for field, value := range s.object(storedNamespace).Object["spec"].(map[string]any) {
+				Expect(third.Object["spec"]).To(HaveKeyWithValue(field, value), "%s must be stored as it was written", field)
+			}
+		})
+
+		It(fmt.Sprintf("%s %s survives the Go types", s.kind, s.name), func() {
+			written := s.object(storedNamespace)
+			raw, err := written.MarshalJSON()
+			Expect(err).NotTo(HaveOccurred())
+			typed, err := scheme.New(capstanv1alpha1.GroupVersion.WithKind(s.kind))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(json.Unmarshal(raw, typed)).To(Succeed())
+			raw, err = json.Marshal(typed)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(decode(raw).Object["spec"]).To(Equal(written.Object["spec"]))
+		})
+	}
+
+	It("show a new Turn as queued before any controller has seen it", func(ctx context.Context) {
+		turn := &capstanv1alpha1.Turn{
+			ObjectMeta: metav1.ObjectMeta{Name: "queued", Namespace: storedNamespace},
+			Spec:       capstanv1alpha1.TurnSpec{SessionRef: capstanv1alpha1.LocalReference{Name: "demo"}, Input: "Hello"},
+		}
+		Expect(api.Create(ctx, turn)).To(Succeed())
+		DeferCleanup(func(ctx context.Context) error { return api.Delete(ctx, turn) })
+		Expect(api.Get(ctx, client.ObjectKeyFromObject(turn), turn)).To(Succeed())
+
+		Expect(turn.Status.Phase).To(Equal(capstanv1alpha1.TurnQueued))
+		Expect(turn.Spec.DesiredState).To(Equal(capstanv1alpha1.DesiredRunning))
+		for conditionType, status := range map[string]metav1.ConditionStatus{
+			capstanv1alpha1.ConditionSucceeded:   metav1.ConditionUnknown,
+			capstanv1alpha1.ConditionFinished:    metav1.ConditionFalse,
+			capstanv1alpha1.ConditionReconciling: metav1.ConditionTrue,
+		} {
+			condition := meta.FindStatusCondition(turn.Status.Conditions, conditionType)
+			Expect(condition).NotTo(BeNil(), conditionType)
+			Expect(condition.Status).To(Equal(status), conditionType)
+			Expect(condition.Reason).To(Equal(capstanv1alpha1.ReasonQueued), conditionType)
+		}
+	})
+
+	It("keep JSON as it was written", func(ctx context.Context) {
+		tool := patched(smallest("Tool"), `
+metadata: {name: verbatim}
+spec:
+  inputSchema:
+    type: object
+    x-order: [b, a]
+    properties:
+      n: {type: integer, minimum: -9007199254740993}
+      unit: {enum: [cm, 2, 1.5, true], default: cm}
+    additionalProperties: false
+    $defs: {empty: {}}
+`)
+		tool.SetNamespace(storedNamespace)
+		schema := tool.DeepCopy().Object["spec"].(map[string]any)["inputSchema"]
+		schema.(map[string]any)["properties"].(map[string]any)["nothing"] = map[string]any{"const": nil}
+		Expect(unstructured.SetNestedField(tool.Object, schema, "spec", "inputSchema")).To(Succeed())
+		Expect(api.Create(ctx, tool)).To(Succeed())
+		DeferCleanup(func(ctx context.Context) error { return api.Delete(ctx, tool) })
+		stored := &unstructured.Unstructured{}
+		stored.SetGroupVersionKind(tool.GroupVersionKind())
+		Expect(api.Get(ctx, client.ObjectKeyFromObject(tool), stored)).To(Succeed())
+		Expect(stored.Object["spec"]).To(HaveKeyWithValue("inputSchema", schema))
+	})
+
+	It("include entries of the log that nobody can change", func(ctx context.Context) {
+		entry := &capstanv1alpha1.JournalEntry{
+			ObjectMeta: metav1.ObjectMeta{Name: "entry", Namespace: storedNamespace},
+			Spec: capstanv1alpha1.JournalEntrySpec{
+				Session: "demo", Ordinal: 1, Time: metav1.NowMicro(),
+				Calls: []capstanv1alpha1.PlannedCall{{ID: "1-0", Name: "word-count", Arguments: strings.Repeat("x", 512<<10)}},
+			},
+		}
+		Expect(api.Create(ctx, entry)).To(Succeed())
+		DeferCleanup(func(ctx context.Context) error { return api.Delete(ctx, entry) })
+
+		entry.Labels = map[string]string{"example.org/kept": "yes"}
+		Expect(api.Update(ctx, entry)).To(Succeed(), "metadata may change, for garbage collection and backups")
+
+		changed := entry.DeepCopy()
+		changed.Spec.Final = true
+		err := api.Update(ctx, changed)
+		Expect(apierrors.IsInvalid(err)).To(BeTrue(), "got: %v", err)
+		Expect(err).To(MatchError(ContainSubstring("an entry of the log cannot be changed.")))
+	})
+})
+
+func apply(ctx context.Context, object *unstructured.Unstructured) *unstructured.Unstructured {
+	GinkgoHelper()
+	Expect(api.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(fieldOwner))).To(Succeed())
+	return object
+}
