@@ -129,7 +129,10 @@ func (e *Executor) call(ctx context.Context, fn Func) (result Result) {
 	case e.slots <- struct{}{}:
 		defer func() { <-e.slots }()
 	case <-ctx.Done():
-		return Result{Err: ctx.Err()}
+	}
+	// A place and the end of the context may have come at once.
+	if err := ctx.Err(); err != nil {
+		return Result{Err: err}
 	}
 	defer func() {
 		if p := recover(); p != nil {

@@ -84,12 +84,20 @@ func TestNoMoreThanSizeRunAtOnce(t *testing.T) {
 
 func TestCancelEndsTheActivitiesOfOneTurnOnly(t *testing.T) {
 	e, woken := newExecutor(t, 4)
-	ended := make(chan types.UID, 2)
+	started, ended := make(chan types.UID, 2), make(chan types.UID, 2)
 	block := func(turn types.UID) Func {
-		return func(ctx context.Context) (any, error) { <-ctx.Done(); ended <- turn; return nil, ctx.Err() }
+		return func(ctx context.Context) (any, error) {
+			started <- turn
+			<-ctx.Done()
+			ended <- turn
+			return nil, ctx.Err()
+		}
 	}
 	e.Ensure(Key{Turn: "a", Step: 1}, turnA, block("a"))
 	e.Ensure(Key{Turn: "b", Step: 1}, types.NamespacedName{Name: "b"}, block("b"))
+	// Work that is cancelled before its goroutine got a place never runs: only what runs can be seen to end.
+	<-started
+	<-started
 	e.Cancel("a")
 	if got := <-ended; got != "a" {
 		t.Fatalf("ended %s", got)
@@ -99,6 +107,23 @@ func TestCancelEndsTheActivitiesOfOneTurnOnly(t *testing.T) {
 	}
 	if len(woken) != 0 {
 		t.Fatal("a cancelled activity woke its Turn")
+	}
+}
+
+func TestActivityThatIsCancelledWhileItWaitsForAPlaceNeverRuns(t *testing.T) {
+	e, woken := newExecutor(t, 1)
+	started, release, ran := make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
+	e.Ensure(Key{Turn: "a"}, turnA, func(context.Context) (any, error) { close(started); <-release; return nil, nil })
+	<-started
+	e.Ensure(Key{Turn: "b"}, turnA, func(context.Context) (any, error) { ran <- struct{}{}; return nil, nil })
+	e.Cancel("b")
+	close(release)
+	<-woken
+	// The executor's end waits for every goroutine that it began.
+	e.stop()
+	e.running.Wait()
+	if len(ran) != 0 {
+		t.Fatal("a cancelled activity ran once a place was free")
 	}
 }
 
