@@ -79,6 +79,14 @@ const (
 	ReasonFinished = "Finished"
 	// ReasonCancelled: the Turn was cancelled.
 	ReasonCancelled = "Cancelled"
+	// ReasonDeadlineExceeded: the Turn took longer than its activeDeadlineSeconds.
+	ReasonDeadlineExceeded = "DeadlineExceeded"
+	// ReasonWaitTimeout: the Turn waited for tool results longer than its waitTimeoutSeconds.
+	ReasonWaitTimeout = "WaitTimeout"
+	// ReasonAlreadyRan: a Turn with this name and message ran in the Session before; its outcome is this Turn's.
+	ReasonAlreadyRan = "AlreadyRan"
+	// ReasonNameReused: a Turn with this name and another message ran in the Session before.
+	ReasonNameReused = "NameReused"
 	// ReasonFailed: the Turn failed and its error has no code of its own.
 	ReasonFailed = "Failed"
 	// ReasonJournalFull: the Session's log has reached spec.journalLimit.

@@ -168,6 +168,10 @@ type ToolCall struct {
 	// attempt counts the starts of the call, from 1.
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
+	// notBefore is the earliest time at which the attempt may start: an earlier one was disrupted, and the next follows after a pause that
+	// grows from attempt to attempt.
+	// +optional
+	NotBefore *metav1.Time `json:"notBefore,omitempty"`
 	// podUID is the one pod that may run an AtMostOnce call. It is recorded before the pod may start.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64

@@ -63,6 +63,15 @@ type SessionSpec struct {
 	// +kubebuilder:default="16Mi"
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('64Ki')) >= 0 && quantity(string(self)).compareTo(quantity('1Gi')) <= 0",message="journalLimit must be between 64Ki and 1Gi."
 	JournalLimit *resource.Quantity `json:"journalLimit,omitempty"`
+
+	// turnTTL is when a Turn of this Session is deleted, counted from its end, such as 24h, up to 87600h. A Turn's own
+	// ttlSecondsAfterFinished comes first. What was said stays in the log. Default: Turns stay.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || duration(self) <= duration('87600h')",message="turnTTL must be at most 87600h."
+	// +kubebuilder:validation:Type=string
+	TurnTTL *metav1.Duration `json:"turnTTL,omitempty"`
 }
 
 // ActiveTurn names the one Turn that may run in a Session.

@@ -1,6 +1,9 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // DesiredState is what the user wants of a Turn.
 // +kubebuilder:validation:Enum=Running;Cancelled
@@ -21,8 +24,9 @@ type TurnControls struct {
 	ModelRef *LocalReference `json:"modelRef,omitempty"`
 }
 
-// TurnSpec is one user message. It cannot be changed, but for desiredState, which can be set to Cancelled.
-// +kubebuilder:validation:XValidation:rule="self.sessionRef == oldSelf.sessionRef && self.input == oldSelf.input && has(self.controls) == has(oldSelf.controls) && (!has(self.controls) || self.controls == oldSelf.controls)",message="a Turn cannot be changed once it is created, but for desiredState. Create a Turn with a new name."
+// TurnSpec is one user message. It cannot be changed, but for desiredState, which can be set to Cancelled, and ttlSecondsAfterFinished.
+// +kubebuilder:validation:XValidation:rule="self.sessionRef == oldSelf.sessionRef && self.input == oldSelf.input && has(self.controls) == has(oldSelf.controls) && (!has(self.controls) || self.controls == oldSelf.controls)",message="a Turn cannot be changed once it is created, but for desiredState and ttlSecondsAfterFinished. Create a Turn with a new name."
+// +kubebuilder:validation:XValidation:rule="has(self.activeDeadlineSeconds) == has(oldSelf.activeDeadlineSeconds) && (!has(self.activeDeadlineSeconds) || self.activeDeadlineSeconds == oldSelf.activeDeadlineSeconds) && has(self.waitTimeoutSeconds) == has(oldSelf.waitTimeoutSeconds) && (!has(self.waitTimeoutSeconds) || self.waitTimeoutSeconds == oldSelf.waitTimeoutSeconds)",message="the deadlines of a Turn cannot be changed once it is created. Set desiredState to Cancelled to end it now, or create a Turn with a new name."
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.desiredState) || oldSelf.desiredState != 'Cancelled' || (has(self.desiredState) && self.desiredState == 'Cancelled')",message="a cancelled Turn cannot run again. Create a Turn with a new name."
 type TurnSpec struct {
 	// sessionRef names the Session that the message belongs to.
@@ -43,6 +47,28 @@ type TurnSpec struct {
 	// +optional
 	// +kubebuilder:default=Running
 	DesiredState DesiredState `json:"desiredState,omitempty"`
+
+	// activeDeadlineSeconds is how long the Turn may take from its admission to its end, in seconds, up to a year, waits included. A Turn
+	// that takes longer is ended: its tools are stopped, and it fails with reason DeadlineExceeded. The time in the queue does not count. Default: no
+	// deadline.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=31536000
+	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
+
+	// waitTimeoutSeconds is how long the Turn may wait for tool results that others must give, in seconds, up to a year, each time that
+	// it waits. A Turn that waits longer fails with reason WaitTimeout. Default: it waits for as long as activeDeadlineSeconds allows.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=31536000
+	WaitTimeoutSeconds *int64 `json:"waitTimeoutSeconds,omitempty"`
+
+	// ttlSecondsAfterFinished is when the Turn is deleted, in seconds after its end, up to ten years. What was said stays in the
+	// Session's log. It can be changed. Default: the turnTTL of the Session; without that, the Turn stays. Do not set it where a GitOps tool would create the Turn again.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=315360000
+	TTLSecondsAfterFinished *int64 `json:"ttlSecondsAfterFinished,omitempty"`
 }
 
 // TurnStatus is what the manager says about a Turn: a projection of the Session's log.
@@ -57,6 +83,13 @@ type TurnStatus struct {
 	// observedGeneration is the generation of the spec that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// sessionUID is the Session that has admitted the Turn. The Turn is deleted with it: a Session that is created again under the name is
+	// another conversation.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Type=string
+	SessionUID types.UID `json:"sessionUID,omitempty"`
 
 	TurnProgress `json:",inline"`
 }

@@ -48,10 +48,15 @@ func phaseOf(status *v1alpha1.SessionStatus, active *v1alpha1.Turn, usable bool)
 	}
 }
 
-// addTotals counts a Turn that has ended.
-func addTotals(totals *v1alpha1.SessionTotals, turn *v1alpha1.Turn) {
+// ran says that a Turn which has ended ran itself: it did not take over the outcome of an earlier one, and was not refused for its name.
+func ran(turn *v1alpha1.Turn) bool {
+	succeeded := condition.Find(turn.Status.Conditions, v1alpha1.ConditionSucceeded)
+	return succeeded == nil || succeeded.Reason != v1alpha1.ReasonAlreadyRan && succeeded.Reason != v1alpha1.ReasonNameReused
+}
+
+// addTotals counts a Turn that has ended, by its summary, which may be nil.
+func addTotals(totals *v1alpha1.SessionTotals, sum *v1alpha1.TurnSummary) {
 	totals.Turns++
-	sum := turn.Status.Summary
 	if sum == nil {
 		return
 	}

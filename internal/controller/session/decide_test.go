@@ -92,9 +92,9 @@ func TestTotalsAddUp(t *testing.T) {
 	var totals v1alpha1.SessionTotals
 	turn := turnWith("t", nil)
 	turn.Status.Summary = &v1alpha1.TurnSummary{Usage: v1alpha1.Usage{InputTokens: 5, OutputTokens: 2, TotalTokens: 7}, ToolCalls: 3}
-	addTotals(&totals, turn)
-	addTotals(&totals, turn)
-	addTotals(&totals, turnWith("cancelled before it began", nil))
+	addTotals(&totals, turn.Status.Summary)
+	addTotals(&totals, turn.Status.Summary)
+	addTotals(&totals, nil)
 	want := v1alpha1.SessionTotals{Turns: 3, Usage: v1alpha1.Usage{InputTokens: 10, OutputTokens: 4, TotalTokens: 14}, ToolCalls: 6}
 	if totals != want {
 		t.Errorf("totals %+v, want %+v", totals, want)

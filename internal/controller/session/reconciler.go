@@ -148,7 +148,7 @@ func (r *Reconciler) release(ctx context.Context, s *scope) error {
 		if err != nil {
 			return err
 		}
-		s.session.Status.Totals.Turns++
+		addTotals(&s.session.Status.Totals, closed.Transition.Summary)
 		s.session.Status.Journal.Head = max(s.session.Status.Journal.Head, closed.Ordinal)
 		s.session.Status.ActiveTurn = nil
 		r.yield(s)
@@ -157,7 +157,9 @@ func (r *Reconciler) release(ctx context.Context, s *scope) error {
 	if !finished(s.active) {
 		return nil
 	}
-	addTotals(&s.session.Status.Totals, s.active)
+	if ran(s.active) {
+		addTotals(&s.session.Status.Totals, s.active.Status.Summary)
+	}
 	if plan := s.active.Status.Plan; plan != nil && plan.OpenedAt > 0 {
 		s.session.Status.Journal.Head = max(s.session.Status.Journal.Head, plan.OpenedAt-1)
 	}

@@ -31,6 +31,10 @@ func (r *Reconciler) start(ctx context.Context, a *actScope) error {
 		if job != nil || !a.step.created[name].IsZero() {
 			continue
 		}
+		if at := call.NotBefore; at != nil && r.Clock().Before(at.Time) {
+			a.deadline(at.Time)
+			continue
+		}
 		if err := r.startJob(ctx, a, index, name); err != nil {
 			return err
 		}
@@ -72,7 +76,7 @@ func (r *Reconciler) startJob(ctx context.Context, a *actScope, index int, name 
 		return nil
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
 		delete(a.step.attempted, name)
-		a.settle(index, jobRefused(err))
+		a.settle(index, tool.Refused(err.Error()))
 		return nil
 	default:
 		return fmt.Errorf("creating Job %s for call %s: %w", name, call.ID, err)

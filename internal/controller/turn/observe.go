@@ -26,8 +26,6 @@ type ReadCloser = io.ReadCloser
 const (
 	// progressInterval is the least time between two writes that only show progress.
 	progressInterval = time.Second
-	// maxAttempts bounds how often a Pure or Idempotent call is started.
-	maxAttempts = 3
 	// cacheLag is how long the cache may take to show a Job that we made before it is looked for past the cache.
 	cacheLag = 5 * time.Second
 )
@@ -90,11 +88,11 @@ func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (fl
 			return proceed, err
 		}
 	}
-	if outcome.Retryable && call.SideEffect != v1alpha1.AtMostOnce && call.Attempt < maxAttempts {
-		retry := &a.turn.Status.ToolCalls[index]
-		retry.Attempt++
-		retry.State, retry.Reason = v1alpha1.CallPending, outcome.Reason
-		a.retry = true
+	if outcome.Reason == tool.ReasonNoPod {
+		outcome = r.explainNoPod(ctx, job, outcome)
+	}
+	if outcome.Retryable && call.SideEffect != v1alpha1.AtMostOnce && call.Attempt < tool.MaxAttempts {
+		a.planRetry(index, outcome.Reason, r.Clock())
 		return proceed, nil
 	}
 	a.settle(index, outcome)

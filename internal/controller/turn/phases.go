@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/condition"
@@ -15,22 +15,24 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
-// session reads the Turn's Session. A Session that does not exist yet is waited for, and named on a condition.
+// session reads the Turn's Session. One that does not exist yet is waited for, and named on a condition; a Turn whose Session is gone goes
+// with it.
 func (r *Reconciler) session(ctx context.Context, s *scope) (flow, error) {
 	session := &v1alpha1.Session{}
 	key := types.NamespacedName{Namespace: s.turn.Namespace, Name: s.turn.Spec.SessionRef.Name}
 	err := r.Client.Get(ctx, key, session)
-	if err == nil {
-		s.session = session
-		return proceed, nil
-	}
-	if !apierrors.IsNotFound(err) {
+	if client.IgnoreNotFound(err) != nil {
 		return stop, err
 	}
-	if s.plan() != nil {
-		return stop, nil
+	if err == nil {
+		s.session = session
 	}
-	if s.turn.Spec.DesiredState == v1alpha1.DesiredCancelled {
+	switch {
+	case orphaned(s.turn, s.session):
+		return r.deleteOrphan(ctx, s, key)
+	case s.session != nil, finished(s.turn):
+		return proceed, nil
+	case s.turn.Spec.DesiredState == v1alpha1.DesiredCancelled:
 		return r.cancelQueued(ctx, s)
 	}
 	r.queue(s, v1alpha1.ReasonSessionNotFound, fmt.Sprintf("Session %q does not exist. Create it, or delete this Turn.", key.Name))
@@ -72,6 +74,9 @@ func (r *Reconciler) queue(s *scope, reason, message string) {
 // cancelQueued ends a Turn that never began. It has no open step, so that there is nothing for the log to close.
 func (r *Reconciler) cancelQueued(ctx context.Context, s *scope) (flow, error) {
 	now := metav1.NewMicroTime(r.Clock())
+	if s.session != nil {
+		s.turn.Status.SessionUID = s.session.UID
+	}
 	project(&s.turn.Status, s.turn.Generation, host.CancelledBeforeStart(now), now)
 	return ended(r.write(ctx, s, writeTransition))
 }
@@ -82,6 +87,7 @@ func (r *Reconciler) begin(ctx context.Context, s *scope) (flow, error) {
 		return proceed, nil
 	}
 	now := metav1.NewMicroTime(r.Clock())
+	s.turn.Status.SessionUID = s.session.UID
 	project(&s.turn.Status, s.turn.Generation, host.Begin(s.session.Status.Journal.Head+1, now), now)
 	return r.write(ctx, s, writePlan)
 }
@@ -127,14 +133,18 @@ func (r *Reconciler) project(ctx context.Context, s *scope) (flow, error) {
 	return again, nil
 }
 
-// cancel closes the open step when the user wants the Turn to end.
+// cancel closes the open step when the user wants the Turn to end, or has deleted it and somebody's finalizer still holds it.
 func (r *Reconciler) cancel(ctx context.Context, s *scope) (flow, error) {
-	if s.turn.Spec.DesiredState != v1alpha1.DesiredCancelled {
+	end := r.Host.Cancel
+	switch {
+	case !s.turn.DeletionTimestamp.IsZero():
+		end = r.Host.Deleted
+	case s.turn.Spec.DesiredState != v1alpha1.DesiredCancelled:
 		return proceed, nil
 	}
 	r.Activities.Cancel(s.turn.UID)
 	step := s.memory.of(s.plan().Step)
-	closed, err := r.Host.Cancel(ctx, s.hostTurn(), step.results())
+	closed, err := end(ctx, s.hostTurn(), step.results())
 	if err != nil {
 		return stop, err
 	}

@@ -50,7 +50,7 @@ type LogReader interface {
 	ToolLog(ctx context.Context, pod *corev1.Pod) (ReadCloser, error)
 }
 
-// +kubebuilder:rbac:groups=capstan.dev,resources=turns,verbs=get;list;watch
+// +kubebuilder:rbac:groups=capstan.dev,resources=turns,verbs=get;list;watch;delete
 // +kubebuilder:rbac:groups=capstan.dev,resources=turns/status,verbs=patch
 // +kubebuilder:rbac:groups=capstan.dev,resources=sessions;harnesses;agents;models;tools;toolresults,verbs=get;list;watch
 // +kubebuilder:rbac:groups=capstan.dev,resources=toolresults/status,verbs=patch
@@ -58,6 +58,7 @@ type LogReader interface {
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete;deletecollection
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods/log,verbs=get
+// +kubebuilder:rbac:groups="",resources=events,verbs=list
 
 // Reconcile advances one Turn as far as it goes without waiting.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -86,13 +87,15 @@ func (r *Reconciler) pass(ctx context.Context, s *scope) (flow, error) {
 		name string
 		run  func(context.Context, *scope) (flow, error)
 	}{
-		{"cleaning up", r.cleanUp},
 		{"reading the Session", r.session},
+		{"cleaning up", r.cleanUp},
 		{"checking admission", r.admission},
+		{"recalling an earlier Turn of the name", r.recall},
 		{"beginning", r.begin},
 		{"looking up the step", r.lookUp},
 		{"projecting", r.project},
 		{"cancelling", r.cancel},
+		{"checking the time limits", r.expire},
 		{"reasoning", r.reason},
 		{"acting", r.act},
 	}

@@ -6,6 +6,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -48,6 +49,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 		Named("turn").
 		For(&v1alpha1.Turn{}).
 		Watches(&v1alpha1.Session{}, handler.EnqueueRequestsFromMapFunc(r.ofSession), builder.WithPredicates(activeTurnChanged())).
+		Watches(&v1alpha1.Session{}, handler.EnqueueRequestsFromMapFunc(r.ofEverySession), builder.WithPredicates(concernsEveryTurn())).
 		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(r.ofLabelled), builder.WithPredicates(predicate.NewPredicateFuncs(isOurs))).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofLabelled), builder.WithPredicates(predicate.NewPredicateFuncs(isOurs))).
 		Watches(&v1alpha1.ToolResult{}, handler.EnqueueRequestsFromMapFunc(ofToolResult), builder.WithPredicates(undecidedResult())).
@@ -78,6 +80,20 @@ func (r *Reconciler) ofSession(ctx context.Context, object client.Object) []reco
 		if turns.Items[i].Status.Plan == nil {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&turns.Items[i])})
 		}
+	}
+	return requests
+}
+
+// ofEverySession wakes all Turns of the Session.
+func (r *Reconciler) ofEverySession(ctx context.Context, object client.Object) []reconcile.Request {
+	var turns v1alpha1.TurnList
+	if err := r.Client.List(ctx, &turns, client.InNamespace(object.GetNamespace()), client.MatchingFields{IndexSessionName: object.GetName()}); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "listing the Turns of a Session", "session", object.GetName())
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(turns.Items))
+	for i := range turns.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&turns.Items[i])})
 	}
 	return requests
 }
@@ -119,6 +135,23 @@ func activeTurnChanged() predicate.Predicate {
 			return before.Status.ActiveTurn == nil || before.Status.ActiveTurn.UID != after.Status.ActiveTurn.UID
 		},
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
+	}
+}
+
+// concernsEveryTurn lets those changes of a Session through that its finished Turns must know of as well: it is gone or going, or it keeps
+// them for another time.
+func concernsEveryTurn() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, okBefore := e.ObjectOld.(*v1alpha1.Session)
+			after, okAfter := e.ObjectNew.(*v1alpha1.Session)
+			if !okBefore || !okAfter {
+				return false
+			}
+			return before.UID != after.UID || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+				!apiequality.Semantic.DeepEqual(before.Spec.TurnTTL, after.Spec.TurnTTL)
+		},
 	}
 }
 

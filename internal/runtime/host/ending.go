@@ -37,6 +37,14 @@ func (h *Host) Cancel(ctx context.Context, t Turn, known ActResults) (*journal.C
 	return h.end(ctx, t, plan.Cancel(t.state()), known, "")
 }
 
+// Deleted ends the Turn because the user has deleted it.
+func (h *Host) Deleted(ctx context.Context, t Turn, known ActResults) (*journal.Closed, error) {
+	return h.end(ctx, t, plan.Cancel(t.state()), known, deletedSentence)
+}
+
+// deletedSentence is the error of a Turn that was deleted.
+const deletedSentence = "The Turn was deleted while it ran."
+
 // Fail ends the Turn for a reason that the manager knows exactly.
 func (h *Host) Fail(ctx context.Context, t Turn, failure plan.Failure, known ActResults) (*journal.Closed, error) {
 	return h.end(ctx, t, plan.FailAs(t.state(), failure, ""), known, "")
@@ -148,6 +156,6 @@ func (h *Host) abandonStep(ctx context.Context, t Turn) (*journal.Closed, error)
 	}
 	record := journal.Record{Turn: t.Ref, Step: t.step(), OpenedAt: t.Progress.Plan.OpenedAt, Closing: true}
 	record.Events = append(h.endCalls(t, ActResults{}), h.effects(t, outcome.Effects)...)
-	record.Transition = t.complete(complete, "", "The Turn was deleted while it ran.", h.micro())
+	record.Transition = t.complete(complete, "", deletedSentence, h.micro())
 	return h.append(ctx, t, record)
 }

@@ -161,7 +161,7 @@ func OnlyClientsMissing(calls []v1alpha1.ToolCall, outcomes map[string]tool.Outc
 
 // Describe puts the end of a call into status.
 func Describe(call *v1alpha1.ToolCall, outcome tool.Outcome) {
-	call.State, call.Reason = outcome.State, outcome.Reason
+	call.State, call.Reason, call.NotBefore = outcome.State, outcome.Reason, nil
 	switch {
 	case outcome.Error != "":
 		call.Preview = preview(outcome.Error)

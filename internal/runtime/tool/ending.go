@@ -129,7 +129,7 @@ func (v *view) unreported(t *corev1.ContainerStateTerminated) Outcome {
 	case v.pod.DeletionTimestamp != nil, podCondition(v.pod, corev1.DisruptionTarget) == corev1.ConditionTrue:
 		return interrupted(v.call, ReasonDisruption, "its pod was stopped before it had ended"+podWords(v.pod))
 	case t.ExitCode >= exitSignals, t.ExitCode == exitPanic:
-		return interrupted(v.call, ReasonOutputLost, "its container was killed (exit code "+code+") and left no report")
+		return interrupted(v.call, ReasonKilled, "its container was killed (exit code "+code+") and left no report")
 	default:
 		return ran(v.call, ReasonOutputLost, "its container ended with exit code "+code+" and left no report that can be read")
 	}
@@ -186,14 +186,14 @@ func interrupted(call v1alpha1.ToolCall, reason, why string) Outcome {
 	return outcome
 }
 
-// ran is the outcome of a call that ended by itself and whose output is lost.
+// ran is the outcome of a call that ended by itself and whose output is lost. It was no disruption, so that nobody but the model decides
+// whether to call again.
 func ran(call v1alpha1.ToolCall, reason, why string) Outcome {
-	outcome := failed(reason, OutputLost(why))
-	outcome.Started = true
+	text := OutputLost(why)
 	if !atMostOnce(call) {
-		outcome.Error, outcome.Retryable = Interrupted(why), true
+		text = OutputLostSafely(why)
 	}
-	return outcome
+	return afterStart(failed(reason, text))
 }
 
 func afterStart(outcome Outcome) Outcome {

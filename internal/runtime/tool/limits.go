@@ -13,6 +13,8 @@ const (
 	MaxPreviewBytes = 160
 	// MaxConcurrency is the most calls of one step that run at the same time (TOOL-12).
 	MaxConcurrency = 32
+	// MaxAttempts is how often a Pure or Idempotent call is started at most, when a disruption ends it each time.
+	MaxAttempts = 4
 	// MaxCallsPerStep is the most calls that one step may have.
 	MaxCallsPerStep = 64
 )
@@ -28,3 +30,18 @@ const (
 	// DeletionMargin is how long past the end of its grace period a deleted pod may go without news before its node counts as lost.
 	DeletionMargin = 30 * time.Second
 )
+
+const (
+	firstRetryPause  = 5 * time.Second
+	retryPauseGrowth = 3
+)
+
+// RetryPause is how long the next attempt of a call waits when as many as attempts were disrupted: 5s, then three times as long each time, for
+// what disrupts a tool, such as a node that is drained, lasts longer than a moment.
+func RetryPause(attempts int32) time.Duration {
+	pause := firstRetryPause
+	for range min(attempts, MaxAttempts) - 1 {
+		pause *= retryPauseGrowth
+	}
+	return pause
+}

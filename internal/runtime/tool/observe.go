@@ -98,8 +98,7 @@ func (v *view) withoutPod() Observation {
 	if v.now.Before(deadline) {
 		return v.pending(ReasonStarting, deadline)
 	}
-	seen := done(notExecuted(ReasonQuotaExceeded, within(v.start, "its Job got no pod")+
-		"; most likely a quota or an admission policy of the namespace refuses it"))
+	seen := done(notExecuted(ReasonNoPod, within(v.start, "its Job got no pod")))
 	seen.Stop = true
 	return seen
 }

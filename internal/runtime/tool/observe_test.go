@@ -74,12 +74,12 @@ func endings() map[string]ending {
 
 		// No report, or none that counts.
 		"no report":                            {scene(once, ends(0, "Completed", "")), 0, failed, ReasonOutputLost, true, false, false, "ran to its end, but its output was lost"},
-		"no report of a pure tool":             {scene(pure, ends(0, "Completed", "")), 0, failed, ReasonOutputLost, true, true, false, "safe to call it again"},
+		"no report of a pure tool":             {scene(pure, ends(0, "Completed", "")), 0, failed, ReasonOutputLost, true, false, false, "safe to call it again"},
 		"another program's message":            {scene(once, ends(3, "Error", "Error on reading termination log")), 0, failed, ReasonOutputLost, true, false, false, "exit code 3"},
-		"a report with another exit code":      {scene(once, reports("Error", success), func(f *fixture) { f.status().State.Terminated.ExitCode = 137 }), 0, unknown, ReasonOutputLost, true, false, false, "killed (exit code 137)"},
+		"a report with another exit code":      {scene(once, reports("Error", success), func(f *fixture) { f.status().State.Terminated.ExitCode = 137 }), 0, unknown, ReasonKilled, true, false, false, "killed (exit code 137)"},
 		"a forged report before an OOM":        {scene(once, reports("OOMKilled", success), func(f *fixture) { f.status().State.Terminated.ExitCode = 137 }), 0, failed, ReasonOOMKilled, true, false, false, "memory"},
-		"a crash of the launcher":              {scene(once, ends(2, "Error", "")), 0, unknown, ReasonOutputLost, true, false, false, "killed (exit code 2)"},
-		"a kill":                               {scene(pure, ends(137, "Error", "")), 0, failed, ReasonOutputLost, true, true, false, "killed (exit code 137)"},
+		"a crash of the launcher":              {scene(once, ends(2, "Error", "")), 0, unknown, ReasonKilled, true, false, false, "killed (exit code 2)"},
+		"a kill":                               {scene(pure, ends(137, "Error", "")), 0, failed, ReasonKilled, true, true, false, "killed (exit code 137)"},
 		"OOM of everything":                    {scene(once, ends(137, "OOMKilled", "")), 0, failed, ReasonOOMKilled, true, false, false, "more memory than its limit"},
 		"a kill in an eviction":                {scene(once, ends(137, "Error", ""), condition(corev1.DisruptionTarget, corev1.ConditionTrue, "EvictionByEvictionAPI", "for an upgrade")), 0, unknown, ReasonDisruption, true, false, false, "(EvictionByEvictionAPI): for an upgrade"},
 		"a kill in a deletion":                 {scene(pure, ends(137, "Error", ""), deleted(0)), 0, failed, ReasonDisruption, true, true, false, ""},
@@ -127,8 +127,8 @@ func endings() map[string]ending {
 		"nothing happens and no status":     {scene(pure, func(f *fixture) { f.pod.Status = corev1.PodStatus{} }), startTimeout, notExecuted, ReasonStartTimeout, false, false, true, ""},
 		"nothing after a false release":     {scene(pure, released(time.Hour)), startTimeout, notExecuted, ReasonStartTimeout, false, false, true, ""},
 		"an unreadable time of the release": {scene(pure, func(f *fixture) { f.pod.Annotations = map[string]string{v1alpha1.AnnotationReleasedAt: "soon"} }), startTimeout, notExecuted, ReasonStartTimeout, false, false, true, ""},
-		"no pod":                            {scene(pure, noPod), startTimeout, notExecuted, ReasonQuotaExceeded, false, false, true, "its Job got no pod; most likely a quota"},
-		"no pod yet to be recorded":         {scene(once, noPod, notRecorded), startTimeout, notExecuted, ReasonQuotaExceeded, false, false, true, "quota"},
+		"no pod":                            {scene(pure, noPod), startTimeout, notExecuted, ReasonNoPod, false, false, true, "its Job got no pod"},
+		"no pod yet to be recorded":         {scene(once, noPod, notRecorded), startTimeout, notExecuted, ReasonNoPod, false, false, true, "its Job got no pod"},
 
 		// Pods that went away before their container started.
 		"unbound and deleted":       {scene(once, unbound, deleted(0)), 0, notExecuted, ReasonDisruption, false, false, false, ""},
@@ -229,7 +229,7 @@ func TestEveryReasonHasAnEnding(t *testing.T) {
 	}
 	for _, reason := range []string{
 		ReasonCompleted, ReasonExitCode, ReasonTimeout, ReasonStartTimeout, ReasonStartError, ReasonImagePull, ReasonUnschedulable,
-		ReasonQuotaExceeded, ReasonOOMKilled, ReasonDisruption, ReasonNodeLost, ReasonOutputLost, ReasonSecondStart, ReasonPodGone, ReasonJobGone,
+		ReasonNoPod, ReasonOOMKilled, ReasonDisruption, ReasonKilled, ReasonNodeLost, ReasonOutputLost, ReasonSecondStart, ReasonPodGone, ReasonJobGone,
 	} {
 		if !seen[reason] {
 			t.Errorf("nothing ends with %s", reason)

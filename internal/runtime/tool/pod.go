@@ -19,6 +19,8 @@ const (
 	unprivilegedUser int64 = 65532
 	// gracePeriodSeconds is how long the pod may take to end. The launcher passes on the signal and reports within it.
 	gracePeriodSeconds int64 = 2
+	// lostNodeSeconds is how long a pod that can be replaced stays on a node that is not ready.
+	lostNodeSeconds int64 = 30
 	// terminationMessageFile is where the kubelet looks for the report.
 	terminationMessageFile = "/dev/termination-log"
 )
@@ -55,11 +57,25 @@ func podSpec(p JobParams) corev1.PodSpec {
 	}
 	if atMostOnce(p.Call) {
 		spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.SchedulingGateStart}}
+	} else {
+		spec.Tolerations = leaveLostNodes()
 	}
 	if p.Launcher.Delivery == DeliveryInitContainer {
 		spec.InitContainers = []corev1.Container{launcherContainer(p.Launcher)}
 	}
 	return spec
+}
+
+// leaveLostNodes makes the cluster give up the pod soon after it has lost the node, instead of after the usual five minutes: the call can be
+// tried on another one. A call that cannot is left the time in which its node may come back with the result.
+func leaveLostNodes() []corev1.Toleration {
+	var tolerations []corev1.Toleration
+	for _, taint := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
+		tolerations = append(tolerations, corev1.Toleration{
+			Key: taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To(lostNodeSeconds),
+		})
+	}
+	return tolerations
 }
 
 // toolContainer runs the tool's command through the launcher.

@@ -16,12 +16,20 @@ const (
 	ReasonImagePull = "ImagePull"
 	// ReasonUnschedulable: no node could take the pod.
 	ReasonUnschedulable = "Unschedulable"
-	// ReasonQuotaExceeded: the Job got no pod: a quota or an admission policy refused it.
+	// ReasonQuotaExceeded: a quota of the namespace has no room for the Job or its pod.
 	ReasonQuotaExceeded = "QuotaExceeded"
+	// ReasonRefused: the API server, or a policy in it, did not accept the Job or its pod.
+	ReasonRefused = "Refused"
+	// ReasonNoPod: the Job got no pod, and nothing says why.
+	ReasonNoPod = "NoPod"
+	// ReasonToolChanged: the Tool was changed or deleted after the call was planned.
+	ReasonToolChanged = "ToolChanged"
 	// ReasonOOMKilled: the tool was killed because it used more memory than its limit.
 	ReasonOOMKilled = "OOMKilled"
 	// ReasonDisruption: the pod was evicted, preempted or deleted before the tool had ended.
 	ReasonDisruption = "Disruption"
+	// ReasonKilled: the tool's container was killed from outside, and nothing says by whom.
+	ReasonKilled = "Killed"
 	// ReasonNodeLost: the node stopped reporting, or lost the container.
 	ReasonNodeLost = "NodeLost"
 	// ReasonOutputLost: the tool ended, and what it wrote cannot be read.

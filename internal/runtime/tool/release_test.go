@@ -137,10 +137,13 @@ func TestAResultThatCannotBeReadIsLost(t *testing.T) {
 
 func TestALostOutputIsNeitherSuccessNorUnknown(t *testing.T) {
 	succeeded := Outcome{State: v1alpha1.CallSucceeded, Reason: ReasonCompleted, NeedsLog: true, Started: true, StartedAt: created, FinishedAt: created.Add(time.Second)}
-	for class, retryable := range map[v1alpha1.SideEffect]bool{once: false, "": false, pure: true, v1alpha1.Idempotent: true} {
+	for class, safe := range map[v1alpha1.SideEffect]bool{once: false, "": false, pure: true, v1alpha1.Idempotent: true} {
 		got := LostOutput(v1alpha1.ToolCall{SideEffect: class}, succeeded)
-		if got.State != v1alpha1.CallFailed || got.Reason != ReasonOutputLost || got.Retryable != retryable || !got.Started || got.NeedsLog || got.Error == "" {
+		if got.State != v1alpha1.CallFailed || got.Reason != ReasonOutputLost || got.Retryable || !got.Started || got.NeedsLog || got.Error == "" {
 			t.Errorf("%q: %+v", class, got)
+		}
+		if said := strings.Contains(got.Error, "safe to call it again"); said != safe {
+			t.Errorf("%q: says that it is safe to call again: %v, want %v: %s", class, said, safe, got.Error)
 		}
 		if !got.StartedAt.Equal(succeeded.StartedAt) || !got.FinishedAt.Equal(succeeded.FinishedAt) {
 			t.Errorf("%q: from %v to %v", class, got.StartedAt, got.FinishedAt)

@@ -51,6 +51,11 @@ func OutputLost(why string) string {
 		" It was not run again. Find out what it has done before you call it again."
 }
 
+// OutputLostSafely is OutputLost of a call of a Pure or Idempotent tool.
+func OutputLostSafely(why string) string {
+	return sentence("The tool ran to its end, but its output was lost", why) + " It is safe to call it again."
+}
+
 // Interrupted is the error of a call of a Pure or Idempotent tool that started and did not end by itself. why is a sentence without
 // its end, or empty.
 func Interrupted(why string) string {

@@ -1,0 +1,47 @@
+package turn
+
+import (
+	"context"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// planRetry gives a Pure or Idempotent call that was disrupted its next attempt. Number and time of it are in status before it starts, so
+// that neither a restart nor another leader forgets how often it was tried.
+func (a *actScope) planRetry(index int, reason string, now time.Time) {
+	call := &a.turn.Status.ToolCalls[index]
+	notBefore := metav1.NewTime(now.Add(tool.RetryPause(call.Attempt)))
+	call.NotBefore = &notBefore
+	call.Attempt++
+	call.State, call.Reason = v1alpha1.CallPending, reason
+	a.retry = true
+}
+
+// explainNoPod asks the Job controller's Events why a Job got no pod: nothing else says. Without an answer the outcome stays as it is.
+func (r *Reconciler) explainNoPod(ctx context.Context, job *batchv1.Job, outcome tool.Outcome) tool.Outcome {
+	var events corev1.EventList
+	err := r.Live.List(ctx, &events, client.InNamespace(job.Namespace),
+		client.MatchingFields{"involvedObject.uid": string(job.UID), "reason": "FailedCreate"})
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "asking why a Job got no pod", "job", job.Name)
+		return outcome
+	}
+	var newest *corev1.Event
+	for i := range events.Items {
+		if e := &events.Items[i]; newest == nil || newest.LastTimestamp.Before(&e.LastTimestamp) {
+			newest = e
+		}
+	}
+	if newest == nil {
+		return outcome
+	}
+	return tool.Refused(newest.Message)
+}

@@ -1,0 +1,40 @@
+package tool
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+func TestARefusalSaysWhetherAQuotaIsMeant(t *testing.T) {
+	for message, want := range map[string]string{
+		`Error creating: pods "c-x" is forbidden: exceeded quota: small, requested: pods=1, used: pods=2, limited: pods=2`:                        ReasonQuotaExceeded,
+		`jobs.batch "c" is forbidden: exceeded quota: jobs, requested: count/jobs.batch=1, used: count/jobs.batch=0, limited: count/jobs.batch=0`: ReasonQuotaExceeded,
+		`Error creating: pods "c-x" is forbidden: violates PodSecurity "restricted:latest"`:                                                       ReasonRefused,
+		`admission webhook "images.example.org" denied the request: unsigned image`:                                                               ReasonRefused,
+	} {
+		got := Refused(message)
+		if got.State != v1alpha1.CallNotExecuted || got.Reason != want || got.Started || got.Retryable {
+			t.Errorf("%s: %+v", message, got)
+		}
+		if words := strings.TrimPrefix(message, "Error creating: "); !strings.Contains(got.Error, words) || strings.Contains(got.Error, "Error creating") {
+			t.Errorf("the error does not say why: %s", got.Error)
+		}
+	}
+}
+
+func TestPausesBetweenAttemptsGrowAndAreBounded(t *testing.T) {
+	var sum time.Duration
+	for attempt := int32(1); attempt < MaxAttempts; attempt++ {
+		pause := RetryPause(attempt)
+		if pause < 5*time.Second || pause <= sum {
+			t.Errorf("attempt %d is followed by a pause of %v after %v in all", attempt, pause, sum)
+		}
+		sum += pause
+	}
+	if sum > 2*time.Minute || RetryPause(1000) != RetryPause(MaxAttempts) || RetryPause(0) != RetryPause(1) {
+		t.Errorf("%v in all, %v after a thousand attempts, %v after none", sum, RetryPause(1000), RetryPause(0))
+	}
+}

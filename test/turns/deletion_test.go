@@ -1,0 +1,195 @@
+package turns_test
+
+import (
+	"context"
+	"fmt"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest"
+)
+
+var _ = Describe("A Turn that was deleted", func() {
+	It("takes over its outcome when it is created again", func(ctx context.Context) {
+		namespace := newNamespace(ctx, calling("The answer.", []v1alpha1.SimulatedToolCall{call("work")}), jobTool("work", v1alpha1.AtMostOnce))
+		started := make(chan string, 8)
+		jobs.in(namespace, func(c capstantest.Call) (string, string, int) { started <- c.ID; return "worked", "", 0 })
+		before := startedSession(ctx, namespace)
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		expectReleased(ctx, namespace, "demo")
+		head := sessionOf(ctx, namespace, "demo")
+		spent, _ := requests.budgeted(namespace)
+		Expect(spent).To(HaveLen(before + 12))
+
+		Expect(kit.Client.Delete(ctx, newTurn(namespace, "demo", "demo-1", ""))).To(Succeed())
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		again, err := kit.Turn(ctx, namespace, "demo-1")()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(reasonOf(again, v1alpha1.ConditionSucceeded)).To(Equal("AlreadyRan"))
+		Expect(again.Status.Output).To(Equal("The answer."))
+		Expect(again.Status.Summary.Calls).To(Equal("1/1"))
+		expectCost(ctx, namespace, len(spent), []string{sessionWrite, turnWrite, sessionWrite})
+		after := sessionOf(ctx, namespace, "demo")
+		Expect(after.Status.Totals).To(Equal(head.Status.Totals), "it counts once")
+		Expect(after.Status.Journal).To(Equal(head.Status.Journal), "it is in the log once")
+		Expect(started).To(HaveLen(1), "its tool has run once")
+	})
+
+	It("takes over a failure as well", func(ctx context.Context) {
+		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseError, Text: "(401) no key"}})
+		create(ctx, newSession(namespace, "demo"))
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("ProviderMisconfigured"))
+		Expect(kit.Client.Delete(ctx, newTurn(namespace, "demo", "demo-1", ""))).To(Succeed())
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("AlreadyRan"))
+		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(HaveField("Status.Error.Code", "provider_misconfigured"))
+	})
+
+	It("leaves its name to its message", func(ctx context.Context) {
+		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done")})
+		create(ctx, newSession(namespace, "demo"))
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		Expect(kit.Client.Delete(ctx, newTurn(namespace, "demo", "demo-1", ""))).To(Succeed())
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Something else"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("NameReused"))
+		create(ctx, newTurn(namespace, "demo", "demo-2", "Something else"))
+		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSucceeded())
+	})
+
+	It("while it ran has its end in the log, and is not run again", func(ctx context.Context) {
+		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("work")}), jobTool("work", v1alpha1.AtMostOnce))
+		started := make(chan string, 8)
+		jobs.in(namespace, func(c capstantest.Call) (string, string, int) { started <- c.ID; <-c.Context.Done(); return "", "", 137 })
+		create(ctx, newSession(namespace, "demo"))
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(started).Should(Receive())
+		Expect(kit.Client.Delete(ctx, newTurn(namespace, "demo", "demo-1", ""))).To(Succeed())
+		expectReleased(ctx, namespace, "demo")
+		Expect(sessionOf(ctx, namespace, "demo").Status.Totals.ToolCalls).To(BeEquivalentTo(1))
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("AlreadyRan"))
+		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(HaveField("Status.Error.Message", "The Turn was deleted while it ran."))
+		Expect(started).NotTo(Receive())
+	})
+
+	It("while the model had said nothing yet runs when it is created again: nothing of it has happened", func(ctx context.Context) {
+		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done"), Latency: &metav1.Duration{Duration: 2e9}})
+		create(ctx, newSession(namespace, "demo"))
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Phase", v1alpha1.TurnReason))
+		Expect(kit.Client.Delete(ctx, newTurn(namespace, "demo", "demo-1", ""))).To(Succeed())
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(WithTransform(func(t *v1alpha1.Turn) string {
+			return reasonOf(t, v1alpha1.ConditionSucceeded)
+		}, Equal("EndTurn")))
+	})
+
+	It("stops although somebody's finalizer holds it", func(ctx context.Context) {
+		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("work")}), jobTool("work", v1alpha1.AtMostOnce))
+		started := make(chan string, 8)
+		jobs.in(namespace, func(c capstantest.Call) (string, string, int) { started <- c.ID; <-c.Context.Done(); return "", "", 137 })
+		create(ctx, newSession(namespace, "demo"))
+		turn := newTurn(namespace, "demo", "demo-1", "Hello")
+		turn.Finalizers = []string{"example.org/somebody"}
+		create(ctx, turn)
+		Eventually(started).Should(Receive())
+		Expect(kit.Client.Delete(ctx, newTurn(namespace, "demo", "demo-1", ""))).To(Succeed())
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("Cancelled"))
+		expectNothingRuns(ctx, namespace)
+		expectReleased(ctx, namespace, "demo")
+		change(ctx, newTurn(namespace, "demo", "demo-1", ""), `{"metadata":{"finalizers":null}}`)
+		Eventually(turnGone(ctx, namespace, "demo-1")).Should(BeTrue())
+	})
+})
+
+var _ = Describe("A Session that was deleted", func() {
+	It("takes the Turns with it that it had admitted, and leaves those that wait for a Session of the name", func(ctx context.Context) {
+		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("work")}), jobTool("work", v1alpha1.AtMostOnce))
+		started := make(chan string, 8)
+		jobs.in(namespace, func(c capstantest.Call) (string, string, int) {
+			started <- c.ID
+			if c.Turn == "finished" || c.Turn == "queued" {
+				return "worked", "", 0
+			}
+			<-c.Context.Done()
+			return "", "", 137
+		})
+		create(ctx, newSession(namespace, "demo"))
+		create(ctx, newTurn(namespace, "demo", "finished", "Hello"))
+		Eventually(kit.Turn(ctx, namespace, "finished")).Should(capstantest.HaveSucceeded())
+		create(ctx, newTurn(namespace, "demo", "running", "Hello"))
+		Eventually(started).Should(Receive())
+		Eventually(started).Should(Receive())
+		create(ctx, newTurn(namespace, "demo", "queued", "Hello"))
+		Eventually(kit.Turn(ctx, namespace, "queued")).Should(HaveField("Status.Phase", v1alpha1.TurnQueued))
+
+		Expect(kit.Client.Delete(ctx, newSession(namespace, "demo"))).To(Succeed())
+		Eventually(turnGone(ctx, namespace, "finished")).Should(BeTrue())
+		Eventually(turnGone(ctx, namespace, "running")).Should(BeTrue())
+		Eventually(kit.Turn(ctx, namespace, "queued")).Should(WithTransform(func(t *v1alpha1.Turn) string {
+			return reasonOf(t, v1alpha1.ConditionSucceeded)
+		}, Equal("SessionNotFound")))
+
+		create(ctx, newSession(namespace, "demo"))
+		Eventually(kit.Turn(ctx, namespace, "queued")).Should(capstantest.HaveSucceeded())
+	})
+
+	It("and created again at once is another conversation", func(ctx context.Context) {
+		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done")})
+		create(ctx, newSession(namespace, "demo"))
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		Expect(kit.Client.Delete(ctx, newSession(namespace, "demo"))).To(Succeed())
+		create(ctx, newSession(namespace, "demo"))
+		Eventually(turnGone(ctx, namespace, "demo-1")).Should(BeTrue())
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Something else"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		Expect(sessionOf(ctx, namespace, "demo").Status.Journal.Head).To(BeNumerically("<=", 1))
+	})
+
+	It("while no manager ran is noticed by the next one", func(ctx context.Context) {
+		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done")})
+		create(ctx, newSession(namespace, "demo"))
+		for i := range 20 {
+			create(ctx, newTurn(namespace, "demo", fmt.Sprintf("demo-%d", i), "Hello"))
+		}
+		Eventually(kit.Turn(ctx, namespace, "demo-19")).Should(capstantest.HaveSucceeded())
+		Expect(kit.Stop()).To(Succeed())
+		Expect(kit.Client.Delete(ctx, newSession(namespace, "demo"))).To(Succeed())
+		var err error
+		kit, err = capstantest.Start(context.Background(), config, capstantest.Options{Jobs: jobs.run, Transport: requests.wrap})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(func() (int, error) {
+			var left v1alpha1.TurnList
+			err := kit.Client.List(ctx, &left, client.InNamespace(namespace))
+			return len(left.Items), err
+		}).Should(BeZero())
+	})
+})
+
+func sessionOf(ctx context.Context, namespace, name string) *v1alpha1.Session {
+	GinkgoHelper()
+	session := &v1alpha1.Session{}
+	Expect(kit.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, session)).To(Succeed())
+	return session
+}
+
+// reasonOf is the reason of a condition.
+func reasonOf(turn *v1alpha1.Turn, kind string) string {
+	for _, c := range turn.Status.Conditions {
+		if c.Type == kind {
+			return c.Reason
+		}
+	}
+	return ""
+}

@@ -1,0 +1,149 @@
+package turns_test
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest"
+)
+
+var _ = Describe("The end of a Turn", func() {
+	It("comes when its deadline has passed, while the model reasons", func(ctx context.Context) {
+		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("too late"), Latency: &metav1.Duration{Duration: time.Minute}})
+		create(ctx, newSession(namespace, "demo"))
+		turn := newTurn(namespace, "demo", "demo-1", "Hello")
+		turn.Spec.ActiveDeadlineSeconds = new(int64(1))
+		create(ctx, turn)
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("DeadlineExceeded"))
+		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(HaveField("Status.Error.Message", "The turn took longer than its deadline of 1s."))
+		expectReleased(ctx, namespace, "demo")
+	})
+
+	It("comes when its deadline has passed, and stops the tools that run", func(ctx context.Context) {
+		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("work")}), jobTool("work", v1alpha1.AtMostOnce))
+		jobs.in(namespace, func(c capstantest.Call) (string, string, int) { <-c.Context.Done(); return "", "", 137 })
+		create(ctx, newSession(namespace, "demo"))
+		turn := newTurn(namespace, "demo", "demo-1", "Hello")
+		turn.Spec.ActiveDeadlineSeconds = new(int64(3))
+		create(ctx, turn)
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("DeadlineExceeded"))
+		ended, err := kit.Turn(ctx, namespace, "demo-1")()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(ended.Status.ToolCalls).To(ConsistOf(HaveField("State", v1alpha1.CallUnknown)), "a tool that started and was stopped")
+		expectNothingRuns(ctx, namespace)
+	})
+
+	It("comes when it has waited for a client for too long", func(ctx context.Context) {
+		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("ask")}), clientTool("ask"))
+		create(ctx, newSession(namespace, "demo"))
+		turn := newTurn(namespace, "demo", "demo-1", "Hello")
+		turn.Spec.WaitTimeoutSeconds = new(int64(1))
+		create(ctx, turn)
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("WaitTimeout"))
+		create(ctx, newTurn(namespace, "demo", "demo-2", "And now?"))
+		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.WaitForTools("ask"))
+	})
+
+	It("counts the wait into the deadline", func(ctx context.Context) {
+		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("ask")}), clientTool("ask"))
+		create(ctx, newSession(namespace, "demo"))
+		turn := newTurn(namespace, "demo", "demo-1", "Hello")
+		turn.Spec.ActiveDeadlineSeconds, turn.Spec.WaitTimeoutSeconds = new(int64(2)), new(int64(3600))
+		create(ctx, turn)
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("DeadlineExceeded"))
+	})
+
+	It("does not come by a deadline that is not reached", func(ctx context.Context) {
+		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("work")}), jobTool("work", v1alpha1.Pure))
+		create(ctx, newSession(namespace, "demo"))
+		turn := newTurn(namespace, "demo", "demo-1", "Hello")
+		turn.Spec.ActiveDeadlineSeconds, turn.Spec.WaitTimeoutSeconds = new(int64(600)), new(int64(1))
+		create(ctx, turn)
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+	})
+})
+
+var _ = Describe("The time to live of a Turn", func() {
+	It("deletes it with its Jobs, and what it said stays", func(ctx context.Context) {
+		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("work")}), jobTool("work", v1alpha1.Pure))
+		create(ctx, newSession(namespace, "demo"))
+		turn := newTurn(namespace, "demo", "demo-1", "Hello")
+		turn.Spec.TTLSecondsAfterFinished = new(int64(0))
+		create(ctx, turn)
+		Eventually(turnGone(ctx, namespace, "demo-1")).Should(BeTrue())
+		expectReleased(ctx, namespace, "demo")
+		session := &v1alpha1.Session{}
+		Expect(kit.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: "demo"}, session)).To(Succeed())
+		Expect(session.Status.Totals.Turns).To(BeEquivalentTo(1))
+		Expect(session.Status.Totals.ToolCalls).To(BeEquivalentTo(1), "a Turn that went before its Session counted it")
+		Expect(session.Status.Totals.Usage.TotalTokens).To(BeNumerically(">", 0))
+		Expect(session.Status.Journal.Head).To(BeEquivalentTo(3))
+	})
+
+	It("comes from the Session, and can be set when the Turns have ended", func(ctx context.Context) {
+		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done")})
+		create(ctx, newSession(namespace, "demo"))
+		create(ctx, newTurn(namespace, "demo", "kept", "Hello"))
+		create(ctx, newTurn(namespace, "demo", "not-kept", "Hello"))
+		Eventually(kit.Turn(ctx, namespace, "kept")).Should(capstantest.HaveSucceeded())
+		Eventually(kit.Turn(ctx, namespace, "not-kept")).Should(capstantest.HaveSucceeded())
+		change(ctx, newTurn(namespace, "demo", "kept", ""), `{"spec":{"ttlSecondsAfterFinished":3600}}`)
+		change(ctx, newSession(namespace, "demo"), `{"spec":{"turnTTL":"1s"}}`)
+		Eventually(turnGone(ctx, namespace, "not-kept")).Should(BeTrue())
+		Expect(kit.Turn(ctx, namespace, "kept")()).To(capstantest.HaveSucceeded(), "its own time comes first")
+		change(ctx, newTurn(namespace, "demo", "kept", ""), `{"spec":{"ttlSecondsAfterFinished":0}}`)
+		Eventually(turnGone(ctx, namespace, "kept")).Should(BeTrue())
+	})
+})
+
+// expectReleased waits until the Session has no active Turn.
+func expectReleased(ctx context.Context, namespace, name string) {
+	GinkgoHelper()
+	Eventually(func() (*v1alpha1.Session, error) {
+		session := &v1alpha1.Session{}
+		err := kit.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, session)
+		return session, err
+	}).Should(HaveField("Status.ActiveTurn", BeNil()))
+}
+
+// expectNothingRuns says that no pod of the namespace has a container that could still run.
+func expectNothingRuns(ctx context.Context, namespace string) {
+	GinkgoHelper()
+	var pods corev1.PodList
+	Expect(kit.Client.List(ctx, &pods, client.InNamespace(namespace))).To(Succeed())
+	for _, pod := range pods.Items {
+		Expect(pod.Status.Phase).To(Or(Equal(corev1.PodSucceeded), Equal(corev1.PodFailed)), pod.Name)
+	}
+	var left batchv1.JobList
+	Expect(kit.Client.List(ctx, &left, client.InNamespace(namespace))).To(Succeed())
+	for _, job := range left.Items {
+		Expect(job.DeletionTimestamp).NotTo(BeNil(), job.Name)
+	}
+}
+
+// turnGone says that a Turn does not exist.
+func turnGone(ctx context.Context, namespace, name string) func() (bool, error) {
+	return func() (bool, error) {
+		_, err := kit.Turn(ctx, namespace, name)()
+		if apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		return false, err
+	}
+}
+
+// change applies a merge patch.
+func change(ctx context.Context, object client.Object, patch string) {
+	GinkgoHelper()
+	Expect(kit.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+}
