@@ -68,7 +68,11 @@ var _ = Describe("A Turn that was deleted", func() {
 	It("while it ran has its end in the log, and is not run again", func(ctx context.Context) {
 		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("work")}), jobTool("work", v1alpha1.AtMostOnce))
 		started := make(chan string, 8)
-		jobs.in(namespace, func(c capstantest.Call) (string, string, int) { started <- c.ID; <-c.Context.Done(); return "", "", 137 })
+		jobs.in(namespace, func(c capstantest.Call) (string, string, int) {
+			started <- c.ID
+			<-c.Context.Done()
+			return "", "", 137
+		})
 		create(ctx, newSession(namespace, "demo"))
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
 		Eventually(started).Should(Receive())
@@ -97,7 +101,11 @@ var _ = Describe("A Turn that was deleted", func() {
 	It("stops although somebody's finalizer holds it", func(ctx context.Context) {
 		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("work")}), jobTool("work", v1alpha1.AtMostOnce))
 		started := make(chan string, 8)
-		jobs.in(namespace, func(c capstantest.Call) (string, string, int) { started <- c.ID; <-c.Context.Done(); return "", "", 137 })
+		jobs.in(namespace, func(c capstantest.Call) (string, string, int) {
+			started <- c.ID
+			<-c.Context.Done()
+			return "", "", 137
+		})
 		create(ctx, newSession(namespace, "demo"))
 		turn := newTurn(namespace, "demo", "demo-1", "Hello")
 		turn.Finalizers = []string{"example.org/somebody"}

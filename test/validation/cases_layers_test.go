@@ -64,6 +64,17 @@ var sessionCases = slices.Concat(layerCases, []ruleCase{
 		message:  `spec.clientTools: Unsupported value: "Never": supported values: "Wait", "FollowHints"`,
 	},
 	{
+		rule:     "spec.turnTTL pattern",
+		accepted: `spec: {turnTTL: 1h30m}`,
+		rejected: `spec: {turnTTL: 30d}`,
+		message:  `spec.turnTTL in body should match`,
+	},
+	{
+		rule:     "spec.turnTTL rule turnTTL must be at most 87600h.",
+		accepted: `spec: {turnTTL: 0s}`,
+		rejected: `spec: {turnTTL: 87600h1s}`,
+	},
+	{
 		rule:     "spec.journalLimit pattern",
 		accepted: `spec: {journalLimit: 1.5Mi}`,
 		rejected: `spec: {journalLimit: 16 MiB}`,

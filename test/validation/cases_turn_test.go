@@ -2,7 +2,9 @@ package validation_test
 
 import "strings"
 
-const turnCannotBeChanged = "spec rule a Turn cannot be changed once it is created, but for desiredState. Create a Turn with a new name."
+const turnCannotBeChanged = "spec rule a Turn cannot be changed once it is created, but for desiredState and ttlSecondsAfterFinished. Create a Turn with a new name."
+
+const deadlinesCannotBeChanged = "spec rule the deadlines of a Turn cannot be changed once it is created. Set desiredState to Cancelled to end it now, or create a Turn with a new name."
 
 var turnCases = []ruleCase{
 	{
@@ -81,6 +83,30 @@ var turnCases = []ruleCase{
 		stored:   `spec: {controls: {modelRef: {name: simulated}}}`,
 		accepted: unchanged,
 		rejected: `spec: {controls: {modelRef: null}}`,
+	},
+	{
+		rule:     deadlinesCannotBeChanged,
+		stored:   `spec: {activeDeadlineSeconds: 60}`,
+		accepted: `spec: {ttlSecondsAfterFinished: 5}`,
+		rejected: `spec: {activeDeadlineSeconds: 61}`,
+	},
+	{
+		rule:     deadlinesCannotBeChanged,
+		stored:   `spec: {activeDeadlineSeconds: 60, ttlSecondsAfterFinished: 5}`,
+		accepted: `spec: {ttlSecondsAfterFinished: null}`,
+		rejected: `spec: {activeDeadlineSeconds: null}`,
+	},
+	{
+		rule:     deadlinesCannotBeChanged,
+		stored:   `spec: {waitTimeoutSeconds: 60}`,
+		accepted: `spec: {desiredState: Cancelled}`,
+		rejected: `spec: {waitTimeoutSeconds: 61}`,
+	},
+	{
+		rule:     deadlinesCannotBeChanged,
+		stored:   unchanged,
+		accepted: unchanged,
+		rejected: `spec: {waitTimeoutSeconds: 60}`,
 	},
 	{
 		rule:     "spec rule a cancelled Turn cannot run again. Create a Turn with a new name.",

@@ -136,7 +136,7 @@ func valueOfOtherType(schema jsonSchema) any {
 // text is a string of a length that obeys everything else that its field demands.
 func text(c constraint, length int) string {
 	switch {
-	case strings.HasSuffix(c.path, "imeout") || strings.HasSuffix(c.path, "latency"):
+	case strings.HasSuffix(c.path, "imeout") || strings.HasSuffix(c.path, "latency") || strings.HasSuffix(c.path, "TTL"):
 		return strings.Repeat("0", length-2) + "5s"
 	case c.path == "spec.callID":
 		return "1234567890-1234"

@@ -61,12 +61,16 @@ var specimens = []specimen{
   clientTools: FollowHints
   hints: {setup_connection: true, screen: {width: 80}, note: kind}
   journalLimit: 32Mi
+  turnTTL: 1h0m0s
 `},
 	{kind: "Turn", name: "complete", spec: `
   sessionRef: {name: demo}
   input: How many words has this sentence?
   controls: {modelRef: {name: simulated}}
   desiredState: Running
+  activeDeadlineSeconds: 3600
+  waitTimeoutSeconds: 600
+  ttlSecondsAfterFinished: 86400
 `},
 	{kind: "Model", name: "text", spec: `
   provider: Simulated
