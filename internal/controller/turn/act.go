@@ -129,7 +129,7 @@ func (r *Reconciler) block(ctx context.Context, a *actScope) (flow, error) {
 func (a *actScope) settle(index int, outcome tool.Outcome) {
 	call := &a.turn.Status.ToolCalls[index]
 	if _, known := a.step.outcomes[call.ID]; !known && call.Executor == v1alpha1.ExecutorJob {
-		toolEndings.WithLabelValues(string(outcome.State), outcome.Reason).Inc()
+		countCall(outcome)
 	}
 	a.step.outcomes[call.ID] = outcome
 	host.Describe(call, outcome)

@@ -21,6 +21,8 @@ type memory struct {
 	behindSince time.Time
 	// wroteAt is when we last wrote, for the spacing of progress writes.
 	wroteAt time.Time
+	// passes and writes are what the Turn has cost this process.
+	passes, writes int
 	// cleanedAt is when the deletion of the Jobs of a Turn that has ended was asked for.
 	cleanedAt time.Time
 
@@ -52,6 +54,9 @@ type stepMemory struct {
 	settled map[string]journal.SettledRef
 	// misread are the calls whose result was not found in the log of their container at the first reading.
 	misread map[string]bool
+	// failures counts what failed in a row of what was done for the step outside of a pass, and pausedUntil is when it may be tried again.
+	failures    int
+	pausedUntil time.Time
 	// stopping is when the deletion of the step's Jobs was asked for.
 	stopping time.Time
 }

@@ -3,6 +3,10 @@ package turn
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/condition"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 var (
@@ -26,6 +30,41 @@ var (
 		Name: "capstan_turn_live_reads_total",
 		Help: "Reads of Turns past the cache because it lagged our own write for too long.",
 	})
+	// queueWait is the time from the creation of a Turn to its beginning.
+	queueWait = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "capstan_turn_queue_seconds",
+		Help:    "Time from the creation of a Turn to its beginning.",
+		Buckets: prometheus.ExponentialBuckets(0.01, 4, 10),
+	})
+	// turnDuration is the time from the beginning of a Turn to its end. Label phase: Succeeded, Failed, Cancelled.
+	turnDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "capstan_turn_duration_seconds",
+		Help:    "Time from the beginning of a Turn to its end, by its last phase.",
+		Buckets: prometheus.ExponentialBuckets(0.1, 4, 10),
+	}, []string{"phase"})
+	// turnEndings counts Turns that have ended. Label phase: Succeeded, Failed, Cancelled. Label reason: that of the condition Succeeded,
+	// which is a stop reason, an error code of ERR-01 or of package host, AlreadyRan or NameReused.
+	turnEndings = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "capstan_turns_finished_total",
+		Help: "Turns that have ended, by their last phase and the reason of the condition Succeeded.",
+	}, []string{"phase", "reason"})
+	// turnPasses and turnWrites are what a Turn has cost this process.
+	turnPasses = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "capstan_turn_reconciles",
+		Help:    "Passes of the reconciler over a Turn up to its end.",
+		Buckets: prometheus.ExponentialBuckets(4, 2, 10),
+	})
+	turnWrites = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:    "capstan_turn_writes",
+		Help:    "Writes to the API server that a Turn has taken up to its end, without those of its Session.",
+		Buckets: prometheus.ExponentialBuckets(2, 2, 10),
+	})
+	// toolDuration is the time that the container of a tool call ran. Labels as in toolEndings.
+	toolDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "capstan_tool_call_duration_seconds",
+		Help:    "Time that the container of a tool call ran, by state and reason of the call.",
+		Buckets: prometheus.ExponentialBuckets(0.25, 4, 9),
+	}, []string{"state", "reason"})
 	// toolEndings counts the ends of tool calls run as Jobs. Labels: state (Succeeded, Failed, NotExecuted, Unknown) and reason, one of
 	// the reasons that package tool defines.
 	toolEndings = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -35,5 +74,28 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(statusWrites, conflicts, staleReads, liveReads, toolEndings)
+	metrics.Registry.MustRegister(statusWrites, conflicts, staleReads, liveReads, queueWait, turnDuration, turnEndings, turnPasses, turnWrites,
+		toolEndings, toolDuration)
+}
+
+// countEnd counts the end of a Turn, once its status says so.
+func countEnd(s *scope) {
+	turn, phase := s.turn, string(s.turn.Status.Phase)
+	if succeeded := condition.Find(turn.Status.Conditions, v1alpha1.ConditionSucceeded); succeeded != nil {
+		turnEndings.WithLabelValues(phase, succeeded.Reason).Inc()
+	}
+	if sum := turn.Status.Summary; sum != nil && sum.StartedAt != nil && sum.FinishedAt != nil {
+		turnDuration.WithLabelValues(phase).Observe(sum.FinishedAt.Sub(sum.StartedAt.Time).Seconds())
+	}
+	turnPasses.Observe(float64(s.memory.passes))
+	turnWrites.Observe(float64(s.memory.writes))
+}
+
+// countCall counts the end of a tool call that ran as a Job.
+func countCall(outcome tool.Outcome) {
+	state := string(outcome.State)
+	toolEndings.WithLabelValues(state, outcome.Reason).Inc()
+	if !outcome.StartedAt.IsZero() && !outcome.FinishedAt.IsZero() {
+		toolDuration.WithLabelValues(state, outcome.Reason).Observe(outcome.FinishedAt.Sub(outcome.StartedAt).Seconds())
+	}
 }

@@ -151,7 +151,7 @@ func (r *Reconciler) observeMissing(ctx context.Context, a *actScope, index int,
 func (r *Reconciler) readLog(a *actScope, call v1alpha1.ToolCall, pod *corev1.Pod, outcome tool.Outcome) (tool.Outcome, bool, error) {
 	key := activity.Key{Turn: a.turn.UID, Step: a.plan().Step, Call: call.ID, Attempt: call.Attempt}
 	pod = pod.DeepCopy()
-	result, done := r.Activities.Ensure(key, client.ObjectKeyFromObject(a.turn), func(ctx context.Context) (any, error) {
+	value, done, err := r.do(a.scope, a.step, key, func(ctx context.Context) (any, error) {
 		log, err := r.Logs.ToolLog(ctx, pod)
 		if err != nil {
 			return nil, fmt.Errorf("reading the log of pod %s: %w", pod.Name, err)
@@ -159,21 +159,18 @@ func (r *Reconciler) readLog(a *actScope, call v1alpha1.ToolCall, pod *corev1.Po
 		defer func() { _ = log.Close() }()
 		return tool.ReadResult(log, tool.TerminationMessage(pod))
 	})
-	if !done {
-		return outcome, false, nil
-	}
-	if errors.Is(result.Err, tool.ErrResultLost) || apierrors.IsNotFound(result.Err) {
+	if errors.Is(err, tool.ErrResultLost) || apierrors.IsNotFound(err) {
 		if a.step.misread[key.Call] {
 			return tool.LostOutput(call, outcome), true, nil
 		}
 		a.step.misread[key.Call] = true
 	}
-	if result.Err != nil {
-		return outcome, false, result.Err
+	if err != nil || !done {
+		return outcome, false, err
 	}
-	text, ok := result.Value.(string)
+	text, ok := value.(string)
 	if !ok {
-		return outcome, false, fmt.Errorf("reading the result of call %s: got a %T", call.ID, result.Value)
+		return outcome, false, fmt.Errorf("reading the result of call %s: got a %T", call.ID, value)
 	}
 	outcome.Result, outcome.NeedsLog = &text, false
 	return outcome, true, nil

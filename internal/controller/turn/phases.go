@@ -163,19 +163,16 @@ func (r *Reconciler) reason(ctx context.Context, s *scope) (flow, error) {
 	}
 	turn := s.hostTurn()
 	key := activity.Key{Turn: s.turn.UID, Step: s.plan().Step}
-	result, done := r.Activities.Ensure(key, types.NamespacedName{Namespace: s.turn.Namespace, Name: s.turn.Name},
-		func(ctx context.Context) (any, error) { return r.Host.Reason(ctx, turn, config) })
-	if !done {
-		return stop, nil
+	step := s.memory.of(s.plan().Step)
+	value, done, err := r.do(s, step, key, func(ctx context.Context) (any, error) { return r.Host.Reason(ctx, turn, config) })
+	if err != nil || !done {
+		return stop, err
 	}
-	if result.Err != nil {
-		return stop, result.Err
-	}
-	closed, ok := result.Value.(*journal.Closed)
+	closed, ok := value.(*journal.Closed)
 	if !ok {
-		return stop, fmt.Errorf("the model call ended with a %T", result.Value)
+		return stop, fmt.Errorf("the model call ended with a %T", value)
 	}
-	s.memory.of(s.plan().Step).closed = closed
+	step.closed = closed
 	return again, nil
 }
 

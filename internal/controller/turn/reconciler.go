@@ -69,6 +69,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if s.behind {
 		return s.result(r.Clock()), nil
 	}
+	ctx = s.logged(ctx)
+	s.memory.passes++
 	for range maxRounds {
 		flow, err := r.pass(ctx, s)
 		if err != nil {

@@ -1,9 +1,12 @@
 package turn
 
 import (
+	"context"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
@@ -50,6 +53,16 @@ func (s *scope) result(now time.Time) ctrl.Result {
 		return ctrl.Result{}
 	}
 	return ctrl.Result{RequeueAfter: max(s.wakeAt.Sub(now), time.Millisecond)}
+}
+
+// key names the Turn.
+func (s *scope) key() types.NamespacedName {
+	return client.ObjectKeyFromObject(s.turn)
+}
+
+// logged adds to a logger what tells Turns apart: names are used again.
+func (s *scope) logged(ctx context.Context) context.Context {
+	return ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("session", s.turn.Spec.SessionRef.Name, "turnUID", s.turn.UID))
 }
 
 // plan is the Turn's plan; nil before it has begun.

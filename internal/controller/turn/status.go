@@ -40,8 +40,16 @@ func (r *Reconciler) write(ctx context.Context, s *scope, kind writeKind) (flow,
 	}
 	if changed {
 		statusWrites.WithLabelValues(string(kind)).Inc()
+		s.memory.writes++
 		s.memory.written, s.memory.wroteAt = s.turn.ResourceVersion, r.Clock()
+		began, over := s.base.Status.Plan != nil, finished(s.base)
 		s.base = s.turn.DeepCopy()
+		if sum := s.turn.Status.Summary; !began && sum != nil && sum.StartedAt != nil && kind == writePlan {
+			queueWait.Observe(sum.StartedAt.Sub(s.turn.CreationTimestamp.Time).Seconds())
+		}
+		if !over && finished(s.turn) {
+			countEnd(s)
+		}
 	}
 	return again, nil
 }
