@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -15,11 +16,13 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/agent"
 	"github.com/capstan-dev/capstan/internal/controller/harness"
 	modelcontroller "github.com/capstan-dev/capstan/internal/controller/model"
+	"github.com/capstan-dev/capstan/internal/controller/population"
 	"github.com/capstan-dev/capstan/internal/controller/session"
 	toolcontroller "github.com/capstan-dev/capstan/internal/controller/tool"
 	"github.com/capstan-dev/capstan/internal/controller/toolresult"
 	"github.com/capstan-dev/capstan/internal/controller/turn"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
+	"github.com/capstan-dev/capstan/internal/controller/watchdog"
 	"github.com/capstan-dev/capstan/internal/runtime/activity"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
@@ -50,6 +53,10 @@ type Options struct {
 	Models model.Registry
 	// Clock tells the time. Default: the real one.
 	Clock func() time.Time
+	// Watchdog is told of every pass over a Turn or a Session. Default: one that nobody asks.
+	Watchdog *watchdog.Watchdog
+	// Metrics takes the counts of what exists. Default: none.
+	Metrics prometheus.Registerer
 }
 
 // withDefaults fills in what is not set.
@@ -71,6 +78,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Clock == nil {
 		o.Clock = time.Now
+	}
+	if o.Watchdog == nil {
+		o.Watchdog = watchdog.New(o.Clock)
 	}
 	return o
 }
@@ -109,6 +119,13 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := mgr.Add(activities); err != nil {
 		return fmt.Errorf("adding the executor of activities: %w", err)
 	}
+	slots := session.NewSlots(o.MaxActiveTurns, sessionWakes.Wake)
+	if o.Metrics != nil {
+		err := o.Metrics.Register(&population.Collector{Cache: mgr.GetClient(), Held: slots.Held, Waiting: slots.Waiting, Activities: activities.Len})
+		if err != nil {
+			return fmt.Errorf("registering the counts of objects: %w", err)
+		}
+	}
 	kinds := []struct {
 		name  string
 		setup func() error
@@ -128,13 +145,13 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		{"Session", func() error {
 			return (&session.Reconciler{
 				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Host: steps, Clock: o.Clock,
-				Slots: session.NewSlots(o.MaxActiveTurns, sessionWakes.Wake), Wakes: sessionWakes,
+				Slots: slots, Wakes: sessionWakes, Watchdog: o.Watchdog,
 			}).SetupWithManager(mgr, o.Workers)
 		}},
 		{"Turn", func() error {
 			return (&turn.Reconciler{
 				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Host: steps, Clock: o.Clock, Activities: activities, Wakes: turnWakes,
-				Logs: o.Logs, Launcher: o.Launcher, JobRetention: o.JobRetention,
+				Logs: o.Logs, Launcher: o.Launcher, JobRetention: o.JobRetention, Watchdog: o.Watchdog,
 			}).SetupWithManager(mgr, o.Workers)
 		}},
 		{"ToolResult", func() error {

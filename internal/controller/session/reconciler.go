@@ -17,6 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/layers"
 	"github.com/capstan-dev/capstan/internal/controller/turn"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
+	"github.com/capstan-dev/capstan/internal/controller/watchdog"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 )
 
@@ -37,6 +38,8 @@ type Reconciler struct {
 	Wakes *wake.Source
 	// Clock tells the time.
 	Clock func() time.Time
+	// Watchdog is told of every pass.
+	Watchdog *watchdog.Watchdog
 
 	known memory
 }

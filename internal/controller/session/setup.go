@@ -30,7 +30,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 		Watches(&v1alpha1.Tool{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace), named).
 		WatchesRawSource(r.Wakes).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		Complete(r)
+		Complete(r.Watchdog.Watch("Session", r))
 }
 
 // ofTurn wakes the Session that a Turn belongs to.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
+	"github.com/capstan-dev/capstan/internal/controller/watchdog"
 	"github.com/capstan-dev/capstan/internal/runtime/activity"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
@@ -38,6 +39,8 @@ type Reconciler struct {
 	JobRetention time.Duration
 	// Clock tells the time.
 	Clock func() time.Time
+	// Watchdog is told of every pass.
+	Watchdog *watchdog.Watchdog
 	// Wakes is where ended activities announce their Turn.
 	Wakes *wake.Source
 

@@ -55,7 +55,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 		Watches(&v1alpha1.ToolResult{}, handler.EnqueueRequestsFromMapFunc(ofToolResult), builder.WithPredicates(undecidedResult())).
 		WatchesRawSource(r.Wakes).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		Complete(r)
+		Complete(r.Watchdog.Watch("Turn", r))
 }
 
 // ofSession wakes the Turn that the Session has made its active one, and, when the Session is new, those that wait for it to exist.

@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/condition"
@@ -42,16 +43,31 @@ func (r *Reconciler) write(ctx context.Context, s *scope, kind writeKind) (flow,
 		statusWrites.WithLabelValues(string(kind)).Inc()
 		s.memory.writes++
 		s.memory.written, s.memory.wroteAt = s.turn.ResourceVersion, r.Clock()
-		began, over := s.base.Status.Plan != nil, finished(s.base)
+		before := s.base
 		s.base = s.turn.DeepCopy()
-		if sum := s.turn.Status.Summary; !began && sum != nil && sum.StartedAt != nil && kind == writePlan {
-			queueWait.Observe(sum.StartedAt.Sub(s.turn.CreationTimestamp.Time).Seconds())
-		}
-		if !over && finished(s.turn) {
-			countEnd(s)
-		}
+		announce(ctx, before, s, kind)
 	}
 	return again, nil
+}
+
+// announce tells logs and metrics of a status that was written: of the beginning and the end of each Turn, and, to who wants to know more, of
+// each step.
+func announce(ctx context.Context, before *v1alpha1.Turn, s *scope, kind writeKind) {
+	status := &s.turn.Status
+	level := 1
+	switch {
+	case kind == writePlan:
+		level = 0
+		queueWait.Observe(status.Summary.StartedAt.Sub(s.turn.CreationTimestamp.Time).Seconds())
+	case finished(s.turn) && !finished(before):
+		level = 0
+		countEnd(s)
+	}
+	values := []any{"phase", status.Phase, "iteration", status.Iteration}
+	if c := condition.Find(status.Conditions, v1alpha1.ConditionSucceeded); c != nil {
+		values = append(values, "reason", c.Reason)
+	}
+	ctrl.LoggerFrom(ctx).V(level).Info("the Turn has moved", append(values, "write", kind)...)
 }
 
 // project makes the status say what a step's entry decided. It is pure: the same entry gives the same status after any crash (law 3).

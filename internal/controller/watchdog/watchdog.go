@@ -1,0 +1,77 @@
+// Package watchdog notices reconcilers that hang: a process that holds the lease and does nothing must be replaced.
+package watchdog
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Limit is how long one pass may take. Passes do nothing slow: model calls and tools run outside of them.
+const Limit = 5 * time.Minute
+
+// Watchdog knows the passes that are under way.
+type Watchdog struct {
+	clock func() time.Time
+
+	mu    sync.Mutex
+	count uint64
+	under map[uint64]pass
+}
+
+type pass struct {
+	what  string
+	since time.Time
+}
+
+// New makes a watchdog that tells the time by clock.
+func New(clock func() time.Time) *Watchdog {
+	return &Watchdog{clock: clock, under: map[uint64]pass{}}
+}
+
+// Watch gives a reconciler whose passes the watchdog knows. kind names it.
+func (w *Watchdog) Watch(kind string, r reconcile.Reconciler) reconcile.Reconciler {
+	return watched{w, kind, r}
+}
+
+// Check is a liveness check: it fails when a pass has taken longer than Limit.
+func (w *Watchdog) Check(*http.Request) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.under {
+		if took := w.clock().Sub(p.since); took > Limit {
+			return fmt.Errorf("%s has been reconciled for %s without an end", p.what, took.Round(time.Second))
+		}
+	}
+	return nil
+}
+
+func (w *Watchdog) begin(what string) (end func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.count++
+	number := w.count
+	w.under[number] = pass{what, w.clock()}
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.under, number)
+	}
+}
+
+type watched struct {
+	watchdog *Watchdog
+	kind     string
+	next     reconcile.Reconciler
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r watched) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	defer r.watchdog.begin(r.kind + " " + request.String())()
+	return r.next.Reconcile(ctx, request)
+}
