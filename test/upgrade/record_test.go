@@ -219,7 +219,9 @@ func (s scene) play(ctx context.Context, r *recorder) {
 var recordedKinds = []schema.GroupVersionKind{
 	v1alpha1.GroupVersion.WithKind("Model"), v1alpha1.GroupVersion.WithKind("Tool"), v1alpha1.GroupVersion.WithKind("Harness"),
 	v1alpha1.GroupVersion.WithKind("Session"), v1alpha1.GroupVersion.WithKind("Turn"), v1alpha1.GroupVersion.WithKind("ToolResult"),
-	{Group: "batch", Version: "v1", Kind: "Job"}, {Version: "v1", Kind: "Pod"}, v1alpha1.GroupVersion.WithKind("JournalEntry"),
+	{Group: "batch", Version: "v1", Kind: "Job"},
+	{Version: "v1", Kind: "Pod"},
+	v1alpha1.GroupVersion.WithKind("JournalEntry"),
 }
 
 // dump is all that the scene has made, as YAML.

@@ -1,6 +1,7 @@
 package population
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -10,8 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-
-	"context"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )

@@ -51,7 +51,9 @@ func TestAnActivityThatKeepsFailingIsSpacedOut(t *testing.T) {
 		t.Errorf("the twelfth pause is %v", pause)
 	}
 	succeed := func(context.Context) (any, error) { return "said", nil }
-	pass(succeed)
+	if _, _, _, err := pass(succeed); err != nil {
+		t.Fatal(err)
+	}
 	<-woken
 	if _, value, done, err := pass(succeed); !done || err != nil || value != "said" || step.failures != 0 {
 		t.Errorf("got %v, %v, %v with %d failures", value, done, err, step.failures)

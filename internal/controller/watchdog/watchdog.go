@@ -72,6 +72,7 @@ type watched struct {
 
 // Reconcile implements reconcile.Reconciler.
 func (r watched) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	defer r.watchdog.begin(r.kind + " " + request.String())()
+	end := r.watchdog.begin(r.kind + " " + request.String())
+	defer end()
 	return r.next.Reconcile(ctx, request)
 }
