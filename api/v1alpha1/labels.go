@@ -11,6 +11,8 @@ const (
 	// LabelAttempt is on every tool Job and its pods: the attempt of the call, from 1. A lower attempt than the one in Turn status
 	// belongs to the past and is ignored.
 	LabelAttempt = "capstan.dev/attempt"
+	// LabelNetwork is on the pods of tools that declare `network: None`, with the value None. A NetworkPolicy selects them by it.
+	LabelNetwork = "capstan.dev/network"
 	// LabelManagedBy marks what the manager made, with the value ManagedByCapstan.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	// ManagedByCapstan is the value of LabelManagedBy.
@@ -28,10 +30,17 @@ const (
 	AnnotationArguments = "capstan.dev/arguments"
 	// AnnotationReleasedAt is on the pods of AtMostOnce calls that were let go: when, in RFC 3339. Their start timeout counts from then.
 	AnnotationReleasedAt = "capstan.dev/released-at"
+	// AnnotationAllowedHosts on a Secret binds it to hosts: it may be sent to these and to no others. A tool that runs as a Job could send
+	// it anywhere, so that none is given it.
+	AnnotationAllowedHosts = "capstan.dev/allowed-hosts"
 )
 
 // SchedulingGateStart holds the pods of AtMostOnce calls until one of them is recorded in Turn status.
 const SchedulingGateStart = "capstan.dev/start"
+
+// NetworkPolicyNone is the name of the NetworkPolicy that cuts off the pods of tools that declare `network: None`, one in each namespace
+// that has such tools.
+const NetworkPolicyNone = "capstan-network-none"
 
 // ToolContainerName is the container of a tool's pod that runs the tool, found by this name and not by position.
 const ToolContainerName = "tool"

@@ -18,7 +18,33 @@ const (
 	AtMostOnce SideEffect = "AtMostOnce"
 )
 
-// EnvVar is an environment variable of a tool's container with a fixed value.
+// NetworkReach is what a tool's pod may reach over the network.
+// +kubebuilder:validation:Enum=Default;None
+type NetworkReach string
+
+const (
+	// NetworkDefault leaves the pod to the cluster and to the NetworkPolicies of its namespace. It is the default.
+	NetworkDefault NetworkReach = "Default"
+	// NetworkNone lets the pod reach nothing and nothing reach the pod.
+	NetworkNone NetworkReach = "None"
+)
+
+// SecretKeyReference names one key of a Secret in the same namespace.
+type SecretKeyReference struct {
+	// name of the Secret.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// key in the Secret's data.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
+	Key string `json:"key"`
+}
+
+// EnvVar is an environment variable of a tool's container: with a fixed value, or with what a key of a Secret holds.
+// +kubebuilder:validation:XValidation:rule="!has(self.value) || !has(self.secretKeyRef)",message="at most one of value and secretKeyRef may be set."
 type EnvVar struct {
 	// name of the variable. Names that begin with CAPSTAN_ are the runtime's own.
 	// +required
@@ -31,6 +57,10 @@ type EnvVar struct {
 	// +kubebuilder:validation:MaxLength=4096
 	// +kubebuilder:validation:XValidation:rule="!self.contains('$(CAPSTAN_')",message="the values that a model gives are not expanded here: read them from stdin, $CAPSTAN_ARGUMENTS_FILE or the environment inside the tool."
 	Value string `json:"value,omitempty"`
+	// secretKeyRef takes the value from a Secret. Whoever writes the Tool must be allowed to read that Secret, and the Secret must not be
+	// bound to hosts.
+	// +optional
+	SecretKeyRef *SecretKeyReference `json:"secretKeyRef,omitempty"`
 }
 
 // JobTool runs a tool as a Job: one container, restricted, without a token and with a read-only root. The tool finds its arguments as
@@ -61,12 +91,24 @@ type JobTool struct {
 	// +kubebuilder:validation:items:MaxLength=4096
 	// +kubebuilder:validation:XValidation:rule="self.all(v, !v.contains('$(CAPSTAN_'))",message="the values that a model gives are not expanded here: read them from stdin, $CAPSTAN_ARGUMENTS_FILE or the environment inside the tool."
 	Args []string `json:"args,omitempty"`
-	// env are further environment variables, with fixed values.
+	// env are further environment variables.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
 	Env []EnvVar `json:"env,omitempty"`
+	// serviceAccountName is the ServiceAccount that the pod runs as, with its token. Whoever writes the Tool must be allowed to get tokens
+	// of it. Without it the pod has no token.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	ServiceAccountName string `json:"serviceAccountName,omitempty"`
+	// network is what the pod may reach: Default or None. With None, a call is only started while the NetworkPolicies of the namespace
+	// let its pod reach nothing; the manager makes the one that says so. The cluster's network must enforce NetworkPolicies.
+	// +optional
+	// +kubebuilder:default=Default
+	Network NetworkReach `json:"network,omitempty"`
 	// resources of the container. Default: requests 10m CPU and 32Mi memory, limits 1 CPU and 256Mi memory.
 	// +optional
 	Resources *JobResources `json:"resources,omitempty"`

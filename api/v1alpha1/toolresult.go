@@ -40,6 +40,11 @@ type ToolResultSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=16384
 	Error *string `json:"error,omitempty"`
+	// submittedBy is who gives the answer. It must be the name of the user who creates the ToolResult.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	SubmittedBy string `json:"submittedBy,omitempty"`
 }
 
 // ToolResultStatus is what the manager says about a ToolResult.
@@ -64,6 +69,7 @@ type ToolResultStatus struct {
 // +kubebuilder:printcolumn:name="Call",type=string,JSONPath=`.spec.callID`
 // +kubebuilder:printcolumn:name="Accepted",type=string,JSONPath=`.status.conditions[?(@.type=="Accepted")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Accepted")].reason`
+// +kubebuilder:printcolumn:name="Submitted By",type=string,JSONPath=`.spec.submittedBy`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type ToolResult struct {
 	metav1.TypeMeta   `json:",inline"`

@@ -115,6 +115,41 @@ var jobCases = []ruleCase{
 		rejected: job(`env: [{name: TEXT, value: "$(CAPSTAN_ARG_TEXT)"}]`),
 	},
 	{
+		rule:     "spec.job.env[] rule at most one of value and secretKeyRef may be set.",
+		accepted: job(`env: [{name: TOKEN, secretKeyRef: {name: weather, key: token}}]`),
+		rejected: job(`env: [{name: TOKEN, value: "", secretKeyRef: {name: weather, key: token}}]`),
+	},
+	{
+		rule:     "spec.job.env[].secretKeyRef required name",
+		accepted: job(`env: [{name: TOKEN, secretKeyRef: {name: weather, key: token}}]`),
+		rejected: job(`env: [{name: TOKEN, secretKeyRef: {key: token}}]`),
+		message:  `spec.job.env[0].secretKeyRef.name: Required value`,
+	},
+	{
+		rule:     "spec.job.env[].secretKeyRef required key",
+		accepted: job(`env: [{name: TOKEN, secretKeyRef: {name: weather, key: token}}]`),
+		rejected: job(`env: [{name: TOKEN, secretKeyRef: {name: weather}}]`),
+		message:  `spec.job.env[0].secretKeyRef.key: Required value`,
+	},
+	{
+		rule:     "spec.job.env[].secretKeyRef.key pattern",
+		accepted: job(`env: [{name: TOKEN, secretKeyRef: {name: weather, key: .api_token-1}}]`),
+		rejected: job(`env: [{name: TOKEN, secretKeyRef: {name: weather, key: a/b}}]`),
+		message:  `spec.job.env[0].secretKeyRef.key in body should match`,
+	},
+	{
+		rule:     "spec.job.serviceAccountName pattern",
+		accepted: job(`serviceAccountName: weather.reader-1`),
+		rejected: job(`serviceAccountName: weather_reader`),
+		message:  `spec.job.serviceAccountName in body should match`,
+	},
+	{
+		rule:     "spec.job.network enum",
+		accepted: job(`network: None`),
+		rejected: job(`network: Some`),
+		message:  `spec.job.network: Unsupported value: "Some": supported values: "Default", "None"`,
+	},
+	{
 		rule:     "spec.job.imagePullPolicy enum",
 		accepted: job(`imagePullPolicy: Never`),
 		rejected: job(`imagePullPolicy: Sometimes`),

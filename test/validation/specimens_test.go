@@ -122,11 +122,23 @@ var specimens = []specimen{
     command: [/wc, --lines]
     args: [--stdin]
     env: [{name: LANG, value: C}, {name: EMPTY, value: "$(LANG)"}]
+    serviceAccountName: weather
+    network: None
     resources:
       requests: {cpu: 10m, memory: 32Mi}
       limits: {cpu: "1", memory: 256Mi}
     timeout: 30s
     startTimeout: 1m0s
+`},
+	{kind: "Tool", name: "secret", spec: `
+  description: Tells the forecast.
+  job:
+    image: example.org/weather:1
+    command: [/weather]
+    env: [{name: TOKEN, secretKeyRef: {name: weather, key: token}}]
+    network: Default
+    timeout: 5m0s
+    startTimeout: 2m0s
 `},
 	{kind: "Tool", name: "client", spec: `
   description: Asks the user.
@@ -142,5 +154,6 @@ var specimens = []specimen{
   turnRef: {name: demo-1}
   callID: 12-3
   error: The user went away.
+  submittedBy: ann@example.org
 `},
 }

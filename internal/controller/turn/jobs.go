@@ -63,6 +63,12 @@ func (r *Reconciler) startJob(ctx context.Context, a *actScope, index int, name 
 
 		TraceParent: r.Host.TraceParent(a.hostTurn(), call.ID),
 	})
+	if refused, ready, err := r.cutOff(ctx, job); err != nil || !ready {
+		if refused != nil {
+			a.settle(index, *refused)
+		}
+		return err
+	}
 	a.step.attempted[name] = true
 	err := r.Client.Create(ctx, job)
 	switch {

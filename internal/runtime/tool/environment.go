@@ -40,7 +40,7 @@ func containerEnvironment(p JobParams) []corev1.EnvVar {
 	environment := make([]corev1.EnvVar, 0, len(p.Tool.Job.Env)+len(own))
 	for _, variable := range p.Tool.Job.Env {
 		if !isOwn(variable.Name, own) {
-			environment = append(environment, corev1.EnvVar{Name: variable.Name, Value: variable.Value})
+			environment = append(environment, given(variable))
 		}
 	}
 	for _, variable := range own {
@@ -48,6 +48,17 @@ func containerEnvironment(p JobParams) []corev1.EnvVar {
 		environment = append(environment, variable)
 	}
 	return environment
+}
+
+// given is a variable as a Tool says it. A Secret's value is left to the kubelet: the manager never sees it.
+func given(variable v1alpha1.EnvVar) corev1.EnvVar {
+	ref := variable.SecretKeyRef
+	if ref == nil {
+		return corev1.EnvVar{Name: variable.Name, Value: variable.Value}
+	}
+	return corev1.EnvVar{Name: variable.Name, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+		LocalObjectReference: corev1.LocalObjectReference{Name: ref.Name}, Key: ref.Key,
+	}}}
 }
 
 // isOwn says that a Tool must not set a variable. The API refuses most of that; this holds for what it was given before.

@@ -50,7 +50,7 @@ func BuildJob(p JobParams) *batchv1.Job {
 			PodReplacementPolicy: ptr.To(batchv1.Failed),
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{
-					Labels:      jobLabels(p),
+					Labels:      podLabels(p),
 					Annotations: map[string]string{v1alpha1.AnnotationArguments: withDefault(p.Arguments)},
 				},
 				Spec: podSpec(p),
@@ -67,6 +67,15 @@ func jobLabels(p JobParams) map[string]string {
 		v1alpha1.LabelAttempt:   decimal(max(p.Call.Attempt, 1)),
 		v1alpha1.LabelManagedBy: v1alpha1.ManagedByCapstan,
 	}
+}
+
+// podLabels are those of the Job, and the one that the NetworkPolicy selects by.
+func podLabels(p JobParams) map[string]string {
+	labels := jobLabels(p)
+	if p.Tool.Job.Network == v1alpha1.NetworkNone {
+		labels[v1alpha1.LabelNetwork] = string(v1alpha1.NetworkNone)
+	}
+	return labels
 }
 
 func decimal(n int32) string {

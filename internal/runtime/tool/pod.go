@@ -46,7 +46,8 @@ func podSpec(p JobParams) corev1.PodSpec {
 		Volumes:                       volumes(p.Launcher),
 		RestartPolicy:                 corev1.RestartPolicyNever,
 		TerminationGracePeriodSeconds: ptr.To(gracePeriodSeconds),
-		AutomountServiceAccountToken:  ptr.To(false),
+		ServiceAccountName:            p.Tool.Job.ServiceAccountName,
+		AutomountServiceAccountToken:  ptr.To(p.Tool.Job.ServiceAccountName != ""),
 		EnableServiceLinks:            ptr.To(false),
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsNonRoot:   ptr.To(true),

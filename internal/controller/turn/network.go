@@ -1,0 +1,62 @@
+package turn
+
+import (
+	"context"
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// reasonNetworkOpen: the NetworkPolicies of the namespace let a tool use the network that declares `network: None`.
+const reasonNetworkOpen = "NetworkOpen"
+
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=list;create
+
+// cutOff makes sure, before a Job with `network: None` is made, that its pod can reach nothing. It gives the outcome of a call that must
+// not start, and says whether the Job may be made now. NetworkPolicies are read past the cache, which has none: few calls need them, and
+// what was true a while ago is not good enough.
+func (r *Reconciler) cutOff(ctx context.Context, job *batchv1.Job) (*tool.Outcome, bool, error) {
+	if job.Spec.Template.Labels[v1alpha1.LabelNetwork] != string(v1alpha1.NetworkNone) {
+		return nil, true, nil
+	}
+	var policies networkingv1.NetworkPolicyList
+	if err := r.Live.List(ctx, &policies, client.InNamespace(job.Namespace)); err != nil {
+		return nil, false, fmt.Errorf("listing the NetworkPolicies that a tool without network needs: %w", err)
+	}
+	why, missing := tool.Opening(policies.Items, job)
+	if why != "" {
+		return networkOpen(why), false, nil
+	}
+	if !missing {
+		return nil, true, nil
+	}
+	err := r.Client.Create(ctx, tool.NetworkPolicyNone(job.Namespace))
+	switch {
+	case err == nil:
+		return nil, true, nil
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return nil, false, nil
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
+		refused := jobRefused(fmt.Errorf("the NetworkPolicy that it needs was not accepted: %w", err))
+		return &refused, false, nil
+	default:
+		// Of two that make it at once one is told that it exists: the next pass reads what it says.
+		return nil, false, fmt.Errorf("creating the NetworkPolicy that a tool without network needs: %w", err)
+	}
+}
+
+// networkOpen is the outcome of a call whose pod would not be cut off.
+func networkOpen(why string) *tool.Outcome {
+	return &tool.Outcome{
+		State:  v1alpha1.CallNotExecuted,
+		Reason: reasonNetworkOpen,
+		Error:  fmt.Sprintf("The tool must run without network, and it would not. It was not executed: %s.", why),
+	}
+}

@@ -1,0 +1,41 @@
+package tool
+
+import (
+	"testing"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+func TestASecretIsLeftToTheKubelet(t *testing.T) {
+	p := testParams()
+	ref := v1alpha1.SecretKeyReference{Name: "weather", Key: "token"}
+	p.Tool.Job.Env = []v1alpha1.EnvVar{{Name: "TOKEN", SecretKeyRef: &ref}, {Name: "CAPSTAN_TURN", SecretKeyRef: &ref}, {Name: "EMPTY"}}
+	found := 0
+	for _, variable := range container(t, BuildJob(p)).Env {
+		switch {
+		case variable.ValueFrom == nil:
+			if variable.Name == "TOKEN" {
+				t.Error("the variable does not name the Secret")
+			}
+		case variable.Name != "TOKEN":
+			t.Errorf("the variable %s is taken from elsewhere: %+v", variable.Name, variable.ValueFrom)
+		default:
+			found++
+			if from := variable.ValueFrom.SecretKeyRef; from == nil || from.Name != "weather" || from.Key != "token" || from.Optional != nil || variable.Value != "" {
+				t.Errorf("the variable is %+v", variable)
+			}
+		}
+	}
+	if found != 1 {
+		t.Errorf("the variable is there %d times", found)
+	}
+}
+
+func TestOnlyAPodOfANamedAccountHasAToken(t *testing.T) {
+	p := testParams()
+	p.Tool.Job.ServiceAccountName = "weather"
+	pod := BuildJob(p).Spec.Template.Spec
+	if pod.ServiceAccountName != "weather" || !*pod.AutomountServiceAccountToken {
+		t.Errorf("the pod runs as %q, token %t", pod.ServiceAccountName, *pod.AutomountServiceAccountToken)
+	}
+}

@@ -1,0 +1,80 @@
+package tool
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// NetworkPolicyNone is the NetworkPolicy that lets the pods of tools with `network: None` reach nothing, and nothing reach them. Nobody owns
+// it: it must outlast every pod that it holds for.
+func NetworkPolicyNone(namespace string) *networkingv1.NetworkPolicy {
+	return &networkingv1.NetworkPolicy{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:      v1alpha1.NetworkPolicyNone,
+			Namespace: namespace,
+			Labels:    map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedByCapstan},
+		},
+		Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.LabelNetwork: string(v1alpha1.NetworkNone)}},
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
+		},
+	}
+}
+
+// Opening says why the NetworkPolicies of a namespace do not cut off the pod of a Job, empty when they do. missing says that all that is
+// wrong is that ours is not there. NetworkPolicies add up, so that any other one may let the pod reach what ours does not.
+func Opening(policies []networkingv1.NetworkPolicy, job *batchv1.Job) (why string, missing bool) {
+	missing = true
+	for i := range policies {
+		policy := &policies[i]
+		if policy.Name == v1alpha1.NetworkPolicyNone {
+			missing = false
+			if !selects(policy, job) || !slices.Contains(policy.Spec.PolicyTypes, networkingv1.PolicyTypeIngress) ||
+				!slices.Contains(policy.Spec.PolicyTypes, networkingv1.PolicyTypeEgress) {
+				return fmt.Sprintf("NetworkPolicy %q was changed and does not cut off the tool any more; delete it, and it is made again", policy.Name), false
+			}
+		}
+		if len(policy.Spec.Ingress)+len(policy.Spec.Egress) > 0 && selects(policy, job) {
+			return fmt.Sprintf("NetworkPolicy %q lets the tool's pod use the network; let it select no pods with the label %s", policy.Name, v1alpha1.LabelNetwork), false
+		}
+	}
+	return "", missing
+}
+
+// selects says that a NetworkPolicy selects the pod of a Job. The Job controller labels the pod with the name and UID of the Job; the UID
+// is not known before the Job exists, so that a selector that asks for one is taken to select it, and so is one that cannot be read.
+func selects(policy *networkingv1.NetworkPolicy, job *batchv1.Job) bool {
+	selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
+	if err != nil {
+		return true
+	}
+	requirements, selectable := selector.Requirements()
+	if !selectable {
+		return false
+	}
+	pod := labels.Set{batchv1.JobNameLabel: job.Name, legacyJobNameLabel: job.Name}
+	maps.Copy(pod, job.Spec.Template.Labels)
+	for _, requirement := range requirements {
+		if key := requirement.Key(); key == batchv1.ControllerUidLabel || key == legacyControllerUIDLabel {
+			continue
+		}
+		if !requirement.Matches(pod) {
+			return false
+		}
+	}
+	return true
+}
+
+// The labels that the Job controller gave pods before they had a prefix, and still does.
+const (
+	legacyJobNameLabel       = "job-name"
+	legacyControllerUIDLabel = "controller-uid"
+)

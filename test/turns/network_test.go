@@ -1,0 +1,83 @@
+package turns_test
+
+import (
+	"context"
+	"slices"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest"
+)
+
+const networkWrite = "POST networkpolicies"
+
+// None of the clusters that these tests run on enforces NetworkPolicies. What is shown here is that the objects are there in time.
+var _ = Describe("A tool without network", func() {
+	secluded := func(name string) *v1alpha1.Tool {
+		tool := jobTool(name, v1alpha1.Pure)
+		tool.Spec.Job.Network = v1alpha1.NetworkNone
+		return tool
+	}
+
+	It("starts when the NetworkPolicy is there, which is made once in a namespace", func(ctx context.Context) {
+		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("count"), call("count")}, []v1alpha1.SimulatedToolCall{call("count")}), secluded("count"))
+		before := startedSession(ctx, namespace)
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+
+		writes := requests.in(namespace)[before:]
+		Expect(slices.Index(writes, networkWrite)).To(BeNumerically("<", slices.Index(writes, jobWrite)))
+		Expect(countOf(writes, networkWrite)).To(Equal(1))
+		Expect(countOf(writes, jobWrite)).To(Equal(3))
+
+		policy := &networkingv1.NetworkPolicy{}
+		Expect(kit.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: v1alpha1.NetworkPolicyNone}, policy)).To(Succeed())
+		Expect(policy.OwnerReferences).To(BeEmpty(), "it must outlast the Turn")
+		Expect(policy.Spec).To(Equal(networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"capstan.dev/network": "None"}},
+			PolicyTypes: []networkingv1.PolicyType{"Ingress", "Egress"},
+		}))
+		var pods corev1.PodList
+		Expect(kit.Client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{"capstan.dev/network": "None"})).To(Succeed())
+		Expect(pods.Items).To(HaveLen(3))
+	})
+
+	It("costs a tool that may use the network nothing", func(ctx context.Context) {
+		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("count")}), jobTool("count", v1alpha1.Pure))
+		startedSession(ctx, namespace)
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		Expect(requests.in(namespace)).NotTo(ContainElement(networkWrite))
+	})
+
+	It("is not started while a NetworkPolicy lets it use the network", func(ctx context.Context) {
+		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("count"), call("fetch")}), secluded("count"), jobTool("fetch", v1alpha1.Pure))
+		create(ctx, &networkingv1.NetworkPolicy{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "names-for-all"},
+			Spec: networkingv1.NetworkPolicySpec{
+				PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress}, Egress: []networkingv1.NetworkPolicyEgressRule{{}},
+			},
+		})
+		startedSession(ctx, namespace)
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+
+		turn, err := kit.Turn(ctx, namespace, "demo-1")()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(turn.Status.ToolCalls[0]).To(And(HaveField("State", v1alpha1.CallNotExecuted), HaveField("Reason", "NetworkOpen"),
+			HaveField("Preview", ContainSubstring(`NetworkPolicy "names-for-all" lets the tool's pod use the network`))))
+		Expect(turn.Status.ToolCalls[1]).To(HaveField("State", v1alpha1.CallSucceeded))
+		Expect(countOf(requests.in(namespace), jobWrite)).To(Equal(1))
+	})
+})
+
+func countOf(writes []string, write string) int {
+	return len(slices.DeleteFunc(slices.Clone(writes), func(w string) bool { return w != write }))
+}
