@@ -35,6 +35,8 @@ type Options struct {
 	JobRetention time.Duration
 	// MaxActiveTurns bounds how many Turns are active at once. Default 1000.
 	MaxActiveTurns int
+	// Namespaces are the ones that the controllers work in, as with the manager's flag --watch-namespaces. Default: all of them.
+	Namespaces []string
 	// NoJobPlayer leaves Jobs alone, for an environment where another kit plays them already.
 	NoJobPlayer bool
 }
@@ -101,7 +103,7 @@ func (k *Kit) start(ctx context.Context, cfg *rest.Config, o Options) error {
 	}
 	mgr, err := ctrl.NewManager(own, ctrl.Options{
 		Scheme:     controller.NewScheme(),
-		Cache:      controller.CacheOptions(),
+		Cache:      controller.CacheOptions(o.Namespaces...),
 		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: ptr(true)},
 	})

@@ -71,7 +71,7 @@ func run(ctx context.Context, o options) error {
 func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        controller.NewScheme(),
-		Cache:                         controller.CacheOptions(),
+		Cache:                         controller.CacheOptions(o.namespaces...),
 		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
 		HealthProbeBindAddress:        o.probeAddress,
 		LeaderElection:                o.leaderElect,

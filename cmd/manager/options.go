@@ -4,11 +4,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
@@ -34,6 +36,7 @@ type options struct {
 	burst          int
 	launcher       string
 	pullPolicy     string
+	namespaces     []string
 }
 
 // parse reads the command line.
@@ -43,6 +46,7 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "Address of the metrics, 0 for none.")
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "Address of the probes.")
 	flags.BoolVar(&o.leaderElect, "leader-elect", false, "Let one of several managers lead.")
+	flags.Func("watch-namespaces", "The namespaces to work in, separated by commas. Without it, all of them.", o.addNamespaces)
 	flags.StringVar(&o.controllers.Launcher.Image, "launcher-image", "", "Image that holds the launcher. Required.")
 	flags.StringVar(&o.controllers.Launcher.Path, "launcher-path", tool.DefaultLauncherPath, "Path of the launcher in that image; images built by ko have it at /ko-app/launcher.")
 	flags.StringVar(&o.pullPolicy, "launcher-pull-policy", string(corev1.PullIfNotPresent), "Pull policy of the launcher's image.")
@@ -60,6 +64,20 @@ func parse(args []string) (options, error) {
 	}
 	o.qps = float32(*qps)
 	return o, o.validate()
+}
+
+// addNamespaces takes a list of namespaces. An empty one is refused: it would mean all of them, which is more than was asked for.
+func (o *options) addNamespaces(list string) error {
+	for name := range strings.SplitSeq(list, ",") {
+		name = strings.TrimSpace(name)
+		if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
+			return fmt.Errorf("%q is not the name of a namespace: %s", name, strings.Join(problems, "; "))
+		}
+		if !slices.Contains(o.namespaces, name) {
+			o.namespaces = append(o.namespaces, name)
+		}
+	}
+	return nil
 }
 
 // validate says what is wrong with the command line.

@@ -15,10 +15,20 @@ import (
 
 // CacheOptions say what the manager keeps in memory: of Jobs and pods only our own, and of finished Turns only what admission and
 // clean-up read. Entries of the log are never cached here. Objects from this cache are incomplete: they are patched, never updated.
-func CacheOptions() cache.Options {
+//
+// With namespaces, the manager sees nothing outside of these, and needs no right there.
+func CacheOptions(namespaces ...string) cache.Options {
+	var only map[string]cache.Config
+	for _, namespace := range namespaces {
+		if only == nil {
+			only = map[string]cache.Config{}
+		}
+		only[namespace] = cache.Config{}
+	}
 	ours := labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedByCapstan})
 	return cache.Options{
-		DefaultTransform: stripManagedFields,
+		DefaultNamespaces: only,
+		DefaultTransform:  stripManagedFields,
 		ByObject: map[client.Object]cache.ByObject{
 			&batchv1.Job{}:   {Label: ours, Transform: stripJob},
 			&corev1.Pod{}:    {Label: ours, Transform: stripPod},
