@@ -8,12 +8,16 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	capstanv1alpha1 "github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/config/policy"
 )
 
 const (
@@ -25,6 +29,43 @@ const (
 var _ = Describe("The install", Ordered, func() {
 	BeforeAll(func(ctx context.Context) {
 		Expect(kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-k", manifests)).NotTo(ContainSubstring("Warning"))
+	})
+
+	// The other specs are about what the schemas say. The policies, which ask who it is that says it, have a suite of their own.
+	AfterAll(func(ctx context.Context) {
+		bindings := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
+		Expect(api.DeleteAllOf(ctx, bindings, client.MatchingLabels{"app.kubernetes.io/name": "capstan"})).To(Succeed())
+		for _, s := range specimensOf("ToolResult") {
+			Eventually(func() error { return createDryRun(ctx, s.object(dryRunNamespace)) }).WithTimeout(publishTimeout).Should(Succeed())
+		}
+		entry := &capstanv1alpha1.JournalEntry{
+			ObjectMeta: metav1.ObjectMeta{Name: "entry", Namespace: dryRunNamespace},
+			Spec:       capstanv1alpha1.JournalEntrySpec{Session: "demo", Ordinal: 1, Time: metav1.NowMicro()},
+		}
+		Eventually(func() error { return api.Create(ctx, entry.DeepCopy(), client.DryRunAll) }).WithTimeout(publishTimeout).Should(Succeed())
+	})
+
+	It("has every policy that is embedded, for the account that the manager runs as", func(ctx context.Context) {
+		policies, err := policy.Policies(policy.Accounts{Manager: managerUser})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(policies).NotTo(BeEmpty())
+		for _, p := range policies {
+			installed := &admissionregistrationv1.ValidatingAdmissionPolicy{}
+			Expect(api.Get(ctx, client.ObjectKeyFromObject(p.Policy), installed)).To(Succeed())
+			for i, variable := range p.Policy.Spec.Variables {
+				if variable.Name == "manager" {
+					Expect(installed.Spec.Variables[i].Expression).To(Equal("'system:serviceaccount:' + 'capstan-system' + ':' + 'capstan-manager'"))
+					variable.Expression = installed.Spec.Variables[i].Expression
+				}
+				Expect(installed.Spec.Variables[i]).To(Equal(variable))
+			}
+			Expect(installed.Spec.Validations).To(Equal(p.Policy.Spec.Validations))
+			binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
+			Expect(api.Get(ctx, client.ObjectKeyFromObject(p.Binding), binding)).To(Succeed())
+			Expect(binding.Spec.PolicyName).To(Equal(installed.Name))
+			Expect(binding.Spec.ValidationActions).To(ConsistOf(admissionregistrationv1.Deny))
+			Expect(*installed.Spec.FailurePolicy).To(Equal(admissionregistrationv1.Fail))
+		}
 	})
 
 	It("applies again without a change or a warning", func(ctx context.Context) {

@@ -1,0 +1,202 @@
+package policies_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/config/crd"
+)
+
+// gets lets a user read Secrets of these names.
+func gets(secrets ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}, ResourceNames: secrets}
+}
+
+func notYours(secret string) string {
+	return fmt.Sprintf("you may not use Secret %q: a Tool that names it takes the right to get it.", secret)
+}
+
+const bound = "is bound to hosts by capstan.dev/allowed-hosts and cannot be given to a tool that runs as a Job, which could send it anywhere."
+
+var _ = Describe("The policy tool-identities", func() {
+	It("lets a Tool name a Secret that its writer may get", func(ctx context.Context) {
+		user, _ := newUser(ctx, "capstan-tools", newRole(ctx, gets("mine", "mine-2")))
+		accepts(creating(ctx, user, newTool("tool", fromSecret("A", "mine"), fromSecret("B", "mine-2"), fromSecret("C", "mine"))))
+		refuses(creating(ctx, user, newTool("tool", fromSecret("A", "theirs"))), notYours("theirs"))
+		refuses(creating(ctx, user, newTool("tool", fromSecret("A", "mine"), fromSecret("B", "theirs"))), notYours("theirs"))
+		accepts(creating(ctx, user, newTool("tool", v1alpha1.EnvVar{Name: "A", Value: "theirs"})))
+	})
+
+	It("asks about each of at most eight Secrets", func(ctx context.Context) {
+		names := []string{"s-0", "s-1", "s-2", "s-3", "s-4", "s-5", "s-6", "s-7"}
+		user, _ := newUser(ctx, "capstan-tools", newRole(ctx, gets(append(names, "s-8")...)))
+		env := make([]v1alpha1.EnvVar, 0, len(names))
+		for i, name := range names {
+			env = append(env, fromSecret(fmt.Sprintf("S%d", i), name))
+		}
+		accepts(creating(ctx, user, newTool("tool", env...)))
+		for i := range env {
+			theirs := slices.Clone(env)
+			theirs[i] = fromSecret(theirs[i].Name, "theirs")
+			refuses(creating(ctx, user, newTool("tool", theirs...)), notYours("theirs"))
+		}
+		refuses(creating(ctx, user, newTool("tool", append(env, fromSecret("S8", "s-8"))...)), "a Tool may take variables from at most 8 Secrets.")
+	})
+
+	It("lets a Tool name a ServiceAccount that its writer may get tokens of", func(ctx context.Context) {
+		user, _ := newUser(ctx, "capstan-tools", newRole(ctx, rbacv1.PolicyRule{
+			APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, Verbs: []string{"create"}, ResourceNames: []string{"mine"},
+		}))
+		running := func(account string) *v1alpha1.Tool {
+			tool := newTool("tool")
+			tool.Spec.Job.ServiceAccountName = account
+			return tool
+		}
+		accepts(creating(ctx, user, running("mine")))
+		refuses(creating(ctx, user, running("theirs")),
+			`you may not use ServiceAccount "theirs": a Tool that runs as it takes the right to create serviceaccounts/token for it.`)
+		clusterEditor, _ := newUser(ctx, clusterEdit, "capstan-tools")
+		accepts(creating(ctx, clusterEditor, running("theirs")))
+	})
+
+	It("asks again when somebody else changes what the Tool runs", func(ctx context.Context) {
+		writer, _ := newUser(ctx, "capstan-tools", newRole(ctx, gets("mine")))
+		other, _ := newUser(ctx, "capstan-tools")
+		tool := stored(ctx, writer, newTool("shared", fromSecret("A", "mine")))
+		label := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"team":"a"}}}`))
+		accepts(func() error { return other.Patch(ctx, tool.DeepCopy(), label, client.DryRunAll) })
+		refuses(updating(ctx, other, tool, func(t *v1alpha1.Tool) { t.Spec.Job.Command = []string{"/bin/env"} }), notYours("mine"))
+		accepts(updating(ctx, other, tool, func(t *v1alpha1.Tool) { t.Spec.Job.Env = nil }))
+		accepts(updating(ctx, writer, tool, func(t *v1alpha1.Tool) { t.Spec.Job.Command = []string{"/bin/env"} }))
+	})
+})
+
+var _ = Describe("The policies bound-secrets", func() {
+	It("keep a Secret that is bound to hosts from Tools, also from those that were there before", func(ctx context.Context) {
+		user, _ := newUser(ctx, "capstan-tools", newRole(ctx, gets("free", "to-bind")))
+		stored(ctx, admin, newSecret("free"))
+		secret := stored(ctx, admin, newSecret("to-bind"))
+		turn := stored(ctx, admin, newTurn("bound"))
+		tool, free := newTool("tool", fromSecret("A", "to-bind")), newTool("tool", fromSecret("A", "free"))
+		accepts(creating(ctx, user, tool))
+		accepts(creating(ctx, as(managerUser), callJob(turn, tool)))
+
+		secret.Annotations = map[string]string{v1alpha1.AnnotationAllowedHosts: "api.example.org"}
+		Expect(admin.Update(ctx, secret)).To(Succeed())
+		refuses(creating(ctx, user, tool), `Secret "to-bind" `+bound)
+		refuses(creating(ctx, admin, tool), `Secret "to-bind" `+bound)
+		refuses(creating(ctx, as(managerUser), callJob(turn, tool)), `Secret "to-bind" `+bound)
+		accepts(creating(ctx, user, free))
+		accepts(creating(ctx, as(managerUser), callJob(turn, free)))
+	})
+})
+
+// lending are the fields of our kinds that make something of a namespace reach a tool.
+var lending = []string{
+	"Tool spec.job.env[].secretKeyRef.key",
+	"Tool spec.job.env[].secretKeyRef.name",
+	"Tool spec.job.serviceAccountName",
+}
+
+var _ = Describe("A Secret that is planted", func() {
+	It("is out of reach of who may edit and write tools, through every kind", func(ctx context.Context) {
+		user, name := newUser(ctx, "capstan-edit", "capstan-tools")
+		stored(ctx, admin, newSecret("planted"))
+		published := stored(ctx, admin, newTool("published", fromSecret("TOKEN", "planted")))
+		lent := newTool("lent")
+		lent.Spec.Job.ServiceAccountName = "default"
+		stored(ctx, admin, lent)
+		cannot := fmt.Sprintf("User %q cannot ", name)
+
+		By("directly")
+		refuses(func() error {
+			return user.Get(ctx, client.ObjectKey{Namespace: teamA, Name: "planted"}, &corev1.Secret{})
+		}, cannot)
+		refuses(func() error { return user.List(ctx, &corev1.SecretList{}, client.InNamespace(teamA)) }, cannot)
+		By("through what runs containers in Kubernetes itself")
+		refuses(creating(ctx, user, plainJob("x")), cannot)
+		refuses(creating(ctx, user, podOf(plainJob("x"))), cannot)
+		refuses(func() error {
+			return user.SubResource("token").Create(ctx, &corev1.ServiceAccount{ObjectMeta: named("default")}, tokenRequest(), &client.SubResourceCreateOptions{})
+		}, cannot)
+		By("through a Tool of his own")
+		accepts(creating(ctx, user, newTool("own")))
+		refuses(creating(ctx, user, newTool("own", fromSecret("TOKEN", "planted"))), notYours("planted"))
+		own := stored(ctx, user, newTool("own"))
+		refuses(updating(ctx, user, own, func(t *v1alpha1.Tool) { t.Spec.Job.Env = []v1alpha1.EnvVar{fromSecret("TOKEN", "planted")} }), notYours("planted"))
+		patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"job":{"env":[{"name":"T","secretKeyRef":{"name":"planted","key":"token"}}]}}}`))
+		refuses(func() error { return user.Patch(ctx, own.DeepCopy(), patch, client.DryRunAll) }, notYours("planted"))
+		refuses(updating(ctx, user, own, func(t *v1alpha1.Tool) { t.Spec.Job.ServiceAccountName = "default" }), `you may not use ServiceAccount "default"`)
+		By("through a Tool of somebody else")
+		for what, change := range map[string]func(*v1alpha1.JobTool){
+			"command":  func(j *v1alpha1.JobTool) { j.Command = []string{"/bin/env"} },
+			"args":     func(j *v1alpha1.JobTool) { j.Args = []string{"$(TOKEN)"} },
+			"image":    func(j *v1alpha1.JobTool) { j.Image = "example.org/theirs:1" },
+			"variable": func(j *v1alpha1.JobTool) { j.Env[0].Name = "LD_PRELOAD" },
+			"another":  func(j *v1alpha1.JobTool) { j.Env = append(j.Env, v1alpha1.EnvVar{Name: "COPY", Value: "$(TOKEN)"}) },
+		} {
+			By(what)
+			refuses(updating(ctx, user, published, func(t *v1alpha1.Tool) { change(t.Spec.Job) }), notYours("planted"))
+		}
+		refuses(updating(ctx, user, lent, func(t *v1alpha1.Tool) { t.Spec.Job.Command = []string{"/bin/sh"} }), `you may not use ServiceAccount "default"`)
+		By("through what the manager would believe")
+		refuses(creating(ctx, user, newEntry("forged")), cannot)
+		refuses(func() error {
+			patch := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"observedGeneration":7}}`))
+			return user.Status().Patch(ctx, own.DeepCopy(), patch, client.DryRunAll)
+		}, cannot)
+	})
+
+	It("is out of reach of the manager", func(ctx context.Context) {
+		stored(ctx, admin, newSecret("planted-too"))
+		cannot := fmt.Sprintf("User %q cannot ", managerUser)
+		refuses(func() error {
+			return as(managerUser).Get(ctx, client.ObjectKey{Namespace: teamA, Name: "planted-too"}, &corev1.Secret{})
+		}, cannot)
+		refuses(creating(ctx, as(managerUser), podOf(plainJob("x"))), cannot)
+	})
+
+	// A new field of this sort must come with a policy, and with a request above that is refused.
+	It("can be named by no other field than those above", func() {
+		definitions, err := crd.Definitions()
+		Expect(err).NotTo(HaveOccurred())
+		var found []string
+		for _, definition := range definitions {
+			for _, version := range definition.Spec.Versions {
+				walk("", *version.Schema.OpenAPIV3Schema, func(path string) {
+					lower := strings.ToLower(path)
+					for _, word := range []string{"secret", "serviceaccount", "configmap", "credential", "password", "volume", "hostpath", "envfrom"} {
+						if strings.Contains(lower, word) && strings.HasPrefix(path, "spec") {
+							found = append(found, definition.Spec.Names.Kind+" "+path)
+							break
+						}
+					}
+				})
+			}
+		}
+		Expect(found).To(ConsistOf(lending))
+	})
+})
+
+// walk visits every field without fields of its own.
+func walk(path string, schema apiextensionsv1.JSONSchemaProps, visit func(path string)) {
+	switch {
+	case schema.Items != nil:
+		walk(path+"[]", *schema.Items.Schema, visit)
+	case len(schema.Properties) == 0:
+		visit(path)
+	}
+	for name, property := range schema.Properties {
+		walk(strings.TrimPrefix(path+"."+name, "."), property, visit)
+	}
+}

@@ -1,0 +1,94 @@
+package policies_test
+
+import (
+	authenticationv1 "k8s.io/api/authentication/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: teamA, Name: name} }
+
+func newHarness(name string) *v1alpha1.Harness {
+	return &v1alpha1.Harness{ObjectMeta: named(name)}
+}
+
+func newModel(name string) *v1alpha1.Model {
+	return &v1alpha1.Model{ObjectMeta: named(name), Spec: v1alpha1.ModelSpec{
+		Provider:   v1alpha1.ProviderSimulated,
+		Simulation: &v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseFixed, Text: "Hello."}},
+	}}
+}
+
+func newSession(name string) *v1alpha1.Session {
+	return &v1alpha1.Session{ObjectMeta: named(name), Spec: v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}}}
+}
+
+func newTurn(name string) *v1alpha1.Turn {
+	return &v1alpha1.Turn{ObjectMeta: named(name), Spec: v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "demo"}, Input: "Hello"}}
+}
+
+func newToolResult(name, submittedBy string) *v1alpha1.ToolResult {
+	return &v1alpha1.ToolResult{ObjectMeta: named(name), Spec: v1alpha1.ToolResultSpec{
+		TurnRef: v1alpha1.TurnReference{Name: "demo-1"}, CallID: "1-0", Result: ptr.To("yes"), SubmittedBy: submittedBy,
+	}}
+}
+
+func newEntry(name string) *v1alpha1.JournalEntry {
+	return &v1alpha1.JournalEntry{ObjectMeta: named(name), Spec: v1alpha1.JournalEntrySpec{Session: "demo", Ordinal: 1, Time: metav1.NowMicro()}}
+}
+
+func newTool(name string, env ...v1alpha1.EnvVar) *v1alpha1.Tool {
+	return &v1alpha1.Tool{ObjectMeta: named(name), Spec: v1alpha1.ToolSpec{
+		Description: "A tool of the tests.",
+		SideEffect:  v1alpha1.Pure,
+		Job:         &v1alpha1.JobTool{Image: "example.org/tool:1", Command: []string{"/tool"}, Env: env},
+	}}
+}
+
+func fromSecret(variable, secret string) v1alpha1.EnvVar {
+	return v1alpha1.EnvVar{Name: variable, SecretKeyRef: &v1alpha1.SecretKeyReference{Name: secret, Key: "token"}}
+}
+
+func newSecret(name string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: named(name), StringData: map[string]string{"token": "s3cret"}}
+}
+
+// callJob is the Job of a tool call as the manager makes it, suspended so that where it runs may still be changed.
+func callJob(turn *v1alpha1.Turn, definition *v1alpha1.Tool) *batchv1.Job {
+	job := tool.BuildJob(tool.JobParams{
+		Turn: turn, Session: "demo", Step: 2, Tool: &definition.Spec, ToolName: definition.Name, Arguments: `{"city": "Oslo"}`,
+		Call:     v1alpha1.ToolCall{ID: "1-0", Name: definition.Name, Executor: v1alpha1.ExecutorJob, Fingerprint: "f", Attempt: 1},
+		Launcher: tool.Launcher{Image: "example.org/launcher:1", Delivery: tool.DeliveryInitContainer},
+	})
+	job.Spec.Suspend = ptr.To(true)
+	return job
+}
+
+// podOf is the pod that the Job controller makes of a Job.
+func podOf(job *batchv1.Job) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: *job.Spec.Template.ObjectMeta.DeepCopy(), Spec: *job.Spec.Template.Spec.DeepCopy()}
+	pod.Namespace, pod.Name = job.Namespace, job.Name+"-pod"
+	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
+	return pod
+}
+
+// plainJob is a Job that has nothing to do with Capstan.
+func plainJob(name string) *batchv1.Job {
+	no, yes := ptr.To(false), ptr.To(true)
+	return &batchv1.Job{ObjectMeta: named(name), Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+		RestartPolicy: corev1.RestartPolicyNever,
+		Containers: []corev1.Container{{Name: "main", Image: "example.org/main:1", SecurityContext: &corev1.SecurityContext{
+			RunAsNonRoot: yes, AllowPrivilegeEscalation: no, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		}}},
+	}}}}
+}
+
+func tokenRequest() *authenticationv1.TokenRequest {
+	return &authenticationv1.TokenRequest{}
+}

@@ -1,0 +1,132 @@
+package policies_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// right is something that a user does to the objects of teamA.
+type right string
+
+const (
+	reads       right = "reads every kind"
+	talks       right = "writes Sessions, Turns and ToolResults"
+	builds      right = "writes Harnesses, Agents, Models and Tools"
+	says        right = "writes a status"
+	logs        right = "writes entries of the log"
+	readsSecret right = "reads Secrets"
+	runsPods    right = "makes pods"
+)
+
+var everyRight = []right{reads, talks, builds, says, logs, readsSecret, runsPods}
+
+// requests are those that a right is made of; each is refused to who does not have the right.
+func (r right) requests(ctx context.Context, c client.Client) map[string]func() error {
+	list := func(list client.ObjectList) func() error {
+		return func() error { return c.List(ctx, list, client.InNamespace(teamA)) }
+	}
+	write := func(object client.Object) map[string]func() error {
+		kind := fmt.Sprintf("%T", object)
+		return map[string]func() error{
+			"create " + kind: creating(ctx, c, object),
+			"delete " + kind: func() error {
+				return client.IgnoreNotFound(c.Delete(ctx, object.DeepCopyObject().(client.Object), client.DryRunAll))
+			},
+			"delete all " + kind: func() error {
+				return c.DeleteAllOf(ctx, object, client.InNamespace(teamA), client.DryRunAll)
+			},
+		}
+	}
+	all := func(objects ...client.Object) map[string]func() error {
+		merged := map[string]func() error{}
+		for _, object := range objects {
+			maps.Copy(merged, write(object))
+		}
+		return merged
+	}
+	switch r {
+	case reads:
+		return map[string]func() error{
+			"agents": list(&v1alpha1.AgentList{}), "harnesses": list(&v1alpha1.HarnessList{}), "journalentries": list(&v1alpha1.JournalEntryList{}),
+			"models": list(&v1alpha1.ModelList{}), "sessions": list(&v1alpha1.SessionList{}), "toolresults": list(&v1alpha1.ToolResultList{}),
+			"tools": list(&v1alpha1.ToolList{}), "turns": list(&v1alpha1.TurnList{}),
+		}
+	case talks:
+		return all(newSession("x"), newTurn("x"), newToolResult("x", ""))
+	case builds:
+		return all(newHarness("x"), &v1alpha1.Agent{ObjectMeta: named("x")}, newModel("x"), newTool("x"))
+	case says:
+		return map[string]func() error{"patch": func() error {
+			patch := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"phase":"Succeeded"}}`))
+			return c.Status().Patch(ctx, newTurn("roles"), patch, client.DryRunAll)
+		}}
+	case logs:
+		return write(newEntry("x"))
+	case readsSecret:
+		return map[string]func() error{"list": list(&corev1.SecretList{})}
+	case runsPods:
+		pod := podOf(plainJob("x"))
+		pod.OwnerReferences = nil
+		return map[string]func() error{"create": creating(ctx, c, pod)}
+	}
+	return nil
+}
+
+var _ = Describe("The role", func() {
+	DescribeTable("of users", func(ctx context.Context, role string, has ...right) {
+		stored(ctx, admin, newTurn("roles"))
+		user, name := newUser(ctx, role)
+		for _, right := range everyRight {
+			allowed := slices.Contains(has, right)
+			for what, request := range right.requests(ctx, user) {
+				By(fmt.Sprintf("%s: %s, %t", right, what, allowed))
+				if allowed {
+					accepts(request)
+				} else {
+					refuses(request, fmt.Sprintf("User %q cannot ", name))
+				}
+			}
+		}
+		By("nothing in another namespace")
+		refuses(func() error { return user.List(ctx, &v1alpha1.TurnList{}, client.InNamespace(teamB)) }, fmt.Sprintf("User %q cannot list resource", name))
+	},
+		func(role string, _ ...right) string { return role },
+		Entry(nil, "capstan-view", reads),
+		Entry(nil, "capstan-edit", reads, talks),
+		Entry(nil, "capstan-tools", reads, builds),
+		Entry(nil, "capstan-admin", reads, talks, builds),
+	)
+
+	DescribeTable("is taken up by the cluster's own",
+		func(ctx context.Context, name string, into ...string) {
+			role := &rbacv1.ClusterRole{}
+			Expect(admin.Get(ctx, client.ObjectKey{Name: name}, role)).To(Succeed())
+			for _, cluster := range []string{"view", "edit", "admin"} {
+				taken := &rbacv1.ClusterRole{}
+				Expect(admin.Get(ctx, client.ObjectKey{Name: cluster}, taken)).To(Succeed())
+				Expect(taken.AggregationRule.ClusterRoleSelectors).NotTo(BeEmpty())
+				label := "rbac.authorization.k8s.io/aggregate-to-" + cluster
+				if slices.Contains(into, cluster) {
+					Expect(role.Labels).To(HaveKeyWithValue(label, "true"))
+				} else {
+					Expect(role.Labels).NotTo(HaveKey(label))
+				}
+			}
+		},
+		func(name string, into ...string) string { return fmt.Sprintf("%s into %v", name, into) },
+		Entry(nil, "capstan-view", "view", "edit", "admin"),
+		Entry(nil, "capstan-edit", "edit", "admin"),
+		Entry(nil, "capstan-tools", "edit", "admin"),
+		Entry(nil, "capstan-admin"),
+	)
+})

@@ -1,0 +1,184 @@
+// Package policies_test asks a real API server, with Capstan's roles and policies installed as users install them, who may do what. Every
+// user is one of the API server's own, and holds just the roles that a spec gives him.
+package policies_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/capstan-dev/capstan/internal/controller"
+)
+
+const (
+	// install is what the suite installs: the manager is bound in teamA and teamB, and in no other namespace.
+	install = "../../config/namespaced"
+	teamA   = "team-a"
+	teamB   = "team-b"
+	// elsewhere is a namespace that the manager has nothing to do with.
+	elsewhere = "elsewhere"
+
+	// clusterEdit is what the cluster's own role edit has by itself. The controller that puts edit together does not run here.
+	clusterEdit = "system:aggregate-to-edit"
+
+	managerUser   = "system:serviceaccount:capstan-system:capstan-manager"
+	jobController = "system:serviceaccount:kube-system:job-controller"
+)
+
+var (
+	environment *envtest.Environment
+	config      *rest.Config
+	// admin is a user of the group system:masters.
+	admin client.Client
+)
+
+func TestPolicies(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Policies and roles")
+}
+
+var _ = BeforeSuite(func(ctx context.Context) {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		Fail("KUBEBUILDER_ASSETS is not set: run the tests with make, or set it to the directory that has etcd, kube-apiserver and kubectl")
+	}
+	ctrl.SetLogger(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true)))
+	SetDefaultEventuallyTimeout(15 * time.Second)
+	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
+	environment = &envtest.Environment{}
+	var err error
+	config, err = environment.Start()
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Expect(environment.Stop()).To(Succeed()) })
+	admin = newClient(config)
+	for _, namespace := range []string{teamA, teamB, elsewhere} {
+		Expect(admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{
+			"pod-security.kubernetes.io/enforce": "restricted",
+		}}})).To(Succeed())
+	}
+	kubeconfig := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
+	Expect(os.WriteFile(kubeconfig, environment.KubeConfig, 0o600)).To(Succeed())
+	kubectl := exec.CommandContext(ctx, filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"), "--kubeconfig", kubeconfig,
+		"apply", "--server-side", "-k", install)
+	output, err := kubectl.CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), string(output))
+	Expect(string(output)).NotTo(ContainSubstring("Warning"))
+})
+
+func newClient(config *rest.Config) client.Client {
+	GinkgoHelper()
+	c, err := client.New(config, client.Options{Scheme: controller.NewScheme()})
+	Expect(err).NotTo(HaveOccurred())
+	return c
+}
+
+var users int
+
+// newUser is a user of the API server who holds the given ClusterRoles in teamA and nothing else.
+func newUser(ctx context.Context, roles ...string) (client.Client, string) {
+	GinkgoHelper()
+	users++
+	name := fmt.Sprintf("user-%d@example.org", users)
+	user, err := environment.AddUser(envtest.User{Name: name}, nil)
+	Expect(err).NotTo(HaveOccurred())
+	for _, role := range roles {
+		grant(ctx, name, role)
+	}
+	return newClient(user.Config()), name
+}
+
+// grant binds a ClusterRole to a user in teamA.
+func grant(ctx context.Context, user, role string) {
+	GinkgoHelper()
+	Expect(admin.Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: teamA, GenerateName: "user-"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	})).To(Succeed())
+}
+
+// newRole is a ClusterRole of the spec's own, for what a user holds besides Capstan's.
+func newRole(ctx context.Context, rules ...rbacv1.PolicyRule) string {
+	GinkgoHelper()
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: "own-"}, Rules: rules}
+	Expect(admin.Create(ctx, role)).To(Succeed())
+	DeferCleanup(func(ctx context.Context) error { return admin.Delete(ctx, role) })
+	return role.Name
+}
+
+// as is a client that is one of the cluster's own accounts to the API server, with the rights that the account has.
+func as(account string) client.Client {
+	GinkgoHelper()
+	return newClient(impersonating(account))
+}
+
+func impersonating(account string, groups ...string) *rest.Config {
+	own := rest.CopyConfig(config)
+	own.Impersonate = rest.ImpersonationConfig{UserName: account, Groups: groups}
+	return own
+}
+
+// accepts waits until a request is accepted: roles and policies reach the API server's own caches a moment after they are made.
+func accepts(try func() error) {
+	GinkgoHelper()
+	Eventually(try).Should(Succeed())
+}
+
+// refuses waits until a request is refused with a message. The request must be one that can be made again.
+func refuses(try func() error, message string) {
+	GinkgoHelper()
+	Eventually(func() string {
+		switch err := try(); {
+		case err == nil:
+			return "accepted"
+		case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
+			return "refused: " + err.Error()
+		default:
+			return "failed: " + err.Error()
+		}
+	}).Should(And(HavePrefix("refused: "), ContainSubstring(message)))
+}
+
+// creating is a request that creates an object and stores nothing.
+func creating(ctx context.Context, c client.Client, object client.Object) func() error {
+	return func() error {
+		return c.Create(ctx, object.DeepCopyObject().(client.Object), client.DryRunAll)
+	}
+}
+
+// updating is a request that changes an object that exists and stores nothing.
+func updating[T client.Object](ctx context.Context, c client.Client, object T, change func(T)) func() error {
+	return func() error {
+		changed := object.DeepCopyObject().(T)
+		if err := admin.Get(ctx, client.ObjectKeyFromObject(object), changed); err != nil {
+			return err
+		}
+		change(changed)
+		return c.Update(ctx, changed, client.DryRunAll)
+	}
+}
+
+// stored creates an object as somebody who may, for the spec.
+func stored[T client.Object](ctx context.Context, c client.Client, object T) T {
+	GinkgoHelper()
+	accepts(func() error { return c.Create(ctx, object) })
+	DeferCleanup(func(ctx context.Context) error {
+		return client.IgnoreNotFound(admin.Delete(ctx, object, client.GracePeriodSeconds(0)))
+	})
+	return object
+}

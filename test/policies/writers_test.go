@@ -1,0 +1,183 @@
+package policies_test
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// everything is a rule that platform teams like to write for a tenant.
+var everything = rbacv1.PolicyRule{APIGroups: []string{"capstan.dev"}, Resources: []string{"*"}, Verbs: []string{"*"}}
+
+var _ = Describe("The policy submitted-by", func() {
+	It("lets users submit in their own name only", func(ctx context.Context) {
+		user, name := newUser(ctx, "capstan-edit")
+		accepts(creating(ctx, user, newToolResult("answer", name)))
+		accepts(creating(ctx, user, newToolResult("answer", "")))
+		refuses(creating(ctx, user, newToolResult("answer", "somebody-else")),
+			"submittedBy must be your own user name, "+name+". Write that, or leave it out.")
+	})
+})
+
+var _ = Describe("The policy journal-entries", func() {
+	const refusal = "entries of the log are written by the manager only. They go when their Session is deleted."
+
+	It("lets nobody but the manager write, whatever his role", func(ctx context.Context) {
+		user, _ := newUser(ctx, newRole(ctx, everything))
+		accepts(creating(ctx, as(managerUser), newEntry("entry")))
+		refuses(creating(ctx, user, newEntry("entry")), refusal)
+		refuses(creating(ctx, admin, newEntry("entry")), refusal)
+
+		entry := stored(ctx, newClient(impersonating(managerUser, "system:masters")), newEntry("kept"))
+		DeferCleanup(func(ctx context.Context) error {
+			return as("system:serviceaccount:kube-system:generic-garbage-collector").Delete(ctx, entry)
+		})
+		refuses(updating(ctx, user, entry, func(e *v1alpha1.JournalEntry) { e.Labels = map[string]string{"a": "b"} }), refusal)
+		refuses(func() error { return user.Delete(ctx, newEntry("kept"), client.DryRunAll) }, refusal)
+		refuses(func() error {
+			return user.DeleteAllOf(ctx, newEntry("kept"), client.InNamespace(teamA), client.DryRunAll)
+		}, refusal)
+	})
+
+	DescribeTable("lets the cluster take them away", func(ctx context.Context, account string) {
+		entry := stored(ctx, newClient(impersonating(managerUser, "system:masters")), newEntry("to-go"))
+		Expect(as(account).Delete(ctx, entry)).To(Succeed())
+	},
+		Entry("with their Session", "system:serviceaccount:kube-system:generic-garbage-collector"),
+		Entry("with their namespace", "system:serviceaccount:kube-system:namespace-controller"),
+	)
+})
+
+var _ = Describe("The policy statuses", func() {
+	It("lets nobody but the manager say what is the case, whatever his role", func(ctx context.Context) {
+		const refusal = "a status is written by the manager only. Change the spec, or what the status is about."
+		user, _ := newUser(ctx, newRole(ctx, everything))
+		patch := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"observedGeneration":7}}`))
+		for _, object := range []client.Object{
+			newHarness("said"), &v1alpha1.Agent{ObjectMeta: named("said")}, newModel("said"), newTool("said"),
+			newSession("said"), newTurn("said"), newToolResult("said", ""),
+		} {
+			stored(ctx, admin, object)
+			accepts(func() error { return as(managerUser).Status().Patch(ctx, object, patch, client.DryRunAll) })
+			refuses(func() error { return user.Status().Patch(ctx, object, patch, client.DryRunAll) }, refusal)
+			refuses(func() error { return admin.Status().Patch(ctx, object, patch, client.DryRunAll) }, refusal)
+		}
+	})
+})
+
+var _ = Describe("The policy jobs", func() {
+	const (
+		refusal = "the Jobs of tool calls are made by the manager only."
+		frozen  = "of the Job of a tool call, only suspend and what says where its pod runs may be changed."
+		marked  = "labels and annotations of capstan.dev, and app.kubernetes.io/managed-by, on the Job of a tool call are set by the manager only."
+	)
+	turnOwner := metav1.OwnerReference{APIVersion: "capstan.dev/v1alpha1", Kind: "Turn", Name: "demo-1", UID: "1"}
+
+	It("lets nobody else make one", func(ctx context.Context) {
+		user, _ := newUser(ctx, clusterEdit)
+		accepts(creating(ctx, user, plainJob("own")))
+		for what, change := range map[string]func(*batchv1.Job){
+			"by a label":             func(j *batchv1.Job) { j.Labels = map[string]string{v1alpha1.LabelTurnUID: "1"} },
+			"by what is made by us":  func(j *batchv1.Job) { j.Labels = map[string]string{v1alpha1.LabelManagedBy: "capstan"} },
+			"by a label of its pods": func(j *batchv1.Job) { j.Spec.Template.Labels = map[string]string{v1alpha1.LabelTurnUID: "1"} },
+			"by its owner":           func(j *batchv1.Job) { j.OwnerReferences = []metav1.OwnerReference{turnOwner} },
+		} {
+			By(what)
+			job := plainJob("own")
+			change(job)
+			refuses(creating(ctx, user, job), refusal)
+			refuses(creating(ctx, admin, job), refusal)
+		}
+		job := plainJob("managed")
+		job.Labels = map[string]string{v1alpha1.LabelManagedBy: "helm"}
+		accepts(creating(ctx, user, job))
+	})
+
+	It("lets others suspend one and say where it runs, and change nothing else", func(ctx context.Context) {
+		user, _ := newUser(ctx, clusterEdit)
+		turn := stored(ctx, admin, newTurn("queued"))
+		job := stored(ctx, as(managerUser), callJob(turn, newTool("tool")))
+		plain := stored(ctx, user, plainJob("later-ours"))
+
+		accepts(updating(ctx, user, job, func(j *batchv1.Job) { j.Spec.Suspend = ptr.To(false) }))
+		accepts(updating(ctx, user, job, func(j *batchv1.Job) { j.Spec.Template.Spec.NodeSelector = map[string]string{"pool": "a"} }))
+		accepts(updating(ctx, user, job, func(j *batchv1.Job) { j.Labels["kueue.x-k8s.io/queue-name"] = "a" }))
+		accepts(updating(ctx, user, job, func(j *batchv1.Job) { j.Spec.Template.Annotations["example.org/flavor"] = "a" }))
+		accepts(updating(ctx, as(jobController), job, func(*batchv1.Job) {}))
+
+		refuses(updating(ctx, user, job, func(j *batchv1.Job) { j.Labels[v1alpha1.LabelCall] = "1-1" }), marked)
+		refuses(updating(ctx, user, job, func(j *batchv1.Job) { delete(j.Labels, v1alpha1.LabelManagedBy) }), marked)
+		refuses(updating(ctx, user, job, func(j *batchv1.Job) { j.Annotations[v1alpha1.AnnotationFingerprint] = "x" }), marked)
+		refuses(updating(ctx, user, job, func(j *batchv1.Job) { j.Spec.Template.Annotations[v1alpha1.AnnotationArguments] = "{}" }), marked)
+		refuses(updating(ctx, user, job, func(j *batchv1.Job) { j.Spec.Template.Labels[v1alpha1.LabelNetwork] = "None" }), marked)
+		refuses(updating(ctx, user, plain, func(j *batchv1.Job) { j.Labels = map[string]string{v1alpha1.LabelTurnUID: "1"} }), marked)
+		refuses(updating(ctx, user, job, func(j *batchv1.Job) { j.OwnerReferences = nil }), frozen)
+		refuses(updating(ctx, user, job, func(j *batchv1.Job) { j.Spec.Parallelism = ptr.To[int32](2) }), frozen)
+		refuses(updating(ctx, user, job, func(j *batchv1.Job) { j.Spec.BackoffLimit = ptr.To[int32](2) }), frozen)
+		refuses(updating(ctx, user, job, func(j *batchv1.Job) { j.Spec.ActiveDeadlineSeconds = ptr.To[int64](1) }), frozen)
+		refuses(updating(ctx, user, job, func(j *batchv1.Job) { j.Spec.TTLSecondsAfterFinished = ptr.To[int32](1) }), frozen)
+		refuses(updating(ctx, user, job, func(j *batchv1.Job) { j.Spec.Template.Spec.SchedulingGates = nil }), frozen)
+	})
+})
+
+var _ = Describe("The policy pods", func() {
+	const (
+		refusal = "the pods of tool calls are made by the Job controller only."
+		gate    = "the scheduling gate capstan.dev/start is taken away by the manager only, once it has recorded the pod."
+		marked  = "labels and annotations of capstan.dev, and app.kubernetes.io/managed-by, on the pod of a tool call are set by the manager only."
+		frozen  = "images and owners of the pod of a tool call cannot be changed. Change the Tool."
+	)
+
+	It("lets nobody but the Job controller make one", func(ctx context.Context) {
+		user, _ := newUser(ctx, clusterEdit)
+		job := callJob(&v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Namespace: teamA, Name: "demo-1", UID: "1"}}, newTool("tool"))
+		job.UID = "2"
+		pod := podOf(job)
+		accepts(creating(ctx, as(jobController), pod))
+		refuses(creating(ctx, user, pod), refusal)
+		refuses(creating(ctx, as("system:serviceaccount:kube-system:replicaset-controller"), pod), refusal)
+		own := podOf(plainJob("own"))
+		own.OwnerReferences = nil
+		accepts(creating(ctx, user, own))
+	})
+
+	It("lets nobody but the manager let it go, and nobody change what it runs", func(ctx context.Context) {
+		user, _ := newUser(ctx, clusterEdit)
+		turn := stored(ctx, admin, newTurn("gated"))
+		job := stored(ctx, as(managerUser), callJob(turn, newTool("tool")))
+		pod := stored(ctx, as(jobController), podOf(job))
+		open := func(p *corev1.Pod) { p.Spec.SchedulingGates = nil }
+		release := func(c client.Client) func() error {
+			return func() error {
+				patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"schedulingGates":null}}`))
+				return c.Patch(ctx, pod.DeepCopy(), patch, client.DryRunAll)
+			}
+		}
+
+		accepts(release(as(managerUser)))
+		refuses(release(user), gate)
+		refuses(release(as(jobController)), gate)
+		refuses(updating(ctx, admin, pod, open), gate)
+
+		accepts(updating(ctx, user, pod, func(p *corev1.Pod) { p.Labels["team"] = "a" }))
+		accepts(updating(ctx, user, pod, func(p *corev1.Pod) {
+			p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Key: "spot", Operator: corev1.TolerationOpExists})
+		}))
+		refuses(updating(ctx, user, pod, func(p *corev1.Pod) { p.Labels[v1alpha1.LabelAttempt] = "2" }), marked)
+		refuses(updating(ctx, user, pod, func(p *corev1.Pod) { delete(p.Annotations, v1alpha1.AnnotationArguments) }), marked)
+		refuses(updating(ctx, user, pod, func(p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationReleasedAt] = "now" }), marked)
+		refuses(updating(ctx, user, pod, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "example.org/other:1" }), frozen)
+		refuses(updating(ctx, user, pod, func(p *corev1.Pod) { p.Spec.InitContainers[0].Image = "example.org/other:1" }), frozen)
+		refuses(updating(ctx, user, pod, func(p *corev1.Pod) { p.OwnerReferences = nil }), frozen)
+		accepts(func() error { return user.Delete(ctx, pod.DeepCopy(), client.DryRunAll) })
+	})
+})
