@@ -14,9 +14,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// reasonNetworkOpen: the NetworkPolicies of the namespace let a tool use the network that declares `network: None`.
-const reasonNetworkOpen = "NetworkOpen"
-
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=list;create
 
 // cutOff makes sure, before a Job with `network: None` is made, that its pod can reach nothing. It gives the outcome of a call that must
@@ -44,7 +41,7 @@ func (r *Reconciler) cutOff(ctx context.Context, job *batchv1.Job) (*tool.Outcom
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil, false, nil
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
-		refused := jobRefused(fmt.Errorf("the NetworkPolicy that it needs was not accepted: %w", err))
+		refused := tool.Refused("the NetworkPolicy that it needs was not accepted: " + err.Error())
 		return &refused, false, nil
 	default:
 		// Of two that make it at once one is told that it exists: the next pass reads what it says.
@@ -56,7 +53,7 @@ func (r *Reconciler) cutOff(ctx context.Context, job *batchv1.Job) (*tool.Outcom
 func networkOpen(why string) *tool.Outcome {
 	return &tool.Outcome{
 		State:  v1alpha1.CallNotExecuted,
-		Reason: reasonNetworkOpen,
+		Reason: tool.ReasonNetworkOpen,
 		Error:  fmt.Sprintf("The tool must run without network, and it would not. It was not executed: %s.", why),
 	}
 }

@@ -20,6 +20,8 @@ const (
 	ReasonQuotaExceeded = "QuotaExceeded"
 	// ReasonRefused: the API server, or a policy in it, did not accept the Job or its pod.
 	ReasonRefused = "Refused"
+	// ReasonNetworkOpen: the tool must run without network, and the namespace's NetworkPolicies would let it use one.
+	ReasonNetworkOpen = "NetworkOpen"
 	// ReasonNoPod: the Job got no pod, and nothing says why.
 	ReasonNoPod = "NoPod"
 	// ReasonToolChanged: the Tool was changed or deleted after the call was planned.
