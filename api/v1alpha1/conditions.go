@@ -12,9 +12,10 @@ const (
 	ConditionFinished = "Finished"
 	// ConditionWaitingForToolResults on Turn: True while the Turn waits for results that others must give (CLIENT-03).
 	ConditionWaitingForToolResults = "WaitingForToolResults"
-	// ConditionReconciling on Turn, as kstatus wants it: True while the Turn runs or waits.
+	// ConditionReconciling on Turn and ToolResult, as kstatus wants it: True while the Turn runs or waits, and while the result waits.
 	ConditionReconciling = "Reconciling"
-	// ConditionStalled on Turn, as kstatus wants it: True when the Turn failed.
+	// ConditionStalled, as kstatus wants it: True when the Turn failed, when the ToolResult was refused, and on Harness, Model and Tool
+	// when only another spec can make the object usable.
 	ConditionStalled = "Stalled"
 )
 
@@ -22,6 +23,8 @@ const (
 const (
 	// ReasonReady: the object can be used.
 	ReasonReady = "Ready"
+	// ReasonPending: the manager has not looked at the object yet. It is the default in the API.
+	ReasonPending = "Pending"
 	// ReasonHarnessNotFound: a Harness that is named does not exist yet.
 	ReasonHarnessNotFound = "HarnessNotFound"
 	// ReasonAgentNotFound: an Agent that is named does not exist yet.

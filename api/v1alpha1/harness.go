@@ -55,6 +55,7 @@ type Harness struct {
 	Spec HarnessSpec `json:"spec,omitempty"`
 	// status is what the manager says about it.
 	// +optional
+	// +kubebuilder:default={conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "Waiting for the manager.", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status HarnessStatus `json:"status,omitempty"`
 }
 

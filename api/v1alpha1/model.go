@@ -193,6 +193,7 @@ type Model struct {
 	Spec ModelSpec `json:"spec"`
 	// status is what the manager says about it.
 	// +optional
+	// +kubebuilder:default={conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "Waiting for the manager.", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status ModelStatus `json:"status,omitempty"`
 }
 

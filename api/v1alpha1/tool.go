@@ -216,6 +216,7 @@ type Tool struct {
 	Spec ToolSpec `json:"spec"`
 	// status is what the manager says about it.
 	// +optional
+	// +kubebuilder:default={conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "Waiting for the manager.", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status ToolStatus `json:"status,omitempty"`
 }
 

@@ -50,6 +50,7 @@ type ToolResultSpec struct {
 // ToolResultStatus is what the manager says about a ToolResult.
 type ToolResultStatus struct {
 	// conditions: Accepted is True when the result is part of its Turn, False when it never will be, Unknown while it waits for its Turn.
+	// For kstatus Reconciling is True while it waits, and Stalled once it is refused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -80,6 +81,7 @@ type ToolResult struct {
 	Spec ToolResultSpec `json:"spec"`
 	// status is what the manager says about it.
 	// +optional
+	// +kubebuilder:default={conditions: {{type: "Accepted", status: "Unknown", reason: "Pending", message: "Waiting for the manager.", lastTransitionTime: "1970-01-01T00:00:00Z"}, {type: "Reconciling", status: "True", reason: "Pending", message: "Waiting for the manager.", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status ToolResultStatus `json:"status,omitempty"`
 }
 

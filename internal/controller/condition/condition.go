@@ -2,6 +2,7 @@
 package condition
 
 import (
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -73,4 +74,30 @@ func SetReady(conditions *[]metav1.Condition, generation int64, now metav1.Time,
 		status = metav1.ConditionTrue
 	}
 	Set(conditions, generation, now, v1alpha1.ConditionReady, status, reason, message)
+}
+
+// SetStalled says whether only a change of a spec can help. The condition is there only while it is True, as kstatus wants it.
+func SetStalled(conditions *[]metav1.Condition, generation int64, now metav1.Time, stalled bool, reason, message string) {
+	if !stalled {
+		remove(conditions, v1alpha1.ConditionStalled)
+		return
+	}
+	Set(conditions, generation, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, message)
+}
+
+// SetAccepted says what became of a ToolResult: True when it is part of its Turn, False when it never will be, Unknown while it waits.
+// kstatus knows no such condition, so that Reconciling stands beside it while it waits, and Stalled once it is refused.
+func SetAccepted(conditions *[]metav1.Condition, generation int64, now metav1.Time, status metav1.ConditionStatus, reason, message string) {
+	Set(conditions, generation, now, v1alpha1.ConditionAccepted, status, reason, message)
+	if status == metav1.ConditionUnknown {
+		Set(conditions, generation, now, v1alpha1.ConditionReconciling, metav1.ConditionTrue, reason, message)
+	} else {
+		remove(conditions, v1alpha1.ConditionReconciling)
+	}
+	SetStalled(conditions, generation, now, status == metav1.ConditionFalse, reason, message)
+}
+
+// remove takes the condition of a type away.
+func remove(conditions *[]metav1.Condition, kind string) {
+	*conditions = slices.DeleteFunc(*conditions, func(c metav1.Condition) bool { return c.Type == kind })
 }

@@ -91,6 +91,46 @@ func TestSetReadyIsTrueForTheReasonReadyAlone(t *testing.T) {
 	}
 }
 
+// show writes conditions as Type=Status Reason, in their order.
+func show(conditions []metav1.Condition) string {
+	var words []string
+	for _, c := range conditions {
+		words = append(words, c.Type+"="+string(c.Status)+" "+c.Reason)
+	}
+	return strings.Join(words, ", ")
+}
+
+func TestSetStalledIsThereOnlyWhileItIsTrue(t *testing.T) {
+	conditions := []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse, Reason: "Broken"}}
+	SetStalled(&conditions, 2, early, true, "Broken", "So.")
+	if got, want := show(conditions), "Ready=False Broken, Stalled=True Broken"; got != want || conditions[1].ObservedGeneration != 2 {
+		t.Errorf("conditions = %s, want %s", got, want)
+	}
+	for range 2 {
+		SetStalled(&conditions, 3, late, false, "Fine", "So.")
+		if got, want := show(conditions), "Ready=False Broken"; got != want {
+			t.Errorf("conditions = %s, want %s", got, want)
+		}
+	}
+}
+
+func TestSetAcceptedTellsKstatusWhereTheResultStands(t *testing.T) {
+	var conditions []metav1.Condition
+	for _, step := range []struct {
+		status metav1.ConditionStatus
+		want   string
+	}{
+		{metav1.ConditionUnknown, "Accepted=Unknown So, Reconciling=True So"},
+		{metav1.ConditionFalse, "Accepted=False So, Stalled=True So"},
+		{metav1.ConditionTrue, "Accepted=True So"},
+	} {
+		SetAccepted(&conditions, 1, early, step.status, "So", "So.")
+		if got := show(conditions); got != step.want {
+			t.Errorf("Accepted=%s: conditions = %s, want %s", step.status, got, step.want)
+		}
+	}
+}
+
 func TestFind(t *testing.T) {
 	conditions := []metav1.Condition{{Type: "A"}, {Type: "B", Status: metav1.ConditionTrue}}
 	if got := Find(conditions, "B"); got != &conditions[1] {

@@ -41,7 +41,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	next := base.DeepCopy()
 	reason, message := decide(next.Spec, seen)
-	condition.SetReady(&next.Status.Conditions, next.Generation, metav1.NewTime(r.Clock()), reason, message)
+	now := metav1.NewTime(r.Clock())
+	condition.SetReady(&next.Status.Conditions, next.Generation, now, reason, message)
+	condition.SetStalled(&next.Status.Conditions, next.Generation, now, reason == v1alpha1.ReasonChainTooLong, reason, message)
 	next.Status.Chain = seen.names()
 	next.Status.ObservedGeneration = next.Generation
 	return condition.Write(ctx, r.Client, base, next)

@@ -44,7 +44,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	next := base.DeepCopy()
 	reason, message := decide(next.Spec.InputSchema, r.Schemas)
-	condition.SetReady(&next.Status.Conditions, next.Generation, metav1.NewTime(r.Clock()), reason, message)
+	now := metav1.NewTime(r.Clock())
+	condition.SetReady(&next.Status.Conditions, next.Generation, now, reason, message)
+	condition.SetStalled(&next.Status.Conditions, next.Generation, now, reason == v1alpha1.ReasonInvalidSchema, reason, message)
 	next.Status.ObservedGeneration = next.Generation
 	return condition.Write(ctx, r.Client, base, next)
 }

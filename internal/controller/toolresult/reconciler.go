@@ -63,7 +63,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	changed := result.DeepCopy()
 	changed.Status.ObservedGeneration = result.Generation
-	condition.Set(&changed.Status.Conditions, result.Generation, metav1.NewTime(r.Clock()), v1alpha1.ConditionAccepted, said.status, said.reason, said.message)
+	condition.SetAccepted(&changed.Status.Conditions, result.Generation, metav1.NewTime(r.Clock()), said.status, said.reason, said.message)
 	_, err = condition.PatchStatus(ctx, r.Client, result.DeepCopy(), changed)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		// Whoever changed it wakes us.

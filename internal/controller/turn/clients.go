@@ -138,8 +138,8 @@ func (r *Reconciler) accept(ctx context.Context, results []v1alpha1.ToolResult, 
 			}
 			base, result := results[i].DeepCopy(), results[i].DeepCopy()
 			result.Status.ObservedGeneration = result.Generation
-			condition.Set(&result.Status.Conditions, result.Generation, metav1.NewTime(r.Clock()), v1alpha1.ConditionAccepted,
-				metav1.ConditionTrue, v1alpha1.ReasonAccepted, "The result is part of its Turn.")
+			condition.SetAccepted(&result.Status.Conditions, result.Generation, metav1.NewTime(r.Clock()), metav1.ConditionTrue,
+				v1alpha1.ReasonAccepted, "The result is part of its Turn.")
 			_, err := condition.PatchStatus(ctx, r.Client, base, result)
 			if err != nil && !apierrors.IsNotFound(err) {
 				return fmt.Errorf("accepting ToolResult %s: %w", result.Name, err)
