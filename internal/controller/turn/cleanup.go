@@ -26,6 +26,10 @@ func (r *Reconciler) cleanUp(ctx context.Context, s *scope) (flow, error) {
 	if !finished(s.turn) {
 		return proceed, nil
 	}
+	// What may still change in the spec changes nothing any more. Until the status says so, kstatus takes the Turn for unfinished.
+	if s.turn.Status.ObservedGeneration != s.turn.Generation {
+		return r.write(ctx, s, writeObserved)
+	}
 	r.Activities.Cancel(s.turn.UID)
 	// What we wrote last stays in memory as long as the Turn: a pass that sees less must not take it for one that runs.
 	s.memory.step = stepMemory{}

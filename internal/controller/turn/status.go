@@ -24,6 +24,7 @@ const (
 	writePods       writeKind = "pods"
 	writeRetry      writeKind = "retry"
 	writeProgress   writeKind = "progress"
+	writeObserved   writeKind = "observed"
 )
 
 // write brings the status to the API server under optimistic lock. A conflict has cost nothing: the pass ends, and the version that won
