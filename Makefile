@@ -16,6 +16,9 @@ FUZZTIME ?= 10s
 # The images that `make images` builds: all, or some of manager, launcher, toolbox.
 IMAGES ?=
 
+# Go modules of their own, whose dependencies are none of the product's.
+modules = hack/cluster hack/dist test/gitops/argocd
+
 # Suites that need an API server are run one after another: each brings its own, and some measure time.
 suites = $$(go list ./test/... | grep -v /test/e2e | grep -v -E '$(measured)' || true)
 # Suites that watch the clock (nothing happens for half a minute, one write a second), or that run in a single thread: the race detector
@@ -45,6 +48,10 @@ generate: ## Generate the deep copies of the API types.
 manifests: ## Generate the CustomResourceDefinitions and the manager's role.
 	@hack/generate.sh manifests
 
+.PHONY: dist
+dist: ## Generate dist (install.yaml, JSON schemas) and the health checks of Argo CD.
+	@hack/generate.sh dist
+
 .PHONY: check-generated
 check-generated: ## Fail when a generated file is stale. It is fresh afterwards.
 	@hack/check-generated.sh
@@ -53,19 +60,19 @@ check-generated: ## Fail when a generated file is stale. It is fresh afterwards.
 fmt: ## Format the code.
 	@echo "==> formatting"
 	@$(GOLANGCI_LINT) fmt ./...
-	@cd hack/cluster && $(GOLANGCI_LINT) fmt ./...
+	@for module in $(modules); do (cd $$module && $(GOLANGCI_LINT) fmt ./...); done
 
 .PHONY: vet
 vet: ## Run go vet.
 	@echo "==> vetting"
 	@go vet -tags e2e ./...
-	@go -C hack/cluster vet ./...
+	@for module in $(modules); do go -C $$module vet ./...; done
 
 .PHONY: lint
 lint: ## Run the linters of .golangci.yml.
 	@echo "==> linting"
 	@linter=$(GOLANGCI_LINT); $$linter config verify; code=0; \
-		for module in . hack/cluster; do (cd $$module && $$linter run ./...) || code=$$?; done; exit $$code
+		for module in . $(modules); do (cd $$module && $$linter run ./...) || code=$$?; done; exit $$code
 
 ##@ Tests
 
@@ -88,7 +95,7 @@ test-unit: envtest ## Run the unit tests and the suites that need an API server 
 	@echo "==> unit tests"
 	@$(with_assets) go test $(RACE) -shuffle=on -timeout 15m $(units)
 	@$(with_assets) CGO_ENABLED=0 go test -shuffle=on -timeout 15m $(plain_units)
-	@go -C hack/cluster test -timeout 15m ./...
+	@for module in $(modules); do go -C $$module test -timeout 15m ./...; done
 	@suites="$(suites)"; if [ -n "$$suites" ]; then \
 		echo "==> suites with an API server"; \
 		$(with_assets) go test $(RACE) -count=1 -p 1 -timeout 20m $$suites; \
@@ -141,13 +148,13 @@ install: ## Install the CustomResourceDefinitions.
 	@$(kubectl) apply --server-side -k config/crd
 
 .PHONY: uninstall
-uninstall: ## Remove the CustomResourceDefinitions, and with them every object of their kinds.
-	@$(kubectl) delete --ignore-not-found -k config/crd
+uninstall: ## Remove the CustomResourceDefinitions, and with them every object of their kinds: conversations and their logs too.
+	@KUBECTL=$(kubectl) hack/undeploy.sh --definitions-only
 
 .PHONY: deploy
 deploy: ## Install Capstan as a whole.
 	@$(kubectl) apply --server-side -k config/default
 
 .PHONY: undeploy
-undeploy: ## Remove Capstan as a whole, and with it every object of its kinds.
-	@$(kubectl) delete --ignore-not-found -k config/default
+undeploy: ## Let the running Turns end (WAIT=60s), then remove Capstan as a whole, and with it every object of its kinds.
+	@KUBECTL=$(kubectl) hack/undeploy.sh $(if $(WAIT),--wait $(WAIT)) $(if $(CANCEL),--cancel)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Generates the code and the manifests that follow from the API types and from the controllers' markers. A file is only written when it
 # changes.
-# Usage: hack/generate.sh objects|manifests|all
+# Usage: hack/generate.sh objects|manifests|dist|all
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -42,15 +42,22 @@ manifests() {
   replace "$out/rbac/role.yaml" config/rbac/role.yaml
 }
 
+dist() {
+  echo "==> generating dist and the health checks of Argo CD"
+  go -C hack/dist run . -root ../..
+}
+
 case $what in
   objects) objects ;;
   manifests) manifests ;;
+  dist) dist ;;
   all)
     objects
     manifests
+    dist
     ;;
   *)
-    echo "usage: hack/generate.sh objects|manifests|all" >&2
+    echo "usage: hack/generate.sh objects|manifests|dist|all" >&2
     exit 2
     ;;
 esac

@@ -1,0 +1,27 @@
+-- The health of an Agent, for Argo CD. It has the conditions Ready and, where only another spec helps, Stalled.
+local health = { status = "Progressing", message = "Waiting for the manager." }
+local status = obj.status
+if status == nil or status.conditions == nil then
+  return health
+end
+if status.observedGeneration ~= nil and status.observedGeneration ~= obj.metadata.generation then
+  health.message = "Waiting for the manager to see this generation."
+  return health
+end
+for _, condition in ipairs(status.conditions) do
+  if condition.type == "Stalled" and condition.status == "True" then
+    return { status = "Degraded", message = condition.message }
+  end
+end
+for _, condition in ipairs(status.conditions) do
+  if condition.type == "Ready" then
+    health.message = condition.message
+    if condition.status == "True" then
+      health.status = "Healthy"
+    elseif condition.reason == "Archived" then
+      -- Somebody put it out of use on purpose, and only somebody can take it back.
+      health.status = "Suspended"
+    end
+  end
+end
+return health

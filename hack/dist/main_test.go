@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/yannh/kubeconform/pkg/validator"
+)
+
+// root is the repository, as seen from this folder.
+const root = "../.."
+
+func conform(t *testing.T) func(manifest string) []validator.Result {
+	t.Helper()
+	v, err := validator.New([]string{filepath.Join(root, schemaFolder, "{{.ResourceKind}}_{{.ResourceAPIVersion}}.json")}, validator.Opts{Strict: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(manifest string) []validator.Result {
+		return v.ValidateWithContext(context.Background(), "manifest.yaml", io.NopCloser(strings.NewReader(manifest)))
+	}
+}
+
+func TestEveryGeneratedFileIsFresh(t *testing.T) {
+	files, err := generate(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range files {
+		if got, err := os.ReadFile(filepath.Join(root, name)); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is stale (%v): run make dist", name, err)
+		}
+	}
+	schemas, err := filepath.Glob(filepath.Join(root, schemaFolder, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range schemas {
+		if _, made := files[schemaFolder+"/"+filepath.Base(path)]; !made {
+			t.Errorf("%s belongs to no kind: run make dist", path)
+		}
+	}
+}
+
+func TestRunWritesWhatIsMissingAndTakesAwayWhatIsStale(t *testing.T) {
+	copied := t.TempDir()
+	if err := os.CopyFS(filepath.Join(copied, "config"), os.DirFS(filepath.Join(root, "config"))); err != nil {
+		t.Fatal(err)
+	}
+	stale := filepath.Join(copied, schemaFolder, "gone_v1.json")
+	if _, err := replace(stale, []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	if err := run(copied, &said); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(stale); !os.IsNotExist(err) {
+		t.Errorf("%s is still there: %v", stale, err)
+	}
+	for _, want := range []string{"dist/install.yaml\n", "dist/schemas/turn_v1alpha1.json\n", "dist/schemas/gone_v1.json is gone\n"} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("said %q, not %q", said.String(), want)
+		}
+	}
+	said.Reset()
+	if err := run(copied, &said); err != nil || said.String() != "" {
+		t.Errorf("the second run says %q, %v", said.String(), err)
+	}
+}
+
+func TestKubeconformAcceptsTheSamples(t *testing.T) {
+	validate := conform(t)
+	seen := map[string]int{}
+	err := filepath.WalkDir(filepath.Join(root, "config", "samples"), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || entry.Name() == "kustomization.yaml" {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for _, result := range validate(string(content)) {
+			signature, err := result.Resource.Signature()
+			if result.Status != validator.Valid || err != nil {
+				t.Errorf("%s: %v %v %v", path, result.Status, result.Err, result.ValidationErrors)
+				continue
+			}
+			seen[signature.Kind]++
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"Harness", "Agent", "Session", "Turn", "Model", "Tool", "ToolResult"} {
+		if seen[kind] == 0 {
+			t.Errorf("no sample of a %s was validated", kind)
+		}
+	}
+}
+
+func TestKubeconformRefusesWhatTheAPIServerWould(t *testing.T) {
+	const header = "apiVersion: capstan.dev/v1alpha1\nmetadata: {name: some}\n"
+	for name, test := range map[string]struct {
+		manifest string
+		says     string
+	}{
+		"a field that does not exist":   {header + "kind: Harness\nspec: {systemPromt: Hello}", "systemPromt"},
+		"one deep inside":               {header + "kind: Tool\nspec: {description: d, job: {image: i, command: [c], privileged: true}}", "privileged"},
+		"one beside spec":               {header + "kind: Harness\nspec: {}\nsepc: {}", "sepc"},
+		"a required field is missing":   {header + "kind: Turn\nspec: {sessionRef: {name: demo}}", "input"},
+		"no name for the Session":       {header + "kind: Turn\nspec: {sessionRef: {}, input: Hello}", "name"},
+		"a value that is not in a list": {header + "kind: Tool\nspec: {description: d, sideEffect: Sometimes, client: {}}", "sideEffect"},
+		"a value of the wrong type":     {header + "kind: Turn\nspec: {sessionRef: {name: demo}, input: 7}", "input"},
+		"a pattern that is not met":     {header + "kind: ToolResult\nspec: {turnRef: {name: demo-1}, callID: first, result: r}", "callID"},
+		"too long a text":               {header + "kind: Turn\nspec: {sessionRef: {name: demo}, input: " + strings.Repeat("x", 65537) + "}", "input"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			results := conform(t)(test.manifest)
+			if len(results) != 1 || results[0].Status != validator.Invalid || !strings.Contains(results[0].Err.Error(), test.says) {
+				t.Errorf("results = %+v, want one Invalid that names %s", results, test.says)
+			}
+		})
+	}
+}
+
+func TestJSONSchemaSpeaksThePlainDialect(t *testing.T) {
+	text := map[string]any{"type": "string", "nullable": true, "x-kubernetes-validations": []any{}}
+	got := jsonSchema(map[string]any{"type": "object", "properties": map[string]any{
+		"nullable": text,
+		"free":     map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": map[string]any{"a": text}},
+		"map":      map[string]any{"type": "object", "additionalProperties": text},
+	}}, "Some", "capstan.dev/v1")
+	properties := got["properties"].(map[string]any)
+	if kinds := properties["nullable"].(map[string]any); len(kinds) != 1 || len(kinds["type"].([]any)) != 2 {
+		t.Errorf("a field named nullable became %v", kinds)
+	}
+	if _, closed := properties["free"].(map[string]any)["additionalProperties"]; closed {
+		t.Error("an object that keeps unknown fields refuses them")
+	}
+	if values := properties["map"].(map[string]any)["additionalProperties"].(map[string]any); values["nullable"] != nil {
+		t.Errorf("the values of a map became %v", values)
+	}
+	if got["additionalProperties"] != false {
+		t.Error("unknown fields beside spec are not refused")
+	}
+}
