@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/yannh/kubeconform/pkg/validator"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
 // root is the repository, as seen from this folder.
@@ -129,6 +131,72 @@ func TestKubeconformRefusesWhatTheAPIServerWould(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestTheKustomizationOfTheDocumentPutsOtherImagesIn(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs", "gitops.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, found := strings.Cut(string(page), "```yaml kustomize\n")
+	block, _, closed := strings.Cut(block, "```")
+	if !found || !closed {
+		t.Fatal("docs/gitops.md shows no kustomization")
+	}
+	folder := t.TempDir()
+	manifest, err := os.ReadFile(filepath.Join(root, "dist", "install.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"install.yaml": manifest, "kustomization.yaml": []byte(block)} {
+		if _, err := replace(filepath.Join(folder, name), content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := build(t, folder)
+	for _, want := range []string{"image: registry.example.org/capstan/manager:v1.2.3", "- --launcher-image=registry.example.org/capstan/launcher:v1.2.3"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the manifest lacks %q", want)
+		}
+	}
+	if strings.Contains(got, "capstan.dev/manager:") || strings.Contains(got, "capstan.dev/launcher:") {
+		t.Error("the manifest still has images of ours")
+	}
+}
+
+func TestTheComponentAddsTheHealthChecksToArgoCD(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.CopyFS(filepath.Join(folder, "argocd"), os.DirFS(filepath.Join(root, "config", "argocd"))); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		"kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nnamespace: argocd\nresources: [cm.yaml]\ncomponents: [argocd]\n",
+		"cm.yaml":            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: argocd-cm}\ndata: {url: https://argocd.example.org}\n",
+	} {
+		if _, err := replace(filepath.Join(folder, name), []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := build(t, folder)
+	for _, want := range []string{"url: https://argocd.example.org", "resource.customizations.health.capstan.dev_Turn: |", "resource.customizations.health.capstan.dev_Session: |"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the ConfigMap lacks %q", want)
+		}
+	}
+}
+
+// build gives what kustomize makes of a folder.
+func build(t *testing.T, folder string) string {
+	t.Helper()
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := resources.AsYaml()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(manifest)
 }
 
 func TestJSONSchemaSpeaksThePlainDialect(t *testing.T) {

@@ -75,6 +75,37 @@ var _ = Describe("A Turn that has ended", func() {
 	})
 })
 
+var _ = Describe("A Turn that is restored with its status", func() {
+	It("is not run again, although its Session is a new one", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		stage(ctx, namespace, simulation("Hello."))
+		first := turn(namespace, "demo-1")
+		create(ctx, session(namespace), first)
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		backup, err := kit.Turn(ctx, namespace, "demo-1")()
+		Expect(err).NotTo(HaveOccurred())
+
+		elsewhere := newNamespace(ctx)
+		restored := turn(elsewhere, "demo-1")
+		create(ctx, restored)
+		// The manager may say meanwhile what the Turn waits for.
+		Eventually(func() error {
+			if err := kit.Client.Get(ctx, client.ObjectKeyFromObject(restored), restored); err != nil {
+				return err
+			}
+			restored.Status = backup.Status
+			return kit.Client.Status().Update(ctx, restored)
+		}).Should(Succeed())
+		stage(ctx, elsewhere, simulation("Hello again."))
+		create(ctx, session(elsewhere), turn(elsewhere, "demo-2"))
+		Eventually(kit.Turn(ctx, elsewhere, "demo-2")).Should(capstantest.HaveSucceeded())
+		Expect(record.story(restored)()).To(HaveExactElements(progressing, finished))
+		again, err := kit.Turn(ctx, elsewhere, "demo-1")()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(again.ResourceVersion).To(Equal(restored.ResourceVersion))
+	})
+})
+
 var _ = Describe("A ToolResult", func() {
 	It("is progressing while its Turn is missing, and has failed once it is refused", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
