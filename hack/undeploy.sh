@@ -1,0 +1,167 @@
+#!/usr/bin/env bash
+# Removes Capstan from a cluster without cutting off a Turn: the running ones end first, then the manager goes, then what belongs to it, and the
+# CustomResourceDefinitions last. It may be run again at any point, and on a cluster where parts are missing.
+set -euo pipefail
+
+usage() {
+  cat <<'USAGE'
+usage: hack/undeploy.sh [options]
+
+  --wait SECONDS       how long to wait for running Turns to end, queued ones included (default: 60)
+  --cancel             then cancel those that have not ended; without it, nothing is removed while a Turn runs
+  --force              do not care about running Turns: they are deleted where they stand
+  --definitions-only   remove only the CustomResourceDefinitions, and with them every object of their kinds
+
+The variable KUBECTL names the kubectl to use, KUBECONFIG the cluster.
+USAGE
+}
+
+patience=60 cancel=no force=no all=yes
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --wait) patience=${2%s}; shift 2 ;;
+    --cancel) cancel=yes; shift ;;
+    --force) force=yes; shift ;;
+    --definitions-only) all=no; shift ;;
+    --help|-h) usage; exit 0 ;;
+    *) echo "unknown option $1" >&2; usage >&2; exit 2 ;;
+  esac
+done
+case $patience in ''|*[!0-9]*) echo "--wait takes a number of seconds" >&2; exit 2 ;; esac
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+namespace=capstan-system
+kubectl=${KUBECTL:-kubectl}
+
+say() { printf '==> %s\n' "$*"; }
+die() { printf 'error: %s\n' "$*" >&2; exit 1; }
+# A dead cluster must not hang the script.
+kube() { "$kubectl" --request-timeout=30s "$@"; }
+# What waits by itself needs more time than one request may take.
+kube_waiting() { "$kubectl" --request-timeout=0 "$@"; }
+served() { [ -n "$(kube get "customresourcedefinitions/$1.capstan.dev" --ignore-not-found -o name)" ]; }
+
+# active lists the Sessions in which a Turn runs: namespace, Session, Turn. A Session with queued Turns names the next one with the same write
+# that releases the last, so that no gap is taken for the end.
+active() {
+  served sessions || return 0
+  kube get sessions.capstan.dev --all-namespaces -o go-template='{{range .items}}{{$meta := .metadata}}{{with .status}}{{with .activeTurn}}{{$meta.namespace}} {{$meta.name}} {{.name}}{{"\n"}}{{end}}{{end}}{{end}}'
+}
+
+# unfinished lists the Turns that have not ended: namespace, name.
+unfinished() {
+  served turns || return 0
+  kube get turns.capstan.dev --all-namespaces -o go-template='{{range .items}}{{$ended := false}}{{with .status}}{{range .conditions}}{{if and (eq .type "Finished") (eq .status "True")}}{{$ended = true}}{{end}}{{end}}{{end}}{{if not $ended}}{{.metadata.namespace}} {{.metadata.name}}{{"\n"}}{{end}}{{end}}'
+}
+
+# drain waits until no Session has a running Turn, for so many seconds at most.
+drain() {
+  local deadline=$((SECONDS + $1)) left space session turn
+  while left=$(active); [ -n "$left" ]; do
+    read -r space session turn <<<"$left"
+    if ((SECONDS >= deadline)); then
+      return 1
+    fi
+    say "running Turns: $(wc -l <<<"$left"); waiting $((deadline - SECONDS)) s at most, first for $turn in namespace $space"
+    # A Session that goes meanwhile is no error: the list is made anew.
+    kube_waiting -n "$space" wait "sessions.capstan.dev/$session" --for=jsonpath='{.status.phase}'=Idle --timeout="$((deadline - SECONDS))s" >/dev/null 2>&1 || true
+  done
+}
+
+# cancel_all asks every Turn that has not ended to end, the queued ones too, so that none begins meanwhile.
+cancel_all() {
+  local space turn
+  while read -r space turn; do
+    [ -n "$turn" ] || continue
+    say "cancelling Turn $turn in namespace $space"
+    kube -n "$space" patch "turns.capstan.dev/$turn" --type=merge --patch '{"spec":{"desiredState":"Cancelled"}}' >/dev/null || true
+  done <<<"$(unfinished)"
+}
+
+# settle ends the running Turns, or ends the script.
+settle() {
+  local left available
+  left=$(active)
+  if [ -z "$left" ]; then
+    say "no Turn runs"
+    return
+  fi
+  if [ "$force" = yes ]; then
+    say "running Turns: $(wc -l <<<"$left"); they are deleted where they stand (--force)"
+    return
+  fi
+  available=$(kube -n "$namespace" get deployment/capstan-manager --ignore-not-found -o jsonpath='{.status.availableReplicas}')
+  if [ -z "$available" ]; then
+    printf '%s\n' "$left" >&2
+    die "Turns run in these Sessions (namespace, Session, Turn), and no manager is there to end them. Start the manager, or use --force to delete them where they stand"
+  fi
+  if drain "$patience"; then
+    return
+  fi
+  if [ "$cancel" = yes ]; then
+    cancel_all
+    drain 60 && return
+  fi
+  active >&2
+  die "Turns still run in these Sessions (namespace, Session, Turn); nothing was removed. Wait longer with --wait, cancel them with --cancel, or delete them where they stand with --force"
+}
+
+# tell says what is about to be destroyed.
+tell() {
+  local kind count found=
+  for kind in sessions turns toolresults journalentries harnesses agents models tools; do
+    if served "$kind"; then
+      count=$(kube get "$kind.capstan.dev" --all-namespaces -o name | wc -l)
+      found="$found $((count)) $kind,"
+    fi
+  done
+  if [ -n "$found" ]; then
+    say "this deletes, in all namespaces:${found%,}"
+  else
+    say "no kind of Capstan is defined"
+  fi
+}
+
+# remove_sessions deletes the conversations while the manager is still there to do what belongs to their end.
+remove_sessions() {
+  if served sessions && [ "$force" = no ]; then
+    say "deleting the Sessions"
+    kube_waiting delete sessions.capstan.dev --all --all-namespaces --timeout=120s >/dev/null ||
+      die "some Sessions are not gone after two minutes: see their metadata.finalizers, and the manager's log. Run this again"
+  fi
+}
+
+# stop_manager takes the manager down and waits until it is gone.
+stop_manager() {
+  if [ -n "$(kube -n "$namespace" get deployment/capstan-manager --ignore-not-found -o name)" ]; then
+    say "stopping the manager"
+    kube -n "$namespace" scale deployment/capstan-manager --replicas=0 >/dev/null
+    kube_waiting -n "$namespace" wait pods --for=delete --selector app.kubernetes.io/name=capstan,app.kubernetes.io/component=manager --timeout=120s >/dev/null
+  fi
+}
+
+# remove_parts deletes everything of config/default but the CustomResourceDefinitions.
+remove_parts() {
+  say "deleting the manager's namespace, its account and the roles"
+  kube kustomize "$root/config/default" | awk '
+    function flush() { if (doc != "" && !definition) printf "%s---\n", doc; doc = ""; definition = 0 }
+    /^---$/ { flush(); next }
+    /^kind: CustomResourceDefinition$/ { definition = 1 }
+    { doc = doc $0 "\n" }
+    END { flush() }' | kube_waiting delete --ignore-not-found --timeout=120s -f - | sed 's/^/    /'
+}
+
+remove_definitions() {
+  say "deleting the CustomResourceDefinitions, and with them every object of their kinds"
+  kube_waiting delete --ignore-not-found --timeout=120s -k "$root/config/crd" | sed 's/^/    /'
+}
+
+tell
+settle
+if [ "$all" = yes ]; then
+  remove_sessions
+  stop_manager
+  remove_parts
+fi
+remove_definitions
+say "done"

@@ -1,0 +1,212 @@
+// Package undeploy_test runs hack/undeploy.sh against an API server with the real controllers.
+package undeploy_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest"
+)
+
+const systemNamespace = "capstan-system"
+
+var (
+	kit        *capstantest.Kit
+	kubeconfig string
+)
+
+func TestUndeploy(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Undeploy")
+}
+
+var _ = BeforeSuite(func() {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		Fail(`KUBEBUILDER_ASSETS is not set: run the suite with make test-unit, or set it to "$(go -C hack/cluster run . assets)"`)
+	}
+	ctrl.SetLogger(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true)))
+	SetDefaultEventuallyTimeout(30 * time.Second)
+	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
+	environment := &envtest.Environment{}
+	config, err := environment.Start()
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Expect(environment.Stop()).To(Succeed()) })
+	kubeconfig = filepath.Join(GinkgoT().TempDir(), "kubeconfig")
+	Expect(os.WriteFile(kubeconfig, environment.KubeConfig, 0o600)).To(Succeed())
+	kit, err = capstantest.Start(context.Background(), config, capstantest.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Expect(kit.Stop()).To(Succeed()) })
+	Expect(apiextensionsv1.AddToScheme(kit.Client.Scheme())).To(Succeed())
+})
+
+// One spec after another takes a cluster with a running Turn apart.
+var _ = Describe("hack/undeploy.sh", Ordered, func() {
+	BeforeAll(func(ctx context.Context) {
+		for _, object := range []client.Object{
+			&v1alpha1.Model{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "simulated", Annotations: map[string]string{v1alpha1.AnnotationDefaultModel: "true"}},
+				Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated, Simulation: &v1alpha1.Simulation{
+					ToolCalls: &v1alpha1.SimulatedToolCalls{Fixed: []v1alpha1.SimulatedToolCall{{Name: "ask"}}},
+				}},
+			},
+			&v1alpha1.Tool{ObjectMeta: named("ask"), Spec: v1alpha1.ToolSpec{Description: "Asks.", Client: &v1alpha1.ClientTool{}}},
+			&v1alpha1.Harness{ObjectMeta: named("base"), Spec: v1alpha1.HarnessSpec{
+				ConfigLayer: v1alpha1.ConfigLayer{Tools: []v1alpha1.LocalReference{{Name: "ask"}}},
+			}},
+			&v1alpha1.Session{ObjectMeta: named("demo"), Spec: v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}}},
+			turn("demo-1"), turn("demo-2"),
+		} {
+			Expect(kit.Client.Create(ctx, object)).To(Succeed())
+		}
+		Eventually(kit.Turn(ctx, "default", "demo-1")).Should(capstantest.WaitForTools("ask"))
+	})
+
+	It("touches nothing while a Turn runs and no manager is there to end it", func(ctx context.Context) {
+		output, err := undeploy(ctx)
+		Expect(err).To(HaveOccurred())
+		Expect(output).To(And(ContainSubstring("default demo demo-1"), ContainSubstring("no manager is there")))
+		expectUntouched(ctx)
+	})
+
+	It("does not take the definitions from under a Turn either", func(ctx context.Context) {
+		output, err := undeploy(ctx, "--definitions-only")
+		Expect(err).To(HaveOccurred())
+		Expect(output).To(ContainSubstring("this deletes, in all namespaces: 1 sessions, 2 turns, 0 toolresults"))
+		expectUntouched(ctx)
+	})
+
+	It("touches nothing when the Turn has not ended in time", func(ctx context.Context) {
+		installed(ctx)
+		output, err := undeploy(ctx, "--wait", "2")
+		Expect(err).To(HaveOccurred())
+		Expect(output).To(And(ContainSubstring("running Turns: 1; waiting"), ContainSubstring("nothing was removed")))
+		expectUntouched(ctx)
+		Expect(kit.Client.Get(ctx, client.ObjectKey{Namespace: systemNamespace, Name: "capstan-manager"}, &appsv1.Deployment{})).To(Succeed())
+	})
+
+	It("cancels what runs or is queued when it is told to, and then removes everything, the definitions last", func(ctx context.Context) {
+		playNamespaceController(ctx)
+		output, err := undeploy(ctx, "--wait", "2", "--cancel")
+		Expect(err).NotTo(HaveOccurred(), output)
+		last := -1
+		for _, step := range []string{
+			"cancelling Turn demo-1", "cancelling Turn demo-2", "deleting the Sessions", "stopping the manager", "deleting the manager's namespace",
+			`"capstan-manager" deleted`, "deleting the CustomResourceDefinitions", `"turns.capstan.dev" deleted`, "==> done",
+		} {
+			at := strings.Index(output, step)
+			Expect(at).To(BeNumerically(">", last), "%s must come next in:\n%s", step, output)
+			last = at
+		}
+		expectGone(ctx)
+	})
+
+	It("finds nothing to do the second time", func(ctx context.Context) {
+		output, err := undeploy(ctx)
+		Expect(err).NotTo(HaveOccurred(), output)
+		Expect(output).To(And(ContainSubstring("no kind of Capstan is defined"), Not(ContainSubstring("stopping the manager"))))
+	})
+})
+
+// undeploy runs the script and gives all that it says.
+func undeploy(ctx context.Context, arguments ...string) (string, error) {
+	GinkgoHelper()
+	script := exec.CommandContext(ctx, "../../hack/undeploy.sh", arguments...)
+	script.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "KUBECTL="+kubectlPath())
+	output, err := script.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil {
+		Expect(errors.As(err, &exit)).To(BeTrue(), "%v", err)
+	}
+	return string(output), err
+}
+
+func kubectlPath() string { return filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl") }
+
+// installed applies config/default, and says that the manager's pod is there, as the cluster would.
+func installed(ctx context.Context) {
+	GinkgoHelper()
+	command := exec.CommandContext(ctx, kubectlPath(), "--kubeconfig", kubeconfig, "apply", "--server-side", "--force-conflicts", "-k", "../../config/default")
+	output, err := command.CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), "%s", output)
+	deployment := &appsv1.Deployment{}
+	Expect(kit.Client.Get(ctx, client.ObjectKey{Namespace: systemNamespace, Name: "capstan-manager"}, deployment)).To(Succeed())
+	base := deployment.DeepCopy()
+	deployment.Status.Replicas, deployment.Status.ReadyReplicas, deployment.Status.AvailableReplicas = 1, 1, 1
+	Expect(kit.Client.Status().Patch(ctx, deployment, client.MergeFrom(base))).To(Succeed())
+}
+
+// playNamespaceController lets go of the manager's namespace once it is being deleted, as the cluster would.
+func playNamespaceController(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	DeferCleanup(func() {
+		cancel()
+		<-ended
+	})
+	c := kit.Client
+	go func() {
+		defer close(ended)
+		ticker := time.NewTicker(50 * time.Millisecond)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			namespace := &corev1.Namespace{}
+			if c.Get(ctx, client.ObjectKey{Name: systemNamespace}, namespace) != nil || namespace.DeletionTimestamp == nil {
+				continue
+			}
+			namespace.Spec.Finalizers = nil
+			// An attempt that fails is made again.
+			_ = c.SubResource("finalize").Update(ctx, namespace)
+		}
+	}()
+}
+
+// expectUntouched looks at the Turn that runs.
+func expectUntouched(ctx context.Context) {
+	GinkgoHelper()
+	Expect(kit.Turn(ctx, "default", "demo-1")()).To(capstantest.WaitForTools("ask"))
+}
+
+// expectGone looks for anything that is left of Capstan.
+func expectGone(ctx context.Context) {
+	GinkgoHelper()
+	definitions := &apiextensionsv1.CustomResourceDefinitionList{}
+	Expect(kit.Client.List(ctx, definitions)).To(Succeed())
+	Expect(definitions.Items).To(BeEmpty())
+	Expect(kit.Client.Get(ctx, client.ObjectKey{Name: systemNamespace}, &corev1.Namespace{})).To(MatchError(apierrors.IsNotFound, "IsNotFound"))
+	roles, bindings := &rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}
+	Expect(kit.Client.List(ctx, roles, client.MatchingLabels{"app.kubernetes.io/name": "capstan"})).To(Succeed())
+	Expect(kit.Client.List(ctx, bindings, client.MatchingLabels{"app.kubernetes.io/name": "capstan"})).To(Succeed())
+	Expect(roles.Items).To(BeEmpty())
+	Expect(bindings.Items).To(BeEmpty())
+}
+
+func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "default", Name: name} }
+
+func turn(name string) *v1alpha1.Turn {
+	return &v1alpha1.Turn{ObjectMeta: named(name), Spec: v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "demo"}, Input: "Hello."}}
+}
