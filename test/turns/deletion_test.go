@@ -157,8 +157,15 @@ var _ = Describe("A Session that was deleted", func() {
 		create(ctx, newSession(namespace, "demo"))
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-		Expect(kit.Client.Delete(ctx, newSession(namespace, "demo"))).To(Succeed())
-		create(ctx, newSession(namespace, "demo"))
+		turn, err := kit.Turn(ctx, namespace, "demo-1")()
+		Expect(err).NotTo(HaveOccurred())
+		// Times of creation have no fractions of a second, and one of the same second may be that of a restored Turn.
+		Eventually(func() bool {
+			Expect(kit.Client.Delete(ctx, newSession(namespace, "demo"))).To(Succeed())
+			session := newSession(namespace, "demo")
+			create(ctx, session)
+			return turn.CreationTimestamp.Before(&session.CreationTimestamp)
+		}).Should(BeTrue())
 		Eventually(turnGone(ctx, namespace, "demo-1")).Should(BeTrue())
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Something else"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())

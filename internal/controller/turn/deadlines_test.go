@@ -54,6 +54,7 @@ func TestATurnIsOrphanedOnlyByTheSessionThatAdmittedIt(t *testing.T) {
 	session := func(uid types.UID, going bool) *v1alpha1.Session {
 		s := &v1alpha1.Session{}
 		s.UID = uid
+		s.CreationTimestamp = metav1.NewTime(time.Unix(1000, 0))
 		if going {
 			s.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 		}
@@ -65,6 +66,12 @@ func TestATurnIsOrphanedOnlyByTheSessionThatAdmittedIt(t *testing.T) {
 	earlier.Status.Plan = &v1alpha1.TurnPlan{Step: 3}
 	cancelledInTheQueue := &v1alpha1.Turn{}
 	cancelledInTheQueue.Status.Plan = &v1alpha1.TurnPlan{Phase: v1alpha1.PlanComplete}
+	ended := func(created int64) *v1alpha1.Turn {
+		turn := admitted.DeepCopy()
+		turn.CreationTimestamp = metav1.NewTime(time.Unix(created, 0))
+		turn.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFinished, Status: metav1.ConditionTrue}}
+		return turn
+	}
 	for name, c := range map[string]struct {
 		turn    *v1alpha1.Turn
 		session *v1alpha1.Session
@@ -74,6 +81,9 @@ func TestATurnIsOrphanedOnlyByTheSessionThatAdmittedIt(t *testing.T) {
 		"its Session is gone":                      {admitted, nil, true},
 		"its Session goes":                         {admitted, session("s-1", true), true},
 		"another Session has the name":             {admitted, session("s-2", false), true},
+		"it has ended, its Session was replaced":   {ended(999), session("s-2", false), true},
+		"it was restored after its Session":        {ended(1000), session("s-2", false), false},
+		"it was restored without its Session":      {ended(1000), nil, true},
 		"it waits for a Session":                   {queued, nil, false},
 		"it waits while a Session goes":            {queued, session("s-1", true), false},
 		"admitted by an earlier build":             {earlier, session("s-2", false), false},

@@ -21,7 +21,15 @@ func orphaned(turn *v1alpha1.Turn, session *v1alpha1.Session) bool {
 		// Admitted by a build that did not say by which Session.
 		return session == nil && turn.Status.Plan != nil && turn.Status.Plan.Step > 0
 	}
-	return session == nil || session.UID != uid || !session.DeletionTimestamp.IsZero()
+	if session == nil || !session.DeletionTimestamp.IsZero() {
+		return true
+	}
+	if session.UID == uid {
+		return false
+	}
+	// A Turn that has ended and is younger than the Session was restored from a backup, with its status and after its Session: it is kept as
+	// a record.
+	return !finished(turn) || turn.CreationTimestamp.Before(&session.CreationTimestamp)
 }
 
 // deleteOrphan deletes a Turn whose Session is gone; its Jobs go with it. Turns have no owner reference to their Session, which would do the
