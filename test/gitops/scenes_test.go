@@ -87,7 +87,7 @@ var _ = Describe("A Turn that is restored with its status", func() {
 
 		elsewhere := newNamespace(ctx)
 		restored := turn(elsewhere, "demo-1")
-		create(ctx, restored)
+		create(ctx, session(elsewhere), restored)
 		// The manager may say meanwhile what the Turn waits for.
 		Eventually(func() error {
 			if err := kit.Client.Get(ctx, client.ObjectKeyFromObject(restored), restored); err != nil {
@@ -97,7 +97,7 @@ var _ = Describe("A Turn that is restored with its status", func() {
 			return kit.Client.Status().Update(ctx, restored)
 		}).Should(Succeed())
 		stage(ctx, elsewhere, simulation("Hello again."))
-		create(ctx, session(elsewhere), turn(elsewhere, "demo-2"))
+		create(ctx, turn(elsewhere, "demo-2"))
 		Eventually(kit.Turn(ctx, elsewhere, "demo-2")).Should(capstantest.HaveSucceeded())
 		Expect(record.story(restored)()).To(HaveExactElements(progressing, finished))
 		again, err := kit.Turn(ctx, elsewhere, "demo-1")()
