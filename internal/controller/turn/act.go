@@ -168,7 +168,7 @@ func (r *Reconciler) progress(ctx context.Context, a *actScope) (flow, error) {
 	began := a.base.Status.Phase != a.turn.Status.Phase
 	next := a.memory.wroteAt.Add(progressInterval)
 	if now := r.Clock(); !began && now.Before(next) {
-		if !sameCalls(a.base.Status.ToolCalls, a.turn.Status.ToolCalls) {
+		if !sameCalls(a.base.Status.ToolCalls, a.turn.Status.ToolCalls) || a.base.Status.ObservedGeneration != a.turn.Generation {
 			a.deadline(next)
 		}
 		return stop, nil
