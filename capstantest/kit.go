@@ -27,8 +27,8 @@ import (
 type Options struct {
 	// Jobs says what a tool call that runs as a Job gives. Default: the empty result.
 	Jobs JobRunner
-	// Clock tells the controllers the time. Default: the real one.
-	Clock func() time.Time
+	// Clock tells the controllers the time, and the kit where it plays the cluster. Default: the real one.
+	Clock *Clock
 	// Transport wraps the HTTP transport of the controllers, to count or to disturb their requests. The kit's own requests do not pass it.
 	Transport func(http.RoundTripper) http.RoundTripper
 	// JobRetention is how long the Jobs of finished Turns are kept. Default 10m.
@@ -93,53 +93,79 @@ func (k *Kit) Stop() error {
 // start makes the manager and starts it.
 func (k *Kit) start(ctx context.Context, cfg *rest.Config, o Options) error {
 	var err error
-	if k.Client, err = client.New(cfg, client.Options{Scheme: controller.NewScheme()}); err != nil {
+	unthrottled := rest.CopyConfig(cfg)
+	unthrottled.QPS, unthrottled.Burst = -1, 0
+	if k.Client, err = client.New(unthrottled, client.Options{Scheme: controller.NewScheme()}); err != nil {
 		return fmt.Errorf("making the client: %w", err)
 	}
-	own := rest.CopyConfig(cfg)
-	own.QPS, own.Burst = -1, 0
+	if o.Clock == nil {
+		o.Clock = &Clock{}
+	}
+	k.player = newPlayer(k.Client, o.Jobs, o.Clock)
+	own := rest.CopyConfig(unthrottled)
 	if o.Transport != nil {
 		own.Wrap(o.Transport)
 	}
-	mgr, err := ctrl.NewManager(own, ctrl.Options{
-		Scheme:     controller.NewScheme(),
-		Cache:      controller.CacheOptions(o.Namespaces...),
-		Metrics:    metricsserver.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: ptr(true)},
-	})
+	mgr, err := newManager(own, &wire{clock: o.Clock, player: k.player}, o.Namespaces)
 	if err != nil {
-		return fmt.Errorf("making the manager: %w", err)
+		return err
 	}
 	store, err := journalkubernetes.ForConfig(own, mgr.GetHTTPClient())
 	if err != nil {
 		return fmt.Errorf("opening the log: %w", err)
 	}
-	k.player = newPlayer(k.Client, o.Jobs)
 	err = controller.Setup(ctx, mgr, controller.Options{
 		Store:          store,
 		Logs:           k.player,
 		Launcher:       tool.Launcher{Image: "capstan.dev/launcher:test", Delivery: tool.DeliveryImageVolume},
 		MaxActiveTurns: o.MaxActiveTurns,
 		JobRetention:   o.JobRetention,
-		Clock:          o.Clock,
+		Clock:          o.Clock.Now,
+		Jumps: func(lookAgain func(context.Context) error) {
+			// It fails when the kit has been stopped, and then nobody waits any more.
+			o.Clock.onJump(func() { _ = lookAgain(ctx) })
+		},
 	})
 	if err != nil {
 		return err
 	}
 	if !o.NoJobPlayer {
-		if err := k.play(ctx, cfg); err != nil {
+		if err := k.play(ctx, unthrottled); err != nil {
 			return err
 		}
 	}
 	return k.run(ctx, mgr)
 }
 
+// newManager makes the manager that the controllers run in, for all namespaces or for those given.
+func newManager(cfg *rest.Config, w *wire, namespaces []string) (ctrl.Manager, error) {
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+		Scheme:     controller.NewScheme(),
+		Cache:      w.cached(controller.CacheOptions(namespaces...)),
+		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: ptr(true)},
+		NewClient: func(cfg *rest.Config, o client.Options) (client.Client, error) {
+			c, err := client.NewWithWatch(cfg, o)
+			if err != nil {
+				return nil, err
+			}
+			return w.wrap(c), nil
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making the manager: %w", err)
+	}
+	direct, err := client.NewWithWatch(cfg, client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return nil, fmt.Errorf("making the client that reads past the cache: %w", err)
+	}
+	return view{Manager: mgr, reader: w.wrap(direct)}, nil
+}
+
 // play starts the manager that stands in for Job controller and kubelet. It has a connection of its own, so that what it does is not taken for
 // the controllers' work.
 func (k *Kit) play(ctx context.Context, cfg *rest.Config) error {
-	own := rest.CopyConfig(cfg)
-	own.QPS, own.Burst = -1, 0
-	mgr, err := ctrl.NewManager(own, ctrl.Options{
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:     controller.NewScheme(),
 		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: ptr(true)},

@@ -53,6 +53,17 @@ func WaitForTools(names ...string) gomegatypes.GomegaMatcher {
 	})
 }
 
+// HaveToolCall matches a Turn whose newest tool calls have one of the Tool of this name in the given state and with the given reason, such as
+// CallFailed and ReasonOOMKilled. Without a reason any will do. A step's calls are in the status until the model calls other tools.
+func HaveToolCall(tool string, state v1alpha1.ToolCallState, reason ...string) gomegatypes.GomegaMatcher {
+	what := fmt.Sprintf("to have a call of %s that is %s %s", tool, state, strings.Join(reason, " or "))
+	return turnMatcher(strings.TrimSpace(what), func(turn *v1alpha1.Turn) (bool, error) {
+		return slices.ContainsFunc(turn.Status.ToolCalls, func(call v1alpha1.ToolCall) bool {
+			return call.Name == tool && call.State == state && (len(reason) == 0 || slices.Contains(reason, call.Reason))
+		}), nil
+	})
+}
+
 // turnMatcher matches *v1alpha1.Turn.
 func turnMatcher(what string, match func(*v1alpha1.Turn) (bool, error)) gomegatypes.GomegaMatcher {
 	return &matcher{what: what, match: match}

@@ -57,6 +57,9 @@ type Options struct {
 	Watchdog *watchdog.Watchdog
 	// Metrics takes the counts of what exists. Default: none.
 	Metrics prometheus.Registerer
+	// Jumps is for a Clock that can jump, which requests that wait in a queue do not notice. It is called once, with a function that makes all
+	// objects that may wait for a moment look at the Clock again. The manager leaves it out.
+	Jumps func(lookAgain func(context.Context) error)
 }
 
 // withDefaults fills in what is not set.
@@ -125,6 +128,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		if err != nil {
 			return fmt.Errorf("registering the counts of objects: %w", err)
 		}
+	}
+	if o.Jumps != nil {
+		o.Jumps(lookAgain(mgr.GetClient(), turnWakes, sessionWakes))
 	}
 	kinds := []struct {
 		name  string

@@ -224,10 +224,15 @@ func evictOnceRunning(ctx context.Context, r *run) error {
 	return r.user.Status().Patch(ctx, pod, client.MergeFrom(base))
 }
 
-// removePodOnceRunning deletes the pod of the tool, so that nobody sees its end.
+// removePodOnceRunning deletes the pod of the tool, so that nobody sees its end. Without the Job controller's finalizer nothing keeps it.
 func removePodOnceRunning(ctx context.Context, r *run) error {
 	pod, err := r.runningPod(ctx)
 	if err != nil {
+		return err
+	}
+	base := pod.DeepCopy()
+	pod.Finalizers = nil
+	if err := r.user.Patch(ctx, pod, client.MergeFrom(base)); err != nil {
 		return err
 	}
 	return r.user.Delete(ctx, pod, client.GracePeriodSeconds(0))

@@ -1,0 +1,39 @@
+package capstantest
+
+import "github.com/capstan-dev/capstan/internal/runtime/tool"
+
+// Reasons in status.toolCalls of a Turn, for HaveToolCall.
+const (
+	// ReasonCompleted: the tool exited with 0.
+	ReasonCompleted = tool.ReasonCompleted
+	// ReasonExitCode: the tool exited with another code than 0.
+	ReasonExitCode = tool.ReasonExitCode
+	// ReasonTimeout: the tool ran longer than its timeout.
+	ReasonTimeout = tool.ReasonTimeout
+	// ReasonStartTimeout: the container did not start within its start timeout, and nothing says why.
+	ReasonStartTimeout = tool.ReasonStartTimeout
+	// ReasonStartError: the container or the command in it could not be started.
+	ReasonStartError = tool.ReasonStartError
+	// ReasonImagePull: the image could not be pulled.
+	ReasonImagePull = tool.ReasonImagePull
+	// ReasonUnschedulable: no node could take the pod.
+	ReasonUnschedulable = tool.ReasonUnschedulable
+	// ReasonQuotaExceeded: a quota has no room for the Job or its pod.
+	ReasonQuotaExceeded = tool.ReasonQuotaExceeded
+	// ReasonRefused: the API server did not accept the Job or its pod.
+	ReasonRefused = tool.ReasonRefused
+	// ReasonOOMKilled: the tool used more memory than its limit.
+	ReasonOOMKilled = tool.ReasonOOMKilled
+	// ReasonDisruption: the pod was evicted, preempted or deleted before the tool had ended.
+	ReasonDisruption = tool.ReasonDisruption
+	// ReasonKilled: the container was killed from outside, and nothing says by whom.
+	ReasonKilled = tool.ReasonKilled
+	// ReasonNodeLost: the node stopped reporting, or lost the container.
+	ReasonNodeLost = tool.ReasonNodeLost
+	// ReasonOutputLost: the tool ended, and what it wrote cannot be read.
+	ReasonOutputLost = tool.ReasonOutputLost
+	// ReasonJobGone: the Job no longer exists.
+	ReasonJobGone = tool.ReasonJobGone
+	// ReasonSuspended: the Job is suspended.
+	ReasonSuspended = tool.ReasonSuspended
+)

@@ -1,0 +1,32 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/wake"
+)
+
+// lookAgain gives the function for Options.Jumps: it puts every Turn and every Session into its queue.
+func lookAgain(reader client.Reader, turnWakes, sessionWakes *wake.Source) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var turns v1alpha1.TurnList
+		if err := reader.List(ctx, &turns); err != nil {
+			return fmt.Errorf("listing the Turns that may wait for a moment: %w", err)
+		}
+		var sessions v1alpha1.SessionList
+		if err := reader.List(ctx, &sessions); err != nil {
+			return fmt.Errorf("listing the Sessions that may wait for a moment: %w", err)
+		}
+		for i := range turns.Items {
+			turnWakes.Wake(client.ObjectKeyFromObject(&turns.Items[i]))
+		}
+		for i := range sessions.Items {
+			sessionWakes.Wake(client.ObjectKeyFromObject(&sessions.Items[i]))
+		}
+		return nil
+	}
+}

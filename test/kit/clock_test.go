@@ -1,0 +1,117 @@
+package kit_test
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest"
+)
+
+var _ = Describe("The clock", func() {
+	It("runs from the time that it was given, and never goes back", func() {
+		c := capstantest.NewClock(start)
+		Expect(c.Now()).To(BeTemporally("~", start, 5*time.Second))
+		c.Advance(time.Hour)
+		Expect(c.Now()).To(BeTemporally("~", start.Add(time.Hour), 5*time.Second))
+		c.Set(start)
+		c.Advance(-time.Minute)
+		Expect(c.Now()).To(BeTemporally(">=", start.Add(time.Hour)))
+		c.Set(start.Add(2 * time.Hour))
+		Expect(c.Now()).To(BeTemporally("~", start.Add(2*time.Hour), 5*time.Second))
+		var zero capstantest.Clock
+		Expect(zero.Now()).To(BeTemporally("~", time.Now(), 5*time.Second))
+	})
+
+	It("dates what the controllers write", func(ctx context.Context) {
+		before := clock.Now()
+		namespace := begin(ctx, worker(once))
+		Eventually(turn(ctx, namespace)).Should(capstantest.HaveSucceeded())
+		ended, err := turn(ctx, namespace)()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(ended.Status.Summary.StartedAt.Time).To(And(BeTemporally(">=", before.Truncate(time.Second)), BeTemporally("<=", clock.Now())))
+		Expect(ended.Status.Summary.FinishedAt.Time).To(BeTemporally("<=", clock.Now()))
+	})
+
+	It("ends a tool that runs too long, and nothing wakes before", func(ctx context.Context) {
+		stopped := make(chan error, 1)
+		namespace := newNamespace(ctx)
+		tools.in(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
+			<-call.Context.Done()
+			stopped <- call.Context.Err()
+			return "", "", 1
+		})
+		beginIn(ctx, namespace, worker(once))
+		Eventually(turn(ctx, namespace)).Should(capstantest.HaveToolCall("work", v1alpha1.CallRunning))
+		passes, err := turnPasses()
+		Expect(err).NotTo(HaveOccurred())
+		Consistently(turnPasses).WithTimeout(2*time.Second).Should(Equal(passes), "somebody looks at what waits")
+		clock.Advance(4 * time.Minute)
+		Consistently(turn(ctx, namespace)).WithTimeout(time.Second).Should(capstantest.HaveToolCall("work", v1alpha1.CallRunning), "five minutes are not over")
+		Expect(turnPasses()).To(BeNumerically(">", passes), "an advance wakes what waits")
+		began := time.Now()
+		clock.Advance(time.Minute)
+		Eventually(turn(ctx, namespace)).Should(capstantest.HaveSucceeded())
+		Expect(time.Since(began)).To(BeNumerically("<", 10*time.Second))
+		Expect(turn(ctx, namespace)()).To(capstantest.HaveToolCall("work", v1alpha1.CallFailed, capstantest.ReasonTimeout))
+		Eventually(stopped).Should(Receive(Equal(context.Canceled)))
+	})
+
+	It("does not make older what begins after a jump", func(ctx context.Context) {
+		clock.Advance(24 * time.Hour)
+		namespace := newNamespace(ctx)
+		DeferCleanup(kit.Inject(capstantest.NeverStarts, capstantest.InNamespace(namespace)))
+		beginIn(ctx, namespace, worker(pure))
+		Eventually(turn(ctx, namespace)).Should(capstantest.HaveToolCall("work", v1alpha1.CallPending, "Starting"))
+		Consistently(turn(ctx, namespace)).WithTimeout(time.Second).ShouldNot(capstantest.HaveToolCall("work", v1alpha1.CallNotExecuted))
+	})
+
+	It("ends the retention of Jobs", func(ctx context.Context) {
+		namespace := begin(ctx, worker(once))
+		Eventually(turn(ctx, namespace)).Should(capstantest.HaveSucceeded())
+		Consistently(jobs(ctx, namespace)).WithTimeout(time.Second).Should(HaveLen(1))
+		clock.Advance(10 * time.Minute)
+		Eventually(jobs(ctx, namespace)).Should(BeEmpty())
+	})
+})
+
+// jobs are the Jobs of a namespace.
+func jobs(ctx context.Context, namespace string) func() ([]batchv1.Job, error) {
+	return func() ([]batchv1.Job, error) {
+		var list batchv1.JobList
+		err := kit.Client.List(ctx, &list, client.InNamespace(namespace))
+		return list.Items, err
+	}
+}
+
+// turnPasses is how often a Turn was reconciled since the process began.
+func turnPasses() (float64, error) {
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		return 0, err
+	}
+	total := 0.0
+	for _, family := range families {
+		if family.GetName() != "controller_runtime_reconcile_total" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			for _, label := range metric.GetLabel() {
+				if label.GetName() == "controller" && label.GetValue() == "turn" {
+					total += metric.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	if total == 0 {
+		return 0, errors.New("the metric is not the one that counts")
+	}
+	return total, nil
+}

@@ -1,0 +1,135 @@
+// Package kit_test shows that capstantest keeps what it promises to those who test their own agents: the clock, and every fault.
+package kit_test
+
+import (
+	"context"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest"
+)
+
+func TestKit(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "Kit")
+}
+
+// start is what the clock of the kit shows first: not the present, so that whatever mixes up the two is found.
+var start = time.Date(2031, 5, 4, 12, 0, 0, 0, time.UTC)
+
+var (
+	config *rest.Config
+	kit    *capstantest.Kit
+	clock  *capstantest.Clock
+	tools  = &scripts{of: map[string]capstantest.JobRunner{}}
+)
+
+var _ = BeforeSuite(func(context.Context) {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		Fail("KUBEBUILDER_ASSETS is not set: run the tests with make, or set it to the directory that has etcd and kube-apiserver")
+	}
+	ctrl.SetLogger(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true)))
+	SetDefaultEventuallyTimeout(20 * time.Second)
+	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
+	environment := &envtest.Environment{}
+	var err error
+	config, err = environment.Start()
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Expect(environment.Stop()).To(Succeed()) })
+	clock = capstantest.NewClock(start)
+	kit, err = capstantest.Start(context.Background(), config, capstantest.Options{Clock: clock, Jobs: tools.run})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Expect(kit.Stop()).To(Succeed()) })
+})
+
+// begin makes a namespace with a Turn whose model calls the tool once and answers with what it was told.
+func begin(ctx context.Context, tool *v1alpha1.Tool) string {
+	GinkgoHelper()
+	namespace := newNamespace(ctx)
+	beginIn(ctx, namespace, tool)
+	return namespace
+}
+
+func newNamespace(ctx context.Context) string {
+	GinkgoHelper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "kit-"}}
+	Expect(kit.Client.Create(ctx, namespace)).To(Succeed())
+	return namespace.Name
+}
+
+// beginIn does so in a namespace that is there.
+func beginIn(ctx context.Context, namespace string, tool *v1alpha1.Tool) {
+	GinkgoHelper()
+	simulation := &v1alpha1.Simulation{
+		Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseFixed, Text: "I was told: {{tool:" + tool.Name + "}}"},
+		ToolCalls: &v1alpha1.SimulatedToolCalls{Sequence: []v1alpha1.SimulatedStep{
+			{Calls: []v1alpha1.SimulatedToolCall{{Name: tool.Name}}}, {},
+		}},
+	}
+	for _, object := range []client.Object{
+		&v1alpha1.Model{ObjectMeta: named("scripted"), Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated, Simulation: simulation}},
+		tool,
+		&v1alpha1.Harness{ObjectMeta: named("base"), Spec: v1alpha1.HarnessSpec{ConfigLayer: v1alpha1.ConfigLayer{
+			ModelRef: &v1alpha1.LocalReference{Name: "scripted"}, Tools: []v1alpha1.LocalReference{{Name: tool.Name}},
+		}}},
+		&v1alpha1.Session{ObjectMeta: named("demo"), Spec: v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}}},
+		&v1alpha1.Turn{ObjectMeta: named("demo-1"), Spec: v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "demo"}, Input: "Go."}},
+	} {
+		object.SetNamespace(namespace)
+		Expect(kit.Client.Create(ctx, object)).To(Succeed())
+	}
+}
+
+func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
+
+// worker is a tool that may start for two minutes and run for five.
+func worker(class v1alpha1.SideEffect) *v1alpha1.Tool {
+	return &v1alpha1.Tool{
+		ObjectMeta: named("work"),
+		Spec: v1alpha1.ToolSpec{
+			Description: "Works.",
+			SideEffect:  class,
+			Job:         &v1alpha1.JobTool{Image: "example.org/work:1", Command: []string{"/work"}},
+		},
+	}
+}
+
+// turn reads the Turn of a namespace.
+func turn(ctx context.Context, namespace string) func() (*v1alpha1.Turn, error) {
+	return kit.Turn(ctx, namespace, "demo-1")
+}
+
+// scripts says what the tools of each namespace do.
+type scripts struct {
+	mu sync.Mutex
+	of map[string]capstantest.JobRunner
+}
+
+func (s *scripts) in(namespace string, run capstantest.JobRunner) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.of[namespace] = run
+}
+
+func (s *scripts) run(call capstantest.Call) (stdout, stderr string, exit int) {
+	s.mu.Lock()
+	run := s.of[call.Namespace]
+	s.mu.Unlock()
+	if run == nil {
+		return "done", "", 0
+	}
+	return run(call)
+}
