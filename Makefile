@@ -41,7 +41,7 @@ help: ## Show this list.
 ##@ Code
 
 .PHONY: generate
-generate: ## Generate the deep copies of the API types.
+generate: ## Generate the deep copies and the apply configurations of the API types.
 	@hack/generate.sh objects
 
 .PHONY: manifests

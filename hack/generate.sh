@@ -20,14 +20,35 @@ replace() {
 
 objects() {
   echo "==> generating deep copies"
-  "$generator" object paths=./api/... output:object:dir="$out"
+  "$generator" object paths=./api/v1alpha1 output:object:dir="$out"
   replace "$out/zz_generated.deepcopy.go" api/v1alpha1/zz_generated.deepcopy.go
+}
+
+# The generator knows no other place for its output than the tree.
+applyconfigurations() {
+  echo "==> generating apply configurations"
+  local directory=api/applyconfiguration file
+  mkdir -p "$directory"
+  mv "$directory" "$out/applyconfiguration"
+  "$generator" applyconfiguration paths=./api/v1alpha1
+  find "$directory" -type f | while read -r file; do
+    if cmp -s "$file" "$out/${file#api/}"; then
+      cp -p "$out/${file#api/}" "$file"
+    else
+      echo "    $file"
+    fi
+  done
+  find "$out/applyconfiguration" -type f | while read -r file; do
+    if [[ ! -e api/${file#"$out/"} ]]; then
+      echo "    api/${file#"$out/"} is gone"
+    fi
+  done
 }
 
 manifests() {
   echo "==> generating CustomResourceDefinitions and the manager's role"
   mkdir "$out/bases" "$out/rbac"
-  "$generator" crd:maxDescLen=1000 paths=./api/... output:crd:dir="$out/bases"
+  "$generator" crd:maxDescLen=1000 paths=./api/v1alpha1 output:crd:dir="$out/bases"
   "$generator" rbac:roleName=manager-role paths=./internal/controller/... output:rbac:dir="$out/rbac"
   local file
   for file in config/crd/bases/*.yaml; do
@@ -48,11 +69,15 @@ dist() {
 }
 
 case $what in
-  objects) objects ;;
+  objects)
+    objects
+    applyconfigurations
+    ;;
   manifests) manifests ;;
   dist) dist ;;
   all)
     objects
+    applyconfigurations
     manifests
     dist
     ;;

@@ -2,4 +2,6 @@
 //
 // +kubebuilder:object:generate=true
 // +groupName=capstan.dev
+// +kubebuilder:ac:generate=true
+// +kubebuilder:ac:output:package="../applyconfiguration"
 package v1alpha1

@@ -10,6 +10,9 @@ var (
 	// GroupVersion is the API group and version of every kind in this package.
 	GroupVersion = schema.GroupVersion{Group: "capstan.dev", Version: "v1alpha1"}
 
+	// SchemeGroupVersion is GroupVersion by the name that generated code knows.
+	SchemeGroupVersion = GroupVersion
+
 	schemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
 
 	// AddToScheme adds the kinds of this package to a scheme.
