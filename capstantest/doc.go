@@ -9,4 +9,10 @@
 //	Eventually(kit.Turn(ctx, "default", "demo-1")).Should(capstantest.HaveSucceeded())
 //
 // The tool calls go through the real path otherwise: the real Job objects with gates and fingerprints, the launcher's result format, the log.
+//
+// A Clock puts the time forward, so that timeouts and deadlines are over at once. Kit.Inject makes tools fail as they do in clusters: an image
+// that cannot be pulled, an eviction, a node that is lost. Kit.Apply applies manifests, Kit.Answer plays the client, Kit.Told reads what the
+// model was told of a call, and the matchers HaveSucceeded, HaveFailed, WaitForTools and HaveToolCall look at Turns.
+//
+// docs/testing-your-agents.md shows them at work, and examples/testing is a module that uses them.
 package capstantest

@@ -51,8 +51,15 @@ type Kit struct {
 	ended  chan error
 }
 
-// Install puts the CustomResourceDefinitions into the cluster and waits until they are served. It may be called again.
+// Install puts what an installation adds to the API into the cluster, and waits until it is served. It may be called again. What the manager
+// runs with in a cluster, its Deployment and its account, is not part of it: the kit's controllers have the rights of cfg.
 func Install(_ context.Context, cfg *rest.Config) error {
+	// One step for each folder of config/ that says what the API server accepts.
+	return installDefinitions(cfg)
+}
+
+// installDefinitions installs the CustomResourceDefinitions of config/crd.
+func installDefinitions(cfg *rest.Config) error {
 	definitions, err := crd.Definitions()
 	if err != nil {
 		return err
