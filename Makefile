@@ -18,6 +18,8 @@ IMAGES ?=
 
 # Go modules of their own, whose dependencies are none of the product's.
 modules = hack/cluster hack/dist test/gitops/argocd
+# Modules of their own as users have them, with what is public.
+examples = examples/testing
 
 # Suites that need an API server are run one after another: each brings its own, and some measure time.
 suites = $$(go list ./test/... | grep -v /test/e2e | grep -v -E '$(measured)' || true)
@@ -60,19 +62,19 @@ check-generated: ## Fail when a generated file is stale. It is fresh afterwards.
 fmt: ## Format the code.
 	@echo "==> formatting"
 	@$(GOLANGCI_LINT) fmt ./...
-	@for module in $(modules); do (cd $$module && $(GOLANGCI_LINT) fmt ./...); done
+	@for module in $(modules) $(examples); do (cd $$module && $(GOLANGCI_LINT) fmt ./...); done
 
 .PHONY: vet
 vet: ## Run go vet.
 	@echo "==> vetting"
 	@go vet -tags e2e ./...
-	@for module in $(modules); do go -C $$module vet ./...; done
+	@for module in $(modules) $(examples); do go -C $$module vet ./...; done
 
 .PHONY: lint
 lint: ## Run the linters of .golangci.yml.
 	@echo "==> linting"
 	@linter=$(GOLANGCI_LINT); $$linter config verify; code=0; \
-		for module in . $(modules); do (cd $$module && $$linter run ./...) || code=$$?; done; exit $$code
+		for module in . $(modules) $(examples); do (cd $$module && $$linter run ./...) || code=$$?; done; exit $$code
 
 ##@ Tests
 
@@ -81,6 +83,7 @@ test: ## Run everything: generated files, linters, unit tests, suites with an AP
 	@$(MAKE) check-generated
 	@$(MAKE) lint
 	@$(MAKE) test-unit
+	@$(MAKE) test-examples
 	@$(MAKE) test-e2e
 	@echo "==> all tests passed"
 
@@ -102,6 +105,11 @@ test-unit: envtest ## Run the unit tests and the suites that need an API server 
 	fi
 	@echo "==> validation of the API, and measurements"
 	@$(with_assets) go test -count=1 -p 1 -timeout 20m $(measured_suites)
+
+.PHONY: test-examples
+test-examples: envtest ## Run the tests of the example modules, as their users would.
+	@echo "==> examples"
+	@for module in $(examples); do $(with_assets) go -C $$module test -count=1 -timeout 10m ./...; done
 
 .PHONY: test-e2e
 test-e2e: ## Run the tests on a real cluster, which is brought up when there is none (minutes the first time).

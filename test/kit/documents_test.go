@@ -21,8 +21,8 @@ var goBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
 var faults = []capstantest.Fault{
 	capstantest.JobRefused, capstantest.JobSuspended, capstantest.PodRefused,
 	capstantest.Unschedulable, capstantest.PodDeletedBeforeStart, capstantest.ImagePullBackOff, capstantest.NeverStarts, capstantest.StartError,
-	capstantest.Hangs, capstantest.TimedOut, capstantest.OOMKilled, capstantest.OutputLost, capstantest.PodDeleted, capstantest.Evicted,
-	capstantest.NodeLost, capstantest.NodeSilent, capstantest.JobDeleted,
+	capstantest.Hangs, capstantest.TimedOut, capstantest.OOMKilled, capstantest.OutputLost, capstantest.Killed, capstantest.PodDeleted,
+	capstantest.Evicted, capstantest.NodeLost, capstantest.NodeSilent, capstantest.JobDeleted,
 }
 
 var _ = Describe("The page about testing agents", func() {
