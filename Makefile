@@ -21,7 +21,7 @@ modules = hack/cluster hack/dist test/gitops/argocd
 # Modules of their own as users have them, with what is public.
 examples = examples/testing
 
-# Suites that need an API server are run one after another: each brings its own, and some measure time.
+# Suites that need an API server are run two at a time: each brings its own, and spends much of its time waiting.
 suites = $$(go list ./test/... | grep -v /test/e2e | grep -v -E '$(measured)' || true)
 # Suites that watch the clock (nothing happens for half a minute, one write a second), or that run in a single thread: the race detector
 # makes them several times slower and tells nothing that the packages' own tests under it do not.
@@ -98,18 +98,18 @@ test-unit: envtest ## Run the unit tests and the suites that need an API server 
 	@echo "==> unit tests"
 	@$(with_assets) go test $(RACE) -shuffle=on -timeout 15m $(units)
 	@$(with_assets) CGO_ENABLED=0 go test -shuffle=on -timeout 15m $(plain_units)
-	@for module in $(modules); do go -C $$module test -timeout 15m ./...; done
+	@for module in $(modules); do CGO_ENABLED=0 go -C $$module test -timeout 15m ./...; done
 	@suites="$(suites)"; if [ -n "$$suites" ]; then \
 		echo "==> suites with an API server"; \
-		$(with_assets) go test $(RACE) -count=1 -p 1 -timeout 20m $$suites; \
+		$(with_assets) go test $(RACE) -count=1 -p 2 -timeout 20m $$suites; \
 	fi
 	@echo "==> validation of the API, and measurements"
-	@$(with_assets) go test -count=1 -p 1 -timeout 20m $(measured_suites)
+	@$(with_assets) CGO_ENABLED=0 go test -count=1 -p 2 -timeout 20m $(measured_suites)
 
 .PHONY: test-examples
 test-examples: envtest ## Run the tests of the example modules, as their users would.
 	@echo "==> examples"
-	@for module in $(examples); do $(with_assets) go -C $$module test -count=1 -timeout 10m ./...; done
+	@for module in $(examples); do $(with_assets) CGO_ENABLED=0 go -C $$module test -count=1 -timeout 10m ./...; done
 
 .PHONY: test-e2e
 test-e2e: ## Run the tests on a real cluster, which is brought up when there is none (minutes the first time).
