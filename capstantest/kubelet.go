@@ -38,10 +38,14 @@ type container struct {
 
 // advance takes a pod one step further: to a node, and to the start of its container.
 func (p *player) advance(ctx context.Context, job *batchv1.Job, pod *corev1.Pod, call Call) error {
-	if !metav1.IsControlledBy(pod, job) || len(pod.Spec.SchedulingGates) > 0 || pod.Status.Phase == corev1.PodRunning {
+	if !metav1.IsControlledBy(pod, job) || len(pod.Spec.SchedulingGates) > 0 {
 		return nil
 	}
 	fault := p.faultOf(call)
+	if pod.Status.Phase == corev1.PodRunning {
+		p.resume(job, pod, call, fault)
+		return nil
+	}
 	if pod.Spec.NodeName == "" {
 		switch fault {
 		case PodDeletedBeforeStart:
@@ -104,6 +108,20 @@ func (p *player) startContainer(ctx context.Context, job *batchv1.Job, pod *core
 	p.mu.Unlock()
 	go p.runContainer(c, job.DeepCopy(), pod.DeepCopy(), call)
 	return nil
+}
+
+// resume goes on with a container that another kit has started and left behind when it ended. It is the same container: it was started once.
+func (p *player) resume(job *batchv1.Job, pod *corev1.Pod, call Call, fault Fault) {
+	c, ours := p.claim(job, pod.UID, fault)
+	if !ours {
+		return
+	}
+	for _, status := range pod.Status.ContainerStatuses {
+		if running := status.State.Running; running != nil {
+			c.started = running.StartedAt
+		}
+	}
+	go p.runContainer(c, job.DeepCopy(), pod.DeepCopy(), call)
 }
 
 // runContainer runs the tool until it ends or is ended, and writes what became of it.

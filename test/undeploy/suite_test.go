@@ -19,6 +19,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -53,7 +54,10 @@ var _ = BeforeSuite(func() {
 	DeferCleanup(func() { Expect(environment.Stop()).To(Succeed()) })
 	kubeconfig = filepath.Join(GinkgoT().TempDir(), "kubeconfig")
 	Expect(os.WriteFile(kubeconfig, environment.KubeConfig, 0o600)).To(Succeed())
-	kit, err = capstantest.Start(context.Background(), config, capstantest.Options{})
+	// The policies that are installed on the way let nobody but the manager's account write what the kit writes.
+	asManager := rest.CopyConfig(config)
+	asManager.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + systemNamespace + ":capstan-manager", Groups: []string{"system:masters"}}
+	kit, err = capstantest.Start(context.Background(), asManager, capstantest.Options{})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(kit.Stop()).To(Succeed()) })
 	Expect(apiextensionsv1.AddToScheme(kit.Client.Scheme())).To(Succeed())
