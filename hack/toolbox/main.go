@@ -47,6 +47,7 @@ var tools = map[string]tool{
 	"memory":     useMemory,
 	"report":     report,
 	"sha256":     digest,
+	"signal":     raise,
 	"sleep":      sleep,
 	"weather":    weather,
 	"word-count": wordCount,

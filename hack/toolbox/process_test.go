@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -68,5 +69,18 @@ func TestProgramEndsWithTheToolsExitCode(t *testing.T) {
 	err := cmd.Run()
 	if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 42 {
 		t.Errorf("ended with %v, want exit code 42", err)
+	}
+}
+
+func TestSignalEndsTheProgramByThatSignal(t *testing.T) {
+	for input, want := range map[string]syscall.Signal{"": syscall.SIGKILL, `{"number":15}`: syscall.SIGTERM} {
+		cmd := program(t, "signal", input)
+		err := cmd.Run()
+		if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || !status.Signaled() || status.Signal() != want {
+			t.Errorf("%q ends the program with %v, want %v", input, err, want)
+		}
+	}
+	if _, stderr, code := call(t, "signal", `{"number":999}`); code != exitFailed || !strings.Contains(stderr, "sending the signal") {
+		t.Errorf("a signal that does not exist gives %q and exit code %d", stderr, code)
 	}
 }

@@ -44,6 +44,22 @@ func fail(s streams) error {
 	return exitCode(args.Code)
 }
 
+// raise sends itself the signal of that number, SIGKILL if none is given, and fails if it outlives it.
+func raise(s streams) error {
+	args, err := arguments[struct{ Number int }](s)
+	if err != nil {
+		return err
+	}
+	if args.Number == 0 {
+		args.Number = int(syscall.SIGKILL)
+	}
+	if err := syscall.Kill(os.Getpid(), syscall.Signal(args.Number)); err != nil {
+		return fmt.Errorf("sending the signal: %w", err)
+	}
+	time.Sleep(time.Second)
+	return fmt.Errorf("signal %d did not end this process", args.Number)
+}
+
 // appendLine adds a line to a file, which it creates: its lines count how often a tool ran.
 func appendLine(s streams) error {
 	args, err := arguments[struct{ Path, Line string }](s)
