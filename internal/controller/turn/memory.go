@@ -52,6 +52,9 @@ type stepMemory struct {
 	sources map[string]types.UID
 	// settled are the results of client tools that are in the log, by call id; nil until the log was asked.
 	settled map[string]journal.SettledRef
+	// gaveUp are the outcomes of AtMostOnce calls whose pod was told to go, by call id, should they prove not to have started. A new process
+	// that does not know them ends the call the same way, and says less of why.
+	gaveUp map[string]tool.Outcome
 	// misread are the calls whose result was not found in the log of their container at the first reading.
 	misread map[string]bool
 	// failures counts what failed in a row of what was done for the step outside of a pass, and pausedUntil is when it may be tried again.
@@ -70,6 +73,7 @@ func (m *memory) of(step int32) *stepMemory {
 			attempted: map[string]bool{},
 			opened:    map[types.UID]bool{},
 			outcomes:  map[string]tool.Outcome{},
+			gaveUp:    map[string]tool.Outcome{},
 			misread:   map[string]bool{},
 			sources:   map[string]types.UID{},
 		}

@@ -69,6 +69,9 @@ func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (fl
 	start, run := tool.Timeouts(call, a.toolSpec(call))
 	seen := tool.Observe(job, pod, call, start, run, r.Clock())
 	a.deadline(seen.Deadline)
+	if seen.GaveUp != nil {
+		a.step.gaveUp[call.ID] = *seen.GaveUp
+	}
 	if seen.Stop && pod != nil {
 		if err := r.stopPod(ctx, pod); err != nil {
 			return stop, err
@@ -80,6 +83,9 @@ func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (fl
 		return proceed, nil
 	}
 	outcome := seen.Outcome
+	if why, known := a.step.gaveUp[call.ID]; known && outcome.State == v1alpha1.CallNotExecuted {
+		outcome = why
+	}
 	if outcome.NeedsLog {
 		var done bool
 		var err error

@@ -24,11 +24,17 @@ const clockSkew = time.Minute
 func Observe(job *batchv1.Job, pod *corev1.Pod, call v1alpha1.ToolCall, start, run time.Duration, now time.Time) Observation {
 	v := &view{job: job, pod: pod, call: call, start: start, run: run, now: now}
 	seen := v.observe()
-	// A suspended Job loses its pod and gets another one when it goes on. Only calls that may start twice can profit from that.
-	if seen.Outcome.Retryable && v.suspended() {
+	// A suspended Job loses its pod and gets another one when it goes on. Only calls that may start twice can profit from that, and those
+	// of which no pod was let go.
+	if v.suspended() && (seen.Outcome.Retryable || v.neverLetGo(seen)) {
 		return v.pending(ReasonSuspended, time.Time{})
 	}
 	return seen
+}
+
+// neverLetGo says that an AtMostOnce call has lost its pod before one was recorded, so that the next one can still be.
+func (v *view) neverLetGo(seen Observation) bool {
+	return atMostOnce(v.call) && v.call.PodUID == "" && seen.Phase == PhaseDone && seen.Outcome.Reason == ReasonDisruption
 }
 
 // view is what Observe is given.
@@ -177,12 +183,13 @@ func (v *view) waiting(status *corev1.ContainerStatus) Observation {
 	if !obstacle.hopeless && v.now.Before(deadline) {
 		return v.pending(obstacle.pendingReason(), deadline)
 	}
+	gaveUp := v.gaveUp(obstacle)
 	if atMostOnce(v.call) {
 		seen := v.pending(obstacle.pendingReason(), v.now.Add(DeletionMargin))
-		seen.Stop = true
+		seen.Stop, seen.GaveUp = true, &gaveUp
 		return seen
 	}
-	seen := done(v.gaveUp(obstacle))
+	seen := done(gaveUp)
 	seen.Stop = true
 	return seen
 }

@@ -250,39 +250,40 @@ type stage struct {
 
 func steps() map[string]stage {
 	return map[string]stage{
-		"no pod yet":                       {scene(pure, noPod), startTimeout - 1, PhasePending, ReasonStarting, startTimeout, false, false},
-		"no pod yet to be recorded":        {scene(once, noPod, notRecorded), 0, PhasePending, ReasonStarting, startTimeout, false, false},
-		"starting":                         {scene(once), startTimeout - 1, PhasePending, ReasonStarting, startTimeout, false, false},
-		"the image is not there yet":       {scene(pure, waiting("ErrImagePull", "")), time.Second, PhasePending, ReasonImagePull, startTimeout, false, false},
-		"no node yet":                      {scene(once, unbound), time.Second, PhasePending, ReasonUnschedulable, startTimeout, false, false},
-		"running":                          {scene(once, runs(time.Minute)), 90 * time.Second, PhaseRunning, "", time.Minute + runLimit, false, false},
-		"running to the last moment":       {scene(once, runs(0)), runLimit - 1, PhaseRunning, "", runLimit, false, false},
-		"running long after its start":     {scene(pure, runs(time.Hour)), time.Hour, PhaseRunning, "", time.Hour + runLimit, false, false},
-		"running and resuspended":          {scene(once, runs(0), suspend), time.Second, PhaseRunning, "", runLimit, false, false},
-		"running and deleted":              {scene(once, runs(0), deleted(2*time.Second)), time.Second, PhaseRunning, "", 32 * time.Second, false, false},
-		"running, deleted, about to end":   {scene(once, runs(0), deleted(time.Hour)), time.Second, PhaseRunning, "", runLimit, false, false},
-		"starting and deleted":             {scene(once, deleted(2*time.Second)), time.Second, PhasePending, ReasonStarting, 32 * time.Second, false, false},
-		"gated":                            {scene(once, gatedPod), 0, PhasePending, ReasonGated, 0, true, false},
-		"gated for long":                   {scene(once, gatedPod), time.Hour, PhasePending, ReasonGated, 0, true, false},
-		"gated and recorded":               {scene(once, gatedPod, recorded), time.Hour, PhasePending, ReasonGated, 0, true, false},
-		"just released after long":         {scene(once, unbound, released(time.Hour)), time.Hour, PhasePending, ReasonUnschedulable, time.Hour + startTimeout, false, false},
-		"released in the future":           {scene(once, released(10*time.Hour)), time.Second, PhasePending, ReasonStarting, startTimeout, false, false},
-		"released by a clock ahead":        {scene(once, released(10*time.Second)), time.Second, PhasePending, ReasonStarting, 10*time.Second + startTimeout, false, false},
-		"suspended":                        {scene(pure, noPod, suspend), time.Hour, PhasePending, ReasonSuspended, 0, false, false},
-		"suspended before the record":      {scene(once, noPod, notRecorded, suspend), time.Hour, PhasePending, ReasonSuspended, 0, false, false},
-		"suspended with a pod":             {scene(once, suspend), time.Hour, PhasePending, ReasonSuspended, 0, false, false},
-		"resumed a moment ago":             {scene(pure, noPod, resumed(time.Hour)), time.Hour, PhasePending, ReasonStarting, time.Hour + startTimeout, false, false},
-		"resumed, and nobody noticed":      {scene(pure, noPod, resumed(0), unnoticed), time.Hour, PhasePending, ReasonSuspended, 0, false, false},
-		"suspended, its pod is stopped":    {scene(pure, suspend, reports("Error", result.Report{Outcome: result.Terminated, Exit: 143, Started: true})), 0, PhasePending, ReasonSuspended, 0, false, false},
-		"suspended, its pod is gone":       {scene(pure, suspend, noPod, jobFailed), 0, PhasePending, ReasonSuspended, 0, false, false},
-		"not started in time":              {scene(once), startTimeout, PhasePending, ReasonStarting, startTimeout + DeletionMargin, false, true},
-		"not scheduled in time":            {scene(once, unbound), startTimeout, PhasePending, ReasonUnschedulable, startTimeout + DeletionMargin, false, true},
-		"not pulled in time":               {scene(once, waiting("ImagePullBackOff", "")), startTimeout, PhasePending, ReasonImagePull, startTimeout + DeletionMargin, false, true},
-		"hopeless":                         {scene(once, waiting("InvalidImageName", "")), 0, PhasePending, ReasonImagePull, DeletionMargin, false, true},
-		"released by others, not in time":  {scene(once, notRecorded), startTimeout, PhasePending, ReasonStarting, startTimeout + DeletionMargin, false, true},
-		"a Job that was made long before":  {scene(once, func(f *fixture) { f.job.Status.StartTime = ptr.To(at(time.Hour)) }), time.Hour, PhasePending, ReasonStarting, time.Hour + startTimeout, false, false},
-		"a pod without its Job":            {scene(once, noJob), time.Second, PhasePending, ReasonStarting, startTimeout, false, false},
-		"a pure tool's restart that waits": {scene(pure, restartedOnce), time.Second, PhasePending, ReasonStarting, startTimeout, false, false},
+		"no pod yet":                         {scene(pure, noPod), startTimeout - 1, PhasePending, ReasonStarting, startTimeout, false, false},
+		"no pod yet to be recorded":          {scene(once, noPod, notRecorded), 0, PhasePending, ReasonStarting, startTimeout, false, false},
+		"starting":                           {scene(once), startTimeout - 1, PhasePending, ReasonStarting, startTimeout, false, false},
+		"the image is not there yet":         {scene(pure, waiting("ErrImagePull", "")), time.Second, PhasePending, ReasonImagePull, startTimeout, false, false},
+		"no node yet":                        {scene(once, unbound), time.Second, PhasePending, ReasonUnschedulable, startTimeout, false, false},
+		"running":                            {scene(once, runs(time.Minute)), 90 * time.Second, PhaseRunning, "", time.Minute + runLimit, false, false},
+		"running to the last moment":         {scene(once, runs(0)), runLimit - 1, PhaseRunning, "", runLimit, false, false},
+		"running long after its start":       {scene(pure, runs(time.Hour)), time.Hour, PhaseRunning, "", time.Hour + runLimit, false, false},
+		"running and resuspended":            {scene(once, runs(0), suspend), time.Second, PhaseRunning, "", runLimit, false, false},
+		"running and deleted":                {scene(once, runs(0), deleted(2*time.Second)), time.Second, PhaseRunning, "", 32 * time.Second, false, false},
+		"running, deleted, about to end":     {scene(once, runs(0), deleted(time.Hour)), time.Second, PhaseRunning, "", runLimit, false, false},
+		"starting and deleted":               {scene(once, deleted(2*time.Second)), time.Second, PhasePending, ReasonStarting, 32 * time.Second, false, false},
+		"gated":                              {scene(once, gatedPod), 0, PhasePending, ReasonGated, 0, true, false},
+		"gated for long":                     {scene(once, gatedPod), time.Hour, PhasePending, ReasonGated, 0, true, false},
+		"gated and recorded":                 {scene(once, gatedPod, recorded), time.Hour, PhasePending, ReasonGated, 0, true, false},
+		"just released after long":           {scene(once, unbound, released(time.Hour)), time.Hour, PhasePending, ReasonUnschedulable, time.Hour + startTimeout, false, false},
+		"released in the future":             {scene(once, released(10*time.Hour)), time.Second, PhasePending, ReasonStarting, startTimeout, false, false},
+		"released by a clock ahead":          {scene(once, released(10*time.Second)), time.Second, PhasePending, ReasonStarting, 10*time.Second + startTimeout, false, false},
+		"suspended":                          {scene(pure, noPod, suspend), time.Hour, PhasePending, ReasonSuspended, 0, false, false},
+		"suspended before the record":        {scene(once, noPod, notRecorded, suspend), time.Hour, PhasePending, ReasonSuspended, 0, false, false},
+		"suspended, its pod goes unrecorded": {scene(once, gatedPod, suspend, deleted(0)), time.Hour, PhasePending, ReasonSuspended, 0, false, false},
+		"suspended with a pod":               {scene(once, suspend), time.Hour, PhasePending, ReasonSuspended, 0, false, false},
+		"resumed a moment ago":               {scene(pure, noPod, resumed(time.Hour)), time.Hour, PhasePending, ReasonStarting, time.Hour + startTimeout, false, false},
+		"resumed, and nobody noticed":        {scene(pure, noPod, resumed(0), unnoticed), time.Hour, PhasePending, ReasonSuspended, 0, false, false},
+		"suspended, its pod is stopped":      {scene(pure, suspend, reports("Error", result.Report{Outcome: result.Terminated, Exit: 143, Started: true})), 0, PhasePending, ReasonSuspended, 0, false, false},
+		"suspended, its pod is gone":         {scene(pure, suspend, noPod, jobFailed), 0, PhasePending, ReasonSuspended, 0, false, false},
+		"not started in time":                {scene(once), startTimeout, PhasePending, ReasonStarting, startTimeout + DeletionMargin, false, true},
+		"not scheduled in time":              {scene(once, unbound), startTimeout, PhasePending, ReasonUnschedulable, startTimeout + DeletionMargin, false, true},
+		"not pulled in time":                 {scene(once, waiting("ImagePullBackOff", "")), startTimeout, PhasePending, ReasonImagePull, startTimeout + DeletionMargin, false, true},
+		"hopeless":                           {scene(once, waiting("InvalidImageName", "")), 0, PhasePending, ReasonImagePull, DeletionMargin, false, true},
+		"released by others, not in time":    {scene(once, notRecorded), startTimeout, PhasePending, ReasonStarting, startTimeout + DeletionMargin, false, true},
+		"a Job that was made long before":    {scene(once, func(f *fixture) { f.job.Status.StartTime = ptr.To(at(time.Hour)) }), time.Hour, PhasePending, ReasonStarting, time.Hour + startTimeout, false, false},
+		"a pod without its Job":              {scene(once, noJob), time.Second, PhasePending, ReasonStarting, startTimeout, false, false},
+		"a pure tool's restart that waits":   {scene(pure, restartedOnce), time.Second, PhasePending, ReasonStarting, startTimeout, false, false},
 	}
 }
 
@@ -311,6 +312,34 @@ func TestACallThatHasNotEndedTellsWhenToLookAgain(t *testing.T) {
 				t.Errorf("the outcome is %+v", seen.Outcome)
 			}
 		})
+	}
+}
+
+func TestAnObstacleIsNamedBeforeThePodHasToGo(t *testing.T) {
+	for name, c := range map[string]struct {
+		scene  *fixture
+		after  time.Duration
+		reason string
+		says   string
+	}{
+		"an image that cannot be pulled":   {scene(once, waiting("ImagePullBackOff", "no such host")), startTimeout, ReasonImagePull, "(ImagePullBackOff): no such host"},
+		"an image that must not be pulled": {scene(once, waiting("ErrImageNeverPull", "")), 0, ReasonImagePull, "(ErrImageNeverPull)"},
+		"no room on any node":              {scene(once, unbound), startTimeout, ReasonUnschedulable, "Insufficient memory"},
+		"nothing to be seen":               {scene(once), startTimeout, ReasonStartTimeout, "its container did not start"},
+	} {
+		seen := c.scene.observe(c.after)
+		if seen.Phase != PhasePending || !seen.Stop || seen.GaveUp == nil {
+			t.Errorf("%s: phase %s, stop %v, gave up with %v", name, seen.Phase, seen.Stop, seen.GaveUp)
+			continue
+		}
+		if got := seen.GaveUp; got.State != v1alpha1.CallNotExecuted || got.Reason != c.reason || got.Started || !strings.Contains(got.Error, c.says) {
+			t.Errorf("%s: gave up with %s %s, %q", name, got.State, got.Reason, got.Error)
+		}
+	}
+	for name, f := range map[string]*fixture{"there is time": scene(once), "the call is decided": scene(pure)} {
+		if seen := f.observe(startTimeout - time.Second); seen.GaveUp != nil {
+			t.Errorf("%s: gave up with %v", name, seen.GaveUp)
+		}
 	}
 }
 

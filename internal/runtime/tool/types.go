@@ -99,4 +99,7 @@ type Observation struct {
 	// With another phase it is not known before the pod has ended: delete the pod (not the Job, so that its last status can be seen) and
 	// observe again.
 	Stop bool
+	// GaveUp is, with Stop before the end, the outcome of the call if it turns out that its container has not started. What kept it from
+	// starting cannot be seen any more by then.
+	GaveUp *Outcome
 }
