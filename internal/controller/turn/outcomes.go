@@ -10,7 +10,7 @@ func toolChanged() tool.Outcome {
 	return tool.Outcome{
 		State:  v1alpha1.CallNotExecuted,
 		Reason: tool.ReasonToolChanged,
-		Error:  "The tool was changed or removed after it was called. It was not executed.",
+		Error:  tool.NotExecuted("it was changed or removed after it was called"),
 	}
 }
 
@@ -19,7 +19,7 @@ func lost() tool.Outcome {
 	return tool.Outcome{
 		State:   v1alpha1.CallUnknown,
 		Reason:  tool.ReasonJobGone,
-		Error:   "The tool was started and then lost. Nobody can know what became of it. It was not run again.",
+		Error:   tool.OutcomeUnknown("its Job no longer exists"),
 		Started: true,
 	}
 }
