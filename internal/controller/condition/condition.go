@@ -33,7 +33,8 @@ func Set(conditions *[]metav1.Condition, generation int64, now metav1.Time, kind
 		*conditions = append(*conditions, next)
 		return
 	}
-	if current.Status == status && !current.LastTransitionTime.IsZero() {
+	// The defaults of the API have the earliest time there is: nobody has set them.
+	if current.Status == status && current.LastTransitionTime.Unix() > 0 {
 		next.LastTransitionTime = current.LastTransitionTime
 	}
 	*current = next
