@@ -3,14 +3,10 @@
 package e2e_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -121,25 +117,12 @@ func rested(ctx context.Context) {
 
 // process is the id of the manager's process on this machine.
 func (m manager) process() (int, error) {
-	groups, err := filepath.Glob("/proc/[0-9]*/cgroup")
+	found, err := processesOf(m.container)
 	if err != nil {
 		return 0, err
 	}
-	var found []int
-	for _, path := range groups {
-		content, err := os.ReadFile(path)
-		if err != nil || !bytes.Contains(content, []byte(m.container)) {
-			continue
-		}
-		id, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if err != nil {
-			return 0, err
-		}
-		found = append(found, id)
-	}
 	if len(found) != 1 {
-		return 0, fmt.Errorf("the container %s of pod %s has processes %v on this machine: the spec needs the cluster's node to be this machine, and to be root there; "+
-			"leave it out elsewhere with --label-filter '!%s'", m.container, m.pod.Name, found, hereLabel)
+		return 0, fmt.Errorf("the container %s of pod %s has processes %v on this machine: %s", m.container, m.pod.Name, found, needsHere)
 	}
 	return found[0], nil
 }

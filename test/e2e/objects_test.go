@@ -38,7 +38,7 @@ func newNamespace(ctx context.Context) string {
 	namespaces = append(namespaces, namespace.Name)
 	DeferCleanup(func(ctx SpecContext) {
 		if !CurrentSpecReport().Failed() {
-			Expect(api.Delete(ctx, namespace)).To(Succeed())
+			Expect(client.IgnoreNotFound(api.Delete(ctx, namespace))).To(Succeed())
 		}
 	}, NodeTimeout(time.Minute))
 	return namespace.Name
@@ -68,6 +68,10 @@ func newStage(ctx context.Context, script v1alpha1.Simulation, tools ...*v1alpha
 
 func named(namespace, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name}
+}
+
+func keyOf(object client.Object) types.NamespacedName {
+	return client.ObjectKeyFromObject(object)
 }
 
 func create(ctx context.Context, object client.Object) {

@@ -30,6 +30,8 @@ import (
 // result, and keeps each tool waiting until it is let go.
 type witness struct {
 	url string
+	// padding is how much the tools write after their receipt. Set it before anything starts.
+	padding int
 
 	mu     sync.Mutex
 	visits map[string][]visit
@@ -127,7 +129,7 @@ func (w *witness) ServeHTTP(response http.ResponseWriter, request *http.Request)
 			return
 		}
 	}
-	_, _ = io.WriteString(response, v.receipt)
+	_, _ = io.WriteString(response, v.receipt+strings.Repeat(".", w.padding))
 }
 
 // of are the starts of a tool.
