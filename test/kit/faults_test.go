@@ -74,8 +74,7 @@ var _ = Describe("A fault", func() {
 		Entry(nil, befallen{capstantest.PodDeletedBeforeStart, pure, notExecuted, capstantest.ReasonDisruption, "", 0, 0, "removed before it had started"}),
 		Entry(nil, befallen{capstantest.PodDeletedBeforeStart, once, notExecuted, capstantest.ReasonDisruption, "", 0, 0, never}),
 		Entry(nil, befallen{capstantest.ImagePullBackOff, pure, notExecuted, capstantest.ReasonImagePull, capstantest.ReasonImagePull, startTimeout, 0, `Back-off pulling image "example.org/work:1"`}),
-		// The pod of an AtMostOnce call is deleted before it counts as never started, and its kubelet's last word has the obstacle no more.
-		Entry(nil, befallen{capstantest.ImagePullBackOff, once, notExecuted, capstantest.ReasonStartTimeout, capstantest.ReasonImagePull, startTimeout, 0, never}),
+		Entry(nil, befallen{capstantest.ImagePullBackOff, once, notExecuted, capstantest.ReasonImagePull, capstantest.ReasonImagePull, startTimeout, 0, `Back-off pulling image "example.org/work:1"`}),
 		Entry(nil, befallen{capstantest.NeverStarts, pure, notExecuted, capstantest.ReasonStartTimeout, "Starting", startTimeout, 0, "within 2m0s, its container did not start"}),
 		Entry(nil, befallen{capstantest.NeverStarts, once, notExecuted, capstantest.ReasonStartTimeout, "Starting", startTimeout, 0, never}),
 		Entry(nil, befallen{capstantest.StartError, once, notExecuted, capstantest.ReasonStartError, "", 0, 0, "its container could not be started: failed to create"}),
@@ -95,7 +94,7 @@ var _ = Describe("A fault", func() {
 		Entry(nil, befallen{capstantest.NodeLost, pure, failed, capstantest.ReasonNodeLost, "", 0, 4, "its node was lost while it ran"}),
 		Entry(nil, befallen{capstantest.NodeLost, once, unknown, capstantest.ReasonNodeLost, "", 0, 1, nobody}),
 		Entry(nil, befallen{capstantest.NodeSilent, once, unknown, capstantest.ReasonNodeLost, "", time.Minute, 1, "its node does not say that it has"}),
-		Entry(nil, befallen{capstantest.JobDeleted, once, unknown, capstantest.ReasonJobGone, "", 0, 1, "Nobody can know what became of it"}),
+		Entry(nil, befallen{capstantest.JobDeleted, once, unknown, capstantest.ReasonJobGone, "", 0, 1, "its Job no longer exists"}),
 	)
 
 	It("counts for the attempts that it is meant for: the next one gives the result", func(ctx context.Context) {
