@@ -39,7 +39,7 @@ var _ = Describe("Deleting", func() {
 			w.hold("work")
 			namespace := newStage(ctx, script("{{tool:work}}", calls{w.call("work")}), toolbox("work", "report", class))
 			asked := ask(ctx, namespace, "demo-1")
-			runningPod(ctx, asked)
+			w.visited(ctx, "work", 1)
 			deleteAll(ctx, how, asked)
 			expectGone(ctx, namespace, []client.Object{asked}, &batchv1.JobList{}, &corev1.PodList{})
 			Expect(w.of("work")).To(HaveLen(1), "starts of the tool")
@@ -74,7 +74,7 @@ var _ = Describe("Deleting", func() {
 			before := answered(ctx, namespace, "demo-1")
 			w.hold("work")
 			asked := ask(ctx, namespace, "demo-2")
-			runningPod(ctx, asked)
+			w.visited(ctx, "work", 2)
 			ask(ctx, namespace, "demo-3")
 			Eventually(ctx, turn(namespace, "demo-3")).Should(HaveField("Status.Phase", v1alpha1.TurnQueued))
 			Expect(journal(ctx, namespace)).NotTo(BeEmpty())
@@ -108,7 +108,7 @@ var _ = Describe("Deleting", func() {
 			Spec:       v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "other"}, Input: "Please."},
 		}
 		create(ctx, running)
-		runningPod(ctx, running)
+		w.visited(ctx, "work", 2)
 		gone := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 		deleteAll(ctx, inBackground, gone)
 		expectGone(ctx, "", []client.Object{gone})

@@ -61,7 +61,11 @@ var _ = Describe("A tool call that has started", func() {
 			w := newWitness(ctx)
 			w.hold("work")
 			e := fate{
-				tool: toolbox("work", "report", v1alpha1.AtMostOnce), given: w.arguments("work"), meddle: meddle,
+				tool: toolbox("work", "report", v1alpha1.AtMostOnce), given: w.arguments("work"),
+				meddle: func(ctx context.Context, turn *v1alpha1.Turn) {
+					w.visited(ctx, "work", 1)
+					meddle(ctx, turn)
+				},
 				state: v1alpha1.CallUnknown, reason: reason, told: []string{unknown, told, "It was not run again."}, limit: atOnce,
 			}
 			answer := e.play(ctx)
@@ -81,7 +85,7 @@ var _ = Describe("A tool call that has started", func() {
 			w.hold("work")
 			namespace := newStage(ctx, script("{{tool:work}}", calls{w.call("work")}), toolbox("work", "report", v1alpha1.Idempotent))
 			asked := ask(ctx, namespace, "demo-1")
-			runningPod(ctx, asked)
+			w.visited(ctx, "work", 1)
 			meddle(ctx, asked)
 			disturbed := time.Now()
 			again := secondAttempt(ctx, asked, patience)

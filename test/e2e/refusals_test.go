@@ -24,6 +24,8 @@ import (
 const (
 	// impatience is the start timeout of tools that are not going to start.
 	impatience = 3 * time.Second
+	// pullPatience is that of a tool whose node has to try first.
+	pullPatience = 8 * time.Second
 	// atOnce is how long a call may take whose end is certain from the start: far less than the start timeout of its tool.
 	atOnce = 20 * time.Second
 	// harmless is what the model is told of every call that never started.
@@ -71,8 +73,8 @@ var _ = Describe("A tool call that never starts", func() {
 		impatient := func() *v1alpha1.Tool { return startingWithin(impatience, toolbox("work", "echo", class)) }
 		DescribeTable("within its start timeout is told with its reason ("+string(class)+") when", play,
 			Entry("its image cannot be pulled", SpecTimeout(specLimit), fate{
-				tool:   from(noRegistry, corev1.PullIfNotPresent, impatient()),
-				reason: tool.ReasonImagePull, told: []string{"within 3s", "its image could not be pulled"},
+				tool:   startingWithin(pullPatience, from(noRegistry, corev1.PullIfNotPresent, impatient())),
+				reason: tool.ReasonImagePull, told: []string{"within " + pullPatience.String(), "its image could not be pulled"},
 			}),
 			Entry("no node has room for it", SpecTimeout(specLimit), fate{
 				tool:   with(tooMuch, impatient()),

@@ -151,6 +151,12 @@ func (w *witness) started(tools ...string) func() bool {
 	}
 }
 
+// visited waits until a tool has started so often. A container runs a moment before its tool does.
+func (w *witness) visited(ctx context.Context, tool string, times int) {
+	GinkgoHelper()
+	Eventually(ctx, func() int { return len(w.of(tool)) }).WithPolling(promptly).Should(Equal(times), "starts of tool %s", tool)
+}
+
 // containers knows every container of a tool that ever ran in a namespace, as the kubelet told the API server.
 type containers struct {
 	mu  sync.Mutex
