@@ -80,6 +80,9 @@ func (r *Reconciler) startJob(ctx context.Context, a *actScope, index int, name 
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		delete(a.step.attempted, name)
 		return nil
+	case tool.RefusedForNow(err.Error()):
+		delete(a.step.attempted, name)
+		return fmt.Errorf("creating Job %s for call %s: %w", name, call.ID, err)
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
 		delete(a.step.attempted, name)
 		a.settle(index, tool.Refused(err.Error()))

@@ -55,8 +55,10 @@ type stepMemory struct {
 	// gaveUp are the outcomes of AtMostOnce calls whose pod was told to go, by call id, should they prove not to have started. A new process
 	// that does not know them ends the call the same way, and says less of why.
 	gaveUp map[string]tool.Outcome
-	// misread are the calls whose result was not found in the log of their container at the first reading.
+	// misread are the calls whose result was not found in the log of their container at the first reading, unread counts by call id how
+	// often a log could not be read at all.
 	misread map[string]bool
+	unread  map[string]int
 	// failures counts what failed in a row of what was done for the step outside of a pass, and pausedUntil is when it may be tried again.
 	failures    int
 	pausedUntil time.Time
@@ -75,6 +77,7 @@ func (m *memory) of(step int32) *stepMemory {
 			outcomes:  map[string]tool.Outcome{},
 			gaveUp:    map[string]tool.Outcome{},
 			misread:   map[string]bool{},
+			unread:    map[string]int{},
 			sources:   map[string]types.UID{},
 		}
 	}

@@ -26,6 +26,8 @@ type ReadCloser = io.ReadCloser
 const (
 	// progressInterval is the least time between two writes that only show progress.
 	progressInterval = time.Second
+	// maxUnread is how often the log of a container may fail to be read.
+	maxUnread = 11
 	// cacheLag is how long the cache may take to show a Job that we made before it is looked for past the cache.
 	cacheLag = 5 * time.Second
 )
@@ -151,9 +153,20 @@ func (r *Reconciler) observeMissing(ctx context.Context, a *actScope, index int,
 	return nil
 }
 
+// logLost says, of an error that the reading of a call's log gave, that the output must count as lost. A log that does not hold the result is
+// read once more, because it may lag the end of its container. Any other failure is the network's, the API server's or the node's, and may
+// pass; with the pauses between them, maxUnread take a minute and a half.
+func (m *stepMemory) logLost(call string, err error) bool {
+	if errors.Is(err, tool.ErrResultLost) || apierrors.IsNotFound(err) {
+		again := m.misread[call]
+		m.misread[call] = true
+		return again
+	}
+	m.unread[call]++
+	return m.unread[call] >= maxUnread
+}
+
 // readLog fetches a result that did not fit into the termination message, as an activity.
-// A log that does not hold the result is read once more, because it may lag the end of its container; then the output counts as lost. Any
-// other failure is the network's or the API server's and is tried again.
 func (r *Reconciler) readLog(a *actScope, call v1alpha1.ToolCall, pod *corev1.Pod, outcome tool.Outcome) (tool.Outcome, bool, error) {
 	key := activity.Key{Turn: a.turn.UID, Step: a.plan().Step, Call: call.ID, Attempt: call.Attempt}
 	pod = pod.DeepCopy()
@@ -165,11 +178,8 @@ func (r *Reconciler) readLog(a *actScope, call v1alpha1.ToolCall, pod *corev1.Po
 		defer func() { _ = log.Close() }()
 		return tool.ReadResult(log, tool.TerminationMessage(pod))
 	})
-	if errors.Is(err, tool.ErrResultLost) || apierrors.IsNotFound(err) {
-		if a.step.misread[key.Call] {
-			return tool.LostOutput(call, outcome), true, nil
-		}
-		a.step.misread[key.Call] = true
+	if err != nil && a.step.logLost(call.ID, err) {
+		return tool.LostOutput(call, outcome), true, nil
 	}
 	if err != nil || !done {
 		return outcome, false, err

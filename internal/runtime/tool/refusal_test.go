@@ -25,6 +25,15 @@ func TestARefusalSaysWhetherAQuotaIsMeant(t *testing.T) {
 	}
 }
 
+func TestAQuotaThatIsNotCountedYetIsWorthAnotherTry(t *testing.T) {
+	if !RefusedForNow(`jobs.batch "c" is forbidden: status unknown for quota: jobs, resources: count/jobs.batch`) {
+		t.Error("a new quota refuses for good")
+	}
+	if RefusedForNow(`jobs.batch "c" is forbidden: exceeded quota: jobs, requested: count/jobs.batch=1, used: count/jobs.batch=0, limited: count/jobs.batch=0`) {
+		t.Error("a full quota refuses for now only")
+	}
+}
+
 func TestPausesBetweenAttemptsGrowAndAreBounded(t *testing.T) {
 	var sum time.Duration
 	for attempt := int32(1); attempt < MaxAttempts; attempt++ {
