@@ -37,6 +37,10 @@ type Options struct {
 	MaxActiveTurns int
 	// Namespaces are the ones that the controllers work in, as with the manager's flag --watch-namespaces. Default: all of them.
 	Namespaces []string
+	// Policies installs the ValidatingAdmissionPolicies of an installation as well, by InstallPolicies. The controllers then act under the
+	// manager's account, and the kit under the cluster's: cfg must be allowed to impersonate them. A test's own clients are refused what
+	// users are refused.
+	Policies bool
 	// NoJobPlayer leaves Jobs alone, for an environment where another kit plays them already.
 	NoJobPlayer bool
 }
@@ -51,15 +55,9 @@ type Kit struct {
 	ended  chan error
 }
 
-// Install puts what an installation adds to the API into the cluster, and waits until it is served. It may be called again. What the manager
+// Install puts the CustomResourceDefinitions into the cluster, and waits until they are served. It may be called again. What the manager
 // runs with in a cluster, its Deployment and its account, is not part of it: the kit's controllers have the rights of cfg.
 func Install(_ context.Context, cfg *rest.Config) error {
-	// One step for each folder of config/ that says what the API server accepts.
-	return installDefinitions(cfg)
-}
-
-// installDefinitions installs the CustomResourceDefinitions of config/crd.
-func installDefinitions(cfg *rest.Config) error {
 	definitions, err := crd.Definitions()
 	if err != nil {
 		return err
@@ -108,8 +106,18 @@ func (k *Kit) start(ctx context.Context, cfg *rest.Config, o Options) error {
 	if o.Clock == nil {
 		o.Clock = &Clock{}
 	}
-	k.player = newPlayer(k.Client, o.Jobs, o.Clock)
-	own := rest.CopyConfig(unthrottled)
+	own, cluster := rest.CopyConfig(unthrottled), unthrottled
+	if o.Policies {
+		if err := InstallPolicies(ctx, unthrottled); err != nil {
+			return err
+		}
+		own, cluster = actingAs(unthrottled, managerAccount), actingAs(unthrottled, jobControllerAccount)
+	}
+	clusterClient, err := client.New(cluster, client.Options{Scheme: controller.NewScheme()})
+	if err != nil {
+		return fmt.Errorf("making the client that plays the cluster: %w", err)
+	}
+	k.player = newPlayer(clusterClient, o.Jobs, o.Clock)
 	if o.Transport != nil {
 		own.Wrap(o.Transport)
 	}
@@ -137,7 +145,7 @@ func (k *Kit) start(ctx context.Context, cfg *rest.Config, o Options) error {
 		return err
 	}
 	if !o.NoJobPlayer {
-		if err := k.play(ctx, unthrottled); err != nil {
+		if err := k.play(ctx, cluster); err != nil {
 			return err
 		}
 	}
