@@ -91,11 +91,7 @@ func (r *run) toolResult(name, callID, text string) *v1alpha1.ToolResult {
 // play creates the Turns, does what the user does, and waits for the end.
 func (r *run) play(ctx context.Context) error {
 	for _, name := range r.turns {
-		turn := &v1alpha1.Turn{
-			ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: name},
-			Spec:       v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: sessionName}, Input: "Hello from " + name},
-		}
-		if err := r.user.Create(ctx, turn); err != nil {
+		if err := r.user.Create(ctx, r.newTurn(name)); err != nil {
 			return err
 		}
 	}
@@ -105,6 +101,18 @@ func (r *run) play(ctx context.Context) error {
 		}
 	}
 	return awaitFor(ctx, r.patience, r.isOver)
+}
+
+// newTurn is a Turn of the run.
+func (r *run) newTurn(name string) *v1alpha1.Turn {
+	turn := &v1alpha1.Turn{
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: name},
+		Spec:       v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: sessionName}, Input: "Hello from " + name},
+	}
+	if r.spec != nil {
+		r.spec(&turn.Spec)
+	}
+	return turn
 }
 
 // left are the Turns that are not deleted.

@@ -22,6 +22,8 @@ type scenario struct {
 	tools func() []*v1alpha1.Tool
 	// turns are the names of the Turns, all created at once.
 	turns []string
+	// spec adds to the spec of the Turns; nil for nothing.
+	spec func(*v1alpha1.TurnSpec)
 	// tool says what a tool gives; nil for the id of its call.
 	tool func(r *run, call capstantest.Call) string
 	// drive is what the user does while the Turns run; nil for nothing.
@@ -71,6 +73,21 @@ var scenarios = []scenario{
 		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{clientTool("ask-ann"), clientTool("ask-bob")} },
 		turns:      []string{"demo-1"},
 		drive:      answerOneByOne,
+	},
+	{
+		name:       "waits for a client for too long",
+		simulation: calling("{{tool:ask-ann}}", "ask-ann"),
+		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{clientTool("ask-ann")} },
+		turns:      []string{"demo-1"},
+		spec:       func(s *v1alpha1.TurnSpec) { s.WaitTimeoutSeconds = new(int64(1)) },
+	},
+	{
+		name:       "created again once it has ended",
+		simulation: calling("It is {{tool:pay}}.", "pay"),
+		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{jobTool("pay", v1alpha1.AtMostOnce)} },
+		turns:      []string{"demo-1"},
+		drive:      createAgain,
+		once:       []string{"demo-1/1-0"},
 	},
 	{
 		name:       "cancelled while its tool runs",
@@ -178,6 +195,26 @@ func deleteOnceRunning(ctx context.Context, r *run) error {
 		return err
 	}
 	return r.user.Delete(ctx, &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: "demo-1"}})
+}
+
+// createAgain deletes the Turn when it has ended and creates it again. It must take over its outcome, and its tool must not run again.
+func createAgain(ctx context.Context, r *run) error {
+	if err := awaitFor(ctx, r.patience, r.isOver); err != nil {
+		return err
+	}
+	first := r.seen.turn(r.namespace, "demo-1")
+	if err := r.user.Delete(ctx, first.DeepCopy()); err != nil {
+		return err
+	}
+	if err := r.user.Create(ctx, r.newTurn("demo-1")); err != nil {
+		return err
+	}
+	return awaitFor(ctx, r.patience, func() error {
+		if second := r.seen.turn(r.namespace, "demo-1"); second.UID == first.UID || !ended(second) {
+			return errors.New("the Turn that was created again has not ended")
+		}
+		return nil
+	})
 }
 
 // cancelOnceRunning cancels the Turn when its tool has started.
