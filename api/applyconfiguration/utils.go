@@ -60,6 +60,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ModelStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PlannedCall"):
 		return &apiv1alpha1.PlannedCallApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("QueuePosition"):
+		return &apiv1alpha1.QueuePositionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RecordedTurn"):
 		return &apiv1alpha1.RecordedTurnApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecretKeyReference"):

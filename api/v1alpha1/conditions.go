@@ -88,6 +88,8 @@ const (
 	ReasonWaitTimeout = "WaitTimeout"
 	// ReasonAlreadyRan: a Turn with this name and message ran in the Session before; its outcome is this Turn's.
 	ReasonAlreadyRan = "AlreadyRan"
+	// ReasonSteered: the message went into the Turn that was running.
+	ReasonSteered = "Steered"
 	// ReasonNameReused: a Turn with this name and another message ran in the Session before.
 	ReasonNameReused = "NameReused"
 	// ReasonFailed: the Turn failed and its error has no code of its own.

@@ -83,7 +83,7 @@ type SettledCall struct {
 	Error *string `json:"error,omitempty"`
 }
 
-// RecordedTurn is what a checkpoint says of a Turn.
+// RecordedTurn is what the log remembers of a Turn, so that its message does not run again.
 type RecordedTurn struct {
 	// name of the Turn.
 	// +required
@@ -98,6 +98,9 @@ type RecordedTurn struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Digest string `json:"digest"`
+	// steeredInto is the Turn that the message went into; none for a Turn that ran itself.
+	// +optional
+	SteeredInto *JournalTurn `json:"steeredInto,omitempty"`
 }
 
 // JournalCheckpoint sums up the entries from an ordinal to the checkpoint itself, so that a cold reader need not read them.
@@ -162,6 +165,10 @@ type JournalEntrySpec struct {
 	// +optional
 	// +listType=atomic
 	Calls []PlannedCall `json:"calls,omitempty"`
+	// steered are the Turns whose messages go into this one behind the step. The messages are among the events.
+	// +optional
+	// +listType=atomic
+	Steered []RecordedTurn `json:"steered,omitempty"`
 	// settled is the result of a client tool that came before the step was complete.
 	// +optional
 	Settled *SettledCall `json:"settled,omitempty"`

@@ -40,7 +40,7 @@ const (
 )
 
 // StopReason says why a Turn that succeeded stopped (SM-09).
-// +kubebuilder:validation:Enum=EndTurn;MaxTokens;MaxTurnRequests;Refusal
+// +kubebuilder:validation:Enum=EndTurn;MaxTokens;MaxTurnRequests;Refusal;Steered
 type StopReason string
 
 const (
@@ -52,6 +52,8 @@ const (
 	StopMaxTurnRequests StopReason = "MaxTurnRequests"
 	// StopRefusal: the model refused.
 	StopRefusal StopReason = "Refusal"
+	// StopSteered: the message went into another Turn, which answers it.
+	StopSteered StopReason = "Steered"
 )
 
 // Usage counts tokens.
@@ -243,6 +245,9 @@ type TurnProgress struct {
 	// plan is what happens next.
 	// +optional
 	Plan *TurnPlan `json:"plan,omitempty"`
+	// controls are those of the newest message that was steered into the Turn, in place of the Turn's own (CFG-07).
+	// +optional
+	Controls *TurnControls `json:"controls,omitempty"`
 	// toolCalls are the calls of the newest act step.
 	// +optional
 	// +listType=map

@@ -74,6 +74,17 @@ type SessionSpec struct {
 	TurnTTL *metav1.Duration `json:"turnTTL,omitempty"`
 }
 
+// QueuePosition is a place in the queue of a Session, which is ordered by creation time and then by name.
+type QueuePosition struct {
+	// creationTimestamp of the Turn at this place.
+	// +required
+	CreationTimestamp metav1.Time `json:"creationTimestamp"`
+	// name of that Turn.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
 // ActiveTurn names the one Turn that may run in a Session.
 type ActiveTurn struct {
 	// name of the Turn.
@@ -85,6 +96,10 @@ type ActiveTurn struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Type=string
 	UID types.UID `json:"uid"`
+	// queueEnd is the end of the queue at the moment of the admission. Messages with delivery Steer that came behind it go into this Turn;
+	// those before it had found no running Turn, and are queued.
+	// +optional
+	QueueEnd *QueuePosition `json:"queueEnd,omitempty"`
 }
 
 // JournalStatus says how far a Session's log has come.

@@ -16,6 +16,17 @@ const (
 	DesiredCancelled DesiredState = "Cancelled"
 )
 
+// Delivery is when a message is given to the model.
+// +kubebuilder:validation:Enum=Queue;Steer
+type Delivery string
+
+const (
+	// DeliverQueue makes the message wait for the Turns before it and answers it by a Turn of its own. It is the default.
+	DeliverQueue Delivery = "Queue"
+	// DeliverSteer gives the message to the Turn that is running (STEER-01).
+	DeliverSteer Delivery = "Steer"
+)
+
 // TurnControls are settings of one message (CFG-09).
 type TurnControls struct {
 	// modelRef names the Model that answers this Turn, before any that the configuration layers name (CFG-07). A Model that does not
@@ -25,7 +36,7 @@ type TurnControls struct {
 }
 
 // TurnSpec is one user message. It cannot be changed, but for desiredState, which can be set to Cancelled, and ttlSecondsAfterFinished.
-// +kubebuilder:validation:XValidation:rule="self.sessionRef == oldSelf.sessionRef && self.input == oldSelf.input && has(self.controls) == has(oldSelf.controls) && (!has(self.controls) || self.controls == oldSelf.controls)",message="a Turn cannot be changed once it is created, but for desiredState and ttlSecondsAfterFinished. Create a Turn with a new name."
+// +kubebuilder:validation:XValidation:rule="self.sessionRef == oldSelf.sessionRef && self.input == oldSelf.input && has(self.controls) == has(oldSelf.controls) && (!has(self.controls) || self.controls == oldSelf.controls) && self.delivery == oldSelf.delivery",message="a Turn cannot be changed once it is created, but for desiredState and ttlSecondsAfterFinished. Create a Turn with a new name."
 // +kubebuilder:validation:XValidation:rule="has(self.activeDeadlineSeconds) == has(oldSelf.activeDeadlineSeconds) && (!has(self.activeDeadlineSeconds) || self.activeDeadlineSeconds == oldSelf.activeDeadlineSeconds) && has(self.waitTimeoutSeconds) == has(oldSelf.waitTimeoutSeconds) && (!has(self.waitTimeoutSeconds) || self.waitTimeoutSeconds == oldSelf.waitTimeoutSeconds)",message="the deadlines of a Turn cannot be changed once it is created. Set desiredState to Cancelled to end it now, or create a Turn with a new name."
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.desiredState) || oldSelf.desiredState != 'Cancelled' || (has(self.desiredState) && self.desiredState == 'Cancelled')",message="a cancelled Turn cannot run again. Create a Turn with a new name."
 type TurnSpec struct {
@@ -42,6 +53,13 @@ type TurnSpec struct {
 	// controls are settings of this message.
 	// +optional
 	Controls *TurnControls `json:"controls,omitempty"`
+
+	// delivery is Queue (default) or Steer. With Steer the message goes into the Turn that is running: its next model call reads it, and
+	// results of client tools that it still waits for are given up. This Turn then ends with reason Steered, and the answer is the other one's. Where no Turn is
+	// running, or the running one ends without another model call, the message is queued like any other.
+	// +optional
+	// +kubebuilder:default=Queue
+	Delivery Delivery `json:"delivery,omitempty"`
 
 	// desiredState is Running (default) or Cancelled. A Turn that is Cancelled cannot be set to run again.
 	// +optional
@@ -90,6 +108,10 @@ type TurnStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Type=string
 	SessionUID types.UID `json:"sessionUID,omitempty"`
+
+	// steeredInto is the Turn that the message of this one went into.
+	// +optional
+	SteeredInto *TurnReference `json:"steeredInto,omitempty"`
 
 	TurnProgress `json:",inline"`
 }

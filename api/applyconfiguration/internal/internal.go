@@ -29,6 +29,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: name
       type:
         scalar: string
+    - name: queueEnd
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.QueuePosition
     - name: uid
       type:
         namedType: io.k8s.apimachinery.pkg.types.UID
@@ -111,6 +114,8 @@ var schemaYAML = typed.YAMLObject(`types:
           namedType: __untyped_deduced_
         elementRelationship: separable
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ClientToolsPolicy
+  scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.Delivery
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.DesiredState
   scalar: string
@@ -335,6 +340,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: settled
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.SettledCall
+    - name: steered
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.RecordedTurn
+          elementRelationship: atomic
     - name: step
       type:
         scalar: numeric
@@ -476,6 +487,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: refusal
       type:
         scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.QueuePosition
+  map:
+    fields:
+    - name: creationTimestamp
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: name
+      type:
+        scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.RecordedTurn
   map:
     fields:
@@ -485,6 +505,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: name
       type:
         scalar: string
+    - name: steeredInto
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.JournalTurn
     - name: uid
       type:
         namedType: io.k8s.apimachinery.pkg.types.UID
@@ -991,6 +1014,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.capstan-dev.capstan.api.v1alpha1.TurnProgress
   map:
     fields:
+    - name: controls
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnControls
     - name: error
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnError
@@ -1035,6 +1061,10 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: controls
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnControls
+    - name: delivery
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.Delivery
+      default: Queue
     - name: desiredState
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.DesiredState
@@ -1062,6 +1092,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - type
+    - name: controls
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnControls
     - name: error
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnError
@@ -1083,6 +1116,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: sessionUID
       type:
         namedType: io.k8s.apimachinery.pkg.types.UID
+    - name: steeredInto
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnReference
     - name: summary
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnSummary

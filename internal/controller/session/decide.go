@@ -7,31 +7,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/condition"
 )
 
-// nextTurn is the Turn that the Session runs next: of those that have not ended and are not being deleted, the first in order. Nil for none.
-func nextTurn(turns []*v1alpha1.Turn) *v1alpha1.Turn {
-	var open []*v1alpha1.Turn
-	for _, turn := range turns {
-		if runnable(turn) {
-			open = append(open, turn)
-		}
-	}
-	if len(open) == 0 {
-		return nil
-	}
-	inOrder(open)
-	return open[0]
-}
-
-// runnable says that the Turn can still be admitted. A Turn that is to be cancelled ends by itself while it is queued.
-func runnable(turn *v1alpha1.Turn) bool {
-	return turn.DeletionTimestamp.IsZero() && !finished(turn) && turn.Spec.DesiredState != v1alpha1.DesiredCancelled
-}
-
-// finished says that the Turn has ended.
-func finished(turn *v1alpha1.Turn) bool {
-	return condition.IsTrue(turn.Status.Conditions, v1alpha1.ConditionFinished)
-}
-
 // phaseOf is where the Session stands. active is its active Turn; nil for none.
 func phaseOf(status *v1alpha1.SessionStatus, active *v1alpha1.Turn, usable bool) v1alpha1.SessionPhase {
 	switch {
@@ -48,10 +23,19 @@ func phaseOf(status *v1alpha1.SessionStatus, active *v1alpha1.Turn, usable bool)
 	}
 }
 
-// ran says that a Turn which has ended ran itself: it did not take over the outcome of an earlier one, and was not refused for its name.
+// ran says that a Turn which has ended ran itself: it did not take over the outcome of an earlier one, did not go into another one, and was
+// not refused for its name.
 func ran(turn *v1alpha1.Turn) bool {
 	succeeded := condition.Find(turn.Status.Conditions, v1alpha1.ConditionSucceeded)
-	return succeeded == nil || succeeded.Reason != v1alpha1.ReasonAlreadyRan && succeeded.Reason != v1alpha1.ReasonNameReused
+	if succeeded == nil {
+		return true
+	}
+	switch succeeded.Reason {
+	case v1alpha1.ReasonAlreadyRan, v1alpha1.ReasonNameReused, v1alpha1.ReasonSteered:
+		return false
+	default:
+		return true
+	}
 }
 
 // addTotals counts a Turn that has ended, by its summary, which may be nil.

@@ -13,7 +13,7 @@ import (
 var now = metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 
 func turnWith(name string, change func(*v1alpha1.Turn)) *v1alpha1.Turn {
-	turn := named(name, now.Time)
+	turn := &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: now}}
 	if change != nil {
 		change(turn)
 	}
@@ -29,38 +29,6 @@ func isCancelled(turn *v1alpha1.Turn) { turn.Spec.DesiredState = v1alpha1.Desire
 func isGoing(turn *v1alpha1.Turn) { turn.DeletionTimestamp = &now }
 
 func waitsForTools(turn *v1alpha1.Turn) { turn.Status.Phase = v1alpha1.TurnWaitingForToolResults }
-
-func TestNextTurn(t *testing.T) {
-	for name, test := range map[string]struct {
-		turns []*v1alpha1.Turn
-		want  string
-	}{
-		"none at all":              {},
-		"the first in order":       {turns: []*v1alpha1.Turn{turnWith("t-10", nil), turnWith("t-2", nil)}, want: "t-2"},
-		"not one that has ended":   {turns: []*v1alpha1.Turn{turnWith("t-1", hasEnded), turnWith("t-2", nil)}, want: "t-2"},
-		"not one that is going":    {turns: []*v1alpha1.Turn{turnWith("t-1", isGoing), turnWith("t-2", nil)}, want: "t-2"},
-		"not one to be cancelled":  {turns: []*v1alpha1.Turn{turnWith("t-1", isCancelled), turnWith("t-2", nil)}, want: "t-2"},
-		"none that can be started": {turns: []*v1alpha1.Turn{turnWith("t-1", hasEnded), turnWith("t-2", isGoing), turnWith("t-3", isCancelled)}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := ""
-			if next := nextTurn(test.turns); next != nil {
-				got = next.Name
-			}
-			if got != test.want {
-				t.Errorf("next is %q, want %q", got, test.want)
-			}
-		})
-	}
-}
-
-func TestNextTurnLeavesTheListAsItIs(t *testing.T) {
-	turns := []*v1alpha1.Turn{turnWith("t-2", nil), turnWith("t-1", nil)}
-	nextTurn(turns)
-	if turns[0].Name != "t-2" {
-		t.Error("the list was sorted in place")
-	}
-}
 
 func TestPhase(t *testing.T) {
 	active := &v1alpha1.ActiveTurn{Name: "t", UID: "1"}

@@ -15,6 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/condition"
 	"github.com/capstan-dev/capstan/internal/controller/layers"
+	"github.com/capstan-dev/capstan/internal/controller/queue"
 	"github.com/capstan-dev/capstan/internal/controller/turn"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/controller/watchdog"
@@ -157,7 +158,7 @@ func (r *Reconciler) release(ctx context.Context, s *scope) error {
 		r.yield(s)
 		return nil
 	}
-	if !finished(s.active) {
+	if !queue.Finished(s.active) {
 		return nil
 	}
 	if ran(s.active) {
@@ -211,7 +212,7 @@ func (r *Reconciler) admit(ctx context.Context, s *scope) error {
 		r.Slots.Hold(s.session.UID, key)
 		return nil
 	}
-	next := nextTurn(s.turns)
+	next := queue.Next(s.turns)
 	if next == nil || !s.usable {
 		return nil
 	}
@@ -223,12 +224,12 @@ func (r *Reconciler) admit(ctx context.Context, s *scope) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading Turn %s past the cache: %w", next.Name, err)
 	}
-	if err != nil || current.UID != next.UID || !runnable(current) {
+	if err != nil || current.UID != next.UID || !queue.Runnable(current) {
 		// The cache lags: what it will show wakes the Session.
 		s.requeue = lagRetry
 		return nil
 	}
-	s.session.Status.ActiveTurn = &v1alpha1.ActiveTurn{Name: next.Name, UID: next.UID}
+	s.session.Status.ActiveTurn = &v1alpha1.ActiveTurn{Name: next.Name, UID: next.UID, QueueEnd: queue.End(s.turns)}
 	return nil
 }
 
@@ -248,7 +249,7 @@ func (r *Reconciler) write(ctx context.Context, s *scope) error {
 	if changed {
 		r.known.wrote(key, s.session.ResourceVersion)
 	}
-	if s.session.Status.ActiveTurn == nil && s.requeue == 0 && (nextTurn(s.turns) == nil || !s.usable) {
+	if s.session.Status.ActiveTurn == nil && s.requeue == 0 && (queue.Next(s.turns) == nil || !s.usable) {
 		r.Slots.Release(s.session.UID, key)
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/condition"
+	"github.com/capstan-dev/capstan/internal/controller/queue"
 )
 
 // SetupWithManager registers the reconciler. workers is how many Sessions are worked on at once.
@@ -61,7 +62,7 @@ func turnMoved() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool {
 			turn, ok := e.Object.(*v1alpha1.Turn)
-			return ok && (!finished(turn) || turn.Status.Plan != nil)
+			return ok && (!queue.Finished(turn) || turn.Status.Plan != nil)
 		},
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, okBefore := e.ObjectOld.(*v1alpha1.Turn)
@@ -70,7 +71,7 @@ func turnMoved() predicate.Predicate {
 				return false
 			}
 			waits := func(t *v1alpha1.Turn) bool { return t.Status.Phase == v1alpha1.TurnWaitingForToolResults }
-			return runnable(before) != runnable(after) || finished(before) != finished(after) || waits(before) != waits(after)
+			return queue.Runnable(before) != queue.Runnable(after) || queue.Finished(before) != queue.Finished(after) || waits(before) != waits(after)
 		},
 	}
 }

@@ -78,6 +78,9 @@ func (r *Reconciler) act(ctx context.Context, s *scope) (flow, error) {
 	if a.step.closed != nil {
 		return again, nil
 	}
+	if err := r.giveUpWaiting(ctx, a); err != nil {
+		return stop, err
+	}
 	if a.settled() {
 		return r.close(ctx, a)
 	}
@@ -147,7 +150,7 @@ func (a *actScope) settled() bool {
 
 // close appends the entry that closes the step.
 func (r *Reconciler) close(ctx context.Context, a *actScope) (flow, error) {
-	closed, err := r.Host.Act(ctx, a.hostTurn(), a.step.results())
+	closed, err := r.Host.Act(ctx, r.steerable(a.scope), a.step.results())
 	if errors.Is(err, journal.ErrStale) {
 		// Another process kept a client's result that we do not know of: read what the log has, and fold again.
 		a.step.forgetClients(a.calls())

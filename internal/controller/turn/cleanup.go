@@ -8,12 +8,8 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/condition"
+	"github.com/capstan-dev/capstan/internal/controller/queue"
 )
-
-// finished says that the Turn has ended.
-func finished(turn *v1alpha1.Turn) bool {
-	return condition.IsTrue(turn.Status.Conditions, v1alpha1.ConditionFinished)
-}
 
 // endedAt is when the Turn ended.
 func endedAt(turn *v1alpha1.Turn) time.Time {
@@ -23,7 +19,7 @@ func endedAt(turn *v1alpha1.Turn) time.Time {
 // cleanUp deals with a Turn that has ended: it goes when its time to live is over, and its Jobs, all with one call, after the retention
 // time. A Turn without either costs nothing.
 func (r *Reconciler) cleanUp(ctx context.Context, s *scope) (flow, error) {
-	if !finished(s.turn) {
+	if !queue.Finished(s.turn) {
 		return proceed, nil
 	}
 	// What may still change in the spec changes nothing any more. Until the status says so, kstatus takes the Turn for unfinished.

@@ -38,7 +38,7 @@ func (r *Reconciler) config(ctx context.Context, s *scope) (host.Config, error) 
 		Effective: resolved.Effective,
 		Tools:     resolved.Tools,
 	}
-	if model, ok := resolved.Model(s.turn.Spec.Controls); ok {
+	if model, ok := resolved.Model(s.controls()); ok {
 		config.Model = model
 	}
 	return config, nil

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/queue"
 )
 
 // orphaned says that the Session which has admitted the Turn is gone, or going: there is no log any more that the Turn could go on with, nor
@@ -29,7 +30,7 @@ func orphaned(turn *v1alpha1.Turn, session *v1alpha1.Session) bool {
 	}
 	// A Turn that has ended and is younger than the Session was restored from a backup, with its status and after its Session: it is kept as
 	// a record.
-	return !finished(turn) || turn.CreationTimestamp.Before(&session.CreationTimestamp)
+	return !queue.Finished(turn) || turn.CreationTimestamp.Before(&session.CreationTimestamp)
 }
 
 // deleteOrphan deletes a Turn whose Session is gone; its Jobs go with it. Turns have no owner reference to their Session, which would do the

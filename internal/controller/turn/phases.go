@@ -10,6 +10,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/condition"
+	"github.com/capstan-dev/capstan/internal/controller/queue"
 	"github.com/capstan-dev/capstan/internal/runtime/activity"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
@@ -30,7 +31,7 @@ func (r *Reconciler) session(ctx context.Context, s *scope) (flow, error) {
 	switch {
 	case orphaned(s.turn, s.session):
 		return r.deleteOrphan(ctx, s, key)
-	case s.session != nil, finished(s.turn):
+	case s.session != nil, queue.Finished(s.turn):
 		return proceed, nil
 	case s.turn.Spec.DesiredState == v1alpha1.DesiredCancelled:
 		return r.cancelQueued(ctx, s)
@@ -123,6 +124,7 @@ func (r *Reconciler) project(ctx context.Context, s *scope) (flow, error) {
 		}
 	}
 	closed := step.closed
+	r.wakeSteered(s, closed)
 	project(&s.turn.Status, s.turn.Generation, closed.Transition, closed.Time)
 	flow, err := r.write(ctx, s, writeTransition)
 	if err != nil || flow != again {
@@ -161,7 +163,7 @@ func (r *Reconciler) reason(ctx context.Context, s *scope) (flow, error) {
 	if err != nil {
 		return stop, err
 	}
-	turn := s.hostTurn()
+	turn := r.steerable(s)
 	key := activity.Key{Turn: s.turn.UID, Step: s.plan().Step}
 	step := s.memory.of(s.plan().Step)
 	value, done, err := r.do(s, step, key, func(ctx context.Context) (any, error) { return r.Host.Reason(ctx, turn, config) })

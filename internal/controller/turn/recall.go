@@ -25,6 +25,9 @@ func (r *Reconciler) recall(ctx context.Context, s *scope) (flow, error) {
 	}
 	now := metav1.NewMicroTime(r.Clock())
 	s.turn.Status.SessionUID = s.session.UID
+	if into := recalled.SteeredInto; into != nil {
+		s.turn.Status.SteeredInto = &v1alpha1.TurnReference{Name: into.Name, UID: into.UID}
+	}
 	project(&s.turn.Status, s.turn.Generation, recalled.Progress, now)
 	if recalled.SameMessage {
 		sayAlreadyRan(s.turn, nowSeconds(now.Time))

@@ -94,6 +94,7 @@ func (r *Reconciler) pass(ctx context.Context, s *scope) (flow, error) {
 	}{
 		{"reading the Session", r.session},
 		{"cleaning up", r.cleanUp},
+		{"looking where the message went", r.steered},
 		{"checking admission", r.admission},
 		{"recalling an earlier Turn of the name", r.recall},
 		{"beginning", r.begin},

@@ -70,6 +70,14 @@ func (s *scope) plan() *v1alpha1.TurnPlan {
 	return s.turn.Status.Plan
 }
 
+// controls are the settings of the last message of the Turn (CFG-07).
+func (s *scope) controls() *v1alpha1.TurnControls {
+	if latest := s.turn.Status.Controls; latest != nil {
+		return latest
+	}
+	return s.turn.Spec.Controls
+}
+
 // journal names the log that the Turn's entries go to.
 func (s *scope) journal() journal.Session {
 	return host.JournalOf(s.session)

@@ -48,6 +48,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("turn").
 		For(&v1alpha1.Turn{}).
+		Watches(&v1alpha1.Turn{}, handler.EnqueueRequestsFromMapFunc(r.ofSteer), builder.WithPredicates(newSteer())).
 		Watches(&v1alpha1.Session{}, handler.EnqueueRequestsFromMapFunc(r.ofSession), builder.WithPredicates(activeTurnChanged())).
 		Watches(&v1alpha1.Session{}, handler.EnqueueRequestsFromMapFunc(r.ofEverySession), builder.WithPredicates(concernsEveryTurn())).
 		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(r.ofLabelled), builder.WithPredicates(predicate.NewPredicateFuncs(isOurs))).

@@ -12,6 +12,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/condition"
+	"github.com/capstan-dev/capstan/internal/controller/queue"
 )
 
 // writeKind says what a status write is for. The write budget of a Turn counts all but progress.
@@ -60,7 +61,7 @@ func announce(ctx context.Context, before *v1alpha1.Turn, s *scope, kind writeKi
 	case kind == writePlan:
 		level = 0
 		queueWait.Observe(status.Summary.StartedAt.Sub(s.turn.CreationTimestamp.Time).Seconds())
-	case finished(s.turn) && !finished(before):
+	case queue.Finished(s.turn) && !queue.Finished(before):
 		level = 0
 		countEnd(s)
 	}
@@ -90,8 +91,7 @@ func setConditions(status *v1alpha1.TurnStatus, generation int64, at metav1.Time
 	}
 	switch status.Phase {
 	case v1alpha1.TurnSucceeded:
-		reason := string(status.Plan.StopReason)
-		setEnd(set, metav1.ConditionTrue, reason, "The agent has answered.")
+		setEnd(set, metav1.ConditionTrue, string(status.Plan.StopReason), successMessage(status))
 	case v1alpha1.TurnFailed, v1alpha1.TurnCancelled:
 		reason, message := failure(status.Error)
 		setEnd(set, metav1.ConditionFalse, reason, message)
@@ -102,6 +102,14 @@ func setConditions(status *v1alpha1.TurnStatus, generation int64, at metav1.Time
 		set(v1alpha1.ConditionReconciling, metav1.ConditionTrue, v1alpha1.ReasonRunning, message)
 		set(v1alpha1.ConditionStalled, metav1.ConditionFalse, v1alpha1.ReasonRunning, message)
 	}
+}
+
+// successMessage says how a Turn has succeeded.
+func successMessage(status *v1alpha1.TurnStatus) string {
+	if into := status.SteeredInto; into != nil {
+		return fmt.Sprintf("The message went into Turn %q, which was running. The answer is there.", into.Name)
+	}
+	return "The agent has answered."
 }
 
 // setEnd sets the conditions of a Turn that has ended.

@@ -29,8 +29,13 @@ type ActResults struct {
 	Planned map[string]v1alpha1.PlannedCall
 }
 
-// Act closes the open act step with the results of its calls (PHASE-06). A failed tool is a normal result (TOOL-13).
+// Act closes the open act step with the results of its calls (PHASE-06), and with the messages that wait to go into the Turn. A failed tool is
+// a normal result (TOOL-13).
 func (h *Host) Act(ctx context.Context, t Turn, results ActResults) (*journal.Closed, error) {
+	steers, err := h.Pending(ctx, t)
+	if err != nil {
+		return nil, err
+	}
 	outcome := plan.AfterAct(t.state(), plan.ActResult{}, t.facts(0, h.Clock()))
 	next, ok := outcome.Plan.(plan.ScheduleReason)
 	if !ok {
@@ -42,6 +47,7 @@ func (h *Host) Act(ctx context.Context, t Turn, results ActResults) (*journal.Cl
 	record := t.record()
 	record.Events = h.actEvents(t, results)
 	record.Transition = t.reasonNext(next.State)
+	h.steer(t, &record, steers)
 	for _, call := range t.Progress.ToolCalls {
 		if ref, ok := results.Settled[call.ID]; ok {
 			record.Parts = append(record.Parts, ref.Ordinal)
@@ -216,6 +222,14 @@ func ClientOutcome(call v1alpha1.SettledCall) tool.Outcome {
 		text = *call.Result
 	}
 	return tool.Outcome{State: v1alpha1.CallSucceeded, Reason: "ClientResult", Result: &text}
+}
+
+// reasonSteered: a new message came while the Turn waited for the call's result.
+const reasonSteered = "Steered"
+
+// GivenUp is the outcome of a client call whose result the Turn no longer waits for, because the user has sent a new message (CLIENT-05).
+func GivenUp() tool.Outcome {
+	return tool.Outcome{State: v1alpha1.CallNotExecuted, Reason: reasonSteered, Error: "Cancelled: user sent a new message"}
 }
 
 // reasonNoClient: the Session's hints say that nobody answers client tools.

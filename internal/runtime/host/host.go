@@ -40,6 +40,8 @@ type Turn struct {
 	Harness, Agent string
 	// Progress is the Turn's status: the plan is that of the open step.
 	Progress v1alpha1.TurnProgress
+	// Steers gives the messages that wait to go into the Turn, in order, as they are when it is asked; nil for none.
+	Steers func(context.Context) ([]Steer, error)
 	// ClientTools and Hints are those of the Session.
 	ClientTools v1alpha1.ClientToolsPolicy
 	Hints       map[string]v1alpha1.JSON
@@ -141,6 +143,13 @@ func (h *Host) opening(t Turn) []v1alpha1.JournalEvent {
 func (t Turn) message() event.Message {
 	m := event.NewUserMessage(t.Input)
 	m.ID = t.messageID()
+	return m
+}
+
+// message is the user's message. Its id is the UID of the Turn that it was sent as.
+func (s Steer) message() event.Message {
+	m := event.NewUserMessage(s.Input)
+	m.ID = string(s.Ref.UID)
 	return m
 }
 

@@ -33,7 +33,9 @@ func (h *Host) Reason(ctx context.Context, t Turn, c Config) (*journal.Closed, e
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	return h.keepAppending(ctx, t, h.closeReason(t, c, g))
+	// A message that cannot be looked for now waits: an answer that has been paid for must not be lost over it.
+	offered, _ := t.offered(ctx)
+	return h.keepAppending(ctx, t, h.closeReason(t, c, g, unused(offered, view.Turns)))
 }
 
 // keepAppending closes the step with an answer that has been paid for: while the log cannot be written, the answer waits here instead of
@@ -116,11 +118,11 @@ func (h *Host) call(ctx context.Context, t Turn, c Config, prompt []event.Messag
 	return response, err
 }
 
-// closeReason asks the planner what follows the model call and composes the entry that says so.
-func (h *Host) closeReason(t Turn, c Config, g generation) journal.Record {
+// closeReason asks the planner what follows the model call, with so many messages waiting, and composes the entry that says so.
+func (h *Host) closeReason(t Turn, c Config, g generation, steers []Steer) journal.Record {
 	result, message, planned, pinned := h.result(t, c, g)
 	now := h.Clock()
-	outcome := plan.AfterReason(t.state(), result, 0, t.facts(c.Effective.MaxIterations, now))
+	outcome := plan.AfterReason(t.state(), result, len(steers), t.facts(c.Effective.MaxIterations, now))
 
 	record := t.record()
 	record.Events = append(h.opening(t), h.reasonEvents(t, c, g, result, message)...)
@@ -132,6 +134,7 @@ func (h *Host) closeReason(t Turn, c Config, g generation) journal.Record {
 		record.Transition = t.actNext(p.State, pinned, len(planned), Waits(t))
 	case plan.ScheduleReason:
 		record.Transition = t.reasonNext(p.State)
+		h.steer(t, &record, steers)
 	case plan.Complete:
 		output := result.Text
 		if output == "" {

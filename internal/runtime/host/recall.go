@@ -20,6 +20,8 @@ type Recalled struct {
 	Progress v1alpha1.TurnProgress
 	// SameMessage says that the earlier Turn was this one, which was deleted and created again. Otherwise its message was another.
 	SameMessage bool
+	// SteeredInto is the Turn that the message went into; nil if it ran as a Turn of its own.
+	SteeredInto *v1alpha1.JournalTurn
 }
 
 // Recall looks for an earlier Turn of the same name in the Session: the Turn was deleted and is created again, by hand or by a pipeline. What
@@ -36,6 +38,9 @@ func (h *Host) Recall(ctx context.Context, t Turn, hint int64) (*Recalled, error
 	if earlier.Digest != messageDigest(t.Input) {
 		return &Recalled{Progress: h.refused(plan.Failure{Code: CodeNameReused}, fmt.Sprintf(
 			"A Turn named %q with another message was in this Session before. Create a Turn with a new name.", t.Ref.Name))}, nil
+	}
+	if earlier.SteeredInto != nil {
+		return &Recalled{SameMessage: true, Progress: h.steered(), SteeredInto: earlier.SteeredInto}, nil
 	}
 	closed, err := h.Log.Outcome(ctx, t.Session, t.Ref.Name, hint)
 	if err != nil {

@@ -70,7 +70,7 @@ type Options struct {
 // Turn names the Turn that an entry belongs to.
 type Turn = v1alpha1.JournalTurn
 
-// RecordedTurn is a Turn whose first step is in the log.
+// RecordedTurn is a Turn whose first step, or whose message, is in the log.
 type RecordedTurn = v1alpha1.RecordedTurn
 
 // Record is what closes a step.
@@ -86,6 +86,8 @@ type Record struct {
 	Events []v1alpha1.JournalEvent
 	// Calls that the step planned. Their ids are unique.
 	Calls []v1alpha1.PlannedCall
+	// Steered are the Turns whose messages, which are among the events, go into this one behind the step.
+	Steered []RecordedTurn
 	// Parts are the ordinals of the settled parts that the record takes in.
 	Parts []int64
 	// Transition is what becomes of the Turn's status.
@@ -109,6 +111,8 @@ type Closed struct {
 	Events []v1alpha1.JournalEvent
 	// Calls that the step planned.
 	Calls []v1alpha1.PlannedCall
+	// Steered are the Turns whose messages go into this one behind the step.
+	Steered []RecordedTurn
 	// Settled are the settled parts that the record took in.
 	Settled []SettledRef
 	// Transition is what becomes of the Turn's status. Where its plan says no ordinal, openedAt is the one after this entry.
@@ -137,7 +141,8 @@ type View struct {
 	NextSequence int64
 	// Messages are the whole transcript.
 	Messages []event.Message
-	// Turns are the Turns whose first step is closed, by name. Of several of one name the first counts.
+	// Turns are the Turns whose first step is closed or whose message went into another one, by name. Of several of one name the first
+	// counts.
 	Turns map[string]RecordedTurn
 }
 

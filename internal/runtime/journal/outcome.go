@@ -13,14 +13,14 @@ import (
 
 // Outcome is the entry that ended the Turn of a name, or its newest one if it has not ended: what a Turn that is created again under the
 // name of one that ran before adopts. Of several of one name the first counts. nil without an error says that the log knows no Turn of that
-// name. The hint is that of View.
+// name, or that its message went into another Turn. The hint is that of View.
 func (l *Log) Outcome(ctx context.Context, s Session, turn string, hint int64) (*Closed, error) {
 	st, err := l.upToDate(ctx, s, hint)
 	if err != nil {
 		return nil, err
 	}
 	began, ok := st.beginningOf(turn)
-	if !ok {
+	if !ok || began.turn.SteeredInto != nil {
 		return nil, nil
 	}
 	uid := began.turn.UID

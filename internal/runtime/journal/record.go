@@ -78,7 +78,7 @@ func canonicalJSON(raw []byte) (*v1alpha1.JSON, error) {
 
 // assemble reads the parts of a final entry and gives the step as it was recorded.
 func assemble(final *v1alpha1.JournalEntrySpec, parts []*entry) (*Closed, error) {
-	closed := &Closed{Ordinal: final.Ordinal, Adopted: true, Time: final.Time, Step: final.Step, Digest: final.Digest}
+	closed := &Closed{Ordinal: final.Ordinal, Adopted: true, Time: final.Time, Step: final.Step, Digest: final.Digest, Steered: final.Steered}
 	if final.Turn == nil || final.Transition == nil {
 		return nil, fmt.Errorf("%w: the final entry at ordinal %d has no turn or no transition", ErrCorrupt, final.Ordinal)
 	}

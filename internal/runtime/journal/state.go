@@ -26,7 +26,7 @@ type state struct {
 	memory int64
 }
 
-// beginning is a Turn whose first step was closed at one of the ordinals from first to last.
+// beginning is a Turn whose first step was closed, or whose message went into another Turn, at one of the ordinals from first to last.
 type beginning struct {
 	turn        RecordedTurn
 	first, last int64
@@ -52,6 +52,10 @@ func changeOf(closed *Closed) (change, error) {
 	c := change{events: int64(len(closed.Events)), messages: messages}
 	if closed.Digest != "" {
 		c.turns = []RecordedTurn{{Name: closed.Turn.Name, UID: closed.Turn.UID, Digest: closed.Digest}}
+	}
+	for _, t := range closed.Steered {
+		t.SteeredInto = &closed.Turn
+		c.turns = append(c.turns, t)
 	}
 	return c, nil
 }

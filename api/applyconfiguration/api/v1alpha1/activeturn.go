@@ -15,6 +15,9 @@ type ActiveTurnApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// uid of the Turn.
 	UID *types.UID `json:"uid,omitempty"`
+	// queueEnd is the end of the queue at the moment of the admission. Messages with delivery Steer that came behind it go into this Turn;
+	// those before it had found no running Turn, and are queued.
+	QueueEnd *QueuePositionApplyConfiguration `json:"queueEnd,omitempty"`
 }
 
 // ActiveTurnApplyConfiguration constructs a declarative configuration of the ActiveTurn type for use with
@@ -36,5 +39,13 @@ func (b *ActiveTurnApplyConfiguration) WithName(value string) *ActiveTurnApplyCo
 // If called multiple times, the UID field is set to the value of the last call.
 func (b *ActiveTurnApplyConfiguration) WithUID(value types.UID) *ActiveTurnApplyConfiguration {
 	b.UID = &value
+	return b
+}
+
+// WithQueueEnd sets the QueueEnd field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the QueueEnd field is set to the value of the last call.
+func (b *ActiveTurnApplyConfiguration) WithQueueEnd(value *QueuePositionApplyConfiguration) *ActiveTurnApplyConfiguration {
+	b.QueueEnd = value
 	return b
 }

@@ -33,6 +33,8 @@ type JournalEntrySpecApplyConfiguration struct {
 	Events []JournalEventApplyConfiguration `json:"events,omitempty"`
 	// calls that the step planned.
 	Calls []PlannedCallApplyConfiguration `json:"calls,omitempty"`
+	// steered are the Turns whose messages go into this one behind the step. The messages are among the events.
+	Steered []RecordedTurnApplyConfiguration `json:"steered,omitempty"`
 	// settled is the result of a client tool that came before the step was complete.
 	Settled *SettledCallApplyConfiguration `json:"settled,omitempty"`
 	// transition is what becomes of the Turn's status. Only a final entry has one.
@@ -143,6 +145,19 @@ func (b *JournalEntrySpecApplyConfiguration) WithCalls(values ...*PlannedCallApp
 			panic("nil value passed to WithCalls")
 		}
 		b.Calls = append(b.Calls, *values[i])
+	}
+	return b
+}
+
+// WithSteered adds the given value to the Steered field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Steered field.
+func (b *JournalEntrySpecApplyConfiguration) WithSteered(values ...*RecordedTurnApplyConfiguration) *JournalEntrySpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithSteered")
+		}
+		b.Steered = append(b.Steered, *values[i])
 	}
 	return b
 }

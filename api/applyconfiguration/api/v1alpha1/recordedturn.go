@@ -9,7 +9,7 @@ import (
 // RecordedTurnApplyConfiguration represents a declarative configuration of the RecordedTurn type for use
 // with apply.
 //
-// RecordedTurn is what a checkpoint says of a Turn.
+// RecordedTurn is what the log remembers of a Turn, so that its message does not run again.
 type RecordedTurnApplyConfiguration struct {
 	// name of the Turn.
 	Name *string `json:"name,omitempty"`
@@ -17,6 +17,8 @@ type RecordedTurnApplyConfiguration struct {
 	UID *types.UID `json:"uid,omitempty"`
 	// digest of the message.
 	Digest *string `json:"digest,omitempty"`
+	// steeredInto is the Turn that the message went into; none for a Turn that ran itself.
+	SteeredInto *JournalTurnApplyConfiguration `json:"steeredInto,omitempty"`
 }
 
 // RecordedTurnApplyConfiguration constructs a declarative configuration of the RecordedTurn type for use with
@@ -46,5 +48,13 @@ func (b *RecordedTurnApplyConfiguration) WithUID(value types.UID) *RecordedTurnA
 // If called multiple times, the Digest field is set to the value of the last call.
 func (b *RecordedTurnApplyConfiguration) WithDigest(value string) *RecordedTurnApplyConfiguration {
 	b.Digest = &value
+	return b
+}
+
+// WithSteeredInto sets the SteeredInto field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SteeredInto field is set to the value of the last call.
+func (b *RecordedTurnApplyConfiguration) WithSteeredInto(value *JournalTurnApplyConfiguration) *RecordedTurnApplyConfiguration {
+	b.SteeredInto = value
 	return b
 }

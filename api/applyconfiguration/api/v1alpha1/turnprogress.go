@@ -17,6 +17,8 @@ type TurnProgressApplyConfiguration struct {
 	Iteration *int32 `json:"iteration,omitempty"`
 	// plan is what happens next.
 	Plan *TurnPlanApplyConfiguration `json:"plan,omitempty"`
+	// controls are those of the newest message that was steered into the Turn, in place of the Turn's own (CFG-07).
+	Controls *TurnControlsApplyConfiguration `json:"controls,omitempty"`
 	// toolCalls are the calls of the newest act step.
 	ToolCalls []ToolCallApplyConfiguration `json:"toolCalls,omitempty"`
 	// summary adds up the Turn.
@@ -54,6 +56,14 @@ func (b *TurnProgressApplyConfiguration) WithIteration(value int32) *TurnProgres
 // If called multiple times, the Plan field is set to the value of the last call.
 func (b *TurnProgressApplyConfiguration) WithPlan(value *TurnPlanApplyConfiguration) *TurnProgressApplyConfiguration {
 	b.Plan = value
+	return b
+}
+
+// WithControls sets the Controls field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Controls field is set to the value of the last call.
+func (b *TurnProgressApplyConfiguration) WithControls(value *TurnControlsApplyConfiguration) *TurnProgressApplyConfiguration {
+	b.Controls = value
 	return b
 }
 

@@ -17,6 +17,10 @@ type TurnSpecApplyConfiguration struct {
 	Input *string `json:"input,omitempty"`
 	// controls are settings of this message.
 	Controls *TurnControlsApplyConfiguration `json:"controls,omitempty"`
+	// delivery is Queue (default) or Steer. With Steer the message goes into the Turn that is running: its next model call reads it, and
+	// results of client tools that it still waits for are given up. This Turn then ends with reason Steered, and the answer is the other one's. Where no Turn is
+	// running, or the running one ends without another model call, the message is queued like any other.
+	Delivery *apiv1alpha1.Delivery `json:"delivery,omitempty"`
 	// desiredState is Running (default) or Cancelled. A Turn that is Cancelled cannot be set to run again.
 	DesiredState *apiv1alpha1.DesiredState `json:"desiredState,omitempty"`
 	// activeDeadlineSeconds is how long the Turn may take from its admission to its end, in seconds, up to a year, waits included. A Turn
@@ -58,6 +62,14 @@ func (b *TurnSpecApplyConfiguration) WithInput(value string) *TurnSpecApplyConfi
 // If called multiple times, the Controls field is set to the value of the last call.
 func (b *TurnSpecApplyConfiguration) WithControls(value *TurnControlsApplyConfiguration) *TurnSpecApplyConfiguration {
 	b.Controls = value
+	return b
+}
+
+// WithDelivery sets the Delivery field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Delivery field is set to the value of the last call.
+func (b *TurnSpecApplyConfiguration) WithDelivery(value apiv1alpha1.Delivery) *TurnSpecApplyConfiguration {
+	b.Delivery = &value
 	return b
 }
 

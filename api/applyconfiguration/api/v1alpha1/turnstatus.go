@@ -20,7 +20,9 @@ type TurnStatusApplyConfiguration struct {
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// sessionUID is the Session that has admitted the Turn. The Turn is deleted with it: a Session that is created again under the name is
 	// another conversation.
-	SessionUID                     *types.UID `json:"sessionUID,omitempty"`
+	SessionUID *types.UID `json:"sessionUID,omitempty"`
+	// steeredInto is the Turn that the message of this one went into.
+	SteeredInto                    *TurnReferenceApplyConfiguration `json:"steeredInto,omitempty"`
 	TurnProgressApplyConfiguration `json:""`
 }
 
@@ -59,6 +61,14 @@ func (b *TurnStatusApplyConfiguration) WithSessionUID(value types.UID) *TurnStat
 	return b
 }
 
+// WithSteeredInto sets the SteeredInto field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SteeredInto field is set to the value of the last call.
+func (b *TurnStatusApplyConfiguration) WithSteeredInto(value *TurnReferenceApplyConfiguration) *TurnStatusApplyConfiguration {
+	b.SteeredInto = value
+	return b
+}
+
 // WithPhase sets the Phase field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Phase field is set to the value of the last call.
@@ -80,6 +90,14 @@ func (b *TurnStatusApplyConfiguration) WithIteration(value int32) *TurnStatusApp
 // If called multiple times, the Plan field is set to the value of the last call.
 func (b *TurnStatusApplyConfiguration) WithPlan(value *TurnPlanApplyConfiguration) *TurnStatusApplyConfiguration {
 	b.TurnProgressApplyConfiguration.Plan = value
+	return b
+}
+
+// WithControls sets the Controls field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Controls field is set to the value of the last call.
+func (b *TurnStatusApplyConfiguration) WithControls(value *TurnControlsApplyConfiguration) *TurnStatusApplyConfiguration {
+	b.TurnProgressApplyConfiguration.Controls = value
 	return b
 }
 

@@ -21,6 +21,7 @@ func storeReadsWhatItCreated(f *fixture) {
 		Parts: []int64{}, Digest: strings.Repeat("a", 64), Events: say(of, 3, 1, result).Events,
 		Calls:   []v1alpha1.PlannedCall{{ID: "1-0", Name: "tool", Arguments: result}},
 		Settled: &v1alpha1.SettledCall{ID: "1-1", Result: &result},
+		Steered: []v1alpha1.RecordedTurn{{Name: "b", UID: "b-uid", Digest: strings.Repeat("b", 64), SteeredInto: &of}},
 		Transition: &v1alpha1.TurnProgress{
 			Phase: v1alpha1.TurnAct, Plan: &v1alpha1.TurnPlan{Step: 4, Phase: v1alpha1.PlanAct},
 			ToolCalls: []v1alpha1.ToolCall{{

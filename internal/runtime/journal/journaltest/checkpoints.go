@@ -23,7 +23,11 @@ func viewsAtEverySize(f *fixture) {
 	log, openedAt := f.log(), int64(1)
 	for n := 1; openedAt <= 1025; n++ {
 		of := turn(fmt.Sprintf("turn-%d", (n-1)/3))
-		closed := f.append(log, say(of, int32((n-1)%3+1), openedAt, fmt.Sprintf("answer %d", n)))
+		r := say(of, int32((n-1)%3+1), openedAt, fmt.Sprintf("answer %d", n))
+		if n%5 == 0 {
+			r = steered(r, fmt.Sprintf("steer-%d", n), fmt.Sprintf("steer-%d-again", n))
+		}
+		closed := f.append(log, r)
 		if openedAt = closed.Ordinal + 1; sizes[closed.Ordinal] {
 			f.views(log, closed.Ordinal)
 			delete(sizes, closed.Ordinal)

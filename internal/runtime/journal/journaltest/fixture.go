@@ -174,6 +174,12 @@ func (f *fixture) naive(entries []*v1alpha1.JournalEntrySpec) *journal.View {
 		if _, used := v.Turns[e.Turn.Name]; e.Digest != "" && !used {
 			v.Turns[e.Turn.Name] = journal.RecordedTurn{Name: e.Turn.Name, UID: e.Turn.UID, Digest: e.Digest}
 		}
+		for _, t := range e.Steered {
+			if _, used := v.Turns[t.Name]; !used {
+				t.SteeredInto = e.Turn
+				v.Turns[t.Name] = t
+			}
+		}
 	}
 	return v
 }

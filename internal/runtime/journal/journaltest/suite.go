@@ -39,6 +39,7 @@ func Run(t *testing.T, newStore func(t *testing.T) journal.Store) {
 		{"AFullLogTakesOnlyClosingRecords", fullLog},
 		{"ACheckpointCountsTowardsTheLimit", checkpointCounts},
 		{"TheCacheStaysWithinItsBound", cacheBound},
+		{"MessagesThatWereSteeredAreRemembered", steeredIsRemembered},
 		{"ASettledCallCountsOnce", settledOnce},
 		{"OfTwoResultsInTheLogTheFirstCounts", firstResultCounts},
 		{"ConcurrentResultsOfOneCallAgreeOnOne", settledConcurrently},

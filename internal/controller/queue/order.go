@@ -1,4 +1,4 @@
-package session
+package queue
 
 import (
 	"cmp"
@@ -11,12 +11,19 @@ import (
 // inOrder sorts Turns as a Session runs them: by creation time, then by name in natural order, so that of ten Turns applied in one file
 // `demo-2` comes before `demo-10`.
 func inOrder(turns []*v1alpha1.Turn) {
-	slices.SortStableFunc(turns, func(a, b *v1alpha1.Turn) int {
-		if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
-			return c
-		}
-		return naturalCompare(a.Name, b.Name)
-	})
+	slices.SortStableFunc(turns, func(a, b *v1alpha1.Turn) int { return compare(*positionOf(a), *positionOf(b)) })
+}
+
+// positionOf is the place of a Turn.
+func positionOf(turn *v1alpha1.Turn) *v1alpha1.QueuePosition {
+	return &v1alpha1.QueuePosition{CreationTimestamp: turn.CreationTimestamp, Name: turn.Name}
+}
+
+func compare(a, b v1alpha1.QueuePosition) int {
+	if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
+		return c
+	}
+	return naturalCompare(a.Name, b.Name)
 }
 
 // naturalCompare compares runs of digits by their value and everything else by its bytes. Names that differ only in leading zeros are

@@ -1,4 +1,4 @@
-package session
+package queue
 
 import (
 	"math/big"

@@ -1,0 +1,130 @@
+package turn
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/queue"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+)
+
+// steered ends a Turn whose message went into the one that was running. It never had a step of its own: the log says where its message is.
+func (r *Reconciler) steered(ctx context.Context, s *scope) (flow, error) {
+	if s.turn.Spec.Delivery != v1alpha1.DeliverSteer || s.plan() != nil {
+		return proceed, nil
+	}
+	progress, into, err := r.Host.Steered(ctx, s.hostTurn(), s.session.Status.Journal.Head)
+	if err != nil || progress == nil {
+		return proceed, err
+	}
+	now := metav1.NewMicroTime(r.Clock())
+	s.turn.Status.SessionUID = s.session.UID
+	s.turn.Status.SteeredInto = &v1alpha1.TurnReference{Name: into.Name, UID: into.UID}
+	project(&s.turn.Status, s.turn.Generation, *progress, now)
+	return ended(r.write(ctx, s, writeTransition))
+}
+
+// steerable is the Turn as the steps see it that take in what waits for it.
+func (r *Reconciler) steerable(s *scope) host.Turn {
+	t := s.hostTurn()
+	active, key := *s.session.Status.ActiveTurn, client.ObjectKeyFromObject(s.session)
+	t.Steers = func(ctx context.Context) ([]host.Steer, error) { return r.steers(ctx, key, active) }
+	return t
+}
+
+// steers lists the messages that wait to go into the active Turn of a Session.
+func (r *Reconciler) steers(ctx context.Context, session types.NamespacedName, active v1alpha1.ActiveTurn) ([]host.Steer, error) {
+	turns, err := r.turnsOf(ctx, session)
+	if err != nil {
+		return nil, err
+	}
+	var steers []host.Steer
+	for _, turn := range queue.Steers(turns, active) {
+		steers = append(steers, host.Steer{
+			Ref:      v1alpha1.JournalTurn{Name: turn.Name, UID: turn.UID},
+			Input:    turn.Spec.Input,
+			Controls: turn.Spec.Controls,
+		})
+	}
+	return steers, nil
+}
+
+// turnsOf lists the Turns of a Session.
+func (r *Reconciler) turnsOf(ctx context.Context, session types.NamespacedName) ([]*v1alpha1.Turn, error) {
+	var list v1alpha1.TurnList
+	if err := r.Client.List(ctx, &list, client.InNamespace(session.Namespace), client.MatchingFields{IndexSessionName: session.Name}); err != nil {
+		return nil, fmt.Errorf("listing the Turns of Session %s: %w", session.Name, err)
+	}
+	turns := make([]*v1alpha1.Turn, len(list.Items))
+	for i := range list.Items {
+		turns[i] = &list.Items[i]
+	}
+	return turns, nil
+}
+
+// giveUpWaiting settles what the Turn waits for when there is a message for it, so that the next model call can read that (CLIENT-05). Nothing
+// but a new message ends the wait for a client before its time.
+func (r *Reconciler) giveUpWaiting(ctx context.Context, a *actScope) error {
+	if !host.OnlyClientsMissing(a.calls(), a.step.outcomes) {
+		return nil
+	}
+	pending, err := r.Host.Pending(ctx, r.steerable(a.scope))
+	if err != nil || len(pending) == 0 {
+		return err
+	}
+	for i, call := range a.calls() {
+		if _, done := a.step.outcomes[call.ID]; !done {
+			a.settle(i, host.GivenUp())
+		}
+	}
+	return nil
+}
+
+// wakeSteered wakes the Turns whose messages a closed step has taken in.
+func (r *Reconciler) wakeSteered(s *scope, closed *journal.Closed) {
+	for _, steered := range closed.Steered {
+		r.Wakes.Wake(types.NamespacedName{Namespace: s.turn.Namespace, Name: steered.Name})
+	}
+}
+
+// ofSteer wakes the Turn that a message may go into: it may be waiting for something else.
+func (r *Reconciler) ofSteer(ctx context.Context, object client.Object) []reconcile.Request {
+	steer, ok := object.(*v1alpha1.Turn)
+	if !ok {
+		return nil
+	}
+	session := &v1alpha1.Session{}
+	if err := r.Client.Get(ctx, types.NamespacedName{Namespace: steer.Namespace, Name: steer.Spec.SessionRef.Name}, session); err != nil {
+		if client.IgnoreNotFound(err) != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "reading the Session that a message is for", "session", steer.Spec.SessionRef.Name)
+		}
+		return nil
+	}
+	active := session.Status.ActiveTurn
+	if active == nil || active.UID == steer.UID {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: session.Namespace, Name: active.Name}}}
+}
+
+// newSteer lets Turns through that were just created and have a message for the one that runs.
+func newSteer() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool {
+			turn, ok := e.Object.(*v1alpha1.Turn)
+			return ok && turn.Spec.Delivery == v1alpha1.DeliverSteer && turn.Status.Plan == nil && queue.Runnable(turn)
+		},
+		UpdateFunc: func(event.UpdateEvent) bool { return false },
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+	}
+}

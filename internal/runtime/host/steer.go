@@ -1,0 +1,98 @@
+package host
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+)
+
+// MaxSteers is how many messages go into a Turn at one step. The others follow at the next one.
+const MaxSteers = 32
+
+// Steer is a message that waits to go into a Turn that runs (STEER-01).
+type Steer struct {
+	// Ref names the Turn that the message was sent as.
+	Ref v1alpha1.JournalTurn
+	// Input is the user's text.
+	Input string
+	// Controls of the message; nil for none.
+	Controls *v1alpha1.TurnControls
+}
+
+// Pending are the messages that would go into the Turn if its open step ended now. What the log has of a name already, under which something
+// else was said before or the same, does not go into any Turn.
+func (h *Host) Pending(ctx context.Context, t Turn) ([]Steer, error) {
+	offered, err := t.offered(ctx)
+	if err != nil || len(offered) == 0 {
+		return nil, err
+	}
+	view, err := h.Log.View(ctx, t.Session, t.Progress.Plan.OpenedAt-1)
+	if err != nil {
+		return nil, fmt.Errorf("reading which Turns the Session has had: %w", err)
+	}
+	return unused(offered, view.Turns), nil
+}
+
+// offered are the messages that wait for the Turn.
+func (t Turn) offered(ctx context.Context) ([]Steer, error) {
+	if t.Steers == nil {
+		return nil, nil
+	}
+	steers, err := t.Steers(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("looking for messages to steer Turn %s with: %w", t.Ref.Name, err)
+	}
+	return steers, nil
+}
+
+// unused are those of the messages whose names the log does not know, as many as go into a Turn at once.
+func unused(offered []Steer, known map[string]journal.RecordedTurn) []Steer {
+	var pending []Steer
+	for _, s := range offered {
+		if _, used := known[s.Ref.Name]; !used && len(pending) < MaxSteers {
+			pending = append(pending, s)
+		}
+	}
+	return pending
+}
+
+// steer makes the record of a step that another model call follows take the messages in. They are part of the entry that decides it: whoever
+// finds that entry finds the messages, and whoever finds none of them there knows that they are still to be delivered.
+func (h *Host) steer(t Turn, record *journal.Record, steers []Steer) {
+	for _, s := range steers {
+		record.Events = append(record.Events, h.events(t).InputMessage(s.message()))
+		record.Steered = append(record.Steered, journal.RecordedTurn{Name: s.Ref.Name, UID: s.Ref.UID, Digest: messageDigest(s.Input)})
+		// The last user message has the say, also by saying nothing (CFG-07).
+		record.Transition.Controls = &v1alpha1.TurnControls{}
+		if s.Controls != nil {
+			record.Transition.Controls = s.Controls.DeepCopy()
+		}
+	}
+}
+
+// Steered looks whether the Turn's message has gone into another Turn, and gives the status that says so and the Turn; nil if it has not. The hint
+// is an ordinal known to exist, 0 if none is.
+func (h *Host) Steered(ctx context.Context, t Turn, hint int64) (*v1alpha1.TurnProgress, *v1alpha1.JournalTurn, error) {
+	view, err := h.Log.View(ctx, t.Session, hint)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the log: %w", err)
+	}
+	recorded, known := view.Turns[t.Ref.Name]
+	if !known || recorded.UID != t.Ref.UID || recorded.SteeredInto == nil {
+		return nil, nil, nil
+	}
+	progress := h.steered()
+	return &progress, recorded.SteeredInto, nil
+}
+
+// steered is the status of a Turn whose message went into another one: no step of its own was ever open.
+func (h *Host) steered() v1alpha1.TurnProgress {
+	now := h.micro()
+	return v1alpha1.TurnProgress{
+		Phase:   v1alpha1.TurnSucceeded,
+		Plan:    &v1alpha1.TurnPlan{Phase: v1alpha1.PlanComplete, StopReason: v1alpha1.StopSteered},
+		Summary: &v1alpha1.TurnSummary{FinishedAt: &now},
+	}
+}

@@ -1,0 +1,189 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// steeredBy is the Turn with messages that wait for it.
+func steeredBy(turn Turn, messages ...Steer) Turn {
+	turn.Steers = func(context.Context) ([]Steer, error) { return messages, nil }
+	return turn
+}
+
+func message(name, text string) Steer {
+	return Steer{Ref: v1alpha1.JournalTurn{Name: name, UID: types.UID(name + "-uid")}, Input: text}
+}
+
+// users are the texts of the user's messages in the log.
+func (b *bench) users() []string {
+	b.t.Helper()
+	var texts []string
+	for _, m := range b.transcript() {
+		if m.Role == event.RoleUser {
+			texts = append(texts, m.PlainText())
+		}
+	}
+	return texts
+}
+
+func TestAMessageThatWaitsLeadsToAnotherModelCall(t *testing.T) {
+	b := newBench(t)
+	turn, closed := b.reason(steeredBy(newTurn("demo-1"), message("demo-2", "And Bob?"), message("demo-3", "And Eve?")), with())
+	b.expectTypes(closed.Events, openingTypes, reasonTypes, "input.message input.message")
+	if p := turn.Progress; p.Phase != v1alpha1.TurnReason || p.Iteration != 2 || p.Plan.Step != 2 || p.Plan.PreviousResponseID != "response" {
+		t.Errorf("progress %+v, plan %+v", p, p.Plan)
+	}
+	if len(closed.Steered) != 2 || closed.Steered[0].Name != "demo-2" || closed.Steered[0].Digest != messageDigest("And Bob?") {
+		t.Errorf("taken in: %+v", closed.Steered)
+	}
+	turn, closed = b.reason(turn, with())
+	prompt := b.asked[1].Messages
+	if got := prompt[len(prompt)-1]; got.PlainText() != "And Eve?" || got.ID != "demo-3-uid" {
+		t.Errorf("the prompt ends with %+v", got)
+	}
+	if len(closed.Steered) != 0 || turn.Progress.Phase != v1alpha1.TurnSucceeded {
+		t.Errorf("a message went in twice: %+v, phase %s", closed.Steered, turn.Progress.Phase)
+	}
+	if got := b.users(); !slices.Equal(got, []string{"How are you?", "And Bob?", "And Eve?"}) {
+		t.Errorf("the user's messages are %q", got)
+	}
+}
+
+func TestToolCallsComeBeforeTheMessageThatWaits(t *testing.T) {
+	b := newBench(t)
+	b.says("", calls(1, "work")...)
+	turn, closed := b.reason(steeredBy(newTurn("demo-1"), message("demo-2", "Stop.")), with(jobTool("work")))
+	if turn.Progress.Phase != v1alpha1.TurnAct || len(closed.Steered) != 0 {
+		t.Fatalf("phase %s, taken in: %+v", turn.Progress.Phase, closed.Steered)
+	}
+	text := "done"
+	closed, err := b.Act(t.Context(), turn, ActResults{
+		Outcomes: map[string]tool.Outcome{"1-0": {State: v1alpha1.CallSucceeded, Result: &text}}, Planned: planned(closed),
+	})
+	if err != nil || len(closed.Steered) != 1 {
+		t.Fatalf("taken in: %+v, %v", closed, err)
+	}
+	roles := []event.Role{}
+	for _, m := range b.transcript() {
+		roles = append(roles, m.Role)
+	}
+	if !slices.Equal(roles, []event.Role{event.RoleUser, event.RoleAssistant, event.RoleToolResult, event.RoleUser}) {
+		t.Errorf("the transcript is %v", roles)
+	}
+}
+
+func TestATurnThatEndsTakesNothingIn(t *testing.T) {
+	waits := message("demo-2", "And Bob?")
+	for name, run := range map[string]func(*bench) (*journal.Closed, error){
+		"the model fails": func(b *bench) (*journal.Closed, error) {
+			b.fails("(500) broken")
+			return b.Reason(t.Context(), steeredBy(newTurn("demo-1"), waits), with())
+		},
+		"its last model call": func(b *bench) (*journal.Closed, error) {
+			c := with()
+			c.Effective.MaxIterations = 1
+			return b.Reason(t.Context(), steeredBy(newTurn("demo-1"), waits), c)
+		},
+		"it is cancelled": func(b *bench) (*journal.Closed, error) {
+			return b.Cancel(t.Context(), steeredBy(newTurn("demo-1"), waits), ActResults{})
+		},
+		"messages cannot be looked for": func(b *bench) (*journal.Closed, error) {
+			turn := newTurn("demo-1")
+			turn.Steers = func(context.Context) ([]Steer, error) { return nil, errors.New("no connection") }
+			return b.Reason(t.Context(), turn, with())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			closed, err := run(b)
+			if err != nil || len(closed.Steered) != 0 || closed.Transition.Plan.Phase != v1alpha1.PlanComplete {
+				t.Fatalf("closed %+v, %v", closed, err)
+			}
+			if got := b.users(); !slices.Equal(got, []string{"How are you?"}) {
+				t.Errorf("the user's messages are %q", got)
+			}
+		})
+	}
+}
+
+func TestAMessageUnderANameThatTheLogKnowsGoesIntoNoTurn(t *testing.T) {
+	b := newBench(t)
+	first := newTurn("demo-0")
+	first.Ref.UID = "first-uid"
+	_, closed := b.reason(first, with())
+	turn := newTurn("demo-1")
+	turn.Progress.Plan.OpenedAt = closed.Ordinal + 1
+	_, closed = b.reason(steeredBy(turn, message("demo-0", "Hello again."), message("demo-2", "New.")), with())
+	if len(closed.Steered) != 1 || closed.Steered[0].Name != "demo-2" {
+		t.Errorf("taken in: %+v", closed.Steered)
+	}
+}
+
+func TestNoMoreMessagesThanFitGoIntoATurnAtOnce(t *testing.T) {
+	b := newBench(t)
+	var waiting []Steer
+	for i := range MaxSteers + 3 {
+		waiting = append(waiting, message(fmt.Sprintf("steer-%d", i), "Hello."))
+	}
+	turn, closed := b.reason(steeredBy(newTurn("demo-1"), waiting...), with())
+	if len(closed.Steered) != MaxSteers {
+		t.Fatalf("%d messages went in at once", len(closed.Steered))
+	}
+	_, closed = b.reason(steeredBy(turn, waiting...), with())
+	if len(closed.Steered) != 3 {
+		t.Errorf("%d messages followed", len(closed.Steered))
+	}
+}
+
+func TestTheLastMessageHasTheSayOverTheControls(t *testing.T) {
+	other := message("demo-2", "Use the other one.")
+	other.Controls = &v1alpha1.TurnControls{ModelRef: &v1alpha1.LocalReference{Name: "other"}}
+	b := newBench(t)
+	turn, _ := b.reason(steeredBy(newTurn("demo-1"), message("demo-3", "No matter."), other), with())
+	if c := turn.Progress.Controls; c == nil || c.ModelRef == nil || c.ModelRef.Name != "other" {
+		t.Fatalf("controls %+v", c)
+	}
+	turn, _ = b.reason(steeredBy(turn, message("demo-4", "Use any.")), with())
+	if c := turn.Progress.Controls; c == nil || c.ModelRef != nil {
+		t.Errorf("controls %+v after a message without any", c)
+	}
+}
+
+func TestATurnLearnsThatItsMessageWentIntoAnother(t *testing.T) {
+	b := newBench(t)
+	waits := message("demo-2", "And Bob?")
+	b.reason(steeredBy(newTurn("demo-1"), waits), with())
+	sent := Turn{Session: session, Ref: waits.Ref, Input: waits.Input}
+	progress, into, err := b.Steered(t.Context(), sent, 0)
+	if err != nil || progress == nil || progress.Phase != v1alpha1.TurnSucceeded || progress.Plan.StopReason != v1alpha1.StopSteered || into.Name != "demo-1" {
+		t.Fatalf("progress %+v into %+v, %v", progress, into, err)
+	}
+	if progress, _, err := b.Steered(t.Context(), newTurn("demo-1"), 0); progress != nil || err != nil {
+		t.Errorf("the Turn that ran itself: %+v, %v", progress, err)
+	}
+
+	again := sent
+	again.Ref.UID = "created-again-uid"
+	if progress, _, err := b.Steered(t.Context(), again, 0); progress != nil || err != nil {
+		t.Errorf("another Turn of the name: %+v, %v", progress, err)
+	}
+	recalled, err := b.Recall(t.Context(), again, 0)
+	if err != nil || recalled == nil || !recalled.SameMessage || recalled.SteeredInto == nil || recalled.SteeredInto.Name != "demo-1" {
+		t.Fatalf("created again: %+v, %v", recalled, err)
+	}
+	again.Input = "Something else."
+	if recalled, err = b.Recall(t.Context(), again, 0); err != nil || recalled == nil || recalled.SameMessage {
+		t.Errorf("another message under the name: %+v, %v", recalled, err)
+	}
+}

@@ -1,0 +1,47 @@
+package journaltest
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+)
+
+// steered is a record that takes the messages of other Turns in.
+func steered(r journal.Record, names ...string) journal.Record {
+	factory := event.NewFactory(event.Identity{Session: "session", Turn: r.Turn.UID, InputMessage: "input"}, nil)
+	for _, name := range names {
+		r.Events = append(r.Events, factory.InputMessage(event.NewUserMessage("input of "+name)))
+		r.Steered = append(r.Steered, journal.RecordedTurn{Name: name, UID: types.UID(name + "-uid"), Digest: strings.Repeat("5", 64)})
+	}
+	return r
+}
+
+// steeredIsRemembered holds that the log knows a message that went into another Turn by the name it was sent under, whoever reads it, and that a
+// record which lost takes nothing in.
+func steeredIsRemembered(f *fixture) {
+	log, of := f.log(), turn("a")
+	closed := f.append(log, steered(say(of, 1, 1, "first"), "b", "c"))
+	f.same("the Turns taken in", len(closed.Steered), 2)
+	adopted := f.append(f.log(), steered(say(of, 1, 1, "another"), "d"))
+	closed.Adopted = true
+	f.same("the adopted step", adopted, closed)
+	f.append(log, say(turn("b"), 1, 2, "under a name that is taken"))
+	for what, l := range map[string]*journal.Log{"the writer": log, "a cold reader": f.log()} {
+		v := f.view(l, 0)
+		f.same("the view of "+what, v, f.naive(f.entries()))
+		if into := v.Turns["b"].SteeredInto; into == nil || *into != of {
+			f.t.Fatalf("%s knows the message b as %+v", what, v.Turns["b"])
+		}
+		if _, known := v.Turns["d"]; known {
+			f.t.Fatalf("%s knows a message that no entry has", what)
+		}
+		outcome, err := l.Outcome(f.t.Context(), f.session, "c", 0)
+		if outcome != nil || err != nil {
+			f.t.Fatalf("the outcome of a message that ran in another Turn is %v, %v", outcome, err)
+		}
+	}
+	f.check()
+}
