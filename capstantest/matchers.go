@@ -34,6 +34,18 @@ func HaveFailed(reason string) gomegatypes.GomegaMatcher {
 	})
 }
 
+// HaveSteered matches a Turn with delivery Steer whose message went into the Turn of this name. With Eventually it gives up at once when the Turn
+// ended otherwise.
+func HaveSteered(into string) gomegatypes.GomegaMatcher {
+	return turnMatcher("to have gone into Turn "+into, func(turn *v1alpha1.Turn) (bool, error) {
+		steered := turn.Status.SteeredInto != nil && turn.Status.SteeredInto.Name == into
+		if c := find(turn, v1alpha1.ConditionFinished); c != nil && c.Status == metav1.ConditionTrue && !steered {
+			return false, gomega.StopTrying("the Turn has ended otherwise: " + describe(turn))
+		}
+		return steered, nil
+	})
+}
+
 // WaitForTools matches a Turn that waits for ToolResults for exactly the client tools of these names, in any order.
 func WaitForTools(names ...string) gomegatypes.GomegaMatcher {
 	want := slices.Sorted(slices.Values(names))

@@ -117,7 +117,7 @@ func (r *run) newTurn(name string) *v1alpha1.Turn {
 
 // left are the Turns that are not deleted.
 func (r *run) left() []string {
-	return slices.DeleteFunc(slices.Clone(r.turns), func(name string) bool { return slices.Contains(r.gone, name) })
+	return slices.DeleteFunc(slices.Concat(r.turns, r.steers), func(name string) bool { return slices.Contains(r.gone, name) })
 }
 
 // isOver says that every Turn has ended and the Session is free.

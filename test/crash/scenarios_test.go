@@ -32,6 +32,8 @@ type scenario struct {
 	once []string
 	// stops says that no Job may be left at the end.
 	stops bool
+	// steers are the messages that the user sends for the Turn that runs.
+	steers []string
 	// gone are the Turns that are deleted while they run. Nothing is left of them but the log.
 	gone []string
 }
@@ -73,6 +75,14 @@ var scenarios = []scenario{
 		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{clientTool("ask-ann"), clientTool("ask-bob")} },
 		turns:      []string{"demo-1"},
 		drive:      answerOneByOne,
+	},
+	{
+		name:       "a message ends the wait for a client",
+		simulation: calling("{{input}}: {{tool:ask-ann}}", "ask-ann"),
+		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{clientTool("ask-ann")} },
+		turns:      []string{"demo-1"},
+		drive:      steerOnceWaiting,
+		steers:     []string{"demo-2"},
 	},
 	{
 		name:       "waits for a client for too long",
@@ -175,6 +185,22 @@ func answerOneByOne(ctx context.Context, r *run) error {
 		return err
 	}
 	return r.user.Create(ctx, r.toolResult("ann", "1-0", "yes"))
+}
+
+// steerOnceWaiting sends a message for the Turn when it waits for a client.
+func steerOnceWaiting(ctx context.Context, r *run) error {
+	err := awaitFor(ctx, r.patience, func() error {
+		if phase := r.seen.turn(r.namespace, "demo-1").Status.Phase; phase != v1alpha1.TurnWaitingForToolResults {
+			return fmt.Errorf("the Turn is in phase %s", phase)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	steer := r.newTurn(r.steers[0])
+	steer.Spec.Delivery = v1alpha1.DeliverSteer
+	return r.user.Create(ctx, steer)
 }
 
 // running waits until a tool has started.

@@ -49,6 +49,24 @@ var turnCases = []ruleCase{
 		message:  `spec.desiredState: Unsupported value: "Paused": supported values: "Running", "Cancelled"`,
 	},
 	{
+		rule:     "spec.delivery enum",
+		accepted: `spec: {delivery: Steer}`,
+		rejected: `spec: {delivery: Interrupt}`,
+		message:  `spec.delivery: Unsupported value: "Interrupt": supported values: "Queue", "Steer"`,
+	},
+	{
+		rule:     turnCannotBeChanged,
+		stored:   `spec: {delivery: Steer}`,
+		accepted: `spec: {delivery: Steer}`,
+		rejected: `spec: {delivery: Queue}`,
+	},
+	{
+		rule:     turnCannotBeChanged,
+		stored:   unchanged,
+		accepted: `spec: {delivery: Queue}`,
+		rejected: `spec: {delivery: Steer}`,
+	},
+	{
 		rule:     turnCannotBeChanged,
 		stored:   unchanged,
 		accepted: `spec: {desiredState: Cancelled}`,

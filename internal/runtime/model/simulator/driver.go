@@ -34,7 +34,7 @@ func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response
 	if err := d.wait(ctx); err != nil {
 		return nil, err
 	}
-	current := currentTurn(r.Messages)
+	current := currentTurn(r.Messages, r.TurnID)
 	values := newExpander(current)
 	iteration := max(r.Iteration, 1)
 

@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/capstan-dev/capstan/internal/runtime/event"
@@ -24,17 +25,21 @@ var placeholder = regexp.MustCompile(`\{\{(?:input|tool:([^{}]+))\}\}`)
 type turn struct {
 	// input is the text of the last user message.
 	input string
-	// results are the newest outcome of each tool since then, by the tool's name.
+	// results are the newest outcome of each tool in the turn, by the tool's name.
 	results map[string]string
 }
 
-// currentTurn looks at the last user message and what follows it.
-func currentTurn(messages []event.Message) turn {
+// currentTurn looks at the turn's own message and what follows it, messages that steered the turn among it. Where none has the turn's id,
+// the turn begins with the last user message.
+func currentTurn(messages []event.Message, turnID string) turn {
 	t := turn{results: map[string]string{}}
-	for i := len(messages) - 1; i >= 0; i-- {
-		m := messages[i]
-		if m.Role == event.RoleUser {
-			t.input = m.PlainText()
+	named := slices.ContainsFunc(messages, func(m event.Message) bool { return m.Role == event.RoleUser && m.ID == turnID })
+	heard := false
+	for _, m := range slices.Backward(messages) {
+		if m.Role == event.RoleUser && !heard {
+			t.input, heard = m.PlainText(), true
+		}
+		if m.Role == event.RoleUser && (!named || m.ID == turnID) {
 			break
 		}
 		if _, newer := t.results[m.ToolName]; m.Role == event.RoleToolResult && !newer {

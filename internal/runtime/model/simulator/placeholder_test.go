@@ -12,7 +12,7 @@ import (
 )
 
 func expandIn(text string, messages ...event.Message) string {
-	return newExpander(currentTurn(messages)).expand(text)
+	return newExpander(currentTurn(messages, "the-turn")).expand(text)
 }
 
 func TestExpand(t *testing.T) {
@@ -31,6 +31,13 @@ func TestExpand(t *testing.T) {
 		},
 		"the newest result": {
 			text: "{{tool:a}}", messages: []event.Message{user("hi"), result("a", "1"), result("a", "2")}, want: "2",
+		},
+		"a result from before a message that steered": {
+			text: "{{input}}: {{tool:a}}, {{tool:b}}",
+			messages: []event.Message{
+				user("old"), result("a", "0"), result("b", "0"), as("the-turn", user("hi")), result("a", "1"), user("steered"),
+			},
+			want: "steered: 1, (no result)",
 		},
 		"a result that is empty": {text: "<{{tool:a}}>", messages: []event.Message{user("hi"), result("a", "")}, want: "<>"},
 		"the last line breaks of a result": {
@@ -100,7 +107,7 @@ func TestArguments(t *testing.T) {
 		"a string that ends like a key":      {call: arguments(`{"a":"x:","b":["y"]}`), want: `{"a":"x:","b":["y"]}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			values := newExpander(currentTurn([]event.Message{user("say \"hi\"\\\n"), result("t", "7 & 8")}))
+			values := newExpander(currentTurn([]event.Message{user("say \"hi\"\\\n"), result("t", "7 & 8")}, "the-turn"))
 			got, err := callArguments(test.call, values)
 			if err != nil || got != test.want {
 				t.Errorf("arguments = %s, %v, want %s", got, err, test.want)
@@ -156,7 +163,7 @@ func FuzzArguments(f *testing.F) {
 	f.Add(`[":","x\\"]`, "", "")
 	f.Fuzz(func(t *testing.T, raw, input, output string) {
 		messages := []event.Message{user(input), result("t", output)}
-		got, err := callArguments(arguments(raw), newExpander(currentTurn(messages)))
+		got, err := callArguments(arguments(raw), newExpander(currentTurn(messages, "the-turn")))
 		if !json.Valid([]byte(raw)) {
 			if err == nil && raw != "" {
 				t.Fatalf("arguments %q are no JSON and gave %q", raw, got)
@@ -175,7 +182,7 @@ func FuzzArguments(f *testing.F) {
 				t.Fatalf("arguments %q without a placeholder gave %q", raw, got)
 			}
 		}
-		values := newExpander(currentTurn(messages))
+		values := newExpander(currentTurn(messages, "the-turn"))
 		if want := expandTree(decodeTree(t, raw), values); values.left > 0 && !reflect.DeepEqual(decodeTree(t, got), want) {
 			t.Fatalf("arguments %q gave %q, want %v", raw, got, want)
 		}
@@ -207,4 +214,10 @@ func expandTree(tree any, values *expander) any {
 		}
 	}
 	return tree
+}
+
+// as is a message with an id.
+func as(id string, m event.Message) event.Message {
+	m.ID = id
+	return m
 }
