@@ -5,6 +5,7 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -44,6 +45,22 @@ var _ = Describe("Client tools", func() {
 		answer := succeeded(ctx, namespace, "demo-1")
 		Expect(answer.Status.Output).To(Equal("Ann said yes, Bob said no, it has 2 words."))
 		Eventually(ctx, verdict(namespace, "ann")).Should(HavePrefix("True Accepted: "))
+	})
+
+	It("are given up for a message that steers, which one in the queue is not", SpecTimeout(specLimit), func(ctx SpecContext) {
+		namespace := newStage(ctx, script("{{input}}: {{tool:ask-ann}}", calls{call("ask-ann", nil)}), clientTool("ask-ann"))
+		ask(ctx, namespace, "demo-1")
+		kubectl(ctx, "wait", "--namespace", namespace, "--for=condition=WaitingForToolResults", "turn/demo-1", "--timeout=60s")
+		ask(ctx, namespace, "demo-2")
+		Consistently(ctx, turn(namespace, "demo-1")).WithTimeout(time.Second).Should(capstantest.WaitForTools("ask-ann"))
+
+		steer := newTurn(namespace, "demo-3", "Never mind Ann")
+		steer.Spec.Delivery = v1alpha1.DeliverSteer
+		create(ctx, steer)
+		Expect(succeeded(ctx, namespace, "demo-1").Status.Output).To(Equal("Never mind Ann: Cancelled: user sent a new message"))
+		kubectl(ctx, "wait", "--namespace", namespace, "--for=condition=Finished", "turn/demo-3", "--timeout=60s")
+		Expect(read(ctx, namespace, "demo-3")).To(capstantest.HaveSteered("demo-1"))
+		Eventually(ctx, turn(namespace, "demo-2")).Should(capstantest.WaitForTools("ask-ann"))
 	})
 })
 

@@ -82,12 +82,16 @@ func create(ctx context.Context, object client.Object) {
 // ask makes a Turn of the Session demo.
 func ask(ctx context.Context, namespace, name string) *v1alpha1.Turn {
 	GinkgoHelper()
-	turn := &v1alpha1.Turn{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "demo"}, Input: "Please."},
-	}
+	turn := newTurn(namespace, name, "Please.")
 	create(ctx, turn)
 	return turn
+}
+
+func newTurn(namespace, name, input string) *v1alpha1.Turn {
+	return &v1alpha1.Turn{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "demo"}, Input: input},
+	}
 }
 
 // answered makes a Turn and waits for its answer.
