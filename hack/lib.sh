@@ -85,5 +85,16 @@ deploy() {
   kube apply --server-side --force-conflicts -k "$repo/config/default" | sed 's/^/        /'
   # The images' tag never changes, so that a manager that was there before runs the old one until it is told.
   [ -z "$before" ] || kube -n capstan-system rollout restart deployment/capstan-manager >/dev/null
-  kube -n capstan-system rollout status deployment/capstan-manager --timeout=180s --request-timeout=0 | sed 's/^/        /'
+  kube -n capstan-system rollout status deployment/capstan-manager --timeout=180s --request-timeout=0 | sed 's/^/        /' || explain_rollout
+}
+
+# explain_rollout ends with what keeps the manager from starting.
+explain_rollout() {
+  local why
+  why=$(kube -n capstan-system get pods -o jsonpath='{range .items[*].status.containerStatuses[*]}{.state.waiting.reason}{" "}{.state.waiting.message}{"\n"}{end}' || true)
+  printf '%s\n' "$why" | sed '/^ *$/d; s/^/        /' >&2
+  case $why in
+    *ImagePull* | *ErrImage*) die "the cluster does not have Capstan's images: set LOAD_IMAGE to a command that loads a tarball into it, such as LOAD_IMAGE='k3s ctr images import'" ;;
+    *) die "the manager did not start within 180 s: look at kubectl -n capstan-system describe pods" ;;
+  esac
 }

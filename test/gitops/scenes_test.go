@@ -63,7 +63,39 @@ var _ = Describe("A Turn", func() {
 	})
 })
 
+var _ = Describe("A message that steers", func() {
+	It("is finished once it is in the Turn that runs", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		stage(ctx, namespace, simulation("{{tool:ask}}", "ask"), clientTool("ask"))
+		first, steer := turn(namespace, "demo-1"), turn(namespace, "demo-2")
+		steer.Spec.Delivery = v1alpha1.DeliverSteer
+		create(ctx, session(namespace), first)
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask"))
+		create(ctx, steer)
+		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSteered("demo-1"))
+		Eventually(record.story(first)).Should(HaveExactElements(progressing, suspended, progressing, finished))
+		Eventually(record.story(steer)).Should(HaveExactElements(progressing, finished))
+	})
+})
+
 var _ = Describe("A Turn that has ended", func() {
+	It("is finished when it is created again, and has failed with another message", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		stage(ctx, namespace, simulation("Hello."))
+		first, again, other := turn(namespace, "demo-1"), turn(namespace, "demo-1"), turn(namespace, "demo-1")
+		other.Spec.Input = "Something else."
+		create(ctx, session(namespace), first)
+		Eventually(record.story(first)).Should(HaveExactElements(progressing, finished))
+		Expect(kit.Client.Delete(ctx, first)).To(Succeed())
+		create(ctx, again)
+		Eventually(record.story(again)).Should(HaveExactElements(progressing, finished))
+		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(HaveField("Status.Conditions", ContainElement(HaveField("Reason", v1alpha1.ReasonAlreadyRan))))
+		Expect(kit.Client.Delete(ctx, again)).To(Succeed())
+		create(ctx, other)
+		Eventually(record.story(other)).Should(HaveExactElements(progressing, failed))
+		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(HaveField("Status.Conditions", ContainElement(HaveField("Reason", v1alpha1.ReasonNameReused))))
+	})
+
 	It("stays finished when it is cancelled afterwards", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		stage(ctx, namespace, simulation("Hello."))

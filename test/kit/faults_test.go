@@ -94,6 +94,7 @@ var _ = Describe("A fault", func() {
 		Entry(nil, befallen{capstantest.NodeLost, pure, failed, capstantest.ReasonNodeLost, "", 0, 4, "its node was lost while it ran"}),
 		Entry(nil, befallen{capstantest.NodeLost, once, unknown, capstantest.ReasonNodeLost, "", 0, 1, nobody}),
 		Entry(nil, befallen{capstantest.NodeSilent, once, unknown, capstantest.ReasonNodeLost, "", time.Minute, 1, "its node does not say that it has"}),
+		Entry(nil, befallen{capstantest.JobDeleted, pure, failed, capstantest.ReasonJobGone, "", 0, 4, safe}),
 		Entry(nil, befallen{capstantest.JobDeleted, once, unknown, capstantest.ReasonJobGone, "", 0, 1, "its Job no longer exists"}),
 	)
 

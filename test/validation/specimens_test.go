@@ -67,6 +67,7 @@ var specimens = []specimen{
   sessionRef: {name: demo}
   input: How many words has this sentence?
   controls: {modelRef: {name: simulated}}
+  delivery: Queue
   desiredState: Running
   activeDeadlineSeconds: 3600
   waitTimeoutSeconds: 600

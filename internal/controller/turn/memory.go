@@ -40,6 +40,8 @@ type stepMemory struct {
 	planned map[string]v1alpha1.PlannedCall
 	// created is when this process made a Job, by name.
 	created map[string]time.Time
+	// shown are the names of the Jobs that the cache has had: one that it has no more is gone, and not on its way.
+	shown map[string]bool
 	// attempted are the names of the Jobs that this process has asked for. One whose answer was lost may exist, or come to exist.
 	attempted map[string]bool
 	// opened are the pods whose gate this process took away.
@@ -72,6 +74,7 @@ func (m *memory) of(step int32) *stepMemory {
 		m.step = stepMemory{
 			number:    step,
 			created:   map[string]time.Time{},
+			shown:     map[string]bool{},
 			attempted: map[string]bool{},
 			opened:    map[types.UID]bool{},
 			outcomes:  map[string]tool.Outcome{},

@@ -61,6 +61,7 @@ func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (fl
 	if job == nil {
 		return proceed, r.observeMissing(ctx, a, index, name)
 	}
+	a.step.shown[name] = true
 	if !tool.Matches(job, a.turn.UID, call) {
 		return r.failDeterminism(ctx, a, call, name)
 	}
@@ -99,12 +100,18 @@ func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (fl
 	if outcome.Reason == tool.ReasonNoPod {
 		outcome = r.explainNoPod(ctx, job, outcome)
 	}
+	r.conclude(a, index, outcome)
+	return proceed, nil
+}
+
+// conclude takes the end of an attempt for the end of its call, unless the call may be tried again.
+func (r *Reconciler) conclude(a *actScope, index int, outcome tool.Outcome) {
+	call := a.calls()[index]
 	if outcome.Retryable && call.SideEffect != v1alpha1.AtMostOnce && call.Attempt < tool.MaxAttempts {
 		a.planRetry(index, outcome.Reason, r.Clock())
-		return proceed, nil
+		return
 	}
 	a.settle(index, outcome)
-	return proceed, nil
 }
 
 // podOf is the pod that counts for a call. A recorded pod that the cache does not have is looked for past it: the watches of Turns and pods
@@ -129,7 +136,7 @@ func (r *Reconciler) observeMissing(ctx context.Context, a *actScope, index int,
 	if call.PodUID == "" && !ours && call.State != v1alpha1.CallRunning {
 		return nil
 	}
-	if lag := created.Add(cacheLag); ours && r.Clock().Before(lag) {
+	if lag := created.Add(cacheLag); ours && !a.step.shown[name] && r.Clock().Before(lag) {
 		a.deadline(lag)
 		return nil
 	}
@@ -142,14 +149,7 @@ func (r *Reconciler) observeMissing(ctx context.Context, a *actScope, index int,
 	if !apierrors.IsNotFound(err) {
 		return fmt.Errorf("reading Job %s past the cache: %w", name, err)
 	}
-	if call.PodUID != "" {
-		a.settle(index, lost())
-		return nil
-	}
-	// Its pod was never let go, or the call may run again: nothing has happened that counts.
-	delete(a.step.created, name)
-	delete(a.step.attempted, name)
-	a.turn.Status.ToolCalls[index].State = v1alpha1.CallPending
+	r.conclude(a, index, tool.Observe(nil, nil, call, 0, 0, r.Clock()).Outcome)
 	return nil
 }
 

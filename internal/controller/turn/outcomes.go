@@ -13,13 +13,3 @@ func toolChanged() tool.Outcome {
 		Error:  tool.NotExecuted("it was changed or removed after it was called"),
 	}
 }
-
-// lost is the outcome of an AtMostOnce call whose Job is gone although its pod may have run.
-func lost() tool.Outcome {
-	return tool.Outcome{
-		State:   v1alpha1.CallUnknown,
-		Reason:  tool.ReasonJobGone,
-		Error:   tool.OutcomeUnknown("its Job no longer exists"),
-		Started: true,
-	}
-}
