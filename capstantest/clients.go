@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // Answer gives the result of a client tool that a Turn waits for. Of several calls of the tool it answers the first.
@@ -23,13 +25,32 @@ func (k *Kit) Refuse(ctx context.Context, namespace, turn, tool, text string) er
 	return k.answer(ctx, namespace, turn, tool, v1alpha1.ToolResultSpec{Error: &text})
 }
 
+// Approve lets the call of a tool start that waits for approval. Of several calls of the tool it approves the first.
+func (k *Kit) Approve(ctx context.Context, namespace, turn, tool string) error {
+	return k.decide(ctx, namespace, turn, tool, v1alpha1.DecisionApprove)
+}
+
+// Reject ends the call of a tool that waits for approval. Of several calls of the tool it rejects the first.
+func (k *Kit) Reject(ctx context.Context, namespace, turn, tool string) error {
+	return k.decide(ctx, namespace, turn, tool, v1alpha1.DecisionReject)
+}
+
+// decide says who the kit's user is, as a decision has to.
+func (k *Kit) decide(ctx context.Context, namespace, turn, tool string, decision v1alpha1.Decision) error {
+	review := &authenticationv1.SelfSubjectReview{}
+	if err := k.Client.Create(ctx, review); err != nil {
+		return fmt.Errorf("asking the API server who the kit is: %w", err)
+	}
+	return k.answer(ctx, namespace, turn, tool, v1alpha1.ToolResultSpec{Decision: decision, SubmittedBy: review.Status.UserInfo.Username})
+}
+
 func (k *Kit) answer(ctx context.Context, namespace, name, tool string, spec v1alpha1.ToolResultSpec) error {
 	turn, err := k.Turn(ctx, namespace, name)()
 	if err != nil {
 		return fmt.Errorf("answering the call of %s: %w", tool, err)
 	}
 	for _, call := range turn.Status.ToolCalls {
-		if call.Name != tool || call.State != v1alpha1.CallWaiting {
+		if call.Name != tool || call.State != v1alpha1.CallWaiting || awaitsApproval(call) != (spec.Decision != "") {
 			continue
 		}
 		spec.TurnRef, spec.CallID = v1alpha1.TurnReference{Name: turn.Name, UID: turn.UID}, call.ID
@@ -39,8 +60,14 @@ func (k *Kit) answer(ctx context.Context, namespace, name, tool string, spec v1a
 		}
 		return nil
 	}
+	if spec.Decision != "" {
+		return fmt.Errorf("no call of %s waits for approval: %s", tool, describe(turn))
+	}
 	return fmt.Errorf("no call of %s waits for a result: %s", tool, describe(turn))
 }
+
+// awaitsApproval says that a call waits for approval, and not for a client.
+func awaitsApproval(call v1alpha1.ToolCall) bool { return tool.AwaitsApproval(call) }
 
 // Told gives a function that reads what the model is told of a tool call, for Eventually: the result, or the error. It is known when the step
 // of the call is closed.

@@ -46,23 +46,40 @@ func HaveSteered(into string) gomegatypes.GomegaMatcher {
 	})
 }
 
-// WaitForTools matches a Turn that waits for ToolResults for exactly the client tools of these names, in any order.
+// WaitForTools matches a Turn that waits for ToolResults with the results of exactly the client tools of these names, in any order. Whether it
+// waits for approvals as well is for WaitForApproval to say.
 func WaitForTools(names ...string) gomegatypes.GomegaMatcher {
 	want := slices.Sorted(slices.Values(names))
 	return turnMatcher("to wait for "+strings.Join(want, ", "), func(turn *v1alpha1.Turn) (bool, error) {
 		c := find(turn, v1alpha1.ConditionWaitingForToolResults)
-		if f := find(turn, v1alpha1.ConditionFinished); f != nil && f.Status == metav1.ConditionTrue {
-			return false, gomega.StopTrying("the Turn has ended: " + describe(turn))
-		}
-		var got []string
-		for _, call := range turn.Status.ToolCalls {
-			if call.State == v1alpha1.CallWaiting {
-				got = append(got, call.Name)
-			}
-		}
-		slices.Sort(got)
-		return c != nil && c.Status == metav1.ConditionTrue && slices.Equal(got, want), nil
+		got, err := waitingTools(turn, false)
+		return err == nil && c != nil && c.Status == metav1.ConditionTrue && slices.Equal(got, want), err
 	})
+}
+
+// WaitForApproval matches a Turn in which exactly the calls of tools of these names, in any order, wait for approval. Other calls may be under way
+// meanwhile.
+func WaitForApproval(names ...string) gomegatypes.GomegaMatcher {
+	want := slices.Sorted(slices.Values(names))
+	return turnMatcher("to wait for the approval of "+strings.Join(want, ", "), func(turn *v1alpha1.Turn) (bool, error) {
+		got, err := waitingTools(turn, true)
+		return err == nil && slices.Equal(got, want), err
+	})
+}
+
+// waitingTools are the tools of the calls that wait for approval, or for a client, sorted.
+func waitingTools(turn *v1alpha1.Turn, approval bool) ([]string, error) {
+	if f := find(turn, v1alpha1.ConditionFinished); f != nil && f.Status == metav1.ConditionTrue {
+		return nil, gomega.StopTrying("the Turn has ended: " + describe(turn))
+	}
+	var names []string
+	for _, call := range turn.Status.ToolCalls {
+		if call.State == v1alpha1.CallWaiting && awaitsApproval(call) == approval {
+			names = append(names, call.Name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
 }
 
 // HaveToolCall matches a Turn whose newest tool calls have one of the Tool of this name in the given state and with the given reason, such as

@@ -22,6 +22,10 @@ const (
 	ReasonQuotaExceeded = tool.ReasonQuotaExceeded
 	// ReasonRefused: the API server did not accept the Job or its pod.
 	ReasonRefused = tool.ReasonRefused
+	// ReasonRejected: somebody rejected the call.
+	ReasonRejected = tool.ReasonRejected
+	// ReasonApprovalTimeout: nobody approved the call in time.
+	ReasonApprovalTimeout = tool.ReasonApprovalTimeout
 	// ReasonOOMKilled: the tool used more memory than its limit.
 	ReasonOOMKilled = tool.ReasonOOMKilled
 	// ReasonDisruption: the pod was evicted, preempted or deleted before the tool had ended.

@@ -59,9 +59,13 @@ const (
 	ReasonUnknownCall = "UnknownCall"
 	// ReasonNotAClientTool: the call is run by the manager and takes no result from outside.
 	ReasonNotAClientTool = "NotAClientTool"
+	// ReasonNoApprovalNeeded: the ToolResult decides about a call that needs no approval.
+	ReasonNoApprovalNeeded = "NoApprovalNeeded"
+	// ReasonDecisionExpected: the ToolResult has a result or an error for a call that waits for approval.
+	ReasonDecisionExpected = "DecisionExpected"
 	// ReasonCallClosed: the Turn no longer waits for this call.
 	ReasonCallClosed = "CallClosed"
-	// ReasonAlreadyAnswered: another ToolResult answered this call first.
+	// ReasonAlreadyAnswered: another ToolResult answered this call, or decided about it, first.
 	ReasonAlreadyAnswered = "AlreadyAnswered"
 )
 
@@ -74,8 +78,10 @@ const (
 	ReasonSessionNotFound = "SessionNotFound"
 	// ReasonRunning: the Turn advances.
 	ReasonRunning = "Running"
-	// ReasonClientTools: the Turn waits for ToolResults.
+	// ReasonClientTools: the Turn waits for the results of client tools, and perhaps for approvals as well.
 	ReasonClientTools = "ClientTools"
+	// ReasonApproval: the Turn waits for approvals. Of a call: it waits for its own.
+	ReasonApproval = "Approval"
 	// ReasonNotWaiting: the Turn waits for nothing from outside.
 	ReasonNotWaiting = "NotWaiting"
 	// ReasonFinished: the Turn has ended.

@@ -64,7 +64,8 @@ type PlannedCall struct {
 	Refusal string `json:"refusal,omitempty"`
 }
 
-// SettledCall is the result of one call of a client tool, kept before the step closes (CLIENT-04).
+// SettledCall is what others gave for one call, kept before the step closes: the result of a client tool's (CLIENT-04), or the decision about one
+// that needs approval.
 type SettledCall struct {
 	// id of the call.
 	// +required
@@ -81,6 +82,13 @@ type SettledCall struct {
 	// error that was given.
 	// +optional
 	Error *string `json:"error,omitempty"`
+	// decision that was given.
+	// +optional
+	Decision Decision `json:"decision,omitempty"`
+	// by is who decided.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	By string `json:"by,omitempty"`
 }
 
 // RecordedTurn is what the log remembers of a Turn, so that its message does not run again.
@@ -169,7 +177,7 @@ type JournalEntrySpec struct {
 	// +optional
 	// +listType=atomic
 	Steered []RecordedTurn `json:"steered,omitempty"`
-	// settled is the result of a client tool that came before the step was complete.
+	// settled is what others gave for a call before the step was complete: a client tool's result, or a decision.
 	// +optional
 	Settled *SettledCall `json:"settled,omitempty"`
 	// transition is what becomes of the Turn's status. Only a final entry has one.

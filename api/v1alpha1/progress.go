@@ -111,7 +111,7 @@ const (
 	CallPending ToolCallState = "Pending"
 	// CallRunning: the tool's container runs.
 	CallRunning ToolCallState = "Running"
-	// CallWaiting: a ToolResult is missing.
+	// CallWaiting: a ToolResult is missing, with a client's result or, with reason Approval, with a decision.
 	CallWaiting ToolCallState = "Waiting"
 	// CallSucceeded: the tool gave a result.
 	CallSucceeded ToolCallState = "Succeeded"
@@ -149,6 +149,12 @@ type ToolCall struct {
 	// sideEffect is the class of the Tool: Pure, Idempotent or AtMostOnce.
 	// +optional
 	SideEffect SideEffect `json:"sideEffect,omitempty"`
+	// policy of the Tool: RequiresApproval for a call that somebody must approve before it starts. Without it, it starts at once.
+	// +optional
+	Policy ToolPolicy `json:"policy,omitempty"`
+	// approveBy is until when a call that needs approval can be approved.
+	// +optional
+	ApproveBy *metav1.Time `json:"approveBy,omitempty"`
 	// concurrencyClass of the Tool. Calls of one class run in turn.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
@@ -167,7 +173,7 @@ type ToolCall struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Fingerprint string `json:"fingerprint,omitempty"`
-	// attempt counts the starts of the call, from 1.
+	// attempt counts the starts of the call, from 1. A call that was not approved has none.
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
 	// notBefore is the earliest time at which the attempt may start: an earlier one was disrupted, and the next follows after a pause that
@@ -186,7 +192,8 @@ type ToolCall struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason,omitempty"`
-	// preview is the start of the result or of the error, for people to read. The whole is in the Session's log.
+	// preview is the start of the result or of the error, for people to read; while the call waits for approval, the start of its arguments.
+	// The whole is in the Session's log.
 	// +optional
 	// +kubebuilder:validation:MaxLength=160
 	Preview string `json:"preview,omitempty"`

@@ -18,6 +18,17 @@ const (
 	AtMostOnce SideEffect = "AtMostOnce"
 )
 
+// ToolPolicy is whether calls of a tool need somebody's approval (TOOL-07).
+// +kubebuilder:validation:Enum=Auto;RequiresApproval
+type ToolPolicy string
+
+const (
+	// PolicyAuto lets calls start at once. It is the default.
+	PolicyAuto ToolPolicy = "Auto"
+	// PolicyRequiresApproval lets a call start once somebody who may has approved it.
+	PolicyRequiresApproval ToolPolicy = "RequiresApproval"
+)
+
 // NetworkReach is what a tool's pod may reach over the network.
 // +kubebuilder:validation:Enum=Default;None
 type NetworkReach string
@@ -146,6 +157,8 @@ type JobResources struct {
 type ClientTool struct{}
 
 // ToolSpec is something that the model may call, under the Tool's own name.
+// +kubebuilder:validation:XValidation:rule="!has(self.client) || !has(self.policy)",message="policy is for tools that the manager runs; the client of a client tool decides by itself."
+// +kubebuilder:validation:XValidation:rule="!has(self.approvalTimeout) || (has(self.policy) && self.policy == 'RequiresApproval')",message="approvalTimeout is for tools with the policy RequiresApproval."
 // +kubebuilder:validation:XValidation:rule="has(self.job) != has(self.client)",message="exactly one of job and client must be set."
 // +kubebuilder:validation:XValidation:rule="!has(self.client) || (!has(self.sideEffect) && !has(self.concurrencyClass))",message="sideEffect and concurrencyClass are for tools that the manager runs; a client tool is run by its client."
 type ToolSpec struct {
@@ -166,6 +179,20 @@ type ToolSpec struct {
 	// sideEffect is what running the tool twice would mean: Pure, Idempotent or AtMostOnce (default).
 	// +optional
 	SideEffect SideEffect `json:"sideEffect,omitempty"`
+
+	// policy is Auto (default), or RequiresApproval: then the Turn waits before each call of the tool for a ToolResult that approves or
+	// rejects it.
+	// +optional
+	Policy ToolPolicy `json:"policy,omitempty"`
+
+	// approvalTimeout is how long a call with the policy RequiresApproval may wait, 1s to 8760h, counted from the model's answer that made
+	// it. A call that nobody has approved by then is not executed. Default 24h.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || (duration(self) >= duration('1s') && duration(self) <= duration('8760h'))",message="approvalTimeout must be between 1s and 8760h."
+	// +kubebuilder:validation:Type=string
+	ApprovalTimeout *metav1.Duration `json:"approvalTimeout,omitempty"`
 
 	// concurrencyClass makes calls of Tools of one class, in one step, run one after another.
 	// +optional
@@ -201,6 +228,7 @@ type ToolStatus struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:categories=capstan
 // +kubebuilder:printcolumn:name="Side Effect",type=string,JSONPath=`.spec.sideEffect`
+// +kubebuilder:printcolumn:name="Policy",type=string,JSONPath=`.spec.policy`,priority=1
 // +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.job.image`
 // +kubebuilder:printcolumn:name="Timeout",type=string,JSONPath=`.spec.job.timeout`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`

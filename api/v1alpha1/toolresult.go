@@ -19,9 +19,21 @@ type TurnReference struct {
 	UID types.UID `json:"uid,omitempty"`
 }
 
-// ToolResultSpec is the answer to one call of a client tool. It cannot be changed.
+// Decision is what somebody says of a call that waits for approval (TOOL-07).
+// +kubebuilder:validation:Enum=Approve;Reject
+type Decision string
+
+const (
+	// DecisionApprove lets the call start.
+	DecisionApprove Decision = "Approve"
+	// DecisionReject ends the call before it has started.
+	DecisionReject Decision = "Reject"
+)
+
+// ToolResultSpec is the answer to one call of a client tool, or the decision about one call that waits for approval. It cannot be changed.
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a ToolResult cannot be changed. Create one with a new name."
-// +kubebuilder:validation:XValidation:rule="has(self.result) != has(self.error)",message="exactly one of result and error must be set."
+// +kubebuilder:validation:XValidation:rule="[has(self.result), has(self.error), has(self.decision)].exists_one(given, given)",message="exactly one of result, error and decision must be set."
+// +kubebuilder:validation:XValidation:rule="!has(self.decision) || has(self.submittedBy)",message="a decision needs submittedBy, your own user name (kubectl auth whoami)."
 type ToolResultSpec struct {
 	// turnRef names the Turn that waits.
 	// +required
@@ -40,7 +52,11 @@ type ToolResultSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=16384
 	Error *string `json:"error,omitempty"`
-	// submittedBy is who gives the answer. It must be the name of the user who creates the ToolResult.
+	// decision about a call that waits for approval: Approve lets it start, Reject does not. It takes the right to approve toolresults in the
+	// namespace.
+	// +optional
+	Decision Decision `json:"decision,omitempty"`
+	// submittedBy is who gives the answer. It must be the name of the user who creates the ToolResult. A decision needs it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -61,13 +77,14 @@ type ToolResultStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// ToolResult answers one call of a client tool that a Turn waits for.
+// ToolResult answers one call that a Turn waits for: a client tool's with a result, or one that needs approval with a decision.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:categories=capstan
 // +kubebuilder:printcolumn:name="Turn",type=string,JSONPath=`.spec.turnRef.name`
 // +kubebuilder:printcolumn:name="Call",type=string,JSONPath=`.spec.callID`
+// +kubebuilder:printcolumn:name="Decision",type=string,JSONPath=`.spec.decision`,priority=1
 // +kubebuilder:printcolumn:name="Accepted",type=string,JSONPath=`.status.conditions[?(@.type=="Accepted")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Accepted")].reason`
 // +kubebuilder:printcolumn:name="Submitted By",type=string,JSONPath=`.spec.submittedBy`,priority=1
@@ -76,7 +93,7 @@ type ToolResult struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the answer that the client gives.
+	// spec is the answer that is given.
 	// +required
 	Spec ToolResultSpec `json:"spec"`
 	// status is what the manager says about it.

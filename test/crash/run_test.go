@@ -219,6 +219,12 @@ func (r *run) verify(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("the AtMostOnce call %s started %d times", id, n))
 		}
 	}
+	for _, id := range r.never {
+		turn, call, _ := strings.Cut(id, "/")
+		if n := r.starts(r.namespace, turn, call); n > 0 {
+			errs = append(errs, fmt.Errorf("the call %s started %d times, and nobody has approved it", id, n))
+		}
+	}
 	if r.stops {
 		errs = append(errs, await(ctx, func() error { return r.noJobs(ctx) }))
 	}

@@ -30,6 +30,8 @@ type scenario struct {
 	drive func(ctx context.Context, r *run) error
 	// once are the calls that may start once at most, as turn/call.
 	once []string
+	// never are the calls that must not start, as turn/call.
+	never []string
 	// stops says that no Job may be left at the end.
 	stops bool
 	// steers are the messages that the user sends for the Turn that runs.
@@ -155,6 +157,19 @@ var scenarios = []scenario{
 		drive:      removePodOnceRunning,
 		once:       []string{"demo-1/1-0"},
 	},
+	{
+		name:       "AtMostOnce tools that need approval, one of which gets it",
+		simulation: calling("{{tool:pay}}, {{tool:refund}}", "pay", "refund"),
+		tools: func() []*v1alpha1.Tool {
+			pay, refund := jobTool("pay", v1alpha1.AtMostOnce), jobTool("refund", v1alpha1.AtMostOnce)
+			pay.Spec.Policy, refund.Spec.Policy = v1alpha1.PolicyRequiresApproval, v1alpha1.PolicyRequiresApproval
+			return []*v1alpha1.Tool{pay, refund}
+		},
+		turns: []string{"demo-1"},
+		drive: approveOne,
+		once:  []string{"demo-1/1-0"},
+		never: []string{"demo-1/1-1"},
+	},
 }
 
 // blockForEver is a tool that does not end by itself.
@@ -201,6 +216,31 @@ func steerOnceWaiting(ctx context.Context, r *run) error {
 	steer := r.newTurn(r.steers[0])
 	steer.Spec.Delivery = v1alpha1.DeliverSteer
 	return r.user.Create(ctx, steer)
+}
+
+// approveOne approves the first call and rejects the second, in any order. Nothing starts before.
+func approveOne(ctx context.Context, r *run) error {
+	err := awaitFor(ctx, r.patience, func() error {
+		matched, err := capstantest.WaitForApproval("pay", "refund").Match(r.seen.turn(r.namespace, "demo-1"))
+		if err == nil && !matched {
+			err = errors.New("the Turn does not wait for approval")
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if n := r.starts(r.namespace, "demo-1", "1-0"); n > 0 {
+		return fmt.Errorf("the call 1-0 started %d times before it was approved", n)
+	}
+	for call, decision := range map[string]v1alpha1.Decision{"1-0": v1alpha1.DecisionApprove, "1-1": v1alpha1.DecisionReject} {
+		result := r.toolResult("decision-"+call, call, "")
+		result.Spec.Result, result.Spec.Decision, result.Spec.SubmittedBy = nil, decision, "ann"
+		if err := r.user.Create(ctx, result); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // running waits until a tool has started.

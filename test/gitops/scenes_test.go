@@ -31,6 +31,23 @@ var _ = Describe("A Turn", func() {
 		Eventually(record.story(harness)).Should(HaveExactElements(progressing, finished))
 	})
 
+	It("is suspended while it waits for an approval, and progressing while what was approved runs", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		guarded := jobTool("pay")
+		guarded.Spec.Policy = v1alpha1.PolicyRequiresApproval
+		stage(ctx, namespace, simulation("{{tool:pay}}", "pay"), guarded)
+		first := turn(namespace, "demo-1")
+		create(ctx, session(namespace), first)
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
+		Eventually(record.story(first)).Should(HaveExactElements(progressing, suspended))
+		yes := toolResult(namespace, "yes", "demo-1", "1-0")
+		yes.Spec.Result, yes.Spec.Decision, yes.Spec.SubmittedBy = nil, v1alpha1.DecisionApprove, "ann"
+		create(ctx, yes)
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		Eventually(record.story(first)).Should(HaveExactElements(progressing, suspended, progressing, finished))
+		Eventually(record.story(yes)).Should(HaveExactElements(progressing, finished))
+	})
+
 	It("has failed when the model fails", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		stage(ctx, namespace, v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseError, Text: "the model is broken"}})

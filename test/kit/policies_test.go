@@ -34,8 +34,8 @@ var _ = Describe("The policies of an installation", func() {
 		model := &v1alpha1.Model{ObjectMeta: meta("simulated"), Spec: v1alpha1.ModelSpec{
 			Provider: v1alpha1.ProviderSimulated,
 			Simulation: &v1alpha1.Simulation{
-				Response:  &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseFixed, Text: "{{tool:work}} {{tool:ask}}"},
-				ToolCalls: &v1alpha1.SimulatedToolCalls{Sequence: []v1alpha1.SimulatedStep{{Calls: []v1alpha1.SimulatedToolCall{{Name: "work"}, {Name: "ask"}}}, {}}},
+				Response:  &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseFixed, Text: "{{tool:work}} {{tool:ask}} {{tool:pay}}"},
+				ToolCalls: &v1alpha1.SimulatedToolCalls{Sequence: []v1alpha1.SimulatedStep{{Calls: []v1alpha1.SimulatedToolCall{{Name: "work"}, {Name: "ask"}, {Name: "pay"}}}, {}}},
 			},
 		}}
 		model.Annotations = map[string]string{v1alpha1.AnnotationDefaultModel: "true"}
@@ -43,7 +43,10 @@ var _ = Describe("The policies of an installation", func() {
 			model,
 			&v1alpha1.Tool{ObjectMeta: meta("work"), Spec: v1alpha1.ToolSpec{Description: "Works.", Job: &v1alpha1.JobTool{Image: "example.org/work:1", Command: []string{"/work"}}}},
 			&v1alpha1.Tool{ObjectMeta: meta("ask"), Spec: v1alpha1.ToolSpec{Description: "Asks.", Client: &v1alpha1.ClientTool{}}},
-			&v1alpha1.Harness{ObjectMeta: meta("base"), Spec: v1alpha1.HarnessSpec{ConfigLayer: v1alpha1.ConfigLayer{Tools: []v1alpha1.LocalReference{{Name: "work"}, {Name: "ask"}}}}},
+			&v1alpha1.Tool{ObjectMeta: meta("pay"), Spec: v1alpha1.ToolSpec{
+				Description: "Pays.", Policy: v1alpha1.PolicyRequiresApproval, Job: &v1alpha1.JobTool{Image: "example.org/pay:1", Command: []string{"/pay"}},
+			}},
+			&v1alpha1.Harness{ObjectMeta: meta("base"), Spec: v1alpha1.HarnessSpec{ConfigLayer: v1alpha1.ConfigLayer{Tools: []v1alpha1.LocalReference{{Name: "work"}, {Name: "ask"}, {Name: "pay"}}}}},
 			&v1alpha1.Session{ObjectMeta: meta("demo"), Spec: v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}}},
 			&v1alpha1.Turn{ObjectMeta: meta("demo-1"), Spec: v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "demo"}, Input: "Hello"}},
 		} {
@@ -58,10 +61,11 @@ var _ = Describe("The policies of an installation", func() {
 		}
 		Expect(strict.Client.Create(ctx, answer("somebody-else"))).To(MatchError(ContainSubstring("submittedBy")))
 		Expect(strict.Client.Create(ctx, answer(""))).To(Succeed())
+		Expect(strict.Approve(ctx, "default", "demo-1", "pay")).To(Succeed(), "the kit decides in its own name")
 		Eventually(strict.Turn(ctx, "default", "demo-1")).Should(capstantest.HaveSucceeded())
 		turn, err := strict.Turn(ctx, "default", "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
-		Expect(turn.Status.Output).To(Equal("worked Yes."))
+		Expect(turn.Status.Output).To(Equal("worked Yes. worked"))
 
 		By("refusing what only the manager writes")
 		forged := client.RawPatch(types.MergePatchType, []byte(`{"status":{"output":"forged"}}`))

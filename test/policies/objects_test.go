@@ -38,6 +38,18 @@ func newToolResult(name, submittedBy string) *v1alpha1.ToolResult {
 	}}
 }
 
+// newDecision approves a call.
+func newDecision(name, submittedBy string) *v1alpha1.ToolResult {
+	decision := newToolResult(name, submittedBy)
+	decision.Spec.Result, decision.Spec.Decision = nil, v1alpha1.DecisionApprove
+	return decision
+}
+
+func inTeamB(result *v1alpha1.ToolResult) *v1alpha1.ToolResult {
+	result.Namespace = teamB
+	return result
+}
+
 func newEntry(name string) *v1alpha1.JournalEntry {
 	return &v1alpha1.JournalEntry{ObjectMeta: named(name), Spec: v1alpha1.JournalEntrySpec{Session: "demo", Ordinal: 1, Time: metav1.NowMicro()}}
 }

@@ -107,6 +107,32 @@ var _ = Describe("The role", func() {
 		Entry(nil, "capstan-admin", reads, talks, builds),
 	)
 
+	It("capstan-approve shows what waits and decides about it, and does nothing else", func(ctx context.Context) {
+		user, name := newUser(ctx, "capstan-approve")
+		accepts(func() error { return user.List(ctx, &v1alpha1.TurnList{}, client.InNamespace(teamA)) })
+		accepts(func() error { return user.List(ctx, &v1alpha1.ToolResultList{}, client.InNamespace(teamA)) })
+		accepts(creating(ctx, user, newDecision("decision", name)))
+		requests := map[string]func() error{
+			"delete ToolResults": func() error {
+				return user.DeleteAllOf(ctx, newToolResult("x", ""), client.InNamespace(teamA), client.DryRunAll)
+			},
+			"create Turns":         creating(ctx, user, newTurn("x")),
+			"create Sessions":      creating(ctx, user, newSession("x")),
+			"read Sessions":        func() error { return user.List(ctx, &v1alpha1.SessionList{}, client.InNamespace(teamA)) },
+			"read in another":      func() error { return user.List(ctx, &v1alpha1.TurnList{}, client.InNamespace(teamB)) },
+			"decide in another":    func() error { return user.Create(ctx, inTeamB(newDecision("x", name)), client.DryRunAll) },
+			"read entries of logs": func() error { return user.List(ctx, &v1alpha1.JournalEntryList{}, client.InNamespace(teamA)) },
+		}
+		for _, right := range []right{builds, says, logs, readsSecret, runsPods} {
+			maps.Copy(requests, right.requests(ctx, user))
+		}
+		stored(ctx, admin, newTurn("roles"))
+		for what, request := range requests {
+			By(what)
+			refuses(request, fmt.Sprintf("User %q cannot ", name))
+		}
+	})
+
 	DescribeTable("is taken up by the cluster's own",
 		func(ctx context.Context, name string, into ...string) {
 			role := &rbacv1.ClusterRole{}
@@ -127,6 +153,7 @@ var _ = Describe("The role", func() {
 		Entry(nil, "capstan-view", "view", "edit", "admin"),
 		Entry(nil, "capstan-edit", "edit", "admin"),
 		Entry(nil, "capstan-tools", "edit", "admin"),
+		Entry(nil, "capstan-approve", "admin"),
 		Entry(nil, "capstan-admin"),
 	)
 })

@@ -2,6 +2,7 @@ package policies_test
 
 import (
 	"context"
+	"fmt"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -25,6 +26,54 @@ var _ = Describe("The policy submitted-by", func() {
 		accepts(creating(ctx, user, newToolResult("answer", "")))
 		refuses(creating(ctx, user, newToolResult("answer", "somebody-else")),
 			"submittedBy must be your own user name, "+name+". Write that, or leave it out.")
+	})
+})
+
+var _ = Describe("The policy approvals", func() {
+	const refusal = `you may not approve or reject calls in namespace "team-a": a decision takes the right to approve toolresults in capstan.dev, ` +
+		"as the role capstan-approve has it."
+
+	DescribeTable("lets those decide who have the right, in their own name", func(ctx context.Context, roles ...string) {
+		user, name := newUser(ctx, roles...)
+		for _, decision := range []v1alpha1.Decision{v1alpha1.DecisionApprove, v1alpha1.DecisionReject} {
+			given := newDecision("decision", name)
+			given.Spec.Decision = decision
+			accepts(creating(ctx, user, given))
+		}
+		refuses(creating(ctx, user, newDecision("decision", "somebody-else")), "submittedBy must be your own user name")
+		refuses(creating(ctx, user, newDecision("decision", "")), "a decision needs submittedBy")
+	},
+		func(roles ...string) string { return fmt.Sprint(roles) },
+		Entry(nil, "capstan-approve"),
+		Entry(nil, "capstan-admin"),
+		Entry(nil, "capstan-edit", "capstan-approve"),
+	)
+
+	DescribeTable("refuses who may create ToolResults and no more", func(ctx context.Context, roles ...string) {
+		user, name := newUser(ctx, roles...)
+		accepts(creating(ctx, user, newToolResult("answer", name)))
+		refuses(creating(ctx, user, newDecision("decision", name)), refusal)
+	},
+		func(roles ...string) string { return fmt.Sprint(roles) },
+		Entry(nil, "capstan-edit"),
+		Entry(nil, "capstan-edit", "capstan-tools", clusterEdit),
+	)
+
+	It("asks about the namespace of the Turn, and not of another", func(ctx context.Context) {
+		user, name := newUser(ctx, "capstan-approve")
+		accepts(creating(ctx, user, newDecision("decision", name)))
+		Expect(admin.Create(ctx, &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: teamB, GenerateName: "user-"},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "capstan-edit"},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
+		})).To(Succeed())
+		accepts(creating(ctx, user, inTeamB(newToolResult("answer", name))))
+		refuses(creating(ctx, user, inTeamB(newDecision("decision", name))), `you may not approve or reject calls in namespace "team-b"`)
+	})
+
+	It("is no matter of who wrote the Turn: a right to everything in capstan.dev holds the right to approve", func(ctx context.Context) {
+		user, name := newUser(ctx, newRole(ctx, everything))
+		accepts(creating(ctx, user, newDecision("decision", name)))
 	})
 })
 

@@ -59,6 +59,48 @@ var toolCases = []ruleCase{
 		accepted: strings.TrimSuffix(job(""), "}") + `, concurrencyClass: disk}`,
 		rejected: `spec: {concurrencyClass: disk}`,
 	},
+	{
+		rule:     "spec.policy enum",
+		accepted: strings.TrimSuffix(job(""), "}") + `, policy: Auto}`,
+		rejected: strings.TrimSuffix(job(""), "}") + `, policy: Never}`,
+		message:  `spec.policy: Unsupported value: "Never": supported values: "Auto", "RequiresApproval"`,
+	},
+	{
+		rule:     "spec rule policy is for tools that the manager runs; the client of a client tool decides by itself.",
+		accepted: strings.TrimSuffix(job(""), "}") + `, policy: RequiresApproval}`,
+		rejected: `spec: {policy: RequiresApproval}`,
+	},
+	{
+		rule:     "spec rule approvalTimeout is for tools with the policy RequiresApproval.",
+		accepted: guarded("1h"),
+		rejected: strings.TrimSuffix(job(""), "}") + `, approvalTimeout: 1h}`,
+	},
+	{
+		rule:     "spec rule approvalTimeout is for tools with the policy RequiresApproval.",
+		accepted: guarded("1h"),
+		rejected: strings.TrimSuffix(job(""), "}") + `, policy: Auto, approvalTimeout: 1h}`,
+	},
+	{
+		rule:     "spec.approvalTimeout pattern",
+		accepted: guarded("1h30m"),
+		rejected: guarded("1d"),
+		message:  `spec.approvalTimeout in body should match`,
+	},
+	{
+		rule:     "spec.approvalTimeout rule approvalTimeout must be between 1s and 8760h.",
+		accepted: guarded("1s"),
+		rejected: guarded("999ms"),
+	},
+	{
+		rule:     "spec.approvalTimeout rule approvalTimeout must be between 1s and 8760h.",
+		accepted: guarded("8760h"),
+		rejected: guarded("8760h1s"),
+	},
+}
+
+// guarded is a patch that makes the smallest Tool one whose calls need approval within a time.
+func guarded(timeout string) string {
+	return strings.TrimSuffix(job(""), "}") + `, policy: RequiresApproval, approvalTimeout: ` + timeout + `}`
 }
 
 const notExpanded = "the values that a model gives are not expanded here: read them from stdin, $CAPSTAN_ARGUMENTS_FILE or the environment inside the tool."

@@ -178,14 +178,35 @@ var toolResultCases = []ruleCase{
 		message:  `spec.callID in body should match '^[1-9]`,
 	},
 	{
-		rule:     "spec rule exactly one of result and error must be set.",
+		rule:     "spec rule exactly one of result, error and decision must be set.",
 		accepted: `spec: {result: ""}`,
 		rejected: `spec: {result: null}`,
 	},
 	{
-		rule:     "spec rule exactly one of result and error must be set.",
+		rule:     "spec rule exactly one of result, error and decision must be set.",
 		accepted: `spec: {result: null, error: The user went away.}`,
 		rejected: `spec: {result: done, error: The user went away.}`,
+	},
+	{
+		rule:     "spec rule exactly one of result, error and decision must be set.",
+		accepted: `spec: {result: null, decision: Approve, submittedBy: ann}`,
+		rejected: `spec: {decision: Approve, submittedBy: ann}`,
+	},
+	{
+		rule:     "spec rule exactly one of result, error and decision must be set.",
+		accepted: `spec: {result: null, decision: Reject, submittedBy: ann}`,
+		rejected: `spec: {result: null, error: The user went away., decision: Reject, submittedBy: ann}`,
+	},
+	{
+		rule:     "spec rule a decision needs submittedBy, your own user name (kubectl auth whoami).",
+		accepted: `spec: {result: null, decision: Reject, submittedBy: ann}`,
+		rejected: `spec: {result: null, decision: Reject}`,
+	},
+	{
+		rule:     "spec.decision enum",
+		accepted: `spec: {result: null, decision: Reject, submittedBy: ann}`,
+		rejected: `spec: {result: null, decision: Later, submittedBy: ann}`,
+		message:  `spec.decision: Unsupported value: "Later": supported values: "Approve", "Reject"`,
 	},
 	{
 		rule:     "spec rule a ToolResult cannot be changed. Create one with a new name.",

@@ -141,6 +141,17 @@ var specimens = []specimen{
     timeout: 5m0s
     startTimeout: 2m0s
 `},
+	{kind: "Tool", name: "guarded", spec: `
+  description: Deletes a database.
+  policy: RequiresApproval
+  approvalTimeout: 1h0m0s
+  job:
+    image: example.org/db:1
+    command: [/db, delete]
+    network: Default
+    timeout: 5m0s
+    startTimeout: 2m0s
+`},
 	{kind: "Tool", name: "client", spec: `
   description: Asks the user.
   inputSchema: {type: object}
@@ -155,6 +166,12 @@ var specimens = []specimen{
   turnRef: {name: demo-1}
   callID: 12-3
   error: The user went away.
+  submittedBy: ann@example.org
+`},
+	{kind: "ToolResult", name: "decision", spec: `
+  turnRef: {name: demo-1}
+  callID: 1-0
+  decision: Approve
   submittedBy: ann@example.org
 `},
 }

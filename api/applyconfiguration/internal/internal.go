@@ -115,6 +115,8 @@ var schemaYAML = typed.YAMLObject(`types:
         elementRelationship: separable
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ClientToolsPolicy
   scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.Decision
+  scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.Delivery
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.DesiredState
@@ -633,6 +635,12 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.capstan-dev.capstan.api.v1alpha1.SettledCall
   map:
     fields:
+    - name: by
+      type:
+        scalar: string
+    - name: decision
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.Decision
     - name: error
       type:
         scalar: string
@@ -777,6 +785,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ToolCall
   map:
     fields:
+    - name: approveBy
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: attempt
       type:
         scalar: numeric
@@ -801,6 +812,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: podUID
       type:
         namedType: io.k8s.apimachinery.pkg.types.UID
+    - name: policy
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ToolPolicy
     - name: preview
       type:
         scalar: string
@@ -827,6 +841,8 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ToolConcurrency
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ToolExecutor
+  scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.ToolPolicy
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ToolResult
   map:
@@ -864,6 +880,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: callID
       type:
         scalar: string
+    - name: decision
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.Decision
     - name: error
       type:
         scalar: string
@@ -893,6 +912,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ToolSpec
   map:
     fields:
+    - name: approvalTimeout
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
     - name: client
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.ClientTool
@@ -918,6 +940,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: job
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.JobTool
+    - name: policy
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ToolPolicy
     - name: sideEffect
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.SideEffect

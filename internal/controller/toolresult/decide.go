@@ -8,6 +8,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/condition"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // verdict is what is said of a ToolResult. An empty reason says nothing: its Turn will.
@@ -32,24 +33,50 @@ func decide(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) verdict {
 	if call == nil {
 		return unknown(result, turn)
 	}
-	if call.Executor != v1alpha1.ExecutorClient {
-		return refused(v1alpha1.ReasonNotAClientTool, fmt.Sprintf("Call %s of Turn %q is run by the manager and takes no result from outside.", call.ID, turn.Name))
+	if said := mistaken(result, call, turn); said.reason != "" {
+		return said
 	}
-	if call.State.Settled() {
+	if call.State.Settled() || call.Attempt > 0 {
 		return closed(result, call, "")
 	}
 	return verdict{}
 }
 
+// mistaken refuses what is no answer to the call: a result for one that no client runs, and a decision about one that needs none.
+func mistaken(result *v1alpha1.ToolResult, call *v1alpha1.ToolCall, turn *v1alpha1.Turn) verdict {
+	switch {
+	case result.Spec.Decision != "" && call.Policy != v1alpha1.PolicyRequiresApproval:
+		return refused(v1alpha1.ReasonNoApprovalNeeded, fmt.Sprintf("Call %s (%s) of Turn %q needs no approval.", call.ID, call.Name, turn.Name))
+	case result.Spec.Decision != "" || call.Executor == v1alpha1.ExecutorClient:
+		return verdict{}
+	case tool.AwaitsApproval(*call):
+		return refused(v1alpha1.ReasonDecisionExpected, fmt.Sprintf(
+			"Call %s (%s) of Turn %q waits for approval and takes no result: create a ToolResult with decision Approve or Reject.", call.ID, call.Name, turn.Name))
+	default:
+		return refused(v1alpha1.ReasonNotAClientTool, fmt.Sprintf("Call %s of Turn %q is run by the manager and takes no result from outside.", call.ID, turn.Name))
+	}
+}
+
 // closed refuses a result for a call, or a Turn, that waits for nothing any more.
 func closed(result *v1alpha1.ToolResult, call *v1alpha1.ToolCall, why string) verdict {
-	if call != nil && call.Executor == v1alpha1.ExecutorClient && (call.State == v1alpha1.CallSucceeded || call.State == v1alpha1.CallFailed) {
+	switch {
+	case call == nil:
+	case call.Executor == v1alpha1.ExecutorClient && (call.State == v1alpha1.CallSucceeded || call.State == v1alpha1.CallFailed):
 		return refused(v1alpha1.ReasonAlreadyAnswered, fmt.Sprintf("Another ToolResult answered call %s first.", call.ID))
+	case result.Spec.Decision != "" && decidedAbout(call):
+		return refused(v1alpha1.ReasonAlreadyAnswered, fmt.Sprintf("Another ToolResult decided about call %s first.", call.ID))
+	case why == "" && call.Reason == tool.ReasonApprovalTimeout:
+		why = "Nobody approved it in time."
 	}
 	if why == "" {
 		why = "It was given up."
 	}
 	return refused(v1alpha1.ReasonCallClosed, fmt.Sprintf("Call %s waits for no result any more. %s", result.Spec.CallID, why))
+}
+
+// decidedAbout says that a call which needs approval was approved or rejected.
+func decidedAbout(call *v1alpha1.ToolCall) bool {
+	return call.Policy == v1alpha1.PolicyRequiresApproval && (call.Attempt > 0 || call.Reason == tool.ReasonRejected)
 }
 
 // unknown deals with a call that the Turn's status does not name. Before the Turn has asked for anything, it may still come; once the Turn

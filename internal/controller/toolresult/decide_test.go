@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // at is a Turn in iteration 2 with the given calls; it runs unless change says otherwise.
@@ -31,6 +32,46 @@ func ofClient(id string, state v1alpha1.ToolCallState) v1alpha1.ToolCall {
 
 func ofJob(id string, state v1alpha1.ToolCallState) v1alpha1.ToolCall {
 	return v1alpha1.ToolCall{ID: id, Name: "run", Executor: v1alpha1.ExecutorJob, State: state}
+}
+
+// guarded is a call that needs approval: with attempt 0 it has none.
+func guarded(state v1alpha1.ToolCallState, attempt int32, reason string) v1alpha1.ToolCall {
+	call := ofJob("2-0", state)
+	call.Policy, call.Attempt, call.Reason = v1alpha1.PolicyRequiresApproval, attempt, reason
+	return call
+}
+
+func TestDecideAboutDecisions(t *testing.T) {
+	waits := guarded(v1alpha1.CallWaiting, 0, v1alpha1.ReasonApproval)
+	for name, test := range map[string]struct {
+		decision v1alpha1.Decision
+		turn     *v1alpha1.Turn
+		reason   string
+		says     string
+	}{
+		"a call that waits for approval":          {decision: v1alpha1.DecisionApprove, turn: at(nil, waits)},
+		"a rejection of it":                       {decision: v1alpha1.DecisionReject, turn: at(nil, waits)},
+		"a result for it":                         {turn: at(nil, waits), reason: v1alpha1.ReasonDecisionExpected, says: "create a ToolResult with decision Approve or Reject"},
+		"a result once it runs":                   {turn: at(nil, guarded(v1alpha1.CallRunning, 1, "")), reason: v1alpha1.ReasonNotAClientTool},
+		"a client's call":                         {decision: v1alpha1.DecisionApprove, turn: at(nil, ofClient("2-0", v1alpha1.CallWaiting)), reason: v1alpha1.ReasonNoApprovalNeeded, says: "needs no approval"},
+		"a call that starts at once":              {decision: v1alpha1.DecisionReject, turn: at(nil, ofJob("2-0", v1alpha1.CallRunning)), reason: v1alpha1.ReasonNoApprovalNeeded},
+		"approved before":                         {decision: v1alpha1.DecisionApprove, turn: at(nil, guarded(v1alpha1.CallPending, 1, "")), reason: v1alpha1.ReasonAlreadyAnswered, says: "decided about call 2-0 first"},
+		"approved before, and it has ended":       {decision: v1alpha1.DecisionReject, turn: at(nil, guarded(v1alpha1.CallFailed, 1, "ExitCode")), reason: v1alpha1.ReasonAlreadyAnswered},
+		"rejected before":                         {decision: v1alpha1.DecisionApprove, turn: at(nil, guarded(v1alpha1.CallNotExecuted, 0, tool.ReasonRejected)), reason: v1alpha1.ReasonAlreadyAnswered},
+		"too late":                                {decision: v1alpha1.DecisionApprove, turn: at(nil, guarded(v1alpha1.CallNotExecuted, 0, tool.ReasonApprovalTimeout)), reason: v1alpha1.ReasonCallClosed, says: "in time"},
+		"after the end, approved before":          {decision: v1alpha1.DecisionApprove, turn: at(ended, guarded(v1alpha1.CallSucceeded, 1, "Completed")), reason: v1alpha1.ReasonAlreadyAnswered},
+		"after the end, nobody had decided":       {decision: v1alpha1.DecisionApprove, turn: at(ended, guarded(v1alpha1.CallNotExecuted, 0, "TurnEnded")), reason: v1alpha1.ReasonCallClosed, says: "has ended"},
+		"a result after the end of what was ours": {turn: at(ended, guarded(v1alpha1.CallSucceeded, 1, "Completed")), reason: v1alpha1.ReasonCallClosed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			result := &v1alpha1.ToolResult{Spec: v1alpha1.ToolResultSpec{CallID: "2-0", Decision: test.decision}}
+			result.Spec.TurnRef.Name = "demo-1"
+			got := decide(result, test.turn)
+			if got.reason != test.reason || !strings.Contains(got.message, test.says) || (got.reason != "") != (got.status == metav1.ConditionFalse) {
+				t.Errorf("said %q %q %q, want %q with %q", got.status, got.reason, got.message, test.reason, test.says)
+			}
+		})
+	}
 }
 
 func TestDecide(t *testing.T) {
@@ -99,6 +140,8 @@ func TestWhichChangesOfATurnWakeItsResults(t *testing.T) {
 		"other calls":             {at(nil), at(nil, ofClient("2-0", v1alpha1.CallWaiting)), true},
 		"a call of several ended": {waiting(ofClient("2-0", v1alpha1.CallWaiting)), waiting(ofClient("2-0", v1alpha1.CallSucceeded)), true},
 		"a Job goes on":           {at(nil, ofJob("2-0", v1alpha1.CallPending)), at(nil, ofJob("2-0", v1alpha1.CallRunning)), false},
+		"a Job goes on meanwhile": {waiting(ofJob("2-0", v1alpha1.CallPending)), waiting(ofJob("2-0", v1alpha1.CallRunning)), false},
+		"a call is approved":      {at(nil, guarded(v1alpha1.CallWaiting, 0, "")), at(nil, guarded(v1alpha1.CallPending, 1, "")), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := changed.Update(event.UpdateEvent{ObjectOld: test.before, ObjectNew: test.after}); got != test.want {

@@ -126,8 +126,18 @@ func callsChanged() predicate.Predicate {
 			before, okBefore := e.ObjectOld.(*v1alpha1.Turn)
 			after, okAfter := e.ObjectNew.(*v1alpha1.Turn)
 			return okBefore && okAfter && (before.Status.Iteration != after.Status.Iteration || before.Status.Phase != after.Status.Phase ||
-				len(before.Status.ToolCalls) != len(after.Status.ToolCalls) || before.Status.Phase == v1alpha1.TurnWaitingForToolResults)
+				len(before.Status.ToolCalls) != len(after.Status.ToolCalls) || stoppedWaiting(before.Status.ToolCalls, after.Status.ToolCalls))
 		},
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
 	}
+}
+
+// stoppedWaiting says that one of the calls, as many before as after, waits for nobody any more.
+func stoppedWaiting(before, after []v1alpha1.ToolCall) bool {
+	for i := range before {
+		if before[i].State == v1alpha1.CallWaiting && after[i].State != v1alpha1.CallWaiting {
+			return true
+		}
+	}
+	return false
 }

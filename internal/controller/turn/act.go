@@ -22,8 +22,8 @@ type actScope struct {
 	jobs    map[string]*batchv1.Job
 	pods    map[string][]*corev1.Pod
 	results []v1alpha1.ToolResult
-	// retry says that a call was given a new attempt that is not in the API server's status yet.
-	retry bool
+	// retry says that a call was given a new attempt that is not in the API server's status yet, approved that one was given its first.
+	retry, approved bool
 }
 
 // calls are the calls of the step.
@@ -46,8 +46,8 @@ func (a *actScope) toolSpec(call v1alpha1.ToolCall) *v1alpha1.ToolSpec {
 	return &definition.Spec
 }
 
-// act runs the tool calls of the open step: observe what is under way, start what may start, open the gates, take what clients gave, and
-// close the step when every call has its result.
+// act runs the tool calls of the open step: observe what is under way, take what others gave, start what may start, open the gates, and close
+// the step when every call has its result.
 func (r *Reconciler) act(ctx context.Context, s *scope) (flow, error) {
 	if s.plan().Phase != v1alpha1.PlanAct {
 		return stop, nil
@@ -66,17 +66,23 @@ func (r *Reconciler) act(ctx context.Context, s *scope) (flow, error) {
 		// The new attempt is an intent like any other: written before it starts.
 		return r.write(ctx, s, writeRetry)
 	}
+	if err := r.takeResults(ctx, a); err != nil {
+		return stop, err
+	}
+	switch {
+	case a.step.closed != nil:
+		return again, nil
+	case a.approved:
+		return r.beginApproved(ctx, a)
+	}
+	if err := r.giveUpWaiting(ctx, a); err != nil {
+		return stop, err
+	}
 	if err := r.start(ctx, a); err != nil {
 		return stop, err
 	}
 	if flow, err := r.openGates(ctx, a); err != nil || flow != proceed {
 		return flow, err
-	}
-	if err := r.takeResults(ctx, a); err != nil {
-		return stop, err
-	}
-	if a.step.closed != nil {
-		return again, nil
 	}
 	if err := r.giveUpWaiting(ctx, a); err != nil {
 		return stop, err
@@ -152,8 +158,8 @@ func (a *actScope) settled() bool {
 func (r *Reconciler) close(ctx context.Context, a *actScope) (flow, error) {
 	closed, err := r.Host.Act(ctx, r.steerable(a.scope), a.step.results())
 	if errors.Is(err, journal.ErrStale) {
-		// Another process kept a client's result that we do not know of: read what the log has, and fold again.
-		a.step.forgetClients(a.calls())
+		// Another process kept a result or a decision that we do not know of: read what the log has, and fold again.
+		a.forgetOthers()
 		return again, nil
 	}
 	if err != nil {
@@ -163,11 +169,16 @@ func (r *Reconciler) close(ctx context.Context, a *actScope) (flow, error) {
 	return again, nil
 }
 
-// progress shows what has changed since the last write, at most once a second, and when all that is missing is up to clients at once.
-func (r *Reconciler) progress(ctx context.Context, a *actScope) (flow, error) {
-	waits := host.OnlyClientsMissing(a.calls(), a.step.outcomes)
+// show brings phase, counts and conditions of the working copy up to date with its calls.
+func (r *Reconciler) show(a *actScope) {
+	waits := host.WaitsForOthers(a.hostTurn(), a.calls(), a.step.outcomes, a.config.Effective.ToolConcurrency)
 	host.Progress(&a.turn.Status.TurnProgress, a.step.outcomes, waits)
 	setConditions(&a.turn.Status, a.turn.Generation, nowSeconds(r.Clock()))
+}
+
+// progress shows what has changed since the last write, at most once a second, and when all that is missing is up to others at once.
+func (r *Reconciler) progress(ctx context.Context, a *actScope) (flow, error) {
+	r.show(a)
 	began := a.base.Status.Phase != a.turn.Status.Phase
 	next := a.memory.wroteAt.Add(progressInterval)
 	if now := r.Clock(); !began && now.Before(next) {

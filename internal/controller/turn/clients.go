@@ -3,6 +3,7 @@ package turn
 import (
 	"context"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,24 +16,28 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// takeResults takes what clients gave for the calls that wait for them. A result that completes the step goes into the entry that closes it;
-// one that does not is put into the log by itself, so that it outlives its ToolResult (CLIENT-04).
+// takeResults takes what others gave for the calls that wait for them: the results of client tools, and decisions. What completes the step goes
+// into the entry that closes it; what does not, as an approval never does, is put into the log by itself, so that it outlives its ToolResult
+// (CLIENT-04) and the log decides between two processes.
 func (r *Reconciler) takeResults(ctx context.Context, a *actScope) error {
-	if !hasClientCalls(a.calls()) {
-		return nil
-	}
-	if !host.Waits(a.hostTurn()) {
+	clients := hasClientCalls(a.calls())
+	if clients && !host.Waits(a.hostTurn()) {
 		a.skipClientCalls()
+		clients = false
+	}
+	if !clients && !hasApprovals(a.calls()) {
 		return nil
 	}
 	if err := r.readSettled(ctx, a); err != nil {
 		return err
 	}
-	offered := a.offered()
-	complete := a.missing() == len(offered)
+	now := r.Clock()
+	offered := a.offered(now)
+	a.timeOut(offered, now)
+	complete := a.missing() == len(offered) && !approves(offered)
 	for index, result := range offered {
 		if complete {
-			a.settleClient(index, settledCall(result))
+			a.take(index, settledCall(result))
 			continue
 		}
 		if err := r.keepResult(ctx, a, index, result); err != nil || a.step.closed != nil {
@@ -51,7 +56,7 @@ func (a *actScope) skipClientCalls() {
 	}
 }
 
-// readSettled asks the log, once, which results of this step it has.
+// readSettled asks the log, once, which results and decisions of this step it has.
 func (r *Reconciler) readSettled(ctx context.Context, a *actScope) error {
 	if a.step.settled == nil {
 		refs, err := r.Host.Log.Settled(ctx, a.journal(), a.turn.UID, a.plan().Step, a.plan().OpenedAt)
@@ -70,7 +75,7 @@ func (r *Reconciler) readSettled(ctx context.Context, a *actScope) error {
 			continue
 		}
 		if _, done := a.step.outcomes[call.ID]; !done {
-			a.settleClient(i, ref.Call)
+			a.take(i, ref.Call)
 		}
 		// In each pass, because marking it may have failed: once the status shows the call as answered, it counts as answered by another.
 		sources = append(sources, ref.Call.Source)
@@ -79,15 +84,15 @@ func (r *Reconciler) readSettled(ctx context.Context, a *actScope) error {
 }
 
 // offered is the first ToolResult that is still open for each call that waits, by the call's index.
-func (a *actScope) offered() map[int]*v1alpha1.ToolResult {
+func (a *actScope) offered(now time.Time) map[int]*v1alpha1.ToolResult {
 	offered := map[int]*v1alpha1.ToolResult{}
 	for i, call := range a.calls() {
-		if _, done := a.step.outcomes[call.ID]; done || call.Executor != v1alpha1.ExecutorClient {
+		if _, done := a.step.outcomes[call.ID]; done {
 			continue
 		}
 		for j := range a.results {
 			result := &a.results[j]
-			if result.Spec.CallID == call.ID && !decided(result) && result.DeletionTimestamp.IsZero() {
+			if result.Spec.CallID == call.ID && answers(result, call, now) && !decided(result) && result.DeletionTimestamp.IsZero() {
 				offered[i] = result
 				break
 			}
@@ -96,30 +101,38 @@ func (a *actScope) offered() map[int]*v1alpha1.ToolResult {
 	return offered
 }
 
+// answers says that the ToolResult gives what the call waits for.
+func answers(result *v1alpha1.ToolResult, call v1alpha1.ToolCall, now time.Time) bool {
+	if tool.AwaitsApproval(call) {
+		return decidesInTime(result, call, now)
+	}
+	return call.Executor == v1alpha1.ExecutorClient && result.Spec.Decision == ""
+}
+
 // missing counts the calls of the step without an outcome.
 func (a *actScope) missing() int {
 	return len(a.calls()) - len(a.step.outcomes)
 }
 
-// keepResult puts one result into the log before the step is complete, and says so on its ToolResult.
+// keepResult puts one result or decision into the log before the step is complete, and says so on its ToolResult.
 func (r *Reconciler) keepResult(ctx context.Context, a *actScope, index int, result *v1alpha1.ToolResult) error {
-	ref, closed, err := r.Host.Log.Settle(ctx, a.journal(), a.hostTurn().Ref, a.plan().Step, a.plan().OpenedAt, settledCall(result))
+	ref, closed, err := r.Host.Keep(ctx, a.hostTurn(), settledCall(result), a.step.results())
 	if err != nil {
-		return fmt.Errorf("keeping the result of call %s: %w", result.Spec.CallID, err)
+		return err
 	}
 	if closed != nil {
 		a.step.closed = closed
 		return nil
 	}
 	a.step.settled[ref.Call.ID] = ref
-	a.settleClient(index, ref.Call)
+	a.take(index, ref.Call)
 	return r.accept(ctx, a.results, []types.UID{ref.Call.Source})
 }
 
 // acceptResults says on each ToolResult that went into a closed step that it did. It comes before the status moves on, so that whoever
 // sees a call closed knows that the result it took is marked.
 func (r *Reconciler) acceptResults(ctx context.Context, s *scope, closed *journal.Closed) error {
-	if !hasClientCalls(s.turn.Status.ToolCalls) {
+	if calls := s.turn.Status.ToolCalls; !hasClientCalls(calls) && !hasApprovals(calls) {
 		return nil
 	}
 	results, err := r.results(ctx, s.turn)
@@ -139,7 +152,7 @@ func (r *Reconciler) accept(ctx context.Context, results []v1alpha1.ToolResult, 
 			base, result := results[i].DeepCopy(), results[i].DeepCopy()
 			result.Status.ObservedGeneration = result.Generation
 			condition.SetAccepted(&result.Status.Conditions, result.Generation, metav1.NewTime(r.Clock()), metav1.ConditionTrue,
-				v1alpha1.ReasonAccepted, "The result is part of its Turn.")
+				v1alpha1.ReasonAccepted, acceptedMessage(result.Spec.Decision))
 			_, err := condition.PatchStatus(ctx, r.Client, base, result)
 			if err != nil && !apierrors.IsNotFound(err) {
 				return fmt.Errorf("accepting ToolResult %s: %w", result.Name, err)
@@ -150,9 +163,24 @@ func (r *Reconciler) accept(ctx context.Context, results []v1alpha1.ToolResult, 
 	return nil
 }
 
+// acceptedMessage says what became of a ToolResult that was accepted.
+func acceptedMessage(decision v1alpha1.Decision) string {
+	switch decision {
+	case v1alpha1.DecisionApprove:
+		return "The call is approved."
+	case v1alpha1.DecisionReject:
+		return "The call is rejected. It was not executed."
+	default:
+		return "The result is part of its Turn."
+	}
+}
+
 // settledCall is a ToolResult as the log keeps it.
 func settledCall(result *v1alpha1.ToolResult) v1alpha1.SettledCall {
-	call := v1alpha1.SettledCall{ID: result.Spec.CallID, Source: result.UID, Error: result.Spec.Error}
+	call := v1alpha1.SettledCall{ID: result.Spec.CallID, Source: result.UID, Error: result.Spec.Error, Decision: result.Spec.Decision}
+	if call.Decision != "" {
+		call.By = result.Spec.SubmittedBy
+	}
 	if text := result.Spec.Result; text != nil {
 		// Cut here, because what the log keeps must fit into one entry however it is encoded.
 		kept := tool.CutResult(*text)
@@ -167,10 +195,29 @@ func decided(result *v1alpha1.ToolResult) bool {
 	return c != nil && c.Status != metav1.ConditionUnknown
 }
 
-// settleClient records what a client gave for a call.
-func (a *actScope) settleClient(index int, given v1alpha1.SettledCall) {
+// take records what others gave for a call.
+func (a *actScope) take(index int, given v1alpha1.SettledCall) {
 	a.step.sources[given.ID] = given.Source
-	a.settle(index, host.ClientOutcome(given))
+	switch given.Decision {
+	case v1alpha1.DecisionApprove:
+		a.approve(index)
+	case v1alpha1.DecisionReject:
+		a.settle(index, tool.Rejected())
+	default:
+		a.settle(index, host.ClientOutcome(given))
+	}
+}
+
+// forgetOthers drops what is known of what others gave, so that the log is asked again.
+func (a *actScope) forgetOthers() {
+	a.step.settled = nil
+	for i, call := range a.calls() {
+		if call.Executor == v1alpha1.ExecutorClient || tool.Unapproved(call) {
+			delete(a.step.outcomes, call.ID)
+			delete(a.step.sources, call.ID)
+			a.turn.Status.ToolCalls[i] = *a.base.Status.ToolCalls[i].DeepCopy()
+		}
+	}
 }
 
 func hasClientCalls(calls []v1alpha1.ToolCall) bool {

@@ -50,9 +50,9 @@ type stepMemory struct {
 	gatedSince time.Time
 	// outcomes are the ends of calls, by call id.
 	outcomes map[string]tool.Outcome
-	// sources are the ToolResults that gave the results of client tools, by call id.
+	// sources are the ToolResults that gave the results of client tools and the decisions, by call id.
 	sources map[string]types.UID
-	// settled are the results of client tools that are in the log, by call id; nil until the log was asked.
+	// settled are the results of client tools and the decisions that are in the log, by call id; nil until the log was asked.
 	settled map[string]journal.SettledRef
 	// gaveUp are the outcomes of AtMostOnce calls whose pod was told to go, by call id, should they prove not to have started. A new process
 	// that does not know them ends the call the same way, and says less of why.
@@ -90,17 +90,6 @@ func (m *memory) of(step int32) *stepMemory {
 // results is what is known of the calls of the step.
 func (m *stepMemory) results() host.ActResults {
 	return host.ActResults{Outcomes: m.outcomes, Settled: m.settled, Sources: m.sources, Planned: m.planned}
-}
-
-// forgetClients drops what is known of the results of client tools, so that the log is asked again.
-func (m *stepMemory) forgetClients(calls []v1alpha1.ToolCall) {
-	m.settled = nil
-	for _, call := range calls {
-		if call.Executor == v1alpha1.ExecutorClient {
-			delete(m.outcomes, call.ID)
-			delete(m.sources, call.ID)
-		}
-	}
 }
 
 // memories holds the memory of each Turn. A Turn is worked on by one worker at a time, so that only the map needs a lock.

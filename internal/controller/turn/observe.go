@@ -39,6 +39,9 @@ func (r *Reconciler) observe(ctx context.Context, a *actScope) (flow, error) {
 			host.Describe(&a.turn.Status.ToolCalls[i], outcome)
 			continue
 		}
+		if tool.Unapproved(call) {
+			continue // Nothing of it can be there. What was decided is taken once it is known what the other calls did.
+		}
 		switch call.Executor {
 		case v1alpha1.ExecutorNone:
 			a.settle(i, tool.Outcome{State: v1alpha1.CallNotExecuted, Reason: call.Reason, Error: a.step.planned[call.ID].Refusal})

@@ -159,31 +159,18 @@ func given(name, call string, accepted metav1.ConditionStatus) v1alpha1.ToolResu
 func TestTheFirstOpenResultIsOfferedForEachCallThatWaits(t *testing.T) {
 	going := given("going", "1-0", "")
 	going.DeletionTimestamp = &metav1.Time{Time: moment.Time}
-	turn := &v1alpha1.Turn{}
-	turn.Status.ToolCalls = []v1alpha1.ToolCall{clientCall("1-0"), clientCall("1-1"), {ID: "1-2", Executor: v1alpha1.ExecutorJob}, clientCall("1-3")}
-	var m memory
-	a := &actScope{scope: &scope{turn: turn}, step: m.of(1), results: []v1alpha1.ToolResult{
+	a := acting(clientCall("1-0"), clientCall("1-1"), v1alpha1.ToolCall{ID: "1-2", Executor: v1alpha1.ExecutorJob}, clientCall("1-3"))
+	a.results = []v1alpha1.ToolResult{
 		given("refused", "1-0", metav1.ConditionFalse), going, given("first", "1-0", metav1.ConditionUnknown), given("second", "1-0", ""),
-		given("for a Job", "1-2", ""), given("answered", "1-3", ""), given("of no call", "9-9", ""),
-	}}
+		given("for a Job", "1-2", ""), given("answered", "1-3", ""), given("of no call", "9-9", ""), deciding("a decision", "1-1", v1alpha1.DecisionApprove),
+	}
 	a.step.outcomes["1-3"] = tool.Outcome{State: v1alpha1.CallSucceeded}
-	offered := a.offered()
+	offered := a.offered(moment.Time)
 	if len(offered) != 1 || offered[0].Name != "first" {
 		t.Errorf("offered %v", offered)
 	}
 	if a.missing() != 3 {
 		t.Errorf("%d are missing", a.missing())
-	}
-}
-
-func TestForgettingClientsKeepsJobs(t *testing.T) {
-	var m memory
-	step := m.of(1)
-	step.settled = map[string]journal.SettledRef{"1-0": {}}
-	step.outcomes["1-0"], step.outcomes["1-1"], step.sources["1-0"] = tool.Outcome{}, tool.Outcome{}, "uid"
-	step.forgetClients([]v1alpha1.ToolCall{clientCall("1-0"), {ID: "1-1", Executor: v1alpha1.ExecutorJob}})
-	if _, kept := step.outcomes["1-1"]; !kept || len(step.outcomes) != 1 || step.settled != nil || len(step.sources) != 0 {
-		t.Errorf("left %+v", step)
 	}
 }
 

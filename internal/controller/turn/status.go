@@ -13,6 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/condition"
 	"github.com/capstan-dev/capstan/internal/controller/queue"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // writeKind says what a status write is for. The write budget of a Turn counts all but progress.
@@ -24,6 +25,7 @@ const (
 	writeTransition writeKind = "transition"
 	writePods       writeKind = "pods"
 	writeRetry      writeKind = "retry"
+	writeApproval   writeKind = "approval"
 	writeProgress   writeKind = "progress"
 	writeObserved   writeKind = "observed"
 )
@@ -83,9 +85,9 @@ func setConditions(status *v1alpha1.TurnStatus, generation int64, at metav1.Time
 	set := func(kind string, value metav1.ConditionStatus, reason, message string) {
 		condition.Set(&status.Conditions, generation, at, kind, value, reason, message)
 	}
-	if waiting := waitingCalls(status.ToolCalls); status.Phase == v1alpha1.TurnWaitingForToolResults {
-		set(v1alpha1.ConditionWaitingForToolResults, metav1.ConditionTrue, v1alpha1.ReasonClientTools,
-			"Create a ToolResult for each of: "+strings.Join(waiting, ", ")+".")
+	if status.Phase == v1alpha1.TurnWaitingForToolResults {
+		reason, message := waitsFor(status.ToolCalls)
+		set(v1alpha1.ConditionWaitingForToolResults, metav1.ConditionTrue, reason, message)
 	} else {
 		set(v1alpha1.ConditionWaitingForToolResults, metav1.ConditionFalse, v1alpha1.ReasonNotWaiting, "The Turn waits for nothing from outside.")
 	}
@@ -164,13 +166,25 @@ func camelCase(code string) string {
 	return b.String()
 }
 
-// waitingCalls names the calls that wait for a ToolResult, with their tools.
-func waitingCalls(calls []v1alpha1.ToolCall) []string {
-	var names []string
+// waitsFor says what others must give, and for which calls.
+func waitsFor(calls []v1alpha1.ToolCall) (reason, message string) {
+	var results, approvals []string
 	for _, call := range calls {
-		if call.State == v1alpha1.CallWaiting {
-			names = append(names, call.ID+" ("+call.Name+")")
+		switch name := call.ID + " (" + call.Name + ")"; {
+		case tool.AwaitsApproval(call):
+			approvals = append(approvals, name)
+		case call.State == v1alpha1.CallWaiting:
+			results = append(results, name)
 		}
 	}
-	return names
+	var sentences []string
+	reason = v1alpha1.ReasonApproval
+	if len(results) > 0 || len(approvals) == 0 {
+		reason = v1alpha1.ReasonClientTools
+		sentences = append(sentences, "Create a ToolResult for each of: "+strings.Join(results, ", ")+".")
+	}
+	if len(approvals) > 0 {
+		sentences = append(sentences, "Approve or reject with a ToolResult: "+strings.Join(approvals, ", ")+".")
+	}
+	return reason, strings.Join(sentences, " ")
 }

@@ -75,7 +75,8 @@ func (r *Reconciler) turnsOf(ctx context.Context, session types.NamespacedName) 
 // giveUpWaiting settles what the Turn waits for when there is a message for it, so that the next model call can read that (CLIENT-05). Nothing
 // but a new message ends the wait for a client before its time.
 func (r *Reconciler) giveUpWaiting(ctx context.Context, a *actScope) error {
-	if !host.OnlyClientsMissing(a.calls(), a.step.outcomes) {
+	a.recallGivenUp()
+	if !host.WaitsForOthers(a.hostTurn(), a.calls(), a.step.outcomes, a.config.Effective.ToolConcurrency) {
 		return nil
 	}
 	pending, err := r.Host.Pending(ctx, r.steerable(a.scope))
@@ -83,11 +84,20 @@ func (r *Reconciler) giveUpWaiting(ctx context.Context, a *actScope) error {
 		return err
 	}
 	for i, call := range a.calls() {
-		if _, done := a.step.outcomes[call.ID]; !done {
-			a.settle(i, host.GivenUp())
+		if _, done := a.step.outcomes[call.ID]; !done && call.State == v1alpha1.CallWaiting {
+			a.settle(i, host.GivenUp(call))
 		}
 	}
 	return nil
+}
+
+// recallGivenUp settles the calls that the status shows as given up, from before a restart.
+func (a *actScope) recallGivenUp() {
+	for i, call := range a.calls() {
+		if _, done := a.step.outcomes[call.ID]; !done && host.WasGivenUp(call) {
+			a.settle(i, host.GivenUp(call))
+		}
+	}
 }
 
 // wakeSteered wakes the Turns whose messages a closed step has taken in.

@@ -21,9 +21,9 @@ import (
 type ActResults struct {
 	// Outcomes by call id; every call of the step has one.
 	Outcomes map[string]tool.Outcome
-	// Settled are the results of client tools that are in the log already, by call id.
+	// Settled are the results of client tools and the decisions that are in the log already, by call id.
 	Settled map[string]journal.SettledRef
-	// Sources are the UIDs of the ToolResults that gave the results of client tools, by call id.
+	// Sources are the UIDs of the ToolResults that gave the results of client tools and the decisions, by call id.
 	Sources map[string]types.UID
 	// Planned is the bulk of the calls, by call id.
 	Planned map[string]v1alpha1.PlannedCall
@@ -70,7 +70,10 @@ func (h *Host) endCalls(t Turn, known ActResults) []v1alpha1.JournalEvent {
 	for i := range t.Progress.ToolCalls {
 		call := &t.Progress.ToolCalls[i]
 		outcome, ok := known.Outcomes[call.ID]
-		if !ok {
+		switch {
+		case approvedElsewhere(*call, known):
+			outcome = mayHaveRun()
+		case !ok:
 			outcome = endedWith(*call)
 		}
 		all.Outcomes[call.ID] = outcome
@@ -92,15 +95,19 @@ func endedWith(call v1alpha1.ToolCall) tool.Outcome {
 	if call.State.Settled() {
 		return tool.Outcome{State: call.State, Reason: call.Reason, Error: call.Preview}
 	}
-	if call.Executor != v1alpha1.ExecutorJob || held {
+	if call.Executor != v1alpha1.ExecutorJob || held || tool.Unapproved(call) {
 		return tool.Outcome{State: v1alpha1.CallNotExecuted, Reason: reasonTurnEnded, Error: tool.NotExecuted("the turn ended first")}
 	}
+	return mayHaveRun()
+}
+
+func mayHaveRun() tool.Outcome {
 	return tool.Outcome{State: v1alpha1.CallUnknown, Reason: reasonTurnEnded, Error: tool.OutcomeUnknown("the turn ended while it may have been running")}
 }
 
 // brief leaves out the results, for an entry that must fit where they did not.
 func (r ActResults) brief() ActResults {
-	short := ActResults{Outcomes: map[string]tool.Outcome{}, Sources: r.Sources}
+	short := ActResults{Outcomes: map[string]tool.Outcome{}, Settled: r.Settled, Sources: r.Sources}
 	for id, outcome := range r.Outcomes {
 		if outcome.Result != nil {
 			text := tool.Preview(*outcome.Result)
@@ -153,7 +160,7 @@ func serverEvents(f event.Step, t Turn, calls []v1alpha1.ToolCall, results ActRe
 		if outcome.Started {
 			events = append(events, at(f, outcome.StartedAt).ToolStarted(event.ToolStarted{ToolCall: eventCall(results.Planned[call.ID]), Attempt: call.Attempt}))
 		}
-		events = append(events, at(f, outcome.FinishedAt).ToolCompleted(completed(call, outcome)))
+		events = append(events, from(at(f, outcome.FinishedAt).ToolCompleted(completed(call, outcome)), results.Sources[call.ID]))
 	}
 	return append(events, f.ActCompleted(event.ActCompleted{Completed: true, SuccessCount: int32(len(calls)) - failed, ErrorCount: failed}))
 }
@@ -175,13 +182,17 @@ func (h *Host) clientEvents(f event.Step, calls []v1alpha1.ToolCall, results Act
 		if outcome.Reason == reasonNoClient {
 			continue
 		}
-		e := f.ToolCompleted(completed(call, outcome))
-		if source := results.Sources[call.ID]; source != "" {
-			e.Context[contextToolResult] = string(source)
-		}
-		events = append(events, e)
+		events = append(events, from(f.ToolCompleted(completed(call, outcome)), results.Sources[call.ID]))
 	}
 	return events
+}
+
+// from names in an event the ToolResult that it comes from, if there is one.
+func from(e v1alpha1.JournalEvent, source types.UID) v1alpha1.JournalEvent {
+	if source != "" {
+		e.Context[contextToolResult] = string(source)
+	}
+	return e
 }
 
 // completed is the end of a call as an event (TOOL-15).
@@ -222,14 +233,6 @@ func ClientOutcome(call v1alpha1.SettledCall) tool.Outcome {
 		text = *call.Result
 	}
 	return tool.Outcome{State: v1alpha1.CallSucceeded, Reason: "ClientResult", Result: &text}
-}
-
-// reasonSteered: a new message came while the Turn waited for the call's result.
-const reasonSteered = "Steered"
-
-// GivenUp is the outcome of a client call whose result the Turn no longer waits for, because the user has sent a new message (CLIENT-05).
-func GivenUp() tool.Outcome {
-	return tool.Outcome{State: v1alpha1.CallNotExecuted, Reason: reasonSteered, Error: "Cancelled: user sent a new message"}
 }
 
 // reasonNoClient: the Session's hints say that nobody answers client tools.

@@ -113,6 +113,10 @@ func (h *Host) pinOne(c Config, p *v1alpha1.PlannedCall, call model.ToolCall) v1
 	if timeout := definition.Spec.Job.Timeout; timeout != nil {
 		s.Timeout = &metav1.Duration{Duration: timeout.Duration}
 	}
+	if by := tool.ApproveBy(&definition.Spec, h.Clock()); by != nil {
+		s.Policy, s.ApproveBy = definition.Spec.Policy, by
+		s.Attempt, s.State, s.Reason, s.Preview = 0, v1alpha1.CallWaiting, v1alpha1.ReasonApproval, preview(call.Arguments)
+	}
 	return s
 }
 

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -66,13 +67,31 @@ func (h *Host) end(ctx context.Context, t Turn, outcome plan.Outcome, known ActR
 	if !ok {
 		return nil, fmt.Errorf("ending Turn %s: the planner gave a %T", t.Ref.Name, outcome.Plan)
 	}
-	record := t.record()
-	record.Events = append(h.opening(t), h.endCalls(t, known)...)
-	record.Events = append(record.Events, said...)
-	record.Events = append(record.Events, h.effects(t, outcome.Effects)...)
-	record.Transition = t.complete(complete, "", sentence, h.micro())
-	record.Closing = true
-	return h.append(ctx, t, record)
+	return h.appendEnd(ctx, t, known, func(t Turn, known ActResults) journal.Record {
+		record := t.record()
+		record.Events = append(h.opening(t), h.endCalls(t, known)...)
+		record.Events = append(record.Events, said...)
+		record.Events = append(record.Events, h.effects(t, outcome.Effects)...)
+		record.Transition = t.complete(complete, "", sentence, h.micro())
+		return record
+	})
+}
+
+// appendEnd closes the open step with a record that ends the Turn. Should the log have an approval that is not known, it is composed again.
+func (h *Host) appendEnd(ctx context.Context, t Turn, known ActResults, compose func(Turn, ActResults) journal.Record) (*journal.Closed, error) {
+	for {
+		attempt := t
+		attempt.Progress = *t.Progress.DeepCopy()
+		record := compose(attempt, known)
+		record.Closing, record.Parts = true, approvals(known)
+		closed, err := h.append(ctx, t, record)
+		if !errors.Is(err, journal.ErrStale) {
+			return closed, err
+		}
+		if known.Settled, err = h.settled(ctx, t); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // effects turns what the planner wants to happen into events. The Session's status follows from its active Turn and is not an event
@@ -154,8 +173,10 @@ func (h *Host) abandonStep(ctx context.Context, t Turn) (*journal.Closed, error)
 	if !ok {
 		return nil, fmt.Errorf("ending Turn %s: the planner gave a %T", t.Ref.Name, outcome.Plan)
 	}
-	record := journal.Record{Turn: t.Ref, Step: t.step(), OpenedAt: t.Progress.Plan.OpenedAt, Closing: true}
-	record.Events = append(h.endCalls(t, ActResults{}), h.effects(t, outcome.Effects)...)
-	record.Transition = t.complete(complete, "", deletedSentence, h.micro())
-	return h.append(ctx, t, record)
+	return h.appendEnd(ctx, t, ActResults{}, func(t Turn, known ActResults) journal.Record {
+		record := journal.Record{Turn: t.Ref, Step: t.step(), OpenedAt: t.Progress.Plan.OpenedAt}
+		record.Events = append(h.endCalls(t, known), h.effects(t, outcome.Effects)...)
+		record.Transition = t.complete(complete, "", deletedSentence, h.micro())
+		return record
+	})
 }

@@ -130,6 +130,8 @@ func TestCancelInAnActStepTellsWhatIsKnownOfEachCall(t *testing.T) {
 		"AtMostOnce, given to a pod":    {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, SideEffect: v1alpha1.AtMostOnce, Attempt: 1, State: v1alpha1.CallPending, PodUID: "p"}, want: unknown},
 		"Pure, as far as status says":   {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, SideEffect: v1alpha1.Pure, Attempt: 1, State: v1alpha1.CallPending}, want: unknown},
 		"Pure, seen to run":             {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, SideEffect: v1alpha1.Pure, Attempt: 1, State: v1alpha1.CallRunning}, want: unknown},
+		"waits for its approval":        {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, SideEffect: v1alpha1.Pure, Policy: v1alpha1.PolicyRequiresApproval, State: v1alpha1.CallWaiting}, want: not},
+		"Pure, approved":                {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, SideEffect: v1alpha1.Pure, Policy: v1alpha1.PolicyRequiresApproval, Attempt: 1, State: v1alpha1.CallPending}, want: unknown},
 		"a client's":                    {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorClient, State: v1alpha1.CallWaiting}, want: not},
 		"refused":                       {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorNone, State: not, Reason: RefusedArguments, Preview: "no"}, want: not},
 		"ended, as status says":         {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, State: v1alpha1.CallSucceeded, Preview: "so"}, want: v1alpha1.CallSucceeded},

@@ -164,7 +164,7 @@ func Sources(closed *journal.Closed) []types.UID {
 	return uids
 }
 
-// contextToolResult names the ToolResult that a tool.completed event comes from.
+// contextToolResult names the ToolResult that a tool.completed event comes from: the one that gave its result, or the decision about it.
 const contextToolResult = "tool_result_uid"
 
 // append closes the open step.

@@ -131,7 +131,7 @@ func (h *Host) closeReason(t Turn, c Config, g generation, steers []Steer) journ
 	switch p := outcome.Plan.(type) {
 	case plan.ScheduleAct:
 		record.Calls = planned
-		record.Transition = t.actNext(p.State, pinned, len(planned), Waits(t))
+		record.Transition = t.actNext(p.State, pinned, len(planned), c.Effective.ToolConcurrency)
 	case plan.ScheduleReason:
 		record.Transition = t.reasonNext(p.State)
 		h.steer(t, &record, steers)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // MaxSteers is how many messages go into a Turn at one step. The others follow at the next one.
@@ -95,4 +96,21 @@ func (h *Host) steered() v1alpha1.TurnProgress {
 		Plan:    &v1alpha1.TurnPlan{Phase: v1alpha1.PlanComplete, StopReason: v1alpha1.StopSteered},
 		Summary: &v1alpha1.TurnSummary{FinishedAt: &now},
 	}
+}
+
+// reasonSteered: a new message came while the Turn waited for somebody to answer the call or to approve it.
+const reasonSteered = "Steered"
+
+// GivenUp is the outcome of a call that the Turn no longer waits for, because the user has sent a new message (CLIENT-05).
+func GivenUp(call v1alpha1.ToolCall) tool.Outcome {
+	text := "Cancelled: user sent a new message"
+	if tool.Unapproved(call) {
+		text = tool.NotExecuted("the user sent a new message before it was approved")
+	}
+	return tool.Outcome{State: v1alpha1.CallNotExecuted, Reason: reasonSteered, Error: text}
+}
+
+// WasGivenUp says that the status shows the call as given up.
+func WasGivenUp(call v1alpha1.ToolCall) bool {
+	return call.State == v1alpha1.CallNotExecuted && call.Reason == reasonSteered
 }

@@ -64,13 +64,13 @@ func (t Turn) reasonNext(state plan.State) v1alpha1.TurnProgress {
 }
 
 // actNext is the status when tool calls follow, as many as planned says; calls are those that status has room for.
-func (t Turn) actNext(state plan.State, calls []v1alpha1.ToolCall, planned int, waits bool) v1alpha1.TurnProgress {
+func (t Turn) actNext(state plan.State, calls []v1alpha1.ToolCall, planned int, concurrency v1alpha1.ToolConcurrency) v1alpha1.TurnProgress {
 	p := t.next(state)
 	p.Phase, p.Plan.Phase = v1alpha1.TurnAct, v1alpha1.PlanAct
 	p.ToolCalls = calls
 	p.Summary.ToolCalls += int32(planned)
 	setCalls(&p)
-	if waits && OnlyClientsMissing(calls, nil) {
+	if WaitsForOthers(t, calls, nil, concurrency) {
 		p.Phase = v1alpha1.TurnWaitingForToolResults
 	}
 	return p
@@ -138,23 +138,30 @@ func Progress(p *v1alpha1.TurnProgress, outcomes map[string]tool.Outcome, waits 
 			Describe(&p.ToolCalls[i], outcome)
 		}
 	}
+	p.Phase = v1alpha1.TurnAct
 	if waits {
 		p.Phase = v1alpha1.TurnWaitingForToolResults
 	}
 	setCalls(p)
 }
 
-// OnlyClientsMissing says that every call without an outcome waits for a client, and that there is one.
-func OnlyClientsMissing(calls []v1alpha1.ToolCall, outcomes map[string]tool.Outcome) bool {
+// WaitsForOthers says that the act step goes on only once others give something: each call without an outcome is a client's, waits for
+// approval, or is held back behind one that does, and there is one. Clients count only where they are waited for; approvals always do (GAP-06).
+func WaitsForOthers(t Turn, calls []v1alpha1.ToolCall, outcomes map[string]tool.Outcome, concurrency v1alpha1.ToolConcurrency) bool {
+	held := tool.Held(calls, concurrency)
 	missing := false
-	for _, call := range calls {
+	for i, call := range calls {
 		if _, ok := outcomes[call.ID]; ok || call.State.Settled() {
 			continue
 		}
-		if call.Executor != v1alpha1.ExecutorClient {
+		switch {
+		case held[i]:
+			missing = true
+		case call.Executor != v1alpha1.ExecutorClient:
 			return false
+		case Waits(t):
+			missing = true
 		}
-		missing = true
 	}
 	return missing
 }

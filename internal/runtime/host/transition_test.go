@@ -29,23 +29,49 @@ func TestCancelledBeforeStartHasNoOpenStep(t *testing.T) {
 	}
 }
 
-func TestOnlyClientsMissing(t *testing.T) {
-	job := v1alpha1.ToolCall{ID: "1-0", Executor: v1alpha1.ExecutorJob, State: v1alpha1.CallRunning}
-	client := v1alpha1.ToolCall{ID: "1-1", Executor: v1alpha1.ExecutorClient, State: v1alpha1.CallWaiting}
-	done := v1alpha1.ToolCall{ID: "1-2", Executor: v1alpha1.ExecutorJob, State: v1alpha1.CallSucceeded}
+func TestWhenAStepWaitsForOthers(t *testing.T) {
+	call := func(id string, executor v1alpha1.ToolExecutor, state v1alpha1.ToolCallState) v1alpha1.ToolCall {
+		return v1alpha1.ToolCall{ID: id, Executor: executor, State: state}
+	}
+	running := call("1-0", v1alpha1.ExecutorJob, v1alpha1.CallRunning)
+	client := call("1-1", v1alpha1.ExecutorClient, v1alpha1.CallWaiting)
+	done := call("1-2", v1alpha1.ExecutorJob, v1alpha1.CallSucceeded)
+	next := call("1-4", v1alpha1.ExecutorJob, v1alpha1.CallPending)
+	guarded := call("1-3", v1alpha1.ExecutorJob, v1alpha1.CallWaiting)
+	guarded.Policy = v1alpha1.PolicyRequiresApproval
+	approved := guarded
+	tool.Approve(&approved)
+	rejected := map[string]tool.Outcome{"1-3": tool.Rejected()}
+	sequential := v1alpha1.ToolConcurrencySequential
+	wait := Turn{ClientTools: v1alpha1.ClientToolsWait}
+	follow := Turn{ClientTools: v1alpha1.ClientToolsFollowHints}
 	for name, test := range map[string]struct {
-		calls    []v1alpha1.ToolCall
-		outcomes map[string]tool.Outcome
-		want     bool
+		turn        Turn
+		calls       []v1alpha1.ToolCall
+		outcomes    map[string]tool.Outcome
+		concurrency v1alpha1.ToolConcurrency
+		want        bool
 	}{
-		"no calls":                      {},
-		"a client":                      {calls: []v1alpha1.ToolCall{client}, want: true},
-		"a client and a Job that runs":  {calls: []v1alpha1.ToolCall{job, client}},
-		"a client and a Job that ended": {calls: []v1alpha1.ToolCall{job, client}, outcomes: map[string]tool.Outcome{"1-0": {}}, want: true},
-		"a client and one in status":    {calls: []v1alpha1.ToolCall{done, client}, want: true},
-		"all have ended":                {calls: []v1alpha1.ToolCall{done, client}, outcomes: map[string]tool.Outcome{"1-1": {}}},
+		"no calls":                             {turn: wait},
+		"a client":                             {turn: wait, calls: []v1alpha1.ToolCall{client}, want: true},
+		"a client and a Job that runs":         {turn: wait, calls: []v1alpha1.ToolCall{running, client}},
+		"a client and a Job that ended":        {turn: wait, calls: []v1alpha1.ToolCall{running, client}, outcomes: map[string]tool.Outcome{"1-0": {}}, want: true},
+		"a client and one in status":           {turn: wait, calls: []v1alpha1.ToolCall{done, client}, want: true},
+		"all have ended":                       {turn: wait, calls: []v1alpha1.ToolCall{done, client}, outcomes: map[string]tool.Outcome{"1-1": {}}},
+		"a client that nobody is":              {turn: follow, calls: []v1alpha1.ToolCall{client}},
+		"an approval":                          {turn: wait, calls: []v1alpha1.ToolCall{guarded}, want: true},
+		"an approval, hints or not":            {turn: follow, calls: []v1alpha1.ToolCall{guarded}, want: true},
+		"an approval, clients are nobody":      {turn: follow, calls: []v1alpha1.ToolCall{client, guarded}, want: true},
+		"an approval and a client":             {turn: wait, calls: []v1alpha1.ToolCall{client, guarded}, want: true},
+		"an approval and a Job that runs":      {turn: wait, calls: []v1alpha1.ToolCall{running, guarded}},
+		"an approval and a Job that may start": {turn: wait, calls: []v1alpha1.ToolCall{guarded, next}},
+		"a Job that is behind an approval":     {turn: wait, calls: []v1alpha1.ToolCall{guarded, next}, concurrency: sequential, want: true},
+		"a Job that is before an approval":     {turn: wait, calls: []v1alpha1.ToolCall{next, guarded}, concurrency: sequential},
+		"approved":                             {turn: wait, calls: []v1alpha1.ToolCall{approved}},
+		"approved, behind another":             {turn: wait, calls: []v1alpha1.ToolCall{guarded, approved}, concurrency: sequential, want: true},
+		"rejected":                             {turn: wait, calls: []v1alpha1.ToolCall{guarded}, outcomes: rejected},
 	} {
-		if got := OnlyClientsMissing(test.calls, test.outcomes); got != test.want {
+		if got := WaitsForOthers(test.turn, test.calls, test.outcomes, test.concurrency); got != test.want {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
 		}
 	}
@@ -102,6 +128,7 @@ func TestTheLargestStatusFits(t *testing.T) {
 		for i := range worst {
 			worst[i].Timeout, worst[i].PodUID, worst[i].ConcurrencyClass = jobTool("t").Spec.Job.Timeout, "01234567-0123-0123-0123-0123456789ab", strings.Repeat("c", 63)
 			worst[i].SideEffect, worst[i].ToolGeneration, worst[i].Attempt, worst[i].SchemaDigest = v1alpha1.AtMostOnce, 1<<40, 3, strings.Repeat("d", 16)
+			worst[i].Policy, worst[i].ApproveBy = v1alpha1.PolicyRequiresApproval, &metav1.Time{Time: started}
 		}
 		results := ActResults{Outcomes: map[string]tool.Outcome{}, Planned: planned(closed)}
 		for _, call := range worst {

@@ -32,7 +32,8 @@ var (
 	// ErrFull says that the log has no room for the record within the Session's limit. A record marked Closing never gets it.
 	ErrFull = errors.New("the log of the Session is full")
 	// ErrStale says that a record does not name a settled part that was in the log before it could be written: a result came in that
-	// the record does not know of. Read Settled again and compose the record anew. A record marked Closing never gets it.
+	// the record does not know of. Read Settled again and compose the record anew. A record marked Closing gets it for
+	// approvals only.
 	ErrStale = errors.New("a tool result came in that the record does not take in")
 	// ErrTooLarge says that something that cannot be split is larger than an entry.
 	ErrTooLarge = errors.New("too large for an entry of the log")
@@ -92,7 +93,7 @@ type Record struct {
 	Parts []int64
 	// Transition is what becomes of the Turn's status.
 	Transition v1alpha1.TurnProgress
-	// Closing exempts the record from the Session's limit and from ErrStale: for cancel and failure, which must always fit.
+	// Closing exempts the record from the Session's limit, and from ErrStale but for approvals: for cancel and failure, which must always fit.
 	Closing bool
 }
 

@@ -26,6 +26,10 @@ const (
 	ReasonNoPod = "NoPod"
 	// ReasonToolChanged: the Tool was changed or deleted after the call was planned.
 	ReasonToolChanged = "ToolChanged"
+	// ReasonRejected: the call needs approval, and somebody rejected it.
+	ReasonRejected = "Rejected"
+	// ReasonApprovalTimeout: the call needs approval, and nobody approved it in time.
+	ReasonApprovalTimeout = "ApprovalTimeout"
 	// ReasonOOMKilled: the tool was killed because it used more memory than its limit.
 	ReasonOOMKilled = "OOMKilled"
 	// ReasonDisruption: the pod was evicted, preempted or deleted before the tool had ended.

@@ -10,7 +10,7 @@ import (
 )
 
 // calls reads calls from words: the state (P pending, R running, S succeeded, F failed, U unknown, N not executed), and after it the
-// concurrency class. A lower-case letter is a call of a client tool.
+// concurrency class. A lower-case letter is a call of a client tool. W is a call that waits for approval.
 func callsOf(words string) []v1alpha1.ToolCall {
 	states := map[string]v1alpha1.ToolCallState{
 		"P": v1alpha1.CallPending, "R": v1alpha1.CallRunning, "S": v1alpha1.CallSucceeded, "F": v1alpha1.CallFailed,
@@ -24,6 +24,9 @@ func callsOf(words string) []v1alpha1.ToolCall {
 		}
 		if word[0] >= 'a' {
 			call.Executor = v1alpha1.ExecutorClient
+		}
+		if word[0] == 'W' {
+			call.Policy, call.Attempt = v1alpha1.PolicyRequiresApproval, 0
 		}
 		calls = append(calls, call)
 	}
@@ -60,6 +63,14 @@ func TestWhichCallsMayStart(t *testing.T) {
 		"one by one, while one runs":        {sequential, "S R P", 32, nil},
 		"one by one, past clients":          {sequential, "w P P", 32, []int{1}},
 		"one by one, whatever the limit":    {sequential, "P P", 0, []int{0}},
+		"not what waits for approval":       {parallel, "W P W", 32, []int{1}},
+		"approvals take no place":           {parallel, "W W P", 1, []int{2}},
+		"none behind an approval in class":  {parallel, "Wx Px Py P", 32, []int{2, 3}},
+		"those before an approval in class": {parallel, "Px Wx Px", 32, []int{0}},
+		"behind one that was rejected":      {parallel, "Nx Px", 32, []int{1}},
+		"one by one, none behind approvals": {sequential, "W P P", 32, nil},
+		"one by one, up to an approval":     {sequential, "S P W P", 32, []int{1}},
+		"one by one, past what was refused": {sequential, "N P", 32, []int{1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := Startable(callsOf(c.calls), c.concurrency, c.limit); !slices.Equal(got, c.want) {
@@ -94,13 +105,19 @@ func FuzzStartable(f *testing.F) {
 			concurrency, most = v1alpha1.ToolConcurrencySequential, 1
 		}
 		calls := callsOf(words)
-		// All that may start is started, one runs to its end, and so on: everything runs, and never more than may.
-		for range len(calls) + 1 {
+		// All that may start is started, one runs to its end or, when none does, one is approved, and so on: everything runs, never more than
+		// may, and nothing that is not approved.
+		for range 2*len(calls) + 1 {
 			for _, i := range Startable(calls, concurrency, limit) {
+				if Unapproved(calls[i]) {
+					t.Errorf("call %d may start, and nobody has approved it", i)
+				}
 				calls[i].State = v1alpha1.CallRunning
 			}
 			if first := checkLimits(t, calls, most); first >= 0 {
 				calls[first].State = v1alpha1.CallSucceeded
+			} else if waits := slices.IndexFunc(calls, AwaitsApproval); waits >= 0 {
+				Approve(&calls[waits])
 			}
 		}
 		for i := range calls {

@@ -35,7 +35,7 @@ type JournalEntrySpecApplyConfiguration struct {
 	Calls []PlannedCallApplyConfiguration `json:"calls,omitempty"`
 	// steered are the Turns whose messages go into this one behind the step. The messages are among the events.
 	Steered []RecordedTurnApplyConfiguration `json:"steered,omitempty"`
-	// settled is the result of a client tool that came before the step was complete.
+	// settled is what others gave for a call before the step was complete: a client tool's result, or a decision.
 	Settled *SettledCallApplyConfiguration `json:"settled,omitempty"`
 	// transition is what becomes of the Turn's status. Only a final entry has one.
 	Transition *TurnProgressApplyConfiguration `json:"transition,omitempty"`

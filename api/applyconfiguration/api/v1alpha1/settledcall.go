@@ -3,13 +3,15 @@
 package v1alpha1
 
 import (
+	apiv1alpha1 "github.com/capstan-dev/capstan/api/v1alpha1"
 	types "k8s.io/apimachinery/pkg/types"
 )
 
 // SettledCallApplyConfiguration represents a declarative configuration of the SettledCall type for use
 // with apply.
 //
-// SettledCall is the result of one call of a client tool, kept before the step closes (CLIENT-04).
+// SettledCall is what others gave for one call, kept before the step closes: the result of a client tool's (CLIENT-04), or the decision about one
+// that needs approval.
 type SettledCallApplyConfiguration struct {
 	// id of the call.
 	ID *string `json:"id,omitempty"`
@@ -19,6 +21,10 @@ type SettledCallApplyConfiguration struct {
 	Result *string `json:"result,omitempty"`
 	// error that was given.
 	Error *string `json:"error,omitempty"`
+	// decision that was given.
+	Decision *apiv1alpha1.Decision `json:"decision,omitempty"`
+	// by is who decided.
+	By *string `json:"by,omitempty"`
 }
 
 // SettledCallApplyConfiguration constructs a declarative configuration of the SettledCall type for use with
@@ -56,5 +62,21 @@ func (b *SettledCallApplyConfiguration) WithResult(value string) *SettledCallApp
 // If called multiple times, the Error field is set to the value of the last call.
 func (b *SettledCallApplyConfiguration) WithError(value string) *SettledCallApplyConfiguration {
 	b.Error = &value
+	return b
+}
+
+// WithDecision sets the Decision field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Decision field is set to the value of the last call.
+func (b *SettledCallApplyConfiguration) WithDecision(value apiv1alpha1.Decision) *SettledCallApplyConfiguration {
+	b.Decision = &value
+	return b
+}
+
+// WithBy sets the By field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the By field is set to the value of the last call.
+func (b *SettledCallApplyConfiguration) WithBy(value string) *SettledCallApplyConfiguration {
+	b.By = &value
 	return b
 }

@@ -21,6 +21,10 @@ type ToolCallApplyConfiguration struct {
 	Executor *apiv1alpha1.ToolExecutor `json:"executor,omitempty"`
 	// sideEffect is the class of the Tool: Pure, Idempotent or AtMostOnce.
 	SideEffect *apiv1alpha1.SideEffect `json:"sideEffect,omitempty"`
+	// policy of the Tool: RequiresApproval for a call that somebody must approve before it starts. Without it, it starts at once.
+	Policy *apiv1alpha1.ToolPolicy `json:"policy,omitempty"`
+	// approveBy is until when a call that needs approval can be approved.
+	ApproveBy *v1.Time `json:"approveBy,omitempty"`
 	// concurrencyClass of the Tool. Calls of one class run in turn.
 	ConcurrencyClass *string `json:"concurrencyClass,omitempty"`
 	// toolGeneration is the generation of the Tool that was planned with.
@@ -31,7 +35,7 @@ type ToolCallApplyConfiguration struct {
 	SchemaDigest *string `json:"schemaDigest,omitempty"`
 	// fingerprint is the SHA-256 over the tool's name and the model's arguments (DUR-06).
 	Fingerprint *string `json:"fingerprint,omitempty"`
-	// attempt counts the starts of the call, from 1.
+	// attempt counts the starts of the call, from 1. A call that was not approved has none.
 	Attempt *int32 `json:"attempt,omitempty"`
 	// notBefore is the earliest time at which the attempt may start: an earlier one was disrupted, and the next follows after a pause that
 	// grows from attempt to attempt.
@@ -42,7 +46,8 @@ type ToolCallApplyConfiguration struct {
 	State *apiv1alpha1.ToolCallState `json:"state,omitempty"`
 	// reason of the state, in CamelCase.
 	Reason *string `json:"reason,omitempty"`
-	// preview is the start of the result or of the error, for people to read. The whole is in the Session's log.
+	// preview is the start of the result or of the error, for people to read; while the call waits for approval, the start of its arguments.
+	// The whole is in the Session's log.
 	Preview *string `json:"preview,omitempty"`
 }
 
@@ -81,6 +86,22 @@ func (b *ToolCallApplyConfiguration) WithExecutor(value apiv1alpha1.ToolExecutor
 // If called multiple times, the SideEffect field is set to the value of the last call.
 func (b *ToolCallApplyConfiguration) WithSideEffect(value apiv1alpha1.SideEffect) *ToolCallApplyConfiguration {
 	b.SideEffect = &value
+	return b
+}
+
+// WithPolicy sets the Policy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Policy field is set to the value of the last call.
+func (b *ToolCallApplyConfiguration) WithPolicy(value apiv1alpha1.ToolPolicy) *ToolCallApplyConfiguration {
+	b.Policy = &value
+	return b
+}
+
+// WithApproveBy sets the ApproveBy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ApproveBy field is set to the value of the last call.
+func (b *ToolCallApplyConfiguration) WithApproveBy(value v1.Time) *ToolCallApplyConfiguration {
+	b.ApproveBy = &value
 	return b
 }
 

@@ -14,11 +14,11 @@ import (
 // ToolResultApplyConfiguration represents a declarative configuration of the ToolResult type for use
 // with apply.
 //
-// ToolResult answers one call of a client tool that a Turn waits for.
+// ToolResult answers one call that a Turn waits for: a client tool's with a result, or one that needs approval with a decision.
 type ToolResultApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the answer that the client gives.
+	// spec is the answer that is given.
 	Spec *ToolResultSpecApplyConfiguration `json:"spec,omitempty"`
 	// status is what the manager says about it.
 	Status *ToolResultStatusApplyConfiguration `json:"status,omitempty"`

@@ -2,10 +2,14 @@
 
 package v1alpha1
 
+import (
+	apiv1alpha1 "github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
 // ToolResultSpecApplyConfiguration represents a declarative configuration of the ToolResultSpec type for use
 // with apply.
 //
-// ToolResultSpec is the answer to one call of a client tool. It cannot be changed.
+// ToolResultSpec is the answer to one call of a client tool, or the decision about one call that waits for approval. It cannot be changed.
 type ToolResultSpecApplyConfiguration struct {
 	// turnRef names the Turn that waits.
 	TurnRef *TurnReferenceApplyConfiguration `json:"turnRef,omitempty"`
@@ -15,7 +19,10 @@ type ToolResultSpecApplyConfiguration struct {
 	Result *string `json:"result,omitempty"`
 	// error tells the model why there is no result.
 	Error *string `json:"error,omitempty"`
-	// submittedBy is who gives the answer. It must be the name of the user who creates the ToolResult.
+	// decision about a call that waits for approval: Approve lets it start, Reject does not. It takes the right to approve toolresults in the
+	// namespace.
+	Decision *apiv1alpha1.Decision `json:"decision,omitempty"`
+	// submittedBy is who gives the answer. It must be the name of the user who creates the ToolResult. A decision needs it.
 	SubmittedBy *string `json:"submittedBy,omitempty"`
 }
 
@@ -54,6 +61,14 @@ func (b *ToolResultSpecApplyConfiguration) WithResult(value string) *ToolResultS
 // If called multiple times, the Error field is set to the value of the last call.
 func (b *ToolResultSpecApplyConfiguration) WithError(value string) *ToolResultSpecApplyConfiguration {
 	b.Error = &value
+	return b
+}
+
+// WithDecision sets the Decision field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Decision field is set to the value of the last call.
+func (b *ToolResultSpecApplyConfiguration) WithDecision(value apiv1alpha1.Decision) *ToolResultSpecApplyConfiguration {
+	b.Decision = &value
 	return b
 }
 

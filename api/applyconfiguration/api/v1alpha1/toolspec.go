@@ -5,6 +5,7 @@ package v1alpha1
 import (
 	apiv1alpha1 "github.com/capstan-dev/capstan/api/v1alpha1"
 	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // ToolSpecApplyConfiguration represents a declarative configuration of the ToolSpec type for use
@@ -19,6 +20,12 @@ type ToolSpecApplyConfiguration struct {
 	InputSchema *v1.JSON `json:"inputSchema,omitempty"`
 	// sideEffect is what running the tool twice would mean: Pure, Idempotent or AtMostOnce (default).
 	SideEffect *apiv1alpha1.SideEffect `json:"sideEffect,omitempty"`
+	// policy is Auto (default), or RequiresApproval: then the Turn waits before each call of the tool for a ToolResult that approves or
+	// rejects it.
+	Policy *apiv1alpha1.ToolPolicy `json:"policy,omitempty"`
+	// approvalTimeout is how long a call with the policy RequiresApproval may wait, 1s to 8760h, counted from the model's answer that made
+	// it. A call that nobody has approved by then is not executed. Default 24h.
+	ApprovalTimeout *metav1.Duration `json:"approvalTimeout,omitempty"`
 	// concurrencyClass makes calls of Tools of one class, in one step, run one after another.
 	ConcurrencyClass *string `json:"concurrencyClass,omitempty"`
 	// job runs the tool as a Job.
@@ -54,6 +61,22 @@ func (b *ToolSpecApplyConfiguration) WithInputSchema(value v1.JSON) *ToolSpecApp
 // If called multiple times, the SideEffect field is set to the value of the last call.
 func (b *ToolSpecApplyConfiguration) WithSideEffect(value apiv1alpha1.SideEffect) *ToolSpecApplyConfiguration {
 	b.SideEffect = &value
+	return b
+}
+
+// WithPolicy sets the Policy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Policy field is set to the value of the last call.
+func (b *ToolSpecApplyConfiguration) WithPolicy(value apiv1alpha1.ToolPolicy) *ToolSpecApplyConfiguration {
+	b.Policy = &value
+	return b
+}
+
+// WithApprovalTimeout sets the ApprovalTimeout field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ApprovalTimeout field is set to the value of the last call.
+func (b *ToolSpecApplyConfiguration) WithApprovalTimeout(value metav1.Duration) *ToolSpecApplyConfiguration {
+	b.ApprovalTimeout = &value
 	return b
 }
 

@@ -46,6 +46,9 @@ func Run(t *testing.T, newStore func(t *testing.T) journal.Store) {
 		{"AResultAfterTheEndIsToldSo", settledLate},
 		{"ARecordTakesInEveryResult", staleRecord},
 		{"AResultThatNoEntryHoldsIsRefused", settledTooLarge},
+		{"NothingClosesAStepOverAnApproval", approvalTakenIn},
+		{"TheEndOfATurnTakesInApprovals", approvalTakenInByTheEnd},
+		{"AnApprovalAndAnEndThatRaceAgree", approvalRaces},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { test.run(newFixture(t, newStore)) })

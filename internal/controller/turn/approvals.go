@@ -1,0 +1,73 @@
+package turn
+
+import (
+	"context"
+	"time"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// hasApprovals says that the step has calls that start only once they are approved.
+func hasApprovals(calls []v1alpha1.ToolCall) bool {
+	for _, call := range calls {
+		if call.Policy == v1alpha1.PolicyRequiresApproval {
+			return true
+		}
+	}
+	return false
+}
+
+// decidesInTime says that the ToolResult decides about a call while it can be approved. One that the manager comes to see too late, because it was
+// down, counts by when it was created.
+func decidesInTime(result *v1alpha1.ToolResult, call v1alpha1.ToolCall, now time.Time) bool {
+	if result.Spec.Decision == "" {
+		return false
+	}
+	by := call.ApproveBy
+	return by == nil || now.Before(by.Time) || !result.CreationTimestamp.After(by.Time)
+}
+
+// approves says that one of the ToolResults lets a call start, so that together they do not complete the step.
+func approves(offered map[int]*v1alpha1.ToolResult) bool {
+	for _, result := range offered {
+		if result.Spec.Decision == v1alpha1.DecisionApprove {
+			return true
+		}
+	}
+	return false
+}
+
+// approve lets a call start that the log says is approved. Its status is an intent like any other: it is written before anything starts.
+func (a *actScope) approve(index int) {
+	if call := &a.turn.Status.ToolCalls[index]; tool.Unapproved(*call) {
+		tool.Approve(call)
+		a.approved = true
+	}
+}
+
+// timeOut ends the calls that nobody has decided about in time. Nothing of that is in the log before the step is closed: should another
+// process have put an approval there meanwhile, the closing is refused as stale.
+func (a *actScope) timeOut(offered map[int]*v1alpha1.ToolResult, now time.Time) {
+	for i, call := range a.calls() {
+		_, done := a.step.outcomes[call.ID]
+		switch {
+		case done || !tool.Unapproved(call) || offered[i] != nil || host.WasGivenUp(call):
+		case call.State.Settled():
+			// The status says so already, from before a restart. A clock that is behind does not take it back.
+			a.settle(i, tool.ApprovalTimedOut())
+		case call.ApproveBy == nil:
+		case now.Before(call.ApproveBy.Time):
+			a.deadline(call.ApproveBy.Time)
+		default:
+			a.settle(i, tool.ApprovalTimedOut())
+		}
+	}
+}
+
+// beginApproved writes down that calls were approved, so that the next round starts them.
+func (r *Reconciler) beginApproved(ctx context.Context, a *actScope) (flow, error) {
+	r.show(a)
+	return r.write(ctx, a.scope, writeApproval)
+}

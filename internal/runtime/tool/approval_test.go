@@ -1,0 +1,52 @@
+package tool
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+func TestUntilWhenACallCanBeApproved(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 600, time.UTC)
+	for name, c := range map[string]struct {
+		spec v1alpha1.ToolSpec
+		want time.Duration // from the next full second on
+	}{
+		"a day when nothing is said": {v1alpha1.ToolSpec{Policy: v1alpha1.PolicyRequiresApproval}, 24 * time.Hour},
+		"as long as the Tool says":   {v1alpha1.ToolSpec{Policy: v1alpha1.PolicyRequiresApproval, ApprovalTimeout: &metav1.Duration{Duration: time.Second}}, time.Second},
+	} {
+		by := ApproveBy(&c.spec, now)
+		if by == nil || !by.Equal(&metav1.Time{Time: now.Truncate(time.Second).Add(time.Second + c.want)}) {
+			t.Errorf("%s: until %v", name, by)
+		}
+	}
+	for _, policy := range []v1alpha1.ToolPolicy{"", v1alpha1.PolicyAuto} {
+		if by := ApproveBy(&v1alpha1.ToolSpec{Policy: policy}, now); by != nil {
+			t.Errorf("policy %q: until %v", policy, by)
+		}
+	}
+}
+
+func TestWhichCallsAreHeldBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		concurrency v1alpha1.ToolConcurrency
+		calls       string
+		want        []bool
+	}{
+		"none without approvals":       {"", "P R w S", []bool{false, false, false, false}},
+		"what waits itself":            {"", "W P", []bool{true, false}},
+		"its class behind it":          {"", "Px Wx Px Py", []bool{false, true, true, false}},
+		"all behind it, one by one":    {v1alpha1.ToolConcurrencySequential, "P W P W", []bool{false, true, true, true}},
+		"not what runs or has ended":   {v1alpha1.ToolConcurrencySequential, "W R S", []bool{true, false, false}},
+		"not what clients run":         {v1alpha1.ToolConcurrencySequential, "W w", []bool{true, false}},
+		"not behind one that is ended": {v1alpha1.ToolConcurrencySequential, "N P", []bool{false, false}},
+	} {
+		if got := Held(callsOf(c.calls), c.concurrency); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package kit_test
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest"
+)
+
+// guarded is a worker whose calls need approval.
+func guarded() *v1alpha1.Tool {
+	tool := worker(once)
+	tool.Spec.Policy = v1alpha1.PolicyRequiresApproval
+	return tool
+}
+
+var _ = Describe("A call that needs approval", func() {
+	It("is approved by the kit, which says who decides", func(ctx context.Context) {
+		namespace := begin(ctx, guarded())
+		Eventually(turn(ctx, namespace)).Should(capstantest.WaitForApproval("work"))
+		Expect(turn(ctx, namespace)()).NotTo(capstantest.WaitForTools("work"), "no client is asked")
+		Expect(kit.Answer(ctx, namespace, "demo-1", "work", "done")).To(MatchError(ContainSubstring("no call of work waits for a result")))
+		Expect(kit.Approve(ctx, namespace, "demo-1", "work")).To(Succeed())
+		Eventually(turn(ctx, namespace)).Should(capstantest.HaveSucceeded())
+		Expect(kit.Starts(namespace, "demo-1", "1-0")).To(Equal(1))
+		Expect(kit.Approve(ctx, namespace, "demo-1", "work")).To(MatchError(ContainSubstring("no call of work waits for approval")))
+	})
+
+	It("is rejected by the kit, and the model is told so", func(ctx context.Context) {
+		namespace := begin(ctx, guarded())
+		Eventually(turn(ctx, namespace)).Should(capstantest.WaitForApproval("work"))
+		Expect(kit.Reject(ctx, namespace, "demo-1", "work")).To(Succeed())
+		Eventually(turn(ctx, namespace)).Should(capstantest.HaveSucceeded())
+		Expect(kit.Told(ctx, namespace, "demo-1", "1-0")()).To(HavePrefix("The tool was not executed: its approval was refused."))
+		Expect(kit.Starts(namespace, "demo-1", "1-0")).To(BeZero())
+	})
+
+	It("is not executed once the clock has passed its time, and nothing wakes before", func(ctx context.Context) {
+		namespace := begin(ctx, guarded())
+		Eventually(turn(ctx, namespace)).Should(capstantest.WaitForApproval("work"))
+		passes, err := turnPasses()
+		Expect(err).NotTo(HaveOccurred())
+		Consistently(turnPasses).WithTimeout(2*time.Second).Should(Equal(passes), "somebody looks at what waits")
+		clock.Advance(23 * time.Hour)
+		Consistently(turn(ctx, namespace)).WithTimeout(time.Second).Should(capstantest.WaitForApproval("work"))
+		clock.Advance(time.Hour)
+		Eventually(turn(ctx, namespace)).Should(capstantest.HaveSucceeded())
+		Expect(turn(ctx, namespace)()).To(capstantest.HaveToolCall("work", v1alpha1.CallNotExecuted, capstantest.ReasonApprovalTimeout))
+		Expect(kit.Starts(namespace, "demo-1", "1-0")).To(BeZero())
+	})
+})
