@@ -84,9 +84,6 @@ func (r *Reconciler) act(ctx context.Context, s *scope) (flow, error) {
 	if flow, err := r.openGates(ctx, a); err != nil || flow != proceed {
 		return flow, err
 	}
-	if err := r.giveUpWaiting(ctx, a); err != nil {
-		return stop, err
-	}
 	if a.settled() {
 		return r.close(ctx, a)
 	}
