@@ -41,6 +41,8 @@ type Options struct {
 	// manager's account, and the kit under the cluster's: cfg must be allowed to impersonate them. A test's own clients are refused what
 	// users are refused.
 	Policies bool
+	// Prompts is shown all that models are given, before they answer. It is called from several goroutines at once. Default: nobody is.
+	Prompts func(Prompt)
 	// NoJobPlayer leaves Jobs alone, for an environment where another kit plays them already.
 	NoJobPlayer bool
 }
@@ -129,12 +131,17 @@ func (k *Kit) start(ctx context.Context, cfg *rest.Config, o Options) error {
 	if err != nil {
 		return fmt.Errorf("opening the log: %w", err)
 	}
+	models := controller.Models()
+	if o.Prompts != nil {
+		models = observed(o.Prompts)
+	}
 	err = controller.Setup(ctx, mgr, controller.Options{
 		Store:          store,
 		Logs:           k.player,
 		Launcher:       tool.Launcher{Image: "capstan.dev/launcher:test", Delivery: tool.DeliveryImageVolume},
 		MaxActiveTurns: o.MaxActiveTurns,
 		JobRetention:   o.JobRetention,
+		Models:         models,
 		Clock:          o.Clock.Now,
 		Jumps: func(lookAgain func(context.Context) error) {
 			// It fails when the kit has been stopped, and then nobody waits any more.

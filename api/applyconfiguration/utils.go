@@ -52,6 +52,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.JournalTurnApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("LocalReference"):
 		return &apiv1alpha1.LocalReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MessageImage"):
+		return &apiv1alpha1.MessageImageApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MessagePart"):
+		return &apiv1alpha1.MessagePartApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Model"):
 		return &apiv1alpha1.ModelApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ModelSpec"):
@@ -108,6 +112,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.TurnControlsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TurnError"):
 		return &apiv1alpha1.TurnErrorApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TurnMessage"):
+		return &apiv1alpha1.TurnMessageApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TurnPlan"):
 		return &apiv1alpha1.TurnPlanApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TurnProgress"):

@@ -56,7 +56,7 @@ type SimulatedResponse struct {
 	// +optional
 	// +kubebuilder:default=Fixed
 	Type SimulatedResponseType `json:"type,omitempty"`
-	// text to answer with, or to fail with. {{tool:NAME}} stands for the newest result of that tool in the Turn without its last line breaks, {{input}} for the last user message.
+	// text to answer with, or to fail with. {{tool:NAME}} stands for the newest result of that tool in the Turn without its last line breaks, {{input}} for the text of the last user message, {{images}} for what its images are, {{locale}} for the locale.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	Text string `json:"text,omitempty"`
@@ -86,7 +86,7 @@ type SimulatedToolCall struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Name string `json:"name"`
-	// arguments of the call. In its strings {{tool:NAME}} stands for the newest result of that tool in the Turn without its last line breaks, {{input}} for the last user message.
+	// arguments of the call. In its strings {{tool:NAME}} stands for the newest result of that tool in the Turn without its last line breaks, {{input}} for the text of the last user message, {{images}} for what its images are, {{locale}} for the locale.
 	// +optional
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:Schemaless

@@ -84,6 +84,10 @@ type TurnPlan struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	PreviousResponseID string `json:"previousResponseID,omitempty"`
+	// locale that the open step's tools are told: that of the model call that asked for them.
+	// +optional
+	// +kubebuilder:validation:MaxLength=35
+	Locale string `json:"locale,omitempty"`
 	// stopReason is set with phase Complete when the Turn succeeded.
 	// +optional
 	StopReason StopReason `json:"stopReason,omitempty"`

@@ -47,6 +47,18 @@ type SessionSpec struct {
 
 	ConfigLayer `json:",inline"`
 
+	// title tells people what the conversation is about, in up to 200 characters: kubectl shows it. The model does not read it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=200
+	Title string `json:"title,omitempty"`
+
+	// locale is the language, as a BCP 47 tag such as de-CH, that Turns are answered in which name none in their controls (CFG-08). The model
+	// is told so, and tools find it in CAPSTAN_LOCALE. Default: none, and the model decides.
+	// +optional
+	// +kubebuilder:validation:MaxLength=35
+	// +kubebuilder:validation:Pattern=`^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$`
+	Locale string `json:"locale,omitempty"`
+
 	// clientTools says whether a Turn waits for the results of client tools: Wait (default), or FollowHints, which waits only if
 	// the hint setup_connection is true and otherwise tells the model that the call was not executed.
 	// +optional
@@ -160,6 +172,7 @@ type SessionStatus struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=sess,categories=capstan
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Title",type=string,JSONPath=`.spec.title`
 // +kubebuilder:printcolumn:name="Harness",type=string,JSONPath=`.spec.harnessRef.name`
 // +kubebuilder:printcolumn:name="Agent",type=string,JSONPath=`.spec.agentRef.name`,priority=1
 // +kubebuilder:printcolumn:name="Active Turn",type=string,JSONPath=`.status.activeTurn.name`

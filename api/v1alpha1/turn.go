@@ -33,10 +33,18 @@ type TurnControls struct {
 	// exist is passed over.
 	// +optional
 	ModelRef *LocalReference `json:"modelRef,omitempty"`
+
+	// locale is the language, as a BCP 47 tag such as de-CH, that this message is to be answered in, before that of the Session (CFG-08). The
+	// model is told so, and tools find it in CAPSTAN_LOCALE.
+	// +optional
+	// +kubebuilder:validation:MaxLength=35
+	// +kubebuilder:validation:Pattern=`^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$`
+	Locale string `json:"locale,omitempty"`
 }
 
 // TurnSpec is one user message. It cannot be changed, but for desiredState, which can be set to Cancelled, and ttlSecondsAfterFinished.
-// +kubebuilder:validation:XValidation:rule="self.sessionRef == oldSelf.sessionRef && self.input == oldSelf.input && has(self.controls) == has(oldSelf.controls) && (!has(self.controls) || self.controls == oldSelf.controls) && self.delivery == oldSelf.delivery",message="a Turn cannot be changed once it is created, but for desiredState and ttlSecondsAfterFinished. Create a Turn with a new name."
+// +kubebuilder:validation:XValidation:rule="has(self.input) != has(self.message)",message="exactly one of input, for text, and message, for text and images, must be set."
+// +kubebuilder:validation:XValidation:rule="self.sessionRef == oldSelf.sessionRef && has(self.input) == has(oldSelf.input) && (!has(self.input) || self.input == oldSelf.input) && has(self.message) == has(oldSelf.message) && (!has(self.message) || self.message == oldSelf.message) && has(self.controls) == has(oldSelf.controls) && (!has(self.controls) || self.controls == oldSelf.controls) && self.delivery == oldSelf.delivery",message="a Turn cannot be changed once it is created, but for desiredState and ttlSecondsAfterFinished. Create a Turn with a new name."
 // +kubebuilder:validation:XValidation:rule="has(self.activeDeadlineSeconds) == has(oldSelf.activeDeadlineSeconds) && (!has(self.activeDeadlineSeconds) || self.activeDeadlineSeconds == oldSelf.activeDeadlineSeconds) && has(self.waitTimeoutSeconds) == has(oldSelf.waitTimeoutSeconds) && (!has(self.waitTimeoutSeconds) || self.waitTimeoutSeconds == oldSelf.waitTimeoutSeconds)",message="the deadlines of a Turn cannot be changed once it is created. Set desiredState to Cancelled to end it now, or create a Turn with a new name."
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.desiredState) || oldSelf.desiredState != 'Cancelled' || (has(self.desiredState) && self.desiredState == 'Cancelled')",message="a cancelled Turn cannot run again. Create a Turn with a new name."
 type TurnSpec struct {
@@ -44,11 +52,15 @@ type TurnSpec struct {
 	// +required
 	SessionRef LocalReference `json:"sessionRef"`
 
-	// input is the user's message, as text of at most 64 KiB.
-	// +required
+	// input is the user's message, as text of at most 64 KiB. Exactly one of input and message is set.
+	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=65536
-	Input string `json:"input"`
+	Input string `json:"input,omitempty"`
+
+	// message is the user's message in parts, for texts and images. A message of one text is the same message as that text as input.
+	// +optional
+	Message *TurnMessage `json:"message,omitempty"`
 
 	// controls are settings of this message.
 	// +optional

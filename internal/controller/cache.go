@@ -52,7 +52,7 @@ func stripFinishedTurn(object any) (any, error) {
 	}
 	turn.ManagedFields = nil
 	if condition.IsTrue(turn.Status.Conditions, v1alpha1.ConditionFinished) {
-		turn.Spec.Input = ""
+		turn.Spec.Input, turn.Spec.Message = "", nil
 		turn.Status.Output = ""
 		for i := range turn.Status.ToolCalls {
 			turn.Status.ToolCalls[i].Preview = ""

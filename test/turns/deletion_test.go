@@ -182,7 +182,7 @@ var _ = Describe("A Session that was deleted", func() {
 		Expect(kit.Stop()).To(Succeed())
 		Expect(kit.Client.Delete(ctx, newSession(namespace, "demo"))).To(Succeed())
 		var err error
-		kit, err = capstantest.Start(context.Background(), config, capstantest.Options{Jobs: jobs.run, Transport: requests.wrap})
+		kit, err = capstantest.Start(context.Background(), config, kitOptions())
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(func() (int, error) {
 			var left v1alpha1.TurnList

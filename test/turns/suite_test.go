@@ -34,6 +34,7 @@ var (
 	kit         *capstantest.Kit
 	requests    *requestLog
 	jobs        = &jobScripts{}
+	prompts     = &promptLog{}
 )
 
 var _ = BeforeSuite(func(context.Context) {
@@ -49,10 +50,15 @@ var _ = BeforeSuite(func(context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(environment.Stop()).To(Succeed()) })
 	requests = &requestLog{}
-	kit, err = capstantest.Start(context.Background(), config, capstantest.Options{Jobs: jobs.run, Transport: requests.wrap})
+	kit, err = capstantest.Start(context.Background(), config, kitOptions())
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(kit.Stop()).To(Succeed()) })
 })
+
+// kitOptions are those of the kit that all specs share, and of one that takes its place.
+func kitOptions() capstantest.Options {
+	return capstantest.Options{Jobs: jobs.run, Transport: requests.wrap, Prompts: prompts.note}
+}
 
 // newNamespace makes a namespace of the spec's own with a Harness and a Model that the given script drives.
 func newNamespace(ctx context.Context, simulation v1alpha1.Simulation, tools ...*v1alpha1.Tool) string {

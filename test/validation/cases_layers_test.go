@@ -58,6 +58,18 @@ var sessionCases = slices.Concat(layerCases, []ruleCase{
 		message:  `spec.agentRef.name: Required value`,
 	},
 	{
+		rule:     "spec.locale pattern",
+		accepted: `spec: {locale: de-DE-u-co-phonebk}`,
+		rejected: `spec: {locale: German please}`,
+		message:  `spec.locale in body should match`,
+	},
+	{
+		rule:     "spec.locale pattern",
+		accepted: `spec: {locale: fr}`,
+		rejected: `spec: {locale: ""}`,
+		message:  `spec.locale in body should match`,
+	},
+	{
 		rule:     "spec.clientTools enum",
 		accepted: `spec: {clientTools: FollowHints}`,
 		rejected: `spec: {clientTools: Never}`,

@@ -31,10 +31,20 @@ var turnCases = []ruleCase{
 		message:  `spec.sessionRef.name: Required value`,
 	},
 	{
-		rule:     "spec required input",
+		rule:     "spec rule exactly one of input, for text, and message, for text and images, must be set.",
 		accepted: unchanged,
 		rejected: `spec: {input: null}`,
-		message:  `spec.input: Required value`,
+	},
+	{
+		rule:     "spec rule exactly one of input, for text, and message, for text and images, must be set.",
+		accepted: `spec: {input: null, message: {content: [{text: Hello}]}}`,
+		rejected: `spec: {message: {content: [{text: Hello}]}}`,
+	},
+	{
+		rule:     "spec.controls.locale pattern",
+		accepted: `spec: {controls: {locale: zh-Hant-TW}}`,
+		rejected: `spec: {controls: {locale: de_CH}}`,
+		message:  `spec.controls.locale in body should match`,
 	},
 	{
 		rule:     "spec.controls.modelRef required name",
@@ -101,6 +111,12 @@ var turnCases = []ruleCase{
 		stored:   `spec: {controls: {modelRef: {name: simulated}}}`,
 		accepted: unchanged,
 		rejected: `spec: {controls: {modelRef: null}}`,
+	},
+	{
+		rule:     turnCannotBeChanged,
+		stored:   `spec: {controls: {locale: de-CH}}`,
+		accepted: unchanged,
+		rejected: `spec: {controls: {locale: fr-CH}}`,
 	},
 	{
 		rule:     deadlinesCannotBeChanged,

@@ -58,7 +58,7 @@ var _ = Describe("kubectl", func() {
 			Expect(table[1]).To(HavePrefix(object.GetName()))
 		},
 		Entry("of Turns", "Turn", "NAME", "SESSION", "PHASE", "ITERATION", "CALLS", "TOKENS", "REASON", "AGE"),
-		Entry("of Sessions", "Session", "NAME", "PHASE", "HARNESS", "ACTIVE TURN", "TURNS", "TOKENS", "READY", "AGE"),
+		Entry("of Sessions", "Session", "NAME", "PHASE", "TITLE", "HARNESS", "ACTIVE TURN", "TURNS", "TOKENS", "READY", "AGE"),
 		Entry("of Models", "Model", "NAME", "PROVIDER", "MODEL", "DEFAULT", "READY", "AGE"),
 		Entry("of Tools", "Tool", "NAME", "SIDE EFFECT", "IMAGE", "TIMEOUT", "READY", "AGE"),
 		Entry("of Harnesses", "Harness", "NAME", "PARENT", "LIFECYCLE", "READY", "AGE"),
@@ -72,6 +72,14 @@ var _ = Describe("kubectl", func() {
 		Expect(api.Create(ctx, turn)).To(Succeed())
 		DeferCleanup(func(ctx context.Context) error { return api.Delete(ctx, turn) })
 		Expect(kubectl(ctx, "get", "turn", "seen-queued", "--namespace", storedNamespace)).To(MatchRegexp(`seen-queued\s+demo\s+Queued\s+Queued\s`))
+	})
+
+	It("shows what a Session is about", func(ctx context.Context) {
+		session := specimensOf("Session")[0].object(storedNamespace)
+		session.SetName("seen-title")
+		Expect(api.Create(ctx, session)).To(Succeed())
+		DeferCleanup(func(ctx context.Context) error { return api.Delete(ctx, session) })
+		Expect(kubectl(ctx, "get", "session", "seen-title", "--namespace", storedNamespace)).To(MatchRegexp(`seen-title\s+Ada's case against the harbour\s+base\s`))
 	})
 
 	It("lists what users write, and nothing else, under the category capstan", func(ctx context.Context) {

@@ -140,6 +140,10 @@ func text(c constraint, length int) string {
 		return strings.Repeat("0", length-2) + "5s"
 	case c.path == "spec.callID":
 		return "1234567890-1234"
+	case strings.HasSuffix(c.path, "locale"):
+		return ("de" + strings.Repeat("-12345678", length))[:length]
+	case strings.HasSuffix(c.path, ".url"):
+		return "https://" + strings.Repeat("x", length-len("https://"))
 	default:
 		return strings.Repeat("x", length)
 	}

@@ -58,6 +58,8 @@ var specimens = []specimen{
   tools: [{name: ask-user}]
   maxIterations: 5
   toolConcurrency: Parallel
+  title: Ada's case against the harbour
+  locale: de-CH
   clientTools: FollowHints
   hints: {setup_connection: true, screen: {width: 80}, note: kind}
   journalLimit: 32Mi
@@ -66,12 +68,28 @@ var specimens = []specimen{
 	{kind: "Turn", name: "complete", spec: `
   sessionRef: {name: demo}
   input: How many words has this sentence?
-  controls: {modelRef: {name: simulated}}
+  controls: {modelRef: {name: simulated}, locale: en-GB}
   delivery: Queue
   desiredState: Running
   activeDeadlineSeconds: 3600
   waitTimeoutSeconds: 600
   ttlSecondsAfterFinished: 86400
+`},
+	{kind: "Turn", name: "parts", spec: `
+  sessionRef: {name: demo}
+  message:
+    content:
+    - text: Which of them is a cat?
+    - image: {mediaType: image/gif, data: R0lGODlhAQABAAAAACw=}
+    - image: {mediaType: image/jpeg, url: "https://example.org/cat.jpg"}
+`},
+	{kind: "Turn", name: "picture", spec: `
+  sessionRef: {name: demo}
+  message: {content: [{image: {mediaType: image/gif, data: R0lGODlhAQABAAAAACw=}}]}
+`},
+	{kind: "Turn", name: "address", spec: `
+  sessionRef: {name: demo}
+  message: {content: [{image: {mediaType: image/webp, url: "https://example.org/cat.webp"}}]}
 `},
 	{kind: "Model", name: "text", spec: `
   provider: Simulated

@@ -34,7 +34,7 @@ var casesByKind = map[string][]ruleCase{
 	"Session":    sessionCases,
 	"Tool":       slices.Concat(toolCases, jobCases),
 	"ToolResult": toolResultCases,
-	"Turn":       turnCases,
+	"Turn":       slices.Concat(turnCases, messageCases),
 }
 
 var _ = Describe("Rules", func() {

@@ -208,6 +208,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedGeneration
       type:
         scalar: numeric
+- name: com.github.capstan-dev.capstan.api.v1alpha1.ImageMediaType
+  scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.JobResources
   map:
     fields:
@@ -414,6 +416,27 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: name
       type:
         scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.MessageImage
+  map:
+    fields:
+    - name: data
+      type:
+        scalar: string
+    - name: mediaType
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ImageMediaType
+    - name: url
+      type:
+        scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.MessagePart
+  map:
+    fields:
+    - name: image
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.MessageImage
+    - name: text
+      type:
+        scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.Model
   map:
     fields:
@@ -571,6 +594,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: io.k8s.apimachinery.pkg.api.resource.Quantity
       default: 16Mi
+    - name: locale
+      type:
+        scalar: string
     - name: maxIterations
       type:
         scalar: numeric
@@ -578,6 +604,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
     - name: systemPrompt
+      type:
+        scalar: string
+    - name: title
       type:
         scalar: string
     - name: toolConcurrency
@@ -999,6 +1028,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.capstan-dev.capstan.api.v1alpha1.TurnControls
   map:
     fields:
+    - name: locale
+      type:
+        scalar: string
     - name: modelRef
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
@@ -1016,11 +1048,23 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: message
       type:
         scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.TurnMessage
+  map:
+    fields:
+    - name: content
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.MessagePart
+          elementRelationship: atomic
 - name: com.github.capstan-dev.capstan.api.v1alpha1.TurnPhase
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.TurnPlan
   map:
     fields:
+    - name: locale
+      type:
+        scalar: string
     - name: openedAt
       type:
         scalar: numeric
@@ -1097,6 +1141,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: input
       type:
         scalar: string
+    - name: message
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnMessage
     - name: sessionRef
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference

@@ -60,6 +60,7 @@ func (r *Reconciler) startJob(ctx context.Context, a *actScope, index int, name 
 		ToolName:  definition.Name,
 		Arguments: a.step.planned[call.ID].Arguments,
 		Launcher:  r.Launcher,
+		Locale:    a.plan().Locale,
 
 		TraceParent: r.Host.TraceParent(a.hostTurn(), call.ID),
 	})

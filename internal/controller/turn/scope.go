@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
@@ -88,12 +89,13 @@ func (s *scope) hostTurn() host.Turn {
 	t := host.Turn{
 		Session:     s.journal(),
 		Ref:         v1alpha1.JournalTurn{Name: s.turn.Name, UID: s.turn.UID},
-		Input:       s.turn.Spec.Input,
+		Locale:      config.Locale(s.controls(), s.session.Spec.Locale),
 		Progress:    *s.turn.Status.TurnProgress.DeepCopy(),
 		ClientTools: s.session.Spec.ClientTools,
 		Hints:       s.session.Spec.Hints,
 		Harness:     s.session.Spec.HarnessRef.Name,
 	}
+	t.Input, t.Content = host.MessageOf(s.turn.Spec)
 	if agent := s.session.Spec.AgentRef; agent != nil {
 		t.Agent = agent.Name
 	}

@@ -50,11 +50,9 @@ func (r *Reconciler) steers(ctx context.Context, session types.NamespacedName, a
 	}
 	var steers []host.Steer
 	for _, turn := range queue.Steers(turns, active) {
-		steers = append(steers, host.Steer{
-			Ref:      v1alpha1.JournalTurn{Name: turn.Name, UID: turn.UID},
-			Input:    turn.Spec.Input,
-			Controls: turn.Spec.Controls,
-		})
+		steer := host.Steer{Ref: v1alpha1.JournalTurn{Name: turn.Name, UID: turn.UID}, Controls: turn.Spec.Controls}
+		steer.Input, steer.Content = host.MessageOf(turn.Spec)
+		steers = append(steers, steer)
 	}
 	return steers, nil
 }

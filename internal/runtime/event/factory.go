@@ -163,8 +163,9 @@ func (s Step) ToolStarted(data ToolStarted) v1alpha1.JournalEvent {
 	return s.tool(TypeToolStarted, data.ToolCall.ID, data)
 }
 
-// ToolCompleted says that a tool call has its result.
+// ToolCompleted says that a tool call has its result. It mints the fence, after the tool has said all that it will ever say.
 func (s Step) ToolCompleted(data ToolCompleted) v1alpha1.JournalEvent {
+	data.Fence = NewFence()
 	return s.tool(TypeToolCompleted, data.ToolCallID, data)
 }
 

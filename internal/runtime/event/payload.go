@@ -178,6 +178,8 @@ type ToolCompleted struct {
 	DurationMS *int64 `json:"duration_ms,omitempty"`
 	// Fingerprint of the call (DUR-06).
 	Fingerprint string `json:"fingerprint,omitempty"`
+	// Fence is the nonce that the model reads around the outcome. It is minted by Step.ToolCompleted.
+	Fence string `json:"fence,omitempty"`
 }
 
 // RequestedCall is a tool call that the client is asked to make.

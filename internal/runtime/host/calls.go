@@ -1,8 +1,6 @@
 package host
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 
@@ -152,12 +150,6 @@ func modelName(m *v1alpha1.Model) string {
 	default:
 		return m.Name
 	}
-}
-
-// messageDigest identifies the user's message.
-func messageDigest(input string) string {
-	sum := sha256.Sum256([]byte(input))
-	return hex.EncodeToString(sum[:])
 }
 
 // decodeHints gives the hints as JSON values. A hint that does not decode is as good as none.

@@ -66,7 +66,7 @@ func TestACallThatNobodyAnswersIsRepairedInThePrompt(t *testing.T) {
 	_, closed = b.reason(after(turn, closed), with())
 	b.expectTypes(closed.Events, "reason.started transcript.repaired output.message.started llm.generation output.message.completed reason.completed turn.completed session.idled")
 	last := b.asked[len(b.asked)-1].Messages
-	if m := last[len(last)-1]; m.ToolCallID != "1-1" || m.Error != event.SentenceNotExecuted {
+	if m := event.Unfenced(last[len(last)-1]); m.ToolCallID != "1-1" || m.Error != event.SentenceNotExecuted {
 		t.Errorf("the model reads %+v", m)
 	}
 }

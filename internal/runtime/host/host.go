@@ -34,8 +34,12 @@ type Turn struct {
 	Session journal.Session
 	// Ref names the Turn in the log.
 	Ref v1alpha1.JournalTurn
-	// Input is the user's text.
+	// Input is the user's text; of a message in parts, its texts joined by line breaks.
 	Input string
+	// Content is the user's message in parts; nil when it is Input alone.
+	Content []event.Part
+	// Locale that the message is to be answered in; empty for none (CFG-08).
+	Locale string
 	// Harness and Agent are the names that the Session gives; Agent may be empty.
 	Harness, Agent string
 	// Progress is the Turn's status: the plan is that of the open step.
@@ -121,7 +125,7 @@ func (t Turn) step() int32 {
 func (t Turn) record() journal.Record {
 	r := journal.Record{Turn: t.Ref, Step: t.step(), OpenedAt: t.Progress.Plan.OpenedAt}
 	if t.step() == 1 {
-		r.Digest = messageDigest(t.Input)
+		r.Digest = t.digest()
 	}
 	return r
 }
@@ -137,20 +141,6 @@ func (h *Host) opening(t Turn) []v1alpha1.JournalEvent {
 	}
 	f := h.events(t).At(began)
 	return []v1alpha1.JournalEvent{f.InputMessage(t.message()), f.SessionActivated(), f.TurnStarted(t.Input)}
-}
-
-// message is the user's message.
-func (t Turn) message() event.Message {
-	m := event.NewUserMessage(t.Input)
-	m.ID = t.messageID()
-	return m
-}
-
-// message is the user's message. Its id is the UID of the Turn that it was sent as.
-func (s Steer) message() event.Message {
-	m := event.NewUserMessage(s.Input)
-	m.ID = string(s.Ref.UID)
-	return m
 }
 
 // Sources are the UIDs of the ToolResults that a closed step has taken.

@@ -88,7 +88,8 @@ func (h *Host) generate(ctx context.Context, t Turn, c Config, history []event.M
 		messages = append(messages, t.message())
 	}
 	g.lastText = lastText(messages, t.messageID())
-	g.prompt, g.repairs = event.Repair(messages, repairState)
+	messages, g.repairs = event.Repair(messages, repairState)
+	g.prompt = event.Fenced(messages)
 	g.response, g.err = h.call(ctx, t, c, g.prompt)
 	g.ended = h.Clock()
 	return g
@@ -103,11 +104,13 @@ func (h *Host) call(ctx context.Context, t Turn, c Config, prompt []event.Messag
 	if err != nil {
 		return nil, err
 	}
+	tools := definitions(c)
 	response, err := driver.Generate(ctx, model.Request{
 		Model:              modelName(c.Model),
-		SystemPrompt:       c.Effective.SystemPrompt,
+		SystemPrompt:       systemPrompt(c.Effective.SystemPrompt, t.Locale, len(tools) > 0 || hasToolResult(prompt)),
 		Messages:           prompt,
-		Tools:              definitions(c),
+		Tools:              tools,
+		Locale:             t.Locale,
 		Iteration:          max(t.Progress.Iteration, 1),
 		TurnID:             string(t.Ref.UID),
 		PreviousResponseID: t.Progress.Plan.PreviousResponseID,
@@ -132,6 +135,7 @@ func (h *Host) closeReason(t Turn, c Config, g generation, steers []Steer) journ
 	case plan.ScheduleAct:
 		record.Calls = planned
 		record.Transition = t.actNext(p.State, pinned, len(planned), c.Effective.ToolConcurrency)
+		record.Transition.Plan.Locale = p.Locale
 	case plan.ScheduleReason:
 		record.Transition = t.reasonNext(p.State)
 		h.steer(t, &record, steers)
@@ -171,6 +175,7 @@ func (h *Host) result(t Turn, c Config, g generation) (plan.ReasonResult, event.
 	result.OutputMessageID = message.ID
 	result.ResponseID = r.ResponseID
 	result.FinishReason = r.FinishReason
+	result.Locale = t.Locale
 	return result, message, planned, pinned
 }
 

@@ -243,7 +243,7 @@ func TestTheRequestCarriesTheTurn(t *testing.T) {
 	b.says("Done.")
 	b.reason(after(turn, acted), c)
 	r := b.asked[1]
-	if r.Model != "m-1" || r.SystemPrompt != "Be brief." || r.Iteration != 2 || r.TurnID != string(turn.Ref.UID) || r.PreviousResponseID != "response" {
+	if r.Model != "m-1" || r.SystemPrompt != "Be brief.\n\n"+event.FenceNote || r.Iteration != 2 || r.TurnID != string(turn.Ref.UID) || r.PreviousResponseID != "response" {
 		t.Errorf("request %+v", r)
 	}
 	if len(r.Tools) != 1 || r.Tools[0].Name != "work" || !json.Valid(r.Tools[0].InputSchema) {
@@ -253,7 +253,7 @@ func TestTheRequestCarriesTheTurn(t *testing.T) {
 	for _, m := range r.Messages {
 		roles = append(roles, m.Role)
 	}
-	if len(roles) != 3 || roles[0] != event.RoleUser || roles[1] != event.RoleAssistant || roles[2] != event.RoleToolResult || r.Messages[2].PlainText() != "42" {
+	if len(roles) != 3 || roles[0] != event.RoleUser || roles[1] != event.RoleAssistant || roles[2] != event.RoleToolResult || event.Unfenced(r.Messages[2]).PlainText() != "42" {
 		t.Errorf("messages %+v", r.Messages)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
@@ -16,8 +17,10 @@ const MaxSteers = 32
 type Steer struct {
 	// Ref names the Turn that the message was sent as.
 	Ref v1alpha1.JournalTurn
-	// Input is the user's text.
+	// Input is the user's text; of a message in parts, its texts joined by line breaks.
 	Input string
+	// Content is the user's message in parts; nil when it is Input alone.
+	Content []event.Part
 	// Controls of the message; nil for none.
 	Controls *v1alpha1.TurnControls
 }
@@ -63,8 +66,9 @@ func unused(offered []Steer, known map[string]journal.RecordedTurn) []Steer {
 // finds that entry finds the messages, and whoever finds none of them there knows that they are still to be delivered.
 func (h *Host) steer(t Turn, record *journal.Record, steers []Steer) {
 	for _, s := range steers {
-		record.Events = append(record.Events, h.events(t).InputMessage(s.message()))
-		record.Steered = append(record.Steered, journal.RecordedTurn{Name: s.Ref.Name, UID: s.Ref.UID, Digest: messageDigest(s.Input)})
+		message := s.message()
+		record.Events = append(record.Events, h.events(t).InputMessage(message))
+		record.Steered = append(record.Steered, journal.RecordedTurn{Name: s.Ref.Name, UID: s.Ref.UID, Digest: digestOf(message)})
 		// The last user message has the say, also by saying nothing (CFG-07).
 		record.Transition.Controls = &v1alpha1.TurnControls{}
 		if s.Controls != nil {

@@ -44,7 +44,7 @@ func TestAMessageThatWaitsLeadsToAnotherModelCall(t *testing.T) {
 	if p := turn.Progress; p.Phase != v1alpha1.TurnReason || p.Iteration != 2 || p.Plan.Step != 2 || p.Plan.PreviousResponseID != "response" {
 		t.Errorf("progress %+v, plan %+v", p, p.Plan)
 	}
-	if len(closed.Steered) != 2 || closed.Steered[0].Name != "demo-2" || closed.Steered[0].Digest != messageDigest("And Bob?") {
+	if len(closed.Steered) != 2 || closed.Steered[0].Name != "demo-2" || closed.Steered[0].Digest != digestOf(event.NewUserMessage("And Bob?")) {
 		t.Errorf("taken in: %+v", closed.Steered)
 	}
 	turn, closed = b.reason(turn, with())

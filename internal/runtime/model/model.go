@@ -21,12 +21,14 @@ type ToolDefinition struct {
 type Request struct {
 	// Model is the provider's name of the model, as Name gives it.
 	Model string
-	// SystemPrompt is what the model is told first. It may be empty.
+	// SystemPrompt is what the model is told first, about the locale too. It may be empty.
 	SystemPrompt string
-	// Messages is the conversation, oldest first. Drivers do not change it.
+	// Messages is the conversation, oldest first, with fences around what tools gave (event.Fenced). Drivers do not change it.
 	Messages []event.Message
 	// Tools that the model may call.
 	Tools []ToolDefinition
+	// Locale that is to be answered in, a BCP 47 tag; empty for none.
+	Locale string
 	// Iteration numbers the model calls of the Turn, from 1.
 	Iteration int32
 	// TurnID is the UID of the Turn.

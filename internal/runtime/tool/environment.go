@@ -34,6 +34,9 @@ func containerEnvironment(p JobParams) []corev1.EnvVar {
 		{Name: result.EnvTimeout, Value: timeout.String()},
 		{Name: result.EnvScalars, Value: encodeNames(scalarNames(p.Tool.InputSchema))},
 	}
+	if p.Locale != "" {
+		own = append(own, corev1.EnvVar{Name: result.EnvLocale, Value: p.Locale})
+	}
 	if traceParent.MatchString(p.TraceParent) {
 		own = append(own, corev1.EnvVar{Name: result.EnvTraceParent, Value: p.TraceParent})
 	}

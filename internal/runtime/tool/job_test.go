@@ -320,24 +320,28 @@ func TestTheToolKnowsWhereItBelongs(t *testing.T) {
 	p := testParams()
 	p.TraceParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	p.Call.Timeout = &metav1.Duration{Duration: 90 * time.Second}
+	p.Locale = "de-CH"
 	values := environment(t, BuildJob(p))
 	for name, want := range map[string]string{
 		"LANG": "C", "CAPSTAN_SESSION": "demo", "CAPSTAN_TURN": "demo-1", "CAPSTAN_TOOL": "word-count",
 		"CAPSTAN_IDEMPOTENCY_KEY": IdempotencyKey(turnUID, "1-0"), "TRACEPARENT": p.TraceParent,
 		result.EnvTimeout: "1m30s", result.EnvScalars: `["text"]`, result.EnvMessageFile: "/dev/termination-log",
-		result.EnvStartMark: "/capstan/start/started",
+		result.EnvStartMark: "/capstan/start/started", "CAPSTAN_LOCALE": "de-CH",
 	} {
 		if values[name] != want {
 			t.Errorf("%s is %q, want %q", name, values[name], want)
 		}
 	}
-	p.Call.Attempt, p.TraceParent = 2, ""
+	p.Call.Attempt, p.TraceParent, p.Locale = 2, "", ""
 	again := environment(t, BuildJob(p))
 	if again["CAPSTAN_IDEMPOTENCY_KEY"] != values["CAPSTAN_IDEMPOTENCY_KEY"] {
 		t.Error("another attempt has another idempotency key")
 	}
 	if _, ok := again["TRACEPARENT"]; ok {
 		t.Error("there is a trace context without a trace")
+	}
+	if _, ok := again["CAPSTAN_LOCALE"]; ok {
+		t.Error("there is an empty locale")
 	}
 }
 

@@ -48,6 +48,8 @@ type JobParams struct {
 	Arguments string
 	// Launcher that runs the tool's command.
 	Launcher Launcher
+	// Locale that the user is to be answered in; empty for none.
+	Locale string
 	// TraceParent is the W3C trace context of the call. Anything else than a valid one is left out.
 	TraceParent string
 }

@@ -19,6 +19,11 @@ type SessionSpecApplyConfiguration struct {
 	// agentRef names the Agent whose layer lies between the Harness and the Session.
 	AgentRef                      *LocalReferenceApplyConfiguration `json:"agentRef,omitempty"`
 	ConfigLayerApplyConfiguration `json:""`
+	// title tells people what the conversation is about, in up to 200 characters: kubectl shows it. The model does not read it.
+	Title *string `json:"title,omitempty"`
+	// locale is the language, as a BCP 47 tag such as de-CH, that Turns are answered in which name none in their controls (CFG-08). The model
+	// is told so, and tools find it in CAPSTAN_LOCALE. Default: none, and the model decides.
+	Locale *string `json:"locale,omitempty"`
 	// clientTools says whether a Turn waits for the results of client tools: Wait (default), or FollowHints, which waits only if
 	// the hint setup_connection is true and otherwise tells the model that the call was not executed.
 	ClientTools *apiv1alpha1.ClientToolsPolicy `json:"clientTools,omitempty"`
@@ -95,6 +100,22 @@ func (b *SessionSpecApplyConfiguration) WithMaxIterations(value int32) *SessionS
 // If called multiple times, the ToolConcurrency field is set to the value of the last call.
 func (b *SessionSpecApplyConfiguration) WithToolConcurrency(value apiv1alpha1.ToolConcurrency) *SessionSpecApplyConfiguration {
 	b.ConfigLayerApplyConfiguration.ToolConcurrency = &value
+	return b
+}
+
+// WithTitle sets the Title field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Title field is set to the value of the last call.
+func (b *SessionSpecApplyConfiguration) WithTitle(value string) *SessionSpecApplyConfiguration {
+	b.Title = &value
+	return b
+}
+
+// WithLocale sets the Locale field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Locale field is set to the value of the last call.
+func (b *SessionSpecApplyConfiguration) WithLocale(value string) *SessionSpecApplyConfiguration {
+	b.Locale = &value
 	return b
 }
 

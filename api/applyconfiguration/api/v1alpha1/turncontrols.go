@@ -10,6 +10,9 @@ type TurnControlsApplyConfiguration struct {
 	// modelRef names the Model that answers this Turn, before any that the configuration layers name (CFG-07). A Model that does not
 	// exist is passed over.
 	ModelRef *LocalReferenceApplyConfiguration `json:"modelRef,omitempty"`
+	// locale is the language, as a BCP 47 tag such as de-CH, that this message is to be answered in, before that of the Session (CFG-08). The
+	// model is told so, and tools find it in CAPSTAN_LOCALE.
+	Locale *string `json:"locale,omitempty"`
 }
 
 // TurnControlsApplyConfiguration constructs a declarative configuration of the TurnControls type for use with
@@ -23,5 +26,13 @@ func TurnControls() *TurnControlsApplyConfiguration {
 // If called multiple times, the ModelRef field is set to the value of the last call.
 func (b *TurnControlsApplyConfiguration) WithModelRef(value *LocalReferenceApplyConfiguration) *TurnControlsApplyConfiguration {
 	b.ModelRef = value
+	return b
+}
+
+// WithLocale sets the Locale field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Locale field is set to the value of the last call.
+func (b *TurnControlsApplyConfiguration) WithLocale(value string) *TurnControlsApplyConfiguration {
+	b.Locale = &value
 	return b
 }

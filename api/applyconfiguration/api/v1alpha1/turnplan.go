@@ -19,6 +19,8 @@ type TurnPlanApplyConfiguration struct {
 	OpenedAt *int64 `json:"openedAt,omitempty"`
 	// previousResponseID is the provider's id of the last response, where the provider keeps the conversation.
 	PreviousResponseID *string `json:"previousResponseID,omitempty"`
+	// locale that the open step's tools are told: that of the model call that asked for them.
+	Locale *string `json:"locale,omitempty"`
 	// stopReason is set with phase Complete when the Turn succeeded.
 	StopReason *apiv1alpha1.StopReason `json:"stopReason,omitempty"`
 }
@@ -58,6 +60,14 @@ func (b *TurnPlanApplyConfiguration) WithOpenedAt(value int64) *TurnPlanApplyCon
 // If called multiple times, the PreviousResponseID field is set to the value of the last call.
 func (b *TurnPlanApplyConfiguration) WithPreviousResponseID(value string) *TurnPlanApplyConfiguration {
 	b.PreviousResponseID = &value
+	return b
+}
+
+// WithLocale sets the Locale field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Locale field is set to the value of the last call.
+func (b *TurnPlanApplyConfiguration) WithLocale(value string) *TurnPlanApplyConfiguration {
+	b.Locale = &value
 	return b
 }
 

@@ -13,8 +13,10 @@ import (
 type TurnSpecApplyConfiguration struct {
 	// sessionRef names the Session that the message belongs to.
 	SessionRef *LocalReferenceApplyConfiguration `json:"sessionRef,omitempty"`
-	// input is the user's message, as text of at most 64 KiB.
+	// input is the user's message, as text of at most 64 KiB. Exactly one of input and message is set.
 	Input *string `json:"input,omitempty"`
+	// message is the user's message in parts, for texts and images. A message of one text is the same message as that text as input.
+	Message *TurnMessageApplyConfiguration `json:"message,omitempty"`
 	// controls are settings of this message.
 	Controls *TurnControlsApplyConfiguration `json:"controls,omitempty"`
 	// delivery is Queue (default) or Steer. With Steer the message goes into the Turn that is running: its next model call reads it, and
@@ -54,6 +56,14 @@ func (b *TurnSpecApplyConfiguration) WithSessionRef(value *LocalReferenceApplyCo
 // If called multiple times, the Input field is set to the value of the last call.
 func (b *TurnSpecApplyConfiguration) WithInput(value string) *TurnSpecApplyConfiguration {
 	b.Input = &value
+	return b
+}
+
+// WithMessage sets the Message field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Message field is set to the value of the last call.
+func (b *TurnSpecApplyConfiguration) WithMessage(value *TurnMessageApplyConfiguration) *TurnSpecApplyConfiguration {
+	b.Message = value
 	return b
 }
 

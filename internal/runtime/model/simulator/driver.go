@@ -35,6 +35,7 @@ func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response
 		return nil, err
 	}
 	current := currentTurn(r.Messages, r.TurnID)
+	current.locale = r.Locale
 	values := newExpander(current)
 	iteration := max(r.Iteration, 1)
 

@@ -272,3 +272,11 @@ func TestLatency(t *testing.T) {
 		}
 	})
 }
+
+func TestTheScriptKnowsTheLocale(t *testing.T) {
+	driver := play(t, v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Text: "{{locale}}"}})
+	answer, err := driver.Generate(t.Context(), model.Request{Locale: "de-CH", Messages: []event.Message{user("hi")}})
+	if err != nil || answer.Text != "de-CH" {
+		t.Errorf("the model says %+v, %v", answer, err)
+	}
+}

@@ -1,6 +1,8 @@
 package simulator
 
 import (
+	"encoding/base64"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,6 +13,10 @@ import (
 const (
 	// noResult stands for the result of a tool that has none in the current turn.
 	noResult = "(no result)"
+	// noImage stands for the images of a message that has none.
+	noImage = "(no image)"
+	// noLocale stands for the locale where there is none.
+	noLocale = "(no locale)"
 	// tooLong stands for a value that would make an answer larger than maxExpansion.
 	tooLong = "(too long)"
 	// maxExpansion is the most bytes that the placeholders of one answer may come to: a short text that names a long result many times must
@@ -18,13 +24,17 @@ const (
 	maxExpansion = 1 << 20
 )
 
-// placeholder is {{input}} or {{tool:NAME}}; the group is the NAME.
-var placeholder = regexp.MustCompile(`\{\{(?:input|tool:([^{}]+))\}\}`)
+// placeholder is {{input}}, {{images}}, {{locale}} or {{tool:NAME}}; the groups are the word and the NAME.
+var placeholder = regexp.MustCompile(`\{\{(?:(input|images|locale)|tool:([^{}]+))\}\}`)
 
 // turn is the part of the conversation that an answer depends on.
 type turn struct {
 	// input is the text of the last user message.
 	input string
+	// images are those of the last user message, in words.
+	images []string
+	// locale that is to be answered in; empty for none.
+	locale string
 	// results are the newest outcome of each tool in the turn, by the tool's name.
 	results map[string]string
 }
@@ -37,7 +47,7 @@ func currentTurn(messages []event.Message, turnID string) turn {
 	heard := false
 	for _, m := range slices.Backward(messages) {
 		if m.Role == event.RoleUser && !heard {
-			t.input, heard = m.PlainText(), true
+			t.input, t.images, heard = m.PlainText(), describeAll(m.Images()), true
 		}
 		if m.Role == event.RoleUser && (!named || m.ID == turnID) {
 			break
@@ -49,8 +59,27 @@ func currentTurn(messages []event.Message, turnID string) turn {
 	return t
 }
 
-// outcome is what a tool result says: the error of a call that failed, otherwise the result's text.
+func describeAll(images []event.Part) []string {
+	var described []string
+	for _, image := range images {
+		described = append(described, describe(image))
+	}
+	return described
+}
+
+// describe says what an image is: its format, and its size in bytes or its address.
+func describe(image event.Part) string {
+	if image.URL != "" {
+		return image.MediaType + " at " + image.URL
+	}
+	size := base64.StdEncoding.DecodedLen(len(image.Base64)) - strings.Count(image.Base64, "=")
+	return fmt.Sprintf("%s of %d bytes", image.MediaType, size)
+}
+
+// outcome is what a tool result says: the error of a call that failed, otherwise the result's text. The fences of the prompt are for models that
+// can be talked into something.
 func outcome(m event.Message) string {
+	m = event.Unfenced(m)
 	if m.Error != "" {
 		return m.Error
 	}
@@ -81,13 +110,26 @@ func (e *expander) expand(text string) string {
 }
 
 func (e *expander) value(match string) string {
-	tool := placeholder.FindStringSubmatch(match)[1]
-	if tool == "" {
+	groups := placeholder.FindStringSubmatch(match)
+	switch groups[1] {
+	case "input":
 		return e.input
+	case "images":
+		return otherwise(strings.Join(e.images, ", "), noImage)
+	case "locale":
+		return otherwise(e.locale, noLocale)
 	}
-	if result, found := e.results[tool]; found {
+	if result, found := e.results[groups[2]]; found {
 		// As in a shell's command substitution: the line break that most programs end with belongs to the program, not to the text.
 		return strings.TrimRight(result, "\n")
 	}
 	return noResult
+}
+
+// otherwise is the value, or what stands for none.
+func otherwise(value, none string) string {
+	if value == "" {
+		return none
+	}
+	return value
 }

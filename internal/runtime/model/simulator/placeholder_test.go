@@ -24,7 +24,16 @@ func TestExpand(t *testing.T) {
 		"no placeholder": {
 			text: "plain {{}} {{tool:}} {{Input}} {{ input }} {tool:a}", want: "plain {{}} {{tool:}} {{Input}} {{ input }} {tool:a}",
 		},
-		"the input":       {text: "<{{input}}>", messages: []event.Message{user("old"), user("new")}, want: "<new>"},
+		"the input": {text: "<{{input}}>", messages: []event.Message{user("old"), user("new")}, want: "<new>"},
+		"no image":  {text: "<{{images}}>", messages: []event.Message{user("hi")}, want: "<(no image)>"},
+		"images": {
+			text: "{{images}}", want: "image/gif of 14 bytes, image/png at https://example.org/a.png",
+			messages: []event.Message{user("hi"), {Role: event.RoleUser, Content: []event.Part{
+				{Type: event.PartImage, Base64: "R0lGODlhAQABAAAAACw=", MediaType: "image/gif"}, event.Text("look"),
+				{Type: event.PartImage, MediaType: "image/png", URL: "https://example.org/a.png"},
+			}}},
+		},
+		"no locale":       {text: "<{{locale}}>", want: "<(no locale)>"},
 		"no input at all": {text: "<{{input}}>", want: "<>"},
 		"the result of a tool": {
 			text: "{{tool:a}}/{{tool:b}}", messages: []event.Message{user("hi"), result("a", "1"), result("b", "2")}, want: "1/2",
@@ -55,6 +64,10 @@ func TestExpand(t *testing.T) {
 		},
 		"what the assistant says is no result": {
 			text: "{{tool:a}}", messages: []event.Message{user("hi"), result("a", "1"), {Role: event.RoleAssistant, Content: []event.Part{event.Text("2")}}}, want: "1",
+		},
+		"a result between fences": {
+			text:     "{{tool:a}} {{tool:b}}",
+			messages: event.Fenced([]event.Message{user("hi"), result("a", "1\n"), failed("b", "no")}), want: "1 no",
 		},
 		"several text parts": {
 			text:     "{{tool:a}}",

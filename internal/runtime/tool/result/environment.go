@@ -8,6 +8,8 @@ const (
 	EnvArgumentsFile = "CAPSTAN_ARGUMENTS_FILE"
 	// EnvIdempotencyKey is the same for every attempt of a call and differs between calls.
 	EnvIdempotencyKey = "CAPSTAN_IDEMPOTENCY_KEY"
+	// EnvLocale is the language that the user is to be answered in, a BCP 47 tag. It is not set when there is none.
+	EnvLocale = "CAPSTAN_LOCALE"
 	// EnvSession is the name of the Session.
 	EnvSession = "CAPSTAN_SESSION"
 	// EnvTool is the name of the Tool, for images that hold several.

@@ -1,0 +1,57 @@
+package v1alpha1
+
+// ImageMediaType is the format of an image.
+// +kubebuilder:validation:Enum=image/png;image/jpeg;image/gif;image/webp
+type ImageMediaType string
+
+// The formats that providers of models read.
+const (
+	ImagePNG  ImageMediaType = "image/png"
+	ImageJPEG ImageMediaType = "image/jpeg"
+	ImageGIF  ImageMediaType = "image/gif"
+	ImageWebP ImageMediaType = "image/webp"
+)
+
+// MessageImage is an image of a message, by value or by address.
+// +kubebuilder:validation:XValidation:rule="has(self.data) != has(self.url)",message="exactly one of data and url must be set."
+type MessageImage struct {
+	// mediaType is the format of the image: image/png, image/jpeg, image/gif or image/webp.
+	// +required
+	MediaType ImageMediaType `json:"mediaType"`
+	// data is the image itself, in base64 with padding. All texts and images of a message have 1 MiB together.
+	// +optional
+	// +kubebuilder:validation:MinLength=4
+	// +kubebuilder:validation:MaxLength=1048576
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9+/]+={0,2}$`
+	// +kubebuilder:validation:XValidation:rule="size(self) % 4 == 0",message="data must be base64 with padding: its length is a multiple of 4."
+	Data string `json:"data,omitempty"`
+	// url is where the provider of the model finds the image: an https address of up to 2048 characters. The manager does not fetch it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:Pattern=`^https://[A-Za-z0-9\[][!-~]*$`
+	URL string `json:"url,omitempty"`
+}
+
+// MessagePart is one part of a message: a text or an image.
+// +kubebuilder:validation:XValidation:rule="has(self.text) != has(self.image)",message="exactly one of text and image must be set."
+type MessagePart struct {
+	// text of at most 65536 characters.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=65536
+	Text string `json:"text,omitempty"`
+	// image that the model looks at.
+	// +optional
+	Image *MessageImage `json:"image,omitempty"`
+}
+
+// TurnMessage is a user's message in parts.
+// +kubebuilder:validation:XValidation:rule="self.content.map(p, (has(p.text) ? size(bytes(p.text)) : 0) + (has(p.image) && has(p.image.data) ? size(p.image.data) : 0)).sum() <= 1048576",message="the texts and the image data of a message have at most 1 MiB (1048576 bytes, images in base64) together. Give large images by url."
+type TurnMessage struct {
+	// content is the parts of the message, in the order in which the model reads them.
+	// +required
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	Content []MessagePart `json:"content"`
+}

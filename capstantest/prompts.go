@@ -1,0 +1,62 @@
+package capstantest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+)
+
+// Prompt is what a model is given in one call.
+type Prompt struct {
+	// Turn is the UID of the Turn.
+	Turn types.UID
+	// Iteration numbers the model calls of the Turn, from 1.
+	Iteration int32
+	// System is the system prompt.
+	System string
+	// Locale that is to be answered in; empty for none.
+	Locale string
+	// Messages is the conversation, oldest first, each message as JSON.
+	Messages []string
+}
+
+// observed are the models of the manager, with somebody who is shown each prompt before it is answered.
+func observed(show func(Prompt)) model.Registry {
+	models := controller.Models()
+	for provider, factory := range models {
+		models[provider] = func(m *v1alpha1.Model) (model.Driver, error) {
+			driver, err := factory(m)
+			if err != nil {
+				return nil, err
+			}
+			return &observedDriver{Driver: driver, show: show}, nil
+		}
+	}
+	return models
+}
+
+// observedDriver shows each request before it is answered.
+type observedDriver struct {
+	model.Driver
+	show func(Prompt)
+}
+
+// Generate implements model.Driver.
+func (d *observedDriver) Generate(ctx context.Context, r model.Request) (*model.Response, error) {
+	p := Prompt{Turn: types.UID(r.TurnID), Iteration: r.Iteration, System: r.SystemPrompt, Locale: r.Locale}
+	for _, message := range r.Messages {
+		raw, err := json.Marshal(message)
+		if err != nil {
+			return nil, fmt.Errorf("showing the prompt: %w", err)
+		}
+		p.Messages = append(p.Messages, string(raw))
+	}
+	d.show(p)
+	return d.Driver.Generate(ctx, r)
+}
