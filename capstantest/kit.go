@@ -2,9 +2,11 @@ package capstantest
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -19,6 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/config/crd"
 	"github.com/capstan-dev/capstan/internal/controller"
+	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	journalkubernetes "github.com/capstan-dev/capstan/internal/runtime/journal/kubernetes"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
@@ -43,6 +46,11 @@ type Options struct {
 	Policies bool
 	// Prompts is shown all that models are given, before they answer. It is called from several goroutines at once. Default: nobody is.
 	Prompts func(Prompt)
+	// EgressAllow are ranges of addresses that HTTP tools may reach although they are not public, as with the manager's flag
+	// --egress-allow-cidr: 127.0.0.0/8 for a server of the test's own. Without it, HTTP tools reach what they reach in a cluster.
+	EgressAllow []netip.Prefix
+	// EgressRoots are the certificates that HTTP tools trust servers by. Default: those of the system.
+	EgressRoots *x509.CertPool
 	// NoJobPlayer leaves Jobs alone, for an environment where another kit plays them already.
 	NoJobPlayer bool
 }
@@ -142,6 +150,7 @@ func (k *Kit) start(ctx context.Context, cfg *rest.Config, o Options) error {
 		MaxActiveTurns: o.MaxActiveTurns,
 		JobRetention:   o.JobRetention,
 		Models:         models,
+		Egress:         egress.New(egress.Options{Allow: o.EgressAllow, Roots: o.EgressRoots}),
 		Clock:          o.Clock.Now,
 		Jumps: func(lookAgain func(context.Context) error) {
 			// It fails when the kit has been stopped, and then nobody waits any more.

@@ -38,6 +38,22 @@ const (
 	ReasonOutputLost = tool.ReasonOutputLost
 	// ReasonJobGone: the Job no longer exists.
 	ReasonJobGone = tool.ReasonJobGone
+	// ReasonToolChanged: the Tool was changed or deleted after the call was planned.
+	ReasonToolChanged = tool.ReasonToolChanged
+	// ReasonHTTPStatus: the server answered with another status than 200 to 299.
+	ReasonHTTPStatus = tool.ReasonHTTPStatus
+	// ReasonSecretUnusable: a Secret that a header needs does not exist, lacks the key, holds no header, or is bound to other hosts.
+	ReasonSecretUnusable = tool.ReasonSecretUnusable
+	// ReasonAddressRefused: the host is none that the manager may reach.
+	ReasonAddressRefused = tool.ReasonAddressRefused
+	// ReasonConnectionFailed: no connection to the host came about, or none that can be trusted.
+	ReasonConnectionFailed = tool.ReasonConnectionFailed
+	// ReasonConnectionLost: the connection broke before the answer was there.
+	ReasonConnectionLost = tool.ReasonConnectionLost
+	// ReasonRedirectRefused: the server redirected the request to where it may not go.
+	ReasonRedirectRefused = tool.ReasonRedirectRefused
+	// ReasonManagerLost: the manager ended, or lost the lead, while the request was under way.
+	ReasonManagerLost = tool.ReasonManagerLost
 	// ReasonSuspended: the Job is suspended.
 	ReasonSuspended = tool.ReasonSuspended
 )

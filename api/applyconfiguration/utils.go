@@ -24,6 +24,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.AgentSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("AgentStatus"):
 		return &apiv1alpha1.AgentStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ClaimedCall"):
+		return &apiv1alpha1.ClaimedCallApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ConfigLayer"):
 		return &apiv1alpha1.ConfigLayerApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("EnvVar"):
@@ -34,6 +36,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.HarnessSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("HarnessStatus"):
 		return &apiv1alpha1.HarnessStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("HTTPHeader"):
+		return &apiv1alpha1.HTTPHeaderApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("HTTPTool"):
+		return &apiv1alpha1.HTTPToolApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("JobResources"):
 		return &apiv1alpha1.JobResourcesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("JobTool"):

@@ -41,7 +41,7 @@ const (
 	ReasonArchived = "Archived"
 	// ReasonChainTooLong: a chain of Harnesses is longer than 16, or a Harness is its own ancestor.
 	ReasonChainTooLong = "ChainTooLong"
-	// ReasonInvalidSchema: a Tool's inputSchema is not a JSON Schema of an object.
+	// ReasonInvalidSchema: a Tool's inputSchema is not a JSON Schema of an object, or declares what the Tool cannot send.
 	ReasonInvalidSchema = "InvalidSchema"
 )
 

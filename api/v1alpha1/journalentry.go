@@ -64,8 +64,20 @@ type PlannedCall struct {
 	Refusal string `json:"refusal,omitempty"`
 }
 
-// SettledCall is what others gave for one call, kept before the step closes: the result of a client tool's (CLIENT-04), or the decision about one
-// that needs approval.
+// ClaimedCall says that somebody is about to start a call that must start at most once (DUR-01). Whoever wrote it may start it, and nobody else.
+type ClaimedCall struct {
+	// id of the call.
+	// +required
+	// +kubebuilder:validation:MaxLength=32
+	ID string `json:"id"`
+	// holder tells the one who wrote it from all others.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	Holder string `json:"holder"`
+}
+
+// SettledCall is what became of one call, kept before the step closes: the result of a client tool's (CLIENT-04), the outcome of one that was claimed
+// (DUR-02), or the decision about one that needs approval.
 type SettledCall struct {
 	// id of the call.
 	// +required
@@ -89,6 +101,19 @@ type SettledCall struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	By string `json:"by,omitempty"`
+	// state that a claimed call has ended in. A client's has none.
+	// +optional
+	State ToolCallState `json:"state,omitempty"`
+	// reason of the state.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Reason string `json:"reason,omitempty"`
+	// startedAt is when the call started, if it did.
+	// +optional
+	StartedAt *metav1.MicroTime `json:"startedAt,omitempty"`
+	// finishedAt is when it ended.
+	// +optional
+	FinishedAt *metav1.MicroTime `json:"finishedAt,omitempty"`
 }
 
 // RecordedTurn is what the log remembers of a Turn, so that its message does not run again.
@@ -177,7 +202,10 @@ type JournalEntrySpec struct {
 	// +optional
 	// +listType=atomic
 	Steered []RecordedTurn `json:"steered,omitempty"`
-	// settled is what others gave for a call before the step was complete: a client tool's result, or a decision.
+	// claimed is a call that is about to start.
+	// +optional
+	Claimed *ClaimedCall `json:"claimed,omitempty"`
+	// settled is what became of a call before the step was complete: its result, or the decision about it.
 	// +optional
 	Settled *SettledCall `json:"settled,omitempty"`
 	// transition is what becomes of the Turn's status. Only a final entry has one.

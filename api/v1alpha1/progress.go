@@ -94,12 +94,14 @@ type TurnPlan struct {
 }
 
 // ToolExecutor is how a tool runs.
-// +kubebuilder:validation:Enum=Job;Client;None
+// +kubebuilder:validation:Enum=Job;HTTP;Client;None
 type ToolExecutor string
 
 const (
 	// ExecutorJob runs the tool as a Job.
 	ExecutorJob ToolExecutor = "Job"
+	// ExecutorHTTP runs the tool as an HTTP request.
+	ExecutorHTTP ToolExecutor = "HTTP"
 	// ExecutorClient leaves the tool to the client of the Session, which gives a ToolResult.
 	ExecutorClient ToolExecutor = "Client"
 	// ExecutorNone marks a call that was refused before anything started.
@@ -113,7 +115,7 @@ type ToolCallState string
 const (
 	// CallPending: the call has not started.
 	CallPending ToolCallState = "Pending"
-	// CallRunning: the tool's container runs.
+	// CallRunning: the tool's container runs, or its request is under way.
 	CallRunning ToolCallState = "Running"
 	// CallWaiting: a ToolResult is missing, with a client's result or, with reason Approval, with a decision.
 	CallWaiting ToolCallState = "Waiting"
@@ -147,7 +149,7 @@ type ToolCall struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Name string `json:"name"`
-	// executor that runs the call: Job, Client, or None for a call that was refused.
+	// executor that runs the call: Job, HTTP, Client, or None for a call that was refused.
 	// +required
 	Executor ToolExecutor `json:"executor"`
 	// sideEffect is the class of the Tool: Pure, Idempotent or AtMostOnce.
@@ -166,7 +168,7 @@ type ToolCall struct {
 	// toolGeneration is the generation of the Tool that was planned with.
 	// +optional
 	ToolGeneration int64 `json:"toolGeneration,omitempty"`
-	// timeout of the call, counted from the start of the tool's container.
+	// timeout of the call, counted from the start of the tool's container or request.
 	// +optional
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 	// schemaDigest is the start of the SHA-256 of the Tool's inputSchema.

@@ -159,7 +159,7 @@ type ClientTool struct{}
 // ToolSpec is something that the model may call, under the Tool's own name.
 // +kubebuilder:validation:XValidation:rule="!has(self.client) || !has(self.policy)",message="policy is for tools that the manager runs; the client of a client tool decides by itself."
 // +kubebuilder:validation:XValidation:rule="!has(self.approvalTimeout) || (has(self.policy) && self.policy == 'RequiresApproval')",message="approvalTimeout is for tools with the policy RequiresApproval."
-// +kubebuilder:validation:XValidation:rule="has(self.job) != has(self.client)",message="exactly one of job and client must be set."
+// +kubebuilder:validation:XValidation:rule="[has(self.job), has(self.http), has(self.client)].exists_one(set, set)",message="exactly one of job, http and client must be set."
 // +kubebuilder:validation:XValidation:rule="!has(self.client) || (!has(self.sideEffect) && !has(self.concurrencyClass))",message="sideEffect and concurrencyClass are for tools that the manager runs; a client tool is run by its client."
 type ToolSpec struct {
 	// description tells the model what the tool does and when to use it.
@@ -204,6 +204,10 @@ type ToolSpec struct {
 	// +optional
 	Job *JobTool `json:"job,omitempty"`
 
+	// http runs the tool as an HTTP request that the manager sends.
+	// +optional
+	HTTP *HTTPTool `json:"http,omitempty"`
+
 	// client leaves the tool to the client of the Session.
 	// +optional
 	Client *ClientTool `json:"client,omitempty"`
@@ -211,7 +215,7 @@ type ToolSpec struct {
 
 // ToolStatus is what the manager says about a Tool.
 type ToolStatus struct {
-	// conditions: Ready is True when the inputSchema is valid.
+	// conditions: Ready is True when the inputSchema is valid, and of use for the arguments of an HTTP request.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -230,7 +234,8 @@ type ToolStatus struct {
 // +kubebuilder:printcolumn:name="Side Effect",type=string,JSONPath=`.spec.sideEffect`
 // +kubebuilder:printcolumn:name="Policy",type=string,JSONPath=`.spec.policy`,priority=1
 // +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.job.image`
-// +kubebuilder:printcolumn:name="Timeout",type=string,JSONPath=`.spec.job.timeout`
+// +kubebuilder:printcolumn:name="URL",type=string,JSONPath=`.spec.http.url`,priority=1
+// +kubebuilder:printcolumn:name="Timeout",type=string,JSONPath=`.spec['job','http'].timeout`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/capstan-dev/capstan/internal/controller"
+	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -37,6 +39,7 @@ type options struct {
 	launcher       string
 	pullPolicy     string
 	namespaces     []string
+	egressAllow    []netip.Prefix
 }
 
 // parse reads the command line.
@@ -47,12 +50,13 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "Address of the probes.")
 	flags.BoolVar(&o.leaderElect, "leader-elect", false, "Let one of several managers lead.")
 	flags.Func("watch-namespaces", "The namespaces to work in, separated by commas. Without it, all of them.", o.addNamespaces)
+	flags.Func("egress-allow-cidr", "A range of addresses that HTTP tools may reach although it is not public, such as 10.96.0.0/12. May be given several times. Without it, none.", o.addEgress)
 	flags.StringVar(&o.controllers.Launcher.Image, "launcher-image", "", "Image that holds the launcher. Required.")
 	flags.StringVar(&o.controllers.Launcher.Path, "launcher-path", tool.DefaultLauncherPath, "Path of the launcher in that image; images built by ko have it at /ko-app/launcher.")
 	flags.StringVar(&o.pullPolicy, "launcher-pull-policy", string(corev1.PullIfNotPresent), "Pull policy of the launcher's image.")
 	flags.StringVar(&o.launcher, "launcher-delivery", deliveryAuto, "How the launcher gets into tool pods: ImageVolume, InitContainer, or Auto for the first where the cluster has it.")
 	flags.IntVar(&o.controllers.MaxActiveTurns, "max-active-turns", 1000, "The most Turns that are active at once, shared fairly between namespaces.")
-	flags.IntVar(&o.controllers.MaxActivities, "max-activities", 256, "The most model calls that are under way at once.")
+	flags.IntVar(&o.controllers.MaxActivities, "max-activities", 256, "The most model calls that are under way at once, and the most requests of HTTP tools.")
 	flags.IntVar(&o.controllers.Workers, "workers", 16, "How many Turns, and how many Sessions, are worked on at once.")
 	flags.DurationVar(&o.controllers.JobRetention, "job-retention", 10*time.Minute, "How long the Jobs of a finished Turn are kept.")
 	flags.Int64Var(&o.controllers.JournalCacheBytes, "journal-cache-bytes", 64<<20, "The most memory that cached conversations take.")
@@ -63,6 +67,7 @@ func parse(args []string) (options, error) {
 		return o, err
 	}
 	o.qps = float32(*qps)
+	o.controllers.Egress = egress.New(egress.Options{Allow: o.egressAllow})
 	return o, o.validate()
 }
 
@@ -77,6 +82,19 @@ func (o *options) addNamespaces(list string) error {
 			o.namespaces = append(o.namespaces, name)
 		}
 	}
+	return nil
+}
+
+// addEgress takes a range of addresses. One that is written with an address within it is refused: more may have been meant, or less.
+func (o *options) addEgress(cidr string) error {
+	prefix, err := netip.ParsePrefix(cidr)
+	if err != nil || prefix.Addr().Is4In6() {
+		return fmt.Errorf("%q is not a range of addresses such as 10.96.0.0/12 or fd00:10::/64", cidr)
+	}
+	if prefix != prefix.Masked() {
+		return fmt.Errorf("%q has bits behind its length: did you mean %s?", cidr, prefix.Masked())
+	}
+	o.egressAllow = append(o.egressAllow, prefix)
 	return nil
 }
 

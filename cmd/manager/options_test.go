@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +31,39 @@ func TestTheNamespacesToWatch(t *testing.T) {
 			}
 			if err != nil || !slices.Equal(o.namespaces, test.want) {
 				t.Errorf("the namespaces are %q, error %v; want %q", o.namespaces, err, test.want)
+			}
+		})
+	}
+}
+
+func TestTheRangesThatToolsMayReach(t *testing.T) {
+	for name, test := range map[string]struct {
+		args []string
+		want []string
+		err  string
+	}{
+		"none":                  {nil, nil, ""},
+		"one":                   {[]string{"--egress-allow-cidr=10.96.0.0/12"}, []string{"10.96.0.0/12"}, ""},
+		"several":               {[]string{"--egress-allow-cidr=10.96.0.0/12", "--egress-allow-cidr=fd00:10::/64"}, []string{"10.96.0.0/12", "fd00:10::/64"}, ""},
+		"a list":                {[]string{"--egress-allow-cidr=10.0.0.0/8,fd00::/8"}, nil, `"10.0.0.0/8,fd00::/8" is not a range of addresses`},
+		"an address":            {[]string{"--egress-allow-cidr=10.0.0.1"}, nil, `"10.0.0.1" is not a range of addresses`},
+		"an address in a range": {[]string{"--egress-allow-cidr=10.0.0.1/8"}, nil, "did you mean 10.0.0.0/8?"},
+		"IPv4 within IPv6":      {[]string{"--egress-allow-cidr=::ffff:10.0.0.0/104"}, nil, "is not a range of addresses"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := parse(append(test.args, "--launcher-image=example.org/launcher:1"))
+			if test.err != "" {
+				if err == nil || !strings.Contains(err.Error(), test.err) {
+					t.Fatalf("the error is %v, want one with %q", err, test.err)
+				}
+				return
+			}
+			var want []netip.Prefix
+			for _, cidr := range test.want {
+				want = append(want, netip.MustParsePrefix(cidr))
+			}
+			if err != nil || !slices.Equal(o.egressAllow, want) || o.controllers.Egress == nil {
+				t.Errorf("the ranges are %v, error %v; want %v", o.egressAllow, err, want)
 			}
 		})
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/controller/watchdog"
 	"github.com/capstan-dev/capstan/internal/runtime/activity"
+	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
@@ -41,7 +42,7 @@ type Options struct {
 	Launcher tool.Launcher
 	// MaxActiveTurns bounds how many Turns are active at once, over all namespaces. Default 1000.
 	MaxActiveTurns int
-	// MaxActivities bounds how many model calls and log reads are under way at once. Default 256.
+	// MaxActivities bounds how many model calls are under way at once, and how many requests of tools and log reads. Default 256.
 	MaxActivities int
 	// Workers is how many Turns, and how many Sessions, are worked on at once. Default 16.
 	Workers int
@@ -51,6 +52,8 @@ type Options struct {
 	JournalCacheBytes int64
 	// Models makes the drivers of model providers. Default: all that the manager has.
 	Models model.Registry
+	// Egress sends the requests of HTTP tools. Default: a client that reaches public addresses only.
+	Egress *egress.Client
 	// Clock tells the time. Default: the real one.
 	Clock func() time.Time
 	// Watchdog is told of every pass over a Turn or a Session. Default: one that nobody asks.
@@ -78,6 +81,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Models == nil {
 		o.Models = Models()
+	}
+	if o.Egress == nil {
+		o.Egress = egress.New(egress.Options{})
 	}
 	if o.Clock == nil {
 		o.Clock = time.Now
@@ -116,6 +122,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Models:    o.Models,
 		Validator: validator,
 		Clock:     o.Clock,
+		Egress:    o.Egress,
+		Secrets:   turn.Secrets(mgr.GetAPIReader()),
 	}
 	turnWakes, sessionWakes := &wake.Source{}, &wake.Source{}
 	activities := activity.NewExecutor(o.MaxActivities, turnWakes.Wake)

@@ -24,7 +24,7 @@ func begin(ctx context.Context, d disturbed, p *process) (*begun, error) {
 	}
 	r.starts = p.Starts
 	p.wire.arm(r.namespace, d.fault)
-	r.patience = untilSomebodyElse
+	r.patience, r.rivals = untilSomebodyElse, true
 	b := &begun{disturbed: d, run: r, end: make(chan error, 1)}
 	go func() { b.end <- r.play(ctx) }()
 	return b, await(ctx, func() error {

@@ -50,7 +50,7 @@ var _ = Describe("Two leaders at once", func() {
 			if err != nil {
 				return err
 			}
-			r.starts = first.Starts
+			r.starts, r.rivals = first.Starts, true
 			first.wire.arm(r.namespace, fault{})
 			second.wire.arm(r.namespace, fault{})
 			if err := r.play(ctx); err != nil {

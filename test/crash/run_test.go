@@ -33,6 +33,8 @@ type run struct {
 	starts func(namespace, turn, call string) int
 	// started is sent to when a tool starts.
 	started chan struct{}
+	// rivals says that more than one process has a hand in the run.
+	rivals bool
 	// patience is how long each part of the run may take.
 	patience time.Duration
 }
@@ -54,6 +56,9 @@ func prepare(ctx context.Context, s scenario, user client.Client, seen *observer
 	if s.tools != nil {
 		for _, tool := range s.tools() {
 			tool.Namespace = r.namespace
+			if tool.Spec.HTTP != nil {
+				tool.Spec.HTTP.URL = web.URL + "/" + r.namespace
+			}
 			harness.Spec.Tools = append(harness.Spec.Tools, v1alpha1.LocalReference{Name: tool.Name})
 			objects = append(objects, tool)
 		}
@@ -225,10 +230,27 @@ func (r *run) verify(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("the call %s started %d times, and nobody has approved it", id, n))
 		}
 	}
+	if r.asks {
+		errs = append(errs, web.startedTwice(r.namespace))
+	}
 	if r.stops {
 		errs = append(errs, await(ctx, func() error { return r.noJobs(ctx) }))
 	}
 	return errors.Join(errs...)
+}
+
+// unknown says that nobody can know what became of a request: the process that had claimed it died, or another one took over. A Job would have
+// gone on by itself.
+func (r *run) unknown() bool {
+	if !r.asks {
+		return false
+	}
+	for _, call := range r.seen.turn(r.namespace, r.turns[0]).Status.ToolCalls {
+		if call.State == v1alpha1.CallUnknown && call.Reason == capstantest.ReasonManagerLost {
+			return true
+		}
+	}
+	return false
 }
 
 // noJobs says that no Job is left.

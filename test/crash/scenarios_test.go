@@ -36,6 +36,8 @@ type scenario struct {
 	stops bool
 	// steers are the messages that the user sends for the Turn that runs.
 	steers []string
+	// asks says that the tools ask the suite's own server. A call that starts once is then asked for once at most.
+	asks bool
 	// gone are the Turns that are deleted while they run. Nothing is left of them but the log.
 	gone []string
 }
@@ -70,6 +72,19 @@ var scenarios = []scenario{
 		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{jobTool("pay", v1alpha1.AtMostOnce)} },
 		turns:      []string{"demo-1"},
 		once:       []string{"demo-1/1-0", "demo-1/1-1"},
+	},
+	{
+		name:       "one Pure request",
+		simulation: calling("It is {{tool:ask}}.", "ask"),
+		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{httpTool("ask", v1alpha1.Pure)} },
+		turns:      []string{"demo-1"},
+	},
+	{
+		name:       "two AtMostOnce requests side by side",
+		simulation: calling("It is {{tool:pay}}.", "pay", "pay"),
+		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{httpTool("pay", v1alpha1.AtMostOnce)} },
+		turns:      []string{"demo-1"},
+		asks:       true,
 	},
 	{
 		name:       "client tools, one of which answers early",
@@ -369,4 +384,11 @@ func jobTool(name string, class v1alpha1.SideEffect) *v1alpha1.Tool {
 
 func clientTool(name string) *v1alpha1.Tool {
 	return &v1alpha1.Tool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ToolSpec{Description: "A tool of the client.", Client: &v1alpha1.ClientTool{}}}
+}
+
+func httpTool(name string, class v1alpha1.SideEffect) *v1alpha1.Tool {
+	return &v1alpha1.Tool{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       v1alpha1.ToolSpec{Description: "A tool of the tests.", SideEffect: class, HTTP: &v1alpha1.HTTPTool{}},
+	}
 }

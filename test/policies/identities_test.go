@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -37,6 +38,22 @@ var _ = Describe("The policy tool-identities", func() {
 		accepts(creating(ctx, user, newTool("tool", v1alpha1.EnvVar{Name: "A", Value: "theirs"})))
 	})
 
+	It("lets a Tool send a Secret in a header that its writer may get", func(ctx context.Context) {
+		user, _ := newUser(ctx, "capstan-tools", newRole(ctx, gets("mine", "mine-2")))
+		accepts(creating(ctx, user, newHTTPTool("tool", secretHeader("A", "mine"), secretHeader("B", "mine-2"), secretHeader("C", "mine"))))
+		refuses(creating(ctx, user, newHTTPTool("tool", secretHeader("A", "theirs"))), notYours("theirs"))
+		refuses(creating(ctx, user, newHTTPTool("tool", secretHeader("A", "mine"), secretHeader("B", "theirs"))), notYours("theirs"))
+		accepts(creating(ctx, user, newHTTPTool("tool", v1alpha1.HTTPHeader{Name: "A", Value: ptr.To("theirs")})))
+		nine := make([]v1alpha1.HTTPHeader, 0, 9)
+		for i := range 9 {
+			nine = append(nine, secretHeader(fmt.Sprintf("S%d", i), fmt.Sprintf("s-%d", i)))
+		}
+		refuses(creating(ctx, user, newHTTPTool("tool", nine...)), "a Tool may name at most 8 Secrets.")
+		tool := stored(ctx, user, newHTTPTool("sent", secretHeader("A", "mine")))
+		other, _ := newUser(ctx, "capstan-tools")
+		refuses(updating(ctx, other, tool, func(t *v1alpha1.Tool) { t.Spec.HTTP.URL = "https://evil.example" }), notYours("mine"))
+	})
+
 	It("asks about each of at most eight Secrets", func(ctx context.Context) {
 		names := []string{"s-0", "s-1", "s-2", "s-3", "s-4", "s-5", "s-6", "s-7"}
 		user, _ := newUser(ctx, "capstan-tools", newRole(ctx, gets(append(names, "s-8")...)))
@@ -50,7 +67,7 @@ var _ = Describe("The policy tool-identities", func() {
 			theirs[i] = fromSecret(theirs[i].Name, "theirs")
 			refuses(creating(ctx, user, newTool("tool", theirs...)), notYours("theirs"))
 		}
-		refuses(creating(ctx, user, newTool("tool", append(env, fromSecret("S8", "s-8"))...)), "a Tool may take variables from at most 8 Secrets.")
+		refuses(creating(ctx, user, newTool("tool", append(env, fromSecret("S8", "s-8"))...)), "a Tool may name at most 8 Secrets.")
 	})
 
 	It("lets a Tool name a ServiceAccount that its writer may get tokens of", func(ctx context.Context) {
@@ -101,8 +118,44 @@ var _ = Describe("The policies bound-secrets", func() {
 	})
 })
 
+var _ = Describe("The policy bound-secrets-tools", func() {
+	It("lets a Secret that is bound to hosts be sent to these, and to no others", func(ctx context.Context) {
+		user, _ := newUser(ctx, "capstan-tools", newRole(ctx, gets("bound-to")))
+		secret := newSecret("bound-to")
+		secret.Annotations = map[string]string{v1alpha1.AnnotationAllowedHosts: "api.example.org, Other.example:8443"}
+		stored(ctx, admin, secret)
+		to := func(url string) *v1alpha1.Tool {
+			tool := newHTTPTool("tool", secretHeader("A", "bound-to"))
+			tool.Spec.HTTP.URL = url
+			return tool
+		}
+		for _, url := range []string{"https://api.example.org/v1", "https://API.example.org:443", "https://other.example:8443/?a=b"} {
+			accepts(creating(ctx, user, to(url)))
+		}
+		for url, place := range map[string]string{
+			"https://evil.example":                  "evil.example:443",
+			"https://api.example.org:8443":          "api.example.org:8443",
+			"https://other.example":                 "other.example:443",
+			"https://example.org":                   "example.org:443",
+			"https://api.example.org.evil.example/": "api.example.org.evil.example:443",
+			"https://evil.example/api.example.org":  "evil.example:443",
+		} {
+			refuses(creating(ctx, user, to(url)), `Secret "bound-to" is bound to hosts by capstan.dev/allowed-hosts and cannot be sent to `+place+".")
+		}
+		without := to("https://evil.example")
+		without.Spec.HTTP.Headers = nil
+		accepts(creating(ctx, user, without))
+
+		secret.Annotations[v1alpha1.AnnotationAllowedHosts] = ""
+		Expect(admin.Update(ctx, secret)).To(Succeed())
+		refuses(creating(ctx, user, to("https://api.example.org")), "cannot be sent to api.example.org:443.")
+	})
+})
+
 // lending are the fields of our kinds that make something of a namespace reach a tool.
 var lending = []string{
+	"Tool spec.http.headers[].secretKeyRef.key",
+	"Tool spec.http.headers[].secretKeyRef.name",
 	"Tool spec.job.env[].secretKeyRef.key",
 	"Tool spec.job.env[].secretKeyRef.name",
 	"Tool spec.job.serviceAccountName",
@@ -136,6 +189,10 @@ var _ = Describe("A Secret that is planted", func() {
 		refuses(updating(ctx, user, own, func(t *v1alpha1.Tool) { t.Spec.Job.Env = []v1alpha1.EnvVar{fromSecret("TOKEN", "planted")} }), notYours("planted"))
 		patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"job":{"env":[{"name":"T","secretKeyRef":{"name":"planted","key":"token"}}]}}}`))
 		refuses(func() error { return user.Patch(ctx, own.DeepCopy(), patch, client.DryRunAll) }, notYours("planted"))
+		refuses(creating(ctx, user, newHTTPTool("own-request", secretHeader("A", "planted"))), notYours("planted"))
+		refuses(updating(ctx, user, own, func(t *v1alpha1.Tool) {
+			t.Spec = newHTTPTool("own", secretHeader("A", "planted")).Spec
+		}), notYours("planted"))
 		refuses(updating(ctx, user, own, func(t *v1alpha1.Tool) { t.Spec.Job.ServiceAccountName = "default" }), `you may not use ServiceAccount "default"`)
 		By("through a Tool of somebody else")
 		for what, change := range map[string]func(*v1alpha1.JobTool){
@@ -148,6 +205,18 @@ var _ = Describe("A Secret that is planted", func() {
 			By(what)
 			refuses(updating(ctx, user, published, func(t *v1alpha1.Tool) { change(t.Spec.Job) }), notYours("planted"))
 		}
+		sent := stored(ctx, admin, newHTTPTool("sent", secretHeader("Authorization", "planted")))
+		for what, change := range map[string]func(*v1alpha1.HTTPTool){
+			"url":    func(h *v1alpha1.HTTPTool) { h.URL = "https://evil.example" },
+			"method": func(h *v1alpha1.HTTPTool) { h.Method = v1alpha1.HTTPDelete },
+			"header": func(h *v1alpha1.HTTPTool) { h.Headers[0].Name = "X-Echo" },
+			"another": func(h *v1alpha1.HTTPTool) {
+				h.Headers = append(h.Headers, v1alpha1.HTTPHeader{Name: "A", Value: ptr.To("b")})
+			},
+		} {
+			By(what)
+			refuses(updating(ctx, user, sent, func(t *v1alpha1.Tool) { change(t.Spec.HTTP) }), notYours("planted"))
+		}
 		refuses(updating(ctx, user, lent, func(t *v1alpha1.Tool) { t.Spec.Job.Command = []string{"/bin/sh"} }), `you may not use ServiceAccount "default"`)
 		By("through what the manager would believe")
 		refuses(creating(ctx, user, newEntry("forged")), cannot)
@@ -157,12 +226,16 @@ var _ = Describe("A Secret that is planted", func() {
 		}, cannot)
 	})
 
-	It("is out of reach of the manager", func(ctx context.Context) {
+	It("is read by the manager by its name only, and only where the manager works", func(ctx context.Context) {
 		stored(ctx, admin, newSecret("planted-too"))
 		cannot := fmt.Sprintf("User %q cannot ", managerUser)
-		refuses(func() error {
+		accepts(func() error {
 			return as(managerUser).Get(ctx, client.ObjectKey{Namespace: teamA, Name: "planted-too"}, &corev1.Secret{})
+		})
+		refuses(func() error {
+			return as(managerUser).Get(ctx, client.ObjectKey{Namespace: elsewhere, Name: "planted-too"}, &corev1.Secret{})
 		}, cannot)
+		refuses(func() error { return as(managerUser).List(ctx, &corev1.SecretList{}, client.InNamespace(teamA)) }, cannot)
 		refuses(creating(ctx, as(managerUser), podOf(plainJob("x"))), cannot)
 	})
 

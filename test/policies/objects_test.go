@@ -66,6 +66,17 @@ func fromSecret(variable, secret string) v1alpha1.EnvVar {
 	return v1alpha1.EnvVar{Name: variable, SecretKeyRef: &v1alpha1.SecretKeyReference{Name: secret, Key: "token"}}
 }
 
+func newHTTPTool(name string, headers ...v1alpha1.HTTPHeader) *v1alpha1.Tool {
+	return &v1alpha1.Tool{ObjectMeta: named(name), Spec: v1alpha1.ToolSpec{
+		Description: "A tool of the tests.",
+		HTTP:        &v1alpha1.HTTPTool{URL: "https://api.example.org/v1", Headers: headers},
+	}}
+}
+
+func secretHeader(name, secret string) v1alpha1.HTTPHeader {
+	return v1alpha1.HTTPHeader{Name: name, SecretKeyRef: &v1alpha1.SecretKeyReference{Name: secret, Key: "token"}}
+}
+
 func newSecret(name string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: named(name), StringData: map[string]string{"token": "s3cret"}}
 }

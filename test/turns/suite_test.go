@@ -4,6 +4,7 @@ package turns_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"sync"
 	"testing"
@@ -41,7 +42,7 @@ var _ = BeforeSuite(func(context.Context) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		Fail("KUBEBUILDER_ASSETS is not set: run the tests with make, or set it to the directory that has etcd and kube-apiserver")
 	}
-	ctrl.SetLogger(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true)))
+	ctrl.SetLogger(zap.New(zap.WriteTo(io.MultiWriter(GinkgoWriter, said)), zap.UseDevMode(true)))
 	SetDefaultEventuallyTimeout(30 * time.Second)
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	environment = &envtest.Environment{}
@@ -57,7 +58,7 @@ var _ = BeforeSuite(func(context.Context) {
 
 // kitOptions are those of the kit that all specs share, and of one that takes its place.
 func kitOptions() capstantest.Options {
-	return capstantest.Options{Jobs: jobs.run, Transport: requests.wrap, Prompts: prompts.note}
+	return capstantest.Options{Jobs: jobs.run, Transport: requests.wrap, Prompts: prompts.note, EgressAllow: loopback, EgressRoots: testRoots()}
 }
 
 // newNamespace makes a namespace of the spec's own with a Harness and a Model that the given script drives.

@@ -40,14 +40,24 @@ var toolCases = []ruleCase{
 		message:  `spec.sideEffect: Unsupported value: "Once": supported values: "Pure", "Idempotent", "AtMostOnce"`,
 	},
 	{
-		rule:     "spec rule exactly one of job and client must be set.",
+		rule:     "spec rule exactly one of job, http and client must be set.",
 		accepted: job(""),
 		rejected: `spec: {job: {image: example.org/wc:1, command: [/wc]}}`,
 	},
 	{
-		rule:     "spec rule exactly one of job and client must be set.",
+		rule:     "spec rule exactly one of job, http and client must be set.",
 		accepted: `spec: {client: {}}`,
 		rejected: `spec: {client: null}`,
+	},
+	{
+		rule:     "spec rule exactly one of job, http and client must be set.",
+		accepted: request(""),
+		rejected: `spec: {http: {url: "https://example.org"}}`,
+	},
+	{
+		rule:     "spec rule exactly one of job, http and client must be set.",
+		accepted: strings.TrimSuffix(request(""), "}") + `, sideEffect: Pure, concurrencyClass: api}`,
+		rejected: `spec: {client: null, http: {url: "https://example.org"}, job: {image: example.org/wc:1, command: [/wc]}}`,
 	},
 	{
 		rule:     "spec rule sideEffect and concurrencyClass are for tools that the manager runs; a client tool is run by its client.",
@@ -241,4 +251,104 @@ var jobCases = []ruleCase{
 		accepted: job(`startTimeout: 1440m`),
 		rejected: job(`startTimeout: 1441m`),
 	},
+}
+
+// request is a patch that makes the smallest Tool one that is an HTTP request, with more fields of it.
+func request(fields string) string {
+	if fields != "" {
+		fields = ", " + fields
+	}
+	return `spec: {client: null, http: {url: "https://example.org"` + fields + `}}`
+}
+
+// to is a patch that makes the smallest Tool a request to a URL.
+func to(url string) string {
+	return `spec: {client: null, http: {url: "` + url + `"}}`
+}
+
+const (
+	notHTTPS     = "spec.http.url rule url must be an absolute https URL."
+	withUser     = "spec.http.url rule url must not have a user or a password in it: use headers."
+	withFragment = "spec.http.url rule url must not have a fragment."
+	ownHeader    = "spec.http.headers[].name rule this header is set by the runtime, or says how the request is sent. Leave it out."
+	eitherValue  = "spec.http.headers[] rule exactly one of value and secretKeyRef must be set."
+	sameHeader   = "spec.http.headers rule the names of headers differ by more than case."
+	noBody       = "spec.http rule a GET has no body: use arguments Query, or another method."
+	httpTimeout  = "spec.http.timeout rule timeout must be between 1s and 15m."
+)
+
+var httpCases = []ruleCase{
+	{rule: "spec.http required url", accepted: request(""), rejected: `spec: {client: null, http: {method: GET}}`, message: `spec.http.url: Required value`},
+	{rule: notHTTPS, accepted: to("https://example.org:8443/v1/a%20b?c=d@e"), rejected: to("http://example.org")},
+	{rule: notHTTPS, accepted: to("HTTPS://example.org"), rejected: to("https:///v1")},
+	{rule: notHTTPS, accepted: to("https://[2001:db8::1]/"), rejected: to("example.org/v1")},
+	{rule: notHTTPS, accepted: to("https://192.0.2.1"), rejected: to("//example.org")},
+	{rule: notHTTPS, accepted: to("https://example.org/{id}"), rejected: to("https://:443/")},
+	{rule: withUser, accepted: to("https://example.org/@ann"), rejected: to("https://ann@example.org")},
+	{rule: withUser, accepted: to("https://example.org?to=ann@example.org"), rejected: to("https://ann:pass@example.org/v1")},
+	{rule: withFragment, accepted: to("https://example.org/%23"), rejected: to("https://example.org/#top")},
+	{
+		rule:     "spec.http.method enum",
+		accepted: request(`method: PATCH`),
+		rejected: request(`method: TRACE`),
+		message:  `spec.http.method: Unsupported value: "TRACE": supported values: "GET", "POST", "PUT", "PATCH", "DELETE"`,
+	},
+	{
+		rule:     "spec.http.arguments enum",
+		accepted: request(`arguments: Query`),
+		rejected: request(`arguments: Path`),
+		message:  `spec.http.arguments: Unsupported value: "Path": supported values: "Body", "Query"`,
+	},
+	{rule: noBody, accepted: request(`method: GET, arguments: Query`), rejected: request(`method: GET, arguments: Body`)},
+	{rule: noBody, accepted: request(`method: DELETE, arguments: Body`), rejected: request(`arguments: Body, method: GET`)},
+	{
+		rule:     "spec.http.headers[] required name",
+		accepted: request(`headers: [{name: Accept, value: text/csv}]`),
+		rejected: request(`headers: [{value: text/csv}]`),
+		message:  `spec.http.headers[0].name: Required value`,
+	},
+	{
+		rule:     "spec.http.headers[].name pattern",
+		accepted: request(`headers: [{name: X_my.Header-1, value: a}]`),
+		rejected: request(`headers: [{name: "a:b", value: a}]`),
+		message:  `spec.http.headers[0].name in body should match`,
+	},
+	{rule: ownHeader, accepted: request(`headers: [{name: X-Host, value: a}]`), rejected: request(`headers: [{name: Host, value: a}]`)},
+	{rule: ownHeader, accepted: request(`headers: [{name: User-Agent, value: a}]`), rejected: request(`headers: [{name: IDEMPOTENCY-key, value: a}]`)},
+	{rule: ownHeader, accepted: request(`headers: [{name: Content-Type, value: a/b}]`), rejected: request(`headers: [{name: transfer-encoding, value: chunked}]`)},
+	{
+		rule:     "spec.http.headers[].value pattern",
+		accepted: request(`headers: [{name: A, value: "a, b; c=\"d\""}]`),
+		rejected: request(`headers: [{name: A, value: "a\r\nB: c"}]`),
+		message:  `spec.http.headers[0].value in body should match`,
+	},
+	{rule: eitherValue, accepted: request(`headers: [{name: A, secretKeyRef: {name: s, key: k}}]`), rejected: request(`headers: [{name: A, value: "", secretKeyRef: {name: s, key: k}}]`)},
+	{rule: eitherValue, accepted: request(`headers: [{name: A, value: ""}]`), rejected: request(`headers: [{name: A}]`)},
+	{
+		rule:     "spec.http.headers[].secretKeyRef required name",
+		accepted: request(`headers: [{name: A, secretKeyRef: {name: s, key: k}}]`),
+		rejected: request(`headers: [{name: A, secretKeyRef: {key: k}}]`),
+		message:  `spec.http.headers[0].secretKeyRef.name: Required value`,
+	},
+	{
+		rule:     "spec.http.headers[].secretKeyRef required key",
+		accepted: request(`headers: [{name: A, secretKeyRef: {name: s, key: k}}]`),
+		rejected: request(`headers: [{name: A, secretKeyRef: {name: s}}]`),
+		message:  `spec.http.headers[0].secretKeyRef.key: Required value`,
+	},
+	{
+		rule:     "spec.http.headers[].secretKeyRef.key pattern",
+		accepted: request(`headers: [{name: A, secretKeyRef: {name: s, key: .api_token-1}}]`),
+		rejected: request(`headers: [{name: A, secretKeyRef: {name: s, key: a/b}}]`),
+		message:  `spec.http.headers[0].secretKeyRef.key in body should match`,
+	},
+	{rule: sameHeader, accepted: request(`headers: [{name: A, value: b}, {name: B, value: b}]`), rejected: request(`headers: [{name: Ab, value: b}, {name: aB, value: b}]`)},
+	{
+		rule:     "spec.http.timeout pattern",
+		accepted: request(`timeout: 1m30s`),
+		rejected: request(`timeout: "30"`),
+		message:  `spec.http.timeout in body should match`,
+	},
+	{rule: httpTimeout, accepted: request(`timeout: 1s`), rejected: request(`timeout: 999ms`)},
+	{rule: httpTimeout, accepted: request(`timeout: 15m`), rejected: request(`timeout: 15m1s`)},
 }

@@ -138,6 +138,8 @@ func text(c constraint, length int) string {
 	switch {
 	case strings.HasSuffix(c.path, "imeout") || strings.HasSuffix(c.path, "latency") || strings.HasSuffix(c.path, "TTL"):
 		return strings.Repeat("0", length-2) + "5s"
+	case c.path == "spec.http.url":
+		return "https://example.org/" + strings.Repeat("x", length-len("https://example.org/"))
 	case c.path == "spec.callID":
 		return "1234567890-1234"
 	case strings.HasSuffix(c.path, "locale"):

@@ -170,6 +170,27 @@ var specimens = []specimen{
     timeout: 5m0s
     startTimeout: 2m0s
 `},
+	{kind: "Tool", name: "http", spec: `
+  description: Tells the forecast.
+  sideEffect: Pure
+  inputSchema: {type: object, properties: {city: {type: string}}}
+  http:
+    url: https://api.example.org/v1/forecast?unit=c
+    method: GET
+    arguments: Query
+    headers:
+    - {name: Accept, value: application/json}
+    timeout: 10s
+`},
+	{kind: "Tool", name: "http-secret", spec: `
+  description: Books a room.
+  http:
+    url: https://api.example.org/v1/rooms
+    method: POST
+    headers:
+    - {name: Authorization, secretKeyRef: {name: rooms, key: token}}
+    timeout: 30s
+`},
 	{kind: "Tool", name: "client", spec: `
   description: Asks the user.
   inputSchema: {type: object}

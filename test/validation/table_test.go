@@ -32,7 +32,7 @@ var casesByKind = map[string][]ruleCase{
 	"Harness":    harnessCases,
 	"Model":      slices.Concat(modelCases, simulationCases),
 	"Session":    sessionCases,
-	"Tool":       slices.Concat(toolCases, jobCases),
+	"Tool":       slices.Concat(toolCases, jobCases, httpCases),
 	"ToolResult": toolResultCases,
 	"Turn":       slices.Concat(turnCases, messageCases),
 }

@@ -101,6 +101,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedGeneration
       type:
         scalar: numeric
+- name: com.github.capstan-dev.capstan.api.v1alpha1.ClaimedCall
+  map:
+    fields:
+    - name: holder
+      type:
+        scalar: string
+    - name: id
+      type:
+        scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ClientTool
   map:
     elementType:
@@ -131,6 +140,47 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.SecretKeyReference
     - name: value
+      type:
+        scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.HTTPArguments
+  scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.HTTPHeader
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: secretKeyRef
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.SecretKeyReference
+    - name: value
+      type:
+        scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.HTTPMethod
+  scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.HTTPTool
+  map:
+    fields:
+    - name: arguments
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.HTTPArguments
+    - name: headers
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.HTTPHeader
+          elementRelationship: associative
+          keys:
+          - name
+    - name: method
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.HTTPMethod
+      default: POST
+    - name: timeout
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+      default: 30s
+    - name: url
       type:
         scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.Harness
@@ -314,6 +364,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: checkpoint
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.JournalCheckpoint
+    - name: claimed
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ClaimedCall
     - name: digest
       type:
         scalar: string
@@ -673,7 +726,13 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: error
       type:
         scalar: string
+    - name: finishedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
     - name: id
+      type:
+        scalar: string
+    - name: reason
       type:
         scalar: string
     - name: result
@@ -682,6 +741,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: source
       type:
         namedType: io.k8s.apimachinery.pkg.types.UID
+    - name: startedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
+    - name: state
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ToolCallState
 - name: com.github.capstan-dev.capstan.api.v1alpha1.SideEffect
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.SimulatedResponse
@@ -953,6 +1018,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: description
       type:
         scalar: string
+    - name: http
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.HTTPTool
     - name: inputSchema
       type:
         map:

@@ -43,7 +43,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	next := base.DeepCopy()
-	reason, message := decide(next.Spec.InputSchema, r.Schemas)
+	reason, message := decide(&next.Spec, r.Schemas)
 	now := metav1.NewTime(r.Clock())
 	condition.SetReady(&next.Status.Conditions, next.Generation, now, reason, message)
 	condition.SetStalled(&next.Status.Conditions, next.Generation, now, reason == v1alpha1.ReasonInvalidSchema, reason, message)
@@ -52,7 +52,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 // decide says whether a Tool can be offered, as reason and message of its Ready condition. A schema that is too large is not checked.
-func decide(schema *v1alpha1.JSON, schemas SchemaChecker) (reason, message string) {
+func decide(spec *v1alpha1.ToolSpec, schemas SchemaChecker) (reason, message string) {
+	schema := spec.InputSchema
 	if schema == nil {
 		return v1alpha1.ReasonReady, "The Tool can be used. It has no inputSchema: any object is accepted."
 	}
@@ -61,6 +62,9 @@ func decide(schema *v1alpha1.JSON, schemas SchemaChecker) (reason, message strin
 	}
 	if err := schemas.CheckSchema(schema.Raw); err != nil {
 		return v1alpha1.ReasonInvalidSchema, fmt.Sprintf("inputSchema is not valid: %v", err)
+	}
+	if why := tool.CheckHTTP(spec); why != "" {
+		return v1alpha1.ReasonInvalidSchema, fmt.Sprintf("No call could be sent: %s.", why)
 	}
 	return v1alpha1.ReasonReady, "The Tool can be used."
 }

@@ -28,6 +28,7 @@ func TestDecide(t *testing.T) {
 	largest := `"` + strings.Repeat("x", tool.MaxSchemaBytes-2) + `"`
 	for name, test := range map[string]struct {
 		schema string
+		http   *v1alpha1.HTTPTool
 		reason string
 		says   string
 		asked  int
@@ -36,15 +37,23 @@ func TestDecide(t *testing.T) {
 		"a valid schema":     {schema: object, reason: v1alpha1.ReasonReady, asked: 1},
 		"an invalid schema":  {schema: nonsense, reason: v1alpha1.ReasonInvalidSchema, says: `"nonsense" is no type`, asked: 1},
 		"the largest schema": {schema: largest, reason: v1alpha1.ReasonReady, asked: 1},
+		"arguments for a query that are scalars": {
+			schema: `{"type":"object","properties":{"city":{"type":"string"}}}`, http: &v1alpha1.HTTPTool{URL: "https://example.org", Method: v1alpha1.HTTPGet},
+			reason: v1alpha1.ReasonReady, asked: 1,
+		},
+		"arguments for a query that are none": {
+			schema: `{"type":"object","properties":{"cities":{"type":"array"}}}`, http: &v1alpha1.HTTPTool{URL: "https://example.org", Method: v1alpha1.HTTPGet},
+			reason: v1alpha1.ReasonInvalidSchema, says: `No call could be sent: the arguments go into the query of http.url, and the property "cities" is not declared`, asked: 1,
+		},
 		"a schema too large": {schema: largest + " ", reason: v1alpha1.ReasonInvalidSchema, says: "32769 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var schema *v1alpha1.JSON
+			spec := &v1alpha1.ToolSpec{HTTP: test.http}
 			if test.schema != "" {
-				schema = &v1alpha1.JSON{Raw: []byte(test.schema)}
+				spec.InputSchema = &v1alpha1.JSON{Raw: []byte(test.schema)}
 			}
 			schemas := &checker{refused: nonsense}
-			reason, message := decide(schema, schemas)
+			reason, message := decide(spec, schemas)
 			if reason != test.reason || message == "" || !strings.Contains(message, test.says) {
 				t.Errorf("decide = %s, %q, want %s with %s", reason, message, test.reason, test.says)
 			}

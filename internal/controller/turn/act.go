@@ -56,7 +56,7 @@ func (r *Reconciler) act(ctx context.Context, s *scope) (flow, error) {
 	if err != nil {
 		return stop, err
 	}
-	if a.config.Blocker != nil && len(a.jobs) == 0 && len(a.step.attempted) == 0 {
+	if a.config.Blocker != nil && len(a.jobs) == 0 && len(a.step.attempted) == 0 && !a.requested() {
 		return r.block(ctx, a)
 	}
 	if flow, err := r.observe(ctx, a); err != nil || flow != proceed {
@@ -134,8 +134,8 @@ func (r *Reconciler) block(ctx context.Context, a *actScope) (flow, error) {
 // settle records the end of a call.
 func (a *actScope) settle(index int, outcome tool.Outcome) {
 	call := &a.turn.Status.ToolCalls[index]
-	if _, known := a.step.outcomes[call.ID]; !known && call.Executor == v1alpha1.ExecutorJob {
-		countCall(outcome)
+	if _, known := a.step.outcomes[call.ID]; !known && call.Attempt > 0 {
+		countCall(call.Executor, outcome)
 	}
 	a.step.outcomes[call.ID] = outcome
 	host.Describe(call, outcome)
@@ -155,8 +155,9 @@ func (a *actScope) settled() bool {
 func (r *Reconciler) close(ctx context.Context, a *actScope) (flow, error) {
 	closed, err := r.Host.Act(ctx, r.steerable(a.scope), a.step.results())
 	if errors.Is(err, journal.ErrStale) {
-		// Another process kept a result or a decision that we do not know of: read what the log has, and fold again.
+		// Another process kept a result or a decision, or claimed a call, that we do not know of: read what the log has, and fold again.
 		a.forgetOthers()
+		a.step.forgetRequests(a.calls())
 		return again, nil
 	}
 	if err != nil {

@@ -65,7 +65,9 @@ func (r *Reconciler) readSettled(ctx context.Context, a *actScope) error {
 		}
 		a.step.settled = map[string]journal.SettledRef{}
 		for _, ref := range refs {
-			a.step.settled[ref.Call.ID] = ref
+			if host.GivenByOthers(ref.Call) {
+				a.step.settled[ref.Call.ID] = ref
+			}
 		}
 	}
 	var sources []types.UID

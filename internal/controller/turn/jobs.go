@@ -23,10 +23,14 @@ const (
 	stopLimit = time.Minute
 )
 
-// start makes the Jobs of the calls that may start now.
+// start makes the Jobs, and sends the requests, of the calls that may start now.
 func (r *Reconciler) start(ctx context.Context, a *actScope) error {
 	for _, index := range tool.Startable(a.calls(), a.config.Effective.ToolConcurrency, tool.MaxConcurrency) {
 		call := a.calls()[index]
+		if call.Executor == v1alpha1.ExecutorHTTP {
+			r.startRequest(a, index)
+			continue
+		}
 		name, job := a.job(call)
 		if job != nil || !a.step.created[name].IsZero() {
 			continue

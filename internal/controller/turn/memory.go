@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/activity"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
@@ -54,6 +55,11 @@ type stepMemory struct {
 	sources map[string]types.UID
 	// settled are the results of client tools and the decisions that are in the log, by call id; nil until the log was asked.
 	settled map[string]journal.SettledRef
+	// requests are the attempts of calls of HTTP tools that this process has begun, which write to the log one after another, and kept the
+	// outcomes of those that the log has, by call id.
+	requests map[activity.Key]*host.HTTPRun
+	line     *host.Line
+	kept     map[string]journal.SettledRef
 	// gaveUp are the outcomes of AtMostOnce calls whose pod was told to go, by call id, should they prove not to have started. A new process
 	// that does not know them ends the call the same way, and says less of why.
 	gaveUp map[string]tool.Outcome
@@ -82,6 +88,9 @@ func (m *memory) of(step int32) *stepMemory {
 			misread:   map[string]bool{},
 			unread:    map[string]int{},
 			sources:   map[string]types.UID{},
+			requests:  map[activity.Key]*host.HTTPRun{},
+			line:      &host.Line{},
+			kept:      map[string]journal.SettledRef{},
 		}
 	}
 	return &m.step
@@ -89,7 +98,7 @@ func (m *memory) of(step int32) *stepMemory {
 
 // results is what is known of the calls of the step.
 func (m *stepMemory) results() host.ActResults {
-	return host.ActResults{Outcomes: m.outcomes, Settled: m.settled, Sources: m.sources, Planned: m.planned}
+	return host.ActResults{Outcomes: m.outcomes, Settled: m.settled, Kept: m.kept, Sources: m.sources, Planned: m.planned}
 }
 
 // memories holds the memory of each Turn. A Turn is worked on by one worker at a time, so that only the map needs a lock.

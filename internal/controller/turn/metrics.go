@@ -59,18 +59,18 @@ var (
 		Help:    "Writes to the API server that a Turn has taken up to its end, without those of its Session.",
 		Buckets: prometheus.ExponentialBuckets(2, 2, 10),
 	})
-	// toolDuration is the time that the container of a tool call ran. Labels as in toolEndings.
+	// toolDuration is the time that the container of a tool call ran, or its request. Labels as in toolEndings.
 	toolDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "capstan_tool_call_duration_seconds",
-		Help:    "Time that the container of a tool call ran, by state and reason of the call.",
+		Help:    "Time that the container or the request of a tool call ran, by executor, state and reason of the call.",
 		Buckets: prometheus.ExponentialBuckets(0.25, 4, 9),
-	}, []string{"state", "reason"})
-	// toolEndings counts the ends of tool calls run as Jobs. Labels: state (Succeeded, Failed, NotExecuted, Unknown) and reason, one of
-	// the reasons that package tool defines.
+	}, []string{"executor", "state", "reason"})
+	// toolEndings counts the ends of tool calls that the manager runs. Labels: executor (Job, HTTP), state (Succeeded, Failed, NotExecuted,
+	// Unknown) and reason, one of the reasons that package tool defines.
 	toolEndings = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "capstan_tool_calls_total",
-		Help: "Tool calls that have ended, by state and reason.",
-	}, []string{"state", "reason"})
+		Help: "Tool calls that have ended, by executor, state and reason.",
+	}, []string{"executor", "state", "reason"})
 )
 
 func init() {
@@ -91,11 +91,11 @@ func countEnd(s *scope) {
 	turnWrites.Observe(float64(s.memory.writes))
 }
 
-// countCall counts the end of a tool call that ran as a Job.
-func countCall(outcome tool.Outcome) {
-	state := string(outcome.State)
-	toolEndings.WithLabelValues(state, outcome.Reason).Inc()
+// countCall counts the end of a tool call that the manager has run.
+func countCall(executor v1alpha1.ToolExecutor, outcome tool.Outcome) {
+	how, state := string(executor), string(outcome.State)
+	toolEndings.WithLabelValues(how, state, outcome.Reason).Inc()
 	if !outcome.StartedAt.IsZero() && !outcome.FinishedAt.IsZero() {
-		toolDuration.WithLabelValues(state, outcome.Reason).Observe(outcome.FinishedAt.Sub(outcome.StartedAt).Seconds())
+		toolDuration.WithLabelValues(how, state, outcome.Reason).Observe(outcome.FinishedAt.Sub(outcome.StartedAt).Seconds())
 	}
 }

@@ -50,6 +50,11 @@ func (r *Reconciler) observe(ctx context.Context, a *actScope) (flow, error) {
 			if err != nil || flow != proceed {
 				return flow, err
 			}
+		case v1alpha1.ExecutorHTTP:
+			flow, err := r.observeRequest(a, i)
+			if err != nil || flow != proceed {
+				return flow, err
+			}
 		case v1alpha1.ExecutorClient:
 			// What clients gave is taken once it is known what the manager's own calls did.
 		}

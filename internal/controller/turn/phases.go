@@ -115,6 +115,7 @@ func (r *Reconciler) project(ctx context.Context, s *scope) (flow, error) {
 		return proceed, nil
 	}
 	if s.plan().Phase == v1alpha1.PlanAct {
+		r.Activities.Cancel(s.turn.UID)
 		if err := r.acceptResults(ctx, s, step.closed); err != nil {
 			return stop, err
 		}

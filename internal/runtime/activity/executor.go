@@ -32,9 +32,11 @@ type Result struct {
 	Err error
 }
 
-// Executor runs activities, at most as many at once as it was made for.
+// Executor runs activities, at most as many at once as it was made for: so many of steps, and as many of tool calls, which share their places
+// fairly between namespaces.
 type Executor struct {
-	slots chan struct{}
+	steps chan struct{}
+	calls *places
 	wake  func(turn types.NamespacedName)
 
 	mu      sync.Mutex
@@ -54,7 +56,8 @@ type work struct {
 func NewExecutor(size int, wake func(turn types.NamespacedName)) *Executor {
 	base, stop := context.WithCancel(context.Background())
 	return &Executor{
-		slots: make(chan struct{}, max(size, 1)),
+		steps: make(chan struct{}, max(size, 1)),
+		calls: newPlaces(max(size, 1)),
 		wake:  wake,
 		work:  map[Key]*work{},
 		base:  base,
@@ -114,7 +117,7 @@ func (e *Executor) Len() int {
 func (e *Executor) run(ctx context.Context, key Key, turn types.NamespacedName, w *work, fn Func) {
 	defer e.running.Done()
 	defer w.cancel()
-	result := e.call(ctx, fn)
+	result := e.call(ctx, key, turn.Namespace, fn)
 	e.mu.Lock()
 	w.result, w.done = result, true
 	current := e.work[key] == w
@@ -124,11 +127,9 @@ func (e *Executor) run(ctx context.Context, key Key, turn types.NamespacedName, 
 	}
 }
 
-func (e *Executor) call(ctx context.Context, fn Func) (result Result) {
-	select {
-	case e.slots <- struct{}{}:
-		defer func() { <-e.slots }()
-	case <-ctx.Done():
+func (e *Executor) call(ctx context.Context, key Key, namespace string, fn Func) (result Result) {
+	if leave := e.enter(ctx, key, namespace); leave != nil {
+		defer leave()
 	}
 	// A place and the end of the context may have come at once.
 	if err := ctx.Err(); err != nil {
@@ -141,4 +142,20 @@ func (e *Executor) call(ctx context.Context, fn Func) (result Result) {
 	}()
 	value, err := fn(ctx)
 	return Result{Value: value, Err: err}
+}
+
+// enter waits for a place, and gives what leaves it; nil when the context has ended first.
+func (e *Executor) enter(ctx context.Context, key Key, namespace string) func() {
+	if key.Call != "" {
+		if !e.calls.take(ctx, namespace) {
+			return nil
+		}
+		return func() { e.calls.leave(namespace) }
+	}
+	select {
+	case e.steps <- struct{}{}:
+		return func() { <-e.steps }
+	case <-ctx.Done():
+		return nil
+	}
 }

@@ -23,6 +23,8 @@ type ActResults struct {
 	Outcomes map[string]tool.Outcome
 	// Settled are the results of client tools and the decisions that are in the log already, by call id.
 	Settled map[string]journal.SettledRef
+	// Kept are the outcomes of calls that were claimed that are in the log already, by call id.
+	Kept map[string]journal.SettledRef
 	// Sources are the UIDs of the ToolResults that gave the results of client tools and the decisions, by call id.
 	Sources map[string]types.UID
 	// Planned is the bulk of the calls, by call id.
@@ -48,9 +50,12 @@ func (h *Host) Act(ctx context.Context, t Turn, results ActResults) (*journal.Cl
 	record.Events = h.actEvents(t, results)
 	record.Transition = t.reasonNext(next.State)
 	h.steer(t, &record, steers)
+	record.Unclaimed = unclaimed(t, results.Outcomes, results.Kept, nil)
 	for _, call := range t.Progress.ToolCalls {
-		if ref, ok := results.Settled[call.ID]; ok {
-			record.Parts = append(record.Parts, ref.Ordinal)
+		for _, known := range []map[string]journal.SettledRef{results.Settled, results.Kept} {
+			if ref, ok := known[call.ID]; ok {
+				record.Parts = append(record.Parts, ref.Ordinal)
+			}
 		}
 	}
 	closed, err := h.append(ctx, t, record)
@@ -61,25 +66,27 @@ func (h *Host) Act(ctx context.Context, t Turn, results ActResults) (*journal.Cl
 }
 
 // endCalls gives every call of an open act step an outcome, because the Turn ends: the one that is known, or what can be said without one. It
-// tells of them like Act.
-func (h *Host) endCalls(t Turn, known ActResults) []v1alpha1.JournalEvent {
+// tells of them like Act. The second value are the calls that it says were never claimed.
+func (h *Host) endCalls(t Turn, known ActResults, claims map[string]journal.ClaimRef) ([]v1alpha1.JournalEvent, []string) {
 	if t.Progress.Plan.Phase != v1alpha1.PlanAct {
-		return nil
+		return nil, nil
 	}
-	all := ActResults{Outcomes: map[string]tool.Outcome{}, Settled: known.Settled, Sources: known.Sources, Planned: known.Planned}
+	all := ActResults{Outcomes: map[string]tool.Outcome{}, Settled: known.Settled, Kept: known.Kept, Sources: known.Sources, Planned: known.Planned}
 	for i := range t.Progress.ToolCalls {
 		call := &t.Progress.ToolCalls[i]
 		outcome, ok := known.Outcomes[call.ID]
 		switch {
+		case approvedElsewhere(*call, known) && claimable(*call):
+			outcome = endedHTTP(*call, claims)
 		case approvedElsewhere(*call, known):
 			outcome = mayHaveRun()
 		case !ok:
-			outcome = endedWith(*call)
+			outcome = endedWith(*call, claims)
 		}
 		all.Outcomes[call.ID] = outcome
 		Describe(call, outcome)
 	}
-	return h.actEvents(t, all)
+	return h.actEvents(t, all), unclaimed(t, all.Outcomes, known.Kept, claims)
 }
 
 // reasonTurnEnded: the Turn ended before the call had a result.
@@ -87,7 +94,7 @@ const reasonTurnEnded = "TurnEnded"
 
 // endedWith is the outcome of a call that had none when the Turn ended. Only of a call that was never let go, or that nobody in the cluster
 // runs, can it be said that it was not executed.
-func endedWith(call v1alpha1.ToolCall) tool.Outcome {
+func endedWith(call v1alpha1.ToolCall, claims map[string]journal.ClaimRef) tool.Outcome {
 	held := call.SideEffect == v1alpha1.AtMostOnce && call.PodUID == "" && call.Attempt > 0
 	if call.State == v1alpha1.CallSucceeded {
 		return tool.Outcome{State: call.State, Reason: call.Reason, Result: &call.Preview}
@@ -95,10 +102,20 @@ func endedWith(call v1alpha1.ToolCall) tool.Outcome {
 	if call.State.Settled() {
 		return tool.Outcome{State: call.State, Reason: call.Reason, Error: call.Preview}
 	}
-	if call.Executor != v1alpha1.ExecutorJob || held || tool.Unapproved(call) {
-		return tool.Outcome{State: v1alpha1.CallNotExecuted, Reason: reasonTurnEnded, Error: tool.NotExecuted("the turn ended first")}
+	if tool.Unapproved(call) {
+		return neverStarted()
+	}
+	if call.Executor == v1alpha1.ExecutorHTTP {
+		return endedHTTP(call, claims)
+	}
+	if call.Executor != v1alpha1.ExecutorJob || held {
+		return neverStarted()
 	}
 	return mayHaveRun()
+}
+
+func neverStarted() tool.Outcome {
+	return tool.Outcome{State: v1alpha1.CallNotExecuted, Reason: reasonTurnEnded, Error: tool.NotExecuted("the turn ended first")}
 }
 
 func mayHaveRun() tool.Outcome {
@@ -107,7 +124,7 @@ func mayHaveRun() tool.Outcome {
 
 // brief leaves out the results, for an entry that must fit where they did not.
 func (r ActResults) brief() ActResults {
-	short := ActResults{Outcomes: map[string]tool.Outcome{}, Settled: r.Settled, Sources: r.Sources}
+	short := ActResults{Outcomes: map[string]tool.Outcome{}, Settled: r.Settled, Kept: r.Kept, Sources: r.Sources}
 	for id, outcome := range r.Outcomes {
 		if outcome.Result != nil {
 			text := tool.Preview(*outcome.Result)

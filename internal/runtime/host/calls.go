@@ -102,13 +102,13 @@ func (h *Host) pinOne(c Config, p *v1alpha1.PlannedCall, call model.ToolCall) v1
 		s.Executor, s.State = v1alpha1.ExecutorClient, v1alpha1.CallWaiting
 		return s
 	}
-	s.Executor, s.Attempt = v1alpha1.ExecutorJob, 1
+	s.Executor, s.Attempt = executorOf(&definition.Spec), 1
 	s.SideEffect = definition.Spec.SideEffect
 	if s.SideEffect == "" {
 		s.SideEffect = v1alpha1.AtMostOnce
 	}
 	s.ConcurrencyClass = definition.Spec.ConcurrencyClass
-	if timeout := definition.Spec.Job.Timeout; timeout != nil {
+	if timeout := timeoutOf(&definition.Spec); timeout != nil {
 		s.Timeout = &metav1.Duration{Duration: timeout.Duration}
 	}
 	if by := tool.ApproveBy(&definition.Spec, h.Clock()); by != nil {
@@ -116,6 +116,22 @@ func (h *Host) pinOne(c Config, p *v1alpha1.PlannedCall, call model.ToolCall) v1
 		s.Attempt, s.State, s.Reason, s.Preview = 0, v1alpha1.CallWaiting, v1alpha1.ReasonApproval, preview(call.Arguments)
 	}
 	return s
+}
+
+// executorOf is how the manager runs a tool.
+func executorOf(spec *v1alpha1.ToolSpec) v1alpha1.ToolExecutor {
+	if spec.HTTP != nil {
+		return v1alpha1.ExecutorHTTP
+	}
+	return v1alpha1.ExecutorJob
+}
+
+// timeoutOf is how long a run of the tool may take; nil when the Tool does not say.
+func timeoutOf(spec *v1alpha1.ToolSpec) *metav1.Duration {
+	if spec.HTTP != nil {
+		return spec.HTTP.Timeout
+	}
+	return spec.Job.Timeout
 }
 
 // TraceParent is the W3C trace context of a call of the open step, so that what the tool traces hangs below the Turn's own spans (TOOL-11).

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // CodeJournalFull is the error code of a Turn that the Session's log has no room for.
@@ -67,9 +69,9 @@ func (h *Host) end(ctx context.Context, t Turn, outcome plan.Outcome, known ActR
 	if !ok {
 		return nil, fmt.Errorf("ending Turn %s: the planner gave a %T", t.Ref.Name, outcome.Plan)
 	}
-	return h.appendEnd(ctx, t, known, func(t Turn, known ActResults) journal.Record {
+	return h.closing(ctx, t, known, func(t Turn, calls []v1alpha1.JournalEvent) journal.Record {
 		record := t.record()
-		record.Events = append(h.opening(t), h.endCalls(t, known)...)
+		record.Events = append(h.opening(t), calls...)
 		record.Events = append(record.Events, said...)
 		record.Events = append(record.Events, h.effects(t, outcome.Effects)...)
 		record.Transition = t.complete(complete, "", sentence, h.micro())
@@ -77,21 +79,40 @@ func (h *Host) end(ctx context.Context, t Turn, outcome plan.Outcome, known ActR
 	})
 }
 
-// appendEnd closes the open step with a record that ends the Turn. Should the log have an approval that is not known, it is composed again.
-func (h *Host) appendEnd(ctx context.Context, t Turn, known ActResults, compose func(Turn, ActResults) journal.Record) (*journal.Closed, error) {
+// closing appends the record that ends a Turn. compose makes it of the Turn and of what is told of its open calls: anew each time that another
+// process claims one of them, or puts an approval into the log, before the record is there.
+func (h *Host) closing(
+	ctx context.Context, t Turn, known ActResults, compose func(Turn, []v1alpha1.JournalEvent) journal.Record,
+) (*journal.Closed, error) {
 	for {
+		claims, err := h.claims(ctx, t, known)
+		if err != nil {
+			return nil, err
+		}
 		attempt := t
 		attempt.Progress = *t.Progress.DeepCopy()
-		record := compose(attempt, known)
-		record.Closing, record.Parts = true, approvals(known)
-		closed, err := h.append(ctx, t, record)
+		events, unclaimed := h.endCalls(attempt, known, claims)
+		record := compose(attempt, events)
+		record.Closing, record.Unclaimed, record.Parts = true, unclaimed, approvals(known)
+		closed, err := h.append(ctx, attempt, record)
 		if !errors.Is(err, journal.ErrStale) {
 			return closed, err
 		}
-		if known.Settled, err = h.settled(ctx, t); err != nil {
+		// What was taken for never started was known from a time before the claim.
+		known.Outcomes = withoutAll(known.Outcomes, unclaimed)
+		if known.Settled, err = h.decisions(ctx, t); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// withoutAll are the outcomes but for those of some calls.
+func withoutAll(outcomes map[string]tool.Outcome, ids []string) map[string]tool.Outcome {
+	rest := maps.Clone(outcomes)
+	for _, id := range ids {
+		delete(rest, id)
+	}
+	return rest
 }
 
 // effects turns what the planner wants to happen into events. The Session's status follows from its active Turn and is not an event
@@ -173,10 +194,11 @@ func (h *Host) abandonStep(ctx context.Context, t Turn) (*journal.Closed, error)
 	if !ok {
 		return nil, fmt.Errorf("ending Turn %s: the planner gave a %T", t.Ref.Name, outcome.Plan)
 	}
-	return h.appendEnd(ctx, t, ActResults{}, func(t Turn, known ActResults) journal.Record {
-		record := journal.Record{Turn: t.Ref, Step: t.step(), OpenedAt: t.Progress.Plan.OpenedAt}
-		record.Events = append(h.endCalls(t, known), h.effects(t, outcome.Effects)...)
-		record.Transition = t.complete(complete, "", deletedSentence, h.micro())
-		return record
+	return h.closing(ctx, t, ActResults{}, func(t Turn, calls []v1alpha1.JournalEvent) journal.Record {
+		return journal.Record{
+			Turn: t.Ref, Step: t.step(), OpenedAt: t.Progress.Plan.OpenedAt,
+			Events:     append(calls, h.effects(t, outcome.Effects)...),
+			Transition: t.complete(complete, "", deletedSentence, h.micro()),
+		}
 	})
 }

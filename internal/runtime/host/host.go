@@ -9,6 +9,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
+	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
@@ -26,6 +27,10 @@ type Host struct {
 	Validator *tool.Validator
 	// Clock tells the time.
 	Clock func() time.Time
+	// Egress sends the requests of HTTP tools.
+	Egress *egress.Client
+	// Secrets reads what their headers need.
+	Secrets SecretReader
 }
 
 // Turn is a Turn as its steps see it.

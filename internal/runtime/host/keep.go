@@ -24,15 +24,17 @@ func (h *Host) Keep(ctx context.Context, t Turn, call v1alpha1.SettledCall, know
 	return ref, closed, nil
 }
 
-// settled are the results and decisions about the open act step that are in the log, by call id.
-func (h *Host) settled(ctx context.Context, t Turn) (map[string]journal.SettledRef, error) {
+// decisions are what others gave for the calls of the open act step that is in the log, by call id: results of client tools and decisions.
+func (h *Host) decisions(ctx context.Context, t Turn) (map[string]journal.SettledRef, error) {
 	refs, err := h.Log.Settled(ctx, t.Session, t.Ref.UID, t.step(), t.Progress.Plan.OpenedAt)
 	if err != nil {
 		return nil, fmt.Errorf("reading what the log has of step %d of Turn %s: %w", t.step(), t.Ref.Name, err)
 	}
 	settled := make(map[string]journal.SettledRef, len(refs))
 	for _, ref := range refs {
-		settled[ref.Call.ID] = ref
+		if GivenByOthers(ref.Call) {
+			settled[ref.Call.ID] = ref
+		}
 	}
 	return settled, nil
 }
@@ -52,4 +54,9 @@ func approvals(known ActResults) []int64 {
 // approvedElsewhere says that the log has an approval of a call that the status does not show: another process may have started it.
 func approvedElsewhere(call v1alpha1.ToolCall, known ActResults) bool {
 	return tool.Unapproved(call) && known.Settled[call.ID].Call.Decision == v1alpha1.DecisionApprove
+}
+
+// GivenByOthers says that a settled call was answered by a client or decided about, and not carried out by the manager.
+func GivenByOthers(call v1alpha1.SettledCall) bool {
+	return call.State == ""
 }

@@ -99,9 +99,14 @@ func (w *writer) writeAll(ctx context.Context, r Record, specs []v1alpha1.Journa
 	return nil, fmt.Errorf("step %d of Turn %s has no final entry", w.step, w.turn.Name)
 }
 
-// takesIn checks that the record takes in every result that was settled before it, and names nothing else. One that ends a Turn need take in
-// approvals only: what they let start may run.
+// takesIn checks that the record takes in every result that was settled before it, names nothing else, and says of no call that was claimed
+// that it never started. One that ends a Turn need take in approvals only: what they let start may run.
 func (w *writer) takesIn(r Record) error {
+	for _, id := range r.Unclaimed {
+		if claim := w.claim(id); claim.Ordinal != 0 {
+			return fmt.Errorf("%w: call %s of step %d of Turn %s was claimed at ordinal %d", ErrStale, id, w.step, w.turn.Name, claim.Ordinal)
+		}
+	}
 	for _, ref := range w.settled {
 		if (!r.Closing || ref.Call.Decision == v1alpha1.DecisionApprove) && !slices.Contains(r.Parts, ref.Ordinal) {
 			return fmt.Errorf("%w: call %s of step %d of Turn %s, at ordinal %d", ErrStale, ref.Call.ID, w.step, w.turn.Name, ref.Ordinal)

@@ -17,6 +17,9 @@
 // A result of a client tool that comes before its step is complete is such a part too, with the result in it. Of several for one call the
 // first in the log is the one that counts.
 //
+// A call that must start at most once is claimed before it starts, by a part that no final entry names, and its result is settled when it ends. A
+// claim without a result means that nobody can know what has become of the call, unless he holds the claim himself.
+//
 // # Checkpoints
 //
 // Every ordinal that is a multiple of 64 holds a checkpoint. The one at 64c sums up the entries from 64(c-lowbit(c))+1 on, as in a Fenwick

@@ -32,8 +32,8 @@ var (
 	// ErrFull says that the log has no room for the record within the Session's limit. A record marked Closing never gets it.
 	ErrFull = errors.New("the log of the Session is full")
 	// ErrStale says that a record does not name a settled part that was in the log before it could be written: a result came in that
-	// the record does not know of. Read Settled again and compose the record anew. A record marked Closing gets it for
-	// approvals only.
+	// the record does not know of. Read Settled again and compose the record anew. A record marked Closing gets it only for
+	// approvals, and for a call that it says was not claimed, and was: read Claims again.
 	ErrStale = errors.New("a tool result came in that the record does not take in")
 	// ErrTooLarge says that something that cannot be split is larger than an entry.
 	ErrTooLarge = errors.New("too large for an entry of the log")
@@ -91,9 +91,12 @@ type Record struct {
 	Steered []RecordedTurn
 	// Parts are the ordinals of the settled parts that the record takes in.
 	Parts []int64
+	// Unclaimed are the calls of which the record says that they never started because nobody has claimed them.
+	Unclaimed []string
 	// Transition is what becomes of the Turn's status.
 	Transition v1alpha1.TurnProgress
-	// Closing exempts the record from the Session's limit, and from ErrStale but for approvals: for cancel and failure, which must always fit.
+	// Closing exempts the record from the Session's limit and from taking in every settled part but approvals: for cancel and failure, which
+	// must always fit.
 	Closing bool
 }
 
@@ -122,7 +125,7 @@ type Closed struct {
 	Digest string
 }
 
-// SettledRef is the result of a client tool's call that counts.
+// SettledRef is the result of a call that counts.
 type SettledRef struct {
 	// Ordinal of the part; 0 means that there is none.
 	Ordinal int64

@@ -8,7 +8,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// Settle writes down the result of one client tool's call (CLIENT-04), unless there is one already, which is then given as adopted, or the
+// Settle writes down the result of one call, of a client tool (CLIENT-04) or one that was claimed (DUR-02), unless there is one already, which is then given as adopted, or the
 // step is closed, which is then given too. Of a closed step the reference is set only if the record that closed it took the call's result
 // in. The error is ErrFull, ErrTooLarge (a result of up to 64 KiB always fits), or what the store said; calling Settle again is safe.
 func (l *Log) Settle(
@@ -22,7 +22,7 @@ func (l *Log) Settle(
 	if err != nil {
 		return SettledRef{}, nil, err
 	}
-	wanted := func() (bool, error) { return w.settledCall(call.ID).Ordinal == 0, nil }
+	wanted := func() (bool, error) { return w.settledCall(call).Ordinal == 0, nil }
 	e, err := w.write(ctx, v1alpha1.JournalEntrySpec{Settled: &call}, remainder{}, wanted)
 	if err != nil {
 		return SettledRef{}, nil, fmt.Errorf("settling call %s: %w", call.ID, err)
@@ -36,7 +36,7 @@ func (l *Log) Settle(
 	}
 	var ref SettledRef
 	for _, counted := range w.counted() {
-		if counted.Call.ID == call.ID {
+		if sameSlot(counted.Call, call) {
 			ref = counted
 		}
 	}

@@ -7,10 +7,12 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
 // walk reads the entries from the one where a step was opened on, and keeps what concerns that step: the entry that closed it, and until
-// then the first settled part of each call.
+// then the first claim and the first settled part of each call.
 type walk struct {
 	log     *Log
 	session Session
@@ -19,6 +21,7 @@ type walk struct {
 	next    int64 // the first ordinal that was not looked at
 	final   *entry
 	settled []SettledRef
+	claims  []ClaimRef
 }
 
 func (l *Log) walk(s Session, turn types.UID, step int32, openedAt int64) *walk {
@@ -36,7 +39,10 @@ func (w *walk) look(found *entry) {
 		w.final = found
 		return
 	}
-	if e.Settled != nil && w.settledCall(e.Settled.ID).Ordinal == 0 {
+	if e.Claimed != nil && w.claim(e.Claimed.ID).Ordinal == 0 {
+		w.claims = append(w.claims, ClaimRef{Ordinal: e.Ordinal, Call: *e.Claimed})
+	}
+	if e.Settled != nil && w.settledCall(*e.Settled).Ordinal == 0 {
 		w.settled = append(w.settled, SettledRef{Ordinal: e.Ordinal, Call: *e.Settled, Adopted: true})
 	}
 }
@@ -68,14 +74,19 @@ func (w *walk) toEnd(ctx context.Context) error {
 	return nil
 }
 
-// settledCall is the settled part of a call that counts.
-func (w *walk) settledCall(id string) SettledRef {
+// settledCall is the settled part of a call that counts. The decision about a call and its outcome are two: what was approved has yet to run.
+func (w *walk) settledCall(call v1alpha1.SettledCall) SettledRef {
 	for _, ref := range w.settled {
-		if ref.Call.ID == id {
+		if sameSlot(ref.Call, call) {
 			return ref
 		}
 	}
 	return SettledRef{}
+}
+
+// sameSlot says that of two settled parts one only can count.
+func sameSlot(a, b v1alpha1.SettledCall) bool {
+	return a.ID == b.ID && (a.Decision == "") == (b.Decision == "")
 }
 
 // counted are the settled parts that count: all of them while the step is open, those that its record took in when it is closed.
@@ -106,7 +117,7 @@ func (l *Log) Find(ctx context.Context, s Session, turn types.UID, step int32, o
 	return w.outcome(ctx)
 }
 
-// Settled are the results of client tools that count for a step, in the order of the log. While the step is open it always asks the store
+// Settled are the results of calls that count for a step, in the order of the log. While the step is open it always asks the store
 // for the first free ordinal.
 func (l *Log) Settled(ctx context.Context, s Session, turn types.UID, step int32, openedAt int64) ([]SettledRef, error) {
 	w := l.walk(s, turn, step, openedAt)

@@ -89,13 +89,16 @@ func Matches(job *batchv1.Job, turn types.UID, call v1alpha1.ToolCall) bool {
 	return owner != nil && owner.UID == turn && job.Annotations[v1alpha1.AnnotationFingerprint] == call.Fingerprint
 }
 
-// Timeouts are how long the container of a call may take to start, and how long the tool may run. What was pinned in the call counts
+// Timeouts are how long the container of a call may take to start, and how long the tool, or its request, may run. What was pinned in the call counts
 // first, then what the Tool says, then the defaults. tool may be nil.
 func Timeouts(call v1alpha1.ToolCall, tool *v1alpha1.ToolSpec) (start, run time.Duration) {
 	start, run = DefaultStartTimeout, DefaultTimeout
 	if tool != nil && tool.Job != nil {
 		start = positive(tool.Job.StartTimeout, start)
 		run = positive(tool.Job.Timeout, run)
+	}
+	if tool != nil && tool.HTTP != nil {
+		run = positive(tool.HTTP.Timeout, DefaultHTTPTimeout)
 	}
 	return start, positive(call.Timeout, run)
 }
@@ -105,6 +108,11 @@ func positive(given *metav1.Duration, otherwise time.Duration) time.Duration {
 		return otherwise
 	}
 	return given.Duration
+}
+
+// AtMostOnce says that a call must never start twice. It is what an empty class means (TOOL-09).
+func AtMostOnce(call v1alpha1.ToolCall) bool {
+	return atMostOnce(call)
 }
 
 // atMostOnce says that a call must never start twice. It is what an empty class means (TOOL-09).

@@ -15,6 +15,12 @@ const (
 	MaxConcurrency = 32
 	// MaxAttempts is how often a Pure or Idempotent call is started at most, when a disruption ends it each time.
 	MaxAttempts = 4
+	// MaxURLBytes is the most that a URL may take with the arguments in its query.
+	MaxURLBytes = 8 * 1024
+	// MaxHeaderBytes is the most that the value of one header may take.
+	MaxHeaderBytes = 8 * 1024
+	// MaxErrorBodyBytes is the most that the model is shown of an answer that is an error.
+	MaxErrorBodyBytes = 4 * 1024
 	// MaxCallsPerStep is the most calls that one step may have.
 	MaxCallsPerStep = 64
 )
@@ -22,6 +28,8 @@ const (
 const (
 	// DefaultTimeout is how long a tool may run when its Tool does not say, counted from the start of its container.
 	DefaultTimeout = 5 * time.Minute
+	// DefaultHTTPTimeout is how long a request may take when its Tool does not say.
+	DefaultHTTPTimeout = 30 * time.Second
 	// DefaultStartTimeout is how long a tool's container may take to start when its Tool does not say.
 	DefaultStartTimeout = 2 * time.Minute
 	// RunMargin is how long past its timeout a container may still be seen running before it must be killed from outside: the

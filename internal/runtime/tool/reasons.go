@@ -44,6 +44,28 @@ const (
 	ReasonSecondStart = "SecondStart"
 	// ReasonPodGone: the pod that was to run the call no longer exists, and its end was not seen.
 	ReasonPodGone = "PodGone"
+	// ReasonHTTPStatus: the server answered with another status than 200 to 299. It is never retried.
+	ReasonHTTPStatus = "HTTPStatus"
+	// ReasonInvalidRequest: the Tool makes no request that can be sent.
+	ReasonInvalidRequest = "InvalidRequest"
+	// ReasonInvalidArguments: the arguments cannot be sent the way that the Tool sends them.
+	ReasonInvalidArguments = "InvalidArguments"
+	// ReasonArgumentsTooLarge: the arguments are larger than a request's URL can be.
+	ReasonArgumentsTooLarge = "ArgumentsTooLarge"
+	// ReasonSecretUnusable: a Secret that a header needs does not exist, lacks the key, holds no header, or is bound to other hosts.
+	ReasonSecretUnusable = "SecretUnusable"
+	// ReasonAddressRefused: the host is none that the manager may reach.
+	ReasonAddressRefused = "AddressRefused"
+	// ReasonConnectionFailed: no connection to the host came about, or none that can be trusted.
+	ReasonConnectionFailed = "ConnectionFailed"
+	// ReasonConnectionLost: the connection broke before the answer was there.
+	ReasonConnectionLost = "ConnectionLost"
+	// ReasonRedirectRefused: the server redirected the request to where it may not go.
+	ReasonRedirectRefused = "RedirectRefused"
+	// ReasonManagerLost: the manager ended, or lost the lead, while the request was under way.
+	ReasonManagerLost = "ManagerLost"
+	// ReasonLogFull: the Session's log had no room to say that the call starts.
+	ReasonLogFull = "LogFull"
 	// ReasonJobGone: the Job of the call no longer exists, and its end was not seen.
 	ReasonJobGone = "JobGone"
 )

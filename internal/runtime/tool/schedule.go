@@ -2,10 +2,10 @@ package tool
 
 import "github.com/capstan-dev/capstan/api/v1alpha1"
 
-// Startable returns the indexes of the calls that may start now, in call order (TOOL-12). Only Jobs are started; calls of client tools
-// and calls that were refused take no place. A call that is Running takes a place; one that is Pending does not have its Job yet, or
-// its Job was made and that is not recorded: it is returned again, and takes the same place as before. A call that waits for approval takes
-// no place, and holds back what must not overtake it (see Held).
+// Startable returns the indexes of the calls that may start now, in call order (TOOL-12). Only Jobs and requests are
+// started; calls of client tools and calls that were refused take no place. A call that is Running takes a place; one that is Pending does not
+// have its Job yet, or its Job was made and that is not recorded: it is returned again, and takes the same place as before. A call that waits for
+// approval takes no place, and holds back what must not overtake it (see Held).
 //
 // Sequential starts one call at a time, in order. Parallel starts as many as limit allows, but of one concurrencyClass only the first
 // that is not settled. A limit below 1 stands for MaxConcurrency.
@@ -45,9 +45,9 @@ func Startable(calls []v1alpha1.ToolCall, concurrency v1alpha1.ToolConcurrency, 
 	return chosen
 }
 
-// open says that a call runs as a Job and is not settled.
+// open says that the manager runs a call, which is not settled.
 func open(call *v1alpha1.ToolCall) bool {
-	return call.Executor == v1alpha1.ExecutorJob && !call.State.Settled()
+	return (call.Executor == v1alpha1.ExecutorJob || call.Executor == v1alpha1.ExecutorHTTP) && !call.State.Settled()
 }
 
 func running(call *v1alpha1.ToolCall) bool {

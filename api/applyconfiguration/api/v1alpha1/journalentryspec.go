@@ -35,7 +35,9 @@ type JournalEntrySpecApplyConfiguration struct {
 	Calls []PlannedCallApplyConfiguration `json:"calls,omitempty"`
 	// steered are the Turns whose messages go into this one behind the step. The messages are among the events.
 	Steered []RecordedTurnApplyConfiguration `json:"steered,omitempty"`
-	// settled is what others gave for a call before the step was complete: a client tool's result, or a decision.
+	// claimed is a call that is about to start.
+	Claimed *ClaimedCallApplyConfiguration `json:"claimed,omitempty"`
+	// settled is what became of a call before the step was complete: its result, or the decision about it.
 	Settled *SettledCallApplyConfiguration `json:"settled,omitempty"`
 	// transition is what becomes of the Turn's status. Only a final entry has one.
 	Transition *TurnProgressApplyConfiguration `json:"transition,omitempty"`
@@ -159,6 +161,14 @@ func (b *JournalEntrySpecApplyConfiguration) WithSteered(values ...*RecordedTurn
 		}
 		b.Steered = append(b.Steered, *values[i])
 	}
+	return b
+}
+
+// WithClaimed sets the Claimed field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Claimed field is set to the value of the last call.
+func (b *JournalEntrySpecApplyConfiguration) WithClaimed(value *ClaimedCallApplyConfiguration) *JournalEntrySpecApplyConfiguration {
+	b.Claimed = value
 	return b
 }
 

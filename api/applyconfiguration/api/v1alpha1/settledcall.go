@@ -4,14 +4,15 @@ package v1alpha1
 
 import (
 	apiv1alpha1 "github.com/capstan-dev/capstan/api/v1alpha1"
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	types "k8s.io/apimachinery/pkg/types"
 )
 
 // SettledCallApplyConfiguration represents a declarative configuration of the SettledCall type for use
 // with apply.
 //
-// SettledCall is what others gave for one call, kept before the step closes: the result of a client tool's (CLIENT-04), or the decision about one
-// that needs approval.
+// SettledCall is what became of one call, kept before the step closes: the result of a client tool's (CLIENT-04), the outcome of one that was claimed
+// (DUR-02), or the decision about one that needs approval.
 type SettledCallApplyConfiguration struct {
 	// id of the call.
 	ID *string `json:"id,omitempty"`
@@ -25,6 +26,14 @@ type SettledCallApplyConfiguration struct {
 	Decision *apiv1alpha1.Decision `json:"decision,omitempty"`
 	// by is who decided.
 	By *string `json:"by,omitempty"`
+	// state that a claimed call has ended in. A client's has none.
+	State *apiv1alpha1.ToolCallState `json:"state,omitempty"`
+	// reason of the state.
+	Reason *string `json:"reason,omitempty"`
+	// startedAt is when the call started, if it did.
+	StartedAt *v1.MicroTime `json:"startedAt,omitempty"`
+	// finishedAt is when it ended.
+	FinishedAt *v1.MicroTime `json:"finishedAt,omitempty"`
 }
 
 // SettledCallApplyConfiguration constructs a declarative configuration of the SettledCall type for use with
@@ -78,5 +87,37 @@ func (b *SettledCallApplyConfiguration) WithDecision(value apiv1alpha1.Decision)
 // If called multiple times, the By field is set to the value of the last call.
 func (b *SettledCallApplyConfiguration) WithBy(value string) *SettledCallApplyConfiguration {
 	b.By = &value
+	return b
+}
+
+// WithState sets the State field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the State field is set to the value of the last call.
+func (b *SettledCallApplyConfiguration) WithState(value apiv1alpha1.ToolCallState) *SettledCallApplyConfiguration {
+	b.State = &value
+	return b
+}
+
+// WithReason sets the Reason field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Reason field is set to the value of the last call.
+func (b *SettledCallApplyConfiguration) WithReason(value string) *SettledCallApplyConfiguration {
+	b.Reason = &value
+	return b
+}
+
+// WithStartedAt sets the StartedAt field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the StartedAt field is set to the value of the last call.
+func (b *SettledCallApplyConfiguration) WithStartedAt(value v1.MicroTime) *SettledCallApplyConfiguration {
+	b.StartedAt = &value
+	return b
+}
+
+// WithFinishedAt sets the FinishedAt field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the FinishedAt field is set to the value of the last call.
+func (b *SettledCallApplyConfiguration) WithFinishedAt(value v1.MicroTime) *SettledCallApplyConfiguration {
+	b.FinishedAt = &value
 	return b
 }

@@ -17,7 +17,7 @@ type ToolCallApplyConfiguration struct {
 	ID *string `json:"id,omitempty"`
 	// name of the tool, as the model gave it.
 	Name *string `json:"name,omitempty"`
-	// executor that runs the call: Job, Client, or None for a call that was refused.
+	// executor that runs the call: Job, HTTP, Client, or None for a call that was refused.
 	Executor *apiv1alpha1.ToolExecutor `json:"executor,omitempty"`
 	// sideEffect is the class of the Tool: Pure, Idempotent or AtMostOnce.
 	SideEffect *apiv1alpha1.SideEffect `json:"sideEffect,omitempty"`
@@ -29,7 +29,7 @@ type ToolCallApplyConfiguration struct {
 	ConcurrencyClass *string `json:"concurrencyClass,omitempty"`
 	// toolGeneration is the generation of the Tool that was planned with.
 	ToolGeneration *int64 `json:"toolGeneration,omitempty"`
-	// timeout of the call, counted from the start of the tool's container.
+	// timeout of the call, counted from the start of the tool's container or request.
 	Timeout *v1.Duration `json:"timeout,omitempty"`
 	// schemaDigest is the start of the SHA-256 of the Tool's inputSchema.
 	SchemaDigest *string `json:"schemaDigest,omitempty"`

@@ -30,6 +30,8 @@ type ToolSpecApplyConfiguration struct {
 	ConcurrencyClass *string `json:"concurrencyClass,omitempty"`
 	// job runs the tool as a Job.
 	Job *JobToolApplyConfiguration `json:"job,omitempty"`
+	// http runs the tool as an HTTP request that the manager sends.
+	HTTP *HTTPToolApplyConfiguration `json:"http,omitempty"`
 	// client leaves the tool to the client of the Session.
 	Client *apiv1alpha1.ClientTool `json:"client,omitempty"`
 }
@@ -93,6 +95,14 @@ func (b *ToolSpecApplyConfiguration) WithConcurrencyClass(value string) *ToolSpe
 // If called multiple times, the Job field is set to the value of the last call.
 func (b *ToolSpecApplyConfiguration) WithJob(value *JobToolApplyConfiguration) *ToolSpecApplyConfiguration {
 	b.Job = value
+	return b
+}
+
+// WithHTTP sets the HTTP field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the HTTP field is set to the value of the last call.
+func (b *ToolSpecApplyConfiguration) WithHTTP(value *HTTPToolApplyConfiguration) *ToolSpecApplyConfiguration {
+	b.HTTP = value
 	return b
 }
 

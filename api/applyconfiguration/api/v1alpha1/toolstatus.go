@@ -11,7 +11,7 @@ import (
 //
 // ToolStatus is what the manager says about a Tool.
 type ToolStatusApplyConfiguration struct {
-	// conditions: Ready is True when the inputSchema is valid.
+	// conditions: Ready is True when the inputSchema is valid, and of use for the arguments of an HTTP request.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the generation of the spec that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`

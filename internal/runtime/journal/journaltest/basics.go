@@ -19,8 +19,11 @@ func storeReadsWhatItCreated(f *fixture) {
 	e := &v1alpha1.JournalEntrySpec{
 		Session: f.session.Name, Ordinal: 1, Time: event.MicroTime(time.Now()), Turn: &of, Step: 3, Part: 2, Final: true,
 		Parts: []int64{}, Digest: strings.Repeat("a", 64), Events: say(of, 3, 1, result).Events,
-		Calls:   []v1alpha1.PlannedCall{{ID: "1-0", Name: "tool", Arguments: result}},
-		Settled: &v1alpha1.SettledCall{ID: "1-1", Result: &result},
+		Calls: []v1alpha1.PlannedCall{{ID: "1-0", Name: "tool", Arguments: result}},
+		Settled: &v1alpha1.SettledCall{
+			ID: "1-1", Result: &result, State: v1alpha1.CallSucceeded, Reason: "Completed", StartedAt: ptr(event.MicroTime(time.Now())),
+		},
+		Claimed: &v1alpha1.ClaimedCall{ID: "1-1", Holder: "holder"},
 		Steered: []v1alpha1.RecordedTurn{{Name: "b", UID: "b-uid", Digest: strings.Repeat("b", 64), SteeredInto: &of}},
 		Transition: &v1alpha1.TurnProgress{
 			Phase: v1alpha1.TurnAct, Plan: &v1alpha1.TurnPlan{Step: 4, Phase: v1alpha1.PlanAct},

@@ -49,6 +49,10 @@ func Run(t *testing.T, newStore func(t *testing.T) journal.Store) {
 		{"NothingClosesAStepOverAnApproval", approvalTakenIn},
 		{"TheEndOfATurnTakesInApprovals", approvalTakenInByTheEnd},
 		{"AnApprovalAndAnEndThatRaceAgree", approvalRaces},
+		{"AClaimedCallCountsOnce", claimedOnce},
+		{"OfTwoClaimsInTheLogTheFirstCounts", firstClaimCounts},
+		{"ConcurrentClaimsOfOneCallAgreeOnOne", claimedConcurrently},
+		{"ARecordKnowsOfEveryClaimThatItDenies", unclaimedRecord},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { test.run(newFixture(t, newStore)) })

@@ -24,6 +24,18 @@ func Cut(output []byte, total int64) (text string, cut bool) {
 	return text + cutNote(len(text), total), true
 }
 
+// CutOpen makes a result of the start of an output whose length nobody knows, like Cut.
+func CutOpen(output []byte) string {
+	text := strings.ToValidUTF8(string(withoutBrokenRune(output)), string(utf8.RuneError))
+	text = Head(text, MaxResultBytes-len(openNote(MaxResultBytes)))
+	return text + openNote(len(text))
+}
+
+func openNote(shown int) string {
+	return fmt.Sprintf("\n\n[Output cut: this is the first %d bytes, and there are more. Call the tool so that it returns less: "+
+		"filter, select a range, or ask for one page.]", shown)
+}
+
 func cutNote(shown int, total int64) string {
 	return fmt.Sprintf("\n\n[Output cut: this is the first %d of %d bytes. Call the tool so that it returns less: "+
 		"filter, select a range, or ask for one page.]", shown, total)

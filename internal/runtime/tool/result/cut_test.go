@@ -88,3 +88,20 @@ func FuzzHeadAndTail(f *testing.F) {
 		}
 	})
 }
+
+func TestWhatHasNoEndIsCutWithANote(t *testing.T) {
+	for name, output := range map[string]string{
+		"a short start":       "begin€"[:7],
+		"as much as there is": strings.Repeat("€", MaxResultBytes),
+		"invalid bytes":       strings.Repeat("\xff", MaxResultBytes),
+	} {
+		got := CutOpen([]byte(output))
+		head, note, found := strings.Cut(got, "\n\n[Output cut: ")
+		if !found || len(got) > MaxResultBytes || !utf8.ValidString(got) || !strings.Contains(note, strconv.Itoa(len(head))+" bytes, and there are more") {
+			t.Errorf("%s: %d bytes with the note %q", name, len(head), note)
+		}
+	}
+	if got := CutOpen([]byte("begin€"[:7])); !strings.HasPrefix(got, "begin\n") {
+		t.Errorf("a broken rune is left: %.20q", got)
+	}
+}

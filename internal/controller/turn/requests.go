@@ -1,0 +1,108 @@
+package turn
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/activity"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get
+
+// Secrets reads Secrets past the cache, which has none: only at the moment of a request, and only those that its Tool names.
+func Secrets(live client.Reader) host.SecretReader {
+	return func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+		secret := &corev1.Secret{}
+		err := live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, secret)
+		return secret, err
+	}
+}
+
+// requestKey names the attempt of a call that its request is sent for.
+func (a *actScope) requestKey(call v1alpha1.ToolCall) activity.Key {
+	return activity.Key{Turn: a.turn.UID, Step: a.plan().Step, Call: call.ID, Attempt: call.Attempt}
+}
+
+// requested says that a request of the step has been sent, as far as this process and the status know.
+func (a *actScope) requested() bool {
+	for _, call := range a.calls() {
+		if call.Executor == v1alpha1.ExecutorHTTP && !tool.Unapproved(call) && (call.State != v1alpha1.CallPending || call.Attempt > 1) {
+			return true
+		}
+	}
+	return len(a.step.requests) > 0
+}
+
+// startRequest begins the attempt of one call. Its intent is in the status.
+func (r *Reconciler) startRequest(a *actScope, index int) {
+	call := a.calls()[index]
+	if at := call.NotBefore; at != nil && r.Clock().Before(at.Time) {
+		a.deadline(at.Time)
+		return
+	}
+	key := a.requestKey(call)
+	a.step.requests[key] = host.NewHTTPRun(a.step.line)
+	shown := &a.turn.Status.ToolCalls[index]
+	shown.State, shown.Reason, shown.NotBefore = v1alpha1.CallRunning, "", nil
+	// Nothing has run under the key, so that there is nothing to take yet.
+	_, _ = r.Activities.Ensure(key, a.key(), r.request(a, call, a.step.requests[key]))
+}
+
+// request carries out a call, with what is known now.
+func (r *Reconciler) request(a *actScope, call v1alpha1.ToolCall, run *host.HTTPRun) activity.Func {
+	turn := a.hostTurn()
+	c := host.HTTPCall{Call: call, Arguments: a.step.planned[call.ID].Arguments, Tool: a.toolSpec(call).DeepCopy(), Run: run}
+	return func(ctx context.Context) (any, error) { return r.Host.HTTP(ctx, turn, c) }
+}
+
+// observeRequest takes the end of one call of an HTTP tool. What another process has begun has ended with it: the call waits to be started
+// again, and its claim in the log says whether it may be.
+func (r *Reconciler) observeRequest(a *actScope, index int) (flow, error) {
+	shown := &a.turn.Status.ToolCalls[index]
+	key := a.requestKey(*shown)
+	run := a.step.requests[key]
+	if run == nil {
+		if shown.State == v1alpha1.CallRunning {
+			shown.State = v1alpha1.CallPending
+		}
+		return proceed, nil
+	}
+	shown.State, shown.Reason = v1alpha1.CallRunning, ""
+	value, done, err := r.do(a.scope, a.step, key, r.request(a, *shown, run))
+	if err != nil || !done {
+		return proceed, err
+	}
+	end, ok := value.(host.HTTPEnd)
+	if !ok {
+		return stop, fmt.Errorf("the request of call %s ended with a %T", shown.ID, value)
+	}
+	if end.Closed != nil {
+		a.step.closed = end.Closed
+		return again, nil
+	}
+	if end.Outcome.Retryable && !tool.AtMostOnce(*shown) && shown.Attempt < tool.MaxAttempts {
+		a.planRetry(index, end.Outcome.Reason, r.Clock())
+		return proceed, nil
+	}
+	if end.Kept.Ordinal != 0 {
+		a.step.kept[shown.ID] = end.Kept
+	}
+	a.settle(index, end.Outcome)
+	return proceed, nil
+}
+
+// forgetRequests drops what was concluded of calls that may start only once and whose outcome is not in the log, so that the log is asked again.
+func (m *stepMemory) forgetRequests(calls []v1alpha1.ToolCall) {
+	for _, call := range calls {
+		if _, kept := m.kept[call.ID]; call.Executor == v1alpha1.ExecutorHTTP && tool.AtMostOnce(call) && !kept {
+			delete(m.outcomes, call.ID)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package egress
+
+import (
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	schemeHTTP  = "http"
+	schemeHTTPS = "https"
+)
+
+// hop is one request of those that a Request becomes by redirects.
+type hop struct {
+	method string
+	url    *url.URL
+	header http.Header
+	secret http.Header
+	body   []byte
+	hosts  []string
+	plain  bool
+}
+
+// begin checks a request.
+func begin(r Request) (*hop, *Error) {
+	u, err := parse(r.URL, r.AllowHTTP)
+	if err != nil {
+		return nil, err
+	}
+	h := &hop{method: r.Method, url: u, header: r.Header.Clone(), secret: r.Secret, body: r.Body, hosts: r.Hosts, plain: r.AllowHTTP}
+	if h.header == nil {
+		h.header = http.Header{}
+	}
+	for _, header := range []http.Header{h.header, h.secret} {
+		for name, values := range header {
+			if !validName(name) || !validValues(values) {
+				return nil, failure(ReasonInvalid, "the header %q has a character that no header may have", name)
+			}
+		}
+	}
+	return h, h.mayGo()
+}
+
+// parse reads a URL that a request may be sent to.
+func parse(raw string, plain bool) (*url.URL, *Error) {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return nil, failure(ReasonInvalid, "the URL cannot be read")
+	case u.Scheme != schemeHTTPS && (u.Scheme != schemeHTTP || !plain):
+		return nil, failure(ReasonInvalid, "the URL is not one of https")
+	case u.User != nil:
+		return nil, failure(ReasonInvalid, "the URL has a user in it")
+	case !validHost(u.Hostname()):
+		return nil, failure(ReasonInvalid, "the URL has no host, or one with characters that no host has")
+	case u.Port() == "" && strings.HasSuffix(u.Host, ":"), u.Port() != "" && !validPort(u.Port()):
+		return nil, failure(ReasonInvalid, "the URL has a port that is none")
+	}
+	u.Fragment, u.RawFragment = "", ""
+	return u, nil
+}
+
+// mayGo says whether the request may go to its host.
+func (h *hop) mayGo() *Error {
+	if len(h.hosts) > 0 && !Listed(h.hosts, h.url) {
+		return failure(ReasonRefused, "%s is not among the hosts that the request may go to", place(h.url))
+	}
+	return nil
+}
+
+// headers are all that is sent.
+func (h *hop) headers() http.Header {
+	all := h.header.Clone()
+	for name, values := range h.secret {
+		all[http.CanonicalHeaderKey(name)] = slices.Clone(values)
+	}
+	if _, given := all["User-Agent"]; !given {
+		all.Set("User-Agent", userAgent)
+	}
+	return all
+}
+
+// aboutBody are the headers that go wherever the body goes.
+var aboutBody = []string{"Accept", "Content-Type", "User-Agent"}
+
+// follow is the request that a redirect asks for.
+func (h *hop) follow(status int, location string) (*hop, *Error) {
+	target, err := h.url.Parse(location)
+	if err != nil {
+		return nil, failure(ReasonRedirect, "the server redirected to what is no URL")
+	}
+	u, problem := parse(target.String(), h.plain && h.url.Scheme == schemeHTTP)
+	if problem != nil {
+		return nil, failure(ReasonRedirect, "the server redirected elsewhere: %s", problem.Text)
+	}
+	next := *h
+	next.url, next.header = u, h.header.Clone()
+	if u.Scheme != h.url.Scheme || place(u) != place(h.url) {
+		if len(h.secret) > 0 {
+			return nil, failure(ReasonRedirect, "the server redirected to %s, and what the request holds is for %s only", place(u), place(h.url))
+		}
+		next.header = http.Header{}
+		for _, name := range aboutBody {
+			if values := h.header.Values(name); len(values) > 0 {
+				next.header[name] = slices.Clone(values)
+			}
+		}
+	}
+	if becomesGet(status, h.method) {
+		next.method, next.body = http.MethodGet, nil
+		next.header.Del("Content-Type")
+	}
+	if problem := next.mayGo(); problem != nil {
+		return nil, failure(ReasonRedirect, "the server redirected elsewhere: %s", problem.Text)
+	}
+	return &next, nil
+}
+
+// becomesGet says that a redirect is followed by a GET, as browsers do it.
+func becomesGet(status int, method string) bool {
+	switch status {
+	case http.StatusSeeOther:
+		return method != http.MethodHead
+	case http.StatusMovedPermanently, http.StatusFound:
+		return method == http.MethodPost
+	default:
+		return false
+	}
+}
+
+// Listed says that a list of hosts has that of a URL: as host, for the port 443 alone, or as host:port. Case makes no difference.
+func Listed(hosts []string, u *url.URL) bool {
+	return slices.ContainsFunc(hosts, func(listed string) bool {
+		listed = strings.ToLower(strings.TrimSpace(listed))
+		return listed != "" && (listed == place(u) || listed+":443" == place(u))
+	})
+}
+
+// place is the host and port of a URL, in one form for all ways to write them.
+func place(u *url.URL) string {
+	host, port := strings.ToLower(u.Hostname()), u.Port()
+	switch {
+	case port != "":
+	case u.Scheme == schemeHTTP:
+		port = "80"
+	default:
+		port = "443"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+func validHost(host string) bool {
+	for _, r := range host {
+		// Colons are those of an IPv6 address, which are checked as one.
+		if r <= ' ' || r > '~' || strings.ContainsRune(`"#%/<>?@[\]^{|}`+"`", r) {
+			return false
+		}
+	}
+	return host != ""
+}
+
+func validPort(port string) bool {
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0
+}
+
+// validName says that a text can be the name of a header.
+func validName(name string) bool {
+	for _, r := range name {
+		if r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r) {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// validValues says that texts can be the values of a header.
+func validValues(values []string) bool {
+	return !slices.ContainsFunc(values, func(value string) bool {
+		return strings.ContainsFunc(value, func(r rune) bool { return (r < ' ' && r != '\t') || r == 0x7f })
+	})
+}

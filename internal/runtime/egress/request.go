@@ -1,0 +1,165 @@
+package egress
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
+	"time"
+)
+
+// Request is what is asked, and where it may go.
+type Request struct {
+	// Method of HTTP.
+	Method string
+	// URL to send it to: absolute, https, without user and password.
+	URL string
+	// Header of the request. A redirect to another place takes no more of it than what describes the body.
+	Header http.Header
+	// Secret is the part of the header that is for the URL's own scheme, host and port. A redirect to another place is refused.
+	Secret http.Header
+	// Body to send; empty for none.
+	Body []byte
+	// Hosts are the only ones that the request may go to, as host or host:port, the port 443 without one. Without any, all may be.
+	Hosts []string
+	// AllowHTTP lets the URL be one of http, without encryption. A redirect from https to http is refused all the same.
+	AllowHTTP bool
+	// Timeout of the whole, redirects and body included; 0 for none but the context's.
+	Timeout time.Duration
+	// MaxBody is how much of the answer's body is read, in bytes.
+	MaxBody int64
+}
+
+// Response is the answer.
+type Response struct {
+	// Status code of HTTP.
+	Status int
+	// Header of the answer.
+	Header http.Header
+	// Body of the answer, at most MaxBody bytes of it.
+	Body []byte
+	// More says that the body was longer.
+	More bool
+	// Length of the whole body, in bytes; negative when the server did not say.
+	Length int64
+}
+
+// Do sends a request and reads the answer, whatever its status. The error is an *Error. It never sends the same request twice to one URL.
+func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
+	if r.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.Timeout)
+		defer cancel()
+	}
+	h, err := begin(r)
+	if err != nil {
+		return nil, err
+	}
+	for followed := 0; ; followed++ {
+		answer, err := c.send(ctx, h)
+		if err != nil {
+			return nil, err.behind(followed)
+		}
+		location := answer.Header.Get("Location")
+		if !redirects(answer.StatusCode) || location == "" {
+			return read(ctx, answer, r.MaxBody)
+		}
+		answer.Body.Close()
+		if followed == MaxRedirects {
+			err = failure(ReasonRedirect, "the server redirected more than %d times", MaxRedirects)
+		} else {
+			h, err = h.follow(answer.StatusCode, location)
+		}
+		if err != nil {
+			err.Sent = true
+			return nil, err
+		}
+	}
+}
+
+// send sends one request and gives the answer, whose body is open.
+func (c *Client) send(ctx context.Context, h *hop) (*http.Response, *Error) {
+	var sent atomic.Bool
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }})
+	request, err := http.NewRequestWithContext(traced, h.method, h.url.String(), bytes.NewReader(h.body))
+	if err != nil {
+		return nil, failure(ReasonInvalid, "the method %q is none", h.method)
+	}
+	request.Header = h.headers()
+	answer, err := c.transport().RoundTrip(request)
+	if err == nil {
+		return answer, nil
+	}
+	e := c.explain(ctx, h, sent.Load(), err)
+	e.Sent = sent.Load()
+	return nil, e
+}
+
+// explain says what an error of the standard library means, in words that give nothing away.
+func (c *Client) explain(ctx context.Context, h *hop, connected bool, err error) *Error {
+	if ended := over(ctx); ended != nil {
+		return ended
+	}
+	var own *Error
+	if errors.As(err, &own) {
+		again := *own
+		return &again
+	}
+	host := h.url.Hostname()
+	var untrusted *tls.CertificateVerificationError
+	var timeout interface{ Timeout() bool }
+	switch timedOut := errors.As(err, &timeout) && timeout.Timeout(); {
+	case errors.As(err, &untrusted):
+		return failure(ReasonUntrusted, "the certificate of %s is not valid for it, or nobody here trusts it", host)
+	case !connected:
+		return failure(ReasonUnreachable, "no connection to %s came about", host)
+	case timedOut:
+		return failure(ReasonTimeout, "%s did not answer within %s", host, c.header)
+	default:
+		return failure(ReasonLost, "the connection to %s broke before the answer", host)
+	}
+}
+
+// over says why a context has ended; nil when it has not.
+func over(ctx context.Context) *Error {
+	switch err := ctx.Err(); {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.DeadlineExceeded):
+		return failure(ReasonTimeout, "there was no answer in time")
+	default:
+		return failure(ReasonCancelled, "nobody waits for the answer any more")
+	}
+}
+
+// read reads the answer's body.
+func read(ctx context.Context, answer *http.Response, limit int64) (*Response, error) {
+	defer answer.Body.Close()
+	r := &Response{Status: answer.StatusCode, Header: answer.Header, Length: answer.ContentLength}
+	body, err := io.ReadAll(io.LimitReader(answer.Body, limit+1))
+	if err == nil || int64(len(body)) > limit {
+		r.More = int64(len(body)) > limit
+		r.Body = body[:min(int64(len(body)), limit)]
+		return r, nil
+	}
+	e := over(ctx)
+	if e == nil {
+		e = failure(ReasonLost, "the connection broke within the answer")
+	}
+	e.Sent, e.Status = true, answer.StatusCode
+	return nil, e
+}
+
+// redirects says that a status sends the request elsewhere.
+func redirects(status int) bool {
+	switch status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,285 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// SecretReader reads a Secret as it is now. It keeps nothing of it.
+type SecretReader func(ctx context.Context, namespace, name string) (*corev1.Secret, error)
+
+// HTTPCall is a call of an HTTP tool that is to be carried out.
+type HTTPCall struct {
+	// Call as it was pinned.
+	Call v1alpha1.ToolCall
+	// Arguments that the model gave.
+	Arguments string
+	// Tool that the call was planned with; nil when it was changed since, or is gone.
+	Tool *v1alpha1.ToolSpec
+	// Run is what this process knows of the attempt. The same for each try to carry it out.
+	Run *HTTPRun
+}
+
+// HTTPRun is what a process remembers of one attempt of a call, so that a try that failed on the way goes on where it was.
+type HTTPRun struct {
+	holder string
+	line   *Line
+
+	mu      sync.Mutex
+	begun   bool
+	outcome *tool.Outcome
+}
+
+// Line is where the calls of one step that a process carries out wait for each other to write to the log: of two that write at once, one would
+// have to write twice.
+type Line struct {
+	mu sync.Mutex
+}
+
+// NewHTTPRun is an attempt that has not begun, under a holder of its own.
+func NewHTTPRun(line *Line) *HTTPRun {
+	return &HTTPRun{holder: string(uuid.NewUUID()), line: line}
+}
+
+// begin says, once, that the request may be sent.
+func (r *HTTPRun) begin() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first := !r.begun
+	r.begun = true
+	return first
+}
+
+// end keeps the outcome until it is in the log.
+func (r *HTTPRun) end(outcome tool.Outcome) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.outcome = &outcome
+}
+
+// ended is the outcome, if there is one.
+func (r *HTTPRun) ended() *tool.Outcome {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.outcome
+}
+
+// HTTPEnd is what became of a call.
+type HTTPEnd struct {
+	// Outcome of the call, unless Closed is set.
+	Outcome tool.Outcome
+	// Kept is where the log has the outcome; its Ordinal is 0 when it has not.
+	Kept journal.SettledRef
+	// Closed is the entry that has closed the step meanwhile; nil for none.
+	Closed *journal.Closed
+}
+
+// HTTP carries out one call of an HTTP tool. An AtMostOnce call is claimed in the log before it starts, and its outcome is put there when it ends
+// (DUR-01, DUR-02): a claim of somebody else, or one that led to nothing, means that the call must not be started again. An error leaves open what
+// has become of the call; to try again is safe.
+func (h *Host) HTTP(ctx context.Context, t Turn, c HTTPCall) (HTTPEnd, error) {
+	if !tool.AtMostOnce(c.Call) {
+		outcome, err := h.request(ctx, t, c)
+		return HTTPEnd{Outcome: outcome}, err
+	}
+	claim, closed, err := h.claim(ctx, t, c)
+	switch {
+	case errors.Is(err, journal.ErrFull):
+		return HTTPEnd{Outcome: tool.HTTPUnclaimed()}, nil
+	case err != nil:
+		return HTTPEnd{}, err
+	case closed != nil:
+		return HTTPEnd{Closed: closed}, nil
+	case claim.Settled.Ordinal != 0:
+		return HTTPEnd{Outcome: KeptOutcome(claim.Settled.Call), Kept: claim.Settled}, nil
+	case claim.Call.Holder != c.Run.holder:
+		return HTTPEnd{Outcome: tool.HTTPAbandoned()}, nil
+	}
+	outcome := c.Run.ended()
+	if outcome == nil {
+		made, err := h.request(ctx, t, c)
+		if err != nil {
+			return HTTPEnd{}, err
+		}
+		c.Run.end(made)
+		outcome = &made
+	}
+	return h.keepOutcome(ctx, t, c, *outcome)
+}
+
+// claim says in the log that the call is about to start.
+func (h *Host) claim(ctx context.Context, t Turn, c HTTPCall) (journal.ClaimRef, *journal.Closed, error) {
+	c.Run.line.mu.Lock()
+	defer c.Run.line.mu.Unlock()
+	return h.Log.Claim(ctx, t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAt, v1alpha1.ClaimedCall{ID: c.Call.ID, Holder: c.Run.holder})
+}
+
+// keepOutcome puts the outcome of a claimed call into the log.
+func (h *Host) keepOutcome(ctx context.Context, t Turn, c HTTPCall, outcome tool.Outcome) (HTTPEnd, error) {
+	c.Run.line.mu.Lock()
+	defer c.Run.line.mu.Unlock()
+	ref, closed, err := h.Log.Settle(ctx, t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAt, keptCall(c.Call.ID, outcome))
+	switch {
+	case errors.Is(err, journal.ErrFull):
+		// The step cannot be closed either, and the Turn ends with what this process knows.
+		return HTTPEnd{Outcome: outcome}, nil
+	case err != nil:
+		return HTTPEnd{}, err
+	case closed != nil:
+		return HTTPEnd{Closed: closed}, nil
+	default:
+		return HTTPEnd{Outcome: KeptOutcome(ref.Call), Kept: ref}, nil
+	}
+}
+
+// request sends the request of a call, once for each attempt if the call must not start twice, and gives its outcome.
+func (h *Host) request(ctx context.Context, t Turn, c HTTPCall) (tool.Outcome, error) {
+	if c.Tool == nil || c.Tool.HTTP == nil {
+		return tool.HTTPChanged(c.Call), nil
+	}
+	secrets, err := h.secrets(ctx, t.Session.Namespace, c.Tool.HTTP)
+	if err != nil {
+		return tool.Outcome{}, err
+	}
+	request, refused := tool.BuildRequest(tool.HTTPParams{
+		Turn: t.Ref.UID, Call: c.Call, Tool: c.Tool, Arguments: c.Arguments, TraceParent: h.TraceParent(t, c.Call.ID), Secrets: secrets,
+	})
+	if refused != nil {
+		return *refused, nil
+	}
+	if !c.Run.begin() && tool.AtMostOnce(c.Call) {
+		return tool.HTTPAbandoned(), nil
+	}
+	began := h.Clock()
+	answer, err := h.Egress.Do(ctx, request)
+	outcome := tool.HTTPEnded(c.Call, request, answer, err)
+	if outcome.Started {
+		outcome.StartedAt, outcome.FinishedAt = began, h.Clock()
+	}
+	return outcome, nil
+}
+
+// secrets reads the Secrets that a Tool's headers need. One that does not exist, or that the manager may not read, is left out.
+func (h *Host) secrets(ctx context.Context, namespace string, definition *v1alpha1.HTTPTool) (map[string]*corev1.Secret, error) {
+	found := map[string]*corev1.Secret{}
+	for _, name := range tool.HTTPSecrets(definition) {
+		secret, err := h.Secrets(ctx, namespace, name)
+		switch {
+		case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		case err != nil:
+			return nil, fmt.Errorf("reading Secret %s: %w", name, err)
+		default:
+			found[name] = secret
+		}
+	}
+	return found, nil
+}
+
+// keptCall is an outcome as the log keeps it.
+func keptCall(id string, outcome tool.Outcome) v1alpha1.SettledCall {
+	call := v1alpha1.SettledCall{ID: id, State: outcome.State, Reason: outcome.Reason, Result: outcome.Result}
+	if outcome.Error != "" {
+		call.Error = &outcome.Error
+	}
+	if outcome.Started && !outcome.StartedAt.IsZero() {
+		at := metav1.NewMicroTime(outcome.StartedAt)
+		call.StartedAt = &at
+	}
+	if !outcome.FinishedAt.IsZero() {
+		at := metav1.NewMicroTime(outcome.FinishedAt)
+		call.FinishedAt = &at
+	}
+	return call
+}
+
+// KeptOutcome is the outcome of a call that the log has kept.
+func KeptOutcome(call v1alpha1.SettledCall) tool.Outcome {
+	if call.State == "" {
+		return ClientOutcome(call)
+	}
+	outcome := tool.Outcome{State: call.State, Reason: call.Reason, Result: call.Result}
+	if call.Error != nil {
+		outcome.Error = *call.Error
+	}
+	if call.StartedAt != nil {
+		outcome.Started, outcome.StartedAt = true, call.StartedAt.Time
+	}
+	if call.FinishedAt != nil {
+		outcome.FinishedAt = call.FinishedAt.Time
+	}
+	return outcome
+}
+
+// claimable says that a call is claimed in the log before it starts.
+func claimable(call v1alpha1.ToolCall) bool {
+	return call.Executor == v1alpha1.ExecutorHTTP && tool.AtMostOnce(call)
+}
+
+// claims asks the log for the claims of an act step, when one of its calls without an outcome may have one.
+func (h *Host) claims(ctx context.Context, t Turn, known ActResults) (map[string]journal.ClaimRef, error) {
+	open := func(call v1alpha1.ToolCall) bool {
+		_, done := known.Outcomes[call.ID]
+		return claimable(call) && !done
+	}
+	if t.Progress.Plan.Phase != v1alpha1.PlanAct || !anyCall(t.Progress.ToolCalls, open) {
+		return nil, nil
+	}
+	refs, err := h.Log.Claims(ctx, t.Session, t.Ref.UID, t.step(), t.Progress.Plan.OpenedAt)
+	if err != nil {
+		return nil, fmt.Errorf("reading which calls of step %d of Turn %s were claimed: %w", t.step(), t.Ref.Name, err)
+	}
+	claims := map[string]journal.ClaimRef{}
+	for _, ref := range refs {
+		claims[ref.Call.ID] = ref
+	}
+	return claims, nil
+}
+
+// unclaimed are the calls of which the record that closes a step says that they never started although nobody has claimed them.
+func unclaimed(t Turn, outcomes map[string]tool.Outcome, kept map[string]journal.SettledRef, claims map[string]journal.ClaimRef) []string {
+	if t.Progress.Plan.Phase != v1alpha1.PlanAct {
+		return nil
+	}
+	var ids []string
+	for _, call := range t.Progress.ToolCalls {
+		_, known := kept[call.ID]
+		_, claimed := claims[call.ID]
+		if claimable(call) && outcomes[call.ID].State == v1alpha1.CallNotExecuted && !known && !claimed {
+			ids = append(ids, call.ID)
+		}
+	}
+	return ids
+}
+
+func anyCall(calls []v1alpha1.ToolCall, is func(v1alpha1.ToolCall) bool) bool {
+	for _, call := range calls {
+		if is(call) {
+			return true
+		}
+	}
+	return false
+}
+
+// endedHTTP is the outcome of a call of an HTTP tool that had none when the Turn ended.
+func endedHTTP(call v1alpha1.ToolCall, claims map[string]journal.ClaimRef) tool.Outcome {
+	claim, claimed := claims[call.ID]
+	switch {
+	case claim.Settled.Ordinal != 0:
+		return KeptOutcome(claim.Settled.Call)
+	case claimable(call) && !claimed:
+		return neverStarted()
+	default:
+		return mayHaveRun()
+	}
+}

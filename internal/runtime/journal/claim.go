@@ -1,0 +1,75 @@
+package journal
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// ClaimRef is the claim of a call.
+type ClaimRef struct {
+	// Ordinal of the claim; 0 means that there is none.
+	Ordinal int64
+	// Call that is claimed, with the one who claims it.
+	Call v1alpha1.ClaimedCall
+	// Settled is the result that the claim has led to; its Ordinal is 0 as long as there is none.
+	Settled SettledRef
+}
+
+// Claim writes down that the holder is about to start a call (DUR-01), unless somebody has claimed it before, whose claim is then given, or the
+// step is closed, which is then given too. Only the holder of the claim that is given may start the call, once. The error is ErrFull, or what the
+// store said; calling Claim again, with the same holder, is safe.
+func (l *Log) Claim(ctx context.Context, s Session, turn Turn, step int32, openedAt int64, call v1alpha1.ClaimedCall) (ClaimRef, *Closed, error) {
+	if call.ID == "" || call.Holder == "" {
+		return ClaimRef{}, nil, fmt.Errorf("a claim needs the id of a call and a holder")
+	}
+	w, err := l.writer(ctx, s, turn, step, openedAt)
+	if err != nil {
+		return ClaimRef{}, nil, err
+	}
+	wanted := func() (bool, error) { return w.claim(call.ID).Ordinal == 0, nil }
+	e, err := w.write(ctx, v1alpha1.JournalEntrySpec{Claimed: &call}, remainder{}, wanted)
+	if err != nil {
+		return ClaimRef{}, nil, fmt.Errorf("claiming call %s: %w", call.ID, err)
+	}
+	if e != nil {
+		return ClaimRef{Ordinal: e.spec.Ordinal, Call: call}, nil, w.took(ctx, e)
+	}
+	// A claim that was found among the entries known so far says nothing about what came behind it.
+	if err := w.toEnd(ctx); err != nil {
+		return ClaimRef{}, nil, err
+	}
+	if w.final == nil {
+		return w.claim(call.ID), nil, nil
+	}
+	closed, err := w.outcome(ctx)
+	return w.claim(call.ID), closed, err
+}
+
+// claim is the claim of a call that counts: the first.
+func (w *walk) claim(id string) ClaimRef {
+	for _, ref := range w.claims {
+		if ref.Call.ID == id {
+			ref.Settled = w.settledCall(v1alpha1.SettledCall{ID: id})
+			return ref
+		}
+	}
+	return ClaimRef{}
+}
+
+// Claims are the claims of a step's calls, in the order of the log, with what they have led to. While the step is open it always asks the store
+// for the first free ordinal.
+func (l *Log) Claims(ctx context.Context, s Session, turn types.UID, step int32, openedAt int64) ([]ClaimRef, error) {
+	w := l.walk(s, turn, step, openedAt)
+	if err := w.toEnd(ctx); err != nil {
+		return nil, err
+	}
+	var refs []ClaimRef
+	for _, ref := range w.claims {
+		refs = append(refs, w.claim(ref.Call.ID))
+	}
+	return refs, nil
+}

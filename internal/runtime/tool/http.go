@@ -1,0 +1,239 @@
+package tool
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/egress"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
+)
+
+const (
+	headerIdempotencyKey = "Idempotency-Key"
+	headerTraceParent    = "Traceparent"
+	mediaTypeJSON        = "application/json"
+)
+
+// HTTPParams is all that the request of one call depends on.
+type HTTPParams struct {
+	// Turn is the UID of the Turn that owns the call.
+	Turn types.UID
+	// Call as it was pinned.
+	Call v1alpha1.ToolCall
+	// Tool to run. Its http must be set.
+	Tool *v1alpha1.ToolSpec
+	// Arguments for the tool. Blank arguments reach it as {}.
+	Arguments string
+	// TraceParent is the W3C trace context of the call. Anything else than a valid one is left out.
+	TraceParent string
+	// Secrets that headers name, by their name, as they are now. Those that do not exist are left out.
+	Secrets map[string]*corev1.Secret
+}
+
+// HTTPSecrets are the names of the Secrets that the headers of a Tool need, each once.
+func HTTPSecrets(tool *v1alpha1.HTTPTool) []string {
+	var names []string
+	for _, header := range tool.Headers {
+		if ref := header.SecretKeyRef; ref != nil && !slices.Contains(names, ref.Name) {
+			names = append(names, ref.Name)
+		}
+	}
+	return names
+}
+
+// BuildRequest is the request of one call, or the outcome of a call that cannot be sent. What a model gave is in the body or in values of the
+// query, and nowhere else.
+func BuildRequest(p HTTPParams) (egress.Request, *Outcome) {
+	spec := p.Tool.HTTP
+	r := egress.Request{Method: string(methodOf(spec)), URL: spec.URL, Header: http.Header{}, MaxBody: MaxResultBytes + MaxHeaderBytes}
+	_, r.Timeout = Timeouts(p.Call, p.Tool)
+	if argumentsOf(spec) == v1alpha1.ArgumentsInQuery {
+		var refused *Outcome
+		if r.URL, refused = withQuery(p); refused != nil {
+			return r, refused
+		}
+	} else {
+		r.Body = []byte(withDefault(p.Arguments))
+		r.Header.Set("Content-Type", mediaTypeJSON)
+	}
+	r.Header.Set("Accept", mediaTypeJSON+", text/*;q=0.9, */*;q=0.1")
+	if refused := addHeaders(&r, p); refused != nil {
+		return r, refused
+	}
+	r.Header.Set(headerIdempotencyKey, IdempotencyKey(p.Turn, p.Call.ID))
+	if traceParent.MatchString(p.TraceParent) {
+		r.Header.Set(headerTraceParent, p.TraceParent)
+	}
+	return r, nil
+}
+
+func methodOf(spec *v1alpha1.HTTPTool) v1alpha1.HTTPMethod {
+	if spec.Method == "" {
+		return v1alpha1.HTTPPost
+	}
+	return spec.Method
+}
+
+// argumentsOf says where the arguments go.
+func argumentsOf(spec *v1alpha1.HTTPTool) v1alpha1.HTTPArguments {
+	switch {
+	case spec.Arguments != "":
+		return spec.Arguments
+	case methodOf(spec) == v1alpha1.HTTPGet:
+		return v1alpha1.ArgumentsInQuery
+	default:
+		return v1alpha1.ArgumentsInBody
+	}
+}
+
+// addHeaders sets what the Tool says.
+func addHeaders(r *egress.Request, p HTTPParams) *Outcome {
+	r.Secret = http.Header{}
+	for _, header := range p.Tool.HTTP.Headers {
+		ref := header.SecretKeyRef
+		if ref == nil {
+			if header.Value != nil {
+				r.Header.Set(header.Name, *header.Value)
+			}
+			continue
+		}
+		value, why := secretValue(p.Secrets[ref.Name], ref)
+		if why == "" {
+			why = boundElsewhere(r.URL, p.Secrets[ref.Name])
+		}
+		if why != "" {
+			refused := notSent(p.Call, ReasonSecretUnusable, why)
+			return &refused
+		}
+		r.Header.Del(header.Name)
+		r.Secret.Set(header.Name, value)
+	}
+	return nil
+}
+
+// secretValue is what a header holds, or why it cannot. A line break at the end comes from how files are made, and belongs to no header.
+func secretValue(secret *corev1.Secret, ref *v1alpha1.SecretKeyReference) (value, why string) {
+	if secret == nil {
+		return "", fmt.Sprintf("Secret %q, which one of its headers needs, does not exist, or the manager may not read it", ref.Name)
+	}
+	raw, ok := secret.Data[ref.Key]
+	value = strings.TrimRight(string(raw), "\r\n")
+	switch {
+	case !ok:
+		return "", fmt.Sprintf("Secret %q has no key %q, which one of its headers needs", ref.Name, ref.Key)
+	case value == "", len(value) > MaxHeaderBytes, strings.ContainsFunc(value, func(c rune) bool { return c < ' ' || c > '~' }):
+		return "", fmt.Sprintf("what Secret %q has at the key %q can be no header: 1 to %d characters of ASCII can", ref.Name, ref.Key, MaxHeaderBytes)
+	default:
+		return value, ""
+	}
+}
+
+// boundElsewhere says why a Secret may not be sent to a URL: it is bound to hosts, of which this is none. An empty list allows none. Nothing that
+// holds a Secret is redirected to another host.
+func boundElsewhere(to string, secret *corev1.Secret) (why string) {
+	listed, bound := secret.Annotations[v1alpha1.AnnotationAllowedHosts]
+	if !bound {
+		return ""
+	}
+	hosts := strings.Split(listed, ",")
+	if u, err := url.Parse(to); err != nil || !egress.Listed(hosts, u) {
+		return fmt.Sprintf("Secret %q is bound to hosts by %s, and the url's is not among them", secret.Name, v1alpha1.AnnotationAllowedHosts)
+	}
+	return ""
+}
+
+// withQuery is the URL with the arguments as parameters, in the order of their names.
+func withQuery(p HTTPParams) (string, *Outcome) {
+	refuse := func(reason, format string, args ...any) (string, *Outcome) {
+		refused := notSent(p.Call, reason, fmt.Sprintf(format, args...))
+		return "", &refused
+	}
+	u, err := url.Parse(p.Tool.HTTP.URL)
+	if err != nil {
+		return refuse(ReasonInvalidRequest, "its url cannot be read")
+	}
+	arguments := map[string]any{}
+	decoder := json.NewDecoder(strings.NewReader(withDefault(p.Arguments)))
+	decoder.UseNumber()
+	if decoder.Decode(&arguments) != nil {
+		return refuse(ReasonInvalidArguments, "the arguments are not a JSON object")
+	}
+	declared := scalarNames(p.Tool.InputSchema)
+	query := url.Values{}
+	for _, name := range slices.Sorted(maps.Keys(arguments)) {
+		if !slices.Contains(declared, name) {
+			if name == intentKey {
+				continue
+			}
+			return refuse(ReasonInvalidArguments, "it takes only arguments that its schema declares as a string, number or boolean, and %q is none", result.Head(name, 64))
+		}
+		value, ok := scalar(arguments[name])
+		if !ok {
+			return refuse(ReasonInvalidArguments, "the argument %q must be a string, a number or a boolean", name)
+		}
+		if arguments[name] != nil {
+			query.Set(name, value)
+		}
+	}
+	if len(query) > 0 {
+		u.RawQuery = strings.TrimPrefix(u.RawQuery+"&"+query.Encode(), "&")
+	}
+	text := u.String()
+	if len(text) > MaxURLBytes {
+		return refuse(ReasonArgumentsTooLarge, "with the arguments its url has %d bytes, the most is %d. Send less", len(text), MaxURLBytes)
+	}
+	return text, nil
+}
+
+// scalar is a value as a query has it.
+func scalar(value any) (string, bool) {
+	switch value := value.(type) {
+	case nil:
+		return "", true
+	case string:
+		return value, true
+	case json.Number:
+		return value.String(), true
+	case bool:
+		return fmt.Sprint(value), true
+	default:
+		return "", false
+	}
+}
+
+// CheckHTTP says why the calls of an HTTP tool could not be sent whatever the arguments, empty when they could: arguments in a query must be
+// scalars, and must not stand beside parameters of the same name.
+func CheckHTTP(tool *v1alpha1.ToolSpec) string {
+	if tool.HTTP == nil || argumentsOf(tool.HTTP) != v1alpha1.ArgumentsInQuery || tool.InputSchema == nil {
+		return ""
+	}
+	u, err := url.Parse(tool.HTTP.URL)
+	if err != nil {
+		return "http.url cannot be read"
+	}
+	var declared struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if json.Unmarshal(tool.InputSchema.Raw, &declared) != nil {
+		return "inputSchema declares properties that are no schemas"
+	}
+	fixed := u.Query()
+	for _, name := range slices.Sorted(maps.Keys(declared.Properties)) {
+		if !declaresScalar(declared.Properties[name]) {
+			return fmt.Sprintf("the arguments go into the query of http.url, and the property %q is not declared as a string, number or boolean", name)
+		}
+		if fixed.Has(name) {
+			return fmt.Sprintf("http.url has the parameter %q already, and inputSchema declares it too", name)
+		}
+	}
+	return ""
+}

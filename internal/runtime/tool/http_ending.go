@@ -1,0 +1,164 @@
+package tool
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/egress"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
+)
+
+// HTTPEnded is the outcome of a call whose request has ended: with an answer, or with an error of the egress client. Its times are left to the
+// caller.
+func HTTPEnded(call v1alpha1.ToolCall, request egress.Request, answer *egress.Response, err error) Outcome {
+	if err != nil {
+		return unanswered(call, request, err)
+	}
+	body := withoutSecrets(answer.Body, request.Secret)
+	if answer.Status/100 == 2 {
+		text := answerText(body, answer)
+		return afterStart(Outcome{State: v1alpha1.CallSucceeded, Reason: ReasonCompleted, Result: &text})
+	}
+	status := fmt.Sprintf("The server answered with status %d", answer.Status)
+	if words := http.StatusText(answer.Status); words != "" {
+		status += " (" + words + ")"
+	}
+	if len(body) == 0 {
+		return afterStart(failed(ReasonHTTPStatus, status+", and nothing else."))
+	}
+	start := result.Head(strings.ToValidUTF8(string(body), string(utf8.RuneError)), MaxErrorBodyBytes)
+	return afterStart(failed(ReasonHTTPStatus, status+". The start of its answer:\n"+start))
+}
+
+// answerText is the result, cut where it is too long.
+func answerText(body []byte, answer *egress.Response) string {
+	if !answer.More {
+		text, _ := result.Cut(body, int64(len(body)))
+		return text
+	}
+	if answer.Length > int64(len(body)) {
+		text, _ := result.Cut(body, answer.Length)
+		return text
+	}
+	return result.CutOpen(body)
+}
+
+// unanswered is the outcome of a request without an answer.
+func unanswered(call v1alpha1.ToolCall, request egress.Request, err error) Outcome {
+	var e *egress.Error
+	if !errors.As(err, &e) {
+		e = &egress.Error{Reason: egress.ReasonLost, Text: "the request failed", Sent: true}
+	}
+	if e.Status/100 == 2 {
+		return ran(call, ReasonOutputLost, e.Text)
+	}
+	switch e.Reason {
+	case egress.ReasonRedirect:
+		return afterStart(failed(ReasonRedirectRefused, "The request was answered, and not carried on: "+e.Text+"."))
+	case egress.ReasonTimeout:
+		return timedOut(call, request, e)
+	case egress.ReasonInvalid:
+		return undelivered(call, ReasonInvalidRequest, e, false)
+	case egress.ReasonRefused:
+		return undelivered(call, ReasonAddressRefused, e, false)
+	case egress.ReasonUntrusted:
+		return undelivered(call, ReasonConnectionFailed, e, false)
+	case egress.ReasonUnresolved, egress.ReasonUnreachable:
+		return undelivered(call, ReasonConnectionFailed, e, true)
+	default: // Lost and Cancelled
+		return undelivered(call, ReasonConnectionLost, e, e.Reason == egress.ReasonLost)
+	}
+}
+
+// undelivered is the outcome of a request that was not answered because of the connection. What may pass is worth another attempt.
+func undelivered(call v1alpha1.ToolCall, reason string, e *egress.Error, passes bool) Outcome {
+	if !e.Sent {
+		outcome := notSent(call, reason, e.Text)
+		outcome.Retryable = passes && !atMostOnce(call)
+		return outcome
+	}
+	outcome := afterStart(interrupted(call, reason, e.Text))
+	outcome.Retryable = outcome.Retryable && passes
+	return outcome
+}
+
+// timedOut is the outcome of a request that took too long. The server may go on with it.
+func timedOut(call v1alpha1.ToolCall, request egress.Request, e *egress.Error) Outcome {
+	why := e.Text
+	if request.Timeout > 0 {
+		why = "there was no whole answer within " + request.Timeout.String()
+	}
+	switch {
+	case !e.Sent:
+		return notSent(call, ReasonTimeout, "no connection came about within "+request.Timeout.String())
+	case atMostOnce(call):
+		return afterStart(unknown(ReasonTimeout, why))
+	default:
+		return afterStart(failed(ReasonTimeout, "The tool timed out: "+why+". It may have done part of its work. It is safe to call it again."))
+	}
+}
+
+// notSent is the outcome of a call whose request was not sent. Only of a first attempt can it be said that nothing has happened.
+func notSent(call v1alpha1.ToolCall, reason, why string) Outcome {
+	if atMostOnce(call) || call.Attempt <= 1 {
+		return notExecuted(reason, why)
+	}
+	return failed(reason, Interrupted(why))
+}
+
+// HTTPChanged is the outcome of a call whose Tool is not the one that it was planned with. An earlier process may have started the call if it
+// may start more than once.
+func HTTPChanged(call v1alpha1.ToolCall) Outcome {
+	const why = "it was changed or removed after it was called"
+	if atMostOnce(call) {
+		return notExecuted(ReasonToolChanged, why)
+	}
+	return failed(ReasonToolChanged, Interrupted(why))
+}
+
+// HTTPAbandoned is the outcome of a call that somebody claimed who did not say what became of it.
+func HTTPAbandoned() Outcome {
+	return afterStart(unknown(ReasonManagerLost, "the manager was restarted, or replaced, while the request was under way"))
+}
+
+// HTTPUnclaimed is the outcome of a call that was not started because the log had no room to say so.
+func HTTPUnclaimed() Outcome {
+	return notExecuted(ReasonLogFull, "the Session's log has no room")
+}
+
+// withoutSecrets takes the values of secret headers out of an answer: a server may send back what it was sent.
+func withoutSecrets(body []byte, secret http.Header) []byte {
+	text := string(body)
+	for _, values := range secret {
+		for _, value := range values {
+			text = strings.NewReplacer(hidden(value)...).Replace(text)
+		}
+	}
+	return []byte(text)
+}
+
+const (
+	redacted = "[redacted]"
+	// minHidden is the length of the shortest text that is taken out. What is shorter is found in any text.
+	minHidden = 4
+)
+
+// hidden are the forms of a secret, each followed by what stands in its place: as it is, without its scheme, such as Bearer, and each within
+// JSON.
+func hidden(value string) []string {
+	_, token, _ := strings.Cut(value, " ")
+	var pairs []string
+	for _, form := range []string{value, token} {
+		if len(form) >= minHidden {
+			pairs = append(pairs, form, redacted, inJSON.Replace(form), redacted)
+		}
+	}
+	return pairs
+}
+
+// inJSON writes printable ASCII as it is within a JSON string.
+var inJSON = strings.NewReplacer(`\`, `\\`, `"`, `\"`)

@@ -1,0 +1,123 @@
+package tool
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/egress"
+)
+
+func TestAnAnswerIsAResultOrAnError(t *testing.T) {
+	long := strings.Repeat("x", MaxResultBytes+MaxHeaderBytes)
+	for name, test := range map[string]struct {
+		answer egress.Response
+		state  v1alpha1.ToolCallState
+		reason string
+		says   []string
+		size   int
+	}{
+		"200":                        {answer: egress.Response{Status: 200, Body: []byte("fine")}, state: v1alpha1.CallSucceeded, reason: ReasonCompleted, says: []string{"fine"}, size: 4},
+		"204":                        {answer: egress.Response{Status: 204}, state: v1alpha1.CallSucceeded, reason: ReasonCompleted},
+		"not all text":               {answer: egress.Response{Status: 200, Body: []byte("a\xffb")}, state: v1alpha1.CallSucceeded, reason: ReasonCompleted, says: []string{"a\uFFFDb"}},
+		"what is just too long":      {answer: egress.Response{Status: 200, Body: []byte(long[:MaxResultBytes+1])}, state: v1alpha1.CallSucceeded, reason: ReasonCompleted, says: []string{" of 65537 bytes."}, size: MaxResultBytes},
+		"what is too long":           {answer: egress.Response{Status: 200, Body: []byte(long), More: true, Length: 1 << 20}, state: v1alpha1.CallSucceeded, reason: ReasonCompleted, says: []string{" of 1048576 bytes."}, size: MaxResultBytes},
+		"what is of unknown length":  {answer: egress.Response{Status: 200, Body: []byte(long), More: true, Length: -1}, state: v1alpha1.CallSucceeded, reason: ReasonCompleted, says: []string{"and there are more."}, size: MaxResultBytes},
+		"404":                        {answer: egress.Response{Status: 404, Body: []byte("no such city")}, state: v1alpha1.CallFailed, reason: ReasonHTTPStatus, says: []string{"The server answered with status 404 (Not Found).", "no such city"}},
+		"500 without a body":         {answer: egress.Response{Status: 500}, state: v1alpha1.CallFailed, reason: ReasonHTTPStatus, says: []string{"status 500 (Internal Server Error), and nothing else."}},
+		"a status that nobody knows": {answer: egress.Response{Status: 799, Body: []byte("?")}, state: v1alpha1.CallFailed, reason: ReasonHTTPStatus, says: []string{"status 799."}},
+		"300":                        {answer: egress.Response{Status: 300}, state: v1alpha1.CallFailed, reason: ReasonHTTPStatus},
+		"a long error":               {answer: egress.Response{Status: 400, Body: []byte(long)}, state: v1alpha1.CallFailed, reason: ReasonHTTPStatus},
+		"a secret that is sent back": {answer: egress.Response{Status: 200, Body: []byte("you said hidden-key")}, state: v1alpha1.CallSucceeded, reason: ReasonCompleted, says: []string{"you said [redacted]"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			outcome := HTTPEnded(v1alpha1.ToolCall{}, egress.Request{Secret: http.Header{"X-Key": {"hidden-key"}}}, &test.answer, nil)
+			if outcome.State != test.state || outcome.Reason != test.reason || !outcome.Started || outcome.Retryable || (outcome.Result == nil) != (outcome.Error != "") {
+				t.Errorf("the outcome is %+v", outcome)
+			}
+			text := outcome.Error
+			if outcome.Result != nil {
+				text = *outcome.Result
+			}
+			for _, word := range test.says {
+				if !strings.Contains(text, word) {
+					t.Errorf("%.200q does not say %q", text, word)
+				}
+			}
+			if test.size > 0 && len(text) != test.size || len(text) > MaxResultBytes || outcome.Error != "" && len(text) > MaxErrorBodyBytes+200 {
+				t.Errorf("the text has %d bytes", len(text))
+			}
+		})
+	}
+}
+
+func TestARequestWithoutAnAnswerIsJudgedByWhatIsCertain(t *testing.T) {
+	const (
+		failed, not, unknown = v1alpha1.CallFailed, v1alpha1.CallNotExecuted, v1alpha1.CallUnknown
+		once, again          = v1alpha1.AtMostOnce, v1alpha1.Idempotent
+	)
+	for name, test := range map[string]struct {
+		err    error
+		class  v1alpha1.SideEffect
+		state  v1alpha1.ToolCallState
+		reason string
+		retry  bool
+	}{
+		"refused, once":                {&egress.Error{Reason: egress.ReasonRefused}, once, not, ReasonAddressRefused, false},
+		"refused":                      {&egress.Error{Reason: egress.ReasonRefused}, again, not, ReasonAddressRefused, false},
+		"invalid":                      {&egress.Error{Reason: egress.ReasonInvalid}, again, not, ReasonInvalidRequest, false},
+		"no host, once":                {&egress.Error{Reason: egress.ReasonUnresolved}, once, not, ReasonConnectionFailed, false},
+		"no host":                      {&egress.Error{Reason: egress.ReasonUnresolved}, again, not, ReasonConnectionFailed, true},
+		"no connection, once":          {&egress.Error{Reason: egress.ReasonUnreachable}, once, not, ReasonConnectionFailed, false},
+		"no connection":                {&egress.Error{Reason: egress.ReasonUnreachable}, again, not, ReasonConnectionFailed, true},
+		"no connection after redirect": {&egress.Error{Reason: egress.ReasonUnreachable, Sent: true}, once, unknown, ReasonConnectionFailed, false},
+		"not trusted":                  {&egress.Error{Reason: egress.ReasonUntrusted}, again, not, ReasonConnectionFailed, false},
+		"lost, once":                   {&egress.Error{Reason: egress.ReasonLost, Sent: true}, once, unknown, ReasonConnectionLost, false},
+		"lost":                         {&egress.Error{Reason: egress.ReasonLost, Sent: true}, again, failed, ReasonConnectionLost, true},
+		"lost within a good answer":    {&egress.Error{Reason: egress.ReasonLost, Sent: true, Status: 200}, once, failed, ReasonOutputLost, false},
+		"lost within a bad answer":     {&egress.Error{Reason: egress.ReasonLost, Sent: true, Status: 500}, once, unknown, ReasonConnectionLost, false},
+		"redirected elsewhere":         {&egress.Error{Reason: egress.ReasonRedirect, Sent: true}, once, failed, ReasonRedirectRefused, false},
+		"too slow, once":               {&egress.Error{Reason: egress.ReasonTimeout, Sent: true}, once, unknown, ReasonTimeout, false},
+		"too slow":                     {&egress.Error{Reason: egress.ReasonTimeout, Sent: true}, again, failed, ReasonTimeout, false},
+		"too slow to connect":          {&egress.Error{Reason: egress.ReasonTimeout}, once, not, ReasonTimeout, false},
+		"cancelled, once":              {&egress.Error{Reason: egress.ReasonCancelled, Sent: true}, once, unknown, ReasonConnectionLost, false},
+		"cancelled before":             {&egress.Error{Reason: egress.ReasonCancelled}, once, not, ReasonConnectionLost, false},
+		"anything else":                {errors.New("secret words"), once, unknown, ReasonConnectionLost, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			call := v1alpha1.ToolCall{SideEffect: test.class, Attempt: 1}
+			outcome := HTTPEnded(call, egress.Request{Timeout: 30 * time.Second}, nil, test.err)
+			if outcome.State != test.state || outcome.Reason != test.reason || outcome.Retryable != test.retry || outcome.Error == "" || outcome.Result != nil {
+				t.Errorf("the outcome is %+v", outcome)
+			}
+			if outcome.Started != (test.state != not) || strings.Contains(outcome.Error, "secret words") {
+				t.Errorf("started %v, it says %q", outcome.Started, outcome.Error)
+			}
+			call.Attempt = 2
+			if later := HTTPEnded(call, egress.Request{}, nil, test.err); test.class == again && later.State == not {
+				t.Errorf("of the second attempt it says that nothing has happened: %+v", later)
+			}
+		})
+	}
+}
+
+func TestWhatIsSaidOfCallsThatWereNotCarriedOut(t *testing.T) {
+	once, again := v1alpha1.ToolCall{SideEffect: v1alpha1.AtMostOnce}, v1alpha1.ToolCall{SideEffect: v1alpha1.Pure}
+	for name, test := range map[string]struct {
+		outcome Outcome
+		state   v1alpha1.ToolCallState
+		reason  string
+	}{
+		"changed, once":    {HTTPChanged(once), v1alpha1.CallNotExecuted, ReasonToolChanged},
+		"changed":          {HTTPChanged(again), v1alpha1.CallFailed, ReasonToolChanged},
+		"claimed by other": {HTTPAbandoned(), v1alpha1.CallUnknown, ReasonManagerLost},
+		"not claimed":      {HTTPUnclaimed(), v1alpha1.CallNotExecuted, ReasonLogFull},
+	} {
+		if test.outcome.State != test.state || test.outcome.Reason != test.reason || test.outcome.Error == "" {
+			t.Errorf("%s: %+v", name, test.outcome)
+		}
+	}
+}

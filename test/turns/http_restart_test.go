@@ -1,0 +1,105 @@
+package turns_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest"
+)
+
+var _ = Describe("HTTP tools of a manager that ends, or has a rival", Serial, Ordered, func() {
+	var (
+		separate *rest.Config
+		log      = &requestLog{}
+	)
+
+	// another starts controllers beside those that may be there.
+	another := func() *capstantest.Kit {
+		GinkgoHelper()
+		started, err := capstantest.Start(context.Background(), separate, capstantest.Options{
+			Transport: log.wrap, EgressAllow: loopback, EgressRoots: testRoots(), NoJobPlayer: true,
+		})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { Expect(started.Stop()).To(Succeed()) })
+		return started
+	}
+
+	BeforeAll(func() {
+		environment := &envtest.Environment{}
+		var err error
+		separate, err = environment.Start()
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { Expect(environment.Stop()).To(Succeed()) })
+	})
+
+	BeforeEach(func() {
+		restore := kit
+		DeferCleanup(func() { kit = restore })
+	})
+
+	DescribeTable("that it ended in the middle of", func(ctx context.Context, class v1alpha1.SideEffect, state v1alpha1.ToolCallState, reason string, asked int, told string) {
+		var n atomic.Int32
+		arrived := make(chan struct{})
+		s := newSite(func(w http.ResponseWriter, r *http.Request) {
+			if n.Add(1) > 1 {
+				says("the second time")(w, r)
+				return
+			}
+			close(arrived)
+			untilGone(w, r)
+		})
+		kit = another()
+		namespace := asking(ctx, s.tool("ask", class), "{}")
+		Eventually(arrived).Should(BeClosed())
+		Expect(kit.Stop()).To(Succeed())
+		turn, err := kit.Turn(ctx, namespace, "demo-1")()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(turn.Status.Phase).To(Equal(v1alpha1.TurnAct), "the Turn stays where it is")
+
+		kit = another()
+		turn = answered(ctx, namespace)
+		Expect(turn).To(capstantest.HaveToolCall("ask", state, reason))
+		Expect(turn.Status.ToolCalls[0].Attempt).To(BeEquivalentTo(1))
+		Expect(turn.Status.Output).To(ContainSubstring(told))
+		Expect(s.requests()).To(HaveLen(asked))
+		Expect(s.keys()).To(HaveLen(1), "every start of a call has one key")
+	},
+		Entry("are started again when they are Pure", v1alpha1.Pure, v1alpha1.CallSucceeded, capstantest.ReasonCompleted, 2, "the second time"),
+		Entry("are started again when they are Idempotent", v1alpha1.Idempotent, v1alpha1.CallSucceeded, capstantest.ReasonCompleted, 2, "the second time"),
+		Entry("are never started again when they are AtMostOnce", v1alpha1.AtMostOnce, v1alpha1.CallUnknown, capstantest.ReasonManagerLost, 1, "the manager was restarted, or replaced"),
+	)
+
+	It("start an AtMostOnce call once, whoever leads", func(ctx context.Context) {
+		s := newSite(says("paid"))
+		kit = another()
+		another()
+		const turns = 12
+		namespaces := make([]string, 0, turns)
+		for range turns {
+			namespaces = append(namespaces, asking(ctx, s.tool("pay", v1alpha1.AtMostOnce), "{}"))
+		}
+		for _, namespace := range namespaces {
+			turn := answered(ctx, namespace)
+			Expect(turn.Status.ToolCalls[0].State).To(BeElementOf(v1alpha1.CallSucceeded, v1alpha1.CallUnknown))
+			claims := 0
+			for _, entry := range journalOf(ctx, namespace) {
+				if entry.Claimed != nil {
+					claims++
+				}
+			}
+			Expect(claims).To(Equal(1))
+		}
+		for key, times := range s.keys() {
+			Expect(times).To(Equal(1), fmt.Sprintf("the call with the key %s was started %d times", key, times))
+		}
+		Expect(s.keys()).To(HaveLen(turns))
+	})
+})

@@ -1,0 +1,316 @@
+package turns_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest"
+)
+
+// asking starts a Turn whose model calls the tool once and says what it was told.
+func asking(ctx context.Context, tool *v1alpha1.Tool, arguments string) string {
+	GinkgoHelper()
+	asks := call(tool.Name)
+	asks.RawArguments = &arguments
+	namespace := newNamespace(ctx, calling("Told: {{tool:"+tool.Name+"}}", []v1alpha1.SimulatedToolCall{asks}), tool)
+	create(ctx, newSession(namespace, "demo"))
+	create(ctx, newTurn(namespace, "demo", "demo-1", "Ask"))
+	return namespace
+}
+
+// answered waits for the end of the Turn and gives it.
+func answered(ctx context.Context, namespace string) *v1alpha1.Turn {
+	GinkgoHelper()
+	Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+	turn, err := kit.Turn(ctx, namespace, "demo-1")()
+	Expect(err).NotTo(HaveOccurred())
+	return turn
+}
+
+// journalOf are the entries of a namespace, in order.
+func journalOf(ctx context.Context, namespace string) []v1alpha1.JournalEntrySpec {
+	GinkgoHelper()
+	var list v1alpha1.JournalEntryList
+	Expect(kit.Client.List(ctx, &list, client.InNamespace(namespace))).To(Succeed())
+	var entries []v1alpha1.JournalEntrySpec
+	for _, item := range list.Items {
+		entries = append(entries, item.Spec)
+	}
+	slices.SortFunc(entries, func(a, b v1alpha1.JournalEntrySpec) int { return int(a.Ordinal - b.Ordinal) })
+	return entries
+}
+
+var _ = Describe("HTTP tools", func() {
+	It("send the arguments and give the answer as the result", func(ctx context.Context) {
+		s := newSite(says(`{"sky":"clear"}`))
+		turn := answered(ctx, asking(ctx, s.tool("ask", v1alpha1.Pure), `{ "city": "Oslo" }`))
+		Expect(turn.Status.Output).To(Equal(`Told: {"sky":"clear"}`))
+		Expect(turn).To(capstantest.HaveToolCall("ask", v1alpha1.CallSucceeded, capstantest.ReasonCompleted))
+		Expect(turn.Status.ToolCalls[0].Executor).To(Equal(v1alpha1.ExecutorHTTP))
+		Expect(turn.Status.ToolCalls[0].Timeout.Duration).To(Equal(30 * time.Second))
+		Expect(s.requests()).To(HaveLen(1))
+		got := s.requests()[0]
+		Expect(got.Method + " " + got.URL.Path + " " + got.body).To(Equal(`POST /ask { "city": "Oslo" }`))
+		Expect(got.Header.Get("Content-Type")).To(Equal("application/json"))
+		Expect(got.Header.Get("Idempotency-Key")).To(MatchRegexp(`^[0-9a-f]{64}$`))
+		Expect(got.Header.Get("Traceparent")).To(MatchRegexp(`^00-[0-9a-f]{32}-[0-9a-f]{16}-01$`))
+	})
+
+	It("send scalars in the query, and nothing of the model anywhere else", func(ctx context.Context) {
+		s := newSite(says("clear"))
+		tool := s.tool("ask", v1alpha1.Pure)
+		tool.Spec.HTTP.Method, tool.Spec.HTTP.URL = v1alpha1.HTTPGet, s.URL+"/v1?unit=c"
+		tool.Spec.InputSchema = &v1alpha1.JSON{Raw: []byte(`{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"}}}`)}
+		turn := answered(ctx, asking(ctx, tool, `{"days":3,"city":"../x?unit=f&a=b#c"}`))
+		Expect(turn.Status.Output).To(Equal("Told: clear"))
+		got := s.requests()[0]
+		Expect(got.Method + " " + got.URL.Path).To(Equal("GET /v1"))
+		Expect(got.URL.Query()).To(Equal(url.Values{"unit": {"c"}, "days": {"3"}, "city": {"../x?unit=f&a=b#c"}}))
+	})
+
+	It("are not offered when no call could be sent", func(ctx context.Context) {
+		tool := newSite(says("")).tool("ask", v1alpha1.Pure)
+		tool.Spec.HTTP.Method = v1alpha1.HTTPGet
+		tool.Spec.InputSchema = &v1alpha1.JSON{Raw: []byte(`{"type":"object","properties":{"cities":{"type":"array"}}}`)}
+		namespace := newNamespace(ctx, v1alpha1.Simulation{}, tool)
+		Eventually(func() (string, error) {
+			err := kit.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "ask"}, tool)
+			if ready := meta.FindStatusCondition(tool.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
+				return ready.Message, err
+			}
+			return "", err
+		}).Should(ContainSubstring(`the property "cities" is not declared as a string, number or boolean`))
+	})
+
+	type told struct {
+		answer http.HandlerFunc
+		class  v1alpha1.SideEffect
+		change func(*v1alpha1.HTTPTool)
+		state  v1alpha1.ToolCallState
+		reason string
+		says   string
+		asked  int
+	}
+	to := func(url string) func(*v1alpha1.HTTPTool) { return func(h *v1alpha1.HTTPTool) { h.URL = url } }
+	inASecond := func(h *v1alpha1.HTTPTool) { h.Timeout = &metav1.Duration{Duration: time.Second} }
+	status := func(code int, text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(code)
+			_, _ = io.WriteString(w, text)
+		}
+	}
+	redirect := func(to string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, to, http.StatusTemporaryRedirect) }
+	}
+	abort := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	const once, pure, idempotent = v1alpha1.AtMostOnce, v1alpha1.Pure, v1alpha1.Idempotent
+	DescribeTable("tell endings apart", func(ctx context.Context, c told) {
+		s := newSite(c.answer)
+		tool := s.tool("ask", c.class)
+		if c.change != nil {
+			c.change(tool.Spec.HTTP)
+		}
+		namespace := asking(ctx, tool, "{}")
+		turn := answered(ctx, namespace)
+		Expect(turn).To(capstantest.HaveToolCall("ask", c.state, c.reason))
+		Expect(kit.Told(ctx, namespace, "demo-1", "1-0")()).To(ContainSubstring(c.says))
+		Expect(s.requests()).To(HaveLen(c.asked))
+		Expect(s.keys()).To(HaveLen(min(c.asked, 1)), "every attempt of a call has one key")
+	},
+		Entry("a client's error", told{status(404, "no such city"), once, nil, v1alpha1.CallFailed, capstantest.ReasonHTTPStatus, "status 404 (Not Found). The start of its answer:\nno such city", 1}),
+		Entry("a server's error, which is not tried again", told{status(503, ""), idempotent, nil, v1alpha1.CallFailed, capstantest.ReasonHTTPStatus, "status 503 (Service Unavailable)", 1}),
+		Entry("no answer in time, of a tool that may not run again", told{untilGone, once, inASecond, v1alpha1.CallUnknown, capstantest.ReasonTimeout, "It was not run again.", 1}),
+		Entry("no answer in time, of a tool that may", told{untilGone, pure, inASecond, v1alpha1.CallFailed, capstantest.ReasonTimeout, "within 1s. It may have done part of its work. It is safe to call it again.", 1}),
+		Entry("an address on this machine that nobody allows", told{says(""), once, to("https://[::1]/"), v1alpha1.CallNotExecuted, capstantest.ReasonAddressRefused, "no address that may be reached from here", 0}),
+		Entry("an address in a private network", told{says(""), pure, to("https://10.0.0.1/"), v1alpha1.CallNotExecuted, capstantest.ReasonAddressRefused, "no address that may be reached from here", 0}),
+		Entry("the metadata of a cloud", told{says(""), pure, to("https://169.254.169.254/latest/"), v1alpha1.CallNotExecuted, capstantest.ReasonAddressRefused, "no address that may be reached from here", 0}),
+		Entry("a redirect into a private network", told{redirect("https://10.0.0.1/"), once, nil, v1alpha1.CallFailed, capstantest.ReasonRedirectRefused, "the server redirected elsewhere", 1}),
+		Entry("a redirect to what is not encrypted", told{redirect("http://127.0.0.1/"), pure, nil, v1alpha1.CallFailed, capstantest.ReasonRedirectRefused, "the server redirected elsewhere", 1}),
+		Entry("nobody listens, of a tool that may not run again", told{says(""), once, to("https://127.0.0.1:1/"), v1alpha1.CallNotExecuted, capstantest.ReasonConnectionFailed, "It has changed nothing and may be called again.", 0}),
+		Entry("a connection that breaks, of a tool that may not run again", told{abort, once, nil, v1alpha1.CallUnknown, capstantest.ReasonConnectionLost, "It was not run again.", 1}),
+		Entry("an answer that is too long", told{says(strings.Repeat("x", 100_000)), pure, nil, v1alpha1.CallSucceeded, capstantest.ReasonCompleted, "and there are more. Call the tool so that it returns less", 1}),
+	)
+
+	It("are tried again after a pause when the connection broke and they may run again", func(ctx context.Context) {
+		var n atomic.Int32
+		s := newSite(func(w http.ResponseWriter, r *http.Request) {
+			if n.Add(1) == 1 {
+				abort(w, r)
+			}
+			says("at last")(w, r)
+		})
+		turn := answered(ctx, asking(ctx, s.tool("ask", v1alpha1.Idempotent), "{}"))
+		Expect(turn.Status.Output).To(Equal("Told: at last"))
+		Expect(turn.Status.ToolCalls[0].Attempt).To(BeEquivalentTo(2))
+		Expect(s.keys()).To(HaveLen(1))
+	})
+
+	It("run one after another within a concurrency class, beside Jobs and clients", func(ctx context.Context) {
+		var at, most atomic.Int32
+		s := newSite(func(w http.ResponseWriter, r *http.Request) {
+			most.Store(max(most.Load(), at.Add(1)))
+			defer at.Add(-1)
+			says(r.URL.Path)(w, r)
+		})
+		first, second := s.tool("first", v1alpha1.Pure), s.tool("second", v1alpha1.AtMostOnce)
+		first.Spec.ConcurrencyClass, second.Spec.ConcurrencyClass = "api", "api"
+		namespace := newNamespace(ctx,
+			calling("{{tool:first}} {{tool:second}} {{tool:work}} {{tool:ask-ann}}", []v1alpha1.SimulatedToolCall{call("first"), call("second"), call("work"), call("ask-ann")}),
+			first, second, jobTool("work", v1alpha1.Pure), clientTool("ask-ann"))
+		create(ctx, newSession(namespace, "demo"))
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Ask"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
+		create(ctx, toolResult(namespace, "ann", "demo-1", "1-3", "yes"))
+		Expect(answered(ctx, namespace).Status.Output).To(Equal("/first /second result of 1-2 yes"))
+		Expect(most.Load()).To(BeEquivalentTo(1))
+	})
+
+	It("end with a Turn that is cancelled, and what they did is not known", func(ctx context.Context) {
+		arrived, gone := make(chan struct{}), make(chan struct{})
+		s := newSite(func(w http.ResponseWriter, r *http.Request) {
+			close(arrived)
+			untilGone(w, r)
+			close(gone)
+		})
+		namespace := newNamespace(ctx, calling("never", []v1alpha1.SimulatedToolCall{call("pay"), call("pay")}), s.tool("pay", v1alpha1.AtMostOnce))
+		session := newSession(namespace, "demo")
+		session.Spec.ToolConcurrency = v1alpha1.ToolConcurrencySequential
+		create(ctx, session)
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Pay"))
+		Eventually(arrived).Should(BeClosed())
+		change(ctx, newTurn(namespace, "demo", "demo-1", ""), `{"spec":{"desiredState":"Cancelled"}}`)
+		Eventually(gone).Should(BeClosed())
+		Eventually(turnPhase(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.TurnCancelled))
+		turn, err := kit.Turn(ctx, namespace, "demo-1")()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(turn.Status.ToolCalls[0].State).To(Equal(v1alpha1.CallUnknown))
+		Expect(turn.Status.ToolCalls[1].State).To(Equal(v1alpha1.CallNotExecuted), "nobody has claimed the second call")
+	})
+
+	It("claim what may start only once in the log, and keep its result there", func(ctx context.Context) {
+		s := newSite(says("paid"))
+		namespace := asking(ctx, s.tool("pay", v1alpha1.AtMostOnce), "{}")
+		answered(ctx, namespace)
+		entries := journalOf(ctx, namespace)
+		Expect(entries).To(HaveLen(5))
+		Expect(entries[1].Claimed).To(HaveField("ID", "1-0"))
+		Expect(entries[2].Settled).To(And(HaveField("ID", "1-0"), HaveField("State", v1alpha1.CallSucceeded), HaveField("Result", HaveValue(Equal("paid")))))
+		Expect(entries[3].Parts).To(Equal([]int64{3}))
+		Expect(entries[3].Final).To(BeTrue())
+	})
+
+	DescribeTable("cost what the budget says", func(ctx context.Context, class v1alpha1.SideEffect, k int) {
+		s := newSite(says("done"))
+		namespace := newNamespace(ctx, calling("done", slices.Repeat([]v1alpha1.SimulatedToolCall{call("ask")}, k)), s.tool("ask", class))
+		before := startedSession(ctx, namespace)
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		answered(ctx, namespace)
+		more := 0
+		if class == v1alpha1.AtMostOnce {
+			more = 2 * k
+		}
+		want := slices.Concat(beginning, []string{turnWrite}, times(more, entryWrite), []string{entryWrite, turnWrite, entryWrite}, ending)
+		Expect(want).To(HaveLen(5+4+more), "the sequence is not the budget")
+		expectCost(ctx, namespace, before, want)
+	},
+		Entry("one Pure", v1alpha1.Pure, 1),
+		Entry("three Idempotent", v1alpha1.Idempotent, 3),
+		Entry("one AtMostOnce: 2 entries more", v1alpha1.AtMostOnce, 1),
+		Entry("three AtMostOnce: 6 entries more", v1alpha1.AtMostOnce, 3),
+	)
+})
+
+var _ = Describe("A Secret in a header of an HTTP tool", func() {
+	const token = "Bearer s3cr3t-0f-the-specs"
+
+	secret := func(ctx context.Context, namespace string, hosts ...string) {
+		GinkgoHelper()
+		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "api"}, StringData: map[string]string{"token": token + "\n"}}
+		if len(hosts) > 0 {
+			s.Annotations = map[string]string{v1alpha1.AnnotationAllowedHosts: strings.Join(hosts, ",")}
+		}
+		create(ctx, s)
+	}
+	withSecret := func(s *site, class v1alpha1.SideEffect) *v1alpha1.Tool {
+		tool := s.tool("ask", class)
+		tool.Spec.HTTP.Headers = []v1alpha1.HTTPHeader{{Name: "Authorization", SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "api", Key: "token"}}}
+		return tool
+	}
+	start := func(ctx context.Context, tool *v1alpha1.Tool, hosts ...string) string {
+		GinkgoHelper()
+		namespace := newNamespace(ctx, calling("Told: {{tool:ask}}", []v1alpha1.SimulatedToolCall{call("ask")}), tool)
+		secret(ctx, namespace, hosts...)
+		create(ctx, newSession(namespace, "demo"))
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Ask"))
+		return namespace
+	}
+
+	DescribeTable("reaches the server and nothing else", func(ctx context.Context, class v1alpha1.SideEffect, code int) {
+		s := newSite(func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(code)
+			_, _ = fmt.Fprintf(w, "You said %s.", r.Header.Get("Authorization"))
+		})
+		namespace := start(ctx, withSecret(s, class))
+		turn := answered(ctx, namespace)
+		Expect(s.requests()[0].Header.Get("Authorization")).To(Equal(token))
+		Expect(turn.Status.Output).To(ContainSubstring("You said [redacted]."))
+		for what, object := range map[string]any{"the Turn": turn, "the log": journalOf(ctx, namespace)} {
+			raw, err := json.Marshal(object)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(string(raw)).NotTo(ContainSubstring("s3cr3t"), what)
+		}
+		expectNoEvents(ctx, namespace)
+		Expect(said.contains("s3cr3t")).To(BeFalse(), "the manager has logged it")
+	},
+		Entry("with a result", v1alpha1.Pure, 200),
+		Entry("with a result that the log keeps", v1alpha1.AtMostOnce, 200),
+		Entry("with an error", v1alpha1.AtMostOnce, 401),
+	)
+
+	It("does not follow a redirect to another place", func(ctx context.Context) {
+		other := newSite(says("here"))
+		s := newSite(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, http.StatusFound) })
+		turn := answered(ctx, start(ctx, withSecret(s, v1alpha1.Pure)))
+		Expect(turn).To(capstantest.HaveToolCall("ask", v1alpha1.CallFailed, capstantest.ReasonRedirectRefused))
+		Expect(other.requests()).To(BeEmpty())
+	})
+
+	It("goes to the hosts that it is bound to, as it is when the request is sent", func(ctx context.Context) {
+		s := newSite(says("fine"))
+		host := strings.TrimPrefix(s.URL, "https://")
+		namespace := start(ctx, withSecret(s, v1alpha1.Pure), "api.example.org", host)
+		Expect(answered(ctx, namespace).Status.Output).To(Equal("Told: fine"))
+		change(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "api"}},
+			`{"metadata":{"annotations":{"capstan.dev/allowed-hosts":"api.example.org"}}}`)
+		create(ctx, newTurn(namespace, "demo", "demo-2", "Ask again"))
+		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSucceeded())
+		turn, err := kit.Turn(ctx, namespace, "demo-2")()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(turn).To(capstantest.HaveToolCall("ask", v1alpha1.CallNotExecuted, capstantest.ReasonSecretUnusable))
+		Expect(s.requests()).To(HaveLen(1))
+	})
+
+	It("that does not exist keeps the request from being sent", func(ctx context.Context) {
+		s := newSite(says("fine"))
+		turn := answered(ctx, asking(ctx, withSecret(s, v1alpha1.AtMostOnce), "{}"))
+		Expect(turn).To(capstantest.HaveToolCall("ask", v1alpha1.CallNotExecuted, capstantest.ReasonSecretUnusable))
+		Expect(turn.Status.Output).To(ContainSubstring(`Secret "api", which one of its headers needs, does not exist`))
+		Expect(s.requests()).To(BeEmpty())
+	})
+})
