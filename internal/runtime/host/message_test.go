@@ -41,12 +41,15 @@ func TestTheMessageOfATurn(t *testing.T) {
 			v1alpha1.TurnSpec{Message: &v1alpha1.TurnMessage{Content: []v1alpha1.MessagePart{said("What"), shown(pixel), shown(address), said("is it?")}}},
 			"What\nis it?",
 			[]event.Part{
-				event.Text("What"), {Type: event.PartImage, Base64: onePixel, MediaType: "image/gif"},
-				{Type: event.PartImage, MediaType: "image/png", URL: "https://example.org/a.png"}, event.Text("is it?"),
+				event.Text("What"),
+				{Type: event.PartImage, Base64: onePixel, MediaType: "image/gif"},
+				{Type: event.PartImage, MediaType: "image/png", URL: "https://example.org/a.png"},
+				event.Text("is it?"),
 			},
 		},
 		"an image alone": {
-			v1alpha1.TurnSpec{Message: &v1alpha1.TurnMessage{Content: []v1alpha1.MessagePart{shown(pixel)}}}, "",
+			v1alpha1.TurnSpec{Message: &v1alpha1.TurnMessage{Content: []v1alpha1.MessagePart{shown(pixel)}}},
+			"",
 			[]event.Part{{Type: event.PartImage, Base64: onePixel, MediaType: "image/gif"}},
 		},
 	} {

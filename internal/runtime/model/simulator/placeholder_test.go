@@ -29,7 +29,8 @@ func TestExpand(t *testing.T) {
 		"images": {
 			text: "{{images}}", want: "image/gif of 14 bytes, image/png at https://example.org/a.png",
 			messages: []event.Message{user("hi"), {Role: event.RoleUser, Content: []event.Part{
-				{Type: event.PartImage, Base64: "R0lGODlhAQABAAAAACw=", MediaType: "image/gif"}, event.Text("look"),
+				{Type: event.PartImage, Base64: "R0lGODlhAQABAAAAACw=", MediaType: "image/gif"},
+				event.Text("look"),
 				{Type: event.PartImage, MediaType: "image/png", URL: "https://example.org/a.png"},
 			}}},
 		},
