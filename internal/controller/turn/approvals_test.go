@@ -128,7 +128,7 @@ func TestWhenACallWaitsForItsApprovalForTooLong(t *testing.T) {
 	shown.State, shown.Reason = v1alpha1.CallNotExecuted, tool.ReasonApprovalTimeout
 	approved := guardedCall("1-0")
 	tool.Approve(&approved)
-	in := func(d time.Duration) time.Time { return moment.Add(d) }
+	in := moment.Add
 	for name, test := range map[string]struct {
 		call    v1alpha1.ToolCall
 		offered bool
@@ -192,7 +192,8 @@ func TestTheConditionSaysWhatOthersMustGive(t *testing.T) {
 		"results":   {[]v1alpha1.ToolCall{ask, ended}, v1alpha1.ReasonClientTools, "Create a ToolResult for each of: 1-1 (ask)."},
 		"approvals": {[]v1alpha1.ToolCall{guardedCall("1-0"), ended, guardedCall("1-2")}, v1alpha1.ReasonApproval, "Approve or reject with a ToolResult: 1-0 (pay), 1-2 (pay)."},
 		"both": {
-			[]v1alpha1.ToolCall{guardedCall("1-0"), ask}, v1alpha1.ReasonClientTools,
+			[]v1alpha1.ToolCall{guardedCall("1-0"), ask},
+			v1alpha1.ReasonClientTools,
 			"Create a ToolResult for each of: 1-1 (ask). Approve or reject with a ToolResult: 1-0 (pay).",
 		},
 	} {

@@ -8,8 +8,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
-func approval(id string) v1alpha1.SettledCall {
-	return v1alpha1.SettledCall{ID: id, Source: "source", Decision: v1alpha1.DecisionApprove, By: "ann@example.org"}
+// approval is that of call 1-0.
+func approval() v1alpha1.SettledCall {
+	return v1alpha1.SettledCall{ID: "1-0", Source: "source", Decision: v1alpha1.DecisionApprove, By: "ann@example.org"}
 }
 
 // approvalTakenIn closes a step as a process would for which the time for an approval has run out, when another one has put it into the log.
@@ -17,7 +18,7 @@ func approvalTakenIn(f *fixture) {
 	ctx, of := f.t.Context(), turn("a")
 	stale := f.log()
 	f.settle(stale, of, 1, result("1-1", "known"))
-	ref := f.settle(f.log(), of, 1, approval("1-0"))
+	ref := f.settle(f.log(), of, 1, approval())
 	rejected, closed, err := f.log().Settle(ctx, f.session, of, 1, 1, v1alpha1.SettledCall{ID: "1-0", Decision: v1alpha1.DecisionReject})
 	if err != nil || closed != nil || rejected.Ordinal != ref.Ordinal || rejected.Call.Decision != v1alpha1.DecisionApprove {
 		f.t.Fatalf("a call that is approved is rejected as %s, %v, %v", f.json(rejected), closed, err)
@@ -36,7 +37,7 @@ func approvalTakenIn(f *fixture) {
 		if len(settled) != 2 {
 			f.t.Fatalf("the record %s has the settled calls %s", what, f.json(settled))
 		}
-		f.same("the approval of the record "+what, settled[1].Call, approval("1-0"))
+		f.same("the approval of the record "+what, settled[1].Call, approval())
 	}
 	f.check()
 }
@@ -45,7 +46,7 @@ func approvalTakenIn(f *fixture) {
 func approvalTakenInByTheEnd(f *fixture) {
 	of := turn("a")
 	f.settle(f.log(), of, 1, result("1-1", "not taken in"))
-	ref := f.settle(f.log(), of, 1, approval("1-0"))
+	ref := f.settle(f.log(), of, 1, approval())
 	end := cancel(of, 1, 1)
 	end.Parts = []int64{ref.Ordinal}
 	closed := f.append(f.log(), end)
@@ -63,7 +64,7 @@ func approvalRaces(f *fixture) {
 		var approved, ended atomic.Int32
 		together(func(i int) {
 			if i%2 == 0 {
-				ref, closed, err := logs[i].Settle(deadline(f.t), f.session, turn("a"), 1, 1, approval("1-0"))
+				ref, closed, err := logs[i].Settle(deadline(f.t), f.session, turn("a"), 1, 1, approval())
 				if err != nil || (ref.Ordinal == 0) != (closed != nil) {
 					f.t.Errorf("approving gives %v, %v, %v", ref, closed, err)
 				}
