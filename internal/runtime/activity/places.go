@@ -56,7 +56,8 @@ func (p *places) leave(namespace string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.free++
-	if p.held[namespace]--; p.held[namespace] == 0 {
+	p.held[namespace]--
+	if p.held[namespace] == 0 {
 		delete(p.held, namespace)
 	}
 	p.admit()

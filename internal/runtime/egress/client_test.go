@@ -98,7 +98,13 @@ func newClient(change func(*Options), sites ...*site) (*Client, *names) {
 func get(u string) Request { return Request{Method: http.MethodGet, URL: u, MaxBody: 1024} }
 
 // expect checks that a request failed in one way, that it says whether it was sent, and that its words give nothing away.
-func expect(t *testing.T, err error, want Reason, sent bool) *Error {
+func expect(t *testing.T, err error, want Reason, sent bool) {
+	t.Helper()
+	_ = failedWith(t, err, want, sent)
+}
+
+// failedWith is expect, and gives the error.
+func failedWith(t *testing.T, err error, want Reason, sent bool) *Error {
 	t.Helper()
 	var e *Error
 	if !errors.As(err, &e) {
@@ -336,7 +342,7 @@ func TestFailuresAreToldApart(t *testing.T) {
 			r := get(test.url)
 			r.Timeout = test.timeout
 			_, err := c.Do(t.Context(), r)
-			if e := expect(t, err, test.want, test.sent); e.Status != test.status {
+			if e := failedWith(t, err, test.want, test.sent); e.Status != test.status {
 				t.Errorf("the status is %d, want %d", e.Status, test.status)
 			}
 		})
@@ -360,7 +366,8 @@ func TestWhoAskedCanStopWaiting(t *testing.T) {
 func TestARequestThatWasLostIsNotSentAgain(t *testing.T) {
 	n := 0
 	s := newSite(t, func(http.ResponseWriter, *http.Request) {
-		if n++; n > 1 {
+		n++
+		if n > 1 {
 			panic(http.ErrAbortHandler)
 		}
 	})
