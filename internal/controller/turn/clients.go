@@ -21,15 +21,15 @@ import (
 // (CLIENT-04) and the log decides between two processes.
 func (r *Reconciler) takeResults(ctx context.Context, a *actScope) error {
 	clients := hasClientCalls(a.calls())
-	if clients && !host.Waits(a.hostTurn()) {
-		a.skipClientCalls()
-		clients = false
-	}
 	if !clients && !hasApprovals(a.calls()) {
 		return nil
 	}
+	// Also where clients are not waited for: they may have been until the Session was changed, and what they gave counts.
 	if err := r.readSettled(ctx, a); err != nil {
 		return err
+	}
+	if clients && !host.Waits(a.hostTurn()) {
+		a.skipClientCalls()
 	}
 	now := r.Clock()
 	offered := a.offered(now)
