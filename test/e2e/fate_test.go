@@ -87,10 +87,10 @@ func expectEnding(ctx context.Context, answer *v1alpha1.Turn, tool string, state
 	Expect(answer.Status.Output).To(ContainSubstring(logged.Error), "what the model read is not what the log has")
 }
 
-// counted is how many tool calls the manager has counted that ended so.
+// counted is how many tool calls, run as Jobs, the manager has counted that ended so.
 func counted(ctx context.Context, state v1alpha1.ToolCallState, reason string) float64 {
 	GinkgoHelper()
-	series := regexp.MustCompile(fmt.Sprintf(`(?m)^capstan_tool_calls_total\{reason=%q,state=%q\} (\S+)$`, reason, state))
+	series := regexp.MustCompile(fmt.Sprintf(`(?m)^capstan_tool_calls_total\{executor="Job",reason=%q,state=%q\} (\S+)$`, reason, state))
 	found := series.FindStringSubmatch(managerMetrics(ctx))
 	if found == nil {
 		return 0
