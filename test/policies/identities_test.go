@@ -226,15 +226,25 @@ var _ = Describe("A Secret that is planted", func() {
 		}, cannot)
 	})
 
-	It("is read by the manager by its name only, and only where the manager works", func(ctx context.Context) {
+	It("is read by the manager by its name only, and only where somebody gives it the role for it", func(ctx context.Context) {
 		stored(ctx, admin, newSecret("planted-too"))
 		cannot := fmt.Sprintf("User %q cannot ", managerUser)
-		accepts(func() error {
-			return as(managerUser).Get(ctx, client.ObjectKey{Namespace: teamA, Name: "planted-too"}, &corev1.Secret{})
-		})
-		refuses(func() error {
-			return as(managerUser).Get(ctx, client.ObjectKey{Namespace: elsewhere, Name: "planted-too"}, &corev1.Secret{})
-		}, cannot)
+		get := func(namespace string) func() error {
+			return func() error {
+				return as(managerUser).Get(ctx, client.ObjectKey{Namespace: namespace, Name: "planted-too"}, &corev1.Secret{})
+			}
+		}
+		refuses(get(teamA), cannot)
+		binding := &rbacv1.RoleBinding{
+			ObjectMeta: named("capstan-manager-secrets"),
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "capstan-manager-secrets"},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: managerUser}},
+		}
+		Expect(admin.Create(ctx, binding)).To(Succeed())
+		DeferCleanup(func(ctx context.Context) { Expect(admin.Delete(ctx, binding)).To(Succeed()) })
+		Eventually(get(teamA)).Should(Succeed())
+		refuses(get(teamB), cannot)
+		refuses(get(elsewhere), cannot)
 		refuses(func() error { return as(managerUser).List(ctx, &corev1.SecretList{}, client.InNamespace(teamA)) }, cannot)
 		refuses(creating(ctx, as(managerUser), podOf(plainJob("x"))), cannot)
 	})

@@ -44,7 +44,6 @@ var managerRights = []string{
 	"networking.k8s.io/networkpolicies: create list",
 	"pods/log: get",
 	"pods: delete get list patch watch",
-	"secrets: get",
 }
 
 // everybodysRights are those of every ServiceAccount: questions about itself, and whom the cluster trusts.

@@ -14,9 +14,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get
-
-// Secrets reads Secrets past the cache, which has none: only at the moment of a request, and only those that its Tool names.
+// Secrets reads Secrets past the cache, which has none: only at the moment of a request, and only those that its Tool names. The right to do so is in
+// a role of its own, config/rbac/secrets_role.yaml, that the manager has only where somebody gives it.
 func Secrets(live client.Reader) host.SecretReader {
 	return func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 		secret := &corev1.Secret{}

@@ -123,7 +123,7 @@ func addHeaders(r *egress.Request, p HTTPParams) *Outcome {
 // secretValue is what a header holds, or why it cannot. A line break at the end comes from how files are made, and belongs to no header.
 func secretValue(secret *corev1.Secret, ref *v1alpha1.SecretKeyReference) (value, why string) {
 	if secret == nil {
-		return "", fmt.Sprintf("Secret %q, which one of its headers needs, does not exist, or the manager may not read it", ref.Name)
+		return "", fmt.Sprintf("Secret %q, which one of its headers needs, does not exist, or the manager has no role capstan-manager-secrets that lets it read it", ref.Name)
 	}
 	raw, ok := secret.Data[ref.Key]
 	value = strings.TrimRight(string(raw), "\r\n")
