@@ -117,7 +117,7 @@ func TestKubeconformRefusesWhatTheAPIServerWould(t *testing.T) {
 		"a field that does not exist":   {header + "kind: Harness\nspec: {systemPromt: Hello}", "systemPromt"},
 		"one deep inside":               {header + "kind: Tool\nspec: {description: d, job: {image: i, command: [c], privileged: true}}", "privileged"},
 		"one beside spec":               {header + "kind: Harness\nspec: {}\nsepc: {}", "sepc"},
-		"a required field is missing":   {header + "kind: Turn\nspec: {sessionRef: {name: demo}}", "input"},
+		"a required field is missing":   {header + "kind: Turn\nspec: {input: Hello}", "sessionRef"},
 		"no name for the Session":       {header + "kind: Turn\nspec: {sessionRef: {}, input: Hello}", "name"},
 		"a value that is not in a list": {header + "kind: Tool\nspec: {description: d, sideEffect: Sometimes, client: {}}", "sideEffect"},
 		"a value of the wrong type":     {header + "kind: Turn\nspec: {sessionRef: {name: demo}, input: 7}", "input"},
