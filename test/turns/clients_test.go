@@ -58,6 +58,24 @@ var _ = Describe("Client tools", func() {
 		Expect(turn.Status.Output).To(Equal("Ann said yes, Bob said no."))
 	})
 
+	It("keeps a partial result although its Session waits for clients no longer, also across a restart", func(ctx context.Context) {
+		waiting(ctx)
+		create(ctx, toolResult(namespace, "bob", "demo-1", "1-1", "no"))
+		Eventually(accepted(ctx, namespace, "bob")).Should(Equal("True Accepted"))
+		Expect(kit.Stop()).To(Succeed())
+		session := sessionOf(ctx, namespace, "demo")
+		session.Spec.ClientTools = v1alpha1.ClientToolsFollowHints
+		Expect(kit.Client.Update(ctx, session)).To(Succeed())
+		var err error
+		kit, err = capstantest.Start(context.Background(), config, kitOptions())
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		turn, err := kit.Turn(ctx, namespace, "demo-1")()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(turn.Status.Output).To(HaveSuffix("Bob said no."))
+		Expect(turn.Status.ToolCalls[0].State).To(Equal(v1alpha1.CallNotExecuted))
+	})
+
 	It("refuses unknown, doubled, replaced and late results and says why", func(ctx context.Context) {
 		waiting(ctx)
 		create(ctx, toolResult(namespace, "wrong", "demo-1", "9-9", "?"))
