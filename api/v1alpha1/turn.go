@@ -67,7 +67,7 @@ type TurnSpec struct {
 	Controls *TurnControls `json:"controls,omitempty"`
 
 	// delivery is Queue (default) or Steer. With Steer the message goes into the Turn that is running: its next model call reads it, and
-	// results of client tools that it still waits for are given up. This Turn then ends with reason Steered, and the answer is the other one's. Where no Turn is
+	// what it still waits for, results of client tools and approvals, is given up. This Turn then ends with reason Steered, and the answer is the other one's. Where no Turn is
 	// running, or the running one ends without another model call, the message is queued like any other.
 	// +optional
 	// +kubebuilder:default=Queue

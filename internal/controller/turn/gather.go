@@ -10,6 +10,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -106,4 +107,17 @@ func (r *Reconciler) results(ctx context.Context, turn *v1alpha1.Turn) ([]v1alph
 		return strings.Compare(a.Name, b.Name)
 	})
 	return meant, nil
+}
+
+// turnsOf lists the Turns of a Session.
+func (r *Reconciler) turnsOf(ctx context.Context, session types.NamespacedName) ([]*v1alpha1.Turn, error) {
+	var list v1alpha1.TurnList
+	if err := r.Client.List(ctx, &list, client.InNamespace(session.Namespace), client.MatchingFields{IndexSessionName: session.Name}); err != nil {
+		return nil, fmt.Errorf("listing the Turns of Session %s: %w", session.Name, err)
+	}
+	turns := make([]*v1alpha1.Turn, len(list.Items))
+	for i := range list.Items {
+		turns[i] = &list.Items[i]
+	}
+	return turns, nil
 }

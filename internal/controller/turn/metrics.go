@@ -10,7 +10,8 @@ import (
 )
 
 var (
-	// statusWrites counts writes of Turn status. Label kind: waiting, plan, transition, pods, retry, progress.
+	// statusWrites counts writes of Turn status. Label kind: waiting, plan, transition, pods, retry, approval,
+	// progress, observed.
 	statusWrites = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "capstan_turn_status_writes_total",
 		Help: "Writes of Turn status, by what they were for.",

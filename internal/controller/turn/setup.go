@@ -71,15 +71,15 @@ func (r *Reconciler) ofSession(ctx context.Context, object client.Object) []reco
 	if len(session.Status.Conditions) > 0 {
 		return nil
 	}
-	var turns v1alpha1.TurnList
-	if err := r.Client.List(ctx, &turns, client.InNamespace(session.Namespace), client.MatchingFields{IndexSessionName: session.Name}); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "listing the Turns that wait for a new Session", "session", session.Name)
+	turns, err := r.turnsOf(ctx, client.ObjectKeyFromObject(session))
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "looking for the Turns that wait for a new Session")
 		return nil
 	}
 	var requests []reconcile.Request
-	for i := range turns.Items {
-		if turns.Items[i].Status.Plan == nil {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&turns.Items[i])})
+	for _, turn := range turns {
+		if turn.Status.Plan == nil {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(turn)})
 		}
 	}
 	return requests
@@ -87,14 +87,14 @@ func (r *Reconciler) ofSession(ctx context.Context, object client.Object) []reco
 
 // ofEverySession wakes all Turns of the Session.
 func (r *Reconciler) ofEverySession(ctx context.Context, object client.Object) []reconcile.Request {
-	var turns v1alpha1.TurnList
-	if err := r.Client.List(ctx, &turns, client.InNamespace(object.GetNamespace()), client.MatchingFields{IndexSessionName: object.GetName()}); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "listing the Turns of a Session", "session", object.GetName())
+	turns, err := r.turnsOf(ctx, client.ObjectKeyFromObject(object))
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "looking for the Turns of a Session that has changed")
 		return nil
 	}
-	requests := make([]reconcile.Request, 0, len(turns.Items))
-	for i := range turns.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&turns.Items[i])})
+	requests := make([]reconcile.Request, 0, len(turns))
+	for _, turn := range turns {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(turn)})
 	}
 	return requests
 }

@@ -2,7 +2,6 @@ package turn
 
 import (
 	"context"
-	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -55,19 +54,6 @@ func (r *Reconciler) steers(ctx context.Context, session types.NamespacedName, a
 		steers = append(steers, steer)
 	}
 	return steers, nil
-}
-
-// turnsOf lists the Turns of a Session.
-func (r *Reconciler) turnsOf(ctx context.Context, session types.NamespacedName) ([]*v1alpha1.Turn, error) {
-	var list v1alpha1.TurnList
-	if err := r.Client.List(ctx, &list, client.InNamespace(session.Namespace), client.MatchingFields{IndexSessionName: session.Name}); err != nil {
-		return nil, fmt.Errorf("listing the Turns of Session %s: %w", session.Name, err)
-	}
-	turns := make([]*v1alpha1.Turn, len(list.Items))
-	for i := range list.Items {
-		turns[i] = &list.Items[i]
-	}
-	return turns, nil
 }
 
 // giveUpWaiting settles what the Turn waits for when there is a message for it, so that the next model call can read that (CLIENT-05). Nothing

@@ -187,3 +187,24 @@ func TestATurnLearnsThatItsMessageWentIntoAnother(t *testing.T) {
 		t.Errorf("another message under the name: %+v, %v", recalled, err)
 	}
 }
+
+func TestACallThatWasGivenUpIsKnownByItsStatus(t *testing.T) {
+	for name, call := range map[string]v1alpha1.ToolCall{
+		"of a client":      {ID: "1-0", Executor: v1alpha1.ExecutorClient, State: v1alpha1.CallWaiting},
+		"not yet approved": {ID: "1-0", Executor: v1alpha1.ExecutorJob, Policy: v1alpha1.PolicyRequiresApproval, State: v1alpha1.CallWaiting},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if WasGivenUp(call) {
+				t.Error("a call that waits counts as given up")
+			}
+			outcome := GivenUp(call)
+			Describe(&call, outcome)
+			if !WasGivenUp(call) || outcome.Error == "" || outcome.Started {
+				t.Errorf("call %+v after %+v", call, outcome)
+			}
+			if again := GivenUp(call); again.Error != outcome.Error || again.State != outcome.State {
+				t.Errorf("after a restart it is told as %+v, before as %+v", again, outcome)
+			}
+		})
+	}
+}
