@@ -56,9 +56,12 @@ var _ = BeforeSuite(func(context.Context) {
 	DeferCleanup(func() { Expect(kit.Stop()).To(Succeed()) })
 })
 
-// kitOptions are those of the kit that all specs share, and of one that takes its place.
+// kitOptions are those of the kit that all specs share, and of one that takes its place. The Jobs outlive the suite: no spec is to see how those
+// of another one are cleaned up.
 func kitOptions() capstantest.Options {
-	return capstantest.Options{Jobs: jobs.run, Transport: requests.wrap, Prompts: prompts.note, EgressAllow: loopback, EgressRoots: testRoots()}
+	return capstantest.Options{
+		Jobs: jobs.run, Transport: requests.wrap, Prompts: prompts.note, EgressAllow: loopback, EgressRoots: testRoots(), JobRetention: time.Hour,
+	}
 }
 
 // newNamespace makes a namespace of the spec's own with a Harness and a Model that the given script drives.
