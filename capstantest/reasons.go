@@ -46,6 +46,10 @@ const (
 	ReasonSecretUnusable = tool.ReasonSecretUnusable
 	// ReasonAddressRefused: the host is none that the manager may reach.
 	ReasonAddressRefused = tool.ReasonAddressRefused
+	// ReasonNetworkAccessDenied: the network access list does not permit the URL.
+	ReasonNetworkAccessDenied = tool.ReasonNetworkAccessDenied
+	// ReasonNetworkAccessUnenforceable: a network access list is in force, and cannot hold the pod of the tool.
+	ReasonNetworkAccessUnenforceable = tool.ReasonNetworkAccessUnenforceable
 	// ReasonConnectionFailed: no connection to the host came about, or none that can be trusted.
 	ReasonConnectionFailed = tool.ReasonConnectionFailed
 	// ReasonConnectionLost: the connection broke before the answer was there.

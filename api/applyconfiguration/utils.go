@@ -68,6 +68,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ModelSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ModelStatus"):
 		return &apiv1alpha1.ModelStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("NetworkAccess"):
+		return &apiv1alpha1.NetworkAccessApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PlannedCall"):
 		return &apiv1alpha1.PlannedCallApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("QueuePosition"):

@@ -37,6 +37,8 @@ const (
 	ReasonToolNotFound = "ToolNotFound"
 	// ReasonToolNotReady: a Tool that is named says that it cannot be used.
 	ReasonToolNotReady = "ToolNotReady"
+	// ReasonNetworkAccessUnenforceable: a Tool that is named runs as a Job with a network, and the network access list cannot hold it.
+	ReasonNetworkAccessUnenforceable = "NetworkAccessUnenforceable"
 	// ReasonArchived: the object, or one it needs, is archived.
 	ReasonArchived = "Archived"
 	// ReasonChainTooLong: a chain of Harnesses is longer than 16, or a Harness is its own ancestor.

@@ -35,6 +35,40 @@ const (
 	LifecycleArchived Lifecycle = "Archived"
 )
 
+// NetworkPattern is a place in the network: a host (example.org), a domain with all its subdomains (*.example.org), or the beginning of a URL
+// (https://example.org/v1/).
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=512
+// +kubebuilder:validation:XValidation:rule="self.matches('^([*][.])?[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?([.][A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?)*$') || self.matches('^https?://([A-Za-z0-9_.-]+|[[][0-9A-Fa-f:.]+[]])(:[0-9]{1,5})?(/[^?# ]*)?$')",message="must be a host such as example.org, a domain with all its subdomains such as *.example.org, or the beginning of a URL such as https://example.org/v1/, without user, query and fragment."
+type NetworkPattern string
+
+// NetworkAccess is a list of what the tools of a Turn may reach over the network (CFG-05). It binds HTTP tools, redirects included. What a Job
+// reaches the manager cannot see, so that with a list in force a Tool with a job must have network None, or be exempt.
+// +kubebuilder:validation:XValidation:rule="has(self.allowed) || has(self.blocked)",message="allowed or blocked must be set: a list without either holds nobody back."
+type NetworkAccess struct {
+	// allowed is all that may be reached. A host stands for any scheme, port and path; the beginning of a URL is compared letter by letter,
+	// its default port left out. Of two layers that set it, the lower one keeps what lies within the higher one's; when nothing does, nothing
+	// may be reached. Without it in any layer, everything may be that is not blocked.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	Allowed []NetworkPattern `json:"allowed,omitempty"`
+	// blocked is what may not be reached, whatever is allowed. Layers add up.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	Blocked []NetworkPattern `json:"blocked,omitempty"`
+	// exemptTools names Tools with a job that may run although nothing holds their pods to the list. Every layer that has a list must name
+	// them.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	ExemptTools []LocalReference `json:"exemptTools,omitempty"`
+}
+
 // ConfigLayer is the configuration that a Harness, an Agent and a Session may each set. The layers fold into one, from the
 // root Harness down to the Session (CFG-02, CFG-03), anew at every phase of a Turn.
 type ConfigLayer struct {
@@ -54,6 +88,11 @@ type ConfigLayer struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Tools []LocalReference `json:"tools,omitempty"`
+
+	// networkAccess lists what the tools may reach over the network. A lower layer can only narrow it. Without it in any layer, nothing but
+	// the manager's own limits holds tools back.
+	// +optional
+	NetworkAccess *NetworkAccess `json:"networkAccess,omitempty"`
 
 	// maxIterations is the most model calls that one Turn may make. A Turn that reaches it completes with the stop reason
 	// MaxTurnRequests. A lower layer replaces a higher one. Default 500.

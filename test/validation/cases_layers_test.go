@@ -104,6 +104,12 @@ var sessionCases = slices.Concat(layerCases, []ruleCase{
 	},
 })
 
+const (
+	aPattern       = "must be a host such as example.org, a domain with all its subdomains such as *.example.org, or the beginning of a URL such as https://example.org/v1/, without user, query and fragment."
+	allowedPattern = "spec.networkAccess.allowed[] rule " + aPattern
+	blockedPattern = "spec.networkAccess.blocked[] rule " + aPattern
+)
+
 // layerCases are the rules that Harness, Agent and Session share.
 var layerCases = []ruleCase{
 	{
@@ -123,5 +129,51 @@ var layerCases = []ruleCase{
 		accepted: `spec: {toolConcurrency: Sequential}`,
 		rejected: `spec: {toolConcurrency: Serial}`,
 		message:  `spec.toolConcurrency: Unsupported value: "Serial": supported values: "Parallel", "Sequential"`,
+	},
+	{
+		rule:     "spec.networkAccess rule allowed or blocked must be set: a list without either holds nobody back.",
+		accepted: `spec: {networkAccess: {blocked: [example.org]}}`,
+		rejected: `spec: {networkAccess: {exemptTools: [{name: word-count}]}}`,
+	},
+	{
+		rule:     "spec.networkAccess.exemptTools[] required name",
+		accepted: `spec: {networkAccess: {allowed: [example.org], exemptTools: [{name: word-count}]}}`,
+		rejected: `spec: {networkAccess: {allowed: [example.org], exemptTools: [{}]}}`,
+		message:  `spec.networkAccess.exemptTools[0].name: Required value`,
+	},
+	{
+		rule:     allowedPattern,
+		accepted: `spec: {networkAccess: {allowed: [localhost, api.example.org, "*.example.org", 192.0.2.7, my_host.example]}}`,
+		rejected: `spec: {networkAccess: {allowed: ["*"]}}`,
+	},
+	{
+		rule:     allowedPattern,
+		accepted: `spec: {networkAccess: {allowed: ["https://example.org", "http://example.org:8080/v1/", "https://[2001:db8::1]/", "https://example.org/a%20b"]}}`,
+		rejected: `spec: {networkAccess: {allowed: ["https://user@example.org/"]}}`,
+	},
+	{
+		rule:     allowedPattern,
+		accepted: `spec: {networkAccess: {allowed: [a]}}`,
+		rejected: `spec: {networkAccess: {allowed: ["example.org:8080"]}}`,
+	},
+	{
+		rule:     allowedPattern,
+		accepted: `spec: {networkAccess: {allowed: ["*.a"]}}`,
+		rejected: `spec: {networkAccess: {allowed: ["a.*.example.org"]}}`,
+	},
+	{
+		rule:     blockedPattern,
+		accepted: `spec: {networkAccess: {blocked: ["https://example.org/admin"]}}`,
+		rejected: `spec: {networkAccess: {blocked: ["https://example.org/?q=1"]}}`,
+	},
+	{
+		rule:     blockedPattern,
+		accepted: `spec: {networkAccess: {blocked: ["Example.ORG"]}}`,
+		rejected: `spec: {networkAccess: {blocked: ["example.org/admin"]}}`,
+	},
+	{
+		rule:     blockedPattern,
+		accepted: `spec: {networkAccess: {blocked: [example.org]}}`,
+		rejected: `spec: {networkAccess: {blocked: [example.org.]}}`,
 	},
 }

@@ -157,6 +157,9 @@ func items(c constraint, current any, length int) []any {
 	list := make([]any, 0, length)
 	for i := range length {
 		item := runtime.DeepCopyJSONValue(first)
+		if c.schema.XListType != nil && *c.schema.XListType == "set" {
+			item = fmt.Sprintf("item_%d", i)
+		}
 		for _, key := range c.schema.XListMapKeys {
 			item.(map[string]any)[key] = fmt.Sprintf("item_%d", i)
 		}

@@ -40,6 +40,10 @@ var specimens = []specimen{
   tools: [{name: word-count}, {name: ask-user}]
   maxIterations: 20
   toolConcurrency: Sequential
+  networkAccess:
+    allowed: [api.example.org, "*.example.com", "https://example.net/v1/"]
+    blocked: [inside.example.com]
+    exemptTools: [{name: word-count}]
   lifecycle: Active
 `},
 	{kind: "Agent", name: "complete", spec: `
@@ -48,6 +52,10 @@ var specimens = []specimen{
   tools: [{name: word-count}]
   maxIterations: 10
   toolConcurrency: Parallel
+  networkAccess:
+    allowed: [api.example.org, "*.example.com", "https://example.net/v1/"]
+    blocked: [inside.example.com]
+    exemptTools: [{name: word-count}]
   lifecycle: Archived
 `},
 	{kind: "Session", name: "complete", spec: `
@@ -58,6 +66,10 @@ var specimens = []specimen{
   tools: [{name: ask-user}]
   maxIterations: 5
   toolConcurrency: Parallel
+  networkAccess:
+    allowed: [api.example.org, "*.example.com", "https://example.net/v1/"]
+    blocked: [inside.example.com]
+    exemptTools: [{name: word-count}]
   title: Ada's case against the harbour
   locale: de-CH
   clientTools: FollowHints

@@ -73,6 +73,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: modelRef
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
+    - name: networkAccess
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.NetworkAccess
     - name: systemPrompt
       type:
         scalar: string
@@ -221,6 +224,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: modelRef
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
+    - name: networkAccess
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.NetworkAccess
     - name: parentRef
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
@@ -543,6 +549,31 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedGeneration
       type:
         scalar: numeric
+- name: com.github.capstan-dev.capstan.api.v1alpha1.NetworkAccess
+  map:
+    fields:
+    - name: allowed
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.NetworkPattern
+          elementRelationship: associative
+    - name: blocked
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.NetworkPattern
+          elementRelationship: associative
+    - name: exemptTools
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
+          elementRelationship: associative
+          keys:
+          - name
+- name: com.github.capstan-dev.capstan.api.v1alpha1.NetworkPattern
+  scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.NetworkReach
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.PlanPhase
@@ -656,6 +687,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: modelRef
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
+    - name: networkAccess
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.NetworkAccess
     - name: systemPrompt
       type:
         scalar: string

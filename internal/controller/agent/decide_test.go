@@ -40,6 +40,10 @@ func TestDecide(t *testing.T) {
 			spec: v1alpha1.AgentSpec{ConfigLayer: layer}, seen: seen(config.Usable, config.NotReady),
 			reason: v1alpha1.ReasonToolNotReady, says: `"count"`,
 		},
+		"the tool is not held by the list": {
+			spec: v1alpha1.AgentSpec{ConfigLayer: layer}, seen: seen(config.Usable, config.Unbound),
+			reason: v1alpha1.ReasonNetworkAccessUnenforceable, says: `"count"`,
+		},
 		"archived": {
 			spec: v1alpha1.AgentSpec{ConfigLayer: layer, Lifecycle: v1alpha1.LifecycleArchived}, seen: seen(config.Missing, config.Missing),
 			reason: v1alpha1.ReasonArchived, says: "lifecycle",

@@ -63,11 +63,13 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	own := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, condition.ReadyFlipped()))
 	named := builder.WithPredicates(condition.ReadyFlipped())
+	// What a Tool may reach is in its spec, and decides whether a network access list can hold it.
+	tool := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, condition.ReadyFlipped()))
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("agent").
 		For(&v1alpha1.Agent{}, own).
 		Watches(&v1alpha1.Model{}, handler.EnqueueRequestsFromMapFunc(r.naming(reference.IndexModel)), named).
-		Watches(&v1alpha1.Tool{}, handler.EnqueueRequestsFromMapFunc(r.naming(reference.IndexTool)), named).
+		Watches(&v1alpha1.Tool{}, handler.EnqueueRequestsFromMapFunc(r.naming(reference.IndexTool)), tool).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("setting up the Agent controller: %w", err)

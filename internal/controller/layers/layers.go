@@ -160,7 +160,7 @@ func (r *Resolved) toolPresence(name string) config.Presence {
 	if tool == nil {
 		return config.Missing
 	}
-	return presence(tool.Status.Conditions)
+	return r.Effective.Network.Presence(tool, presence(tool.Status.Conditions))
 }
 
 // presence says whether an object that exists can be used.

@@ -49,11 +49,12 @@ func Look(ctx context.Context, reader client.Reader, namespace string, e config.
 		seen.Models[e.ModelRef] = presence
 	}
 	for _, name := range e.Tools {
-		presence, err := look(ctx, reader, namespace, name, &v1alpha1.Tool{})
+		tool := &v1alpha1.Tool{}
+		presence, err := look(ctx, reader, namespace, name, tool)
 		if err != nil {
 			return Seen{}, err
 		}
-		seen.Tools[name] = presence
+		seen.Tools[name] = e.Network.Presence(tool, presence)
 	}
 	return seen, nil
 }

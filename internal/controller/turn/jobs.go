@@ -55,6 +55,10 @@ func (r *Reconciler) startJob(ctx context.Context, a *actScope, index int, name 
 		a.settle(index, toolChanged())
 		return nil
 	}
+	if !a.config.Effective.Network.Binds(definition.Name, &definition.Spec) {
+		a.settle(index, tool.Unenforceable())
+		return nil
+	}
 	job := tool.BuildJob(tool.JobParams{
 		Turn:      a.turn,
 		Session:   a.session.Name,

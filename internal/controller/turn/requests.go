@@ -57,7 +57,9 @@ func (r *Reconciler) startRequest(a *actScope, index int) {
 // request carries out a call, with what is known now.
 func (r *Reconciler) request(a *actScope, call v1alpha1.ToolCall, run *host.HTTPRun) activity.Func {
 	turn := a.hostTurn()
-	c := host.HTTPCall{Call: call, Arguments: a.step.planned[call.ID].Arguments, Tool: a.toolSpec(call).DeepCopy(), Run: run}
+	c := host.HTTPCall{
+		Call: call, Arguments: a.step.planned[call.ID].Arguments, Tool: a.toolSpec(call).DeepCopy(), Network: a.config.Effective.Network, Run: run,
+	}
 	return func(ctx context.Context) (any, error) { return r.Host.HTTP(ctx, turn, c) }
 }
 

@@ -24,6 +24,8 @@ type Effective struct {
 	MaxIterations int32
 	// ToolConcurrency says how the calls of one step run: what the last layer says that says it, otherwise Parallel.
 	ToolConcurrency v1alpha1.ToolConcurrency
+	// Network is what the tools may reach: what every layer permits that has a list.
+	Network NetworkAccess
 }
 
 // Fold puts layers on top of one another, the first at the bottom: every Harness from the root to the leaf, then the Agent, then the Session
@@ -44,6 +46,9 @@ func Fold(layers ...v1alpha1.ConfigLayer) Effective {
 				seen[tool.Name] = true
 				e.Tools = append(e.Tools, tool.Name)
 			}
+		}
+		if layer.NetworkAccess != nil {
+			e.Network = e.Network.narrow(*layer.NetworkAccess)
 		}
 		if layer.MaxIterations != nil {
 			e.MaxIterations = *layer.MaxIterations

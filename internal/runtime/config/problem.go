@@ -18,10 +18,13 @@ const (
 	NotReady
 	// Usable: the object says that it can be used.
 	Usable
+	// Unbound: the Tool says that it can be used, and the network access list cannot hold it.
+	Unbound
 )
 
 // Problem says which of the named Models and Tools cannot be used, as a reason of the Ready condition and a message that names them and says
-// what to do. Both are empty when all can. What is missing comes before what is not ready, because it may well be the cause.
+// what to do. Both are empty when all can. What is missing comes before what is not ready, because it may well be the cause, and before what the
+// network access list cannot hold.
 func (e Effective) Problem(model, tool func(name string) Presence) (reason, message string) {
 	modelPresence := Usable
 	if e.ModelRef != "" {
@@ -30,13 +33,15 @@ func (e Effective) Problem(model, tool func(name string) Presence) (reason, mess
 	if modelPresence == Missing {
 		return v1alpha1.ReasonModelNotFound, fmt.Sprintf("Model %q does not exist. Create it, or change modelRef.", e.ModelRef)
 	}
-	var missing, unready []string
+	var missing, unready, unbound []string
 	for _, name := range e.Tools {
 		switch tool(name) {
 		case Missing:
 			missing = append(missing, strconv.Quote(name))
 		case NotReady:
 			unready = append(unready, strconv.Quote(name))
+		case Unbound:
+			unbound = append(unbound, strconv.Quote(name))
 		case Usable:
 		}
 	}
@@ -53,6 +58,9 @@ func (e Effective) Problem(model, tool func(name string) Presence) (reason, mess
 	case len(unready) > 1:
 		return v1alpha1.ReasonToolNotReady, fmt.Sprintf("%d Tools are not ready. Their own conditions say why: %s.",
 			len(unready), strings.Join(unready, ", "))
+	case len(unbound) > 0:
+		return v1alpha1.ReasonNetworkAccessUnenforceable, fmt.Sprintf("networkAccess cannot hold what runs as a Job with a network. "+
+			"Set job.network to None in these Tools, or name them in exemptTools of every layer that has networkAccess: %s.", strings.Join(unbound, ", "))
 	default:
 		return "", ""
 	}

@@ -54,7 +54,7 @@ func TestResolveModel(t *testing.T) {
 
 func TestProblem(t *testing.T) {
 	models := map[string]Presence{"ready": Usable, "slow": NotReady}
-	tools := map[string]Presence{"a": Usable, "b": Usable, "broken": NotReady, "torn": NotReady}
+	tools := map[string]Presence{"a": Usable, "b": Usable, "broken": NotReady, "torn": NotReady, "far": Unbound, "wide": Unbound}
 	for name, test := range map[string]struct {
 		effective Effective
 		reason    string
@@ -90,6 +90,15 @@ func TestProblem(t *testing.T) {
 		},
 		"the model comes before the tools": {
 			effective: Effective{ModelRef: "slow", Tools: []string{"broken"}}, reason: v1alpha1.ReasonModelNotReady, says: []string{`"slow"`},
+		},
+		"a tool is not held by the list": {
+			effective: Effective{Tools: []string{"a", "far"}}, reason: v1alpha1.ReasonNetworkAccessUnenforceable, says: []string{`"far"`, "None", "exemptTools"},
+		},
+		"tools are not held by the list": {
+			effective: Effective{Tools: []string{"wide", "far"}}, reason: v1alpha1.ReasonNetworkAccessUnenforceable, says: []string{`"wide", "far"`},
+		},
+		"not ready comes before not held": {
+			effective: Effective{Tools: []string{"far", "broken"}}, reason: v1alpha1.ReasonToolNotReady, says: []string{`"broken"`},
 		},
 		"no model named needs none to exist": {effective: Effective{Tools: []string{"a"}}},
 	} {

@@ -8,7 +8,9 @@ type Reason string
 const (
 	// ReasonInvalid: the request cannot be sent as it is: its URL, its method or one of its headers.
 	ReasonInvalid Reason = "Invalid"
-	// ReasonRefused: the host, its port or its addresses are none that the request may go to.
+	// ReasonForbidden: Request.Permits does not let the request go to the URL.
+	ReasonForbidden Reason = "Forbidden"
+	// ReasonRefused: the host has no address that a request may go to.
 	ReasonRefused Reason = "Refused"
 	// ReasonUnresolved: the host has no address, or none could be found out.
 	ReasonUnresolved Reason = "Unresolved"

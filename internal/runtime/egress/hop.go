@@ -16,13 +16,13 @@ const (
 
 // hop is one request of those that a Request becomes by redirects.
 type hop struct {
-	method string
-	url    *url.URL
-	header http.Header
-	secret http.Header
-	body   []byte
-	hosts  []string
-	plain  bool
+	method  string
+	url     *url.URL
+	header  http.Header
+	secret  http.Header
+	body    []byte
+	permits func(*url.URL) bool
+	plain   bool
 }
 
 // begin checks a request.
@@ -31,7 +31,7 @@ func begin(r Request) (*hop, *Error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &hop{method: r.Method, url: u, header: r.Header.Clone(), secret: r.Secret, body: r.Body, hosts: r.Hosts, plain: r.AllowHTTP}
+	h := &hop{method: r.Method, url: u, header: r.Header.Clone(), secret: r.Secret, body: r.Body, permits: r.Permits, plain: r.AllowHTTP}
 	if h.header == nil {
 		h.header = http.Header{}
 	}
@@ -64,10 +64,10 @@ func parse(raw string, plain bool) (*url.URL, *Error) {
 	return u, nil
 }
 
-// mayGo says whether the request may go to its host.
+// mayGo says whether the request may go to its URL.
 func (h *hop) mayGo() *Error {
-	if len(h.hosts) > 0 && !Listed(h.hosts, h.url) {
-		return failure(ReasonRefused, "%s is not among the hosts that the request may go to", place(h.url))
+	if h.permits != nil && !h.permits(h.url) {
+		return failure(ReasonForbidden, "the network access list does not permit the url at %s", place(h.url))
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package egress
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"testing"
 )
@@ -102,14 +103,16 @@ func TestARedirectIsRefused(t *testing.T) {
 		to     string
 		change func(*Request)
 	}{
-		"to http":                  {to: "http://example.com/"},
-		"to http, where allowed":   {to: "http://example.com/", change: func(r *Request) { r.AllowHTTP = true }},
-		"to a file":                {to: "file:///etc/passwd"},
-		"to a URL with a user":     {to: "https://hidden:hidden@example.com/"},
-		"to what is no URL":        {to: "https://["},
-		"to metadata":              {to: "https://169.254.169.254/latest"},
-		"to a name within":         {to: "https://inside.example/"},
-		"to a host that is not on": {to: "https://127.0.0.1:" + s.port + "/", change: func(r *Request) { r.Hosts = []string{"example.com:" + s.port} }},
+		"to http":                {to: "http://example.com/"},
+		"to http, where allowed": {to: "http://example.com/", change: func(r *Request) { r.AllowHTTP = true }},
+		"to a file":              {to: "file:///etc/passwd"},
+		"to a URL with a user":   {to: "https://hidden:hidden@example.com/"},
+		"to what is no URL":      {to: "https://["},
+		"to metadata":            {to: "https://169.254.169.254/latest"},
+		"to a name within":       {to: "https://inside.example/"},
+		"to where it may not go": {to: "https://127.0.0.1:" + s.port + "/", change: func(r *Request) {
+			r.Permits = func(u *url.URL) bool { return u.Hostname() == "example.com" }
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, resolver := newClient(nil, s)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"sync/atomic"
 	"time"
 )
@@ -24,8 +25,8 @@ type Request struct {
 	Secret http.Header
 	// Body to send; empty for none.
 	Body []byte
-	// Hosts are the only ones that the request may go to, as host or host:port, the port 443 without one. Without any, all may be.
-	Hosts []string
+	// Permits says whether the request may go to a URL, and where a redirect may lead it. Without it, it may go to all.
+	Permits func(*url.URL) bool
 	// AllowHTTP lets the URL be one of http, without encryption. A redirect from https to http is refused all the same.
 	AllowHTTP bool
 	// Timeout of the whole, redirects and body included; 0 for none but the context's.

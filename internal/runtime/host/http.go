@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
@@ -27,6 +28,8 @@ type HTTPCall struct {
 	Arguments string
 	// Tool that the call was planned with; nil when it was changed since, or is gone.
 	Tool *v1alpha1.ToolSpec
+	// Network is what the call may reach.
+	Network config.NetworkAccess
 	// Run is what this process knows of the attempt. The same for each try to carry it out.
 	Run *HTTPRun
 }
@@ -154,6 +157,7 @@ func (h *Host) request(ctx context.Context, t Turn, c HTTPCall) (tool.Outcome, e
 	}
 	request, refused := tool.BuildRequest(tool.HTTPParams{
 		Turn: t.Ref.UID, Call: c.Call, Tool: c.Tool, Arguments: c.Arguments, TraceParent: h.TraceParent(t, c.Call.ID), Secrets: secrets,
+		Permits: c.Network.Permits,
 	})
 	if refused != nil {
 		return *refused, nil

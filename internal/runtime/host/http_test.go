@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
@@ -235,6 +236,11 @@ func TestACallThatCannotBeSentIsNotExecuted(t *testing.T) {
 				return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "key", errors.New("no"))
 			}
 		}, tool.ReasonSecretUnusable},
+		"no network access list permits it": {func(_ *bench, c *HTTPCall) {
+			c.Network = config.Fold(v1alpha1.ConfigLayer{
+				NetworkAccess: &v1alpha1.NetworkAccess{Allowed: []v1alpha1.NetworkPattern{"elsewhere.example"}},
+			}).Network
+		}, tool.ReasonNetworkAccessDenied},
 		"its host may not be reached": {func(b *bench, _ *HTTPCall) { b.Egress = egress.New(egress.Options{}) }, tool.ReasonAddressRefused},
 	} {
 		t.Run(name, func(t *testing.T) {

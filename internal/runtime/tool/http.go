@@ -37,6 +37,8 @@ type HTTPParams struct {
 	TraceParent string
 	// Secrets that headers name, by their name, as they are now. Those that do not exist are left out.
 	Secrets map[string]*corev1.Secret
+	// Permits is what the network access list says of a URL.
+	Permits func(*url.URL) bool
 }
 
 // HTTPSecrets are the names of the Secrets that the headers of a Tool need, each once.
@@ -54,7 +56,7 @@ func HTTPSecrets(tool *v1alpha1.HTTPTool) []string {
 // query, and nowhere else.
 func BuildRequest(p HTTPParams) (egress.Request, *Outcome) {
 	spec := p.Tool.HTTP
-	r := egress.Request{Method: string(methodOf(spec)), URL: spec.URL, Header: http.Header{}, MaxBody: MaxResultBytes + MaxHeaderBytes}
+	r := egress.Request{Method: string(methodOf(spec)), URL: spec.URL, Header: http.Header{}, MaxBody: MaxResultBytes + MaxHeaderBytes, Permits: p.Permits}
 	_, r.Timeout = Timeouts(p.Call, p.Tool)
 	if argumentsOf(spec) == v1alpha1.ArgumentsInQuery {
 		var refused *Outcome

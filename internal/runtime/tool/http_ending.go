@@ -63,6 +63,8 @@ func unanswered(call v1alpha1.ToolCall, request egress.Request, err error) Outco
 		return timedOut(call, request, e)
 	case egress.ReasonInvalid:
 		return undelivered(call, ReasonInvalidRequest, e, false)
+	case egress.ReasonForbidden:
+		return undelivered(call, ReasonNetworkAccessDenied, e, false)
 	case egress.ReasonRefused:
 		return undelivered(call, ReasonAddressRefused, e, false)
 	case egress.ReasonUntrusted:

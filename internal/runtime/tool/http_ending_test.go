@@ -66,6 +66,7 @@ func TestARequestWithoutAnAnswerIsJudgedByWhatIsCertain(t *testing.T) {
 		reason string
 		retry  bool
 	}{
+		"not permitted":                {&egress.Error{Reason: egress.ReasonForbidden}, again, not, ReasonNetworkAccessDenied, false},
 		"refused, once":                {&egress.Error{Reason: egress.ReasonRefused}, once, not, ReasonAddressRefused, false},
 		"refused":                      {&egress.Error{Reason: egress.ReasonRefused}, again, not, ReasonAddressRefused, false},
 		"invalid":                      {&egress.Error{Reason: egress.ReasonInvalid}, again, not, ReasonInvalidRequest, false},

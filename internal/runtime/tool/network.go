@@ -29,6 +29,15 @@ func NetworkPolicyNone(namespace string) *networkingv1.NetworkPolicy {
 	}
 }
 
+// Unenforceable is the outcome of a call whose pod could not be held to the network access list that is in force.
+func Unenforceable() Outcome {
+	return Outcome{
+		State:  v1alpha1.CallNotExecuted,
+		Reason: ReasonNetworkAccessUnenforceable,
+		Error:  "The tool was not executed: a network access list is in force, and what this tool reaches cannot be held to it.",
+	}
+}
+
 // Opening says why the NetworkPolicies of a namespace do not cut off the pod of a Job, empty when they do. missing says that all that is
 // wrong is that ours is not there. NetworkPolicies add up, so that any other one may let the pod reach what ours does not.
 func Opening(policies []networkingv1.NetworkPolicy, job *batchv1.Job) (why string, missing bool) {

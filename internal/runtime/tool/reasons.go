@@ -1,5 +1,7 @@
 package tool
 
+import "github.com/capstan-dev/capstan/api/v1alpha1"
+
 // Reasons of the end of a tool call, in status.toolCalls[].reason and as the value of a metric label. The list is closed.
 const (
 	// ReasonCompleted: the tool exited with 0.
@@ -22,6 +24,8 @@ const (
 	ReasonRefused = "Refused"
 	// ReasonNetworkOpen: the tool must run without network, and the namespace's NetworkPolicies would let it use one.
 	ReasonNetworkOpen = "NetworkOpen"
+	// ReasonNetworkAccessUnenforceable: a network access list is in force, and cannot hold the pod of this tool.
+	ReasonNetworkAccessUnenforceable = v1alpha1.ReasonNetworkAccessUnenforceable
 	// ReasonNoPod: the Job got no pod, and nothing says why.
 	ReasonNoPod = "NoPod"
 	// ReasonToolChanged: the Tool was changed or deleted after the call was planned.
@@ -56,6 +60,8 @@ const (
 	ReasonSecretUnusable = "SecretUnusable"
 	// ReasonAddressRefused: the host is none that the manager may reach.
 	ReasonAddressRefused = "AddressRefused"
+	// ReasonNetworkAccessDenied: the network access list does not permit the URL.
+	ReasonNetworkAccessDenied = "NetworkAccessDenied"
 	// ReasonConnectionFailed: no connection to the host came about, or none that can be trusted.
 	ReasonConnectionFailed = "ConnectionFailed"
 	// ReasonConnectionLost: the connection broke before the answer was there.

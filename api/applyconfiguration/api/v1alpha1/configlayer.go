@@ -19,6 +19,9 @@ type ConfigLayerApplyConfiguration struct {
 	ModelRef *LocalReferenceApplyConfiguration `json:"modelRef,omitempty"`
 	// tools lists the Tools that the model may call. Layers add up.
 	Tools []LocalReferenceApplyConfiguration `json:"tools,omitempty"`
+	// networkAccess lists what the tools may reach over the network. A lower layer can only narrow it. Without it in any layer, nothing but
+	// the manager's own limits holds tools back.
+	NetworkAccess *NetworkAccessApplyConfiguration `json:"networkAccess,omitempty"`
 	// maxIterations is the most model calls that one Turn may make. A Turn that reaches it completes with the stop reason
 	// MaxTurnRequests. A lower layer replaces a higher one. Default 500.
 	MaxIterations *int32 `json:"maxIterations,omitempty"`
@@ -58,6 +61,14 @@ func (b *ConfigLayerApplyConfiguration) WithTools(values ...*LocalReferenceApply
 		}
 		b.Tools = append(b.Tools, *values[i])
 	}
+	return b
+}
+
+// WithNetworkAccess sets the NetworkAccess field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the NetworkAccess field is set to the value of the last call.
+func (b *ConfigLayerApplyConfiguration) WithNetworkAccess(value *NetworkAccessApplyConfiguration) *ConfigLayerApplyConfiguration {
+	b.NetworkAccess = value
 	return b
 }
 

@@ -61,6 +61,14 @@ func (b *HarnessSpecApplyConfiguration) WithTools(values ...*LocalReferenceApply
 	return b
 }
 
+// WithNetworkAccess sets the NetworkAccess field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the NetworkAccess field is set to the value of the last call.
+func (b *HarnessSpecApplyConfiguration) WithNetworkAccess(value *NetworkAccessApplyConfiguration) *HarnessSpecApplyConfiguration {
+	b.ConfigLayerApplyConfiguration.NetworkAccess = value
+	return b
+}
+
 // WithMaxIterations sets the MaxIterations field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the MaxIterations field is set to the value of the last call.

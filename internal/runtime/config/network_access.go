@@ -1,0 +1,76 @@
+package config
+
+import (
+	"net/url"
+	"slices"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// NetworkAccess is what the network access lists of several layers come to (CFG-05). The zero value is no list, and permits everything.
+type NetworkAccess struct {
+	// inForce says that a layer has a list.
+	inForce bool
+	// allowed is all that may be reached, unless there is none and closed is not set.
+	allowed []pattern
+	// closed says that nothing may be reached: what two layers allow has nothing in common. No lower layer opens it again.
+	closed bool
+	// blocked is what may not be reached.
+	blocked []pattern
+	// exempt are the Tools that every list exempts.
+	exempt []string
+}
+
+// narrow puts the list of a lower layer on top.
+func (n NetworkAccess) narrow(lower v1alpha1.NetworkAccess) NetworkAccess {
+	next := NetworkAccess{inForce: true, closed: n.closed, blocked: slices.Clone(n.blocked)}
+	for _, p := range parsePatterns(lower.Blocked) {
+		if !slices.Contains(next.blocked, p) {
+			next.blocked = append(next.blocked, p)
+		}
+	}
+	allowed := parsePatterns(lower.Allowed)
+	switch {
+	case len(allowed) == 0:
+		next.allowed = n.allowed
+	case len(n.allowed) == 0:
+		next.allowed = allowed
+	default:
+		next.allowed = slices.DeleteFunc(allowed, func(p pattern) bool { return !slices.ContainsFunc(n.allowed, p.within) })
+		next.closed = next.closed || len(next.allowed) == 0
+	}
+	for _, tool := range lower.ExemptTools {
+		if !n.inForce || slices.Contains(n.exempt, tool.Name) {
+			next.exempt = append(next.exempt, tool.Name)
+		}
+	}
+	return next
+}
+
+// Permits says that a request may go to a URL. A URL without a host is in no list: it is permitted unless there is a list of what is allowed.
+func (n NetworkAccess) Permits(u *url.URL) bool {
+	forms := formsOf(u)
+	if slices.ContainsFunc(n.blocked, func(p pattern) bool { return slices.ContainsFunc(forms, p.matches) }) {
+		return false
+	}
+	if n.closed || len(n.allowed) == 0 {
+		return !n.closed
+	}
+	return slices.ContainsFunc(n.allowed, func(p pattern) bool {
+		return len(forms) > 0 && !slices.ContainsFunc(forms, func(f form) bool { return !p.matches(f) })
+	})
+}
+
+// Binds says that whatever a Tool does, it reaches no more than the list permits, or is exempt. The manager sends the requests of HTTP tools
+// itself, and has no part in what clients do. What a Job reaches nobody sees; one without a network reaches nothing.
+func (n NetworkAccess) Binds(name string, tool *v1alpha1.ToolSpec) bool {
+	return !n.inForce || tool.Job == nil || tool.Job.Network == v1alpha1.NetworkNone || slices.Contains(n.exempt, name)
+}
+
+// Presence is what is known of a Tool, the list taken into account.
+func (n NetworkAccess) Presence(tool *v1alpha1.Tool, without Presence) Presence {
+	if without == Usable && !n.Binds(tool.Name, &tool.Spec) {
+		return Unbound
+	}
+	return without
+}

@@ -1,0 +1,133 @@
+package config
+
+import (
+	"net/netip"
+	"net/url"
+	"path"
+	"strings"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// pattern is a v1alpha1.NetworkPattern that was read. The zero value stands for one that cannot be read, and matches nothing.
+type pattern struct {
+	// host that the pattern is about.
+	host string
+	// subdomains says that all hosts below are meant as well.
+	subdomains bool
+	// sent and cleaned are the beginning of a URL in both its forms; empty when the pattern stands for a host whatever the rest.
+	sent, cleaned string
+}
+
+// form is a URL written in one way: the scheme and the host in small letters, without the scheme's own port. A URL has several: see formsOf.
+type form struct {
+	host string
+	text string
+}
+
+const (
+	schemeHTTP  = "http"
+	schemeHTTPS = "https"
+	// anySubdomain begins a pattern of a domain with all that is below it.
+	anySubdomain = "*."
+)
+
+// parsePatterns reads patterns. One that cannot be read keeps its place: a list of what is allowed is one although nothing matches it.
+func parsePatterns(texts []v1alpha1.NetworkPattern) []pattern {
+	var patterns []pattern
+	for _, text := range texts {
+		patterns = append(patterns, parsePattern(string(text)))
+	}
+	return patterns
+}
+
+func parsePattern(text string) pattern {
+	if !strings.Contains(text, "://") {
+		host, subdomains := strings.CutPrefix(text, anySubdomain)
+		return pattern{host: canonicalHost(host), subdomains: subdomains}
+	}
+	u, err := url.Parse(text)
+	if err != nil || (u.Scheme != schemeHTTP && u.Scheme != schemeHTTPS) || u.User != nil || u.Hostname() == "" {
+		return pattern{}
+	}
+	return pattern{host: canonicalHost(u.Hostname()), sent: asSent(u).text, cleaned: asCleaned(u).text}
+}
+
+// matches says that the pattern stands for a URL in one of its forms.
+func (p pattern) matches(f form) bool {
+	switch {
+	case p.host == "":
+		return false
+	case p.sent != "":
+		return strings.HasPrefix(f.text, p.sent) || strings.HasPrefix(f.text, p.cleaned)
+	default:
+		return f.host == p.host || (p.subdomains && strings.HasSuffix(f.host, "."+p.host))
+	}
+}
+
+// within says that all that the pattern stands for, another one stands for too.
+func (p pattern) within(other pattern) bool {
+	switch {
+	case p.host == "":
+		return false
+	case p.sent != "":
+		return other.matches(form{host: p.host, text: p.sent}) && other.matches(form{host: p.host, text: p.cleaned})
+	case other.sent != "", p.subdomains && !other.subdomains:
+		return false
+	default:
+		return other.matches(form{host: p.host})
+	}
+}
+
+// formsOf are the ways in which a server may read a URL: as it is sent, and with what is escaped in its path read and its dots resolved. A path
+// that leads elsewhere in one of them is not within what the other seems to be. A URL without a host has none.
+func formsOf(u *url.URL) []form {
+	if u.Hostname() == "" {
+		return nil
+	}
+	sent, cleaned := asSent(u), asCleaned(u)
+	if sent == cleaned {
+		return []form{sent}
+	}
+	return []form{sent, cleaned}
+}
+
+func asSent(u *url.URL) form {
+	return formOf(u, u.EscapedPath())
+}
+
+func asCleaned(u *url.URL) form {
+	cleaned := path.Clean("/" + u.Path)
+	if last := u.Path[strings.LastIndex(u.Path, "/")+1:]; cleaned != "/" && (last == "" || last == "." || last == "..") {
+		cleaned += "/"
+	}
+	return formOf(u, cleaned)
+}
+
+func formOf(u *url.URL, urlPath string) form {
+	host := canonicalHost(u.Hostname())
+	scheme := strings.ToLower(u.Scheme)
+	text := scheme + "://" + host
+	if strings.Contains(host, ":") {
+		text = scheme + "://[" + host + "]"
+	}
+	if port := strings.TrimLeft(u.Port(), "0"); port != "" && port != map[string]string{schemeHTTP: "80", schemeHTTPS: "443"}[scheme] {
+		text += ":" + port
+	}
+	if urlPath == "" {
+		urlPath = "/"
+	}
+	text += urlPath
+	if u.RawQuery != "" {
+		text += "?" + u.RawQuery
+	}
+	return form{host: host, text: text}
+}
+
+// canonicalHost writes a host in one way: a name in small letters without the dot of the root, an address as it is usually written.
+func canonicalHost(host string) string {
+	if address, err := netip.ParseAddr(host); err == nil {
+		return address.Unmap().String()
+	}
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
