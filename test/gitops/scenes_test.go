@@ -180,6 +180,24 @@ var _ = Describe("A Session", func() {
 		Eventually(record.story(talk)).Should(HaveExactElements(progressing, finished, progressing))
 	})
 
+	It("is progressing while its network access list cannot hold a Job, as its Harness is", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		tool := jobTool("look")
+		harness := stage(ctx, namespace, simulation("{{tool:look}}", "look"), tool)
+		talk := session(namespace)
+		create(ctx, talk)
+		Eventually(record.story(talk)).Should(HaveExactElements(progressing, finished))
+		change(ctx, harness, func(h *v1alpha1.Harness) {
+			h.Spec.NetworkAccess = &v1alpha1.NetworkAccess{Blocked: []v1alpha1.NetworkPattern{"*.example.org"}}
+		})
+		Eventually(record.story(talk)).Should(HaveExactElements(progressing, finished, progressing))
+		Expect(reason(ctx, talk, v1alpha1.ConditionReady, &talk.Status.Conditions)).To(Equal(v1alpha1.ReasonNetworkAccessUnenforceable))
+		Eventually(readyReason(ctx, harness)).Should(Equal(v1alpha1.ReasonNetworkAccessUnenforceable))
+		change(ctx, tool, func(t *v1alpha1.Tool) { t.Spec.Job.Network = v1alpha1.NetworkNone })
+		Eventually(record.story(talk)).Should(HaveExactElements(progressing, finished, progressing, finished))
+		Eventually(record.story(harness)).Should(HaveExactElements(progressing, finished, progressing, finished))
+	})
+
 	It("is progressing until its change is seen", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		stage(ctx, namespace, simulation("Hello."))
