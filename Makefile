@@ -26,11 +26,13 @@ suites = $$(go list ./test/... | grep -v /test/e2e | grep -v -E '$(measured)' ||
 # Suites that watch the clock (nothing happens for half a minute, one write a second), or that run in a single thread: the race detector
 # makes them several times slower and tells nothing that the packages' own tests under it do not.
 measured = /test/(crash|perf|turns|validation)(/|$$)
-measured_suites = $$(go list ./test/... | grep -v /test/e2e | grep -E '$(measured)' || true)
+measured_suites = $$(go list ./test/... | grep -v /test/e2e | grep -E '$(measured)' || true) $(conformance)
+# The conformance suite of the log on an API server: the race detector makes it several times as long, and sees the same suite on the memory
+# backend.
+conformance = ./internal/runtime/journal/kubernetes/...
 units = $$(go list ./... | grep -v -E '/(test|hack|cmd/launcher|journal/kubernetes)(/|$$)')
-# Programs of their own, built without C as the images have them; and the conformance suite of the log on an API server, which the
-# race detector makes several times as long: it sees the same suite on the memory backend.
-plain_units = ./cmd/launcher/... ./hack/... ./internal/runtime/journal/kubernetes/...
+# Programs of their own, built without C as the images have them.
+plain_units = ./cmd/launcher/... ./hack/...
 with_assets = KUBEBUILDER_ASSETS="$$($(CLUSTER) assets)"
 kubectl = "$${KUBECTL:-$$(command -v kubectl || echo "$$($(CLUSTER) assets)/kubectl")}"
 
