@@ -75,7 +75,7 @@ vet: ## Run go vet.
 .PHONY: lint
 lint: ## Run the linters of .golangci.yml.
 	@echo "==> linting"
-	@linter=$(GOLANGCI_LINT); $$linter config verify; code=0; \
+	@export CGO_ENABLED=0; linter=$(GOLANGCI_LINT); $$linter config verify; code=0; \
 		for module in . $(modules) $(examples); do (cd $$module && $$linter run ./...) || code=$$?; done; exit $$code
 
 ##@ Tests
