@@ -1,0 +1,154 @@
+package provider
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Kinds that have a meaning here whatever the status is. Drivers may translate a provider's own word into one of them.
+const (
+	// KindContextLength: the conversation is longer than the model can read.
+	KindContextLength = "context_length_exceeded"
+	// KindModelNotFound: there is no such model, or none that the key may use.
+	KindModelNotFound = "model_not_found"
+	// KindQuota: what was paid for is used up, and waiting does not help.
+	KindQuota = "insufficient_quota"
+	// KindInvalidKey: the provider does not know the API key.
+	KindInvalidKey = "invalid_api_key"
+)
+
+// statusOverloaded is a status of some providers that the standard library does not know: too many ask at the same time.
+const statusOverloaded = 529
+
+// Error is why a provider gave no answer. Its text is in our own words and classifies rightly (ERR-02). It wraps nothing, so that no key, header
+// or prompt can be got out of it.
+type Error struct {
+	// Provider that was asked.
+	Provider string
+	// Status of HTTP, or the one that the provider's own word amounts to; 0 when no answer came.
+	Status int
+	// RetryAfter is how long the provider asks to wait; 0 when it does not say.
+	RetryAfter time.Duration
+	// Kind is the provider's own word for the error; it may be empty.
+	Kind string
+
+	text      string
+	transient bool
+}
+
+// Error is what the failure is classified by.
+func (e *Error) Error() string {
+	return e.text
+}
+
+// Transient says that the same request may be answered a moment later.
+func (e *Error) Transient() bool {
+	return e.transient
+}
+
+// StatusError is the *Error of an answer that is none: its status, how long the provider asks to wait, and the provider's own word for it. An
+// error within an answer that began well has the status 200, or 0: then the word alone decides.
+func StatusError(provider, model string, status int, retryAfter time.Duration, kind string) error {
+	kind = Words(kind, "")
+	if status < http.StatusMultipleChoices {
+		status = statusOf(kind)
+	}
+	e := &Error{Provider: provider, Status: status, RetryAfter: max(retryAfter, 0), Kind: kind}
+	switch {
+	case kind == KindModelNotFound, status == http.StatusNotFound:
+		// All behind the colon is taken for the name of the model.
+		e.text = "Model not available: " + model
+	case kind == KindContextLength, status == http.StatusRequestEntityTooLarge:
+		e.text = fmt.Sprintf("Request too large: %s takes no conversation of this length for model %s", provider, model)
+	case kind == KindQuota, status == http.StatusPaymentRequired:
+		e.text = fmt.Sprintf("insufficient quota: what model %s may cost at %s is used up", model, provider)
+	case kind == KindInvalidKey, status == http.StatusUnauthorized:
+		e.text = fmt.Sprintf("%s does not accept the API key (401)", provider)
+	default:
+		e.text, e.transient = describe(provider, status)
+		if kind != "" {
+			e.text += ": " + kind
+		}
+	}
+	return e
+}
+
+// describe says what a status means that needs no word besides, and whether the same request may be answered later.
+func describe(provider string, status int) (text string, transient bool) {
+	switch status {
+	case http.StatusForbidden:
+		return fmt.Sprintf("%s does not permit the request with this API key (403)", provider), false
+	case http.StatusTooManyRequests:
+		return fmt.Sprintf("%s limits requests (429)", provider), true
+	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return fmt.Sprintf("%s has a problem (%d)", provider, status), true
+	case statusOverloaded:
+		return fmt.Sprintf("%s is overloaded (529)", provider), true
+	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly:
+		return fmt.Sprintf("%s could not take the request now (503), status %d", provider, status), true
+	}
+	if status >= http.StatusInternalServerError {
+		return fmt.Sprintf("%s has a problem (500), status %d", provider, status), true
+	}
+	return fmt.Sprintf("%s refused the request (%d)", provider, status), false
+}
+
+// statuses are what the words of the providers amount to, for errors within an answer, which have no status of their own.
+var statuses = map[string]int{
+	"invalid_request_error": http.StatusBadRequest,
+	"authentication_error":  http.StatusUnauthorized,
+	"billing_error":         http.StatusPaymentRequired,
+	"permission_error":      http.StatusForbidden,
+	"not_found_error":       http.StatusNotFound,
+	"request_too_large":     http.StatusRequestEntityTooLarge,
+	"rate_limit_error":      http.StatusTooManyRequests,
+	"rate_limit_exceeded":   http.StatusTooManyRequests,
+	"api_error":             http.StatusInternalServerError,
+	"server_error":          http.StatusInternalServerError,
+	"timeout_error":         http.StatusGatewayTimeout,
+	"overloaded_error":      statusOverloaded,
+	"INVALID_ARGUMENT":      http.StatusBadRequest,
+	"FAILED_PRECONDITION":   http.StatusBadRequest,
+	"UNAUTHENTICATED":       http.StatusUnauthorized,
+	"PERMISSION_DENIED":     http.StatusForbidden,
+	"NOT_FOUND":             http.StatusNotFound,
+	"RESOURCE_EXHAUSTED":    http.StatusTooManyRequests,
+	"INTERNAL":              http.StatusInternalServerError,
+	"UNAVAILABLE":           http.StatusServiceUnavailable,
+	"DEADLINE_EXCEEDED":     http.StatusGatewayTimeout,
+	KindContextLength:       http.StatusBadRequest,
+	KindModelNotFound:       http.StatusNotFound,
+	KindQuota:               http.StatusTooManyRequests,
+	KindInvalidKey:          http.StatusUnauthorized,
+}
+
+// statusOf is the status that a word amounts to. An answer that broke off for a reason that nobody knows is one of a bad gateway.
+func statusOf(kind string) int {
+	if status, known := statuses[kind]; known {
+		return status
+	}
+	return http.StatusBadGateway
+}
+
+// maxWords is the longest word of a provider that is passed on.
+const maxWords = 100
+
+// Words is a provider's own word for something, such as an error's code, if it is fit to be shown: short, made of letters and what joins them, and
+// without the secret, which a server could have put there. Otherwise it is empty.
+func Words(text, secret string) string {
+	if len(text) > maxWords || secret != "" && strings.Contains(text, secret) {
+		return ""
+	}
+	for _, r := range text {
+		if !isLetter(r) && !strings.ContainsRune("_-. ", r) {
+			return ""
+		}
+	}
+	return text
+}
+
+func isLetter(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+}
