@@ -1,0 +1,51 @@
+package provider
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+)
+
+// MaxAnswer is the most that an answer may come to, its text and the arguments of its calls together, in bytes. More could never be written down.
+const MaxAnswer = 16 << 20
+
+// TooLong is the error of an answer that comes to more than MaxAnswer.
+func TooLong(provider string) error {
+	return &Error{Provider: provider, text: fmt.Sprintf("the answer of %s is too long to be kept", provider)}
+}
+
+// Broken is what counts of an answer that broke off with an error (LLM-05): its text, and the calls whose arguments are whole. An answer that broke
+// off within its first call is the error: what was said before would pass for an answer that the model never gave. So is one with nothing in it.
+func Broken(r model.Response, err error) (*model.Response, error) {
+	begun := len(r.ToolCalls)
+	r.ToolCalls = whole(r.ToolCalls)
+	if len(r.ToolCalls) == 0 && (begun > 0 || r.Text == "") {
+		return nil, err
+	}
+	r.FinishReason = ""
+	return &r, nil
+}
+
+// CutShort is what counts of an answer that the limit of its tokens has ended: as Broken has it, except that an answer without a call is one as it
+// is.
+func CutShort(provider string, r model.Response) (*model.Response, error) {
+	begun := len(r.ToolCalls)
+	r.ToolCalls = whole(r.ToolCalls)
+	if begun > 0 && len(r.ToolCalls) == 0 {
+		return nil, &Error{Provider: provider, text: fmt.Sprintf(
+			"the answer of %s came to the limit of its tokens within a tool call: raise maxOutputTokens of the Model", provider)}
+	}
+	return &r, nil
+}
+
+// NoAnswer is the error of a provider that ended its answer before it said anything, with its own word for why, such as that of a filter.
+func NoAnswer(provider, kind string, transient bool) error {
+	kind = Words(kind, "")
+	return &Error{Provider: provider, Kind: kind, text: fmt.Sprintf("%s gave no answer: %s", provider, kind), transient: transient}
+}
+
+// whole are the calls whose arguments are a whole JSON object.
+func whole(calls []model.ToolCall) []model.ToolCall {
+	return slices.DeleteFunc(slices.Clone(calls), func(c model.ToolCall) bool { return !isObject(c.Arguments) })
+}

@@ -1,0 +1,122 @@
+package provider
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+)
+
+// Entry is a message of the user, or one of the model with its calls.
+type Entry struct {
+	// Message of the user or of the model.
+	Message event.Message
+	// Calls that a message of the model makes, in order.
+	Calls []Call
+}
+
+// Call is a tool call of the conversation with what became of it.
+type Call struct {
+	// ID that the provider takes; it is unique in the conversation.
+	ID string
+	// Name of the tool, made of the characters that all providers take.
+	Name string
+	// Arguments are a JSON object.
+	Arguments json.RawMessage
+	// Result of the call: a message of role tool_result.
+	Result event.Message
+}
+
+// Conversation orders messages as providers want them: each message of the model with the results of all its calls, in the order of the calls. A
+// result belongs to the newest call before it that has its id and no result yet, because the runtime's ids are unique within a turn only
+// (DUR-08); one that belongs to no call is left out. valid makes an id that the provider takes, the same each time (CallID).
+func Conversation(messages []event.Message, valid func(id string) string) []Entry {
+	type place struct{ entry, call int }
+	var entries []Entry
+	waiting := map[string][]place{}
+	used := map[string]int{}
+	for _, m := range messages {
+		switch m.Role {
+		case event.RoleUser:
+			entries = append(entries, Entry{Message: m})
+		case event.RoleAssistant:
+			calls := make([]Call, len(m.ToolCalls))
+			for i, call := range m.ToolCalls {
+				waiting[call.ID] = append(waiting[call.ID], place{len(entries), i})
+				calls[i] = Call{
+					ID:        uniqueID(call, used, valid),
+					Name:      toolName(call.Name),
+					Arguments: arguments(call.Arguments),
+					// Who composes prompts gives every call a result; a call without one would be refused by the provider.
+					Result: event.Message{Role: event.RoleToolResult, Content: []event.Part{}, Error: event.SentenceStatusUnknown},
+				}
+			}
+			entries = append(entries, Entry{Message: m, Calls: calls})
+		case event.RoleToolResult:
+			stack := waiting[m.ToolCallID]
+			if len(stack) == 0 {
+				continue
+			}
+			last := stack[len(stack)-1]
+			waiting[m.ToolCallID] = stack[:len(stack)-1]
+			entries[last.entry].Calls[last.call].Result = m
+		}
+	}
+	return entries
+}
+
+// uniqueID is the id of a call as the provider takes it: the one that a model gave, otherwise the runtime's. Where it was used before, it is
+// counted, so that the same conversation has the same ids each time.
+func uniqueID(call event.ToolCall, used map[string]int, valid func(string) string) string {
+	given := call.ProviderID
+	if given == "" {
+		given = call.ID
+	}
+	id := valid(given)
+	for used[id] > 0 {
+		used[id]++
+		id = valid(given + " " + strconv.Itoa(used[id]))
+	}
+	used[id] = 1
+	return id
+}
+
+// maxToolName is the longest name of a tool that all providers take.
+const maxToolName = 64
+
+// toolName is a tool's name as all providers take it. That of a tool is one already; a model may have made up another.
+func toolName(name string) string {
+	valid := strings.Map(func(r rune) rune {
+		if Plain(r) {
+			return r
+		}
+		return '_'
+	}, name)
+	if valid == "" {
+		return "unnamed"
+	}
+	return valid[:min(len(valid), maxToolName)]
+}
+
+// arguments of a call as a JSON object, which providers insist on. What a model wrote that is none is told as it was.
+func arguments(given string) json.RawMessage {
+	if strings.TrimSpace(given) == "" {
+		return json.RawMessage("{}")
+	}
+	if isObject(given) {
+		return json.RawMessage(given)
+	}
+	told, err := json.Marshal(map[string]string{"invalid_arguments": given})
+	if err != nil {
+		return json.RawMessage("{}")
+	}
+	return told
+}
+
+// isObject says that a text is one whole JSON object. No beginning of an object is one, so that arguments which broke off are none.
+func isObject(text string) bool {
+	trimmed := bytes.TrimSpace([]byte(text))
+	return len(trimmed) > 0 && trimmed[0] == '{' && json.Valid(trimmed)
+}

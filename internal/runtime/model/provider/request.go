@@ -1,0 +1,123 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/capstan-dev/capstan/internal/runtime/egress"
+)
+
+var (
+	errRedirected = errors.New("the server redirects the request")
+	errTooLong    = errors.New("the answer is too long")
+)
+
+// Client is a copy of an HTTP client for one provider's SDK: it follows no redirect, because a provider has no reason for one and the key must go
+// nowhere else, and reads at most maxBody bytes of an answer.
+func Client(h *http.Client, maxBody int64) *http.Client {
+	c := *h
+	c.CheckRedirect = func(*http.Request, []*http.Request) error { return errRedirected }
+	next := h.Transport
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	c.Transport = limitedTransport{next: next, limit: maxBody}
+	return &c
+}
+
+// limitedTransport reads no more than so much of an answer's body.
+type limitedTransport struct {
+	next  http.RoundTripper
+	limit int64
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := t.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	answer.Body = &limitedBody{ReadCloser: answer.Body, left: t.limit}
+	return answer, nil
+}
+
+// limitedBody fails with errTooLong where io.LimitedReader would pretend that the body has ended.
+type limitedBody struct {
+	io.ReadCloser
+	left int64
+}
+
+// Read implements io.Reader.
+func (b *limitedBody) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errTooLong
+	}
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}
+
+// RequestError is why a request got no answer, or no whole one: the context's own error when the context has ended, otherwise an *Error. The SDK's
+// error may have the URL, the key or the prompt in it, and is left behind. A request that cannot be sent the way it is set up counts as forbidden
+// (403), one that could be answered a moment later as unavailable (503): ERR-02 knows no other words for it.
+func RequestError(ctx context.Context, provider string, err error) error {
+	if ended := ctx.Err(); ended != nil {
+		return ended
+	}
+	var refused *egress.Error
+	switch {
+	case errors.Is(err, errTooLong):
+		return &Error{Provider: provider, text: fmt.Sprintf("the answer of %s is too long to be read", provider)}
+	case errors.Is(err, errRedirected):
+		return &Error{Provider: provider, text: fmt.Sprintf("%s sends the request elsewhere, which is not followed (403): check the base URL", provider)}
+	case errors.As(err, &refused):
+		return egressError(provider, refused)
+	default:
+		return &Error{Provider: provider, text: fmt.Sprintf("%s gave no whole answer (503): the connection broke", provider), transient: true}
+	}
+}
+
+// egressError tells what kept a request from its answer. The text of an *egress.Error may be shown to anybody.
+func egressError(provider string, e *egress.Error) *Error {
+	switch e.Reason {
+	case egress.ReasonInvalid, egress.ReasonRefused, egress.ReasonUntrusted, egress.ReasonRedirect:
+		return &Error{Provider: provider, text: fmt.Sprintf("%s cannot be asked this way (403): %s", provider, e.Text)}
+	default:
+		return &Error{Provider: provider, text: fmt.Sprintf("%s gave no whole answer (503): %s", provider, e.Text), transient: true}
+	}
+}
+
+// RetryAfter is how long the header of an answer asks to wait: milliseconds, seconds or a date. It is 0 when it does not say, or nothing sensible.
+func RetryAfter(h http.Header, now time.Time) time.Duration {
+	if d, ok := duration(h.Get("Retry-After-Ms"), time.Millisecond); ok {
+		return d
+	}
+	value := h.Get("Retry-After")
+	if d, ok := duration(value, time.Second); ok {
+		return d
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return min(max(at.Sub(now), 0), maxRetryAfter)
+	}
+	return 0
+}
+
+// maxRetryAfter is the longest wait that is believed.
+const maxRetryAfter = 30 * 24 * time.Hour
+
+func duration(value string, unit time.Duration) (time.Duration, bool) {
+	count, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+	if err != nil || count != count || count < 0 {
+		return 0, false
+	}
+	if count > float64(maxRetryAfter)/float64(unit) {
+		return maxRetryAfter, true
+	}
+	return time.Duration(count * float64(unit)), true
+}
