@@ -9,6 +9,53 @@ type ModelProvider string
 // ProviderSimulated answers by script, without any network (SIM-01).
 const ProviderSimulated ModelProvider = "Simulated"
 
+// ReasoningEffort is how much a model thinks before it answers.
+// +kubebuilder:validation:Enum=None;Low;Medium;High
+type ReasoningEffort string
+
+const (
+	// ReasoningNone asks for an answer without thinking first.
+	ReasoningNone ReasoningEffort = "None"
+	// ReasoningLow asks for little thinking.
+	ReasoningLow ReasoningEffort = "Low"
+	// ReasoningMedium asks for some thinking.
+	ReasoningMedium ReasoningEffort = "Medium"
+	// ReasoningHigh asks for much thinking.
+	ReasoningHigh ReasoningEffort = "High"
+)
+
+// ModelParameters are how a model generates. What a provider or a model does not know it refuses, and the Turn fails with what it says.
+type ModelParameters struct {
+	// maxOutputTokens is the most tokens that one answer may have, 1 to 1,000,000. Thinking counts. Default: the provider's own, or 8192 where it
+	// has none.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	MaxOutputTokens *int32 `json:"maxOutputTokens,omitempty"`
+	// temperature is how much chance there is in the choice of words, a decimal between "0" and "2" with at most three places, such as "0.7".
+	// Default: the provider's own.
+	// +optional
+	// +kubebuilder:validation:MaxLength=5
+	// +kubebuilder:validation:Pattern=`^([01](\.[0-9]{1,3})?|2(\.0{1,3})?)$`
+	Temperature *string `json:"temperature,omitempty"`
+	// topP limits the choice of words to the likeliest that have this probability together, a decimal between "0" and "1" with at most three
+	// places. Default: the provider's own.
+	// +optional
+	// +kubebuilder:validation:MaxLength=5
+	// +kubebuilder:validation:Pattern=`^(0(\.[0-9]{1,3})?|1(\.0{1,3})?)$`
+	TopP *string `json:"topP,omitempty"`
+	// stopSequences are texts that end the answer where the model would say them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=4
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=256
+	StopSequences []string `json:"stopSequences,omitempty"`
+	// reasoningEffort is how much the model thinks before it answers: None, Low, Medium or High. Default: what the provider does by itself.
+	// +optional
+	ReasoningEffort ReasoningEffort `json:"reasoningEffort,omitempty"`
+}
+
 // ModelSpec is a model at a provider.
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || has(self.simulation)",message="provider Simulated needs simulation: say what the model answers."
 type ModelSpec struct {

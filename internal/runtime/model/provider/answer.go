@@ -27,16 +27,29 @@ func Broken(r model.Response, err error) (*model.Response, error) {
 	return &r, nil
 }
 
-// CutShort is what counts of an answer that the limit of its tokens has ended: as Broken has it, except that an answer without a call is one as it
-// is.
+// CutShort is what counts of an answer that the limit of its tokens has ended: its text, and the calls whose arguments are whole. It is an error when
+// the limit was reached within the first call, or before anything was said.
 func CutShort(provider string, r model.Response) (*model.Response, error) {
-	begun := len(r.ToolCalls)
-	r.ToolCalls = whole(r.ToolCalls)
-	if begun > 0 && len(r.ToolCalls) == 0 {
-		return nil, &Error{Provider: provider, text: fmt.Sprintf(
-			"the answer of %s came to the limit of its tokens within a tool call: raise maxOutputTokens of the Model", provider)}
+	finish := r.FinishReason
+	kept, err := Broken(r, &Error{Provider: provider, text: fmt.Sprintf(
+		"the answer of %s came to the limit of its tokens too early: raise maxOutputTokens of the Model", provider)})
+	if err != nil {
+		return nil, err
 	}
-	return &r, nil
+	kept.FinishReason = finish
+	return kept, nil
+}
+
+// Filtered is what counts of an answer that the provider itself has ended, with its own word for why, such as that of a filter. It is an error when
+// there is nothing in it.
+func Filtered(provider string, r model.Response) (*model.Response, error) {
+	finish := r.FinishReason
+	kept, err := Broken(r, NoAnswer(provider, finish, false))
+	if err != nil {
+		return nil, err
+	}
+	kept.FinishReason = finish
+	return kept, nil
 }
 
 // NoAnswer is the error of a provider that ended its answer before it said anything, with its own word for why, such as that of a filter.

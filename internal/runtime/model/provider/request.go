@@ -1,10 +1,13 @@
 package provider
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"mime"
 	"net/http"
 	"strconv"
 	"strings"
@@ -72,7 +75,7 @@ func RequestError(ctx context.Context, provider string, err error) error {
 	}
 	var refused *egress.Error
 	switch {
-	case errors.Is(err, errTooLong):
+	case errors.Is(err, errTooLong), errors.Is(err, bufio.ErrTooLong):
 		return &Error{Provider: provider, text: fmt.Sprintf("the answer of %s is too long to be read", provider)}
 	case errors.Is(err, errRedirected):
 		return &Error{Provider: provider, text: fmt.Sprintf("%s sends the request elsewhere, which is not followed (403): check the base URL", provider)}
@@ -81,6 +84,17 @@ func RequestError(ctx context.Context, provider string, err error) error {
 	default:
 		return &Error{Provider: provider, text: fmt.Sprintf("%s gave no whole answer (503): the connection broke", provider), transient: true}
 	}
+}
+
+// IsEventStream says that an answer is one of events, as its header has it.
+func IsEventStream(h http.Header) bool {
+	mediaType, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	return err == nil && mediaType == "text/event-stream"
+}
+
+// NoStream is the error of an answer that should be one of events and is something else, such as a page for people.
+func NoStream(provider string) error {
+	return &Error{Provider: provider, text: fmt.Sprintf("%s answered with something that is no stream of events: check the base URL", provider)}
 }
 
 // egressError tells what kept a request from its answer. The text of an *egress.Error may be shown to anybody.
@@ -113,7 +127,7 @@ const maxRetryAfter = 30 * 24 * time.Hour
 
 func duration(value string, unit time.Duration) (time.Duration, bool) {
 	count, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-	if err != nil || count != count || count < 0 {
+	if err != nil || math.IsNaN(count) || count < 0 {
 		return 0, false
 	}
 	if count > float64(maxRetryAfter)/float64(unit) {

@@ -1,0 +1,109 @@
+package google
+
+import (
+	"encoding/json"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
+)
+
+// maxResponseID is the longest id of an answer that is kept, in bytes.
+const maxResponseID = 256
+
+// answer collects the chunks of a stream.
+type answer struct {
+	id      string
+	model   string
+	text    strings.Builder
+	calls   []model.ToolCall
+	finish  genai.FinishReason
+	blocked string
+	usage   model.Usage
+	// chunks counts what came, and size its texts and arguments in bytes.
+	chunks, size int
+}
+
+// add takes one chunk up, with the arguments of its calls as they came. The error says that the answer has become too long.
+func (a *answer) add(chunk *genai.GenerateContentResponse, arguments []json.RawMessage) error {
+	a.chunks++
+	if a.id == "" && len(chunk.ResponseID) <= maxResponseID {
+		a.id = chunk.ResponseID
+	}
+	if a.model == "" {
+		a.model = chunk.ModelVersion
+	}
+	if u := chunk.UsageMetadata; u != nil {
+		// The tokens of the prompt include those that came from a cache. Each chunk tells the sum so far.
+		a.usage = model.Usage{
+			InputTokens:  int64(u.PromptTokenCount) + int64(u.ToolUsePromptTokenCount),
+			OutputTokens: int64(u.CandidatesTokenCount) + int64(u.ThoughtsTokenCount),
+		}
+	}
+	if chunk.PromptFeedback != nil && chunk.PromptFeedback.BlockReason != "" {
+		a.blocked = string(chunk.PromptFeedback.BlockReason)
+	}
+	if len(chunk.Candidates) > 0 && chunk.Candidates[0] != nil {
+		a.addCandidate(chunk.Candidates[0], arguments)
+	}
+	if a.size > provider.MaxAnswer {
+		return provider.TooLong(name)
+	}
+	return nil
+}
+
+// addCandidate takes up what the model said in one chunk. A call comes as a whole.
+func (a *answer) addCandidate(c *genai.Candidate, arguments []json.RawMessage) {
+	if c.FinishReason != "" && c.FinishReason != genai.FinishReasonUnspecified {
+		a.finish = c.FinishReason
+	}
+	if c.Content == nil {
+		return
+	}
+	for _, part := range c.Content.Parts {
+		switch {
+		case part == nil || part.Thought:
+		case part.FunctionCall != nil:
+			given := json.RawMessage("{}") // A call without arguments has none at all.
+			if len(arguments) > 0 && len(arguments[0]) > 0 {
+				given = arguments[0]
+			}
+			arguments = arguments[min(1, len(arguments)):]
+			a.calls = append(a.calls, model.ToolCall{
+				ProviderID: part.FunctionCall.ID, Name: toolName(part.FunctionCall.Name), Arguments: string(given),
+			})
+			a.size += len(part.FunctionCall.ID) + len(part.FunctionCall.Name) + len(given)
+		default:
+			a.text.WriteString(part.Text)
+			a.size += len(part.Text)
+		}
+	}
+}
+
+// response is what has come so far.
+func (a *answer) response(asked string) model.Response {
+	r := model.Response{Text: a.text.String(), ToolCalls: a.calls, Usage: a.usage, ResponseID: a.id, Model: a.model}
+	if r.Model == "" {
+		r.Model = asked
+	}
+	return r
+}
+
+// complete is an answer that has ended.
+func (a *answer) complete(asked, key string) (*model.Response, error) {
+	r := a.response(asked)
+	r.FinishReason = provider.Words(string(a.finish), key)
+	switch a.finish {
+	case genai.FinishReasonStop:
+		return &r, nil
+	case genai.FinishReasonMaxTokens:
+		return provider.CutShort(name, r)
+	case genai.FinishReasonMalformedFunctionCall, genai.FinishReasonUnexpectedToolCall:
+		// The text led up to a call that the model failed to make. Another try may go well.
+		return nil, provider.NoAnswer(name, r.FinishReason, true)
+	default:
+		return provider.Filtered(name, r)
+	}
+}

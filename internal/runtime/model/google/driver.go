@@ -1,0 +1,137 @@
+package google
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
+)
+
+const (
+	// DefaultBaseURL is Google's own address.
+	DefaultBaseURL = "https://generativelanguage.googleapis.com/"
+	// apiVersion follows the base URL.
+	apiVersion = "v1beta"
+	// name of the provider in errors.
+	name = "Google"
+	// maxBody is the most of a stream that is read.
+	maxBody = 64 << 20
+)
+
+// Options of a driver.
+type Options struct {
+	// HTTP sends every request.
+	HTTP *http.Client
+	// BaseURL that "v1beta/models/..." follows; empty for Google's own.
+	BaseURL string
+	// Key is the API key. It is in no error and no result.
+	Key string
+	// Parameters of the Model.
+	Parameters v1alpha1.ModelParameters
+}
+
+// driver is a model.Driver. It keeps nothing between calls.
+type driver struct {
+	models     *genai.Models
+	parameters v1alpha1.ModelParameters
+	sampling   provider.Sampling
+	key        string
+}
+
+// New makes a driver. It makes no call to the provider. What the SDK would take from the environment, the backend, the key and the address, is said
+// here.
+func New(o Options) (model.Driver, error) {
+	if o.HTTP == nil {
+		return nil, errors.New("a driver of Google needs a client for HTTP")
+	}
+	if o.Key == "" {
+		return nil, errors.New("Google: an API key is required")
+	}
+	base := o.BaseURL
+	if base == "" {
+		base = DefaultBaseURL
+	}
+	if address, err := url.Parse(base); err != nil || address.Host == "" {
+		return nil, errors.New("the base URL for Google is none")
+	}
+	sampling, err := provider.SamplingOf(o.Parameters)
+	if err != nil {
+		return nil, fmt.Errorf("reading the parameters for Google: %w", err)
+	}
+	client := provider.Client(o.HTTP, maxBody)
+	client.Transport = recordingTransport{next: client.Transport}
+	// The context is for credentials of another backend only.
+	service, err := genai.NewClient(context.Background(), &genai.ClientConfig{
+		Backend:     genai.BackendGeminiAPI,
+		APIKey:      o.Key,
+		HTTPClient:  client,
+		HTTPOptions: genai.HTTPOptions{BaseURL: base, APIVersion: apiVersion},
+	})
+	if err != nil {
+		// The SDK's error shows its settings, the key among them.
+		return nil, errors.New("the client for Google could not be set up")
+	}
+	return &driver{models: service.Models, parameters: o.Parameters, sampling: sampling, key: o.Key}, nil
+}
+
+// wellFormedModel is what a model's name may be made of: it becomes a part of the path.
+var wellFormedModel = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_@/-]|\.[A-Za-z0-9_@-])*$`)
+
+// Generate implements model.Driver.
+func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response, error) {
+	if !wellFormedModel.MatchString(r.Model) {
+		return nil, provider.StatusError(name, r.Model, http.StatusNotFound, 0, "")
+	}
+	contents, config, err := d.request(r)
+	if err != nil {
+		return nil, err
+	}
+	var seen record
+	var a answer
+	var broke error
+	for chunk, err := range d.models.GenerateContentStream(context.WithValue(ctx, recordKey{}, &seen), r.Model, contents, config) {
+		if err != nil {
+			broke = err
+			break
+		}
+		if err := a.add(chunk, seen.next()); err != nil {
+			return nil, err
+		}
+	}
+	if ended := ctx.Err(); ended != nil {
+		return nil, ended
+	}
+	if a.finish != "" {
+		return a.complete(r.Model, d.key)
+	}
+	if a.blocked != "" {
+		return nil, provider.NoAnswer(name, provider.Words(a.blocked, d.key), false)
+	}
+	return provider.Broken(a.response(r.Model), d.failure(ctx, r.Model, &seen, broke, a.chunks))
+}
+
+// thinksInBudgets says that a model is of the generation that takes a number of tokens to think with instead of a level.
+func thinksInBudgets(model string) bool {
+	return strings.Contains(model, "gemini-2.")
+}
+
+// wantsSignatures says that a model refuses a call of a tool without the signature of what it thought. All do but the older ones, which refuse a
+// signature that is none.
+func wantsSignatures(model string) bool {
+	model = strings.TrimPrefix(model, "models/")
+	for _, older := range []string{"gemini-1.", "gemini-2.", "gemma-"} {
+		if strings.HasPrefix(model, older) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,82 @@
+package google
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"google.golang.org/genai"
+
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
+)
+
+// failure is why there is no whole answer.
+func (d *driver) failure(ctx context.Context, asked string, seen *record, err error, chunks int) error {
+	var told genai.APIError
+	within := errors.As(err, &told)
+	if within || seen.status >= http.StatusMultipleChoices {
+		status := seen.status
+		if status < http.StatusMultipleChoices && told.Code >= http.StatusBadRequest && told.Code < 600 {
+			status = told.Code
+		}
+		return provider.StatusError(name, asked, status, retryAfter(seen, told), d.kind(told))
+	}
+	if seen.broke != nil {
+		return provider.RequestError(ctx, name, seen.broke)
+	}
+	if seen.status != 0 && chunks == 0 && !provider.IsEventStream(seen.header) {
+		return provider.NoStream(name)
+	}
+	return provider.RequestError(ctx, name, err)
+}
+
+// retryAfter is how long Google asks to wait, which it says among the details of the error.
+func retryAfter(seen *record, told genai.APIError) time.Duration {
+	for _, detail := range told.Details {
+		text, _ := detail["retryDelay"].(string)
+		if delay, err := time.ParseDuration(text); err == nil && delay > 0 {
+			return delay
+		}
+	}
+	return provider.RetryAfter(seen.header, time.Now())
+}
+
+// kind is Google's word for an error, or ours where its own is too wide. What the error says is looked at only, and not passed on.
+func (d *driver) kind(told genai.APIError) string {
+	switch {
+	case hasReason(told, "API_KEY_INVALID"):
+		return provider.KindInvalidKey
+	case strings.Contains(told.Message, "exceeds the maximum number of tokens"):
+		return provider.KindContextLength
+	case isDailyQuota(told):
+		return provider.KindQuota
+	default:
+		return provider.Words(told.Status, d.key)
+	}
+}
+
+// hasReason says that one of an error's details gives a reason.
+func hasReason(told genai.APIError, reason string) bool {
+	for _, detail := range told.Details {
+		if detail["reason"] == reason {
+			return true
+		}
+	}
+	return false
+}
+
+// isDailyQuota says that what is used up is not a limit for each minute, which passes by waiting.
+func isDailyQuota(told genai.APIError) bool {
+	for _, detail := range told.Details {
+		violations, _ := detail["violations"].([]any)
+		for _, v := range violations {
+			violation, _ := v.(map[string]any)
+			if id, _ := violation["quotaId"].(string); strings.Contains(id, "PerDay") {
+				return true
+			}
+		}
+	}
+	return false
+}

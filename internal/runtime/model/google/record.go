@@ -1,0 +1,107 @@
+package google
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+)
+
+// record is what the SDK does not tell of an answer: its status and header, what broke it off, and its events as they came. The SDK reads the
+// arguments of calls into numbers that lose digits; a call's arguments are the bytes that the model gave.
+type record struct {
+	status int
+	header http.Header
+	events bytes.Buffer
+	broke  error
+}
+
+// recordKey is the key of the record in a request's context.
+type recordKey struct{}
+
+// recordingTransport fills the record that a request's context holds.
+type recordingTransport struct {
+	next http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t recordingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := t.next.RoundTrip(r)
+	seen, ok := r.Context().Value(recordKey{}).(*record)
+	if err != nil || !ok {
+		return answer, err
+	}
+	seen.status, seen.header = answer.StatusCode, answer.Header
+	answer.Body = &recordedBody{body: answer.Body, seen: seen}
+	return answer, nil
+}
+
+// recordedBody copies what is read to the record. An error ends the body without being passed on, because the SDK would write it to its log.
+type recordedBody struct {
+	body io.ReadCloser
+	seen *record
+}
+
+// Read implements io.Reader.
+func (b *recordedBody) Read(p []byte) (int, error) {
+	n, err := b.body.Read(p)
+	if b.seen.status < http.StatusMultipleChoices {
+		b.seen.events.Write(p[:n])
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		b.seen.broke, err = err, io.EOF
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b *recordedBody) Close() error {
+	b.body.Close()
+	return nil
+}
+
+// next gives the arguments of the calls in the next event, in order. The SDK hands on one answer for each event.
+func (s *record) next() []json.RawMessage {
+	_, data, _ := bytes.Cut(s.event(), []byte(":"))
+	var chunk struct {
+		Candidates []struct {
+			Content struct {
+				Parts []struct {
+					FunctionCall *struct {
+						Args json.RawMessage `json:"args"`
+					} `json:"functionCall"`
+				} `json:"parts"`
+			} `json:"content"`
+		} `json:"candidates"`
+	}
+	if err := json.Unmarshal(data, &chunk); err != nil || len(chunk.Candidates) == 0 {
+		return nil
+	}
+	var arguments []json.RawMessage
+	for _, part := range chunk.Candidates[0].Content.Parts {
+		if part.FunctionCall != nil {
+			arguments = append(arguments, part.FunctionCall.Args)
+		}
+	}
+	return arguments
+}
+
+// event takes the next event that is not empty, as the SDK does: an empty line ends it, or the end of the stream.
+func (s *record) event() []byte {
+	for s.events.Len() > 0 {
+		rest := s.events.Bytes()
+		length, separator := bytes.Index(rest, []byte("\n\n")), 2
+		if length < 0 {
+			length, separator = bytes.Index(rest, []byte("\r\n\r\n")), 4
+		}
+		if length < 0 {
+			length, separator = len(rest), 0
+		}
+		taken := s.events.Next(length + separator)[:length]
+		if len(bytes.TrimSpace(taken)) > 0 {
+			return taken
+		}
+	}
+	return nil
+}

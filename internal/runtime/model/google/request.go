@@ -1,0 +1,235 @@
+package google
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
+)
+
+const (
+	// maxCallID is the longest id of a call that is sent, in bytes.
+	maxCallID = 64
+	// maxFunctionName is the longest name of a function, in bytes.
+	maxFunctionName = 64
+	// noSignature is what Google documents for calls that have no signature.
+	noSignature = "skip_thought_signature_validator"
+)
+
+// request is the conversation, and the settings of a model call.
+func (d *driver) request(r model.Request) ([]*genai.Content, *genai.GenerateContentConfig, error) {
+	entries := provider.Conversation(r.Messages, callID)
+	contents, err := contentsOf(entries)
+	if err != nil {
+		return nil, nil, err
+	}
+	again := false
+	config := &genai.GenerateContentConfig{
+		StopSequences:         d.parameters.StopSequences,
+		Temperature:           single(d.sampling.Temperature),
+		TopP:                  single(d.sampling.TopP),
+		Tools:                 toolsOf(r.Tools),
+		ThinkingConfig:        thinking(d.parameters.ReasoningEffort, r.Model),
+		AutomaticContinuation: &again, // The runtime decides what is tried again.
+		HTTPOptions: &genai.HTTPOptions{ExtrasRequestProvider: func(body map[string]any) map[string]any {
+			exact(body, entries, wantsSignatures(r.Model))
+			return body
+		}},
+	}
+	if d.parameters.MaxOutputTokens != nil {
+		config.MaxOutputTokens = *d.parameters.MaxOutputTokens
+	}
+	if r.SystemPrompt != "" {
+		config.SystemInstruction = &genai.Content{Parts: []*genai.Part{{Text: r.SystemPrompt}}}
+	}
+	return contents, config, nil
+}
+
+// single is a number as the SDK takes it.
+func single(number *float64) *float32 {
+	if number == nil {
+		return nil
+	}
+	short := float32(*number)
+	return &short
+}
+
+// thinking is how much a model thinks. The budgets are those that Google itself gives for these words.
+func thinking(effort v1alpha1.ReasoningEffort, model string) *genai.ThinkingConfig {
+	steps := map[v1alpha1.ReasoningEffort]struct {
+		budget int32
+		level  genai.ThinkingLevel
+	}{
+		v1alpha1.ReasoningNone:   {0, genai.ThinkingLevelMinimal},
+		v1alpha1.ReasoningLow:    {1024, genai.ThinkingLevelLow},
+		v1alpha1.ReasoningMedium: {8192, genai.ThinkingLevelMedium},
+		v1alpha1.ReasoningHigh:   {24576, genai.ThinkingLevelHigh},
+	}
+	step, known := steps[effort]
+	switch {
+	case !known:
+		return nil
+	case thinksInBudgets(model):
+		return &genai.ThinkingConfig{ThinkingBudget: &step.budget}
+	default:
+		return &genai.ThinkingConfig{ThinkingLevel: step.level}
+	}
+}
+
+// toolsOf are the definitions of tools.
+func toolsOf(definitions []model.ToolDefinition) []*genai.Tool {
+	if len(definitions) == 0 {
+		return nil
+	}
+	var functions []*genai.FunctionDeclaration
+	for _, d := range definitions {
+		schema := d.InputSchema
+		if len(schema) == 0 {
+			schema = json.RawMessage(`{"type":"object"}`)
+		}
+		functions = append(functions, &genai.FunctionDeclaration{Name: functionName(d.Name), Description: d.Description, ParametersJsonSchema: schema})
+	}
+	return []*genai.Tool{{FunctionDeclarations: functions}}
+}
+
+// functionName is the name of a tool as Google takes it: it begins with no digit.
+func functionName(tool string) string {
+	if begins(tool, "0123456789-") {
+		tool = "_" + tool
+	}
+	return tool[:min(len(tool), maxFunctionName)]
+}
+
+// toolName is the tool that a function stands for. No Tool's own name begins with a low line.
+func toolName(function string) string {
+	if rest, found := strings.CutPrefix(function, "_"); found && begins(rest, "0123456789") {
+		return rest
+	}
+	return function
+}
+
+func begins(text, with string) bool {
+	return text != "" && strings.Contains(with, text[:1])
+}
+
+// callID makes an id of a call valid for Google.
+func callID(id string) string {
+	return provider.CallID(id, maxCallID, provider.Plain)
+}
+
+// contentsOf is the conversation.
+func contentsOf(entries []provider.Entry) ([]*genai.Content, error) {
+	var contents []*genai.Content
+	for _, entry := range entries {
+		said, err := partsOf(entry.Message.Content)
+		if err != nil {
+			return nil, err
+		}
+		if entry.Message.Role == event.RoleUser {
+			contents = appendContent(contents, genai.RoleUser, said)
+			continue
+		}
+		var results, images []*genai.Part
+		for _, call := range entry.Calls {
+			// The arguments are put in when the body is made (exact).
+			said = append(said, &genai.Part{FunctionCall: &genai.FunctionCall{ID: call.ID, Name: functionName(call.Name)}})
+			results = append(results, &genai.Part{FunctionResponse: &genai.FunctionResponse{
+				ID: call.ID, Name: functionName(call.Name), Response: outcome(call.Result),
+			}})
+			shown, err := partsOf(call.Result.Images())
+			if err != nil {
+				return nil, err
+			}
+			images = append(images, shown...)
+		}
+		contents = appendContent(contents, genai.RoleModel, said)
+		contents = appendContent(contents, genai.RoleUser, append(results, images...))
+	}
+	return contents, nil
+}
+
+// appendContent adds a message, unless there is nothing in it.
+func appendContent(contents []*genai.Content, role string, parts []*genai.Part) []*genai.Content {
+	if len(parts) == 0 {
+		return contents
+	}
+	return append(contents, &genai.Content{Role: role, Parts: parts})
+}
+
+// partsOf are the parts of a message. Empty texts are left out.
+func partsOf(content []event.Part) ([]*genai.Part, error) {
+	var parts []*genai.Part
+	for _, p := range content {
+		switch {
+		case p.Type == event.PartText && p.Text != "":
+			parts = append(parts, &genai.Part{Text: p.Text})
+		case p.Type == event.PartImage && p.URL != "":
+			parts = append(parts, &genai.Part{FileData: &genai.FileData{FileURI: p.URL, MIMEType: p.MediaType}})
+		case p.Type == event.PartImage:
+			image, err := base64.StdEncoding.DecodeString(p.Base64)
+			if err != nil {
+				return nil, fmt.Errorf("reading an image of type %s: it is not valid base64", p.MediaType)
+			}
+			parts = append(parts, &genai.Part{InlineData: &genai.Blob{Data: image, MIMEType: p.MediaType}})
+		}
+	}
+	return parts, nil
+}
+
+// outcome is the result of a call, or its error, under the names that Google documents.
+func outcome(result event.Message) map[string]any {
+	told := map[string]any{}
+	text := result.PlainText()
+	if result.Error != "" {
+		told["error"] = result.Error
+	}
+	if text != "" || result.Error == "" {
+		told["output"] = text
+	}
+	return told
+}
+
+// exact puts into the body what the SDK cannot say: the arguments of calls as they were given, and that there is no signature, which the first call
+// of a message has.
+func exact(body map[string]any, entries []provider.Entry, signed bool) {
+	var calls []provider.Call
+	for _, entry := range entries {
+		calls = append(calls, entry.Calls...)
+	}
+	contents, _ := body["contents"].([]any)
+	for _, content := range contents {
+		first := true
+		for _, part := range partsIn(content) {
+			call, ok := part["functionCall"].(map[string]any)
+			if !ok || len(calls) == 0 {
+				continue
+			}
+			call["args"] = calls[0].Arguments
+			calls = calls[1:]
+			if first && signed {
+				part["thoughtSignature"] = noSignature
+			}
+			first = false
+		}
+	}
+}
+
+// partsIn are the parts of a message in the body.
+func partsIn(content any) []map[string]any {
+	message, _ := content.(map[string]any)
+	given, _ := message["parts"].([]any)
+	var parts []map[string]any
+	for _, p := range given {
+		if part, ok := p.(map[string]any); ok {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}

@@ -1,0 +1,124 @@
+package openai
+
+import (
+	"strings"
+
+	sdk "github.com/openai/openai-go/v3"
+
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
+)
+
+// Finish reasons of an answer that is not whole.
+const (
+	finishLength = "length"
+	finishFilter = "content_filter"
+)
+
+// maxResponseID is the longest id of an answer that is kept, in bytes.
+const maxResponseID = 256
+
+// answer collects the chunks of a stream.
+type answer struct {
+	id       string
+	model    string
+	text     strings.Builder
+	refusal  strings.Builder
+	calls    []*call
+	finish   string
+	finished bool
+	usage    model.Usage
+	// chunks counts what came, and size its texts and arguments in bytes.
+	chunks, size int
+}
+
+// call is a tool call whose arguments come in pieces.
+type call struct {
+	index     int64
+	id, name  string
+	arguments strings.Builder
+}
+
+// add takes one chunk up. The error says that the answer has become too long.
+func (a *answer) add(chunk sdk.ChatCompletionChunk) error {
+	a.chunks++
+	if a.id == "" && len(chunk.ID) <= maxResponseID {
+		a.id = chunk.ID
+	}
+	if a.model == "" {
+		a.model = chunk.Model
+	}
+	if u := chunk.Usage; u.PromptTokens > 0 || u.CompletionTokens > 0 {
+		// The tokens of the prompt include those that came from a cache.
+		a.usage = model.Usage{InputTokens: u.PromptTokens, OutputTokens: u.CompletionTokens}
+	}
+	for _, choice := range chunk.Choices {
+		if choice.Index != 0 {
+			continue
+		}
+		a.text.WriteString(choice.Delta.Content)
+		a.refusal.WriteString(choice.Delta.Refusal)
+		a.size += len(choice.Delta.Content) + len(choice.Delta.Refusal)
+		for _, piece := range choice.Delta.ToolCalls {
+			a.addCall(piece)
+		}
+		if choice.FinishReason != "" {
+			a.finish, a.finished = choice.FinishReason, true
+		}
+	}
+	if a.size > provider.MaxAnswer {
+		return provider.TooLong(name)
+	}
+	return nil
+}
+
+// addCall takes a piece of a tool call up. Servers that send calls as a whole may give all of them the same index; then the id tells them apart.
+func (a *answer) addCall(piece sdk.ChatCompletionChunkChoiceDeltaToolCall) {
+	var c *call
+	for _, known := range a.calls {
+		if known.index == piece.Index {
+			c = known
+		}
+	}
+	if c == nil || piece.ID != "" && c.id != "" && piece.ID != c.id {
+		c = &call{index: piece.Index}
+		a.calls = append(a.calls, c)
+	}
+	if c.id == "" {
+		c.id = piece.ID
+	}
+	if c.name == "" {
+		c.name = piece.Function.Name
+	}
+	c.arguments.WriteString(piece.Function.Arguments)
+	a.size += len(piece.ID) + len(piece.Function.Name) + len(piece.Function.Arguments)
+}
+
+// response is what has come so far.
+func (a *answer) response(asked string) model.Response {
+	r := model.Response{Text: a.text.String(), Usage: a.usage, ResponseID: a.id, Model: a.model}
+	if r.Text == "" {
+		r.Text = a.refusal.String()
+	}
+	if r.Model == "" {
+		r.Model = asked
+	}
+	for _, c := range a.calls {
+		r.ToolCalls = append(r.ToolCalls, model.ToolCall{ProviderID: c.id, Name: c.name, Arguments: c.arguments.String()})
+	}
+	return r
+}
+
+// complete is an answer that the model has ended.
+func (a *answer) complete(asked, key string) (*model.Response, error) {
+	r := a.response(asked)
+	r.FinishReason = provider.Words(a.finish, key)
+	switch a.finish {
+	case finishLength:
+		return provider.CutShort(name, r)
+	case finishFilter:
+		return provider.Filtered(name, r)
+	default:
+		return &r, nil
+	}
+}

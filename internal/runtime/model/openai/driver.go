@@ -1,0 +1,113 @@
+package openai
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	sdk "github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
+)
+
+const (
+	// DefaultBaseURL is OpenAI's own address.
+	DefaultBaseURL = "https://api.openai.com/v1/"
+	// name of the provider in errors.
+	name = "OpenAI"
+	// maxBody is the most of a stream that is read. A token takes some 300 bytes of it.
+	maxBody = 256 << 20
+)
+
+// Options of a driver.
+type Options struct {
+	// HTTP sends every request.
+	HTTP *http.Client
+	// BaseURL that "chat/completions" follows; empty for OpenAI's own.
+	BaseURL string
+	// Key is the API key. It is in no error and no result.
+	Key string
+	// Parameters of the Model.
+	Parameters v1alpha1.ModelParameters
+}
+
+// driver is a model.Driver. It keeps nothing between calls.
+type driver struct {
+	completions sdk.ChatCompletionService
+	parameters  v1alpha1.ModelParameters
+	sampling    provider.Sampling
+	key         string
+	// own says that the server is OpenAI's, or one that is operated like it, which refuse what others have not yet unlearned.
+	own bool
+}
+
+// New makes a driver. It makes no call to the provider. Nothing is taken from the environment: the service is made without the SDK's client, whose
+// constructor would read addresses, keys and headers from there.
+func New(o Options) (model.Driver, error) {
+	if o.HTTP == nil {
+		return nil, errors.New("a driver of OpenAI needs a client for HTTP")
+	}
+	if o.Key == "" {
+		return nil, errors.New("OpenAI: an API key is required")
+	}
+	base := o.BaseURL
+	if base == "" {
+		base = DefaultBaseURL
+	}
+	address, err := url.Parse(base)
+	if err != nil || address.Host == "" {
+		return nil, errors.New("the base URL for OpenAI is none")
+	}
+	sampling, err := provider.SamplingOf(o.Parameters)
+	if err != nil {
+		return nil, fmt.Errorf("reading the parameters for OpenAI: %w", err)
+	}
+	return &driver{
+		completions: sdk.NewChatCompletionService(
+			option.WithBaseURL(strings.TrimSuffix(base, "/")+"/"),
+			option.WithAPIKey(o.Key),
+			option.WithHTTPClient(provider.Client(o.HTTP, maxBody)),
+			option.WithMaxRetries(0),
+		),
+		parameters: o.Parameters,
+		sampling:   sampling,
+		key:        o.Key,
+		own:        isOwn(address.Hostname()),
+	}, nil
+}
+
+// isOwn says that a host is OpenAI's or Azure's.
+func isOwn(host string) bool {
+	host = "." + strings.ToLower(host)
+	return strings.HasSuffix(host, ".openai.com") || strings.HasSuffix(host, ".azure.com")
+}
+
+// Generate implements model.Driver.
+func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response, error) {
+	body, err := d.request(r)
+	if err != nil {
+		return nil, err
+	}
+	var raw *http.Response
+	stream := d.completions.NewStreaming(ctx, body, option.WithResponseInto(&raw))
+	defer stream.Close()
+	var a answer
+	for stream.Next() {
+		if err := a.add(stream.Current()); err != nil {
+			return nil, err
+		}
+	}
+	if ended := ctx.Err(); ended != nil {
+		return nil, ended
+	}
+	if a.finished {
+		return a.complete(r.Model, d.key)
+	}
+	return provider.Broken(a.response(r.Model), d.failure(ctx, r.Model, raw, stream.Err(), a.chunks))
+}

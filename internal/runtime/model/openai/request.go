@@ -1,0 +1,210 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	sdk "github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/packages/param"
+	"github.com/openai/openai-go/v3/shared"
+
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
+)
+
+// maxOwnCallID is the longest id of a call that OpenAI takes, in bytes, and maxCallID that of other servers, which insist on their own ids.
+const (
+	maxOwnCallID = 40
+	maxCallID    = 256
+)
+
+// request is the body of a model call.
+func (d *driver) request(r model.Request) (sdk.ChatCompletionNewParams, error) {
+	tools, err := toolsOf(r.Tools)
+	if err != nil {
+		return sdk.ChatCompletionNewParams{}, err
+	}
+	body := sdk.ChatCompletionNewParams{
+		Model:         r.Model,
+		Messages:      d.messagesOf(r),
+		Tools:         tools,
+		StreamOptions: sdk.ChatCompletionStreamOptionsParam{IncludeUsage: param.NewOpt(true)},
+		// None, Low, Medium and High, in lower case.
+		ReasoningEffort: shared.ReasoningEffort(strings.ToLower(string(d.parameters.ReasoningEffort))),
+	}
+	d.limit(&body)
+	if d.own {
+		body.Store = param.NewOpt(false)
+	}
+	if d.sampling.Temperature != nil {
+		body.Temperature = param.NewOpt(*d.sampling.Temperature)
+	}
+	if d.sampling.TopP != nil {
+		body.TopP = param.NewOpt(*d.sampling.TopP)
+	}
+	if len(d.parameters.StopSequences) > 0 {
+		body.Stop.OfStringArray = d.parameters.StopSequences
+	}
+	return body, nil
+}
+
+// limit says how long the answer may be. OpenAI's newer models refuse max_tokens, and many other servers know nothing else.
+func (d *driver) limit(body *sdk.ChatCompletionNewParams) {
+	if d.parameters.MaxOutputTokens == nil {
+		return
+	}
+	limit := param.NewOpt(int64(*d.parameters.MaxOutputTokens))
+	if d.own {
+		body.MaxCompletionTokens = limit
+		return
+	}
+	body.MaxTokens = limit
+}
+
+// toolsOf are the definitions of tools.
+func toolsOf(definitions []model.ToolDefinition) ([]sdk.ChatCompletionToolUnionParam, error) {
+	var tools []sdk.ChatCompletionToolUnionParam
+	for _, d := range definitions {
+		schema, err := schemaOf(d.InputSchema)
+		if err != nil {
+			return nil, fmt.Errorf("reading the schema of tool %s: %w", d.Name, err)
+		}
+		function := shared.FunctionDefinitionParam{Name: d.Name, Parameters: schema}
+		if d.Description != "" {
+			function.Description = param.NewOpt(d.Description)
+		}
+		tools = append(tools, sdk.ChatCompletionFunctionTool(function))
+	}
+	return tools, nil
+}
+
+// schemaOf is a JSON Schema with what OpenAI insists on: the type object and its properties.
+func schemaOf(raw json.RawMessage) (shared.FunctionParameters, error) {
+	schema := shared.FunctionParameters{}
+	if len(raw) > 0 {
+		decoder := json.NewDecoder(bytes.NewReader(raw))
+		decoder.UseNumber() // No number of a schema loses digits.
+		if err := decoder.Decode(&schema); err != nil {
+			return nil, err
+		}
+	}
+	if schema == nil {
+		schema = shared.FunctionParameters{}
+	}
+	if schema["type"] == nil {
+		schema["type"] = "object"
+	}
+	if schema["properties"] == nil {
+		schema["properties"] = map[string]any{}
+	}
+	return schema, nil
+}
+
+// callID makes an id of a call valid for the server.
+func (d *driver) callID(id string) string {
+	longest := maxCallID
+	if d.own {
+		longest = maxOwnCallID
+	}
+	return provider.CallID(id, longest, func(r rune) bool { return '!' <= r && r <= '~' })
+}
+
+// messagesOf is the conversation, the system prompt first.
+func (d *driver) messagesOf(r model.Request) []sdk.ChatCompletionMessageParamUnion {
+	var messages []sdk.ChatCompletionMessageParamUnion
+	if r.SystemPrompt != "" {
+		messages = append(messages, sdk.SystemMessage(r.SystemPrompt))
+	}
+	for _, entry := range provider.Conversation(r.Messages, d.callID) {
+		if entry.Message.Role == event.RoleUser {
+			messages = append(messages, userMessage(entry.Message.Content)...)
+			continue
+		}
+		messages = append(messages, modelMessages(entry)...)
+	}
+	return messages
+}
+
+// userMessage is a message of the user: a text, or parts where there is an image among them. One with nothing in it is left out.
+func userMessage(content []event.Part) []sdk.ChatCompletionMessageParamUnion {
+	var parts []sdk.ChatCompletionContentPartUnionParam
+	var texts []string
+	images := false
+	for _, p := range content {
+		switch {
+		case p.Type == event.PartText && p.Text != "":
+			parts = append(parts, sdk.TextContentPart(p.Text))
+			texts = append(texts, p.Text)
+		case p.Type == event.PartImage:
+			parts = append(parts, sdk.ImageContentPart(sdk.ChatCompletionContentPartImageImageURLParam{URL: address(p)}))
+			images = true
+		}
+	}
+	switch {
+	case images:
+		return []sdk.ChatCompletionMessageParamUnion{sdk.UserMessage(parts)}
+	case len(texts) > 0:
+		// Servers that know no images often know no parts either.
+		return []sdk.ChatCompletionMessageParamUnion{sdk.UserMessage(strings.Join(texts, "\n"))}
+	default:
+		return nil
+	}
+}
+
+// address is that of an image, which may hold the image itself.
+func address(image event.Part) string {
+	if image.URL != "" {
+		return image.URL
+	}
+	return "data:" + image.MediaType + ";base64," + image.Base64
+}
+
+// modelMessages are a message of the model, the results of its calls, and the images among them. A message with nothing in it is left out.
+func modelMessages(entry provider.Entry) []sdk.ChatCompletionMessageParamUnion {
+	text := entry.Message.PlainText()
+	if text == "" && len(entry.Calls) == 0 {
+		return nil
+	}
+	var said sdk.ChatCompletionAssistantMessageParam
+	if text != "" {
+		said.Content.OfString = param.NewOpt(text)
+	}
+	messages := []sdk.ChatCompletionMessageParamUnion{{OfAssistant: &said}}
+	var shown []event.Part
+	for _, call := range entry.Calls {
+		said.ToolCalls = append(said.ToolCalls, sdk.ChatCompletionMessageToolCallUnionParam{
+			OfFunction: &sdk.ChatCompletionMessageFunctionToolCallParam{
+				ID:       call.ID,
+				Function: sdk.ChatCompletionMessageFunctionToolCallFunctionParam{Name: call.Name, Arguments: string(call.Arguments)},
+			},
+		})
+		messages = append(messages, sdk.ToolMessage(resultText(call.Result), call.ID))
+		shown = append(shown, imagesOf(call)...)
+	}
+	return append(messages, userMessage(shown)...)
+}
+
+// resultText is what a model is told of a call. The API has no other way to say that one failed than to say it.
+func resultText(result event.Message) string {
+	text := result.PlainText()
+	if result.Error == "" {
+		return text
+	}
+	failed := "The tool call failed.\n" + result.Error
+	if text == "" {
+		return failed
+	}
+	return failed + "\n" + text
+}
+
+// imagesOf are the images of a call's result, which a tool message cannot hold: the user shows them, and says where they come from.
+func imagesOf(call provider.Call) []event.Part {
+	images := call.Result.Images()
+	if len(images) == 0 {
+		return nil
+	}
+	return append([]event.Part{event.Text("What follows is no message of the user, but the images that tool call " + call.ID + " gave.")}, images...)
+}
