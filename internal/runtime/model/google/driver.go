@@ -24,7 +24,7 @@ const (
 	// name of the provider in errors.
 	name = "Google"
 	// maxBody is the most of a stream that is read.
-	maxBody = 64 << 20
+	maxBody = 32 << 20
 )
 
 // Options of a driver.

@@ -203,10 +203,9 @@ func exact(body map[string]any, entries []provider.Entry, signed bool) {
 	for _, entry := range entries {
 		calls = append(calls, entry.Calls...)
 	}
-	contents, _ := body["contents"].([]any)
-	for _, content := range contents {
+	for _, content := range objects(body["contents"]) {
 		first := true
-		for _, part := range partsIn(content) {
+		for _, part := range objects(content["parts"]) {
 			call, ok := part["functionCall"].(map[string]any)
 			if !ok || len(calls) == 0 {
 				continue
@@ -221,15 +220,20 @@ func exact(body map[string]any, entries []provider.Entry, signed bool) {
 	}
 }
 
-// partsIn are the parts of a message in the body.
-func partsIn(content any) []map[string]any {
-	message, _ := content.(map[string]any)
-	given, _ := message["parts"].([]any)
-	var parts []map[string]any
-	for _, p := range given {
-		if part, ok := p.(map[string]any); ok {
-			parts = append(parts, part)
+// objects are those of a list in the body.
+func objects(list any) []map[string]any {
+	switch given := list.(type) {
+	case []map[string]any:
+		return given
+	case []any:
+		var found []map[string]any
+		for _, value := range given {
+			if object, ok := value.(map[string]any); ok {
+				found = append(found, object)
+			}
 		}
+		return found
+	default:
+		return nil
 	}
-	return parts
 }

@@ -17,7 +17,7 @@ import (
 // failure is why there is no whole answer. raw is the answer's header and, where the status is an error, its body, which the SDK has read.
 func (d *driver) failure(ctx context.Context, asked string, raw *http.Response, err error, chunks int) error {
 	if raw != nil && raw.StatusCode >= http.StatusMultipleChoices {
-		body, _ := io.ReadAll(io.LimitReader(raw.Body, maxErrorBody))
+		body, _ := io.ReadAll(raw.Body)
 		kind, _ := d.kind(body)
 		return provider.StatusError(name, asked, raw.StatusCode, provider.RetryAfter(raw.Header, time.Now()), kind)
 	}
@@ -31,9 +31,6 @@ func (d *driver) failure(ctx context.Context, asked string, raw *http.Response, 
 	}
 	return provider.RequestError(ctx, name, err)
 }
-
-// maxErrorBody is how much of an error's body is looked at.
-const maxErrorBody = 64 << 10
 
 // problem is what OpenAI and those like it say of an error.
 type problem struct {

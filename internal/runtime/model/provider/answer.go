@@ -54,8 +54,11 @@ func Filtered(provider string, r model.Response) (*model.Response, error) {
 
 // NoAnswer is the error of a provider that ended its answer before it said anything, with its own word for why, such as that of a filter.
 func NoAnswer(provider, kind string, transient bool) error {
-	kind = Words(kind, "")
-	return &Error{Provider: provider, Kind: kind, text: fmt.Sprintf("%s gave no answer: %s", provider, kind), transient: transient}
+	e := &Error{Provider: provider, Kind: Words(kind, ""), text: provider + " gave no answer", transient: transient}
+	if e.Kind != "" {
+		e.text += ": " + e.Kind
+	}
+	return e
 }
 
 // whole are the calls whose arguments are a whole JSON object.

@@ -22,7 +22,7 @@ var (
 )
 
 // Client is a copy of an HTTP client for one provider's SDK: it follows no redirect, because a provider has no reason for one and the key must go
-// nowhere else, and reads at most maxBody bytes of an answer.
+// nowhere else, and reads at most maxBody bytes of an answer, and MaxErrorBody of one that is an error.
 func Client(h *http.Client, maxBody int64) *http.Client {
 	c := *h
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return errRedirected }
@@ -33,6 +33,9 @@ func Client(h *http.Client, maxBody int64) *http.Client {
 	c.Transport = limitedTransport{next: next, limit: maxBody}
 	return &c
 }
+
+// MaxErrorBody is how much of an error's body is read, in bytes. What comes behind it is left out without a word.
+const MaxErrorBody = 64 << 10
 
 // limitedTransport reads no more than so much of an answer's body.
 type limitedTransport struct {
@@ -46,8 +49,18 @@ func (t limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if answer.StatusCode >= http.StatusMultipleChoices {
+		answer.Body = errorBody{Reader: io.LimitReader(answer.Body, MaxErrorBody), Closer: answer.Body}
+		return answer, nil
+	}
 	answer.Body = &limitedBody{ReadCloser: answer.Body, left: t.limit}
 	return answer, nil
+}
+
+// errorBody is the beginning of an error's body.
+type errorBody struct {
+	io.Reader
+	io.Closer
 }
 
 // limitedBody fails with errTooLong where io.LimitedReader would pretend that the body has ended.

@@ -1,0 +1,168 @@
+package google
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider/providertest"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
+)
+
+func callPart(id, name, arguments string) string {
+	return `{"functionCall": {"id": "` + id + `","name": "` + name + `","args": ` + arguments + `},"thoughtSignature": "AbCd"}`
+}
+
+func TestAnswers(t *testing.T) {
+	counted := model.Usage{InputTokens: 120, OutputTokens: 34}
+	for name, test := range map[string]struct {
+		stream string
+		want   model.Response
+	}{
+		"a text": {hello, model.Response{Text: "Hello", FinishReason: "STOP", Usage: counted}},
+		"a text without its tokens": {
+			stream(`{"candidates":[{"content":{"parts":[{"text":"Hi"}]},"finishReason":"STOP"}],"modelVersion":"gemini-3-pro-001","responseId":"Wx9_a"}`),
+			model.Response{Text: "Hi", FinishReason: "STOP"},
+		},
+		"nothing at all":          {stream(ended("STOP", text(""))), model.Response{FinishReason: "STOP", Usage: counted}},
+		"a text that is too long": {stream(ended("MAX_TOKENS", text("Once"))), model.Response{Text: "Once", FinishReason: "MAX_TOKENS", Usage: counted}},
+		"a text that was filtered": {
+			stream(said(text("Once")), ended("SAFETY", "")), model.Response{Text: "Once", FinishReason: "SAFETY", Usage: counted},
+		},
+		"no thoughts": {
+			stream(said(`{"text": "I wonder", "thought": true}`), ended("STOP", text("42"))),
+			model.Response{Text: "42", FinishReason: "STOP", Usage: counted},
+		},
+		"calls after a text, in several chunks": {
+			stream(said(text("I look.")), said(callPart("a1", "look", `{"b": 9007199254740993, "a":"\u00e9<", "c": 1.0e3}`)+","+callPart("a2", "_2nd", "{}")),
+				ended("STOP", callPart("a3", "look", `{"z": 1, "a": [ ]}`))),
+			model.Response{Text: "I look.", FinishReason: "STOP", Usage: counted, ToolCalls: []model.ToolCall{
+				{ProviderID: "a1", Name: "look", Arguments: `{"b": 9007199254740993, "a":"\u00e9<", "c": 1.0e3}`},
+				{ProviderID: "a2", Name: "2nd", Arguments: "{}"},
+				{ProviderID: "a3", Name: "look", Arguments: `{"z": 1, "a": [ ]}`},
+			}},
+		},
+		"a call without id and arguments": {
+			stream(ended("STOP", `{"functionCall": {"name": "now"}},`+callPart("b", "look", `{"a": 1}`))),
+			model.Response{FinishReason: "STOP", Usage: counted, ToolCalls: []model.ToolCall{
+				{Name: "now", Arguments: "{}"}, {ProviderID: "b", Name: "look", Arguments: `{"a": 1}`},
+			}},
+		},
+		"line breaks of other kinds": {
+			"data:" + said(text("Hel")) + "\n\n\n\n" + "data: " + said(callPart("a", "look", `{"a": 1}`)) + "\n\n" + "data: " + ended("STOP", callPart("b", "look", `{"b": 2}`)),
+			model.Response{Text: "Hel", FinishReason: "STOP", Usage: counted, ToolCalls: []model.ToolCall{
+				{ProviderID: "a", Name: "look", Arguments: `{"a": 1}`}, {ProviderID: "b", Name: "look", Arguments: `{"b": 2}`},
+			}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := ask(t, providertest.Answer{Body: test.stream})
+			if err != nil {
+				t.Fatal(err)
+			}
+			test.want.ResponseID, test.want.Model = "Wx9_a", "gemini-3-pro-001"
+			if !reflect.DeepEqual(*got, test.want) {
+				t.Errorf("got\n%+v\nwant\n%+v", *got, test.want)
+			}
+		})
+	}
+}
+
+func TestAnAnswerWithoutNamesHasThoseOfTheRequest(t *testing.T) {
+	got, err := ask(t, providertest.Answer{Body: stream(`{"candidates":[{"content":{"parts":[{"text":"Hi"}]},"finishReason":"STOP"}]}`)})
+	if err != nil || !reflect.DeepEqual(*got, model.Response{Text: "Hi", FinishReason: "STOP", Model: "gemini-3-pro"}) {
+		t.Errorf("Generate = %+v, %v", got, err)
+	}
+}
+
+// TestAnswersThatBreakOff is LLM-05: what can be used counts.
+func TestAnswersThatBreakOff(t *testing.T) {
+	counted := model.Usage{InputTokens: 120}
+	once := &model.Response{Text: "Once", Usage: counted}
+	unavailable := `{"error": {"code": 503,"message": "` + prompt + `","status": "UNAVAILABLE"}}`
+	for name, test := range map[string]struct {
+		answer providertest.Answer
+		want   *model.Response
+		code   plan.ErrorCode
+	}{
+		"within a text":      {answer: cut(said(text("Once"))), want: once},
+		"within a chunk":     {answer: providertest.Answer{Body: stream(said(text("Once"))) + `data: {"candidates": [{"content"`, Cut: true}, want: once},
+		"quietly, in a text": {answer: providertest.Answer{Body: stream(said(text("Once")))}, want: once},
+		"quietly, in a chunk": {
+			answer: providertest.Answer{Body: stream(said(text("Once"))) + `data: {"candidates": [{"content"`}, want: once,
+		},
+		"before anything":     {answer: cut(), code: plan.CodeProviderUnavailable},
+		"quietly, at once":    {answer: providertest.Answer{}, code: plan.CodeProviderUnavailable},
+		"after a thought":     {answer: cut(said(`{"text": "I wonder", "thought": true}`)), code: plan.CodeProviderUnavailable},
+		"within the one call": {answer: providertest.Answer{Body: `data: {"candidates": [{"content": {"parts": [{"functionCall": {"name": "look","args": {"a"`, Cut: true}, code: plan.CodeProviderUnavailable},
+		"after a call": {
+			answer: cut(said(text("I look.") + "," + callPart("a", "look", `{"a": 1}`))),
+			want:   &model.Response{Text: "I look.", Usage: counted, ToolCalls: []model.ToolCall{{ProviderID: "a", Name: "look", Arguments: `{"a": 1}`}}},
+		},
+		"with an error after a text": {answer: providertest.Answer{Body: stream(said(text("Once")), unavailable)}, want: once},
+		"with an error at once":      {answer: providertest.Answer{Body: stream(unavailable)}, code: plan.CodeProviderUnavailable},
+		"with an error that is no event": {
+			answer: providertest.Answer{Body: unavailable}, code: plan.CodeProviderUnavailable,
+		},
+		"with a limit": {
+			answer: providertest.Answer{Body: stream(`{"error": {"code": 429,"message": "slow down","status": "RESOURCE_EXHAUSTED"}}`)},
+			code:   plan.CodeProviderRateLimited,
+		},
+		"with an error that says nothing": {answer: providertest.Answer{Body: stream(`{"error": {}}`)}, code: plan.CodeProviderUnavailable},
+		"with what is no JSON":            {answer: providertest.Answer{Body: stream("{\"a\": " + prompt)}, code: plan.CodeProviderUnavailable},
+		"with garbage": {
+			answer: providertest.Answer{Body: strings.Repeat("\x00\xff\xfe"+prompt+"\r\n", 1000)}, code: plan.CodeProviderUnavailable,
+		},
+		"with a page for people": {
+			answer: providertest.Answer{Body: "<html>" + prompt, Header: map[string]string{"Content-Type": "text/html"}}, code: plan.CodeProcessingError,
+		},
+		"at its limit, before anything was said": {answer: providertest.Answer{Body: stream(ended("MAX_TOKENS", ""))}, code: plan.CodeProcessingError},
+		"by a filter, before anything":           {answer: providertest.Answer{Body: stream(ended("PROHIBITED_CONTENT", ""))}, code: plan.CodeProcessingError},
+		"with a call that the model got wrong": {
+			answer: providertest.Answer{Body: stream(said(text("I look.")), ended("MALFORMED_FUNCTION_CALL", ""))}, code: plan.CodeProcessingError,
+		},
+		"because of the question": {
+			answer: providertest.Answer{Body: stream(`{"promptFeedback": {"blockReason": "SAFETY"},"usageMetadata": {"promptTokenCount": 120}}`)},
+			code:   plan.CodeProcessingError,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := ask(t, test.answer)
+			if test.want != nil {
+				want := *test.want
+				want.ResponseID, want.Model = "Wx9_a", "gemini-3-pro-001"
+				if err != nil || !reflect.DeepEqual(got, &want) {
+					t.Errorf("got\n%+v, %v\nwant\n%+v", got, err, want)
+				}
+				return
+			}
+			if got != nil || err == nil {
+				t.Fatalf("Generate = %+v, %v", got, err)
+			}
+			if code := plan.Classify(err.Error()).Code; code != test.code {
+				t.Errorf("%q classifies as %s, want %s", err, code, test.code)
+			}
+			tellsNothing(t, err)
+		})
+	}
+}
+
+// cut is an answer whose connection breaks.
+func cut(data ...string) providertest.Answer {
+	return providertest.Answer{Body: stream(data...), Cut: true}
+}
+
+func TestAnAnswerThatIsTooLongIsNotCollected(t *testing.T) {
+	for name, body := range map[string]string{
+		"in many pieces": strings.Repeat(stream(said(text(strings.Repeat("x", 1<<20)))), 17),
+		"in one":         "data: " + strings.Repeat("x", 33<<20),
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := ask(t, providertest.Answer{Body: body})
+			if got != nil || err == nil || !strings.Contains(err.Error(), "too long") {
+				t.Errorf("Generate = %v, %v", got != nil, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,180 @@
+package google
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider/providertest"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
+)
+
+// tellsNothing fails the test when an error shows what it must not, however it is printed.
+func tellsNothing(t *testing.T, err error) {
+	t.Helper()
+	for ; err != nil; err = errors.Unwrap(err) {
+		for _, secret := range []string{key, prompt, "https://", "streamGenerateContent", "alt=sse"} {
+			if strings.Contains(err.Error(), secret) {
+				t.Errorf("the error shows %q: %v", secret, err)
+			}
+		}
+		if len(err.Error()) > 300 {
+			t.Errorf("the error has %d bytes: %v", len(err.Error()), err)
+		}
+	}
+}
+
+// problem is an error as Google tells it.
+func problem(code, status, message, details string) string {
+	return `{"error": {"code": ` + code + `,"message": "` + message + ` ` + prompt + ` ` + key + `","status": "` + status + `","details": [` + details + `]}}`
+}
+
+func TestStatuses(t *testing.T) {
+	const invalidKey = `{"@type": "type.googleapis.com/google.rpc.ErrorInfo","reason": "API_KEY_INVALID","domain": "googleapis.com"}`
+	const retry = `{"@type": "type.googleapis.com/google.rpc.RetryInfo","retryDelay": "34.5s"}`
+	quota := func(id string) string {
+		return `{"@type": "type.googleapis.com/google.rpc.QuotaFailure","violations": [{"quotaId": "` + id + `","quotaValue": "50"}]}`
+	}
+	for name, test := range map[string]struct {
+		status int
+		header map[string]string
+		body   string
+		code   plan.ErrorCode
+		says   string
+		after  time.Duration
+		again  bool
+	}{
+		"an unknown parameter": {
+			status: 400, body: problem("400", "INVALID_ARGUMENT", "Unknown name", ""),
+			code: plan.CodeProcessingError, says: "Google refused the request (400): INVALID_ARGUMENT",
+		},
+		"a conversation that is too long": {
+			status: 400, body: problem("400", "INVALID_ARGUMENT", "The input token count (2) exceeds the maximum number of tokens allowed (1).", ""),
+			code: plan.CodeRequestTooLarge, says: "Request too large: Google takes no conversation of this length for model gemini-3-pro",
+		},
+		"a body that is too large": {status: 413, body: "<html>", code: plan.CodeRequestTooLarge},
+		"a wrong key": {
+			status: 400, body: problem("400", "INVALID_ARGUMENT", "API key not valid.", invalidKey),
+			code: plan.CodeProviderMisconfigured, says: "Google does not accept the API key (401)",
+		},
+		"no key":                   {status: 401, body: problem("401", "UNAUTHENTICATED", "no", ""), code: plan.CodeProviderMisconfigured},
+		"a key for something else": {status: 403, body: problem("403", "PERMISSION_DENIED", "no", ""), code: plan.CodeProviderMisconfigured},
+		"an unknown model": {
+			status: 404, body: problem("404", "NOT_FOUND", "models/gemini-3-pro is not found", ""),
+			code: plan.CodeModelUnavailable, says: "Model not available: gemini-3-pro",
+		},
+		"a limit for each minute": {
+			status: 429, body: problem("429", "RESOURCE_EXHAUSTED", "You exceeded your current quota", quota("GenerateRequestsPerMinutePerProjectPerModel")+","+retry),
+			code: plan.CodeProviderRateLimited, says: "Google limits requests (429): RESOURCE_EXHAUSTED", after: 34500 * time.Millisecond, again: true,
+		},
+		"a limit with a header": {
+			status: 429, header: map[string]string{"Retry-After": "20"}, body: problem("429", "RESOURCE_EXHAUSTED", "slow", ""),
+			code: plan.CodeProviderRateLimited, after: 20 * time.Second, again: true,
+		},
+		"a limit for each day": {
+			status: 429, body: problem("429", "RESOURCE_EXHAUSTED", "quota", quota("GenerateRequestsPerDayPerProjectPerModel-FreeTier")+","+retry),
+			code: plan.CodeProviderQuotaExhausted, after: 34500 * time.Millisecond,
+		},
+		"a failure":           {status: 500, body: problem("500", "INTERNAL", "sorry", ""), code: plan.CodeProviderUnavailable, again: true},
+		"a gateway's failure": {status: 502, body: "<html><body>502 " + prompt, code: plan.CodeProviderUnavailable, again: true},
+		"overload": {
+			status: 503, body: problem("503", "UNAVAILABLE", "The model is overloaded.", ""), code: plan.CodeProviderUnavailable,
+			says: "Google has a problem (503): UNAVAILABLE", again: true,
+		},
+		"a deadline":    {status: 504, body: problem("504", "DEADLINE_EXCEEDED", "late", ""), code: plan.CodeProviderUnavailable, again: true},
+		"a proxy's 529": {status: 529, body: "null", code: plan.CodeProviderUnavailable, says: "Google is overloaded (529)", again: true},
+		"a huge body":   {status: 500, body: strings.Repeat(prompt, 100_000), code: plan.CodeProviderUnavailable, again: true},
+		"an endless body": {
+			status: 500, body: strings.Repeat("x", 33<<20), code: plan.CodeProviderUnavailable, says: "Google has a problem (500)", again: true,
+		},
+		"another code in the body": {status: 500, body: problem("200", "OK", "fine", ""), code: plan.CodeProviderUnavailable, again: true},
+		"a key where the word for the error should be": {
+			status: 400, body: problem("400", key, "", ""), code: plan.CodeProcessingError, says: "Google refused the request (400)",
+		},
+		"a redirect": {
+			status: 307, header: map[string]string{"Location": "https://elsewhere.example.org/"}, code: plan.CodeProviderMisconfigured,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := providertest.Serve(t, providertest.Answer{Status: test.status, Header: test.header, Body: test.body})
+			got, err := driverOf(t, server, Options{}).Generate(t.Context(), question())
+			if got != nil || err == nil {
+				t.Fatalf("Generate = %+v, %v", got, err)
+			}
+			// The runtime decides what is tried again, and nothing follows a redirect with the key.
+			server.One(t)
+			if code := plan.Classify(err.Error()).Code; code != test.code {
+				t.Errorf("%q classifies as %s, want %s", err, code, test.code)
+			}
+			if test.says != "" && err.Error() != test.says {
+				t.Errorf("the error is %q, want %q", err, test.says)
+			}
+			var own *provider.Error
+			if !errors.As(err, &own) || own.RetryAfter != test.after || own.Transient() != test.again {
+				t.Errorf("the error is %+v, want transient %t after %s", err, test.again, test.after)
+			}
+			tellsNothing(t, err)
+		})
+	}
+}
+
+func TestAServerThatIsNotThere(t *testing.T) {
+	driver, err := New(Options{HTTP: &http.Client{Transport: unreachable{}}, Key: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := driver.Generate(t.Context(), question())
+	if answer != nil || err == nil || plan.Classify(err.Error()).Code != plan.CodeProviderUnavailable {
+		t.Errorf("Generate = %+v, %v", answer, err)
+	}
+	tellsNothing(t, err)
+}
+
+type unreachable struct{}
+
+func (unreachable) RoundTrip(r *http.Request) (*http.Response, error) {
+	return nil, errors.New("connecting to " + r.URL.String() + " with " + r.Header.Get("X-Goog-Api-Key") + ": refused")
+}
+
+func TestItEndsWithTheContext(t *testing.T) {
+	// The SDK writes what it reads to the standard log, which is the manager's.
+	var written bytes.Buffer
+	before := log.Writer()
+	log.SetOutput(&written)
+	t.Cleanup(func() { log.SetOutput(before) })
+	for name, body := range map[string]string{
+		"before anything": "", "within a text": stream(said(text("Once"))), "after the end": stream(ended("STOP", text("Once"))),
+	} {
+		t.Run(name, func(t *testing.T) {
+			sent := make(chan struct{})
+			server := providertest.Serve(t, providertest.Answer{Body: body, Hold: true, Sent: sent})
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				<-sent
+				cancel()
+			}()
+			answer, err := driverOf(t, server, Options{}).Generate(ctx, question())
+			if answer != nil || !errors.Is(err, context.Canceled) {
+				t.Errorf("Generate = %+v, %v", answer, err)
+			}
+		})
+	}
+	t.Run("at its deadline", func(t *testing.T) {
+		ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+		defer cancel()
+		server := providertest.Serve(t, providertest.Answer{Body: hello})
+		answer, err := driverOf(t, server, Options{}).Generate(ctx, question())
+		if answer != nil || !errors.Is(err, context.DeadlineExceeded) || len(server.Seen()) != 0 {
+			t.Errorf("Generate = %+v, %v after %d requests", answer, err, len(server.Seen()))
+		}
+	})
+	if written.Len() > 0 {
+		t.Errorf("the log has %s", &written)
+	}
+}

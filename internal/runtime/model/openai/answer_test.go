@@ -1,0 +1,199 @@
+package openai
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider/providertest"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
+)
+
+// call and more are pieces of a tool call.
+func callPiece(index, id, name, arguments string) string {
+	return delta(`{"tool_calls":[{"index":` + index + `,"id":"` + id + `","type":"function","function":{"name":"` + name + `","arguments":"` + arguments + `"}}]}`)
+}
+
+func morePiece(index, arguments string) string {
+	return delta(`{"tool_calls":[{"index":` + index + `,"function":{"arguments":"` + arguments + `"}}]}`)
+}
+
+func TestAnswers(t *testing.T) {
+	counted := model.Usage{InputTokens: 120, OutputTokens: 34}
+	for name, test := range map[string]struct {
+		stream string
+		want   model.Response
+	}{
+		"a text": {hello, model.Response{Text: "Hello", FinishReason: "stop", Usage: counted}},
+		"a text without its tokens": {
+			chunks(delta(`{"content":"Hello"}`), finish("stop")), model.Response{Text: "Hello", FinishReason: "stop"},
+		},
+		"nothing at all": {chunks(delta(`{"role":"assistant","content":""}`), finish("stop")), model.Response{FinishReason: "stop"}},
+		"a text that is too long": {
+			chunks(delta(`{"content":"Once upon"}`), finish("length"), usage), model.Response{Text: "Once upon", FinishReason: "length", Usage: counted},
+		},
+		"a text that was filtered": {
+			chunks(delta(`{"content":"Once upon"}`), finish("content_filter")), model.Response{Text: "Once upon", FinishReason: "content_filter"},
+		},
+		"a refusal": {
+			chunks(delta(`{"role":"assistant","refusal":"I "}`), delta(`{"refusal":"cannot."}`), finish("stop")),
+			model.Response{Text: "I cannot.", FinishReason: "stop"},
+		},
+		"calls in pieces, after a text": {
+			chunks(
+				delta(`{"role":"assistant","content":"I look."}`), callPiece("0", "call_1", "look", ""), morePiece("0", `{\"b\": 900719925`),
+				morePiece("0", `4740993, \"a\":\"\\u00e9<\"}`), callPiece("1", "call_2", "now", ""), morePiece("1", `{}`), finish("tool_calls"), usage),
+			model.Response{Text: "I look.", FinishReason: "tool_calls", Usage: counted, ToolCalls: []model.ToolCall{
+				{ProviderID: "call_1", Name: "look", Arguments: `{"b": 9007199254740993, "a":"\u00e9<"}`},
+				{ProviderID: "call_2", Name: "now", Arguments: `{}`},
+			}},
+		},
+		"calls whose pieces are mixed": {
+			chunks(callPiece("0", "a", "one", ""), callPiece("1", "b", "two", "{"), morePiece("0", "{}"), morePiece("1", "}"), finish("tool_calls")),
+			model.Response{FinishReason: "tool_calls", ToolCalls: []model.ToolCall{
+				{ProviderID: "a", Name: "one", Arguments: "{}"}, {ProviderID: "b", Name: "two", Arguments: "{}"},
+			}},
+		},
+		"calls of a server that counts none": {
+			chunks(callPiece("0", "a", "one", "{}"), callPiece("0", "b", "one", "{}"), finish("tool_calls")),
+			model.Response{FinishReason: "tool_calls", ToolCalls: []model.ToolCall{
+				{ProviderID: "a", Name: "one", Arguments: "{}"}, {ProviderID: "b", Name: "one", Arguments: "{}"},
+			}},
+		},
+		"a call of a server that says its name each time": {
+			chunks(callPiece("0", "a", "one", "{"), callPiece("0", "a", "one", "}"), finish("stop")),
+			model.Response{FinishReason: "stop", ToolCalls: []model.ToolCall{{ProviderID: "a", Name: "one", Arguments: "{}"}}},
+		},
+		"arguments that are none, as the model gave them": {
+			chunks(callPiece("0", "a", "one", `{\"a\":`), callPiece("1", "b", "two", ""), finish("tool_calls")),
+			model.Response{FinishReason: "tool_calls", ToolCalls: []model.ToolCall{
+				{ProviderID: "a", Name: "one", Arguments: `{"a":`}, {ProviderID: "b", Name: "two", Arguments: ""},
+			}},
+		},
+		"the whole calls of an answer that is too long": {
+			chunks(callPiece("0", "a", "one", `{}`), callPiece("1", "b", "two", `{\"a\":`), finish("length")),
+			model.Response{FinishReason: "length", ToolCalls: []model.ToolCall{{ProviderID: "a", Name: "one", Arguments: "{}"}}},
+		},
+		"an end without the last event": {
+			unfinished(delta(`{"content":"Hello"}`), finish("stop")), model.Response{Text: "Hello", FinishReason: "stop"},
+		},
+		"another choice, which nobody asked for": {
+			chunks(delta(`{"content":"Hello"}`), strings.Replace(delta(`{"content":"Bye"}`), `"index":0`, `"index":1`, 1), finish("stop")),
+			model.Response{Text: "Hello", FinishReason: "stop"},
+		},
+		"comments and line breaks of other kinds": {
+			": keep-alive\r\n\r\nevent: message\r\ndata:" + delta(`{"content":"Hello"}`) + "\r\n\r\n: x\n\n" + chunks(finish("stop")),
+			model.Response{Text: "Hello", FinishReason: "stop"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := ask(t, providertest.Answer{Body: test.stream})
+			if err != nil {
+				t.Fatal(err)
+			}
+			test.want.ResponseID, test.want.Model = "chatcmpl-9", "gpt-5-2026"
+			if !reflect.DeepEqual(*got, test.want) {
+				t.Errorf("got\n%+v\nwant\n%+v", *got, test.want)
+			}
+		})
+	}
+}
+
+func TestAnAnswerWithoutNamesHasThoseOfTheRequest(t *testing.T) {
+	got, err := ask(t, providertest.Answer{Body: chunks(`{"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"}]}`)})
+	if err != nil || !reflect.DeepEqual(*got, model.Response{Text: "Hi", FinishReason: "stop", Model: "gpt-5"}) {
+		t.Errorf("Generate = %+v, %v", got, err)
+	}
+}
+
+// TestAnswersThatBreakOff is LLM-05: what can be used counts, and no call whose arguments are not whole.
+func TestAnswersThatBreakOff(t *testing.T) {
+	overloaded := `{"error":{"message":"` + prompt + `","type":"server_error","param":null,"code":null}}`
+	for name, test := range map[string]struct {
+		answer providertest.Answer
+		want   *model.Response
+		code   plan.ErrorCode
+	}{
+		"within a text":        {answer: cut(delta(`{"content":"Once"}`)), want: &model.Response{Text: "Once"}},
+		"within a chunk":       {answer: providertest.Answer{Body: unfinished(delta(`{"content":"Once"}`)) + `data: {"id":"chat`, Cut: true}, want: &model.Response{Text: "Once"}},
+		"quietly, in a text":   {answer: providertest.Answer{Body: unfinished(delta(`{"content":"Once"}`))}, want: &model.Response{Text: "Once"}},
+		"before anything":      {answer: cut(), code: plan.CodeProviderUnavailable},
+		"quietly, at once":     {answer: providertest.Answer{}, code: plan.CodeProviderUnavailable},
+		"after an empty chunk": {answer: cut(delta(`{"role":"assistant","content":""}`)), code: plan.CodeProviderUnavailable},
+		"within the only call, which the text led up to": {
+			answer: cut(delta(`{"content":"I look."}`), callPiece("0", "a", "look", `{\"a\": 1`)), code: plan.CodeProviderUnavailable,
+		},
+		"before the arguments of the only call": {answer: cut(callPiece("0", "a", "look", "")), code: plan.CodeProviderUnavailable},
+		"within the second call": {
+			answer: cut(delta(`{"content":"I look."}`), callPiece("0", "a", "look", `{\"a\": 1}`), callPiece("1", "b", "look", `{`)),
+			want:   &model.Response{Text: "I look.", ToolCalls: []model.ToolCall{{ProviderID: "a", Name: "look", Arguments: `{"a": 1}`}}},
+		},
+		"before the tokens are told": {
+			answer: cut(delta(`{"content":"Hello"}`), finish("stop")), want: &model.Response{Text: "Hello", FinishReason: "stop"},
+		},
+		"with an error after a text":   {answer: providertest.Answer{Body: unfinished(delta(`{"content":"Once"}`), overloaded)}, want: &model.Response{Text: "Once"}},
+		"with an error at once":        {answer: providertest.Answer{Body: unfinished(overloaded)}, code: plan.CodeProviderUnavailable},
+		"with an error of the request": {answer: providertest.Answer{Body: unfinished(`{"error":{"type":"invalid_request_error","code":"context_length_exceeded"}}`)}, code: plan.CodeRequestTooLarge},
+		"with a limit":                 {answer: providertest.Answer{Body: unfinished(`{"error":{"message":"slow down","code":"rate_limit_exceeded"}}`)}, code: plan.CodeProviderRateLimited},
+		"with a status":                {answer: providertest.Answer{Body: unfinished(`{"error":{"message":"slow down","type":"TooManyRequests","code":429}}`)}, code: plan.CodeProviderRateLimited},
+		"with a mere text":             {answer: providertest.Answer{Body: unfinished(`{"error":"out of memory"}`)}, code: plan.CodeProviderUnavailable},
+		"with what is no JSON":         {answer: providertest.Answer{Body: unfinished("{\"a\": " + prompt)}, code: plan.CodeProviderUnavailable},
+		"with garbage": {
+			answer: providertest.Answer{Body: strings.Repeat("\x00\xff\xfe"+prompt+"\r\n", 1000)}, code: plan.CodeProviderUnavailable,
+		},
+		"with a page for people": {
+			answer: providertest.Answer{Body: "<html>" + prompt, Header: map[string]string{"Content-Type": "text/html"}}, code: plan.CodeProcessingError,
+		},
+		"with a single JSON": {
+			answer: providertest.Answer{Body: `{"choices":[]}`, Header: map[string]string{"Content-Type": "application/json"}}, code: plan.CodeProcessingError,
+		},
+		"at its limit, within the only call": {
+			answer: providertest.Answer{Body: chunks(delta(`{"content":"I look."}`), callPiece("0", "a", "look", `{\"a\": 1`), finish("length"))},
+			code:   plan.CodeProcessingError,
+		},
+		"at its limit, before anything was said": {answer: providertest.Answer{Body: chunks(finish("length"))}, code: plan.CodeProcessingError},
+		"by a filter, before anything":           {answer: providertest.Answer{Body: chunks(finish("content_filter"))}, code: plan.CodeProcessingError},
+		"by a filter, within the only call": {
+			answer: providertest.Answer{Body: chunks(callPiece("0", "a", "look", `{`), finish("content_filter"))}, code: plan.CodeProcessingError,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := ask(t, test.answer)
+			if test.want != nil {
+				test.want.ResponseID, test.want.Model = "chatcmpl-9", "gpt-5-2026"
+				if err != nil || !reflect.DeepEqual(got, test.want) {
+					t.Errorf("got\n%+v, %v\nwant\n%+v", got, err, test.want)
+				}
+				return
+			}
+			if got != nil || err == nil {
+				t.Fatalf("Generate = %+v, %v", got, err)
+			}
+			if code := plan.Classify(err.Error()).Code; code != test.code {
+				t.Errorf("%q classifies as %s, want %s", err, code, test.code)
+			}
+			tellsNothing(t, err)
+		})
+	}
+}
+
+// cut is an answer whose connection breaks.
+func cut(data ...string) providertest.Answer {
+	return providertest.Answer{Body: unfinished(data...), Cut: true}
+}
+
+func TestAnAnswerThatIsTooLongIsNotCollected(t *testing.T) {
+	piece := delta(`{"content":"` + strings.Repeat("x", 1<<20) + `"}`)
+	for name, stream := range map[string]string{
+		"in many pieces": strings.Repeat("data: "+piece+"\n\n", 17),
+		"in one":         "data: " + strings.Repeat("x", 40<<20),
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := ask(t, providertest.Answer{Body: stream})
+			if got != nil || err == nil || !strings.Contains(err.Error(), "too long") {
+				t.Errorf("Generate = %v, %v", got != nil, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,176 @@
+package openai
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider/providertest"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
+)
+
+// tellsNothing fails the test when an error shows what it must not, however it is printed.
+func tellsNothing(t *testing.T, err error) {
+	t.Helper()
+	for ; err != nil; err = errors.Unwrap(err) {
+		for _, secret := range []string{key, prompt, "Bearer", "https://", "chat/completions"} {
+			if strings.Contains(err.Error(), secret) {
+				t.Errorf("the error shows %q: %v", secret, err)
+			}
+		}
+		if len(err.Error()) > 300 {
+			t.Errorf("the error has %d bytes: %v", len(err.Error()), err)
+		}
+	}
+}
+
+func TestStatuses(t *testing.T) {
+	body := func(code, kind, message string) string {
+		return `{"error":{"message":"` + message + ` ` + prompt + ` ` + key + `","type":"` + kind + `","param":null,"code":` + code + `}}`
+	}
+	for name, test := range map[string]struct {
+		status int
+		header map[string]string
+		body   string
+		code   plan.ErrorCode
+		says   string
+		after  time.Duration
+		again  bool
+	}{
+		"an unknown parameter": {
+			status: 400, body: `{"error":{"message":"Unsupported value","type":"invalid_request_error","param":"temperature","code":"unsupported_value"}}`,
+			code: plan.CodeProcessingError, says: "OpenAI refused the request (400): unsupported_value of temperature",
+		},
+		"a conversation that is too long": {
+			status: 400, body: body(`"context_length_exceeded"`, "invalid_request_error", "This model's maximum context length is 128000 tokens."),
+			code: plan.CodeRequestTooLarge, says: "Request too large: OpenAI takes no conversation of this length for model gpt-5",
+		},
+		"one that another server says is too long": {
+			status: 400, body: `{"object":"error","message":"This model's maximum context length is 4096 tokens.","type":"BadRequestError","param":null,"code":400}`,
+			code: plan.CodeRequestTooLarge, says: "Request too large: OpenAI takes no conversation of this length for model gpt-5",
+		},
+		"one that a third server says is too long": {
+			status: 400, body: `{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}`,
+			code: plan.CodeRequestTooLarge,
+		},
+		"a body that is too large": {status: 413, body: "<html>", code: plan.CodeRequestTooLarge},
+		"a wrong key": {
+			status: 401, body: body(`"invalid_api_key"`, "invalid_request_error", "Incorrect API key provided:"),
+			code: plan.CodeProviderMisconfigured, says: "OpenAI does not accept the API key (401)",
+		},
+		"a key for something else": {status: 403, body: body("null", "forbidden", "no"), code: plan.CodeProviderMisconfigured},
+		"an unknown model": {
+			status: 404, body: body(`"model_not_found"`, "invalid_request_error", "no model"), code: plan.CodeModelUnavailable,
+			says: "Model not available: gpt-5",
+		},
+		"a model that is not for this key": {status: 403, body: body(`"model_not_found"`, "x", "no model"), code: plan.CodeModelUnavailable},
+		"an unknown model of another server": {
+			status: 404, body: `{"error":{"message":"model 'gpt-5' not found","type":"not_found_error"}}`, code: plan.CodeModelUnavailable,
+		},
+		"a limit, with seconds": {
+			status: 429, header: map[string]string{"Retry-After": "20"}, body: body(`"rate_limit_exceeded"`, "tokens", "Rate limit"),
+			code: plan.CodeProviderRateLimited, says: "OpenAI limits requests (429): rate_limit_exceeded", after: 20 * time.Second, again: true,
+		},
+		"a limit, with milliseconds": {
+			status: 429, header: map[string]string{"Retry-After-Ms": "1500", "Retry-After": "2"}, body: "",
+			code: plan.CodeProviderRateLimited, says: "OpenAI limits requests (429)", after: 1500 * time.Millisecond, again: true,
+		},
+		"a limit that asks to be tried again": {
+			status: 429, header: map[string]string{"X-Should-Retry": "true"}, body: "", code: plan.CodeProviderRateLimited, again: true,
+		},
+		"a quota that is used up": {
+			status: 429, body: body(`"insufficient_quota"`, "insufficient_quota", "You exceeded your current quota"),
+			code: plan.CodeProviderQuotaExhausted,
+		},
+		"an account without money": {status: 402, body: "{}", code: plan.CodeProviderQuotaExhausted},
+		"a failure":                {status: 500, body: body("null", "server_error", "sorry"), code: plan.CodeProviderUnavailable, again: true},
+		"a gateway's failure":      {status: 502, body: "<html><body>502 " + prompt, code: plan.CodeProviderUnavailable, again: true},
+		"overload":                 {status: 503, body: body("null", "service_unavailable", "busy"), code: plan.CodeProviderUnavailable, again: true},
+		"overload of another kind": {status: 529, body: "null", code: plan.CodeProviderUnavailable, says: "OpenAI is overloaded (529)", again: true},
+		"a status of a gateway's own": {
+			status: 522, body: "", code: plan.CodeProviderUnavailable, says: "OpenAI has a problem (500), status 522", again: true,
+		},
+		"a body that takes too long": {status: 408, body: "", code: plan.CodeProviderUnavailable, again: true},
+		"a huge body":                {status: 500, body: strings.Repeat(prompt, 100_000), code: plan.CodeProviderUnavailable, again: true},
+		"a key where the word for the error should be": {
+			status: 400, body: `{"error":{"type":"` + key + `","code":"` + key + `","param":"` + key + `"}}`,
+			code: plan.CodeProcessingError, says: "OpenAI refused the request (400)",
+		},
+		"an error that is a text": {status: 400, body: `{"error":"bad ` + prompt + `"}`, code: plan.CodeProcessingError, says: "OpenAI refused the request (400)"},
+		"a redirect":              {status: 307, header: map[string]string{"Location": "https://elsewhere.example.org/"}, code: plan.CodeProviderMisconfigured},
+		"a redirect to nowhere":   {status: 304, code: plan.CodeProcessingError},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := providertest.Serve(t, providertest.Answer{Status: test.status, Header: test.header, Body: test.body})
+			got, err := driverOf(t, server, Options{}).Generate(t.Context(), question())
+			if got != nil || err == nil {
+				t.Fatalf("Generate = %+v, %v", got, err)
+			}
+			// The runtime decides what is tried again, and nothing follows a redirect with the key.
+			server.One(t)
+			if code := plan.Classify(err.Error()).Code; code != test.code {
+				t.Errorf("%q classifies as %s, want %s", err, code, test.code)
+			}
+			if test.says != "" && err.Error() != test.says {
+				t.Errorf("the error is %q, want %q", err, test.says)
+			}
+			var own *provider.Error
+			if !errors.As(err, &own) || own.RetryAfter != test.after || own.Transient() != test.again {
+				t.Errorf("the error is %+v, want transient %t after %s", err, test.again, test.after)
+			}
+			tellsNothing(t, err)
+		})
+	}
+}
+
+func TestAServerThatIsNotThere(t *testing.T) {
+	refused := &http.Client{Transport: unreachable{}}
+	driver, err := New(Options{HTTP: refused, Key: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := driver.Generate(t.Context(), question())
+	if answer != nil || err == nil || plan.Classify(err.Error()).Code != plan.CodeProviderUnavailable {
+		t.Errorf("Generate = %+v, %v", answer, err)
+	}
+	tellsNothing(t, err)
+}
+
+type unreachable struct{}
+
+func (unreachable) RoundTrip(r *http.Request) (*http.Response, error) {
+	return nil, errors.New("connecting to " + r.URL.String() + " with " + r.Header.Get("Authorization") + ": refused")
+}
+
+func TestItEndsWithTheContext(t *testing.T) {
+	for name, stream := range map[string]string{
+		"before anything": "", "within a text": unfinished(delta(`{"content":"Once"}`)), "after the end": unfinished(delta(`{"content":"Once"}`), finish("stop")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			sent := make(chan struct{})
+			server := providertest.Serve(t, providertest.Answer{Body: stream, Hold: true, Sent: sent})
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				<-sent
+				cancel()
+			}()
+			answer, err := driverOf(t, server, Options{}).Generate(ctx, question())
+			if answer != nil || !errors.Is(err, context.Canceled) {
+				t.Errorf("Generate = %+v, %v", answer, err)
+			}
+		})
+	}
+	t.Run("at its deadline", func(t *testing.T) {
+		ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+		defer cancel()
+		server := providertest.Serve(t, providertest.Answer{Body: hello})
+		answer, err := driverOf(t, server, Options{}).Generate(ctx, question())
+		if answer != nil || !errors.Is(err, context.DeadlineExceeded) || len(server.Seen()) != 0 {
+			t.Errorf("Generate = %+v, %v after %d requests", answer, err, len(server.Seen()))
+		}
+	})
+}

@@ -1,0 +1,192 @@
+package openai
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider/providertest"
+)
+
+// sent is the body that a request becomes.
+func sent(t *testing.T, o Options, r model.Request) []byte {
+	t.Helper()
+	server := providertest.Serve(t, providertest.Answer{Body: hello})
+	if _, err := driverOf(t, server, o).Generate(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	return server.One(t).Body
+}
+
+func image(url, data string) event.Part {
+	return event.Part{Type: event.PartImage, MediaType: "image/png", URL: url, Base64: data}
+}
+
+func result(id, tool string, content ...event.Part) event.Message {
+	return event.Message{Role: event.RoleToolResult, ToolCallID: id, ToolName: tool, Content: content}
+}
+
+func TestABareRequest(t *testing.T) {
+	providertest.SameJSON(t, sent(t, Options{}, question()), `{
+		"model": "gpt-5", "stream": true, "stream_options": {"include_usage": true}, "store": false,
+		"messages": [{"role": "user", "content": "the very private question"}]
+	}`)
+	// What OpenAI has in addition to others is not for others, who may refuse it.
+	providertest.SameJSON(t, sent(t, Options{BaseURL: "https://models.example.org/v1"}, question()), `{
+		"model": "gpt-5", "stream": true, "stream_options": {"include_usage": true},
+		"messages": [{"role": "user", "content": "the very private question"}]
+	}`)
+}
+
+func TestParameters(t *testing.T) {
+	tokens, temperature, topP := int32(512), "0.7", "0.95"
+	parameters := v1alpha1.ModelParameters{
+		MaxOutputTokens: &tokens, Temperature: &temperature, TopP: &topP, StopSequences: []string{"END", "\n\n"},
+		ReasoningEffort: v1alpha1.ReasoningHigh,
+	}
+	providertest.SameJSON(t, sent(t, Options{Parameters: parameters}, question()), `{
+		"model": "gpt-5", "stream": true, "stream_options": {"include_usage": true}, "store": false,
+		"messages": [{"role": "user", "content": "the very private question"}],
+		"max_completion_tokens": 512, "temperature": 0.7, "top_p": 0.95, "stop": ["END", "\n\n"], "reasoning_effort": "high"
+	}`)
+	providertest.SameJSON(t, sent(t, Options{Parameters: parameters, BaseURL: "https://models.example.org/v1"}, question()), `{
+		"model": "gpt-5", "stream": true, "stream_options": {"include_usage": true},
+		"messages": [{"role": "user", "content": "the very private question"}],
+		"max_tokens": 512, "temperature": 0.7, "top_p": 0.95, "stop": ["END", "\n\n"], "reasoning_effort": "high"
+	}`)
+	for effort, want := range map[v1alpha1.ReasoningEffort]string{
+		v1alpha1.ReasoningNone: "none", v1alpha1.ReasoningLow: "low", v1alpha1.ReasoningMedium: "medium", v1alpha1.ReasoningHigh: "high",
+	} {
+		var body struct {
+			Effort string `json:"reasoning_effort"`
+		}
+		err := json.Unmarshal(sent(t, Options{Parameters: v1alpha1.ModelParameters{ReasoningEffort: effort}}, question()), &body)
+		if err != nil || body.Effort != want {
+			t.Errorf("effort %s is sent as %q (%v)", effort, body.Effort, err)
+		}
+	}
+	zero := "0"
+	body := sent(t, Options{Parameters: v1alpha1.ModelParameters{Temperature: &zero}}, question())
+	providertest.SameJSON(t, body, `{
+		"model": "gpt-5", "stream": true, "stream_options": {"include_usage": true}, "store": false, "temperature": 0,
+		"messages": [{"role": "user", "content": "the very private question"}]
+	}`)
+}
+
+func TestWhichServersAreOpenAIs(t *testing.T) {
+	for host, want := range map[string]bool{
+		"api.openai.com": true, "eu.api.openai.com": true, "OPENAI.COM": true, "mine.openai.azure.com": true,
+		"notopenai.com": false, "openai.com.example.org": false, "localhost": false,
+	} {
+		if got := isOwn(host); got != want {
+			t.Errorf("isOwn(%q) = %t", host, got)
+		}
+	}
+}
+
+func TestTools(t *testing.T) {
+	r := question()
+	r.Tools = []model.ToolDefinition{
+		{
+			Name: "word-count", Description: "Counts words.",
+			InputSchema: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"},"max":{"maximum":9007199254740993}},"required":["text"]}`),
+		},
+		{Name: "now"},
+		{Name: "any", InputSchema: json.RawMessage(`{"description":"Anything."}`)},
+		{Name: "none", InputSchema: json.RawMessage(`null`)},
+	}
+	providertest.SameJSON(t, sent(t, Options{}, r), `{
+		"model": "gpt-5", "stream": true, "stream_options": {"include_usage": true}, "store": false,
+		"messages": [{"role": "user", "content": "the very private question"}],
+		"tools": [
+			{"type": "function", "function": {"name": "word-count", "description": "Counts words.", "parameters": {
+				"type": "object", "properties": {"text": {"type": "string"}, "max": {"maximum": 9007199254740993}}, "required": ["text"]}}},
+			{"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}},
+			{"type": "function", "function": {"name": "any", "parameters": {"type": "object", "properties": {}, "description": "Anything."}}},
+			{"type": "function", "function": {"name": "none", "parameters": {"type": "object", "properties": {}}}}
+		]
+	}`)
+	r.Tools = []model.ToolDefinition{{Name: "broken", InputSchema: json.RawMessage(`[`)}}
+	server := providertest.Serve(t, providertest.Answer{Body: hello})
+	if answer, err := driverOf(t, server, Options{}).Generate(t.Context(), r); answer != nil || err == nil || len(server.Seen()) != 0 {
+		t.Errorf("Generate = %+v, %v after %d requests", answer, err, len(server.Seen()))
+	}
+}
+
+// TestAConversation has one of everything: a transcript that several providers have made.
+func TestAConversation(t *testing.T) {
+	r := model.Request{
+		Model: "gpt-5", SystemPrompt: "Answer <briefly>.",
+		Messages: []event.Message{
+			{Role: event.RoleUser, Content: []event.Part{event.Text("What is this?"), image("https://example.org/a.png", ""), image("", "iVBORw0KGgo=")}},
+			{Role: event.RoleAssistant, Content: []event.Part{event.Text("I look.")}, ToolCalls: []event.ToolCall{
+				{ID: "1-0", ProviderID: "call_abc", Name: "look", Arguments: `{"big": 9007199254740993, "b":"<é>"}`},
+				{ID: "1-1", ProviderID: "toolu_01A9876543210987654321098765432109876543210", Name: "look", Arguments: ``},
+			}},
+			result("1-0", "look", event.Text("a cat")),
+			{Role: event.RoleToolResult, ToolCallID: "1-1", ToolName: "look", Error: "no such file"},
+			{Role: event.RoleUser, Content: []event.Part{event.Text("And"), event.Text("now?")}},
+			{Role: event.RoleAssistant, ToolCalls: []event.ToolCall{
+				// The runtime's ids begin again with every turn, and so may a provider's.
+				{ID: "1-0", ProviderID: "call_abc", Name: "make up!", Arguments: `{"a":`},
+				{ID: "1-1", Name: "draw", Arguments: `{}`},
+			}},
+			// Results may come in any order.
+			result("1-1", "draw", event.Text("drawn"), image("", "iVBORw0KGgo=")),
+			{Role: event.RoleToolResult, ToolCallID: "1-0", ToolName: "make up!", Content: []event.Part{event.Text("half")}, Error: "no such tool"},
+			{Role: event.RoleAssistant, Content: []event.Part{}},
+			{Role: event.RoleUser, Content: []event.Part{event.Text("")}},
+			result("7-7", "nobody's", event.Text("orphan")),
+		},
+	}
+	body := sent(t, Options{}, r)
+	providertest.SameJSON(t, body, `{
+		"model": "gpt-5", "stream": true, "stream_options": {"include_usage": true}, "store": false,
+		"messages": [
+			{"role": "system", "content": "Answer <briefly>."},
+			{"role": "user", "content": [
+				{"type": "text", "text": "What is this?"},
+				{"type": "image_url", "image_url": {"url": "https://example.org/a.png"}},
+				{"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+			]},
+			{"role": "assistant", "content": "I look.", "tool_calls": [
+				{"id": "call_abc", "type": "function", "function": {"name": "look", "arguments": "{\"big\": 9007199254740993, \"b\":\"<é>\"}"}},
+				{"id": "callb1bd7912b988050133b3b3b5124e50294a72", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+			]},
+			{"role": "tool", "tool_call_id": "call_abc", "content": "a cat"},
+			{"role": "tool", "tool_call_id": "callb1bd7912b988050133b3b3b5124e50294a72", "content": "The tool call failed.\nno such file"},
+			{"role": "user", "content": "And\nnow?"},
+			{"role": "assistant", "tool_calls": [
+				{"id": "call5ab523defc47892857c247e75b14257ccd31", "type": "function", "function": {"name": "make_up_", "arguments": "{\"invalid_arguments\":\"{\\\"a\\\":\"}"}},
+				{"id": "1-1", "type": "function", "function": {"name": "draw", "arguments": "{}"}}
+			]},
+			{"role": "tool", "tool_call_id": "call5ab523defc47892857c247e75b14257ccd31", "content": "The tool call failed.\nno such tool\nhalf"},
+			{"role": "tool", "tool_call_id": "1-1", "content": "drawn"},
+			{"role": "user", "content": [
+				{"type": "text", "text": "What follows is no message of the user, but the images that tool call 1-1 gave."},
+				{"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+			]}
+		]
+	}`)
+	if again := sent(t, Options{}, r); string(again) != string(body) {
+		t.Errorf("the same request is sent as\n%s\nand as\n%s", body, again)
+	}
+}
+
+func TestIDsOfOtherServersStayWhatTheyAre(t *testing.T) {
+	id := "functions.look:0-chatcmpl-tool-0123456789abcdef0123456789abcdef"
+	r := question()
+	r.Messages = append(r.Messages,
+		event.Message{Role: event.RoleAssistant, ToolCalls: []event.ToolCall{{ID: "1-0", ProviderID: id, Name: "look", Arguments: "{}"}}},
+		result("1-0", "look", event.Text("a cat")))
+	providertest.SameJSON(t, sent(t, Options{BaseURL: "https://models.example.org/v1"}, r), `{
+		"model": "gpt-5", "stream": true, "stream_options": {"include_usage": true},
+		"messages": [
+			{"role": "user", "content": "the very private question"},
+			{"role": "assistant", "tool_calls": [{"id": "`+id+`", "type": "function", "function": {"name": "look", "arguments": "{}"}}]},
+			{"role": "tool", "tool_call_id": "`+id+`", "content": "a cat"}
+		]
+	}`)
+}

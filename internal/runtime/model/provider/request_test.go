@@ -1,0 +1,176 @@
+package provider
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/egress"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
+)
+
+func TestRequestErrors(t *testing.T) {
+	// As the standard library wraps what a transport says.
+	wrapped := func(err error) error {
+		return fmt.Errorf("sending: %w", &url.Error{Op: "Post", URL: "https://secret.example.org/?key=secret", Err: err})
+	}
+	for name, test := range map[string]struct {
+		err   error
+		want  plan.ErrorCode
+		again bool
+		says  string
+	}{
+		"not permitted":  {wrapped(&egress.Error{Reason: egress.ReasonRefused, Text: "h has no address"}), plan.CodeProviderMisconfigured, false, "h has no address"},
+		"no URL":         {wrapped(&egress.Error{Reason: egress.ReasonInvalid, Text: "no URL"}), plan.CodeProviderMisconfigured, false, "no URL"},
+		"not trusted":    {wrapped(&egress.Error{Reason: egress.ReasonUntrusted, Text: "no trust"}), plan.CodeProviderMisconfigured, false, "no trust"},
+		"a redirect":     {wrapped(&egress.Error{Reason: egress.ReasonRedirect, Text: "elsewhere"}), plan.CodeProviderMisconfigured, false, "elsewhere"},
+		"not found":      {wrapped(&egress.Error{Reason: egress.ReasonUnresolved, Text: "no host"}), plan.CodeProviderUnavailable, true, "no host"},
+		"not reached":    {wrapped(&egress.Error{Reason: egress.ReasonUnreachable, Text: "no connection"}), plan.CodeProviderUnavailable, true, "no connection"},
+		"broken":         {wrapped(&egress.Error{Reason: egress.ReasonLost, Text: "lost"}), plan.CodeProviderUnavailable, true, "lost"},
+		"late":           {&egress.Error{Reason: egress.ReasonTimeout, Text: "late"}, plan.CodeProviderUnavailable, true, "late"},
+		"our redirect":   {wrapped(errRedirected), plan.CodeProviderMisconfigured, false, "elsewhere"},
+		"our limit":      {fmt.Errorf("reading: %w", errTooLong), plan.CodeProcessingError, false, "too long"},
+		"a line's limit": {bufio.ErrTooLong, plan.CodeProcessingError, false, "too long"},
+		"the library's":  {wrapped(errors.New("secret")), plan.CodeProviderUnavailable, true, "the connection broke"},
+		"none":           {nil, plan.CodeProviderUnavailable, true, "the connection broke"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := RequestError(t.Context(), "Someone", test.err)
+			var own *Error
+			if !errors.As(err, &own) || own.Transient() != test.again || own.Status != 0 {
+				t.Errorf("the error is %+v", err)
+			}
+			if got := plan.Classify(err.Error()).Code; got != test.want {
+				t.Errorf("%q classifies as %s, want %s", err, got, test.want)
+			}
+			if !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "Someone") || strings.Contains(err.Error(), "secret") {
+				t.Errorf("the error is %q", err)
+			}
+			if errors.Unwrap(err) != nil {
+				t.Errorf("the error wraps %v", errors.Unwrap(err))
+			}
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := RequestError(ctx, "Someone", errTooLong); !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	header := func(pairs ...string) http.Header {
+		h := http.Header{}
+		for i := 0; i < len(pairs); i += 2 {
+			h.Set(pairs[i], pairs[i+1])
+		}
+		return h
+	}
+	for name, test := range map[string]struct {
+		header http.Header
+		want   time.Duration
+	}{
+		"nothing":                 {header(), 0},
+		"seconds":                 {header("Retry-After", "20"), 20 * time.Second},
+		"parts of a second":       {header("Retry-After", " 0.5 "), 500 * time.Millisecond},
+		"milliseconds come first": {header("Retry-After", "20", "Retry-After-Ms", "1500"), 1500 * time.Millisecond},
+		"a date":                  {header("Retry-After", now.Add(time.Minute).Format(http.TimeFormat)), time.Minute},
+		"a date that has passed":  {header("Retry-After", now.Add(-time.Minute).Format(http.TimeFormat)), 0},
+		"a date far away":         {header("Retry-After", now.AddDate(10, 0, 0).Format(http.TimeFormat)), maxRetryAfter},
+		"far too long":            {header("Retry-After", "1e300"), maxRetryAfter},
+		"not a number":            {header("Retry-After", "NaN"), 0},
+		"infinite":                {header("Retry-After", "+Inf"), maxRetryAfter},
+		"into the past":           {header("Retry-After", "-5"), 0},
+		"no sense":                {header("Retry-After", "soon"), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := RetryAfter(test.header, now); got != test.want {
+				t.Errorf("RetryAfter = %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestClientReadsNoMoreThanItMay(t *testing.T) {
+	for name, test := range map[string]struct {
+		status, size int
+		limit        int64
+		want         int
+		err          error
+	}{
+		"all of it":         {200, 10, 10, 10, nil},
+		"too much":          {200, 11, 10, 10, errTooLong},
+		"an error":          {500, 10, 5, 10, nil},
+		"a large error":     {500, MaxErrorBody + 1, 5, MaxErrorBody, nil},
+		"nothing to read":   {200, 0, 10, 0, nil},
+		"nothing permitted": {200, 1, 0, 0, errTooLong},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(test.status)
+				_, _ = io.WriteString(w, strings.Repeat("x", test.size))
+			}))
+			defer server.Close()
+			answer, err := Client(server.Client(), test.limit).Get(server.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer answer.Body.Close()
+			body, err := io.ReadAll(answer.Body)
+			if len(body) != test.want || !errors.Is(err, test.err) {
+				t.Errorf("read %d bytes, %v; want %d, %v", len(body), err, test.want, test.err)
+			}
+		})
+	}
+}
+
+func TestClientFollowsNoRedirectAndLeavesTheOtherAlone(t *testing.T) {
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		http.Redirect(w, r, "/again", http.StatusTemporaryRedirect)
+	}))
+	defer server.Close()
+	given := server.Client()
+	transport := given.Transport
+	answer, err := Client(given, 10).Get(server.URL)
+	if err == nil {
+		answer.Body.Close()
+	}
+	if !errors.Is(err, errRedirected) || asked != 1 || given.CheckRedirect != nil || given.Transport != transport {
+		t.Errorf("Get: %v after %d requests", err, asked)
+	}
+}
+
+func TestIsEventStream(t *testing.T) {
+	for value, want := range map[string]bool{
+		"text/event-stream": true, "Text/Event-Stream; charset=utf-8": true, "text/html": false, "": false, "text/event-stream;;": false,
+	} {
+		if got := IsEventStream(http.Header{"Content-Type": {value}}); got != want {
+			t.Errorf("IsEventStream(%q) = %t", value, got)
+		}
+	}
+}
+
+func TestSampling(t *testing.T) {
+	half, warm := "0.5", "warm"
+	got, err := SamplingOf(v1alpha1.ModelParameters{Temperature: &half})
+	if err != nil || got.Temperature == nil || *got.Temperature != 0.5 || got.TopP != nil {
+		t.Errorf("SamplingOf = %+v, %v", got, err)
+	}
+	for _, p := range []v1alpha1.ModelParameters{{Temperature: &warm}, {TopP: &warm}} {
+		if _, err := SamplingOf(p); err == nil || !strings.Contains(err.Error(), `"warm" is no decimal`) {
+			t.Errorf("SamplingOf: %v", err)
+		}
+	}
+}
