@@ -72,11 +72,21 @@ type limitedBody struct {
 // Read implements io.Reader.
 func (b *limitedBody) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		return 0, errTooLong
+		return b.more()
 	}
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)
 	return n, err
+}
+
+// more says whether a body of which all has been read that may be has ended.
+func (b *limitedBody) more() (int, error) {
+	var next [1]byte
+	n, err := io.ReadFull(b.ReadCloser, next[:])
+	if n > 0 {
+		return 0, errTooLong
+	}
+	return 0, err
 }
 
 // RequestError is why a request got no answer, or no whole one: the context's own error when the context has ended, otherwise an *Error. The SDK's

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -135,9 +136,9 @@ func TestClientReadsNoMoreThanItMay(t *testing.T) {
 }
 
 func TestClientFollowsNoRedirectAndLeavesTheOtherAlone(t *testing.T) {
-	asked := 0
+	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked++
+		asked.Add(1)
 		http.Redirect(w, r, "/again", http.StatusTemporaryRedirect)
 	}))
 	defer server.Close()
@@ -147,14 +148,14 @@ func TestClientFollowsNoRedirectAndLeavesTheOtherAlone(t *testing.T) {
 	if err == nil {
 		answer.Body.Close()
 	}
-	if !errors.Is(err, errRedirected) || asked != 1 || given.CheckRedirect != nil || given.Transport != transport {
-		t.Errorf("Get: %v after %d requests", err, asked)
+	if !errors.Is(err, errRedirected) || asked.Load() != 1 || given.CheckRedirect != nil || given.Transport != transport {
+		t.Errorf("Get: %v after %d requests", err, asked.Load())
 	}
 }
 
 func TestIsEventStream(t *testing.T) {
 	for value, want := range map[string]bool{
-		"text/event-stream": true, "Text/Event-Stream; charset=utf-8": true, "text/html": false, "": false, "text/event-stream;;": false,
+		"text/event-stream": true, "Text/Event-Stream; charset=utf-8": true, "text/html": false, "": false, ";": false,
 	} {
 		if got := IsEventStream(http.Header{"Content-Type": {value}}); got != want {
 			t.Errorf("IsEventStream(%q) = %t", value, got)
