@@ -30,12 +30,16 @@ func (d *driver) request(r model.Request) ([]*genai.Content, *genai.GenerateCont
 	if err != nil {
 		return nil, nil, err
 	}
+	tools, err := toolsOf(r.Tools)
+	if err != nil {
+		return nil, nil, err
+	}
 	again := false
 	config := &genai.GenerateContentConfig{
 		StopSequences:         d.parameters.StopSequences,
 		Temperature:           single(d.sampling.Temperature),
 		TopP:                  single(d.sampling.TopP),
-		Tools:                 toolsOf(r.Tools),
+		Tools:                 tools,
 		ThinkingConfig:        thinking(d.parameters.ReasoningEffort, r.Model),
 		AutomaticContinuation: &again, // The runtime decides what is tried again.
 		HTTPOptions: &genai.HTTPOptions{ExtrasRequestProvider: func(body map[string]any) map[string]any {
@@ -84,19 +88,22 @@ func thinking(effort v1alpha1.ReasoningEffort, model string) *genai.ThinkingConf
 }
 
 // toolsOf are the definitions of tools.
-func toolsOf(definitions []model.ToolDefinition) []*genai.Tool {
+func toolsOf(definitions []model.ToolDefinition) ([]*genai.Tool, error) {
 	if len(definitions) == 0 {
-		return nil
+		return nil, nil
 	}
-	var functions []*genai.FunctionDeclaration
-	for _, d := range definitions {
-		schema := d.InputSchema
-		if len(schema) == 0 {
-			schema = json.RawMessage(`{"type":"object"}`)
+	functions := make([]*genai.FunctionDeclaration, len(definitions))
+	for i, d := range definitions {
+		schema := map[string]any{"type": "object"}
+		if len(d.InputSchema) > 0 {
+			// The SDK would send an empty request in place of one that is no JSON.
+			if err := json.Unmarshal(d.InputSchema, &schema); err != nil {
+				return nil, fmt.Errorf("reading the schema of tool %s: %w", d.Name, err)
+			}
 		}
-		functions = append(functions, &genai.FunctionDeclaration{Name: functionName(d.Name), Description: d.Description, ParametersJsonSchema: schema})
+		functions[i] = &genai.FunctionDeclaration{Name: functionName(d.Name), Description: d.Description, ParametersJsonSchema: schema}
 	}
-	return []*genai.Tool{{FunctionDeclarations: functions}}
+	return []*genai.Tool{{FunctionDeclarations: functions}}, nil
 }
 
 // functionName is the name of a tool as Google takes it: it begins with no digit.

@@ -96,6 +96,15 @@ func TestTools(t *testing.T) {
 	}`)
 }
 
+func TestASchemaThatIsNoJSON(t *testing.T) {
+	r := question()
+	r.Tools = []model.ToolDefinition{{Name: "broken", InputSchema: json.RawMessage(`[`)}}
+	server := providertest.Serve(t, providertest.Answer{Body: hello})
+	if answer, err := driverOf(t, server, Options{}).Generate(t.Context(), r); answer != nil || err == nil || len(server.Seen()) != 0 {
+		t.Errorf("Generate = %+v, %v after %d requests", answer, err, len(server.Seen()))
+	}
+}
+
 func TestNamesOfFunctions(t *testing.T) {
 	for tool, function := range map[string]string{"look": "look", "2nd": "_2nd", "a-b": "a-b", strings.Repeat("1", 63): "_" + strings.Repeat("1", 63)} {
 		if got := functionName(tool); got != function {

@@ -96,7 +96,7 @@ func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response
 	}
 	var raw *http.Response
 	stream := d.completions.NewStreaming(ctx, body, option.WithResponseInto(&raw))
-	defer stream.Close()
+	defer func() { _ = stream.Close() }()
 	var a answer
 	for stream.Next() {
 		if err := a.add(stream.Current()); err != nil {
