@@ -156,7 +156,8 @@ func cut(data ...string) providertest.Answer {
 func TestAnAnswerThatIsTooLongIsNotCollected(t *testing.T) {
 	for name, body := range map[string]string{
 		"in many pieces": strings.Repeat(stream(said(text(strings.Repeat("x", 1<<20)))), 17),
-		"in one":         "data: " + strings.Repeat("x", 33<<20),
+		"in one":         "data: " + strings.Repeat("x", maxEvent+1),
+		"in thoughts":    strings.Repeat(stream(said(`{"thought": true, "text": "`+strings.Repeat("x", 1<<20)+`"}`)), 33),
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := ask(t, providertest.Answer{Body: body})

@@ -16,7 +16,8 @@ import (
 func (d *driver) failure(ctx context.Context, asked string, seen *record, err error, chunks int) error {
 	var told genai.APIError
 	within := errors.As(err, &told)
-	if within || seen.status >= http.StatusMultipleChoices {
+	// A redirect that was not followed is an error of the request.
+	if within || seen.status >= http.StatusBadRequest {
 		status := seen.status
 		if status < http.StatusMultipleChoices && told.Code >= http.StatusBadRequest && told.Code < 600 {
 			status = told.Code

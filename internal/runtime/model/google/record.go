@@ -1,6 +1,7 @@
 package google
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -37,6 +38,9 @@ func (t recordingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
+// maxEvent is the largest event that is read, in bytes: the SDK looks for an event's end from its beginning whenever more of it has come.
+const maxEvent = 8 << 20
+
 // recordedBody copies what is read to the record. An error ends the body without being passed on, because the SDK would write it to its log.
 type recordedBody struct {
 	body io.ReadCloser
@@ -48,6 +52,9 @@ func (b *recordedBody) Read(p []byte) (int, error) {
 	n, err := b.body.Read(p)
 	if b.seen.status < http.StatusMultipleChoices {
 		b.seen.events.Write(p[:n])
+	}
+	if b.seen.events.Len() > maxEvent {
+		err = bufio.ErrTooLong
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		b.seen.broke, err = err, io.EOF
@@ -90,18 +97,22 @@ func (s *record) next() []json.RawMessage {
 // event takes the next event that is not empty, as the SDK does: an empty line ends it, or the end of the stream.
 func (s *record) event() []byte {
 	for s.events.Len() > 0 {
-		rest := s.events.Bytes()
-		length, separator := bytes.Index(rest, []byte("\n\n")), 2
-		if length < 0 {
-			length, separator = bytes.Index(rest, []byte("\r\n\r\n")), 4
-		}
-		if length < 0 {
-			length, separator = len(rest), 0
-		}
+		length, separator := endOf(s.events.Bytes())
 		taken := s.events.Next(length + separator)[:length]
 		if len(bytes.TrimSpace(taken)) > 0 {
 			return taken
 		}
 	}
 	return nil
+}
+
+// endOf is the length of the first event, and that of the empty line behind it.
+func endOf(events []byte) (length, separator int) {
+	length = len(events)
+	for _, line := range []string{"\n\n", "\r\n\r\n"} {
+		if end := bytes.Index(events[:length], []byte(line)); end >= 0 {
+			length, separator = end, len(line)
+		}
+	}
+	return length, separator
 }

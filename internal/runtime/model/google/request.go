@@ -101,6 +101,9 @@ func toolsOf(definitions []model.ToolDefinition) ([]*genai.Tool, error) {
 				return nil, fmt.Errorf("reading the schema of tool %s: %w", d.Name, err)
 			}
 		}
+		if schema == nil {
+			schema = map[string]any{"type": "object"}
+		}
 		functions[i] = &genai.FunctionDeclaration{Name: functionName(d.Name), Description: d.Description, ParametersJsonSchema: schema}
 	}
 	return []*genai.Tool{{FunctionDeclarations: functions}}, nil

@@ -85,13 +85,15 @@ func TestTools(t *testing.T) {
 			InputSchema: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"},"max":{"maximum":10}},"required":["text"]}`),
 		},
 		{Name: "2nd"},
+		{Name: "none", InputSchema: json.RawMessage(`null`)},
 	}
 	providertest.SameJSON(t, sent(t, Options{}, r), `{
 		"contents": [{"role": "user", "parts": [{"text": "the very private question"}]}],
 		"tools": [{"functionDeclarations": [
 			{"name": "word-count", "description": "Counts words.", "parametersJsonSchema": {
 				"type": "object", "properties": {"text": {"type": "string"}, "max": {"maximum": 10}}, "required": ["text"]}},
-			{"name": "_2nd", "parametersJsonSchema": {"type": "object"}}
+			{"name": "_2nd", "parametersJsonSchema": {"type": "object"}},
+			{"name": "none", "parametersJsonSchema": {"type": "object"}}
 		]}]
 	}`)
 }

@@ -16,7 +16,8 @@ import (
 
 // failure is why there is no whole answer. raw is the answer's header and, where the status is an error, its body, which the SDK has read.
 func (d *driver) failure(ctx context.Context, asked string, raw *http.Response, err error, chunks int) error {
-	if raw != nil && raw.StatusCode >= http.StatusMultipleChoices {
+	// A redirect that was not followed is an error of the request.
+	if raw != nil && (raw.StatusCode >= http.StatusBadRequest || raw.StatusCode >= http.StatusMultipleChoices && err == nil) {
 		body, _ := io.ReadAll(raw.Body)
 		kind, _ := d.kind(body)
 		return provider.StatusError(name, asked, raw.StatusCode, provider.RetryAfter(raw.Header, time.Now()), kind)
