@@ -27,7 +27,7 @@ func (d *driver) failure(ctx context.Context, asked string, raw *http.Response, 
 		kind, status := d.kind(within.Event.Data)
 		return provider.StatusError(name, asked, status, 0, kind)
 	}
-	if raw != nil && chunks == 0 && !provider.IsEventStream(raw.Header) {
+	if raw != nil && raw.StatusCode < http.StatusMultipleChoices && chunks == 0 && !provider.IsEventStream(raw.Header) {
 		return provider.NoStream(name)
 	}
 	return provider.RequestError(ctx, name, err)

@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -83,16 +82,16 @@ func toolsOf(definitions []model.ToolDefinition) ([]sdk.ChatCompletionToolUnionP
 
 // schemaOf is a JSON Schema with what OpenAI insists on: the type object and its properties.
 func schemaOf(raw json.RawMessage) (shared.FunctionParameters, error) {
-	schema := shared.FunctionParameters{}
+	var given map[string]json.RawMessage
 	if len(raw) > 0 {
-		decoder := json.NewDecoder(bytes.NewReader(raw))
-		decoder.UseNumber() // No number of a schema loses digits.
-		if err := decoder.Decode(&schema); err != nil {
+		if err := json.Unmarshal(raw, &given); err != nil {
 			return nil, err
 		}
 	}
-	if schema == nil {
-		schema = shared.FunctionParameters{}
+	// The values stay what they are, so that no number loses digits.
+	schema := shared.FunctionParameters{}
+	for name, value := range given {
+		schema[name] = value
 	}
 	if schema["type"] == nil {
 		schema["type"] = "object"
