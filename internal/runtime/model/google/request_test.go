@@ -31,7 +31,7 @@ func result(id, tool string, content ...event.Part) event.Message {
 
 func TestABareRequest(t *testing.T) {
 	providertest.SameJSON(t, sent(t, Options{}, question()), `{
-		"contents": [{"role": "user", "parts": [{"text": "the very private question"}]}]
+		"contents": [{"role": "user", "parts": [{"text": "the very private question"}]}], "generationConfig": {}
 	}`)
 }
 
@@ -88,7 +88,7 @@ func TestTools(t *testing.T) {
 		{Name: "none", InputSchema: json.RawMessage(`null`)},
 	}
 	providertest.SameJSON(t, sent(t, Options{}, r), `{
-		"contents": [{"role": "user", "parts": [{"text": "the very private question"}]}],
+		"contents": [{"role": "user", "parts": [{"text": "the very private question"}]}], "generationConfig": {},
 		"tools": [{"functionDeclarations": [
 			{"name": "word-count", "description": "Counts words.", "parametersJsonSchema": {
 				"type": "object", "properties": {"text": {"type": "string"}, "max": {"maximum": 10}}, "required": ["text"]}},
@@ -188,7 +188,7 @@ func TestAConversation(t *testing.T) {
 			r := model.Request{Model: name, SystemPrompt: "Answer <briefly>.", Messages: conversation()}
 			body := sent(t, Options{}, r)
 			providertest.SameJSON(t, body, `{
-				"systemInstruction": {"role": "user", "parts": [{"text": "Answer <briefly>."}]}, "contents": `+contents(before)+`
+				"systemInstruction": {"role": "user", "parts": [{"text": "Answer <briefly>."}]}, "generationConfig": {}, "contents": `+contents(before)+`
 			}`)
 			if again := sent(t, Options{}, r); string(again) != string(body) {
 				t.Errorf("the same request is sent as\n%s\nand as\n%s", body, again)
