@@ -54,7 +54,7 @@ func New(o Options) (model.Driver, error) {
 		return nil, errors.New("a driver of Google needs a client for HTTP")
 	}
 	if o.Key == "" {
-		return nil, errors.New("Google: an API key is required")
+		return nil, errors.New("asking Google: an API key is required")
 	}
 	base := o.BaseURL
 	if base == "" {

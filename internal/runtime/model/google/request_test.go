@@ -1,6 +1,7 @@
 package google
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -190,7 +191,7 @@ func TestAConversation(t *testing.T) {
 			providertest.SameJSON(t, body, `{
 				"systemInstruction": {"role": "user", "parts": [{"text": "Answer <briefly>."}]}, "generationConfig": {}, "contents": `+contents(before)+`
 			}`)
-			if again := sent(t, Options{}, r); string(again) != string(body) {
+			if again := sent(t, Options{}, r); !bytes.Equal(again, body) {
 				t.Errorf("the same request is sent as\n%s\nand as\n%s", body, again)
 			}
 		})

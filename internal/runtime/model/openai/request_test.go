@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bytes"
 	"encoding/json"
 	"testing"
 
@@ -170,7 +171,7 @@ func TestAConversation(t *testing.T) {
 			]}
 		]
 	}`)
-	if again := sent(t, Options{}, r); string(again) != string(body) {
+	if again := sent(t, Options{}, r); !bytes.Equal(again, body) {
 		t.Errorf("the same request is sent as\n%s\nand as\n%s", body, again)
 	}
 }
