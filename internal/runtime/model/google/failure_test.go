@@ -152,14 +152,14 @@ func TestItEndsWithTheContext(t *testing.T) {
 		"before anything": "", "within a text": stream(said(text("Once"))), "after the end": stream(ended("STOP", text("Once"))),
 	} {
 		t.Run(name, func(t *testing.T) {
-			sent := make(chan struct{})
-			server := providertest.Serve(t, providertest.Answer{Body: body, Hold: true, Sent: sent})
+			server := providertest.Serve(t, providertest.Answer{Body: body, Hold: true})
 			ctx, cancel := context.WithCancel(t.Context())
-			go func() {
-				<-sent
-				cancel()
-			}()
-			answer, err := driverOf(t, server, Options{}).Generate(ctx, question())
+			defer cancel()
+			driver, err := New(Options{HTTP: providertest.After(server.Client(), len(body), cancel), Key: key})
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, err := driver.Generate(ctx, question())
 			if answer != nil || !errors.Is(err, context.Canceled) {
 				t.Errorf("Generate = %+v, %v", answer, err)
 			}

@@ -29,8 +29,6 @@ type Answer struct {
 	Cut bool
 	// Hold keeps the connection open after the body until whoever asked has gone.
 	Hold bool
-	// Sent is closed when the body has been sent, if it is not nil.
-	Sent chan struct{}
 }
 
 // Request is what the server was asked.
@@ -77,6 +75,45 @@ func (s *Server) Client() *http.Client {
 	}}
 }
 
+// After is a client that does something when whoever asked has read so many bytes of the answer and wants more.
+func After(h *http.Client, read int, do func()) *http.Client {
+	c := *h
+	c.Transport = afterTransport{next: h.Transport, read: read, do: do}
+	return &c
+}
+
+type afterTransport struct {
+	next http.RoundTripper
+	read int
+	do   func()
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t afterTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := t.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	answer.Body = &afterBody{ReadCloser: answer.Body, left: t.read, do: t.do}
+	return answer, nil
+}
+
+type afterBody struct {
+	io.ReadCloser
+	left int
+	do   func()
+}
+
+// Read implements io.Reader.
+func (b *afterBody) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		b.do()
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.left -= n
+	return n, err
+}
+
 // Seen are the requests so far.
 func (s *Server) Seen() []Request {
 	s.lock.Lock()
@@ -118,9 +155,6 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, s.answer.Body)
 	_ = http.NewResponseController(w).Flush()
-	if s.answer.Sent != nil {
-		close(s.answer.Sent)
-	}
 	if s.answer.Hold {
 		<-r.Context().Done()
 	}
