@@ -64,6 +64,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.MessagePartApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Model"):
 		return &apiv1alpha1.ModelApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ModelParameters"):
+		return &apiv1alpha1.ModelParametersApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ModelSpec"):
 		return &apiv1alpha1.ModelSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ModelStatus"):

@@ -3,11 +3,19 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // ModelProvider is who serves a model.
-// +kubebuilder:validation:Enum=Simulated
+// +kubebuilder:validation:Enum=Simulated;Anthropic;OpenAI;Google
 type ModelProvider string
 
-// ProviderSimulated answers by script, without any network (SIM-01).
-const ProviderSimulated ModelProvider = "Simulated"
+const (
+	// ProviderSimulated answers by script, without any network (SIM-01).
+	ProviderSimulated ModelProvider = "Simulated"
+	// ProviderAnthropic speaks the Messages API of Anthropic.
+	ProviderAnthropic ModelProvider = "Anthropic"
+	// ProviderOpenAI speaks the API of OpenAI, as many other servers do.
+	ProviderOpenAI ModelProvider = "OpenAI"
+	// ProviderGoogle speaks the Gemini API of Google.
+	ProviderGoogle ModelProvider = "Google"
+)
 
 // ReasoningEffort is how much a model thinks before it answers.
 // +kubebuilder:validation:Enum=None;Low;Medium;High
@@ -58,15 +66,50 @@ type ModelParameters struct {
 
 // ModelSpec is a model at a provider.
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || has(self.simulation)",message="provider Simulated needs simulation: say what the model answers."
+// +kubebuilder:validation:XValidation:rule="self.provider == 'Simulated' || !has(self.simulation)",message="simulation is for provider Simulated: leave it out, or use that provider."
+// +kubebuilder:validation:XValidation:rule="self.provider == 'Simulated' || (has(self.model) && self.model.size() > 0)",message="this provider needs model: its own name of the model."
+// +kubebuilder:validation:XValidation:rule="self.provider == 'Simulated' || has(self.secretKeyRef)",message="this provider needs secretKeyRef: the Secret and key that hold the API key."
+// +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.secretKeyRef)",message="provider Simulated needs no API key: leave secretKeyRef out."
+// +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.baseURL)",message="provider Simulated uses no network: leave baseURL out."
+// +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.parameters)",message="provider Simulated answers by script: leave parameters out."
 type ModelSpec struct {
-	// provider that serves the model: Simulated.
+	// provider that serves the model: Simulated, Anthropic, OpenAI or Google. OpenAI is also for the many servers that speak its API at a baseURL
+	// of their own.
 	// +required
 	Provider ModelProvider `json:"provider"`
 
-	// model is the provider's name of the model. It is reported with every answer. Default: the name of this object.
+	// model is the provider's name of the model. It is reported with every answer. Provider Simulated takes the name of this object without it;
+	// the others need it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Model string `json:"model,omitempty"`
+
+	// baseURL is where requests go instead of the provider's own address: https, up to the part of the path that the provider's API begins behind.
+	// The API key goes there too. Only public addresses are reached, and those that the operator of the manager has allowed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() == 'https' && url(self).getHostname() != ''",message="baseURL must be an absolute https URL."
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^[A-Za-z]+:/*[^/?#]*@')",message="baseURL must not have a user or a password in it: use secretKeyRef."
+	// +kubebuilder:validation:XValidation:rule="!self.contains('?') && !self.contains('#')",message="baseURL must not have a query or a fragment."
+	BaseURL string `json:"baseURL,omitempty"`
+
+	// secretKeyRef is the Secret and key that hold the API key. It is read at every call, so that a new key counts at once. Whoever writes the
+	// Model must be allowed to read that Secret, and the manager needs the role capstan-manager-secrets in the namespace. A Secret with the
+	// annotation capstan.dev/allowed-hosts goes to the hosts listed there only.
+	// +optional
+	SecretKeyRef *SecretKeyReference `json:"secretKeyRef,omitempty"`
+
+	// parameters are how the model generates.
+	// +optional
+	Parameters *ModelParameters `json:"parameters,omitempty"`
+
+	// fallbacks are Models that are asked instead, in order, when this one is not available, limits requests, has no quota left, has a problem, or
+	// refuses its API key. One that does not exist or is not Ready is passed over. Their own fallbacks do not count.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	Fallbacks []LocalReference `json:"fallbacks,omitempty"`
 
 	// simulation is the script of provider Simulated.
 	// +optional

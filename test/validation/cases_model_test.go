@@ -1,5 +1,11 @@
 package validation_test
 
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
 var modelCases = []ruleCase{
 	{
 		rule:     "required spec",
@@ -17,14 +23,139 @@ var modelCases = []ruleCase{
 		rule:     "spec.provider enum",
 		accepted: unchanged,
 		rejected: `spec: {provider: Oracle}`,
-		message:  `spec.provider: Unsupported value: "Oracle": supported values: "Simulated"`,
+		message:  `spec.provider: Unsupported value: "Oracle": supported values: "Simulated", "Anthropic", "OpenAI", "Google"`,
 	},
 	{
 		rule:     "spec rule provider Simulated needs simulation: say what the model answers.",
 		accepted: `spec: {simulation: {response: {text: Hello.}}}`,
 		rejected: `spec: {simulation: null}`,
 	},
+	{
+		rule:     "spec rule simulation is for provider Simulated: leave it out, or use that provider.",
+		accepted: realModel,
+		rejected: `spec: {provider: Anthropic, model: claude, secretKeyRef: {name: anthropic, key: api-key}}`,
+	},
+	{
+		rule:     "spec rule this provider needs model: its own name of the model.",
+		accepted: realModel,
+		rejected: `spec: {provider: OpenAI, secretKeyRef: {name: anthropic, key: api-key}, simulation: null}`,
+	},
+	{
+		rule:     "spec rule this provider needs model: its own name of the model.",
+		accepted: realModel,
+		rejected: `spec: {provider: Google, model: "", secretKeyRef: {name: anthropic, key: api-key}, simulation: null}`,
+	},
+	{
+		rule:     "spec rule this provider needs secretKeyRef: the Secret and key that hold the API key.",
+		accepted: realModel,
+		rejected: `spec: {provider: Anthropic, model: claude, simulation: null}`,
+	},
+	{
+		rule:     "spec rule provider Simulated needs no API key: leave secretKeyRef out.",
+		accepted: unchanged,
+		rejected: `spec: {secretKeyRef: {name: anthropic, key: api-key}}`,
+	},
+	{
+		rule:     "spec rule provider Simulated uses no network: leave baseURL out.",
+		accepted: unchanged,
+		rejected: `spec: {baseURL: "https://example.org"}`,
+	},
+	{
+		rule:     "spec rule provider Simulated answers by script: leave parameters out.",
+		accepted: unchanged,
+		rejected: `spec: {parameters: {}}`,
+	},
+	{
+		rule:     "spec.baseURL rule baseURL must be an absolute https URL.",
+		accepted: realModelWith(`baseURL: "https://models.example.org:8443/v1"`),
+		rejected: realModelWith(`baseURL: "http://models.example.org/v1"`),
+	},
+	{
+		rule:     "spec.baseURL rule baseURL must be an absolute https URL.",
+		accepted: realModelWith(`baseURL: "HTTPS://models.example.org"`),
+		rejected: realModelWith(`baseURL: "https:///v1"`),
+	},
+	{
+		rule:     "spec.baseURL rule baseURL must be an absolute https URL.",
+		accepted: realModelWith(`baseURL: "https://[2001:db8::1]/v1"`),
+		rejected: realModelWith(`baseURL: models.example.org`),
+	},
+	{
+		rule:     "spec.baseURL rule baseURL must not have a user or a password in it: use secretKeyRef.",
+		accepted: realModelWith(`baseURL: "https://models.example.org/@v1"`),
+		rejected: realModelWith(`baseURL: "https://user:password@models.example.org"`),
+	},
+	{
+		rule:     "spec.baseURL rule baseURL must not have a query or a fragment.",
+		accepted: realModelWith(`baseURL: "https://models.example.org/v1/"`),
+		rejected: realModelWith(`baseURL: "https://models.example.org/v1?key=x"`),
+	},
+	{
+		rule:     "spec.baseURL rule baseURL must not have a query or a fragment.",
+		accepted: realModelWith(`baseURL: "https://models.example.org/v1/"`),
+		rejected: realModelWith(`baseURL: "https://models.example.org/v1#x"`),
+	},
+	{
+		rule:     "spec.secretKeyRef required name",
+		accepted: realModel,
+		rejected: realModelWith(`secretKeyRef: {key: api-key}`),
+		message:  `spec.secretKeyRef.name: Required value`,
+	},
+	{
+		rule:     "spec.secretKeyRef required key",
+		accepted: realModel,
+		rejected: realModelWith(`secretKeyRef: {name: anthropic}`),
+		message:  `spec.secretKeyRef.key: Required value`,
+	},
+	{
+		rule:     "spec.secretKeyRef.key pattern",
+		accepted: realModel,
+		rejected: realModelWith(`secretKeyRef: {name: anthropic, key: the key}`),
+		message:  `spec.secretKeyRef.key in body should match`,
+	},
+	{
+		rule:     "spec.fallbacks[] required name",
+		accepted: `spec: {fallbacks: [{name: other}]}`,
+		rejected: `spec: {fallbacks: [{}]}`,
+		message:  `spec.fallbacks[0].name: Required value`,
+	},
+	{
+		rule:     "spec.parameters.reasoningEffort enum",
+		accepted: realModelWith(`parameters: {reasoningEffort: None}`),
+		rejected: realModelWith(`parameters: {reasoningEffort: Extreme}`),
+		message:  `spec.parameters.reasoningEffort: Unsupported value: "Extreme": supported values: "None", "Low", "Medium", "High"`,
+	},
 }
+
+const realModel = `spec: {provider: Anthropic, model: claude, secretKeyRef: {name: anthropic, key: api-key}, simulation: null}`
+
+// realModelWith is a Model of a real provider with one more field, or another value of one.
+func realModelWith(field string) string {
+	spec := "spec: {provider: Anthropic, model: claude, simulation: null, "
+	if !strings.HasPrefix(field, "secretKeyRef") {
+		spec += "secretKeyRef: {name: anthropic, key: api-key}, "
+	}
+	return spec + field + "}"
+}
+
+// decimalCases are what a parameter that is a decimal takes up to a limit.
+func decimalCases(field string, accepted, rejected []string) []ruleCase {
+	cases := make([]ruleCase, 0, len(rejected))
+	for i, value := range rejected {
+		cases = append(cases, ruleCase{
+			rule:     "spec.parameters." + field + " pattern",
+			accepted: realModelWith(fmt.Sprintf("parameters: {%s: %q}", field, accepted[i%len(accepted)])),
+			rejected: realModelWith(fmt.Sprintf("parameters: {%s: %q}", field, value)),
+			message:  "spec.parameters." + field + " in body should match",
+		})
+	}
+	return cases
+}
+
+var parameterCases = slices.Concat(
+	decimalCases("temperature", []string{"0", "1", "2", "0.7", "1.999", "2.00"}, []string{"2.1", "3", "-1", ".5", "1.", "1,5"}),
+	decimalCases("topP", []string{"0", "1", "0.95", "0.001", "1.000"}, []string{"1.1", "2", "1e0", "0.", "high"}),
+)
 
 const oneKindOfArguments = " rule at most one of arguments and rawArguments may be set."
 

@@ -138,7 +138,9 @@ func text(c constraint, length int) string {
 	switch {
 	case strings.HasSuffix(c.path, "imeout") || strings.HasSuffix(c.path, "latency") || strings.HasSuffix(c.path, "TTL"):
 		return strings.Repeat("0", length-2) + "5s"
-	case c.path == "spec.http.url":
+	case c.path == "spec.parameters.temperature", c.path == "spec.parameters.topP":
+		return "0." + strings.Repeat("1", length-len("0."))
+	case c.path == "spec.http.url", c.path == "spec.baseURL":
 		return "https://example.org/" + strings.Repeat("x", length-len("https://example.org/"))
 	case c.path == "spec.callID":
 		return "1234567890-1234"

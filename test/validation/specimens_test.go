@@ -142,6 +142,19 @@ var specimens = []specimen{
       sequence: [{calls: [{name: word-count, rawArguments: "{}"}]}]
       conditional: [{contains: count, sequence: [{calls: [{name: word-count, rawArguments: "{}"}]}]}]
 `},
+	{kind: "Model", name: "real", spec: `
+  provider: Anthropic
+  model: claude-sonnet-5-5
+  baseURL: https://models.example.org/anthropic
+  secretKeyRef: {name: anthropic, key: api-key}
+  parameters:
+    maxOutputTokens: 4096
+    temperature: "0.7"
+    topP: "0.95"
+    stopSequences: [END]
+    reasoningEffort: Low
+  fallbacks: [{name: openai}, {name: simulated}]
+`},
 	{kind: "Tool", name: "job", spec: `
   description: Counts the words of a text.
   sideEffect: Pure

@@ -521,17 +521,55 @@ var schemaYAML = typed.YAMLObject(`types:
           reason: Pending
           status: Unknown
           type: Ready
+- name: com.github.capstan-dev.capstan.api.v1alpha1.ModelParameters
+  map:
+    fields:
+    - name: maxOutputTokens
+      type:
+        scalar: numeric
+    - name: reasoningEffort
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ReasoningEffort
+    - name: stopSequences
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: temperature
+      type:
+        scalar: string
+    - name: topP
+      type:
+        scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ModelProvider
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ModelSpec
   map:
     fields:
+    - name: baseURL
+      type:
+        scalar: string
+    - name: fallbacks
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
+          elementRelationship: associative
+          keys:
+          - name
     - name: model
       type:
         scalar: string
+    - name: parameters
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ModelParameters
     - name: provider
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.ModelProvider
+    - name: secretKeyRef
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.SecretKeyReference
     - name: simulation
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.Simulation
@@ -605,6 +643,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: name
       type:
         scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.ReasoningEffort
+  scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.RecordedTurn
   map:
     fields:

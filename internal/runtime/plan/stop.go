@@ -48,7 +48,7 @@ func (r StopReason) Failed() bool {
 // StopReasonFor maps a provider's finish reason, whatever its case; a word it does not know is StopEndTurn (SM-09).
 func StopReasonFor(finishReason string) StopReason {
 	switch strings.ToLower(strings.TrimSpace(finishReason)) {
-	case "length", "max_tokens", "max_output_tokens":
+	case "length", "max_tokens", "max_output_tokens", "model_context_window_exceeded":
 		return StopMaxTokens
 	case "refusal", "content_filter", "safety":
 		return StopRefusal

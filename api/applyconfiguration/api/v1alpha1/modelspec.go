@@ -11,10 +11,24 @@ import (
 //
 // ModelSpec is a model at a provider.
 type ModelSpecApplyConfiguration struct {
-	// provider that serves the model: Simulated.
+	// provider that serves the model: Simulated, Anthropic, OpenAI or Google. OpenAI is also for the many servers that speak its API at a baseURL
+	// of their own.
 	Provider *apiv1alpha1.ModelProvider `json:"provider,omitempty"`
-	// model is the provider's name of the model. It is reported with every answer. Default: the name of this object.
+	// model is the provider's name of the model. It is reported with every answer. Provider Simulated takes the name of this object without it;
+	// the others need it.
 	Model *string `json:"model,omitempty"`
+	// baseURL is where requests go instead of the provider's own address: https, up to the part of the path that the provider's API begins behind.
+	// The API key goes there too. Only public addresses are reached, and those that the operator of the manager has allowed.
+	BaseURL *string `json:"baseURL,omitempty"`
+	// secretKeyRef is the Secret and key that hold the API key. It is read at every call, so that a new key counts at once. Whoever writes the
+	// Model must be allowed to read that Secret, and the manager needs the role capstan-manager-secrets in the namespace. A Secret with the
+	// annotation capstan.dev/allowed-hosts goes to the hosts listed there only.
+	SecretKeyRef *SecretKeyReferenceApplyConfiguration `json:"secretKeyRef,omitempty"`
+	// parameters are how the model generates.
+	Parameters *ModelParametersApplyConfiguration `json:"parameters,omitempty"`
+	// fallbacks are Models that are asked instead, in order, when this one is not available, limits requests, has no quota left, has a problem, or
+	// refuses its API key. One that does not exist or is not Ready is passed over. Their own fallbacks do not count.
+	Fallbacks []LocalReferenceApplyConfiguration `json:"fallbacks,omitempty"`
 	// simulation is the script of provider Simulated.
 	Simulation *SimulationApplyConfiguration `json:"simulation,omitempty"`
 }
@@ -38,6 +52,43 @@ func (b *ModelSpecApplyConfiguration) WithProvider(value apiv1alpha1.ModelProvid
 // If called multiple times, the Model field is set to the value of the last call.
 func (b *ModelSpecApplyConfiguration) WithModel(value string) *ModelSpecApplyConfiguration {
 	b.Model = &value
+	return b
+}
+
+// WithBaseURL sets the BaseURL field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the BaseURL field is set to the value of the last call.
+func (b *ModelSpecApplyConfiguration) WithBaseURL(value string) *ModelSpecApplyConfiguration {
+	b.BaseURL = &value
+	return b
+}
+
+// WithSecretKeyRef sets the SecretKeyRef field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SecretKeyRef field is set to the value of the last call.
+func (b *ModelSpecApplyConfiguration) WithSecretKeyRef(value *SecretKeyReferenceApplyConfiguration) *ModelSpecApplyConfiguration {
+	b.SecretKeyRef = value
+	return b
+}
+
+// WithParameters sets the Parameters field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Parameters field is set to the value of the last call.
+func (b *ModelSpecApplyConfiguration) WithParameters(value *ModelParametersApplyConfiguration) *ModelSpecApplyConfiguration {
+	b.Parameters = value
+	return b
+}
+
+// WithFallbacks adds the given value to the Fallbacks field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Fallbacks field.
+func (b *ModelSpecApplyConfiguration) WithFallbacks(values ...*LocalReferenceApplyConfiguration) *ModelSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithFallbacks")
+		}
+		b.Fallbacks = append(b.Fallbacks, *values[i])
+	}
 	return b
 }
 
