@@ -1,0 +1,186 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// DefaultMaxStream is how much of an answer's body a transport hands on without TransportOptions.MaxBody, in bytes.
+const DefaultMaxStream = 256 << 20
+
+// TransportOptions are where the requests of a transport may go, and how much of an answer they take.
+type TransportOptions struct {
+	// Hosts are the only ones that requests may go to, as host or host:port, the port 443 without one. Without any, none may be.
+	Hosts []string
+	// MaxBody is how much of an answer's body is handed on, in bytes. Default DefaultMaxStream.
+	MaxBody int64
+}
+
+// HTTPClient is for libraries that send requests of their own and read the answers as they come: the rules are those of Do. A request goes by
+// https to a listed host and to a checked address of it, over a connection of its own, past any proxy, and at most once. What its header holds may
+// be a secret, whatever its name, so that no redirect is followed. An answer may take as long as it likes, as long as it goes on: one that says
+// nothing for Options.HeaderTimeout is given up. Errors of requests and of bodies are an *Error, which the standard library wraps in words of its
+// own; those hold the URL.
+func (c *Client) HTTPClient(o TransportOptions) *http.Client {
+	if o.MaxBody <= 0 {
+		o.MaxBody = DefaultMaxStream
+	}
+	return &http.Client{Transport: &transport{client: c, options: o}}
+}
+
+// transport is an http.RoundTripper.
+type transport struct {
+	client  *Client
+	options TransportOptions
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	h, problem := t.begin(r)
+	if problem != nil {
+		closeBody(r)
+		return nil, problem
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	answer, problem := t.send(ctx, r, h)
+	if problem != nil {
+		cancel()
+		return nil, problem
+	}
+	answer.Request = r
+	body := &stream{
+		body: answer.Body, ctx: r.Context(), cancel: cancel, host: h.url.Hostname(), status: answer.StatusCode,
+		left: t.options.MaxBody, idle: t.client.header,
+	}
+	body.watch()
+	answer.Body = body
+	return answer, nil
+}
+
+// begin checks a request.
+func (t *transport) begin(r *http.Request) (*hop, *Error) {
+	if len(t.options.Hosts) == 0 {
+		return nil, failure(ReasonRefused, "there is no host that the request may go to")
+	}
+	// The host of the header decides which site of a server answers.
+	if r.Host != "" && r.Host != r.URL.Host {
+		return nil, failure(ReasonInvalid, "the request names another host than its URL")
+	}
+	return begin(Request{Method: r.Method, URL: r.URL.String(), Header: r.Header, Hosts: t.options.Hosts})
+}
+
+// send sends the request and gives the answer, unless it is a redirect.
+func (t *transport) send(ctx context.Context, r *http.Request, h *hop) (*http.Response, *Error) {
+	var connected atomic.Bool
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
+	request := r.Clone(traced)
+	request.URL, request.Header, request.Host, request.Close = h.url, h.headers(), "", true
+	// Without it nobody can send the body a second time.
+	request.GetBody = nil
+	answer, err := t.client.transport().RoundTrip(request)
+	if err != nil {
+		e := t.client.explain(r.Context(), h, connected.Load(), err)
+		e.Sent = connected.Load()
+		return nil, e
+	}
+	if redirects(answer.StatusCode) {
+		answer.Body.Close()
+		e := failure(ReasonRedirect, "the server redirected elsewhere, and what the request holds is for %s only", place(h.url))
+		e.Sent, e.Status = true, answer.StatusCode
+		return nil, e
+	}
+	return answer, nil
+}
+
+func closeBody(r *http.Request) {
+	if r.Body != nil {
+		r.Body.Close()
+	}
+}
+
+// stream is the body of an answer that is read as it comes.
+type stream struct {
+	body   io.ReadCloser
+	ctx    context.Context
+	cancel context.CancelFunc
+	host   string
+	status int
+	left   int64
+	idle   time.Duration
+
+	timer   *time.Timer
+	silent  atomic.Bool
+	closing sync.Once
+}
+
+// watch gives the body up when nothing more comes.
+func (s *stream) watch() {
+	s.timer = time.AfterFunc(s.idle, func() {
+		s.silent.Store(true)
+		s.cancel()
+	})
+}
+
+// Read implements io.Reader.
+func (s *stream) Read(p []byte) (int, error) {
+	if s.left <= 0 {
+		return s.more()
+	}
+	n, err := s.body.Read(p[:min(int64(len(p)), s.left)])
+	s.left -= int64(n)
+	if n > 0 {
+		s.timer.Reset(s.idle)
+	}
+	if err == nil || errors.Is(err, io.EOF) {
+		return n, err
+	}
+	return n, s.explain()
+}
+
+// more says whether a body of which all has been handed on that may be has ended.
+func (s *stream) more() (int, error) {
+	var next [1]byte
+	n, err := io.ReadFull(s.body, next[:])
+	switch {
+	case n > 0:
+		return 0, s.failed(failure(ReasonLost, "the answer of %s is too long", s.host))
+	case errors.Is(err, io.EOF):
+		return 0, io.EOF
+	default:
+		return 0, s.explain()
+	}
+}
+
+// explain says why the body broke off.
+func (s *stream) explain() *Error {
+	if ended := over(s.ctx); ended != nil {
+		return s.failed(ended)
+	}
+	if s.silent.Load() {
+		return s.failed(failure(ReasonTimeout, "%s said nothing for %s within its answer", s.host, s.idle))
+	}
+	return s.failed(failure(ReasonLost, "the connection broke within the answer"))
+}
+
+// failed is an error of this body.
+func (s *stream) failed(e *Error) *Error {
+	e.Sent, e.Status = true, s.status
+	return e
+}
+
+// Close implements io.Closer.
+func (s *stream) Close() error {
+	var err error
+	s.closing.Do(func() {
+		s.timer.Stop()
+		err = s.body.Close()
+		s.cancel()
+	})
+	return err
+}
