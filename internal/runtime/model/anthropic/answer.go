@@ -1,0 +1,180 @@
+package anthropic
+
+import (
+	"fmt"
+	"strings"
+
+	sdk "github.com/anthropics/anthropic-sdk-go"
+
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
+)
+
+// The words of the stream.
+const (
+	eventMessageStart = "message_start"
+	eventMessageDelta = "message_delta"
+	eventBlockStart   = "content_block_start"
+	eventBlockDelta   = "content_block_delta"
+	eventBlockStop    = "content_block_stop"
+	blockText         = "text"
+	blockToolUse      = "tool_use"
+	deltaText         = "text_delta"
+	deltaArguments    = "input_json_delta"
+)
+
+// maxResponseID is the longest id of an answer that is kept, in bytes.
+const maxResponseID = 256
+
+// answer collects the events of a stream. The SDK's own way to do it would make arguments that broke off empty ones, and keep what the model thinks.
+type answer struct {
+	id, model string
+	text      strings.Builder
+	calls     []*call
+	// blocks are the calls by the index of their block.
+	blocks map[int64]*call
+	finish string
+	// input are the tokens of the prompt: new ones, those that were put into the cache, and those that came from there.
+	input  [3]int64
+	output int64
+	// events counts what came, and size its texts and arguments in bytes.
+	events, size int
+}
+
+// call is a tool call whose arguments come in pieces.
+type call struct {
+	id, name string
+	// initial are the arguments that the block began with. They count when it has ended without a piece.
+	initial   string
+	arguments strings.Builder
+	ended     bool
+}
+
+// add takes one event up. The error says that the answer has become too long.
+func (a *answer) add(e sdk.MessageStreamEventUnion) error {
+	a.events++
+	switch e.Type {
+	case eventMessageStart:
+		if len(e.Message.ID) <= maxResponseID {
+			a.id = e.Message.ID
+		}
+		a.model = e.Message.Model
+		u := e.Message.Usage
+		a.input, a.output = [3]int64{u.InputTokens, u.CacheCreationInputTokens, u.CacheReadInputTokens}, u.OutputTokens
+	case eventBlockStart:
+		a.begin(e)
+	case eventBlockDelta:
+		a.grow(e)
+	case eventBlockStop:
+		if c := a.blocks[e.Index]; c != nil {
+			c.ended = true
+		}
+	case eventMessageDelta:
+		a.end(e)
+	}
+	if a.size > provider.MaxAnswer {
+		return provider.TooLong(name)
+	}
+	return nil
+}
+
+// begin takes the beginning of a block up.
+func (a *answer) begin(e sdk.MessageStreamEventUnion) {
+	switch e.ContentBlock.Type {
+	case blockText:
+		a.text.WriteString(e.ContentBlock.Text)
+		a.size += len(e.ContentBlock.Text)
+	case blockToolUse:
+		c := &call{id: e.ContentBlock.ID, name: e.ContentBlock.Name, initial: e.ContentBlock.JSON.Input.Raw()}
+		a.calls = append(a.calls, c)
+		if a.blocks == nil {
+			a.blocks = map[int64]*call{}
+		}
+		a.blocks[e.Index] = c
+		a.size += len(c.id) + len(c.name) + len(c.initial)
+	}
+}
+
+// grow takes a piece of a block up.
+func (a *answer) grow(e sdk.MessageStreamEventUnion) {
+	switch e.Delta.Type {
+	case deltaText:
+		a.text.WriteString(e.Delta.Text)
+		a.size += len(e.Delta.Text)
+	case deltaArguments:
+		if c := a.blocks[e.Index]; c != nil {
+			c.arguments.WriteString(e.Delta.PartialJSON)
+			a.size += len(e.Delta.PartialJSON)
+		}
+	}
+}
+
+// end takes up why the model stopped, and what the answer cost. Each number is that of the whole answer; those that do not apply are missing.
+func (a *answer) end(e sdk.MessageStreamEventUnion) {
+	if reason := string(e.Delta.StopReason); reason != "" {
+		a.finish = reason
+	}
+	u := e.Usage
+	for i, count := range []struct {
+		given bool
+		value int64
+	}{
+		{u.JSON.InputTokens.Valid(), u.InputTokens},
+		{u.JSON.CacheCreationInputTokens.Valid(), u.CacheCreationInputTokens},
+		{u.JSON.CacheReadInputTokens.Valid(), u.CacheReadInputTokens},
+	} {
+		if count.given {
+			a.input[i] = count.value
+		}
+	}
+	if u.JSON.OutputTokens.Valid() {
+		a.output = u.OutputTokens
+	}
+}
+
+// response is what has come so far.
+func (a *answer) response(asked string) model.Response {
+	r := model.Response{
+		Text:       a.text.String(),
+		Usage:      model.Usage{InputTokens: a.input[0] + a.input[1] + a.input[2], OutputTokens: a.output},
+		ResponseID: a.id,
+		Model:      a.model,
+	}
+	if r.Model == "" {
+		r.Model = asked
+	}
+	for _, c := range a.calls {
+		r.ToolCalls = append(r.ToolCalls, model.ToolCall{ProviderID: c.id, Name: c.name, Arguments: c.given()})
+	}
+	return r
+}
+
+// given are the arguments, byte for byte, as far as they have come.
+func (c *call) given() string {
+	if c.arguments.Len() == 0 && c.ended {
+		return c.initial
+	}
+	return c.arguments.String()
+}
+
+// complete is an answer that the model has ended.
+func (a *answer) complete(asked, key string) (*model.Response, error) {
+	r := a.response(asked)
+	r.FinishReason = provider.Words(a.finish, key)
+	switch sdk.StopReason(a.finish) {
+	case sdk.StopReasonMaxTokens, sdk.StopReasonModelContextWindowExceeded:
+		// A block that was cut before its first piece ends like one of a call without arguments.
+		if last := len(a.calls) - 1; last >= 0 && a.calls[last].arguments.Len() == 0 {
+			r.ToolCalls[last].Arguments = ""
+		}
+		return provider.CutShort(name, r)
+	case sdk.StopReasonRefusal:
+		// What it had begun to call before it refused is not what it wants.
+		r.ToolCalls = nil
+		return &r, nil
+	case sdk.StopReasonPauseTurn:
+		return nil, fmt.Errorf("%s paused its answer, which is for tools of its own that were not asked for", name)
+	default:
+		return &r, nil
+	}
+}

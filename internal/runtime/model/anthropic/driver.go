@@ -1,0 +1,115 @@
+package anthropic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	sdk "github.com/anthropics/anthropic-sdk-go"
+	"github.com/anthropics/anthropic-sdk-go/option"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
+)
+
+const (
+	// DefaultBaseURL is Anthropic's own address.
+	DefaultBaseURL = "https://api.anthropic.com/"
+	// DefaultMaxOutputTokens is the limit of an answer without maxOutputTokens: the API insists on one.
+	DefaultMaxOutputTokens = 8192
+	// name of the provider in errors.
+	name = "Anthropic"
+	// userAgent is what requests say of who sends them.
+	userAgent = "capstan"
+	// maxBody is the most of a stream that is read. A token takes some 200 bytes of it.
+	maxBody = 256 << 20
+)
+
+// Options of a driver.
+type Options struct {
+	// HTTP sends every request.
+	HTTP *http.Client
+	// BaseURL that "v1/messages" follows; empty for Anthropic's own.
+	BaseURL string
+	// Key is the API key. It is in no error and no result.
+	Key string
+	// Parameters of the Model.
+	Parameters v1alpha1.ModelParameters
+}
+
+// driver is a model.Driver. It keeps nothing between calls.
+type driver struct {
+	messages   sdk.MessageService
+	parameters v1alpha1.ModelParameters
+	sampling   provider.Sampling
+	key        string
+}
+
+// machine are headers by which the SDK tells what it runs on.
+var machine = []string{
+	"X-Stainless-Lang", "X-Stainless-Package-Version", "X-Stainless-Os", "X-Stainless-Arch", "X-Stainless-Runtime", "X-Stainless-Runtime-Version",
+	"X-Stainless-Retry-Count", "X-Stainless-Timeout",
+}
+
+// New makes a driver. It makes no call to the provider. Nothing is taken from the environment: the service is made without the SDK's client, whose
+// constructor would read addresses, keys, profiles and headers from there, and tracing is off.
+func New(o Options) (model.Driver, error) {
+	if o.HTTP == nil {
+		return nil, errors.New("a driver of Anthropic needs a client for HTTP")
+	}
+	if o.Key == "" {
+		return nil, errors.New("a driver of Anthropic needs an API key")
+	}
+	base := o.BaseURL
+	if base == "" {
+		base = DefaultBaseURL
+	}
+	if address, err := url.Parse(base); err != nil || address.Host == "" {
+		return nil, errors.New("the base URL for Anthropic is none")
+	}
+	sampling, err := provider.SamplingOf(o.Parameters)
+	if err != nil {
+		return nil, fmt.Errorf("reading the parameters for Anthropic: %w", err)
+	}
+	options := []option.RequestOption{
+		option.WithBaseURL(strings.TrimSuffix(base, "/") + "/"),
+		option.WithAPIKey(o.Key),
+		option.WithHTTPClient(provider.Client(o.HTTP, maxBody)),
+		option.WithMaxRetries(0),
+		option.WithoutOpenTelemetry(),
+		option.WithOpenTelemetryPropagation(false),
+		option.WithHeader("User-Agent", userAgent),
+	}
+	for _, header := range machine {
+		options = append(options, option.WithHeaderDel(header))
+	}
+	return &driver{messages: sdk.NewMessageService(options...), parameters: o.Parameters, sampling: sampling, key: o.Key}, nil
+}
+
+// Generate implements model.Driver.
+func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response, error) {
+	body, err := d.request(r)
+	if err != nil {
+		return nil, err
+	}
+	var raw *http.Response
+	stream := d.messages.NewStreaming(ctx, body, option.WithResponseInto(&raw))
+	defer func() { _ = stream.Close() }()
+	var a answer
+	for stream.Next() {
+		if err := a.add(stream.Current()); err != nil {
+			return nil, err
+		}
+	}
+	if ended := ctx.Err(); ended != nil {
+		return nil, ended
+	}
+	if a.finish != "" {
+		return a.complete(r.Model, d.key)
+	}
+	return provider.Broken(a.response(r.Model), d.failure(ctx, r.Model, raw, stream.Err(), a.events))
+}

@@ -1,0 +1,210 @@
+package anthropic
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	sdk "github.com/anthropics/anthropic-sdk-go"
+	"github.com/anthropics/anthropic-sdk-go/packages/param"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
+)
+
+// maxCallID is the longest id of a call that is sent, in bytes.
+const maxCallID = 64
+
+// request is the body of a model call.
+func (d *driver) request(r model.Request) (sdk.MessageNewParams, error) {
+	tools, err := toolsOf(r.Tools)
+	if err != nil {
+		return sdk.MessageNewParams{}, err
+	}
+	body := sdk.MessageNewParams{
+		Model:         r.Model,
+		MaxTokens:     DefaultMaxOutputTokens,
+		Messages:      messagesOf(r.Messages),
+		Tools:         tools,
+		StopSequences: d.parameters.StopSequences,
+	}
+	if limit := d.parameters.MaxOutputTokens; limit != nil {
+		body.MaxTokens = int64(*limit)
+	}
+	if strings.TrimSpace(r.SystemPrompt) != "" {
+		body.System = []sdk.TextBlockParam{{Text: r.SystemPrompt}}
+	}
+	if d.sampling.Temperature != nil {
+		body.Temperature = param.NewOpt(*d.sampling.Temperature)
+	}
+	if d.sampling.TopP != nil {
+		body.TopP = param.NewOpt(*d.sampling.TopP)
+	}
+	d.reason(&body)
+	if len(tools) > 0 {
+		keep(body.Messages)
+	}
+	return body, nil
+}
+
+// reason says how much the model thinks before it answers.
+func (d *driver) reason(body *sdk.MessageNewParams) {
+	switch d.parameters.ReasoningEffort {
+	case "":
+		return
+	case v1alpha1.ReasoningNone:
+		disabled := sdk.NewThinkingConfigDisabledParam()
+		body.Thinking.OfDisabled = &disabled
+		return
+	case v1alpha1.ReasoningLow:
+		body.OutputConfig.Effort = sdk.OutputConfigEffortLow
+	case v1alpha1.ReasoningMedium:
+		body.OutputConfig.Effort = sdk.OutputConfigEffortMedium
+	default:
+		body.OutputConfig.Effort = sdk.OutputConfigEffortHigh
+	}
+	body.Thinking.OfAdaptive = &sdk.ThinkingConfigAdaptiveParam{}
+}
+
+// keep asks the provider to keep all up to the end of the conversation for a while, because a Turn with tools sends it again with the next call: the
+// API keeps nothing that it is not asked to.
+func keep(messages []sdk.MessageParam) {
+	if len(messages) == 0 {
+		return
+	}
+	content := messages[len(messages)-1].Content
+	if control := content[len(content)-1].GetCacheControl(); control != nil {
+		*control = sdk.NewCacheControlEphemeralParam()
+	}
+}
+
+// toolsOf are the definitions of tools.
+func toolsOf(definitions []model.ToolDefinition) ([]sdk.ToolUnionParam, error) {
+	var tools []sdk.ToolUnionParam
+	for _, d := range definitions {
+		schema, err := schemaOf(d.InputSchema)
+		if err != nil {
+			return nil, fmt.Errorf("reading the schema of tool %s: %w", d.Name, err)
+		}
+		tool := sdk.ToolParam{Name: d.Name, InputSchema: param.Override[sdk.ToolInputSchemaParam](schema)}
+		if d.Description != "" {
+			tool.Description = param.NewOpt(d.Description)
+		}
+		tools = append(tools, sdk.ToolUnionParam{OfTool: &tool})
+	}
+	return tools, nil
+}
+
+// schemaOf is a JSON Schema with what Anthropic insists on: the type object. Otherwise it is as it was written.
+func schemaOf(raw json.RawMessage) (json.RawMessage, error) {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return json.RawMessage(`{"type":"object"}`), nil
+	}
+	var schema map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &schema); err != nil {
+		return nil, err
+	}
+	if schema == nil {
+		return nil, errors.New("it is null")
+	}
+	if schema["type"] != nil {
+		return raw, nil
+	}
+	schema["type"] = json.RawMessage(`"object"`)
+	return json.Marshal(schema)
+}
+
+// callID makes an id of a call valid for Anthropic.
+func callID(id string) string {
+	return provider.CallID(id, maxCallID, provider.Plain)
+}
+
+// messagesOf is the conversation, in which user and model take turns: what one says in several messages is one of several blocks.
+func messagesOf(messages []event.Message) []sdk.MessageParam {
+	var told []sdk.MessageParam
+	say := func(role sdk.MessageParamRole, blocks []sdk.ContentBlockParamUnion) {
+		switch last := len(told) - 1; {
+		case len(blocks) == 0:
+		case last >= 0 && told[last].Role == role:
+			told[last].Content = append(told[last].Content, blocks...)
+		default:
+			told = append(told, sdk.MessageParam{Role: role, Content: blocks})
+		}
+	}
+	for _, entry := range provider.Conversation(messages, callID) {
+		if entry.Message.Role == event.RoleUser {
+			say(sdk.MessageParamRoleUser, userBlocks(entry.Message.Content))
+			continue
+		}
+		said, results := modelBlocks(entry)
+		say(sdk.MessageParamRoleAssistant, said)
+		say(sdk.MessageParamRoleUser, results)
+	}
+	return told
+}
+
+// userBlocks are the parts of a message of the user.
+func userBlocks(content []event.Part) []sdk.ContentBlockParamUnion {
+	var blocks []sdk.ContentBlockParamUnion
+	for _, p := range content {
+		switch {
+		case p.Type == event.PartImage:
+			blocks = append(blocks, sdk.ContentBlockParamUnion{OfImage: imageOf(p)})
+		case said(p):
+			blocks = append(blocks, sdk.NewTextBlock(p.Text))
+		}
+	}
+	return blocks
+}
+
+// said says that a part is a text that the API takes: one of nothing but space is refused.
+func said(p event.Part) bool {
+	return p.Type == event.PartText && strings.TrimSpace(p.Text) != ""
+}
+
+// imageOf is an image, by value or by address.
+func imageOf(p event.Part) *sdk.ImageBlockParam {
+	if p.URL != "" {
+		return &sdk.ImageBlockParam{Source: sdk.ImageBlockParamSourceUnion{OfURL: &sdk.URLImageSourceParam{URL: p.URL}}}
+	}
+	return &sdk.ImageBlockParam{Source: sdk.ImageBlockParamSourceUnion{
+		OfBase64: &sdk.Base64ImageSourceParam{Data: p.Base64, MediaType: sdk.Base64ImageSourceMediaType(p.MediaType)},
+	}}
+}
+
+// modelBlocks are a message of the model with its calls, and the results of these, which the user gives.
+func modelBlocks(entry provider.Entry) (blocks, results []sdk.ContentBlockParamUnion) {
+	for _, p := range entry.Message.Content {
+		if said(p) {
+			blocks = append(blocks, sdk.NewTextBlock(p.Text))
+		}
+	}
+	for _, call := range entry.Calls {
+		blocks = append(blocks, sdk.NewToolUseBlock(call.ID, call.Arguments, call.Name))
+		results = append(results, sdk.ContentBlockParamUnion{OfToolResult: resultOf(call)})
+	}
+	return blocks, results
+}
+
+// resultOf is what the model is told of a call.
+func resultOf(call provider.Call) *sdk.ToolResultBlockParam {
+	result := &sdk.ToolResultBlockParam{ToolUseID: call.ID}
+	content := call.Result.Content
+	if call.Result.Error != "" {
+		result.IsError = param.NewOpt(true)
+		content = append([]event.Part{event.Text(call.Result.Error)}, content...)
+	}
+	for _, p := range content {
+		switch {
+		case p.Type == event.PartImage:
+			result.Content = append(result.Content, sdk.ToolResultBlockParamContentUnion{OfImage: imageOf(p)})
+		case said(p):
+			result.Content = append(result.Content, sdk.ToolResultBlockParamContentUnion{OfText: &sdk.TextBlockParam{Text: p.Text}})
+		}
+	}
+	return result
+}
