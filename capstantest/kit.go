@@ -46,10 +46,10 @@ type Options struct {
 	Policies bool
 	// Prompts is shown all that models are given, before they answer. It is called from several goroutines at once. Default: nobody is.
 	Prompts func(Prompt)
-	// EgressAllow are ranges of addresses that HTTP tools may reach although they are not public, as with the manager's flag
-	// --egress-allow-cidr: 127.0.0.0/8 for a server of the test's own. Without it, HTTP tools reach what they reach in a cluster.
+	// EgressAllow are ranges of addresses that HTTP tools may reach, and requests to model providers, although they are not public, as with the
+	// manager's flag --egress-allow-cidr: 127.0.0.0/8 for a server of the test's own. Without it, they reach what they reach in a cluster.
 	EgressAllow []netip.Prefix
-	// EgressRoots are the certificates that HTTP tools trust servers by. Default: those of the system.
+	// EgressRoots are the certificates that HTTP tools and requests to model providers trust servers by. Default: those of the system.
 	EgressRoots *x509.CertPool
 	// NoJobPlayer leaves Jobs alone, for an environment where another kit plays them already.
 	NoJobPlayer bool

@@ -30,8 +30,8 @@ type Prompt struct {
 func observed(show func(Prompt)) model.Registry {
 	models := controller.Models()
 	for provider, factory := range models {
-		models[provider] = func(m *v1alpha1.Model) (model.Driver, error) {
-			driver, err := factory(m)
+		models[provider] = func(m *v1alpha1.Model, access model.Access) (model.Driver, error) {
+			driver, err := factory(m, access)
 			if err != nil {
 				return nil, err
 			}

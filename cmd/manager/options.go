@@ -50,7 +50,7 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "Address of the probes.")
 	flags.BoolVar(&o.leaderElect, "leader-elect", false, "Let one of several managers lead.")
 	flags.Func("watch-namespaces", "The namespaces to work in, separated by commas. Without it, all of them.", o.addNamespaces)
-	flags.Func("egress-allow-cidr", "A range of addresses that HTTP tools may reach although it is not public, such as 10.96.0.0/12. May be given several times. Without it, none.", o.addEgress)
+	flags.Func("egress-allow-cidr", "A range of addresses that HTTP tools may reach, and requests to model providers, although it is not public, such as 10.96.0.0/12. May be given several times. Without it, none.", o.addEgress)
 	flags.StringVar(&o.controllers.Launcher.Image, "launcher-image", "", "Image that holds the launcher. Required.")
 	flags.StringVar(&o.controllers.Launcher.Path, "launcher-path", tool.DefaultLauncherPath, "Path of the launcher in that image; images built by ko have it at /ko-app/launcher.")
 	flags.StringVar(&o.pullPolicy, "launcher-pull-policy", string(corev1.PullIfNotPresent), "Pull policy of the launcher's image.")

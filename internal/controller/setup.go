@@ -28,7 +28,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
-	"github.com/capstan-dev/capstan/internal/runtime/model/simulator"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -52,7 +51,7 @@ type Options struct {
 	JournalCacheBytes int64
 	// Models makes the drivers of model providers. Default: all that the manager has.
 	Models model.Registry
-	// Egress sends the requests of HTTP tools. Default: a client that reaches public addresses only.
+	// Egress sends the requests of HTTP tools, and those to model providers. Default: a client that reaches public addresses only.
 	Egress *egress.Client
 	// Clock tells the time. Default: the real one.
 	Clock func() time.Time
@@ -92,11 +91,6 @@ func (o Options) withDefaults() Options {
 		o.Watchdog = watchdog.New(o.Clock)
 	}
 	return o
-}
-
-// Models are the providers that the manager has.
-func Models() model.Registry {
-	return model.Registry{v1alpha1.ProviderSimulated: simulator.Factory}
 }
 
 // NewScheme has every kind that the reconcilers read or write.

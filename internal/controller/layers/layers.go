@@ -113,6 +113,20 @@ func (r *Resolved) Model(controls *v1alpha1.TurnControls) (*v1alpha1.Model, bool
 	return config.ResolveModel(named, r.Effective.ModelRef, r.Models)
 }
 
+// Fallbacks are the Models that may answer instead of a Model, in order: those of the ones that it names that exist and are ready. It is none of
+// them itself, and theirs do not count, so that Models may name each other.
+func (r *Resolved) Fallbacks(m *v1alpha1.Model) []*v1alpha1.Model {
+	var fallbacks []*v1alpha1.Model
+	for _, ref := range m.Spec.Fallbacks {
+		i := slices.IndexFunc(r.Models, func(o v1alpha1.Model) bool { return o.Name == ref.Name })
+		if i < 0 || ref.Name == m.Name || presence(r.Models[i].Status.Conditions) != config.Usable {
+			continue
+		}
+		fallbacks = append(fallbacks, &r.Models[i])
+	}
+	return fallbacks
+}
+
 // Problem says what keeps the Session from being used, as a condition reason and a message that tells what to do. Empty for nothing.
 // An archived Harness or Agent is none: it stops Turns, it does not make them wait.
 func (r *Resolved) Problem(session *v1alpha1.Session) (reason, message string) {

@@ -37,7 +37,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, base); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	_, driverErr := r.Drivers.Driver(base)
+	driverErr := r.Drivers.Check(base)
 	next := base.DeepCopy()
 	reason, message := decide(driverErr)
 	now := metav1.NewTime(r.Clock())

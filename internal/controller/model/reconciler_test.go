@@ -15,7 +15,9 @@ import (
 func TestDecide(t *testing.T) {
 	registry := model.Registry{
 		v1alpha1.ProviderSimulated: simulator.Factory,
-		"Broken":                   func(*v1alpha1.Model) (model.Driver, error) { return nil, errors.New("the address is not valid") },
+		"Broken": func(*v1alpha1.Model, model.Access) (model.Driver, error) {
+			return nil, errors.New("the address is not valid")
+		},
 	}
 	for name, test := range map[string]struct {
 		spec   v1alpha1.ModelSpec
@@ -28,7 +30,7 @@ func TestDecide(t *testing.T) {
 		"the factory fails":    {spec: v1alpha1.ModelSpec{Provider: "Broken"}, reason: v1alpha1.ReasonModelNotReady, says: "the address is not valid"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := registry.Driver(&v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Name: "some"}, Spec: test.spec})
+			err := registry.Check(&v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Name: "some"}, Spec: test.spec})
 			reason, message := decide(err)
 			if reason != test.reason || message == "" || !strings.Contains(message, test.says) {
 				t.Errorf("decide = %s, %q, want %s with %s", reason, message, test.reason, test.says)

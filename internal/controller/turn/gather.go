@@ -40,7 +40,7 @@ func (r *Reconciler) config(ctx context.Context, s *scope) (host.Config, error) 
 		Tools:     resolved.Tools,
 	}
 	if model, ok := resolved.Model(s.controls()); ok {
-		config.Model = model
+		config.Model, config.Fallbacks = model, resolved.Fallbacks(model)
 	}
 	return config, nil
 }

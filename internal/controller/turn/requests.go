@@ -14,7 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// Secrets reads Secrets past the cache, which has none: only at the moment of a request, and only those that its Tool names. The right to do so is in
+// Secrets reads Secrets past the cache, which has none: only at the moment of a request, and only those that its Tool or its Model names. The right to do so is in
 // a role of its own, config/rbac/secrets_role.yaml, that the manager has only where somebody gives it.
 func Secrets(live client.Reader) host.SecretReader {
 	return func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {

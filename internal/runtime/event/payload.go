@@ -126,8 +126,10 @@ type LLMGeneration struct {
 	TimeToFirstTokenMS *int64 `json:"time_to_first_token_ms,omitempty"`
 	FinishReason       string `json:"finish_reason,omitempty"`
 	ResponseID         string `json:"response_id,omitempty"`
-	Success            bool   `json:"success"`
-	Error              string `json:"error,omitempty"`
+	// Tries is how often the model was asked, when it was more than once.
+	Tries   int32  `json:"tries,omitempty"`
+	Success bool   `json:"success"`
+	Error   string `json:"error,omitempty"`
 }
 
 // TranscriptRepaired is the data of transcript.repaired (DUR-08).

@@ -54,7 +54,7 @@ func onStore(t *testing.T, store journal.Store) *bench {
 	}
 	b.Host = &Host{
 		Log:       journal.New(store, journal.Options{Clock: clock}),
-		Models:    model.Registry{"Test": func(*v1alpha1.Model) (model.Driver, error) { return b, nil }},
+		Models:    model.Registry{"Test": func(*v1alpha1.Model, model.Access) (model.Driver, error) { return b, nil }},
 		Validator: tool.NewValidator(),
 		Clock:     clock,
 	}

@@ -27,10 +27,12 @@ type Host struct {
 	Validator *tool.Validator
 	// Clock tells the time.
 	Clock func() time.Time
-	// Egress sends the requests of HTTP tools.
+	// Egress sends the requests of HTTP tools, and those to model providers.
 	Egress *egress.Client
-	// Secrets reads what their headers need.
+	// Secrets reads what the headers of HTTP tools need, and the API keys of Models.
 	Secrets SecretReader
+	// Pause waits before a Model is asked again, and gives up with the context. Default: it takes the time that it takes.
+	Pause func(ctx context.Context, d time.Duration) error
 }
 
 // Turn is a Turn as its steps see it.
@@ -64,6 +66,8 @@ type Config struct {
 	Effective config.Effective
 	// Model that answers; nil when there is none.
 	Model *v1alpha1.Model
+	// Fallbacks are asked instead, in order, when it cannot serve anybody.
+	Fallbacks []*v1alpha1.Model
 	// Tools that exist, by name.
 	Tools map[string]*v1alpha1.Tool
 }

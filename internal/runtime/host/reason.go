@@ -29,9 +29,12 @@ func (h *Host) Reason(ctx context.Context, t Turn, c Config) (*journal.Closed, e
 	if err != nil {
 		return nil, fmt.Errorf("reading the conversation: %w", err)
 	}
-	g := h.generate(ctx, t, c, view.Messages)
+	g, err := h.generate(ctx, t, c, view.Messages)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
+	}
+	if err != nil {
+		return nil, err
 	}
 	// A message that cannot be looked for now waits: an answer that has been paid for must not be lost over it.
 	offered, _ := t.offered(ctx)
@@ -73,16 +76,22 @@ const (
 type generation struct {
 	prompt   []event.Message
 	repairs  []event.TranscriptRepaired
-	response *model.Response
-	err      error
-	began    time.Time
-	ended    time.Time
 	lastText string
+	// asked are the Models that were asked, in order: the one that is configured, and its fallbacks after it. At most the last one has answered.
+	asked []asked
+}
+
+// answer is the Model that decides what follows: the one that has answered, or, when none has, the one that is configured.
+func (g generation) answer() asked {
+	if last := g.asked[len(g.asked)-1]; last.err == nil {
+		return last
+	}
+	return g.asked[0]
 }
 
 // generate composes the prompt and calls the model.
-func (h *Host) generate(ctx context.Context, t Turn, c Config, history []event.Message) generation {
-	g := generation{began: h.Clock()}
+func (h *Host) generate(ctx context.Context, t Turn, c Config, history []event.Message) (generation, error) {
+	var g generation
 	messages := withoutErrors(history)
 	if t.step() == 1 {
 		messages = append(messages, t.message())
@@ -90,35 +99,18 @@ func (h *Host) generate(ctx context.Context, t Turn, c Config, history []event.M
 	g.lastText = lastText(messages, t.messageID())
 	messages, g.repairs = event.Repair(messages, repairState)
 	g.prompt = event.Fenced(messages)
-	g.response, g.err = h.call(ctx, t, c, g.prompt)
-	g.ended = h.Clock()
-	return g
-}
-
-// call makes the model call.
-func (h *Host) call(ctx context.Context, t Turn, c Config, prompt []event.Message) (*model.Response, error) {
-	if c.Model == nil {
-		return nil, errors.New("Model not available: no model configured") //nolint:staticcheck // The text is matched by ERR-02.
-	}
-	driver, err := h.Models.Driver(c.Model)
-	if err != nil {
-		return nil, err
-	}
 	tools := definitions(c)
-	response, err := driver.Generate(ctx, model.Request{
-		Model:              modelName(c.Model),
-		SystemPrompt:       systemPrompt(c.Effective.SystemPrompt, t.Locale, len(tools) > 0 || hasToolResult(prompt)),
-		Messages:           prompt,
+	var err error
+	g.asked, err = h.ask(ctx, t, c, model.Request{
+		SystemPrompt:       systemPrompt(c.Effective.SystemPrompt, t.Locale, len(tools) > 0 || hasToolResult(g.prompt)),
+		Messages:           g.prompt,
 		Tools:              tools,
 		Locale:             t.Locale,
 		Iteration:          max(t.Progress.Iteration, 1),
 		TurnID:             string(t.Ref.UID),
 		PreviousResponseID: t.Progress.Plan.PreviousResponseID,
 	})
-	if err == nil && response == nil {
-		err = errors.New("the model gave no response")
-	}
-	return response, err
+	return g, err
 }
 
 // closeReason asks the planner what follows the model call, with so many messages waiting, and composes the entry that says so.
@@ -153,14 +145,15 @@ func (h *Host) closeReason(t Turn, c Config, g generation, steers []Steer) journ
 // result is the model call as the planner sees it (LLM-01), with the message that it gave and the calls that it planned.
 func (h *Host) result(t Turn, c Config, g generation) (plan.ReasonResult, event.Message, []v1alpha1.PlannedCall, []v1alpha1.ToolCall) {
 	result := plan.ReasonResult{MaxIterations: uint32(max(c.Effective.MaxIterations, 0))}
-	if g.err != nil {
-		failure := plan.Classify(g.err.Error())
-		result.Error = g.err.Error()
+	answer := g.answer()
+	if answer.err != nil {
+		failure := answer.failure()
+		result.Error = answer.err.Error()
 		result.Text = failure.Sentence()
 		result.Failure = &failure
 		return result, event.NewErrorMessage(result.Text, string(failure.Code), stringFields(failure.Fields)), nil, nil
 	}
-	r := g.response
+	r := answer.response
 	planned, pinned := h.pin(t, c, r.ToolCalls)
 	calls := make([]event.ToolCall, len(planned))
 	for i, call := range planned {
@@ -182,41 +175,28 @@ func (h *Host) result(t Turn, c Config, g generation) (plan.ReasonResult, event.
 // reasonEvents tells of the model call, in the order of LLM-02.
 func (h *Host) reasonEvents(t Turn, c Config, g generation, result plan.ReasonResult, message event.Message) []v1alpha1.JournalEvent {
 	f := h.events(t).Step(t.step(), 1)
-	began, ended := f.At(g.began), f.At(g.ended)
-	name := modelName(c.Model)
+	first, last := g.asked[0], g.asked[len(g.asked)-1]
+	began, ended := f.At(first.began), f.At(last.ended)
 	iteration := max(t.Progress.Iteration, 1)
-	events := []v1alpha1.JournalEvent{began.ReasonStarted(event.ReasonStarted{Iteration: iteration, Harness: t.Harness, Agent: t.Agent, Model: name})}
+	events := []v1alpha1.JournalEvent{
+		began.ReasonStarted(event.ReasonStarted{Iteration: iteration, Harness: t.Harness, Agent: t.Agent, Model: modelName(first.model)}),
+	}
 	for _, repair := range g.repairs {
 		events = append(events, began.TranscriptRepaired(repair))
 	}
-	duration := g.ended.Sub(g.began).Milliseconds()
-	call := event.LLMGeneration{
-		Model:         name,
-		Iteration:     iteration,
-		MessageCount:  int32(len(g.prompt)),
-		ToolCount:     int32(len(c.Effective.Tools)),
-		ToolCallCount: int32(len(result.ToolCalls)),
-		DurationMS:    &duration,
-		Success:       result.Success,
-		Error:         cut(result.Error, maxMessageBytes),
-	}
-	if c.Model != nil {
-		call.Provider = string(c.Model.Spec.Provider)
-	}
-	if g.response != nil {
-		call.FinishReason, call.ResponseID = g.response.FinishReason, g.response.ResponseID
+	events = append(events, began.OutputMessageStarted(event.OutputMessageStarted{MessageID: message.ID, Iteration: iteration, Model: modelName(g.answer().model)}))
+	for _, a := range g.asked {
+		events = append(events, f.At(a.ended).LLMGeneration(generationOf(a, g, c, iteration)))
 	}
 	completed := event.OutputMessageCompleted{Message: message, ResponseID: result.ResponseID}
 	if result.Usage != nil {
-		call.Usage = event.UsageOf(usageOf(result.Usage))
-		completed.Usage = call.Usage
+		completed.Usage = event.UsageOf(usageOf(result.Usage))
 	}
 	if result.Failure != nil {
 		completed.ErrorCode, completed.ErrorFields = string(result.Failure.Code), stringFields(result.Failure.Fields)
 	}
+	duration := last.ended.Sub(first.began).Milliseconds()
 	return append(events,
-		began.OutputMessageStarted(event.OutputMessageStarted{MessageID: message.ID, Iteration: iteration, Model: name}),
-		ended.LLMGeneration(call),
 		ended.OutputMessageCompleted(completed),
 		ended.ReasonCompleted(event.ReasonCompleted{
 			Success:       result.Success,
@@ -224,10 +204,40 @@ func (h *Host) reasonEvents(t Turn, c Config, g generation, result plan.ReasonRe
 			HasToolCalls:  result.HasToolCalls,
 			ToolCallCount: int32(len(result.ToolCalls)),
 			Error:         cut(result.Error, maxMessageBytes),
-			Usage:         call.Usage,
+			Usage:         completed.Usage,
 			DurationMS:    &duration,
 		}),
 	)
+}
+
+// generationOf tells of one Model that was asked.
+func generationOf(a asked, g generation, c Config, iteration int32) event.LLMGeneration {
+	duration := a.ended.Sub(a.began).Milliseconds()
+	call := event.LLMGeneration{
+		Model:        modelName(a.model),
+		Iteration:    iteration,
+		MessageCount: int32(len(g.prompt)),
+		ToolCount:    int32(len(c.Effective.Tools)),
+		DurationMS:   &duration,
+		Success:      a.err == nil,
+	}
+	if a.model != nil {
+		call.Provider = string(a.model.Spec.Provider)
+	}
+	if a.tries > 1 {
+		call.Tries = a.tries
+	}
+	if a.err != nil {
+		call.Error = cut(a.err.Error(), maxMessageBytes)
+		return call
+	}
+	if a.response.Model != "" {
+		call.Model = cut(a.response.Model, 256)
+	}
+	call.ToolCallCount = int32(len(a.response.ToolCalls))
+	call.FinishReason, call.ResponseID = a.response.FinishReason, a.response.ResponseID
+	call.Usage = event.UsageOf(usageOf(&plan.Usage{InputTokens: a.response.Usage.InputTokens, OutputTokens: a.response.Usage.OutputTokens}))
+	return call
 }
 
 // withoutErrors leaves out the messages that told the user of an error: they are not the model's (LLM-07).

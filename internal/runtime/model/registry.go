@@ -2,27 +2,72 @@ package model
 
 import (
 	"fmt"
+	"net/http"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// Factory makes the driver of a Model. It makes no call to the provider.
-type Factory func(m *v1alpha1.Model) (Driver, error)
+// Access is how a driver reaches its provider.
+type Access struct {
+	// HTTP sends every request of the driver. It reaches the host of Endpoint and no other.
+	HTTP *http.Client
+	// Key of the provider's API. It must not get into errors, logs or answers.
+	Key string
+}
+
+// Factory makes the driver of a Model. It makes no call to the provider. Drivers of providers without a network need no access.
+type Factory func(m *v1alpha1.Model, access Access) (Driver, error)
 
 // Registry holds the factories by provider (MODEL-03). It must not change once it is in use.
 type Registry map[v1alpha1.ModelProvider]Factory
 
 // Driver makes the driver of a Model. The error is an *UnavailableError when it cannot.
-func (r Registry) Driver(m *v1alpha1.Model) (Driver, error) {
+func (r Registry) Driver(m *v1alpha1.Model, access Access) (Driver, error) {
 	factory := r[m.Spec.Provider]
 	if factory == nil {
 		return nil, &UnavailableError{Model: m.Name, Cause: &UnknownProviderError{Provider: m.Spec.Provider}}
 	}
-	driver, err := factory(m)
+	driver, err := factory(m, access)
 	if err != nil {
 		return nil, &UnavailableError{Model: m.Name, Cause: err}
 	}
 	return driver, nil
+}
+
+// Check says why a Model can have no driver, whatever its API key; nil when it can have one. Making a driver makes no call, so that it needs
+// neither a key that is valid nor a client that reaches anything.
+func (r Registry) Check(m *v1alpha1.Model) error {
+	_, err := r.Driver(m, Access{HTTP: &http.Client{}, Key: "none"})
+	return err
+}
+
+// endpoints are where the providers are by themselves. The policy bound-secrets-models knows them as well.
+var endpoints = map[v1alpha1.ModelProvider]string{
+	v1alpha1.ProviderAnthropic: "https://api.anthropic.com",
+	v1alpha1.ProviderOpenAI:    "https://api.openai.com",
+	v1alpha1.ProviderGoogle:    "https://generativelanguage.googleapis.com",
+}
+
+// Endpoint is a URL with the host that the API key of a Model is sent to: its baseURL, or the provider's own. It is empty for a provider without a
+// network.
+func Endpoint(m *v1alpha1.Model) string {
+	if m.Spec.BaseURL != "" {
+		return m.Spec.BaseURL
+	}
+	return endpoints[m.Spec.Provider]
+}
+
+// KeyError says why a Model has no API key to be called with. It classifies as provider_misconfigured (ERR-02).
+type KeyError struct {
+	// Model is the name of the Model.
+	Model string
+	// Problem says what is wrong and what to do, and nothing of what a Secret holds.
+	Problem string
+}
+
+// Error is what the failure is classified by.
+func (e *KeyError) Error() string {
+	return fmt.Sprintf("configure the API key of Model %q: %s", e.Model, e.Problem)
 }
 
 // UnavailableError says that a Model has no driver. Its text is made for ERR-02, which takes all behind the colon for the name of the model;

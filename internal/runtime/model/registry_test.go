@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -24,10 +25,10 @@ func someModel(provider v1alpha1.ModelProvider) *v1alpha1.Model {
 
 func TestRegistryGivesTheDriverOfTheProvider(t *testing.T) {
 	registry := Registry{
-		"One": func(*v1alpha1.Model) (Driver, error) { return nil, errors.New("the wrong factory was asked") },
-		"Two": func(*v1alpha1.Model) (Driver, error) { return silent{}, nil },
+		"One": func(*v1alpha1.Model, Access) (Driver, error) { return nil, errors.New("the wrong factory was asked") },
+		"Two": func(*v1alpha1.Model, Access) (Driver, error) { return silent{}, nil },
 	}
-	driver, err := registry.Driver(someModel("Two"))
+	driver, err := registry.Driver(someModel("Two"), Access{})
 	if err != nil || driver != (silent{}) {
 		t.Fatalf("Driver = %v, %v", driver, err)
 	}
@@ -35,9 +36,9 @@ func TestRegistryGivesTheDriverOfTheProvider(t *testing.T) {
 
 func TestRegistryErrorsClassifyAsModelUnavailable(t *testing.T) {
 	cause := errors.New("the address is not valid")
-	registry := Registry{"Broken": func(*v1alpha1.Model) (Driver, error) { return nil, cause }}
+	registry := Registry{"Broken": func(*v1alpha1.Model, Access) (Driver, error) { return nil, cause }}
 	for provider, says := range map[v1alpha1.ModelProvider]string{"Unheard": `"Unheard"`, "Broken": cause.Error()} {
-		driver, err := registry.Driver(someModel(provider))
+		driver, err := registry.Driver(someModel(provider), Access{})
 		var unavailable *UnavailableError
 		if driver != nil || !errors.As(err, &unavailable) {
 			t.Fatalf("Driver of provider %s = %v, %v", provider, driver, err)
@@ -50,7 +51,7 @@ func TestRegistryErrorsClassifyAsModelUnavailable(t *testing.T) {
 			t.Errorf("%q classifies as %+v", err, failure)
 		}
 	}
-	if _, err := registry.Driver(someModel("Broken")); !errors.Is(err, cause) {
+	if err := registry.Check(someModel("Broken")); !errors.Is(err, cause) {
 		t.Errorf("the cause is not in %v", err)
 	}
 }
@@ -63,5 +64,41 @@ func TestNameIsThatOfTheObjectUnlessGiven(t *testing.T) {
 	m.Spec.Model = "vendor/large-1"
 	if got := Name(m); got != "vendor/large-1" {
 		t.Errorf("Name = %q, want vendor/large-1", got)
+	}
+}
+
+func TestAFactoryGetsTheAccess(t *testing.T) {
+	var got Access
+	registry := Registry{"One": func(_ *v1alpha1.Model, access Access) (Driver, error) { got = access; return silent{}, nil }}
+	client := &http.Client{}
+	if _, err := registry.Driver(someModel("One"), Access{HTTP: client, Key: "k"}); err != nil || got.HTTP != client || got.Key != "k" {
+		t.Errorf("the factory got %+v, %v", got, err)
+	}
+	if err := registry.Check(someModel("One")); err != nil || got.HTTP == nil || got.HTTP == client || got.Key == "" || got.Key == "k" {
+		t.Errorf("to check, the factory got %+v, %v", got, err)
+	}
+	if err := registry.Check(someModel("Two")); err == nil {
+		t.Error("a Model of an unknown provider is fine")
+	}
+}
+
+func TestAnEndpointIsTheBaseURLOrTheProvidersOwn(t *testing.T) {
+	m := someModel(v1alpha1.ProviderAnthropic)
+	if got := Endpoint(m); got != "https://api.anthropic.com" {
+		t.Errorf("Endpoint = %q", got)
+	}
+	m.Spec.BaseURL = "https://proxy.example/anthropic"
+	if got := Endpoint(m); got != m.Spec.BaseURL {
+		t.Errorf("Endpoint = %q", got)
+	}
+	if got := Endpoint(someModel(v1alpha1.ProviderSimulated)); got != "" {
+		t.Errorf("Endpoint = %q", got)
+	}
+}
+
+func TestAMissingKeyIsAMisconfiguration(t *testing.T) {
+	err := &KeyError{Model: "claude", Problem: `Secret "anthropic" does not exist`}
+	if failure := plan.Classify(err.Error()); failure.Code != plan.CodeProviderMisconfigured || !strings.Contains(err.Error(), err.Problem) {
+		t.Errorf("%q classifies as %+v", err, failure)
 	}
 }

@@ -22,7 +22,7 @@ func play(t *testing.T, script v1alpha1.Simulation) model.Driver {
 	driver, err := Factory(&v1alpha1.Model{
 		ObjectMeta: metav1.ObjectMeta{Name: "sim"},
 		Spec:       v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated, Simulation: &script},
-	})
+	}, model.Access{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,14 +75,14 @@ func tools(answer *model.Response) string {
 }
 
 func TestFactoryNeedsAScript(t *testing.T) {
-	if driver, err := Factory(&v1alpha1.Model{}); err == nil {
+	if driver, err := Factory(&v1alpha1.Model{}, model.Access{}); err == nil {
 		t.Errorf("Factory = %v without a script", driver)
 	}
 }
 
 func TestDriverDoesNotFollowChangesOfTheObject(t *testing.T) {
 	m := &v1alpha1.Model{Spec: v1alpha1.ModelSpec{Simulation: &v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Text: "before"}}}}
-	driver, err := Factory(m)
+	driver, err := Factory(m, model.Access{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,192 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+)
+
+var secrets = schema.GroupResource{Resource: "secrets"}
+
+// apiKey is the Secret that the tests' Models name.
+func apiKey(value string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "api"}, Data: map[string][]byte{"key": []byte(value)}}
+}
+
+// keyed is a Config whose Model is at the site and needs a key.
+func keyed(s *site) Config {
+	c := with()
+	c.Model.Spec.BaseURL = s.URL + "/v1"
+	c.Model.Spec.SecretKeyRef = &v1alpha1.SecretKeyReference{Name: "api", Key: "key"}
+	return c
+}
+
+// reads lets the host read one Secret; err is what it gets instead.
+func (b *bench) reads(secret *corev1.Secret, err error) *int {
+	asked := new(int)
+	b.Secrets = func(_ context.Context, namespace, name string) (*corev1.Secret, error) {
+		*asked++
+		if namespace != "ns" || name != "api" {
+			b.t.Errorf("Secret %s/%s was asked for", namespace, name)
+		}
+		return secret, err
+	}
+	return asked
+}
+
+// using makes drivers that are shown how they reach their provider.
+func (b *bench) using(use func(model.Access)) {
+	b.Models["Test"] = func(_ *v1alpha1.Model, access model.Access) (model.Driver, error) {
+		use(access)
+		return b, nil
+	}
+}
+
+func TestTheKeyIsReadAtEveryCallAndTheClientReachesTheProviderOnly(t *testing.T) {
+	s, other := newSite(t, fine), newSite(t, fine)
+	b := newBench(t).reaching(s)
+	asked := b.reads(apiKey("sk-1\r\n"), nil)
+	var keys []string
+	b.using(func(a model.Access) {
+		keys = append(keys, a.Key)
+		answer, err := a.HTTP.Get(s.URL + "/v1/messages")
+		if err != nil {
+			t.Errorf("reaching the provider: %v", err)
+			return
+		}
+		defer answer.Body.Close()
+		if body, err := io.ReadAll(answer.Body); err != nil || string(body) != "fine" {
+			t.Errorf("the provider says %q, %v", body, err)
+		}
+		if answer, err := a.HTTP.Get(other.URL); err == nil {
+			answer.Body.Close()
+			t.Error("another host was reached")
+		}
+	})
+	b.failing(unavailable())
+	b.pausing()
+	b.reason(newTurn("demo-1"), keyed(s))
+	if len(keys) != 2 || keys[0] != "sk-1" || *asked != 2 || other.asked != 0 {
+		t.Errorf("keys %v, the Secret was read %d times, another host was asked %d times", keys, *asked, other.asked)
+	}
+}
+
+func TestWithoutAKeyNothingIsSentAndTheTurnSaysWhatToDo(t *testing.T) {
+	bound := func(hosts string) *corev1.Secret {
+		secret := apiKey("sk-hidden")
+		secret.Annotations = map[string]string{v1alpha1.AnnotationAllowedHosts: hosts}
+		return secret
+	}
+	for name, test := range map[string]struct {
+		secret *corev1.Secret
+		err    error
+		says   string
+	}{
+		"no Secret":      {nil, apierrors.NewNotFound(secrets, "api"), `Secret "api" does not exist`},
+		"not allowed":    {nil, apierrors.NewForbidden(secrets, "api", errors.New("no role")), "bind the role capstan-manager-secrets"},
+		"no key":         {&corev1.Secret{Data: map[string][]byte{"other": []byte("sk-hidden")}}, nil, `Secret "api" has no key "key"`},
+		"an empty key":   {apiKey("\n"), nil, "is no API key"},
+		"two lines":      {apiKey("sk-hidden\nsk-hidden"), nil, "is no API key"},
+		"a space":        {apiKey("Bearer sk-hidden"), nil, "is no API key"},
+		"a long text":    {apiKey(strings.Repeat("hidden", 1000)), nil, "is no API key"},
+		"not ASCII":      {apiKey("sk-hiddenä"), nil, "is no API key"},
+		"another host":   {bound("api.example.org"), nil, "is bound to hosts by capstan.dev/allowed-hosts"},
+		"another port":   {bound("127.0.0.1"), nil, "is bound to hosts"},
+		"no host at all": {bound(""), nil, "is bound to hosts"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, fine)
+			b := newBench(t).reaching(s)
+			b.reads(test.secret, test.err)
+			b.using(func(model.Access) { t.Error("a driver was made") })
+			turn, closed := b.reason(newTurn("demo-1"), keyed(s))
+			e := turn.Progress.Error
+			if e == nil || e.Code != "provider_misconfigured" || !strings.Contains(e.Fields["problem"], test.says) || e.Fields["model_id"] != "m" {
+				t.Fatalf("error %+v, want one that says %q", e, test.says)
+			}
+			if all := generations(t, closed); len(all) != 1 || !strings.Contains(all[0].Error, test.says) {
+				t.Errorf("the log says %+v", all)
+			}
+			expectNowhere(t, turn, closed, "hidden")
+			if s.asked != 0 {
+				t.Errorf("the provider was asked %d times", s.asked)
+			}
+		})
+	}
+}
+
+// expectNowhere checks that a word is neither in the status nor in the log.
+func expectNowhere(t *testing.T, turn Turn, closed *journal.Closed, word string) {
+	t.Helper()
+	for _, value := range turn.Progress.Error.Fields {
+		if strings.Contains(value, word) {
+			t.Errorf("the status says %q", value)
+		}
+	}
+	for _, e := range closed.Events {
+		if e.Data != nil && strings.Contains(string(e.Data.Raw), word) {
+			t.Errorf("the log says %s", e.Data.Raw)
+		}
+	}
+}
+
+func TestASecretThatIsBoundToTheProviderIsSentThere(t *testing.T) {
+	s := newSite(t, fine)
+	b := newBench(t).reaching(s)
+	secret := apiKey("sk-1")
+	secret.Annotations = map[string]string{v1alpha1.AnnotationAllowedHosts: "api.example.org, " + strings.TrimPrefix(s.URL, "https://")}
+	b.reads(secret, nil)
+	made := 0
+	b.using(func(model.Access) { made++ })
+	if turn, _ := b.reason(newTurn("demo-1"), keyed(s)); turn.Progress.Error != nil || made != 1 {
+		t.Errorf("%d drivers were made, error %+v", made, turn.Progress.Error)
+	}
+}
+
+func TestWhenTheSecretCannotBeReadNowNothingIsDecided(t *testing.T) {
+	b := newBench(t).reaching(newSite(t, fine))
+	b.reads(nil, apierrors.NewTooManyRequestsError("later"))
+	if closed, err := b.Reason(t.Context(), newTurn("demo-1"), keyed(newSite(t, fine))); err == nil || closed != nil || !strings.Contains(err.Error(), "Secret api") {
+		t.Errorf("closed %+v, error %v", closed, err)
+	}
+	if len(b.transcript()) != 0 || len(b.asked) != 0 {
+		t.Errorf("asked %d times, the log has %d messages", len(b.asked), len(b.transcript()))
+	}
+}
+
+func TestAModelWithoutASecretNeedsNone(t *testing.T) {
+	b := newBench(t)
+	b.using(func(a model.Access) {
+		if a != (model.Access{}) {
+			t.Errorf("the driver gets %+v", a)
+		}
+	})
+	if turn, _ := b.reason(newTurn("demo-1"), with()); turn.Progress.Error != nil {
+		t.Errorf("error %+v", turn.Progress.Error)
+	}
+}
+
+func TestAnAddressThatIsNoneIsNoModel(t *testing.T) {
+	for _, address := range []string{"", "https://[", "somewhere"} {
+		b := newBench(t).reaching(newSite(t, func(http.ResponseWriter, *http.Request) {}))
+		asked := b.reads(apiKey("sk-1"), nil)
+		c := keyed(newSite(t, fine))
+		c.Model.Spec.BaseURL = address
+		turn, _ := b.reason(newTurn("demo-1"), c)
+		if e := turn.Progress.Error; e == nil || e.Code != "model_unavailable" || *asked != 0 {
+			t.Errorf("%q: error %+v, the Secret was read %d times", address, e, *asked)
+		}
+	}
+}
