@@ -3,6 +3,7 @@ package policies_test
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/config/crd"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
 // gets lets a user read Secrets of these names.
@@ -25,6 +27,10 @@ func gets(secrets ...string) rbacv1.PolicyRule {
 
 func notYours(secret string) string {
 	return fmt.Sprintf("you may not use Secret %q: a Tool that names it takes the right to get it.", secret)
+}
+
+func notYourKey(secret string) string {
+	return fmt.Sprintf("you may not use Secret %q: a Model that names it takes the right to get it.", secret)
 }
 
 const bound = "is bound to hosts by capstan.dev/allowed-hosts and cannot be given to a tool that runs as a Job, which could send it anywhere."
@@ -152,8 +158,92 @@ var _ = Describe("The policy bound-secrets-tools", func() {
 	})
 })
 
-// lending are the fields of our kinds that make something of a namespace reach a tool.
+var _ = Describe("The policy model-identities", func() {
+	It("lets a Model name a Secret that its writer may get", func(ctx context.Context) {
+		user, _ := newUser(ctx, "capstan-tools", newRole(ctx, gets("mine")))
+		accepts(creating(ctx, user, newRealModel("model", "mine")))
+		refuses(creating(ctx, user, newRealModel("model", "theirs")), notYourKey("theirs"))
+		accepts(creating(ctx, user, newModel("model")))
+		accepts(creating(ctx, admin, newRealModel("model", "theirs")))
+	})
+
+	It("asks again when somebody else changes where the key goes", func(ctx context.Context) {
+		writer, _ := newUser(ctx, "capstan-tools", newRole(ctx, gets("mine")))
+		other, _ := newUser(ctx, "capstan-tools")
+		shared := stored(ctx, writer, newRealModel("shared", "mine"))
+		label := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"capstan.dev/is-default-model":"true"}}}`))
+		accepts(func() error { return other.Patch(ctx, shared.DeepCopy(), label, client.DryRunAll) })
+		for what, change := range map[string]func(*v1alpha1.ModelSpec){
+			"baseURL":    func(s *v1alpha1.ModelSpec) { s.BaseURL = "https://evil.example" },
+			"provider":   func(s *v1alpha1.ModelSpec) { s.Provider = v1alpha1.ProviderOpenAI },
+			"key":        func(s *v1alpha1.ModelSpec) { s.SecretKeyRef.Key = "other" },
+			"model":      func(s *v1alpha1.ModelSpec) { s.Model = "dearer" },
+			"parameters": func(s *v1alpha1.ModelSpec) { s.Parameters = &v1alpha1.ModelParameters{StopSequences: []string{"."}} },
+		} {
+			By(what)
+			refuses(updating(ctx, other, shared, func(m *v1alpha1.Model) { change(&m.Spec) }), notYourKey("mine"))
+			accepts(updating(ctx, writer, shared, func(m *v1alpha1.Model) { change(&m.Spec) }))
+		}
+		accepts(updating(ctx, other, shared, func(m *v1alpha1.Model) { m.Spec = newModel("shared").Spec }))
+	})
+})
+
+var _ = Describe("The policy bound-secrets-models", func() {
+	It("lets an API key that is bound to hosts be sent to these, and to no others", func(ctx context.Context) {
+		user, _ := newUser(ctx, "capstan-tools", newRole(ctx, gets("bound-key", "free-key")))
+		secret := newSecret("bound-key")
+		secret.Annotations = map[string]string{v1alpha1.AnnotationAllowedHosts: "api.anthropic.com, Other.example:8443"}
+		stored(ctx, admin, secret)
+		stored(ctx, admin, newSecret("free-key"))
+		to := func(provider v1alpha1.ModelProvider, url string) *v1alpha1.Model {
+			made := newRealModel("model", "bound-key")
+			made.Spec.Provider, made.Spec.BaseURL = provider, url
+			return made
+		}
+		for _, url := range []string{"", "https://api.anthropic.com/v1", "https://API.Anthropic.com:443", "https://other.example:8443/anthropic"} {
+			accepts(creating(ctx, user, to(v1alpha1.ProviderAnthropic, url)))
+		}
+		for url, place := range map[string]string{
+			"https://evil.example":                   "evil.example:443",
+			"https://api.anthropic.com:8443":         "api.anthropic.com:8443",
+			"https://api.anthropic.com.evil.example": "api.anthropic.com.evil.example:443",
+			"https://evil.example/api.anthropic.com": "evil.example:443",
+		} {
+			refuses(creating(ctx, user, to(v1alpha1.ProviderAnthropic, url)), `Secret "bound-key" is bound to hosts by capstan.dev/allowed-hosts and cannot be sent to `+place+".")
+		}
+		for provider, place := range map[v1alpha1.ModelProvider]string{
+			v1alpha1.ProviderOpenAI: "api.openai.com:443", v1alpha1.ProviderGoogle: "generativelanguage.googleapis.com:443",
+		} {
+			refuses(creating(ctx, admin, to(provider, "")), "cannot be sent to "+place+".")
+		}
+		free := to(v1alpha1.ProviderAnthropic, "https://evil.example")
+		free.Spec.SecretKeyRef.Name = "free-key"
+		accepts(creating(ctx, user, free))
+
+		secret.Annotations[v1alpha1.AnnotationAllowedHosts] = ""
+		Expect(admin.Update(ctx, secret)).To(Succeed())
+		refuses(creating(ctx, user, to(v1alpha1.ProviderAnthropic, "")), "cannot be sent to api.anthropic.com:443.")
+	})
+
+	It("knows where the providers are by themselves, as the manager does", func(ctx context.Context) {
+		secret := newSecret("bound-own")
+		secret.Annotations = map[string]string{v1alpha1.AnnotationAllowedHosts: "nowhere.example"}
+		stored(ctx, admin, secret)
+		for _, provider := range []v1alpha1.ModelProvider{v1alpha1.ProviderAnthropic, v1alpha1.ProviderOpenAI, v1alpha1.ProviderGoogle} {
+			own := newRealModel("model", "bound-own")
+			own.Spec.Provider = provider
+			endpoint, err := url.Parse(model.Endpoint(own))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(endpoint.Hostname()).NotTo(BeEmpty())
+			refuses(creating(ctx, admin, own), "cannot be sent to "+endpoint.Hostname()+":443.")
+		}
+	})
+})
+
+// lending are the fields of our kinds that make something of a namespace reach a tool, or a provider of models.
 var lending = []string{
+	"Model spec.secretKeyRef.key",
+	"Model spec.secretKeyRef.name",
 	"Tool spec.http.headers[].secretKeyRef.key",
 	"Tool spec.http.headers[].secretKeyRef.name",
 	"Tool spec.job.env[].secretKeyRef.key",
@@ -218,6 +308,13 @@ var _ = Describe("A Secret that is planted", func() {
 			refuses(updating(ctx, user, sent, func(t *v1alpha1.Tool) { change(t.Spec.HTTP) }), notYours("planted"))
 		}
 		refuses(updating(ctx, user, lent, func(t *v1alpha1.Tool) { t.Spec.Job.Command = []string{"/bin/sh"} }), `you may not use ServiceAccount "default"`)
+		By("through a Model of his own, which sends it where he wants")
+		collects := newRealModel("collects", "planted")
+		collects.Spec.BaseURL = "https://evil.example"
+		refuses(creating(ctx, user, collects), notYourKey("planted"))
+		By("through a Model of somebody else")
+		keyed := stored(ctx, admin, newRealModel("keyed", "planted"))
+		refuses(updating(ctx, user, keyed, func(m *v1alpha1.Model) { m.Spec.BaseURL = "https://evil.example" }), notYourKey("planted"))
 		By("through what the manager would believe")
 		refuses(creating(ctx, user, newEntry("forged")), cannot)
 		refuses(func() error {

@@ -24,6 +24,13 @@ func newModel(name string) *v1alpha1.Model {
 	}}
 }
 
+// newRealModel is a Model whose API key is in a Secret.
+func newRealModel(name, secret string) *v1alpha1.Model {
+	return &v1alpha1.Model{ObjectMeta: named(name), Spec: v1alpha1.ModelSpec{
+		Provider: v1alpha1.ProviderAnthropic, Model: "claude", SecretKeyRef: &v1alpha1.SecretKeyReference{Name: secret, Key: "token"},
+	}}
+}
+
 func newSession(name string) *v1alpha1.Session {
 	return &v1alpha1.Session{ObjectMeta: named(name), Spec: v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}}}
 }
