@@ -72,7 +72,11 @@ func (t *transport) begin(r *http.Request) (*hop, *Error) {
 	if r.Host != "" && r.Host != r.URL.Host {
 		return nil, failure(ReasonInvalid, "the request names another host than its URL")
 	}
-	return begin(Request{Method: r.Method, URL: r.URL.String(), Header: r.Header, Hosts: t.options.Hosts})
+	h, problem := begin(Request{Method: r.Method, URL: r.URL.String(), Header: r.Header})
+	if problem == nil && !Listed(t.options.Hosts, h.url) {
+		return nil, failure(ReasonRefused, "%s is not among the hosts that the request may go to", place(h.url))
+	}
+	return h, problem
 }
 
 // send sends the request and gives the answer, unless it is a redirect.
