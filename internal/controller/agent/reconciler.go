@@ -63,8 +63,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	own := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, condition.ReadyFlipped()))
 	named := builder.WithPredicates(condition.ReadyFlipped())
-	// What a Tool may reach is in its spec, and decides whether a network access list can hold it.
-	tool := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, condition.ReadyFlipped()))
+	tool := builder.WithPredicates(predicate.Or(condition.ReadyFlipped(), reference.BoundFlipped()))
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("agent").
 		For(&v1alpha1.Agent{}, own).

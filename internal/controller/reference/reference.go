@@ -8,6 +8,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/condition"
@@ -97,4 +99,18 @@ func Index(ctx context.Context, indexer client.FieldIndexer, kind client.Object,
 		}
 	}
 	return nil
+}
+
+// BoundFlipped lets those changes of a Tool through that change whether a network access list can hold it.
+func BoundFlipped() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, okBefore := e.ObjectOld.(*v1alpha1.Tool)
+			after, okAfter := e.ObjectNew.(*v1alpha1.Tool)
+			return okBefore && okAfter && config.Unbounded(&before.Spec) != config.Unbounded(&after.Spec)
+		},
+	}
 }

@@ -64,7 +64,12 @@ func (n NetworkAccess) Permits(u *url.URL) bool {
 // Binds says that whatever a Tool does, it reaches no more than the list permits, or is exempt. The manager sends the requests of HTTP tools
 // itself, and has no part in what clients do. What a Job reaches nobody sees; one without a network reaches nothing.
 func (n NetworkAccess) Binds(name string, tool *v1alpha1.ToolSpec) bool {
-	return !n.inForce || tool.Job == nil || tool.Job.Network == v1alpha1.NetworkNone || slices.Contains(n.exempt, name)
+	return !n.inForce || !Unbounded(tool) || slices.Contains(n.exempt, name)
+}
+
+// Unbounded says that no list can hold a Tool: it runs as a Job with a network.
+func Unbounded(tool *v1alpha1.ToolSpec) bool {
+	return tool.Job != nil && tool.Job.Network != v1alpha1.NetworkNone
 }
 
 // Presence is what is known of a Tool, the list taken into account.
