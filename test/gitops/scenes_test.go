@@ -230,7 +230,7 @@ var _ = Describe("A Tool", func() {
 var _ = Describe("A Model", func() {
 	It("has failed when the manager does not know its provider", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
-		model := &v1alpha1.Model{ObjectMeta: named(namespace, "strange"), Spec: v1alpha1.ModelSpec{Provider: otherProvider}}
+		model := &v1alpha1.Model{ObjectMeta: named(namespace, "strange"), Spec: elsewhere()}
 		agent := &v1alpha1.Agent{
 			ObjectMeta: named(namespace, "helper"),
 			Spec:       v1alpha1.AgentSpec{ConfigLayer: v1alpha1.ConfigLayer{ModelRef: &v1alpha1.LocalReference{Name: "strange"}}},
@@ -239,7 +239,7 @@ var _ = Describe("A Model", func() {
 		Eventually(record.story(model)).Should(HaveExactElements(progressing, failed))
 		Eventually(record.story(agent)).Should(HaveExactElements(progressing))
 		change(ctx, model, func(m *v1alpha1.Model) {
-			m.Spec.Provider, m.Spec.Simulation = v1alpha1.ProviderSimulated, &v1alpha1.Simulation{}
+			m.Spec = v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated, Simulation: &v1alpha1.Simulation{}}
 		})
 		Eventually(record.story(model)).Should(HaveExactElements(progressing, failed, progressing, finished))
 		Eventually(record.story(agent)).Should(HaveExactElements(progressing, finished))

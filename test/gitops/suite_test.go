@@ -94,8 +94,13 @@ func knowMoreProviders(ctx context.Context) {
 	provider.Enum = append(provider.Enum, apiextensionsv1.JSON{Raw: fmt.Appendf(nil, "%q", otherProvider)})
 	spec.Properties["provider"] = provider
 	Expect(kit.Client.Update(ctx, definition)).To(Succeed())
-	probe := &v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "probe"}, Spec: v1alpha1.ModelSpec{Provider: otherProvider}}
+	probe := &v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "probe"}, Spec: elsewhere()}
 	Eventually(func() error { return kit.Client.Create(ctx, probe.DeepCopy(), client.DryRunAll) }).Should(Succeed())
+}
+
+// elsewhere is the spec of a Model of that provider.
+func elsewhere() v1alpha1.ModelSpec {
+	return v1alpha1.ModelSpec{Provider: otherProvider, Model: "strange-1", SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "strange", Key: "key"}}
 }
 
 // newNamespace makes a namespace of the spec's own.
