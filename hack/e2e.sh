@@ -98,7 +98,8 @@ fi
 
 progress "building the suite"
 ginkgo=$(go -C hack/tools tool -n ginkgo)
-"$ginkgo" build --tags=e2e -o "$work/e2e.test" ./test/e2e
+# Without C, as the images and the other suites: what they share is compiled already.
+CGO_ENABLED=0 "$ginkgo" build --tags=e2e -o "$work/e2e.test" ./test/e2e
 colour=
 [ -t 1 ] || colour=--no-color
 progress "running the specs, $procs at a time"
