@@ -72,6 +72,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ModelStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NetworkAccess"):
 		return &apiv1alpha1.NetworkAccessApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PartialAnswer"):
+		return &apiv1alpha1.PartialAnswerApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PlannedCall"):
 		return &apiv1alpha1.PlannedCallApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("QueuePosition"):

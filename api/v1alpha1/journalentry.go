@@ -116,6 +116,38 @@ type SettledCall struct {
 	FinishedAt *metav1.MicroTime `json:"finishedAt,omitempty"`
 }
 
+// PartialContent is what a model's answer has come to.
+// +kubebuilder:validation:Enum=Text;ToolCalls
+type PartialContent string
+
+const (
+	// PartialText: the answer is text so far.
+	PartialText PartialContent = "Text"
+	// PartialToolCalls: the model has begun to call tools.
+	PartialToolCalls PartialContent = "ToolCalls"
+)
+
+// PartialAnswer is a piece of an answer that is still coming in, kept so that it is not lost with the manager (PART-01).
+type PartialAnswer struct {
+	// message is the id that the answer will have. Pieces of one message belong together.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	Message string `json:"message"`
+	// model is the provider's name of the model that answers.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Model string `json:"model,omitempty"`
+	// content is what the answer has come to: Text, or ToolCalls when the model has begun to call tools.
+	// +required
+	Content PartialContent `json:"content"`
+	// offset is where in the answer the piece begins, in bytes.
+	// +optional
+	Offset int64 `json:"offset,omitempty"`
+	// text of the piece.
+	// +optional
+	Text string `json:"text,omitempty"`
+}
+
 // RecordedTurn is what the log remembers of a Turn, so that its message does not run again.
 type RecordedTurn struct {
 	// name of the Turn.
@@ -208,6 +240,9 @@ type JournalEntrySpec struct {
 	// settled is what became of a call before the step was complete: its result, or the decision about it.
 	// +optional
 	Settled *SettledCall `json:"settled,omitempty"`
+	// partial is a piece of an answer that is still coming in.
+	// +optional
+	Partial *PartialAnswer `json:"partial,omitempty"`
 	// transition is what becomes of the Turn's status. Only a final entry has one.
 	// +optional
 	Transition *TurnProgress `json:"transition,omitempty"`

@@ -32,6 +32,17 @@ const (
 	ReasoningHigh ReasoningEffort = "High"
 )
 
+// ModelRecovery is what becomes of an answer that was coming in when the manager died.
+// +kubebuilder:validation:Enum=Restart;Finalize
+type ModelRecovery string
+
+const (
+	// RecoveryRestart asks the model again. What had come is not kept.
+	RecoveryRestart ModelRecovery = "Restart"
+	// RecoveryFinalize takes what had come for the answer (PART-02).
+	RecoveryFinalize ModelRecovery = "Finalize"
+)
+
 // ModelParameters are how a model generates. What a provider or a model does not know it refuses, and the Turn fails with what it says.
 type ModelParameters struct {
 	// maxOutputTokens is the most tokens that one answer may have, 1 to 1,000,000. Thinking counts. Default: the provider's own, or 8192 where it
@@ -110,6 +121,13 @@ type ModelSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=8
 	Fallbacks []LocalReference `json:"fallbacks,omitempty"`
+
+	// recovery is what becomes of an answer that is coming in when the manager dies: Restart (default) asks the model again, Finalize takes what had
+	// come for the answer, asks for nothing more, and says so with the condition Recovered of the Turn. With Finalize, the text of an answer that
+	// takes longer than 5 seconds is kept in the Session's log as it comes, every 5 seconds. An answer that had begun to call tools is always asked
+	// for again.
+	// +optional
+	Recovery ModelRecovery `json:"recovery,omitempty"`
 
 	// simulation is the script of provider Simulated.
 	// +optional

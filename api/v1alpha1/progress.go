@@ -270,6 +270,9 @@ type TurnProgress struct {
 	// summary adds up the Turn.
 	// +optional
 	Summary *TurnSummary `json:"summary,omitempty"`
+	// recovered is Finalize when an answer of the Turn is what had come of it when the manager died (GAP-14).
+	// +optional
+	Recovered ModelRecovery `json:"recovered,omitempty"`
 	// output is the answer, cut at 8 KiB. The whole is in the Session's log.
 	// +optional
 	// +kubebuilder:validation:MaxLength=8192

@@ -391,6 +391,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: part
       type:
         scalar: numeric
+    - name: partial
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.PartialAnswer
     - name: parts
       type:
         list:
@@ -544,6 +547,8 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ModelProvider
   scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.ModelRecovery
+  scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ModelSpec
   map:
     fields:
@@ -567,6 +572,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: provider
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.ModelProvider
+    - name: recovery
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ModelRecovery
     - name: secretKeyRef
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.SecretKeyReference
@@ -613,6 +621,26 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.capstan-dev.capstan.api.v1alpha1.NetworkPattern
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.NetworkReach
+  scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.PartialAnswer
+  map:
+    fields:
+    - name: content
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.PartialContent
+    - name: message
+      type:
+        scalar: string
+    - name: model
+      type:
+        scalar: string
+    - name: offset
+      type:
+        scalar: numeric
+    - name: text
+      type:
+        scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.PartialContent
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.PlanPhase
   scalar: string
@@ -1243,6 +1271,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: plan
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnPlan
+    - name: recovered
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ModelRecovery
     - name: summary
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnSummary
@@ -1327,6 +1358,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: plan
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnPlan
+    - name: recovered
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ModelRecovery
     - name: sessionUID
       type:
         namedType: io.k8s.apimachinery.pkg.types.UID

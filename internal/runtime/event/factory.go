@@ -138,6 +138,11 @@ func (s Step) OutputMessageCompleted(data OutputMessageCompleted) v1alpha1.Journ
 	return s.step(TypeOutputMessageCompleted, data)
 }
 
+// ReasonRecovered says that an earlier process had begun to receive the answer (PART-02).
+func (s Step) ReasonRecovered(data ReasonRecovered) v1alpha1.JournalEvent {
+	return s.step(TypeReasonRecovered, data)
+}
+
 // ReasonCompleted says that a reason step ended.
 func (s Step) ReasonCompleted(data ReasonCompleted) v1alpha1.JournalEvent {
 	return s.step(TypeReasonCompleted, data)

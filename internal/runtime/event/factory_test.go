@@ -149,6 +149,7 @@ func TestStepEventsSayTheirTurnAndData(t *testing.T) {
 			"output.message.completed", s.OutputMessageCompleted(OutputMessageCompleted{ResponseID: "r"}),
 			`{"message":{"id":"","role":"","content":null},"response_id":"r"}`,
 		},
+		{"reason.recovered", s.ReasonRecovered(ReasonRecovered{Mode: RecoveredRestart}), `{"mode":"restart","length":0}`},
 		{"reason.completed", s.ReasonCompleted(ReasonCompleted{Error: "e"}), `{"success":false,"has_tool_calls":false,"tool_call_count":0,"error":"e"}`},
 		{"act.started", s.ActStarted(ActStarted{ToolCalls: []CallSummary{{"1-0", "tool"}}}), `{"tool_calls":[{"id":"1-0","name":"tool"}]}`},
 		{"act.completed", s.ActCompleted(ActCompleted{Completed: true}), `{"completed":true,"success_count":0,"error_count":0}`},

@@ -113,6 +113,22 @@ type OutputMessageCompleted struct {
 	ErrorFields map[string]string `json:"error_fields,omitempty"`
 }
 
+// Modes of ReasonRecovered (PART-02).
+const (
+	// RecoveredFinalize: what had come is the answer.
+	RecoveredFinalize = "finalize"
+	// RecoveredRestart: the model was asked again.
+	RecoveredRestart = "restart"
+)
+
+// ReasonRecovered is the data of reason.recovered: an earlier process had begun to receive the answer (PART-02).
+type ReasonRecovered struct {
+	// Mode is finalize or restart.
+	Mode string `json:"mode"`
+	// Length of the text that was taken over, in bytes; 0 with restart.
+	Length int64 `json:"length"`
+}
+
 // LLMGeneration is the data of llm.generation. It does not repeat the prompt, which is the transcript before it.
 type LLMGeneration struct {
 	Provider           string `json:"provider,omitempty"`

@@ -22,6 +22,8 @@ const (
 	TypeOutputMessageStarted = "output.message.started"
 	// TypeOutputMessageCompleted: the answer is whole.
 	TypeOutputMessageCompleted = "output.message.completed"
+	// TypeReasonRecovered: an earlier process had begun to receive the answer (PART-02).
+	TypeReasonRecovered = "reason.recovered"
 	// TypeLLMGeneration: a call of a provider ended, with what it took.
 	TypeLLMGeneration = "llm.generation"
 	// TypeTranscriptRepaired: a tool call without a result was given one for the prompt (DUR-08).

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
@@ -28,6 +29,16 @@ type asked struct {
 	tries    int32
 	began    time.Time
 	ended    time.Time
+	// message is the id of the answer, the same in the log while it comes in and when it is whole.
+	message string
+}
+
+// name is what the provider calls the model.
+func (a asked) name() string {
+	if a.model == nil && a.response != nil {
+		return a.response.Model
+	}
+	return modelName(a.model)
 }
 
 // failure is the class of the error.
@@ -83,7 +94,8 @@ func (h *Host) askOne(ctx context.Context, t Turn, m *v1alpha1.Model, r model.Re
 	r.Model = modelName(m)
 	for a.tries = 1; ; a.tries++ {
 		var err error
-		if a.response, a.err, err = h.try(ctx, t, m, r); err != nil {
+		a.message = event.NewID()
+		if a.response, a.err, err = h.try(ctx, t, m, r, a.message); err != nil {
 			return a, err
 		}
 		pause, again := pauseBefore(a.tries+1, a.err)
@@ -94,8 +106,8 @@ func (h *Host) askOne(ctx context.Context, t Turn, m *v1alpha1.Model, r model.Re
 	}
 }
 
-// try asks one Model once. A failure of the Model, its key included, is its own; err is about anything else.
-func (h *Host) try(ctx context.Context, t Turn, m *v1alpha1.Model, r model.Request) (response *model.Response, failure, err error) {
+// try asks one Model once, for a message of an id. A failure of the Model, its key included, is its own; err is about anything else.
+func (h *Host) try(ctx context.Context, t Turn, m *v1alpha1.Model, r model.Request, message string) (response *model.Response, failure, err error) {
 	access, err := h.access(ctx, t.Session.Namespace, m)
 	if err != nil {
 		var key *model.KeyError
@@ -108,6 +120,11 @@ func (h *Host) try(ctx context.Context, t Turn, m *v1alpha1.Model, r model.Reque
 	driver, failure := h.Models.Driver(m, access)
 	if failure != nil {
 		return nil, failure, nil
+	}
+	if m.Spec.Recovery == v1alpha1.RecoveryFinalize {
+		rec := h.record(ctx, t, r, message)
+		defer rec.end()
+		r.OnPartial = rec.hear
 	}
 	response, failure = driver.Generate(ctx, r)
 	if failure == nil && response == nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,7 +33,18 @@ type bench struct {
 	// answer is what the model says; each call is one element of asked.
 	answer func(model.Request) (*model.Response, error)
 	asked  []model.Request
-	now    time.Time
+	store  journal.Store
+
+	mu  sync.Mutex
+	now time.Time
+}
+
+// passes lets time pass.
+func (b *bench) passes(d time.Duration) time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.now = b.now.Add(d)
+	return b.now
 }
 
 // Generate implements model.Driver.
@@ -47,11 +59,8 @@ func newBench(t *testing.T) *bench {
 
 func onStore(t *testing.T, store journal.Store) *bench {
 	t.Helper()
-	b := &bench{t: t, now: started}
-	clock := func() time.Time {
-		b.now = b.now.Add(time.Millisecond)
-		return b.now
-	}
+	b := &bench{t: t, now: started, store: store}
+	clock := func() time.Time { return b.passes(time.Millisecond) }
 	b.Host = &Host{
 		Log:       journal.New(store, journal.Options{Clock: clock}),
 		Models:    model.Registry{"Test": func(*v1alpha1.Model, model.Access) (model.Driver, error) { return b, nil }},

@@ -18,7 +18,7 @@ import (
 // Reason runs the open reason step: it asks the log whether the step is closed, calls the model, and appends what follows (PHASE-04). A
 // failure of the model is an outcome like any other (LLM-03); an error means that nothing was decided and the step must be run again.
 func (h *Host) Reason(ctx context.Context, t Turn, c Config) (*journal.Closed, error) {
-	closed, err := h.Log.Find(ctx, t.Session, t.Ref.UID, t.step(), t.Progress.Plan.OpenedAt)
+	closed, kept, err := h.Log.Resume(ctx, t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAt)
 	if err != nil || closed != nil {
 		return closed, err
 	}
@@ -29,7 +29,7 @@ func (h *Host) Reason(ctx context.Context, t Turn, c Config) (*journal.Closed, e
 	if err != nil {
 		return nil, fmt.Errorf("reading the conversation: %w", err)
 	}
-	g, err := h.generate(ctx, t, c, view.Messages)
+	g, err := h.generate(ctx, t, c, view.Messages, kept)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -79,6 +79,8 @@ type generation struct {
 	lastText string
 	// asked are the Models that were asked, in order: the one that is configured, and its fallbacks after it. At most the last one has answered.
 	asked []asked
+	// kept is what an earlier process wrote down of its answer; nil for nothing.
+	kept *journal.Partial
 }
 
 // answer is the Model that decides what follows: the one that has answered, or, when none has, the one that is configured.
@@ -89,15 +91,19 @@ func (g generation) answer() asked {
 	return g.asked[0]
 }
 
-// generate composes the prompt and calls the model.
-func (h *Host) generate(ctx context.Context, t Turn, c Config, history []event.Message) (generation, error) {
-	var g generation
+// generate composes the prompt and calls the model, unless an earlier process has kept enough of its answer.
+func (h *Host) generate(ctx context.Context, t Turn, c Config, history []event.Message, kept *journal.Partial) (generation, error) {
+	g := generation{kept: kept}
 	messages := withoutErrors(history)
 	if t.step() == 1 {
 		messages = append(messages, t.message())
 	}
 	g.lastText = lastText(messages, t.messageID())
 	messages, g.repairs = event.Repair(messages, repairState)
+	if g.finalized() {
+		g.asked = []asked{h.finalize(kept)}
+		return g, nil
+	}
 	g.prompt = event.Fenced(messages)
 	tools := definitions(c)
 	var err error
@@ -117,6 +123,9 @@ func (h *Host) generate(ctx context.Context, t Turn, c Config, history []event.M
 func (h *Host) closeReason(t Turn, c Config, g generation, steers []Steer) journal.Record {
 	result, message, planned, pinned := h.result(t, c, g)
 	now := h.Clock()
+	if g.finalized() {
+		t.Progress.Recovered = v1alpha1.RecoveryFinalize
+	}
 	outcome := plan.AfterReason(t.state(), result, len(steers), t.facts(c.Effective.MaxIterations, now))
 
 	record := t.record()
@@ -161,11 +170,15 @@ func (h *Host) result(t Turn, c Config, g generation) (plan.ReasonResult, event.
 		result.ToolCalls = append(result.ToolCalls, plan.ToolCall{ID: call.ID, Name: call.Name})
 	}
 	message := event.NewAssistantMessage(r.Text, calls)
+	message.ID = answer.message
 	result.Success = true
 	result.Text = r.Text
 	result.HasToolCalls = len(calls) > 0
-	result.Usage = &plan.Usage{InputTokens: r.Usage.InputTokens, OutputTokens: r.Usage.OutputTokens}
 	result.OutputMessageID = message.ID
+	if g.finalized() {
+		return result, message, nil, nil
+	}
+	result.Usage = &plan.Usage{InputTokens: r.Usage.InputTokens, OutputTokens: r.Usage.OutputTokens}
 	result.ResponseID = r.ResponseID
 	result.FinishReason = r.FinishReason
 	result.Locale = t.Locale
@@ -179,14 +192,19 @@ func (h *Host) reasonEvents(t Turn, c Config, g generation, result plan.ReasonRe
 	began, ended := f.At(first.began), f.At(last.ended)
 	iteration := max(t.Progress.Iteration, 1)
 	events := []v1alpha1.JournalEvent{
-		began.ReasonStarted(event.ReasonStarted{Iteration: iteration, Harness: t.Harness, Agent: t.Agent, Model: modelName(first.model)}),
+		began.ReasonStarted(event.ReasonStarted{Iteration: iteration, Harness: t.Harness, Agent: t.Agent, Model: first.name()}),
+	}
+	if g.kept != nil && !g.finalized() {
+		events = append(events, began.ReasonRecovered(event.ReasonRecovered{Mode: event.RecoveredRestart}))
 	}
 	for _, repair := range g.repairs {
 		events = append(events, began.TranscriptRepaired(repair))
 	}
-	events = append(events, began.OutputMessageStarted(event.OutputMessageStarted{MessageID: message.ID, Iteration: iteration, Model: modelName(g.answer().model)}))
-	for _, a := range g.asked {
-		events = append(events, f.At(a.ended).LLMGeneration(generationOf(a, g, c, iteration)))
+	events = append(events, began.OutputMessageStarted(event.OutputMessageStarted{MessageID: message.ID, Iteration: iteration, Model: g.answer().name()}))
+	if !g.finalized() {
+		for _, a := range g.asked {
+			events = append(events, f.At(a.ended).LLMGeneration(generationOf(a, g, c, iteration)))
+		}
 	}
 	completed := event.OutputMessageCompleted{Message: message, ResponseID: result.ResponseID}
 	if result.Usage != nil {
@@ -196,8 +214,11 @@ func (h *Host) reasonEvents(t Turn, c Config, g generation, result plan.ReasonRe
 		completed.ErrorCode, completed.ErrorFields = string(result.Failure.Code), stringFields(result.Failure.Fields)
 	}
 	duration := last.ended.Sub(first.began).Milliseconds()
+	events = append(events, ended.OutputMessageCompleted(completed))
+	if g.finalized() {
+		events = append(events, ended.ReasonRecovered(event.ReasonRecovered{Mode: event.RecoveredFinalize, Length: int64(len(g.kept.Text))}))
+	}
 	return append(events,
-		ended.OutputMessageCompleted(completed),
 		ended.ReasonCompleted(event.ReasonCompleted{
 			Success:       result.Success,
 			TextPreview:   cut(result.Text, 200),

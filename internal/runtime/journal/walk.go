@@ -12,7 +12,7 @@ import (
 )
 
 // walk reads the entries from the one where a step was opened on, and keeps what concerns that step: the entry that closed it, and until
-// then the first claim and the first settled part of each call.
+// then the first claim and the first settled part of each call, and what has come of answers.
 type walk struct {
 	log     *Log
 	session Session
@@ -22,6 +22,8 @@ type walk struct {
 	final   *entry
 	settled []SettledRef
 	claims  []ClaimRef
+	// partials are what was kept of answers that were coming in, in the order in which they began.
+	partials []*Partial
 }
 
 func (l *Log) walk(s Session, turn types.UID, step int32, openedAt int64) *walk {
@@ -41,6 +43,9 @@ func (w *walk) look(found *entry) {
 	}
 	if e.Claimed != nil && w.claim(e.Claimed.ID).Ordinal == 0 {
 		w.claims = append(w.claims, ClaimRef{Ordinal: e.Ordinal, Call: *e.Claimed})
+	}
+	if e.Partial != nil {
+		w.keep(e.Partial)
 	}
 	if e.Settled != nil && w.settledCall(*e.Settled).Ordinal == 0 {
 		w.settled = append(w.settled, SettledRef{Ordinal: e.Ordinal, Call: *e.Settled, Adopted: true})

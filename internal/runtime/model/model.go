@@ -35,6 +35,24 @@ type Request struct {
 	TurnID string
 	// PreviousResponseID is the ResponseID of the Turn's last answer, where the provider keeps the conversation.
 	PreviousResponseID string
+	// OnPartial is told what has come of the answer, whenever more has come, by the goroutine that called Generate. It returns at once. nil for
+	// nobody.
+	OnPartial func(Partial)
+}
+
+// Partial is what has come of an answer.
+type Partial struct {
+	// Text that the model has said so far, what it thinks left out.
+	Text string
+	// ToolCalls says that it has begun to call tools.
+	ToolCalls bool
+}
+
+// Tell tells OnPartial, if there is one.
+func (r Request) Tell(p Partial) {
+	if r.OnPartial != nil {
+		r.OnPartial(p)
+	}
 }
 
 // ToolCall is a tool call that the model asks for.

@@ -39,6 +39,8 @@ type JournalEntrySpecApplyConfiguration struct {
 	Claimed *ClaimedCallApplyConfiguration `json:"claimed,omitempty"`
 	// settled is what became of a call before the step was complete: its result, or the decision about it.
 	Settled *SettledCallApplyConfiguration `json:"settled,omitempty"`
+	// partial is a piece of an answer that is still coming in.
+	Partial *PartialAnswerApplyConfiguration `json:"partial,omitempty"`
 	// transition is what becomes of the Turn's status. Only a final entry has one.
 	Transition *TurnProgressApplyConfiguration `json:"transition,omitempty"`
 	// checkpoint sums up what lies before.
@@ -177,6 +179,14 @@ func (b *JournalEntrySpecApplyConfiguration) WithClaimed(value *ClaimedCallApply
 // If called multiple times, the Settled field is set to the value of the last call.
 func (b *JournalEntrySpecApplyConfiguration) WithSettled(value *SettledCallApplyConfiguration) *JournalEntrySpecApplyConfiguration {
 	b.Settled = value
+	return b
+}
+
+// WithPartial sets the Partial field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Partial field is set to the value of the last call.
+func (b *JournalEntrySpecApplyConfiguration) WithPartial(value *PartialAnswerApplyConfiguration) *JournalEntrySpecApplyConfiguration {
+	b.Partial = value
 	return b
 }
 

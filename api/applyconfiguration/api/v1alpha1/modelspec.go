@@ -29,6 +29,11 @@ type ModelSpecApplyConfiguration struct {
 	// fallbacks are Models that are asked instead, in order, when this one is not available, limits requests, has no quota left, has a problem, or
 	// refuses its API key. One that does not exist or is not Ready is passed over. Their own fallbacks do not count.
 	Fallbacks []LocalReferenceApplyConfiguration `json:"fallbacks,omitempty"`
+	// recovery is what becomes of an answer that is coming in when the manager dies: Restart (default) asks the model again, Finalize takes what had
+	// come for the answer, asks for nothing more, and says so with the condition Recovered of the Turn. With Finalize, the text of an answer that
+	// takes longer than 5 seconds is kept in the Session's log as it comes, every 5 seconds. An answer that had begun to call tools is always asked
+	// for again.
+	Recovery *apiv1alpha1.ModelRecovery `json:"recovery,omitempty"`
 	// simulation is the script of provider Simulated.
 	Simulation *SimulationApplyConfiguration `json:"simulation,omitempty"`
 }
@@ -89,6 +94,14 @@ func (b *ModelSpecApplyConfiguration) WithFallbacks(values ...*LocalReferenceApp
 		}
 		b.Fallbacks = append(b.Fallbacks, *values[i])
 	}
+	return b
+}
+
+// WithRecovery sets the Recovery field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Recovery field is set to the value of the last call.
+func (b *ModelSpecApplyConfiguration) WithRecovery(value apiv1alpha1.ModelRecovery) *ModelSpecApplyConfiguration {
+	b.Recovery = &value
 	return b
 }
 

@@ -53,6 +53,11 @@ func Run(t *testing.T, newStore func(t *testing.T) journal.Store) {
 		{"OfTwoClaimsInTheLogTheFirstCounts", firstClaimCounts},
 		{"ConcurrentClaimsOfOneCallAgreeOnOne", claimedConcurrently},
 		{"ARecordKnowsOfEveryClaimThatItDenies", unclaimedRecord},
+		{"AnAnswerThatComesInIsKept", partialIsKept},
+		{"OfTwoAnswersTheOneThatBeganLastIsKept", newestPartialCounts},
+		{"AClosedStepKeepsNoMore", partialOfAClosedStep},
+		{"APieceIsKeptOnceWhateverFails", partialSurvivesFaults},
+		{"APieceMustFit", partialMustFit},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { test.run(newFixture(t, newStore)) })

@@ -102,6 +102,7 @@ func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response
 		if err := a.add(stream.Current()); err != nil {
 			return nil, err
 		}
+		r.Tell(model.Partial{Text: a.text.String(), ToolCalls: len(a.calls) > 0})
 	}
 	if ended := ctx.Err(); ended != nil {
 		return nil, ended

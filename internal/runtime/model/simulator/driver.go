@@ -28,12 +28,22 @@ type driver struct {
 	script *v1alpha1.Simulation
 }
 
-// Generate waits for the latency and answers. With tool calls there is no text: what the response says, or fails with, is for the iteration
-// that makes none.
+// Generate answers, and takes its latency for it, in which the text comes in word by word. With tool calls there is no text: what the response says,
+// or fails with, is for the iteration that makes none.
 func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response, error) {
-	if err := d.wait(ctx); err != nil {
+	answer, failure := d.answer(r)
+	text := ""
+	if answer != nil {
+		text = answer.Text
+	}
+	if err := d.speak(ctx, r, text); err != nil {
 		return nil, err
 	}
+	return answer, failure
+}
+
+// answer is what the script says.
+func (d *driver) answer(r model.Request) (*model.Response, error) {
 	current := currentTurn(r.Messages, r.TurnID)
 	current.locale = r.Locale
 	values := newExpander(current)
@@ -68,24 +78,50 @@ func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response
 	return answer, nil
 }
 
-// wait takes as long as the script says, or until the context ends.
-func (d *driver) wait(ctx context.Context) error {
+// maxBeats is the most pieces that a text comes in.
+const maxBeats = 100
+
+// speak takes as long as the script says, or until the context ends, and tells who listens how far the text has come.
+func (d *driver) speak(ctx context.Context, r model.Request, text string) error {
 	var latency time.Duration
 	if d.script.Latency != nil {
 		latency = d.script.Latency.Duration
 	}
-	if latency > 0 {
-		timer := time.NewTimer(latency)
+	beats := 1
+	if r.OnPartial != nil && latency > 0 {
+		beats = min(max(strings.Count(text, " ")+1, 1), maxBeats)
+	}
+	for beat := 1; beat <= beats; beat++ {
+		if err := wait(ctx, latency/time.Duration(beats)); err != nil {
+			return fmt.Errorf("waiting for the simulated answer: %w", err)
+		}
+		if text != "" {
+			r.Tell(model.Partial{Text: begun(text, beat, beats)})
+		}
+	}
+	return nil
+}
+
+// begun is the part of a text that has come after some of the beats: whole words.
+func begun(text string, beat, beats int) string {
+	if beat == beats {
+		return text
+	}
+	words := strings.SplitAfter(text, " ")
+	return strings.Join(words[:len(words)*beat/beats], "")
+}
+
+// wait waits, and gives up with the context.
+func wait(ctx context.Context, d time.Duration) error {
+	if d > 0 {
+		timer := time.NewTimer(d)
 		defer timer.Stop()
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
 		}
 	}
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("waiting for the simulated answer: %w", err)
-	}
-	return nil
+	return ctx.Err()
 }
 
 // say gives the text of an answer without tool calls, or the error that the script fails with. index counts iterations from 0.

@@ -280,3 +280,46 @@ func TestTheScriptKnowsTheLocale(t *testing.T) {
 		t.Errorf("the model says %+v, %v", answer, err)
 	}
 }
+
+func TestATextComesInWordByWordOverTheLatency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		driver := play(t, v1alpha1.Simulation{
+			Latency:  &metav1.Duration{Duration: 4 * time.Second},
+			Response: &v1alpha1.SimulatedResponse{Text: "One two  three."},
+		})
+		began := time.Now()
+		var heard []string
+		var after []time.Duration
+		answer, err := driver.Generate(t.Context(), model.Request{TurnID: "t", OnPartial: func(p model.Partial) {
+			heard, after = append(heard, p.Text), append(after, time.Since(began))
+		}})
+		if err != nil || answer.Text != "One two  three." {
+			t.Fatalf("Generate = %+v, %v", answer, err)
+		}
+		if want := []string{"One ", "One two ", "One two  ", "One two  three."}; !reflect.DeepEqual(heard, want) {
+			t.Errorf("heard %q, want %q", heard, want)
+		}
+		if want := []time.Duration{time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Second}; !reflect.DeepEqual(after, want) {
+			t.Errorf("heard after %v, want %v", after, want)
+		}
+	})
+}
+
+func TestALongTextComesInAHundredPieces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		driver := play(t, v1alpha1.Simulation{
+			Latency:  &metav1.Duration{Duration: time.Minute},
+			Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseLorem, Tokens: new(int32(1234))},
+		})
+		began, last, pieces := time.Now(), "", 0
+		answer, err := driver.Generate(t.Context(), model.Request{TurnID: "t", OnPartial: func(p model.Partial) {
+			if len(p.Text) <= len(last) || !strings.HasPrefix(p.Text, last) || p.ToolCalls {
+				t.Errorf("after %d bytes come %d", len(last), len(p.Text))
+			}
+			last, pieces = p.Text, pieces+1
+		}})
+		if err != nil || last != answer.Text || pieces != 100 || time.Since(began) != time.Minute {
+			t.Errorf("%d pieces in %v, error %v", pieces, time.Since(began), err)
+		}
+	})
+}
