@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
@@ -221,4 +222,23 @@ func TestAServerThatIsNotThereIsUnavailable(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 	quiet(t, err, d)
+}
+
+// TestWhatComesIsTold is what PART-01 keeps: the text so far, and that a tool call has begun.
+func TestWhatComesIsTold(t *testing.T) {
+	d := newDouble(t, streams(start, textStart(0), text(0, "I "), ping, text(0, "look."), blockStop(0), callStart(1, "a", "look"), arguments(1, "{}"), blockStop(1), ends("tool_use"), stop))
+	r := simple()
+	var heard []model.Partial
+	r.OnPartial = func(p model.Partial) {
+		if n := len(heard); n == 0 || heard[n-1] != p {
+			heard = append(heard, p)
+		}
+	}
+	if _, err := d.driver(t, v1alpha1.ModelParameters{}).Generate(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	want := []model.Partial{{}, {Text: "I "}, {Text: "I look."}, {Text: "I look.", ToolCalls: true}}
+	if !slices.Equal(heard, want) {
+		t.Errorf("heard %+v, want %+v", heard, want)
+	}
 }
