@@ -1,0 +1,130 @@
+package turns_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest"
+)
+
+// slow is a script that says so many words, one a second.
+func slow(words int) v1alpha1.Simulation {
+	return v1alpha1.Simulation{
+		Latency:  &metav1.Duration{Duration: time.Duration(words) * time.Second},
+		Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseLorem, Tokens: new(int32(words))},
+	}
+}
+
+// recovers sets what becomes of answers that the Model of a namespace was giving.
+func recovers(ctx context.Context, namespace string, recovery v1alpha1.ModelRecovery) {
+	GinkgoHelper()
+	m := &v1alpha1.Model{}
+	Expect(kit.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "simulated"}, m)).To(Succeed())
+	m.Spec.Recovery = recovery
+	Expect(kit.Client.Update(ctx, m)).To(Succeed())
+}
+
+// kept is what the log of a namespace has of answers that came in.
+func kept(ctx context.Context, namespace string) string {
+	GinkgoHelper()
+	text := ""
+	for _, entry := range journalOf(ctx, namespace) {
+		if entry.Partial != nil {
+			text += entry.Partial.Text
+		}
+	}
+	return text
+}
+
+var _ = Describe("An answer that was coming in when the manager died", Serial, Ordered, func() {
+	var separate *rest.Config
+
+	another := func() *capstantest.Kit {
+		GinkgoHelper()
+		started, err := capstantest.Start(context.Background(), separate, capstantest.Options{Prompts: prompts.note, NoJobPlayer: true})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { Expect(started.Stop()).To(Succeed()) })
+		return started
+	}
+
+	BeforeAll(func() {
+		environment := &envtest.Environment{}
+		var err error
+		separate, err = environment.Start()
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { Expect(environment.Stop()).To(Succeed()) })
+	})
+
+	BeforeEach(func() {
+		restore := kit
+		DeferCleanup(func() { kit = restore })
+		kit = another()
+	})
+
+	It("is the answer where the Model finalizes", func(ctx context.Context) {
+		namespace := newNamespace(ctx, slow(60))
+		recovers(ctx, namespace, v1alpha1.RecoveryFinalize)
+		create(ctx, newSession(namespace, "demo"))
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(kept).WithArguments(ctx, namespace).Should(HavePrefix("lorem ipsum"))
+		Expect(kit.Stop()).To(Succeed())
+
+		kit = another()
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		turn, err := kit.Turn(ctx, namespace, "demo-1")()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(turn.Status.Output).To(Equal(kept(ctx, namespace)))
+		Expect(turn.Status.Recovered).To(Equal(v1alpha1.RecoveryFinalize))
+		recovered := meta.FindStatusCondition(turn.Status.Conditions, v1alpha1.ConditionRecovered)
+		Expect(recovered).NotTo(BeNil())
+		Expect(recovered.Status).To(Equal(metav1.ConditionTrue))
+		Expect(recovered.Reason).To(Equal(v1alpha1.ReasonFinalized))
+		Expect(prompts.of(ctx, namespace, "demo-1")).To(HaveLen(1), "the model was asked again")
+		Expect(turn.Status.Summary.ModelCalls).To(BeEquivalentTo(1))
+
+		By("applying the Turn again, which adopts its outcome")
+		Expect(kit.Client.Delete(ctx, turn)).To(Succeed())
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Recovered", v1alpha1.RecoveryFinalize))
+	})
+
+	It("is asked for again where it does not", func(ctx context.Context) {
+		namespace := newNamespace(ctx, slow(8))
+		create(ctx, newSession(namespace, "demo"))
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Phase", v1alpha1.TurnReason))
+		Expect(kit.Stop()).To(Succeed())
+
+		kit = another()
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		turn, err := kit.Turn(ctx, namespace, "demo-1")()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(strings.Fields(turn.Status.Output)).To(HaveLen(8))
+		Expect(prompts.of(ctx, namespace, "demo-1")).To(HaveLen(2))
+		Expect(turn.Status.Recovered).To(BeEmpty())
+		Expect(meta.FindStatusCondition(turn.Status.Conditions, v1alpha1.ConditionRecovered)).To(BeNil())
+		Expect(kept(ctx, namespace)).To(BeEmpty())
+	})
+})
+
+var _ = Describe("The write budget of an answer that is kept as it comes", func() {
+	It("is an entry every five seconds", func(ctx context.Context) {
+		namespace := newNamespace(ctx, slow(13))
+		recovers(ctx, namespace, v1alpha1.RecoveryFinalize)
+		before := startedSession(ctx, namespace)
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		expectCost(ctx, namespace, before, slices.Concat(beginning, times(2, entryWrite), ending))
+	})
+})
