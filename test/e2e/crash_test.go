@@ -11,7 +11,9 @@ import (
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -68,6 +70,31 @@ var _ = Describe("When the manager dies", Serial, Label(hereLabel), func() {
 		Entry("by SIGKILL", death(killed), SpecTimeout(crashLimit)),
 		Entry("with its pod deleted by force", death(deleted), SpecTimeout(crashLimit)),
 	)
+
+	It("while the model answers, what had come is the answer where the Model finalizes", func(ctx SpecContext) {
+		manager := settled(ctx)
+		strike, survived := killed(ctx, manager)
+		namespace := newStage(ctx, slow(time.Minute, v1alpha1.Simulation{
+			Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseLorem, Tokens: new(int32(60))},
+		}))
+		m := &v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "simulated"}}
+		Expect(api.Patch(ctx, m, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"recovery":"Finalize"}}`)))).To(Succeed())
+		ask(ctx, namespace, "demo-1")
+		Eventually(partials).WithArguments(ctx, namespace).WithTimeout(takeover).Should(HaveLen(2))
+		Expect(strike()).To(Succeed())
+		dead := time.Now()
+		Eventually(ctx, turn(namespace, "demo-1")).WithTimeout(takeover).Should(capstantest.HaveSucceeded())
+		show("answered after", time.Since(dead).Round(time.Millisecond).String())
+		Eventually(ctx, survived).Should(Succeed())
+		answer := read(ctx, namespace, "demo-1")
+		kept := partials(ctx, namespace)
+		Expect(answer.Status.Output).To(Equal(kept[0].Text + kept[1].Text))
+		Expect(answer.Status.Output).To(HavePrefix("lorem ipsum"))
+		Expect(answer.Status.Recovered).To(Equal(v1alpha1.RecoveryFinalize))
+		Expect(meta.IsStatusConditionTrue(answer.Status.Conditions, v1alpha1.ConditionRecovered)).To(BeTrue())
+		Expect(finalEntries(ctx, answer)).To(Equal(map[string]int{"step 1": 1}))
+		show("recovered", answer.Status.Output)
+	}, SpecTimeout(crashLimit))
 
 	DescribeTable("its Turns lose no result and no tool starts twice",
 		func(ctx SpecContext, at moment, die death) {

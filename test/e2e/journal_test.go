@@ -71,3 +71,15 @@ func finalEntries(ctx context.Context, turn *v1alpha1.Turn) map[string]int {
 	}
 	return found
 }
+
+// partials are the pieces of answers that the log of a namespace has, in order.
+func partials(ctx context.Context, namespace string) []v1alpha1.PartialAnswer {
+	GinkgoHelper()
+	var found []v1alpha1.PartialAnswer
+	for _, entry := range journal(ctx, namespace) {
+		if entry.Partial != nil {
+			found = append(found, *entry.Partial)
+		}
+	}
+	return found
+}

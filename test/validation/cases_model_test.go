@@ -120,6 +120,12 @@ var modelCases = []ruleCase{
 		message:  `spec.fallbacks[0].name: Required value`,
 	},
 	{
+		rule:     "spec.recovery enum",
+		accepted: `spec: {recovery: Finalize}`,
+		rejected: `spec: {recovery: Forget}`,
+		message:  `spec.recovery: Unsupported value: "Forget": supported values: "Restart", "Finalize"`,
+	},
+	{
 		rule:     "spec.parameters.reasoningEffort enum",
 		accepted: realModelWith(`parameters: {reasoningEffort: None}`),
 		rejected: realModelWith(`parameters: {reasoningEffort: Extreme}`),

@@ -154,6 +154,7 @@ var specimens = []specimen{
     stopSequences: [END]
     reasoningEffort: Low
   fallbacks: [{name: openai}, {name: simulated}]
+  recovery: Finalize
 `},
 	{kind: "Tool", name: "job", spec: `
   description: Counts the words of a text.
