@@ -142,6 +142,9 @@ type JobTool struct {
 }
 
 // JobResources are the compute resources of a tool's container.
+// +kubebuilder:validation:XValidation:rule="!has(self.requests) || self.requests.all(name, !string(self.requests[name]).startsWith('-'))",message="requests must not be negative."
+// +kubebuilder:validation:XValidation:rule="!has(self.limits) || self.limits.all(name, !string(self.limits[name]).startsWith('-'))",message="limits must not be negative."
+// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || ['cpu', 'memory', 'ephemeral-storage'].all(name, !(name in self.requests) || !(name in self.limits) || !isQuantity(string(self.requests[name])) || !isQuantity(string(self.limits[name])) || quantity(string(self.requests[name])).compareTo(quantity(string(self.limits[name]))) <= 0)",message="no request of cpu, memory or ephemeral-storage may be above its limit."
 type JobResources struct {
 	// requests is what the scheduler sets aside.
 	// +optional

@@ -220,6 +220,24 @@ var jobCases = []ruleCase{
 		message:  `spec.job.resources.limits.cpu in body should match`,
 	},
 	{
+		rule:     "spec.job.resources rule requests must not be negative.",
+		accepted: job(`resources: {requests: {cpu: 0}}`),
+		rejected: job(`resources: {requests: {cpu: -1}}`),
+		message:  `spec.job.resources: Invalid value: requests must not be negative.`,
+	},
+	{
+		rule:     "spec.job.resources rule limits must not be negative.",
+		accepted: job(`resources: {limits: {cpu: 1}}`),
+		rejected: job(`resources: {limits: {memory: "-1Gi"}}`),
+		message:  `spec.job.resources: Invalid value: limits must not be negative.`,
+	},
+	{
+		rule:     "spec.job.resources rule no request of cpu, memory or ephemeral-storage may be above its limit.",
+		accepted: job(`resources: {requests: {cpu: 1000m, memory: 1Gi, example.org/gpu: 1}, limits: {cpu: 1, memory: 1024Mi, example.org/disk: 0}}`),
+		rejected: job(`resources: {requests: {memory: 1Gi}, limits: {memory: 1023Mi}}`),
+		message:  `spec.job.resources: Invalid value: no request of cpu, memory or ephemeral-storage may be above its limit.`,
+	},
+	{
 		rule:     "spec.job.timeout pattern",
 		accepted: job(`timeout: 1h30m`),
 		rejected: job(`timeout: "30"`),
