@@ -34,6 +34,8 @@ units = $$(go list ./... | grep -v -E '/(test|hack|cmd/launcher|journal/kubernet
 # Programs of their own, built without C as the images have them.
 plain_units = ./cmd/launcher/... ./hack/...
 with_assets = KUBEBUILDER_ASSETS="$$($(CLUSTER) assets)"
+# What runs beside the tests takes what they leave over: suites wait for much of their time.
+idly = nice -n 19 $$(command -v ionice >/dev/null && echo ionice -c 3)
 kubectl = "$${KUBECTL:-$$(command -v kubectl || echo "$$($(CLUSTER) assets)/kubectl")}"
 
 ##@ Help
@@ -84,8 +86,13 @@ lint: ## Run the linters of .golangci.yml.
 test: ## Run everything: generated files, linters, unit tests, suites with an API server, a real cluster.
 	@$(MAKE) check-generated
 	@$(MAKE) lint
-	@$(MAKE) test-unit
-	@$(MAKE) test-examples
+	@$(MAKE) envtest
+	@set -m; log=$$(mktemp); $(idly) $(CLUSTER) build >"$$log" 2>&1 & building=$$!; set +m; \
+		trap 'kill -- -$$building 2>/dev/null || true; rm -f "$$log"' EXIT; \
+		echo "==> building the programs of a whole cluster beside the tests, unless they are there"; \
+		$(MAKE) test-unit; \
+		$(MAKE) test-examples; \
+		wait $$building || { cat "$$log"; exit 1; }
 	@$(MAKE) test-e2e
 	@echo "==> all tests passed"
 
