@@ -1,7 +1,6 @@
 package v1alpha1
 
 // Price is an amount of money, as a decimal that is not negative.
-// +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=13
 // +kubebuilder:validation:XValidation:rule="self.matches('^(0|[1-9][0-9]{0,5})([.][0-9]{1,6})?$')",message="a price is a decimal such as '3' or '0.25': at most six digits in front of the point and six behind it, no sign."
 type Price string
