@@ -58,15 +58,16 @@ func TestACallWithoutAKnownCostIsCountedAndNotGuessed(t *testing.T) {
 	says := func(u model.Usage) func(model.Request) (*model.Response, error) {
 		return func(model.Request) (*model.Response, error) { return &model.Response{Text: "Hello.", Usage: u}, nil }
 	}
+	refuses := func(model.Request) (*model.Response, error) { return nil, limited(0) }
 	for name, test := range map[string]struct {
 		price    *v1alpha1.ModelPrice
 		answer   func(model.Request) (*model.Response, error)
 		unpriced int32
 	}{
 		"no price":              {nil, says(model.Usage{InputTokens: 3}), 1},
-		"no tokens":             {&v1alpha1.ModelPrice{Currency: "USD", InputPerMillionTokens: "3", OutputPerMillionTokens: "15"}, says(model.Usage{}), 1},
-		"no answer, no tokens":  {&v1alpha1.ModelPrice{Currency: "USD", InputPerMillionTokens: "3", OutputPerMillionTokens: "15"}, func(model.Request) (*model.Response, error) { return nil, limited(0) }, 0},
-		"no answer at no price": {nil, func(model.Request) (*model.Response, error) { return nil, limited(0) }, 0},
+		"no tokens":             {price("USD", "15"), says(model.Usage{}), 1},
+		"no answer, no tokens":  {price("USD", "15"), refuses, 0},
+		"no answer at no price": {nil, refuses, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
