@@ -28,6 +28,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ClaimedCallApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ConfigLayer"):
 		return &apiv1alpha1.ConfigLayerApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Cost"):
+		return &apiv1alpha1.CostApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("EnvVar"):
 		return &apiv1alpha1.EnvVarApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Harness"):
@@ -66,6 +68,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ModelApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ModelParameters"):
 		return &apiv1alpha1.ModelParametersApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ModelPrice"):
+		return &apiv1alpha1.ModelPriceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ModelSpec"):
 		return &apiv1alpha1.ModelSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ModelStatus"):

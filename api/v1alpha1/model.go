@@ -83,6 +83,8 @@ type ModelParameters struct {
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.secretKeyRef)",message="provider Simulated needs no API key: leave secretKeyRef out."
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.baseURL)",message="provider Simulated uses no network: leave baseURL out."
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.parameters)",message="provider Simulated answers by script: leave parameters out."
+// +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.price) || !has(self.price.cachedInputPerMillionTokens)",message="provider Simulated has no prompt cache: leave cachedInputPerMillionTokens out."
+// +kubebuilder:validation:XValidation:rule="self.provider in ['Anthropic', 'OpenAI'] || !has(self.price) || !has(self.price.cacheWritePerMillionTokens)",message="this provider does not count what it puts into a prompt cache: leave cacheWritePerMillionTokens out."
 type ModelSpec struct {
 	// provider that serves the model: Simulated, Anthropic, OpenAI or Google. OpenAI is also for the many servers that speak its API at a baseURL
 	// of their own.
@@ -113,6 +115,12 @@ type ModelSpec struct {
 	// parameters are how the model generates.
 	// +optional
 	Parameters *ModelParameters `json:"parameters,omitempty"`
+
+	// price is what the model's tokens cost. With it the manager adds up what model calls cost, in the status of Turns and Sessions. A call counts at
+	// the price of the Model that has answered it, as it was when the step began: a new price changes nothing that is recorded. Default: none, and
+	// the calls count as unpriced.
+	// +optional
+	Price *ModelPrice `json:"price,omitempty"`
 
 	// fallbacks are Models that are asked instead, in order, when this one is not available, limits requests, has no quota left, has a problem, or
 	// refuses its API key. One that does not exist or is not Ready is passed over. Their own fallbacks do not count.

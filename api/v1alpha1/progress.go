@@ -213,6 +213,16 @@ type TurnSummary struct {
 	// modelCalls that ended.
 	// +optional
 	ModelCalls int32 `json:"modelCalls,omitempty"`
+	// cost of the model calls, one item for each currency. Absent while no call has had a price.
+	// +optional
+	// +listType=map
+	// +listMapKey=currency
+	// +kubebuilder:validation:MaxItems=4
+	Cost []Cost `json:"cost,omitempty"`
+	// unpricedModelCalls are those of modelCalls that cost leaves out: their Model has no price, the provider has not said how many tokens they took,
+	// or they are in a fifth currency.
+	// +optional
+	UnpricedModelCalls int32 `json:"unpricedModelCalls,omitempty"`
 	// toolCalls that were planned.
 	// +optional
 	ToolCalls int32 `json:"toolCalls,omitempty"`

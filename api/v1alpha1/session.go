@@ -132,6 +132,15 @@ type SessionTotals struct {
 	// usage of all Turns that have ended.
 	// +optional
 	Usage Usage `json:"usage,omitempty"`
+	// cost of all Turns that have ended, one item for each currency. Absent while no model call has had a price.
+	// +optional
+	// +listType=map
+	// +listMapKey=currency
+	// +kubebuilder:validation:MaxItems=4
+	Cost []Cost `json:"cost,omitempty"`
+	// unpricedModelCalls are the model calls that cost leaves out, as in the Turns. A Turn that would bring a fifth currency is left out as a whole.
+	// +optional
+	UnpricedModelCalls int64 `json:"unpricedModelCalls,omitempty"`
 	// toolCalls of all Turns that have ended.
 	// +optional
 	ToolCalls int64 `json:"toolCalls,omitempty"`
@@ -178,6 +187,7 @@ type SessionStatus struct {
 // +kubebuilder:printcolumn:name="Active Turn",type=string,JSONPath=`.status.activeTurn.name`
 // +kubebuilder:printcolumn:name="Turns",type=integer,JSONPath=`.status.totals.turns`
 // +kubebuilder:printcolumn:name="Tokens",type=integer,JSONPath=`.status.totals.usage.totalTokens`
+// +kubebuilder:printcolumn:name="Cost",type=string,JSONPath=`.status.totals.cost`,priority=1
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

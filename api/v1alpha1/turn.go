@@ -138,6 +138,7 @@ type TurnStatus struct {
 // +kubebuilder:printcolumn:name="Iteration",type=integer,JSONPath=`.status.iteration`
 // +kubebuilder:printcolumn:name="Calls",type=string,JSONPath=`.status.summary.calls`
 // +kubebuilder:printcolumn:name="Tokens",type=integer,JSONPath=`.status.summary.usage.totalTokens`
+// +kubebuilder:printcolumn:name="Cost",type=string,JSONPath=`.status.summary.cost`,priority=1
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Succeeded")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="the name of a Turn has at most 63 characters."

@@ -303,6 +303,7 @@ var _ = Describe("A Session", func() {
 			want.Usage.OutputTokens += turn.Status.Summary.Usage.OutputTokens
 			want.Usage.TotalTokens += turn.Status.Summary.Usage.TotalTokens
 			want.ToolCalls += int64(turn.Status.Summary.ToolCalls)
+			want.UnpricedModelCalls += int64(turn.Status.Summary.ModelCalls)
 		}
 		Expect(want.ToolCalls).To(BeEquivalentTo(2))
 		Expect(want.Usage.TotalTokens).To(BeNumerically(">", 0))

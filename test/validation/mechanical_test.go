@@ -140,6 +140,10 @@ func text(c constraint, length int) string {
 		return strings.Repeat("0", length-2) + "5s"
 	case c.path == "spec.parameters.temperature", c.path == "spec.parameters.topP":
 		return "0." + strings.Repeat("1", length-len("0."))
+	case strings.HasSuffix(c.path, "PerMillionTokens"):
+		return "111111." + strings.Repeat("1", length-len("111111."))
+	case strings.HasSuffix(c.path, "currency"):
+		return strings.Repeat("X", length)
 	case c.path == "spec.http.url", c.path == "spec.baseURL":
 		return "https://example.org/" + strings.Repeat("x", length-len("https://example.org/"))
 	case c.path == "spec.callID":

@@ -153,6 +153,12 @@ var specimens = []specimen{
     topP: "0.95"
     stopSequences: [END]
     reasoningEffort: Low
+  price:
+    currency: EUR
+    inputPerMillionTokens: "3"
+    outputPerMillionTokens: "15"
+    cachedInputPerMillionTokens: "0.3"
+    cacheWritePerMillionTokens: "3.75"
   fallbacks: [{name: openai}, {name: simulated}]
   recovery: Finalize
 `},

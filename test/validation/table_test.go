@@ -30,7 +30,7 @@ const unchanged = `{}`
 var casesByKind = map[string][]ruleCase{
 	"Agent":      agentCases,
 	"Harness":    harnessCases,
-	"Model":      slices.Concat(modelCases, parameterCases, simulationCases),
+	"Model":      slices.Concat(modelCases, parameterCases, priceCases, simulationCases),
 	"Session":    sessionCases,
 	"Tool":       slices.Concat(toolCases, jobCases, httpCases),
 	"ToolResult": toolResultCases,

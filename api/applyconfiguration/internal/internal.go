@@ -127,6 +127,15 @@ var schemaYAML = typed.YAMLObject(`types:
         elementRelationship: separable
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ClientToolsPolicy
   scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.Cost
+  map:
+    fields:
+    - name: amount
+      type:
+        scalar: string
+    - name: currency
+      type:
+        scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.Decision
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.Delivery
@@ -545,6 +554,25 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: topP
       type:
         scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.ModelPrice
+  map:
+    fields:
+    - name: cacheWritePerMillionTokens
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.Price
+    - name: cachedInputPerMillionTokens
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.Price
+    - name: currency
+      type:
+        scalar: string
+      default: USD
+    - name: inputPerMillionTokens
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.Price
+    - name: outputPerMillionTokens
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.Price
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ModelProvider
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ModelRecovery
@@ -569,6 +597,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: parameters
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.ModelParameters
+    - name: price
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ModelPrice
     - name: provider
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.ModelProvider
@@ -662,6 +693,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: refusal
       type:
         scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.Price
+  scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.QueuePosition
   map:
     fields:
@@ -807,10 +840,21 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.capstan-dev.capstan.api.v1alpha1.SessionTotals
   map:
     fields:
+    - name: cost
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.Cost
+          elementRelationship: associative
+          keys:
+          - currency
     - name: toolCalls
       type:
         scalar: numeric
     - name: turns
+      type:
+        scalar: numeric
+    - name: unpricedModelCalls
       type:
         scalar: numeric
     - name: usage
@@ -1384,6 +1428,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: calls
       type:
         scalar: string
+    - name: cost
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.Cost
+          elementRelationship: associative
+          keys:
+          - currency
     - name: finishedAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
@@ -1397,6 +1449,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
     - name: toolCalls
+      type:
+        scalar: numeric
+    - name: unpricedModelCalls
       type:
         scalar: numeric
     - name: usage

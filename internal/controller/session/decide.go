@@ -38,18 +38,6 @@ func ran(turn *v1alpha1.Turn) bool {
 	}
 }
 
-// addTotals counts a Turn that has ended, by its summary, which may be nil.
-func addTotals(totals *v1alpha1.SessionTotals, sum *v1alpha1.TurnSummary) {
-	totals.Turns++
-	if sum == nil {
-		return
-	}
-	totals.Usage.InputTokens += sum.Usage.InputTokens
-	totals.Usage.OutputTokens += sum.Usage.OutputTokens
-	totals.Usage.TotalTokens += sum.Usage.TotalTokens
-	totals.ToolCalls += int64(sum.ToolCalls)
-}
-
 // setReady says whether the Session can be used. reason is empty when it can.
 func setReady(session *v1alpha1.Session, reason, message string, now metav1.Time) {
 	value := metav1.ConditionFalse

@@ -56,19 +56,6 @@ func TestPhase(t *testing.T) {
 	}
 }
 
-func TestTotalsAddUp(t *testing.T) {
-	var totals v1alpha1.SessionTotals
-	turn := turnWith("t", nil)
-	turn.Status.Summary = &v1alpha1.TurnSummary{Usage: v1alpha1.Usage{InputTokens: 5, OutputTokens: 2, TotalTokens: 7}, ToolCalls: 3}
-	addTotals(&totals, turn.Status.Summary)
-	addTotals(&totals, turn.Status.Summary)
-	addTotals(&totals, nil)
-	want := v1alpha1.SessionTotals{Turns: 3, Usage: v1alpha1.Usage{InputTokens: 10, OutputTokens: 4, TotalTokens: 14}, ToolCalls: 6}
-	if totals != want {
-		t.Errorf("totals %+v, want %+v", totals, want)
-	}
-}
-
 func TestReadySaysWhatIsWrong(t *testing.T) {
 	session := &v1alpha1.Session{}
 	session.Generation = 4

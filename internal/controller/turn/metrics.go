@@ -1,7 +1,10 @@
 package turn
 
 import (
+	"strconv"
+
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/text/currency"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -72,11 +75,17 @@ var (
 		Name: "capstan_tool_calls_total",
 		Help: "Tool calls that have ended, by executor, state and reason.",
 	}, []string{"executor", "state", "reason"})
+	// modelCost adds up what the model calls of Turns that have ended cost. Label currency: users set it, so that only those of the closed list of
+	// package currency count.
+	modelCost = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "capstan_model_cost_total",
+		Help: "What the model calls of Turns that have ended cost, by currency and in it.",
+	}, []string{"currency"})
 )
 
 func init() {
 	metrics.Registry.MustRegister(statusWrites, conflicts, staleReads, liveReads, queueWait, turnDuration, turnEndings, turnPasses, turnWrites,
-		toolEndings, toolDuration)
+		toolEndings, toolDuration, modelCost)
 }
 
 // countEnd counts the end of a Turn, once its status says so.
@@ -84,12 +93,30 @@ func countEnd(s *scope) {
 	turn, phase := s.turn, string(s.turn.Status.Phase)
 	if succeeded := condition.Find(turn.Status.Conditions, v1alpha1.ConditionSucceeded); succeeded != nil {
 		turnEndings.WithLabelValues(phase, succeeded.Reason).Inc()
+		countCost(succeeded.Reason, turn.Status.Summary)
 	}
 	if sum := turn.Status.Summary; sum != nil && sum.StartedAt != nil && sum.FinishedAt != nil {
 		turnDuration.WithLabelValues(phase).Observe(sum.FinishedAt.Sub(sum.StartedAt.Time).Seconds())
 	}
 	turnPasses.Observe(float64(s.memory.passes))
 	turnWrites.Observe(float64(s.memory.writes))
+}
+
+// countCost counts what the model calls of a Turn cost. One that took over the outcome of an earlier Turn has spent nothing.
+func countCost(reason string, sum *v1alpha1.TurnSummary) {
+	if sum == nil || reason == v1alpha1.ReasonAlreadyRan {
+		return
+	}
+	for _, c := range sum.Cost {
+		unit, err := currency.ParseISO(c.Currency)
+		if err != nil {
+			continue
+		}
+		// The sum of a metric is not exact. Those in status are.
+		if amount, err := strconv.ParseFloat(c.Amount, 64); err == nil {
+			modelCost.WithLabelValues(unit.String()).Add(amount)
+		}
+	}
 }
 
 // countCall counts the end of a tool call that the manager has run.

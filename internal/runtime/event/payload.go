@@ -7,6 +7,10 @@ type Usage struct {
 	InputTokens  int64 `json:"input_tokens"`
 	OutputTokens int64 `json:"output_tokens"`
 	TotalTokens  int64 `json:"total_tokens"`
+	// CacheReadTokens and CacheWriteTokens are those of InputTokens that came from the provider's prompt cache, and that were put into it. Only
+	// llm.generation tells them.
+	CacheReadTokens  int64 `json:"cache_read_tokens,omitempty"`
+	CacheWriteTokens int64 `json:"cache_write_tokens,omitempty"`
 }
 
 // UsageOf gives the counts of an API object the names of the event contract.
@@ -131,17 +135,19 @@ type ReasonRecovered struct {
 
 // LLMGeneration is the data of llm.generation. It does not repeat the prompt, which is the transcript before it.
 type LLMGeneration struct {
-	Provider           string `json:"provider,omitempty"`
-	Model              string `json:"model,omitempty"`
-	Iteration          int32  `json:"iteration,omitempty"`
-	MessageCount       int32  `json:"message_count"`
-	ToolCount          int32  `json:"tool_count"`
-	ToolCallCount      int32  `json:"tool_call_count"`
-	Usage              *Usage `json:"usage,omitempty"`
-	DurationMS         *int64 `json:"duration_ms,omitempty"`
-	TimeToFirstTokenMS *int64 `json:"time_to_first_token_ms,omitempty"`
-	FinishReason       string `json:"finish_reason,omitempty"`
-	ResponseID         string `json:"response_id,omitempty"`
+	Provider      string `json:"provider,omitempty"`
+	Model         string `json:"model,omitempty"`
+	Iteration     int32  `json:"iteration,omitempty"`
+	MessageCount  int32  `json:"message_count"`
+	ToolCount     int32  `json:"tool_count"`
+	ToolCallCount int32  `json:"tool_call_count"`
+	Usage         *Usage `json:"usage,omitempty"`
+	// Cost of the call at the price that the Model had; nil when it is not known.
+	Cost               *v1alpha1.Cost `json:"cost,omitempty"`
+	DurationMS         *int64         `json:"duration_ms,omitempty"`
+	TimeToFirstTokenMS *int64         `json:"time_to_first_token_ms,omitempty"`
+	FinishReason       string         `json:"finish_reason,omitempty"`
+	ResponseID         string         `json:"response_id,omitempty"`
 	// Tries is how often the model was asked, when it was more than once.
 	Tries   int32  `json:"tries,omitempty"`
 	Success bool   `json:"success"`

@@ -148,6 +148,7 @@ func (h *Host) closeReason(t Turn, c Config, g generation, steers []Steer) journ
 		record.Transition = t.complete(p, output, result.Text, at)
 		record.Closing = !p.Succeeded()
 	}
+	g.addCost(record.Transition.Summary)
 	return record
 }
 
@@ -258,6 +259,8 @@ func generationOf(a asked, g generation, c Config, iteration int32) event.LLMGen
 	call.ToolCallCount = int32(len(a.response.ToolCalls))
 	call.FinishReason, call.ResponseID = a.response.FinishReason, a.response.ResponseID
 	call.Usage = event.UsageOf(usageOf(&plan.Usage{InputTokens: a.response.Usage.InputTokens, OutputTokens: a.response.Usage.OutputTokens}))
+	call.Usage.CacheReadTokens, call.Usage.CacheWriteTokens = a.response.Usage.CacheReadTokens, a.response.Usage.CacheWriteTokens
+	call.Cost = a.cost()
 	return call
 }
 

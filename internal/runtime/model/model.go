@@ -67,8 +67,12 @@ type ToolCall struct {
 
 // Usage counts the tokens of one call.
 type Usage struct {
-	// InputTokens that the model read.
+	// InputTokens that the model read, with those of the next two.
 	InputTokens int64
+	// CacheReadTokens came from the provider's prompt cache.
+	CacheReadTokens int64
+	// CacheWriteTokens were put into it. None of them is among CacheReadTokens.
+	CacheWriteTokens int64
 	// OutputTokens that the model wrote.
 	OutputTokens int64
 }

@@ -26,6 +26,10 @@ type ModelSpecApplyConfiguration struct {
 	SecretKeyRef *SecretKeyReferenceApplyConfiguration `json:"secretKeyRef,omitempty"`
 	// parameters are how the model generates.
 	Parameters *ModelParametersApplyConfiguration `json:"parameters,omitempty"`
+	// price is what the model's tokens cost. With it the manager adds up what model calls cost, in the status of Turns and Sessions. A call counts at
+	// the price of the Model that has answered it, as it was when the step began: a new price changes nothing that is recorded. Default: none, and
+	// the calls count as unpriced.
+	Price *ModelPriceApplyConfiguration `json:"price,omitempty"`
 	// fallbacks are Models that are asked instead, in order, when this one is not available, limits requests, has no quota left, has a problem, or
 	// refuses its API key. One that does not exist or is not Ready is passed over. Their own fallbacks do not count.
 	Fallbacks []LocalReferenceApplyConfiguration `json:"fallbacks,omitempty"`
@@ -81,6 +85,14 @@ func (b *ModelSpecApplyConfiguration) WithSecretKeyRef(value *SecretKeyReference
 // If called multiple times, the Parameters field is set to the value of the last call.
 func (b *ModelSpecApplyConfiguration) WithParameters(value *ModelParametersApplyConfiguration) *ModelSpecApplyConfiguration {
 	b.Parameters = value
+	return b
+}
+
+// WithPrice sets the Price field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Price field is set to the value of the last call.
+func (b *ModelSpecApplyConfiguration) WithPrice(value *ModelPriceApplyConfiguration) *ModelSpecApplyConfiguration {
+	b.Price = value
 	return b
 }
 

@@ -11,6 +11,10 @@ type SessionTotalsApplyConfiguration struct {
 	Turns *int64 `json:"turns,omitempty"`
 	// usage of all Turns that have ended.
 	Usage *UsageApplyConfiguration `json:"usage,omitempty"`
+	// cost of all Turns that have ended, one item for each currency. Absent while no model call has had a price.
+	Cost []CostApplyConfiguration `json:"cost,omitempty"`
+	// unpricedModelCalls are the model calls that cost leaves out, as in the Turns. A Turn that would bring a fifth currency is left out as a whole.
+	UnpricedModelCalls *int64 `json:"unpricedModelCalls,omitempty"`
 	// toolCalls of all Turns that have ended.
 	ToolCalls *int64 `json:"toolCalls,omitempty"`
 }
@@ -34,6 +38,27 @@ func (b *SessionTotalsApplyConfiguration) WithTurns(value int64) *SessionTotalsA
 // If called multiple times, the Usage field is set to the value of the last call.
 func (b *SessionTotalsApplyConfiguration) WithUsage(value *UsageApplyConfiguration) *SessionTotalsApplyConfiguration {
 	b.Usage = value
+	return b
+}
+
+// WithCost adds the given value to the Cost field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Cost field.
+func (b *SessionTotalsApplyConfiguration) WithCost(values ...*CostApplyConfiguration) *SessionTotalsApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithCost")
+		}
+		b.Cost = append(b.Cost, *values[i])
+	}
+	return b
+}
+
+// WithUnpricedModelCalls sets the UnpricedModelCalls field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the UnpricedModelCalls field is set to the value of the last call.
+func (b *SessionTotalsApplyConfiguration) WithUnpricedModelCalls(value int64) *SessionTotalsApplyConfiguration {
+	b.UnpricedModelCalls = &value
 	return b
 }
 

@@ -15,6 +15,11 @@ type TurnSummaryApplyConfiguration struct {
 	Usage *UsageApplyConfiguration `json:"usage,omitempty"`
 	// modelCalls that ended.
 	ModelCalls *int32 `json:"modelCalls,omitempty"`
+	// cost of the model calls, one item for each currency. Absent while no call has had a price.
+	Cost []CostApplyConfiguration `json:"cost,omitempty"`
+	// unpricedModelCalls are those of modelCalls that cost leaves out: their Model has no price, the provider has not said how many tokens they took,
+	// or they are in a fifth currency.
+	UnpricedModelCalls *int32 `json:"unpricedModelCalls,omitempty"`
 	// toolCalls that were planned.
 	ToolCalls *int32 `json:"toolCalls,omitempty"`
 	// settledToolCalls have their result.
@@ -46,6 +51,27 @@ func (b *TurnSummaryApplyConfiguration) WithUsage(value *UsageApplyConfiguration
 // If called multiple times, the ModelCalls field is set to the value of the last call.
 func (b *TurnSummaryApplyConfiguration) WithModelCalls(value int32) *TurnSummaryApplyConfiguration {
 	b.ModelCalls = &value
+	return b
+}
+
+// WithCost adds the given value to the Cost field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Cost field.
+func (b *TurnSummaryApplyConfiguration) WithCost(values ...*CostApplyConfiguration) *TurnSummaryApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithCost")
+		}
+		b.Cost = append(b.Cost, *values[i])
+	}
+	return b
+}
+
+// WithUnpricedModelCalls sets the UnpricedModelCalls field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the UnpricedModelCalls field is set to the value of the last call.
+func (b *TurnSummaryApplyConfiguration) WithUnpricedModelCalls(value int32) *TurnSummaryApplyConfiguration {
+	b.UnpricedModelCalls = &value
 	return b
 }
 

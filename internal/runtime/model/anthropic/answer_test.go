@@ -18,8 +18,8 @@ import (
 
 // usage of an answer that came to its end, and of one that broke off: cached tokens are tokens.
 var (
-	whole  = model.Usage{InputTokens: 1125, OutputTokens: 15}
-	broken = model.Usage{InputTokens: 1125, OutputTokens: 1}
+	whole  = model.Usage{InputTokens: 1125, CacheReadTokens: 1000, CacheWriteTokens: 100, OutputTokens: 15}
+	broken = model.Usage{InputTokens: 1125, CacheReadTokens: 1000, CacheWriteTokens: 100, OutputTokens: 1}
 )
 
 func TestAnAnswerIsPutTogether(t *testing.T) {
@@ -88,7 +88,7 @@ func TestAnAnswerIsPutTogether(t *testing.T) {
 		},
 		"usage that the end corrects": {
 			[]string{start, textStart(0), text(0, "Hi"), `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"input_tokens":30,"cache_read_input_tokens":0,"output_tokens":9}}`},
-			model.Response{Text: "Hi", FinishReason: "end_turn", Usage: model.Usage{InputTokens: 130, OutputTokens: 9}},
+			model.Response{Text: "Hi", FinishReason: "end_turn", Usage: model.Usage{InputTokens: 130, CacheWriteTokens: 100, OutputTokens: 9}},
 		},
 		"a text that broke off": {
 			[]string{start, textStart(0), text(0, "Once upon")},

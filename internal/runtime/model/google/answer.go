@@ -38,8 +38,9 @@ func (a *answer) add(chunk *genai.GenerateContentResponse, arguments []json.RawM
 	if u := chunk.UsageMetadata; u != nil {
 		// The tokens of the prompt include those that came from a cache. Each chunk tells the sum so far.
 		a.usage = model.Usage{
-			InputTokens:  int64(u.PromptTokenCount) + int64(u.ToolUsePromptTokenCount),
-			OutputTokens: int64(u.CandidatesTokenCount) + int64(u.ThoughtsTokenCount),
+			InputTokens:     int64(u.PromptTokenCount) + int64(u.ToolUsePromptTokenCount),
+			CacheReadTokens: int64(u.CachedContentTokenCount),
+			OutputTokens:    int64(u.CandidatesTokenCount) + int64(u.ThoughtsTokenCount),
 		}
 	}
 	if chunk.PromptFeedback != nil && chunk.PromptFeedback.BlockReason != "" {

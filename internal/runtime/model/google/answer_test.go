@@ -16,7 +16,7 @@ func callPart(id, name, arguments string) string {
 }
 
 func TestAnswers(t *testing.T) {
-	counted := model.Usage{InputTokens: 120, OutputTokens: 34}
+	counted := model.Usage{InputTokens: 120, CacheReadTokens: 100, OutputTokens: 34}
 	for name, test := range map[string]struct {
 		stream string
 		want   model.Response

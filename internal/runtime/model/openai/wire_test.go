@@ -42,7 +42,7 @@ func finish(reason string) string {
 }
 
 const usage = `{"id":"chatcmpl-9","object":"chat.completion.chunk","created":1760000000,"model":"gpt-5-2026","choices":[],` +
-	`"usage":{"prompt_tokens":120,"completion_tokens":34,"total_tokens":154,"prompt_tokens_details":{"cached_tokens":100},` +
+	`"usage":{"prompt_tokens":120,"completion_tokens":34,"total_tokens":154,"prompt_tokens_details":{"cached_tokens":100,"cache_write_tokens":15},` +
 	`"completion_tokens_details":{"reasoning_tokens":20}}}`
 
 // hello is an answer without anything special.

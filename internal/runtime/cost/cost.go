@@ -1,0 +1,66 @@
+package cost
+
+import (
+	"cmp"
+	"math/big"
+	"slices"
+	"strings"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+)
+
+// MaxCurrencies is how many currencies a list of costs may have. The API has the same limit.
+const MaxCurrencies = 4
+
+// Of is what a model call costs that has taken these tokens; nil when that cannot be known: there is no price, or the provider has not said how many
+// tokens it took.
+func Of(price *v1alpha1.ModelPrice, usage model.Usage) *v1alpha1.Cost {
+	if price == nil || usage.InputTokens <= 0 && usage.OutputTokens <= 0 {
+		return nil
+	}
+	// What a server says that has miscounted must make nothing negative, and count nothing twice.
+	input, output := max(usage.InputTokens, 0), max(usage.OutputTokens, 0)
+	read := min(max(usage.CacheReadTokens, 0), input)
+	written := min(max(usage.CacheWriteTokens, 0), input-read)
+	sum := new(big.Int)
+	for _, part := range []struct {
+		tokens int64
+		price  v1alpha1.Price
+	}{
+		{input - read - written, price.InputPerMillionTokens},
+		{read, cmp.Or(price.CachedInputPerMillionTokens, price.InputPerMillionTokens)},
+		{written, cmp.Or(price.CacheWritePerMillionTokens, price.InputPerMillionTokens)},
+		{output, price.OutputPerMillionTokens},
+	} {
+		amount, ok := times(part.tokens, part.price)
+		if !ok {
+			return nil
+		}
+		sum.Add(sum, amount)
+	}
+	return &v1alpha1.Cost{Currency: price.Currency, Amount: format(sum)}
+}
+
+// Add adds costs to costs, by currency, in the order of the currencies. It changes neither list. With more currencies than there is room for it
+// adds nothing, and says so.
+func Add(to []v1alpha1.Cost, more ...v1alpha1.Cost) ([]v1alpha1.Cost, bool) {
+	sums := slices.Clone(to)
+	for _, c := range more {
+		i, found := slices.BinarySearchFunc(sums, c, func(a, b v1alpha1.Cost) int { return strings.Compare(a.Currency, b.Currency) })
+		if !found {
+			sums = slices.Insert(sums, i, c)
+			continue
+		}
+		sum, known := parse(sums[i].Amount, amountPlaces)
+		amount, ok := parse(c.Amount, amountPlaces)
+		if !known || !ok {
+			return to, false
+		}
+		sums[i].Amount = format(sum.Add(sum, amount))
+	}
+	if len(sums) > MaxCurrencies {
+		return to, false
+	}
+	return sums, true
+}
