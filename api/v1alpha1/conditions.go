@@ -12,7 +12,7 @@ const (
 	ConditionFinished = "Finished"
 	// ConditionWaitingForToolResults on Turn: True while the Turn waits for results that others must give (CLIENT-03).
 	ConditionWaitingForToolResults = "WaitingForToolResults"
-	// ConditionRecovered on Turn: True when an answer of the Turn is what had come of it when the manager died (GAP-14). Otherwise it is not there.
+	// ConditionRecovered on Turn: True when an answer of the Turn is what had come of it when the manager ended (GAP-14). Otherwise it is not there.
 	ConditionRecovered = "Recovered"
 	// ConditionReconciling on Turn and ToolResult, as kstatus wants it: True while the Turn runs or waits, and while the result waits.
 	ConditionReconciling = "Reconciling"
@@ -88,7 +88,7 @@ const (
 	ReasonApproval = "Approval"
 	// ReasonNotWaiting: the Turn waits for nothing from outside.
 	ReasonNotWaiting = "NotWaiting"
-	// ReasonFinalized: an answer that was cut off by the death of the manager was taken for the whole.
+	// ReasonFinalized: an answer that was cut off by the end of the manager was taken for the whole.
 	ReasonFinalized = "Finalized"
 	// ReasonFinished: the Turn has ended.
 	ReasonFinished = "Finished"

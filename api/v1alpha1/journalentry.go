@@ -116,15 +116,15 @@ type SettledCall struct {
 	FinishedAt *metav1.MicroTime `json:"finishedAt,omitempty"`
 }
 
-// PartialContent is what a model's answer has come to.
-// +kubebuilder:validation:Enum=Text;ToolCalls
+// PartialContent is what a piece of an answer says.
+// +kubebuilder:validation:Enum=Text;Discarded
 type PartialContent string
 
 const (
-	// PartialText: the answer is text so far.
+	// PartialText: more of the answer's text has come.
 	PartialText PartialContent = "Text"
-	// PartialToolCalls: the model has begun to call tools.
-	PartialToolCalls PartialContent = "ToolCalls"
+	// PartialDiscarded: the text of the pieces before is not the answer. The model has begun to call tools, or the try has failed.
+	PartialDiscarded PartialContent = "Discarded"
 )
 
 // PartialAnswer is a piece of an answer that is still coming in, kept so that it is not lost with the manager (PART-01).
@@ -133,18 +133,24 @@ type PartialAnswer struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Message string `json:"message"`
-	// model is the provider's name of the model that answers.
+	// model is the name of the Model that answers.
 	// +optional
-	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:MaxLength=253
 	Model string `json:"model,omitempty"`
-	// content is what the answer has come to: Text, or ToolCalls when the model has begun to call tools.
+	// holder tells the process that receives the answer from all others.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Holder string `json:"holder,omitempty"`
+	// content is Text, or Discarded when the text before is not the answer.
 	// +required
 	Content PartialContent `json:"content"`
 	// offset is where in the answer the piece begins, in bytes.
 	// +optional
+	// +kubebuilder:validation:Minimum=0
 	Offset int64 `json:"offset,omitempty"`
-	// text of the piece.
+	// text of the piece, at most 64 KiB.
 	// +optional
+	// +kubebuilder:validation:MaxLength=65536
 	Text string `json:"text,omitempty"`
 }
 

@@ -32,7 +32,7 @@ const (
 	ReasoningHigh ReasoningEffort = "High"
 )
 
-// ModelRecovery is what becomes of an answer that was coming in when the manager died.
+// ModelRecovery is what becomes of an answer that was coming in when the manager ended.
 // +kubebuilder:validation:Enum=Restart;Finalize
 type ModelRecovery string
 
@@ -130,10 +130,10 @@ type ModelSpec struct {
 	// +kubebuilder:validation:MaxItems=8
 	Fallbacks []LocalReference `json:"fallbacks,omitempty"`
 
-	// recovery is what becomes of an answer that is coming in when the manager dies: Restart (default) asks the model again, Finalize takes what had
-	// come for the answer, asks for nothing more, and says so with the condition Recovered of the Turn. With Finalize, the text of an answer that
-	// takes longer than 5 seconds is kept in the Session's log as it comes, every 5 seconds. An answer that had begun to call tools is always asked
-	// for again.
+	// recovery is what becomes of an answer that is coming in when the manager ends, in whatever way, an upgrade included: Restart (default) asks the
+	// model again, Finalize takes what had come for the answer, asks for nothing more, and says so with the condition Recovered of the Turn. With
+	// Finalize, the text of an answer that takes longer than 5 seconds is kept in the Session's log as it comes, every 5 seconds in the first minute
+	// and less often later. An answer that had begun to call tools, or that nothing had come of, is always asked for again.
 	// +optional
 	Recovery ModelRecovery `json:"recovery,omitempty"`
 

@@ -56,6 +56,13 @@ const (
 	StopSteered StopReason = "Steered"
 )
 
+// TurnRecovery is how an answer was brought about that was coming in when the manager ended.
+// +kubebuilder:validation:Enum=Finalized
+type TurnRecovery string
+
+// TurnFinalized: what had come was taken for the answer.
+const TurnFinalized TurnRecovery = "Finalized"
+
 // Usage counts tokens.
 type Usage struct {
 	// inputTokens that the model read.
@@ -280,9 +287,9 @@ type TurnProgress struct {
 	// summary adds up the Turn.
 	// +optional
 	Summary *TurnSummary `json:"summary,omitempty"`
-	// recovered is Finalize when an answer of the Turn is what had come of it when the manager died (GAP-14).
+	// recovered is Finalized when an answer of the Turn is what had come of it when the manager ended (GAP-14).
 	// +optional
-	Recovered ModelRecovery `json:"recovered,omitempty"`
+	Recovered TurnRecovery `json:"recovered,omitempty"`
 	// output is the answer, cut at 8 KiB. The whole is in the Session's log.
 	// +optional
 	// +kubebuilder:validation:MaxLength=8192

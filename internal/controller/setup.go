@@ -118,6 +118,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Clock:     o.Clock,
 		Egress:    o.Egress,
 		Secrets:   turn.Secrets(mgr.GetAPIReader()),
+		OnUnwritten: func(_ context.Context, t host.Turn, err error) {
+			mgr.GetLogger().Error(err, "an answer of a model waits: the log does not take it", "namespace", t.Session.Namespace, "session", t.Session.Name, "turn", t.Ref.Name)
+		},
 	}
 	turnWakes, sessionWakes := &wake.Source{}, &wake.Source{}
 	activities := activity.NewExecutor(o.MaxActivities, turnWakes.Wake)

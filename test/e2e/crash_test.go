@@ -90,7 +90,7 @@ var _ = Describe("When the manager dies", Serial, Label(hereLabel), func() {
 		kept := partials(ctx, namespace)
 		Expect(answer.Status.Output).To(Equal(kept[0].Text + kept[1].Text))
 		Expect(answer.Status.Output).To(HavePrefix("lorem ipsum"))
-		Expect(answer.Status.Recovered).To(Equal(v1alpha1.RecoveryFinalize))
+		Expect(answer.Status.Recovered).To(Equal(v1alpha1.TurnFinalized))
 		Expect(meta.IsStatusConditionTrue(answer.Status.Conditions, v1alpha1.ConditionRecovered)).To(BeTrue())
 		Expect(finalEntries(ctx, answer)).To(Equal(map[string]int{"step 1": 1}))
 		show("recovered", answer.Status.Output)

@@ -85,7 +85,7 @@ var _ = Describe("An answer that was coming in when the manager died", Serial, O
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(turn.Status.Output).To(Equal(kept(ctx, namespace)))
-		Expect(turn.Status.Recovered).To(Equal(v1alpha1.RecoveryFinalize))
+		Expect(turn.Status.Recovered).To(Equal(v1alpha1.TurnFinalized))
 		recovered := meta.FindStatusCondition(turn.Status.Conditions, v1alpha1.ConditionRecovered)
 		Expect(recovered).NotTo(BeNil())
 		Expect(recovered.Status).To(Equal(metav1.ConditionTrue))
@@ -96,7 +96,7 @@ var _ = Describe("An answer that was coming in when the manager died", Serial, O
 		By("applying the Turn again, which adopts its outcome")
 		Expect(kit.Client.Delete(ctx, turn)).To(Succeed())
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Recovered", v1alpha1.RecoveryFinalize))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Recovered", v1alpha1.TurnFinalized))
 	})
 
 	It("is asked for again where it does not", func(ctx context.Context) {

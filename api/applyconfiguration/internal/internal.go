@@ -659,6 +659,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: content
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.PartialContent
+    - name: holder
+      type:
+        scalar: string
     - name: message
       type:
         scalar: string
@@ -1317,7 +1320,7 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnPlan
     - name: recovered
       type:
-        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ModelRecovery
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnRecovery
     - name: summary
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnSummary
@@ -1329,6 +1332,8 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - id
+- name: com.github.capstan-dev.capstan.api.v1alpha1.TurnRecovery
+  scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.TurnReference
   map:
     fields:
@@ -1404,7 +1409,7 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnPlan
     - name: recovered
       type:
-        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ModelRecovery
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnRecovery
     - name: sessionUID
       type:
         namedType: io.k8s.apimachinery.pkg.types.UID

@@ -91,9 +91,9 @@ func setConditions(status *v1alpha1.TurnStatus, generation int64, at metav1.Time
 	} else {
 		set(v1alpha1.ConditionWaitingForToolResults, metav1.ConditionFalse, v1alpha1.ReasonNotWaiting, "The Turn waits for nothing from outside.")
 	}
-	if status.Recovered == v1alpha1.RecoveryFinalize {
+	if status.Recovered == v1alpha1.TurnFinalized {
 		set(v1alpha1.ConditionRecovered, metav1.ConditionTrue, v1alpha1.ReasonFinalized,
-			"The manager died while the model answered. What had come until then was taken for the answer, as recovery of the Model says.")
+			"The manager ended while the model answered. What had come until then was taken for the answer, as recovery of the Model says.")
 	}
 	switch status.Phase {
 	case v1alpha1.TurnSucceeded:

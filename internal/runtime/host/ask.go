@@ -33,14 +33,6 @@ type asked struct {
 	message string
 }
 
-// name is what the provider calls the model.
-func (a asked) name() string {
-	if a.model == nil && a.response != nil {
-		return a.response.Model
-	}
-	return modelName(a.model)
-}
-
 // failure is the class of the error.
 func (a asked) failure() plan.Failure {
 	var known plan.ErrorContext
@@ -121,16 +113,26 @@ func (h *Host) try(ctx context.Context, t Turn, m *v1alpha1.Model, r model.Reque
 	if failure != nil {
 		return nil, failure, nil
 	}
-	if m.Spec.Recovery == v1alpha1.RecoveryFinalize {
-		rec := h.record(ctx, t, r, message)
-		defer rec.end()
-		r.OnPartial = rec.hear
+	if m.Spec.Recovery != v1alpha1.RecoveryFinalize {
+		response, failure = generate(ctx, driver, r)
+		return response, failure, nil
 	}
-	response, failure = driver.Generate(ctx, r)
-	if failure == nil && response == nil {
-		failure = errors.New("the model gave no response")
-	}
+	asking, abandon := context.WithCancel(ctx)
+	defer abandon()
+	rec := h.record(ctx, t, m, message, abandon)
+	r.OnPartial = rec.hear
+	response, failure = generate(asking, driver, r)
+	rec.end(ctx, response, failure)
 	return response, failure, nil
+}
+
+// generate asks for an answer, which is there when there is no error.
+func generate(ctx context.Context, driver model.Driver, r model.Request) (*model.Response, error) {
+	response, err := driver.Generate(ctx, r)
+	if err == nil && response == nil {
+		return nil, errors.New("the model gave no response")
+	}
+	return response, err
 }
 
 // pauseBefore is how long to wait before a try, counted from 1, and whether there is one after an error.
@@ -150,12 +152,5 @@ func (h *Host) pause(ctx context.Context, d time.Duration) error {
 	if h.Pause != nil {
 		return h.Pause(ctx, d)
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
+	return wait(ctx, d)
 }

@@ -39,11 +39,11 @@ type bench struct {
 	now time.Time
 }
 
-// passes lets time pass.
-func (b *bench) passes(d time.Duration) time.Time {
+// tick is the present, a millisecond after the last one. Who writes down what comes of an answer asks too.
+func (b *bench) tick() time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.now = b.now.Add(d)
+	b.now = b.now.Add(time.Millisecond)
 	return b.now
 }
 
@@ -60,7 +60,7 @@ func newBench(t *testing.T) *bench {
 func onStore(t *testing.T, store journal.Store) *bench {
 	t.Helper()
 	b := &bench{t: t, now: started, store: store}
-	clock := func() time.Time { return b.passes(time.Millisecond) }
+	clock := b.tick
 	b.Host = &Host{
 		Log:       journal.New(store, journal.Options{Clock: clock}),
 		Models:    model.Registry{"Test": func(*v1alpha1.Model, model.Access) (model.Driver, error) { return b, nil }},

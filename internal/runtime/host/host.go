@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -33,6 +34,14 @@ type Host struct {
 	Secrets SecretReader
 	// Pause waits before a Model is asked again, and gives up with the context. Default: it takes the time that it takes.
 	Pause func(ctx context.Context, d time.Duration) error
+	// OnUnwritten is told, each time, that an answer cannot be written down, and why. The answer waits. nil for nobody.
+	OnUnwritten func(ctx context.Context, t Turn, err error)
+
+	// identity tells the Host from all others.
+	identity struct {
+		once sync.Once
+		id   string
+	}
 }
 
 // Turn is a Turn as its steps see it.

@@ -25,6 +25,9 @@ func (h *Host) Reason(ctx context.Context, t Turn, c Config) (*journal.Closed, e
 	if c.Blocker != nil {
 		return h.Block(ctx, t, c.Blocker, ActResults{})
 	}
+	if kept, err = h.own(ctx, t, kept); err != nil {
+		return nil, err
+	}
 	view, err := h.Log.View(ctx, t.Session, t.Progress.Plan.OpenedAt-1)
 	if err != nil {
 		return nil, fmt.Errorf("reading the conversation: %w", err)
@@ -53,15 +56,14 @@ func (h *Host) keepAppending(ctx context.Context, t Turn, record journal.Record)
 			return h.full(ctx, t, ActResults{}, err)
 		case errors.Is(err, journal.ErrTooLarge):
 			return h.Fail(ctx, t, plan.Failure{Code: plan.CodeRequestTooLarge}, ActResults{})
-		case errors.Is(err, journal.ErrRefused), errors.Is(err, journal.ErrCorrupt), ctx.Err() != nil:
+		case errors.Is(err, journal.ErrCorrupt), ctx.Err() != nil:
 			return nil, err
 		}
-		timer := time.NewTimer(delay)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if h.OnUnwritten != nil {
+			h.OnUnwritten(ctx, t, err)
+		}
+		if wait(ctx, delay) != nil {
 			return nil, err
-		case <-timer.C:
 		}
 	}
 }
@@ -79,8 +81,9 @@ type generation struct {
 	lastText string
 	// asked are the Models that were asked, in order: the one that is configured, and its fallbacks after it. At most the last one has answered.
 	asked []asked
-	// kept is what an earlier process wrote down of its answer; nil for nothing.
-	kept *journal.Partial
+	// kept is what an earlier process wrote down of its answer; nil for nothing. finalized says that it is the answer.
+	kept      *journal.Partial
+	finalized bool
 }
 
 // answer is the Model that decides what follows: the one that has answered, or, when none has, the one that is configured.
@@ -100,8 +103,8 @@ func (h *Host) generate(ctx context.Context, t Turn, c Config, history []event.M
 	}
 	g.lastText = lastText(messages, t.messageID())
 	messages, g.repairs = event.Repair(messages, repairState)
-	if g.finalized() {
-		g.asked = []asked{h.finalize(kept)}
+	if m := recovered(c, kept); m != nil {
+		g.asked, g.finalized = []asked{h.finalize(m, kept)}, true
 		return g, nil
 	}
 	g.prompt = event.Fenced(messages)
@@ -123,8 +126,8 @@ func (h *Host) generate(ctx context.Context, t Turn, c Config, history []event.M
 func (h *Host) closeReason(t Turn, c Config, g generation, steers []Steer) journal.Record {
 	result, message, planned, pinned := h.result(t, c, g)
 	now := h.Clock()
-	if g.finalized() {
-		t.Progress.Recovered = v1alpha1.RecoveryFinalize
+	if g.finalized {
+		t.Progress.Recovered = v1alpha1.TurnFinalized
 	}
 	outcome := plan.AfterReason(t.state(), result, len(steers), t.facts(c.Effective.MaxIterations, now))
 
@@ -176,7 +179,7 @@ func (h *Host) result(t Turn, c Config, g generation) (plan.ReasonResult, event.
 	result.Text = r.Text
 	result.HasToolCalls = len(calls) > 0
 	result.OutputMessageID = message.ID
-	if g.finalized() {
+	if g.finalized {
 		return result, message, nil, nil
 	}
 	result.Usage = &plan.Usage{InputTokens: r.Usage.InputTokens, OutputTokens: r.Usage.OutputTokens}
@@ -193,16 +196,16 @@ func (h *Host) reasonEvents(t Turn, c Config, g generation, result plan.ReasonRe
 	began, ended := f.At(first.began), f.At(last.ended)
 	iteration := max(t.Progress.Iteration, 1)
 	events := []v1alpha1.JournalEvent{
-		began.ReasonStarted(event.ReasonStarted{Iteration: iteration, Harness: t.Harness, Agent: t.Agent, Model: first.name()}),
+		began.ReasonStarted(event.ReasonStarted{Iteration: iteration, Harness: t.Harness, Agent: t.Agent, Model: modelName(first.model)}),
 	}
-	if g.kept != nil && !g.finalized() {
+	if g.kept != nil && !g.finalized {
 		events = append(events, began.ReasonRecovered(event.ReasonRecovered{Mode: event.RecoveredRestart}))
 	}
 	for _, repair := range g.repairs {
 		events = append(events, began.TranscriptRepaired(repair))
 	}
-	events = append(events, began.OutputMessageStarted(event.OutputMessageStarted{MessageID: message.ID, Iteration: iteration, Model: g.answer().name()}))
-	if !g.finalized() {
+	events = append(events, began.OutputMessageStarted(event.OutputMessageStarted{MessageID: message.ID, Iteration: iteration, Model: modelName(g.answer().model)}))
+	if !g.finalized {
 		for _, a := range g.asked {
 			events = append(events, f.At(a.ended).LLMGeneration(generationOf(a, g, c, iteration)))
 		}
@@ -216,7 +219,7 @@ func (h *Host) reasonEvents(t Turn, c Config, g generation, result plan.ReasonRe
 	}
 	duration := last.ended.Sub(first.began).Milliseconds()
 	events = append(events, ended.OutputMessageCompleted(completed))
-	if g.finalized() {
+	if g.finalized {
 		events = append(events, ended.ReasonRecovered(event.ReasonRecovered{Mode: event.RecoveredFinalize, Length: int64(len(g.kept.Text))}))
 	}
 	return append(events,

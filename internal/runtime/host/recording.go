@@ -2,107 +2,163 @@ package host
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 	"unicode/utf8"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
 const (
-	// keepEvery is how often what has come of an answer is written down at most (HB-02). What comes in less time is asked for again.
+	// keepEvery is how often what has come of an answer is written down in its first minute (HB-02). What comes in less time is asked for again.
 	keepEvery = 5 * time.Second
-	// maxPiece is the most text that one piece has, in bytes, so that it always fits an entry. What is more waits for the next piece.
-	maxPiece = 64 << 10
+	// keepParts is the part of the time so far that passes between two pieces after that: the log of a long answer must not grow with its length
+	// in time, and what is lost with the process stays a small part of the whole.
+	keepParts = 12
+	// keepTimeout bounds the writing of one piece. The next one makes up for it.
+	keepTimeout = 10 * time.Second
 )
 
-// recording writes down what comes of one answer, for as long as it is text, so that a later process can take it for the answer (PART-02). It does
-// not hold up what comes: one piece is written at a time, and a piece that cannot be written ends the recording.
+// recording writes down what comes of one try to get an answer, for as long as it is text, so that a later process can take it for the answer
+// (PART-02). It does not hold up what comes.
 type recording struct {
-	keep  func(v1alpha1.PartialAnswer) (goOn bool)
-	clock func() time.Time
-	// message and model are the same in all pieces.
-	message, model string
+	draft *journal.Draft
+	began time.Time
+	// abandon ends the try: somebody else has closed the step.
+	abandon context.CancelFunc
+	// stop ends the recording; done says that it has ended.
+	stop context.CancelFunc
+	done chan struct{}
+	// calls says that the model has begun to call tools.
+	calls     chan struct{}
+	callsOnce sync.Once
 
-	mu      sync.Mutex
-	heard   model.Partial
-	kept    int64 // bytes of the text that are in the log
-	last    time.Time
-	writing bool
-	over    bool
-	done    sync.WaitGroup
+	mu    sync.Mutex
+	heard string
+
+	// tried says that some of the text may be in the log, discarded that it does not count any more. Both are the recording's own until it has
+	// ended.
+	tried, discarded bool
 }
 
-// record begins to write down an answer of a Model.
-func (h *Host) record(ctx context.Context, t Turn, r model.Request, message string) *recording {
-	rec := &recording{clock: h.Clock, message: message, model: cut(r.Model, 256), last: h.Clock()}
-	rec.keep = func(piece v1alpha1.PartialAnswer) bool {
-		closed, err := h.Log.KeepPartial(ctx, t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAt, piece)
-		return err == nil && !closed
+// record begins to write down what comes of an answer of a Model. abandon ends the try.
+func (h *Host) record(ctx context.Context, t Turn, m *v1alpha1.Model, message string, abandon context.CancelFunc) *recording {
+	stopped, stop := context.WithCancel(ctx)
+	r := &recording{
+		draft: h.draft(t, journal.Partial{Message: message, Model: m.Name, Holder: h.holder()}),
+		began: time.Now(), abandon: abandon, stop: stop, done: make(chan struct{}), calls: make(chan struct{}),
 	}
-	return rec
+	go r.run(ctx, stopped)
+	return r
 }
 
-// end waits for the piece that is being written: what closes the step comes behind it.
-func (r *recording) end() {
-	r.done.Wait()
+// draft is what the open step's answer is kept in.
+func (h *Host) draft(t Turn, of journal.Partial) *journal.Draft {
+	return h.Log.Draft(t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAt, of)
 }
 
-// hear takes note of what has come, and writes it down when it is time.
+// hear takes note of what has come.
 func (r *recording) hear(p model.Partial) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.heard = p
-	if !r.writing {
-		r.begin()
-	}
-}
-
-// begin begins to write the next piece, if there is one to be written now.
-func (r *recording) begin() {
-	piece, due := r.next()
-	if !due {
+	if p.ToolCalls {
+		r.callsOnce.Do(func() { close(r.calls) })
 		return
 	}
-	r.writing = true
-	r.done.Go(func() {
-		goOn := r.keep(piece)
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.writing, r.last, r.over = false, r.clock(), r.over || !goOn
-		r.kept += int64(len(piece.Text))
-		if r.heard.ToolCalls {
-			r.begin()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.heard = p.Text
+}
+
+// run writes down what was heard, whenever it is time. A piece that cannot be written is made up for by the next one.
+func (r *recording) run(ctx, stopped context.Context) {
+	defer close(r.done)
+	timer := time.NewTimer(r.interval())
+	defer timer.Stop()
+	for {
+		select {
+		case <-stopped.Done():
+			return
+		case <-r.calls:
+			r.discard(ctx)
+			return
+		case <-timer.C:
+			if r.write(stopped) {
+				timer.Reset(r.interval())
+			}
 		}
-	})
+	}
 }
 
-// next is the piece that is to be written now. That the model calls tools is said at once where text was written: that text must not become the
-// answer any more.
-func (r *recording) next() (piece v1alpha1.PartialAnswer, due bool) {
-	piece = v1alpha1.PartialAnswer{Message: r.message, Model: r.model, Content: v1alpha1.PartialText, Offset: r.kept}
-	switch {
-	case r.over:
-		return piece, false
-	case r.heard.ToolCalls:
-		r.over = true
-		piece.Content = v1alpha1.PartialToolCalls
-		return piece, r.kept > 0
-	case int64(len(r.heard.Text)) <= r.kept || r.clock().Sub(r.last) < keepEvery:
-		return piece, false
-	}
-	piece.Text = whole(r.heard.Text[r.kept:], maxPiece)
-	return piece, utf8.ValidString(piece.Text)
+// interval is how long the next piece waits.
+func (r *recording) interval() time.Duration {
+	return max(keepEvery, time.Since(r.began)/keepParts)
 }
 
-// whole is as much of a text as fits, cut between characters.
-func whole(text string, limit int) string {
-	if len(text) <= limit {
-		return text
+// write writes down what was heard, and says whether there may be more to write.
+func (r *recording) write(ctx context.Context) (goOn bool) {
+	r.mu.Lock()
+	text := r.heard
+	r.mu.Unlock()
+	if text == "" {
+		return true
 	}
-	for limit > 0 && !utf8.RuneStart(text[limit]) {
-		limit--
+	if !utf8.ValidString(text) {
+		return false // It would not be read back as it was written.
 	}
-	return text[:limit]
+	r.tried = true
+	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
+	defer cancel()
+	closed, err := r.draft.Keep(ctx, text)
+	if closed {
+		r.abandon()
+	}
+	return !closed && !hopeless(err)
+}
+
+// hopeless says that a piece cannot be written later either, or should not be.
+func hopeless(err error) bool {
+	return errors.Is(err, journal.ErrFull) || errors.Is(err, journal.ErrTooLarge) || errors.Is(err, journal.ErrRefused) || errors.Is(err, journal.ErrCorrupt)
+}
+
+// discard takes back what was written. Until it has, nothing that follows may happen: a later process would take that text for the answer.
+func (r *recording) discard(ctx context.Context) {
+	if r.tried && !r.discarded {
+		r.discarded = discard(ctx, r.draft)
+	}
+}
+
+// end ends the recording of a try that is over. What was written counts only as long as a text alone may be the answer.
+func (r *recording) end(ctx context.Context, answer *model.Response, failure error) {
+	r.stop()
+	<-r.done
+	if failure != nil || len(answer.ToolCalls) > 0 {
+		r.discard(ctx)
+	}
+}
+
+// discard takes back what was kept of an answer, and tries until it has, or the context ends.
+func discard(ctx context.Context, draft *journal.Draft) bool {
+	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
+		_, err := draft.Discard(ctx)
+		if err == nil {
+			return true
+		}
+		if wait(ctx, delay) != nil {
+			return false
+		}
+	}
+}
+
+// wait waits, and gives up with the context.
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
 }

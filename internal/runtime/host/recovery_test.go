@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,58 +28,94 @@ func finalizing() Config {
 	return c
 }
 
-var errDied = errors.New("the process died")
+// line is the store as one process reaches it: calls fail as long as it is down, and it takes no pieces of answers where full says so.
+type line struct {
+	journal.Store
+	down atomic.Bool
+	// fails says which creates fail besides; nil for none.
+	fails func(e *v1alpha1.JournalEntrySpec) error
+}
 
-// saysUntilItDies makes the model say pieces, six seconds apart, and the process die behind them.
-func (b *bench) saysUntilItDies(pieces ...model.Partial) {
-	b.answer = func(r model.Request) (*model.Response, error) {
-		for _, p := range pieces {
-			b.passes(6 * time.Second)
-			b.tell(r, p)
+var errDown = errors.New("the store is not reached")
+
+func (l *line) Get(ctx context.Context, s journal.Session, ordinal int64) (*v1alpha1.JournalEntrySpec, error) {
+	if l.down.Load() {
+		return nil, errDown
+	}
+	return l.Store.Get(ctx, s, ordinal)
+}
+
+func (l *line) Create(ctx context.Context, s journal.Session, e *v1alpha1.JournalEntrySpec) error {
+	if l.down.Load() {
+		return errDown
+	}
+	if l.fails != nil {
+		if err := l.fails(e); err != nil {
+			return err
 		}
-		panic(errDied)
+	}
+	return l.Store.Create(ctx, s, e)
+}
+
+// process is a bench that dies: whatever it does then reaches nobody.
+type process struct {
+	*bench
+	line *line
+	ctx  context.Context
+	kill context.CancelFunc
+}
+
+func newProcess(t *testing.T, store journal.Store) *process {
+	t.Helper()
+	l := &line{Store: store}
+	p := &process{bench: onStore(t, l), line: l}
+	p.ctx, p.kill = context.WithCancel(t.Context())
+	return p
+}
+
+// dies ends the process within a call of its model.
+func (p *process) dies() (*model.Response, error) {
+	p.line.down.Store(true)
+	p.kill()
+	return nil, p.ctx.Err()
+}
+
+// says makes the model say pieces, as many seconds apart, and the process die behind them.
+func (p *process) saysAndDies(apart time.Duration, pieces ...model.Partial) {
+	p.answer = func(r model.Request) (*model.Response, error) {
+		for _, piece := range pieces {
+			r.Tell(piece)
+			passes(apart)
+		}
+		return p.dies()
 	}
 }
 
-// tell tells of a piece, and waits until what follows is written.
-func (b *bench) tell(r model.Request, p model.Partial) {
-	r.Tell(p)
+// run runs the open reason step up to the death of the process.
+func (p *process) run(turn Turn, c Config) {
+	p.t.Helper()
+	if closed, err := p.Reason(p.ctx, turn, c); !errors.Is(err, context.Canceled) {
+		p.t.Fatalf("the process lives, and has closed %v, error %v", closed, err)
+	}
+}
+
+// passes lets time pass, and everybody do what is due.
+func passes(d time.Duration) {
+	<-time.After(d)
 	synctest.Wait()
 }
 
-// dies runs the open reason step up to the death of the process.
-func (b *bench) dies(turn Turn, c Config) {
-	b.t.Helper()
-	defer func() {
-		if err, ok := recover().(error); !ok || !errors.Is(err, errDied) {
-			b.t.Fatalf("the process ends with %v", err)
-		}
-	}()
-	_, err := b.Reason(b.t.Context(), turn, c)
-	b.t.Fatalf("the process lives, error %v", err)
-}
-
-// refusing is a store that takes no pieces of answers.
-type refusing struct{ journal.Store }
-
-func (s refusing) Create(ctx context.Context, of journal.Session, e *v1alpha1.JournalEntrySpec) error {
-	if e.Partial != nil {
-		return errors.New("the log takes no pieces")
-	}
-	return s.Store.Create(ctx, of, e)
-}
-
-// pieces are what the log has of answers that came in.
-func (b *bench) pieces() []v1alpha1.PartialAnswer {
-	b.t.Helper()
+// pieces are what a log has of answers that came in.
+func pieces(t *testing.T, store journal.Store) []v1alpha1.PartialAnswer {
+	t.Helper()
 	var found []v1alpha1.PartialAnswer
 	for o := int64(1); ; o++ {
-		e, err := b.store.Get(b.t.Context(), session, o)
+		e, err := store.Get(t.Context(), session, o)
 		if errors.Is(err, journal.ErrNotFound) {
 			return found
 		}
 		if err != nil {
-			b.t.Fatal(err)
+			t.Fatal(err)
 		}
 		if e.Partial != nil {
 			found = append(found, *e.Partial)
@@ -84,57 +123,44 @@ func (b *bench) pieces() []v1alpha1.PartialAnswer {
 	}
 }
 
-func TestAnAnswerThatWasCutOffIsTakenForTheWhole(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t)
-		turn := newTurn("demo-1")
-		b.saysUntilItDies(model.Partial{Text: "The answer"}, model.Partial{Text: "The answer is"}, model.Partial{Text: "The answer is 4"})
-		b.dies(turn, finalizing())
+// bubble runs a test with a time of its own.
+func bubble(t *testing.T, test func(t *testing.T, store journal.Store)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, memory.New()) })
+}
 
-		other := onStore(t, b.store)
-		turn, closed := other.reason(turn, finalizing())
-		if len(other.asked) != 0 {
-			t.Errorf("the model was asked again, %d times", len(other.asked))
+func TestAnAnswerThatWasCutOffIsTakenForTheWhole(t *testing.T) {
+	bubble(t, func(t *testing.T, store journal.Store) {
+		first := newProcess(t, store)
+		first.saysAndDies(3*time.Second, model.Partial{Text: "The answer"}, model.Partial{Text: "The answer is"}, model.Partial{Text: "The answer is 4"}, model.Partial{Text: "The answer is 42"})
+		first.run(newTurn("demo-1"), finalizing())
+
+		b := onStore(t, store)
+		turn, closed := b.reason(newTurn("demo-1"), finalizing())
+		if len(b.asked) != 0 {
+			t.Errorf("the model was asked again, %d times", len(b.asked))
 		}
-		other.expectTypes(closed.Events, openingTypes,
+		b.expectTypes(closed.Events, openingTypes,
 			"reason.started output.message.started output.message.completed reason.recovered reason.completed", "turn.completed session.idled")
+		const kept = "The answer is 42"
 		p := turn.Progress
-		if p.Phase != v1alpha1.TurnSucceeded || p.Output != "The answer is 4" || p.Recovered != v1alpha1.RecoveryFinalize || p.Plan.StopReason != v1alpha1.StopEndTurn {
+		if p.Phase != v1alpha1.TurnSucceeded || p.Output != kept || p.Recovered != v1alpha1.TurnFinalized || p.Plan.StopReason != v1alpha1.StopEndTurn {
 			t.Errorf("progress %+v, plan %+v", p, p.Plan)
 		}
-		if p.Summary.ModelCalls != 1 || p.Summary.Usage != (v1alpha1.Usage{}) {
+		if p.Summary.ModelCalls != 1 || p.Summary.Usage != (v1alpha1.Usage{}) || p.Summary.UnpricedModelCalls != 1 {
 			t.Errorf("summary %+v", p.Summary)
 		}
-		said := other.transcript()
-		kept := b.pieces()
-		if len(said) != 2 || said[1].PlainText() != "The answer is 4" || said[1].ID != kept[0].Message {
-			t.Errorf("the conversation is %+v, what was kept %+v", said, kept)
+		said := b.transcript()
+		if len(said) != 2 || said[1].PlainText() != kept || said[1].ID != pieces(t, store)[0].Message {
+			t.Errorf("the conversation is %+v", said)
 		}
-		for _, e := range closed.Events {
-			var data map[string]any
-			if err := json.Unmarshal(e.Data.Raw, &data); err != nil {
-				t.Fatal(err)
-			}
-			switch e.Type {
-			case event.TypeReasonRecovered:
-				if data["mode"] != "finalize" || data["length"] != float64(len("The answer is 4")) {
-					t.Errorf("%s says %v", e.Type, data)
-				}
-			case event.TypeReasonStarted, event.TypeOutputMessageStarted:
-				if data["model"] != "big" {
-					t.Errorf("%s says %v", e.Type, data)
-				}
-			case event.TypeReasonCompleted, event.TypeOutputMessageCompleted:
-				if data["usage"] != nil || data["response_id"] != nil {
-					t.Errorf("%s says %v", e.Type, data)
-				}
-			}
-		}
+		expectRecovered(t, closed.Events, kept)
+
 		// The next Turn goes on from there.
 		next := newTurn("demo-2")
-		next.Ref.UID, next.Progress = "uid-2", Begin(closed.Ordinal+1, other.micro())
-		after, _ := other.reason(next, finalizing())
-		if got := other.asked[0].Messages; len(got) != 3 || got[1].PlainText() != "The answer is 4" {
+		next.Ref.UID, next.Progress = "uid-2", Begin(closed.Ordinal+1, b.micro())
+		after, _ := b.reason(next, finalizing())
+		if got := b.asked[0].Messages; len(got) != 3 || got[1].PlainText() != kept {
 			t.Errorf("the model reads %+v", got)
 		}
 		if after.Progress.Recovered != "" {
@@ -143,79 +169,206 @@ func TestAnAnswerThatWasCutOffIsTakenForTheWhole(t *testing.T) {
 	})
 }
 
-func TestAnAnswerIsAskedForAgainWhere(t *testing.T) {
-	for name, test := range map[string]struct {
-		pieces []model.Partial
-		recovery,
-		event string
-	}{
-		"the Model restarts":                     {pieces: []model.Partial{{Text: "The"}}, recovery: "Restart"},
-		"the Model says nothing of it":           {pieces: []model.Partial{{Text: "The"}}},
-		"nothing had come":                       {recovery: "Finalize"},
-		"only tool calls had come":               {pieces: []model.Partial{{ToolCalls: true}}, recovery: "Finalize"},
-		"tool calls had come at once":            {pieces: []model.Partial{{Text: "I look.", ToolCalls: true}}, recovery: "Finalize"},
-		"a tool call had begun behind the text":  {pieces: []model.Partial{{Text: "I look."}, {Text: "I look.", ToolCalls: true}}, recovery: "Finalize", event: "reason.recovered "},
-		"more text had come behind a tool call":  {pieces: []model.Partial{{Text: "I"}, {Text: "I", ToolCalls: true}, {Text: "I look", ToolCalls: true}}, recovery: "Finalize", event: "reason.recovered "},
-		"what had come is no text at all":        {pieces: []model.Partial{{Text: "\xff\xfe"}}, recovery: "Finalize"},
-		"what had come had come a moment before": {pieces: nil, recovery: "Finalize"},
-	} {
-		run := func(t *testing.T) {
-			b := newBench(t)
-			turn, c := newTurn("demo-1"), finalizing()
-			c.Model.Spec.Recovery = v1alpha1.ModelRecovery(test.recovery)
-			b.saysUntilItDies(test.pieces...)
-			b.dies(turn, c)
-			other := onStore(t, b.store)
-			turn, closed := other.reason(turn, c)
-			if len(other.asked) != 1 || turn.Progress.Output != "Hello." || turn.Progress.Recovered != "" {
-				t.Errorf("asked %d times, progress %+v", len(other.asked), turn.Progress)
-			}
-			other.expectTypes(closed.Events, openingTypes, "reason.started "+test.event+"output.message.started llm.generation output.message.completed reason.completed",
-				"turn.completed session.idled")
+// expectRecovered checks what the events of a step say that was finalized.
+func expectRecovered(t *testing.T, events []v1alpha1.JournalEvent, text string) {
+	t.Helper()
+	for _, e := range events {
+		var data map[string]any
+		if err := json.Unmarshal(e.Data.Raw, &data); err != nil {
+			t.Fatal(err)
 		}
-		t.Run(name, func(t *testing.T) { synctest.Test(t, run) })
+		wrong := false
+		switch e.Type {
+		case event.TypeReasonRecovered:
+			wrong = data["mode"] != "finalize" || data["length"] != float64(len(text))
+		case event.TypeReasonStarted, event.TypeOutputMessageStarted:
+			wrong = data["model"] != "big"
+		case event.TypeReasonCompleted, event.TypeOutputMessageCompleted:
+			wrong = data["usage"] != nil || data["response_id"] != nil
+		}
+		if wrong {
+			t.Errorf("%s says %v", e.Type, data)
+		}
 	}
 }
 
-func TestWhatComesIsWrittenEveryFiveSecondsInPieces(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t)
-		b.answer = func(r model.Request) (*model.Response, error) {
-			text := ""
-			for range 60 {
-				b.passes(time.Second)
-				text += "x"
-				b.tell(r, model.Partial{Text: text})
-			}
-			return &model.Response{Text: text}, nil
+func TestAnAnswerIsAskedForAgainWhere(t *testing.T) {
+	told := func(texts ...string) []model.Partial {
+		said := make([]model.Partial, len(texts))
+		for i, text := range texts {
+			said[i].Text = text
 		}
-		turn, _ := b.reason(newTurn("demo-1"), finalizing())
-		if turn.Progress.Output != strings.Repeat("x", 60) || turn.Progress.Recovered != "" {
+		return said
+	}
+	restart := func(c *Config) { c.Model.Spec.Recovery = v1alpha1.RecoveryRestart }
+	for name, test := range map[string]struct {
+		pieces []model.Partial
+		// before and after change the Config of the process that dies, and of the one behind it.
+		before, after func(*Config)
+		event         string
+	}{
+		"the Model restarts":                    {pieces: told("The"), before: restart, after: restart},
+		"the Model restarts by now":             {pieces: told("The"), after: restart, event: "reason.recovered "},
+		"another Model answers by now":          {pieces: told("The"), after: func(c *Config) { c.Model.Name = "other" }, event: "reason.recovered "},
+		"no Model answers by now":               {pieces: told("The"), after: func(c *Config) { *c = with(); c.Model.Name = "new" }, event: "reason.recovered "},
+		"nothing had come":                      {},
+		"only white space had come":             {pieces: told("\n\n"), event: "reason.recovered "},
+		"what had come is no text at all":       {pieces: told("\xff\xfe")},
+		"only tool calls had come":              {pieces: []model.Partial{{ToolCalls: true}}},
+		"tool calls had come at once":           {pieces: []model.Partial{{Text: "I look.", ToolCalls: true}}},
+		"a tool call had begun behind the text": {pieces: append(told("I look."), model.Partial{Text: "I look.", ToolCalls: true}), event: "reason.recovered "},
+		"more text had come behind a tool call": {
+			pieces: append(told("I"), model.Partial{Text: "I", ToolCalls: true}, model.Partial{Text: "I look"}), event: "reason.recovered ",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, store journal.Store) {
+				before, after := finalizing(), finalizing()
+				for c, change := range map[*Config]func(*Config){&before: test.before, &after: test.after} {
+					if change != nil {
+						change(c)
+					}
+				}
+				first := newProcess(t, store)
+				first.saysAndDies(6*time.Second, test.pieces...)
+				first.run(newTurn("demo-1"), before)
+				b := onStore(t, store)
+				turn, closed := b.reason(newTurn("demo-1"), after)
+				if len(b.asked) != 1 || turn.Progress.Output != "Hello." || turn.Progress.Recovered != "" {
+					t.Errorf("asked %d times, progress %+v", len(b.asked), turn.Progress)
+				}
+				b.expectTypes(closed.Events, openingTypes, "reason.started "+test.event+"output.message.started llm.generation output.message.completed reason.completed",
+					"turn.completed session.idled")
+			})
+		})
+	}
+}
+
+// TestTheFallbackThatWasAnsweringFinalizes has the first Model fail, and the process die while the second one answers.
+func TestTheFallbackThatWasAnsweringFinalizes(t *testing.T) {
+	bubble(t, func(t *testing.T, store journal.Store) {
+		c := finalizing()
+		c.Model.Spec.Recovery = ""
+		second := named("second")
+		second.Spec.Recovery = v1alpha1.RecoveryFinalize
+		c.Fallbacks = []*v1alpha1.Model{second}
+		first := newProcess(t, store)
+		first.pausing()
+		first.answer = func(r model.Request) (*model.Response, error) {
+			if r.Model != "second" {
+				return nil, limited(0)
+			}
+			r.Tell(model.Partial{Text: "From the second"})
+			passes(6 * time.Second)
+			return first.dies()
+		}
+		first.run(newTurn("demo-1"), c)
+		turn, _ := onStore(t, store).reason(newTurn("demo-1"), c)
+		if turn.Progress.Output != "From the second" || turn.Progress.Recovered == "" {
 			t.Errorf("progress %+v", turn.Progress)
 		}
-		pieces := b.pieces()
-		if len(pieces) < 10 || len(pieces) > 12 {
-			t.Errorf("60 s gave %d pieces", len(pieces))
+	})
+}
+
+// TestTheTextOfATryThatHasFailedIsNoAnswer has the process die at any time behind a try that failed with text.
+func TestTheTextOfATryThatHasFailedIsNoAnswer(t *testing.T) {
+	for _, after := range []time.Duration{0, 500 * time.Millisecond, 3 * time.Second, 20 * time.Second} {
+		t.Run(after.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T, store journal.Store) {
+				first := newProcess(t, store)
+				tries := 0
+				first.answer = func(r model.Request) (*model.Response, error) {
+					if tries++; tries == 1 {
+						r.Tell(model.Partial{Text: "I try to call"})
+						passes(6 * time.Second)
+						return nil, unavailable()
+					}
+					passes(after)
+					r.Tell(model.Partial{ToolCalls: true})
+					synctest.Wait()
+					return first.dies()
+				}
+				first.run(newTurn("demo-1"), finalizing())
+				turn, _ := onStore(t, store).reason(newTurn("demo-1"), finalizing())
+				if turn.Progress.Output != "Hello." || turn.Progress.Recovered != "" {
+					t.Errorf("progress %+v", turn.Progress)
+				}
+			})
+		})
+	}
+}
+
+// TestAStepThatIsRunAgainInTheSameProcessAsksAgain has nobody die.
+func TestAStepThatIsRunAgainInTheSameProcessAsksAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, store journal.Store) {
+		b := onStore(t, store)
+		ctx, cancel := context.WithCancel(t.Context())
+		b.answer = func(r model.Request) (*model.Response, error) {
+			r.Tell(model.Partial{Text: "Half an"})
+			passes(6 * time.Second)
+			cancel()
+			return nil, ctx.Err()
+		}
+		if _, err := b.Reason(ctx, newTurn("demo-1"), finalizing()); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		b.says("Half an hour.")
+		turn, closed := b.reason(newTurn("demo-1"), finalizing())
+		if turn.Progress.Output != "Half an hour." || turn.Progress.Recovered != "" || strings.Contains(typesOf(closed.Events), "recovered") {
+			t.Errorf("progress %+v, events %s", turn.Progress, typesOf(closed.Events))
+		}
+		if kept := pieces(t, store); len(kept) != 2 || kept[1].Content != v1alpha1.PartialDiscarded {
+			t.Errorf("the log has %+v", kept)
+		}
+	})
+}
+
+func TestWhatComesIsWrittenLessOftenTheLongerItTakes(t *testing.T) {
+	bubble(t, func(t *testing.T, store journal.Store) {
+		b := onStore(t, store)
+		const minutes = 60
+		var texts strings.Builder
+		b.answer = func(r model.Request) (*model.Response, error) {
+			for second := range minutes * 60 {
+				fmt.Fprintf(&texts, "%d ", second)
+				r.Tell(model.Partial{Text: texts.String()})
+				passes(time.Second)
+			}
+			return &model.Response{Text: texts.String()}, nil
+		}
+		turn, _ := b.reason(newTurn("demo-1"), finalizing())
+		if turn.Progress.Recovered != "" || turn.Progress.Phase != v1alpha1.TurnSucceeded {
+			t.Errorf("progress %+v", turn.Progress)
+		}
+		all := pieces(t, store)
+		if len(all) < 58 || len(all) > 66 {
+			t.Errorf("%d minutes gave %d pieces", minutes, len(all))
 		}
 		kept := ""
-		for _, p := range pieces {
-			if p.Offset != int64(len(kept)) || p.Text == "" || p.Message != pieces[0].Message || p.Content != v1alpha1.PartialText {
-				t.Errorf("behind %d bytes comes %+v", len(kept), p)
+		for i, p := range all {
+			if p.Offset != int64(len(kept)) || p.Text == "" || p.Message != all[0].Message || p.Content != v1alpha1.PartialText || p.Model != "m" {
+				t.Fatalf("behind %d bytes comes %+v", len(kept), p)
 			}
 			kept += p.Text
+			if second := len(strings.Fields(kept)); i < 12 && (second < 5*(i+1) || second > 5*(i+1)+1) {
+				t.Errorf("piece %d ends at second %d", i, second)
+			}
 		}
-		if said := b.transcript(); said[1].ID != pieces[0].Message {
-			t.Errorf("the pieces are of message %s, the answer is %s", pieces[0].Message, said[1].ID)
+		if !strings.HasPrefix(texts.String(), kept) || len(strings.Fields(kept)) < minutes*60*10/12 {
+			t.Errorf("%d of %d seconds were kept", len(strings.Fields(kept)), minutes*60)
+		}
+		if said := b.transcript(); said[1].ID != all[0].Message {
+			t.Errorf("the pieces are of message %s, the answer is %s", all[0].Message, said[1].ID)
 		}
 	})
 }
 
 func TestAQuickAnswerCostsNoEntry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t)
+	bubble(t, func(t *testing.T, store journal.Store) {
+		b := onStore(t, store)
 		b.answer = func(r model.Request) (*model.Response, error) {
-			b.passes(4900 * time.Millisecond)
-			b.tell(r, model.Partial{Text: "Hello."})
+			r.Tell(model.Partial{Text: "Hello."})
+			passes(4900 * time.Millisecond)
 			return &model.Response{Text: "Hello."}, nil
 		}
 		if _, closed := b.reason(newTurn("demo-1"), finalizing()); closed.Ordinal != 1 {
@@ -224,79 +377,205 @@ func TestAQuickAnswerCostsNoEntry(t *testing.T) {
 	})
 }
 
+// TestALogThatIsAwayForAWhile has pieces fail, and go on where the log is back.
+func TestALogThatIsAwayForAWhile(t *testing.T) {
+	for name, behind := range map[string]model.Partial{
+		"keeps what came meanwhile":     {Text: "One two three four"},
+		"takes back what had been kept": {Text: "One two three", ToolCalls: true},
+		"takes it back without a text":  {ToolCalls: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, store journal.Store) {
+				first := newProcess(t, store)
+				first.answer = func(r model.Request) (*model.Response, error) {
+					r.Tell(model.Partial{Text: "One"})
+					passes(6 * time.Second)
+					first.line.down.Store(true)
+					r.Tell(model.Partial{Text: "One two"})
+					passes(time.Minute)
+					r.Tell(behind)
+					passes(time.Second)
+					first.line.down.Store(false)
+					passes(time.Minute)
+					return first.dies()
+				}
+				first.run(newTurn("demo-1"), finalizing())
+				turn, _ := onStore(t, store).reason(newTurn("demo-1"), finalizing())
+				want, recovered := behind.Text, v1alpha1.TurnFinalized
+				if behind.ToolCalls {
+					want, recovered = "Hello.", ""
+				}
+				if turn.Progress.Output != want || turn.Progress.Recovered != recovered {
+					t.Errorf("output %q, recovered %q", turn.Progress.Output, turn.Progress.Recovered)
+				}
+			})
+		})
+	}
+}
+
+// TestAPieceThatLandsLateIsNotWrittenTwice lets creates of pieces fail although they are executed.
+func TestAPieceThatLandsLateIsNotWrittenTwice(t *testing.T) {
+	bubble(t, func(t *testing.T, store journal.Store) {
+		first := newProcess(t, store)
+		first.line.fails = func(e *v1alpha1.JournalEntrySpec) error {
+			if e.Partial == nil {
+				return nil
+			}
+			if err := store.Create(t.Context(), session, e); err != nil {
+				return err
+			}
+			first.line.down.Store(true)
+			return errDown
+		}
+		whole := ""
+		first.answer = func(r model.Request) (*model.Response, error) {
+			for n := range 20 {
+				whole += fmt.Sprintf("%d ", n)
+				r.Tell(model.Partial{Text: whole})
+				passes(3 * time.Second)
+				first.line.down.Store(false)
+			}
+			passes(6 * time.Second)
+			return first.dies()
+		}
+		first.run(newTurn("demo-1"), finalizing())
+		turn, _ := onStore(t, store).reason(newTurn("demo-1"), finalizing())
+		if turn.Progress.Output != whole || turn.Progress.Recovered == "" {
+			t.Errorf("output %q, want %q", turn.Progress.Output, whole)
+		}
+	})
+}
+
 // TestALogThatTakesNoPiecesCostsNoAnswer lets every piece fail.
 func TestALogThatTakesNoPiecesCostsNoAnswer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := onStore(t, refusing{memory.New()})
-		b.answer = func(r model.Request) (*model.Response, error) {
-			for _, text := range []string{"Hel", "Hello", "Hello."} {
-				b.passes(time.Minute)
-				b.tell(r, model.Partial{Text: text})
-			}
-			return &model.Response{Text: "Hello."}, nil
+	for name, err := range map[string]error{"for now": errDown, "for good": journal.ErrRefused} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, store journal.Store) {
+				l := &line{Store: store, fails: func(e *v1alpha1.JournalEntrySpec) error {
+					if e.Partial != nil {
+						return err
+					}
+					return nil
+				}}
+				b := onStore(t, l)
+				b.answer = func(r model.Request) (*model.Response, error) {
+					for _, text := range []string{"Hel", "Hello", "Hello."} {
+						r.Tell(model.Partial{Text: text})
+						passes(time.Minute)
+					}
+					return &model.Response{Text: "Hello."}, nil
+				}
+				if turn, closed := b.reason(newTurn("demo-1"), finalizing()); turn.Progress.Output != "Hello." || closed.Ordinal != 1 {
+					t.Errorf("closed at ordinal %d with %+v", closed.Ordinal, turn.Progress)
+				}
+			})
+		})
+	}
+}
+
+// TestSomebodyElseHasClosedTheStep has the Turn cancelled by another process while the answer comes in: it is not paid for any longer.
+func TestSomebodyElseHasClosedTheStep(t *testing.T) {
+	bubble(t, func(t *testing.T, store journal.Store) {
+		b, other := onStore(t, store), onStore(t, store)
+		cut := false
+		b.Models["Test"] = func(*v1alpha1.Model, model.Access) (model.Driver, error) {
+			return driver(func(ctx context.Context, r model.Request) (*model.Response, error) {
+				if _, err := other.Cancel(t.Context(), newTurn("demo-1"), ActResults{}); err != nil {
+					t.Error(err)
+				}
+				r.Tell(model.Partial{Text: "Hello"})
+				select {
+				case <-ctx.Done():
+					cut = true
+				case <-time.After(time.Hour):
+				}
+				return nil, ctx.Err()
+			}), nil
 		}
-		if turn, closed := b.reason(newTurn("demo-1"), finalizing()); turn.Progress.Output != "Hello." || closed.Ordinal != 1 {
-			t.Errorf("closed at ordinal %d with %+v", closed.Ordinal, turn.Progress)
+		turn, closed := b.reason(newTurn("demo-1"), finalizing())
+		if !cut || !closed.Adopted || turn.Progress.Phase != v1alpha1.TurnCancelled {
+			t.Errorf("cut off %v, progress %+v", cut, turn.Progress)
+		}
+		if kept := pieces(t, store); len(kept) > 0 {
+			t.Errorf("the log has %+v", kept)
 		}
 	})
 }
 
-func TestALongTextIsKeptInPiecesThatFit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t)
-		text := "a" + strings.Repeat("ü", maxPiece)
-		b.saysUntilItDies(model.Partial{Text: text}, model.Partial{Text: text}, model.Partial{Text: text})
-		b.dies(newTurn("demo-1"), finalizing())
-		turn, closed := onStore(t, b.store).reason(newTurn("demo-1"), finalizing())
-		if len(b.pieces()) != 3 || turn.Progress.Recovered == "" {
-			t.Errorf("there are %d pieces, progress %+v", len(b.pieces()), turn.Progress.Recovered)
-		}
-		for _, e := range closed.Events {
-			if m, ok, err := event.MessageOf(e); err != nil || ok && m.Role == event.RoleAssistant && m.PlainText() != text {
-				t.Errorf("what was kept has %d of %d bytes, error %v", len(m.PlainText()), len(text), err)
+type driver func(ctx context.Context, r model.Request) (*model.Response, error)
+
+func (d driver) Generate(ctx context.Context, r model.Request) (*model.Response, error) {
+	return d(ctx, r)
+}
+
+// TestAnAnswerWaitsForALogThatRefusesIt has a quota, say, on the entries of the log.
+func TestAnAnswerWaitsForALogThatRefusesIt(t *testing.T) {
+	bubble(t, func(t *testing.T, store journal.Store) {
+		refusals := 0
+		l := &line{Store: store, fails: func(*v1alpha1.JournalEntrySpec) error {
+			if refusals++; refusals <= 7 {
+				return fmt.Errorf("exceeded quota: %w", journal.ErrRefused)
 			}
+			return nil
+		}}
+		b := onStore(t, l)
+		var told []string
+		b.OnUnwritten = func(_ context.Context, t Turn, err error) { told = append(told, t.Ref.Name+": "+err.Error()) }
+		turn, _ := b.reason(newTurn("demo-1"), with())
+		if len(b.asked) != 1 || turn.Progress.Output != "Hello." {
+			t.Errorf("asked %d times, progress %+v", len(b.asked), turn.Progress)
+		}
+		if len(told) != 7 || slices.ContainsFunc(told, func(s string) bool { return !strings.Contains(s, "demo-1") || !strings.Contains(s, "exceeded quota") }) {
+			t.Errorf("told %q", told)
 		}
 	})
 }
 
-// TestWhatIsRecoveredIsAlwaysABeginning has processes die at random moments.
+// TestWhatIsRecoveredIsAlwaysABeginning has processes die at random moments, on a log that fails at random moments.
 func TestWhatIsRecoveredIsAlwaysABeginning(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for seed := range uint64(200) {
+	finalized := 0
+	for seed := range uint64(300) {
+		bubble(t, func(t *testing.T, store journal.Store) {
 			random := rand.New(rand.NewPCG(seed, 7))
-			b := newBench(t)
-			whole := strings.Repeat("word ü ", 1+random.IntN(50))
-			told, length, calls := 0, 0, false
-			b.answer = func(r model.Request) (*model.Response, error) {
-				for length < len(whole) {
-					if random.IntN(12) == 0 {
-						panic(errDied)
-					}
+			first := newProcess(t, store)
+			text := strings.Repeat("word ü ", 1+random.IntN(50))
+			said, calls := 0, false
+			first.answer = func(r model.Request) (*model.Response, error) {
+				for said < len(text) && random.IntN(12) > 0 {
+					first.line.down.Store(random.IntN(3) == 0)
 					calls = calls || random.IntN(20) == 0
-					length = min(length+random.IntN(9), len(whole))
-					b.passes(time.Duration(random.IntN(4000)) * time.Millisecond)
-					for length < len(whole) && whole[length]&0xC0 == 0x80 {
-						length++
+					said = min(said+random.IntN(9), len(text))
+					for said < len(text) && text[said]&0xC0 == 0x80 {
+						said++
 					}
-					r.Tell(model.Partial{Text: whole[:length], ToolCalls: calls})
-					told++
-					if random.IntN(2) == 0 {
+					r.Tell(model.Partial{Text: text[:said], ToolCalls: calls})
+					if !first.line.down.Load() {
 						synctest.Wait()
 					}
+					passes(time.Duration(random.IntN(8000)) * time.Millisecond)
 				}
-				panic(errDied)
+				if calls {
+					// Whoever calls tools has said so before anything can follow from it.
+					first.line.down.Store(false)
+					passes(lastRetry)
+				}
+				return first.dies()
 			}
-			b.dies(newTurn("demo-1"), finalizing())
-			other := onStore(t, b.store)
-			turn, _ := other.reason(newTurn("demo-1"), finalizing())
+			first.run(newTurn("demo-1"), finalizing())
+			turn, _ := onStore(t, store).reason(newTurn("demo-1"), finalizing())
 			switch got := turn.Progress; {
 			case got.Recovered == "" && got.Output != "Hello.":
 				t.Fatalf("seed %d: progress %+v", seed, got)
 			case got.Recovered != "" && calls:
 				t.Fatalf("seed %d: an answer with tool calls was taken for the whole", seed)
-			case got.Recovered != "" && (got.Output == "" || !strings.HasPrefix(whole[:length], got.Output)):
-				t.Fatalf("seed %d: %q is no beginning of %q", seed, got.Output, whole[:length])
+			case got.Recovered != "" && (got.Output == "" || !strings.HasPrefix(text[:said], got.Output)):
+				t.Fatalf("seed %d: %q is no beginning of %q", seed, got.Output, text[:said])
+			case got.Recovered != "":
+				finalized++
 			}
-		}
-	})
+		})
+	}
+	if finalized < 30 {
+		t.Errorf("only %d answers were finalized", finalized)
+	}
 }

@@ -23,7 +23,7 @@ func (l *Log) Append(ctx context.Context, s Session, r Record) (*Closed, error) 
 	if w.final != nil {
 		return w.outcome(ctx)
 	}
-	w.bounded = w.bounded && !r.Closing
+	w.bounded, w.forgiving = w.bounded && !r.Closing, true
 	specs, err := w.specs(r)
 	if err != nil {
 		return nil, err

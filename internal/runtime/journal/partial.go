@@ -3,48 +3,117 @@ package journal
 import (
 	"context"
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
+
+// MaxPieceBytes is the most text of an answer that one entry keeps while it comes in. It fits an entry however much JSON escapes of it.
+const MaxPieceBytes = 64 << 10
 
 // Partial is what the log has of an answer that was coming in (PART-01).
 type Partial struct {
 	// Message is the id that the answer was to have.
 	Message string
-	// Model is the provider's name of the model that was answering.
+	// Model is the name of the Model that was answering.
 	Model string
+	// Holder tells the process that received it from all others.
+	Holder string
 	// Text that had come. It may be empty.
 	Text string
-	// ToolCalls says that the model had begun to call tools.
-	ToolCalls bool
+	// Discarded says that the text is not the answer: the model had begun to call tools, or the try has failed.
+	Discarded bool
 }
 
-// KeepPartial writes down a piece of an answer that is still coming in, unless it is there already. A step that somebody has closed takes no more:
-// closed says so. The error is ErrFull, ErrTooLarge (a text of up to 64 KiB always fits), or what the store said; calling it again is safe.
-func (l *Log) KeepPartial(
-	ctx context.Context, s Session, turn Turn, step int32, openedAt int64, piece v1alpha1.PartialAnswer,
-) (closed bool, err error) {
-	if piece.Message == "" {
-		return false, fmt.Errorf("a piece of an answer needs the id of its message")
-	}
-	w, err := l.writer(ctx, s, turn, step, openedAt)
-	if err != nil {
-		return false, err
-	}
-	wanted := func() (bool, error) { return !w.has(piece), nil }
-	e, err := w.write(ctx, v1alpha1.JournalEntrySpec{Partial: &piece}, remainder{}, wanted)
-	if err != nil {
-		return false, fmt.Errorf("keeping what came of the answer of step %d of Turn %s: %w", step, turn.Name, err)
-	}
-	if e != nil {
-		return false, w.took(ctx, e)
-	}
-	return w.final != nil, nil
+// Draft writes an answer down while it comes in. One goroutine uses it at a time.
+type Draft struct {
+	log      *Log
+	session  Session
+	turn     Turn
+	step     int32
+	openedAt int64
+	partial  Partial
+	// writer is kept from piece to piece: each looks only at what is new in the log.
+	writer *writer
 }
 
-// Resume looks for the entry that closed a step, as Find does, and of a step that is open for what an earlier process kept of its answer: of the
-// one that began last (GAP-14). Both nil without an error says that the step is open and nothing was kept. It always asks the store for the first
-// free ordinal.
+// Draft begins to write down an answer of an open step: message, Model and holder are those of the Partial. Nothing is written yet.
+func (l *Log) Draft(s Session, turn Turn, step int32, openedAt int64, of Partial) *Draft {
+	return &Draft{log: l, session: s, turn: turn, step: step, openedAt: openedAt, partial: of}
+}
+
+// Keep brings the log up to the text that has come so far, which only ever grows. A step that somebody has closed takes no more: closed says so. The
+// error is ErrFull or what the store said; after any of them some of the text may be there, and calling Keep again, with the same text or more, is
+// safe.
+func (d *Draft) Keep(ctx context.Context, text string) (closed bool, err error) {
+	for {
+		known, closed, err := d.known(ctx)
+		if err != nil || closed {
+			return closed, err
+		}
+		if known.Discarded || len(text) <= len(known.Text) {
+			return false, nil
+		}
+		offset := len(known.Text)
+		piece := d.piece(v1alpha1.PartialText)
+		piece.Offset, piece.Text = int64(offset), cutAt(text[offset:], MaxPieceBytes)
+		// A piece whose create has timed out may be there in the end. What follows begins behind it.
+		if err := d.write(ctx, piece, func() bool { return len(d.writer.partialOf(d.partial.Message).Text) == offset }); err != nil {
+			return false, err
+		}
+	}
+}
+
+// Discard says that what was kept is not the answer. It needs no room within the Session's limit. Calling it again is safe.
+func (d *Draft) Discard(ctx context.Context) (closed bool, err error) {
+	known, closed, err := d.known(ctx)
+	if err != nil || closed || known.Discarded {
+		return closed, err
+	}
+	bounded := d.writer.bounded
+	d.writer.bounded = false
+	defer func() { d.writer.bounded = bounded }()
+	err = d.write(ctx, d.piece(v1alpha1.PartialDiscarded), func() bool { return !d.writer.partialOf(d.partial.Message).Discarded })
+	return d.writer.final != nil, err
+}
+
+// known is what the log has of the answer, and whether somebody has closed the step.
+func (d *Draft) known(ctx context.Context) (Partial, bool, error) {
+	if d.writer == nil {
+		w, err := d.log.writer(ctx, d.session, d.turn, d.step, d.openedAt)
+		if err != nil {
+			return Partial{}, false, d.failed(err)
+		}
+		d.writer = w
+	}
+	if err := d.writer.to(ctx, d.writer.state.at()); err != nil {
+		return Partial{}, false, d.failed(err)
+	}
+	return d.writer.partialOf(d.partial.Message), d.writer.final != nil, nil
+}
+
+func (d *Draft) piece(content v1alpha1.PartialContent) v1alpha1.PartialAnswer {
+	return v1alpha1.PartialAnswer{Message: d.partial.Message, Model: d.partial.Model, Holder: d.partial.Holder, Content: content}
+}
+
+func (d *Draft) write(ctx context.Context, piece v1alpha1.PartialAnswer, wanted func() bool) error {
+	d.writer.time = d.writer.now()
+	e, err := d.writer.write(ctx, v1alpha1.JournalEntrySpec{Partial: &piece}, remainder{}, func() (bool, error) { return wanted(), nil })
+	if err == nil && e != nil {
+		err = d.writer.took(ctx, e)
+	}
+	if err != nil {
+		return d.failed(err)
+	}
+	return nil
+}
+
+func (d *Draft) failed(err error) error {
+	return fmt.Errorf("keeping what came of the answer of step %d of Turn %s: %w", d.step, d.turn.Name, err)
+}
+
+// Resume looks for the entry that closed a step, as Find does, and of a step that is open for what was kept of its answer: of the one that began last
+// (GAP-14). Both nil without an error says that the step is open and nothing was kept. It always asks the store for the first free ordinal.
 func (l *Log) Resume(ctx context.Context, s Session, turn Turn, step int32, openedAt int64) (*Closed, *Partial, error) {
 	w := l.walk(s, turn.UID, step, openedAt)
 	if err := w.toEnd(ctx); err != nil {
@@ -62,39 +131,42 @@ func (l *Log) Resume(ctx context.Context, s Session, turn Turn, step int32, open
 }
 
 // keep takes a piece of an answer up. One that does not follow what is there is a piece that was written twice, or one whose forerunner is missing.
-func (w *walk) keep(piece *v1alpha1.PartialAnswer) {
-	p := w.partialOf(piece.Message)
+func (w *walk) keep(found *entry) {
+	piece := found.spec.Partial
+	w.partialBytes += found.size
+	var p *Partial
+	for _, known := range w.partials {
+		if known.Message == piece.Message {
+			p = known
+		}
+	}
 	if p == nil {
-		p = &Partial{Message: piece.Message, Model: piece.Model}
+		p = &Partial{Message: piece.Message, Model: piece.Model, Holder: piece.Holder}
 		w.partials = append(w.partials, p)
 	}
 	if piece.Offset == int64(len(p.Text)) {
 		p.Text += piece.Text
 	}
-	p.ToolCalls = p.ToolCalls || piece.Content == v1alpha1.PartialToolCalls
+	p.Discarded = p.Discarded || piece.Content == v1alpha1.PartialDiscarded
 }
 
-// partialOf is what was kept of a message; nil for nothing.
-func (w *walk) partialOf(message string) *Partial {
+// partialOf is what was kept of a message.
+func (w *walk) partialOf(message string) Partial {
 	for _, p := range w.partials {
 		if p.Message == message {
-			return p
+			return *p
 		}
 	}
-	return nil
+	return Partial{Message: message}
 }
 
-// has says that a piece is in the log already, or that nothing more is to be said of its message.
-func (w *walk) has(piece v1alpha1.PartialAnswer) bool {
-	p := w.partialOf(piece.Message)
-	switch {
-	case p == nil:
-		return false
-	case p.ToolCalls:
-		return true
-	case piece.Content == v1alpha1.PartialToolCalls:
-		return false
-	default:
-		return piece.Offset < int64(len(p.Text))
+// cutAt is as much of a text as fits, cut between characters.
+func cutAt(text string, limit int) string {
+	if len(text) <= limit {
+		return text
 	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit]
 }

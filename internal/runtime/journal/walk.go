@@ -24,6 +24,8 @@ type walk struct {
 	claims  []ClaimRef
 	// partials are what was kept of answers that were coming in, in the order in which they began.
 	partials []*Partial
+	// partialBytes is what they take.
+	partialBytes int64
 }
 
 func (l *Log) walk(s Session, turn types.UID, step int32, openedAt int64) *walk {
@@ -45,7 +47,7 @@ func (w *walk) look(found *entry) {
 		w.claims = append(w.claims, ClaimRef{Ordinal: e.Ordinal, Call: *e.Claimed})
 	}
 	if e.Partial != nil {
-		w.keep(e.Partial)
+		w.keep(found)
 	}
 	if e.Settled != nil && w.settledCall(*e.Settled).Ordinal == 0 {
 		w.settled = append(w.settled, SettledRef{Ordinal: e.Ordinal, Call: *e.Settled, Adopted: true})

@@ -18,6 +18,8 @@ type writer struct {
 	turn    Turn
 	time    metav1.MicroTime
 	bounded bool // by the Session's limit
+	// forgiving leaves out of what the log takes what was kept of the step's own answer: the answer itself must not find the log full because of it.
+	forgiving bool
 }
 
 // writer begins an operation: it looks at all entries that are known to exist. The first free ordinal is not asked for, because a create
@@ -37,8 +39,14 @@ func (l *Log) writer(ctx context.Context, s Session, turn Turn, step int32, open
 		return nil, fmt.Errorf("%w: step %d of Turn %s was opened at ordinal %d, but the log of Session %s/%s ends at %d",
 			ErrCorrupt, step, turn.Name, openedAt, s.Namespace, s.Name, head)
 	}
-	w := &writer{walk: l.walk(s, turn.UID, step, openedAt), state: st, turn: turn, time: event.MicroTime(l.clock()), bounded: s.Limit > 0}
+	w := &writer{walk: l.walk(s, turn.UID, step, openedAt), state: st, turn: turn, bounded: s.Limit > 0}
+	w.time = w.now()
 	return w, w.to(ctx, st.at())
+}
+
+// now is the time as entries have it.
+func (w *writer) now() metav1.MicroTime {
+	return event.MicroTime(w.log.clock())
 }
 
 // remainder is what follows an entry in the same record.
@@ -134,7 +142,11 @@ func (w *writer) fits(rest remainder) error {
 		}
 		at++
 	}
-	if used := w.state.bytes(); used+needed > w.session.Limit {
+	used := w.state.bytes()
+	if w.forgiving {
+		used -= w.partialBytes
+	}
+	if used+needed > w.session.Limit {
 		return fmt.Errorf("%w: the log of Session %s/%s takes %d of %d bytes, and step %d of Turn %s needs %d more",
 			ErrFull, w.session.Namespace, w.session.Name, used, w.session.Limit, w.step, w.turn.Name, needed)
 	}

@@ -33,10 +33,10 @@ type ModelSpecApplyConfiguration struct {
 	// fallbacks are Models that are asked instead, in order, when this one is not available, limits requests, has no quota left, has a problem, or
 	// refuses its API key. One that does not exist or is not Ready is passed over. Their own fallbacks do not count.
 	Fallbacks []LocalReferenceApplyConfiguration `json:"fallbacks,omitempty"`
-	// recovery is what becomes of an answer that is coming in when the manager dies: Restart (default) asks the model again, Finalize takes what had
-	// come for the answer, asks for nothing more, and says so with the condition Recovered of the Turn. With Finalize, the text of an answer that
-	// takes longer than 5 seconds is kept in the Session's log as it comes, every 5 seconds. An answer that had begun to call tools is always asked
-	// for again.
+	// recovery is what becomes of an answer that is coming in when the manager ends, in whatever way, an upgrade included: Restart (default) asks the
+	// model again, Finalize takes what had come for the answer, asks for nothing more, and says so with the condition Recovered of the Turn. With
+	// Finalize, the text of an answer that takes longer than 5 seconds is kept in the Session's log as it comes, every 5 seconds in the first minute
+	// and less often later. An answer that had begun to call tools, or that nothing had come of, is always asked for again.
 	Recovery *apiv1alpha1.ModelRecovery `json:"recovery,omitempty"`
 	// simulation is the script of provider Simulated.
 	Simulation *SimulationApplyConfiguration `json:"simulation,omitempty"`

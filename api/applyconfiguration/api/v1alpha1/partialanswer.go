@@ -13,13 +13,15 @@ import (
 type PartialAnswerApplyConfiguration struct {
 	// message is the id that the answer will have. Pieces of one message belong together.
 	Message *string `json:"message,omitempty"`
-	// model is the provider's name of the model that answers.
+	// model is the name of the Model that answers.
 	Model *string `json:"model,omitempty"`
-	// content is what the answer has come to: Text, or ToolCalls when the model has begun to call tools.
+	// holder tells the process that receives the answer from all others.
+	Holder *string `json:"holder,omitempty"`
+	// content is Text, or Discarded when the text before is not the answer.
 	Content *apiv1alpha1.PartialContent `json:"content,omitempty"`
 	// offset is where in the answer the piece begins, in bytes.
 	Offset *int64 `json:"offset,omitempty"`
-	// text of the piece.
+	// text of the piece, at most 64 KiB.
 	Text *string `json:"text,omitempty"`
 }
 
@@ -42,6 +44,14 @@ func (b *PartialAnswerApplyConfiguration) WithMessage(value string) *PartialAnsw
 // If called multiple times, the Model field is set to the value of the last call.
 func (b *PartialAnswerApplyConfiguration) WithModel(value string) *PartialAnswerApplyConfiguration {
 	b.Model = &value
+	return b
+}
+
+// WithHolder sets the Holder field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Holder field is set to the value of the last call.
+func (b *PartialAnswerApplyConfiguration) WithHolder(value string) *PartialAnswerApplyConfiguration {
+	b.Holder = &value
 	return b
 }
 

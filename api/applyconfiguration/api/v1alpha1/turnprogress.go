@@ -23,8 +23,8 @@ type TurnProgressApplyConfiguration struct {
 	ToolCalls []ToolCallApplyConfiguration `json:"toolCalls,omitempty"`
 	// summary adds up the Turn.
 	Summary *TurnSummaryApplyConfiguration `json:"summary,omitempty"`
-	// recovered is Finalize when an answer of the Turn is what had come of it when the manager died (GAP-14).
-	Recovered *apiv1alpha1.ModelRecovery `json:"recovered,omitempty"`
+	// recovered is Finalized when an answer of the Turn is what had come of it when the manager ended (GAP-14).
+	Recovered *apiv1alpha1.TurnRecovery `json:"recovered,omitempty"`
 	// output is the answer, cut at 8 KiB. The whole is in the Session's log.
 	Output *string `json:"output,omitempty"`
 	// error says why the Turn failed.
@@ -93,7 +93,7 @@ func (b *TurnProgressApplyConfiguration) WithSummary(value *TurnSummaryApplyConf
 // WithRecovered sets the Recovered field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Recovered field is set to the value of the last call.
-func (b *TurnProgressApplyConfiguration) WithRecovered(value apiv1alpha1.ModelRecovery) *TurnProgressApplyConfiguration {
+func (b *TurnProgressApplyConfiguration) WithRecovered(value apiv1alpha1.TurnRecovery) *TurnProgressApplyConfiguration {
 	b.Recovered = &value
 	return b
 }

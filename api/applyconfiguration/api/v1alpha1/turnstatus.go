@@ -125,7 +125,7 @@ func (b *TurnStatusApplyConfiguration) WithSummary(value *TurnSummaryApplyConfig
 // WithRecovered sets the Recovered field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Recovered field is set to the value of the last call.
-func (b *TurnStatusApplyConfiguration) WithRecovered(value apiv1alpha1.ModelRecovery) *TurnStatusApplyConfiguration {
+func (b *TurnStatusApplyConfiguration) WithRecovered(value apiv1alpha1.TurnRecovery) *TurnStatusApplyConfiguration {
 	b.TurnProgressApplyConfiguration.Recovered = &value
 	return b
 }

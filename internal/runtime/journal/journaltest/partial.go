@@ -4,25 +4,30 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
-// text is a piece of an answer that is text so far, calls what is said of it when the model begins to call tools.
-func text(message string, offset int64, text string) v1alpha1.PartialAnswer {
-	return v1alpha1.PartialAnswer{Message: message, Model: "m", Content: v1alpha1.PartialText, Offset: offset, Text: text}
+// draft begins to write down the answer of the first step of a Turn.
+func (f *fixture) draft(log *journal.Log, of journal.Turn, openedAt int64, message string) *journal.Draft {
+	return log.Draft(f.session, of, 1, openedAt, journal.Partial{Message: message, Model: "m", Holder: "ann"})
 }
 
-func calls(message string, offset int64) v1alpha1.PartialAnswer {
-	return v1alpha1.PartialAnswer{Message: message, Model: "m", Content: v1alpha1.PartialToolCalls, Offset: offset}
-}
-
-// keep keeps a piece of an answer and fails the test if that is not possible.
-func (f *fixture) keep(log *journal.Log, of journal.Turn, openedAt int64, piece v1alpha1.PartialAnswer) {
+// keep keeps what has come of an answer and fails the test if that is not possible.
+func (f *fixture) keep(d *journal.Draft, text string) {
 	f.t.Helper()
-	if closed, err := log.KeepPartial(f.t.Context(), f.session, of, 1, openedAt, piece); err != nil || closed {
-		f.t.Fatalf("keeping %s gives %v, %v", f.json(piece), closed, err)
+	if closed, err := d.Keep(f.t.Context(), text); err != nil || closed {
+		f.t.Fatalf("keeping %s gives %v, %v", shorten(text), closed, err)
+	}
+}
+
+func (f *fixture) discard(d *journal.Draft) {
+	f.t.Helper()
+	if closed, err := d.Discard(f.t.Context()); err != nil || closed {
+		f.t.Fatalf("discarding gives %v, %v", closed, err)
 	}
 }
 
@@ -36,6 +41,23 @@ func (f *fixture) resume(of journal.Turn, step int32, openedAt int64) (*journal.
 	return closed, partial
 }
 
+// expectPartial is what a process finds of an open step.
+func (f *fixture) expectPartial(of journal.Turn, openedAt int64, message, text string, discarded bool) {
+	f.t.Helper()
+	closed, partial := f.resume(of, 1, openedAt)
+	if closed != nil {
+		f.t.Fatalf("the step is closed: %v", closed)
+	}
+	f.same("what was kept", partial, &journal.Partial{Message: message, Model: "m", Holder: "ann", Text: text, Discarded: discarded})
+}
+
+func (f *fixture) expectEntries(want int) {
+	f.t.Helper()
+	if entries := f.check(); len(entries) != want {
+		f.t.Fatalf("there are %d entries, not %d", len(entries), want)
+	}
+}
+
 // partialIsKept crosses a checkpoint, and has others write in between.
 func partialIsKept(f *fixture) {
 	of, other := turn("a"), turn("b")
@@ -44,25 +66,22 @@ func partialIsKept(f *fixture) {
 	if closed, partial := f.resume(of, 1, 63); closed != nil || partial != nil {
 		f.t.Fatalf("an open step with nothing resumes with %v, %v", closed, partial)
 	}
-	f.keep(log, of, 63, text("x", 0, "One "))
-	f.keep(f.log(), other, 63, text("y", 0, "other"))
-	f.keep(log, of, 63, text("x", 4, "two <&> ü "))
-	f.keep(log, of, 63, text("x", 4, "two <&> ü ")) // once more, as after a time-out
-	f.keep(f.log(), of, 63, text("x", 0, "One "))
-	f.keep(log, of, 63, text("x", 15, "three"))
-	_, partial := f.resume(of, 1, 63)
-	f.same("what was kept", partial, &journal.Partial{Message: "x", Model: "m", Text: "One two <&> ü three"})
-	if entries := f.check(); len(entries) != 62+4+1 {
-		f.t.Fatalf("there are %d entries", len(entries))
-	}
-	f.keep(log, of, 63, calls("x", 20))
-	f.keep(log, of, 63, calls("x", 20))
-	f.keep(log, of, 63, text("x", 20, " four"))
-	_, partial = f.resume(of, 1, 63)
-	f.same("what was kept", partial, &journal.Partial{Message: "x", Model: "m", Text: "One two <&> ü three", ToolCalls: true})
-	if entries := f.check(); len(entries) != 62+4+1+1 {
-		f.t.Fatalf("there are %d entries", len(entries))
-	}
+	d := f.draft(log, of, 63, "x")
+	f.keep(d, "")
+	f.keep(d, "One ")
+	f.keep(f.draft(f.log(), other, 63, "y"), "other")
+	f.keep(d, "One two <&> ü ")
+	f.keep(d, "One two <&> ü ")
+	f.keep(f.draft(f.log(), of, 63, "x"), "One")
+	f.keep(d, "One two <&> ü three")
+	f.expectPartial(of, 63, "x", "One two <&> ü three", false)
+	f.expectEntries(62 + 4 + 1)
+	f.discard(d)
+	f.discard(d)
+	f.discard(f.draft(f.log(), of, 63, "x"))
+	f.keep(d, "One two <&> ü three four")
+	f.expectPartial(of, 63, "x", "One two <&> ü three", true)
+	f.expectEntries(62 + 4 + 1 + 1)
 	if _, partial := f.resume(of, 2, 63); partial != nil {
 		f.t.Fatalf("another step has %v", partial)
 	}
@@ -71,93 +90,137 @@ func partialIsKept(f *fixture) {
 // newestPartialCounts has two processes receive answers at a time, each of which believes that it is the only one.
 func newestPartialCounts(f *fixture) {
 	of := turn("a")
-	one, two := f.log(), f.log()
-	f.keep(one, of, 1, text("x", 0, "a"))
-	f.keep(two, of, 1, text("y", 0, "1"))
-	f.keep(one, of, 1, text("x", 1, "b"))
-	f.keep(two, of, 1, text("y", 1, "2"))
-	f.keep(one, of, 1, calls("x", 2))
-	_, partial := f.resume(of, 1, 1)
-	f.same("what was kept", partial, &journal.Partial{Message: "y", Model: "m", Text: "12"})
-	f.check()
+	one, two := f.draft(f.log(), of, 1, "x"), f.draft(f.log(), of, 1, "y")
+	f.keep(one, "a")
+	f.keep(two, "1")
+	f.keep(one, "ab")
+	f.keep(two, "12")
+	f.discard(one)
+	f.expectPartial(of, 1, "y", "12", false)
+	f.expectEntries(5)
 }
 
 // partialOfAClosedStep shows that what is kept is no part of the conversation, and that a closed step keeps nothing.
 func partialOfAClosedStep(f *fixture) {
 	of := turn("a")
-	log := f.log()
-	f.keep(log, of, 1, text("x", 0, "Hel"))
+	d := f.draft(f.log(), of, 1, "x")
+	f.keep(d, "Hel")
 	closed := f.append(f.log(), say(of, 1, 1, "Hello."))
-	for _, l := range []*journal.Log{log, f.log()} {
-		if gone, err := l.KeepPartial(f.t.Context(), f.session, of, 1, 1, text("x", 3, "lo")); err != nil || !gone {
+	for _, d := range []*journal.Draft{d, f.draft(f.log(), of, 1, "x"), f.draft(f.log(), of, 1, "z")} {
+		if gone, err := d.Keep(f.t.Context(), "Hello"); err != nil || !gone {
 			f.t.Fatalf("keeping a piece of a closed step gives %v, %v", gone, err)
+		}
+		if gone, err := d.Discard(f.t.Context()); err != nil || !gone {
+			f.t.Fatalf("discarding a piece of a closed step gives %v, %v", gone, err)
 		}
 	}
 	again, partial := f.resume(of, 1, 1)
 	if again == nil || again.Ordinal != closed.Ordinal || partial != nil {
 		f.t.Fatalf("a closed step resumes with %v, %v", again, partial)
 	}
-	if entries := f.check(); len(entries) != 2 {
-		f.t.Fatalf("there are %d entries", len(entries))
-	}
+	f.expectEntries(2)
 }
 
-// partialSurvivesFaults lets each call of the store fail, executed and not, while an answer is kept piece by piece.
+// partialSurvivesFaults lets each call of the store fail, executed and not, while an answer grows. Whoever keeps it goes on with more than failed.
 func partialSurvivesFaults(f *fixture) {
 	const whole = "abcdefgh"
 	for _, executed := range []bool{false, true} {
-		for index := 0; ; index++ {
-			f := f.another()
-			store := Wrap(f.store)
-			log := journal.New(store, journal.Options{})
-			failed := false
-			store.Intercept(func(c Call) Fault {
-				if c.Index != index {
-					return Fault{}
-				}
-				failed = true
-				if executed {
-					return Fault{After: Fail}
-				}
-				return Fault{Before: Fail}
-			})
-			of := turn("a")
-			for offset := range int64(len(whole)) {
-				piece := text("x", offset, whole[offset:offset+1])
-				for try := 0; ; try++ {
-					_, err := log.KeepPartial(f.t.Context(), f.session, of, 1, 1, piece)
-					if err == nil {
-						break
-					}
-					if try > 0 || !errors.Is(err, ErrInjected) {
-						f.t.Fatal(err)
-					}
-				}
-			}
-			_, partial := f.resume(of, 1, 1)
-			f.same(fmt.Sprintf("what was kept with call %d failing", index), partial, &journal.Partial{Message: "x", Model: "m", Text: whole})
-			if entries := f.check(); len(entries) != len(whole) {
-				f.t.Fatalf("there are %d entries", len(entries))
-			}
-			if !failed {
-				break
-			}
+		for index, failed := 0, true; failed; index++ {
+			failed = f.another().growsOver(whole, index, executed)
 		}
 	}
 }
 
+// growsOver keeps a growing answer with every call of the store from one on failing for a while, and says whether one has failed.
+func (f *fixture) growsOver(whole string, index int, executed bool) (failed bool) {
+	store := Wrap(f.store)
+	store.Intercept(func(c Call) Fault {
+		switch {
+		case c.Index < index || c.Index > index+4:
+			return Fault{}
+		case executed:
+			failed = true
+			return Fault{After: Fail}
+		default:
+			failed = true
+			return Fault{Before: Fail}
+		}
+	})
+	of := turn("a")
+	d := f.draft(journal.New(store, journal.Options{}), of, 1, "x")
+	for n := range whole {
+		if _, err := d.Keep(f.t.Context(), whole[:n+1]); err != nil && !errors.Is(err, ErrInjected) {
+			f.t.Fatal(err)
+		}
+	}
+	for range 10 {
+		if _, err := d.Keep(f.t.Context(), whole); err == nil {
+			break
+		}
+	}
+	f.expectPartial(of, 1, "x", whole, false)
+	kept := ""
+	for _, e := range f.check() {
+		kept += e.Partial.Text
+	}
+	f.same("the pieces", kept, whole)
+	return failed
+}
+
+// partialMustFit shows what the limit of a Session means for what is kept, and for the answer behind it.
 func partialMustFit(f *fixture) {
 	of := turn("a")
-	if _, err := f.log().KeepPartial(f.t.Context(), f.session, of, 1, 1, text("", 0, "a")); err == nil {
-		f.t.Fatal("a piece of no message is kept")
-	}
-	f.keep(f.log(), of, 1, text("x", 0, strings.Repeat("\x00", 64<<10)))
-	if _, err := f.log().KeepPartial(f.t.Context(), f.session, of, 1, 1, text("y", 0, strings.Repeat("a", journal.MaxEntryBytes))); !errors.Is(err, journal.ErrTooLarge) {
-		f.t.Fatalf("a piece that no entry holds is refused with %v", err)
-	}
-	f.session.Limit = f.view(f.log(), 0).Bytes + 100
-	if _, err := f.log().KeepPartial(f.t.Context(), f.session, of, 1, 1, text("y", 0, "a")); !errors.Is(err, journal.ErrFull) {
+	nul := strings.Repeat("\x00", journal.MaxPieceBytes)
+	long := "x" + strings.Repeat("ü", journal.MaxPieceBytes)
+	f.keep(f.draft(f.log(), of, 1, "nul"), nul)
+	d := f.draft(f.log(), of, 1, "x")
+	f.keep(d, long)
+	f.expectPartial(of, 1, "x", long, false)
+	f.expectEntries(1 + 3)
+	f.session.Limit = f.view(f.log(), 0).Bytes + 1
+	if _, err := f.draft(f.log(), of, 1, "x").Keep(f.t.Context(), long+"more"); !errors.Is(err, journal.ErrFull) {
 		f.t.Fatalf("a piece that the log has no room for is refused with %v", err)
 	}
+	d = f.draft(f.log(), of, 1, "x")
+	f.discard(d)
+	if _, err := d.Keep(f.t.Context(), long+"more"); err != nil {
+		f.t.Fatalf("what was discarded is refused with %v", err)
+	}
+	f.append(f.log(), say(of, 1, 1, long))
+	f.expectEntries(1 + 3 + 1 + 1)
+	if _, err := f.log().Append(f.t.Context(), f.session, say(turn("b"), 1, 6, long)); !errors.Is(err, journal.ErrFull) {
+		f.t.Fatalf("the next answer is refused with %v", err)
+	}
+}
+
+// partialPiecesAreReadOnce shows that a piece costs no more reads than the entries that others have written since the one before.
+func partialPiecesAreReadOnce(f *fixture) {
+	of := turn("a")
+	store := Wrap(f.store)
+	d := f.draft(journal.New(store, journal.Options{CacheBytes: 1}), of, 1, "x")
+	text := ""
+	for n := range 200 {
+		store.Reset()
+		text += fmt.Sprintf("%d ", n)
+		f.keep(d, text)
+		if reads := store.Reads(); n > 0 && reads > 2 {
+			f.t.Fatalf("piece %d costs %d reads", n, reads)
+		}
+	}
+	f.expectPartial(of, 1, "x", text, false)
+}
+
+// partialOutOfPlace puts pieces into the log that no writer of this package leaves.
+func partialOutOfPlace(f *fixture) {
+	of := turn("a")
+	f.keep(f.draft(f.log(), of, 1, "x"), "abc")
+	for i, piece := range []v1alpha1.PartialAnswer{{Offset: 7, Text: "late"}, {Offset: 0, Text: "abc"}, {Offset: 3, Text: "d"}} {
+		piece.Message, piece.Content = "x", v1alpha1.PartialText
+		e := &v1alpha1.JournalEntrySpec{Session: f.session.Name, Ordinal: int64(i) + 2, Time: event.MicroTime(time.Now()), Turn: &of, Step: 1, Partial: &piece}
+		if err := f.store.Create(f.t.Context(), f.session, e); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	f.expectPartial(of, 1, "x", "abcd", false)
 	f.check()
 }

@@ -56,8 +56,10 @@ func Run(t *testing.T, newStore func(t *testing.T) journal.Store) {
 		{"AnAnswerThatComesInIsKept", partialIsKept},
 		{"OfTwoAnswersTheOneThatBeganLastIsKept", newestPartialCounts},
 		{"AClosedStepKeepsNoMore", partialOfAClosedStep},
-		{"APieceIsKeptOnceWhateverFails", partialSurvivesFaults},
-		{"APieceMustFit", partialMustFit},
+		{"AnAnswerIsKeptWhateverFails", partialSurvivesFaults},
+		{"WhatIsKeptCostsNoAnswerItsRoom", partialMustFit},
+		{"APieceReadsOnlyWhatIsNew", partialPiecesAreReadOnce},
+		{"PiecesOutOfPlaceDoNotCount", partialOutOfPlace},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { test.run(newFixture(t, newStore)) })
