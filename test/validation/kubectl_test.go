@@ -12,6 +12,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -81,6 +82,22 @@ var _ = Describe("kubectl", func() {
 		DeferCleanup(func(ctx context.Context) error { return api.Delete(ctx, session) })
 		Expect(kubectl(ctx, "get", "session", "seen-title", "--namespace", storedNamespace)).To(MatchRegexp(`seen-title\s+Ada's case against the harbour\s+base\s`))
 	})
+
+	DescribeTable("shows the whole cost to who wants it wide",
+		func(ctx context.Context, kind, status string) {
+			object := specimensOf(kind)[0].object(storedNamespace)
+			object.SetName("seen-cost")
+			Expect(api.Create(ctx, object)).To(Succeed())
+			DeferCleanup(func(ctx context.Context) error { return api.Delete(ctx, object) })
+			Expect(api.Status().Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(status)))).To(Succeed())
+			get := []string{"get", strings.ToLower(kind), "seen-cost", "--namespace", storedNamespace}
+			Expect(kubectl(ctx, get...)).NotTo(ContainSubstring("0.000975"))
+			Expect(kubectl(ctx, append(get, "--output", "wide")...)).To(And(
+				MatchRegexp(`\sCOST\s`), ContainSubstring(`[{"amount":"2","currency":"EUR"},{"amount":"0.000975","currency":"USD"}]`)))
+		},
+		Entry("of a Turn", "Turn", `{"status":{"summary":{"cost":[{"currency":"EUR","amount":"2"},{"currency":"USD","amount":"0.000975"}]}}}`),
+		Entry("of a Session", "Session", `{"status":{"totals":{"cost":[{"currency":"EUR","amount":"2"},{"currency":"USD","amount":"0.000975"}]}}}`),
+	)
 
 	It("lists what users write, and nothing else, under the category capstan", func(ctx context.Context) {
 		resources := strings.Fields(kubectl(ctx, "api-resources", "--categories", "capstan", "--output", "name"))

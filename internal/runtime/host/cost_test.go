@@ -3,6 +3,7 @@ package host
 import (
 	"reflect"
 	"testing"
+	"testing/synctest"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
@@ -82,6 +83,21 @@ func TestACallWithoutAKnownCostIsCountedAndNotGuessed(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestNobodyKnowsWhatAnAnswerHasCostThatWasCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		c := finalizing()
+		c.Model.Spec.Price = price("USD", "1")
+		b.saysUntilItDies(model.Partial{Text: "The answer"}, model.Partial{Text: "The answer is"})
+		b.dies(newTurn("demo-1"), c)
+		turn, _ := onStore(t, b.store).reason(newTurn("demo-1"), c)
+		if turn.Progress.Recovered == "" || turn.Progress.Summary.ModelCalls != 1 {
+			t.Fatalf("progress %+v, summary %+v", turn.Progress, turn.Progress.Summary)
+		}
+		expectCost(t, turn.Progress.Summary, 1)
+	})
 }
 
 // iterate answers with a tool call each time, at another price, and gives the Turn back when the calls are settled.
