@@ -3,10 +3,11 @@ package host
 import (
 	"reflect"
 	"testing"
-	"testing/synctest"
+	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
@@ -86,13 +87,13 @@ func TestACallWithoutAKnownCostIsCountedAndNotGuessed(t *testing.T) {
 }
 
 func TestNobodyKnowsWhatAnAnswerHasCostThatWasCutOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t)
+	bubble(t, func(t *testing.T, store journal.Store) {
 		c := finalizing()
 		c.Model.Spec.Price = price("USD", "1")
-		b.saysUntilItDies(model.Partial{Text: "The answer"}, model.Partial{Text: "The answer is"})
-		b.dies(newTurn("demo-1"), c)
-		turn, _ := onStore(t, b.store).reason(newTurn("demo-1"), c)
+		first := newProcess(t, store)
+		first.saysAndDies(6*time.Second, model.Partial{Text: "The answer"}, model.Partial{Text: "The answer is"})
+		first.run(newTurn("demo-1"), c)
+		turn, _ := onStore(t, store).reason(newTurn("demo-1"), c)
 		if turn.Progress.Recovered == "" || turn.Progress.Summary.ModelCalls != 1 {
 			t.Fatalf("progress %+v, summary %+v", turn.Progress, turn.Progress.Summary)
 		}
