@@ -14,7 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/condition"
+	"github.com/capstan-dev/capstan/internal/controller/status"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
@@ -44,7 +45,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	condition.SetReady(&next.Status.Conditions, next.Generation, now, reason, message)
 	condition.SetStalled(&next.Status.Conditions, next.Generation, now, reason != v1alpha1.ReasonReady, reason, message)
 	next.Status.ObservedGeneration = next.Generation
-	return condition.Write(ctx, r.Client, base, next)
+	return status.Write(ctx, r.Client, base, next)
 }
 
 // decide says whether a Model can be called, as reason and message of its Ready condition. driverErr is what making its driver gave.
@@ -61,7 +62,7 @@ func decide(driverErr error) (reason, message string) {
 
 // SetupWithManager makes the manager call Reconcile for a Model that changes.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	own := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, condition.ReadyFlipped()))
+	own := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, status.ReadyFlipped()))
 	if err := ctrl.NewControllerManagedBy(mgr).Named("model").For(&v1alpha1.Model{}, own).Complete(r); err != nil {
 		return fmt.Errorf("setting up the Model controller: %w", err)
 	}

@@ -2,7 +2,7 @@ package queue
 
 import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/condition"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
 // Finished says that the Turn has ended.

@@ -13,7 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/condition"
+	"github.com/capstan-dev/capstan/internal/controller/status"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -48,7 +49,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	condition.SetReady(&next.Status.Conditions, next.Generation, now, reason, message)
 	condition.SetStalled(&next.Status.Conditions, next.Generation, now, reason == v1alpha1.ReasonInvalidSchema, reason, message)
 	next.Status.ObservedGeneration = next.Generation
-	return condition.Write(ctx, r.Client, base, next)
+	return status.Write(ctx, r.Client, base, next)
 }
 
 // decide says whether a Tool can be offered, as reason and message of its Ready condition. A schema that is too large is not checked.
@@ -71,7 +72,7 @@ func decide(spec *v1alpha1.ToolSpec, schemas SchemaChecker) (reason, message str
 
 // SetupWithManager makes the manager call Reconcile for a Tool that changes.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	own := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, condition.ReadyFlipped()))
+	own := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, status.ReadyFlipped()))
 	if err := ctrl.NewControllerManagedBy(mgr).Named("tool").For(&v1alpha1.Tool{}, own).Complete(r); err != nil {
 		return fmt.Errorf("setting up the Tool controller: %w", err)
 	}

@@ -17,8 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/condition"
+	"github.com/capstan-dev/capstan/internal/controller/status"
 	"github.com/capstan-dev/capstan/internal/controller/turn"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
 // Reconciler refuses ToolResults that no Turn can take.
@@ -64,7 +65,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	changed := result.DeepCopy()
 	changed.Status.ObservedGeneration = result.Generation
 	condition.SetAccepted(&changed.Status.Conditions, result.Generation, metav1.NewTime(r.Clock()), said.status, said.reason, said.message)
-	_, err = condition.PatchStatus(ctx, r.Client, result.DeepCopy(), changed)
+	_, err = status.Patch(ctx, r.Client, result.DeepCopy(), changed)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		// Whoever changed it wakes us.
 		return ctrl.Result{}, nil

@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/condition"
+	"github.com/capstan-dev/capstan/internal/controller/status"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
@@ -155,7 +156,7 @@ func (r *Reconciler) accept(ctx context.Context, results []v1alpha1.ToolResult, 
 			result.Status.ObservedGeneration = result.Generation
 			condition.SetAccepted(&result.Status.Conditions, result.Generation, metav1.NewTime(r.Clock()), metav1.ConditionTrue,
 				v1alpha1.ReasonAccepted, acceptedMessage(result.Spec.Decision))
-			_, err := condition.PatchStatus(ctx, r.Client, base, result)
+			_, err := status.Patch(ctx, r.Client, base, result)
 			if err != nil && !apierrors.IsNotFound(err) {
 				return fmt.Errorf("accepting ToolResult %s: %w", result.Name, err)
 			}

@@ -11,8 +11,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/condition"
 	"github.com/capstan-dev/capstan/internal/controller/queue"
+	"github.com/capstan-dev/capstan/internal/controller/status"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -34,7 +35,7 @@ const (
 // wakes the Turn.
 func (r *Reconciler) write(ctx context.Context, s *scope, kind writeKind) (flow, error) {
 	s.turn.Status.ObservedGeneration = s.turn.Generation
-	changed, err := condition.PatchStatus(ctx, r.Client, s.base, s.turn)
+	changed, err := status.Patch(ctx, r.Client, s.base, s.turn)
 	if apierrors.IsConflict(err) {
 		conflicts.Inc()
 		s.deadline(r.Clock().Add(freshnessLimit))
