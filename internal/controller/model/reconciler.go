@@ -3,7 +3,6 @@ package model
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -40,24 +39,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	driverErr := r.Drivers.Check(base)
 	next := base.DeepCopy()
-	reason, message := decide(driverErr)
+	reason, message := model.Readiness(driverErr)
 	now := metav1.NewTime(r.Clock())
 	condition.SetReady(&next.Status.Conditions, next.Generation, now, reason, message)
 	condition.SetStalled(&next.Status.Conditions, next.Generation, now, reason != v1alpha1.ReasonReady, reason, message)
 	next.Status.ObservedGeneration = next.Generation
 	return status.Write(ctx, r.Client, base, next)
-}
-
-// decide says whether a Model can be called, as reason and message of its Ready condition. driverErr is what making its driver gave.
-func decide(driverErr error) (reason, message string) {
-	if driverErr == nil {
-		return v1alpha1.ReasonReady, "The Model can be called."
-	}
-	var unavailable *model.UnavailableError
-	if errors.As(driverErr, &unavailable) {
-		driverErr = unavailable.Cause
-	}
-	return v1alpha1.ReasonModelNotReady, fmt.Sprintf("The Model cannot be called: %v.", driverErr)
 }
 
 // SetupWithManager makes the manager call Reconcile for a Model that changes.
