@@ -282,11 +282,7 @@ func (p *player) containerOf(uid types.UID) *container {
 
 // reported is the end of a tool that has ended by itself.
 func reported(stdout, stderr string, exit int) ending {
-	text, cut := result.Cut([]byte(stdout), int64(len(stdout)))
-	return reportOf(result.Report{
-		Outcome: result.Exited, Exit: exit, Started: true, Result: text, Cut: cut, StdoutBytes: int64(len(stdout)),
-		Stderr: result.Tail(stderr, result.MaxStderrBytes),
-	})
+	return reportOf(result.ReportOf(stdout, stderr, exit))
 }
 
 func timedOut() ending {
