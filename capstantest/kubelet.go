@@ -188,7 +188,7 @@ func (p *player) await(c *container, call Call) (ending, bool) {
 	deadline := make(chan struct{})
 	if call.timeout > 0 {
 		go func() {
-			if p.clock.reach(toolCtx, c.started.Add(call.timeout)) {
+			if p.clock.Reach(toolCtx, c.started.Add(call.timeout)) {
 				close(deadline)
 			}
 		}()
