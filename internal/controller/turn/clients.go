@@ -38,7 +38,7 @@ func (r *Reconciler) takeResults(ctx context.Context, a *actScope) error {
 	complete := a.missing() == len(offered) && !approves(offered)
 	for index, result := range offered {
 		if complete {
-			a.take(index, settledCall(result))
+			a.take(index, host.SettledCallOf(result))
 			continue
 		}
 		if err := r.keepResult(ctx, a, index, result); err != nil || a.step.closed != nil {
@@ -119,7 +119,7 @@ func (a *actScope) missing() int {
 
 // keepResult puts one result or decision into the log before the step is complete, and says so on its ToolResult.
 func (r *Reconciler) keepResult(ctx context.Context, a *actScope, index int, result *v1alpha1.ToolResult) error {
-	ref, closed, err := r.Host.Keep(ctx, a.hostTurn(), settledCall(result), a.step.results())
+	ref, closed, err := r.Host.Keep(ctx, a.hostTurn(), host.SettledCallOf(result), a.step.results())
 	if err != nil {
 		return err
 	}
@@ -176,20 +176,6 @@ func acceptedMessage(decision v1alpha1.Decision) string {
 	default:
 		return "The result is part of its Turn."
 	}
-}
-
-// settledCall is a ToolResult as the log keeps it.
-func settledCall(result *v1alpha1.ToolResult) v1alpha1.SettledCall {
-	call := v1alpha1.SettledCall{ID: result.Spec.CallID, Source: result.UID, Error: result.Spec.Error, Decision: result.Spec.Decision}
-	if call.Decision != "" {
-		call.By = result.Spec.SubmittedBy
-	}
-	if text := result.Spec.Result; text != nil {
-		// Cut here, because what the log keeps must fit into one entry however it is encoded.
-		kept := tool.CutResult(*text)
-		call.Result = &kept
-	}
-	return call
 }
 
 // decided says that the ToolResult was accepted or refused.
