@@ -197,7 +197,7 @@ func (a *act) show() {
 	host.Progress(&a.turn.Status.TurnProgress, a.outcomes, waits)
 	projection.SetConditions(&a.turn.Status, a.turn.Generation, metav1.NewTime(a.loop.Clock.Now().Truncate(time.Second)))
 	a.alarmAt = earlier(a.alarmAt, a.nextLimit())
-	a.publish()
+	a.publish(true)
 }
 
 // forgetOthers drops what is known of what others gave, so that the log is asked again.

@@ -118,13 +118,14 @@ func (r *run) toEnd() bool {
 	return r.cancelled
 }
 
-// publish shows the working copy to everybody.
-func (r *run) publish() {
+// publish shows the working copy to everybody. settled says that all that has come was taken, so that there is nothing but to wait where the Turn
+// says that it waits.
+func (r *run) publish(settled bool) {
 	r.loop.mu.Lock()
 	defer r.loop.mu.Unlock()
 	r.turn.Status.ObservedGeneration = r.turn.Generation
 	r.turn.Status.DeepCopyInto(&r.shown.Status)
-	r.waits = r.turn.Status.Phase == v1alpha1.TurnWaitingForToolResults && len(r.inbox) == 0 && !r.cancelled
+	r.waits = settled && r.turn.Status.Phase == v1alpha1.TurnWaitingForToolResults && len(r.inbox) == 0 && !r.cancelled
 	r.announce()
 }
 
@@ -151,7 +152,7 @@ func (r *run) advance(ctx context.Context) error {
 	if r.toEnd() {
 		now := metav1.NewMicroTime(r.loop.Clock.Now())
 		projection.Apply(&r.turn.Status, r.turn.Generation, host.CancelledBeforeStart(now), now)
-		r.publish()
+		r.publish(false)
 		return nil
 	}
 	if err := r.begin(ctx); err != nil {
@@ -196,7 +197,7 @@ func (r *run) begin(ctx context.Context) error {
 			return fmt.Errorf("reading the log of Session %s: %w", session.Name, err)
 		}
 		projection.Apply(&r.turn.Status, r.turn.Generation, host.Begin(view.Head+1, now), now)
-		r.publish()
+		r.publish(false)
 		return nil
 	}
 	if open := recalled.Open; open != nil {
@@ -214,7 +215,7 @@ func (r *run) begin(ctx context.Context) error {
 	if recalled.SameMessage {
 		projection.AlreadyRan(&r.turn.Status, r.turn.Generation, metav1.NewTime(now.Time))
 	}
-	r.publish()
+	r.publish(false)
 	return nil
 }
 
@@ -251,7 +252,7 @@ func (r *run) project(ctx context.Context, closed *journal.Closed) error {
 			return err
 		}
 	}
-	r.publish()
+	r.publish(false)
 	return nil
 }
 
