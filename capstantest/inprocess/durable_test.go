@@ -195,3 +195,54 @@ func TestCancelling(t *testing.T) {
 		t.Errorf("by its spec: %s", reason(turn))
 	}
 }
+
+// refusing is a Store that refuses to write entries.
+type refusing struct {
+	inprocess.Store
+	left atomic.Int32
+}
+
+func (r *refusing) Create(ctx context.Context, s inprocess.LogSession, e *v1alpha1.JournalEntrySpec) error {
+	if r.left.Add(-1) >= 0 {
+		return fmt.Errorf("the disk is full: %w", inprocess.ErrRefused)
+	}
+	return r.Store.Create(ctx, s, e)
+}
+
+func TestAStepThatCannotBeClosedDoesNotLeaveItsSessionActive(t *testing.T) {
+	store := &refusing{Store: inprocess.NewMemoryStore()}
+	store.left.Store(1)
+	runtime := start(t, inprocess.WithStore(store), inprocess.WithSimulation(calling()))
+	if turn := run(t, runtime, message("demo-1", "Hello.")); reason(turn) != "False ProcessingError" {
+		t.Errorf("the Turn ended with %s", reason(turn))
+	}
+	store.left.Store(1000)
+	if _, err := runtime.RunTurn(t.Context(), message("demo-2", "Hello.")); !errors.Is(err, inprocess.ErrRefused) {
+		t.Errorf("when nothing can be written: %v", err)
+	}
+	store.left.Store(0)
+	if turn := run(t, runtime, message("demo-3", "Hello.")); reason(turn) != "True EndTurn" {
+		t.Errorf("afterwards: %s", reason(turn))
+	}
+	events, err := runtime.Events(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := 0
+	for _, e := range events {
+		if e.Type == "turn.failed" {
+			failed++
+		}
+	}
+	if failed != 1 {
+		t.Errorf("turn.failed came %d times", failed)
+	}
+}
+
+func TestALogThatIsFull(t *testing.T) {
+	runtime := start(t, inprocess.WithSimulation(calling([]string{"look"}, []string{"look"}, []string{"look"})), inprocess.WithTools(says(string(make([]byte, 40_000)))),
+		inprocess.WithYAML("{apiVersion: capstan.dev/v1alpha1, kind: Session, metadata: {name: demo}, spec: {harnessRef: {name: base}, journalLimit: 64Ki}}"))
+	if turn := run(t, runtime, message("demo-1", "Hello.")); reason(turn) != "False JournalFull" {
+		t.Errorf("the Turn ended with %s", reason(turn))
+	}
+}

@@ -19,6 +19,9 @@ var (
 	ErrNotFound = journal.ErrNotFound
 	// ErrExists is what a Store says when the ordinal is taken.
 	ErrExists = journal.ErrExists
+	// ErrRefused is part of a Store's error when it is certain that nothing was written and that trying again is of no use. After any other error
+	// of a create, the entry is looked for, and written again.
+	ErrRefused = journal.ErrRefused
 )
 
 // NewMemoryStore is an empty Store that is lost with the process. Several Runtimes may share it, one after another or at once.

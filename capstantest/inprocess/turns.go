@@ -53,7 +53,7 @@ func (r *Runtime) RunText(ctx context.Context, session, text string) (*v1alpha1.
 	return r.RunTurn(ctx, turn)
 }
 
-// Turn gives a Turn by its name: with its status as it is now if it was run, without one if it came with the manifests and was not; nil when there
+// Turn gives a Turn by its name, as long as the Runtime lives: with its status as it is now if it was run, without one if it came with the manifests and was not; nil when there
 // is none.
 func (r *Runtime) Turn(name string) *v1alpha1.Turn {
 	if turn := r.loop.Turn(name); turn != nil {
@@ -74,7 +74,7 @@ func (r *Runtime) Cancel(ctx context.Context, turn string) (*v1alpha1.Turn, erro
 }
 
 // Answer gives the result of a call of a client tool that a Turn waits for, at most 100 KiB, of which the model is shown 64 KiB, and then waits as
-// RunTurn does. A result is kept in the log also when the Turn waits for more (CLIENT-04). The error is a *RefusedError when the Turn does not take it.
+// RunTurn does; the Turn is cancelled when ctx ends before. A result is kept in the log also when the Turn waits for more (CLIENT-04). The error is a *RefusedError when the Turn does not take it.
 func (r *Runtime) Answer(ctx context.Context, turn, call, text string) (*v1alpha1.Turn, error) {
 	return r.give(ctx, turn, v1alpha1.ToolResultSpec{CallID: call, Result: &text})
 }
