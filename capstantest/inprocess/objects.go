@@ -69,7 +69,7 @@ func (s *objects) apply(given admission.Object) error {
 	}
 	if session, ok := o.(*v1alpha1.Session); ok && known != nil {
 		if before, ok := known.(*v1alpha1.Session); ok && before.Spec.HarnessRef != session.Spec.HarnessRef {
-			return fmt.Errorf("Session %q: harnessRef cannot be changed: a conversation keeps its Harness", session.Name) //nolint:staticcheck // A kind.
+			return fmt.Errorf("Session %q: harnessRef cannot be changed: a conversation keeps its Harness", session.Name)
 		}
 	}
 	s.observe(o)

@@ -136,9 +136,9 @@ func (b *builder) resolve(session *v1alpha1.Session) (*config.Resolved, error) {
 	}
 	switch reason, message := resolved.Problem(session); {
 	case reason == v1alpha1.ReasonModelNotFound && resolved.Effective.ModelRef == "":
-		return nil, fmt.Errorf("Session %q: %w", session.Name, errNoModel) //nolint:staticcheck // A kind.
+		return nil, fmt.Errorf("Session %q: %w", session.Name, errNoModel)
 	case reason != "":
-		return nil, fmt.Errorf("Session %q cannot be used (%s): %s", session.Name, reason, message) //nolint:staticcheck // A kind.
+		return nil, fmt.Errorf("Session %q cannot be used (%s): %s", session.Name, reason, message)
 	}
 	return resolved, nil
 }

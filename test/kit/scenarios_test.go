@@ -103,8 +103,8 @@ const (
 	callGuarded = `{calls: [{name: guarded}]}`
 )
 
-// print is a tool that says its name.
-func print(call capstantest.Call, started func()) (stdout, stderr string, exit int) {
+// speak is a tool that says its name.
+func speak(call capstantest.Call, started func()) (stdout, stderr string, exit int) {
 	started()
 	return call.Tool + " of attempt " + string(rune('0'+call.Attempt)), "", 0
 }
@@ -119,11 +119,11 @@ func hang(call capstantest.Call, started func()) (stdout, stderr string, exit in
 // scenarios are what is compared.
 var scenarios = map[string]scenario{
 	"no tools":      {model: script(), ends: "EndTurn"},
-	"tools at once": {model: script(`{calls: [{name: look}, {name: pay}, {name: look, arguments: {what: the sea}}]}`), tools: print, ends: "EndTurn"},
+	"tools at once": {model: script(`{calls: [{name: look}, {name: pay}, {name: look, arguments: {what: the sea}}]}`), tools: speak, ends: "EndTurn"},
 	"one after another": {
-		model: script(`{calls: [{name: look}, {name: pay}]}`), harness: "toolConcurrency: Sequential", tools: print, ends: "EndTurn",
+		model: script(`{calls: [{name: look}, {name: pay}]}`), harness: "toolConcurrency: Sequential", tools: speak, ends: "EndTurn",
 	},
-	"two act steps": {model: script(callLook, callPay), tools: print, ends: "EndTurn"},
+	"two act steps": {model: script(callLook, callPay), tools: speak, ends: "EndTurn"},
 	"a tool that fails": {
 		model: script(callPay),
 		tools: func(_ capstantest.Call, started func()) (string, string, int) {
@@ -140,12 +140,12 @@ var scenarios = map[string]scenario{
 		},
 		ends: "EndTurn",
 	},
-	"arguments against the schema": {model: script(`{calls: [{name: look, arguments: {where: here}}]}`), tools: print, ends: "EndTurn"},
-	"arguments that are no JSON":   {model: script(`{calls: [{name: look, rawArguments: "{"}]}`), tools: print, ends: "EndTurn"},
-	"a tool that there is not":     {model: script(`{calls: [{name: dig}, {name: look}]}`), tools: print, ends: "EndTurn"},
-	"the most model calls":         {model: script(callLook, callLook, callLook), harness: "maxIterations: 2", tools: print, ends: "MaxTurnRequests"},
+	"arguments against the schema": {model: script(`{calls: [{name: look, arguments: {where: here}}]}`), tools: speak, ends: "EndTurn"},
+	"arguments that are no JSON":   {model: script(`{calls: [{name: look, rawArguments: "{"}]}`), tools: speak, ends: "EndTurn"},
+	"a tool that there is not":     {model: script(`{calls: [{name: dig}, {name: look}]}`), tools: speak, ends: "EndTurn"},
+	"the most model calls":         {model: script(callLook, callLook, callLook), harness: "maxIterations: 2", tools: speak, ends: "MaxTurnRequests"},
 	"a client's tool": {
-		model: script(`{calls: [{name: ask}, {name: look}]}`), tools: print,
+		model: script(`{calls: [{name: ask}, {name: look}]}`), tools: speak,
 		then: []func(context.Context, world){func(ctx context.Context, w world) { w.answer(ctx, "1-0", "Yes.") }}, ends: "EndTurn",
 	},
 	"two clients' tools, one after another": {
@@ -158,14 +158,14 @@ var scenarios = map[string]scenario{
 	},
 	"a client that nobody waits for": {model: script(`{calls: [{name: ask}]}`), session: "clientTools: FollowHints", ends: "EndTurn"},
 	"an approval": {
-		model: script(callGuarded), tools: print,
+		model: script(callGuarded), tools: speak,
 		then: []func(context.Context, world){func(ctx context.Context, w world) { w.decide(ctx, "1-0", v1alpha1.DecisionApprove) }}, ends: "EndTurn",
 	},
 	"a rejection": {
-		model: script(`{calls: [{name: guarded}, {name: pay}]}`), tools: print,
+		model: script(`{calls: [{name: guarded}, {name: pay}]}`), tools: speak,
 		then: []func(context.Context, world){func(ctx context.Context, w world) { w.decide(ctx, "1-0", v1alpha1.DecisionReject) }}, ends: "EndTurn",
 	},
-	"a Harness that is archived before the tools run": {model: script(callPay), archive: true, tools: print, ends: "DependencyUnavailable"},
+	"a Harness that is archived before the tools run": {model: script(callPay), archive: true, tools: speak, ends: "DependencyUnavailable"},
 	"a fallback": {
 		model: `fallbacks: [{name: backup}], simulation: {response: {type: Error, text: "(503) out of order"}}`, ends: "EndTurn",
 	},

@@ -19,10 +19,6 @@ func at(change func(*v1alpha1.Turn), calls ...v1alpha1.ToolCall) *v1alpha1.Turn 
 	return turn
 }
 
-func ended(turn *v1alpha1.Turn) {
-	turn.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFinished, Status: metav1.ConditionTrue}}
-}
-
 func ofClient(id string, state v1alpha1.ToolCallState) v1alpha1.ToolCall {
 	return v1alpha1.ToolCall{ID: id, Name: "ask", Executor: v1alpha1.ExecutorClient, State: state}
 }

@@ -204,14 +204,15 @@ func (a *act) show() {
 func (a *act) forgetOthers() {
 	a.settled = nil
 	for i, call := range a.calls() {
-		if call.Executor == v1alpha1.ExecutorClient || tool.Unapproved(call) {
-			delete(a.outcomes, call.ID)
-			delete(a.sources, call.ID)
-			shown := &a.calls()[i]
-			shown.State, shown.Reason, shown.Preview = v1alpha1.CallWaiting, "", ""
-			if tool.Unapproved(call) {
-				shown.Reason = v1alpha1.ReasonApproval
-			}
+		if call.Executor != v1alpha1.ExecutorClient && !tool.Unapproved(call) {
+			continue
+		}
+		delete(a.outcomes, call.ID)
+		delete(a.sources, call.ID)
+		shown := &a.calls()[i]
+		shown.State, shown.Reason, shown.Preview = v1alpha1.CallWaiting, "", ""
+		if tool.Unapproved(call) {
+			shown.Reason = v1alpha1.ReasonApproval
 		}
 	}
 }

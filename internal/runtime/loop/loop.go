@@ -205,8 +205,8 @@ func (l *Loop) await(ctx context.Context, r *run) (*v1alpha1.Turn, error) {
 // watch waits until a Turn has ended, or waits for others.
 func (l *Loop) watch(ctx context.Context, r *run) (*v1alpha1.Turn, error) {
 	for {
-		turn, err, settled, changed := r.look()
-		if settled {
+		turn, changed, err := r.look()
+		if changed == nil {
 			return turn, err
 		}
 		select {

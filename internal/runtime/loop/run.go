@@ -97,11 +97,14 @@ func (r *run) finish(err error) {
 	r.announce()
 }
 
-// look gives the Turn as it is, whether there is nothing to wait for, and what is closed when that changes.
-func (r *run) look() (turn *v1alpha1.Turn, err error, settled bool, changed <-chan struct{}) { //nolint:revive // The error is the Turn's.
+// look gives the Turn as it is, and what is closed when that changes: nil when there is nothing to wait for. The error is that of the run.
+func (r *run) look() (turn *v1alpha1.Turn, changed <-chan struct{}, err error) {
 	r.loop.mu.Lock()
 	defer r.loop.mu.Unlock()
-	return r.shown.DeepCopy(), r.err, r.done || r.waits, r.changed
+	if !r.done && !r.waits {
+		changed = r.changed
+	}
+	return r.shown.DeepCopy(), changed, r.err
 }
 
 // over says that the run has ended.

@@ -15,7 +15,7 @@ func LocalEnded(call v1alpha1.ToolCall, report result.Report, timeout time.Durat
 	message, _ := report.Encode(result.NewNonce())
 	decoded, err := result.Decode(string(message))
 	if err != nil {
-		return ran(call, ReasonOutputLost, "its report cannot be read")
+		return LostOutput(call, Outcome{Started: true})
 	}
 	v := &view{call: call, run: timeout}
 	outcome := v.reported(decoded, "")
