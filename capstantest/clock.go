@@ -1,134 +1,15 @@
 package capstantest
 
 import (
-	"context"
-	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"github.com/capstan-dev/capstan/capstantest/clock"
 )
 
-// Clock is a clock that a test puts forward, so that what takes minutes in a cluster is over at once: timeouts of tools, deadlines, the
-// retention of Jobs. Between two jumps it runs as fast as the real one, because controllers also wait for moments that no test should have to
-// know of, such as for their caches. The zero value shows the real time.
-//
-// All controllers of a Kit, and the kit as Job controller and kubelet, read it. What the API server dates, it dates by the real time; the kit
-// shows it to the controllers by the Clock. Wait until the status of a Turn shows what is to be overtaken before you put the Clock forward:
-// what begins later, begins at the new time.
-type Clock struct {
-	mu sync.Mutex
-	// offset is how far the clock is ahead of the real one.
-	offset time.Duration
-	// jump is closed when the clock jumps.
-	jump chan struct{}
-	// alarms are called after each jump.
-	alarms []func()
-	// created and deleted are when objects were, by this clock: the offset is that of the moment at which they were first seen.
-	created, deleted map[types.UID]metav1.Time
-}
+// Clock is a clock that a test puts forward: see clock.Clock.
+type Clock = clock.Clock
 
 // NewClock makes a clock that shows the given time now.
 func NewClock(start time.Time) *Clock {
-	return &Clock{offset: time.Until(start)}
-}
-
-// Now is the time that the clock shows.
-func (c *Clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now()
-}
-
-func (c *Clock) now() time.Time {
-	return time.Now().Add(c.offset)
-}
-
-// Advance puts the clock forward. Everything that waits for a moment looks at the clock again. A clock does not go back: of a negative
-// duration nothing happens.
-func (c *Clock) Advance(d time.Duration) {
-	c.mu.Lock()
-	if d <= 0 {
-		c.mu.Unlock()
-		return
-	}
-	c.offset += d
-	if c.jump != nil {
-		close(c.jump)
-		c.jump = nil
-	}
-	alarms := append([]func(){}, c.alarms...)
-	c.mu.Unlock()
-	for _, alarm := range alarms {
-		alarm()
-	}
-}
-
-// Set puts the clock forward to the given time. Of a time that has passed nothing happens.
-func (c *Clock) Set(t time.Time) {
-	c.Advance(t.Sub(c.Now()))
-}
-
-// onJump has a function called after each jump.
-func (c *Clock) onJump(alarm func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.alarms = append(c.alarms, alarm)
-}
-
-// reach waits until the clock shows the given time. It says whether it does: the context may end before.
-func (c *Clock) reach(ctx context.Context, t time.Time) bool {
-	for {
-		c.mu.Lock()
-		left := t.Sub(c.now())
-		if c.jump == nil {
-			c.jump = make(chan struct{})
-		}
-		jump := c.jump
-		c.mu.Unlock()
-		if left <= 0 {
-			return true
-		}
-		timer := time.NewTimer(left)
-		select {
-		case <-timer.C:
-		case <-jump:
-		case <-ctx.Done():
-			timer.Stop()
-			return false
-		}
-		timer.Stop()
-	}
-}
-
-// date makes an object say by this clock when it was created and deleted. To do it again changes nothing.
-func (c *Clock) date(object metav1.Object) {
-	if object.GetUID() == "" {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if given := object.GetCreationTimestamp(); !given.IsZero() {
-		if shown := c.seen(&c.created, object.GetUID(), given); !shown.Equal(&given) {
-			object.SetCreationTimestamp(shown)
-		}
-	}
-	if given := object.GetDeletionTimestamp(); given != nil {
-		if shown := c.seen(&c.deleted, object.GetUID(), *given); !shown.Equal(given) {
-			object.SetDeletionTimestamp(&shown)
-		}
-	}
-}
-
-// seen is the time by this clock that goes with a time of the API server.
-func (c *Clock) seen(times *map[types.UID]metav1.Time, uid types.UID, given metav1.Time) metav1.Time {
-	if *times == nil {
-		*times = map[types.UID]metav1.Time{}
-	}
-	shown, known := (*times)[uid]
-	if !known {
-		shown = metav1.NewTime(given.Add(c.offset))
-		(*times)[uid] = shown
-	}
-	return shown
+	return clock.New(start)
 }

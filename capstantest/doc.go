@@ -14,5 +14,7 @@
 // that cannot be pulled, an eviction, a node that is lost. Kit.Apply applies manifests, Kit.Answer plays the client, Kit.Told reads what the
 // model was told of a call, and the matchers HaveSucceeded, HaveFailed, WaitForTools and HaveToolCall look at Turns.
 //
+// Package inprocess runs the same Turns without an API server, in the process of the test.
+//
 // docs/testing-your-agents.md shows them at work, and examples/testing is a module that uses them.
 package capstantest

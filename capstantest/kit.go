@@ -154,7 +154,7 @@ func (k *Kit) start(ctx context.Context, cfg *rest.Config, o Options) error {
 		Clock:          o.Clock.Now,
 		Jumps: func(lookAgain func(context.Context) error) {
 			// It fails when the kit has been stopped, and then nobody waits any more.
-			o.Clock.onJump(func() { _ = lookAgain(ctx) })
+			o.Clock.OnJump(func() { _ = lookAgain(ctx) })
 		},
 	})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -142,7 +143,7 @@ func (p *player) runContainer(c *container, job *batchv1.Job, pod *corev1.Pod, c
 		// What fails here has been overtaken: the pod is gone already.
 		_ = befall()
 	}
-	end, ok := p.endingOf(c, call)
+	end, ok := p.endingOf(c, call, timeoutOf(job))
 	if !ok {
 		return
 	}
@@ -161,7 +162,7 @@ func (p *player) runContainer(c *container, job *batchv1.Job, pod *corev1.Pod, c
 }
 
 // endingOf is the end of a container. There is none when nobody is left to tell it, or when the node does not.
-func (p *player) endingOf(c *container, call Call) (ending, bool) {
+func (p *player) endingOf(c *container, call Call, timeout time.Duration) (ending, bool) {
 	switch c.fault {
 	case OOMKilled:
 		return ending{exit: 137, reason: "OOMKilled"}, true
@@ -172,12 +173,12 @@ func (p *player) endingOf(c *container, call Call) (ending, bool) {
 	case NodeLost:
 		return ending{lost: true}, true
 	default:
-		return p.await(c, call)
+		return p.await(c, call, timeout)
 	}
 }
 
 // await waits until the tool ends, its time is over, or the container is stopped.
-func (p *player) await(c *container, call Call) (ending, bool) {
+func (p *player) await(c *container, call Call, timeout time.Duration) (ending, bool) {
 	done := make(chan ending, 1)
 	toolCtx, stopTool := context.WithCancel(c.ctx)
 	defer stopTool()
@@ -186,9 +187,9 @@ func (p *player) await(c *container, call Call) (ending, bool) {
 		go func() { done <- reported(p.run(call)) }()
 	}
 	deadline := make(chan struct{})
-	if call.timeout > 0 {
+	if timeout > 0 {
 		go func() {
-			if p.clock.reach(toolCtx, c.started.Add(call.timeout)) {
+			if p.clock.Reach(toolCtx, c.started.Add(timeout)) {
 				close(deadline)
 			}
 		}()
@@ -282,11 +283,7 @@ func (p *player) containerOf(uid types.UID) *container {
 
 // reported is the end of a tool that has ended by itself.
 func reported(stdout, stderr string, exit int) ending {
-	text, cut := result.Cut([]byte(stdout), int64(len(stdout)))
-	return reportOf(result.Report{
-		Outcome: result.Exited, Exit: exit, Started: true, Result: text, Cut: cut, StdoutBytes: int64(len(stdout)),
-		Stderr: result.Tail(stderr, result.MaxStderrBytes),
-	})
+	return reportOf(result.ReportOf(stdout, stderr, exit))
 }
 
 func timedOut() ending {

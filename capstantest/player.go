@@ -22,32 +22,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest/inprocess"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
 // Call is a tool call that runs as a Job.
-type Call struct {
-	// Namespace of the Turn.
-	Namespace string
-	// Turn, Session and Tool are names.
-	Turn, Session, Tool string
-	// ID of the call, and which Attempt of it this is.
-	ID      string
-	Attempt int
-	// Image and Command of the Tool.
-	Image   string
-	Command []string
-	// Arguments as the tool gets them, byte for byte.
-	Arguments string
-	// Context ends when the tool is stopped: its pod is deleted, or its timeout has passed. A Match gets none.
-	Context context.Context
+type Call = inprocess.Call
 
-	timeout time.Duration
-}
-
-// JobRunner says what a tool call gives: what the tool writes to stdout and stderr, and its exit code. It may take its time.
-type JobRunner func(call Call) (stdout, stderr string, exit int)
+// JobRunner says what a tool call gives: what the tool writes to stdout and stderr, and its exit code. It may take its time. The same function
+// serves package inprocess.
+type JobRunner = inprocess.JobRunner
 
 // player stands in for Job controller, scheduler, kubelet and garbage collector.
 type player struct {
@@ -160,7 +145,6 @@ func callOf(job *batchv1.Job) Call {
 		env[v.Name] = v.Value
 	}
 	attempt, _ := strconv.Atoi(template.Labels[v1alpha1.LabelAttempt])
-	timeout, _ := time.ParseDuration(env[result.EnvTimeout])
 	command := slices.Concat(container.Command, container.Args)
 	if at := slices.Index(command, "--"); at >= 0 {
 		command = command[at+1:]
@@ -175,8 +159,22 @@ func callOf(job *batchv1.Job) Call {
 		Image:     container.Image,
 		Command:   command,
 		Arguments: template.Annotations[v1alpha1.AnnotationArguments],
-		timeout:   timeout,
+
+		IdempotencyKey: env[result.EnvIdempotencyKey],
+		Locale:         env[result.EnvLocale],
 	}
+}
+
+// timeoutOf is how long the tool may run, as its launcher is told; 0 when it is not.
+func timeoutOf(job *batchv1.Job) time.Duration {
+	for _, container := range job.Spec.Template.Spec.Containers {
+		for _, v := range container.Env {
+			if timeout, err := time.ParseDuration(v.Value); v.Name == result.EnvTimeout && err == nil {
+				return timeout
+			}
+		}
+	}
+	return 0
 }
 
 // ToolLog implements the controllers' reader of container logs.

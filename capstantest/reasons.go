@@ -58,6 +58,10 @@ const (
 	ReasonRedirectRefused = tool.ReasonRedirectRefused
 	// ReasonManagerLost: the manager ended, or lost the lead, while the request was under way.
 	ReasonManagerLost = tool.ReasonManagerLost
+	// ReasonPanicked: the function that stands in for the tool panicked. Package inprocess alone has such functions.
+	ReasonPanicked = tool.ReasonPanicked
+	// ReasonNoFunction: no function stands in for the tool in process.
+	ReasonNoFunction = tool.ReasonNoFunction
 	// ReasonSuspended: the Job is suspended.
 	ReasonSuspended = tool.ReasonSuspended
 )

@@ -47,7 +47,7 @@ func (w *wire) cached(o cache.Options) cache.Options {
 func (w *wire) transform(next toolscache.TransformFunc) toolscache.TransformFunc {
 	return func(object any) (any, error) {
 		if o, ok := object.(metav1.Object); ok {
-			w.clock.date(o)
+			w.clock.Date(o)
 		}
 		if next == nil {
 			return object, nil
@@ -68,7 +68,7 @@ func (w *wire) wrap(inner client.WithWatch) client.WithWatch {
 			}
 			return meta.EachListItem(list, func(item runtime.Object) error {
 				if object, ok := item.(metav1.Object); ok {
-					w.clock.date(object)
+					w.clock.Date(object)
 				}
 				return nil
 			})
@@ -93,7 +93,7 @@ func (w *wire) wrap(inner client.WithWatch) client.WithWatch {
 
 func (w *wire) dated(object client.Object, err error) error {
 	if err == nil {
-		w.clock.date(object)
+		w.clock.Date(object)
 	}
 	return err
 }

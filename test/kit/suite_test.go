@@ -50,7 +50,9 @@ var _ = BeforeSuite(func(context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(environment.Stop()).To(Succeed()) })
 	clock = capstantest.NewClock(start)
-	kit, err = capstantest.Start(context.Background(), config, capstantest.Options{Clock: clock, Jobs: tools.run})
+	kit, err = capstantest.Start(context.Background(), config, capstantest.Options{
+		Clock: clock, Jobs: tools.run, Prompts: func(p capstantest.Prompt) { archives.asked(p.System) },
+	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(kit.Stop()).To(Succeed()) })
 })

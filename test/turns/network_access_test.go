@@ -15,7 +15,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
-	"github.com/capstan-dev/capstan/internal/controller/condition"
+	"github.com/capstan-dev/capstan/internal/controller/status"
 )
 
 var _ = Describe("A network access list", func() {
@@ -35,7 +35,7 @@ var _ = Describe("A network access list", func() {
 	ready := func(ctx context.Context, object client.Object) func() (metav1.Condition, error) {
 		return func() (metav1.Condition, error) {
 			err := kit.Client.Get(ctx, client.ObjectKeyFromObject(object), object)
-			if c := meta.FindStatusCondition(condition.Of(object), v1alpha1.ConditionReady); c != nil {
+			if c := meta.FindStatusCondition(status.Conditions(object), v1alpha1.ConditionReady); c != nil {
 				return *c, err
 			}
 			return metav1.Condition{}, err

@@ -16,8 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/condition"
 	"github.com/capstan-dev/capstan/internal/controller/reference"
+	"github.com/capstan-dev/capstan/internal/controller/status"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 )
 
@@ -46,7 +47,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	reason, message := decide(next.Spec, seen)
 	condition.SetReady(&next.Status.Conditions, next.Generation, metav1.NewTime(r.Clock()), reason, message)
 	next.Status.ObservedGeneration = next.Generation
-	return condition.Write(ctx, r.Client, base, next)
+	return status.Write(ctx, r.Client, base, next)
 }
 
 // SetupWithManager makes the manager call Reconcile for an Agent that changes and for those that name a Model or Tool that comes, goes, or
@@ -61,9 +62,9 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := reference.Index(context.Background(), mgr.GetFieldIndexer(), &v1alpha1.Agent{}, layer); err != nil {
 		return err
 	}
-	own := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, condition.ReadyFlipped()))
-	named := builder.WithPredicates(condition.ReadyFlipped())
-	tool := builder.WithPredicates(predicate.Or(condition.ReadyFlipped(), reference.BoundFlipped()))
+	own := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, status.ReadyFlipped()))
+	named := builder.WithPredicates(status.ReadyFlipped())
+	tool := builder.WithPredicates(predicate.Or(status.ReadyFlipped(), reference.BoundFlipped()))
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("agent").
 		For(&v1alpha1.Agent{}, own).

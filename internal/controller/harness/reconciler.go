@@ -14,8 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/condition"
 	"github.com/capstan-dev/capstan/internal/controller/reference"
+	"github.com/capstan-dev/capstan/internal/controller/status"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
 // Reconciler keeps the status of Harnesses.
@@ -46,7 +47,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	condition.SetStalled(&next.Status.Conditions, next.Generation, now, reason == v1alpha1.ReasonChainTooLong, reason, message)
 	next.Status.Chain = seen.names()
 	next.Status.ObservedGeneration = next.Generation
-	return condition.Write(ctx, r.Client, base, next)
+	return status.Write(ctx, r.Client, base, next)
 }
 
 // SetupWithManager makes the manager call Reconcile for a Harness that changes, for all its descendants, and for those that name a Model or
@@ -59,10 +60,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Harness{}, indexParent, parent); err != nil {
 		return fmt.Errorf("indexing Harnesses by %s: %w", indexParent, err)
 	}
-	own := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, condition.ReadyFlipped()))
+	own := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, status.ReadyFlipped()))
 	ancestor := builder.WithPredicates(predicate.GenerationChangedPredicate{})
-	named := builder.WithPredicates(condition.ReadyFlipped())
-	tool := builder.WithPredicates(predicate.Or(condition.ReadyFlipped(), reference.BoundFlipped()))
+	named := builder.WithPredicates(status.ReadyFlipped())
+	tool := builder.WithPredicates(predicate.Or(status.ReadyFlipped(), reference.BoundFlipped()))
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("harness").
 		For(&v1alpha1.Harness{}, own).

@@ -9,7 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/condition"
+	"github.com/capstan-dev/capstan/internal/controller/status"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
 func meta(namespace, name string) metav1.ObjectMeta {
@@ -68,7 +69,7 @@ func create(ctx context.Context, objects ...client.Object) {
 func ready(ctx context.Context, o client.Object) func(Gomega) string {
 	return func(g Gomega) string {
 		g.Expect(direct.Get(ctx, client.ObjectKeyFromObject(o), o)).To(Succeed())
-		c := condition.Find(condition.Of(o), v1alpha1.ConditionReady)
+		c := condition.Find(status.Conditions(o), v1alpha1.ConditionReady)
 		if c == nil || c.ObservedGeneration != o.GetGeneration() {
 			return ""
 		}

@@ -11,7 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/condition"
+	"github.com/capstan-dev/capstan/internal/controller/status"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
 // orders gives every order of the numbers below n.
@@ -183,7 +184,7 @@ var _ = Describe("Readiness", func() {
 		expectReady(ctx, objects...)
 		for _, o := range objects {
 			Expect(direct.Status().Patch(ctx, o, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"conditions":null}}`)))).To(Succeed())
-			Expect(condition.Of(o)).To(BeEmpty())
+			Expect(status.Conditions(o)).To(BeEmpty())
 		}
 		expectReady(ctx, objects...)
 	})
@@ -199,12 +200,12 @@ var _ = Describe("PatchStatus", func() {
 		now := metav1.Now()
 		condition.Set(&first.Status.Conditions, 1, now, "First", metav1.ConditionTrue, "Fine", "So.")
 		condition.Set(&second.Status.Conditions, 1, now, "Second", metav1.ConditionTrue, "Fine", "So.")
-		changed, err := condition.PatchStatus(ctx, direct, base, first)
+		changed, err := status.Patch(ctx, direct, base, first)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(changed).To(BeTrue())
 		Expect(first.ResourceVersion).NotTo(Equal(base.ResourceVersion))
 
-		_, err = condition.PatchStatus(ctx, direct, base, second)
+		_, err = status.Patch(ctx, direct, base, second)
 		Expect(apierrors.IsConflict(err)).To(BeTrue(), "%v", err)
 
 		stored := &v1alpha1.Harness{}

@@ -3,7 +3,6 @@ package model
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -14,7 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/condition"
+	"github.com/capstan-dev/capstan/internal/controller/status"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
@@ -39,29 +39,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	driverErr := r.Drivers.Check(base)
 	next := base.DeepCopy()
-	reason, message := decide(driverErr)
+	reason, message := model.Readiness(driverErr)
 	now := metav1.NewTime(r.Clock())
 	condition.SetReady(&next.Status.Conditions, next.Generation, now, reason, message)
 	condition.SetStalled(&next.Status.Conditions, next.Generation, now, reason != v1alpha1.ReasonReady, reason, message)
 	next.Status.ObservedGeneration = next.Generation
-	return condition.Write(ctx, r.Client, base, next)
-}
-
-// decide says whether a Model can be called, as reason and message of its Ready condition. driverErr is what making its driver gave.
-func decide(driverErr error) (reason, message string) {
-	if driverErr == nil {
-		return v1alpha1.ReasonReady, "The Model can be called."
-	}
-	var unavailable *model.UnavailableError
-	if errors.As(driverErr, &unavailable) {
-		driverErr = unavailable.Cause
-	}
-	return v1alpha1.ReasonModelNotReady, fmt.Sprintf("The Model cannot be called: %v.", driverErr)
+	return status.Write(ctx, r.Client, base, next)
 }
 
 // SetupWithManager makes the manager call Reconcile for a Model that changes.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	own := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, condition.ReadyFlipped()))
+	own := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, status.ReadyFlipped()))
 	if err := ctrl.NewControllerManagedBy(mgr).Named("model").For(&v1alpha1.Model{}, own).Complete(r); err != nil {
 		return fmt.Errorf("setting up the Model controller: %w", err)
 	}

@@ -2,12 +2,12 @@ package queue
 
 import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/condition"
+	"github.com/capstan-dev/capstan/internal/runtime/projection"
 )
 
 // Finished says that the Turn has ended.
 func Finished(turn *v1alpha1.Turn) bool {
-	return condition.IsTrue(turn.Status.Conditions, v1alpha1.ConditionFinished)
+	return projection.Finished(&turn.Status)
 }
 
 // Runnable says that the Turn can still be admitted. A Turn that is to be cancelled ends by itself while it is queued.

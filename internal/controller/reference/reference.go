@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/condition"
+	"github.com/capstan-dev/capstan/internal/controller/status"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 )
 
@@ -68,7 +69,7 @@ func look(ctx context.Context, reader client.Reader, namespace, name string, int
 		return config.Missing, nil
 	case err != nil:
 		return config.Missing, fmt.Errorf("reading %T %s/%s: %w", into, namespace, name, err)
-	case condition.IsTrue(condition.Of(into), v1alpha1.ConditionReady):
+	case condition.IsTrue(status.Conditions(into), v1alpha1.ConditionReady):
 		return config.Usable, nil
 	default:
 		return config.NotReady, nil

@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/condition"
 	"github.com/capstan-dev/capstan/internal/controller/layers"
 	"github.com/capstan-dev/capstan/internal/controller/queue"
+	"github.com/capstan-dev/capstan/internal/controller/status"
 	"github.com/capstan-dev/capstan/internal/controller/turn"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/controller/watchdog"
@@ -238,7 +238,7 @@ func (r *Reconciler) write(ctx context.Context, s *scope) error {
 	key := client.ObjectKeyFromObject(s.session)
 	s.session.Status.Phase = phaseOf(&s.session.Status, s.active, s.usable)
 	s.session.Status.ObservedGeneration = s.session.Generation
-	changed, err := condition.PatchStatus(ctx, r.Client, s.base, s.session)
+	changed, err := status.Patch(ctx, r.Client, s.base, s.session)
 	if apierrors.IsConflict(err) {
 		s.requeue = lagRetry
 		return nil

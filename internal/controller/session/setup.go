@@ -14,8 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/condition"
 	"github.com/capstan-dev/capstan/internal/controller/queue"
+	"github.com/capstan-dev/capstan/internal/controller/status"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
 // SetupWithManager registers the reconciler. workers is how many Sessions are worked on at once.
@@ -87,7 +88,7 @@ func meaningful() predicate.Predicate {
 			if e.ObjectOld.GetAnnotations()[v1alpha1.AnnotationDefaultModel] != e.ObjectNew.GetAnnotations()[v1alpha1.AnnotationDefaultModel] {
 				return true
 			}
-			return condition.IsTrue(condition.Of(e.ObjectOld), v1alpha1.ConditionReady) != condition.IsTrue(condition.Of(e.ObjectNew), v1alpha1.ConditionReady)
+			return condition.IsTrue(status.Conditions(e.ObjectOld), v1alpha1.ConditionReady) != condition.IsTrue(status.Conditions(e.ObjectNew), v1alpha1.ConditionReady)
 		},
 	}
 }

@@ -17,8 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/condition"
+	"github.com/capstan-dev/capstan/internal/controller/status"
 	"github.com/capstan-dev/capstan/internal/controller/turn"
+	"github.com/capstan-dev/capstan/internal/runtime/answer"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
 // Reconciler refuses ToolResults that no Turn can take.
@@ -50,21 +52,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	said := decide(result, turn)
-	if said.status == metav1.ConditionFalse {
+	said := answer.Judge(result, turn)
+	if said.Status == metav1.ConditionFalse {
 		// A refusal is for ever, so that it is not made on the word of a cache.
 		if turn, err = r.turn(ctx, r.Live, result); err != nil {
 			return ctrl.Result{}, err
 		}
-		said = decide(result, turn)
+		said = answer.Judge(result, turn)
 	}
-	if said.reason == "" {
+	if said.Reason == "" {
 		return ctrl.Result{}, nil
 	}
 	changed := result.DeepCopy()
 	changed.Status.ObservedGeneration = result.Generation
-	condition.SetAccepted(&changed.Status.Conditions, result.Generation, metav1.NewTime(r.Clock()), said.status, said.reason, said.message)
-	_, err = condition.PatchStatus(ctx, r.Client, result.DeepCopy(), changed)
+	condition.SetAccepted(&changed.Status.Conditions, result.Generation, metav1.NewTime(r.Clock()), said.Status, said.Reason, said.Message)
+	_, err = status.Patch(ctx, r.Client, result.DeepCopy(), changed)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		// Whoever changed it wakes us.
 		return ctrl.Result{}, nil

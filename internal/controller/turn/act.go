@@ -11,6 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/projection"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -171,7 +172,7 @@ func (r *Reconciler) close(ctx context.Context, a *actScope) (flow, error) {
 func (r *Reconciler) show(a *actScope) {
 	waits := host.WaitsForOthers(a.hostTurn(), a.calls(), a.step.outcomes, a.config.Effective.ToolConcurrency)
 	host.Progress(&a.turn.Status.TurnProgress, a.step.outcomes, waits)
-	setConditions(&a.turn.Status, a.turn.Generation, nowSeconds(r.Clock()))
+	projection.SetConditions(&a.turn.Status, a.turn.Generation, nowSeconds(r.Clock()))
 }
 
 // progress shows what has changed since the last write, at most once a second, and when all that is missing is up to others at once.

@@ -7,7 +7,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
@@ -177,33 +176,5 @@ func TestForgettingOthersKeepsJobs(t *testing.T) {
 		if got := a.calls()[i].State; got != want {
 			t.Errorf("call %d is %s, want %s", i, got, want)
 		}
-	}
-}
-
-func TestTheConditionSaysWhatOthersMustGive(t *testing.T) {
-	ended := clientCall("1-9")
-	ended.State = v1alpha1.CallSucceeded
-	ask := clientCall("1-1")
-	ask.Name = "ask"
-	for name, test := range map[string]struct {
-		calls           []v1alpha1.ToolCall
-		reason, message string
-	}{
-		"results":   {[]v1alpha1.ToolCall{ask, ended}, v1alpha1.ReasonClientTools, "Create a ToolResult for each of: 1-1 (ask)."},
-		"approvals": {[]v1alpha1.ToolCall{guardedCall("1-0"), ended, guardedCall("1-2")}, v1alpha1.ReasonApproval, "Approve or reject with a ToolResult: 1-0 (pay), 1-2 (pay)."},
-		"both": {
-			[]v1alpha1.ToolCall{guardedCall("1-0"), ask},
-			v1alpha1.ReasonClientTools,
-			"Create a ToolResult for each of: 1-1 (ask). Approve or reject with a ToolResult: 1-0 (pay).",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var status v1alpha1.TurnStatus
-			project(&status, 1, v1alpha1.TurnProgress{Phase: v1alpha1.TurnWaitingForToolResults, ToolCalls: test.calls}, moment)
-			c := condition.Find(status.Conditions, v1alpha1.ConditionWaitingForToolResults)
-			if c.Status != metav1.ConditionTrue || c.Reason != test.reason || c.Message != test.message {
-				t.Errorf("the condition is %+v", c)
-			}
-		})
 	}
 }

@@ -7,8 +7,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/condition"
 	"github.com/capstan-dev/capstan/internal/controller/queue"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
 // endedAt is when the Turn ended.

@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/condition"
+	"github.com/capstan-dev/capstan/internal/controller/status"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
@@ -37,7 +38,7 @@ func (r *Reconciler) takeResults(ctx context.Context, a *actScope) error {
 	complete := a.missing() == len(offered) && !approves(offered)
 	for index, result := range offered {
 		if complete {
-			a.take(index, settledCall(result))
+			a.take(index, host.SettledCallOf(result))
 			continue
 		}
 		if err := r.keepResult(ctx, a, index, result); err != nil || a.step.closed != nil {
@@ -118,7 +119,7 @@ func (a *actScope) missing() int {
 
 // keepResult puts one result or decision into the log before the step is complete, and says so on its ToolResult.
 func (r *Reconciler) keepResult(ctx context.Context, a *actScope, index int, result *v1alpha1.ToolResult) error {
-	ref, closed, err := r.Host.Keep(ctx, a.hostTurn(), settledCall(result), a.step.results())
+	ref, closed, err := r.Host.Keep(ctx, a.hostTurn(), host.SettledCallOf(result), a.step.results())
 	if err != nil {
 		return err
 	}
@@ -155,7 +156,7 @@ func (r *Reconciler) accept(ctx context.Context, results []v1alpha1.ToolResult, 
 			result.Status.ObservedGeneration = result.Generation
 			condition.SetAccepted(&result.Status.Conditions, result.Generation, metav1.NewTime(r.Clock()), metav1.ConditionTrue,
 				v1alpha1.ReasonAccepted, acceptedMessage(result.Spec.Decision))
-			_, err := condition.PatchStatus(ctx, r.Client, base, result)
+			_, err := status.Patch(ctx, r.Client, base, result)
 			if err != nil && !apierrors.IsNotFound(err) {
 				return fmt.Errorf("accepting ToolResult %s: %w", result.Name, err)
 			}
@@ -175,20 +176,6 @@ func acceptedMessage(decision v1alpha1.Decision) string {
 	default:
 		return "The result is part of its Turn."
 	}
-}
-
-// settledCall is a ToolResult as the log keeps it.
-func settledCall(result *v1alpha1.ToolResult) v1alpha1.SettledCall {
-	call := v1alpha1.SettledCall{ID: result.Spec.CallID, Source: result.UID, Error: result.Spec.Error, Decision: result.Spec.Decision}
-	if call.Decision != "" {
-		call.By = result.Spec.SubmittedBy
-	}
-	if text := result.Spec.Result; text != nil {
-		// Cut here, because what the log keeps must fit into one entry however it is encoded.
-		kept := tool.CutResult(*text)
-		call.Result = &kept
-	}
-	return call
 }
 
 // decided says that the ToolResult was accepted or refused.

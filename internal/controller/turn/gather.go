@@ -34,15 +34,7 @@ func (r *Reconciler) config(ctx context.Context, s *scope) (host.Config, error) 
 	if err != nil {
 		return host.Config{}, err
 	}
-	config := host.Config{
-		Blocker:   resolved.Blocker(),
-		Effective: resolved.Effective,
-		Tools:     resolved.Tools,
-	}
-	if model, ok := resolved.Model(s.controls()); ok {
-		config.Model, config.Fallbacks = model, resolved.Fallbacks(model)
-	}
-	return config, nil
+	return host.ConfigOf(resolved, host.ControlsOf(s.turn)), nil
 }
 
 // everyStep stands for all steps of a Turn.

@@ -52,7 +52,7 @@ func (r *Reconciler) startJob(ctx context.Context, a *actScope, index int, name 
 	call := a.calls()[index]
 	definition := a.config.Tools[call.Name]
 	if definition == nil || definition.Generation != call.ToolGeneration {
-		a.settle(index, toolChanged())
+		a.settle(index, tool.Changed())
 		return nil
 	}
 	if !a.config.Effective.Network.Binds(definition.Name, &definition.Spec) {

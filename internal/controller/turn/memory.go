@@ -57,7 +57,7 @@ type stepMemory struct {
 	settled map[string]journal.SettledRef
 	// requests are the attempts of calls of HTTP tools that this process has begun, which write to the log one after another, and kept the
 	// outcomes of those that the log has, by call id.
-	requests map[activity.Key]*host.HTTPRun
+	requests map[activity.Key]*host.CallRun
 	line     *host.Line
 	kept     map[string]journal.SettledRef
 	// gaveUp are the outcomes of AtMostOnce calls whose pod was told to go, by call id, should they prove not to have started. A new process
@@ -88,7 +88,7 @@ func (m *memory) of(step int32) *stepMemory {
 			misread:   map[string]bool{},
 			unread:    map[string]int{},
 			sources:   map[string]types.UID{},
-			requests:  map[activity.Key]*host.HTTPRun{},
+			requests:  map[activity.Key]*host.CallRun{},
 			line:      &host.Line{},
 			kept:      map[string]journal.SettledRef{},
 		}

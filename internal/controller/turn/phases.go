@@ -9,11 +9,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/condition"
 	"github.com/capstan-dev/capstan/internal/controller/queue"
 	"github.com/capstan-dev/capstan/internal/runtime/activity"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/projection"
 )
 
 // session reads the Turn's Session. One that does not exist yet is waited for, and named on a condition; a Turn whose Session is gone goes
@@ -53,7 +54,7 @@ func (r *Reconciler) admission(ctx context.Context, s *scope) (flow, error) {
 		return r.cancelQueued(ctx, s)
 	}
 	if c := condition.Find(s.turn.Status.Conditions, v1alpha1.ConditionSucceeded); c != nil && c.Reason == v1alpha1.ReasonSessionNotFound {
-		r.queue(s, v1alpha1.ReasonQueued, queuedMessage)
+		r.queue(s, v1alpha1.ReasonQueued, projection.QueuedMessage)
 		return ended(r.write(ctx, s, writeWaiting))
 	}
 	return stop, nil
@@ -61,15 +62,7 @@ func (r *Reconciler) admission(ctx context.Context, s *scope) (flow, error) {
 
 // queue says why the Turn has not begun.
 func (r *Reconciler) queue(s *scope, reason, message string) {
-	s.turn.Status.Phase = v1alpha1.TurnQueued
-	now := metav1.NewTime(r.Clock())
-	for kind, value := range map[string]metav1.ConditionStatus{
-		v1alpha1.ConditionSucceeded:   metav1.ConditionUnknown,
-		v1alpha1.ConditionFinished:    metav1.ConditionFalse,
-		v1alpha1.ConditionReconciling: metav1.ConditionTrue,
-	} {
-		condition.Set(&s.turn.Status.Conditions, s.turn.Generation, now, kind, value, reason, message)
-	}
+	projection.Queue(&s.turn.Status, s.turn.Generation, metav1.NewTime(r.Clock()), reason, message)
 }
 
 // cancelQueued ends a Turn that never began. It has no open step, so that there is nothing for the log to close.
@@ -78,7 +71,7 @@ func (r *Reconciler) cancelQueued(ctx context.Context, s *scope) (flow, error) {
 	if s.session != nil {
 		s.turn.Status.SessionUID = s.session.UID
 	}
-	project(&s.turn.Status, s.turn.Generation, host.CancelledBeforeStart(now), now)
+	projection.Apply(&s.turn.Status, s.turn.Generation, host.CancelledBeforeStart(now), now)
 	return ended(r.write(ctx, s, writeTransition))
 }
 
@@ -89,7 +82,7 @@ func (r *Reconciler) begin(ctx context.Context, s *scope) (flow, error) {
 	}
 	now := metav1.NewMicroTime(r.Clock())
 	s.turn.Status.SessionUID = s.session.UID
-	project(&s.turn.Status, s.turn.Generation, host.Begin(s.session.Status.Journal.Head+1, now), now)
+	projection.Apply(&s.turn.Status, s.turn.Generation, host.Begin(s.session.Status.Journal.Head+1, now), now)
 	return r.write(ctx, s, writePlan)
 }
 
@@ -126,7 +119,7 @@ func (r *Reconciler) project(ctx context.Context, s *scope) (flow, error) {
 	}
 	closed := step.closed
 	r.wakeSteered(s, closed)
-	project(&s.turn.Status, s.turn.Generation, closed.Transition, closed.Time)
+	projection.Apply(&s.turn.Status, s.turn.Generation, closed.Transition, closed.Time)
 	flow, err := r.write(ctx, s, writeTransition)
 	if err != nil || flow != again {
 		return flow, err

@@ -2,12 +2,11 @@ package turn
 
 import (
 	"context"
-	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/condition"
+	"github.com/capstan-dev/capstan/internal/runtime/projection"
 )
 
 // recall ends a Turn whose name the Session's log knows already: one that was deleted and created again takes over the recorded outcome, and
@@ -28,16 +27,9 @@ func (r *Reconciler) recall(ctx context.Context, s *scope) (flow, error) {
 	if into := recalled.SteeredInto; into != nil {
 		s.turn.Status.SteeredInto = &v1alpha1.TurnReference{Name: into.Name, UID: into.UID}
 	}
-	project(&s.turn.Status, s.turn.Generation, recalled.Progress, now)
+	projection.Apply(&s.turn.Status, s.turn.Generation, recalled.Progress, now)
 	if recalled.SameMessage {
-		sayAlreadyRan(s.turn, nowSeconds(now.Time))
+		projection.AlreadyRan(&s.turn.Status, s.turn.Generation, nowSeconds(now.Time))
 	}
 	return ended(r.write(ctx, s, writeTransition))
-}
-
-// sayAlreadyRan gives the conditions of a Turn that takes over an outcome their reason. Whether it succeeded is for the outcome to say.
-func sayAlreadyRan(turn *v1alpha1.Turn, now metav1.Time) {
-	succeeded := condition.Find(turn.Status.Conditions, v1alpha1.ConditionSucceeded)
-	message := fmt.Sprintf("This Turn ran in the Session before and was not run again. It had ended with %s: %s", succeeded.Reason, succeeded.Message)
-	condition.Set(&turn.Status.Conditions, turn.Generation, now, v1alpha1.ConditionSucceeded, succeeded.Status, v1alpha1.ReasonAlreadyRan, message)
 }

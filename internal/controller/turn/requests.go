@@ -47,7 +47,7 @@ func (r *Reconciler) startRequest(a *actScope, index int) {
 		return
 	}
 	key := a.requestKey(call)
-	a.step.requests[key] = host.NewHTTPRun(a.step.line)
+	a.step.requests[key] = host.NewCallRun(a.step.line)
 	shown := &a.turn.Status.ToolCalls[index]
 	shown.State, shown.Reason, shown.NotBefore = v1alpha1.CallRunning, "", nil
 	// Nothing has run under the key, so that there is nothing to take yet.
@@ -55,7 +55,7 @@ func (r *Reconciler) startRequest(a *actScope, index int) {
 }
 
 // request carries out a call, with what is known now.
-func (r *Reconciler) request(a *actScope, call v1alpha1.ToolCall, run *host.HTTPRun) activity.Func {
+func (r *Reconciler) request(a *actScope, call v1alpha1.ToolCall, run *host.CallRun) activity.Func {
 	turn := a.hostTurn()
 	c := host.HTTPCall{
 		Call: call, Arguments: a.step.planned[call.ID].Arguments, Tool: a.toolSpec(call).DeepCopy(), Network: a.config.Effective.Network, Run: run,
@@ -80,7 +80,7 @@ func (r *Reconciler) observeRequest(a *actScope, index int) (flow, error) {
 	if err != nil || !done {
 		return proceed, err
 	}
-	end, ok := value.(host.HTTPEnd)
+	end, ok := value.(host.CallEnd)
 	if !ok {
 		return stop, fmt.Errorf("the request of call %s ended with a %T", shown.ID, value)
 	}

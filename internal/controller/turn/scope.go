@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
@@ -71,14 +70,6 @@ func (s *scope) plan() *v1alpha1.TurnPlan {
 	return s.turn.Status.Plan
 }
 
-// controls are the settings of the last message of the Turn (CFG-07).
-func (s *scope) controls() *v1alpha1.TurnControls {
-	if latest := s.turn.Status.Controls; latest != nil {
-		return latest
-	}
-	return s.turn.Spec.Controls
-}
-
 // journal names the log that the Turn's entries go to.
 func (s *scope) journal() journal.Session {
 	return host.JournalOf(s.session)
@@ -86,18 +77,5 @@ func (s *scope) journal() journal.Session {
 
 // hostTurn is the Turn as the steps see it.
 func (s *scope) hostTurn() host.Turn {
-	t := host.Turn{
-		Session:     s.journal(),
-		Ref:         v1alpha1.JournalTurn{Name: s.turn.Name, UID: s.turn.UID},
-		Locale:      config.Locale(s.controls(), s.session.Spec.Locale),
-		Progress:    *s.turn.Status.TurnProgress.DeepCopy(),
-		ClientTools: s.session.Spec.ClientTools,
-		Hints:       s.session.Spec.Hints,
-		Harness:     s.session.Spec.HarnessRef.Name,
-	}
-	t.Input, t.Content = host.MessageOf(s.turn.Spec)
-	if agent := s.session.Spec.AgentRef; agent != nil {
-		t.Agent = agent.Name
-	}
-	return t
+	return host.TurnOf(s.turn, s.session)
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
+var moment = metav1.NewMicroTime(time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC))
+
 func TestTheEarliestDeadlineCounts(t *testing.T) {
 	now := moment.Time
 	s := &scope{}

@@ -3,17 +3,14 @@ package turn
 import (
 	"context"
 	"fmt"
-	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/condition"
 	"github.com/capstan-dev/capstan/internal/controller/queue"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/controller/status"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
 // writeKind says what a status write is for. The write budget of a Turn counts all but progress.
@@ -34,7 +31,7 @@ const (
 // wakes the Turn.
 func (r *Reconciler) write(ctx context.Context, s *scope, kind writeKind) (flow, error) {
 	s.turn.Status.ObservedGeneration = s.turn.Generation
-	changed, err := condition.PatchStatus(ctx, r.Client, s.base, s.turn)
+	changed, err := status.Patch(ctx, r.Client, s.base, s.turn)
 	if apierrors.IsConflict(err) {
 		conflicts.Inc()
 		s.deadline(r.Clock().Add(freshnessLimit))
@@ -72,123 +69,4 @@ func announce(ctx context.Context, before *v1alpha1.Turn, s *scope, kind writeKi
 		values = append(values, "reason", c.Reason)
 	}
 	ctrl.LoggerFrom(ctx).V(level).Info("the Turn has moved", append(values, "write", kind)...)
-}
-
-// project makes the status say what a step's entry decided. It is pure: the same entry gives the same status after any crash (law 3).
-func project(status *v1alpha1.TurnStatus, generation int64, progress v1alpha1.TurnProgress, at metav1.MicroTime) {
-	status.TurnProgress = *progress.DeepCopy()
-	setConditions(status, generation, metav1.NewTime(at.Truncate(time.Second)))
-}
-
-// setConditions derives the conditions from the progress.
-func setConditions(status *v1alpha1.TurnStatus, generation int64, at metav1.Time) {
-	set := func(kind string, value metav1.ConditionStatus, reason, message string) {
-		condition.Set(&status.Conditions, generation, at, kind, value, reason, message)
-	}
-	if status.Phase == v1alpha1.TurnWaitingForToolResults {
-		reason, message := waitsFor(status.ToolCalls)
-		set(v1alpha1.ConditionWaitingForToolResults, metav1.ConditionTrue, reason, message)
-	} else {
-		set(v1alpha1.ConditionWaitingForToolResults, metav1.ConditionFalse, v1alpha1.ReasonNotWaiting, "The Turn waits for nothing from outside.")
-	}
-	if status.Recovered == v1alpha1.TurnFinalized {
-		set(v1alpha1.ConditionRecovered, metav1.ConditionTrue, v1alpha1.ReasonFinalized,
-			"The manager ended while the model answered. What had come until then was taken for the answer, as recovery of the Model says.")
-	}
-	switch status.Phase {
-	case v1alpha1.TurnSucceeded:
-		setEnd(set, metav1.ConditionTrue, string(status.Plan.StopReason), successMessage(status))
-	case v1alpha1.TurnFailed, v1alpha1.TurnCancelled:
-		reason, message := failure(status.Error)
-		setEnd(set, metav1.ConditionFalse, reason, message)
-	default:
-		message := runningMessage(status)
-		set(v1alpha1.ConditionSucceeded, metav1.ConditionUnknown, v1alpha1.ReasonRunning, message)
-		set(v1alpha1.ConditionFinished, metav1.ConditionFalse, v1alpha1.ReasonRunning, message)
-		set(v1alpha1.ConditionReconciling, metav1.ConditionTrue, v1alpha1.ReasonRunning, message)
-		set(v1alpha1.ConditionStalled, metav1.ConditionFalse, v1alpha1.ReasonRunning, message)
-	}
-}
-
-// successMessage says how a Turn has succeeded.
-func successMessage(status *v1alpha1.TurnStatus) string {
-	if into := status.SteeredInto; into != nil {
-		return fmt.Sprintf("The message went into Turn %q, which was running. The answer is there.", into.Name)
-	}
-	return "The agent has answered."
-}
-
-// setEnd sets the conditions of a Turn that has ended.
-func setEnd(set func(string, metav1.ConditionStatus, string, string), succeeded metav1.ConditionStatus, reason, message string) {
-	stalled := metav1.ConditionFalse
-	if succeeded == metav1.ConditionFalse {
-		stalled = metav1.ConditionTrue
-	}
-	set(v1alpha1.ConditionSucceeded, succeeded, reason, message)
-	set(v1alpha1.ConditionFinished, metav1.ConditionTrue, v1alpha1.ReasonFinished, "The Turn has ended.")
-	set(v1alpha1.ConditionReconciling, metav1.ConditionFalse, v1alpha1.ReasonFinished, "The Turn has ended.")
-	set(v1alpha1.ConditionStalled, stalled, reason, message)
-}
-
-// runningMessage says what the Turn does, in words that do not change while it does it.
-func runningMessage(status *v1alpha1.TurnStatus) string {
-	switch status.Phase {
-	case v1alpha1.TurnReason:
-		return fmt.Sprintf("Model call %d is under way.", status.Iteration)
-	case v1alpha1.TurnAct:
-		return fmt.Sprintf("The tool calls of model call %d are under way.", status.Iteration)
-	case v1alpha1.TurnWaitingForToolResults:
-		return "The Turn waits for tool results."
-	default:
-		return queuedMessage
-	}
-}
-
-// queuedMessage is also the default in the API.
-const queuedMessage = "Waiting to be admitted by the Session."
-
-// failure gives the reason and message of a Turn that did not succeed.
-func failure(err *v1alpha1.TurnError) (reason, message string) {
-	if err == nil {
-		return v1alpha1.ReasonFailed, "The Turn failed."
-	}
-	return camelCase(err.Code), err.Message
-}
-
-// camelCase turns an error code such as provider_rate_limited into a condition reason.
-func camelCase(code string) string {
-	var b strings.Builder
-	for word := range strings.SplitSeq(code, "_") {
-		if word == "" {
-			continue
-		}
-		b.WriteString(strings.ToUpper(word[:1]) + word[1:])
-	}
-	if b.Len() == 0 {
-		return v1alpha1.ReasonFailed
-	}
-	return b.String()
-}
-
-// waitsFor says what others must give, and for which calls.
-func waitsFor(calls []v1alpha1.ToolCall) (reason, message string) {
-	var results, approvals []string
-	for _, call := range calls {
-		switch name := call.ID + " (" + call.Name + ")"; {
-		case tool.AwaitsApproval(call):
-			approvals = append(approvals, name)
-		case call.State == v1alpha1.CallWaiting:
-			results = append(results, name)
-		}
-	}
-	var sentences []string
-	reason = v1alpha1.ReasonApproval
-	if len(results) > 0 || len(approvals) == 0 {
-		reason = v1alpha1.ReasonClientTools
-		sentences = append(sentences, "Create a ToolResult for each of: "+strings.Join(results, ", ")+".")
-	}
-	if len(approvals) > 0 {
-		sentences = append(sentences, "Approve or reject with a ToolResult: "+strings.Join(approvals, ", ")+".")
-	}
-	return reason, strings.Join(sentences, " ")
 }

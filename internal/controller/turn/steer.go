@@ -15,6 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/queue"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/projection"
 )
 
 // steered ends a Turn whose message went into the one that was running. It never had a step of its own: the log says where its message is.
@@ -29,7 +30,7 @@ func (r *Reconciler) steered(ctx context.Context, s *scope) (flow, error) {
 	now := metav1.NewMicroTime(r.Clock())
 	s.turn.Status.SessionUID = s.session.UID
 	s.turn.Status.SteeredInto = &v1alpha1.TurnReference{Name: into.Name, UID: into.UID}
-	project(&s.turn.Status, s.turn.Generation, *progress, now)
+	projection.Apply(&s.turn.Status, s.turn.Generation, *progress, now)
 	return ended(r.write(ctx, s, writeTransition))
 }
 

@@ -76,12 +76,12 @@ func (h *Host) endCalls(t Turn, known ActResults, claims map[string]journal.Clai
 		call := &t.Progress.ToolCalls[i]
 		outcome, ok := known.Outcomes[call.ID]
 		switch {
-		case approvedElsewhere(*call, known) && claimable(*call):
-			outcome = endedHTTP(*call, claims)
+		case approvedElsewhere(*call, known) && t.claimable(*call):
+			outcome = t.endedHere(*call, claims)
 		case approvedElsewhere(*call, known):
 			outcome = mayHaveRun()
 		case !ok:
-			outcome = endedWith(*call, claims)
+			outcome = t.endedWith(*call, claims)
 		}
 		all.Outcomes[call.ID] = outcome
 		Describe(call, outcome)
@@ -94,7 +94,7 @@ const reasonTurnEnded = "TurnEnded"
 
 // endedWith is the outcome of a call that had none when the Turn ended. Only of a call that was never let go, or that nobody in the cluster
 // runs, can it be said that it was not executed.
-func endedWith(call v1alpha1.ToolCall, claims map[string]journal.ClaimRef) tool.Outcome {
+func (t Turn) endedWith(call v1alpha1.ToolCall, claims map[string]journal.ClaimRef) tool.Outcome {
 	held := call.SideEffect == v1alpha1.AtMostOnce && call.PodUID == "" && call.Attempt > 0
 	if call.State == v1alpha1.CallSucceeded {
 		return tool.Outcome{State: call.State, Reason: call.Reason, Result: &call.Preview}
@@ -105,8 +105,8 @@ func endedWith(call v1alpha1.ToolCall, claims map[string]journal.ClaimRef) tool.
 	if tool.Unapproved(call) {
 		return neverStarted()
 	}
-	if call.Executor == v1alpha1.ExecutorHTTP {
-		return endedHTTP(call, claims)
+	if t.inProcess(call) {
+		return t.endedHere(call, claims)
 	}
 	if call.Executor != v1alpha1.ExecutorJob || held {
 		return neverStarted()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
@@ -36,4 +38,27 @@ func WaitTimeout(limit time.Duration) Expiry {
 // Expire ends the Turn because a time limit has passed.
 func (h *Host) Expire(ctx context.Context, t Turn, e Expiry, known ActResults) (*journal.Closed, error) {
 	return h.end(ctx, t, plan.FailAs(t.state(), plan.Failure{Code: e.Code}, e.Sentence), known, e.Sentence)
+}
+
+// TimeLimit is when a Turn that runs must have ended, or must have stopped to wait.
+type TimeLimit struct {
+	// At is the moment.
+	At time.Time
+	// Expiry is how the Turn ends then.
+	Expiry Expiry
+}
+
+// TimeLimits are those that hold for the Turn as it stands. They follow from what is in its status, so that a restart changes nothing.
+func TimeLimits(turn *v1alpha1.Turn) []TimeLimit {
+	var limits []TimeLimit
+	if seconds, sum := turn.Spec.ActiveDeadlineSeconds, turn.Status.Summary; seconds != nil && sum != nil && sum.StartedAt != nil {
+		allowed := time.Duration(*seconds) * time.Second
+		limits = append(limits, TimeLimit{sum.StartedAt.Add(allowed), DeadlineExceeded(allowed)})
+	}
+	waits := condition.Find(turn.Status.Conditions, v1alpha1.ConditionWaitingForToolResults)
+	if seconds := turn.Spec.WaitTimeoutSeconds; seconds != nil && turn.Status.Phase == v1alpha1.TurnWaitingForToolResults && waits != nil {
+		allowed := time.Duration(*seconds) * time.Second
+		limits = append(limits, TimeLimit{waits.LastTransitionTime.Add(allowed), WaitTimeout(allowed)})
+	}
+	return limits
 }

@@ -62,6 +62,8 @@ type Turn struct {
 	Progress v1alpha1.TurnProgress
 	// Steers gives the messages that wait to go into the Turn, in order, as they are when it is asked; nil for none.
 	Steers func(context.Context) ([]Steer, error)
+	// Local says that the process which runs the Turn carries out the calls of Job tools itself, so that they are claimed as requests are.
+	Local bool
 	// ClientTools and Hints are those of the Session.
 	ClientTools v1alpha1.ClientToolsPolicy
 	Hints       map[string]v1alpha1.JSON

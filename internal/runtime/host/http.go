@@ -31,11 +31,11 @@ type HTTPCall struct {
 	// Network is what the call may reach.
 	Network config.NetworkAccess
 	// Run is what this process knows of the attempt. The same for each try to carry it out.
-	Run *HTTPRun
+	Run *CallRun
 }
 
-// HTTPRun is what a process remembers of one attempt of a call, so that a try that failed on the way goes on where it was.
-type HTTPRun struct {
+// CallRun is what a process remembers of one attempt of a call that it carries out itself, so that a try that failed on the way goes on where it was.
+type CallRun struct {
 	holder string
 	line   *Line
 
@@ -50,13 +50,13 @@ type Line struct {
 	mu sync.Mutex
 }
 
-// NewHTTPRun is an attempt that has not begun, under a holder of its own.
-func NewHTTPRun(line *Line) *HTTPRun {
-	return &HTTPRun{holder: string(uuid.NewUUID()), line: line}
+// NewCallRun is an attempt that has not begun, under a holder of its own.
+func NewCallRun(line *Line) *CallRun {
+	return &CallRun{holder: string(uuid.NewUUID()), line: line}
 }
 
 // begin says, once, that the request may be sent.
-func (r *HTTPRun) begin() bool {
+func (r *CallRun) begin() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	first := !r.begun
@@ -65,21 +65,21 @@ func (r *HTTPRun) begin() bool {
 }
 
 // end keeps the outcome until it is in the log.
-func (r *HTTPRun) end(outcome tool.Outcome) {
+func (r *CallRun) end(outcome tool.Outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.outcome = &outcome
 }
 
 // ended is the outcome, if there is one.
-func (r *HTTPRun) ended() *tool.Outcome {
+func (r *CallRun) ended() *tool.Outcome {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.outcome
 }
 
-// HTTPEnd is what became of a call.
-type HTTPEnd struct {
+// CallEnd is what became of a call.
+type CallEnd struct {
 	// Outcome of the call, unless Closed is set.
 	Outcome tool.Outcome
 	// Kept is where the log has the outcome; its Ordinal is 0 when it has not.
@@ -88,61 +88,83 @@ type HTTPEnd struct {
 	Closed *journal.Closed
 }
 
-// HTTP carries out one call of an HTTP tool. An AtMostOnce call is claimed in the log before it starts, and its outcome is put there when it ends
-// (DUR-01, DUR-02): a claim of somebody else, or one that led to nothing, means that the call must not be started again. An error leaves open what
-// has become of the call; to try again is safe.
-func (h *Host) HTTP(ctx context.Context, t Turn, c HTTPCall) (HTTPEnd, error) {
-	if !tool.AtMostOnce(c.Call) {
-		outcome, err := h.request(ctx, t, c)
-		return HTTPEnd{Outcome: outcome}, err
+// HTTP carries out one call of an HTTP tool, as Once does.
+func (h *Host) HTTP(ctx context.Context, t Turn, c HTTPCall) (CallEnd, error) {
+	return h.Once(ctx, t, c.Call, c.Run, tool.HTTPAbandoned(), func(ctx context.Context) (tool.Outcome, error) { return h.request(ctx, t, c) })
+}
+
+// Local carries out one call of a Job tool with a function of this process, as Once does. The Turn must say that it is Local.
+func (h *Host) Local(ctx context.Context, t Turn, call v1alpha1.ToolCall, run *CallRun, do func(context.Context) tool.Outcome) (CallEnd, error) {
+	return h.Once(ctx, t, call, run, tool.LocalAbandoned(), func(ctx context.Context) (tool.Outcome, error) {
+		if !run.begin() && tool.AtMostOnce(call) {
+			return tool.LocalAbandoned(), nil
+		}
+		began := h.Clock()
+		outcome := do(ctx)
+		if outcome.Started {
+			outcome.StartedAt, outcome.FinishedAt = began, h.Clock()
+		}
+		return outcome, nil
+	})
+}
+
+// Once carries out one call in this process. An AtMostOnce call is claimed in the log before it starts, and its outcome is put there when it ends
+// (DUR-01, DUR-02): a claim of somebody else, or one that led to nothing, means that the call must not be started again, and that its outcome is
+// the given one. An error leaves open what has become of the call; to try again is safe.
+func (h *Host) Once(
+	ctx context.Context, t Turn, call v1alpha1.ToolCall, run *CallRun, abandoned tool.Outcome, do func(context.Context) (tool.Outcome, error),
+) (CallEnd, error) {
+	if !tool.AtMostOnce(call) {
+		outcome, err := do(ctx)
+		return CallEnd{Outcome: outcome}, err
 	}
-	claim, closed, err := h.claim(ctx, t, c)
+	claim, closed, err := h.claim(ctx, t, call.ID, run)
 	switch {
 	case errors.Is(err, journal.ErrFull):
-		return HTTPEnd{Outcome: tool.HTTPUnclaimed()}, nil
+		return CallEnd{Outcome: tool.HTTPUnclaimed()}, nil
 	case err != nil:
-		return HTTPEnd{}, err
+		return CallEnd{}, err
 	case closed != nil:
-		return HTTPEnd{Closed: closed}, nil
+		return CallEnd{Closed: closed}, nil
 	case claim.Settled.Ordinal != 0:
-		return HTTPEnd{Outcome: KeptOutcome(claim.Settled.Call), Kept: claim.Settled}, nil
-	case claim.Call.Holder != c.Run.holder:
-		return HTTPEnd{Outcome: tool.HTTPAbandoned()}, nil
+		return CallEnd{Outcome: KeptOutcome(claim.Settled.Call), Kept: claim.Settled}, nil
+	case claim.Call.Holder != run.holder:
+		return CallEnd{Outcome: abandoned}, nil
 	}
-	outcome := c.Run.ended()
+	outcome := run.ended()
 	if outcome == nil {
-		made, err := h.request(ctx, t, c)
+		made, err := do(ctx)
 		if err != nil {
-			return HTTPEnd{}, err
+			return CallEnd{}, err
 		}
-		c.Run.end(made)
+		run.end(made)
 		outcome = &made
 	}
-	return h.keepOutcome(ctx, t, c, *outcome)
+	return h.keepOutcome(ctx, t, call.ID, run, *outcome)
 }
 
 // claim says in the log that the call is about to start.
-func (h *Host) claim(ctx context.Context, t Turn, c HTTPCall) (journal.ClaimRef, *journal.Closed, error) {
-	c.Run.line.mu.Lock()
-	defer c.Run.line.mu.Unlock()
-	return h.Log.Claim(ctx, t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAt, v1alpha1.ClaimedCall{ID: c.Call.ID, Holder: c.Run.holder})
+func (h *Host) claim(ctx context.Context, t Turn, call string, run *CallRun) (journal.ClaimRef, *journal.Closed, error) {
+	run.line.mu.Lock()
+	defer run.line.mu.Unlock()
+	return h.Log.Claim(ctx, t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAt, v1alpha1.ClaimedCall{ID: call, Holder: run.holder})
 }
 
 // keepOutcome puts the outcome of a claimed call into the log.
-func (h *Host) keepOutcome(ctx context.Context, t Turn, c HTTPCall, outcome tool.Outcome) (HTTPEnd, error) {
-	c.Run.line.mu.Lock()
-	defer c.Run.line.mu.Unlock()
-	ref, closed, err := h.Log.Settle(ctx, t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAt, keptCall(c.Call.ID, outcome))
+func (h *Host) keepOutcome(ctx context.Context, t Turn, call string, run *CallRun, outcome tool.Outcome) (CallEnd, error) {
+	run.line.mu.Lock()
+	defer run.line.mu.Unlock()
+	ref, closed, err := h.Log.Settle(ctx, t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAt, keptCall(call, outcome))
 	switch {
 	case errors.Is(err, journal.ErrFull):
 		// The step cannot be closed either, and the Turn ends with what this process knows.
-		return HTTPEnd{Outcome: outcome}, nil
+		return CallEnd{Outcome: outcome}, nil
 	case err != nil:
-		return HTTPEnd{}, err
+		return CallEnd{}, err
 	case closed != nil:
-		return HTTPEnd{Closed: closed}, nil
+		return CallEnd{Closed: closed}, nil
 	default:
-		return HTTPEnd{Outcome: KeptOutcome(ref.Call), Kept: ref}, nil
+		return CallEnd{Outcome: KeptOutcome(ref.Call), Kept: ref}, nil
 	}
 }
 
@@ -225,16 +247,21 @@ func KeptOutcome(call v1alpha1.SettledCall) tool.Outcome {
 	return outcome
 }
 
+// inProcess says that a process which runs the Turn carries out the call itself.
+func (t Turn) inProcess(call v1alpha1.ToolCall) bool {
+	return call.Executor == v1alpha1.ExecutorHTTP || (t.Local && call.Executor == v1alpha1.ExecutorJob)
+}
+
 // claimable says that a call is claimed in the log before it starts.
-func claimable(call v1alpha1.ToolCall) bool {
-	return call.Executor == v1alpha1.ExecutorHTTP && tool.AtMostOnce(call)
+func (t Turn) claimable(call v1alpha1.ToolCall) bool {
+	return t.inProcess(call) && tool.AtMostOnce(call)
 }
 
 // claims asks the log for the claims of an act step, when one of its calls without an outcome may have one.
 func (h *Host) claims(ctx context.Context, t Turn, known ActResults) (map[string]journal.ClaimRef, error) {
 	open := func(call v1alpha1.ToolCall) bool {
 		_, done := known.Outcomes[call.ID]
-		return claimable(call) && !done
+		return t.claimable(call) && !done
 	}
 	if t.Progress.Plan.Phase != v1alpha1.PlanAct || !anyCall(t.Progress.ToolCalls, open) {
 		return nil, nil
@@ -259,7 +286,7 @@ func unclaimed(t Turn, outcomes map[string]tool.Outcome, kept map[string]journal
 	for _, call := range t.Progress.ToolCalls {
 		_, known := kept[call.ID]
 		_, claimed := claims[call.ID]
-		if claimable(call) && outcomes[call.ID].State == v1alpha1.CallNotExecuted && !known && !claimed {
+		if t.claimable(call) && outcomes[call.ID].State == v1alpha1.CallNotExecuted && !known && !claimed {
 			ids = append(ids, call.ID)
 		}
 	}
@@ -275,13 +302,13 @@ func anyCall(calls []v1alpha1.ToolCall, is func(v1alpha1.ToolCall) bool) bool {
 	return false
 }
 
-// endedHTTP is the outcome of a call of an HTTP tool that had none when the Turn ended.
-func endedHTTP(call v1alpha1.ToolCall, claims map[string]journal.ClaimRef) tool.Outcome {
+// endedHere is the outcome of a call that a process carries out itself and that had none when the Turn ended.
+func (t Turn) endedHere(call v1alpha1.ToolCall, claims map[string]journal.ClaimRef) tool.Outcome {
 	claim, claimed := claims[call.ID]
 	switch {
 	case claim.Settled.Ordinal != 0:
 		return KeptOutcome(claim.Settled.Call)
-	case claimable(call) && !claimed:
+	case t.claimable(call) && !claimed:
 		return neverStarted()
 	default:
 		return mayHaveRun()

@@ -68,7 +68,7 @@ func requesting(s *site, class v1alpha1.SideEffect) (Turn, HTTPCall) {
 	call := v1alpha1.ToolCall{ID: "1-0", Name: "ask", Executor: v1alpha1.ExecutorHTTP, SideEffect: class, Attempt: 1, State: v1alpha1.CallPending}
 	turn.Progress.ToolCalls = []v1alpha1.ToolCall{call}
 	turn.Progress.Summary.ToolCalls = 1
-	return turn, HTTPCall{Call: call, Arguments: "{}", Tool: &s.tool().Spec, Run: NewHTTPRun(&Line{})}
+	return turn, HTTPCall{Call: call, Arguments: "{}", Tool: &s.tool().Spec, Run: NewCallRun(&Line{})}
 }
 
 // entries is the number of entries in the log.

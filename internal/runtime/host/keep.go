@@ -60,3 +60,17 @@ func approvedElsewhere(call v1alpha1.ToolCall, known ActResults) bool {
 func GivenByOthers(call v1alpha1.SettledCall) bool {
 	return call.State == ""
 }
+
+// SettledCallOf is a ToolResult as the log keeps it.
+func SettledCallOf(result *v1alpha1.ToolResult) v1alpha1.SettledCall {
+	call := v1alpha1.SettledCall{ID: result.Spec.CallID, Source: result.UID, Error: result.Spec.Error, Decision: result.Spec.Decision}
+	if call.Decision != "" {
+		call.By = result.Spec.SubmittedBy
+	}
+	if text := result.Spec.Result; text != nil {
+		// Cut here, because what the log keeps must fit into one entry however it is encoded.
+		kept := tool.CutResult(*text)
+		call.Result = &kept
+	}
+	return call
+}

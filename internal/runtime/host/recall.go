@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
@@ -22,6 +23,9 @@ type Recalled struct {
 	SameMessage bool
 	// SteeredInto is the Turn that the message went into; nil if it ran as a Turn of its own.
 	SteeredInto *v1alpha1.JournalTurn
+	// Open is the newest step of the earlier Turn when its end is not in the log; nil when it is. Who knows that nobody else runs it may go on
+	// from there, under the UID that it has.
+	Open *journal.Closed
 }
 
 // Recall looks for an earlier Turn of the same name in the Session: the Turn was deleted and is created again, by hand or by a pipeline. What
@@ -48,7 +52,7 @@ func (h *Host) Recall(ctx context.Context, t Turn, hint int64) (*Recalled, error
 	}
 	if closed == nil || closed.Transition.Plan == nil || closed.Transition.Plan.Phase != v1alpha1.PlanComplete {
 		// Whoever releases a Session closes its Turn first. Somebody has cleared activeTurn by hand.
-		return &Recalled{SameMessage: true, Progress: h.refused(plan.Failure{Code: codeInterrupted},
+		return &Recalled{SameMessage: true, Open: closed, Progress: h.refused(plan.Failure{Code: codeInterrupted},
 			"The Turn began before and its end is not in the log. It is not run again. Create a Turn with a new name.")}, nil
 	}
 	return &Recalled{SameMessage: true, Progress: closed.Transition}, nil

@@ -53,6 +53,11 @@ func normalize(arguments string) (string, bool) {
 	return strings.TrimSuffix(normal.String(), "\n"), true
 }
 
+// Given are the arguments as a tool is given them: byte for byte, but for blank ones, which stand for an empty object.
+func Given(arguments string) string {
+	return withDefault(arguments)
+}
+
 // withDefault replaces blank arguments by an empty object, which is what they stand for.
 func withDefault(arguments string) string {
 	if strings.TrimSpace(arguments) == "" {

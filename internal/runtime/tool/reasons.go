@@ -68,6 +68,10 @@ const (
 	ReasonConnectionLost = "ConnectionLost"
 	// ReasonRedirectRefused: the server redirected the request to where it may not go.
 	ReasonRedirectRefused = "RedirectRefused"
+	// ReasonPanicked: the function that stands in for the tool's container panicked. There are such functions in the in-process runtime only.
+	ReasonPanicked = "Panicked"
+	// ReasonNoFunction: no function stands in for the tool's container in the in-process runtime.
+	ReasonNoFunction = "NoFunction"
 	// ReasonManagerLost: the manager ended, or lost the lead, while the request was under way.
 	ReasonManagerLost = "ManagerLost"
 	// ReasonLogFull: the Session's log had no room to say that the call starts.

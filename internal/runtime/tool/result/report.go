@@ -107,6 +107,14 @@ func NewNonce() string {
 	return hex.EncodeToString(nonce)
 }
 
+// ReportOf is the report about a tool that has ended by itself, of all that it wrote and its exit code.
+func ReportOf(stdout, stderr string, exit int) Report {
+	text, cut := Cut([]byte(stdout), int64(len(stdout)))
+	return Report{
+		Outcome: Exited, Exit: exit, Started: true, Result: text, Cut: cut, StdoutBytes: int64(len(stdout)), Stderr: Tail(stderr, MaxStderrBytes),
+	}
+}
+
 // Succeeded says that the tool gave a result.
 func (r Report) Succeeded() bool {
 	return r.Outcome == Exited && r.Exit == 0

@@ -1,4 +1,4 @@
-package model
+package model_test
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/simulator"
 )
 
-func TestDecide(t *testing.T) {
+func TestReadinessOfAModel(t *testing.T) {
 	registry := model.Registry{
 		v1alpha1.ProviderSimulated: simulator.Factory,
 		"Broken": func(*v1alpha1.Model, model.Access) (model.Driver, error) {
@@ -31,9 +31,9 @@ func TestDecide(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := registry.Check(&v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Name: "some"}, Spec: test.spec})
-			reason, message := decide(err)
+			reason, message := model.Readiness(err)
 			if reason != test.reason || message == "" || !strings.Contains(message, test.says) {
-				t.Errorf("decide = %s, %q, want %s with %s", reason, message, test.reason, test.says)
+				t.Errorf("Readiness = %s, %q, want %s with %s", reason, message, test.reason, test.says)
 			}
 		})
 	}

@@ -1,4 +1,5 @@
-package toolresult
+// Package answer judges what others give for the calls of a Turn: results of client tools, and decisions (CLIENT-04, TOOL-07). It is pure.
+package answer
 
 import (
 	"fmt"
@@ -7,18 +8,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/condition"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// verdict is what is said of a ToolResult. An empty reason says nothing: its Turn will.
-type verdict struct {
-	status          metav1.ConditionStatus
-	reason, message string
+// Verdict is what is said of a ToolResult. An empty Reason says nothing: its Turn will.
+type Verdict struct {
+	// Status of the condition Accepted: Unknown while the call may still come, False when the ToolResult is refused.
+	Status metav1.ConditionStatus
+	// Reason and Message of the condition.
+	Reason, Message string
 }
 
-// decide says what becomes of a ToolResult. turn is the one that it names; nil when there is none.
-func decide(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) verdict {
+// Judge says what becomes of a ToolResult. turn is the one that it names; nil when there is none.
+func Judge(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Verdict {
 	ref := result.Spec.TurnRef
 	if turn == nil {
 		return pending(v1alpha1.ReasonTurnNotFound, fmt.Sprintf("Turn %q does not exist yet. The result is kept until it asks for call %s.", ref.Name, result.Spec.CallID))
@@ -33,22 +36,22 @@ func decide(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) verdict {
 	if call == nil {
 		return unknown(result, turn)
 	}
-	if said := mistaken(result, call, turn); said.reason != "" {
+	if said := mistaken(result, call, turn); said.Reason != "" {
 		return said
 	}
 	if call.State.Settled() || call.Attempt > 0 {
 		return closed(result, call, "")
 	}
-	return verdict{}
+	return Verdict{}
 }
 
 // mistaken refuses what is no answer to the call: a result for one that no client runs, and a decision about one that needs none.
-func mistaken(result *v1alpha1.ToolResult, call *v1alpha1.ToolCall, turn *v1alpha1.Turn) verdict {
+func mistaken(result *v1alpha1.ToolResult, call *v1alpha1.ToolCall, turn *v1alpha1.Turn) Verdict {
 	switch {
 	case result.Spec.Decision != "" && call.Policy != v1alpha1.PolicyRequiresApproval:
 		return refused(v1alpha1.ReasonNoApprovalNeeded, fmt.Sprintf("Call %s (%s) of Turn %q needs no approval.", call.ID, call.Name, turn.Name))
 	case result.Spec.Decision != "" || call.Executor == v1alpha1.ExecutorClient:
-		return verdict{}
+		return Verdict{}
 	case tool.AwaitsApproval(*call):
 		return refused(v1alpha1.ReasonDecisionExpected, fmt.Sprintf(
 			"Call %s (%s) of Turn %q waits for approval and takes no result: create a ToolResult with decision Approve or Reject.", call.ID, call.Name, turn.Name))
@@ -58,7 +61,7 @@ func mistaken(result *v1alpha1.ToolResult, call *v1alpha1.ToolCall, turn *v1alph
 }
 
 // closed refuses a result for a call, or a Turn, that waits for nothing any more.
-func closed(result *v1alpha1.ToolResult, call *v1alpha1.ToolCall, why string) verdict {
+func closed(result *v1alpha1.ToolResult, call *v1alpha1.ToolCall, why string) Verdict {
 	switch {
 	case call == nil:
 	case call.Executor == v1alpha1.ExecutorClient && (call.State == v1alpha1.CallSucceeded || call.State == v1alpha1.CallFailed):
@@ -81,7 +84,7 @@ func decidedAbout(call *v1alpha1.ToolCall) bool {
 
 // unknown deals with a call that the Turn's status does not name. Before the Turn has asked for anything, it may still come; once the Turn
 // waits, or is past the call, it will not.
-func unknown(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) verdict {
+func unknown(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Verdict {
 	waiting := waitingCalls(turn.Status.ToolCalls)
 	if len(waiting) > 0 {
 		return refused(v1alpha1.ReasonUnknownCall,
@@ -122,10 +125,10 @@ func find(calls []v1alpha1.ToolCall, id string) *v1alpha1.ToolCall {
 	return nil
 }
 
-func pending(reason, message string) verdict {
-	return verdict{metav1.ConditionUnknown, reason, message}
+func pending(reason, message string) Verdict {
+	return Verdict{metav1.ConditionUnknown, reason, message}
 }
 
-func refused(reason, message string) verdict {
-	return verdict{metav1.ConditionFalse, reason, message}
+func refused(reason, message string) Verdict {
+	return Verdict{metav1.ConditionFalse, reason, message}
 }

@@ -1,4 +1,4 @@
-package condition
+package status
 
 import (
 	"context"
@@ -60,16 +60,16 @@ func server(t *testing.T) (client.Client, *v1alpha1.Harness, *[]string) {
 	return c, stored, &patches
 }
 
-func TestPatchStatusSendsOnlyWhatChanged(t *testing.T) {
+func TestPatchSendsOnlyWhatChanged(t *testing.T) {
 	c, base, patches := server(t)
 	next := base.DeepCopy()
 	next.Status.ObservedGeneration = 2
 	next.Labels["team"] = "b"
 	next.Spec.SystemPrompt = "not for the status"
 
-	changed, err := PatchStatus(t.Context(), c, base, next)
+	changed, err := Patch(t.Context(), c, base, next)
 	if err != nil || !changed {
-		t.Fatalf("PatchStatus = %t, %v", changed, err)
+		t.Fatalf("Patch = %t, %v", changed, err)
 	}
 	want := `status {"metadata":{"resourceVersion":"` + base.ResourceVersion + `"},"status":{"observedGeneration":2}}`
 	if len(*patches) != 1 || (*patches)[0] != want {
@@ -83,12 +83,12 @@ func TestPatchStatusSendsOnlyWhatChanged(t *testing.T) {
 	}
 }
 
-func TestPatchStatusTakesAwayWhatIsGone(t *testing.T) {
+func TestPatchTakesAwayWhatIsGone(t *testing.T) {
 	c, base, _ := server(t)
 	next := base.DeepCopy()
 	next.Status = v1alpha1.HarnessStatus{}
-	if changed, err := PatchStatus(t.Context(), c, base, next); err != nil || !changed {
-		t.Fatalf("PatchStatus = %t, %v", changed, err)
+	if changed, err := Patch(t.Context(), c, base, next); err != nil || !changed {
+		t.Fatalf("Patch = %t, %v", changed, err)
 	}
 	stored := &v1alpha1.Harness{}
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(base), stored); err != nil {
@@ -99,27 +99,27 @@ func TestPatchStatusTakesAwayWhatIsGone(t *testing.T) {
 	}
 }
 
-func TestPatchStatusWithoutADifferenceIsNoCall(t *testing.T) {
+func TestPatchWithoutADifferenceIsNoCall(t *testing.T) {
 	c, base, patches := server(t)
 	next := base.DeepCopy()
 	next.Spec.SystemPrompt = "not for the status"
 	next.Status.Conditions = []metav1.Condition{}
-	if changed, err := PatchStatus(t.Context(), c, base, next); err != nil || changed || len(*patches) != 0 {
-		t.Errorf("PatchStatus = %t, %v after the patches %v", changed, err, *patches)
+	if changed, err := Patch(t.Context(), c, base, next); err != nil || changed || len(*patches) != 0 {
+		t.Errorf("Patch = %t, %v after the patches %v", changed, err, *patches)
 	}
 }
 
-func TestPatchStatusLosesAgainstAnotherWrite(t *testing.T) {
+func TestPatchLosesAgainstAnotherWrite(t *testing.T) {
 	c, base, _ := server(t)
 	first, second := base.DeepCopy(), base.DeepCopy()
 	first.Status.ObservedGeneration = 2
 	second.Status.ObservedGeneration = 3
-	if _, err := PatchStatus(t.Context(), c, base, first); err != nil {
+	if _, err := Patch(t.Context(), c, base, first); err != nil {
 		t.Fatal(err)
 	}
-	changed, err := PatchStatus(t.Context(), c, base, second)
+	changed, err := Patch(t.Context(), c, base, second)
 	if changed || !apierrors.IsConflict(err) {
-		t.Fatalf("PatchStatus = %t, %v, want a conflict", changed, err)
+		t.Fatalf("Patch = %t, %v, want a conflict", changed, err)
 	}
 	if second.Status.ObservedGeneration != 3 || second.ResourceVersion != base.ResourceVersion {
 		t.Errorf("a failed write changed the object: %+v", second)
@@ -130,13 +130,13 @@ func TestPatchStatusLosesAgainstAnotherWrite(t *testing.T) {
 	}
 }
 
-func TestPatchStatusNeedsAnObjectThatWasRead(t *testing.T) {
+func TestPatchNeedsAnObjectThatWasRead(t *testing.T) {
 	c, base, patches := server(t)
 	next := base.DeepCopy()
 	next.Status.ObservedGeneration = 2
 	base.ResourceVersion = ""
-	if changed, err := PatchStatus(t.Context(), c, base, next); err == nil || changed || len(*patches) != 0 {
-		t.Errorf("PatchStatus = %t, %v after the patches %v, want an error without a call", changed, err, *patches)
+	if changed, err := Patch(t.Context(), c, base, next); err == nil || changed || len(*patches) != 0 {
+		t.Errorf("Patch = %t, %v after the patches %v, want an error without a call", changed, err, *patches)
 	}
 }
 

@@ -1,4 +1,4 @@
-package condition
+package status
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
 // ReadyFlipped lets the creation and the deletion of an object pass, and those updates that make it Ready or no longer Ready. It is for those
@@ -14,14 +15,14 @@ import (
 func ReadyFlipped() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			return IsTrue(Of(e.ObjectOld), v1alpha1.ConditionReady) != IsTrue(Of(e.ObjectNew), v1alpha1.ConditionReady)
+			return condition.IsTrue(Conditions(e.ObjectOld), v1alpha1.ConditionReady) != condition.IsTrue(Conditions(e.ObjectNew), v1alpha1.ConditionReady)
 		},
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
 }
 
-// Of gives the conditions of an object of this API; nil for one that has none.
-func Of(o client.Object) []metav1.Condition {
+// Conditions gives the conditions of an object of this API; nil for one that has none.
+func Conditions(o client.Object) []metav1.Condition {
 	switch o := o.(type) {
 	case *v1alpha1.Agent:
 		return o.Status.Conditions

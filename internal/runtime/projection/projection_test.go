@@ -1,4 +1,4 @@
-package turn
+package projection
 
 import (
 	"math/rand/v2"
@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/condition"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
@@ -69,7 +69,7 @@ func TestConditionsFollowFromTheProgress(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var status v1alpha1.TurnStatus
-			project(&status, 1, test.progress, moment)
+			Apply(&status, 1, test.progress, moment)
 			for kind, want := range map[string]string{
 				v1alpha1.ConditionSucceeded: test.succeeded, v1alpha1.ConditionFinished: test.finished, v1alpha1.ConditionReconciling: test.reconciling,
 				v1alpha1.ConditionStalled: test.stalled, v1alpha1.ConditionWaitingForToolResults: test.waiting,
@@ -87,7 +87,7 @@ func TestConditionsFollowFromTheProgress(t *testing.T) {
 
 func TestWaitingNamesTheCallsThatAreMissingAndNoOthers(t *testing.T) {
 	var status v1alpha1.TurnStatus
-	project(&status, 1, v1alpha1.TurnProgress{Phase: v1alpha1.TurnWaitingForToolResults, ToolCalls: []v1alpha1.ToolCall{
+	Apply(&status, 1, v1alpha1.TurnProgress{Phase: v1alpha1.TurnWaitingForToolResults, ToolCalls: []v1alpha1.ToolCall{
 		{ID: "2-0", Name: "a", State: v1alpha1.CallSucceeded}, {ID: "2-1", Name: "b", State: v1alpha1.CallWaiting}, {ID: "2-2", Name: "c", State: v1alpha1.CallWaiting},
 	}}, moment)
 	want := "Create a ToolResult for each of: 2-1 (b), 2-2 (c)."
@@ -100,13 +100,13 @@ func TestProjectingIsPure(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	for range 200 {
 		before := v1alpha1.TurnStatus{}
-		project(&before, 1, someProgress(random), moment)
+		Apply(&before, 1, someProgress(random), moment)
 		progress := someProgress(random)
 		kept := progress.DeepCopy()
 		once, twice := before.DeepCopy(), before.DeepCopy()
-		project(once, 1, progress, moment)
-		project(twice, 1, progress, moment)
-		project(twice, 1, progress, metav1.NewMicroTime(moment.Add(time.Hour)))
+		Apply(once, 1, progress, moment)
+		Apply(twice, 1, progress, moment)
+		Apply(twice, 1, progress, metav1.NewMicroTime(moment.Add(time.Hour)))
 		if !reflect.DeepEqual(once, twice) {
 			t.Fatalf("projecting the same entry again changed the status:\n%+v\n%+v", once, twice)
 		}
@@ -191,7 +191,7 @@ func FuzzConditionsKeepTheRules(f *testing.F) {
 				Phase: allPhases[int(b)%len(allPhases)], Iteration: int32(i), Plan: &v1alpha1.TurnPlan{StopReason: v1alpha1.StopEndTurn},
 				Error: &v1alpha1.TurnError{Code: code, Message: message},
 			}
-			project(&status, int64(i), progress, metav1.NewMicroTime(moment.Add(time.Duration(i)*time.Second)))
+			Apply(&status, int64(i), progress, metav1.NewMicroTime(moment.Add(time.Duration(i)*time.Second)))
 			checkRules(t, &status)
 		}
 	})
@@ -206,4 +206,45 @@ func TestCamelCase(t *testing.T) {
 			t.Errorf("camelCase(%q) = %q, want %q", code, got, want)
 		}
 	}
+}
+
+func TestTheConditionSaysWhatOthersMustGive(t *testing.T) {
+	ended := clientCall("1-9")
+	ended.State = v1alpha1.CallSucceeded
+	ask := clientCall("1-1")
+	ask.Name = "ask"
+	for name, test := range map[string]struct {
+		calls           []v1alpha1.ToolCall
+		reason, message string
+	}{
+		"results":   {[]v1alpha1.ToolCall{ask, ended}, v1alpha1.ReasonClientTools, "Create a ToolResult for each of: 1-1 (ask)."},
+		"approvals": {[]v1alpha1.ToolCall{guardedCall("1-0"), ended, guardedCall("1-2")}, v1alpha1.ReasonApproval, "Approve or reject with a ToolResult: 1-0 (pay), 1-2 (pay)."},
+		"both": {
+			[]v1alpha1.ToolCall{guardedCall("1-0"), ask},
+			v1alpha1.ReasonClientTools,
+			"Create a ToolResult for each of: 1-1 (ask). Approve or reject with a ToolResult: 1-0 (pay).",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var status v1alpha1.TurnStatus
+			Apply(&status, 1, v1alpha1.TurnProgress{Phase: v1alpha1.TurnWaitingForToolResults, ToolCalls: test.calls}, moment)
+			c := condition.Find(status.Conditions, v1alpha1.ConditionWaitingForToolResults)
+			if c.Status != metav1.ConditionTrue || c.Reason != test.reason || c.Message != test.message {
+				t.Errorf("the condition is %+v", c)
+			}
+		})
+	}
+}
+
+// guardedCall waits for its approval until a minute after moment.
+func guardedCall(id string) v1alpha1.ToolCall {
+	by := metav1.NewTime(moment.Add(time.Minute))
+	return v1alpha1.ToolCall{
+		ID: id, Name: "pay", Executor: v1alpha1.ExecutorJob, Policy: v1alpha1.PolicyRequiresApproval, ApproveBy: &by,
+		State: v1alpha1.CallWaiting, Reason: v1alpha1.ReasonApproval,
+	}
+}
+
+func clientCall(id string) v1alpha1.ToolCall {
+	return v1alpha1.ToolCall{ID: id, Executor: v1alpha1.ExecutorClient, State: v1alpha1.CallWaiting}
 }

@@ -1,4 +1,4 @@
-// Package condition keeps the conditions of an object and writes its status: only what changed, and only if nobody else wrote in between.
+// Package condition keeps the conditions of an object. It is pure: callers read and write the objects.
 package condition
 
 import (

@@ -1,4 +1,4 @@
-package tool
+package tool_test
 
 import (
 	"errors"
@@ -23,7 +23,7 @@ func (c *checker) CheckSchema(schema []byte) error {
 	return nil
 }
 
-func TestDecide(t *testing.T) {
+func TestReadinessOfATool(t *testing.T) {
 	const object, nonsense = `{"type":"object"}`, `{"type":"nonsense"}`
 	largest := `"` + strings.Repeat("x", tool.MaxSchemaBytes-2) + `"`
 	for name, test := range map[string]struct {
@@ -53,9 +53,9 @@ func TestDecide(t *testing.T) {
 				spec.InputSchema = &v1alpha1.JSON{Raw: []byte(test.schema)}
 			}
 			schemas := &checker{refused: nonsense}
-			reason, message := decide(spec, schemas)
+			reason, message := tool.Readiness(spec, schemas)
 			if reason != test.reason || message == "" || !strings.Contains(message, test.says) {
-				t.Errorf("decide = %s, %q, want %s with %s", reason, message, test.reason, test.says)
+				t.Errorf("Readiness = %s, %q, want %s with %s", reason, message, test.reason, test.says)
 			}
 			if schemas.asked != test.asked {
 				t.Errorf("the schema was checked %d times, want %d", schemas.asked, test.asked)

@@ -1,4 +1,4 @@
-package toolresult
+package answer
 
 import (
 	"strings"
@@ -6,7 +6,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
@@ -41,7 +40,7 @@ func guarded(state v1alpha1.ToolCallState, attempt int32, reason string) v1alpha
 	return call
 }
 
-func TestDecideAboutDecisions(t *testing.T) {
+func TestJudgeAboutDecisions(t *testing.T) {
 	waits := guarded(v1alpha1.CallWaiting, 0, v1alpha1.ReasonApproval)
 	for name, test := range map[string]struct {
 		decision v1alpha1.Decision
@@ -66,15 +65,15 @@ func TestDecideAboutDecisions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			result := &v1alpha1.ToolResult{Spec: v1alpha1.ToolResultSpec{CallID: "2-0", Decision: test.decision}}
 			result.Spec.TurnRef.Name = "demo-1"
-			got := decide(result, test.turn)
-			if got.reason != test.reason || !strings.Contains(got.message, test.says) || (got.reason != "") != (got.status == metav1.ConditionFalse) {
-				t.Errorf("said %q %q %q, want %q with %q", got.status, got.reason, got.message, test.reason, test.says)
+			got := Judge(result, test.turn)
+			if got.Reason != test.reason || !strings.Contains(got.Message, test.says) || (got.Reason != "") != (got.Status == metav1.ConditionFalse) {
+				t.Errorf("said %q %q %q, want %q with %q", got.Status, got.Reason, got.Message, test.reason, test.says)
 			}
 		})
 	}
 }
 
-func TestDecide(t *testing.T) {
+func TestJudge(t *testing.T) {
 	pending, refused := metav1.ConditionUnknown, metav1.ConditionFalse
 	for name, test := range map[string]struct {
 		call   string
@@ -109,12 +108,12 @@ func TestDecide(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			result := &v1alpha1.ToolResult{Spec: v1alpha1.ToolResultSpec{CallID: test.call}}
 			result.Spec.TurnRef.Name, result.Spec.TurnRef.UID = "demo-1", test.uid
-			got := decide(result, test.turn)
-			if got.status != test.status || got.reason != test.reason || !strings.Contains(got.message, test.says) {
-				t.Errorf("said %q %q %q, want %q %q with %q", got.status, got.reason, got.message, test.status, test.reason, test.says)
+			got := Judge(result, test.turn)
+			if got.Status != test.status || got.Reason != test.reason || !strings.Contains(got.Message, test.says) {
+				t.Errorf("said %q %q %q, want %q %q with %q", got.Status, got.Reason, got.Message, test.status, test.reason, test.says)
 			}
-			if (got.reason == "") != (got.message == "") {
-				t.Errorf("reason %q with message %q", got.reason, got.message)
+			if (got.Reason == "") != (got.Message == "") {
+				t.Errorf("reason %q with message %q", got.Reason, got.Message)
 			}
 		})
 	}
@@ -126,34 +125,4 @@ func TestIterationOfACall(t *testing.T) {
 			t.Errorf("iterationOf(%q) = %d, want %d", id, got, want)
 		}
 	}
-}
-
-func TestWhichChangesOfATurnWakeItsResults(t *testing.T) {
-	changed := callsChanged()
-	for name, test := range map[string]struct {
-		before, after *v1alpha1.Turn
-		want          bool
-	}{
-		"nothing":                 {at(nil), at(nil), false},
-		"another iteration":       {at(nil), at(func(turn *v1alpha1.Turn) { turn.Status.Iteration = 3 }), true},
-		"another phase":           {at(nil), at(func(turn *v1alpha1.Turn) { turn.Status.Phase = v1alpha1.TurnReason }), true},
-		"other calls":             {at(nil), at(nil, ofClient("2-0", v1alpha1.CallWaiting)), true},
-		"a call of several ended": {waiting(ofClient("2-0", v1alpha1.CallWaiting)), waiting(ofClient("2-0", v1alpha1.CallSucceeded)), true},
-		"a Job goes on":           {at(nil, ofJob("2-0", v1alpha1.CallPending)), at(nil, ofJob("2-0", v1alpha1.CallRunning)), false},
-		"a Job goes on meanwhile": {waiting(ofJob("2-0", v1alpha1.CallPending)), waiting(ofJob("2-0", v1alpha1.CallRunning)), false},
-		"a call is approved":      {at(nil, guarded(v1alpha1.CallWaiting, 0, "")), at(nil, guarded(v1alpha1.CallPending, 1, "")), true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := changed.Update(event.UpdateEvent{ObjectOld: test.before, ObjectNew: test.after}); got != test.want {
-				t.Errorf("wakes: %v, want %v", got, test.want)
-			}
-		})
-	}
-	if changed.Delete(event.DeleteEvent{Object: at(nil)}) || !changed.Create(event.CreateEvent{Object: at(nil)}) {
-		t.Error("a Turn that is new wakes its results, one that is gone does not")
-	}
-}
-
-func waiting(calls ...v1alpha1.ToolCall) *v1alpha1.Turn {
-	return at(func(turn *v1alpha1.Turn) { turn.Status.Phase = v1alpha1.TurnWaitingForToolResults }, calls...)
 }

@@ -1,0 +1,64 @@
+package inprocess
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/config"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+)
+
+// Effective is what the configuration layers of a Session come to.
+type Effective = config.Effective
+
+// Context is what the next model call of a Session would be made with (INSPECT-01).
+type Context struct {
+	// Session that was asked for, Chain of its Harnesses from the root to the one that it names, and Agent; nil for none.
+	Session *v1alpha1.Session
+	Chain   []*v1alpha1.Harness
+	Agent   *v1alpha1.Agent
+	// Effective is the layers folded into one: the most model calls of a Turn, among others.
+	Effective Effective
+	// Model that would answer, and the provider's name of it.
+	Model     *v1alpha1.Model
+	ModelName string
+	// SystemPrompt is what the model would be told first.
+	SystemPrompt string
+	// Tools that it would be offered.
+	Tools []ToolDefinition
+	// Locale to answer in; empty for none.
+	Locale string
+	// Messages is the conversation as the model would be shown it, without what told the user of errors, and with fences around what tools gave. It
+	// may be empty.
+	Messages []Message
+}
+
+// LoadContext assembles what the next model call of a Session, the default one for an empty name, would be made with, and makes none (INSPECT-01). A
+// conversation that has not begun is fine. It is an error if the Session is missing or cannot be used: its message names the Harness, Agent, Model
+// or Tool that is missing.
+func (r *Runtime) LoadContext(ctx context.Context, session string) (*Context, error) {
+	of, err := r.session(session)
+	if err != nil {
+		return nil, fmt.Errorf("loading the context: %w", err)
+	}
+	resolved, err := r.built.resolve(of)
+	if err != nil {
+		return nil, fmt.Errorf("loading the context: %w", err)
+	}
+	c := host.ConfigOf(resolved, nil)
+	locale := config.Locale(nil, of.Spec.Locale)
+	request, err := r.host.Inspect(ctx, host.JournalOf(of), locale, c)
+	if err != nil {
+		return nil, fmt.Errorf("loading the context of Session %s: %w", of.Name, err)
+	}
+	loaded := &Context{
+		Session: of.DeepCopy(), Agent: resolved.Agent.DeepCopy(), Effective: resolved.Effective, Model: c.Model.DeepCopy(),
+		ModelName: model.Name(c.Model), SystemPrompt: request.SystemPrompt, Tools: request.Tools, Locale: locale, Messages: request.Messages,
+	}
+	for _, harness := range resolved.Chain {
+		loaded.Chain = append(loaded.Chain, harness.DeepCopy())
+	}
+	return loaded, nil
+}

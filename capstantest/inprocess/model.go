@@ -1,0 +1,82 @@
+package inprocess
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+)
+
+// What models are asked and what they answer, and what a conversation is made of.
+type (
+	// Request is one model call: the system prompt, the conversation and the tools that are offered.
+	Request = model.Request
+	// Response is the model's answer. Its FinishReason may be empty.
+	Response = model.Response
+	// ToolDefinition is what the model is told of a tool.
+	ToolDefinition = model.ToolDefinition
+	// ModelToolCall is a tool call that the model asks for.
+	ModelToolCall = model.ToolCall
+	// ModelUsage counts the tokens of one call.
+	ModelUsage = model.Usage
+	// Message is one message of a conversation.
+	Message = event.Message
+	// MessagePart is one piece of a message's content.
+	MessagePart = event.Part
+	// MessageToolCall is one tool call that an assistant message makes.
+	MessageToolCall = event.ToolCall
+)
+
+// Answer is a model that is a function: it gives one answer, or the error of the provider. It is called from several goroutines at once, and ends
+// soon after its context does. The text of an error is what the Turn's error is classified by; one that panics has failed.
+type Answer func(ctx context.Context, m *v1alpha1.Model, r Request) (*Response, error)
+
+// factory makes drivers that ask the function.
+func (a Answer) factory(m *v1alpha1.Model, _ model.Access) (model.Driver, error) {
+	return &answering{model: m, answer: a}, nil
+}
+
+// answering is the driver of a Model that a function answers for.
+type answering struct {
+	model  *v1alpha1.Model
+	answer Answer
+}
+
+// Generate implements model.Driver.
+func (d *answering) Generate(ctx context.Context, r model.Request) (response *model.Response, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			response, err = nil, fmt.Errorf("the function that answers for Model %s panicked: %v\n%s", d.model.Name, p, debug.Stack())
+		}
+	}()
+	return d.answer(ctx, d.model.DeepCopy(), r)
+}
+
+// observed are drivers with somebody who is shown each request before it is answered.
+func observed(models model.Registry, show func(Request)) model.Registry {
+	shown := model.Registry{}
+	for provider, factory := range models {
+		shown[provider] = func(m *v1alpha1.Model, access model.Access) (model.Driver, error) {
+			driver, err := factory(m, access)
+			if err != nil {
+				return nil, err
+			}
+			return &observedDriver{Driver: driver, show: show}, nil
+		}
+	}
+	return shown
+}
+
+type observedDriver struct {
+	model.Driver
+	show func(Request)
+}
+
+// Generate implements model.Driver.
+func (d *observedDriver) Generate(ctx context.Context, r model.Request) (*model.Response, error) {
+	d.show(r)
+	return d.Driver.Generate(ctx, r)
+}

@@ -1,0 +1,132 @@
+package inprocess_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest/inprocess"
+)
+
+const realModel = `
+apiVersion: capstan.dev/v1alpha1
+kind: Model
+metadata: {name: real, annotations: {capstan.dev/is-default-model: "true"}}
+spec: {provider: Anthropic, model: opus, secretKeyRef: {name: key, key: token}}
+`
+
+func TestAFunctionAnswersForAProvider(t *testing.T) {
+	var asked []inprocess.Request
+	runtime := start(t, inprocess.WithYAML(realModel), inprocess.WithPrompts(func(r inprocess.Request) { asked = append(asked, r) }),
+		inprocess.WithAnswer(v1alpha1.ProviderAnthropic, func(_ context.Context, m *v1alpha1.Model, r inprocess.Request) (*inprocess.Response, error) {
+			if r.Iteration > 1 {
+				return &inprocess.Response{Text: m.Name + " has read: " + r.Messages[len(r.Messages)-1].PlainText()}, nil
+			}
+			return &inprocess.Response{ToolCalls: []inprocess.ModelToolCall{{ProviderID: "a", Name: "look", Arguments: "{}"}}}, nil
+		}),
+		inprocess.WithTools(says("the sky")))
+	turn := run(t, runtime, message("demo-1", "Go."))
+	if !strings.Contains(turn.Status.Output, "real has read: ") || !strings.Contains(turn.Status.Output, "the sky") {
+		t.Errorf("the answer is %q", turn.Status.Output)
+	}
+	if len(asked) != 2 || asked[0].Model != "opus" || asked[0].Locale != "de-CH" || !strings.HasPrefix(asked[0].SystemPrompt, "Be brief.") || len(asked[0].Tools) != 4 {
+		t.Errorf("asked %+v", asked)
+	}
+}
+
+func TestAModelWithoutAKey(t *testing.T) {
+	turn := run(t, start(t, inprocess.WithYAML(realModel)), message("demo-1", "Go."))
+	if reason(turn) != "False ProviderMisconfigured" {
+		t.Errorf("the Turn ended with %s", reason(turn))
+	}
+}
+
+func TestAFunctionThatFailsOrPanicsFailsTheTurn(t *testing.T) {
+	for name, test := range map[string]struct {
+		answer inprocess.Answer
+		reason string
+	}{
+		"an error": {func(context.Context, *v1alpha1.Model, inprocess.Request) (*inprocess.Response, error) {
+			return nil, errors.New("(503) out of order")
+		}, "False ProviderUnavailable"},
+		"a panic": {func(context.Context, *v1alpha1.Model, inprocess.Request) (*inprocess.Response, error) { panic("no") }, "False ProcessingError"},
+		"no answer": {func(context.Context, *v1alpha1.Model, inprocess.Request) (*inprocess.Response, error) {
+			return nil, nil
+		}, "False ProcessingError"},
+		"an overrun": {func(context.Context, *v1alpha1.Model, inprocess.Request) (*inprocess.Response, error) {
+			return nil, errors.New("Request too large: x")
+		}, "False RequestTooLarge"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runtime := start(t, inprocess.WithYAML(realModel), inprocess.WithAnswer(v1alpha1.ProviderAnthropic, test.answer))
+			if turn := run(t, runtime, message("demo-1", "Go.")); reason(turn) != test.reason {
+				t.Errorf("the Turn ended with %s, want %s", reason(turn), test.reason)
+			}
+		})
+	}
+}
+
+func TestLoadContext(t *testing.T) {
+	runtime := start(t, inprocess.WithSimulation(calling([]string{"look"})), inprocess.WithTools(says("the sky")))
+	if runtime.DefaultSession() != "demo" {
+		t.Errorf("the default Session is %q", runtime.DefaultSession())
+	}
+	before, err := runtime.LoadContext(t.Context(), "")
+	if err != nil || len(before.Messages) != 0 || len(before.Chain) != 1 || before.Agent != nil || before.ModelName != "simulated" || before.Locale != "de-CH" ||
+		len(before.Tools) != 4 || before.Effective.MaxIterations != 500 || !strings.Contains(before.SystemPrompt, "Be brief.") || !strings.Contains(before.SystemPrompt, "de-CH") {
+		t.Errorf("before the first message: %+v, %v", before, err)
+	}
+	run(t, runtime, message("demo-1", "Go."))
+	after, err := runtime.LoadContext(t.Context(), "demo")
+	if err != nil || len(after.Messages) != 4 || after.SystemPrompt != before.SystemPrompt || !strings.Contains(after.Messages[2].PlainText(), "the sky") {
+		t.Errorf("after it: %+v, %v", after, err)
+	}
+	if _, err := runtime.LoadContext(t.Context(), "other"); err == nil || !strings.Contains(err.Error(), "session not found") {
+		t.Errorf("another Session: %v", err)
+	}
+}
+
+func TestObjectsChangeWhileTurnsRun(t *testing.T) {
+	runtime := start(t, inprocess.WithSimulation(calling([]string{"ask"})))
+	run(t, runtime, message("demo-1", "Go."))
+	found, err := runtime.LoadContext(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found.Chain[0].Spec.Lifecycle = v1alpha1.LifecycleArchived
+	if err := runtime.Apply(found.Chain[0]); err != nil {
+		t.Fatal(err)
+	}
+	turn, err := runtime.Await(t.Context(), "demo-1")
+	if err == nil && turn.Status.Phase == v1alpha1.TurnWaitingForToolResults {
+		turn = await(t, runtime, "demo-1", func(turn *v1alpha1.Turn) bool { return turn.Status.Phase == v1alpha1.TurnFailed })
+	}
+	if reason(turn) != "False DependencyUnavailable" {
+		t.Errorf("the Turn ended as %+v, %v", turn.Status, err)
+	}
+	moved := found.Session.DeepCopy()
+	moved.Spec.HarnessRef.Name = "other"
+	if err := runtime.Apply(moved); err == nil || !strings.Contains(err.Error(), "harnessRef") {
+		t.Errorf("another Harness: %v", err)
+	}
+}
+
+func TestTurnsOfTheManifestsCanBeRun(t *testing.T) {
+	turn := message("demo-1", "Hello.")
+	runtime := start(t, inprocess.WithSimulation(calling()), inprocess.WithObjects(turn))
+	given := runtime.Turn("demo-1")
+	if given == nil || given.Status.Phase != v1alpha1.TurnQueued {
+		t.Fatalf("the Turn is %+v", given)
+	}
+	if ended := run(t, runtime, given); reason(ended) != "True EndTurn" || reason(runtime.Turn("demo-1")) != "True EndTurn" {
+		t.Errorf("the Turn ended with %s", reason(ended))
+	}
+	if text, err := runtime.RunText(t.Context(), "", "Again."); err != nil || text.Status.Output != "Done." {
+		t.Errorf("a text: %+v, %v", text, err)
+	}
+	if runtime.Turn("demo-2") != nil {
+		t.Error("there is a Turn that nobody gave")
+	}
+}

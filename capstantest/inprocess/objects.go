@@ -1,0 +1,221 @@
+package inprocess
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/admission"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// objects are the objects of one namespace. What it gives is never changed afterwards: another version replaces it.
+type objects struct {
+	namespace string
+	now       func() time.Time
+	models    model.Registry
+	schemas   tool.SchemaChecker
+	// keyless are the providers that functions answer for.
+	keyless map[v1alpha1.ModelProvider]bool
+
+	mu      sync.RWMutex
+	byKey   map[key]admission.Object
+	order   []key
+	secrets map[string]*corev1.Secret
+	turns   []*v1alpha1.Turn
+}
+
+// key names an object.
+type key struct {
+	kind reflect.Type
+	name string
+}
+
+func keyOf(o admission.Object) key {
+	return key{reflect.TypeOf(o), o.GetName()}
+}
+
+// apply puts an object in its place, as `kubectl apply` would that of the same name.
+func (s *objects) apply(given admission.Object) error {
+	o, ok := given.DeepCopyObject().(admission.Object)
+	if !ok || reflect.ValueOf(given).IsNil() {
+		return fmt.Errorf("%T is no object", given)
+	}
+	if _, ok := o.(*v1alpha1.ToolResult); ok {
+		return fmt.Errorf("ToolResult %q: give results and decisions with Answer, Refuse and Decide", o.GetName())
+	}
+	if err := admission.Admit(o); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.byKey[keyOf(o)]
+	o.SetNamespace(s.namespace)
+	s.identify(o, known)
+	if turn, ok := o.(*v1alpha1.Turn); ok {
+		s.turns = append(s.turns, turn)
+		return nil
+	}
+	if session, ok := o.(*v1alpha1.Session); ok && known != nil {
+		if before, ok := known.(*v1alpha1.Session); ok && before.Spec.HarnessRef != session.Spec.HarnessRef {
+			return fmt.Errorf("Session %q: harnessRef cannot be changed: a conversation keeps its Harness", session.Name)
+		}
+	}
+	s.observe(o)
+	if known == nil {
+		s.order = append(s.order, keyOf(o))
+	}
+	s.byKey[keyOf(o)] = o
+	return nil
+}
+
+// identify gives an object what an API server would: a UID, its age, and a generation that counts the versions of its spec.
+func (s *objects) identify(o, known admission.Object) {
+	if known != nil {
+		o.SetUID(known.GetUID())
+		o.SetCreationTimestamp(known.GetCreationTimestamp())
+		o.SetGeneration(known.GetGeneration())
+		if !reflect.DeepEqual(specOf(o), specOf(known)) {
+			o.SetGeneration(known.GetGeneration() + 1)
+		}
+		return
+	}
+	o.SetGeneration(1)
+	if stamp := o.GetCreationTimestamp(); stamp.IsZero() {
+		o.SetCreationTimestamp(metav1.NewTime(s.now().Truncate(time.Second)))
+	}
+	if o.GetUID() == "" {
+		o.SetUID(s.uidOf(o))
+	}
+}
+
+func specOf(o admission.Object) any {
+	return reflect.ValueOf(o).Elem().FieldByName("Spec").Interface()
+}
+
+// uidOf is the UID of a new object. That of a Session follows from its name, so that its log is found again by another process; each Turn is a new one.
+func (s *objects) uidOf(o admission.Object) types.UID {
+	if _, ok := o.(*v1alpha1.Session); ok {
+		return types.UID(uuid.NewSHA1(uuid.NameSpaceURL, []byte("capstan.dev/sessions/"+s.namespace+"/"+o.GetName())).String())
+	}
+	return types.UID(uuid.NewString())
+}
+
+// observe says whether a Model can be called, and a Tool offered, as their controllers do.
+func (s *objects) observe(o admission.Object) {
+	now := metav1.NewTime(s.now())
+	switch o := o.(type) {
+	case *v1alpha1.Model:
+		reason, message := model.Readiness(s.models.Check(o))
+		condition.SetReady(&o.Status.Conditions, o.Generation, now, reason, message)
+	case *v1alpha1.Tool:
+		reason, message := tool.Readiness(&o.Spec, s.schemas)
+		condition.SetReady(&o.Status.Conditions, o.Generation, now, reason, message)
+	}
+}
+
+// get gives the object of a name; nil for none.
+func get[T admission.Object](s *objects, name string) T {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	found, _ := s.byKey[key{reflect.TypeFor[T](), name}].(T)
+	return found
+}
+
+// all gives the objects of a kind, in the order in which they came.
+func all[T admission.Object](s *objects) []T {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var found []T
+	for _, k := range s.order {
+		if o, ok := s.byKey[k].(T); ok {
+			found = append(found, o)
+		}
+	}
+	return found
+}
+
+// Harness implements config.Source.
+func (s *objects) Harness(name string) (*v1alpha1.Harness, error) {
+	return get[*v1alpha1.Harness](s, name), nil
+}
+
+// Agent implements config.Source.
+func (s *objects) Agent(name string) (*v1alpha1.Agent, error) {
+	return get[*v1alpha1.Agent](s, name), nil
+}
+
+// Tool implements config.Source.
+func (s *objects) Tool(name string) (*v1alpha1.Tool, error) {
+	return get[*v1alpha1.Tool](s, name), nil
+}
+
+// Models implements config.Source.
+func (s *objects) Models() ([]v1alpha1.Model, error) {
+	found := all[*v1alpha1.Model](s)
+	models := make([]v1alpha1.Model, len(found))
+	for i, m := range found {
+		models[i] = *m
+		if s.keyless[m.Spec.Provider] {
+			models[i].Spec.SecretKeyRef = nil
+		}
+	}
+	return models, nil
+}
+
+// Session implements loop.Objects.
+func (s *objects) Session(name string) *v1alpha1.Session {
+	return get[*v1alpha1.Session](s, name)
+}
+
+// secret implements host.SecretReader.
+func (s *objects) secret(name string) (*corev1.Secret, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if secret := s.secrets[name]; secret != nil {
+		return secret.DeepCopy(), nil
+	}
+	return nil, apierrors.NewNotFound(corev1.Resource("secrets"), name)
+}
+
+// addSecret puts a Secret in its place.
+func (s *objects) addSecret(given *corev1.Secret) error {
+	if given.Name == "" {
+		return errors.New("a Secret needs a name")
+	}
+	secret := given.DeepCopy()
+	if secret.Data == nil {
+		secret.Data = map[string][]byte{}
+	}
+	for name, value := range secret.StringData {
+		secret.Data[name] = []byte(value)
+	}
+	secret.StringData = nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.secrets[secret.Name] = secret
+	return nil
+}
+
+// turn is the Turn of a name that came with the manifests; nil for none.
+func (s *objects) turn(name string) *v1alpha1.Turn {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, turn := range s.turns {
+		if turn.Name == name {
+			return turn.DeepCopy()
+		}
+	}
+	return nil
+}

@@ -1,0 +1,190 @@
+package inprocess
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest/clock"
+	"github.com/capstan-dev/capstan/internal/runtime/egress"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+)
+
+// Object is an object that Turns run with, or a Turn: one of the kinds of package v1alpha1.
+type Object interface {
+	runtime.Object
+	metav1.Object
+}
+
+// Option is a part of what a Runtime is built of (RT-02).
+type Option func(*builder) error
+
+// builder is what options build.
+type builder struct {
+	objects        *objects
+	clock          *clock.Clock
+	store          Store
+	models         model.Registry
+	prompts        func(Request)
+	simulation     *v1alpha1.Simulation
+	tools          map[string]JobRunner
+	otherTools     JobRunner
+	egress         egress.Options
+	defaultSession string
+	// later are what needs to know all of the above.
+	later []func() error
+}
+
+// WithNamespace names the namespace that everything is in. Default: default.
+func WithNamespace(name string) Option {
+	return func(b *builder) error {
+		b.objects.namespace = name
+		return nil
+	}
+}
+
+// WithObjects adds Harnesses, Agents, Sessions, Models, Tools and Turns; one of the same kind and name as before replaces it. They get the
+// defaults of the API and are checked as the package comment says. A Turn is not run: Runtime.Turn gives it, for RunTurn.
+func WithObjects(given ...Object) Option {
+	return func(b *builder) error {
+		b.later = append(b.later, func() error {
+			for _, o := range given {
+				if err := b.objects.apply(o); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		return nil
+	}
+}
+
+// WithManifests adds the objects of all files at the top of a file system that end in .yaml, .yml or .json, as WithObjects does, and Secrets, in
+// the order of the names of the files. They are read strictly: an unknown field is an error, and so is a kind that there is not in process.
+// Kustomizations are left out. os.DirFS gives the files of a directory.
+func WithManifests(files fs.FS) Option {
+	return func(b *builder) error {
+		b.later = append(b.later, func() error { return b.readFiles(files) })
+		return nil
+	}
+}
+
+// WithYAML adds the objects of a text, as WithManifests does those of a file.
+func WithYAML(text string) Option {
+	return func(b *builder) error {
+		b.later = append(b.later, func() error { return b.readText([]byte(text)) })
+		return nil
+	}
+}
+
+// WithSecret adds a Secret, for the headers of HTTP tools and the API keys of Models.
+func WithSecret(name string, data map[string]string) Option {
+	return func(b *builder) error {
+		return b.objects.addSecret(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data})
+	}
+}
+
+// WithClock has everything go by a clock that the test can put forward. Default: the real time.
+func WithClock(c *clock.Clock) Option {
+	return func(b *builder) error {
+		if c == nil {
+			return errors.New("WithClock needs a clock")
+		}
+		b.clock = c
+		return nil
+	}
+}
+
+// WithStore keeps the log in a Store. Default: one of NewMemoryStore, for this Runtime alone (RT-08).
+func WithStore(s Store) Option {
+	return func(b *builder) error {
+		if s == nil {
+			return errors.New("WithStore needs a Store")
+		}
+		b.store = s
+		return nil
+	}
+}
+
+// WithAnswer has a function answer for all Models of a provider, instead of that provider: a real one or v1alpha1.ProviderSimulated (RT-02). Its
+// Models need no API key then.
+func WithAnswer(provider v1alpha1.ModelProvider, answer Answer) Option {
+	return func(b *builder) error {
+		if answer == nil {
+			return errors.New("WithAnswer needs a function")
+		}
+		b.models[provider] = answer.factory
+		b.objects.keyless[provider] = true
+		return nil
+	}
+}
+
+// WithSimulation adds a Model named simulated that answers by a script. It is the default Model, unless another one is marked so (RT-03, SIM-01).
+func WithSimulation(script v1alpha1.Simulation) Option {
+	return func(b *builder) error {
+		b.simulation = script.DeepCopy()
+		return nil
+	}
+}
+
+// WithPrompts shows a function all that models are asked, before they answer. It is called from several goroutines at once.
+func WithPrompts(show func(Request)) Option {
+	return func(b *builder) error {
+		b.prompts = show
+		return nil
+	}
+}
+
+// WithTool has a function stand in for the container of a Job tool. There must be a Tool of that name with a job. Of several functions for one Tool
+// the last counts.
+func WithTool(name string, run JobRunner) Option {
+	return func(b *builder) error {
+		if run == nil {
+			return fmt.Errorf("WithTool needs a function for Tool %q", name)
+		}
+		b.tools[name] = run
+		return nil
+	}
+}
+
+// WithTools has a function stand in for the containers of all Job tools that have none of their own. Without it, the model is told of a call of such
+// a tool that it was not executed, with reason NoFunction.
+func WithTools(run JobRunner) Option {
+	return func(b *builder) error {
+		b.otherTools = run
+		return nil
+	}
+}
+
+// WithEgressAllow lets HTTP tools, and requests to model providers, reach ranges of addresses that are not public: 127.0.0.0/8 for a server of the
+// test's own. Default: public addresses only.
+func WithEgressAllow(ranges ...netip.Prefix) Option {
+	return func(b *builder) error {
+		b.egress.Allow = append(b.egress.Allow, ranges...)
+		return nil
+	}
+}
+
+// WithEgressRoots is what HTTP tools and requests to model providers trust servers by. Default: the certificates of the system.
+func WithEgressRoots(roots *x509.CertPool) Option {
+	return func(b *builder) error {
+		b.egress.Roots = roots
+		return nil
+	}
+}
+
+// WithDefaultSession names the Session that DefaultSession gives, of which there must be one (RT-02). The last call wins. Default: the only Session
+// that there is.
+func WithDefaultSession(name string) Option {
+	return func(b *builder) error {
+		b.defaultSession = name
+		return nil
+	}
+}

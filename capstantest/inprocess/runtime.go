@@ -1,0 +1,202 @@
+package inprocess
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest/clock"
+	"github.com/capstan-dev/capstan/internal/runtime/admission"
+	"github.com/capstan-dev/capstan/internal/runtime/config"
+	"github.com/capstan-dev/capstan/internal/runtime/egress"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
+	"github.com/capstan-dev/capstan/internal/runtime/loop"
+	"github.com/capstan-dev/capstan/internal/runtime/model/drivers"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// ErrStopped says that the context of New has ended while a Turn was under way. The Turn stays where it is in the log: a Runtime on the same Store
+// goes on with it when it is given the Turn again.
+var ErrStopped = loop.ErrStopped
+
+// RefusedError says why a Turn does not take what was given for one of its calls. Reason and Message are those of the condition Accepted of a
+// ToolResult.
+type RefusedError = loop.RefusedError
+
+// Runtime runs Turns. It is safe for concurrent use, and is shared by sharing the pointer (RT-07).
+type Runtime struct {
+	built *builder
+	host  *host.Host
+	loop  *loop.Loop
+	store Store
+}
+
+// simulatedModel is the name of the Model that WithSimulation adds.
+const simulatedModel = "simulated"
+
+// New builds a Runtime of options, in the order of RT-03: the drivers of models, the log and the clock, the simulated Model, the objects in the order
+// of their options, and the check that there is a model. The first failure aborts. Each Session must be usable: that something it names is missing
+// is an error that says what to do. Turns stay where they are when ctx ends: see ErrStopped.
+func New(ctx context.Context, options ...Option) (*Runtime, error) {
+	b := newBuilder()
+	for _, option := range options {
+		if err := option(b); err != nil {
+			return nil, fmt.Errorf("building the runtime: %w", err)
+		}
+	}
+	if err := b.build(); err != nil {
+		return nil, fmt.Errorf("building the runtime: %w", err)
+	}
+	r := &Runtime{built: b, host: b.host(), store: b.store}
+	r.loop = loop.New(ctx, loop.Options{Host: r.host, Objects: b.objects, Clock: b.clock, Jobs: b.jobs})
+	return r, nil
+}
+
+func newBuilder() *builder {
+	b := &builder{clock: &clock.Clock{}, store: memory.New(), models: drivers.All(), tools: map[string]JobRunner{}}
+	b.objects = &objects{
+		namespace: "default", keyless: map[v1alpha1.ModelProvider]bool{}, schemas: tool.NewValidator(),
+		byKey: map[key]admission.Object{}, secrets: map[string]*corev1.Secret{},
+	}
+	return b
+}
+
+// build adds the objects, now that all that they depend on is known.
+func (b *builder) build() error {
+	if b.prompts != nil {
+		b.models = observed(b.models, b.prompts)
+	}
+	b.objects.models, b.objects.now = b.models, b.clock.Now
+	for _, add := range b.later {
+		if err := add(); err != nil {
+			return err
+		}
+	}
+	if err := b.simulate(); err != nil {
+		return err
+	}
+	for name := range b.tools {
+		if found := get[*v1alpha1.Tool](b.objects, name); found == nil || found.Spec.Job == nil {
+			return fmt.Errorf("WithTool: there is no Tool %q with a job", name)
+		}
+	}
+	if b.defaultSession != "" && b.objects.Session(b.defaultSession) == nil {
+		return fmt.Errorf("WithDefaultSession: there is no Session %q", b.defaultSession)
+	}
+	return b.check()
+}
+
+// simulate adds the simulated Model, as the default one if there is no other.
+func (b *builder) simulate() error {
+	if b.simulation == nil {
+		return nil
+	}
+	m := &v1alpha1.Model{Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated, Simulation: b.simulation}}
+	m.Name = simulatedModel
+	models, err := b.objects.Models()
+	if err != nil {
+		return err
+	}
+	if _, found := config.ResolveModel("", "", models); !found {
+		m.Annotations = map[string]string{v1alpha1.AnnotationDefaultModel: "true"}
+	}
+	return b.objects.apply(m)
+}
+
+// check says what keeps a Session from being used.
+func (b *builder) check() error {
+	for _, session := range all[*v1alpha1.Session](b.objects) {
+		if _, err := b.resolve(session); err != nil {
+			return err
+		}
+	}
+	if len(all[*v1alpha1.Model](b.objects)) == 0 {
+		return errNoModel
+	}
+	return nil
+}
+
+// errNoModel names both remedies (RT-03).
+var errNoModel = errors.New("there is no model: mark a Model as the default one with the annotation " + v1alpha1.AnnotationDefaultModel +
+	`: "true", or add a simulated one with WithSimulation`)
+
+// resolve reads what a Session is made of. It is an error if the Session cannot be used.
+func (b *builder) resolve(session *v1alpha1.Session) (*config.Resolved, error) {
+	resolved, err := config.Resolve(b.objects, session)
+	if err != nil {
+		return nil, err
+	}
+	switch reason, message := resolved.Problem(session); {
+	case reason == v1alpha1.ReasonModelNotFound && resolved.Effective.ModelRef == "":
+		return nil, fmt.Errorf("Session %q: %w", session.Name, errNoModel)
+	case reason != "":
+		return nil, fmt.Errorf("Session %q cannot be used (%s): %s", session.Name, reason, message)
+	}
+	return resolved, nil
+}
+
+// host carries out the steps.
+func (b *builder) host() *host.Host {
+	now := b.clock.Now
+	return &host.Host{
+		Log:       journal.New(b.store, journal.Options{Clock: now}),
+		Models:    b.models,
+		Validator: tool.NewValidator(),
+		Clock:     now,
+		Egress:    egress.New(b.egress),
+		Secrets:   func(_ context.Context, _, name string) (*corev1.Secret, error) { return b.objects.secret(name) },
+		Pause: func(ctx context.Context, d time.Duration) error {
+			if b.clock.Reach(ctx, now().Add(d)) {
+				return nil
+			}
+			return ctx.Err()
+		},
+	}
+}
+
+// DefaultSession is the name of the Session that WithDefaultSession names, otherwise of the only one that there is; empty for none (RT-04).
+func (r *Runtime) DefaultSession() string {
+	if r.built.defaultSession != "" {
+		return r.built.defaultSession
+	}
+	if sessions := all[*v1alpha1.Session](r.built.objects); len(sessions) == 1 {
+		return sessions[0].Name
+	}
+	return ""
+}
+
+// Apply adds objects while Turns run, or replaces those of the same kind and name, as `kubectl apply` would: a Harness that is archived stops a Turn
+// before its next model call or tool call (BLK-02). Secrets cannot be changed.
+func (r *Runtime) Apply(given ...Object) error {
+	for _, o := range given {
+		if err := r.built.objects.apply(o); err != nil {
+			return fmt.Errorf("applying: %w", err)
+		}
+	}
+	r.loop.Changed()
+	return nil
+}
+
+// session is the Session of a name; the default one for an empty name.
+func (r *Runtime) session(name string) (*v1alpha1.Session, error) {
+	if name == "" {
+		name = r.DefaultSession()
+	}
+	if session := r.built.objects.Session(name); session != nil {
+		return session, nil
+	}
+	return nil, fmt.Errorf("session not found: %q", name)
+}
+
+// newUID is the UID of an object that came into being now.
+func newUID() types.UID {
+	return types.UID(uuid.NewString())
+}

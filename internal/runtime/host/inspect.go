@@ -1,0 +1,29 @@
+package host
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+)
+
+// Inspect composes what a model would be asked in a Session if its next message came now, without that message, and asks nobody (INSPECT-01). The
+// conversation may be empty.
+func (h *Host) Inspect(ctx context.Context, s journal.Session, locale string, c Config) (model.Request, error) {
+	view, err := h.Log.View(ctx, s, 0)
+	if err != nil {
+		return model.Request{}, fmt.Errorf("reading the conversation: %w", err)
+	}
+	messages, _ := event.Repair(withoutErrors(view.Messages), repairState)
+	prompt, tools := event.Fenced(messages), definitions(c)
+	return model.Request{
+		Model:        modelName(c.Model),
+		SystemPrompt: systemPrompt(c.Effective.SystemPrompt, locale, len(tools) > 0 || hasToolResult(prompt)),
+		Messages:     prompt,
+		Tools:        tools,
+		Locale:       locale,
+		Iteration:    1,
+	}, nil
+}

@@ -1,0 +1,41 @@
+package host
+
+import (
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/config"
+)
+
+// TurnOf is a Turn of a Session as its steps see it, without the messages that wait to go into it.
+func TurnOf(turn *v1alpha1.Turn, session *v1alpha1.Session) Turn {
+	t := Turn{
+		Session:     JournalOf(session),
+		Ref:         v1alpha1.JournalTurn{Name: turn.Name, UID: turn.UID},
+		Locale:      config.Locale(ControlsOf(turn), session.Spec.Locale),
+		Progress:    *turn.Status.TurnProgress.DeepCopy(),
+		ClientTools: session.Spec.ClientTools,
+		Hints:       session.Spec.Hints,
+		Harness:     session.Spec.HarnessRef.Name,
+	}
+	t.Input, t.Content = MessageOf(turn.Spec)
+	if agent := session.Spec.AgentRef; agent != nil {
+		t.Agent = agent.Name
+	}
+	return t
+}
+
+// ControlsOf are the settings of the last message of a Turn (CFG-07).
+func ControlsOf(turn *v1alpha1.Turn) *v1alpha1.TurnControls {
+	if latest := turn.Status.Controls; latest != nil {
+		return latest
+	}
+	return turn.Spec.Controls
+}
+
+// ConfigOf is what a Turn with the given controls runs with, of what its Session is made of now.
+func ConfigOf(resolved *config.Resolved, controls *v1alpha1.TurnControls) Config {
+	c := Config{Blocker: resolved.Blocker(), Effective: resolved.Effective, Tools: resolved.Tools}
+	if model, ok := resolved.Model(controls); ok {
+		c.Model, c.Fallbacks = model, resolved.Fallbacks(model)
+	}
+	return c
+}

@@ -1,0 +1,218 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/projection"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// act is an act step that is being carried out. It holds nothing that another process could not find out from the log.
+type act struct {
+	*run
+	// config is what the Turn runs with in this round.
+	config host.Config
+	// planned is the bulk of the calls, by call id.
+	planned map[string]v1alpha1.PlannedCall
+	// outcomes are the ends of calls, sources the answers that gave them, kept and settled what of them is in the log, by call id.
+	outcomes map[string]tool.Outcome
+	sources  map[string]types.UID
+	kept     map[string]journal.SettledRef
+	settled  map[string]journal.SettledRef
+	// line is where the calls wait for each other to write to the log.
+	line *host.Line
+	// begun says that a call has been started.
+	begun bool
+	// ended brings the ends of calls.
+	ended chan callEnd
+	// alarmAt is when the step must be looked at again; zero for never.
+	alarmAt time.Time
+}
+
+// act carries out the calls of the open act step (PHASE-06).
+func (r *run) act(ctx context.Context) (*journal.Closed, error) {
+	// What still runs when the step is closed is stopped.
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	a := &act{
+		run: r, planned: map[string]v1alpha1.PlannedCall{}, outcomes: map[string]tool.Outcome{}, sources: map[string]types.UID{},
+		kept: map[string]journal.SettledRef{}, line: &host.Line{}, ended: make(chan callEnd, len(r.turn.Status.ToolCalls)),
+	}
+	// The step was opened by the entry just before it, which has what does not fit into status.
+	reason, err := r.loop.Host.Log.Step(ctx, host.JournalOf(r.session()), r.turn.UID, r.turn.Status.Plan.OpenedAt-1)
+	if err != nil {
+		return nil, fmt.Errorf("reading the entry that planned the calls: %w", err)
+	}
+	for _, call := range reason.Calls {
+		a.planned[call.ID] = call
+	}
+	for {
+		closed, err := a.round(ctx)
+		if closed != nil || err != nil {
+			return closed, err
+		}
+		if closed, err = a.wait(ctx); closed != nil || err != nil {
+			return closed, err
+		}
+	}
+}
+
+// round takes what has come, starts what may start, and closes the step when every call has its result.
+func (a *act) round(ctx context.Context) (*journal.Closed, error) {
+	a.alarmAt = a.nextLimit()
+	if closed, err := a.cutShort(ctx, a.results()); closed != nil || err != nil {
+		return closed, err
+	}
+	var err error
+	if a.config, err = a.loop.config(a.session(), a.turn); err != nil {
+		return nil, err
+	}
+	if a.config.Blocker != nil && !a.begun {
+		// Nothing of the step has run yet, and nothing of it will (BLK-02).
+		return a.loop.Host.Block(ctx, a.hostTurn(), a.config.Blocker, a.results())
+	}
+	a.settleRefused()
+	if closed, err := a.takeGiven(ctx); closed != nil || err != nil {
+		return closed, err
+	}
+	if err := a.giveUpWaiting(ctx); err != nil {
+		return nil, err
+	}
+	a.start(ctx)
+	if a.complete() {
+		closed, err := a.loop.Host.Act(ctx, a.hostTurn(), a.results())
+		if !errors.Is(err, journal.ErrStale) {
+			return closed, err
+		}
+		// Another process put something into the log that this one does not know of.
+		a.forgetOthers()
+		return a.round(ctx)
+	}
+	a.show()
+	return nil, nil
+}
+
+// wait waits until something has happened, and takes the ends of calls.
+func (a *act) wait(ctx context.Context) (*journal.Closed, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	select {
+	case end := <-a.ended:
+		return a.conclude(end)
+	case <-a.alerts:
+	case <-a.alarm(ctx, a.alarmAt):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return nil, nil
+}
+
+// calls are the calls of the step.
+func (a *act) calls() []v1alpha1.ToolCall {
+	return a.turn.Status.ToolCalls
+}
+
+// results is what is known of the calls.
+func (a *act) results() host.ActResults {
+	return host.ActResults{Outcomes: a.outcomes, Settled: a.settled, Kept: a.kept, Sources: a.sources, Planned: a.planned}
+}
+
+// settle records the end of a call.
+func (a *act) settle(index int, outcome tool.Outcome) {
+	call := &a.calls()[index]
+	a.outcomes[call.ID] = outcome
+	host.Describe(call, outcome)
+}
+
+// done says that a call has its result.
+func (a *act) done(call v1alpha1.ToolCall) bool {
+	_, done := a.outcomes[call.ID]
+	return done
+}
+
+// complete says that every call has its result.
+func (a *act) complete() bool {
+	return len(a.outcomes) == len(a.calls())
+}
+
+// settleRefused settles the calls that are not to be carried out.
+func (a *act) settleRefused() {
+	for i, call := range a.calls() {
+		if call.Executor == v1alpha1.ExecutorNone && !a.done(call) {
+			a.settle(i, tool.Outcome{State: v1alpha1.CallNotExecuted, Reason: call.Reason, Error: a.planned[call.ID].Refusal})
+		}
+	}
+}
+
+// conclude takes the end of an attempt for the end of its call, unless the call may be tried again.
+func (a *act) conclude(end callEnd) (*journal.Closed, error) {
+	if end.err != nil || end.Closed != nil {
+		return end.Closed, end.err
+	}
+	call := &a.calls()[end.index]
+	if end.Outcome.Retryable && !tool.AtMostOnce(*call) && call.Attempt < tool.MaxAttempts {
+		notBefore := metav1.NewTime(a.loop.Clock.Now().Add(tool.RetryPause(call.Attempt)))
+		call.NotBefore = &notBefore
+		call.Attempt++
+		call.State, call.Reason = v1alpha1.CallPending, end.Outcome.Reason
+		return nil, nil
+	}
+	if end.Kept.Ordinal != 0 {
+		a.kept[call.ID] = end.Kept
+	}
+	a.settle(end.index, end.Outcome)
+	return nil, nil
+}
+
+// giveUpWaiting settles what the Turn waits for when there is a message for it, so that the next model call can read that (CLIENT-05).
+func (a *act) giveUpWaiting(ctx context.Context) error {
+	t := a.hostTurn()
+	if !host.WaitsForOthers(t, a.calls(), a.outcomes, a.config.Effective.ToolConcurrency) {
+		return nil
+	}
+	pending, err := a.loop.Host.Pending(ctx, t)
+	if err != nil || len(pending) == 0 {
+		return err
+	}
+	for i, call := range a.calls() {
+		if !a.done(call) && call.State == v1alpha1.CallWaiting {
+			a.settle(i, host.GivenUp(call))
+		}
+	}
+	return nil
+}
+
+// show brings phase, counts and conditions up to date with the calls.
+func (a *act) show() {
+	waits := host.WaitsForOthers(a.hostTurn(), a.calls(), a.outcomes, a.config.Effective.ToolConcurrency)
+	host.Progress(&a.turn.Status.TurnProgress, a.outcomes, waits)
+	projection.SetConditions(&a.turn.Status, a.turn.Generation, metav1.NewTime(a.loop.Clock.Now().Truncate(time.Second)))
+	a.alarmAt = earlier(a.alarmAt, a.nextLimit())
+	a.publish(true)
+}
+
+// forgetOthers drops what is known of what others gave, so that the log is asked again.
+func (a *act) forgetOthers() {
+	a.settled = nil
+	for i, call := range a.calls() {
+		if call.Executor != v1alpha1.ExecutorClient && !tool.Unapproved(call) {
+			continue
+		}
+		delete(a.outcomes, call.ID)
+		delete(a.sources, call.ID)
+		shown := &a.calls()[i]
+		shown.State, shown.Reason, shown.Preview = v1alpha1.CallWaiting, "", ""
+		if tool.Unapproved(call) {
+			shown.Reason = v1alpha1.ReasonApproval
+		}
+	}
+}

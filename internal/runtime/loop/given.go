@@ -1,0 +1,202 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/answer"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// given is what somebody gave for a call of a Turn: a result, an error or a decision.
+type given struct {
+	result *v1alpha1.ToolResult
+	// reply gets nil when it has become part of the Turn, or why it never will.
+	reply chan error
+}
+
+// RefusedError says why what was given for a call is not taken. Reason and Message are those of the condition Accepted of a ToolResult.
+type RefusedError struct {
+	// Reason in CamelCase, and Message for people.
+	Reason, Message string
+}
+
+// Error is the message.
+func (e *RefusedError) Error() string {
+	return e.Message + " (" + e.Reason + ")"
+}
+
+// judge says why a Turn that stands so does not take it; nil when it does. What may come later is refused as well: nobody keeps it until then.
+func (g *given) judge(turn *v1alpha1.Turn) error {
+	if said := answer.Judge(g.result, turn); said.Reason != "" {
+		return &RefusedError{Reason: said.Reason, Message: said.Message}
+	}
+	return nil
+}
+
+// Give gives a ToolResult to the Turn that it names, and then waits for that Turn as Run does (CLIENT-04). The error is a *RefusedError when the
+// Turn does not take it. What was given has been put into the log when Give returns without an error, also when the Turn waits for more.
+func (l *Loop) Give(ctx context.Context, result *v1alpha1.ToolResult) (*v1alpha1.Turn, error) {
+	r, err := l.find(result.Spec.TurnRef.Name)
+	if err != nil {
+		return nil, err
+	}
+	g := &given{result: result, reply: make(chan error, 1)}
+	l.mu.Lock()
+	refused := r.err
+	if refused == nil {
+		refused = g.judge(r.shown)
+	}
+	if refused != nil {
+		l.mu.Unlock()
+		return nil, refused
+	}
+	r.inbox, r.waits = append(r.inbox, g), false
+	r.alert()
+	l.mu.Unlock()
+	select {
+	case err := <-g.reply:
+		if err != nil {
+			return nil, err
+		}
+		return l.await(ctx, r)
+	case <-l.life.Done():
+		return nil, ErrStopped
+	case <-ctx.Done():
+		return nil, fmt.Errorf("giving Turn %s a result for call %s: %w", result.Spec.TurnRef.Name, result.Spec.CallID, context.Cause(ctx))
+	}
+}
+
+// open takes what has come and nobody has looked at.
+func (a *act) open() []*given {
+	a.loop.mu.Lock()
+	defer a.loop.mu.Unlock()
+	inbox := a.inbox
+	a.inbox = nil
+	return inbox
+}
+
+// takeGiven takes what others gave for the calls that wait for them, as the Turn reconciler does: what completes the step goes into the entry that
+// closes it, and what does not is put into the log by itself (CLIENT-04). An approval never completes a step.
+func (a *act) takeGiven(ctx context.Context) (*journal.Closed, error) {
+	if err := a.readSettled(ctx); err != nil {
+		return nil, err
+	}
+	if !host.Waits(a.hostTurn()) {
+		a.skipClientCalls()
+	}
+	a.timeOut(a.loop.Clock.Now())
+	offered := map[string]*given{}
+	var order []*given
+	for _, g := range a.open() {
+		id := g.result.Spec.CallID
+		err := g.judge(a.turn)
+		if err == nil && offered[id] != nil {
+			err = &RefusedError{Reason: v1alpha1.ReasonAlreadyAnswered, Message: fmt.Sprintf("Another ToolResult answered call %s first.", id)}
+		}
+		if err != nil {
+			g.reply <- err
+			continue
+		}
+		offered[id] = g
+		order = append(order, g)
+	}
+	missing, approves := len(a.calls())-len(a.outcomes), false
+	for _, g := range order {
+		approves = approves || g.result.Spec.Decision == v1alpha1.DecisionApprove
+	}
+	complete := missing == len(order) && !approves
+	for i, g := range order {
+		if complete {
+			a.take(host.SettledCallOf(g.result))
+			g.reply <- nil
+			continue
+		}
+		ref, closed, err := a.loop.Host.Keep(ctx, a.hostTurn(), host.SettledCallOf(g.result), a.results())
+		if err != nil || closed != nil {
+			for _, left := range order[i:] {
+				left.reply <- overtaken(left, err)
+			}
+			return closed, err
+		}
+		a.settled[ref.Call.ID] = ref
+		a.take(ref.Call)
+		g.reply <- nil
+	}
+	return nil, nil
+}
+
+// overtaken is why something that was given could not be put into the log.
+func overtaken(g *given, err error) error {
+	if err != nil {
+		return err
+	}
+	return &RefusedError{
+		Reason: v1alpha1.ReasonCallClosed, Message: fmt.Sprintf("Call %s waits for no result any more. Its step was closed meanwhile.", g.result.Spec.CallID),
+	}
+}
+
+// readSettled asks the log, once, which results and decisions of this step it has.
+func (a *act) readSettled(ctx context.Context) error {
+	if a.settled != nil {
+		return nil
+	}
+	a.settled = map[string]journal.SettledRef{}
+	plan := a.turn.Status.Plan
+	refs, err := a.loop.Host.Log.Settled(ctx, host.JournalOf(a.session()), a.turn.UID, plan.Step, plan.OpenedAt)
+	if err != nil {
+		return fmt.Errorf("reading the results that are in the log: %w", err)
+	}
+	for _, ref := range refs {
+		if host.GivenByOthers(ref.Call) {
+			a.settled[ref.Call.ID] = ref
+			a.take(ref.Call)
+		}
+	}
+	return nil
+}
+
+// take records what others gave for a call.
+func (a *act) take(call v1alpha1.SettledCall) {
+	for i := range a.calls() {
+		shown := &a.calls()[i]
+		if shown.ID != call.ID || a.done(*shown) {
+			continue
+		}
+		a.sources[call.ID] = call.Source
+		switch {
+		case call.Decision == v1alpha1.DecisionReject:
+			a.settle(i, tool.Rejected())
+		case call.Decision == v1alpha1.DecisionApprove && tool.Unapproved(*shown):
+			tool.Approve(shown)
+		case call.Decision == "":
+			a.settle(i, host.ClientOutcome(call))
+		}
+	}
+}
+
+// skipClientCalls settles the client calls of a Session whose hints say that nobody answers (TURN-11).
+func (a *act) skipClientCalls() {
+	for i, call := range a.calls() {
+		if call.Executor == v1alpha1.ExecutorClient && !a.done(call) {
+			a.settle(i, host.NoClient())
+		}
+	}
+}
+
+// timeOut ends the calls that nobody has decided about in time.
+func (a *act) timeOut(now time.Time) {
+	for i, call := range a.calls() {
+		switch {
+		case a.done(call) || !tool.Unapproved(call) || call.ApproveBy == nil:
+		case now.Before(call.ApproveBy.Time):
+			a.alarmAt = earlier(a.alarmAt, call.ApproveBy.Time)
+		default:
+			a.settle(i, tool.ApprovalTimedOut())
+		}
+	}
+}

@@ -1,0 +1,232 @@
+// Package loop runs Turns in the process that asks for them, without an API server: the planner, the host, the log and the fold are those that
+// the controllers use, and so is what a Turn's status says (RT-04 to RT-07).
+//
+// Each Turn that runs has a goroutine of its own, which is the only one to work on it. It opens a step, carries out what the step needs, closes it
+// by an entry of the log, and projects that entry into the status, until the Turn has ended. The Turns of one Session run one after another, in the
+// order in which they came (GAP-15).
+//
+// What a process forgets when it ends, the log still knows: a Turn of the same name and message goes on where the log says that it was. No call
+// that may start only once is started again for that: it is claimed in the log before it starts.
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/config"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/projection"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
+)
+
+// ErrStopped says that the loop has ended while a Turn was under way. The Turn stays where it is in the log; another loop can go on with it.
+var ErrStopped = errors.New("the runtime has been stopped")
+
+// Clock tells the time.
+type Clock interface {
+	// Now is the time that the clock shows.
+	Now() time.Time
+	// Reach waits until the clock shows a time, and says whether it does: the context may end before.
+	Reach(ctx context.Context, t time.Time) bool
+}
+
+// Objects are what Turns run with, as they are when they are asked for. They are safe for concurrent use.
+type Objects interface {
+	config.Source
+	// Session gives the Session of a name; nil for none.
+	Session(name string) *v1alpha1.Session
+}
+
+// Job is a call of a Job tool, for the function that stands in for its container.
+type Job struct {
+	// Turn that makes the call, and Session that it belongs to.
+	Turn    *v1alpha1.Turn
+	Session string
+	// Call as it was pinned.
+	Call v1alpha1.ToolCall
+	// Tool that is called.
+	Tool *v1alpha1.Tool
+	// Arguments as the tool gets them.
+	Arguments string
+	// Locale that the user is to be answered in; empty for none.
+	Locale string
+}
+
+// Options are what a Loop works with. All are required.
+type Options struct {
+	// Host carries out the steps.
+	Host *host.Host
+	// Objects that Turns run with.
+	Objects Objects
+	// Clock tells the time.
+	Clock Clock
+	// Jobs carries out a call of a Job tool and gives the report that a launcher would have written; false when nothing stands in for the tool. The
+	// context ends when the call is to stop.
+	Jobs func(ctx context.Context, job Job) (result.Report, bool)
+}
+
+// Loop runs Turns. It is safe for concurrent use.
+type Loop struct {
+	Options
+	// life ends with the process that the loop stands for.
+	life context.Context
+
+	mu       sync.Mutex
+	sessions map[string]*queue
+	turns    map[string]*run
+}
+
+// New makes a Loop that lives as long as the context. When that ends, Turns stay where they are, as those of a manager that is stopped.
+func New(life context.Context, o Options) *Loop {
+	return &Loop{Options: o, life: life, sessions: map[string]*queue{}, turns: map[string]*run{}}
+}
+
+// Run runs a Turn until it has ended or waits for others, and gives it with its status. The Turn has a name, a UID and a Session that exists. If
+// it is under way already, it is waited for; it is an error if the one under way has another message. If ctx ends first, the Turn is cancelled,
+// and given with the context's error (RT-04).
+func (l *Loop) Run(ctx context.Context, turn *v1alpha1.Turn) (*v1alpha1.Turn, error) {
+	r, err := l.submit(turn)
+	if err != nil {
+		return nil, err
+	}
+	return l.await(ctx, r)
+}
+
+// submit puts a Turn into its Session's queue, or finds it there.
+func (l *Loop) submit(turn *v1alpha1.Turn) (*run, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.life.Err(); err != nil {
+		return nil, ErrStopped
+	}
+	if known := l.turns[turn.Name]; known != nil && !known.done {
+		if !known.same(turn) {
+			return nil, fmt.Errorf("a Turn named %q with another message is under way: give it another name", turn.Name)
+		}
+		return known, nil
+	}
+	q := l.sessions[turn.Spec.SessionRef.Name]
+	if q == nil {
+		q = &queue{}
+		l.sessions[turn.Spec.SessionRef.Name] = q
+	}
+	q.order++
+	r := newRun(l, q, turn)
+	l.turns[turn.Name] = r
+	q.add(r)
+	return r, nil
+}
+
+// Turn gives a Turn that was given to Run, with its status as it is now; nil for a name that nobody has used.
+func (l *Loop) Turn(name string) *v1alpha1.Turn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.turns[name]; r != nil {
+		return r.shown.DeepCopy()
+	}
+	return nil
+}
+
+// Await waits until a Turn has ended or waits for others, and gives it. When ctx ends first it gives the Turn as it is, with the context's error,
+// and the Turn goes on.
+func (l *Loop) Await(ctx context.Context, name string) (*v1alpha1.Turn, error) {
+	r, err := l.find(name)
+	if err != nil {
+		return nil, err
+	}
+	return l.watch(ctx, r)
+}
+
+// Cancel ends a Turn, as its desiredState does, and gives it once it has ended. A Turn that has ended stays as it is.
+func (l *Loop) Cancel(ctx context.Context, name string) (*v1alpha1.Turn, error) {
+	r, err := l.find(name)
+	if err != nil {
+		return nil, err
+	}
+	l.cancel(r)
+	return l.watch(ctx, r)
+}
+
+func (l *Loop) find(name string) (*run, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.turns[name]; r != nil {
+		return r, nil
+	}
+	return nil, fmt.Errorf("there is no Turn named %q: run it first", name)
+}
+
+// cancel wants a Turn to end.
+func (l *Loop) cancel(r *run) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.done {
+		return
+	}
+	r.shown.Spec.DesiredState = v1alpha1.DesiredCancelled
+	r.cancelled, r.waits = true, false
+	if r.queue.remove(r) {
+		now := metav1.NewMicroTime(l.Clock.Now())
+		projection.Apply(&r.shown.Status, r.shown.Generation, host.CancelledBeforeStart(now), now)
+		r.finish(nil)
+		return
+	}
+	r.alert()
+}
+
+// Changed says that Objects have changed: what waits looks at them again.
+func (l *Loop) Changed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, q := range l.sessions {
+		if q.active != nil {
+			q.active.alert()
+		}
+	}
+}
+
+// await waits for a Turn, and cancels it when ctx ends first.
+func (l *Loop) await(ctx context.Context, r *run) (*v1alpha1.Turn, error) {
+	turn, err := l.watch(ctx, r)
+	if ctx.Err() == nil || l.life.Err() != nil || r.over() {
+		return turn, err
+	}
+	l.cancel(r)
+	ended, endErr := l.watch(context.WithoutCancel(ctx), r)
+	return ended, errors.Join(err, endErr)
+}
+
+// watch waits until a Turn has ended, or waits for others.
+func (l *Loop) watch(ctx context.Context, r *run) (*v1alpha1.Turn, error) {
+	for {
+		turn, changed, err := r.look()
+		if changed == nil {
+			return turn, err
+		}
+		select {
+		case <-changed:
+		case <-l.life.Done():
+			return turn, ErrStopped
+		case <-ctx.Done():
+			if l.life.Err() != nil {
+				return turn, ErrStopped
+			}
+			return turn, fmt.Errorf("waiting for Turn %s: %w", r.shown.Name, context.Cause(ctx))
+		}
+	}
+}
+
+// config is what a Turn of a Session runs with at this moment.
+func (l *Loop) config(session *v1alpha1.Session, turn *v1alpha1.Turn) (host.Config, error) {
+	resolved, err := config.Resolve(l.Objects, session)
+	if err != nil {
+		return host.Config{}, fmt.Errorf("reading what Session %s is made of: %w", session.Name, err)
+	}
+	return host.ConfigOf(resolved, host.ControlsOf(turn)), nil
+}

@@ -1,0 +1,121 @@
+package loop
+
+import (
+	"context"
+	"time"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+)
+
+// step carries out the open step and gives the entry that closes it.
+func (r *run) step(ctx context.Context) (*journal.Closed, error) {
+	if r.adopted {
+		// A step that this process opened itself nobody can have closed before.
+		plan := r.turn.Status.Plan
+		closed, err := r.loop.Host.Log.Find(ctx, host.JournalOf(r.session()), r.turn.UID, plan.Step, plan.OpenedAt)
+		if err != nil || closed != nil {
+			return closed, err
+		}
+	}
+	if r.turn.Status.Plan.Phase == v1alpha1.PlanAct {
+		return r.act(ctx)
+	}
+	return r.reason(ctx)
+}
+
+// reason carries out a model call (PHASE-04).
+func (r *run) reason(ctx context.Context) (*journal.Closed, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	if closed, err := r.cutShort(ctx, host.ActResults{}); closed != nil || err != nil {
+		return closed, err
+	}
+	config, err := r.loop.config(r.session(), r.turn)
+	if err != nil {
+		return nil, err
+	}
+	type answer struct {
+		closed *journal.Closed
+		err    error
+	}
+	turn, calling := r.hostTurn(), ctx
+	calling, hangUp := context.WithCancel(calling)
+	defer hangUp()
+	answered := make(chan answer, 1)
+	go func() {
+		closed, err := r.loop.Host.Reason(calling, turn, config)
+		answered <- answer{closed, err}
+	}()
+	limit := r.alarm(ctx, r.nextLimit())
+	for {
+		select {
+		case a := <-answered:
+			return a.closed, a.err
+		case <-r.alerts:
+		case <-limit:
+			limit = nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if r.toEnd() || r.expired() != nil {
+			// The call is given up. If it has been answered meanwhile, the log says so.
+			hangUp()
+			return r.cutShort(ctx, host.ActResults{})
+		}
+	}
+}
+
+// cutShort closes the open step when somebody wants the Turn to end, or a time limit has passed. It gives nil when neither is so.
+func (r *run) cutShort(ctx context.Context, known host.ActResults) (*journal.Closed, error) {
+	if r.toEnd() {
+		return r.loop.Host.Cancel(ctx, r.hostTurn(), known)
+	}
+	if expiry := r.expired(); expiry != nil {
+		return r.loop.Host.Expire(ctx, r.hostTurn(), *expiry, known)
+	}
+	return nil, nil
+}
+
+// expired is the time limit that has passed; nil for none.
+func (r *run) expired() *host.Expiry {
+	now := r.loop.Clock.Now()
+	for _, limit := range host.TimeLimits(r.turn) {
+		if !now.Before(limit.At) {
+			return &limit.Expiry
+		}
+	}
+	return nil
+}
+
+// nextLimit is when the next time limit passes; zero for never.
+func (r *run) nextLimit() time.Time {
+	var next time.Time
+	for _, limit := range host.TimeLimits(r.turn) {
+		next = earlier(next, limit.At)
+	}
+	return next
+}
+
+// earlier is the earlier of two moments, of which a zero one is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
+		return b
+	}
+	return a
+}
+
+// alarm is closed when the clock shows a time. There is none for the zero time.
+func (r *run) alarm(ctx context.Context, at time.Time) <-chan struct{} {
+	if at.IsZero() {
+		return nil
+	}
+	rings := make(chan struct{})
+	go func() {
+		if r.loop.Clock.Reach(ctx, at) {
+			close(rings)
+		}
+	}()
+	return rings
+}

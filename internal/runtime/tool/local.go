@@ -1,0 +1,50 @@
+package tool
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
+)
+
+// LocalEnded is the outcome of a call of a Job tool that a function of this process carried out, from the report that a launcher would have
+// written. The report goes through the same format, so that results are cut and errors are worded as those of a Job. timeout is how long the call
+// was allowed to take.
+func LocalEnded(call v1alpha1.ToolCall, report result.Report, timeout time.Duration) Outcome {
+	message, _ := report.Encode(result.NewNonce())
+	decoded, err := result.Decode(string(message))
+	if err != nil {
+		return LostOutput(call, Outcome{Started: true})
+	}
+	v := &view{call: call, run: timeout}
+	outcome := v.reported(decoded, "")
+	if outcome.NeedsLog {
+		outcome.Result, outcome.NeedsLog = &report.Result, false
+	}
+	return afterStart(outcome)
+}
+
+// LocalPanicked is the outcome of a call whose function panicked. It is not tried again: what makes a function panic once does so the next time.
+func LocalPanicked(call v1alpha1.ToolCall, value any) Outcome {
+	why := "its function panicked" + quoted(fmt.Sprint(value))
+	if atMostOnce(call) {
+		return afterStart(unknown(ReasonPanicked, why))
+	}
+	return afterStart(failed(ReasonPanicked, Interrupted(why)))
+}
+
+// LocalMissing is the outcome of a call of a Job tool that no function stands in for.
+func LocalMissing(name string) Outcome {
+	return notExecuted(ReasonNoFunction, fmt.Sprintf("no function stands in for the Job of Tool %q in this process; give one with WithTool or WithTools", name))
+}
+
+// LocalAbandoned is the outcome of a call that a process claimed which did not say what became of it.
+func LocalAbandoned() Outcome {
+	return afterStart(unknown(ReasonManagerLost, "the process that ran it ended meanwhile"))
+}
+
+// Changed is the outcome of a call that has not started, and whose Tool is not the one that it was planned with.
+func Changed() Outcome {
+	return notExecuted(ReasonToolChanged, "it was changed or removed after it was called")
+}

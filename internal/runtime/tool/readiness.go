@@ -1,0 +1,31 @@
+package tool
+
+import (
+	"fmt"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// SchemaChecker says what is wrong with an inputSchema.
+type SchemaChecker interface {
+	// CheckSchema gives an error when the schema is not a JSON Schema of an object. Its text must be the same each time.
+	CheckSchema(schema []byte) error
+}
+
+// Readiness says whether a Tool can be offered to a model, as reason and message of its Ready condition. A schema that is too large is not checked.
+func Readiness(spec *v1alpha1.ToolSpec, schemas SchemaChecker) (reason, message string) {
+	schema := spec.InputSchema
+	if schema == nil {
+		return v1alpha1.ReasonReady, "The Tool can be used. It has no inputSchema: any object is accepted."
+	}
+	if size := len(schema.Raw); size > MaxSchemaBytes {
+		return v1alpha1.ReasonInvalidSchema, fmt.Sprintf("inputSchema has %d bytes; at most %d are allowed. Make it shorter.", size, MaxSchemaBytes)
+	}
+	if err := schemas.CheckSchema(schema.Raw); err != nil {
+		return v1alpha1.ReasonInvalidSchema, fmt.Sprintf("inputSchema is not valid: %v", err)
+	}
+	if why := CheckHTTP(spec); why != "" {
+		return v1alpha1.ReasonInvalidSchema, fmt.Sprintf("No call could be sent: %s.", why)
+	}
+	return v1alpha1.ReasonReady, "The Tool can be used."
+}

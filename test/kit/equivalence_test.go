@@ -1,0 +1,347 @@
+package kit_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/capstantest/inprocess"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	journalkubernetes "github.com/capstan-dev/capstan/internal/runtime/journal/kubernetes"
+	"github.com/capstan-dev/capstan/internal/runtime/loop"
+)
+
+// archives are what is done when a model is asked with a system prompt, once.
+var archives = &hooks{of: map[string]func(){}}
+
+type hooks struct {
+	mu sync.Mutex
+	of map[string]func()
+}
+
+func (h *hooks) on(prompt string, do func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.of[prompt] = do
+}
+
+func (h *hooks) asked(system string) {
+	h.mu.Lock()
+	var found func()
+	for prompt, do := range h.of {
+		if strings.HasPrefix(system, prompt) {
+			found = do
+			delete(h.of, prompt)
+		}
+	}
+	h.mu.Unlock()
+	if found != nil {
+		found()
+	}
+}
+
+// question is the Turn that every scenario runs.
+func question() *v1alpha1.Turn {
+	return &v1alpha1.Turn{
+		ObjectMeta: metav1.ObjectMeta{Name: "demo-1"},
+		Spec:       v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "demo"}, Input: "What is there to do?"},
+	}
+}
+
+// archived is the Harness of a world with the lifecycle Archived.
+func archived(harness *v1alpha1.Harness) *v1alpha1.Harness {
+	changed := harness.DeepCopy()
+	changed.Spec.Lifecycle = v1alpha1.LifecycleArchived
+	return changed
+}
+
+var _ = Describe("A Turn in process", func() {
+	for name, s := range scenarios {
+		It("takes the course that it takes with the controllers: "+name, func(ctx context.Context) {
+			prompt := "Scenario: " + name + "."
+			inCluster := inCluster(ctx, s, prompt)
+			inProcess := inThisProcess(ctx, s, prompt)
+			Expect(inProcess.status).To(Equal(inCluster.status))
+			Expect(inProcess.types).To(Equal(inCluster.types))
+			Expect(inProcess.data).To(Equal(inCluster.data))
+			Expect(inProcess.messages).To(Equal(inCluster.messages))
+			Expect(inCluster.status["succeeded"]).To(HaveSuffix(" " + s.ends))
+		})
+	}
+})
+
+// course is what is left of a Turn, without ids and times.
+type course struct {
+	status         map[string]any
+	types          []string
+	data, messages []string
+}
+
+// goThrough does what others do in a scenario. begun is closed when a tool has started.
+func goThrough(ctx context.Context, s scenario, w world, begun <-chan struct{}) {
+	GinkgoHelper()
+	if s.during != nil {
+		Eventually(ctx, begun).Should(BeClosed())
+		s.during(ctx, w)
+	}
+	for _, then := range s.then {
+		Expect(w.rest(ctx).Status.Phase).To(Equal(v1alpha1.TurnWaitingForToolResults))
+		then(ctx, w)
+	}
+}
+
+// starting makes the scenario's tools a JobRunner that tells when one has started.
+func (s scenario) starting() (capstantest.JobRunner, <-chan struct{}) {
+	begun, once := make(chan struct{}), sync.Once{}
+	return func(call capstantest.Call) (string, string, int) {
+		if s.tools == nil {
+			return "", "nothing is to run here", 1
+		}
+		return s.tools(call, func() { once.Do(func() { close(begun) }) })
+	}, begun
+}
+
+// cluster is a namespace that the kit's controllers work in.
+type cluster struct {
+	namespace string
+	// answered counts what was given for calls, because the status shows a result that was kept a moment later.
+	answered int
+}
+
+func inCluster(ctx context.Context, s scenario, prompt string) course {
+	GinkgoHelper()
+	c := &cluster{namespace: newNamespace(ctx)}
+	run, begun := s.starting()
+	tools.in(c.namespace, run)
+	file := filepath.Join(GinkgoT().TempDir(), "scenario.yaml")
+	Expect(os.WriteFile(file, []byte(s.yaml(prompt)), 0o600)).To(Succeed())
+	Expect(kit.Apply(ctx, c.namespace, file)).To(Succeed())
+	if s.archive {
+		archives.on(prompt, func() {
+			defer GinkgoRecover()
+			harness := &v1alpha1.Harness{}
+			Expect(kit.Client.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: "base"}, harness)).To(Succeed())
+			Expect(kit.Client.Update(ctx, archived(harness))).To(Succeed())
+		})
+	}
+	asked := question()
+	asked.Namespace = c.namespace
+	Expect(kit.Client.Create(ctx, asked)).To(Succeed())
+	goThrough(ctx, s, c, begun)
+	var ended *v1alpha1.Turn
+	Eventually(ctx, func() string { ended = c.read(ctx); return string(ended.Status.Phase) }).Should(BeElementOf("Succeeded", "Failed", "Cancelled"))
+
+	session := &v1alpha1.Session{}
+	Expect(kit.Client.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: "demo"}, session)).To(Succeed())
+	store, err := journalkubernetes.ForConfig(config, nil)
+	Expect(err).NotTo(HaveOccurred())
+	log := journal.New(store, journal.Options{})
+	steps, err := loop.Steps(ctx, log, store, host.JournalOf(session))
+	Expect(err).NotTo(HaveOccurred())
+	var events []v1alpha1.JournalEvent
+	for _, step := range steps {
+		events = append(events, step.Events...)
+	}
+	view, err := log.View(ctx, host.JournalOf(session), 0)
+	Expect(err).NotTo(HaveOccurred())
+	return courseOf(ended, events, view.Messages)
+}
+
+func (c *cluster) read(ctx context.Context) *v1alpha1.Turn {
+	GinkgoHelper()
+	turn, err := kit.Turn(ctx, c.namespace, "demo-1")()
+	Expect(err).NotTo(HaveOccurred())
+	return turn
+}
+
+func (c *cluster) rest(ctx context.Context) *v1alpha1.Turn {
+	GinkgoHelper()
+	var turn *v1alpha1.Turn
+	Eventually(ctx, func() bool {
+		turn = c.read(ctx)
+		settled := 0
+		for _, call := range turn.Status.ToolCalls {
+			if call.State.Settled() && call.Executor == v1alpha1.ExecutorClient {
+				settled++
+			}
+		}
+		return turn.Status.Phase == v1alpha1.TurnWaitingForToolResults && settled >= c.answered
+	}).Should(BeTrue())
+	return turn
+}
+
+func (c *cluster) give(ctx context.Context, call string, spec v1alpha1.ToolResultSpec) {
+	GinkgoHelper()
+	spec.TurnRef.Name, spec.CallID = "demo-1", call
+	result := &v1alpha1.ToolResult{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "demo-1-" + call}, Spec: spec}
+	Expect(kit.Client.Create(ctx, result)).To(Succeed())
+	c.answered++
+}
+
+func (c *cluster) answer(ctx context.Context, call, text string) {
+	c.give(ctx, call, v1alpha1.ToolResultSpec{Result: &text})
+}
+
+func (c *cluster) refuse(ctx context.Context, call, text string) {
+	c.give(ctx, call, v1alpha1.ToolResultSpec{Error: &text})
+}
+
+func (c *cluster) decide(ctx context.Context, call string, decision v1alpha1.Decision) {
+	c.give(ctx, call, v1alpha1.ToolResultSpec{Decision: decision, SubmittedBy: "ann"})
+}
+
+func (c *cluster) cancel(ctx context.Context) {
+	GinkgoHelper()
+	patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"desiredState":"Cancelled"}}`))
+	Expect(kit.Client.Patch(ctx, c.read(ctx), patch)).To(Succeed())
+}
+
+// process is a Runtime in this process.
+type process struct {
+	runtime *inprocess.Runtime
+}
+
+func inThisProcess(ctx context.Context, s scenario, prompt string) course {
+	GinkgoHelper()
+	run, begun := s.starting()
+	p := &process{}
+	archiving := sync.Once{}
+	options := []inprocess.Option{inprocess.WithYAML(s.yaml(prompt)), inprocess.WithTools(run)}
+	if s.archive {
+		options = append(options, inprocess.WithPrompts(func(inprocess.Request) {
+			archiving.Do(func() {
+				defer GinkgoRecover()
+				found, err := p.runtime.LoadContext(ctx, "demo")
+				Expect(err).NotTo(HaveOccurred())
+				Expect(p.runtime.Apply(archived(found.Chain[0]))).To(Succeed())
+			})
+		}))
+	}
+	var err error
+	p.runtime, err = inprocess.New(ctx, options...)
+	Expect(err).NotTo(HaveOccurred())
+	going := make(chan error, 1)
+	go func() {
+		_, err := p.runtime.RunTurn(ctx, question())
+		going <- err
+	}()
+	Eventually(func() *v1alpha1.Turn { return p.runtime.Turn("demo-1") }, time.Second, time.Millisecond).ShouldNot(BeNil())
+	goThrough(ctx, s, p, begun)
+	Eventually(ctx, going).Should(Receive(BeNil()))
+	ended, err := p.runtime.Await(ctx, "demo-1")
+	Expect(err).NotTo(HaveOccurred())
+	events, err := p.runtime.Events(ctx, "demo")
+	Expect(err).NotTo(HaveOccurred())
+	messages, err := p.runtime.Messages(ctx, "demo")
+	Expect(err).NotTo(HaveOccurred())
+	return courseOf(ended, events, messages)
+}
+
+func (p *process) rest(ctx context.Context) *v1alpha1.Turn {
+	GinkgoHelper()
+	turn, err := p.runtime.Await(ctx, "demo-1")
+	Expect(err).NotTo(HaveOccurred())
+	return turn
+}
+
+func (p *process) answer(ctx context.Context, call, text string) {
+	GinkgoHelper()
+	_, err := p.runtime.Answer(ctx, "demo-1", call, text)
+	Expect(err).NotTo(HaveOccurred())
+}
+
+func (p *process) refuse(ctx context.Context, call, text string) {
+	GinkgoHelper()
+	_, err := p.runtime.Refuse(ctx, "demo-1", call, text)
+	Expect(err).NotTo(HaveOccurred())
+}
+
+func (p *process) decide(ctx context.Context, call string, decision v1alpha1.Decision) {
+	GinkgoHelper()
+	_, err := p.runtime.Decide(ctx, "demo-1", call, decision)
+	Expect(err).NotTo(HaveOccurred())
+}
+
+func (p *process) cancel(ctx context.Context) {
+	GinkgoHelper()
+	_, err := p.runtime.Cancel(ctx, "demo-1")
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// courseOf leaves out what differs from one run to the next.
+func courseOf(turn *v1alpha1.Turn, events []v1alpha1.JournalEvent, messages []inprocess.Message) course {
+	GinkgoHelper()
+	c := course{status: withoutIDs(turn.Status)}
+	conditions := map[string]string{}
+	for _, condition := range turn.Status.Conditions {
+		conditions[condition.Type] = string(condition.Status) + " " + condition.Reason + ": " + condition.Message
+	}
+	c.status["conditions"] = conditions
+	for _, condition := range turn.Status.Conditions {
+		if condition.Type == v1alpha1.ConditionSucceeded {
+			c.status["succeeded"] = string(condition.Status) + " " + condition.Reason
+		}
+	}
+	for _, e := range events {
+		c.types = append(c.types, e.Type)
+		c.data = append(c.data, e.Type+" "+text(withoutIDs(e.Data)))
+	}
+	for _, m := range messages {
+		c.messages = append(c.messages, text(withoutIDs(m)))
+	}
+	return c
+}
+
+// changing are the keys of what is another each time.
+var changing = []string{
+	"id", "message_id", "turn_id", "input_message_id", "final_message_id", "exec_id", "fence", "response_id", "previousResponseID", "duration_ms", "time_to_first_token_ms", "created_at", "metadata",
+	"sessionUID", "podUID", "startedAt", "finishedAt", "openedAt", "approveBy", "notBefore", "observedGeneration", "conditions",
+}
+
+func withoutIDs(of any) map[string]any {
+	GinkgoHelper()
+	raw, err := json.Marshal(of)
+	Expect(err).NotTo(HaveOccurred())
+	var content map[string]any
+	Expect(json.Unmarshal(raw, &content)).To(Succeed())
+	strip(content)
+	return content
+}
+
+func strip(value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		for _, key := range changing {
+			if id, ok := v[key].(string); key == "id" && ok && strings.Contains(id, "-") && len(id) < 8 {
+				continue // The runtime's id of a call.
+			}
+			delete(v, key)
+		}
+		for _, member := range v {
+			strip(member)
+		}
+	case []any:
+		for _, item := range v {
+			strip(item)
+		}
+	}
+}
+
+func text(content map[string]any) string {
+	GinkgoHelper()
+	raw, err := json.Marshal(content)
+	Expect(err).NotTo(HaveOccurred())
+	return string(raw)
+}

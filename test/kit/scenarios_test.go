@@ -1,0 +1,179 @@
+package kit_test
+
+import (
+	"context"
+	"strings"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest"
+)
+
+// world is somewhere that a Turn runs: in a cluster with the real controllers, or in this process.
+type world interface {
+	// rest waits until the Turn has ended, or waits for others.
+	rest(ctx context.Context) *v1alpha1.Turn
+	// answer and refuse do what a client does, approve and reject what a person does.
+	answer(ctx context.Context, call, text string)
+	refuse(ctx context.Context, call, text string)
+	decide(ctx context.Context, call string, decision v1alpha1.Decision)
+	// cancel ends the Turn.
+	cancel(ctx context.Context)
+}
+
+// scenario is a Turn whose course is the same wherever it runs.
+type scenario struct {
+	// manifests besides the common ones; %MODEL% of those is the script.
+	model, harness, session string
+	// tools are what containers print. started is told of each.
+	tools func(call capstantest.Call, started func()) (stdout, stderr string, exit int)
+	// archive has the Harness archived while the model is asked for the first time.
+	archive bool
+	// during is done once a tool has started; then while the Turn waits, one after another.
+	during func(context.Context, world)
+	then   []func(context.Context, world)
+	// ends is the reason of the condition Succeeded.
+	ends string
+}
+
+// common are the tools that scenarios have.
+const common = `
+apiVersion: capstan.dev/v1alpha1
+kind: Tool
+metadata: {name: look}
+spec:
+  description: Looks.
+  sideEffect: Pure
+  inputSchema: {type: object, properties: {what: {type: string}}, additionalProperties: false}
+  job: {image: example.org/look:1, command: [/look]}
+---
+apiVersion: capstan.dev/v1alpha1
+kind: Tool
+metadata: {name: pay}
+spec: {description: Pays., job: {image: example.org/pay:1, command: [/pay]}}
+---
+apiVersion: capstan.dev/v1alpha1
+kind: Tool
+metadata: {name: guarded}
+spec: {description: Pays once approved., policy: RequiresApproval, job: {image: example.org/pay:1, command: [/pay]}}
+---
+apiVersion: capstan.dev/v1alpha1
+kind: Tool
+metadata: {name: ask}
+spec: {description: Asks the user., client: {}}
+---
+apiVersion: capstan.dev/v1alpha1
+kind: Model
+metadata: {name: backup}
+spec: {provider: Simulated, simulation: {response: {text: The backup answers.}}}
+---
+apiVersion: capstan.dev/v1alpha1
+kind: Model
+metadata: {name: scripted, annotations: {capstan.dev/is-default-model: "true"}}
+spec: {provider: Simulated, %MODEL%}
+---
+apiVersion: capstan.dev/v1alpha1
+kind: Harness
+metadata: {name: base}
+spec: {systemPrompt: "%PROMPT%", tools: [{name: look}, {name: pay}, {name: guarded}, {name: ask}], %HARNESS%}
+---
+apiVersion: capstan.dev/v1alpha1
+kind: Session
+metadata: {name: demo}
+spec: {harnessRef: {name: base}, %SESSION%}
+`
+
+// yaml is all that the scenario applies. prompt is its system prompt.
+func (s scenario) yaml(prompt string) string {
+	filled := common
+	for name, by := range map[string]string{"%MODEL%": s.model, "%HARNESS%": s.harness, "%SESSION%": s.session, "%PROMPT%": prompt} {
+		filled = strings.ReplaceAll(filled, name, by)
+	}
+	return strings.ReplaceAll(filled, ", }", "}")
+}
+
+// script makes the model call tools, each step in flow style, and answer with what it was told.
+func script(steps ...string) string {
+	return `simulation: {response: {text: "Told: {{tool:look}} {{tool:pay}} {{tool:guarded}} {{tool:ask}}"}, toolCalls: {sequence: [` +
+		strings.Join(append(steps, "{}"), ", ") + `]}}`
+}
+
+const (
+	callLook    = `{calls: [{name: look, arguments: {what: the sky}}]}`
+	callPay     = `{calls: [{name: pay}]}`
+	callGuarded = `{calls: [{name: guarded}]}`
+)
+
+// speak is a tool that says its name.
+func speak(call capstantest.Call, started func()) (stdout, stderr string, exit int) {
+	started()
+	return call.Tool + " of attempt " + string(rune('0'+call.Attempt)), "", 0
+}
+
+// hang is a tool that runs until it is stopped.
+func hang(call capstantest.Call, started func()) (stdout, stderr string, exit int) {
+	started()
+	<-call.Context.Done()
+	return "", "", 1
+}
+
+// scenarios are what is compared.
+var scenarios = map[string]scenario{
+	"no tools":      {model: script(), ends: "EndTurn"},
+	"tools at once": {model: script(`{calls: [{name: look}, {name: pay}, {name: look, arguments: {what: the sea}}]}`), tools: speak, ends: "EndTurn"},
+	"one after another": {
+		model: script(`{calls: [{name: look}, {name: pay}]}`), harness: "toolConcurrency: Sequential", tools: speak, ends: "EndTurn",
+	},
+	"two act steps": {model: script(callLook, callPay), tools: speak, ends: "EndTurn"},
+	"a tool that fails": {
+		model: script(callPay),
+		tools: func(_ capstantest.Call, started func()) (string, string, int) {
+			started()
+			return "half", "no money", 7
+		},
+		ends: "EndTurn",
+	},
+	"a long result": {
+		model: script(callLook),
+		tools: func(_ capstantest.Call, started func()) (string, string, int) {
+			started()
+			return strings.Repeat("long ", 20_000), "", 0
+		},
+		ends: "EndTurn",
+	},
+	"arguments against the schema": {model: script(`{calls: [{name: look, arguments: {where: here}}]}`), tools: speak, ends: "EndTurn"},
+	"arguments that are no JSON":   {model: script(`{calls: [{name: look, rawArguments: "{"}]}`), tools: speak, ends: "EndTurn"},
+	"a tool that there is not":     {model: script(`{calls: [{name: dig}, {name: look}]}`), tools: speak, ends: "EndTurn"},
+	"the most model calls":         {model: script(callLook, callLook, callLook), harness: "maxIterations: 2", tools: speak, ends: "MaxTurnRequests"},
+	"a client's tool": {
+		model: script(`{calls: [{name: ask}, {name: look}]}`), tools: speak,
+		then: []func(context.Context, world){func(ctx context.Context, w world) { w.answer(ctx, "1-0", "Yes.") }}, ends: "EndTurn",
+	},
+	"two clients' tools, one after another": {
+		model: script(`{calls: [{name: ask}, {name: ask}]}`),
+		then: []func(context.Context, world){
+			func(ctx context.Context, w world) { w.refuse(ctx, "1-1", "Nobody is there.") },
+			func(ctx context.Context, w world) { w.answer(ctx, "1-0", "Yes.") },
+		},
+		ends: "EndTurn",
+	},
+	"a client that nobody waits for": {model: script(`{calls: [{name: ask}]}`), session: "clientTools: FollowHints", ends: "EndTurn"},
+	"an approval": {
+		model: script(callGuarded), tools: speak,
+		then: []func(context.Context, world){func(ctx context.Context, w world) { w.decide(ctx, "1-0", v1alpha1.DecisionApprove) }}, ends: "EndTurn",
+	},
+	"a rejection": {
+		model: script(`{calls: [{name: guarded}, {name: pay}]}`), tools: speak,
+		then: []func(context.Context, world){func(ctx context.Context, w world) { w.decide(ctx, "1-0", v1alpha1.DecisionReject) }}, ends: "EndTurn",
+	},
+	"a Harness that is archived before the tools run": {model: script(callPay), archive: true, tools: speak, ends: "DependencyUnavailable"},
+	"a fallback": {
+		model: `fallbacks: [{name: backup}], simulation: {response: {type: Error, text: "(503) out of order"}}`, ends: "EndTurn",
+	},
+	"a model that fails": {model: `simulation: {response: {type: Error, text: "(401) who are you"}}`, ends: "ProviderMisconfigured"},
+	"cancelled while tools run": {
+		model: script(callPay), tools: hang, during: func(ctx context.Context, w world) { w.cancel(ctx) }, ends: "Cancelled",
+	},
+	"cancelled while it waits": {
+		model: script(`{calls: [{name: ask}, {name: guarded}]}`), then: []func(context.Context, world){func(ctx context.Context, w world) { w.cancel(ctx) }}, ends: "Cancelled",
+	},
+}
