@@ -210,16 +210,23 @@ func (r *refusing) Create(ctx context.Context, s inprocess.LogSession, e *v1alph
 }
 
 func TestAStepThatCannotBeClosedDoesNotLeaveItsSessionActive(t *testing.T) {
+	// What an act step has come to is refused so often: the answer of a model would be kept until it can be written.
+	var refuse atomic.Int32
 	store := &refusing{Store: inprocess.NewMemoryStore()}
-	store.left.Store(1)
-	runtime := start(t, inprocess.WithStore(store), inprocess.WithSimulation(calling()))
+	runtime := start(t, inprocess.WithStore(store), inprocess.WithSimulation(calling([]string{"look"})),
+		inprocess.WithTools(func(inprocess.Call) (string, string, int) {
+			store.left.Store(refuse.Load())
+			return "", "", 0
+		}))
+	refuse.Store(1)
 	if turn := run(t, runtime, message("demo-1", "Hello.")); reason(turn) != "False ProcessingError" {
 		t.Errorf("the Turn ended with %s", reason(turn))
 	}
-	store.left.Store(1000)
+	refuse.Store(1000)
 	if _, err := runtime.RunTurn(t.Context(), message("demo-2", "Hello.")); !errors.Is(err, inprocess.ErrRefused) {
 		t.Errorf("when nothing can be written: %v", err)
 	}
+	refuse.Store(0)
 	store.left.Store(0)
 	if turn := run(t, runtime, message("demo-3", "Hello.")); reason(turn) != "True EndTurn" {
 		t.Errorf("afterwards: %s", reason(turn))

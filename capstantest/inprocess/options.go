@@ -45,6 +45,9 @@ type builder struct {
 // WithNamespace names the namespace that everything is in. Default: default.
 func WithNamespace(name string) Option {
 	return func(b *builder) error {
+		if name == "" {
+			return errors.New("WithNamespace needs a name")
+		}
 		b.objects.namespace = name
 		return nil
 	}
@@ -137,6 +140,9 @@ func WithSimulation(script v1alpha1.Simulation) Option {
 // WithPrompts shows a function all that models are asked, before they answer. It is called from several goroutines at once.
 func WithPrompts(show func(Request)) Option {
 	return func(b *builder) error {
+		if show == nil {
+			return errors.New("WithPrompts needs a function")
+		}
 		b.prompts = show
 		return nil
 	}
@@ -158,6 +164,9 @@ func WithTool(name string, run JobRunner) Option {
 // a tool that it was not executed, with reason NoFunction.
 func WithTools(run JobRunner) Option {
 	return func(b *builder) error {
+		if run == nil {
+			return errors.New("WithTools needs a function")
+		}
 		b.otherTools = run
 		return nil
 	}

@@ -1,0 +1,81 @@
+package host
+
+import (
+	"context"
+	"testing"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
+)
+
+// acting is a Turn with one open call of a Job tool.
+func acting(class v1alpha1.SideEffect) (Turn, v1alpha1.ToolCall) {
+	turn := newTurn("demo-1")
+	turn.Local = true
+	turn.Progress.Plan.Step, turn.Progress.Plan.Phase, turn.Progress.Phase = 2, v1alpha1.PlanAct, v1alpha1.TurnAct
+	call := v1alpha1.ToolCall{ID: "1-0", Name: "pay", Executor: v1alpha1.ExecutorJob, SideEffect: class, Attempt: 1, State: v1alpha1.CallPending}
+	turn.Progress.ToolCalls = []v1alpha1.ToolCall{call}
+	turn.Progress.Summary.ToolCalls = 1
+	return turn, call
+}
+
+func TestACallOfAJobToolInThisProcess(t *testing.T) {
+	for name, test := range map[string]struct {
+		class   v1alpha1.SideEffect
+		claimed bool
+		ran     int
+		entries int64
+		state   v1alpha1.ToolCallState
+	}{
+		"once":               {class: v1alpha1.AtMostOnce, ran: 1, entries: 2, state: v1alpha1.CallSucceeded},
+		"claimed by another": {class: v1alpha1.AtMostOnce, claimed: true, entries: 1, state: v1alpha1.CallUnknown},
+		"again":              {class: v1alpha1.Pure, ran: 2, state: v1alpha1.CallSucceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			turn, call := acting(test.class)
+			if test.claimed {
+				b.claimFor(turn, "another")
+			}
+			ran, run := 0, NewCallRun(&Line{})
+			for range 2 {
+				end, err := b.Local(t.Context(), turn, call, run, func(context.Context) tool.Outcome {
+					ran++
+					return tool.LocalEnded(call, result.ReportOf("paid", "", 0), 0)
+				})
+				if err != nil || end.Outcome.State != test.state || (end.Outcome.State == v1alpha1.CallSucceeded && end.Outcome.StartedAt.IsZero()) {
+					t.Fatalf("it ends with %+v, %v", end, err)
+				}
+			}
+			if ran != test.ran || b.entries() != test.entries {
+				t.Errorf("ran %d times, %d entries", ran, b.entries())
+			}
+		})
+	}
+}
+
+func TestTheEndOfATurnKnowsWhichCallsOfThisProcessWereClaimed(t *testing.T) {
+	for name, test := range map[string]struct {
+		local, claimed bool
+		want           v1alpha1.ToolCallState
+	}{
+		"not claimed": {local: true, want: v1alpha1.CallNotExecuted},
+		"claimed":     {local: true, claimed: true, want: v1alpha1.CallUnknown},
+		// The gate of a pod that nobody has recorded was never opened.
+		"a real Job": {want: v1alpha1.CallNotExecuted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			turn, _ := acting(v1alpha1.AtMostOnce)
+			turn.Local = test.local
+			if test.claimed {
+				b.claimFor(turn, "this one")
+			}
+			closed, err := b.Cancel(t.Context(), turn, ActResults{})
+			if err != nil || closed.Transition.ToolCalls[0].State != test.want {
+				t.Errorf("the call is %+v, %v", closed, err)
+			}
+		})
+	}
+}
