@@ -31,6 +31,13 @@ func (l *promptLog) note(p capstantest.Prompt) {
 	l.given[p.Turn] = append(l.given[p.Turn], p)
 }
 
+// count is the number of model calls of a Turn so far.
+func (l *promptLog) count(turn types.UID) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.given[turn])
+}
+
 // of waits until a Turn has succeeded and gives the prompts of its model calls.
 func (l *promptLog) of(ctx context.Context, namespace, name string) []capstantest.Prompt {
 	GinkgoHelper()

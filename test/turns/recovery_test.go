@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -29,10 +30,9 @@ func slow(words int) v1alpha1.Simulation {
 // recovers sets what becomes of answers that the Model of a namespace was giving.
 func recovers(ctx context.Context, namespace string, recovery v1alpha1.ModelRecovery) {
 	GinkgoHelper()
-	m := &v1alpha1.Model{}
-	Expect(kit.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "simulated"}, m)).To(Succeed())
-	m.Spec.Recovery = recovery
-	Expect(kit.Client.Update(ctx, m)).To(Succeed())
+	m := &v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "simulated"}}
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"recovery":"`+string(recovery)+`"}}`))
+	Expect(kit.Client.Patch(ctx, m, patch)).To(Succeed())
 }
 
 // kept is what the log of a namespace has of answers that came in.
@@ -103,7 +103,11 @@ var _ = Describe("An answer that was coming in when the manager died", Serial, O
 		namespace := newNamespace(ctx, slow(8))
 		create(ctx, newSession(namespace, "demo"))
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Phase", v1alpha1.TurnReason))
+		Eventually(func(g Gomega) {
+			turn, err := kit.Turn(ctx, namespace, "demo-1")()
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(prompts.count(turn.UID)).To(Equal(1))
+		}).Should(Succeed())
 		Expect(kit.Stop()).To(Succeed())
 
 		kit = another()
