@@ -27,17 +27,8 @@ const (
 	maxBody = 32 << 20
 )
 
-// Options of a driver.
-type Options struct {
-	// HTTP sends every request.
-	HTTP *http.Client
-	// BaseURL that "v1beta/models/..." follows; empty for Google's own.
-	BaseURL string
-	// Key is the API key. It is in no error and no result.
-	Key string
-	// Parameters of the Model.
-	Parameters v1alpha1.ModelParameters
-}
+// Options of a driver. "v1beta/models/..." follows the base URL.
+type Options = provider.Options
 
 // driver is a model.Driver. It keeps nothing between calls.
 type driver struct {
