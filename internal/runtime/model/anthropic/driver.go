@@ -25,8 +25,6 @@ const (
 	name = "Anthropic"
 	// userAgent is what requests say of who sends them.
 	userAgent = "capstan"
-	// maxBody is the most of a stream that is read. A token takes some 200 bytes of it.
-	maxBody = 256 << 20
 )
 
 // Options of a driver. "v1/messages" follows the base URL.
@@ -69,7 +67,7 @@ func New(o Options) (model.Driver, error) {
 	options := []option.RequestOption{
 		option.WithBaseURL(strings.TrimSuffix(base, "/") + "/"),
 		option.WithAPIKey(o.Key),
-		option.WithHTTPClient(provider.Client(o.HTTP, maxBody)),
+		option.WithHTTPClient(provider.Client(o.HTTP)),
 		option.WithMaxRetries(0),
 		option.WithoutOpenTelemetry(),
 		option.WithOpenTelemetryPropagation(false),

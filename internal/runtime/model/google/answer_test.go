@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider/providertest"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
@@ -157,8 +158,9 @@ func cut(data ...string) providertest.Answer {
 func TestAnAnswerThatIsTooLongIsNotCollected(t *testing.T) {
 	for name, body := range map[string]string{
 		"in many pieces": strings.Repeat(stream(said(text(strings.Repeat("x", 1<<20)))), 17),
-		"in one":         "data: " + strings.Repeat("x", maxEvent+1),
-		"in thoughts":    strings.Repeat(stream(said(`{"thought": true, "text": "`+strings.Repeat("x", 1<<20)+`"}`)), 33),
+		"in one":         "data: " + strings.Repeat("x", provider.MaxEvent+1),
+		"in thoughts":    strings.Repeat(stream(said(`{"thought": true, "text": "`+strings.Repeat("x", 1<<20)+`"}`)), provider.MaxBody>>20),
+		"in values":      stream(said("{}" + strings.Repeat(",{}", provider.MaxValues))),
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := ask(t, providertest.Answer{Body: body})
@@ -166,6 +168,20 @@ func TestAnAnswerThatIsTooLongIsNotCollected(t *testing.T) {
 				t.Errorf("Generate = %v, %v", got != nil, err)
 			}
 		})
+	}
+}
+
+func TestEmptyLinesAreNotCollected(t *testing.T) {
+	var seen record
+	for range 10 {
+		seen.write([]byte("\r\n\n"))
+	}
+	if seen.events.Len() > 0 {
+		t.Errorf("%d bytes are kept", seen.events.Len())
+	}
+	seen.write([]byte("data: 1\n\n\n\ndata: 2\n\n"))
+	if first, second := seen.event(), seen.event(); string(first) != "data: 1" || string(second) != "data: 2" {
+		t.Errorf("the events are %q and %q", first, second)
 	}
 }
 

@@ -23,8 +23,6 @@ const (
 	apiVersion = "v1beta"
 	// name of the provider in errors.
 	name = "Google"
-	// maxBody is the most of a stream that is read.
-	maxBody = 32 << 20
 )
 
 // Options of a driver. "v1beta/models/..." follows the base URL.
@@ -58,7 +56,7 @@ func New(o Options) (model.Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the parameters for Google: %w", err)
 	}
-	client := provider.Client(o.HTTP, maxBody)
+	client := provider.Client(o.HTTP)
 	client.Transport = recordingTransport{next: client.Transport}
 	// The context is for credentials of another backend only.
 	service, err := genai.NewClient(context.Background(), &genai.ClientConfig{

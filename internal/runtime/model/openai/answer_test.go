@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider/providertest"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
@@ -188,7 +189,10 @@ func TestAnAnswerThatIsTooLongIsNotCollected(t *testing.T) {
 	piece := delta(`{"content":"` + strings.Repeat("x", 1<<20) + `"}`)
 	for name, stream := range map[string]string{
 		"in many pieces": strings.Repeat("data: "+piece+"\n\n", 17),
-		"in one":         "data: " + strings.Repeat("x", 40<<20),
+		"in one":         "data: " + strings.Repeat("x", provider.MaxEvent+1),
+		"in many lines":  strings.Repeat("data: "+strings.Repeat("x", 1<<20)+"\n", 9),
+		"in comments":    strings.Repeat(": "+strings.Repeat("x", 1<<20)+"\n\n", provider.MaxBody>>20),
+		"in values":      unfinished(`{"choices":[{"delta":{"tool_calls":[null` + strings.Repeat(",null", provider.MaxValues+1) + `]}}]}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := ask(t, providertest.Answer{Body: stream})

@@ -21,8 +21,6 @@ const (
 	DefaultBaseURL = "https://api.openai.com/v1/"
 	// name of the provider in errors.
 	name = "OpenAI"
-	// maxBody is the most of a stream that is read. A token takes some 300 bytes of it.
-	maxBody = 256 << 20
 )
 
 // Options of a driver. "chat/completions" follows the base URL.
@@ -63,7 +61,7 @@ func New(o Options) (model.Driver, error) {
 		completions: sdk.NewChatCompletionService(
 			option.WithBaseURL(strings.TrimSuffix(base, "/")+"/"),
 			option.WithAPIKey(o.Key),
-			option.WithHTTPClient(provider.Client(o.HTTP, maxBody)),
+			option.WithHTTPClient(provider.Client(o.HTTP)),
 			option.WithMaxRetries(0),
 		),
 		parameters: o.Parameters,
