@@ -72,10 +72,7 @@ func (a *answer) add(e sdk.MessageStreamEventUnion) error {
 	case eventMessageDelta:
 		a.end(e)
 	}
-	if a.size > provider.MaxAnswer {
-		return provider.TooLong(name)
-	}
-	return nil
+	return provider.TooLong(name, a.size, len(a.calls))
 }
 
 // begin takes the beginning of a block up.

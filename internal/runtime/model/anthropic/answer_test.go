@@ -189,6 +189,7 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 		"a call at the limit": {streams(start, callStart(0, "a", "now"), arguments(0, `{"x"`), blockStop(0), ends("max_tokens"), stop), plan.CodeProcessingError, false, 0, "raise maxOutputTokens"},
 		"a pause":             {streams(start, ends("pause_turn"), stop), plan.CodeProcessingError, false, 0, "paused"},
 		"too much at once":    {sends(200, "text/event-stream", strings.Repeat("data: "+strings.Repeat("x", 1<<20)+"\n", 9)), plan.CodeProcessingError, false, 0, "too long"},
+		"too many calls":      {streams(append([]string{start}, slices.Repeat([]string{callStart(1, "", "")}, provider.MaxCalls+1)...)...), plan.CodeProcessingError, false, 0, "too long"},
 		"too many values":     {streams(`{"type":"message_start","message":{"content":[{}` + strings.Repeat(",{}", provider.MaxValues) + `]}}`), plan.CodeProcessingError, false, 0, "too long"},
 		"too much":            {streams(start, textStart(0), text(0, strings.Repeat("x", provider.MaxAnswer/2+1)), text(0, strings.Repeat("x", provider.MaxAnswer/2+1))), plan.CodeProcessingError, false, 0, "too long"},
 	} {

@@ -89,7 +89,8 @@ func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response
 	stream := d.messages.NewStreaming(ctx, body, option.WithResponseInto(&raw))
 	defer func() { _ = stream.Close() }()
 	var a answer
-	for stream.Next() {
+	// What one read has brought may be many events.
+	for ctx.Err() == nil && stream.Next() {
 		if err := a.add(stream.Current()); err != nil {
 			return nil, err
 		}

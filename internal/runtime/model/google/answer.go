@@ -49,10 +49,7 @@ func (a *answer) add(chunk *genai.GenerateContentResponse, arguments []json.RawM
 	if len(chunk.Candidates) > 0 && chunk.Candidates[0] != nil {
 		a.addCandidate(chunk.Candidates[0], arguments)
 	}
-	if a.size > provider.MaxAnswer {
-		return provider.TooLong(name)
-	}
-	return nil
+	return provider.TooLong(name, a.size, len(a.calls))
 }
 
 // addCandidate takes up what the model said in one chunk. A call comes as a whole.

@@ -160,6 +160,7 @@ func TestAnAnswerThatIsTooLongIsNotCollected(t *testing.T) {
 		"in many pieces": strings.Repeat(stream(said(text(strings.Repeat("x", 1<<20)))), 17),
 		"in one":         "data: " + strings.Repeat("x", provider.MaxEvent+1),
 		"in thoughts":    strings.Repeat(stream(said(`{"thought": true, "text": "`+strings.Repeat("x", 1<<20)+`"}`)), provider.MaxBody>>20),
+		"in calls":       stream(said(callPart("", "look", "{}") + strings.Repeat(`,{"functionCall":{}}`, provider.MaxCalls))),
 		"in values":      stream(said("{}" + strings.Repeat(",{}", provider.MaxValues))),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package google
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,8 +89,8 @@ func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response
 	var a answer
 	var broke error
 	for chunk, err := range d.models.GenerateContentStream(context.WithValue(ctx, recordKey{}, &seen), r.Model, contents, config) {
-		if err != nil {
-			broke = err
+		// What one read has brought may be many events.
+		if broke = cmp.Or(err, ctx.Err()); broke != nil {
 			break
 		}
 		if err := a.add(chunk, seen.next()); err != nil {

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -185,6 +186,22 @@ func cut(data ...string) providertest.Answer {
 	return providertest.Answer{Body: unfinished(data...), Cut: true}
 }
 
+// manyCalls are so many calls that say nothing.
+func manyCalls(count int) string {
+	calls := make([]string, count)
+	for i := range calls {
+		calls[i] = fmt.Sprintf(`{"index":%d}`, i)
+	}
+	return strings.Join(calls, ",")
+}
+
+func TestAnAnswerMayHaveManyCalls(t *testing.T) {
+	got, err := ask(t, providertest.Answer{Body: chunks(delta(`{"tool_calls":[`+manyCalls(provider.MaxCalls)+`]}`), finish("tool_calls"))})
+	if err != nil || len(got.ToolCalls) != provider.MaxCalls {
+		t.Errorf("Generate: %v", err)
+	}
+}
+
 func TestAnAnswerThatIsTooLongIsNotCollected(t *testing.T) {
 	piece := delta(`{"content":"` + strings.Repeat("x", 1<<20) + `"}`)
 	for name, stream := range map[string]string{
@@ -192,6 +209,7 @@ func TestAnAnswerThatIsTooLongIsNotCollected(t *testing.T) {
 		"in one":         "data: " + strings.Repeat("x", provider.MaxEvent+1),
 		"in many lines":  strings.Repeat("data: "+strings.Repeat("x", 1<<20)+"\n", 9),
 		"in comments":    strings.Repeat(": "+strings.Repeat("x", 1<<20)+"\n\n", provider.MaxBody>>20),
+		"in calls":       unfinished(delta(`{"tool_calls":[` + manyCalls(provider.MaxCalls+1) + `]}`)),
 		"in values":      unfinished(`{"choices":[{"delta":{"tool_calls":[null` + strings.Repeat(",null", provider.MaxValues+1) + `]}}]}`),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,11 +7,18 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
-// MaxAnswer is the most that an answer may come to, its text and the arguments of its calls together, in bytes. More could never be written down.
-const MaxAnswer = 16 << 20
+const (
+	// MaxAnswer is the most that an answer may come to, its text and the arguments of its calls together, in bytes. More could never be written down.
+	MaxAnswer = 16 << 20
+	// MaxCalls is how many tools an answer may call. A step runs far fewer, and tells the model of the rest; more than these no model means.
+	MaxCalls = 1024
+)
 
-// TooLong is the error of an answer that comes to more than MaxAnswer.
-func TooLong(provider string) error {
+// TooLong is the error of an answer that comes to so many bytes and calls; nil for one that may be kept.
+func TooLong(provider string, size, calls int) error {
+	if size <= MaxAnswer && calls <= MaxCalls {
+		return nil
+	}
 	return &Error{Provider: provider, text: fmt.Sprintf("the answer of %s is too long to be kept", provider)}
 }
 
