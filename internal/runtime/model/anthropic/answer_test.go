@@ -216,6 +216,24 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 	}
 }
 
+func TestAnswersOfNoSense(t *testing.T) {
+	for _, event := range []string{
+		`{"type":"message_start","message":null}`, `{"type":"message_start","message":[]}`, `{"type":"message_start","message":{"content":{},"usage":1}}`,
+		`{"type":"message_start","message":{"content":[null]}}`, `{"type":"content_block_start","index":"x","content_block":null}`,
+		`{"type":"content_block_start","content_block":{"type":"tool_use","input":1}}`,
+		`{"type":"content_block_delta","delta":null}`, `{"type":"content_block_delta","delta":"x"}`, `{"type":"message_delta","delta":[],"usage":null}`,
+		`{"type":"message_delta"}`, `{"type":"message_start"`, `{"type":"error"`, `{"type":"error","error":[]}`,
+	} {
+		d := newDouble(t, streams(event))
+		got, err := d.ask(t)
+		if got != nil || err == nil || plan.Classify(err.Error()).Code != plan.CodeProviderUnavailable {
+			t.Errorf("%s: Generate = %+v, %v", event, got, err)
+			continue
+		}
+		quiet(t, err, d)
+	}
+}
+
 func TestAServerThatIsNotThereIsUnavailable(t *testing.T) {
 	d := newDouble(t, streams())
 	d.Close()

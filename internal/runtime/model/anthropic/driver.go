@@ -76,7 +76,7 @@ func New(o Options) (model.Driver, error) {
 	for _, header := range machine {
 		options = append(options, option.WithHeaderDel(header))
 	}
-	return &driver{messages: sdk.NewMessageService(options...), parameters: o.Parameters, sampling: sampling, key: o.Key}, nil
+	return provider.Guard(name, o.Key, &driver{messages: sdk.NewMessageService(options...), parameters: o.Parameters, sampling: sampling, key: o.Key}), nil
 }
 
 // Generate implements model.Driver.

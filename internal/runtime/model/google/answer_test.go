@@ -150,6 +150,22 @@ func TestAnswersThatBreakOff(t *testing.T) {
 	}
 }
 
+// TestAnswersOfNoSense: some of them the SDK panics over.
+func TestAnswersOfNoSense(t *testing.T) {
+	for _, chunk := range []string{
+		`{"candidates":{}}`, `{"candidates":[null]}`, `{"candidates":"x"}`, `{"candidates":[1]}`, `{"candidates":[{"citationMetadata":[]}]}`,
+		`{"candidates":[{"content":1}]}`, `{"candidates":[{"content":{"parts":[null]}}]}`, `{"candidates":[{"content":{"parts":{}}}]}`,
+		`{"candidates":[{"content":{"parts":[{"functionCall":[]}]}}]}`, `{"candidates":null}`, `{"usageMetadata":[]}`, `{"promptFeedback":1}`, `{}`, `[]`, `null`, `1`,
+	} {
+		got, err := ask(t, providertest.Answer{Body: stream(chunk)})
+		if got != nil || err == nil || plan.Classify(err.Error()).Code != plan.CodeProviderUnavailable {
+			t.Errorf("%s: Generate = %+v, %v", chunk, got, err)
+			continue
+		}
+		tellsNothing(t, err)
+	}
+}
+
 // cut is an answer whose connection breaks.
 func cut(data ...string) providertest.Answer {
 	return providertest.Answer{Body: stream(data...), Cut: true}

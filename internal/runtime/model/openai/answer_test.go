@@ -181,6 +181,21 @@ func TestAnswersThatBreakOff(t *testing.T) {
 	}
 }
 
+func TestAnswersOfNoSense(t *testing.T) {
+	for _, chunk := range []string{
+		`{"choices":{}}`, `{"choices":[null]}`, `{"choices":"x"}`, `{"choices":[1]}`, `{"choices":[{"delta":null}]}`, `{"choices":[{"delta":[]}]}`,
+		`{"choices":[{"delta":{"tool_calls":"x"}}]}`, `{"choices":[{"delta":{"tool_calls":[null]}}]}`,
+		`{"choices":[{"delta":{"tool_calls":[{"index":"x","function":[]}]}}]}`, `{"choices":null}`, `{"usage":[]}`, `{}`, `[]`, `null`, `1`,
+	} {
+		got, err := ask(t, providertest.Answer{Body: unfinished(chunk)})
+		if got != nil || err == nil || plan.Classify(err.Error()).Code != plan.CodeProviderUnavailable {
+			t.Errorf("%s: Generate = %+v, %v", chunk, got, err)
+			continue
+		}
+		tellsNothing(t, err)
+	}
+}
+
 // cut is an answer whose connection breaks.
 func cut(data ...string) providertest.Answer {
 	return providertest.Answer{Body: unfinished(data...), Cut: true}

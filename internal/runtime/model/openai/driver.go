@@ -57,7 +57,7 @@ func New(o Options) (model.Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the parameters for OpenAI: %w", err)
 	}
-	return &driver{
+	return provider.Guard(name, o.Key, &driver{
 		completions: sdk.NewChatCompletionService(
 			option.WithBaseURL(strings.TrimSuffix(base, "/")+"/"),
 			option.WithAPIKey(o.Key),
@@ -68,7 +68,7 @@ func New(o Options) (model.Driver, error) {
 		sampling:   sampling,
 		key:        o.Key,
 		own:        isOwn(address.Hostname()),
-	}, nil
+	}), nil
 }
 
 // isOwn says that a host is OpenAI's or Azure's.
