@@ -30,7 +30,10 @@ func TestAnswers(t *testing.T) {
 		"nothing at all":          {stream(ended("STOP", text(""))), model.Response{FinishReason: "STOP", Usage: counted}},
 		"a text that is too long": {stream(ended("MAX_TOKENS", text("Once"))), model.Response{Text: "Once", FinishReason: "MAX_TOKENS", Usage: counted}},
 		"a text that was filtered": {
-			stream(said(text("Once")), ended("SAFETY", "")), model.Response{Text: "Once", FinishReason: "SAFETY", Usage: counted},
+			stream(said(text("Once")), ended("SAFETY", "")), model.Response{Text: "Once", FinishReason: model.FinishFiltered, FinishWord: "SAFETY", Usage: counted},
+		},
+		"a text that ended for another reason": {
+			stream(said(text("Once")), ended("OTHER", "")), model.Response{Text: "Once", FinishReason: "OTHER", Usage: counted},
 		},
 		"no thoughts": {
 			stream(said(`{"text": "I wonder", "thought": true}`), ended("STOP", text("42"))),
@@ -120,13 +123,10 @@ func TestAnswersThatBreakOff(t *testing.T) {
 			answer: providertest.Answer{Body: "<html>" + prompt, Header: map[string]string{"Content-Type": "text/html"}}, code: plan.CodeProcessingError,
 		},
 		"at its limit, before anything was said": {answer: providertest.Answer{Body: stream(ended("MAX_TOKENS", ""))}, code: plan.CodeProcessingError},
-		"by a filter, before anything":           {answer: providertest.Answer{Body: stream(ended("PROHIBITED_CONTENT", ""))}, code: plan.CodeProcessingError},
+		"for another reason, before anything":    {answer: providertest.Answer{Body: stream(ended("OTHER", ""))}, code: plan.CodeProcessingError},
+		"for another reason, within the calls":   {answer: providertest.Answer{Body: stream(said(text("I look.")), ended("OTHER", callPart("a", "look", "{}")))}, code: plan.CodeProcessingError},
 		"with a call that the model got wrong": {
 			answer: providertest.Answer{Body: stream(said(text("I look.")), ended("MALFORMED_FUNCTION_CALL", ""))}, code: plan.CodeProcessingError,
-		},
-		"because of the question": {
-			answer: providertest.Answer{Body: stream(`{"promptFeedback": {"blockReason": "SAFETY"},"usageMetadata": {"promptTokenCount": 120}}`)},
-			code:   plan.CodeProcessingError,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -147,6 +147,31 @@ func TestAnswersThatBreakOff(t *testing.T) {
 			}
 			tellsNothing(t, err)
 		})
+	}
+}
+
+// TestWhatAFilterEndsIsARefusal: it runs no tool, and is none the less an answer.
+func TestWhatAFilterEndsIsARefusal(t *testing.T) {
+	for _, word := range []string{
+		"SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION",
+	} {
+		for body, text := range map[string]string{
+			stream(ended(word, "")): "",
+			stream(said(text("I look.")), said(callPart("a", "look", "{}")), ended(word, "")): "I look.",
+			stream(ended(word, callPart("a", "look", "{}"))):                                  "",
+		} {
+			got, err := ask(t, providertest.Answer{Body: body})
+			if err != nil || got.Text != text || len(got.ToolCalls) > 0 || plan.StopReasonFor(got.FinishReason) != plan.StopRefusal || got.FinishWord != word {
+				t.Errorf("%s: Generate = %+v, %v", word, got, err)
+			}
+		}
+	}
+	for _, word := range []string{"SAFETY", "OTHER", "BLOCKLIST", "PROHIBITED_CONTENT", "IMAGE_SAFETY", "JAILBREAK"} {
+		got, err := ask(t, providertest.Answer{Body: stream(`{"promptFeedback": {"blockReason": "` + word + `"},"usageMetadata": {"promptTokenCount": 120}}`)})
+		want := &model.Response{FinishReason: model.FinishFiltered, FinishWord: word, Usage: model.Usage{InputTokens: 120}, Model: "gemini-3-pro"}
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("because of the question, %s: Generate = %+v, %v", word, got, err)
+		}
 	}
 }
 

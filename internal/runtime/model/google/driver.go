@@ -105,7 +105,7 @@ func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response
 		return a.complete(r.Model, d.key)
 	}
 	if a.blocked != "" {
-		return nil, provider.NoAnswer(name, provider.Words(a.blocked, d.key), false)
+		return a.refused(r.Model, d.key), nil
 	}
 	return provider.Broken(a.response(r.Model), d.failure(ctx, r.Model, &seen, broke, a.chunks))
 }

@@ -9,10 +9,12 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
-// Finish reasons of an answer that is not whole.
+// Finish reasons of an answer that is not whole. Other servers pass on words of those that they ask.
 const (
-	finishLength = "length"
-	finishFilter = "content_filter"
+	finishLength  = "length"
+	finishFilter  = "content_filter"
+	finishSafety  = "safety"
+	finishRefusal = "refusal"
 )
 
 // maxResponseID is the longest id of an answer that is kept, in bytes.
@@ -113,11 +115,11 @@ func (a *answer) response(asked string) model.Response {
 func (a *answer) complete(asked, key string) (*model.Response, error) {
 	r := a.response(asked)
 	r.FinishReason = provider.Words(a.finish, key)
-	switch a.finish {
+	switch strings.ToLower(a.finish) {
 	case finishLength:
 		return provider.CutShort(name, r)
-	case finishFilter:
-		return provider.Filtered(name, r)
+	case finishFilter, finishSafety, finishRefusal:
+		return provider.Filtered(r), nil
 	default:
 		return &r, nil
 	}

@@ -39,6 +39,14 @@ func TestAnswers(t *testing.T) {
 		"a text that was filtered": {
 			chunks(delta(`{"content":"Once upon"}`), finish("content_filter")), model.Response{Text: "Once upon", FinishReason: "content_filter"},
 		},
+		"nothing, because of a filter": {chunks(finish("content_filter")), model.Response{FinishReason: "content_filter"}},
+		"no call of an answer that was filtered": {
+			chunks(delta(`{"content":"I look."}`), callPiece("0", "a", "look", "{}"), callPiece("1", "b", "look", "{"), finish("content_filter")),
+			model.Response{Text: "I look.", FinishReason: "content_filter"},
+		},
+		"a filter's word of another provider": {
+			chunks(callPiece("0", "a", "look", "{}"), finish("SAFETY")), model.Response{FinishReason: "content_filter", FinishWord: "SAFETY"},
+		},
 		"a refusal": {
 			chunks(delta(`{"role":"assistant","refusal":"I "}`), delta(`{"refusal":"cannot."}`), finish("stop")),
 			model.Response{Text: "I cannot.", FinishReason: "stop"},
@@ -156,10 +164,6 @@ func TestAnswersThatBreakOff(t *testing.T) {
 			code:   plan.CodeProcessingError,
 		},
 		"at its limit, before anything was said": {answer: providertest.Answer{Body: chunks(finish("length"))}, code: plan.CodeProcessingError},
-		"by a filter, before anything":           {answer: providertest.Answer{Body: chunks(finish("content_filter"))}, code: plan.CodeProcessingError},
-		"by a filter, within the only call": {
-			answer: providertest.Answer{Body: chunks(callPiece("0", "a", "look", `{`), finish("content_filter"))}, code: plan.CodeProcessingError,
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := ask(t, test.answer)

@@ -47,19 +47,26 @@ func CutShort(provider string, r model.Response) (*model.Response, error) {
 	return kept, nil
 }
 
-// Filtered is what counts of an answer that the provider itself has ended, with its own word for why, such as that of a filter. It is an error when
-// there is nothing in it.
-func Filtered(provider string, r model.Response) (*model.Response, error) {
-	finish := r.FinishReason
-	kept, err := Broken(r, NoAnswer(provider, finish, false))
-	if err != nil {
-		return nil, err
+// Filtered is what counts of an answer that a filter of the provider has ended: its text, which may be none. What it had begun to call before is not
+// what it wants, or not what it may want.
+func Filtered(r model.Response) *model.Response {
+	if r.FinishReason != model.FinishFiltered {
+		r.FinishReason, r.FinishWord = model.FinishFiltered, r.FinishReason
 	}
-	kept.FinishReason = finish
-	return kept, nil
+	r.ToolCalls = nil
+	return &r
 }
 
-// NoAnswer is the error of a provider that ended its answer before it said anything, with its own word for why, such as that of a filter.
+// Stopped is what counts of an answer that the provider has ended for a reason of its own, which it gives: its text. It is an error when there is none,
+// or when the text led up to a call.
+func Stopped(provider string, r model.Response) (*model.Response, error) {
+	if len(r.ToolCalls) > 0 || r.Text == "" {
+		return nil, NoAnswer(provider, r.FinishReason, false)
+	}
+	return &r, nil
+}
+
+// NoAnswer is the error of a provider that ended its answer before it said anything, with its own word for why.
 func NoAnswer(provider, kind string, transient bool) error {
 	e := &Error{Provider: provider, Kind: Words(kind, ""), text: provider + " gave no answer", transient: transient}
 	if e.Kind != "" {
