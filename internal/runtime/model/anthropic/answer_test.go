@@ -190,6 +190,8 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 		}, plan.CodeProviderMisconfigured, false, 0, "(403)"},
 		"broken off":          {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, plan.CodeProviderUnavailable, true, 0, "(503)"},
 		"a call at the limit": {streams(start, callStart(0, "a", "now"), arguments(0, `{"x"`), blockStop(0), ends("max_tokens"), stop), plan.CodeProcessingError, false, 0, "raise maxOutputTokens"},
+		"no room":             {streams(start, ends("model_context_window_exceeded"), stop), plan.CodeRequestTooLarge, false, 0, "Request too large"},
+		"no room for a call":  {streams(start, callStart(0, "a", "now"), blockStop(0), ends("model_context_window_exceeded"), stop), plan.CodeRequestTooLarge, false, 0, ""},
 		"a pause":             {streams(start, ends("pause_turn"), stop), plan.CodeProcessingError, false, 0, "paused"},
 		"too much at once":    {sends(200, "text/event-stream", strings.Repeat("data: "+strings.Repeat("x", 1<<20)+"\n", 9)), plan.CodeProcessingError, false, 0, "too long"},
 		"too many calls":      {streams(append([]string{start}, slices.Repeat([]string{callStart(1, "", "")}, provider.MaxCalls+1)...)...), plan.CodeProcessingError, false, 0, "too long"},

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 
 	"github.com/capstan-dev/capstan/internal/runtime/model"
@@ -37,9 +38,20 @@ func Broken(r model.Response, err error) (*model.Response, error) {
 // CutShort is what counts of an answer that the limit of its tokens has ended: its text, and the calls whose arguments are whole. It is an error when
 // the limit was reached within the first call, or before anything was said.
 func CutShort(provider string, r model.Response) (*model.Response, error) {
-	finish := r.FinishReason
-	kept, err := Broken(r, &Error{Provider: provider, text: fmt.Sprintf(
+	return ended(r, &Error{Provider: provider, text: fmt.Sprintf(
 		"the answer of %s came to the limit of its tokens too early: raise maxOutputTokens of the Model", provider)})
+}
+
+// OutOfContext is what counts of an answer that ended where the model could read and write no more: what CutShort keeps. It is an error when the
+// conversation left no room for it.
+func OutOfContext(provider, asked string, r model.Response) (*model.Response, error) {
+	return ended(r, StatusError(provider, asked, http.StatusBadRequest, 0, KindContextLength))
+}
+
+// ended is what is kept of an answer that broke off, with the reason that it gave for that.
+func ended(r model.Response, err error) (*model.Response, error) {
+	finish := r.FinishReason
+	kept, err := Broken(r, err)
 	if err != nil {
 		return nil, err
 	}

@@ -58,6 +58,11 @@ func TestWhatCountsOfAnAnswer(t *testing.T) {
 				t.Fatalf("CutShort = %+v, %v", got, err)
 			}
 			same(t, "CutShort", got, want)
+			got, err = OutOfContext("Someone", "large-1", given)
+			if (err != nil) != (want == nil) {
+				t.Fatalf("OutOfContext = %+v, %v", got, err)
+			}
+			same(t, "OutOfContext", got, want)
 			if !reflect.DeepEqual(test.calls, before) {
 				t.Errorf("the calls given have become %+v", test.calls)
 			}
