@@ -47,6 +47,16 @@ func TestAnswers(t *testing.T) {
 		"a filter's word of another provider": {
 			chunks(callPiece("0", "a", "look", "{}"), finish("SAFETY")), model.Response{FinishReason: "content_filter", FinishWord: "SAFETY"},
 		},
+		"errors that are null": {
+			strings.ReplaceAll(chunks(delta(`{"content":"Hello, \u003c\"error\": null>"}`), callPiece("0", "a", "look", `{\"error\":null, \"n\": 9007199254740993}`), finish("stop"), usage),
+				`{"id":`, `{"error": null ,"id":`),
+			model.Response{Text: `Hello, <"error": null>`, FinishReason: "stop", Usage: counted, ToolCalls: []model.ToolCall{
+				{ProviderID: "a", Name: "look", Arguments: `{"error":null, "n": 9007199254740993}`},
+			}},
+		},
+		"an error that is null in the last line": {
+			unfinished(delta(`{"content":"Hello"}`)) + "data:" + `{"error":null,` + finish("stop")[1:] + "\r\n\r\n", model.Response{Text: "Hello", FinishReason: "stop"},
+		},
 		"a refusal": {
 			chunks(delta(`{"role":"assistant","refusal":"I "}`), delta(`{"refusal":"cannot."}`), finish("stop")),
 			model.Response{Text: "I cannot.", FinishReason: "stop"},

@@ -63,6 +63,7 @@ func New(o Options) (model.Driver, error) {
 			option.WithAPIKey(o.Key),
 			option.WithHTTPClient(provider.Client(o.HTTP)),
 			option.WithMaxRetries(0),
+			option.WithMiddleware(withoutNullErrors),
 		),
 		parameters: o.Parameters,
 		sampling:   sampling,
