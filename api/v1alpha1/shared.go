@@ -47,14 +47,16 @@ type NetworkPattern string
 // +kubebuilder:validation:XValidation:rule="has(self.allowed) || has(self.blocked)",message="allowed or blocked must be set: a list without either holds nobody back."
 type NetworkAccess struct {
 	// allowed is all that may be reached. A host stands for any scheme, port and path; the beginning of a URL is compared letter by letter,
-	// its default port left out. Of two layers that set it, the lower one keeps what lies within the higher one's; when nothing does, nothing
-	// may be reached. Without it in any layer, everything may be that is not blocked.
+	// its default port left out, and one with a path stands for no URL whose path may be read as leading upwards. Of two layers that set it,
+	// the lower one keeps what lies within the higher one's; when nothing does, nothing may be reached. Without it in any layer, everything may
+	// be that is not blocked.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	Allowed []NetworkPattern `json:"allowed,omitempty"`
-	// blocked is what may not be reached, whatever is allowed. Layers add up.
+	// blocked is what may not be reached, whatever is allowed. Layers add up. With a path it stands as well for every URL of that server whose
+	// path may be read as leading upwards.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1

@@ -50,15 +50,13 @@ func (n NetworkAccess) narrow(lower v1alpha1.NetworkAccess) NetworkAccess {
 // Permits says that a request may go to a URL. A URL without a host is in no list: it is permitted unless there is a list of what is allowed.
 func (n NetworkAccess) Permits(u *url.URL) bool {
 	forms := formsOf(u)
-	if slices.ContainsFunc(n.blocked, func(p pattern) bool { return slices.ContainsFunc(forms, p.matches) }) {
+	if slices.ContainsFunc(n.blocked, func(p pattern) bool { return p.blocks(forms) }) {
 		return false
 	}
 	if n.closed || len(n.allowed) == 0 {
 		return !n.closed
 	}
-	return slices.ContainsFunc(n.allowed, func(p pattern) bool {
-		return len(forms) > 0 && !slices.ContainsFunc(forms, func(f form) bool { return !p.matches(f) })
-	})
+	return slices.ContainsFunc(n.allowed, func(p pattern) bool { return p.allows(forms) })
 }
 
 // Binds says that whatever a Tool does, it reaches no more than the list permits, or is exempt. The manager sends the requests of HTTP tools

@@ -3,6 +3,7 @@ package config
 import (
 	"math/rand"
 	"net/url"
+	"path"
 	"strings"
 	"testing"
 
@@ -58,8 +59,12 @@ func TestNetworkPatterns(t *testing.T) {
 			outside: "http://example.org https://example.org:8443 https://example.org.evil.net https://www.example.org",
 		},
 		"https://example.org:443/v1/": {
-			inside:  "https://example.org/v1/ https://example.org/v1/a https://example.org/v1/a/../b https://example.org:0443/v1/a",
-			outside: "https://example.org/v1 https://example.org/V1/a https://example.org/v2/ https://example.org/v1/../v2 https://example.org/v1/%2e%2e/v2 https://example.org/v1/..%2fv2 https://example.org//v1/",
+			inside: "https://example.org/v1/ https://example.org/v1/a https://example.org/v1/a/./b https://example.org:0443/v1/a https://example.org/v1/a..b/...;c/x%252fy " +
+				"https://example.org/v1/100%2525 https://example.org/v1/a?b=/../c https://example.org/v1/%5ca;b=..",
+			outside: "https://example.org/v1/a/../b https://example.org/v1/..;/admin https://example.org/v1/a/..;x=y/b https://example.org/v1/%252e%252e/admin " +
+				"https://example.org/v1/..%5Cadmin https://example.org/v1/a%5c..%5c..%5cadmin https://example.org/v1/.%252e%253b/admin https://example.org/v1/..%2fadmin " +
+				"https://example.org/v1/%25zz/%252e%252e/x https://example.org/v1/..%3fx https://example.org/v1/..%2523 https://example.org/v1/..%00/x https://example.org/v1/.%09. " +
+				"https://example.org/v1/..%20/x https://example.org/v1/%25252525252525252525252e https://example.org/v1 https://example.org/V1/a https://example.org/v2/ https://example.org/v1/../v2 https://example.org/v1/%2e%2e/v2 https://example.org/v1/..%2fv2 https://example.org//v1/",
 		},
 		"https://example.org/v1":          {inside: "https://example.org/v1 https://example.org/v1/a https://example.org/v1beta", outside: "https://example.org/v"},
 		"http://example.org:80/":          {inside: "http://example.org http://example.org:80/x", outside: "https://example.org http://example.org:8080/"},
@@ -91,20 +96,31 @@ func TestNetworkPatterns(t *testing.T) {
 
 // What is blocked is blocked however it is written.
 func TestBlockedHoweverItIsWritten(t *testing.T) {
-	n := foldLists("-https://example.org/admin/ -inside.example")
+	n := foldLists("-https://example.org/admin/ -inside.example -https://whole.example/")
 	for raw, want := range map[string]bool{
-		"https://example.org/admin/x":           false,
-		"https://example.org/a/../admin/x":      false,
-		"https://example.org/a/%2e%2e/admin/x":  false,
-		"https://example.org/%61dmin/x":         false,
-		"https://example.org:443/admin/x":       false,
-		"https://INSIDE.example./":              false,
-		"https://example.org/admins":            true,
-		"https://elsewhere.example/admin/x":     true,
-		"https://deep.inside.example/":          true,
-		"https://example.org/x?y=/../admin/":    true,
-		"https://example.org:8443/admin/x":      true,
-		"https://example.org/x/..%2fadmin/../y": true,
+		"https://example.org/admin/x":          false,
+		"https://example.org/a/../admin/x":     false,
+		"https://example.org/a/%2e%2e/admin/x": false,
+		"https://example.org/%61dmin/x":        false,
+		"https://example.org:443/admin/x":      false,
+		"https://INSIDE.example./":             false,
+		"https://example.org/admins":           true,
+		"https://elsewhere.example/admin/x":    true,
+		"https://deep.inside.example/":         true,
+		"https://example.org/x?y=/../admin/":   true,
+		"https://example.org:8443/admin/x":     true,
+		// Who knows where these lead.
+		"https://example.org/x/..%2fadmin/../y":  false,
+		"https://example.org/x/..;/admin/":       false,
+		"https://example.org/x/%252e%252e/admin": false,
+		"https://example.org/x/..%5cadmin":       false,
+		"https://example.org/..":                 false,
+		// These lead to another server at least.
+		"https://example.org:8443/x/..;/admin/": true,
+		"http://example.org/x/..;/admin/":       true,
+		"https://elsewhere.example/x/..;/admin": true,
+		"https://whole.example/x":               false,
+		"http://whole.example/x/..;/":           true,
 	} {
 		if got := permits(t, n, raw); got != want {
 			t.Errorf("%s: permitted is %v", raw, got)
@@ -140,6 +156,7 @@ func TestLayersNarrow(t *testing.T) {
 		"nothing in common":                        {lists: []string{"a.example", "b.example"}, refused: "https://a.example https://b.example"},
 		"nothing in common, and nobody opens it":   {lists: []string{"a.example", "b.example", "a.example", "*.example"}, refused: "https://a.example https://b.example https://c.example"},
 		"blocks add up":                            {lists: []string{"-a.example", "-b.example", "*.example"}, permitted: "https://c.example", refused: "https://a.example https://b.example"},
+		"a host with a path that may lead upwards": {lists: []string{"a.example https://b.example/"}, permitted: "https://a.example/x/..;/y https://b.example/x/..;/y"},
 		"what is blocked stays so":                 {lists: []string{"-a.example", "a.example"}, refused: "https://a.example"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -238,12 +255,35 @@ func TestBinds(t *testing.T) {
 	}
 }
 
+// readings are paths that a server may take a URL's for: unescaped so many times, with backslashes for slashes, without parameters.
+func readings(u *url.URL) []string {
+	var found []string
+	read := u.EscapedPath()
+	for range 4 {
+		var segments []string
+		for _, segment := range strings.Split(strings.ReplaceAll(read, `\`, "/"), "/") {
+			segment, _, _ = strings.Cut(segment, ";")
+			segments = append(segments, segment)
+		}
+		found = append(found, strings.Join(segments, "/"))
+		next, err := url.PathUnescape(read)
+		if err != nil {
+			break
+		}
+		read = next
+	}
+	return found
+}
+
 // FuzzNetworkAccess holds of any pattern and URL: a list that allows a pattern and one that blocks it never both permit a URL, and what is
-// within a narrower list is within the wider.
+// within a narrower list is within the wider. What a path permits does not lead out of it, however the URL is read.
 func FuzzNetworkAccess(f *testing.F) {
 	f.Add("example.org", "https://example.org/v1/", "https://example.org/v1/x")
 	f.Add("*.example.org", "*.a.example.org", "https://x.a.example.org/..%2f")
 	f.Add("https://h/a%2fb/", "https://h/a/b/", "https://h/a%2Fb/../c")
+	f.Add("https://h/v1/", "https://h/v1/x/", "https://h/v1/..;/admin")
+	f.Add("https://h/v1/", "https://h/", "https://h/v1/%252e%252e/admin")
+	f.Add("https://h/v1/", "h", "https://h/v1/a/..%5C..%5cadmin")
 	f.Fuzz(func(t *testing.T, upper, lower, raw string) {
 		u, err := url.Parse(raw)
 		if err != nil {
@@ -262,6 +302,11 @@ func FuzzNetworkAccess(f *testing.F) {
 		}
 		if allow(upper, lower).Permits(u) && (!allow(upper).Permits(u) || !allow(lower).Permits(u)) {
 			t.Errorf("%q is permitted by %q over %q and not by each", raw, lower, upper)
+		}
+		for _, read := range readings(u) {
+			if path.Clean(read) != read && allow("https://"+u.Hostname()+"/v1/").Permits(u) && !strings.HasPrefix(path.Clean(read)+"/", "/v1/") {
+				t.Errorf("%q is permitted below /v1/ and may be read as %q", raw, read)
+			}
 		}
 		if allow(upper, lower, upper).Permits(u) && !allow(upper, lower).Permits(u) {
 			t.Errorf("%q below %q and %q opens %q", upper, upper, lower, raw)

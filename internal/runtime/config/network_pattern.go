@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"net/url"
 	"path"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -17,12 +19,16 @@ type pattern struct {
 	subdomains bool
 	// sent and cleaned are the beginning of a URL in both its forms; empty when the pattern stands for a host whatever the rest.
 	sent, cleaned string
+	// root is the beginning of such a URL up to its path, the first slash included, if there is more of the path; otherwise it is empty.
+	root string
 }
 
 // form is a URL written in one way: the scheme and the host in small letters, without the scheme's own port. A URL has several: see formsOf.
 type form struct {
 	host string
 	text string
+	// climbs says that somebody may read the path as one that leads upwards, whatever the form says of where it leads.
+	climbs bool
 }
 
 const (
@@ -50,7 +56,23 @@ func parsePattern(text string) pattern {
 	if err != nil || (u.Scheme != schemeHTTP && u.Scheme != schemeHTTPS) || u.User != nil || u.Hostname() == "" {
 		return pattern{}
 	}
-	return pattern{host: canonicalHost(u.Hostname()), sent: asSent(u).text, cleaned: asCleaned(u).text}
+	p := pattern{host: canonicalHost(u.Hostname()), sent: asSent(u).text, cleaned: asCleaned(u).text}
+	if root := formOf(u, "/").text; p.sent != root {
+		p.root = root
+	}
+	return p
+}
+
+// allows says that the pattern, as one of what is allowed, stands for a URL in all its forms, and with a path for none that may lead upwards.
+func (p pattern) allows(forms []form) bool {
+	return len(forms) > 0 && !slices.ContainsFunc(forms, func(f form) bool { return !p.matches(f) || p.root != "" && f.climbs })
+}
+
+// blocks says that the pattern, as one of what is blocked, stands for a URL in one of its forms, or that its path may lead there.
+func (p pattern) blocks(forms []form) bool {
+	return slices.ContainsFunc(forms, func(f form) bool {
+		return p.matches(f) || p.root != "" && f.climbs && strings.HasPrefix(f.text, p.root)
+	})
 }
 
 // matches says that the pattern stands for a URL in one of its forms.
@@ -86,10 +108,59 @@ func formsOf(u *url.URL) []form {
 		return nil
 	}
 	sent, cleaned := asSent(u), asCleaned(u)
+	sent.climbs = climbs(u.EscapedPath())
+	cleaned.climbs = sent.climbs
 	if sent == cleaned {
 		return []form{sent}
 	}
 	return []form{sent, cleaned}
+}
+
+// maxUnescaped is how often a path is unescaped. Whoever escapes it once more than that means no good.
+const maxUnescaped = 8
+
+// climbs says that some server, or what stands before it, may read a path as one that leads upwards: with what is escaped read, again and again; with
+// backslashes for slashes; and without parameters, spaces and what else is cut off a segment.
+func climbs(escaped string) bool {
+	for range maxUnescaped {
+		before := escaped
+		if escaped = unescaped(before); escaped == before {
+			return slices.ContainsFunc(strings.FieldsFunc(escaped, isSlash), isUpwards)
+		}
+	}
+	return true
+}
+
+func isSlash(r rune) bool {
+	return r == '/' || r == '\\'
+}
+
+func isUpwards(segment string) bool {
+	if end := strings.IndexAny(segment, ";?#\x00"); end >= 0 {
+		segment = segment[:end]
+	}
+	return strings.Map(func(r rune) rune {
+		if r <= ' ' {
+			return -1
+		}
+		return r
+	}, segment) == ".."
+}
+
+// unescaped is a path with what is escaped in it read once. What is no escape is left as it is.
+func unescaped(text string) string {
+	var read strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] == '%' && i+2 < len(text) {
+			if value, err := strconv.ParseUint(text[i+1:i+3], 16, 8); err == nil {
+				read.WriteByte(byte(value))
+				i += 2
+				continue
+			}
+		}
+		read.WriteByte(text[i])
+	}
+	return read.String()
 }
 
 func asSent(u *url.URL) form {

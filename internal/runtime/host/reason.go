@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -260,7 +261,7 @@ func generationOf(a asked, g generation, c Config, iteration int32) event.LLMGen
 		call.Model = cut(a.response.Model, 256)
 	}
 	call.ToolCallCount = int32(len(a.response.ToolCalls))
-	call.FinishReason, call.ResponseID = a.response.FinishReason, a.response.ResponseID
+	call.FinishReason, call.ResponseID = cmp.Or(a.response.FinishWord, a.response.FinishReason), a.response.ResponseID
 	call.Usage = event.UsageOf(usageOf(&plan.Usage{InputTokens: a.response.Usage.InputTokens, OutputTokens: a.response.Usage.OutputTokens}))
 	call.Usage.CacheReadTokens, call.Usage.CacheWriteTokens = a.response.Usage.CacheReadTokens, a.response.Usage.CacheWriteTokens
 	call.Cost = a.cost()

@@ -31,6 +31,21 @@ func TestAnAnswerEndsTheTurn(t *testing.T) {
 	}
 }
 
+func TestAnAnswerThatAFilterEndedIsARefusalAndTheLogHasTheProvidersWord(t *testing.T) {
+	b := newBench(t)
+	b.answer = func(model.Request) (*model.Response, error) {
+		return &model.Response{FinishReason: model.FinishFiltered, FinishWord: "SPII", Usage: model.Usage{InputTokens: 3}}, nil
+	}
+	turn, closed := b.reason(newTurn("demo-1"), with())
+	b.expectTypes(closed.Events, openingTypes, reasonTypes, "turn.completed session.idled")
+	if p := turn.Progress; p.Phase != v1alpha1.TurnSucceeded || p.Plan.StopReason != v1alpha1.StopRefusal || p.Output != "" {
+		t.Errorf("progress %+v, plan %+v", p, p.Plan)
+	}
+	if told := generations(t, closed); len(told) != 1 || told[0].FinishReason != "SPII" || !told[0].Success {
+		t.Errorf("the log has %+v", told)
+	}
+}
+
 func TestAStepThatIsClosedIsAdoptedAndCostsNoModelCall(t *testing.T) {
 	store := memory.New()
 	b := onStore(t, store)

@@ -83,6 +83,8 @@ const (
 	FinishStop = "stop"
 	// FinishToolCalls: the model waits for the results of its calls.
 	FinishToolCalls = "tool_calls"
+	// FinishFiltered: a filter of the provider ended the answer, or let none begin.
+	FinishFiltered = "content_filter"
 )
 
 // Response is the model's answer.
@@ -91,8 +93,10 @@ type Response struct {
 	Text string
 	// ToolCalls that the model asks for, in order. With none, the model has finished.
 	ToolCalls []ToolCall
-	// FinishReason is the provider's word for why the model stopped.
+	// FinishReason is why the model stopped: one of the words above, or the provider's own.
 	FinishReason string
+	// FinishWord is the provider's own word where FinishReason is one of ours in its place; otherwise it is empty.
+	FinishWord string
 	// Usage of this call alone (GAP-13).
 	Usage Usage
 	// ResponseID is the provider's id of the answer, at most 256 bytes. It may be empty.

@@ -77,7 +77,8 @@ type ReasonResult struct {
 	// Locale and NetworkAccess are handed to the act step; NetworkAccess is not read.
 	Locale        string          `json:"locale,omitempty"`
 	NetworkAccess json.RawMessage `json:"network_access,omitempty"`
-	// FinishReason is the provider's own word for why it stopped; StopReasonFor maps it (SM-09).
+	// FinishReason is why the model stopped, in the provider's own word or the one that its driver has put in its place; StopReasonFor maps it
+	// (SM-09).
 	FinishReason string `json:"finish_reason,omitempty"`
 	// Failure is the classification of a failure by whoever knows better than the texts tell. It is used as it is,
 	// unless its code is empty (TURN-10).

@@ -72,10 +72,7 @@ func (a *answer) add(e sdk.MessageStreamEventUnion) error {
 	case eventMessageDelta:
 		a.end(e)
 	}
-	if a.size > provider.MaxAnswer {
-		return provider.TooLong(name)
-	}
-	return nil
+	return provider.TooLong(name, a.size, len(a.calls))
 }
 
 // begin takes the beginning of a block up.
@@ -164,12 +161,10 @@ func (a *answer) complete(asked, key string) (*model.Response, error) {
 	r := a.response(asked)
 	r.FinishReason = provider.Words(a.finish, key)
 	switch sdk.StopReason(a.finish) {
-	case sdk.StopReasonMaxTokens, sdk.StopReasonModelContextWindowExceeded:
-		// A block that was cut before its first piece ends like one of a call without arguments.
-		if last := len(a.calls) - 1; last >= 0 && a.calls[last].arguments.Len() == 0 {
-			r.ToolCalls[last].Arguments = ""
-		}
-		return provider.CutShort(name, r)
+	case sdk.StopReasonMaxTokens:
+		return provider.CutShort(name, a.cut(r))
+	case sdk.StopReasonModelContextWindowExceeded:
+		return provider.OutOfContext(name, asked, a.cut(r))
 	case sdk.StopReasonRefusal:
 		// What it had begun to call before it refused is not what it wants.
 		r.ToolCalls = nil
@@ -179,4 +174,12 @@ func (a *answer) complete(asked, key string) (*model.Response, error) {
 	default:
 		return &r, nil
 	}
+}
+
+// cut is an answer that a limit has ended. A call that was cut before its first piece ends like one without arguments.
+func (a *answer) cut(r model.Response) model.Response {
+	if last := len(a.calls) - 1; last >= 0 && a.calls[last].arguments.Len() == 0 {
+		r.ToolCalls[last].Arguments = ""
+	}
+	return r
 }

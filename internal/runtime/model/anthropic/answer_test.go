@@ -160,6 +160,9 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 		"too long with the rest": {refuses(400, "invalid_request_error", "input length and `max_tokens` exceed context limit: 1 + 2 > 2"), plan.CodeRequestTooLarge, false, 0, ""},
 		"too large":              {refuses(413, "request_too_large", echo), plan.CodeRequestTooLarge, false, 0, ""},
 		"no money":               {refuses(400, "invalid_request_error", "Your credit balance is too low to access the API."), plan.CodeProviderQuotaExhausted, false, 0, ""},
+		"a limit of one's own":   {refuses(400, "invalid_request_error", "You have reached your specified API usage limits. You will regain access on 2026-02-01 at 00:00 UTC."), plan.CodeProviderQuotaExhausted, false, 0, ""},
+		"a limit of a workspace": {refuses(400, "invalid_request_error", "You have reached your specified workspace API usage limits. You will regain access on 2026-02-01."), plan.CodeProviderQuotaExhausted, false, 0, ""},
+		"a limit in a text":      {refuses(400, "invalid_request_error", "no: you have reached your specified API usage limits"), plan.CodeProcessingError, false, 0, ""},
 		"no money, newer":        {refuses(403, "billing_error", echo), plan.CodeProviderQuotaExhausted, false, 0, ""},
 		"a parameter":            {refuses(400, "invalid_request_error", "temperature: "+echo), plan.CodeProcessingError, false, 0, "(400): invalid_request_error of temperature"},
 		"a field in a field":     {refuses(400, "invalid_request_error", "output_config.effort: no"), plan.CodeProcessingError, false, 0, "invalid_request_error of output_config.effort"},
@@ -187,7 +190,12 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 		}, plan.CodeProviderMisconfigured, false, 0, "(403)"},
 		"broken off":          {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, plan.CodeProviderUnavailable, true, 0, "(503)"},
 		"a call at the limit": {streams(start, callStart(0, "a", "now"), arguments(0, `{"x"`), blockStop(0), ends("max_tokens"), stop), plan.CodeProcessingError, false, 0, "raise maxOutputTokens"},
+		"no room":             {streams(start, ends("model_context_window_exceeded"), stop), plan.CodeRequestTooLarge, false, 0, "Request too large"},
+		"no room for a call":  {streams(start, callStart(0, "a", "now"), blockStop(0), ends("model_context_window_exceeded"), stop), plan.CodeRequestTooLarge, false, 0, ""},
 		"a pause":             {streams(start, ends("pause_turn"), stop), plan.CodeProcessingError, false, 0, "paused"},
+		"too much at once":    {sends(200, "text/event-stream", strings.Repeat("data: "+strings.Repeat("x", 1<<20)+"\n", 9)), plan.CodeProcessingError, false, 0, "too long"},
+		"too many calls":      {streams(append([]string{start}, slices.Repeat([]string{callStart(1, "", "")}, provider.MaxCalls+1)...)...), plan.CodeProcessingError, false, 0, "too long"},
+		"too many values":     {streams(`{"type":"message_start","message":{"content":[{}` + strings.Repeat(",{}", provider.MaxValues) + `]}}`), plan.CodeProcessingError, false, 0, "too long"},
 		"too much":            {streams(start, textStart(0), text(0, strings.Repeat("x", provider.MaxAnswer/2+1)), text(0, strings.Repeat("x", provider.MaxAnswer/2+1))), plan.CodeProcessingError, false, 0, "too long"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -210,6 +218,24 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 			// What is tried again is for the runtime to decide.
 			d.one(t)
 		})
+	}
+}
+
+func TestAnswersOfNoSense(t *testing.T) {
+	for _, event := range []string{
+		`{"type":"message_start","message":null}`, `{"type":"message_start","message":[]}`, `{"type":"message_start","message":{"content":{},"usage":1}}`,
+		`{"type":"message_start","message":{"content":[null]}}`, `{"type":"content_block_start","index":"x","content_block":null}`,
+		`{"type":"content_block_start","content_block":{"type":"tool_use","input":1}}`,
+		`{"type":"content_block_delta","delta":null}`, `{"type":"content_block_delta","delta":"x"}`, `{"type":"message_delta","delta":[],"usage":null}`,
+		`{"type":"message_delta"}`, `{"type":"message_start"`, `{"type":"error"`, `{"type":"error","error":[]}`,
+	} {
+		d := newDouble(t, streams(event))
+		got, err := d.ask(t)
+		if got != nil || err == nil || plan.Classify(err.Error()).Code != plan.CodeProviderUnavailable {
+			t.Errorf("%s: Generate = %+v, %v", event, got, err)
+			continue
+		}
+		quiet(t, err, d)
 	}
 }
 

@@ -163,6 +163,19 @@ func TestACancelledCallGivesTheContextsError(t *testing.T) {
 	}
 }
 
+func TestACallIsCancelledBetweenTwoEventsThatCameTogether(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r := simple()
+	heard := 0
+	r.OnPartial = func(model.Partial) { heard++; cancel() }
+	d := newDouble(t, streams(start, textStart(0), text(0, "Hello"), blockStop(0), ends("end_turn"), stop))
+	answer, err := d.driver(t, v1alpha1.ModelParameters{}).Generate(ctx, r)
+	if answer != nil || !errors.Is(err, context.Canceled) || heard != 1 {
+		t.Errorf("the answer is %+v, %v after %d events", answer, err, heard)
+	}
+}
+
 func TestWhatIsNoSettingMakesNoDriver(t *testing.T) {
 	bad := "warm"
 	for name, o := range map[string]Options{

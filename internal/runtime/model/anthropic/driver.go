@@ -25,21 +25,10 @@ const (
 	name = "Anthropic"
 	// userAgent is what requests say of who sends them.
 	userAgent = "capstan"
-	// maxBody is the most of a stream that is read. A token takes some 200 bytes of it.
-	maxBody = 256 << 20
 )
 
-// Options of a driver.
-type Options struct {
-	// HTTP sends every request.
-	HTTP *http.Client
-	// BaseURL that "v1/messages" follows; empty for Anthropic's own.
-	BaseURL string
-	// Key is the API key. It is in no error and no result.
-	Key string
-	// Parameters of the Model.
-	Parameters v1alpha1.ModelParameters
-}
+// Options of a driver. "v1/messages" follows the base URL.
+type Options = provider.Options
 
 // driver is a model.Driver. It keeps nothing between calls.
 type driver struct {
@@ -78,7 +67,7 @@ func New(o Options) (model.Driver, error) {
 	options := []option.RequestOption{
 		option.WithBaseURL(strings.TrimSuffix(base, "/") + "/"),
 		option.WithAPIKey(o.Key),
-		option.WithHTTPClient(provider.Client(o.HTTP, maxBody)),
+		option.WithHTTPClient(provider.Client(o.HTTP)),
 		option.WithMaxRetries(0),
 		option.WithoutOpenTelemetry(),
 		option.WithOpenTelemetryPropagation(false),
@@ -87,7 +76,7 @@ func New(o Options) (model.Driver, error) {
 	for _, header := range machine {
 		options = append(options, option.WithHeaderDel(header))
 	}
-	return &driver{messages: sdk.NewMessageService(options...), parameters: o.Parameters, sampling: sampling, key: o.Key}, nil
+	return provider.Guard(name, o.Key, &driver{messages: sdk.NewMessageService(options...), parameters: o.Parameters, sampling: sampling, key: o.Key}), nil
 }
 
 // Generate implements model.Driver.
@@ -100,7 +89,8 @@ func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response
 	stream := d.messages.NewStreaming(ctx, body, option.WithResponseInto(&raw))
 	defer func() { _ = stream.Close() }()
 	var a answer
-	for stream.Next() {
+	// What one read has brought may be many events.
+	for ctx.Err() == nil && stream.Next() {
 		if err := a.add(stream.Current()); err != nil {
 			return nil, err
 		}

@@ -33,6 +33,9 @@ func (d *driver) failure(ctx context.Context, asked string, raw *http.Response, 
 // fieldName is the path of a field of the request. It begins with one of those that a Model decides on, so that nothing else is taken for one.
 var fieldName = regexp.MustCompile(`^(max_tokens|model|output_config|stop_sequences|temperature|thinking|tools|top_p)(\.[a-z_]{1,32}){0,2}$`)
 
+// spent is what the API says, under no word of its own, when an organization or a workspace has spent as much as it has set itself.
+var spent = regexp.MustCompile(`^you have reached your specified (\w+ )?api usage limits`)
+
 // kind is the provider's word for an error, with the field of the request that is at fault where it says so. What the provider says besides may have
 // the prompt in it: it is looked at only, and not passed on.
 func (d *driver) kind(refused *sdk.Error) string {
@@ -47,7 +50,7 @@ func (d *driver) kind(refused *sdk.Error) string {
 	switch {
 	case strings.Contains(message, "prompt is too long"), strings.Contains(message, "exceed context limit"), strings.Contains(message, "context window"):
 		return provider.KindContextLength
-	case body.Error.Type == string(sdk.ErrorTypeBillingError), strings.Contains(message, "credit balance is too low"):
+	case body.Error.Type == string(sdk.ErrorTypeBillingError), strings.Contains(message, "credit balance is too low"), spent.MatchString(message):
 		return provider.KindQuota
 	}
 	word := provider.Words(body.Error.Type, d.key)

@@ -100,6 +100,42 @@ func TestTheRequestIsWhatTheAPIWants(t *testing.T) {
 	}
 }
 
+// TestARequestHasNoEmptyMessage: the API refuses one, and takes an answer that comes last for the beginning of the next.
+func TestARequestHasNoEmptyMessage(t *testing.T) {
+	d := newDouble(t, streams(start, ends("end_turn"), stop))
+	r := simple()
+	r.Messages = []event.Message{
+		event.NewUserMessage(" "),
+		event.NewAssistantMessage(" ", []event.ToolCall{{ID: "1-0", ProviderID: "a", Name: "look"}, {ID: "1-1", ProviderID: "b", Name: "look"}}),
+		{Role: event.RoleToolResult, ToolCallID: "1-0", Content: []event.Part{event.Text(" ")}},
+		{Role: event.RoleToolResult, ToolCallID: "1-1", Error: "\n"},
+		event.NewAssistantMessage("", nil),
+		event.NewUserMessage("\n"),
+		event.NewAssistantMessage("Pardon?", nil),
+		event.NewUserMessage(""),
+	}
+	if _, err := d.driver(t, v1alpha1.ModelParameters{}).Generate(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	var body struct{ Messages json.RawMessage }
+	if err := json.Unmarshal([]byte(d.bodies[0]), &body); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := normal(t, body.Messages), normal(t, []byte(`[
+		{"role": "user", "content": [{"type": "text", "text": "(empty message)"}]},
+		{"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "look", "input": {}}, {"type": "tool_use", "id": "b", "name": "look", "input": {}}]},
+		{"role": "user", "content": [
+			{"type": "tool_result", "tool_use_id": "a"},
+			{"type": "tool_result", "tool_use_id": "b", "is_error": true, "content": [{"type": "text", "text": "The tool call failed."}]},
+			{"type": "text", "text": "(empty message)"}
+		]},
+		{"role": "assistant", "content": [{"type": "text", "text": "Pardon?"}]},
+		{"role": "user", "content": [{"type": "text", "text": "(empty message)"}]}
+	]`)); got != want {
+		t.Errorf("the messages are\n%s\nwant\n%s", got, want)
+	}
+}
+
 // normal is JSON with sorted keys and every digit of its numbers.
 func normal(t *testing.T, raw []byte) string {
 	t.Helper()

@@ -7,6 +7,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/anthropic"
 	"github.com/capstan-dev/capstan/internal/runtime/model/google"
 	"github.com/capstan-dev/capstan/internal/runtime/model/openai"
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 	"github.com/capstan-dev/capstan/internal/runtime/model/simulator"
 )
 
@@ -15,21 +16,22 @@ func All() model.Registry {
 	return model.Registry{
 		v1alpha1.ProviderSimulated: simulator.Factory,
 		v1alpha1.ProviderAnthropic: func(m *v1alpha1.Model, access model.Access) (model.Driver, error) {
-			return anthropic.New(anthropic.Options{HTTP: access.HTTP, BaseURL: m.Spec.BaseURL, Key: access.Key, Parameters: parameters(m)})
+			return anthropic.New(options(m, access))
 		},
 		v1alpha1.ProviderOpenAI: func(m *v1alpha1.Model, access model.Access) (model.Driver, error) {
-			return openai.New(openai.Options{HTTP: access.HTTP, BaseURL: m.Spec.BaseURL, Key: access.Key, Parameters: parameters(m)})
+			return openai.New(options(m, access))
 		},
 		v1alpha1.ProviderGoogle: func(m *v1alpha1.Model, access model.Access) (model.Driver, error) {
-			return google.New(google.Options{HTTP: access.HTTP, BaseURL: m.Spec.BaseURL, Key: access.Key, Parameters: parameters(m)})
+			return google.New(options(m, access))
 		},
 	}
 }
 
-// parameters are those of a Model; the zero value leaves all to the provider.
-func parameters(m *v1alpha1.Model) v1alpha1.ModelParameters {
-	if m.Spec.Parameters == nil {
-		return v1alpha1.ModelParameters{}
+// options are those of a Model's driver. Without parameters all is left to the provider.
+func options(m *v1alpha1.Model, access model.Access) provider.Options {
+	o := provider.Options{HTTP: access.HTTP, BaseURL: m.Spec.BaseURL, Key: access.Key}
+	if m.Spec.Parameters != nil {
+		o.Parameters = *m.Spec.Parameters
 	}
-	return *m.Spec.Parameters
+	return o
 }

@@ -49,10 +49,7 @@ func (a *answer) add(chunk *genai.GenerateContentResponse, arguments []json.RawM
 	if len(chunk.Candidates) > 0 && chunk.Candidates[0] != nil {
 		a.addCandidate(chunk.Candidates[0], arguments)
 	}
-	if a.size > provider.MaxAnswer {
-		return provider.TooLong(name)
-	}
-	return nil
+	return provider.TooLong(name, a.size, len(a.calls))
 }
 
 // addCandidate takes up what the model said in one chunk. A call comes as a whole.
@@ -104,7 +101,18 @@ func (a *answer) complete(asked, key string) (*model.Response, error) {
 	case genai.FinishReasonMalformedFunctionCall, genai.FinishReasonUnexpectedToolCall:
 		// The text led up to a call that the model failed to make. Another try may go well.
 		return nil, provider.NoAnswer(name, r.FinishReason, true)
+	case genai.FinishReasonSafety, genai.FinishReasonRecitation, genai.FinishReasonLanguage, genai.FinishReasonBlocklist,
+		genai.FinishReasonProhibitedContent, genai.FinishReasonSPII, genai.FinishReasonImageSafety, genai.FinishReasonImageProhibitedContent,
+		genai.FinishReasonImageRecitation:
+		return provider.Filtered(r), nil
 	default:
-		return provider.Filtered(name, r)
+		return provider.Stopped(name, r)
 	}
+}
+
+// refused is an answer that a filter has let nobody begin, because of the question.
+func (a *answer) refused(asked, key string) *model.Response {
+	r := a.response(asked)
+	r.FinishReason = provider.Words(a.blocked, key)
+	return provider.Filtered(r)
 }

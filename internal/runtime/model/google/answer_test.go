@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider/providertest"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
@@ -29,7 +30,10 @@ func TestAnswers(t *testing.T) {
 		"nothing at all":          {stream(ended("STOP", text(""))), model.Response{FinishReason: "STOP", Usage: counted}},
 		"a text that is too long": {stream(ended("MAX_TOKENS", text("Once"))), model.Response{Text: "Once", FinishReason: "MAX_TOKENS", Usage: counted}},
 		"a text that was filtered": {
-			stream(said(text("Once")), ended("SAFETY", "")), model.Response{Text: "Once", FinishReason: "SAFETY", Usage: counted},
+			stream(said(text("Once")), ended("SAFETY", "")), model.Response{Text: "Once", FinishReason: model.FinishFiltered, FinishWord: "SAFETY", Usage: counted},
+		},
+		"a text that ended for another reason": {
+			stream(said(text("Once")), ended("OTHER", "")), model.Response{Text: "Once", FinishReason: "OTHER", Usage: counted},
 		},
 		"no thoughts": {
 			stream(said(`{"text": "I wonder", "thought": true}`), ended("STOP", text("42"))),
@@ -119,13 +123,10 @@ func TestAnswersThatBreakOff(t *testing.T) {
 			answer: providertest.Answer{Body: "<html>" + prompt, Header: map[string]string{"Content-Type": "text/html"}}, code: plan.CodeProcessingError,
 		},
 		"at its limit, before anything was said": {answer: providertest.Answer{Body: stream(ended("MAX_TOKENS", ""))}, code: plan.CodeProcessingError},
-		"by a filter, before anything":           {answer: providertest.Answer{Body: stream(ended("PROHIBITED_CONTENT", ""))}, code: plan.CodeProcessingError},
+		"for another reason, before anything":    {answer: providertest.Answer{Body: stream(ended("OTHER", ""))}, code: plan.CodeProcessingError},
+		"for another reason, within the calls":   {answer: providertest.Answer{Body: stream(said(text("I look.")), ended("OTHER", callPart("a", "look", "{}")))}, code: plan.CodeProcessingError},
 		"with a call that the model got wrong": {
 			answer: providertest.Answer{Body: stream(said(text("I look.")), ended("MALFORMED_FUNCTION_CALL", ""))}, code: plan.CodeProcessingError,
-		},
-		"because of the question": {
-			answer: providertest.Answer{Body: stream(`{"promptFeedback": {"blockReason": "SAFETY"},"usageMetadata": {"promptTokenCount": 120}}`)},
-			code:   plan.CodeProcessingError,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -149,6 +150,47 @@ func TestAnswersThatBreakOff(t *testing.T) {
 	}
 }
 
+// TestWhatAFilterEndsIsARefusal: it runs no tool, and is none the less an answer.
+func TestWhatAFilterEndsIsARefusal(t *testing.T) {
+	for _, word := range []string{
+		"SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION",
+	} {
+		for body, text := range map[string]string{
+			stream(ended(word, "")): "",
+			stream(said(text("I look.")), said(callPart("a", "look", "{}")), ended(word, "")): "I look.",
+			stream(ended(word, callPart("a", "look", "{}"))):                                  "",
+		} {
+			got, err := ask(t, providertest.Answer{Body: body})
+			if err != nil || got.Text != text || len(got.ToolCalls) > 0 || plan.StopReasonFor(got.FinishReason) != plan.StopRefusal || got.FinishWord != word {
+				t.Errorf("%s: Generate = %+v, %v", word, got, err)
+			}
+		}
+	}
+	for _, word := range []string{"SAFETY", "OTHER", "BLOCKLIST", "PROHIBITED_CONTENT", "IMAGE_SAFETY", "JAILBREAK"} {
+		got, err := ask(t, providertest.Answer{Body: stream(`{"promptFeedback": {"blockReason": "` + word + `"},"usageMetadata": {"promptTokenCount": 120}}`)})
+		want := &model.Response{FinishReason: model.FinishFiltered, FinishWord: word, Usage: model.Usage{InputTokens: 120}, Model: "gemini-3-pro"}
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("because of the question, %s: Generate = %+v, %v", word, got, err)
+		}
+	}
+}
+
+// TestAnswersOfNoSense: some of them the SDK panics over.
+func TestAnswersOfNoSense(t *testing.T) {
+	for _, chunk := range []string{
+		`{"candidates":{}}`, `{"candidates":[null]}`, `{"candidates":"x"}`, `{"candidates":[1]}`, `{"candidates":[{"citationMetadata":[]}]}`,
+		`{"candidates":[{"content":1}]}`, `{"candidates":[{"content":{"parts":[null]}}]}`, `{"candidates":[{"content":{"parts":{}}}]}`,
+		`{"candidates":[{"content":{"parts":[{"functionCall":[]}]}}]}`, `{"candidates":null}`, `{"usageMetadata":[]}`, `{"promptFeedback":1}`, `{}`, `[]`, `null`, `1`,
+	} {
+		got, err := ask(t, providertest.Answer{Body: stream(chunk)})
+		if got != nil || err == nil || plan.Classify(err.Error()).Code != plan.CodeProviderUnavailable {
+			t.Errorf("%s: Generate = %+v, %v", chunk, got, err)
+			continue
+		}
+		tellsNothing(t, err)
+	}
+}
+
 // cut is an answer whose connection breaks.
 func cut(data ...string) providertest.Answer {
 	return providertest.Answer{Body: stream(data...), Cut: true}
@@ -157,8 +199,10 @@ func cut(data ...string) providertest.Answer {
 func TestAnAnswerThatIsTooLongIsNotCollected(t *testing.T) {
 	for name, body := range map[string]string{
 		"in many pieces": strings.Repeat(stream(said(text(strings.Repeat("x", 1<<20)))), 17),
-		"in one":         "data: " + strings.Repeat("x", maxEvent+1),
-		"in thoughts":    strings.Repeat(stream(said(`{"thought": true, "text": "`+strings.Repeat("x", 1<<20)+`"}`)), 33),
+		"in one":         "data: " + strings.Repeat("x", provider.MaxEvent+1),
+		"in thoughts":    strings.Repeat(stream(said(`{"thought": true, "text": "`+strings.Repeat("x", 1<<20)+`"}`)), provider.MaxBody>>20),
+		"in calls":       stream(said(callPart("", "look", "{}") + strings.Repeat(`,{"functionCall":{}}`, provider.MaxCalls))),
+		"in values":      stream(said("{}" + strings.Repeat(",{}", provider.MaxValues))),
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := ask(t, providertest.Answer{Body: body})
@@ -166,6 +210,20 @@ func TestAnAnswerThatIsTooLongIsNotCollected(t *testing.T) {
 				t.Errorf("Generate = %v, %v", got != nil, err)
 			}
 		})
+	}
+}
+
+func TestEmptyLinesAreNotCollected(t *testing.T) {
+	var seen record
+	for range 10 {
+		seen.write([]byte("\r\n\n"))
+	}
+	if seen.events.Len() > 0 {
+		t.Errorf("%d bytes are kept", seen.events.Len())
+	}
+	seen.write([]byte("data: 1\n\n\n\ndata: 2\n\n"))
+	if first, second := seen.event(), seen.event(); string(first) != "data: 1" || string(second) != "data: 2" {
+		t.Errorf("the events are %q and %q", first, second)
 	}
 }
 

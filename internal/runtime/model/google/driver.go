@@ -1,6 +1,7 @@
 package google
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,21 +24,10 @@ const (
 	apiVersion = "v1beta"
 	// name of the provider in errors.
 	name = "Google"
-	// maxBody is the most of a stream that is read.
-	maxBody = 32 << 20
 )
 
-// Options of a driver.
-type Options struct {
-	// HTTP sends every request.
-	HTTP *http.Client
-	// BaseURL that "v1beta/models/..." follows; empty for Google's own.
-	BaseURL string
-	// Key is the API key. It is in no error and no result.
-	Key string
-	// Parameters of the Model.
-	Parameters v1alpha1.ModelParameters
-}
+// Options of a driver. "v1beta/models/..." follows the base URL.
+type Options = provider.Options
 
 // driver is a model.Driver. It keeps nothing between calls.
 type driver struct {
@@ -67,7 +57,7 @@ func New(o Options) (model.Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the parameters for Google: %w", err)
 	}
-	client := provider.Client(o.HTTP, maxBody)
+	client := provider.Client(o.HTTP)
 	client.Transport = recordingTransport{next: client.Transport}
 	// The context is for credentials of another backend only.
 	service, err := genai.NewClient(context.Background(), &genai.ClientConfig{
@@ -80,7 +70,7 @@ func New(o Options) (model.Driver, error) {
 		// The SDK's error shows its settings, the key among them.
 		return nil, errors.New("the client for Google could not be set up")
 	}
-	return &driver{models: service.Models, parameters: o.Parameters, sampling: sampling, key: o.Key}, nil
+	return provider.Guard(name, o.Key, &driver{models: service.Models, parameters: o.Parameters, sampling: sampling, key: o.Key}), nil
 }
 
 // wellFormedModel is what a model's name may be made of: it becomes a part of the path.
@@ -99,8 +89,8 @@ func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response
 	var a answer
 	var broke error
 	for chunk, err := range d.models.GenerateContentStream(context.WithValue(ctx, recordKey{}, &seen), r.Model, contents, config) {
-		if err != nil {
-			broke = err
+		// What one read has brought may be many events.
+		if broke = cmp.Or(err, ctx.Err()); broke != nil {
 			break
 		}
 		if err := a.add(chunk, seen.next()); err != nil {
@@ -115,7 +105,7 @@ func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response
 		return a.complete(r.Model, d.key)
 	}
 	if a.blocked != "" {
-		return nil, provider.NoAnswer(name, provider.Words(a.blocked, d.key), false)
+		return a.refused(r.Model, d.key), nil
 	}
 	return provider.Broken(a.response(r.Model), d.failure(ctx, r.Model, &seen, broke, a.chunks))
 }

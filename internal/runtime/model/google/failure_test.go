@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider/providertest"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
@@ -165,6 +166,17 @@ func TestItEndsWithTheContext(t *testing.T) {
 			}
 		})
 	}
+	t.Run("between two events that came together", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		r := question()
+		heard := 0
+		r.OnPartial = func(model.Partial) { heard++; cancel() }
+		answer, err := driverOf(t, providertest.Serve(t, providertest.Answer{Body: hello}), Options{}).Generate(ctx, r)
+		if answer != nil || !errors.Is(err, context.Canceled) || heard != 1 {
+			t.Errorf("Generate = %+v, %v after %d events", answer, err, heard)
+		}
+	})
 	t.Run("at its deadline", func(t *testing.T) {
 		ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 		defer cancel()

@@ -1,7 +1,6 @@
 package google
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -38,9 +37,6 @@ func (t recordingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// maxEvent is the largest event that is read, in bytes: the SDK looks for an event's end from its beginning whenever more of it has come.
-const maxEvent = 8 << 20
-
 // recordedBody copies what is read to the record. An error ends the body without being passed on, because the SDK would write it to its log.
 type recordedBody struct {
 	body io.ReadCloser
@@ -51,10 +47,7 @@ type recordedBody struct {
 func (b *recordedBody) Read(p []byte) (int, error) {
 	n, err := b.body.Read(p)
 	if b.seen.status < http.StatusMultipleChoices {
-		b.seen.events.Write(p[:n])
-	}
-	if b.seen.events.Len() > maxEvent {
-		err = bufio.ErrTooLong
+		b.seen.write(p[:n])
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		b.seen.broke, err = err, io.EOF
@@ -66,6 +59,13 @@ func (b *recordedBody) Read(p []byte) (int, error) {
 func (b *recordedBody) Close() error {
 	b.body.Close()
 	return nil
+}
+
+// write takes up what was read, but for empty lines between events, which are of no use and never end.
+func (s *record) write(read []byte) {
+	s.events.Write(read)
+	pending := s.events.Bytes()
+	s.events.Next(len(pending) - len(bytes.TrimLeft(pending, "\r\n")))
 }
 
 // next gives the arguments of the calls in the next event, in order. The SDK hands on one answer for each event.

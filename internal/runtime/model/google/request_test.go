@@ -175,7 +175,8 @@ func contents(signature string) string {
 			{"functionResponse": {"id": "call5ab523defc47892857c247e75b14257ccd3101223c298b5ab4a29109b7f1", "name": "make_up_", "response": {"error": "no such tool", "output": "half"}}},
 			{"functionResponse": {"id": "1-1", "name": "draw", "response": {"output": "drawn"}}},
 			{"inlineData": {"data": "iVBORw0KGgo=", "mimeType": "image/png"}}
-		]}
+		]},
+		{"role": "user", "parts": [{"text": "(empty message)"}]}
 	]`
 }
 

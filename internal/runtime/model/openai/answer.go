@@ -9,10 +9,12 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
-// Finish reasons of an answer that is not whole.
+// Finish reasons of an answer that is not whole. Other servers pass on words of those that they ask.
 const (
-	finishLength = "length"
-	finishFilter = "content_filter"
+	finishLength  = "length"
+	finishFilter  = "content_filter"
+	finishSafety  = "safety"
+	finishRefusal = "refusal"
 )
 
 // maxResponseID is the longest id of an answer that is kept, in bytes.
@@ -20,11 +22,13 @@ const maxResponseID = 256
 
 // answer collects the chunks of a stream.
 type answer struct {
-	id       string
-	model    string
-	text     strings.Builder
-	refusal  strings.Builder
-	calls    []*call
+	id      string
+	model   string
+	text    strings.Builder
+	refusal strings.Builder
+	calls   []*call
+	// newest are the newest calls of each index.
+	newest   map[int64]*call
 	finish   string
 	finished bool
 	usage    model.Usage
@@ -34,7 +38,6 @@ type answer struct {
 
 // call is a tool call whose arguments come in pieces.
 type call struct {
-	index     int64
 	id, name  string
 	arguments strings.Builder
 }
@@ -69,22 +72,18 @@ func (a *answer) add(chunk sdk.ChatCompletionChunk) error {
 			a.finish, a.finished = choice.FinishReason, true
 		}
 	}
-	if a.size > provider.MaxAnswer {
-		return provider.TooLong(name)
-	}
-	return nil
+	return provider.TooLong(name, a.size, len(a.calls))
 }
 
 // addCall takes a piece of a tool call up. Servers that send calls as a whole may give all of them the same index; then the id tells them apart.
 func (a *answer) addCall(piece sdk.ChatCompletionChunkChoiceDeltaToolCall) {
-	var c *call
-	for _, known := range a.calls {
-		if known.index == piece.Index {
-			c = known
-		}
-	}
+	c := a.newest[piece.Index]
 	if c == nil || piece.ID != "" && c.id != "" && piece.ID != c.id {
-		c = &call{index: piece.Index}
+		if a.newest == nil {
+			a.newest = map[int64]*call{}
+		}
+		c = &call{}
+		a.newest[piece.Index] = c
 		a.calls = append(a.calls, c)
 	}
 	if c.id == "" {
@@ -116,11 +115,11 @@ func (a *answer) response(asked string) model.Response {
 func (a *answer) complete(asked, key string) (*model.Response, error) {
 	r := a.response(asked)
 	r.FinishReason = provider.Words(a.finish, key)
-	switch a.finish {
+	switch strings.ToLower(a.finish) {
 	case finishLength:
 		return provider.CutShort(name, r)
-	case finishFilter:
-		return provider.Filtered(name, r)
+	case finishFilter, finishSafety, finishRefusal:
+		return provider.Filtered(r), nil
 	default:
 		return &r, nil
 	}

@@ -1,12 +1,14 @@
 package openai
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider/providertest"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
@@ -36,6 +38,24 @@ func TestAnswers(t *testing.T) {
 		},
 		"a text that was filtered": {
 			chunks(delta(`{"content":"Once upon"}`), finish("content_filter")), model.Response{Text: "Once upon", FinishReason: "content_filter"},
+		},
+		"nothing, because of a filter": {chunks(finish("content_filter")), model.Response{FinishReason: "content_filter"}},
+		"no call of an answer that was filtered": {
+			chunks(delta(`{"content":"I look."}`), callPiece("0", "a", "look", "{}"), callPiece("1", "b", "look", "{"), finish("content_filter")),
+			model.Response{Text: "I look.", FinishReason: "content_filter"},
+		},
+		"a filter's word of another provider": {
+			chunks(callPiece("0", "a", "look", "{}"), finish("SAFETY")), model.Response{FinishReason: "content_filter", FinishWord: "SAFETY"},
+		},
+		"errors that are null": {
+			strings.ReplaceAll(chunks(delta(`{"content":"Hello, \u003c\"error\": null>"}`), callPiece("0", "a", "look", `{\"error\":null, \"n\": 9007199254740993}`), finish("stop"), usage),
+				`{"id":`, `{"error": null ,"id":`),
+			model.Response{Text: `Hello, <"error": null>`, FinishReason: "stop", Usage: counted, ToolCalls: []model.ToolCall{
+				{ProviderID: "a", Name: "look", Arguments: `{"error":null, "n": 9007199254740993}`},
+			}},
+		},
+		"an error that is null in the last line": {
+			unfinished(delta(`{"content":"Hello"}`)) + "data:" + `{"error":null,` + finish("stop")[1:] + "\r\n\r\n", model.Response{Text: "Hello", FinishReason: "stop"},
 		},
 		"a refusal": {
 			chunks(delta(`{"role":"assistant","refusal":"I "}`), delta(`{"refusal":"cannot."}`), finish("stop")),
@@ -154,10 +174,6 @@ func TestAnswersThatBreakOff(t *testing.T) {
 			code:   plan.CodeProcessingError,
 		},
 		"at its limit, before anything was said": {answer: providertest.Answer{Body: chunks(finish("length"))}, code: plan.CodeProcessingError},
-		"by a filter, before anything":           {answer: providertest.Answer{Body: chunks(finish("content_filter"))}, code: plan.CodeProcessingError},
-		"by a filter, within the only call": {
-			answer: providertest.Answer{Body: chunks(callPiece("0", "a", "look", `{`), finish("content_filter"))}, code: plan.CodeProcessingError,
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := ask(t, test.answer)
@@ -179,16 +195,51 @@ func TestAnswersThatBreakOff(t *testing.T) {
 	}
 }
 
+func TestAnswersOfNoSense(t *testing.T) {
+	for _, chunk := range []string{
+		`{"choices":{}}`, `{"choices":[null]}`, `{"choices":"x"}`, `{"choices":[1]}`, `{"choices":[{"delta":null}]}`, `{"choices":[{"delta":[]}]}`,
+		`{"choices":[{"delta":{"tool_calls":"x"}}]}`, `{"choices":[{"delta":{"tool_calls":[null]}}]}`,
+		`{"choices":[{"delta":{"tool_calls":[{"index":"x","function":[]}]}}]}`, `{"choices":null}`, `{"usage":[]}`, `{}`, `[]`, `null`, `1`,
+	} {
+		got, err := ask(t, providertest.Answer{Body: unfinished(chunk)})
+		if got != nil || err == nil || plan.Classify(err.Error()).Code != plan.CodeProviderUnavailable {
+			t.Errorf("%s: Generate = %+v, %v", chunk, got, err)
+			continue
+		}
+		tellsNothing(t, err)
+	}
+}
+
 // cut is an answer whose connection breaks.
 func cut(data ...string) providertest.Answer {
 	return providertest.Answer{Body: unfinished(data...), Cut: true}
+}
+
+// manyCalls are so many calls that say nothing.
+func manyCalls(count int) string {
+	calls := make([]string, count)
+	for i := range calls {
+		calls[i] = fmt.Sprintf(`{"index":%d}`, i)
+	}
+	return strings.Join(calls, ",")
+}
+
+func TestAnAnswerMayHaveManyCalls(t *testing.T) {
+	got, err := ask(t, providertest.Answer{Body: chunks(delta(`{"tool_calls":[`+manyCalls(provider.MaxCalls)+`]}`), finish("tool_calls"))})
+	if err != nil || len(got.ToolCalls) != provider.MaxCalls {
+		t.Errorf("Generate: %v", err)
+	}
 }
 
 func TestAnAnswerThatIsTooLongIsNotCollected(t *testing.T) {
 	piece := delta(`{"content":"` + strings.Repeat("x", 1<<20) + `"}`)
 	for name, stream := range map[string]string{
 		"in many pieces": strings.Repeat("data: "+piece+"\n\n", 17),
-		"in one":         "data: " + strings.Repeat("x", 40<<20),
+		"in one":         "data: " + strings.Repeat("x", provider.MaxEvent+1),
+		"in many lines":  strings.Repeat("data: "+strings.Repeat("x", 1<<20)+"\n", 9),
+		"in comments":    strings.Repeat(": "+strings.Repeat("x", 1<<20)+"\n\n", provider.MaxBody>>20),
+		"in calls":       unfinished(delta(`{"tool_calls":[` + manyCalls(provider.MaxCalls+1) + `]}`)),
+		"in values":      unfinished(`{"choices":[{"delta":{"tool_calls":[null` + strings.Repeat(",null", provider.MaxValues+1) + `]}}]}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := ask(t, providertest.Answer{Body: stream})

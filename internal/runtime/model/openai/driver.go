@@ -21,21 +21,10 @@ const (
 	DefaultBaseURL = "https://api.openai.com/v1/"
 	// name of the provider in errors.
 	name = "OpenAI"
-	// maxBody is the most of a stream that is read. A token takes some 300 bytes of it.
-	maxBody = 256 << 20
 )
 
-// Options of a driver.
-type Options struct {
-	// HTTP sends every request.
-	HTTP *http.Client
-	// BaseURL that "chat/completions" follows; empty for OpenAI's own.
-	BaseURL string
-	// Key is the API key. It is in no error and no result.
-	Key string
-	// Parameters of the Model.
-	Parameters v1alpha1.ModelParameters
-}
+// Options of a driver. "chat/completions" follows the base URL.
+type Options = provider.Options
 
 // driver is a model.Driver. It keeps nothing between calls.
 type driver struct {
@@ -68,18 +57,19 @@ func New(o Options) (model.Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the parameters for OpenAI: %w", err)
 	}
-	return &driver{
+	return provider.Guard(name, o.Key, &driver{
 		completions: sdk.NewChatCompletionService(
 			option.WithBaseURL(strings.TrimSuffix(base, "/")+"/"),
 			option.WithAPIKey(o.Key),
-			option.WithHTTPClient(provider.Client(o.HTTP, maxBody)),
+			option.WithHTTPClient(provider.Client(o.HTTP)),
 			option.WithMaxRetries(0),
+			option.WithMiddleware(withoutNullErrors),
 		),
 		parameters: o.Parameters,
 		sampling:   sampling,
 		key:        o.Key,
 		own:        isOwn(address.Hostname()),
-	}, nil
+	}), nil
 }
 
 // isOwn says that a host is OpenAI's or Azure's.
@@ -98,7 +88,8 @@ func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response
 	stream := d.completions.NewStreaming(ctx, body, option.WithResponseInto(&raw))
 	defer func() { _ = stream.Close() }()
 	var a answer
-	for stream.Next() {
+	// What one read has brought may be many events.
+	for ctx.Err() == nil && stream.Next() {
 		if err := a.add(stream.Current()); err != nil {
 			return nil, err
 		}

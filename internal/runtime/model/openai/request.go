@@ -127,7 +127,7 @@ func (d *driver) messagesOf(r model.Request) []sdk.ChatCompletionMessageParamUni
 	return messages
 }
 
-// userMessage is a message of the user: a text, or parts where there is an image among them. One with nothing in it is left out.
+// userMessage is a message of the user: a text, or parts where there is an image among them. None is made of nothing.
 func userMessage(content []event.Part) []sdk.ChatCompletionMessageParamUnion {
 	var parts []sdk.ChatCompletionContentPartUnionParam
 	var texts []string

@@ -168,7 +168,8 @@ func TestAConversation(t *testing.T) {
 			{"role": "user", "content": [
 				{"type": "text", "text": "What follows is no message of the user, but the images that tool call 1-1 gave."},
 				{"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
-			]}
+			]},
+			{"role": "user", "content": "(empty message)"}
 		]
 	}`)
 	if again := sent(t, Options{}, r); !bytes.Equal(again, body) {

@@ -2,16 +2,24 @@ package provider
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
-// MaxAnswer is the most that an answer may come to, its text and the arguments of its calls together, in bytes. More could never be written down.
-const MaxAnswer = 16 << 20
+const (
+	// MaxAnswer is the most that an answer may come to, its text and the arguments of its calls together, in bytes. More could never be written down.
+	MaxAnswer = 16 << 20
+	// MaxCalls is how many tools an answer may call. A step runs far fewer, and tells the model of the rest; more than these no model means.
+	MaxCalls = 1024
+)
 
-// TooLong is the error of an answer that comes to more than MaxAnswer.
-func TooLong(provider string) error {
+// TooLong is the error of an answer that comes to so many bytes and calls; nil for one that may be kept.
+func TooLong(provider string, size, calls int) error {
+	if size <= MaxAnswer && calls <= MaxCalls {
+		return nil
+	}
 	return &Error{Provider: provider, text: fmt.Sprintf("the answer of %s is too long to be kept", provider)}
 }
 
@@ -30,21 +38,20 @@ func Broken(r model.Response, err error) (*model.Response, error) {
 // CutShort is what counts of an answer that the limit of its tokens has ended: its text, and the calls whose arguments are whole. It is an error when
 // the limit was reached within the first call, or before anything was said.
 func CutShort(provider string, r model.Response) (*model.Response, error) {
-	finish := r.FinishReason
-	kept, err := Broken(r, &Error{Provider: provider, text: fmt.Sprintf(
+	return ended(r, &Error{Provider: provider, text: fmt.Sprintf(
 		"the answer of %s came to the limit of its tokens too early: raise maxOutputTokens of the Model", provider)})
-	if err != nil {
-		return nil, err
-	}
-	kept.FinishReason = finish
-	return kept, nil
 }
 
-// Filtered is what counts of an answer that the provider itself has ended, with its own word for why, such as that of a filter. It is an error when
-// there is nothing in it.
-func Filtered(provider string, r model.Response) (*model.Response, error) {
+// OutOfContext is what counts of an answer that ended where the model could read and write no more: what CutShort keeps. It is an error when the
+// conversation left no room for it.
+func OutOfContext(provider, asked string, r model.Response) (*model.Response, error) {
+	return ended(r, StatusError(provider, asked, http.StatusBadRequest, 0, KindContextLength))
+}
+
+// ended is what is kept of an answer that broke off, with the reason that it gave for that.
+func ended(r model.Response, err error) (*model.Response, error) {
 	finish := r.FinishReason
-	kept, err := Broken(r, NoAnswer(provider, finish, false))
+	kept, err := Broken(r, err)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +59,26 @@ func Filtered(provider string, r model.Response) (*model.Response, error) {
 	return kept, nil
 }
 
-// NoAnswer is the error of a provider that ended its answer before it said anything, with its own word for why, such as that of a filter.
+// Filtered is what counts of an answer that a filter of the provider has ended: its text, which may be none. What it had begun to call before is not
+// what it wants, or not what it may want.
+func Filtered(r model.Response) *model.Response {
+	if r.FinishReason != model.FinishFiltered {
+		r.FinishReason, r.FinishWord = model.FinishFiltered, r.FinishReason
+	}
+	r.ToolCalls = nil
+	return &r
+}
+
+// Stopped is what counts of an answer that the provider has ended for a reason of its own, which it gives: its text. It is an error when there is none,
+// or when the text led up to a call.
+func Stopped(provider string, r model.Response) (*model.Response, error) {
+	if len(r.ToolCalls) > 0 || r.Text == "" {
+		return nil, NoAnswer(provider, r.FinishReason, false)
+	}
+	return &r, nil
+}
+
+// NoAnswer is the error of a provider that ended its answer before it said anything, with its own word for why.
 func NoAnswer(provider, kind string, transient bool) error {
 	e := &Error{Provider: provider, Kind: Words(kind, ""), text: provider + " gave no answer", transient: transient}
 	if e.Kind != "" {

@@ -16,7 +16,7 @@ func calls(arguments ...string) []model.ToolCall {
 	return made
 }
 
-// TestWhatCountsOfAnAnswer is LLM-05, and what it means for answers that a limit or a filter has ended.
+// TestWhatCountsOfAnAnswer is LLM-05, and what it means for answers that a limit has ended.
 func TestWhatCountsOfAnAnswer(t *testing.T) {
 	for name, test := range map[string]struct {
 		text  string
@@ -58,16 +58,36 @@ func TestWhatCountsOfAnAnswer(t *testing.T) {
 				t.Fatalf("CutShort = %+v, %v", got, err)
 			}
 			same(t, "CutShort", got, want)
-			got, err = Filtered("Someone", given)
+			got, err = OutOfContext("Someone", "large-1", given)
 			if (err != nil) != (want == nil) {
-				t.Fatalf("Filtered = %+v, %v", got, err)
+				t.Fatalf("OutOfContext = %+v, %v", got, err)
 			}
-			same(t, "Filtered", got, want)
+			same(t, "OutOfContext", got, want)
 			if !reflect.DeepEqual(test.calls, before) {
 				t.Errorf("the calls given have become %+v", test.calls)
 			}
 		})
 	}
+}
+
+func TestWhatAFilterOrTheProviderEndsCallsNothing(t *testing.T) {
+	given := model.Response{Text: "I look.", ToolCalls: calls("{}"), FinishReason: "SAFETY", ResponseID: "r"}
+	same(t, "Filtered", Filtered(given), &model.Response{Text: "I look.", FinishReason: model.FinishFiltered, FinishWord: "SAFETY", ResponseID: "r"})
+	same(t, "Filtered again", Filtered(*Filtered(given)), Filtered(given))
+	same(t, "Filtered with nothing", Filtered(model.Response{FinishReason: model.FinishFiltered}), &model.Response{FinishReason: model.FinishFiltered})
+	for want, r := range map[string]model.Response{
+		"a call":  given,
+		"nothing": {FinishReason: "OTHER"},
+	} {
+		if got, err := Stopped("Someone", r); err == nil || got != nil || err.Error() != "Someone gave no answer: "+r.FinishReason {
+			t.Errorf("Stopped with %s = %+v, %v", want, got, err)
+		}
+	}
+	got, err := Stopped("Someone", model.Response{Text: "Once", FinishReason: "OTHER"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "Stopped", got, &model.Response{Text: "Once", FinishReason: "OTHER"})
 }
 
 func same(t *testing.T, name string, got, want *model.Response) {

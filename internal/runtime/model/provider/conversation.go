@@ -31,7 +31,8 @@ type Call struct {
 
 // Conversation orders messages as providers want them: each message of the model with the results of all its calls, in the order of the calls. A
 // result belongs to the newest call before it that has its id and no result yet, because the runtime's ids are unique within a turn only
-// (DUR-08); one that belongs to no call is left out. valid makes an id that the provider takes, the same each time (CallID).
+// (DUR-08); one that belongs to no call is left out. A message of the user and an error have something in them, without which providers refuse the
+// request or take the model's last words for the beginning of its answer; a message of the model and a result may be empty. valid makes an id that the provider takes, the same each time (CallID).
 func Conversation(messages []event.Message, valid func(id string) string) []Entry {
 	type place struct{ entry, call int }
 	var entries []Entry
@@ -40,7 +41,7 @@ func Conversation(messages []event.Message, valid func(id string) string) []Entr
 	for _, m := range messages {
 		switch m.Role {
 		case event.RoleUser:
-			entries = append(entries, Entry{Message: m})
+			entries = append(entries, Entry{Message: visible(m)})
 		case event.RoleAssistant:
 			calls := make([]Call, len(m.ToolCalls))
 			for i, call := range m.ToolCalls {
@@ -61,10 +62,36 @@ func Conversation(messages []event.Message, valid func(id string) string) []Entr
 			}
 			last := stack[len(stack)-1]
 			waiting[m.ToolCallID] = stack[:len(stack)-1]
+			if m.Error != "" && isBlank(m.Error) {
+				m.Error = noReason
+			}
 			entries[last.entry].Calls[last.call].Result = m
 		}
 	}
 	return entries
+}
+
+const (
+	// noWords stands for a message of the user with nothing in it.
+	noWords = "(empty message)"
+	// noReason stands for an error with nothing in it.
+	noReason = "The tool call failed."
+)
+
+// visible is a message of the user that a model can see.
+func visible(m event.Message) event.Message {
+	for _, p := range m.Content {
+		if p.Type == event.PartImage || p.Type == event.PartText && !isBlank(p.Text) {
+			return m
+		}
+	}
+	m.Content = []event.Part{event.Text(noWords)}
+	return m
+}
+
+// isBlank says that there is nothing but space in a text.
+func isBlank(text string) bool {
+	return strings.TrimSpace(text) == ""
 }
 
 // uniqueID is the id of a call as the provider takes it: the one that a model gave, otherwise the runtime's. Where it was used before, it is

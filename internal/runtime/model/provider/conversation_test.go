@@ -67,6 +67,11 @@ func TestConversation(t *testing.T) {
 			[]event.Message{calling(one), calling(one), gave("1-0", "y"), gave("1-0", "x")},
 			[]string{`model call_1:look{"a":1}=x`, `model ` + again + `:look{"a":1}=y`},
 		},
+		"a message of nothing but space": {[]event.Message{user(" \n\t"), calling(), user("")}, []string{"user (empty message)", "model", "user (empty message)"}},
+		"an image without a text":        {[]event.Message{{Role: event.RoleUser, Content: []event.Part{event.Text(" "), {Type: event.PartImage}}}}, []string{"user  "}},
+		"an error that says nothing": {
+			[]event.Message{calling(one), {Role: event.RoleToolResult, ToolCallID: "1-0", Error: " "}}, []string{`model call_1:look{"a":1}=The tool call failed.`},
+		},
 		"a call without a result": {
 			[]event.Message{calling(one)}, []string{`model call_1:look{"a":1}=` + event.SentenceStatusUnknown},
 		},

@@ -1,11 +1,9 @@
 package provider
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"mime"
 	"net/http"
@@ -16,79 +14,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 )
 
-var (
-	errRedirected = errors.New("the server redirects the request")
-	errTooLong    = errors.New("the answer is too long")
-)
-
-// Client is a copy of an HTTP client for one provider's SDK: it follows no redirect, because a provider has no reason for one and the key must go
-// nowhere else, and reads at most maxBody bytes of an answer, and MaxErrorBody of one that is an error.
-func Client(h *http.Client, maxBody int64) *http.Client {
-	c := *h
-	c.CheckRedirect = func(*http.Request, []*http.Request) error { return errRedirected }
-	next := h.Transport
-	if next == nil {
-		next = http.DefaultTransport
-	}
-	c.Transport = limitedTransport{next: next, limit: maxBody}
-	return &c
-}
-
-// MaxErrorBody is how much of an error's body is read, in bytes. What comes behind it is left out without a word.
-const MaxErrorBody = 64 << 10
-
-// limitedTransport reads no more than so much of an answer's body.
-type limitedTransport struct {
-	next  http.RoundTripper
-	limit int64
-}
-
-// RoundTrip implements http.RoundTripper.
-func (t limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer, err := t.next.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	if answer.StatusCode >= http.StatusMultipleChoices {
-		answer.Body = errorBody{Reader: io.LimitReader(answer.Body, MaxErrorBody), Closer: answer.Body}
-		return answer, nil
-	}
-	answer.Body = &limitedBody{ReadCloser: answer.Body, left: t.limit}
-	return answer, nil
-}
-
-// errorBody is the beginning of an error's body.
-type errorBody struct {
-	io.Reader
-	io.Closer
-}
-
-// limitedBody fails with errTooLong where io.LimitedReader would pretend that the body has ended.
-type limitedBody struct {
-	io.ReadCloser
-	left int64
-}
-
-// Read implements io.Reader.
-func (b *limitedBody) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return b.more()
-	}
-	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
-	b.left -= int64(n)
-	return n, err
-}
-
-// more says whether a body of which all has been read that may be has ended.
-func (b *limitedBody) more() (int, error) {
-	var next [1]byte
-	n, err := io.ReadFull(b.ReadCloser, next[:])
-	if n > 0 {
-		return 0, errTooLong
-	}
-	return 0, err
-}
-
 // RequestError is why a request got no answer, or no whole one: the context's own error when the context has ended, otherwise an *Error. The SDK's
 // error may have the URL, the key or the prompt in it, and is left behind. A request that cannot be sent the way it is set up counts as forbidden
 // (403), one that could be answered a moment later as unavailable (503): ERR-02 knows no other words for it.
@@ -98,7 +23,7 @@ func RequestError(ctx context.Context, provider string, err error) error {
 	}
 	var refused *egress.Error
 	switch {
-	case errors.Is(err, errTooLong), errors.Is(err, bufio.ErrTooLong):
+	case errors.Is(err, errTooLong):
 		return &Error{Provider: provider, text: fmt.Sprintf("the answer of %s is too long to be read", provider)}
 	case errors.Is(err, errRedirected):
 		return &Error{Provider: provider, text: fmt.Sprintf("%s sends the request elsewhere, which is not followed (403): check the base URL", provider)}

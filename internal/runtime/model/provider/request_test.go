@@ -1,16 +1,12 @@
 package provider
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,19 +26,18 @@ func TestRequestErrors(t *testing.T) {
 		again bool
 		says  string
 	}{
-		"not permitted":  {wrapped(&egress.Error{Reason: egress.ReasonRefused, Text: "h has no address"}), plan.CodeProviderMisconfigured, false, "h has no address"},
-		"no URL":         {wrapped(&egress.Error{Reason: egress.ReasonInvalid, Text: "no URL"}), plan.CodeProviderMisconfigured, false, "no URL"},
-		"not trusted":    {wrapped(&egress.Error{Reason: egress.ReasonUntrusted, Text: "no trust"}), plan.CodeProviderMisconfigured, false, "no trust"},
-		"a redirect":     {wrapped(&egress.Error{Reason: egress.ReasonRedirect, Text: "elsewhere"}), plan.CodeProviderMisconfigured, false, "elsewhere"},
-		"not found":      {wrapped(&egress.Error{Reason: egress.ReasonUnresolved, Text: "no host"}), plan.CodeProviderUnavailable, true, "no host"},
-		"not reached":    {wrapped(&egress.Error{Reason: egress.ReasonUnreachable, Text: "no connection"}), plan.CodeProviderUnavailable, true, "no connection"},
-		"broken":         {wrapped(&egress.Error{Reason: egress.ReasonLost, Text: "lost"}), plan.CodeProviderUnavailable, true, "lost"},
-		"late":           {&egress.Error{Reason: egress.ReasonTimeout, Text: "late"}, plan.CodeProviderUnavailable, true, "late"},
-		"our redirect":   {wrapped(errRedirected), plan.CodeProviderMisconfigured, false, "elsewhere"},
-		"our limit":      {fmt.Errorf("reading: %w", errTooLong), plan.CodeProcessingError, false, "too long"},
-		"a line's limit": {bufio.ErrTooLong, plan.CodeProcessingError, false, "too long"},
-		"the library's":  {wrapped(errors.New("secret")), plan.CodeProviderUnavailable, true, "the connection broke"},
-		"none":           {nil, plan.CodeProviderUnavailable, true, "the connection broke"},
+		"not permitted": {wrapped(&egress.Error{Reason: egress.ReasonRefused, Text: "h has no address"}), plan.CodeProviderMisconfigured, false, "h has no address"},
+		"no URL":        {wrapped(&egress.Error{Reason: egress.ReasonInvalid, Text: "no URL"}), plan.CodeProviderMisconfigured, false, "no URL"},
+		"not trusted":   {wrapped(&egress.Error{Reason: egress.ReasonUntrusted, Text: "no trust"}), plan.CodeProviderMisconfigured, false, "no trust"},
+		"a redirect":    {wrapped(&egress.Error{Reason: egress.ReasonRedirect, Text: "elsewhere"}), plan.CodeProviderMisconfigured, false, "elsewhere"},
+		"not found":     {wrapped(&egress.Error{Reason: egress.ReasonUnresolved, Text: "no host"}), plan.CodeProviderUnavailable, true, "no host"},
+		"not reached":   {wrapped(&egress.Error{Reason: egress.ReasonUnreachable, Text: "no connection"}), plan.CodeProviderUnavailable, true, "no connection"},
+		"broken":        {wrapped(&egress.Error{Reason: egress.ReasonLost, Text: "lost"}), plan.CodeProviderUnavailable, true, "lost"},
+		"late":          {&egress.Error{Reason: egress.ReasonTimeout, Text: "late"}, plan.CodeProviderUnavailable, true, "late"},
+		"our redirect":  {wrapped(errRedirected), plan.CodeProviderMisconfigured, false, "elsewhere"},
+		"our limit":     {fmt.Errorf("reading: %w", errTooLong), plan.CodeProcessingError, false, "too long"},
+		"the library's": {wrapped(errors.New("secret")), plan.CodeProviderUnavailable, true, "the connection broke"},
+		"none":          {nil, plan.CodeProviderUnavailable, true, "the connection broke"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := RequestError(t.Context(), "Someone", test.err)
@@ -99,57 +94,6 @@ func TestRetryAfter(t *testing.T) {
 				t.Errorf("RetryAfter = %s, want %s", got, test.want)
 			}
 		})
-	}
-}
-
-func TestClientReadsNoMoreThanItMay(t *testing.T) {
-	for name, test := range map[string]struct {
-		status, size int
-		limit        int64
-		want         int
-		err          error
-	}{
-		"all of it":         {200, 10, 10, 10, nil},
-		"too much":          {200, 11, 10, 10, errTooLong},
-		"an error":          {500, 10, 5, 10, nil},
-		"a large error":     {500, MaxErrorBody + 1, 5, MaxErrorBody, nil},
-		"nothing to read":   {200, 0, 10, 0, nil},
-		"nothing permitted": {200, 1, 0, 0, errTooLong},
-	} {
-		t.Run(name, func(t *testing.T) {
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				w.WriteHeader(test.status)
-				_, _ = io.WriteString(w, strings.Repeat("x", test.size))
-			}))
-			defer server.Close()
-			answer, err := Client(server.Client(), test.limit).Get(server.URL)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer answer.Body.Close()
-			body, err := io.ReadAll(answer.Body)
-			if len(body) != test.want || !errors.Is(err, test.err) {
-				t.Errorf("read %d bytes, %v; want %d, %v", len(body), err, test.want, test.err)
-			}
-		})
-	}
-}
-
-func TestClientFollowsNoRedirectAndLeavesTheOtherAlone(t *testing.T) {
-	var asked atomic.Int32
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked.Add(1)
-		http.Redirect(w, r, "/again", http.StatusTemporaryRedirect)
-	}))
-	defer server.Close()
-	given := server.Client()
-	transport := given.Transport
-	answer, err := Client(given, 10).Get(server.URL)
-	if err == nil {
-		answer.Body.Close()
-	}
-	if !errors.Is(err, errRedirected) || asked.Load() != 1 || given.CheckRedirect != nil || given.Transport != transport {
-		t.Errorf("Get: %v after %d requests", err, asked.Load())
 	}
 }
 

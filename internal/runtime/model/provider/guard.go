@@ -1,0 +1,122 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+)
+
+// Guard stands between a driver and whoever asks it. What a server sends is never the end of more than one try: a panic over it, of which the SDKs
+// are capable, is an error of the provider that another try may not have. And the API key is in no answer, which a server or a proxy could have
+// put there for the log to keep.
+func Guard(provider, key string, d model.Driver) model.Driver {
+	return guarded{driver: d, provider: provider, key: key}
+}
+
+const (
+	// minKey is the shortest key that is looked for, in bytes. A shorter one, such as "none", protects nothing, and may be a word of the answer.
+	minKey = 8
+	// hidden stands where the key was. It is whole within a text of JSON.
+	hidden = "[API key]"
+)
+
+// guarded is the driver behind Guard.
+type guarded struct {
+	driver        model.Driver
+	provider, key string
+}
+
+// Generate implements model.Driver.
+func (g guarded) Generate(ctx context.Context, r model.Request) (answer *model.Response, err error) {
+	defer func() {
+		// What the panic says may have the answer in it.
+		if recover() != nil {
+			answer, err = nil, unreadable(ctx, g.provider)
+		}
+	}()
+	r.OnPartial = g.withheld(r.OnPartial)
+	answer, err = g.driver.Generate(ctx, r)
+	if answer != nil {
+		g.redact(answer, r.Model)
+	}
+	return answer, err
+}
+
+// unreadable is the error of an answer that nobody could read. It counts as one of a bad gateway (502).
+func unreadable(ctx context.Context, provider string) error {
+	if ended := ctx.Err(); ended != nil {
+		return ended
+	}
+	return &Error{
+		Provider: provider, Status: http.StatusBadGateway, transient: true,
+		text: fmt.Sprintf("%s gave an answer that cannot be read (502)", provider),
+	}
+}
+
+// has says that the key is in a text.
+func (g guarded) has(text string) bool {
+	return len(g.key) >= minKey && strings.Contains(text, g.key)
+}
+
+// redact takes the key out of an answer. An id with the key in it is none, and so is the name of a model: then it is the one that was asked.
+func (g guarded) redact(answer *model.Response, asked string) {
+	if g.has(answer.ResponseID) {
+		answer.ResponseID = ""
+	}
+	if g.has(answer.Model) {
+		answer.Model = asked
+	}
+	answer.Text = g.without(answer.Text)
+	for i := range answer.ToolCalls {
+		call := &answer.ToolCalls[i]
+		if g.has(call.ProviderID) {
+			call.ProviderID = ""
+		}
+		call.Name, call.Arguments = g.without(call.Name), g.without(call.Arguments)
+	}
+}
+
+// without is a text with something else in place of the key.
+func (g guarded) without(text string) string {
+	if !g.has(text) {
+		return text
+	}
+	return strings.ReplaceAll(text, g.key, hidden)
+}
+
+// withheld tells what comes of an answer up to where the key begins, or some bytes further: what was told is not taken back. All is looked at once,
+// however often it is told.
+func (g guarded) withheld(tell func(model.Partial)) func(model.Partial) {
+	if tell == nil || len(g.key) < minKey {
+		return tell
+	}
+	looked, told, found := 0, 0, -1
+	return func(p model.Partial) {
+		if from := max(looked-len(g.key)+1, 0); found < 0 {
+			if at := strings.Index(p.Text[from:], g.key); at >= 0 {
+				found = from + at
+			}
+			looked = len(p.Text)
+		}
+		end := found
+		if found < 0 {
+			end = len(p.Text) - g.begun(p.Text)
+		}
+		told = max(told, end)
+		p.Text = p.Text[:told]
+		tell(p)
+	}
+}
+
+// begun is how much of the key a text ends with, so much that it is no mere chance; 0 for less.
+func (g guarded) begun(text string) int {
+	for n := min(len(g.key)-1, len(text)); n >= minKey; n-- {
+		if strings.HasSuffix(text, g.key[:n]) {
+			return n
+		}
+	}
+	return 0
+}

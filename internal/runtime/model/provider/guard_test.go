@@ -1,0 +1,100 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
+)
+
+// driverFunc is a model.Driver.
+type driverFunc func(ctx context.Context, r model.Request) (*model.Response, error)
+
+func (f driverFunc) Generate(ctx context.Context, r model.Request) (*model.Response, error) {
+	return f(ctx, r)
+}
+
+func TestAPanicIsAnErrorOfTheProvider(t *testing.T) {
+	d := Guard("Someone", "sk-secret", driverFunc(func(context.Context, model.Request) (*model.Response, error) { panic("a private question") }))
+	answer, err := d.Generate(t.Context(), model.Request{})
+	var own *Error
+	if answer != nil || !errors.As(err, &own) || !own.Transient() || plan.Classify(err.Error()).Code != plan.CodeProviderUnavailable {
+		t.Fatalf("Generate = %+v, %v", answer, err)
+	}
+	if err.Error() != "Someone gave an answer that cannot be read (502)" || errors.Unwrap(err) != nil {
+		t.Errorf("the error is %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := d.Generate(ctx, model.Request{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("the error of a call that was cancelled is %v", err)
+	}
+}
+
+func TestTheKeyIsInNoAnswer(t *testing.T) {
+	const key = "sk-secret"
+	given := model.Response{
+		Text: "x-api-key: sk-secret, and sk-secret", ResponseID: "id-sk-secret", Model: "sk-secret", FinishReason: "stop",
+		ToolCalls: []model.ToolCall{
+			{ProviderID: "sk-secret", Name: "sk-secret", Arguments: `{"header":"Bearer sk-secret"}`}, {ProviderID: "b", Name: "look", Arguments: `{}`},
+		},
+	}
+	for name, test := range map[string]struct {
+		key  string
+		want model.Response
+	}{
+		"a key": {key, model.Response{
+			Text: "x-api-key: [API key], and [API key]", Model: "asked", FinishReason: "stop",
+			ToolCalls: []model.ToolCall{{Name: "[API key]", Arguments: `{"header":"Bearer [API key]"}`}, {ProviderID: "b", Name: "look", Arguments: `{}`}},
+		}},
+		"another key":       {"sk-others", given},
+		"a key that is one": {"secret", given},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := given
+			answer.ToolCalls = slices.Clone(given.ToolCalls)
+			d := Guard("Someone", test.key, driverFunc(func(context.Context, model.Request) (*model.Response, error) { return &answer, nil }))
+			got, err := d.Generate(t.Context(), model.Request{Model: "asked"})
+			if err != nil || !reflect.DeepEqual(*got, test.want) {
+				t.Errorf("Generate =\n%+v, %v, want\n%+v", got, err, test.want)
+			}
+		})
+	}
+}
+
+// TestTheKeyIsNotTold: whatever the pieces, what is told of an answer only grows, and has too little of the key to be of use.
+func TestTheKeyIsNotTold(t *testing.T) {
+	const key = "sk-secret-key"
+	for name, test := range map[string]struct{ text, told string }{
+		"no key":              {"what is a secret?", "what is a secret?"},
+		"a key":               {"it is sk-secret-key, not sk-secret-key", "it is "},
+		"the beginning of it": {"it is sk-secret-kex!", "it is sk-secret-kex!"},
+		"an end that may be":  {"it is sk-secret-k", "it is "},
+		"an end that is not":  {"it is sk-sec", "it is sk-sec"},
+	} {
+		for size := 1; size <= len(test.text); size++ {
+			told, calls := "", false
+			d := Guard("Someone", key, driverFunc(func(_ context.Context, r model.Request) (*model.Response, error) {
+				for end := size; end < len(test.text); end += size {
+					r.Tell(model.Partial{Text: test.text[:end]})
+				}
+				r.Tell(model.Partial{Text: test.text, ToolCalls: true})
+				return nil, nil
+			}))
+			hear := func(p model.Partial) {
+				if !strings.HasPrefix(p.Text, told) {
+					t.Errorf("%s, by %d: told %q after %q", name, size, p.Text, told)
+				}
+				told, calls = p.Text, p.ToolCalls
+			}
+			if _, err := d.Generate(t.Context(), model.Request{OnPartial: hear}); err != nil || !strings.HasPrefix(told, test.told) || len(told) >= len(test.told)+minKey || strings.Contains(told, key[:minKey]) != strings.Contains(test.told, key[:minKey]) || !calls {
+				t.Errorf("%s, by %d: told %q, with calls %t, want %q", name, size, told, calls, test.told)
+			}
+		}
+	}
+}
