@@ -60,8 +60,10 @@ const (
 // +kubebuilder:validation:Enum=Finalized
 type TurnRecovery string
 
-// TurnFinalized: what had come was taken for the answer.
-const TurnFinalized TurnRecovery = "Finalized"
+const (
+	// TurnFinalized: what had come was taken for the answer.
+	TurnFinalized TurnRecovery = "Finalized"
+)
 
 // Usage counts tokens.
 type Usage struct {
