@@ -250,6 +250,19 @@ func TestAServerThatIsNotThereIsUnavailable(t *testing.T) {
 	quiet(t, err, d)
 }
 
+// TestTheKeyIsInNoAnswer, which a server could have put there for the log to keep.
+func TestTheKeyIsInNoAnswer(t *testing.T) {
+	hides := strings.NewReplacer("msg_01", "id-"+key, "claude-test-20260101", key)
+	got, err := newDouble(t, streams(hides.Replace(start), textStart(0), text(0, "x-api-key: "+key), blockStop(0),
+		callStart(1, key, "look"), arguments(1, `{"a":"`+key+`"}`), blockStop(1), ends("tool_use"), stop)).ask(t)
+	want := &model.Response{Text: "x-api-key: [API key]", FinishReason: "tool_use", Model: "claude-test", ToolCalls: []model.ToolCall{
+		{Name: "look", Arguments: `{"a":"[API key]"}`},
+	}, Usage: whole}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%+v, %v\nwant\n%+v", got, err, want)
+	}
+}
+
 // TestWhatComesIsTold is what PART-01 keeps: the text so far, and that a tool call has begun.
 func TestWhatComesIsTold(t *testing.T) {
 	d := newDouble(t, streams(start, textStart(0), text(0, "I "), ping, text(0, "look."), blockStop(0), callStart(1, "a", "look"), arguments(1, "{}"), blockStop(1), ends("tool_use"), stop))

@@ -213,6 +213,18 @@ func TestAnAnswerThatIsTooLongIsNotCollected(t *testing.T) {
 	}
 }
 
+// TestTheKeyIsInNoAnswer, which a server could have put there for the log to keep.
+func TestTheKeyIsInNoAnswer(t *testing.T) {
+	got, err := ask(t, providertest.Answer{Body: strings.NewReplacer("Wx9_a", "id-"+key, "gemini-3-pro-001", key).Replace(stream(
+		said(text("x-api-key: "+key)+","+callPart(key, "look", `{"a":"`+key+`"}`)), `{"candidates": [{"finishReason": "STOP"}]}`))})
+	want := &model.Response{Text: "x-api-key: [API key]", FinishReason: "STOP", Model: "gemini-3-pro", ToolCalls: []model.ToolCall{
+		{Name: "look", Arguments: `{"a":"[API key]"}`},
+	}, Usage: model.Usage{InputTokens: 120}}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%+v, %v\nwant\n%+v", got, err, want)
+	}
+}
+
 func TestEmptyLinesAreNotCollected(t *testing.T) {
 	var seen record
 	for range 10 {

@@ -250,6 +250,18 @@ func TestAnAnswerThatIsTooLongIsNotCollected(t *testing.T) {
 	}
 }
 
+// TestTheKeyIsInNoAnswer, which a server could have put there for the log to keep.
+func TestTheKeyIsInNoAnswer(t *testing.T) {
+	got, err := ask(t, providertest.Answer{Body: strings.NewReplacer("chatcmpl-9", "id-"+key, "gpt-5-2026", key).Replace(chunks(
+		delta(`{"content":"x-api-key: `+key+`"}`), callPiece("0", key, "look", `{\"a\":\"`+key+`\"}`), finish("tool_calls")))})
+	want := &model.Response{Text: "x-api-key: [API key]", FinishReason: "tool_calls", Model: "gpt-5", ToolCalls: []model.ToolCall{
+		{Name: "look", Arguments: `{"a":"[API key]"}`},
+	}}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%+v, %v\nwant\n%+v", got, err, want)
+	}
+}
+
 // TestWhatComesIsTold is what PART-01 keeps: the text so far, and that a tool call has begun.
 func TestWhatComesIsTold(t *testing.T) {
 	server := providertest.Serve(t, providertest.Answer{Body: chunks(
