@@ -14,8 +14,8 @@
 // model providers, are sent. Calls of client tools and calls that need approval make RunTurn return: Answer, Refuse and Decide go on.
 //
 // There are no Jobs, pods, images, quotas, network policies, rights or admission policies here, and nothing is deleted by its age. For those there
-// is capstantest, which runs the real controllers against an API server. The defaults and the schema of the CustomResourceDefinitions hold here
-// as well; of their rules in CEL those that the runtime relies on do. Objects live in one namespace.
+// is capstantest, which runs the real controllers against an API server. The defaults, the schema and the CEL rules of the
+// CustomResourceDefinitions hold here as well, but for those on changes. Objects live in one namespace.
 //
 // Files of a session do not exist in this API yet, so that there is nothing to seed (RT-02).
 package inprocess

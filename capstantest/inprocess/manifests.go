@@ -84,9 +84,9 @@ func (b *builder) readDocument(document []byte) error {
 	case kind.APIVersion != v1alpha1.GroupVersion.String() || admission.New(kind.Kind) == nil:
 		return fmt.Errorf("there is nothing of kind %q, apiVersion %q in process: leave it out, or use capstantest, which has an API server", kind.Kind, kind.APIVersion)
 	}
-	object := admission.New(kind.Kind)
-	if err := yaml.UnmarshalStrict(document, object); err != nil {
-		return fmt.Errorf("reading a %s: %w", kind.Kind, err)
+	object, err := admission.Decode(kind.Kind, document)
+	if err != nil {
+		return err
 	}
 	return b.objects.apply(object)
 }

@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/internal/runtime/admission"
 )
 
 // ruleCase shows one rule at work. Its objects are the smallest object of the kind with a patch put on top (see patched).
@@ -58,6 +60,9 @@ var _ = Describe("Rules", func() {
 					err := try(rc.rejected)
 					Expect(apierrors.IsInvalid(err)).To(BeTrue(), "must be rejected as invalid, got: %v", err)
 					Expect(err).To(MatchError(ContainSubstring(rc.message)))
+					if rc.stored == "" {
+						expectInProcess(kind, rule, rc)
+					}
 				})
 			}
 		})
@@ -75,6 +80,33 @@ var _ = Describe("Rules", func() {
 		}
 	})
 })
+
+// expectInProcess shows that the runtime in process takes and refuses what the API server does.
+func expectInProcess(kind string, rule constraint, rc ruleCase) {
+	GinkgoHelper()
+	Expect(admitInProcess(kind, patched(smallest(kind), rc.accepted))).To(Succeed(), "in process")
+	err := admitInProcess(kind, patched(smallest(kind), rc.rejected))
+	Expect(err).To(HaveOccurred(), "accepted in process")
+	if rule.keyword == keywordRule {
+		Expect(err).To(MatchError(ContainSubstring(rule.detail)), "in process")
+	}
+}
+
+// admitInProcess does what the runtime in process does to an object of a manifest.
+func admitInProcess(kind string, object *unstructured.Unstructured) error {
+	if object.GetName() == "" {
+		object.SetName(object.GetGenerateName() + "x")
+	}
+	document, err := object.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	admitted, err := admission.Decode(kind, document)
+	if err != nil {
+		return err
+	}
+	return admission.Admit(admitted)
+}
 
 // trier says what the API server answers to a patch: of an object that is created, or of one that is stored first and then changed.
 // Nothing but the stored object is kept.

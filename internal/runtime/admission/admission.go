@@ -1,9 +1,9 @@
-// Package admission does to objects of this API what an API server does before it stores them: it fills in the defaults of the
-// CustomResourceDefinition and holds the object against its schema. Of the rules in CEL, for which it has no interpreter, it knows by heart those
-// that the runtime relies on; see rules.go. Policies are none of its business.
+// Package admission does to objects of this API what an API server does before it stores them, with the API server's own packages: it fills in the
+// defaults of the CustomResourceDefinition, and holds the object against its schema and its rules in CEL. Policies are none of its business.
 package admission
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,9 +12,13 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 	"k8s.io/kube-openapi/pkg/validation/validate"
 	"sigs.k8s.io/yaml"
@@ -33,6 +37,7 @@ type Object interface {
 type kind struct {
 	structural *schema.Structural
 	validator  *validate.SchemaValidator
+	rules      *cel.Validator
 }
 
 // kinds reads the definition of a kind when it is first needed: to read them all takes longer than a Turn.
@@ -77,7 +82,11 @@ func read(plural string) (*kind, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &kind{structural: structural, validator: validate.NewSchemaValidator(structural.ToKubeOpenAPI(), nil, "", strfmt.Default)}, nil
+	return &kind{
+		structural: structural,
+		validator:  validate.NewSchemaValidator(structural.ToKubeOpenAPI(), nil, "", strfmt.Default),
+		rules:      cel.NewValidator(structural, true, celconfig.PerCallLimit),
+	}, nil
 }
 
 // Admit fills in the defaults of an object and checks it. Its status is not the user's to set, and becomes what the definition says. The object is
@@ -91,17 +100,12 @@ func Admit(o Object) error {
 	if err != nil {
 		return err
 	}
-	if problems := validation.IsDNS1123Subdomain(o.GetName()); len(problems) > 0 {
-		return fmt.Errorf("%s %q: metadata.name: %s", name, o.GetName(), strings.Join(problems, "; "))
-	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
 		return fmt.Errorf("%s %q: encoding it: %w", name, o.GetName(), err)
 	}
-	delete(content, "status")
-	fillIn(content, k.structural)
-	if result := k.validator.Validate(content); !result.IsValid() {
-		return fmt.Errorf("%s %q is not valid: %w", name, o.GetName(), errors.Join(result.Errors...))
+	if err := k.check(content, o.GetName()); err != nil {
+		return fmt.Errorf("%s %q %w", name, o.GetName(), err)
 	}
 	admitted, ok := o.DeepCopyObject().(Object)
 	if !ok {
@@ -111,36 +115,60 @@ func Admit(o Object) error {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, admitted); err != nil {
 		return fmt.Errorf("%s %q: decoding it: %w", name, o.GetName(), err)
 	}
-	if err := checkRules(admitted); err != nil {
-		return fmt.Errorf("%s %q is not valid: %w", name, o.GetName(), err)
-	}
 	replace(o, admitted)
 	return nil
 }
 
-// fillIn gives what is missing its default.
-func fillIn(value any, s *schema.Structural) {
-	if s == nil {
-		return
+// Decode reads an object of a kind as it is written, in YAML or JSON, and checks it. A field that there is not is an error, as it is for kubectl. An
+// empty text is a value here, which is lost where Go's types have it.
+func Decode(name string, document []byte) (Object, error) {
+	o := New(name)
+	if o == nil {
+		return nil, fmt.Errorf("there is no kind %q that users of this API write", name)
 	}
-	switch v := value.(type) {
-	case map[string]any:
-		for name := range s.Properties {
-			property := s.Properties[name]
-			if present, ok := v[name]; property.Default.Object != nil && (!ok || (present == nil && !property.Nullable)) {
-				v[name] = runtime.DeepCopyJSONValue(property.Default.Object)
-			}
-		}
-		for name, member := range v {
-			if property, ok := s.Properties[name]; ok {
-				fillIn(member, &property)
-			} else if s.AdditionalProperties != nil {
-				fillIn(member, s.AdditionalProperties.Structural)
-			}
-		}
-	case []any:
-		for _, item := range v {
-			fillIn(item, s.Items)
-		}
+	if err := yaml.UnmarshalStrict(document, o); err != nil {
+		return nil, fmt.Errorf("reading a %s: %w", name, err)
 	}
+	k, err := kinds[name]()
+	if err != nil {
+		return nil, err
+	}
+	content, err := contentOf(document)
+	if err != nil {
+		return nil, fmt.Errorf("reading a %s: %w", name, err)
+	}
+	if err := k.check(content, o.GetName()); err != nil {
+		return nil, fmt.Errorf("%s %q %w", name, o.GetName(), err)
+	}
+	return o, nil
+}
+
+// contentOf is a document with whole numbers as whole numbers, as an API server has it.
+func contentOf(document []byte) (map[string]any, error) {
+	raw, err := yaml.YAMLToJSON(document)
+	if err != nil {
+		return nil, err
+	}
+	var content map[string]any
+	if err := json.Unmarshal(raw, &content); err != nil {
+		return nil, err
+	}
+	return content, nil
+}
+
+// check fills in the defaults of an object and checks it. It takes its status away.
+func (k *kind) check(content map[string]any, name string) error {
+	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+		return fmt.Errorf("is not valid: metadata.name: %s", strings.Join(problems, "; "))
+	}
+	delete(content, "status")
+	defaulting.PruneNonNullableNullsWithoutDefaults(content, k.structural)
+	defaulting.Default(content, k.structural)
+	if result := k.validator.Validate(content); !result.IsValid() {
+		return fmt.Errorf("is not valid: %w", errors.Join(result.Errors...))
+	}
+	if problems, _ := k.rules.Validate(context.Background(), nil, k.structural, content, nil, celconfig.RuntimeCELCostBudget); len(problems) > 0 {
+		return fmt.Errorf("is not valid: %w", problems.ToAggregate())
+	}
+	return nil
 }

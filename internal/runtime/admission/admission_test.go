@@ -82,3 +82,28 @@ func TestAdmitRefuses(t *testing.T) {
 		})
 	}
 }
+
+func TestDecodeReadsWhatIsWritten(t *testing.T) {
+	const model = "apiVersion: capstan.dev/v1alpha1\nkind: Model\nmetadata: {name: m}\n"
+	o, err := Decode("Model", []byte(model+"spec: {provider: Simulated, simulation: {}}"))
+	if err != nil || o.GetName() != "m" {
+		t.Fatalf("Decode = %v, %v", o, err)
+	}
+	for says, spec := range map[string]string{
+		"provider Simulated needs simulation":      "{provider: Simulated}",
+		`unknown field "smulation"`:                "{provider: Simulated, smulation: {}}",
+		"a price is a decimal":                     `{provider: Simulated, simulation: {}, price: {inputPerMillionTokens: "", outputPerMillionTokens: "1"}}`,
+		"spec.provider in body should be one of":   "{provider: Nobody}",
+		"spec.simulation.response: Invalid value":  "{provider: Simulated, simulation: {response: {tokens: 3}}}",
+		"provider Simulated uses no network":       "{provider: Simulated, simulation: {}, baseURL: https://example.org}",
+		"cannot unmarshal":                         "7",
+		"at most one of fixed and sequence may be": "{provider: Simulated, simulation: {toolCalls: {fixed: [], sequence: []}}}",
+	} {
+		if _, err := Decode("Model", []byte(model+"spec: "+spec)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("of %s Decode says %v, want %q", spec, err, says)
+		}
+	}
+	if _, err := Decode("JournalEntry", []byte(model)); err == nil {
+		t.Error("an entry of the log is read")
+	}
+}
