@@ -8,42 +8,14 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
 )
 
 var _ = Describe("HTTP tools of a manager that ends, or has a rival", Serial, Ordered, func() {
-	var (
-		separate *rest.Config
-		log      = &requestLog{}
-	)
-
-	// another starts controllers beside those that may be there.
-	another := func() *capstantest.Kit {
-		GinkgoHelper()
-		started, err := capstantest.Start(context.Background(), separate, capstantest.Options{
-			Transport: log.wrap, EgressAllow: loopback, EgressRoots: testRoots(), NoJobPlayer: true,
-		})
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func() { Expect(started.Stop()).To(Succeed()) })
-		return started
-	}
-
-	BeforeAll(func() {
-		environment := &envtest.Environment{}
-		var err error
-		separate, err = environment.Start()
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func() { Expect(environment.Stop()).To(Succeed()) })
-	})
-
-	BeforeEach(func() {
-		restore := kit
-		DeferCleanup(func() { kit = restore })
-	})
+	log := &requestLog{}
+	another := onOwnServer(capstantest.Options{Transport: log.wrap, EgressAllow: loopback, EgressRoots: testRoots(), NoJobPlayer: true})
 
 	DescribeTable("that it ended in the middle of", func(ctx context.Context, class v1alpha1.SideEffect, state v1alpha1.ToolCallState, reason string, asked int, told string) {
 		var n atomic.Int32

@@ -11,9 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
@@ -48,29 +46,9 @@ func kept(ctx context.Context, namespace string) string {
 }
 
 var _ = Describe("An answer that was coming in when the manager died", Serial, Ordered, func() {
-	var separate *rest.Config
+	another := onOwnServer(capstantest.Options{Prompts: prompts.note, NoJobPlayer: true})
 
-	another := func() *capstantest.Kit {
-		GinkgoHelper()
-		started, err := capstantest.Start(context.Background(), separate, capstantest.Options{Prompts: prompts.note, NoJobPlayer: true})
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func() { Expect(started.Stop()).To(Succeed()) })
-		return started
-	}
-
-	BeforeAll(func() {
-		environment := &envtest.Environment{}
-		var err error
-		separate, err = environment.Start()
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func() { Expect(environment.Stop()).To(Succeed()) })
-	})
-
-	BeforeEach(func() {
-		restore := kit
-		DeferCleanup(func() { kit = restore })
-		kit = another()
-	})
+	BeforeEach(func() { kit = another() })
 
 	It("is the answer where the Model finalizes", func(ctx context.Context) {
 		namespace := newNamespace(ctx, slow(60))

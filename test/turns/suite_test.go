@@ -64,6 +64,30 @@ func kitOptions() capstantest.Options {
 	}
 }
 
+// onOwnServer gives an Ordered container an API server of its own, on which no manager runs until one is started, and then as many as are. Behind
+// each spec, kit is again that of all.
+func onOwnServer(options capstantest.Options) (another func() *capstantest.Kit) {
+	var separate *rest.Config
+	BeforeAll(func() {
+		environment := &envtest.Environment{}
+		var err error
+		separate, err = environment.Start()
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { Expect(environment.Stop()).To(Succeed()) })
+	})
+	BeforeEach(func() {
+		restore := kit
+		DeferCleanup(func() { kit = restore })
+	})
+	return func() *capstantest.Kit {
+		GinkgoHelper()
+		started, err := capstantest.Start(context.Background(), separate, options)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { Expect(started.Stop()).To(Succeed()) })
+		return started
+	}
+}
+
 // newNamespace makes a namespace of the spec's own with a Harness and a Model that the given script drives.
 func newNamespace(ctx context.Context, simulation v1alpha1.Simulation, tools ...*v1alpha1.Tool) string {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "turns-"}}
