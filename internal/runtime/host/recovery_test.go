@@ -26,7 +26,7 @@ func finalizing() Config {
 	return c
 }
 
-// line is the store as one process reaches it: calls fail as long as it is down, and it takes no pieces of answers where full says so.
+// line is the store as one process reaches it: calls fail as long as it is down, and creates besides as fails says.
 type line struct {
 	journal.Store
 	down atomic.Bool
