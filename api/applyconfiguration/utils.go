@@ -74,6 +74,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ModelSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ModelStatus"):
 		return &apiv1alpha1.ModelStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ModelTimeouts"):
+		return &apiv1alpha1.ModelTimeoutsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NetworkAccess"):
 		return &apiv1alpha1.NetworkAccessApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PartialAnswer"):
@@ -142,6 +144,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.TurnStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TurnSummary"):
 		return &apiv1alpha1.TurnSummaryApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TurnWait"):
+		return &apiv1alpha1.TurnWaitApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Usage"):
 		return &apiv1alpha1.UsageApplyConfiguration{}
 

@@ -205,6 +205,11 @@ type JournalEntrySpec struct {
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	Ordinal int64 `json:"ordinal"`
+	// format is the version of the form that the entry is written in; an entry without one has format 1. A manager that does not know the format
+	// does not work on the Session.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	Format int32 `json:"format,omitempty"`
 	// time at which the entry was written.
 	// +required
 	Time metav1.MicroTime `json:"time"`

@@ -42,5 +42,9 @@ const SchedulingGateStart = "capstan.dev/start"
 // that has such tools.
 const NetworkPolicyNone = "capstan-network-none"
 
+// ToolServiceAccount is the name of the ServiceAccount that the pods of tools run as whose Tool names no other, one in each namespace that has
+// such tools. It has no token.
+const ToolServiceAccount = "capstan-tool"
+
 // ToolContainerName is the container of a tool's pod that runs the tool, found by this name and not by position.
 const ToolContainerName = "tool"

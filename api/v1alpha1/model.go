@@ -75,6 +75,33 @@ type ModelParameters struct {
 	ReasoningEffort ReasoningEffort `json:"reasoningEffort,omitempty"`
 }
 
+// ModelTimeouts bound one call of a model. Content is text, reasoning or a tool call; what a server sends to keep a connection open is none.
+type ModelTimeouts struct {
+	// firstContent is how long the first content may take, from 1s to 1h, such as "90s". A call that it ends is made once more. Default: 120s,
+	// and 10m where reasoningEffort is Low, Medium or High.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || (duration(self) >= duration('1s') && duration(self) <= duration('1h'))",message="firstContent must be between 1s and 1h."
+	// +kubebuilder:validation:Type=string
+	FirstContent *metav1.Duration `json:"firstContent,omitempty"`
+	// idle is how long a response may pause once its first content has come, from 1s to 1h. Default: 120s.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || (duration(self) >= duration('1s') && duration(self) <= duration('1h'))",message="idle must be between 1s and 1h."
+	// +kubebuilder:validation:Type=string
+	Idle *metav1.Duration `json:"idle,omitempty"`
+	// call is how long a whole call may take, from 1s to 6h, and at most as long as the manager's flag --model-call-limit permits (30m). Default:
+	// 30m.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || (duration(self) >= duration('1s') && duration(self) <= duration('6h'))",message="call must be between 1s and 6h."
+	// +kubebuilder:validation:Type=string
+	Call *metav1.Duration `json:"call,omitempty"`
+}
+
 // ModelSpec is a model at a provider.
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || has(self.simulation)",message="provider Simulated needs simulation: say what the model answers."
 // +kubebuilder:validation:XValidation:rule="self.provider == 'Simulated' || !has(self.simulation)",message="simulation is for provider Simulated: leave it out, or use that provider."
@@ -83,6 +110,7 @@ type ModelParameters struct {
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.secretKeyRef)",message="provider Simulated needs no API key: leave secretKeyRef out."
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.baseURL)",message="provider Simulated uses no network: leave baseURL out."
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.parameters)",message="provider Simulated answers by script: leave parameters out."
+// +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.timeouts)",message="provider Simulated answers after its latency: leave timeouts out."
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.price) || !has(self.price.cachedInputPerMillionTokens)",message="provider Simulated has no prompt cache: leave cachedInputPerMillionTokens out."
 // +kubebuilder:validation:XValidation:rule="self.provider in ['Anthropic', 'OpenAI'] || !has(self.price) || !has(self.price.cacheWritePerMillionTokens)",message="this provider does not count what it puts into a prompt cache: leave cacheWritePerMillionTokens out."
 type ModelSpec struct {
@@ -116,14 +144,19 @@ type ModelSpec struct {
 	// +optional
 	Parameters *ModelParameters `json:"parameters,omitempty"`
 
+	// timeouts bound how long a call may take. A call that reaches one ends, and the next fallback is called, if there is one. Default: see the
+	// fields.
+	// +optional
+	Timeouts *ModelTimeouts `json:"timeouts,omitempty"`
+
 	// price is what the model's tokens cost. With it the manager adds up what model calls cost, in the status of Turns and Sessions. A call counts at
 	// the price of the Model that has answered it, as it was when the step began: a new price changes nothing that is recorded. Default: none, and
 	// the calls count as unpriced.
 	// +optional
 	Price *ModelPrice `json:"price,omitempty"`
 
-	// fallbacks are Models that are asked instead, in order, when this one is not available, limits requests, has no quota left, has a problem, or
-	// refuses its API key. One that does not exist or is not Ready is passed over. Their own fallbacks do not count.
+	// fallbacks are Models that are asked instead, in order, when this one is not available, limits requests, has no quota left, has a problem,
+	// has no API key, or refuses it. One that does not exist or is not Ready is passed over. Their own fallbacks do not count.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -278,7 +311,8 @@ type Simulation struct {
 
 // ModelStatus is what the manager says about a Model.
 type ModelStatus struct {
-	// conditions: Ready is True when the Model can be called.
+	// conditions: Ready is True when the Model can be called as far as the manager knows: its driver accepts the spec, and its Secret holds an API
+	// key. The provider is not called for that.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

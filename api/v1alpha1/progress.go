@@ -6,7 +6,7 @@ import (
 )
 
 // TurnPhase is where a Turn stands, for people to read.
-// +kubebuilder:validation:Enum=Queued;Reason;Act;WaitingForToolResults;Succeeded;Failed;Cancelled
+// +kubebuilder:validation:Enum=Queued;Reason;Act;WaitingForToolResults;Waiting;Succeeded;Failed;Cancelled
 type TurnPhase string
 
 const (
@@ -18,6 +18,8 @@ const (
 	TurnAct TurnPhase = "Act"
 	// TurnWaitingForToolResults: only results that others must give are missing.
 	TurnWaitingForToolResults TurnPhase = "WaitingForToolResults"
+	// TurnWaiting: the Turn waits for what waitsFor says, and holds no place.
+	TurnWaiting TurnPhase = "Waiting"
 	// TurnSucceeded: the model answered.
 	TurnSucceeded TurnPhase = "Succeeded"
 	// TurnFailed: the Turn ended with an error.
@@ -78,6 +80,35 @@ type Usage struct {
 	TotalTokens int64 `json:"totalTokens,omitempty"`
 }
 
+// WaitType is what a Turn waits for.
+// +kubebuilder:validation:Enum=Backoff;Reference
+type WaitType string
+
+const (
+	// WaitBackoff: a model could not be called for a reason that may pass. It is called again at the time given.
+	WaitBackoff WaitType = "Backoff"
+	// WaitReference: something that the Turn refers to is missing, such as the Secret of its Model. The Turn goes on by itself once it exists.
+	WaitReference WaitType = "Reference"
+)
+
+// TurnWait is one thing that a Turn waits for.
+type TurnWait struct {
+	// type of what is waited for: Backoff or Reference.
+	// +required
+	Type WaitType `json:"type"`
+	// reason of the wait, in CamelCase. It is the reason of the condition Succeeded while the Turn waits.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Reason string `json:"reason,omitempty"`
+	// until is when the wait ends by itself.
+	// +optional
+	Until *metav1.MicroTime `json:"until,omitempty"`
+	// message reports why the Turn waits, and what to do, in up to 1024 bytes.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+}
+
 // TurnPlan is what happens next. It is written before it happens.
 type TurnPlan struct {
 	// step is the number of the open step, from 1. Every step is closed by exactly one entry of the Session's log.
@@ -97,6 +128,17 @@ type TurnPlan struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=35
 	Locale string `json:"locale,omitempty"`
+	// attempt is how often the Model below was called for the open step without a response, where that was written down: before a pause of more than
+	// a second.
+	// +optional
+	Attempt int32 `json:"attempt,omitempty"`
+	// model is the name of the Model that is called again.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Model string `json:"model,omitempty"`
+	// notBefore is the earliest time of the next attempt.
+	// +optional
+	NotBefore *metav1.MicroTime `json:"notBefore,omitempty"`
 	// stopReason is set with phase Complete when the Turn succeeded.
 	// +optional
 	StopReason StopReason `json:"stopReason,omitempty"`
@@ -167,27 +209,38 @@ type ToolCall struct {
 	// policy of the Tool: RequiresApproval for a call that somebody must approve before it starts. Without it, it starts at once.
 	// +optional
 	Policy ToolPolicy `json:"policy,omitempty"`
-	// approveBy is until when a call that needs approval can be approved.
+	// approveBy is until when a call that waits for approval can be approved.
 	// +optional
 	ApproveBy *metav1.Time `json:"approveBy,omitempty"`
 	// concurrencyClass of the Tool. Calls of one class run in turn.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	ConcurrencyClass string `json:"concurrencyClass,omitempty"`
-	// toolGeneration is the generation of the Tool that was planned with.
+	// toolUID is the UID of the Tool that the call was planned with. A Tool that is deleted and created again is another one.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Type=string
+	ToolUID types.UID `json:"toolUID,omitempty"`
+	// toolDigest is the start of the SHA-256 of what the Tool runs, as it was when the call was planned: its spec without description, approvalTimeout and
+	// the text of inputSchema. A call whose Tool has another digest when it is to start is not executed, with reason ToolChanged.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	ToolDigest string `json:"toolDigest,omitempty"`
+	// toolGeneration is the generation of the Tool, of calls that a version of the manager planned which does not know toolUID and toolDigest.
 	// +optional
 	ToolGeneration int64 `json:"toolGeneration,omitempty"`
 	// timeout of the call, counted from the start of the tool's container or request.
 	// +optional
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
-	// schemaDigest is the start of the SHA-256 of the Tool's inputSchema.
-	// +optional
-	// +kubebuilder:validation:MaxLength=16
-	SchemaDigest string `json:"schemaDigest,omitempty"`
 	// fingerprint is the SHA-256 over the tool's name and the model's arguments (DUR-06).
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Fingerprint string `json:"fingerprint,omitempty"`
+	// callDigest of a call that waits for approval is the SHA-256 over the UID of the Turn, the step, the id of the call, toolUID, toolDigest and
+	// the arguments. A decision names it, so that it counts for exactly this call.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	CallDigest string `json:"callDigest,omitempty"`
 	// attempt counts the starts of the call, from 1. A call that was not approved has none.
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
@@ -200,6 +253,10 @@ type ToolCall struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Type=string
 	PodUID types.UID `json:"podUID,omitempty"`
+	// podName is the pod of the call's newest attempt, for kubectl logs. It is written with the next change of state, and the pod may be gone.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	PodName string `json:"podName,omitempty"`
 	// state of the call.
 	// +required
 	State ToolCallState `json:"state"`
@@ -207,8 +264,13 @@ type ToolCall struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason,omitempty"`
-	// preview is the start of the result or of the error, for people to read; while the call waits for approval, the start of its arguments.
-	// The whole is in the Session's log.
+	// arguments of a call that waits for approval or for a client, up to 2 KiB. The first 16 calls of a step that wait show them, fewer where
+	// the status has no room. Where some are left out, preview says so and where the journal has them. They are removed once the call waits
+	// no more.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	Arguments string `json:"arguments,omitempty"`
+	// preview is the start of the result or of the error, for people to read. The whole is in the Session's journal.
 	// +optional
 	// +kubebuilder:validation:MaxLength=160
 	Preview string `json:"preview,omitempty"`
@@ -268,7 +330,7 @@ type TurnError struct {
 
 // TurnProgress is the part of a Turn's status that an entry of the log decides. Projecting an entry replaces it as a whole.
 type TurnProgress struct {
-	// phase is Queued, Reason, Act, WaitingForToolResults, Succeeded, Failed or Cancelled.
+	// phase is Queued, Reason, Act, WaitingForToolResults, Waiting, Succeeded, Failed or Cancelled.
 	// +optional
 	Phase TurnPhase `json:"phase,omitempty"`
 	// iteration is the number of the current model call, from 1 (TURN-13).
@@ -277,6 +339,20 @@ type TurnProgress struct {
 	// plan is what happens next.
 	// +optional
 	Plan *TurnPlan `json:"plan,omitempty"`
+	// waitsFor is what the Turn waits for in phase Waiting.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	WaitsFor []TurnWait `json:"waitsFor,omitempty"`
+	// model is the name of the Model that gave the newest response. Absent before the first one.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Model string `json:"model,omitempty"`
+	// modelNotFound is the name of the Model that the controls name, where no such Model existed when the newest model call began. Another one was
+	// called instead.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	ModelNotFound string `json:"modelNotFound,omitempty"`
 	// controls are those of the newest message that was steered into the Turn, in place of the Turn's own (CFG-07).
 	// +optional
 	Controls *TurnControls `json:"controls,omitempty"`

@@ -108,8 +108,15 @@ type ActiveTurn struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Type=string
 	UID types.UID `json:"uid"`
-	// queueEnd is the end of the queue at the moment of the admission. Messages with delivery Steer that came behind it go into this Turn;
-	// those before it had found no running Turn, and are queued.
+	// queuedSteers are the UIDs of the Turns with delivery Steer that were queued already when this one was admitted, at most 64. They run by
+	// themselves later. The messages of those that came after it go into this Turn.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=64
+	// +kubebuilder:validation:items:Type=string
+	QueuedSteers []types.UID `json:"queuedSteers,omitempty"`
+	// queueEnd is the place of the last of the queued Steers where there were more than queuedSteers names.
 	// +optional
 	QueueEnd *QueuePosition `json:"queueEnd,omitempty"`
 }

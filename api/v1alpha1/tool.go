@@ -109,12 +109,19 @@ type JobTool struct {
 	// +kubebuilder:validation:MaxItems=32
 	Env []EnvVar `json:"env,omitempty"`
 	// serviceAccountName is the ServiceAccount that the pod runs as, with its token. Whoever writes the Tool must be allowed to get tokens
-	// of it. Without it the pod has no token.
+	// of it. Without it the pod runs as capstan-tool, which the manager creates, and has no token.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
+	// imagePullSecrets name the Secrets that the images of the pod are pulled with, in place of those of its ServiceAccount. Whoever writes the
+	// Tool must be allowed to read these Secrets, and they must not be bound to hosts.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	ImagePullSecrets []LocalReference `json:"imagePullSecrets,omitempty"`
 	// network is what the pod may reach: Default or None. With None, a call is only started while the NetworkPolicies of the namespace
 	// let its pod reach nothing; the manager makes the one that says so. The cluster's network must enforce NetworkPolicies.
 	// +optional

@@ -12,7 +12,8 @@ type TurnReference struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
-	// uid of the Turn. With it, a Turn that was deleted and created again under the name is not answered.
+	// uid of the Turn. With it, a Turn that was deleted and created again under the name is not answered, and a ToolResult is deleted when its
+	// Turn is gone. A decision needs it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Type=string
@@ -33,6 +34,9 @@ const (
 // ToolResultSpec is the answer to one call of a client tool, or the decision about one call that waits for approval. It cannot be changed.
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a ToolResult cannot be changed. Create one with a new name."
 // +kubebuilder:validation:XValidation:rule="[has(self.result), has(self.error), has(self.decision)].exists_one(given, given)",message="exactly one of result, error and decision must be set."
+// +kubebuilder:validation:XValidation:rule="!has(self.decision) || (has(self.turnRef.uid) && size(self.turnRef.uid) > 0 && has(self.callDigest))",message="a decision needs turnRef.uid and callDigest: metadata.uid of the Turn, and callDigest of the call in its status.toolCalls."
+// +kubebuilder:validation:XValidation:rule="has(self.decision) || !has(self.turnSubmittedBy)",message="turnSubmittedBy is for decisions."
+// +kubebuilder:validation:XValidation:rule="has(self.decision) || !has(self.callDigest)",message="callDigest is for decisions."
 // +kubebuilder:validation:XValidation:rule="!has(self.decision) || has(self.submittedBy)",message="a decision needs submittedBy, your own user name (kubectl auth whoami)."
 type ToolResultSpec struct {
 	// turnRef names the Turn that waits.
@@ -43,7 +47,7 @@ type ToolResultSpec struct {
 	// +kubebuilder:validation:Pattern=`^[1-9][0-9]{0,9}-(0|[1-9][0-9]{0,3})$`
 	// +kubebuilder:validation:MaxLength=15
 	CallID string `json:"callID"`
-	// result of the call, as text of at most 100 KiB; what is above 64 KiB is cut before the model reads it. It may be empty.
+	// result of the call, for which the user needs the right to answer toolresults in the namespace: text of at most 100 KiB; what is above 64 KiB is cut before the model reads it. It may be empty.
 	// +optional
 	// +kubebuilder:validation:MaxLength=102400
 	Result *string `json:"result,omitempty"`
@@ -56,11 +60,23 @@ type ToolResultSpec struct {
 	// namespace.
 	// +optional
 	Decision Decision `json:"decision,omitempty"`
+	// callDigest is the digest of the call that is decided about, as status.toolCalls of the Turn shows it. A decision needs it. The decision
+	// counts for this very call only: for these arguments, and for the Tool as it was when the model called it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[0-9a-f]{64}$`
+	CallDigest string `json:"callDigest,omitempty"`
 	// submittedBy is who gives the answer. It must be the name of the user who creates the ToolResult. A decision needs it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	SubmittedBy string `json:"submittedBy,omitempty"`
+	// turnSubmittedBy is spec.submittedBy of the Turn, for decisions. A decision that names another user than the Turn does is refused. The
+	// four-eyes policy needs it: a user who submitted a Turn does not approve its calls.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	TurnSubmittedBy string `json:"turnSubmittedBy,omitempty"`
 }
 
 // ToolResultStatus is what the manager says about a ToolResult.

@@ -42,11 +42,12 @@ type TurnControls struct {
 	Locale string `json:"locale,omitempty"`
 }
 
-// TurnSpec is one user message. It cannot be changed, but for desiredState, which can be set to Cancelled, and ttlSecondsAfterFinished.
+// TurnSpec is one user message. It cannot be changed, but for desiredState, which can be set to Cancelled, suspend, and ttlSecondsAfterFinished.
 // +kubebuilder:validation:XValidation:rule="has(self.input) != has(self.message)",message="exactly one of input, for text, and message, for text and images, must be set."
-// +kubebuilder:validation:XValidation:rule="self.sessionRef == oldSelf.sessionRef && has(self.input) == has(oldSelf.input) && (!has(self.input) || self.input == oldSelf.input) && has(self.message) == has(oldSelf.message) && (!has(self.message) || self.message == oldSelf.message) && has(self.controls) == has(oldSelf.controls) && (!has(self.controls) || self.controls == oldSelf.controls) && self.delivery == oldSelf.delivery",message="a Turn cannot be changed once it is created, but for desiredState and ttlSecondsAfterFinished. Create a Turn with a new name."
+// +kubebuilder:validation:XValidation:rule="self.sessionRef == oldSelf.sessionRef && has(self.input) == has(oldSelf.input) && (!has(self.input) || self.input == oldSelf.input) && has(self.message) == has(oldSelf.message) && (!has(self.message) || self.message == oldSelf.message) && has(self.controls) == has(oldSelf.controls) && (!has(self.controls) || self.controls == oldSelf.controls) && self.delivery == oldSelf.delivery && has(self.submittedBy) == has(oldSelf.submittedBy) && (!has(self.submittedBy) || self.submittedBy == oldSelf.submittedBy)",message="a Turn cannot be changed once it is created, but for desiredState, suspend and ttlSecondsAfterFinished. Create a Turn with a new name."
 // +kubebuilder:validation:XValidation:rule="has(self.activeDeadlineSeconds) == has(oldSelf.activeDeadlineSeconds) && (!has(self.activeDeadlineSeconds) || self.activeDeadlineSeconds == oldSelf.activeDeadlineSeconds) && has(self.waitTimeoutSeconds) == has(oldSelf.waitTimeoutSeconds) && (!has(self.waitTimeoutSeconds) || self.waitTimeoutSeconds == oldSelf.waitTimeoutSeconds)",message="the deadlines of a Turn cannot be changed once it is created. Set desiredState to Cancelled to end it now, or create a Turn with a new name."
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.desiredState) || oldSelf.desiredState != 'Cancelled' || (has(self.desiredState) && self.desiredState == 'Cancelled')",message="a cancelled Turn cannot run again. Create a Turn with a new name."
+// +kubebuilder:validation:XValidation:rule="!has(self.suspend) || !self.suspend || self.delivery != 'Steer'",message="a message with delivery Steer cannot be suspended. Use delivery Queue, or send it when it is due."
 type TurnSpec struct {
 	// sessionRef names the Session that the message belongs to.
 	// +required
@@ -77,6 +78,18 @@ type TurnSpec struct {
 	// +optional
 	// +kubebuilder:default=Running
 	DesiredState DesiredState `json:"desiredState,omitempty"`
+
+	// suspend keeps a Turn that has not begun from being admitted until it is false or removed. It holds its place in the order of the Session, which
+	// admits the Turns behind it meanwhile. It has no effect once the Turn was admitted: set desiredState to Cancelled to end that. Default: false.
+	// +optional
+	Suspend *bool `json:"suspend,omitempty"`
+
+	// submittedBy is the user who sends the message. It must be the name of the user who creates the Turn. The four-eyes policy for approvals
+	// needs it.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	SubmittedBy string `json:"submittedBy,omitempty"`
 
 	// activeDeadlineSeconds is how long the Turn may take from its admission to its end, in seconds, up to a year, waits included. A Turn
 	// that takes longer is ended: its tools are stopped, and it fails with reason DeadlineExceeded. The time in the queue does not count. Default: no
@@ -138,6 +151,7 @@ type TurnStatus struct {
 // +kubebuilder:printcolumn:name="Iteration",type=integer,JSONPath=`.status.iteration`
 // +kubebuilder:printcolumn:name="Calls",type=string,JSONPath=`.status.summary.calls`
 // +kubebuilder:printcolumn:name="Tokens",type=integer,JSONPath=`.status.summary.usage.totalTokens`
+// +kubebuilder:printcolumn:name="Model",type=string,JSONPath=`.status.model`,priority=1
 // +kubebuilder:printcolumn:name="Cost",type=string,JSONPath=`.status.summary.cost`,priority=1
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Succeeded")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -151,7 +165,7 @@ type Turn struct {
 	Spec TurnSpec `json:"spec"`
 	// status is what the manager says about it.
 	// +optional
-	// +kubebuilder:default={phase: "Queued", conditions: {{type: "Succeeded", status: "Unknown", reason: "Queued", message: "Waiting to be admitted by the Session.", lastTransitionTime: "1970-01-01T00:00:00Z"}, {type: "Finished", status: "False", reason: "Queued", message: "Waiting to be admitted by the Session.", lastTransitionTime: "1970-01-01T00:00:00Z"}, {type: "Reconciling", status: "True", reason: "Queued", message: "Waiting to be admitted by the Session.", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
+	// +kubebuilder:default={phase: "Queued", conditions: {{type: "Succeeded", status: "Unknown", reason: "Queued", message: "Waiting to be admitted by the Session, which runs its Turns in the order of their creation.", lastTransitionTime: "1970-01-01T00:00:00Z"}, {type: "Finished", status: "False", reason: "Queued", message: "Waiting to be admitted by the Session, which runs its Turns in the order of their creation.", lastTransitionTime: "1970-01-01T00:00:00Z"}, {type: "Reconciling", status: "True", reason: "Queued", message: "Waiting to be admitted by the Session, which runs its Turns in the order of their creation.", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status TurnStatus `json:"status,omitempty"`
 }
 

@@ -32,6 +32,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: queueEnd
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.QueuePosition
+    - name: queuedSteers
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.types.UID
+          elementRelationship: associative
     - name: uid
       type:
         namedType: io.k8s.apimachinery.pkg.types.UID
@@ -313,6 +319,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: imagePullPolicy
       type:
         namedType: io.k8s.api.core.v1.PullPolicy
+    - name: imagePullSecrets
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
+          elementRelationship: associative
+          keys:
+          - name
     - name: network
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.NetworkReach
@@ -394,6 +408,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: final
       type:
         scalar: boolean
+    - name: format
+      type:
+        scalar: numeric
     - name: ordinal
       type:
         scalar: numeric
@@ -612,6 +629,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: simulation
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.Simulation
+    - name: timeouts
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ModelTimeouts
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ModelStatus
   map:
     fields:
@@ -626,6 +646,18 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedGeneration
       type:
         scalar: numeric
+- name: com.github.capstan-dev.capstan.api.v1alpha1.ModelTimeouts
+  map:
+    fields:
+    - name: call
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+    - name: firstContent
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+    - name: idle
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
 - name: com.github.capstan-dev.capstan.api.v1alpha1.NetworkAccess
   map:
     fields:
@@ -1031,9 +1063,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: approveBy
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: arguments
+      type:
+        scalar: string
     - name: attempt
       type:
         scalar: numeric
+    - name: callDigest
+      type:
+        scalar: string
     - name: concurrencyClass
       type:
         scalar: string
@@ -1052,6 +1090,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: notBefore
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: podName
+      type:
+        scalar: string
     - name: podUID
       type:
         namedType: io.k8s.apimachinery.pkg.types.UID
@@ -1064,9 +1105,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: reason
       type:
         scalar: string
-    - name: schemaDigest
-      type:
-        scalar: string
     - name: sideEffect
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.SideEffect
@@ -1076,9 +1114,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: timeout
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+    - name: toolDigest
+      type:
+        scalar: string
     - name: toolGeneration
       type:
         scalar: numeric
+    - name: toolUID
+      type:
+        namedType: io.k8s.apimachinery.pkg.types.UID
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ToolCallState
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ToolConcurrency
@@ -1120,6 +1164,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ToolResultSpec
   map:
     fields:
+    - name: callDigest
+      type:
+        scalar: string
     - name: callID
       type:
         scalar: string
@@ -1138,6 +1185,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: turnRef
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnReference
+    - name: turnSubmittedBy
+      type:
+        scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ToolResultStatus
   map:
     fields:
@@ -1227,17 +1277,20 @@ var schemaYAML = typed.YAMLObject(`types:
       default:
         conditions:
         - lastTransitionTime: "1970-01-01T00:00:00Z"
-          message: Waiting to be admitted by the Session.
+          message: Waiting to be admitted by the Session, which runs its Turns in
+            the order of their creation.
           reason: Queued
           status: Unknown
           type: Succeeded
         - lastTransitionTime: "1970-01-01T00:00:00Z"
-          message: Waiting to be admitted by the Session.
+          message: Waiting to be admitted by the Session, which runs its Turns in
+            the order of their creation.
           reason: Queued
           status: "False"
           type: Finished
         - lastTransitionTime: "1970-01-01T00:00:00Z"
-          message: Waiting to be admitted by the Session.
+          message: Waiting to be admitted by the Session, which runs its Turns in
+            the order of their creation.
           reason: Queued
           status: "True"
           type: Reconciling
@@ -1279,9 +1332,18 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.capstan-dev.capstan.api.v1alpha1.TurnPlan
   map:
     fields:
+    - name: attempt
+      type:
+        scalar: numeric
     - name: locale
       type:
         scalar: string
+    - name: model
+      type:
+        scalar: string
+    - name: notBefore
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
     - name: openedAt
       type:
         scalar: numeric
@@ -1309,6 +1371,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: iteration
       type:
         scalar: numeric
+    - name: model
+      type:
+        scalar: string
+    - name: modelNotFound
+      type:
+        scalar: string
     - name: output
       type:
         scalar: string
@@ -1332,6 +1400,12 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - id
+    - name: waitsFor
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnWait
+          elementRelationship: atomic
 - name: com.github.capstan-dev.capstan.api.v1alpha1.TurnRecovery
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.TurnReference
@@ -1369,6 +1443,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: sessionRef
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
+    - name: submittedBy
+      type:
+        scalar: string
+    - name: suspend
+      type:
+        scalar: boolean
     - name: ttlSecondsAfterFinished
       type:
         scalar: numeric
@@ -1395,6 +1475,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: iteration
       type:
         scalar: numeric
+    - name: model
+      type:
+        scalar: string
+    - name: modelNotFound
+      type:
+        scalar: string
     - name: observedGeneration
       type:
         scalar: numeric
@@ -1427,6 +1513,12 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - id
+    - name: waitsFor
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnWait
+          elementRelationship: atomic
 - name: com.github.capstan-dev.capstan.api.v1alpha1.TurnSummary
   map:
     fields:
@@ -1462,6 +1554,21 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: usage
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.Usage
+- name: com.github.capstan-dev.capstan.api.v1alpha1.TurnWait
+  map:
+    fields:
+    - name: message
+      type:
+        scalar: string
+    - name: reason
+      type:
+        scalar: string
+    - name: type
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.WaitType
+    - name: until
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
 - name: com.github.capstan-dev.capstan.api.v1alpha1.Usage
   map:
     fields:
@@ -1474,6 +1581,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: totalTokens
       type:
         scalar: numeric
+- name: com.github.capstan-dev.capstan.api.v1alpha1.WaitType
+  scalar: string
 - name: io.k8s.api.core.v1.PullPolicy
   scalar: string
 - name: io.k8s.api.core.v1.ResourceList

@@ -15,8 +15,10 @@ type ActiveTurnApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// uid of the Turn.
 	UID *types.UID `json:"uid,omitempty"`
-	// queueEnd is the end of the queue at the moment of the admission. Messages with delivery Steer that came behind it go into this Turn;
-	// those before it had found no running Turn, and are queued.
+	// queuedSteers are the UIDs of the Turns with delivery Steer that were queued already when this one was admitted, at most 64. They run by
+	// themselves later. The messages of those that came after it go into this Turn.
+	QueuedSteers []types.UID `json:"queuedSteers,omitempty"`
+	// queueEnd is the place of the last of the queued Steers where there were more than queuedSteers names.
 	QueueEnd *QueuePositionApplyConfiguration `json:"queueEnd,omitempty"`
 }
 
@@ -39,6 +41,16 @@ func (b *ActiveTurnApplyConfiguration) WithName(value string) *ActiveTurnApplyCo
 // If called multiple times, the UID field is set to the value of the last call.
 func (b *ActiveTurnApplyConfiguration) WithUID(value types.UID) *ActiveTurnApplyConfiguration {
 	b.UID = &value
+	return b
+}
+
+// WithQueuedSteers adds the given value to the QueuedSteers field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the QueuedSteers field.
+func (b *ActiveTurnApplyConfiguration) WithQueuedSteers(values ...types.UID) *ActiveTurnApplyConfiguration {
+	for i := range values {
+		b.QueuedSteers = append(b.QueuedSteers, values[i])
+	}
 	return b
 }
 

@@ -26,8 +26,11 @@ type JobToolApplyConfiguration struct {
 	// env are further environment variables.
 	Env []EnvVarApplyConfiguration `json:"env,omitempty"`
 	// serviceAccountName is the ServiceAccount that the pod runs as, with its token. Whoever writes the Tool must be allowed to get tokens
-	// of it. Without it the pod has no token.
+	// of it. Without it the pod runs as capstan-tool, which the manager creates, and has no token.
 	ServiceAccountName *string `json:"serviceAccountName,omitempty"`
+	// imagePullSecrets name the Secrets that the images of the pod are pulled with, in place of those of its ServiceAccount. Whoever writes the
+	// Tool must be allowed to read these Secrets, and they must not be bound to hosts.
+	ImagePullSecrets []LocalReferenceApplyConfiguration `json:"imagePullSecrets,omitempty"`
 	// network is what the pod may reach: Default or None. With None, a call is only started while the NetworkPolicies of the namespace
 	// let its pod reach nothing; the manager makes the one that says so. The cluster's network must enforce NetworkPolicies.
 	Network *apiv1alpha1.NetworkReach `json:"network,omitempty"`
@@ -99,6 +102,19 @@ func (b *JobToolApplyConfiguration) WithEnv(values ...*EnvVarApplyConfiguration)
 // If called multiple times, the ServiceAccountName field is set to the value of the last call.
 func (b *JobToolApplyConfiguration) WithServiceAccountName(value string) *JobToolApplyConfiguration {
 	b.ServiceAccountName = &value
+	return b
+}
+
+// WithImagePullSecrets adds the given value to the ImagePullSecrets field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the ImagePullSecrets field.
+func (b *JobToolApplyConfiguration) WithImagePullSecrets(values ...*LocalReferenceApplyConfiguration) *JobToolApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithImagePullSecrets")
+		}
+		b.ImagePullSecrets = append(b.ImagePullSecrets, *values[i])
+	}
 	return b
 }
 

@@ -15,6 +15,9 @@ type JournalEntrySpecApplyConfiguration struct {
 	Session *string `json:"session,omitempty"`
 	// ordinal is the position in the log, from 1, without gaps.
 	Ordinal *int64 `json:"ordinal,omitempty"`
+	// format is the version of the form that the entry is written in; an entry without one has format 1. A manager that does not know the format
+	// does not work on the Session.
+	Format *int32 `json:"format,omitempty"`
 	// time at which the entry was written.
 	Time *v1.MicroTime `json:"time,omitempty"`
 	// turn that the entry belongs to. A checkpoint has none.
@@ -66,6 +69,14 @@ func (b *JournalEntrySpecApplyConfiguration) WithSession(value string) *JournalE
 // If called multiple times, the Ordinal field is set to the value of the last call.
 func (b *JournalEntrySpecApplyConfiguration) WithOrdinal(value int64) *JournalEntrySpecApplyConfiguration {
 	b.Ordinal = &value
+	return b
+}
+
+// WithFormat sets the Format field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Format field is set to the value of the last call.
+func (b *JournalEntrySpecApplyConfiguration) WithFormat(value int32) *JournalEntrySpecApplyConfiguration {
+	b.Format = &value
 	return b
 }
 

@@ -26,12 +26,15 @@ type ModelSpecApplyConfiguration struct {
 	SecretKeyRef *SecretKeyReferenceApplyConfiguration `json:"secretKeyRef,omitempty"`
 	// parameters are how the model generates.
 	Parameters *ModelParametersApplyConfiguration `json:"parameters,omitempty"`
+	// timeouts bound how long a call may take. A call that reaches one ends, and the next fallback is called, if there is one. Default: see the
+	// fields.
+	Timeouts *ModelTimeoutsApplyConfiguration `json:"timeouts,omitempty"`
 	// price is what the model's tokens cost. With it the manager adds up what model calls cost, in the status of Turns and Sessions. A call counts at
 	// the price of the Model that has answered it, as it was when the step began: a new price changes nothing that is recorded. Default: none, and
 	// the calls count as unpriced.
 	Price *ModelPriceApplyConfiguration `json:"price,omitempty"`
-	// fallbacks are Models that are asked instead, in order, when this one is not available, limits requests, has no quota left, has a problem, or
-	// refuses its API key. One that does not exist or is not Ready is passed over. Their own fallbacks do not count.
+	// fallbacks are Models that are asked instead, in order, when this one is not available, limits requests, has no quota left, has a problem,
+	// has no API key, or refuses it. One that does not exist or is not Ready is passed over. Their own fallbacks do not count.
 	Fallbacks []LocalReferenceApplyConfiguration `json:"fallbacks,omitempty"`
 	// recovery is what becomes of an answer that is coming in when the manager ends, in whatever way, an upgrade included: Restart (default) asks the
 	// model again, Finalize takes what had come for the answer, asks for nothing more, and says so with the condition Recovered of the Turn. With
@@ -85,6 +88,14 @@ func (b *ModelSpecApplyConfiguration) WithSecretKeyRef(value *SecretKeyReference
 // If called multiple times, the Parameters field is set to the value of the last call.
 func (b *ModelSpecApplyConfiguration) WithParameters(value *ModelParametersApplyConfiguration) *ModelSpecApplyConfiguration {
 	b.Parameters = value
+	return b
+}
+
+// WithTimeouts sets the Timeouts field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Timeouts field is set to the value of the last call.
+func (b *ModelSpecApplyConfiguration) WithTimeouts(value *ModelTimeoutsApplyConfiguration) *ModelSpecApplyConfiguration {
+	b.Timeouts = value
 	return b
 }
 

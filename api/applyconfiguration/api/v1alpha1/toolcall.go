@@ -23,18 +23,24 @@ type ToolCallApplyConfiguration struct {
 	SideEffect *apiv1alpha1.SideEffect `json:"sideEffect,omitempty"`
 	// policy of the Tool: RequiresApproval for a call that somebody must approve before it starts. Without it, it starts at once.
 	Policy *apiv1alpha1.ToolPolicy `json:"policy,omitempty"`
-	// approveBy is until when a call that needs approval can be approved.
+	// approveBy is until when a call that waits for approval can be approved.
 	ApproveBy *v1.Time `json:"approveBy,omitempty"`
 	// concurrencyClass of the Tool. Calls of one class run in turn.
 	ConcurrencyClass *string `json:"concurrencyClass,omitempty"`
-	// toolGeneration is the generation of the Tool that was planned with.
+	// toolUID is the UID of the Tool that the call was planned with. A Tool that is deleted and created again is another one.
+	ToolUID *types.UID `json:"toolUID,omitempty"`
+	// toolDigest is the start of the SHA-256 of what the Tool runs, as it was when the call was planned: its spec without description, approvalTimeout and
+	// the text of inputSchema. A call whose Tool has another digest when it is to start is not executed, with reason ToolChanged.
+	ToolDigest *string `json:"toolDigest,omitempty"`
+	// toolGeneration is the generation of the Tool, of calls that a version of the manager planned which does not know toolUID and toolDigest.
 	ToolGeneration *int64 `json:"toolGeneration,omitempty"`
 	// timeout of the call, counted from the start of the tool's container or request.
 	Timeout *v1.Duration `json:"timeout,omitempty"`
-	// schemaDigest is the start of the SHA-256 of the Tool's inputSchema.
-	SchemaDigest *string `json:"schemaDigest,omitempty"`
 	// fingerprint is the SHA-256 over the tool's name and the model's arguments (DUR-06).
 	Fingerprint *string `json:"fingerprint,omitempty"`
+	// callDigest of a call that waits for approval is the SHA-256 over the UID of the Turn, the step, the id of the call, toolUID, toolDigest and
+	// the arguments. A decision names it, so that it counts for exactly this call.
+	CallDigest *string `json:"callDigest,omitempty"`
 	// attempt counts the starts of the call, from 1. A call that was not approved has none.
 	Attempt *int32 `json:"attempt,omitempty"`
 	// notBefore is the earliest time at which the attempt may start: an earlier one was disrupted, and the next follows after a pause that
@@ -42,12 +48,17 @@ type ToolCallApplyConfiguration struct {
 	NotBefore *v1.Time `json:"notBefore,omitempty"`
 	// podUID is the one pod that may run an AtMostOnce call. It is recorded before the pod may start.
 	PodUID *types.UID `json:"podUID,omitempty"`
+	// podName is the pod of the call's newest attempt, for kubectl logs. It is written with the next change of state, and the pod may be gone.
+	PodName *string `json:"podName,omitempty"`
 	// state of the call.
 	State *apiv1alpha1.ToolCallState `json:"state,omitempty"`
 	// reason of the state, in CamelCase.
 	Reason *string `json:"reason,omitempty"`
-	// preview is the start of the result or of the error, for people to read; while the call waits for approval, the start of its arguments.
-	// The whole is in the Session's log.
+	// arguments of a call that waits for approval or for a client, up to 2 KiB. The first 16 calls of a step that wait show them, fewer where
+	// the status has no room. Where some are left out, preview says so and where the journal has them. They are removed once the call waits
+	// no more.
+	Arguments *string `json:"arguments,omitempty"`
+	// preview is the start of the result or of the error, for people to read. The whole is in the Session's journal.
 	Preview *string `json:"preview,omitempty"`
 }
 
@@ -113,6 +124,22 @@ func (b *ToolCallApplyConfiguration) WithConcurrencyClass(value string) *ToolCal
 	return b
 }
 
+// WithToolUID sets the ToolUID field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ToolUID field is set to the value of the last call.
+func (b *ToolCallApplyConfiguration) WithToolUID(value types.UID) *ToolCallApplyConfiguration {
+	b.ToolUID = &value
+	return b
+}
+
+// WithToolDigest sets the ToolDigest field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ToolDigest field is set to the value of the last call.
+func (b *ToolCallApplyConfiguration) WithToolDigest(value string) *ToolCallApplyConfiguration {
+	b.ToolDigest = &value
+	return b
+}
+
 // WithToolGeneration sets the ToolGeneration field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the ToolGeneration field is set to the value of the last call.
@@ -129,19 +156,19 @@ func (b *ToolCallApplyConfiguration) WithTimeout(value v1.Duration) *ToolCallApp
 	return b
 }
 
-// WithSchemaDigest sets the SchemaDigest field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the SchemaDigest field is set to the value of the last call.
-func (b *ToolCallApplyConfiguration) WithSchemaDigest(value string) *ToolCallApplyConfiguration {
-	b.SchemaDigest = &value
-	return b
-}
-
 // WithFingerprint sets the Fingerprint field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Fingerprint field is set to the value of the last call.
 func (b *ToolCallApplyConfiguration) WithFingerprint(value string) *ToolCallApplyConfiguration {
 	b.Fingerprint = &value
+	return b
+}
+
+// WithCallDigest sets the CallDigest field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the CallDigest field is set to the value of the last call.
+func (b *ToolCallApplyConfiguration) WithCallDigest(value string) *ToolCallApplyConfiguration {
+	b.CallDigest = &value
 	return b
 }
 
@@ -169,6 +196,14 @@ func (b *ToolCallApplyConfiguration) WithPodUID(value types.UID) *ToolCallApplyC
 	return b
 }
 
+// WithPodName sets the PodName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PodName field is set to the value of the last call.
+func (b *ToolCallApplyConfiguration) WithPodName(value string) *ToolCallApplyConfiguration {
+	b.PodName = &value
+	return b
+}
+
 // WithState sets the State field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the State field is set to the value of the last call.
@@ -182,6 +217,14 @@ func (b *ToolCallApplyConfiguration) WithState(value apiv1alpha1.ToolCallState) 
 // If called multiple times, the Reason field is set to the value of the last call.
 func (b *ToolCallApplyConfiguration) WithReason(value string) *ToolCallApplyConfiguration {
 	b.Reason = &value
+	return b
+}
+
+// WithArguments sets the Arguments field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Arguments field is set to the value of the last call.
+func (b *ToolCallApplyConfiguration) WithArguments(value string) *ToolCallApplyConfiguration {
+	b.Arguments = &value
 	return b
 }
 

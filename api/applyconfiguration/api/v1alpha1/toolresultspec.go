@@ -15,15 +15,21 @@ type ToolResultSpecApplyConfiguration struct {
 	TurnRef *TurnReferenceApplyConfiguration `json:"turnRef,omitempty"`
 	// callID is the id of the call, as status.toolCalls of the Turn names it.
 	CallID *string `json:"callID,omitempty"`
-	// result of the call, as text of at most 100 KiB; what is above 64 KiB is cut before the model reads it. It may be empty.
+	// result of the call, for which the user needs the right to answer toolresults in the namespace: text of at most 100 KiB; what is above 64 KiB is cut before the model reads it. It may be empty.
 	Result *string `json:"result,omitempty"`
 	// error tells the model why there is no result.
 	Error *string `json:"error,omitempty"`
 	// decision about a call that waits for approval: Approve lets it start, Reject does not. It takes the right to approve toolresults in the
 	// namespace.
 	Decision *apiv1alpha1.Decision `json:"decision,omitempty"`
+	// callDigest is the digest of the call that is decided about, as status.toolCalls of the Turn shows it. A decision needs it. The decision
+	// counts for this very call only: for these arguments, and for the Tool as it was when the model called it.
+	CallDigest *string `json:"callDigest,omitempty"`
 	// submittedBy is who gives the answer. It must be the name of the user who creates the ToolResult. A decision needs it.
 	SubmittedBy *string `json:"submittedBy,omitempty"`
+	// turnSubmittedBy is spec.submittedBy of the Turn, for decisions. A decision that names another user than the Turn does is refused. The
+	// four-eyes policy needs it: a user who submitted a Turn does not approve its calls.
+	TurnSubmittedBy *string `json:"turnSubmittedBy,omitempty"`
 }
 
 // ToolResultSpecApplyConfiguration constructs a declarative configuration of the ToolResultSpec type for use with
@@ -72,10 +78,26 @@ func (b *ToolResultSpecApplyConfiguration) WithDecision(value apiv1alpha1.Decisi
 	return b
 }
 
+// WithCallDigest sets the CallDigest field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the CallDigest field is set to the value of the last call.
+func (b *ToolResultSpecApplyConfiguration) WithCallDigest(value string) *ToolResultSpecApplyConfiguration {
+	b.CallDigest = &value
+	return b
+}
+
 // WithSubmittedBy sets the SubmittedBy field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the SubmittedBy field is set to the value of the last call.
 func (b *ToolResultSpecApplyConfiguration) WithSubmittedBy(value string) *ToolResultSpecApplyConfiguration {
 	b.SubmittedBy = &value
+	return b
+}
+
+// WithTurnSubmittedBy sets the TurnSubmittedBy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the TurnSubmittedBy field is set to the value of the last call.
+func (b *ToolResultSpecApplyConfiguration) WithTurnSubmittedBy(value string) *ToolResultSpecApplyConfiguration {
+	b.TurnSubmittedBy = &value
 	return b
 }

@@ -4,6 +4,7 @@ package v1alpha1
 
 import (
 	apiv1alpha1 "github.com/capstan-dev/capstan/api/v1alpha1"
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // TurnPlanApplyConfiguration represents a declarative configuration of the TurnPlan type for use
@@ -21,6 +22,13 @@ type TurnPlanApplyConfiguration struct {
 	PreviousResponseID *string `json:"previousResponseID,omitempty"`
 	// locale that the open step's tools are told: that of the model call that asked for them.
 	Locale *string `json:"locale,omitempty"`
+	// attempt is how often the Model below was called for the open step without a response, where that was written down: before a pause of more than
+	// a second.
+	Attempt *int32 `json:"attempt,omitempty"`
+	// model is the name of the Model that is called again.
+	Model *string `json:"model,omitempty"`
+	// notBefore is the earliest time of the next attempt.
+	NotBefore *v1.MicroTime `json:"notBefore,omitempty"`
 	// stopReason is set with phase Complete when the Turn succeeded.
 	StopReason *apiv1alpha1.StopReason `json:"stopReason,omitempty"`
 }
@@ -68,6 +76,30 @@ func (b *TurnPlanApplyConfiguration) WithPreviousResponseID(value string) *TurnP
 // If called multiple times, the Locale field is set to the value of the last call.
 func (b *TurnPlanApplyConfiguration) WithLocale(value string) *TurnPlanApplyConfiguration {
 	b.Locale = &value
+	return b
+}
+
+// WithAttempt sets the Attempt field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Attempt field is set to the value of the last call.
+func (b *TurnPlanApplyConfiguration) WithAttempt(value int32) *TurnPlanApplyConfiguration {
+	b.Attempt = &value
+	return b
+}
+
+// WithModel sets the Model field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Model field is set to the value of the last call.
+func (b *TurnPlanApplyConfiguration) WithModel(value string) *TurnPlanApplyConfiguration {
+	b.Model = &value
+	return b
+}
+
+// WithNotBefore sets the NotBefore field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the NotBefore field is set to the value of the last call.
+func (b *TurnPlanApplyConfiguration) WithNotBefore(value v1.MicroTime) *TurnPlanApplyConfiguration {
+	b.NotBefore = &value
 	return b
 }
 

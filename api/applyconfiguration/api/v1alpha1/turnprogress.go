@@ -11,12 +11,19 @@ import (
 //
 // TurnProgress is the part of a Turn's status that an entry of the log decides. Projecting an entry replaces it as a whole.
 type TurnProgressApplyConfiguration struct {
-	// phase is Queued, Reason, Act, WaitingForToolResults, Succeeded, Failed or Cancelled.
+	// phase is Queued, Reason, Act, WaitingForToolResults, Waiting, Succeeded, Failed or Cancelled.
 	Phase *apiv1alpha1.TurnPhase `json:"phase,omitempty"`
 	// iteration is the number of the current model call, from 1 (TURN-13).
 	Iteration *int32 `json:"iteration,omitempty"`
 	// plan is what happens next.
 	Plan *TurnPlanApplyConfiguration `json:"plan,omitempty"`
+	// waitsFor is what the Turn waits for in phase Waiting.
+	WaitsFor []TurnWaitApplyConfiguration `json:"waitsFor,omitempty"`
+	// model is the name of the Model that gave the newest response. Absent before the first one.
+	Model *string `json:"model,omitempty"`
+	// modelNotFound is the name of the Model that the controls name, where no such Model existed when the newest model call began. Another one was
+	// called instead.
+	ModelNotFound *string `json:"modelNotFound,omitempty"`
 	// controls are those of the newest message that was steered into the Turn, in place of the Turn's own (CFG-07).
 	Controls *TurnControlsApplyConfiguration `json:"controls,omitempty"`
 	// toolCalls are the calls of the newest act step.
@@ -58,6 +65,35 @@ func (b *TurnProgressApplyConfiguration) WithIteration(value int32) *TurnProgres
 // If called multiple times, the Plan field is set to the value of the last call.
 func (b *TurnProgressApplyConfiguration) WithPlan(value *TurnPlanApplyConfiguration) *TurnProgressApplyConfiguration {
 	b.Plan = value
+	return b
+}
+
+// WithWaitsFor adds the given value to the WaitsFor field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the WaitsFor field.
+func (b *TurnProgressApplyConfiguration) WithWaitsFor(values ...*TurnWaitApplyConfiguration) *TurnProgressApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithWaitsFor")
+		}
+		b.WaitsFor = append(b.WaitsFor, *values[i])
+	}
+	return b
+}
+
+// WithModel sets the Model field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Model field is set to the value of the last call.
+func (b *TurnProgressApplyConfiguration) WithModel(value string) *TurnProgressApplyConfiguration {
+	b.Model = &value
+	return b
+}
+
+// WithModelNotFound sets the ModelNotFound field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ModelNotFound field is set to the value of the last call.
+func (b *TurnProgressApplyConfiguration) WithModelNotFound(value string) *TurnProgressApplyConfiguration {
+	b.ModelNotFound = &value
 	return b
 }
 

@@ -9,7 +9,7 @@ import (
 // TurnSpecApplyConfiguration represents a declarative configuration of the TurnSpec type for use
 // with apply.
 //
-// TurnSpec is one user message. It cannot be changed, but for desiredState, which can be set to Cancelled, and ttlSecondsAfterFinished.
+// TurnSpec is one user message. It cannot be changed, but for desiredState, which can be set to Cancelled, suspend, and ttlSecondsAfterFinished.
 type TurnSpecApplyConfiguration struct {
 	// sessionRef names the Session that the message belongs to.
 	SessionRef *LocalReferenceApplyConfiguration `json:"sessionRef,omitempty"`
@@ -25,6 +25,12 @@ type TurnSpecApplyConfiguration struct {
 	Delivery *apiv1alpha1.Delivery `json:"delivery,omitempty"`
 	// desiredState is Running (default) or Cancelled. A Turn that is Cancelled cannot be set to run again.
 	DesiredState *apiv1alpha1.DesiredState `json:"desiredState,omitempty"`
+	// suspend keeps a Turn that has not begun from being admitted until it is false or removed. It holds its place in the order of the Session, which
+	// admits the Turns behind it meanwhile. It has no effect once the Turn was admitted: set desiredState to Cancelled to end that. Default: false.
+	Suspend *bool `json:"suspend,omitempty"`
+	// submittedBy is the user who sends the message. It must be the name of the user who creates the Turn. The four-eyes policy for approvals
+	// needs it.
+	SubmittedBy *string `json:"submittedBy,omitempty"`
 	// activeDeadlineSeconds is how long the Turn may take from its admission to its end, in seconds, up to a year, waits included. A Turn
 	// that takes longer is ended: its tools are stopped, and it fails with reason DeadlineExceeded. The time in the queue does not count. Default: no
 	// deadline.
@@ -88,6 +94,22 @@ func (b *TurnSpecApplyConfiguration) WithDelivery(value apiv1alpha1.Delivery) *T
 // If called multiple times, the DesiredState field is set to the value of the last call.
 func (b *TurnSpecApplyConfiguration) WithDesiredState(value apiv1alpha1.DesiredState) *TurnSpecApplyConfiguration {
 	b.DesiredState = &value
+	return b
+}
+
+// WithSuspend sets the Suspend field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Suspend field is set to the value of the last call.
+func (b *TurnSpecApplyConfiguration) WithSuspend(value bool) *TurnSpecApplyConfiguration {
+	b.Suspend = &value
+	return b
+}
+
+// WithSubmittedBy sets the SubmittedBy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SubmittedBy field is set to the value of the last call.
+func (b *TurnSpecApplyConfiguration) WithSubmittedBy(value string) *TurnSpecApplyConfiguration {
+	b.SubmittedBy = &value
 	return b
 }
 

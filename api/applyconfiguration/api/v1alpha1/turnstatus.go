@@ -93,6 +93,35 @@ func (b *TurnStatusApplyConfiguration) WithPlan(value *TurnPlanApplyConfiguratio
 	return b
 }
 
+// WithWaitsFor adds the given value to the WaitsFor field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the WaitsFor field.
+func (b *TurnStatusApplyConfiguration) WithWaitsFor(values ...*TurnWaitApplyConfiguration) *TurnStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithWaitsFor")
+		}
+		b.TurnProgressApplyConfiguration.WaitsFor = append(b.TurnProgressApplyConfiguration.WaitsFor, *values[i])
+	}
+	return b
+}
+
+// WithModel sets the Model field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Model field is set to the value of the last call.
+func (b *TurnStatusApplyConfiguration) WithModel(value string) *TurnStatusApplyConfiguration {
+	b.TurnProgressApplyConfiguration.Model = &value
+	return b
+}
+
+// WithModelNotFound sets the ModelNotFound field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ModelNotFound field is set to the value of the last call.
+func (b *TurnStatusApplyConfiguration) WithModelNotFound(value string) *TurnStatusApplyConfiguration {
+	b.TurnProgressApplyConfiguration.ModelNotFound = &value
+	return b
+}
+
 // WithControls sets the Controls field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Controls field is set to the value of the last call.
