@@ -2,11 +2,13 @@ package activity
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"runtime/debug"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 )
 
 // Key names one attempt of one piece of work of a Turn.
@@ -30,13 +32,36 @@ type Result struct {
 	Value any
 	// Err that the work returned. A panic is an error as well.
 	Err error
+	// Share counts the memory that Err keeps, if it is a Keeper; nil otherwise. The caller releases it when it drops the error.
+	Share *fairshare.Share
 }
 
-// Executor runs activities, at most as many at once as it was made for: so many of steps, and as many of tool calls, which share their places
-// fairly between namespaces.
+// Keeper is an error with something that is kept for another try. It is memory that counts for the namespace until it is dropped.
+type Keeper interface {
+	error
+	// Bytes of memory that are kept.
+	Bytes() int64
+}
+
+// Need is what an activity needs before it starts.
+type Need struct {
+	// Bytes of memory that it uses, 0 for next to nothing.
+	Bytes int64
+	// GoesOn marks an activity of a Turn that has begun: it comes before those of the first steps of its namespace.
+	GoesOn bool
+}
+
+// Pools are what the activities of all namespaces share. An activity finds its Share with fairshare.FromContext.
+type Pools struct {
+	// Models bounds the steps as a whole, which are model calls.
+	Models *fairshare.Pool
+	// Tools bounds the activities of tool calls.
+	Tools *fairshare.Pool
+}
+
+// Executor runs activities, each once its namespace has a Share for it.
 type Executor struct {
-	steps chan struct{}
-	calls *places
+	pools Pools
 	wake  func(turn types.NamespacedName)
 
 	mu      sync.Mutex
@@ -52,17 +77,10 @@ type work struct {
 	result Result
 }
 
-// NewExecutor makes an executor of the given size, at least 1, that calls wake whenever an activity has ended.
-func NewExecutor(size int, wake func(turn types.NamespacedName)) *Executor {
+// NewExecutor makes an executor that calls wake whenever an activity has ended.
+func NewExecutor(pools Pools, wake func(turn types.NamespacedName)) *Executor {
 	base, stop := context.WithCancel(context.Background())
-	return &Executor{
-		steps: make(chan struct{}, max(size, 1)),
-		calls: newPlaces(max(size, 1)),
-		wake:  wake,
-		work:  map[Key]*work{},
-		base:  base,
-		stop:  stop,
-	}
+	return &Executor{pools: pools, wake: wake, work: map[Key]*work{}, base: base, stop: stop}
 }
 
 // Start implements manager.Runnable: it waits for the end of the manager, then cancels what runs and waits for it.
@@ -74,8 +92,9 @@ func (e *Executor) Start(ctx context.Context) error {
 }
 
 // Ensure starts the activity unless it was started before, and returns its result once it has ended. A result is handed out once: asking
-// again starts the activity anew, so that an error is tried again by whoever gets it.
-func (e *Executor) Ensure(key Key, turn types.NamespacedName, fn Func) (Result, bool) {
+// again starts the activity anew, so that an error is tried again by the caller that gets it. An activity that needs more than a namespace may
+// hold ends at once with a fairshare.TooLargeError.
+func (e *Executor) Ensure(key Key, turn types.NamespacedName, need Need, fn Func) (Result, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	w, ok := e.work[key]
@@ -86,11 +105,15 @@ func (e *Executor) Ensure(key Key, turn types.NamespacedName, fn Func) (Result, 
 	if ok || e.base.Err() != nil {
 		return Result{}, false
 	}
-	ctx, cancel := context.WithCancel(e.base)
+	share, err := e.ask(key, turn.Namespace, need)
+	if err != nil {
+		return Result{Err: err}, true
+	}
+	ctx, cancel := context.WithCancel(fairshare.NewContext(e.base, share))
 	w = &work{cancel: cancel}
 	e.work[key] = w
 	e.running.Add(1)
-	go e.run(ctx, key, turn, w, fn)
+	go e.run(ctx, key, turn, w, share, fn)
 	return Result{}, false
 }
 
@@ -103,6 +126,7 @@ func (e *Executor) Cancel(turn types.UID) {
 			continue
 		}
 		w.cancel()
+		w.result.Share.Release()
 		delete(e.work, key)
 	}
 }
@@ -114,48 +138,55 @@ func (e *Executor) Len() int {
 	return len(e.work)
 }
 
-func (e *Executor) run(ctx context.Context, key Key, turn types.NamespacedName, w *work, fn Func) {
+func (e *Executor) run(ctx context.Context, key Key, turn types.NamespacedName, w *work, share *fairshare.Share, fn Func) {
 	defer e.running.Done()
 	defer w.cancel()
-	result := e.call(ctx, key, turn.Namespace, fn)
+	result := call(ctx, share, fn)
+	result.Share = kept(share, result.Err)
 	e.mu.Lock()
 	w.result, w.done = result, true
 	current := e.work[key] == w
 	e.mu.Unlock()
-	if current && e.base.Err() == nil {
+	if !current {
+		result.Share.Release()
+		return
+	}
+	if e.base.Err() == nil {
 		e.wake(turn)
 	}
 }
 
-func (e *Executor) call(ctx context.Context, key Key, namespace string, fn Func) (result Result) {
-	if leave := e.enter(ctx, key, namespace); leave != nil {
-		defer leave()
+// kept gives back what an activity that has ended does not hold any more. It returns the rest; nil for none.
+func kept(share *fairshare.Share, err error) *fairshare.Share {
+	var keeper Keeper
+	if !errors.As(err, &keeper) {
+		share.Release()
+		return nil
 	}
-	// A place and the end of the context may have come at once.
-	if err := ctx.Err(); err != nil {
+	share.Shrink(fairshare.Amount{Bytes: keeper.Bytes()})
+	return share
+}
+
+func call(ctx context.Context, share *fairshare.Share, fn Func) (result Result) {
+	if err := share.Wait(ctx); err != nil {
 		return Result{Err: err}
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			result = Result{Err: fmt.Errorf("activity panicked: %v\n%s", p, debug.Stack())}
+			result = Result{Err: &PanicError{Value: p, Stack: debug.Stack()}}
 		}
 	}()
 	value, err := fn(ctx)
 	return Result{Value: value, Err: err}
 }
 
-// enter waits for a place, and gives what leaves it; nil when the context has ended first.
-func (e *Executor) enter(ctx context.Context, key Key, namespace string) func() {
+// ask requests the Share of an activity. Requests are made in the order of Ensure.
+func (e *Executor) ask(key Key, namespace string, need Need) (*fairshare.Share, error) {
+	pool := e.pools.Models
 	if key.Call != "" {
-		if !e.calls.take(ctx, namespace) {
-			return nil
-		}
-		return func() { e.calls.leave(namespace) }
+		pool = e.pools.Tools
 	}
-	select {
-	case e.steps <- struct{}{}:
-		return func() { <-e.steps }
-	case <-ctx.Done():
-		return nil
-	}
+	return pool.Ask(fairshare.Request{
+		Namespace: namespace, Amount: fairshare.Amount{Places: 1, Bytes: need.Bytes}, GoesOn: need.GoesOn,
+	})
 }

@@ -3,18 +3,28 @@ package activity
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 )
 
 var turnA = types.NamespacedName{Namespace: "ns", Name: "a"}
 
-func newExecutor(t *testing.T, size int) (*Executor, chan types.NamespacedName) {
+func pools(size int64) Pools {
+	pool := func() *fairshare.Pool {
+		return fairshare.NewPool(fairshare.Options{Total: fairshare.Amount{Places: size}})
+	}
+	return Pools{Models: pool(), Tools: pool()}
+}
+
+func newExecutor(t *testing.T, size int64) (*Executor, chan types.NamespacedName) {
 	t.Helper()
 	woken := make(chan types.NamespacedName, 64)
-	e := NewExecutor(size, func(n types.NamespacedName) { woken <- n })
+	e := NewExecutor(pools(size), func(n types.NamespacedName) { woken <- n })
 	ctx, cancel := context.WithCancel(context.Background())
 	stopped := make(chan struct{})
 	go func() { defer close(stopped); _ = e.Start(ctx) }()
@@ -27,20 +37,20 @@ func TestResultIsHandedOutOnceAndWakesTheTurn(t *testing.T) {
 	key := Key{Turn: "a", Step: 1}
 	runs := 0
 	fn := func(context.Context) (any, error) { runs++; return runs, nil }
-	if _, done := e.Ensure(key, turnA, fn); done {
+	if _, done := e.Ensure(key, turnA, Need{}, fn); done {
 		t.Fatal("a result before the work was done")
 	}
 	if got := <-woken; got != turnA {
 		t.Fatalf("woke %v", got)
 	}
-	if r, done := e.Ensure(key, turnA, fn); !done || r.Value != 1 {
+	if r, done := e.Ensure(key, turnA, Need{}, fn); !done || r.Value != 1 {
 		t.Fatalf("got %v, %v; want the first run's result", r, done)
 	}
-	if _, done := e.Ensure(key, turnA, fn); done {
+	if _, done := e.Ensure(key, turnA, Need{}, fn); done {
 		t.Fatal("the result was handed out twice")
 	}
 	<-woken
-	if r, _ := e.Ensure(key, turnA, fn); r.Value != 2 {
+	if r, _ := e.Ensure(key, turnA, Need{}, fn); r.Value != 2 {
 		t.Fatalf("got %v; want a second run", r.Value)
 	}
 }
@@ -51,7 +61,7 @@ func TestRunningActivityIsNotStartedTwice(t *testing.T) {
 	started, release := make(chan struct{}, 4), make(chan struct{})
 	fn := func(context.Context) (any, error) { started <- struct{}{}; <-release; return nil, nil }
 	for range 3 {
-		e.Ensure(key, turnA, fn)
+		e.Ensure(key, turnA, Need{}, fn)
 	}
 	<-started
 	close(release)
@@ -66,7 +76,7 @@ func TestNoMoreThanSizeRunAtOnce(t *testing.T) {
 	started, release := make(chan struct{}, 8), make(chan struct{})
 	fn := func(context.Context) (any, error) { started <- struct{}{}; <-release; return nil, nil }
 	for step := range int32(5) {
-		e.Ensure(Key{Turn: "a", Step: step}, turnA, fn)
+		e.Ensure(Key{Turn: "a", Step: step}, turnA, Need{}, fn)
 	}
 	<-started
 	<-started
@@ -93,8 +103,8 @@ func TestCancelEndsTheActivitiesOfOneTurnOnly(t *testing.T) {
 			return nil, ctx.Err()
 		}
 	}
-	e.Ensure(Key{Turn: "a", Step: 1}, turnA, block("a"))
-	e.Ensure(Key{Turn: "b", Step: 1}, types.NamespacedName{Name: "b"}, block("b"))
+	e.Ensure(Key{Turn: "a", Step: 1}, turnA, Need{}, block("a"))
+	e.Ensure(Key{Turn: "b", Step: 1}, types.NamespacedName{Name: "b"}, Need{}, block("b"))
 	// Work that is cancelled before its goroutine got a place never runs: only what runs can be seen to end.
 	<-started
 	<-started
@@ -113,9 +123,9 @@ func TestCancelEndsTheActivitiesOfOneTurnOnly(t *testing.T) {
 func TestActivityThatIsCancelledWhileItWaitsForAPlaceNeverRuns(t *testing.T) {
 	e, woken := newExecutor(t, 1)
 	started, release, ran := make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
-	e.Ensure(Key{Turn: "a"}, turnA, func(context.Context) (any, error) { close(started); <-release; return nil, nil })
+	e.Ensure(Key{Turn: "a"}, turnA, Need{}, func(context.Context) (any, error) { close(started); <-release; return nil, nil })
 	<-started
-	e.Ensure(Key{Turn: "b"}, turnA, func(context.Context) (any, error) { ran <- struct{}{}; return nil, nil })
+	e.Ensure(Key{Turn: "b"}, turnA, Need{}, func(context.Context) (any, error) { ran <- struct{}{}; return nil, nil })
 	e.Cancel("b")
 	close(release)
 	<-woken
@@ -131,24 +141,65 @@ func TestPanicIsAnError(t *testing.T) {
 	e, woken := newExecutor(t, 1)
 	key := Key{Turn: "a"}
 	fn := func(context.Context) (any, error) { panic("boom") }
-	e.Ensure(key, turnA, fn)
+	e.Ensure(key, turnA, Need{}, fn)
 	<-woken
-	r, _ := e.Ensure(key, turnA, fn)
+	r, _ := e.Ensure(key, turnA, Need{}, fn)
 	if r.Err == nil || !strings.Contains(r.Err.Error(), "boom") {
 		t.Fatalf("got %v", r.Err)
 	}
 }
 
 func TestStoppedExecutorStartsNothing(t *testing.T) {
-	e := NewExecutor(1, func(types.NamespacedName) {})
+	e := NewExecutor(pools(1), func(types.NamespacedName) {})
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := e.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
 	fn := func(context.Context) (any, error) { return nil, errors.New("ran") }
-	e.Ensure(Key{Turn: "a"}, turnA, fn)
+	e.Ensure(Key{Turn: "a"}, turnA, Need{}, fn)
 	if e.Len() != 0 {
 		t.Fatal("an activity was started after the end")
+	}
+}
+
+// keeper is an error that keeps bytes.
+type keeper int64
+
+func (k keeper) Error() string { return "kept" }
+func (k keeper) Bytes() int64  { return int64(k) }
+
+func TestWhatAnErrorKeepsIsHeldUntilItIsDropped(t *testing.T) {
+	e, woken := newExecutor(t, 1)
+	key := Key{Turn: "a", Step: 1}
+	keeps := func(context.Context) (any, error) { return nil, fmt.Errorf("appending: %w", keeper(3)) }
+	held := func() fairshare.Amount { return e.pools.Models.Held() }
+
+	e.Ensure(key, turnA, Need{Bytes: 8}, keeps)
+	<-woken
+	if held() != (fairshare.Amount{Bytes: 3}) {
+		t.Errorf("an activity that has ended holds %+v, want the 3 bytes that its error keeps", held())
+	}
+	result, _ := e.Ensure(key, turnA, Need{}, keeps)
+	result.Share.Release()
+	if held() != (fairshare.Amount{}) {
+		t.Errorf("after it was dropped, %+v are held", held())
+	}
+
+	e.Ensure(key, turnA, Need{Bytes: 8}, keeps)
+	<-woken
+	e.Cancel("a")
+	if held() != (fairshare.Amount{}) {
+		t.Errorf("of a result that nobody has asked for, %+v are held", held())
+	}
+
+	began, end := make(chan struct{}), make(chan struct{})
+	e.Ensure(key, turnA, Need{Bytes: 8}, func(ctx context.Context) (any, error) { close(began); <-end; return keeps(ctx) })
+	<-began
+	e.Cancel("a")
+	close(end)
+	e.running.Wait()
+	if held() != (fairshare.Amount{}) {
+		t.Errorf("of a result that comes after the activity was cancelled, %+v are held", held())
 	}
 }

@@ -22,12 +22,21 @@ type Verdict struct {
 
 // Judge says what becomes of a ToolResult. turn is the one that it names; nil when there is none.
 func Judge(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Verdict {
-	ref := result.Spec.TurnRef
+	ref, decides := result.Spec.TurnRef, result.Spec.Decision != ""
 	if turn == nil {
+		if decides {
+			return refused(v1alpha1.ReasonTurnNotFound, fmt.Sprintf("Turn %q does not exist. A decision is about a call that waits, and is not kept for later.", ref.Name))
+		}
+		if ref.UID != "" {
+			return refused(v1alpha1.ReasonTurnNotFound, fmt.Sprintf("Turn %q with the UID %s does not exist any more.", ref.Name, ref.UID))
+		}
 		return pending(v1alpha1.ReasonTurnNotFound, fmt.Sprintf("Turn %q does not exist yet. The result is kept until it asks for call %s.", ref.Name, result.Spec.CallID))
 	}
-	if ref.UID != "" && ref.UID != turn.UID {
+	if (ref.UID != "" || decides) && ref.UID != turn.UID {
 		return refused(v1alpha1.ReasonTurnReplaced, fmt.Sprintf("Turn %q has the UID %s, not %s: it was deleted and created again.", ref.Name, turn.UID, ref.UID))
+	}
+	if decides && !turn.DeletionTimestamp.IsZero() {
+		return refused(v1alpha1.ReasonCallClosed, fmt.Sprintf("Turn %q is being deleted.", turn.Name))
 	}
 	call := find(turn.Status.ToolCalls, result.Spec.CallID)
 	if condition.IsTrue(turn.Status.Conditions, v1alpha1.ConditionFinished) {
@@ -42,7 +51,24 @@ func Judge(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Verdict {
 	if call.State.Settled() || call.Attempt > 0 {
 		return closed(result, call, "")
 	}
+	if by := result.Spec.TurnSubmittedBy; by != "" && by != turn.Spec.SubmittedBy {
+		return refused(v1alpha1.ReasonTurnSubmitterMismatch, fmt.Sprintf(
+			"Turn %q was not submitted by %q, as turnSubmittedBy says. Write what spec.submittedBy of the Turn says.", turn.Name, by))
+	}
+	if decides && !Binds(result, turn, call) {
+		return refused(v1alpha1.ReasonCallDigestMismatch, fmt.Sprintf(
+			"The decision is about another call: %s (%s) of Turn %q has the callDigest %s. Look at what it would do, and decide again.", call.ID, call.Name, turn.Name, call.CallDigest))
+	}
 	return Verdict{}
+}
+
+// Binds reports whether a decision is about this very call: of this Turn, with these arguments, of the Tool as it was when the call was planned.
+func Binds(decision *v1alpha1.ToolResult, turn *v1alpha1.Turn, call *v1alpha1.ToolCall) bool {
+	ref, by := decision.Spec.TurnRef, decision.Spec.TurnSubmittedBy
+	if by != "" && by != turn.Spec.SubmittedBy {
+		return false
+	}
+	return decision.Spec.CallID == call.ID && ref.UID != "" && ref.UID == turn.UID && call.CallDigest != "" && decision.Spec.CallDigest == call.CallDigest
 }
 
 // mistaken refuses what is no answer to the call: a result for one that no client runs, and a decision about one that needs none.
@@ -83,7 +109,7 @@ func decidedAbout(call *v1alpha1.ToolCall) bool {
 }
 
 // unknown deals with a call that the Turn's status does not name. Before the Turn has asked for anything, it may still come; once the Turn
-// waits, or is past the call, it will not.
+// waits, or is past the call, it will not. A decision is about a call that can be seen, and never kept for one that may come.
 func unknown(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Verdict {
 	waiting := waitingCalls(turn.Status.ToolCalls)
 	if len(waiting) > 0 {
@@ -92,6 +118,10 @@ func unknown(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Verdict {
 	}
 	if iterationOf(result.Spec.CallID) < int64(turn.Status.Iteration) {
 		return refused(v1alpha1.ReasonCallClosed, fmt.Sprintf("Turn %q is past call %s.", turn.Name, result.Spec.CallID))
+	}
+	if result.Spec.Decision != "" {
+		return refused(v1alpha1.ReasonUnknownCall, fmt.Sprintf(
+			"Turn %q has not asked for call %s. A decision is about a call that waits, and is not kept for later.", turn.Name, result.Spec.CallID))
 	}
 	return pending(v1alpha1.ReasonCallPending, fmt.Sprintf("Turn %q has not asked for call %s yet. The result is kept until it does.", turn.Name, result.Spec.CallID))
 }

@@ -3,6 +3,7 @@ package answer
 import (
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,7 +37,7 @@ func ofJob(id string, state v1alpha1.ToolCallState) v1alpha1.ToolCall {
 // guarded is a call that needs approval: with attempt 0 it has none.
 func guarded(state v1alpha1.ToolCallState, attempt int32, reason string) v1alpha1.ToolCall {
 	call := ofJob("2-0", state)
-	call.Policy, call.Attempt, call.Reason = v1alpha1.PolicyRequiresApproval, attempt, reason
+	call.Policy, call.Attempt, call.Reason, call.CallDigest = v1alpha1.PolicyRequiresApproval, attempt, reason, "digest"
 	return call
 }
 
@@ -63,11 +64,72 @@ func TestJudgeAboutDecisions(t *testing.T) {
 		"a result after the end of what was ours": {turn: at(ended, guarded(v1alpha1.CallSucceeded, 1, "Completed")), reason: v1alpha1.ReasonCallClosed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result := &v1alpha1.ToolResult{Spec: v1alpha1.ToolResultSpec{CallID: "2-0", Decision: test.decision}}
-			result.Spec.TurnRef.Name = "demo-1"
+			result := &v1alpha1.ToolResult{Spec: v1alpha1.ToolResultSpec{CallID: "2-0", Decision: test.decision, CallDigest: "digest"}}
+			result.Spec.TurnRef.Name, result.Spec.TurnRef.UID = "demo-1", "u1"
 			got := Judge(result, test.turn)
 			if got.Reason != test.reason || !strings.Contains(got.Message, test.says) || (got.Reason != "") != (got.Status == metav1.ConditionFalse) {
 				t.Errorf("said %q %q %q, want %q with %q", got.Status, got.Reason, got.Message, test.reason, test.says)
+			}
+		})
+	}
+}
+
+// A decision is about one call that can be seen, and counts for nothing else.
+func TestADecisionIsForTheCallThatItNamesAndNeverKept(t *testing.T) {
+	waits := guarded(v1alpha1.CallWaiting, 0, v1alpha1.ReasonApproval)
+	planned := waits
+	planned.CallDigest = ""
+	deleted := func(turn *v1alpha1.Turn) { turn.DeletionTimestamp = &metav1.Time{Time: time.Now()} }
+	queued := func(turn *v1alpha1.Turn) { turn.Status.Phase, turn.Status.Iteration = v1alpha1.TurnQueued, 0 }
+	for name, test := range map[string]struct {
+		call, digest string
+		uid          types.UID
+		turn         *v1alpha1.Turn
+		reason, says string
+	}{
+		"this call":                              {call: "2-0", uid: "u1", digest: "digest", turn: at(nil, waits)},
+		"no Turn":                                {call: "2-0", uid: "u1", digest: "digest", reason: v1alpha1.ReasonTurnNotFound, says: "not kept"},
+		"a Turn that is being deleted":           {call: "2-0", uid: "u1", digest: "digest", turn: at(deleted, waits), reason: v1alpha1.ReasonCallClosed, says: "deleted"},
+		"another Turn of the name":               {call: "2-0", uid: "u0", digest: "digest", turn: at(nil, waits), reason: v1alpha1.ReasonTurnReplaced},
+		"no UID":                                 {call: "2-0", digest: "digest", turn: at(nil, waits), reason: v1alpha1.ReasonTurnReplaced},
+		"other arguments, or another Tool":       {call: "2-0", uid: "u1", digest: "another", turn: at(nil, waits), reason: v1alpha1.ReasonCallDigestMismatch, says: "callDigest digest"},
+		"no digest":                              {call: "2-0", uid: "u1", turn: at(nil, waits), reason: v1alpha1.ReasonCallDigestMismatch},
+		"no digest, and the call has none":       {call: "2-0", uid: "u1", turn: at(nil, planned), reason: v1alpha1.ReasonCallDigestMismatch},
+		"a Turn that is queued":                  {call: "1-0", uid: "u1", digest: "digest", turn: at(queued), reason: v1alpha1.ReasonUnknownCall, says: "not kept"},
+		"a call that has not been asked for":     {call: "2-0", uid: "u1", digest: "digest", turn: at(nil), reason: v1alpha1.ReasonUnknownCall},
+		"a call of an iteration to come":         {call: "3-0", uid: "u1", digest: "digest", turn: at(nil, ofJob("2-0", v1alpha1.CallRunning)), reason: v1alpha1.ReasonUnknownCall},
+		"another call than the one it waits for": {call: "2-1", uid: "u1", digest: "digest", turn: at(nil, waits), reason: v1alpha1.ReasonUnknownCall},
+	} {
+		t.Run(name, func(t *testing.T) {
+			result := &v1alpha1.ToolResult{Spec: v1alpha1.ToolResultSpec{CallID: test.call, Decision: v1alpha1.DecisionApprove, CallDigest: test.digest}}
+			result.Spec.TurnRef.Name, result.Spec.TurnRef.UID = "demo-1", test.uid
+			got := Judge(result, test.turn)
+			if got.Reason != test.reason || !strings.Contains(got.Message, test.says) || (got.Reason != "") != (got.Status == metav1.ConditionFalse) {
+				t.Errorf("said %q %q %q, want %q with %q", got.Status, got.Reason, got.Message, test.reason, test.says)
+			}
+		})
+	}
+}
+
+func TestADecisionThatNamesASubmitterNamesThatOfTheTurn(t *testing.T) {
+	for name, test := range map[string]struct {
+		turn, decision string
+		refused        bool
+	}{
+		"none":                           {},
+		"none named":                     {turn: "ann"},
+		"the same":                       {turn: "ann", decision: "ann"},
+		"another":                        {turn: "ann", decision: "bob", refused: true},
+		"one, and the Turn says nothing": {decision: "bob", refused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			turn := at(func(turn *v1alpha1.Turn) { turn.Spec.SubmittedBy = test.turn }, guarded(v1alpha1.CallWaiting, 0, v1alpha1.ReasonApproval))
+			result := &v1alpha1.ToolResult{Spec: v1alpha1.ToolResultSpec{
+				CallID: "2-0", Decision: v1alpha1.DecisionApprove, CallDigest: "digest", TurnSubmittedBy: test.decision,
+			}}
+			result.Spec.TurnRef.Name, result.Spec.TurnRef.UID = "demo-1", "u1"
+			if got := Judge(result, turn); (got.Reason == v1alpha1.ReasonTurnSubmitterMismatch) != test.refused || Binds(result, turn, &turn.Status.ToolCalls[0]) == test.refused {
+				t.Errorf("said %+v", got)
 			}
 		})
 	}
@@ -84,6 +146,7 @@ func TestJudge(t *testing.T) {
 		says   string
 	}{
 		"no Turn yet":                           {call: "2-0", status: pending, reason: v1alpha1.ReasonTurnNotFound, says: "call 2-0"},
+		"no Turn of the UID any more":           {call: "2-0", uid: "u1", status: refused, reason: v1alpha1.ReasonTurnNotFound, says: "the UID u1"},
 		"another Turn of the name":              {call: "2-0", uid: "u0", turn: at(nil, ofClient("2-0", v1alpha1.CallWaiting)), status: refused, reason: v1alpha1.ReasonTurnReplaced, says: "u0"},
 		"the Turn by its UID":                   {call: "2-0", uid: "u1", turn: at(nil, ofClient("2-0", v1alpha1.CallWaiting))},
 		"a call that waits":                     {call: "2-0", turn: at(nil, ofClient("2-0", v1alpha1.CallWaiting))},

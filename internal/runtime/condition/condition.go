@@ -56,6 +56,9 @@ func IsTrue(conditions []metav1.Condition, kind string) bool {
 	return current != nil && current.Status == metav1.ConditionTrue
 }
 
+// Cut is a message as Set stores it.
+func Cut(message string) string { return cut(message) }
+
 // cut shortens a message to MaxMessageBytes, between two characters.
 func cut(message string) string {
 	if len(message) <= MaxMessageBytes {

@@ -24,6 +24,8 @@ const (
 	DependencyArchived DependencyState = "archived"
 	// DependencyDeleted: the object does not exist.
 	DependencyDeleted DependencyState = "deleted"
+	// DependencyIncomplete: the Harness exists, and its ancestors cannot be found in full.
+	DependencyIncomplete DependencyState = "incomplete"
 )
 
 // codeDependencyUnavailable is the one error code of all blockers (BLK-03).
@@ -35,6 +37,8 @@ type Blocker struct {
 	Dependency Dependency
 	// State that it is in.
 	State DependencyState
+	// Problem says what is wrong and what to do, where State does not.
+	Problem string
 }
 
 // Code is the error code of the Turn (BLK-03).
@@ -49,17 +53,24 @@ func (b Blocker) Sentence() string {
 
 // Fields are the details of the error (LIFE-10).
 func (b Blocker) Fields() map[string]string {
-	return map[string]string{"dependency": string(b.Dependency), "state": string(b.State)}
+	fields := map[string]string{"dependency": string(b.Dependency), "state": string(b.State)}
+	if b.Problem != "" {
+		fields["problem"] = b.Problem
+	}
+	return fields
 }
 
-// FindBlocker looks at the Harness that the Session names, then at its Agent if it names one; nil stands for an object that does not exist
-// (BLK-01). Ancestors of the Harness do not block (GAP-19). It gives nil when nothing does.
-func FindBlocker(harness *v1alpha1.Harness, agentNamed bool, agent *v1alpha1.Agent) *Blocker {
+// FindBlocker looks at the Harness that the Session names and at its ancestors, then at its Agent if it names one; nil stands for an object that
+// does not exist (BLK-01). An archived ancestor does not block (GAP-19), one that is missing does: the layers below it alone may permit what
+// the chain as a whole does not. It gives nil when nothing blocks.
+func FindBlocker(harness *v1alpha1.Harness, chain *ChainError, agentNamed bool, agent *v1alpha1.Agent) *Blocker {
 	switch {
 	case harness == nil:
 		return &Blocker{Dependency: DependencyHarness, State: DependencyDeleted}
 	case harness.Spec.Lifecycle == v1alpha1.LifecycleArchived:
 		return &Blocker{Dependency: DependencyHarness, State: DependencyArchived}
+	case chain != nil:
+		return &Blocker{Dependency: DependencyHarness, State: DependencyIncomplete, Problem: chain.Error()}
 	case !agentNamed:
 		return nil
 	case agent == nil:

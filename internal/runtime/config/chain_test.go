@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -142,6 +143,7 @@ func TestChainOfAnyGraph(t *testing.T) {
 }
 
 func TestFindBlocker(t *testing.T) {
+	missing := &ChainError{Problem: ParentNotFound, Leaf: "leaf", Missing: "root", Path: []string{"leaf"}}
 	harness := func(l v1alpha1.Lifecycle) *v1alpha1.Harness {
 		return &v1alpha1.Harness{Spec: v1alpha1.HarnessSpec{Lifecycle: l}}
 	}
@@ -150,6 +152,7 @@ func TestFindBlocker(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		harness *v1alpha1.Harness
+		chain   *ChainError
 		named   bool
 		agent   *v1alpha1.Agent
 		want    *Blocker
@@ -157,19 +160,23 @@ func TestFindBlocker(t *testing.T) {
 		"an active harness":                       {harness: harness(v1alpha1.LifecycleActive)},
 		"a harness without a lifecycle is active": {harness: harness("")},
 		"an archived harness": {
-			harness: harness(v1alpha1.LifecycleArchived), want: &Blocker{DependencyHarness, DependencyArchived},
+			harness: harness(v1alpha1.LifecycleArchived), want: &Blocker{Dependency: DependencyHarness, State: DependencyArchived},
 		},
-		"no harness":                         {want: &Blocker{DependencyHarness, DependencyDeleted}},
-		"the harness comes before the agent": {named: true, want: &Blocker{DependencyHarness, DependencyDeleted}},
+		"no harness":                         {want: &Blocker{Dependency: DependencyHarness, State: DependencyDeleted}},
+		"the harness comes before the agent": {named: true, want: &Blocker{Dependency: DependencyHarness, State: DependencyDeleted}},
 		"an active agent":                    {harness: harness(""), named: true, agent: agent(v1alpha1.LifecycleActive)},
 		"an archived agent": {
-			harness: harness(""), named: true, agent: agent(v1alpha1.LifecycleArchived), want: &Blocker{DependencyAgent, DependencyArchived},
+			harness: harness(""), named: true, agent: agent(v1alpha1.LifecycleArchived), want: &Blocker{Dependency: DependencyAgent, State: DependencyArchived},
 		},
-		"a named agent that does not exist":         {harness: harness(""), named: true, want: &Blocker{DependencyAgent, DependencyDeleted}},
+		"a named agent that does not exist": {harness: harness(""), named: true, want: &Blocker{Dependency: DependencyAgent, State: DependencyDeleted}},
+		"a missing ancestor comes before the agent": {
+			harness: harness(""), chain: missing, named: true,
+			want: &Blocker{Dependency: DependencyHarness, State: DependencyIncomplete, Problem: missing.Error()},
+		},
 		"an agent that is not named does not count": {harness: harness(""), agent: agent(v1alpha1.LifecycleArchived)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := FindBlocker(test.harness, test.named, test.agent); !reflect.DeepEqual(got, test.want) {
+			if got := FindBlocker(test.harness, test.chain, test.named, test.agent); !reflect.DeepEqual(got, test.want) {
 				t.Errorf("FindBlocker = %+v, want %+v", got, test.want)
 			}
 		})
@@ -188,3 +195,58 @@ func TestBlockerSaysWhatHappened(t *testing.T) {
 		t.Errorf("Fields = %v, want %v", got, want)
 	}
 }
+
+// TestAChainThatDoesNotResolveInFullBlocks: without its ancestors a Harness could permit what they do not.
+func TestAChainThatDoesNotResolveInFullBlocks(t *testing.T) {
+	layer := func(name, parent string) *v1alpha1.Harness {
+		harness := &v1alpha1.Harness{}
+		harness.Name = name
+		if parent != "" {
+			harness.Spec.ParentRef = &v1alpha1.LocalReference{Name: parent}
+		}
+		return harness
+	}
+	long := []*v1alpha1.Harness{}
+	for i := range MaxChain + 1 {
+		long = append(long, layer("h"+strconv.Itoa(i), "h"+strconv.Itoa(i+1)))
+	}
+	for name, test := range map[string]struct {
+		harnesses []*v1alpha1.Harness
+		says      string
+	}{
+		"a parent is missing":      {[]*v1alpha1.Harness{layer("h0", "h1")}, `Harness "h1", the parent of Harness "h0", does not exist`},
+		"a grandparent is missing": {[]*v1alpha1.Harness{layer("h0", "h1"), layer("h1", "h2")}, `Harness "h2", the parent of Harness "h1"`},
+		"a cycle":                  {[]*v1alpha1.Harness{layer("h0", "h1"), layer("h1", "h0")}, "its own ancestor"},
+		"a chain that is too long": {long, "more than 15 ancestors"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			source := objects{}
+			for _, harness := range test.harnesses {
+				source[harness.Name] = harness
+			}
+			session := &v1alpha1.Session{Spec: v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "h0"}}}
+			resolved, err := Resolve(source, session)
+			if err != nil {
+				t.Fatal(err)
+			}
+			blocker := resolved.Blocker()
+			if blocker == nil || !strings.Contains(blocker.Problem, test.says) {
+				t.Fatalf("blocked by %+v, want %s", blocker, test.says)
+			}
+			if reason, message := resolved.Problem(session); reason == "" || !strings.HasPrefix(message, blocker.Problem) {
+				t.Errorf("the Session says %s, %q", reason, message)
+			}
+		})
+	}
+}
+
+// objects are the Harnesses of a namespace without anything else.
+type objects map[string]*v1alpha1.Harness
+
+func (o objects) Harness(name string) (*v1alpha1.Harness, error) { return o[name], nil }
+
+func (objects) Agent(string) (*v1alpha1.Agent, error) { return nil, nil }
+
+func (objects) Tool(string) (*v1alpha1.Tool, error) { return nil, nil }
+
+func (objects) Models() ([]v1alpha1.Model, error) { return nil, nil }

@@ -22,16 +22,18 @@ const (
 	Unbound
 )
 
-// Problem says which of the named Models and Tools cannot be used, as a reason of the Ready condition and a message that names them and says
-// what to do. Both are empty when all can. What is missing comes before what is not ready, because it may well be the cause, and before what the
+// Problem says which of the named Models and Tools cannot be used, as a reason of the Ready condition and a message that names all of them and
+// says what to do. Both are empty when all can. What is missing comes before what is not ready, because it may well be the cause, and before what the
 // network access list cannot hold.
-func (e Effective) Problem(model, tool func(name string) Presence) (reason, message string) {
-	modelPresence := Usable
+// model also gives the sentence on why a Model is not ready.
+func (e Effective) Problem(model func(name string) (Presence, string), tool func(name string) Presence) (reason, message string) {
+	var all Problems
+	modelPresence, why := Usable, ""
 	if e.ModelRef != "" {
-		modelPresence = model(e.ModelRef)
+		modelPresence, why = model(e.ModelRef)
 	}
 	if modelPresence == Missing {
-		return v1alpha1.ReasonModelNotFound, fmt.Sprintf("Model %q does not exist. Create it, or change modelRef.", e.ModelRef)
+		all.Add(v1alpha1.ReasonModelNotFound, fmt.Sprintf("Model %q does not exist. Create it, or change modelRef.", e.ModelRef))
 	}
 	var missing, unready, unbound []string
 	for _, name := range e.Tools {
@@ -47,21 +49,46 @@ func (e Effective) Problem(model, tool func(name string) Presence) (reason, mess
 	}
 	switch {
 	case len(missing) == 1:
-		return v1alpha1.ReasonToolNotFound, fmt.Sprintf("Tool %s does not exist. Create it, or remove it from tools.", missing[0])
+		all.Add(v1alpha1.ReasonToolNotFound, fmt.Sprintf("Tool %s does not exist. Create it, or remove it from tools.", missing[0]))
 	case len(missing) > 1:
-		return v1alpha1.ReasonToolNotFound, fmt.Sprintf("%d Tools do not exist. Create them, or remove them from tools: %s.",
-			len(missing), strings.Join(missing, ", "))
-	case modelPresence == NotReady:
-		return v1alpha1.ReasonModelNotReady, fmt.Sprintf("Model %q is not ready. Its own condition says why.", e.ModelRef)
-	case len(unready) == 1:
-		return v1alpha1.ReasonToolNotReady, fmt.Sprintf("Tool %s is not ready. Its own condition says why.", unready[0])
-	case len(unready) > 1:
-		return v1alpha1.ReasonToolNotReady, fmt.Sprintf("%d Tools are not ready. Their own conditions say why: %s.",
-			len(unready), strings.Join(unready, ", "))
-	case len(unbound) > 0:
-		return v1alpha1.ReasonNetworkAccessUnenforceable, fmt.Sprintf("networkAccess cannot hold what runs as a Job with a network. "+
-			"Set job.network to None in these Tools, or name them in exemptTools of every layer that has networkAccess: %s.", strings.Join(unbound, ", "))
-	default:
-		return "", ""
+		all.Add(v1alpha1.ReasonToolNotFound, fmt.Sprintf("%d Tools do not exist. Create them, or remove them from tools: %s.",
+			len(missing), strings.Join(missing, ", ")))
 	}
+	if modelPresence == NotReady {
+		all.Add(v1alpha1.ReasonModelNotReady, fmt.Sprintf("Model %q is not ready%s", e.ModelRef, why))
+	}
+	switch {
+	case len(unready) == 1:
+		all.Add(v1alpha1.ReasonToolNotReady, fmt.Sprintf("Tool %s is not ready. Its own condition says why.", unready[0]))
+	case len(unready) > 1:
+		all.Add(v1alpha1.ReasonToolNotReady, fmt.Sprintf("%d Tools are not ready. Their own conditions say why: %s.",
+			len(unready), strings.Join(unready, ", ")))
+	}
+	if len(unbound) > 0 {
+		all.Add(v1alpha1.ReasonNetworkAccessUnenforceable, fmt.Sprintf("networkAccess cannot hold what runs as a Job with a network. "+
+			"Set job.network to None in these Tools, or name them in exemptTools of every layer that has networkAccess: %s.", strings.Join(unbound, ", ")))
+	}
+	return all.First()
+}
+
+// Problems are all that keeps an object from being used, the first one first.
+type Problems struct {
+	reason   string
+	messages []string
+}
+
+// Add records a problem. It ignores an empty reason.
+func (p *Problems) Add(reason, message string) {
+	if reason == "" {
+		return
+	}
+	if p.reason == "" {
+		p.reason = reason
+	}
+	p.messages = append(p.messages, message)
+}
+
+// First gives the reason of the first problem, and the messages of all.
+func (p *Problems) First() (reason, message string) {
+	return p.reason, strings.Join(p.messages, " ")
 }

@@ -64,7 +64,7 @@ func TestProblem(t *testing.T) {
 		"all usable":    {effective: Effective{ModelRef: "ready", Tools: []string{"a", "b"}}},
 		"the model is missing": {
 			effective: Effective{ModelRef: "gone", Tools: []string{"lost"}},
-			reason:    v1alpha1.ReasonModelNotFound, says: []string{`Model "gone"`, "Create it"},
+			reason:    v1alpha1.ReasonModelNotFound, says: []string{`Model "gone"`, "Create it", `Tool "lost"`},
 		},
 		"the model is not ready": {
 			effective: Effective{ModelRef: "slow", Tools: []string{"a"}}, reason: v1alpha1.ReasonModelNotReady, says: []string{`Model "slow"`},
@@ -86,7 +86,7 @@ func TestProblem(t *testing.T) {
 		},
 		"missing comes before not ready": {
 			effective: Effective{ModelRef: "slow", Tools: []string{"broken", "lost"}},
-			reason:    v1alpha1.ReasonToolNotFound, says: []string{`"lost"`},
+			reason:    v1alpha1.ReasonToolNotFound, says: []string{`"lost"`, `"slow"`, `"broken"`},
 		},
 		"the model comes before the tools": {
 			effective: Effective{ModelRef: "slow", Tools: []string{"broken"}}, reason: v1alpha1.ReasonModelNotReady, says: []string{`"slow"`},
@@ -104,7 +104,7 @@ func TestProblem(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			reason, message := test.effective.Problem(
-				func(name string) Presence { return models[name] }, func(name string) Presence { return tools[name] })
+				func(name string) (Presence, string) { return models[name], SeeItsCondition }, func(name string) Presence { return tools[name] })
 			if reason != test.reason || (reason == "") != (message == "") {
 				t.Fatalf("Problem = %q, %q, want reason %q", reason, message, test.reason)
 			}

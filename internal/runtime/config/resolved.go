@@ -100,7 +100,7 @@ func (r *Resolved) readNamed(source Source) error {
 
 // Blocker says what stops the Session's Turns (BLK-01); nil for nothing.
 func (r *Resolved) Blocker() *Blocker {
-	return FindBlocker(r.Harness, r.AgentName != "", r.Agent)
+	return FindBlocker(r.Harness, r.ChainError, r.AgentName != "", r.Agent)
 }
 
 // Model is the one that answers a Turn with the given controls (CFG-07).
@@ -129,22 +129,23 @@ func (r *Resolved) Fallbacks(m *v1alpha1.Model) []*v1alpha1.Model {
 // Problem says what keeps the Session from being used, as a condition reason and a message that tells what to do. Empty for nothing.
 // An archived Harness or Agent is none: it stops Turns, it does not make them wait.
 func (r *Resolved) Problem(session *v1alpha1.Session) (reason, message string) {
-	if r.Harness == nil {
-		return v1alpha1.ReasonHarnessNotFound, fmt.Sprintf("Harness %q does not exist. Create it.", session.Spec.HarnessRef.Name)
-	}
-	if r.ChainError != nil {
-		return r.ChainError.Reason(), r.ChainError.Error()
+	var all Problems
+	switch {
+	case r.Harness == nil:
+		all.Add(v1alpha1.ReasonHarnessNotFound, fmt.Sprintf("Harness %q does not exist. Create it.", session.Spec.HarnessRef.Name))
+	case r.ChainError != nil:
+		all.Add(r.ChainError.Reason(), r.ChainError.Error())
 	}
 	if r.AgentName != "" && r.Agent == nil {
-		return v1alpha1.ReasonAgentNotFound, fmt.Sprintf("Agent %q does not exist. Create it.", r.AgentName)
+		all.Add(v1alpha1.ReasonAgentNotFound, fmt.Sprintf("Agent %q does not exist. Create it.", r.AgentName))
 	}
-	if reason, message := r.Effective.Problem(r.modelPresence, r.toolPresence); reason != "" {
-		return reason, message
+	// A layer that is missing may name a Model.
+	layered := all.reason == ""
+	all.Add(r.Effective.Problem(r.modelPresence, r.toolPresence))
+	if r.Effective.ModelRef == "" && layered {
+		all.Add(r.defaultModelProblem())
 	}
-	if r.Effective.ModelRef == "" {
-		return r.defaultModelProblem()
-	}
-	return "", ""
+	return all.First()
 }
 
 // defaultModelProblem says what is wrong with the namespace's default Model, which is used where none is named.
@@ -154,18 +155,85 @@ func (r *Resolved) defaultModelProblem() (reason, message string) {
 		return v1alpha1.ReasonModelNotFound,
 			fmt.Sprintf("No Model is named and the namespace has no default. Set modelRef, or annotate a Model with %s: \"true\".", v1alpha1.AnnotationDefaultModel)
 	}
-	if !condition.IsTrue(model.Status.Conditions, v1alpha1.ConditionReady) {
-		return v1alpha1.ReasonModelNotReady, fmt.Sprintf("The default Model %q is not ready. Its own condition says why.", model.Name)
+	if r.presenceOf(model) != Usable {
+		return v1alpha1.ReasonModelNotReady, fmt.Sprintf("The default Model %q is not ready%s", model.Name, whyNot(model))
 	}
 	return "", ""
 }
 
-func (r *Resolved) modelPresence(name string) Presence {
+func (r *Resolved) modelPresence(name string) (Presence, string) {
+	model := r.named(name)
+	if model == nil {
+		return Missing, ""
+	}
+	return r.presenceOf(model), whyNot(model)
+}
+
+// named is the Model of a name; nil for none.
+func (r *Resolved) named(name string) *v1alpha1.Model {
 	i := slices.IndexFunc(r.Models, func(m v1alpha1.Model) bool { return m.Name == name })
 	if i < 0 {
-		return Missing
+		return nil
 	}
-	return presence(r.Models[i].Status.Conditions)
+	return &r.Models[i]
+}
+
+// presenceOf says whether a Model, or one of its fallbacks in its place, can be called.
+func (r *Resolved) presenceOf(m *v1alpha1.Model) Presence {
+	if len(r.Fallbacks(m)) > 0 {
+		return Usable
+	}
+	return presence(m.Status.Conditions)
+}
+
+// SeeItsCondition ends the sentence on an object that is not ready, where its condition is not repeated.
+const SeeItsCondition = ". Its own condition says why."
+
+// whyNot ends the sentence on a Model that is not ready: it repeats the condition of the Model.
+func whyNot(m *v1alpha1.Model) string {
+	ready := condition.Find(m.Status.Conditions, v1alpha1.ConditionReady)
+	if ready == nil || ready.Message == "" {
+		return SeeItsCondition
+	}
+	return fmt.Sprintf(" (%s). %s", ready.Reason, ready.Message)
+}
+
+// ModelNotFound is the name of the Model that controls name and that does not exist; empty for none.
+func (r *Resolved) ModelNotFound(controls *v1alpha1.TurnControls) string {
+	if controls == nil || controls.ModelRef == nil || r.named(controls.ModelRef.Name) != nil {
+		return ""
+	}
+	return controls.ModelRef.Name
+}
+
+// Notes are what keeps the Session from nothing and is not as its user may think: several Models are the default, or the Model cannot be called and its
+// fallbacks are.
+func (r *Resolved) Notes() []string {
+	model, ok := r.Model(nil)
+	if !ok {
+		return nil
+	}
+	var notes []string
+	if others := r.otherDefaults(model); r.Effective.ModelRef == "" && len(others) > 0 {
+		notes = append(notes, fmt.Sprintf("The default Model is %q, the newest of %d that are annotated with %s: \"true\"; %q is another one.",
+			model.Name, len(others)+1, v1alpha1.AnnotationDefaultModel, others[0]))
+	}
+	if fallbacks := r.Fallbacks(model); presence(model.Status.Conditions) != Usable && len(fallbacks) > 0 {
+		notes = append(notes, fmt.Sprintf("Model %q is not ready, and fallback %q is called in its place%s", model.Name, fallbacks[0].Name, whyNot(model)))
+	}
+	return notes
+}
+
+// otherDefaults are the names of the Models besides one that have the annotation of the default, in order.
+func (r *Resolved) otherDefaults(chosen *v1alpha1.Model) []string {
+	var others []string
+	for i := range r.Models {
+		if r.Models[i].Annotations[v1alpha1.AnnotationDefaultModel] == isDefault && r.Models[i].Name != chosen.Name {
+			others = append(others, r.Models[i].Name)
+		}
+	}
+	slices.Sort(others)
+	return others
 }
 
 func (r *Resolved) toolPresence(name string) Presence {

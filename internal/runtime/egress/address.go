@@ -1,6 +1,11 @@
 package egress
 
-import "net/netip"
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+)
 
 // refused are the ranges that no request goes to, of those that are not refused by what they are: see public. Most are in IANA's registries
 // of special-purpose addresses.
@@ -70,8 +75,43 @@ func within(ranges []netip.Prefix, a netip.Addr) bool {
 	return false
 }
 
+// Own are the public ranges that a host of these addresses, as net.InterfaceAddrs gives them, is in: in clusters whose pods have public
+// addresses, those of IPv6 with their network of 64 bits, they are where its neighbours are.
+func Own(addresses []net.Addr) []netip.Prefix {
+	var own []netip.Prefix
+	for _, address := range addresses {
+		prefix, err := netip.ParsePrefix(address.String())
+		if err != nil || !public(prefix.Addr()) {
+			continue
+		}
+		if prefix.Addr().Is6() && prefix.Bits() > 64 {
+			prefix = netip.PrefixFrom(prefix.Addr(), 64)
+		}
+		own = append(own, prefix.Masked())
+	}
+	return own
+}
+
 // permitted says that a request may go to an address: it is public, or the operator has allowed it. A range of IPv4 holds for the addresses that
 // IPv6 maps to it as well.
 func (c *Client) permitted(a netip.Addr) bool {
-	return public(a) || (a.Zone() == "" && within(c.allow, a.Unmap()))
+	return (public(a) && !within(c.private, a.Unmap())) || (a.Zone() == "" && within(c.allow, a.Unmap()))
+}
+
+// denied says that no request goes to an address, on a port, whatever else permits it. An address that stands for one of IPv4 by NAT64 counts
+// as that one.
+func (c *Client) denied(a netip.Addr, port string) bool {
+	a = a.Unmap()
+	if nat64.Contains(a) {
+		b := a.As16()
+		a = netip.AddrFrom4([4]byte(b[12:]))
+	}
+	if within(c.deny, a) {
+		return true
+	}
+	places, number := c.places.Load(), uint64(0)
+	if places != nil {
+		number, _ = strconv.ParseUint(port, 10, 16)
+	}
+	return places != nil && slices.Contains(*places, netip.AddrPortFrom(a, uint16(number)))
 }

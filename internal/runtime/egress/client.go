@@ -4,9 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -35,6 +38,13 @@ type Resolver interface {
 type Options struct {
 	// Allow are ranges of addresses that requests may go to although they are not public.
 	Allow []netip.Prefix
+	// Private are ranges of public addresses that are used privately here: requests go there only as Allow says.
+	Private []netip.Prefix
+	// Deny are ranges of addresses that no request goes to, whatever else permits them.
+	Deny []netip.Prefix
+	// Refusals is told why a host has no address that a request may go to, which errors leave out: who may not reach
+	// internal names learns nothing of which of them exist. It may be called by several goroutines. Default: nothing is.
+	Refusals func(host, why string)
 	// Resolver finds the addresses of hosts. Default: the system's.
 	Resolver Resolver
 	// Roots are the certificates that servers are trusted by. Default: those of the system.
@@ -48,6 +58,10 @@ type Options struct {
 // Client sends requests. It is safe for concurrent use and keeps no connection.
 type Client struct {
 	allow    []netip.Prefix
+	private  []netip.Prefix
+	deny     []netip.Prefix
+	places   atomic.Pointer[[]netip.AddrPort]
+	refusals func(host, why string)
 	resolver Resolver
 	tls      *tls.Config
 	connect  time.Duration
@@ -58,11 +72,17 @@ type Client struct {
 func New(o Options) *Client {
 	c := &Client{
 		allow:    o.Allow,
+		private:  o.Private,
+		deny:     o.Deny,
+		refusals: o.Refusals,
 		resolver: o.Resolver,
 		// Without HTTP/2: its connections are shared, and requests on them are sent again.
 		tls:     &tls.Config{RootCAs: o.Roots, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}},
 		connect: o.ConnectTimeout,
 		header:  o.HeaderTimeout,
+	}
+	if c.refusals == nil {
+		c.refusals = func(string, string) {}
 	}
 	if c.resolver == nil {
 		c.resolver = net.DefaultResolver
@@ -74,6 +94,15 @@ func New(o Options) *Client {
 		c.header = DefaultHeaderTimeout
 	}
 	return c
+}
+
+// Deny sets the addresses with their ports that no request goes to, besides Options.Deny. It counts for new connections.
+func (c *Client) Deny(places []netip.AddrPort) {
+	kept := make([]netip.AddrPort, len(places))
+	for i, p := range places {
+		kept[i] = netip.AddrPortFrom(p.Addr().Unmap(), p.Port())
+	}
+	c.places.Store(&kept)
 }
 
 // transport is for one request. It knows no proxy, and sends nothing a second time, because it keeps no connection.
@@ -98,7 +127,7 @@ func (c *Client) dial(ctx context.Context, network, hostPort string) (net.Conn, 
 	if err != nil {
 		return nil, failure(ReasonInvalid, "%q is not a host with a port", hostPort)
 	}
-	addresses, err := c.addresses(ctx, host)
+	addresses, err := c.addresses(ctx, host, port)
 	if err != nil {
 		return nil, err
 	}
@@ -113,33 +142,54 @@ func (c *Client) dial(ctx context.Context, network, hostPort string) (net.Conn, 
 	return nil, failure(ReasonUnreachable, "no connection to %s came about", host)
 }
 
-// addresses are those of a host that a request may go to, at most maxAddresses.
-func (c *Client) addresses(ctx context.Context, host string) ([]netip.Addr, error) {
-	found, err := c.lookUp(ctx, host)
+// addresses are those of a host that a request may go to, at most maxAddresses. A host that does not exist and one that may not be reached
+// are told apart by nothing that the error says.
+func (c *Client) addresses(ctx context.Context, host, port string) ([]netip.Addr, error) {
+	found, why, err := c.lookUp(ctx, host)
 	if err != nil {
 		return nil, err
 	}
 	var permitted []netip.Addr
 	for _, address := range found {
-		if c.permitted(address) && len(permitted) < maxAddresses {
+		if c.permitted(address) && !c.denied(address, port) && len(permitted) < maxAddresses {
 			permitted = append(permitted, address.Unmap())
 		}
 	}
 	if len(permitted) == 0 {
-		return nil, failure(ReasonRefused, "%s has no address that may be reached from here", host)
+		if why == "" {
+			why = "its addresses may not be reached"
+		}
+		c.refusals(host, why)
+		return nil, failure(ReasonRefused, "%s was not found, or has no address that may be reached from here", host)
 	}
 	return permitted, nil
 }
 
-// lookUp gives all addresses of a host.
-func (c *Client) lookUp(ctx context.Context, host string) ([]netip.Addr, error) {
+// lookUp gives all addresses of a host, and why there are none where the host is known not to exist.
+func (c *Client) lookUp(ctx context.Context, host string) (found []netip.Addr, why string, err error) {
 	if address, err := netip.ParseAddr(host); err == nil {
-		return []netip.Addr{address}, nil
+		return []netip.Addr{address}, "", nil
 	}
-	// The resolver's own error names servers of the cluster.
-	found, err := c.resolver.LookupNetIP(ctx, "ip", host)
-	if err != nil || len(found) == 0 {
-		return nil, failure(ReasonUnresolved, "the host %s was not found", host)
+	found, err = c.resolver.LookupNetIP(ctx, "ip", qualified(host))
+	var unknown *net.DNSError
+	switch {
+	case err == nil && len(found) > 0:
+		return found, "", nil
+	case err == nil, errors.As(err, &unknown) && unknown.IsNotFound:
+		return nil, "it does not exist", nil
+	default:
+		// The resolver's own error names servers of the cluster.
+		return nil, "", failure(ReasonUnresolved, "the host %s could not be looked up", host)
 	}
-	return found, nil
+}
+
+// qualified is the name that a host is looked up by: with a dot at its end, so that the search path of the pod is left out of it. With the
+// usual one, api.example.com would be asked for as api.example.com.svc.cluster.local first, which is a Service's name in a namespace "com".
+// Names of Services in the short form need the search path: only it knows the domain of the cluster.
+func qualified(host string) string {
+	lower := strings.ToLower(host)
+	if strings.HasSuffix(host, ".") || strings.HasSuffix(lower, ".svc") {
+		return host
+	}
+	return host + "."
 }

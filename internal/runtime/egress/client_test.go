@@ -23,15 +23,21 @@ type names struct {
 	mu      sync.Mutex
 	answers map[string][]string
 	asked   int
+	hosts   []string
 }
 
 func (n *names) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.asked++
+	n.hosts = append(n.hosts, host)
+	host = strings.TrimSuffix(host, ".")
 	answers := n.answers[host]
 	if len(answers) == 0 {
-		return nil, errors.New("lookup on 10.96.0.10:53: no such host")
+		return nil, &net.DNSError{Err: "lookup on 10.96.0.10:53: no such host", IsNotFound: true}
+	}
+	if answers[0] == "fails" {
+		return nil, errors.New("lookup on 10.96.0.10:53: server misbehaving")
 	}
 	if len(answers) > 1 {
 		n.answers[host] = answers[1:]
@@ -342,7 +348,7 @@ func TestFailuresAreToldApart(t *testing.T) {
 		status  int
 	}{
 		"nobody listens":         {url: "https://" + refusing, want: ReasonUnreachable},
-		"no such host":           {url: "https://nowhere.example", want: ReasonUnresolved},
+		"no such host":           {url: "https://nowhere.example", want: ReasonRefused},
 		"no handshake":           {url: "https://" + silent.Addr().String(), change: func(o *Options) { o.ConnectTimeout = 50 * time.Millisecond }, want: ReasonUnreachable},
 		"no handshake in time":   {url: "https://" + silent.Addr().String(), timeout: 50 * time.Millisecond, want: ReasonTimeout},
 		"not trusted":            {url: other.at("/"), change: func(o *Options) { o.Roots = x509.NewCertPool() }, want: ReasonUntrusted},

@@ -10,9 +10,9 @@ const (
 	ReasonInvalid Reason = "Invalid"
 	// ReasonForbidden: Request.Permits does not let the request go to the URL.
 	ReasonForbidden Reason = "Forbidden"
-	// ReasonRefused: the host has no address that a request may go to.
+	// ReasonRefused: the host does not exist, or has no address that a request may go to.
 	ReasonRefused Reason = "Refused"
-	// ReasonUnresolved: the host has no address, or none could be found out.
+	// ReasonUnresolved: whether the host exists could not be found out.
 	ReasonUnresolved Reason = "Unresolved"
 	// ReasonUnreachable: no connection came about.
 	ReasonUnreachable Reason = "Unreachable"

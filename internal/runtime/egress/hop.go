@@ -84,6 +84,11 @@ func (h *hop) headers() http.Header {
 	return all
 }
 
+// identity tells requests apart: the same one is never sent twice.
+func (h *hop) identity() string {
+	return h.method + " " + h.url.Scheme + "://" + place(h.url) + h.url.RequestURI()
+}
+
 // aboutBody are the headers that go wherever the body goes.
 var aboutBody = []string{"Accept", "Content-Type", "User-Agent"}
 

@@ -60,7 +60,9 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	asked := map[string]bool{}
 	for followed := 0; ; followed++ {
+		asked[h.identity()] = true
 		answer, err := c.send(ctx, h)
 		if err != nil {
 			return nil, err.behind(followed)
@@ -74,6 +76,9 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 			err = failure(ReasonRedirect, "the server redirected more than %d times", MaxRedirects)
 		} else {
 			h, err = h.follow(answer.StatusCode, location)
+		}
+		if err == nil && asked[h.identity()] {
+			err = failure(ReasonRedirect, "the server redirected back to where the request has been already")
 		}
 		if err != nil {
 			err.Sent = true

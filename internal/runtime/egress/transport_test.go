@@ -117,7 +117,7 @@ func TestALibraryReachesListedHostsAndPublicAddressesOnly(t *testing.T) {
 		"loopback of IPv6":        {url: "https://[::1]:" + s.port, options: all, want: ReasonRefused},
 		"a name within":           {url: "https://inside.example:" + s.port, options: all, want: ReasonRefused},
 		"metadata":                {url: "https://169.254.169.254/latest", options: all, want: ReasonRefused},
-		"no such host":            {url: "https://nowhere.example/", options: all, want: ReasonUnresolved},
+		"no such host":            {url: "https://nowhere.example/", options: all, want: ReasonRefused},
 		"a host that is not on":   {url: "https://127.0.0.1:" + s.port, options: s.hosts(), allow: true, want: ReasonRefused},
 		"another port":            {url: "https://example.com/", options: s.hosts(), allow: true, want: ReasonRefused},
 		"no list":                 {url: s.at("/"), allow: true, want: ReasonRefused},

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
@@ -20,47 +21,103 @@ const maxKeyBytes = 4 << 10
 // access is how the driver of a Model reaches its provider: the API key, read now and kept by nobody, and a client that reaches the host of the
 // provider and no other. A *model.KeyError says what keeps the Model from having a key; any other error says nothing of the Model.
 func (h *Host) access(ctx context.Context, namespace string, m *v1alpha1.Model) (model.Access, error) {
-	ref := m.Spec.SecretKeyRef
-	if ref == nil {
+	if m.Spec.SecretKeyRef == nil {
 		return model.Access{}, nil
 	}
-	endpoint, err := url.Parse(model.Endpoint(m))
-	if err != nil || endpoint.Host == "" {
-		return model.Access{}, &model.UnavailableError{Model: m.Name, Cause: fmt.Errorf("the baseURL of Model %q has no host", m.Name)}
-	}
-	secret, err := h.Secrets(ctx, namespace, ref.Name)
-	switch {
-	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
-		secret = nil
-	case err != nil:
-		return model.Access{}, fmt.Errorf("reading Secret %s: %w", ref.Name, err)
-	}
-	key, problem := keyOf(secret, ref, endpoint)
-	if problem != "" {
-		return model.Access{}, &model.KeyError{Model: m.Name, Problem: problem}
+	key, endpoint, err := h.key(ctx, namespace, m)
+	if err != nil {
+		return model.Access{}, err
 	}
 	return model.Access{HTTP: h.Egress.HTTPClient(egress.TransportOptions{Hosts: []string{endpoint.Host}}), Key: key}, nil
 }
 
-// keyOf is the API key that a Secret holds for an address, or what is wrong and what to do. A line break at the end comes from how files are made,
-// and belongs to no key.
-func keyOf(secret *corev1.Secret, ref *v1alpha1.SecretKeyReference, to *url.URL) (key, problem string) {
-	if secret == nil {
-		return "", fmt.Sprintf("Secret %q does not exist, or the manager may not read it: create it, or bind the role capstan-manager-secrets to the manager in this namespace",
-			ref.Name)
+// CheckKey reports what keeps a Model from having an API key, as a *model.KeyError; nil when it has one or needs none. Any other error says nothing of
+// the key. It reads the Secret as a call does, and keeps nothing of it.
+func (h *Host) CheckKey(ctx context.Context, m *v1alpha1.Model) error {
+	if m.Spec.SecretKeyRef == nil {
+		return nil
 	}
+	_, _, err := h.key(ctx, m.Namespace, m)
+	return err
+}
+
+// key is the API key of a Model, and where it is sent to.
+func (h *Host) key(ctx context.Context, namespace string, m *v1alpha1.Model) (string, *url.URL, error) {
+	ref := m.Spec.SecretKeyRef
+	endpoint, err := url.Parse(model.Endpoint(m))
+	if err != nil || endpoint.Host == "" {
+		return "", nil, &model.UnavailableError{Model: m.Name, Cause: fmt.Errorf("the baseURL of Model %q has no host", m.Name)}
+	}
+	secret, err := h.Secrets(ctx, namespace, ref.Name)
+	var key, reason, problem string
+	switch {
+	case apierrors.IsNotFound(err):
+		reason, problem = v1alpha1.ReasonSecretMissing, secretMissing(namespace, ref)
+	case apierrors.IsForbidden(err):
+		reason, problem = v1alpha1.ReasonRoleMissing, h.roleMissing(namespace, ref)
+	case err != nil:
+		return "", nil, fmt.Errorf("reading Secret %s: %w", ref.Name, err)
+	default:
+		key, reason, problem = keyOf(secret, namespace, ref, endpoint)
+	}
+	if reason != "" {
+		return "", nil, &model.KeyError{Model: m.Name, Reason: reason, Problem: problem}
+	}
+	return key, endpoint, nil
+}
+
+// keyOf is the API key that a Secret holds for an address, or what is wrong, as a reason and a message that says what to do. A line break at the end
+// comes from how files are made, and belongs to no key.
+func keyOf(secret *corev1.Secret, namespace string, ref *v1alpha1.SecretKeyReference, to *url.URL) (key, reason, problem string) {
 	if listed, bound := secret.Annotations[v1alpha1.AnnotationAllowedHosts]; bound && !egress.Listed(strings.Split(listed, ","), to) {
-		return "", fmt.Sprintf("Secret %q is bound to hosts by %s, and %s is not among them: add it there, or name another Secret",
+		return "", v1alpha1.ReasonSecretUnusable, fmt.Sprintf("Secret %q is bound to hosts by %s, and %s is not among them: add it there, or name another Secret",
 			ref.Name, v1alpha1.AnnotationAllowedHosts, to.Host)
 	}
 	raw, ok := secret.Data[ref.Key]
 	key = strings.TrimRight(string(raw), "\r\n")
 	switch {
 	case !ok:
-		return "", fmt.Sprintf("Secret %q has no key %q: add it, or name another one", ref.Name, ref.Key)
+		return "", v1alpha1.ReasonSecretKeyMissing, fmt.Sprintf(
+			"Secret %q has no key %q. Add it: kubectl patch secret %s --namespace %s --type merge --patch '{\"stringData\":{%q:%q}}'",
+			ref.Name, ref.Key, ref.Name, namespace, ref.Key, placeholder)
 	case key == "", len(key) > maxKeyBytes, strings.ContainsFunc(key, func(c rune) bool { return c <= ' ' || c > '~' }):
-		return "", fmt.Sprintf("what Secret %q has at the key %q is no API key: 1 to %d characters of ASCII without spaces are", ref.Name, ref.Key, maxKeyBytes)
+		return "", v1alpha1.ReasonSecretUnusable,
+			fmt.Sprintf("key %q of Secret %q is not a valid API key: it must be 1 to %d printable ASCII characters without spaces", ref.Key, ref.Name, maxKeyBytes)
 	default:
-		return key, ""
+		return key, "", ""
+	}
+}
+
+// placeholder stands for the API key in commands that people are shown.
+const placeholder = "YOUR_API_KEY"
+
+// secretMissing says how to create a Secret. The name of one that cannot exist is in no command: it could be anything that a shell understands.
+func secretMissing(namespace string, ref *v1alpha1.SecretKeyReference) string {
+	if len(validation.IsDNS1123Subdomain(ref.Name)) > 0 {
+		return fmt.Sprintf("Secret %q does not exist, and no Secret can have this name: change secretKeyRef of the Model", ref.Name)
+	}
+	return fmt.Sprintf("Secret %q does not exist. Create it: kubectl create secret generic %s --namespace %s --from-literal=%s=%s",
+		ref.Name, ref.Name, namespace, ref.Key, placeholder)
+}
+
+// secretsRole is the ClusterRole that lets the manager read the Secrets of a namespace where it is bound.
+const secretsRole = "capstan-manager-secrets"
+
+// roleMissing says how to let the manager read Secrets.
+func (h *Host) roleMissing(namespace string, ref *v1alpha1.SecretKeyReference) string {
+	return fmt.Sprintf("The manager may not read Secret %q. Let it: kubectl create rolebinding %s --namespace %s --clusterrole=%s %s",
+		ref.Name, secretsRole, namespace, secretsRole, subject(h.Account))
+}
+
+// subject names a user as the options of kubectl create rolebinding do. Empty is the account of a usual install.
+func subject(account string) string {
+	const serviceAccount = "system:serviceaccount:"
+	switch {
+	case account == "":
+		return "--serviceaccount=capstan-system:capstan-manager"
+	case strings.HasPrefix(account, serviceAccount):
+		return "--serviceaccount=" + strings.TrimPrefix(account, serviceAccount)
+	default:
+		return "--user=" + account
 	}
 }

@@ -12,8 +12,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
@@ -83,7 +85,7 @@ func TestTheKeyIsReadAtEveryCallAndTheClientReachesTheProviderOnly(t *testing.T)
 	}
 }
 
-func TestWithoutAKeyNothingIsSentAndTheTurnSaysWhatToDo(t *testing.T) {
+func TestWithoutAKeyNothingIsSentAndTheTurnWaitsAndSaysWhatToDo(t *testing.T) {
 	bound := func(hosts string) *corev1.Secret {
 		secret := apiKey("sk-hidden")
 		secret.Annotations = map[string]string{v1alpha1.AnnotationAllowedHosts: hosts}
@@ -92,38 +94,159 @@ func TestWithoutAKeyNothingIsSentAndTheTurnSaysWhatToDo(t *testing.T) {
 	for name, test := range map[string]struct {
 		secret *corev1.Secret
 		err    error
+		reason string
 		says   string
 	}{
-		"no Secret":      {nil, apierrors.NewNotFound(secrets, "api"), `Secret "api" does not exist`},
-		"not allowed":    {nil, apierrors.NewForbidden(secrets, "api", errors.New("no role")), "bind the role capstan-manager-secrets"},
-		"no key":         {&corev1.Secret{Data: map[string][]byte{"other": []byte("sk-hidden")}}, nil, `Secret "api" has no key "key"`},
-		"an empty key":   {apiKey("\n"), nil, "is no API key"},
-		"two lines":      {apiKey("sk-hidden\nsk-hidden"), nil, "is no API key"},
-		"a space":        {apiKey("Bearer sk-hidden"), nil, "is no API key"},
-		"a long text":    {apiKey(strings.Repeat("hidden", 1000)), nil, "is no API key"},
-		"not ASCII":      {apiKey("sk-hiddenä"), nil, "is no API key"},
-		"another host":   {bound("api.example.org"), nil, "is bound to hosts by capstan.dev/allowed-hosts"},
-		"another port":   {bound("127.0.0.1"), nil, "is bound to hosts"},
-		"no host at all": {bound(""), nil, "is bound to hosts"},
+		"no Secret": {
+			nil, apierrors.NewNotFound(secrets, "api"), v1alpha1.ReasonSecretMissing,
+			`Secret "api" does not exist. Create it: kubectl create secret generic api --namespace ns --from-literal=key=YOUR_API_KEY`,
+		},
+		"not allowed": {
+			nil, apierrors.NewForbidden(secrets, "api", errors.New("no role")), v1alpha1.ReasonRoleMissing,
+			`The manager may not read Secret "api". Let it: kubectl create rolebinding capstan-manager-secrets --namespace ns ` +
+				`--clusterrole=capstan-manager-secrets --serviceaccount=capstan-system:capstan-manager`,
+		},
+		"no key": {
+			&corev1.Secret{Data: map[string][]byte{"other": []byte("sk-hidden")}}, nil, v1alpha1.ReasonSecretKeyMissing,
+			`Secret "api" has no key "key". Add it: kubectl patch secret api --namespace ns --type merge --patch '{"stringData":{"key":"YOUR_API_KEY"}}'`,
+		},
+		"an empty key":   {apiKey("\n"), nil, v1alpha1.ReasonSecretUnusable, "is not a valid API key"},
+		"two lines":      {apiKey("sk-hidden\nsk-hidden"), nil, v1alpha1.ReasonSecretUnusable, "is not a valid API key"},
+		"a space":        {apiKey("Bearer sk-hidden"), nil, v1alpha1.ReasonSecretUnusable, "is not a valid API key"},
+		"a long text":    {apiKey(strings.Repeat("hidden", 1000)), nil, v1alpha1.ReasonSecretUnusable, "is not a valid API key"},
+		"not ASCII":      {apiKey("sk-hiddenä"), nil, v1alpha1.ReasonSecretUnusable, "is not a valid API key"},
+		"another host":   {bound("api.example.org"), nil, v1alpha1.ReasonSecretUnusable, "is bound to hosts by capstan.dev/allowed-hosts"},
+		"another port":   {bound("127.0.0.1"), nil, v1alpha1.ReasonSecretUnusable, "is bound to hosts"},
+		"no host at all": {bound(""), nil, v1alpha1.ReasonSecretUnusable, "is bound to hosts"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, fine)
 			b := newBench(t).reaching(s)
 			b.reads(test.secret, test.err)
 			b.using(func(model.Access) { t.Error("a driver was made") })
-			turn, closed := b.reason(newTurn("demo-1"), keyed(s))
-			e := turn.Progress.Error
-			if e == nil || e.Code != "provider_misconfigured" || !strings.Contains(e.Fields["problem"], test.says) || e.Fields["model_id"] != "m" {
-				t.Fatalf("error %+v, want one that says %q", e, test.says)
+			var told []types.NamespacedName
+			b.OnNoKey = func(m types.NamespacedName) { told = append(told, m) }
+			c := keyed(s)
+			closed, err := b.Reason(t.Context(), newTurn("demo-1"), c)
+			var keyless *Keyless
+			if !errors.As(err, &keyless) || closed != nil {
+				t.Fatalf("closed %+v, error %v, want to wait", closed, err)
 			}
-			if all := generations(t, closed); len(all) != 1 || !strings.Contains(all[0].Error, test.says) {
-				t.Errorf("the log says %+v", all)
+			if keyless.Model != "m" || keyless.Reason != test.reason || !strings.Contains(keyless.Problem, test.says) || strings.Contains(keyless.Error(), "hidden") {
+				t.Errorf("waits for %+v, want %s and %q", keyless, test.reason, test.says)
 			}
-			expectNowhere(t, turn, closed, "hidden")
-			if s.asked != 0 {
-				t.Errorf("the provider was asked %d times", s.asked)
+			if len(told) != 1 || told[0] != (types.NamespacedName{Namespace: "ns", Name: "m"}) {
+				t.Errorf("of no key were told %v", told)
+			}
+			if len(b.transcript()) != 0 || s.asked != 0 {
+				t.Errorf("the journal has %d messages, the provider was asked %d times", len(b.transcript()), s.asked)
+			}
+
+			// The condition of the Model says the same, and has the Turn wait before anything is tried.
+			c.Model.Namespace = "ns"
+			reason, message := model.Readiness(b.CheckKey(t.Context(), c.Model))
+			condition.SetReady(&c.Model.Status.Conditions, 1, metav1.NewTime(started), reason, message)
+			if known := KeylessBy(c); known == nil || *known != *keyless {
+				t.Errorf("by the condition the Turn waits for %+v, by the call for %+v", known, keyless)
+			}
+			var p v1alpha1.TurnProgress
+			keyless.Describe(&p)
+			if !keyless.Described(&p) || !WaitsForReference(&p) || p.WaitsFor[0].Reason != test.reason {
+				t.Errorf("the status is %+v", p)
+			}
+			Resume(&p)
+			if WaitsForReference(&p) || p.Phase != v1alpha1.TurnReason || len(p.WaitsFor) != 0 {
+				t.Errorf("the status of a Turn that goes on is %+v", p)
 			}
 		})
+	}
+}
+
+func TestWhereNothingCanChangeATurnWithoutItsKeyFails(t *testing.T) {
+	s := newSite(t, fine)
+	b := newBench(t).reaching(s)
+	b.reads(apiKey("Bearer sk-hidden"), nil)
+	turn := newTurn("demo-1")
+	turn.Local = true
+	turn, closed := b.reason(turn, keyed(s))
+	e := turn.Progress.Error
+	if e == nil || e.Code != "provider_misconfigured" || !strings.Contains(e.Fields["problem"], "is not a valid API key") || e.Fields["model_id"] != "m" {
+		t.Fatalf("error %+v", e)
+	}
+	expectNowhere(t, turn, closed, "hidden")
+}
+
+func TestACommandHasNoNameThatCouldBeMoreThanAName(t *testing.T) {
+	problem := secretMissing("ns", &v1alpha1.SecretKeyReference{Name: "api; echo gone", Key: "key"})
+	if strings.Contains(problem, "kubectl") || !strings.Contains(problem, "change secretKeyRef") {
+		t.Errorf("people are told: %s", problem)
+	}
+}
+
+func TestTheRoleIsForTheAccountThatTheManagerHas(t *testing.T) {
+	for account, want := range map[string]string{
+		"":                                 "--serviceaccount=capstan-system:capstan-manager",
+		"system:serviceaccount:own:agents": "--serviceaccount=own:agents",
+		"jane@example.org":                 "--user=jane@example.org",
+	} {
+		if got := subject(account); got != want {
+			t.Errorf("%q: %s, want %s", account, got, want)
+		}
+	}
+}
+
+func TestAFallbackAnswersForAModelWithoutAKeyAndHoldsNothingUpWithoutItsOwn(t *testing.T) {
+	s := newSite(t, fine)
+	other := func() *v1alpha1.Model {
+		m := with().Model
+		m.Name = "other"
+		return m
+	}
+	missing := apierrors.NewNotFound(secrets, "api")
+	t.Run("the first has none", func(t *testing.T) {
+		b := newBench(t).reaching(s)
+		b.reads(nil, missing)
+		c := keyed(s)
+		c.Fallbacks = []*v1alpha1.Model{other()}
+		if turn, _ := b.reason(newTurn("demo-1"), c); turn.Progress.Error != nil || turn.Progress.Model != "other" {
+			t.Errorf("error %+v, answered by %q", turn.Progress.Error, turn.Progress.Model)
+		}
+	})
+	t.Run("the fallback has none", func(t *testing.T) {
+		b := newBench(t).reaching(s)
+		b.reads(nil, missing)
+		b.fails("Test does not accept the API key (401)")
+		c := keyed(s)
+		c.Model, c.Fallbacks = other(), []*v1alpha1.Model{c.Model}
+		turn, closed := b.reason(newTurn("demo-1"), c)
+		if e := turn.Progress.Error; e == nil || e.Fields["model_id"] == "m" || turn.Progress.Model != "" {
+			t.Errorf("error %+v, want that of the first Model; answered by %q", e, turn.Progress.Model)
+		}
+		if all := generations(t, closed); len(all) != 2 {
+			t.Errorf("the journal says %+v", all)
+		}
+	})
+	t.Run("none has one", func(t *testing.T) {
+		b := newBench(t).reaching(s)
+		b.reads(nil, missing)
+		c := keyed(s)
+		fallback := c.Model.DeepCopy()
+		fallback.Name = "second"
+		c.Fallbacks = []*v1alpha1.Model{fallback}
+		var keyless *Keyless
+		if _, err := b.Reason(t.Context(), newTurn("demo-1"), c); !errors.As(err, &keyless) || keyless.Model != "m" {
+			t.Errorf("got %v, want to wait for the key of the first", err)
+		}
+	})
+}
+
+func TestTheStatusNamesTheModelThatAnsweredAndTheOneThatWasNotFound(t *testing.T) {
+	b := newBench(t)
+	c := with()
+	c.ModelNotFound = "gone"
+	turn, _ := b.reason(newTurn("demo-1"), c)
+	if turn.Progress.Model != "m" || turn.Progress.ModelNotFound != "gone" {
+		t.Errorf("model %q, modelNotFound %q", turn.Progress.Model, turn.Progress.ModelNotFound)
 	}
 }
 

@@ -29,6 +29,8 @@ type ActResults struct {
 	Sources map[string]types.UID
 	// Planned is the bulk of the calls, by call id.
 	Planned map[string]v1alpha1.PlannedCall
+	// short leaves out the results, also those that the journal holds.
+	short bool
 }
 
 // Act closes the open act step with the results of its calls (PHASE-06), and with the messages that wait to go into the Turn. A failed tool is
@@ -65,20 +67,22 @@ func (h *Host) Act(ctx context.Context, t Turn, results ActResults) (*journal.Cl
 	return closed, err
 }
 
-// endCalls gives every call of an open act step an outcome, because the Turn ends: the one that is known, or what can be said without one. It
-// tells of them like Act. The second value are the calls that it says were never claimed.
+// endCalls gives every call of an open act step an outcome, because the Turn ends: the known one, or what can be said without one. It
+// returns the events of the calls, as Act does, and the ids of the calls that it reports as never claimed.
 func (h *Host) endCalls(t Turn, known ActResults, claims map[string]journal.ClaimRef) ([]v1alpha1.JournalEvent, []string) {
 	if t.Progress.Plan.Phase != v1alpha1.PlanAct {
 		return nil, nil
 	}
-	all := ActResults{Outcomes: map[string]tool.Outcome{}, Settled: known.Settled, Kept: known.Kept, Sources: known.Sources, Planned: known.Planned}
+	all := known
+	all.Outcomes = map[string]tool.Outcome{}
 	for i := range t.Progress.ToolCalls {
 		call := &t.Progress.ToolCalls[i]
 		outcome, ok := known.Outcomes[call.ID]
 		switch {
+		case known.Kept[call.ID].Ordinal != 0:
 		case approvedElsewhere(*call, known) && t.claimable(*call):
 			outcome = t.endedHere(*call, claims)
-		case approvedElsewhere(*call, known):
+		case approvedElsewhere(*call, known), ok && t.unwithdrawn(*call, outcome):
 			outcome = mayHaveRun()
 		case !ok:
 			outcome = t.endedWith(*call, claims)
@@ -92,30 +96,52 @@ func (h *Host) endCalls(t Turn, known ActResults, claims map[string]journal.Clai
 // reasonTurnEnded: the Turn ended before the call had a result.
 const reasonTurnEnded = "TurnEnded"
 
-// endedWith is the outcome of a call that had none when the Turn ended. Only of a call that was never let go, or that nobody in the cluster
-// runs, can it be said that it was not executed.
+// endedWith is the outcome of a call that had none when the Turn ended. A call of a Job is only known not to have been executed when status
+// holds its withdrawal: the process that asks may be behind another one that has let its pod start.
 func (t Turn) endedWith(call v1alpha1.ToolCall, claims map[string]journal.ClaimRef) tool.Outcome {
-	held := call.SideEffect == v1alpha1.AtMostOnce && call.PodUID == "" && call.Attempt > 0
-	if call.State == v1alpha1.CallSucceeded {
-		return tool.Outcome{State: call.State, Reason: call.Reason, Result: &call.Preview}
-	}
-	if call.State.Settled() {
-		return tool.Outcome{State: call.State, Reason: call.Reason, Error: call.Preview}
-	}
-	if tool.Unapproved(call) {
-		return neverStarted()
-	}
-	if t.inProcess(call) {
+	switch {
+	case t.inProcess(call) && !tool.Unapproved(call):
 		return t.endedHere(call, claims)
-	}
-	if call.Executor != v1alpha1.ExecutorJob || held {
+	case call.State.Settled():
+		return tool.Recalled(call)
+	case tool.Unapproved(call):
 		return neverStarted()
+	case call.Executor == v1alpha1.ExecutorClient:
+		return noClientResult()
+	case call.Executor != v1alpha1.ExecutorJob:
+		return neverStarted()
+	default:
+		return mayHaveRun()
 	}
-	return mayHaveRun()
+}
+
+// unwithdrawn reports whether an outcome says of a call that it was not executed while another process may still let its pod start.
+func (t Turn) unwithdrawn(call v1alpha1.ToolCall, outcome tool.Outcome) bool {
+	return !t.inProcess(call) && outcome.State == v1alpha1.CallNotExecuted && tool.Withdrawable(call) && !tool.Withdrawn(call)
+}
+
+// Withdraw marks in the Turn's progress those calls as not executed whose pods start only once they are recorded there, and are not. That
+// must be written to status under optimistic lock before an entry may state it. Outcomes other than NotExecuted stand.
+func Withdraw(p *v1alpha1.TurnProgress, known map[string]tool.Outcome) {
+	for i := range p.ToolCalls {
+		call := &p.ToolCalls[i]
+		outcome, ok := known[call.ID]
+		if !ok {
+			outcome = neverStarted()
+		}
+		if tool.Withdrawable(*call) && !tool.Withdrawn(*call) && outcome.State == v1alpha1.CallNotExecuted {
+			Describe(call, outcome)
+		}
+	}
 }
 
 func neverStarted() tool.Outcome {
 	return tool.Outcome{State: v1alpha1.CallNotExecuted, Reason: reasonTurnEnded, Error: tool.NotExecuted("the turn ended first")}
+}
+
+// noClientResult is the outcome of a client call that has no result. What the client has done is not known to the manager.
+func noClientResult() tool.Outcome {
+	return tool.Outcome{State: v1alpha1.CallNotExecuted, Reason: reasonTurnEnded, Error: "The client gave no result before the turn ended."}
 }
 
 func mayHaveRun() tool.Outcome {
@@ -124,7 +150,7 @@ func mayHaveRun() tool.Outcome {
 
 // brief leaves out the results, for an entry that must fit where they did not.
 func (r ActResults) brief() ActResults {
-	short := ActResults{Outcomes: map[string]tool.Outcome{}, Settled: r.Settled, Kept: r.Kept, Sources: r.Sources}
+	short := ActResults{Outcomes: map[string]tool.Outcome{}, Settled: r.Settled, Kept: r.Kept, Sources: r.Sources, short: true}
 	for id, outcome := range r.Outcomes {
 		if outcome.Result != nil {
 			text := tool.Preview(*outcome.Result)
@@ -177,7 +203,11 @@ func serverEvents(f event.Step, t Turn, calls []v1alpha1.ToolCall, results ActRe
 		if outcome.Started {
 			events = append(events, at(f, outcome.StartedAt).ToolStarted(event.ToolStarted{ToolCall: eventCall(results.Planned[call.ID]), Attempt: call.Attempt}))
 		}
-		events = append(events, from(at(f, outcome.FinishedAt).ToolCompleted(completed(call, outcome)), results.Sources[call.ID]))
+		ended := from(at(f, outcome.FinishedAt).ToolCompleted(completed(call, outcome)), results.Sources[call.ID])
+		if outcome.Image != "" {
+			ended.Context[contextToolImage] = outcome.Image
+		}
+		events = append(events, ended)
 	}
 	return append(events, f.ActCompleted(event.ActCompleted{Completed: true, SuccessCount: int32(len(calls)) - failed, ErrorCount: failed}))
 }
@@ -250,6 +280,18 @@ func ClientOutcome(call v1alpha1.SettledCall) tool.Outcome {
 		text = *call.Result
 	}
 	return tool.Outcome{State: v1alpha1.CallSucceeded, Reason: "ClientResult", Result: &text}
+}
+
+// FromStatus is the outcome of a call for which no process waits any more, as status alone tells it.
+func FromStatus(call v1alpha1.ToolCall) (tool.Outcome, bool) {
+	switch {
+	case WasGivenUp(call):
+		return GivenUp(call), true
+	case call.State == v1alpha1.CallNotExecuted && call.Reason == reasonNoClient:
+		return NoClient(), true
+	default:
+		return tool.Outcome{}, false
+	}
 }
 
 // reasonNoClient: the Session's hints say that nobody answers client tools.

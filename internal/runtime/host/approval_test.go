@@ -36,7 +36,7 @@ func TestACallThatNeedsApprovalIsPinnedAsOneThatWaits(t *testing.T) {
 	}
 	pay := p.ToolCalls[0]
 	if pay.Executor != v1alpha1.ExecutorJob || pay.Policy != v1alpha1.PolicyRequiresApproval || pay.State != v1alpha1.CallWaiting || pay.Reason != v1alpha1.ReasonApproval ||
-		pay.Attempt != 0 || pay.SideEffect != v1alpha1.AtMostOnce || pay.Preview != `{"euros": 40}` {
+		pay.Attempt != 0 || pay.SideEffect != v1alpha1.AtMostOnce || pay.Arguments != `{"euros": 40}` || pay.Preview != "" || len(pay.CallDigest) != 64 {
 		t.Errorf("pinned as %+v", pay)
 	}
 	for id, timeout := range map[int]time.Duration{0: 24 * time.Hour, 2: time.Minute} {
@@ -144,7 +144,7 @@ func TestTheEndOfATurnTakesInApprovals(t *testing.T) {
 			return b.Expire(t.Context(), turn, DeadlineExceeded(time.Second), known)
 		},
 		"deleted": func(b *bench, turn Turn, _ ActResults) (*journal.Closed, error) {
-			return b.Abandon(t.Context(), session, turn.Ref, 1)
+			return b.Abandon(t.Context(), session, turn.Ref, 1, nil)
 		},
 	}
 	for name, end := range ends {
@@ -180,6 +180,7 @@ func TestTheEndOfATurnKnowsThatAnApprovedCallWasNotLetGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	tool.Approve(&turn.Progress.ToolCalls[0])
+	Withdraw(&turn.Progress, nil)
 	closed, err := b.Cancel(t.Context(), turn, ActResults{})
 	if err != nil || closed.Transition.ToolCalls[0].State != v1alpha1.CallNotExecuted {
 		t.Errorf("closed as %+v, error %v", closed, err)

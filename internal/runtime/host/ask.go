@@ -3,7 +3,10 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
@@ -41,6 +44,9 @@ func (a asked) failure() plan.Failure {
 		known = plan.ErrorContext{Provider: refusal.Provider, ModelID: modelName(a.model), RetryAfterSeconds: int64(refusal.RetryAfter.Seconds())}
 	}
 	failure := plan.ClassifyWith(a.err.Error(), known)
+	if refusal != nil && refusal.Problem != "" {
+		failure = failure.With(plan.FieldProblem, refusal.Problem)
+	}
 	var key *model.KeyError
 	if errors.As(a.err, &key) {
 		failure.Fields = map[string]any{"model_id": modelName(a.model), "problem": key.Problem}
@@ -56,16 +62,23 @@ func (h *Host) ask(ctx context.Context, t Turn, c Config, r model.Request) ([]as
 		err := errors.New("Model not available: no model configured") //nolint:staticcheck // The text is matched by ERR-02.
 		return []asked{{err: err, began: now, ended: now}}, nil
 	}
-	var all []asked
-	for _, m := range append([]*v1alpha1.Model{c.Model}, c.Fallbacks...) {
-		one, err := h.askOne(ctx, t, m, r)
+	all, first, models := t.resumed(append([]*v1alpha1.Model{c.Model}, c.Fallbacks...))
+	for _, m := range models {
+		one, err := h.askOne(ctx, t, m, r, first)
 		if err != nil {
+			var backoff *Backoff
+			if errors.As(err, &backoff) {
+				backoff.before = all
+			}
 			return nil, err
 		}
-		all = append(all, one)
+		all, first = append(all, one), asked{}
 		if one.err == nil || ctx.Err() != nil || !elsewhere(one.failure().Code) {
 			break
 		}
+	}
+	if keyless := withoutKey(all); keyless != nil && !t.Local {
+		return nil, keyless
 	}
 	return all, nil
 }
@@ -80,17 +93,25 @@ func elsewhere(code plan.ErrorCode) bool {
 	}
 }
 
-// askOne asks one Model, and again after a pause as long as what keeps it from answering may pass.
-func (h *Host) askOne(ctx context.Context, t Turn, m *v1alpha1.Model, r model.Request) (asked, error) {
-	a := asked{model: m, began: h.Clock()}
+// askOne asks one Model, and again after a pause as long as what keeps it from answering may pass. A pause that is not short is for the caller. a is what
+// is known of earlier tries.
+func (h *Host) askOne(ctx context.Context, t Turn, m *v1alpha1.Model, r model.Request, a asked) (asked, error) {
+	a.model = m
+	if a.began.IsZero() {
+		a.began = h.Clock()
+	}
 	r.Model = modelName(m)
-	for a.tries = 1; ; a.tries++ {
+	for a.tries++; ; a.tries++ {
 		var err error
 		a.message = event.NewID()
 		if a.response, a.err, err = h.try(ctx, t, m, r, a.message); err != nil {
 			return a, err
 		}
 		pause, again := pauseBefore(a.tries+1, a.err)
+		if again && pause > shortPause && ctx.Err() == nil {
+			a.ended = h.Clock()
+			return a, &Backoff{Model: m.Name, Tries: a.tries, NotBefore: a.ended.Add(pause), Cause: a.err, current: a}
+		}
 		if !again || h.pause(ctx, pause) != nil {
 			a.ended = h.Clock()
 			return a, nil
@@ -104,7 +125,10 @@ func (h *Host) try(ctx context.Context, t Turn, m *v1alpha1.Model, r model.Reque
 	if err != nil {
 		var key *model.KeyError
 		var unavailable *model.UnavailableError
-		if errors.As(err, &key) || errors.As(err, &unavailable) {
+		if errors.As(err, &key) && h.OnNoKey != nil {
+			h.OnNoKey(types.NamespacedName{Namespace: t.Session.Namespace, Name: m.Name})
+		}
+		if key != nil || errors.As(err, &unavailable) {
 			return nil, err, nil
 		}
 		return nil, nil, err
@@ -114,31 +138,48 @@ func (h *Host) try(ctx context.Context, t Turn, m *v1alpha1.Model, r model.Reque
 		return nil, failure, nil
 	}
 	if m.Spec.Recovery != v1alpha1.RecoveryFinalize {
-		response, failure = generate(ctx, driver, r)
+		response, failure = h.call(ctx, driver, m, r)
 		return response, failure, nil
 	}
 	asking, abandon := context.WithCancel(ctx)
 	defer abandon()
 	rec := h.record(ctx, t, m, message, abandon)
 	r.OnPartial = rec.hear
-	response, failure = generate(asking, driver, r)
-	rec.end(ctx, response, failure)
-	return response, failure, nil
+	response, failure = h.call(asking, driver, m, r)
+	err = rec.end(ctx, response, failure)
+	return response, failure, err
 }
 
-// generate asks for an answer, which is there when there is no error.
-func generate(ctx context.Context, driver model.Driver, r model.Request) (*model.Response, error) {
-	response, err := driver.Generate(ctx, r)
+// call calls the model. There is a response when there is no error.
+func (h *Host) call(ctx context.Context, driver model.Driver, m *v1alpha1.Model, r model.Request) (*model.Response, error) {
+	limited, cancel := ctx, context.CancelFunc(func() {})
+	if h.CallLimit > 0 {
+		limited, cancel = context.WithTimeout(ctx, h.CallLimit)
+	}
+	defer cancel()
+	response, err := callWithin(limited, driver, m, r)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("(504) the model has not ended its response within %s", h.CallLimit)
+	}
 	if err == nil && response == nil {
 		return nil, errors.New("the model gave no response")
 	}
 	return response, err
 }
 
+// callWithin calls the model within the timeouts of its Model.
+func callWithin(ctx context.Context, driver model.Driver, m *v1alpha1.Model, r model.Request) (*model.Response, error) {
+	bounds, bounded := model.TimeoutsOf(m)
+	if !bounded {
+		return driver.Generate(ctx, r)
+	}
+	return provider.WithTimeouts(ctx, driver, string(m.Spec.Provider), bounds, r)
+}
+
 // pauseBefore is how long to wait before a try, counted from 1, and whether there is one after an error.
 func pauseBefore(try int32, err error) (time.Duration, bool) {
 	var refusal *provider.Error
-	if !errors.As(err, &refusal) || !refusal.Transient() || try > MaxTries || refusal.RetryAfter > longestPause {
+	if !errors.As(err, &refusal) || try > refusal.Tries(MaxTries) || refusal.RetryAfter > longestPause {
 		return 0, false
 	}
 	if refusal.RetryAfter > 0 {

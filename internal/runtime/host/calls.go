@@ -8,6 +8,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -21,7 +22,7 @@ const (
 	RefusedTooLarge = "ArgumentsTooLarge"
 )
 
-// maxLoggedArguments is how much of arguments that were refused for their size is kept in the log.
+// maxLoggedArguments is how much of the arguments of a refused call is kept in the journal.
 const maxLoggedArguments = 4 << 10
 
 // pin plans the model's calls: what goes into the log in full, and what goes into status. Calls that cannot be carried out are planned as
@@ -38,7 +39,7 @@ func (h *Host) pin(t Turn, c Config, calls []model.ToolCall) ([]v1alpha1.Planned
 			Arguments:  call.Arguments,
 		}
 		if i < tool.MaxCallsPerStep {
-			pinned = append(pinned, h.pinOne(c, &p, call))
+			pinned = append(pinned, h.pinOne(t, c, &p, call))
 		} else {
 			p.Arguments = cut(call.Arguments, maxLoggedArguments)
 			p.Refusal = fmt.Sprintf("%d tools were called at once; at most %d can be. This one was not executed. Call it again, with fewer others.",
@@ -46,6 +47,7 @@ func (h *Host) pin(t Turn, c Config, calls []model.ToolCall) ([]v1alpha1.Planned
 		}
 		planned = append(planned, p)
 	}
+	showArguments(pinned, planned)
 	return planned, pinned
 }
 
@@ -67,7 +69,7 @@ func refused(t Turn, planned map[string]v1alpha1.PlannedCall) []v1alpha1.Planned
 }
 
 // pinOne plans one call.
-func (h *Host) pinOne(c Config, p *v1alpha1.PlannedCall, call model.ToolCall) v1alpha1.ToolCall {
+func (h *Host) pinOne(t Turn, c Config, p *v1alpha1.PlannedCall, call model.ToolCall) v1alpha1.ToolCall {
 	s := v1alpha1.ToolCall{
 		ID:          p.ID,
 		Name:        cutEncoded(call.Name, 64),
@@ -76,7 +78,7 @@ func (h *Host) pinOne(c Config, p *v1alpha1.PlannedCall, call model.ToolCall) v1
 		State:       v1alpha1.CallPending,
 	}
 	refuse := func(reason, text string) v1alpha1.ToolCall {
-		p.Refusal = text
+		p.Refusal, p.Arguments = text, cut(call.Arguments, maxLoggedArguments)
 		s.State, s.Reason, s.Preview = v1alpha1.CallNotExecuted, reason, preview(text)
 		return s
 	}
@@ -85,7 +87,6 @@ func (h *Host) pinOne(c Config, p *v1alpha1.PlannedCall, call model.ToolCall) v1
 		return refuse(RefusedUnknownTool, "Tool definition not found: "+cut(call.Name, 64))
 	}
 	if len(call.Arguments) > tool.MaxArgumentsBytes {
-		p.Arguments = cut(call.Arguments, maxLoggedArguments)
 		return refuse(RefusedTooLarge, fmt.Sprintf(
 			"The arguments have %d bytes; a tool can be given at most %d. The tool was not executed. Call it again with less.", len(call.Arguments), tool.MaxArgumentsBytes))
 	}
@@ -96,8 +97,7 @@ func (h *Host) pinOne(c Config, p *v1alpha1.PlannedCall, call model.ToolCall) v1
 	if err := h.Validator.Validate(schema, call.Arguments); err != nil {
 		return refuse(RefusedArguments, "The tool was not executed: "+err.Error())
 	}
-	s.ToolGeneration = definition.Generation
-	s.SchemaDigest = tool.SchemaDigest(schema)
+	tool.Pin(&s, definition)
 	if definition.Spec.Client != nil {
 		s.Executor, s.State = v1alpha1.ExecutorClient, v1alpha1.CallWaiting
 		return s
@@ -113,7 +113,9 @@ func (h *Host) pinOne(c Config, p *v1alpha1.PlannedCall, call model.ToolCall) v1
 	}
 	if by := tool.ApproveBy(&definition.Spec, h.Clock()); by != nil {
 		s.Policy, s.ApproveBy = definition.Spec.Policy, by
-		s.Attempt, s.State, s.Reason, s.Preview = 0, v1alpha1.CallWaiting, v1alpha1.ReasonApproval, preview(call.Arguments)
+		s.Attempt, s.State, s.Reason = 0, v1alpha1.CallWaiting, v1alpha1.ReasonApproval
+		// The calls are planned by the step before the one that runs them.
+		s.CallDigest = tool.CallDigest(t.Ref.UID, t.step()+1, s, call.Arguments)
 	}
 	return s
 }
@@ -168,16 +170,17 @@ func modelName(m *v1alpha1.Model) string {
 	}
 }
 
-// decodeHints gives the hints as JSON values. A hint that does not decode is as good as none.
+// maxHintBytes is the size of the largest hint that is read.
+const maxHintBytes = 64
+
+// decodeHints gives the hints that the planner reads, as JSON values. All others are the client's own and may be of any size: they are not decoded.
 func decodeHints(hints map[string]v1alpha1.JSON) map[string]any {
-	decoded := make(map[string]any, len(hints))
-	for key, raw := range hints {
-		var value any
-		if json.Unmarshal(raw.Raw, &value) == nil {
-			decoded[key] = value
-		}
+	raw := hints[plan.HintSetupConnection].Raw
+	var value any
+	if len(raw) == 0 || len(raw) > maxHintBytes || json.Unmarshal(raw, &value) != nil {
+		return nil
 	}
-	return decoded
+	return map[string]any{plan.HintSetupConnection: value}
 }
 
 // stringFields gives the fields of an error as events carry them.

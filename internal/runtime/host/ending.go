@@ -55,12 +55,29 @@ func (h *Host) Fail(ctx context.Context, t Turn, failure plan.Failure, known Act
 
 // full ends the Turn because the log has no room for what it was about to say.
 func (h *Host) full(ctx context.Context, t Turn, known ActResults, cause error) (*journal.Closed, error) {
-	sentence := fmt.Sprintf("The Session's log is full (%d bytes). Raise spec.journalLimit of Session %s, or go on in a new Session.", t.Session.Limit, t.Session.Name)
+	sentence := fullSentence(t.Session, cause)
 	closed, err := h.end(ctx, t, plan.FailAs(t.state(), plan.Failure{Code: CodeJournalFull}, sentence), known.brief(), sentence)
 	if err != nil {
 		return nil, fmt.Errorf("%w (after: %w)", err, cause)
 	}
 	return closed, nil
+}
+
+// fullSentence reports which bound a journal has reached, and what to do.
+func fullSentence(s journal.Session, cause error) string {
+	var full *journal.FullError
+	if !errors.As(cause, &full) {
+		full = &journal.FullError{By: journal.BySession, Limit: s.Limit}
+	}
+	switch full.By {
+	case journal.ByNamespace:
+		return fmt.Sprintf("The journals of namespace %q are full (%d bytes, the manager's --max-journal-bytes-per-namespace). "+
+			"Delete Sessions that are not needed any more.", s.Namespace, full.Limit)
+	case journal.ByManager:
+		return fmt.Sprintf("The Session's log is full (%d bytes, the manager's --max-journal-bytes). Go on in a new Session.", full.Limit)
+	default:
+		return fmt.Sprintf("The Session's log is full (%d bytes). Raise spec.journalLimit of Session %s, or go on in a new Session.", full.Limit, s.Name)
+	}
 }
 
 // end closes the open step and with it the Turn. What was said before the end, if anything, comes first.
@@ -79,12 +96,16 @@ func (h *Host) end(ctx context.Context, t Turn, outcome plan.Outcome, known ActR
 	})
 }
 
-// closing appends the record that ends a Turn. compose makes it of the Turn and of what is told of its open calls: anew each time that another
-// process claims one of them, or puts an approval into the log, before the record is there.
+// closing appends the record that ends a Turn. compose makes it of the Turn and the events of its open calls: anew each time that another
+// process claims a call, or puts a result or a decision into the journal, before the record is there.
 func (h *Host) closing(
-	ctx context.Context, t Turn, known ActResults, compose func(Turn, []v1alpha1.JournalEvent) journal.Record,
+	ctx context.Context, t Turn, given ActResults, compose func(Turn, []v1alpha1.JournalEvent) journal.Record,
 ) (*journal.Closed, error) {
 	for {
+		known, parts, err := h.takeIn(ctx, t, given)
+		if err != nil {
+			return nil, err
+		}
 		claims, err := h.claims(ctx, t, known)
 		if err != nil {
 			return nil, err
@@ -93,16 +114,13 @@ func (h *Host) closing(
 		attempt.Progress = *t.Progress.DeepCopy()
 		events, unclaimed := h.endCalls(attempt, known, claims)
 		record := compose(attempt, events)
-		record.Closing, record.Unclaimed, record.Parts = true, unclaimed, approvals(known)
+		record.Closing, record.Unclaimed, record.Parts = true, unclaimed, parts
 		closed, err := h.append(ctx, attempt, record)
 		if !errors.Is(err, journal.ErrStale) {
 			return closed, err
 		}
-		// What was taken for never started was known from a time before the claim.
-		known.Outcomes = withoutAll(known.Outcomes, unclaimed)
-		if known.Settled, err = h.decisions(ctx, t); err != nil {
-			return nil, err
-		}
+		// A call that was taken for never started was claimed meanwhile.
+		given.Outcomes = withoutAll(given.Outcomes, unclaimed)
 	}
 }
 
@@ -165,10 +183,24 @@ func pointer(count uint32) *int32 {
 	return &n
 }
 
+// Withdrawer makes sure, of an AtMostOnce call that runs as a Job, that none of its pods has started and none will, and reports whether it
+// could. It is asked where no status is left in which the call could be withdrawn.
+type Withdrawer func(ctx context.Context, turn v1alpha1.JournalTurn, step int32, call v1alpha1.ToolCall) (bool, error)
+
 // Abandon ends a Turn that was deleted while it was active, found by following its entries from the ordinal at which it may have begun. What
-// is closed already stays as it is. A step that somebody else closes meanwhile, such as a model call that was under way, leads to another
-// one: only an entry that ends the Turn is the end.
-func (h *Host) Abandon(ctx context.Context, s journal.Session, ref v1alpha1.JournalTurn, from int64) (*journal.Closed, error) {
+// is closed already stays as it is. A step that another process closes meanwhile, such as a model call that was under way, leads to another
+// one: only an entry that ends the Turn is the end. Which pods were let go was in the Turn's status alone, so that only withdraw can tell
+// that a call was not executed; nil tells it of none. It gives nil for a Turn that never began, because its name was another Turn's before.
+func (h *Host) Abandon(
+	ctx context.Context, s journal.Session, ref v1alpha1.JournalTurn, from int64, withdraw Withdrawer,
+) (*journal.Closed, error) {
+	view, err := h.Log.View(ctx, s, from-1)
+	if err != nil {
+		return nil, fmt.Errorf("looking for Turn %s in the journal: %w", ref.Name, err)
+	}
+	if earlier, used := view.Turns[ref.Name]; used && earlier.UID != ref.UID {
+		return nil, nil
+	}
 	t := Turn{Session: s, Ref: ref, Progress: Begin(from, h.micro())}
 	for {
 		closed, err := h.Log.Find(ctx, s, ref.UID, t.step(), t.Progress.Plan.OpenedAt)
@@ -176,6 +208,9 @@ func (h *Host) Abandon(ctx context.Context, s journal.Session, ref v1alpha1.Jour
 			return nil, fmt.Errorf("following the entries of Turn %s: %w", ref.Name, err)
 		}
 		if closed == nil {
+			if err := t.withdrawCalls(ctx, withdraw); err != nil {
+				return nil, err
+			}
 			if closed, err = h.abandonStep(ctx, t); err != nil {
 				return nil, err
 			}
@@ -185,6 +220,27 @@ func (h *Host) Abandon(ctx context.Context, s journal.Session, ref v1alpha1.Jour
 		}
 		t.Progress = closed.Transition
 	}
+}
+
+// withdrawCalls withdraws the calls of the open step of a Turn that does not exist any more.
+func (t Turn) withdrawCalls(ctx context.Context, withdraw Withdrawer) error {
+	if t.Progress.Plan.Phase != v1alpha1.PlanAct || withdraw == nil {
+		return nil
+	}
+	for i := range t.Progress.ToolCalls {
+		call := &t.Progress.ToolCalls[i]
+		if !tool.Withdrawable(*call) || call.State.Settled() {
+			continue
+		}
+		withdrawn, err := withdraw(ctx, t.Ref, t.step(), *call)
+		if err != nil {
+			return fmt.Errorf("withdrawing call %s of Turn %s: %w", call.ID, t.Ref.Name, err)
+		}
+		if withdrawn {
+			Describe(call, neverStarted())
+		}
+	}
+	return nil
 }
 
 // abandonStep closes the open step of a Turn that does not exist any more.

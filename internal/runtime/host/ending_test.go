@@ -126,7 +126,9 @@ func TestCancelInAnActStepTellsWhatIsKnownOfEachCall(t *testing.T) {
 		known *tool.Outcome
 		want  v1alpha1.ToolCallState
 	}{
-		"AtMostOnce, gated":             {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, SideEffect: v1alpha1.AtMostOnce, Attempt: 1, State: v1alpha1.CallPending}, want: not},
+		"AtMostOnce, withdrawn":         {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, SideEffect: v1alpha1.AtMostOnce, Attempt: 1, State: not, Preview: "no"}, want: not},
+		"AtMostOnce, not withdrawn":     {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, SideEffect: v1alpha1.AtMostOnce, Attempt: 1, State: v1alpha1.CallPending}, want: unknown},
+		"AtMostOnce, concluded":         {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, SideEffect: v1alpha1.AtMostOnce, Attempt: 1, State: v1alpha1.CallPending}, known: &tool.Outcome{State: not, Error: "x"}, want: unknown},
 		"AtMostOnce, given to a pod":    {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, SideEffect: v1alpha1.AtMostOnce, Attempt: 1, State: v1alpha1.CallPending, PodUID: "p"}, want: unknown},
 		"Pure, as far as status says":   {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, SideEffect: v1alpha1.Pure, Attempt: 1, State: v1alpha1.CallPending}, want: unknown},
 		"Pure, seen to run":             {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, SideEffect: v1alpha1.Pure, Attempt: 1, State: v1alpha1.CallRunning}, want: unknown},
@@ -134,7 +136,7 @@ func TestCancelInAnActStepTellsWhatIsKnownOfEachCall(t *testing.T) {
 		"Pure, approved":                {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, SideEffect: v1alpha1.Pure, Policy: v1alpha1.PolicyRequiresApproval, Attempt: 1, State: v1alpha1.CallPending}, want: unknown},
 		"a client's":                    {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorClient, State: v1alpha1.CallWaiting}, want: not},
 		"refused":                       {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorNone, State: not, Reason: RefusedArguments, Preview: "no"}, want: not},
-		"ended, as status says":         {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, State: v1alpha1.CallSucceeded, Preview: "so"}, want: v1alpha1.CallSucceeded},
+		"ended, as status says":         {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, State: v1alpha1.CallSucceeded, Preview: "so"}, want: v1alpha1.CallFailed},
 		"ended, as this process knows":  {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, State: v1alpha1.CallPending}, known: pointerTo(succeeded("so")), want: v1alpha1.CallSucceeded},
 		"failed, as this process knows": {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, State: v1alpha1.CallRunning, PodUID: "p"}, known: &tool.Outcome{State: v1alpha1.CallFailed, Error: "x"}, want: v1alpha1.CallFailed},
 	} {
@@ -238,7 +240,7 @@ func TestAbandonEndsADeletedTurnWhereverItStands(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			test.began(b)
-			closed, err := b.Abandon(t.Context(), session, newTurn("demo-1").Ref, 1)
+			closed, err := b.Abandon(t.Context(), session, newTurn("demo-1").Ref, 1, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -255,7 +257,7 @@ func TestAbandonGoesOnWhenSomebodyElseClosesTheStep(t *testing.T) {
 	store := &raced{Store: memory.New()}
 	b, other := onStore(t, store), onStore(t, store)
 	store.before = func() { other.acting() }
-	closed, err := b.Abandon(t.Context(), session, newTurn("demo-1").Ref, 1)
+	closed, err := b.Abandon(t.Context(), session, newTurn("demo-1").Ref, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,3 +300,19 @@ func TestHowAnEndedCallIsTold(t *testing.T) {
 }
 
 func pointerTo[T any](v T) *T { return &v }
+
+// TestATurnThatNeverBeganIsNotAbandoned has a Turn vanish whose name another one had: it has ended without an entry of its own.
+func TestATurnThatNeverBeganIsNotAbandoned(t *testing.T) {
+	b := newBench(t)
+	_, closed := b.reason(newTurn("demo-1"), with())
+	ref := newTurn("demo-1").Ref
+	ref.UID = "created-again"
+	again, err := b.Abandon(t.Context(), session, ref, closed.Ordinal+1, nil)
+	if err != nil || again != nil {
+		t.Errorf("abandoned with %+v, %v", again, err)
+	}
+	view, err := b.Log.View(t.Context(), session, 0)
+	if err != nil || view.Head != closed.Ordinal {
+		t.Errorf("the journal ends at %d, want %d: %v", view.Head, closed.Ordinal, err)
+	}
+}

@@ -131,7 +131,7 @@ func calls(n int, name string) []model.ToolCall {
 // reason runs the open reason step and gives the Turn with what follows from it.
 func (b *bench) reason(turn Turn, c Config) (Turn, *journal.Closed) {
 	b.t.Helper()
-	closed, err := b.Reason(b.t.Context(), turn, c)
+	closed, err := b.ReasonInPlace(b.t.Context(), turn, c)
 	if err != nil {
 		b.t.Fatalf("reasoning: %v", err)
 	}

@@ -32,6 +32,13 @@ type Host struct {
 	Egress *egress.Client
 	// Secrets reads what the headers of HTTP tools need, and the API keys of Models.
 	Secrets SecretReader
+	// Account is the user that the host is to the API server, for what people are told to do. Default: the account of a usual install.
+	Account string
+	// OnNoKey is told of each Model that could not be called because it has no API key. It may be nil.
+	OnNoKey func(types.NamespacedName)
+	// CallLimit is the longest that one model call may take as a whole; 0 for no limit. A call that takes longer holds its place no more, and is not
+	// repeated.
+	CallLimit time.Duration
 	// Pause waits before a Model is asked again, and gives up with the context. Default: it takes the time that it takes.
 	Pause func(ctx context.Context, d time.Duration) error
 	// OnUnwritten is told, each time, that an answer cannot be written down, and why. The answer waits. nil for nobody.
@@ -58,6 +65,8 @@ type Turn struct {
 	Locale string
 	// Harness and Agent are the names that the Session gives; Agent may be empty.
 	Harness, Agent string
+	// Backoff is what the process knows of the tries of the open step before a pause; nil for no more than the plan says.
+	Backoff *Backoff
 	// Progress is the Turn's status: the plan is that of the open step.
 	Progress v1alpha1.TurnProgress
 	// Steers gives the messages that wait to go into the Turn, in order, as they are when it is asked; nil for none.
@@ -77,6 +86,8 @@ type Config struct {
 	Effective config.Effective
 	// Model that answers; nil when there is none.
 	Model *v1alpha1.Model
+	// ModelNotFound is the name of the Model that the controls name and that does not exist; empty for none (CFG-07).
+	ModelNotFound string
 	// Fallbacks are asked instead, in order, when it cannot serve anybody.
 	Fallbacks []*v1alpha1.Model
 	// Tools that exist, by name.
@@ -176,6 +187,9 @@ func Sources(closed *journal.Closed) []types.UID {
 
 // contextToolResult names the ToolResult that a tool.completed event comes from: the one that gave its result, or the decision about it.
 const contextToolResult = "tool_result_uid"
+
+// contextToolImage names in a tool.completed event the image, with its digest, that the container of the call ran.
+const contextToolImage = "tool_image"
 
 // append closes the open step.
 func (h *Host) append(ctx context.Context, t Turn, r journal.Record) (*journal.Closed, error) {

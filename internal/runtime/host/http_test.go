@@ -330,7 +330,7 @@ func TestACallOfAnHTTPToolIsPinned(t *testing.T) {
 	b.says("", calls(1, "ask")...)
 	turn, _ := b.reason(newTurn("demo-1"), with(definition))
 	c := turn.Progress.ToolCalls[0]
-	if c.Executor != v1alpha1.ExecutorHTTP || c.SideEffect != v1alpha1.AtMostOnce || c.Attempt != 1 || c.Timeout.Duration != 7 || c.ToolGeneration != 3 || c.State != v1alpha1.CallPending {
+	if c.Executor != v1alpha1.ExecutorHTTP || c.SideEffect != v1alpha1.AtMostOnce || c.Attempt != 1 || c.Timeout.Duration != 7 || len(c.ToolDigest) != 40 || c.State != v1alpha1.CallPending {
 		t.Errorf("the call is pinned as %+v", c)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
@@ -24,31 +25,47 @@ func (h *Host) Keep(ctx context.Context, t Turn, call v1alpha1.SettledCall, know
 	return ref, closed, nil
 }
 
-// decisions are what others gave for the calls of the open act step that is in the log, by call id: results of client tools and decisions.
-func (h *Host) decisions(ctx context.Context, t Turn) (map[string]journal.SettledRef, error) {
+// takeIn adds to what is known of the calls of an open act step what the journal holds of them, which counts before anything else. The
+// ordinals are those of the entries that hold it.
+func (h *Host) takeIn(ctx context.Context, t Turn, known ActResults) (ActResults, []int64, error) {
+	if t.Progress.Plan.Phase != v1alpha1.PlanAct {
+		return known, nil, nil
+	}
 	refs, err := h.Log.Settled(ctx, t.Session, t.Ref.UID, t.step(), t.Progress.Plan.OpenedAt)
 	if err != nil {
-		return nil, fmt.Errorf("reading what the log has of step %d of Turn %s: %w", t.step(), t.Ref.Name, err)
+		return known, nil, fmt.Errorf("reading the results of step %d of Turn %s: %w", t.step(), t.Ref.Name, err)
 	}
-	settled := make(map[string]journal.SettledRef, len(refs))
+	all := known
+	all.Outcomes, all.Sources = cloned(known.Outcomes), cloned(known.Sources)
+	all.Settled, all.Kept = map[string]journal.SettledRef{}, map[string]journal.SettledRef{}
+	parts := make([]int64, 0, len(refs))
 	for _, ref := range refs {
-		if GivenByOthers(ref.Call) {
-			settled[ref.Call.ID] = ref
+		id := ref.Call.ID
+		parts = append(parts, ref.Ordinal)
+		if !GivenByOthers(ref.Call) {
+			all.Kept[id], all.Outcomes[id] = ref, KeptOutcome(ref.Call)
+			continue
+		}
+		all.Settled[id], all.Sources[id] = ref, ref.Call.Source
+		switch ref.Call.Decision {
+		case v1alpha1.DecisionApprove:
+		case v1alpha1.DecisionReject:
+			all.Outcomes[id] = tool.Rejected()
+		default:
+			all.Outcomes[id] = ClientOutcome(ref.Call)
 		}
 	}
-	return settled, nil
+	if known.short {
+		all = all.brief()
+	}
+	return all, parts, nil
 }
 
-// approvals are the ordinals of the approvals that are known to be in the log. Even the end of a Turn has to take them in: who put them there may
-// have started the calls.
-func approvals(known ActResults) []int64 {
-	var parts []int64
-	for _, ref := range known.Settled {
-		if ref.Call.Decision == v1alpha1.DecisionApprove {
-			parts = append(parts, ref.Ordinal)
-		}
+func cloned[V any](m map[string]V) map[string]V {
+	if m == nil {
+		return map[string]V{}
 	}
-	return parts
+	return maps.Clone(m)
 }
 
 // approvedElsewhere says that the log has an approval of a call that the status does not show: another process may have started it.

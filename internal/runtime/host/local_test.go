@@ -62,8 +62,8 @@ func TestTheEndOfATurnKnowsWhichCallsOfThisProcessWereClaimed(t *testing.T) {
 	}{
 		"not claimed": {local: true, want: v1alpha1.CallNotExecuted},
 		"claimed":     {local: true, claimed: true, want: v1alpha1.CallUnknown},
-		// The gate of a pod that nobody has recorded was never opened.
-		"a real Job": {want: v1alpha1.CallNotExecuted},
+		// A process that is ahead of this one may have opened the gate of its pod.
+		"a real Job": {want: v1alpha1.CallUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)

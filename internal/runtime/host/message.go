@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
@@ -24,6 +25,13 @@ func MessageOf(spec v1alpha1.TurnSpec) (input string, content []event.Part) {
 		}
 	}
 	return event.Message{Content: content}.PlainText(), content
+}
+
+// Excerpt is the beginning of a Turn's message, as much as steps behind the first one need of it: the event of the Turn's end repeats it.
+func Excerpt(spec v1alpha1.TurnSpec) string {
+	input, _ := MessageOf(spec)
+	// One byte more than the event has room for shows that there was more. The copy lets go of the rest.
+	return strings.Clone(input[:min(len(input), maxMessageBytes+1)])
 }
 
 // message is the user's message.

@@ -171,3 +171,16 @@ func TestATurnIsRecalledByItsMessage(t *testing.T) {
 		}
 	}
 }
+
+func TestTheExcerptOfAMessageIsAllThatTheEndOfItsTurnRepeats(t *testing.T) {
+	for name, text := range map[string]string{
+		"empty": "", "short": "Hello", "as long as the event has room for": strings.Repeat("x", maxMessageBytes), "longer": strings.Repeat("x", maxMessageBytes+1),
+		"long":                             strings.Repeat("é", maxMessageBytes),
+		"a character across the end of it": strings.Repeat("x", maxMessageBytes-1) + strings.Repeat("é", 8),
+	} {
+		excerpt := Excerpt(v1alpha1.TurnSpec{Input: text})
+		if len(excerpt) > maxMessageBytes+1 || cut(excerpt, maxMessageBytes) != cut(text, maxMessageBytes) {
+			t.Errorf("%s: the excerpt of %d bytes gives another event", name, len(excerpt))
+		}
+	}
+}

@@ -3,7 +3,6 @@ package host
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -17,7 +16,9 @@ import (
 )
 
 // Reason runs the open reason step: it asks the log whether the step is closed, calls the model, and appends what follows (PHASE-04). A
-// failure of the model is an outcome like any other (LLM-03); an error means that nothing was decided and the step must be run again.
+// failure of the model is an outcome like any other (LLM-03); an error means that nothing was decided and the step must be run again. One that is an
+// Unwritten has a response: Deliver is to be called instead. After a Backoff it is to be called again when that is over, after a Keyless when its Model
+// may have an API key.
 func (h *Host) Reason(ctx context.Context, t Turn, c Config) (*journal.Closed, error) {
 	closed, kept, err := h.Log.Resume(ctx, t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAt)
 	if err != nil || closed != nil {
@@ -29,9 +30,13 @@ func (h *Host) Reason(ctx context.Context, t Turn, c Config) (*journal.Closed, e
 	if kept, err = h.own(ctx, t, kept); err != nil {
 		return nil, err
 	}
-	view, err := h.Log.View(ctx, t.Session, t.Progress.Plan.OpenedAt-1)
+	view, err := h.conversation(ctx, t)
 	if err != nil {
 		return nil, fmt.Errorf("reading the conversation: %w", err)
+	}
+	if opened := t.Progress.Plan.OpenedAt; view.Head < opened-1 {
+		// A response could not be appended: nothing is spent on it.
+		return nil, journal.EndsTooEarly(t.Session, t.Ref, t.step(), opened, view.Head)
 	}
 	g, err := h.generate(ctx, t, c, view.Messages, kept)
 	if ctx.Err() != nil {
@@ -40,33 +45,13 @@ func (h *Host) Reason(ctx context.Context, t Turn, c Config) (*journal.Closed, e
 	if err != nil {
 		return nil, err
 	}
-	// A message that cannot be looked for now waits: an answer that has been paid for must not be lost over it.
-	offered, _ := t.offered(ctx)
-	return h.keepAppending(ctx, t, h.closeReason(t, c, g, unused(offered, view.Turns)))
-}
-
-// keepAppending closes the step with an answer that has been paid for: while the log cannot be written, the answer waits here instead of
-// being asked for again. It gives up with the context, and when trying again is of no use.
-func (h *Host) keepAppending(ctx context.Context, t Turn, record journal.Record) (*journal.Closed, error) {
-	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
-		closed, err := h.append(ctx, t, record)
-		switch {
-		case err == nil:
-			return closed, nil
-		case errors.Is(err, journal.ErrFull):
-			return h.full(ctx, t, ActResults{}, err)
-		case errors.Is(err, journal.ErrTooLarge):
-			return h.Fail(ctx, t, plan.Failure{Code: plan.CodeRequestTooLarge}, ActResults{})
-		case errors.Is(err, journal.ErrCorrupt), ctx.Err() != nil:
-			return nil, err
-		}
-		if h.OnUnwritten != nil {
-			h.OnUnwritten(ctx, t, err)
-		}
-		if wait(ctx, delay) != nil {
-			return nil, err
-		}
+	g.prompt = nil // It is large, and the response may be kept for a while.
+	compose := func(ctx context.Context, turns map[string]journal.RecordedTurn) journal.Record {
+		// A message that cannot be looked for now waits: an answer that has been paid for must not be lost over it.
+		offered, _ := t.offered(ctx)
+		return h.closeReason(t, c, g, unused(offered, turns))
 	}
+	return h.deliver(ctx, t, &Unwritten{Since: h.Clock(), record: compose(ctx, view.Turns), compose: compose})
 }
 
 const (
@@ -78,6 +63,7 @@ const (
 // generation is one model call and what led to it.
 type generation struct {
 	prompt   []event.Message
+	messages int32
 	repairs  []event.TranscriptRepaired
 	lastText string
 	// asked are the Models that were asked, in order: the one that is configured, and its fallbacks after it. At most the last one has answered.
@@ -108,7 +94,7 @@ func (h *Host) generate(ctx context.Context, t Turn, c Config, history []event.M
 		g.asked, g.finalized = []asked{h.finalize(m, kept)}, true
 		return g, nil
 	}
-	g.prompt = event.Fenced(messages)
+	g.prompt, g.messages = event.Fenced(messages), int32(len(messages))
 	tools := definitions(c)
 	var err error
 	g.asked, err = h.ask(ctx, t, c, model.Request{
@@ -130,6 +116,10 @@ func (h *Host) closeReason(t Turn, c Config, g generation, steers []Steer) journ
 	if g.finalized {
 		t.Progress.Recovered = v1alpha1.TurnFinalized
 	}
+	if answer := g.answer(); answer.err == nil {
+		t.Progress.Model = answer.model.Name
+	}
+	t.Progress.ModelNotFound = c.ModelNotFound
 	outcome := plan.AfterReason(t.state(), result, len(steers), t.facts(c.Effective.MaxIterations, now))
 
 	record := t.record()
@@ -242,7 +232,7 @@ func generationOf(a asked, g generation, c Config, iteration int32) event.LLMGen
 	call := event.LLMGeneration{
 		Model:        modelName(a.model),
 		Iteration:    iteration,
-		MessageCount: int32(len(g.prompt)),
+		MessageCount: g.messages,
 		ToolCount:    int32(len(c.Effective.Tools)),
 		DurationMS:   &duration,
 		Success:      a.err == nil,

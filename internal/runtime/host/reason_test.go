@@ -12,6 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -95,6 +96,21 @@ func TestAFailureOfTheModelIsAnOutcome(t *testing.T) {
 	}
 }
 
+// TestStatusSaysWhyAProviderRefusedTheRequest: in the provider's words, in full, and with no advice that does not help.
+func TestStatusSaysWhyAProviderRefusedTheRequest(t *testing.T) {
+	b := newBench(t)
+	said := "tools.3.custom.input_schema: " + strings.Repeat("long ", 150)
+	b.answer = func(model.Request) (*model.Response, error) {
+		return nil, provider.WithProblem(provider.StatusError("Anthropic", "m", 400, 0, "invalid_request_error"), said)
+	}
+	turn, closed := b.reason(newTurn("demo-1"), with())
+	failed := turn.Progress.Error
+	if failed == nil || failed.Code != "processing_error" || failed.Fields["problem"] != said || failed.Message != "The model provider refused the request." {
+		t.Errorf("error %+v", failed)
+	}
+	b.expectTypes(closed.Events, openingTypes, reasonTypes, failedTypes)
+}
+
 func TestANilAnswerAndAMissingModelAreFailures(t *testing.T) {
 	b := newBench(t)
 	b.answer = func(model.Request) (*model.Response, error) { return nil, nil }
@@ -141,8 +157,8 @@ func TestCallsArePinnedWithAllThatRunningThemNeeds(t *testing.T) {
 	if len(got) != 6 || turn.Progress.Phase != v1alpha1.TurnAct || turn.Progress.Plan.Step != 2 || turn.Progress.Summary.Calls != "3/6" {
 		t.Fatalf("%d calls, phase %s, plan %+v, calls %s", len(got), turn.Progress.Phase, turn.Progress.Plan, turn.Progress.Summary.Calls)
 	}
-	if c := got[0]; c.ID != "1-0" || c.Executor != v1alpha1.ExecutorJob || c.SideEffect != v1alpha1.Pure || c.ConcurrencyClass != "db" || c.ToolGeneration != 7 ||
-		c.Attempt != 1 || c.State != v1alpha1.CallPending || c.Timeout.Minutes() != 1 || c.Fingerprint != tool.Fingerprint("pure", `{"a":1}`) || c.SchemaDigest == "" {
+	if c := got[0]; c.ID != "1-0" || c.Executor != v1alpha1.ExecutorJob || c.SideEffect != v1alpha1.Pure || c.ConcurrencyClass != "db" || c.ToolGeneration != 0 ||
+		c.Attempt != 1 || c.State != v1alpha1.CallPending || c.Timeout.Minutes() != 1 || c.Fingerprint != tool.Fingerprint("pure", `{"a":1}`) || len(c.ToolDigest) != 40 || c.CallDigest != "" {
 		t.Errorf("Pure: %+v", c)
 	}
 	if c := got[1]; c.SideEffect != v1alpha1.AtMostOnce {

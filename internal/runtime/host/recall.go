@@ -65,6 +65,6 @@ func (h *Host) refused(failure plan.Failure, sentence string) v1alpha1.TurnProgr
 		Phase:   v1alpha1.TurnFailed,
 		Plan:    &v1alpha1.TurnPlan{Phase: v1alpha1.PlanComplete},
 		Summary: &v1alpha1.TurnSummary{FinishedAt: &now},
-		Error:   &v1alpha1.TurnError{Code: string(failure.Code), Message: cut(sentence, maxMessageBytes)},
+		Error:   &v1alpha1.TurnError{Code: string(failure.Code), Message: cutEncoded(sentence, maxMessageBytes)},
 	}
 }

@@ -3,9 +3,13 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
@@ -20,6 +24,8 @@ const (
 	keepParts = 12
 	// keepTimeout bounds the writing of one piece. The next one makes up for it.
 	keepTimeout = 10 * time.Second
+	// discardTimeout bounds the time for which it is tried to take back what was written. A place is held meanwhile.
+	discardTimeout = 30 * time.Second
 )
 
 // recording writes down what comes of one try to get an answer, for as long as it is text, so that a later process can take it for the answer
@@ -51,7 +57,7 @@ func (h *Host) record(ctx context.Context, t Turn, m *v1alpha1.Model, message st
 		draft: h.draft(t, journal.Partial{Message: message, Model: m.Name, Holder: h.holder()}),
 		began: time.Now(), abandon: abandon, stop: stop, done: make(chan struct{}), calls: make(chan struct{}),
 	}
-	go r.run(ctx, stopped)
+	go r.run(stopped)
 	return r
 }
 
@@ -72,8 +78,14 @@ func (r *recording) hear(p model.Partial) {
 }
 
 // run writes down what was heard, whenever it is time. A piece that cannot be written is made up for by the next one.
-func (r *recording) run(ctx, stopped context.Context) {
+func (r *recording) run(stopped context.Context) {
 	defer close(r.done)
+	defer func() {
+		if p := recover(); p != nil {
+			// The response goes on without a recording. A panic here would end the process, and the next one would come to the same place.
+			utilruntime.HandleErrorWithContext(stopped, fmt.Errorf("%v\n%s", p, debug.Stack()), "recording a model response panicked")
+		}
+	}()
 	timer := time.NewTimer(r.interval())
 	defer timer.Stop()
 	for {
@@ -81,7 +93,8 @@ func (r *recording) run(ctx, stopped context.Context) {
 		case <-stopped.Done():
 			return
 		case <-r.calls:
-			r.discard(ctx)
+			// The end of the try finds out whether this has failed, and tries again.
+			_ = r.discard(stopped)
 			return
 		case <-timer.C:
 			if r.write(stopped) {
@@ -119,34 +132,42 @@ func (r *recording) write(ctx context.Context) (goOn bool) {
 
 // hopeless says that a piece cannot be written later either, or should not be.
 func hopeless(err error) bool {
-	return errors.Is(err, journal.ErrFull) || errors.Is(err, journal.ErrTooLarge) || errors.Is(err, journal.ErrRefused) || errors.Is(err, journal.ErrCorrupt)
+	return errors.Is(err, journal.ErrFull) || errors.Is(err, journal.ErrTooLarge) || errors.Is(err, journal.ErrRefused) ||
+		errors.Is(err, journal.ErrCorrupt) || errors.Is(err, journal.ErrFormat)
 }
 
 // discard takes back what was written. Until it has, nothing that follows may happen: a later process would take that text for the answer.
-func (r *recording) discard(ctx context.Context) {
-	if r.tried && !r.discarded {
-		r.discarded = discard(ctx, r.draft)
+func (r *recording) discard(ctx context.Context) error {
+	if !r.tried || r.discarded {
+		return nil
 	}
+	err := discard(ctx, r.draft)
+	r.discarded = err == nil
+	return err
 }
 
-// end ends the recording of a try that is over. What was written counts only as long as a text alone may be the answer.
-func (r *recording) end(ctx context.Context, answer *model.Response, failure error) {
+// end ends the recording of a try that is over. What was written counts only as long as a text alone may be the answer. A response that is whole goes
+// on without an error: a journal that does not take this does not take the response either, which is kept until it does.
+func (r *recording) end(ctx context.Context, answer *model.Response, failure error) error {
 	r.stop()
 	<-r.done
-	if failure != nil || len(answer.ToolCalls) > 0 {
-		r.discard(ctx)
+	if failure == nil && len(answer.ToolCalls) == 0 {
+		return nil
 	}
+	if err := r.discard(ctx); err != nil && failure != nil {
+		return err
+	}
+	return nil
 }
 
-// discard takes back what was kept of an answer, and tries until it has, or the context ends.
-func discard(ctx context.Context, draft *journal.Draft) bool {
+// discard takes back what was kept of an answer. It tries for a while, unless trying again is of no use.
+func discard(ctx context.Context, draft *journal.Draft) error {
+	ctx, cancel := context.WithTimeout(ctx, discardTimeout)
+	defer cancel()
 	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
 		_, err := draft.Discard(ctx)
-		if err == nil {
-			return true
-		}
-		if wait(ctx, delay) != nil {
-			return false
+		if err == nil || hopeless(err) || wait(ctx, delay) != nil {
+			return err
 		}
 	}
 }

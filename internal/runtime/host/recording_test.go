@@ -67,6 +67,29 @@ func TestAQuickAnswerCostsNoEntry(t *testing.T) {
 	})
 }
 
+// TestAPanicWhileAnAnswerIsRecordedEndsTheRecordingAlone has the store panic over each piece.
+func TestAPanicWhileAnAnswerIsRecordedEndsTheRecordingAlone(t *testing.T) {
+	bubble(t, func(t *testing.T, store journal.Store) {
+		panics := 0
+		b := onStore(t, &line{Store: store, fails: func(e *v1alpha1.JournalEntrySpec) error {
+			if e.Partial != nil {
+				panics++
+				panic("a piece that cannot be written")
+			}
+			return nil
+		}})
+		b.answer = func(r model.Request) (*model.Response, error) {
+			r.Tell(model.Partial{Text: "One"})
+			passes(30 * time.Second)
+			return &model.Response{Text: "One two"}, nil
+		}
+		turn, _ := b.reason(newTurn("demo-1"), finalizing())
+		if turn.Progress.Phase != v1alpha1.TurnSucceeded || turn.Progress.Output != "One two" || panics != 1 {
+			t.Errorf("%d panics, progress %+v", panics, turn.Progress)
+		}
+	})
+}
+
 // TestALogThatIsAwayForAWhile has pieces fail, and go on where the log is back.
 func TestALogThatIsAwayForAWhile(t *testing.T) {
 	for name, behind := range map[string]model.Partial{

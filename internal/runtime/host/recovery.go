@@ -38,10 +38,10 @@ func (h *Host) own(ctx context.Context, t Turn, kept *journal.Partial) (*journal
 	if kept == nil || kept.Holder != h.holder() {
 		return kept, nil
 	}
-	if !kept.Discarded && !discard(ctx, h.draft(t, *kept)) {
-		return nil, ctx.Err()
+	if kept.Discarded {
+		return nil, nil
 	}
-	return nil, nil
+	return nil, discard(ctx, h.draft(t, *kept))
 }
 
 // finalize is the answer that an earlier process kept, as if the Model had just given it. What it cost nobody knows.

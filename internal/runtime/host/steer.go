@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -70,7 +71,7 @@ func (h *Host) steer(t Turn, record *journal.Record, steers []Steer) {
 		record.Events = append(record.Events, h.events(t).InputMessage(message))
 		record.Steered = append(record.Steered, journal.RecordedTurn{Name: s.Ref.Name, UID: s.Ref.UID, Digest: digestOf(message)})
 		// The last user message has the say, also by saying nothing (CFG-07).
-		record.Transition.Controls = &v1alpha1.TurnControls{}
+		record.Transition.Controls, record.Transition.ModelNotFound = &v1alpha1.TurnControls{}, ""
 		if s.Controls != nil {
 			record.Transition.Controls = s.Controls.DeepCopy()
 		}
@@ -90,6 +91,43 @@ func (h *Host) Steered(ctx context.Context, t Turn, hint int64) (*v1alpha1.TurnP
 	}
 	progress := h.steered()
 	return &progress, recorded.SteeredInto, nil
+}
+
+// CancelSteer ends a Turn whose message was to go into another one. The journal decides: an entry withdraws the message, so that no step
+// takes it in any more, unless one has done so. It returns the status of the Turn, and the Turn that has its message; nil for none.
+func (h *Host) CancelSteer(ctx context.Context, t Turn, hint int64) (v1alpha1.TurnProgress, *v1alpha1.JournalTurn, error) {
+	for {
+		view, err := h.Log.View(ctx, t.Session, hint)
+		if err != nil {
+			return v1alpha1.TurnProgress{}, nil, fmt.Errorf("reading the journal: %w", err)
+		}
+		recorded, known := view.Turns[t.Ref.Name]
+		switch {
+		case known && recorded.UID != t.Ref.UID:
+			// No Turn takes in a message whose name was used before.
+			return CancelledBeforeStart(h.micro()), nil, nil
+		case known && recorded.SteeredInto != nil:
+			return h.steered(), recorded.SteeredInto, nil
+		}
+		record := journal.Record{
+			Turn: t.Ref, Step: 1, OpenedAt: view.Head + 1, Digest: t.digest(), Closing: true, Transition: CancelledBeforeStart(h.micro()),
+		}
+		if known {
+			closed, err := h.Log.Outcome(ctx, t.Session, t.Ref.Name, hint)
+			if err != nil {
+				return v1alpha1.TurnProgress{}, nil, fmt.Errorf("reading how message %s was withdrawn: %w", t.Ref.Name, err)
+			}
+			return closed.Transition, nil, nil
+		}
+		closed, err := h.Log.Append(ctx, t.Session, record)
+		if errors.Is(err, journal.ErrStale) {
+			continue
+		}
+		if err != nil {
+			return v1alpha1.TurnProgress{}, nil, fmt.Errorf("withdrawing message %s: %w", t.Ref.Name, err)
+		}
+		return closed.Transition, nil, nil
+	}
 }
 
 // steered is the status of a Turn whose message went into another one: no step of its own was ever open.

@@ -33,7 +33,7 @@ func ControlsOf(turn *v1alpha1.Turn) *v1alpha1.TurnControls {
 
 // ConfigOf is what a Turn with the given controls runs with, of what its Session is made of now.
 func ConfigOf(resolved *config.Resolved, controls *v1alpha1.TurnControls) Config {
-	c := Config{Blocker: resolved.Blocker(), Effective: resolved.Effective, Tools: resolved.Tools}
+	c := Config{Blocker: resolved.Blocker(), Effective: resolved.Effective, Tools: resolved.Tools, ModelNotFound: resolved.ModelNotFound(controls)}
 	if model, ok := resolved.Model(controls); ok {
 		c.Model, c.Fallbacks = model, resolved.Fallbacks(model)
 	}

@@ -15,7 +15,7 @@ import (
 // maxOutputBytes is the length of an answer in status, as JSON.
 const maxOutputBytes = 8 << 10
 
-// maxMessageBytes is the length of an error's message in status.
+// maxMessageBytes is the length of an error's message in status, as JSON.
 const maxMessageBytes = 2 << 10
 
 // Begin is the status of a Turn that was just admitted: the first reason step is open. head is the first free ordinal of the log, as far as
@@ -44,7 +44,7 @@ func CancelledBeforeStart(now metav1.MicroTime) v1alpha1.TurnProgress {
 func (t Turn) next(state plan.State) v1alpha1.TurnProgress {
 	p := *t.Progress.DeepCopy()
 	p.Plan = &v1alpha1.TurnPlan{Step: t.step() + 1, PreviousResponseID: state.PreviousResponseID}
-	p.Iteration = int32(state.Iteration)
+	p.Iteration, p.WaitsFor = int32(state.Iteration), nil
 	if p.Summary == nil {
 		p.Summary = &v1alpha1.TurnSummary{}
 	}
@@ -97,6 +97,12 @@ func (t Turn) complete(c plan.Complete, output, sentence string, now metav1.Micr
 	return p
 }
 
+const (
+	// maxFieldBytes bounds a field of an error in the status, and maxProblemBytes the one that has a provider's own words.
+	maxFieldBytes   = 256
+	maxProblemBytes = 1040
+)
+
 // turnError says why the Turn failed, in what users may read.
 func turnError(c plan.Complete, sentence string) *v1alpha1.TurnError {
 	e := &v1alpha1.TurnError{Code: string(plan.CodeProcessingError)}
@@ -106,13 +112,17 @@ func turnError(c plan.Complete, sentence string) *v1alpha1.TurnError {
 			if e.Fields == nil {
 				e.Fields = map[string]string{}
 			}
-			e.Fields[name] = cut(fmt.Sprint(value), 256)
+			limit := maxFieldBytes
+			if name == plan.FieldProblem {
+				limit = maxProblemBytes
+			}
+			e.Fields[name] = cutEncoded(fmt.Sprint(value), limit)
 		}
 		if sentence == "" {
 			sentence = c.Failure.Sentence()
 		}
 	}
-	e.Message = cut(sentence, maxMessageBytes)
+	e.Message = cutEncoded(sentence, maxMessageBytes)
 	return e
 }
 
@@ -169,6 +179,7 @@ func WaitsForOthers(t Turn, calls []v1alpha1.ToolCall, outcomes map[string]tool.
 // Describe puts the end of a call into status.
 func Describe(call *v1alpha1.ToolCall, outcome tool.Outcome) {
 	call.State, call.Reason, call.NotBefore = outcome.State, outcome.Reason, nil
+	tool.Asked(call)
 	switch {
 	case outcome.Error != "":
 		call.Preview = preview(outcome.Error)

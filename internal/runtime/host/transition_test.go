@@ -2,7 +2,6 @@ package host
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -127,7 +126,9 @@ func TestTheLargestStatusFits(t *testing.T) {
 		worst := turn.Progress.ToolCalls
 		for i := range worst {
 			worst[i].Timeout, worst[i].PodUID, worst[i].ConcurrencyClass = jobTool("t").Spec.Job.Timeout, "01234567-0123-0123-0123-0123456789ab", strings.Repeat("c", 63)
-			worst[i].SideEffect, worst[i].ToolGeneration, worst[i].Attempt, worst[i].SchemaDigest = v1alpha1.AtMostOnce, 1<<40, 3, strings.Repeat("d", 16)
+			worst[i].PodName = strings.Repeat("p", 32)
+			worst[i].SideEffect, worst[i].Attempt = v1alpha1.AtMostOnce, 3
+			worst[i].ToolUID, worst[i].ToolDigest, worst[i].CallDigest = worst[i].PodUID, strings.Repeat("d", 40), strings.Repeat("e", 64)
 			worst[i].Policy, worst[i].ApproveBy = v1alpha1.PolicyRequiresApproval, &metav1.Time{Time: started}
 		}
 		results := ActResults{Outcomes: map[string]tool.Outcome{}, Planned: planned(closed)}
@@ -192,11 +193,4 @@ func FuzzCutEncoded(f *testing.F) {
 			t.Fatalf("cutEncoded(%q, %d) = %q is not its beginning", text, limit, got)
 		}
 	})
-}
-
-func TestHintsThatDoNotDecodeAreLeftOut(t *testing.T) {
-	got := decodeHints(map[string]v1alpha1.JSON{"a": {Raw: []byte(`true`)}, "b": {Raw: []byte(`{`)}, "c": {}})
-	if fmt.Sprint(got) != "map[a:true]" {
-		t.Errorf("hints %v", got)
-	}
 }

@@ -20,6 +20,15 @@ func (l *Log) Append(ctx context.Context, s Session, r Record) (*Closed, error) 
 	if err != nil {
 		return nil, err
 	}
+	if slices.ContainsFunc(r.Parts, func(ordinal int64) bool { return ordinal >= w.next }) {
+		// The record takes in what another writer has written and this one has not looked at.
+		if err := l.catchUp(ctx, s, w.state, nil); err != nil {
+			return nil, err
+		}
+		if err := w.to(ctx, w.state.at()); err != nil {
+			return nil, err
+		}
+	}
 	if w.final != nil {
 		return w.outcome(ctx)
 	}
@@ -99,16 +108,24 @@ func (w *writer) writeAll(ctx context.Context, r Record, specs []v1alpha1.Journa
 	return nil, fmt.Errorf("step %d of Turn %s has no final entry", w.step, w.turn.Name)
 }
 
-// takesIn checks that the record takes in every result that was settled before it, names nothing else, and says of no call that was claimed
-// that it never started. One that ends a Turn need take in approvals only: what they let start may run.
+// takesIn checks that the record takes in every result that was settled before it, names nothing else, says of no call that was claimed
+// that it never started, and takes in no message that was withdrawn or went elsewhere.
 func (w *writer) takesIn(r Record) error {
 	for _, id := range r.Unclaimed {
 		if claim := w.claim(id); claim.Ordinal != 0 {
 			return fmt.Errorf("%w: call %s of step %d of Turn %s was claimed at ordinal %d", ErrStale, id, w.step, w.turn.Name, claim.Ordinal)
 		}
 	}
+	for _, steered := range r.Steered {
+		if _, known := w.state.recorded(steered.Name); known {
+			return fmt.Errorf("%w: message %s, which Turn %s was to take in, has been recorded", ErrStale, steered.Name, w.turn.Name)
+		}
+	}
+	if own, known := w.state.recorded(r.Turn.Name); known && own.UID == r.Turn.UID && own.SteeredInto != nil {
+		return fmt.Errorf("%w: the message of Turn %s has gone into Turn %s", ErrStale, r.Turn.Name, own.SteeredInto.Name)
+	}
 	for _, ref := range w.settled {
-		if (!r.Closing || ref.Call.Decision == v1alpha1.DecisionApprove) && !slices.Contains(r.Parts, ref.Ordinal) {
+		if !slices.Contains(r.Parts, ref.Ordinal) {
 			return fmt.Errorf("%w: call %s of step %d of Turn %s, at ordinal %d", ErrStale, ref.Call.ID, w.step, w.turn.Name, ref.Ordinal)
 		}
 	}
@@ -136,6 +153,6 @@ func (w *writer) finish(r Record, final *entry) (*Closed, error) {
 		return nil, err
 	}
 	w.state.fold(final, c)
-	w.log.cache.putState(w.session.UID, w.state)
+	w.log.remember(w.session, w.state)
 	return closed, nil
 }

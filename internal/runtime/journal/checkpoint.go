@@ -21,7 +21,7 @@ func checkpoint(s Session, st *state, ordinal int64, time metav1.MicroTime) (*en
 	for _, sum := range sums {
 		c := totals
 		c.From, c.Turns = sum.from, sum.turns
-		spec := &v1alpha1.JournalEntrySpec{Session: s.Name, Ordinal: ordinal, Time: time, Checkpoint: &c}
+		spec := &v1alpha1.JournalEntrySpec{Session: s.Name, Ordinal: ordinal, Format: Format, Time: time, Checkpoint: &c}
 		frame, err := newEntry(spec)
 		if err != nil {
 			return nil, err
@@ -41,7 +41,7 @@ func checkpoint(s Session, st *state, ordinal int64, time metav1.MicroTime) (*en
 	}
 	nothing := totals
 	nothing.From = ordinal
-	return newEntry(&v1alpha1.JournalEntrySpec{Session: s.Name, Ordinal: ordinal, Time: time, Checkpoint: &nothing})
+	return newEntry(&v1alpha1.JournalEntrySpec{Session: s.Name, Ordinal: ordinal, Format: Format, Time: time, Checkpoint: &nothing})
 }
 
 // starts are the ordinals from which a checkpoint may sum up, the most first.

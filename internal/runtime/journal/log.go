@@ -17,6 +17,9 @@ const (
 	MaxEntryBytes = 512 * 1024
 	// CheckpointInterval is the distance between ordinals that are kept for checkpoints.
 	CheckpointInterval = 64
+	// Format is the version of the form that entries are written in. It grows with every change that an earlier build would misread: another kind of
+	// part, another meaning of a field.
+	Format = 1
 	// DefaultCacheBytes is the bound of the cache of a Log without Options.CacheBytes.
 	DefaultCacheBytes = 64 * 1024 * 1024
 )
@@ -29,6 +32,10 @@ var (
 	// ErrRefused is part of a Store's error when it is certain that nothing was written and that trying again is of no use: no
 	// permission, the namespace is being deleted, the entry breaks the schema. Any other error of a create leaves open what happened.
 	ErrRefused = errors.New("the store refused the entry")
+	// ErrInvalid is part of a Store's error, beside ErrRefused, when the entry itself is the reason: another entry may be accepted.
+	ErrInvalid = errors.New("the entry is invalid")
+	// ErrFormat reports an entry that a later build has written, in a form that this one does not know. Nothing is concluded from it.
+	ErrFormat = errors.New("the journal has an entry of an unknown format")
 	// ErrFull says that the log has no room for the record within the Session's limit. A record marked Closing never gets it.
 	ErrFull = errors.New("the log of the Session is full")
 	// ErrStale says that a record does not name a settled part that was in the log before it could be written: a result came in that
@@ -60,10 +67,19 @@ type Store interface {
 	Create(ctx context.Context, s Session, e *v1alpha1.JournalEntrySpec) error
 }
 
+// A DryRunner is a Store that can report what would become of a create, and writes nothing. The errors are those of Create.
+type DryRunner interface {
+	DryRun(ctx context.Context, s Session, e *v1alpha1.JournalEntrySpec) error
+}
+
 // Options are settings of a Log.
 type Options struct {
 	// CacheBytes bounds the memory that cached views and entries take. Default 64 MiB.
 	CacheBytes int64
+	// MaxBytes bounds every journal, whatever the limit of its Session; 0 for no bound.
+	MaxBytes int64
+	// MaxNamespaceBytes bounds the journals of each namespace together; 0 for no bound.
+	MaxNamespaceBytes int64
 	// Clock gives the times of entries. Default time.Now.
 	Clock func() time.Time
 }
@@ -155,6 +171,9 @@ type Log struct {
 	store Store
 	clock func() time.Time
 	cache *cache
+
+	maxBytes, maxNamespaceBytes int64
+	ledger                      ledger
 }
 
 // New is a Log on a store.
@@ -165,12 +184,23 @@ func New(store Store, opts Options) *Log {
 	if opts.Clock == nil {
 		opts.Clock = time.Now
 	}
-	return &Log{store: store, clock: opts.Clock, cache: newCache(opts.CacheBytes)}
+	return &Log{
+		store: store, clock: opts.Clock, cache: newCache(opts.CacheBytes), maxBytes: opts.MaxBytes, maxNamespaceBytes: opts.MaxNamespaceBytes,
+	}
 }
 
-// Forget drops what is cached of a Session.
+// Forget drops what is known of a Session that is gone.
 func (l *Log) Forget(s Session) {
+	l.ledger.set(s, 0)
 	l.cache.forget(s.UID)
+}
+
+// KnownBytes is the size of all entries of a Session as far as they are in the cache; 0 for a Session that is not.
+func (l *Log) KnownBytes(session types.UID) int64 {
+	if st := l.cache.state(session); st != nil {
+		return st.bytes()
+	}
+	return 0
 }
 
 // CachedBytes estimates the memory that the cache takes. It is never more than Options.CacheBytes.

@@ -162,6 +162,14 @@ func (st *state) sums(from []int64) (v1alpha1.JournalCheckpoint, []sum) {
 	return v1alpha1.JournalCheckpoint{Events: st.events, Bytes: st.size}, sums
 }
 
+// recorded is the first Turn of a name.
+func (st *state) recorded(name string) (RecordedTurn, bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	turn, known := st.turns[name]
+	return turn, known
+}
+
 // beginningOf is where the first Turn of a name began.
 func (st *state) beginningOf(name string) (beginning, bool) {
 	st.mu.Lock()

@@ -75,10 +75,21 @@ func (l *Log) fetch(ctx context.Context, s Session, ordinal int64) (*entry, erro
 	if spec.Ordinal != ordinal {
 		return nil, fmt.Errorf("%w: the entry at ordinal %d of Session %s/%s says that it is at %d", ErrCorrupt, ordinal, s.Namespace, s.Name, spec.Ordinal)
 	}
+	if !known(spec) {
+		return nil, fmt.Errorf("%w %d, at ordinal %d of Session %s/%s", ErrFormat, spec.Format, ordinal, s.Namespace, s.Name)
+	}
 	if reserved(ordinal) != (spec.Checkpoint != nil) {
 		return nil, fmt.Errorf("%w: a checkpoint of Session %s/%s is missing or out of place at ordinal %d", ErrCorrupt, s.Namespace, s.Name, ordinal)
 	}
 	return newEntry(spec)
+}
+
+// known reports whether this build can read the entry. A part with nothing in it is of a kind that this build, or the API server's schema, does not
+// have.
+func known(spec *v1alpha1.JournalEntrySpec) bool {
+	content := spec.Final || spec.Checkpoint != nil || spec.Claimed != nil || spec.Settled != nil || spec.Partial != nil ||
+		len(spec.Events) > 0 || len(spec.Calls) > 0
+	return spec.Format <= Format && content
 }
 
 // must reads an entry that other entries promise.
@@ -114,15 +125,19 @@ func (l *Log) put(ctx context.Context, s Session, e *entry) (*entry, bool, error
 			return e, true, nil
 		}
 		last = createErr
-		if errors.Is(createErr, ErrRefused) || ctx.Err() != nil {
+		if ctx.Err() != nil {
 			break
 		}
+		// After a refusal as well: what used up the quota may be this very entry, whose first create seemed to fail.
 		there, err := l.get(ctx, s, e.spec.Ordinal)
 		if err == nil {
 			return there, same(there, e), nil
 		}
 		if !errors.Is(err, ErrNotFound) {
 			last = errors.Join(createErr, err)
+		}
+		if errors.Is(createErr, ErrRefused) {
+			break
 		}
 	}
 	return nil, false, fmt.Errorf("writing the entry at ordinal %d of Session %s/%s: %w", e.spec.Ordinal, s.Namespace, s.Name, last)

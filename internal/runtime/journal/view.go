@@ -38,7 +38,7 @@ func (l *Log) load(ctx context.Context, s Session, hint int64) (st *state, fresh
 	if err != nil {
 		return nil, false, err
 	}
-	l.cache.putState(s.UID, st)
+	l.remember(s, st)
 	return st, true, nil
 }
 
@@ -63,7 +63,7 @@ func (l *Log) catchUp(ctx context.Context, s Session, st *state, absent map[int6
 		grown = true
 	}
 	if grown {
-		l.cache.putState(s.UID, st)
+		l.remember(s, st)
 	}
 	return nil
 }

@@ -134,10 +134,10 @@ func (l *Log) Settled(ctx context.Context, s Session, turn types.UID, step int32
 	return w.counted(), nil
 }
 
-// Step reads the final entry at an ordinal, with its parts. It is an error if the entry does not exist (ErrNotFound), is not final or is not
-// the Turn's.
+// Step reads the final entry at an ordinal, with its parts. It is an error if the entry does not exist (ErrCorrupt: the Turn's plan follows from it),
+// is not final or is not the Turn's.
 func (l *Log) Step(ctx context.Context, s Session, turn types.UID, ordinal int64) (*Closed, error) {
-	e, err := l.get(ctx, s, ordinal)
+	e, err := l.must(ctx, s, ordinal)
 	if err != nil {
 		return nil, fmt.Errorf("reading the step that the entry at ordinal %d closes: %w", ordinal, err)
 	}

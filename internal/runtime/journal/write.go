@@ -36,12 +36,17 @@ func (l *Log) writer(ctx context.Context, s Session, turn Turn, step int32, open
 		}
 	}
 	if head := st.at(); head < openedAt-1 {
-		return nil, fmt.Errorf("%w: step %d of Turn %s was opened at ordinal %d, but the log of Session %s/%s ends at %d",
-			ErrCorrupt, step, turn.Name, openedAt, s.Namespace, s.Name, head)
+		return nil, EndsTooEarly(s, turn, step, openedAt, head)
 	}
-	w := &writer{walk: l.walk(s, turn.UID, step, openedAt), state: st, turn: turn, bounded: s.Limit > 0}
+	w := &writer{walk: l.walk(s, turn.UID, step, openedAt), state: st, turn: turn, bounded: l.bounded(s)}
 	w.time = w.now()
 	return w, w.to(ctx, st.at())
+}
+
+// EndsTooEarly is the error of a step that was opened behind the head of its journal: entries are missing.
+func EndsTooEarly(s Session, turn Turn, step int32, openedAt, head int64) error {
+	return fmt.Errorf("%w: step %d of Turn %s was opened at ordinal %d, but the journal of Session %s/%s ends at %d",
+		ErrCorrupt, step, turn.Name, openedAt, s.Namespace, s.Name, head)
 }
 
 // now is the time as entries have it.
@@ -95,6 +100,7 @@ func (w *writer) write(ctx context.Context, spec v1alpha1.JournalEntrySpec, rest
 // entry is what is written at an ordinal.
 func (w *writer) entry(spec v1alpha1.JournalEntrySpec, ordinal int64) (*entry, error) {
 	spec.Session, spec.Ordinal, spec.Time, spec.Turn, spec.Step = w.session.Name, ordinal, w.time, &w.turn, w.step
+	spec.Format = Format
 	e, err := newEntry(&spec)
 	if err != nil {
 		return nil, err
@@ -118,7 +124,7 @@ func (w *writer) took(ctx context.Context, e *entry) error {
 	if err := w.log.fold(ctx, w.session, w.state, e); err != nil {
 		return err
 	}
-	w.log.cache.putState(w.session.UID, w.state)
+	w.log.remember(w.session, w.state)
 	return nil
 }
 
@@ -146,9 +152,8 @@ func (w *writer) fits(rest remainder) error {
 	if w.forgiving {
 		used -= w.partialBytes
 	}
-	if used+needed > w.session.Limit {
-		return fmt.Errorf("%w: the log of Session %s/%s takes %d of %d bytes, and step %d of Turn %s needs %d more",
-			ErrFull, w.session.Namespace, w.session.Name, used, w.session.Limit, w.step, w.turn.Name, needed)
+	if err := w.log.room(w.session, used, needed); err != nil {
+		return fmt.Errorf("step %d of Turn %s: %w", w.step, w.turn.Name, err)
 	}
 	return nil
 }
@@ -157,7 +162,7 @@ func (w *writer) fits(rest remainder) error {
 func (w *writer) frame(spec v1alpha1.JournalEntrySpec) (int, error) {
 	const largest = 99_999_999
 	spec.Session, spec.Time, spec.Turn, spec.Step = w.session.Name, w.time, &w.turn, w.step
-	spec.Ordinal, spec.Part = largest, largest
+	spec.Ordinal, spec.Part, spec.Format = largest, largest, Format
 	raw, err := json.Marshal(spec)
 	if err != nil {
 		return 0, fmt.Errorf("encoding an entry of step %d of Turn %s: %w", w.step, w.turn.Name, err)

@@ -28,6 +28,8 @@ type act struct {
 	sources  map[string]types.UID
 	kept     map[string]journal.SettledRef
 	settled  map[string]journal.SettledRef
+	// pins compares Tools with those that the calls were planned with.
+	pins tool.Pins
 	// line is where the calls wait for each other to write to the log.
 	line *host.Line
 	// begun says that a call has been started.
@@ -45,7 +47,7 @@ func (r *run) act(ctx context.Context) (*journal.Closed, error) {
 	defer stop()
 	a := &act{
 		run: r, planned: map[string]v1alpha1.PlannedCall{}, outcomes: map[string]tool.Outcome{}, sources: map[string]types.UID{},
-		kept: map[string]journal.SettledRef{}, line: &host.Line{}, ended: make(chan callEnd, len(r.turn.Status.ToolCalls)),
+		kept: map[string]journal.SettledRef{}, pins: tool.Pins{}, line: &host.Line{}, ended: make(chan callEnd, len(r.turn.Status.ToolCalls)),
 	}
 	// The step was opened by the entry just before it, which has what does not fit into status.
 	reason, err := r.loop.Host.Log.Step(ctx, host.JournalOf(r.session()), r.turn.UID, r.turn.Status.Plan.OpenedAt-1)
@@ -87,7 +89,9 @@ func (a *act) round(ctx context.Context) (*journal.Closed, error) {
 	if err := a.giveUpWaiting(ctx); err != nil {
 		return nil, err
 	}
-	a.start(ctx)
+	if a.config.Blocker == nil {
+		a.start(ctx)
+	}
 	if a.complete() {
 		closed, err := a.loop.Host.Act(ctx, a.hostTurn(), a.results())
 		if !errors.Is(err, journal.ErrStale) {
@@ -96,6 +100,9 @@ func (a *act) round(ctx context.Context) (*journal.Closed, error) {
 		// Another process put something into the log that this one does not know of.
 		a.forgetOthers()
 		return a.round(ctx)
+	}
+	if a.config.Blocker != nil && !a.underWay() {
+		return a.loop.Host.Block(ctx, a.hostTurn(), a.config.Blocker, a.results())
 	}
 	a.show()
 	return nil, nil
@@ -129,6 +136,7 @@ func (a *act) results() host.ActResults {
 // settle records the end of a call.
 func (a *act) settle(index int, outcome tool.Outcome) {
 	call := &a.calls()[index]
+	outcome = tool.WithEarlierAttempts(*call, outcome)
 	a.outcomes[call.ID] = outcome
 	host.Describe(call, outcome)
 }
@@ -151,6 +159,16 @@ func (a *act) settleRefused() {
 			a.settle(i, tool.Outcome{State: v1alpha1.CallNotExecuted, Reason: call.Reason, Error: a.planned[call.ID].Refusal})
 		}
 	}
+}
+
+// underWay reports whether a call that was started has no result yet.
+func (a *act) underWay() bool {
+	for _, call := range a.calls() {
+		if call.State == v1alpha1.CallRunning && !a.done(call) {
+			return true
+		}
+	}
+	return false
 }
 
 // conclude takes the end of an attempt for the end of its call, unless the call may be tried again.

@@ -52,7 +52,7 @@ func (a *act) start(ctx context.Context) {
 // definition is the Tool that a call was planned with; nil when it is not there any more.
 func (a *act) definition(call v1alpha1.ToolCall) *v1alpha1.Tool {
 	definition := a.config.Tools[call.Name]
-	if definition == nil || definition.Generation != call.ToolGeneration {
+	if !a.pins.Hold(call, definition) {
 		return nil
 	}
 	return definition

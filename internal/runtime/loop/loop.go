@@ -172,12 +172,37 @@ func (l *Loop) cancel(r *run) {
 	r.shown.Spec.DesiredState = v1alpha1.DesiredCancelled
 	r.cancelled, r.waits = true, false
 	if r.queue.remove(r) {
+		if r.shown.Spec.Delivery == v1alpha1.DeliverSteer {
+			go l.withdraw(r)
+			return
+		}
 		now := metav1.NewMicroTime(l.Clock.Now())
 		projection.Apply(&r.shown.Status, r.shown.Generation, host.CancelledBeforeStart(now), now)
 		r.finish(nil)
 		return
 	}
 	r.alert()
+}
+
+// withdraw ends a Turn whose message may be on its way into another one: the journal decides which comes first.
+func (l *Loop) withdraw(r *run) {
+	l.mu.Lock()
+	message := r.shown.DeepCopy()
+	l.mu.Unlock()
+	session := l.Objects.Session(message.Spec.SessionRef.Name)
+	progress, into, err := l.Host.CancelSteer(l.life, host.TurnOf(message, session), 0)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.done {
+		return
+	}
+	if err == nil {
+		if into != nil {
+			r.shown.Status.SteeredInto = &v1alpha1.TurnReference{Name: into.Name, UID: into.UID}
+		}
+		projection.Apply(&r.shown.Status, r.shown.Generation, progress, metav1.NewMicroTime(l.Clock.Now()))
+	}
+	r.finish(err)
 }
 
 // Changed says that Objects have changed: what waits looks at them again.

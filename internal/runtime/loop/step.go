@@ -45,7 +45,7 @@ func (r *run) reason(ctx context.Context) (*journal.Closed, error) {
 	defer hangUp()
 	answered := make(chan answer, 1)
 	go func() {
-		closed, err := r.loop.Host.Reason(calling, turn, config)
+		closed, err := r.loop.Host.ReasonInPlace(calling, turn, config)
 		answered <- answer{closed, err}
 	}()
 	limit := r.alarm(ctx, r.nextLimit())

@@ -7,14 +7,28 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// Readiness says whether a Model can be called, as reason and message of its Ready condition. driverErr is what making its driver gave.
-func Readiness(driverErr error) (reason, message string) {
-	if driverErr == nil {
+// Readiness says whether a Model can be called, as reason and message of its Ready condition. err is what making its driver gave, or a *KeyError.
+func Readiness(err error) (reason, message string) {
+	if err == nil {
 		return v1alpha1.ReasonReady, "The Model can be called."
 	}
-	var unavailable *UnavailableError
-	if errors.As(driverErr, &unavailable) {
-		driverErr = unavailable.Cause
+	var key *KeyError
+	if errors.As(err, &key) {
+		return key.Reason, key.Problem
 	}
-	return v1alpha1.ReasonModelNotReady, fmt.Sprintf("The Model cannot be called: %v.", driverErr)
+	var unavailable *UnavailableError
+	if errors.As(err, &unavailable) {
+		err = unavailable.Cause
+	}
+	return v1alpha1.ReasonModelNotReady, fmt.Sprintf("The Model cannot be called: %v.", err)
+}
+
+// NeedsKey reports whether a reason of the Ready condition says that the Model has no API key, which another Secret or role mends, and no other spec.
+func NeedsKey(reason string) bool {
+	switch reason {
+	case v1alpha1.ReasonSecretMissing, v1alpha1.ReasonSecretKeyMissing, v1alpha1.ReasonSecretUnusable, v1alpha1.ReasonRoleMissing:
+		return true
+	default:
+		return false
+	}
 }

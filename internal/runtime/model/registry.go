@@ -61,6 +61,8 @@ func Endpoint(m *v1alpha1.Model) string {
 type KeyError struct {
 	// Model is the name of the Model.
 	Model string
+	// Reason is that of the Ready condition of the Model: one of those that NeedsKey knows.
+	Reason string
 	// Problem says what is wrong and what to do, and nothing of what a Secret holds.
 	Problem string
 }

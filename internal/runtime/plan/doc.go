@@ -8,7 +8,8 @@
 //
 //   - Next takes the name of the finished activity and its raw JSON output. Hosts that persist a turn between steps use
 //     it (TURN-03 to TURN-14).
-//   - Machine holds one turn in memory and is fed typed results. The in-process runtime uses it (SM-01 to SM-08).
+//   - Machine holds one turn in memory and is fed typed results. It is SM-01 to SM-08 in a form that tests can run; no host uses it, for the
+//     in-process runtime carries out the same steps as the controllers.
 //
 // Both call AfterInput, AfterReason and AfterAct, so that they can not disagree about limits, failures or waiting. A
 // step ends in an Outcome: one Plan, and the lifecycle Effects that the host applies in the order given. Fail, FailAs

@@ -72,10 +72,28 @@ var sentences = map[ErrorCode]string{
 	CodeCancelled:              "The turn was cancelled.",
 }
 
+// FieldProblem is the field that says in words what is wrong, and what to do where that is known.
+const FieldProblem = "problem"
+
+// With returns the failure with one more field.
+func (f Failure) With(name string, value any) Failure {
+	fields := map[string]any{name: value}
+	for other, given := range f.Fields {
+		if other != name {
+			fields[other] = given
+		}
+	}
+	f.Fields = fields
+	return f
+}
+
 // Sentence is a plain text for the user that gives nothing away about the inside of the system.
 func (f Failure) Sentence() string {
 	if sentence, known := sentences[f.Code]; known {
 		return sentence
+	}
+	if f.Fields[FieldProblem] != nil {
+		return "The model provider refused the request."
 	}
 	return "The turn could not be processed. Try again later."
 }

@@ -27,7 +27,8 @@ const (
 	ClientToolsFollowHints ClientToolsPolicy = "FollowHints"
 )
 
-const hintSetupConnection = "setup_connection"
+// HintSetupConnection is the hint that the policy FollowHints reads.
+const HintSetupConnection = "setup_connection"
 
 // Facts is what a decision needs to know beyond the state and the step's result. The zero value is usable.
 type Facts struct {
@@ -244,7 +245,7 @@ func (f Facts) mayWait() bool {
 	if f.ClientTools != ClientToolsFollowHints {
 		return true
 	}
-	enabled, isBool := f.Hints[hintSetupConnection].(bool)
+	enabled, isBool := f.Hints[HintSetupConnection].(bool)
 	return isBool && enabled
 }
 

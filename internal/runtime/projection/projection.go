@@ -26,7 +26,7 @@ func SetConditions(status *v1alpha1.TurnStatus, generation int64, at metav1.Time
 		condition.Set(&status.Conditions, generation, at, kind, value, reason, message)
 	}
 	if status.Phase == v1alpha1.TurnWaitingForToolResults {
-		reason, message := waitsFor(status.ToolCalls)
+		reason, message := WaitsFor(status.ToolCalls)
 		set(v1alpha1.ConditionWaitingForToolResults, metav1.ConditionTrue, reason, message)
 	} else {
 		set(v1alpha1.ConditionWaitingForToolResults, metav1.ConditionFalse, v1alpha1.ReasonNotWaiting, "The Turn waits for nothing from outside.")
@@ -37,15 +37,16 @@ func SetConditions(status *v1alpha1.TurnStatus, generation int64, at metav1.Time
 	}
 	switch status.Phase {
 	case v1alpha1.TurnSucceeded:
-		setEnd(set, metav1.ConditionTrue, string(status.Plan.StopReason), successMessage(status))
+		setEnd(set, metav1.ConditionTrue, string(status.Plan.StopReason), successMessage(status)+passedOver(status))
 	case v1alpha1.TurnFailed, v1alpha1.TurnCancelled:
 		reason, message := failure(status.Error)
-		setEnd(set, metav1.ConditionFalse, reason, message)
+		setEnd(set, metav1.ConditionFalse, reason, message+passedOver(status))
 	default:
-		message := runningMessage(status)
-		set(v1alpha1.ConditionSucceeded, metav1.ConditionUnknown, v1alpha1.ReasonRunning, message)
-		set(v1alpha1.ConditionFinished, metav1.ConditionFalse, v1alpha1.ReasonRunning, message)
-		set(v1alpha1.ConditionReconciling, metav1.ConditionTrue, v1alpha1.ReasonRunning, message)
+		reason, message := running(status)
+		message += passedOver(status)
+		set(v1alpha1.ConditionSucceeded, metav1.ConditionUnknown, reason, message)
+		set(v1alpha1.ConditionFinished, metav1.ConditionFalse, reason, message)
+		set(v1alpha1.ConditionReconciling, metav1.ConditionTrue, reason, message)
 		set(v1alpha1.ConditionStalled, metav1.ConditionFalse, v1alpha1.ReasonRunning, message)
 	}
 }
@@ -54,6 +55,10 @@ func SetConditions(status *v1alpha1.TurnStatus, generation int64, at metav1.Time
 func successMessage(status *v1alpha1.TurnStatus) string {
 	if into := status.SteeredInto; into != nil {
 		return fmt.Sprintf("The message went into Turn %q, which was running. The answer is there.", into.Name)
+	}
+	if status.Plan != nil && status.Plan.StopReason == v1alpha1.StopMaxTurnRequests {
+		return "The Turn has made as many model calls as maxIterations permits. The agent may not have finished: raise maxIterations, or go on in " +
+			"another Turn."
 	}
 	return "The agent has answered."
 }
@@ -70,6 +75,23 @@ func setEnd(set func(string, metav1.ConditionStatus, string, string), succeeded 
 	set(v1alpha1.ConditionStalled, stalled, reason, message)
 }
 
+// passedOver is the sentence on a Model that the controls name and that did not exist; empty when there is none (CFG-07).
+func passedOver(status *v1alpha1.TurnStatus) string {
+	if status.ModelNotFound == "" {
+		return ""
+	}
+	return fmt.Sprintf(" Model %q, which controls.modelRef names, does not exist and is passed over.", status.ModelNotFound)
+}
+
+// running is why a Turn that has begun has not ended. What it waits for may have a reason of its own.
+func running(status *v1alpha1.TurnStatus) (reason, message string) {
+	reason = v1alpha1.ReasonRunning
+	if status.Phase == v1alpha1.TurnWaiting && len(status.WaitsFor) > 0 && status.WaitsFor[0].Reason != "" {
+		reason = status.WaitsFor[0].Reason
+	}
+	return reason, runningMessage(status)
+}
+
 // runningMessage says what the Turn does, in words that do not change while it does it.
 func runningMessage(status *v1alpha1.TurnStatus) string {
 	switch status.Phase {
@@ -77,6 +99,11 @@ func runningMessage(status *v1alpha1.TurnStatus) string {
 		return fmt.Sprintf("Model call %d is under way.", status.Iteration)
 	case v1alpha1.TurnAct:
 		return fmt.Sprintf("The tool calls of model call %d are under way.", status.Iteration)
+	case v1alpha1.TurnWaiting:
+		if len(status.WaitsFor) > 0 {
+			return status.WaitsFor[0].Message
+		}
+		return "The Turn waits."
 	case v1alpha1.TurnWaitingForToolResults:
 		return "The Turn waits for tool results."
 	default:
@@ -85,14 +112,21 @@ func runningMessage(status *v1alpha1.TurnStatus) string {
 }
 
 // QueuedMessage is what a Turn says that has yet to be admitted. It is also the default in the API.
-const QueuedMessage = "Waiting to be admitted by the Session."
+const QueuedMessage = "Waiting to be admitted by the Session, which runs its Turns in the order of their creation."
 
 // failure gives the reason and message of a Turn that did not succeed.
 func failure(err *v1alpha1.TurnError) (reason, message string) {
 	if err == nil {
 		return v1alpha1.ReasonFailed, "The Turn failed."
 	}
-	return camelCase(err.Code), err.Message
+	message = err.Message
+	if problem := strings.TrimSpace(err.Fields["problem"]); problem != "" && !strings.Contains(message, problem) {
+		message += " " + strings.ToUpper(problem[:1]) + problem[1:]
+		if !strings.HasSuffix(message, ".") {
+			message += "."
+		}
+	}
+	return camelCase(err.Code), message
 }
 
 // camelCase turns an error code such as provider_rate_limited into a condition reason.
@@ -110,8 +144,8 @@ func camelCase(code string) string {
 	return b.String()
 }
 
-// waitsFor says what others must give, and for which calls.
-func waitsFor(calls []v1alpha1.ToolCall) (reason, message string) {
+// WaitsFor says what others must give, and for which calls.
+func WaitsFor(calls []v1alpha1.ToolCall) (reason, message string) {
 	var results, approvals []string
 	for _, call := range calls {
 		switch name := call.ID + " (" + call.Name + ")"; {
@@ -143,6 +177,17 @@ func Queue(status *v1alpha1.TurnStatus, generation int64, at metav1.Time, reason
 	} {
 		condition.Set(&status.Conditions, generation, at, kind, value, reason, message)
 	}
+}
+
+// Stall reports that the Turn has begun, or is to begin, and cannot go on before something is repaired.
+func Stall(status *v1alpha1.TurnStatus, generation int64, at metav1.Time, reason, message string) {
+	set := func(kind string, value metav1.ConditionStatus) {
+		condition.Set(&status.Conditions, generation, at, kind, value, reason, message)
+	}
+	set(v1alpha1.ConditionSucceeded, metav1.ConditionUnknown)
+	set(v1alpha1.ConditionFinished, metav1.ConditionFalse)
+	set(v1alpha1.ConditionReconciling, metav1.ConditionFalse)
+	set(v1alpha1.ConditionStalled, metav1.ConditionTrue)
 }
 
 // AlreadyRan gives the conditions of a Turn that takes over the outcome of an earlier one of its name their reason. Whether it succeeded is for

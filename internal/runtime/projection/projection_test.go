@@ -52,7 +52,7 @@ func TestConditionsFollowFromTheProgress(t *testing.T) {
 		},
 		"an answer": {
 			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnSucceeded, Plan: &v1alpha1.TurnPlan{Phase: v1alpha1.PlanComplete, StopReason: v1alpha1.StopMaxTurnRequests}},
-			succeeded: "True MaxTurnRequests", finished: "True Finished", waiting: idle, reconciling: finished, stalled: "False MaxTurnRequests", says: "answered",
+			succeeded: "True MaxTurnRequests", finished: "True Finished", waiting: idle, reconciling: finished, stalled: "False MaxTurnRequests", says: "maxIterations",
 		},
 		"a failure": {
 			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnFailed, Error: &v1alpha1.TurnError{Code: "provider_rate_limited", Message: "Later."}},
@@ -247,4 +247,28 @@ func guardedCall(id string) v1alpha1.ToolCall {
 
 func clientCall(id string) v1alpha1.ToolCall {
 	return v1alpha1.ToolCall{ID: id, Executor: v1alpha1.ExecutorClient, State: v1alpha1.CallWaiting}
+}
+
+func TestTheEndSaysWhatToDo(t *testing.T) {
+	failed := v1alpha1.TurnStatus{}
+	failed.Phase = v1alpha1.TurnFailed
+	failed.Error = &v1alpha1.TurnError{
+		Code: "provider_misconfigured", Message: "The access to the model provider is not set up correctly.",
+		Fields: map[string]string{"problem": `the Secret "key" has no key "a": add it`},
+	}
+	limit := v1alpha1.TurnStatus{}
+	limit.Phase, limit.Plan = v1alpha1.TurnSucceeded, &v1alpha1.TurnPlan{StopReason: v1alpha1.StopMaxTurnRequests}
+	for name, test := range map[string]struct {
+		status v1alpha1.TurnStatus
+		want   string
+	}{
+		"a failure":         {failed, `The access to the model provider is not set up correctly. The Secret "key" has no key "a": add it.`},
+		"the limit reached": {limit, "as many model calls as maxIterations permits"},
+	} {
+		SetConditions(&test.status, 1, metav1.Now())
+		said := condition.Find(test.status.Conditions, v1alpha1.ConditionSucceeded)
+		if !strings.Contains(said.Message, test.want) {
+			t.Errorf("%s: %q", name, said.Message)
+		}
+	}
 }

@@ -37,7 +37,13 @@ func AwaitsApproval(call v1alpha1.ToolCall) bool {
 
 // Approve lets a call start: it becomes one like any other, with its first attempt.
 func Approve(call *v1alpha1.ToolCall) {
+	Asked(call)
 	call.Attempt, call.State, call.Reason, call.Preview = 1, v1alpha1.CallPending, "", ""
+}
+
+// Asked takes out of a call what only those who are asked about it need: it waits no longer.
+func Asked(call *v1alpha1.ToolCall) {
+	call.CallDigest, call.ApproveBy, call.Arguments = "", nil, ""
 }
 
 // Rejected is the outcome of a call that somebody rejected.

@@ -131,7 +131,7 @@ func (v *view) unreported(t *corev1.ContainerStateTerminated) Outcome {
 	case t.ExitCode >= exitSignals, t.ExitCode == exitPanic:
 		return interrupted(v.call, ReasonKilled, "its container was killed (exit code "+code+") and left no report")
 	default:
-		return ran(v.call, ReasonOutputLost, "its container ended with exit code "+code+" and left no report that can be read")
+		return ran(v.call, "its container ended with exit code "+code+" and left no report that can be read")
 	}
 }
 
@@ -188,12 +188,12 @@ func interrupted(call v1alpha1.ToolCall, reason, why string) Outcome {
 
 // ran is the outcome of a call that ended by itself and whose output is lost. It was no disruption, so that nobody but the model decides
 // whether to call again.
-func ran(call v1alpha1.ToolCall, reason, why string) Outcome {
+func ran(call v1alpha1.ToolCall, why string) Outcome {
 	text := OutputLost(why)
 	if !atMostOnce(call) {
 		text = OutputLostSafely(why)
 	}
-	return afterStart(failed(reason, text))
+	return afterStart(failed(ReasonOutputLost, text))
 }
 
 func afterStart(outcome Outcome) Outcome {

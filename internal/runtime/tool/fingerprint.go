@@ -23,13 +23,15 @@ const nameHexDigits = 20
 const emptyArguments = "{}"
 
 // Fingerprint is the SHA-256, in hexadecimal, over a tool's name and the model's arguments (DUR-06). Arguments that are JSON are taken
-// by their meaning: white space, the order of keys and the key human_intent make no difference. Others are taken byte for byte.
+// by their meaning: white space, the order of keys and the key human_intent make no difference. Others are taken byte for byte, and so are those
+// that are larger than a tool can be given: they are not decoded.
 func Fingerprint(name, arguments string) string {
-	kind, text := "text", arguments
-	if normal, ok := normalize(arguments); ok {
-		kind, text = "json", normal
+	if len(arguments) <= MaxArgumentsBytes {
+		if normal, ok := normalize(arguments); ok {
+			return hash(name, "json", normal)
+		}
 	}
-	return hash(name, kind, text)
+	return hash(name, "text", arguments)
 }
 
 // normalize writes JSON with sorted keys and without white space. Numbers stay as they were written.

@@ -54,7 +54,7 @@ func unanswered(call v1alpha1.ToolCall, request egress.Request, err error) Outco
 		e = &egress.Error{Reason: egress.ReasonLost, Text: "the request failed", Sent: true}
 	}
 	if e.Status/100 == 2 {
-		return ran(call, ReasonOutputLost, e.Text)
+		return ran(call, e.Text)
 	}
 	switch e.Reason {
 	case egress.ReasonRedirect:

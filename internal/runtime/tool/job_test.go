@@ -189,7 +189,7 @@ func TestPodsGetNothingTheyWereNotGiven(t *testing.T) {
 		p := testParams()
 		p.Launcher.Delivery = delivery
 		pod := BuildJob(p).Spec.Template.Spec
-		if *pod.AutomountServiceAccountToken || *pod.EnableServiceLinks || pod.ServiceAccountName != "" {
+		if *pod.AutomountServiceAccountToken || *pod.EnableServiceLinks || pod.ServiceAccountName != v1alpha1.ToolServiceAccount {
 			t.Errorf("the pod has more than it needs: %+v", pod)
 		}
 		if *pod.SecurityContext.RunAsUser != 65532 || *pod.SecurityContext.RunAsGroup != 65532 {

@@ -39,3 +39,26 @@ func TestOnlyAPodOfANamedAccountHasAToken(t *testing.T) {
 		t.Errorf("the pod runs as %q, token %t", pod.ServiceAccountName, *pod.AutomountServiceAccountToken)
 	}
 }
+
+func TestAPodWithoutANamedAccountRunsAsTheOneWithoutPower(t *testing.T) {
+	pod := BuildJob(testParams()).Spec.Template.Spec
+	if pod.ServiceAccountName != "capstan-tool" || *pod.AutomountServiceAccountToken || len(pod.ImagePullSecrets) > 0 {
+		t.Errorf("the pod runs as %q, token %t, pull secrets %v", pod.ServiceAccountName, *pod.AutomountServiceAccountToken, pod.ImagePullSecrets)
+	}
+	account := ServiceAccount("team-a")
+	if account.Name != pod.ServiceAccountName || *account.AutomountServiceAccountToken || len(account.ImagePullSecrets)+len(account.Annotations) > 0 {
+		t.Errorf("the account is %+v", account)
+	}
+}
+
+func TestPullSecretsReachThePod(t *testing.T) {
+	p := testParams()
+	p.Tool.Job.ImagePullSecrets = []v1alpha1.LocalReference{{Name: "registry"}, {Name: "mirror"}}
+	pod := BuildJob(p).Spec.Template.Spec
+	if got := pod.ImagePullSecrets; len(got) != 2 || got[0].Name != "registry" || got[1].Name != "mirror" {
+		t.Errorf("the images are pulled with %v", got)
+	}
+	if pod.ServiceAccountName != "capstan-tool" || *pod.AutomountServiceAccountToken {
+		t.Errorf("the pod runs as %q, token %t", pod.ServiceAccountName, *pod.AutomountServiceAccountToken)
+	}
+}

@@ -3,8 +3,7 @@ package tool
 import (
 	"errors"
 	"fmt"
-	"regexp"
-	"regexp/syntax"
+	"slices"
 	"strings"
 	"sync"
 
@@ -14,13 +13,10 @@ import (
 const (
 	// maxWork is how many steps one validation may take, a step being about as long as to compare two numbers.
 	maxWork = 500_000
-	// maxPatternBytes and maxPatternSize are how long a regular expression may be, as text and as a program.
-	maxPatternBytes = 1024
-	maxPatternSize  = 5000
-	// matchSpeed is how many bytes times instructions a regular expression gets through in one step.
-	matchSpeed = 100
 	// scanSpeed is how many bytes of a string are looked at in one step.
 	scanSpeed = 100
+	// formatRegex is the format of a string that is a regular expression.
+	formatRegex = "regex"
 )
 
 // errTooMuchWork ends a validation.
@@ -67,10 +63,12 @@ func (s *compiledSchema) validate(value any) (err error) {
 // attach puts the hook into every part of a schema, and refuses schemas whose parts cannot all be found from the top.
 func (m *meter) attach(top *jsonschema.Schema) error {
 	seen := map[*jsonschema.Schema]bool{top: true}
+	var outside []string
 	for queue := []*jsonschema.Schema{top}; len(queue) > 0; queue = queue[1:] {
 		s := queue[0]
 		if !strings.HasPrefix(s.Location, schemaLocation) {
-			return fmt.Errorf("the schema refers to %s, which lies outside it", s.Location)
+			outside = append(outside, s.Location)
+			continue
 		}
 		if s.DynamicRef != nil || s.RecursiveRef != nil {
 			return errors.New("the schema uses $dynamicRef or $recursiveRef; use $ref")
@@ -83,6 +81,9 @@ func (m *meter) attach(top *jsonschema.Schema) error {
 			}
 		}
 		m.hook(s, parts)
+	}
+	if len(outside) > 0 {
+		return fmt.Errorf("the schema refers to %.200s, which lies outside it", slices.Min(outside))
 	}
 	return nil
 }
@@ -110,12 +111,26 @@ func (m *meter) hook(s *jsonschema.Schema, p parts) {
 			steps += nodes(value)
 		}
 		m.spend(steps)
-		if asked != nil {
-			return asked.Validate(value)
+		if asked == nil {
+			return nil
 		}
-		return nil
+		if asked.Name == formatRegex {
+			return m.checkRegex(value)
+		}
+		return asked.Validate(value)
 	}
 	s.Format = format
+}
+
+// checkRegex is the format "regex" of values. They are parsed only.
+func (m *meter) checkRegex(value any) error {
+	text, ok := value.(string)
+	if !ok {
+		return nil
+	}
+	m.spend(len(text))
+	_, err := parsePattern(text)
+	return err
 }
 
 // entryPrice is what it takes to find out whether a part applies at all.
@@ -217,40 +232,4 @@ func appendSchemas(list, schemas []*jsonschema.Schema) []*jsonschema.Schema {
 		}
 	}
 	return list
-}
-
-// meteredRegexp is a regular expression that is paid for.
-type meteredRegexp struct {
-	*regexp.Regexp
-	meter *meter
-	size  int
-}
-
-// MatchString says whether the expression matches somewhere in s.
-func (r *meteredRegexp) MatchString(s string) bool {
-	r.meter.spend(1 + r.size*len(s)/matchSpeed)
-	return r.Regexp.MatchString(s)
-}
-
-// compileRegexp compiles a regular expression. They have the syntax of Go (RE2).
-func (m *meter) compileRegexp(pattern string) (jsonschema.Regexp, error) {
-	if len(pattern) > maxPatternBytes {
-		return nil, fmt.Errorf("the pattern has %d bytes, the most is %d", len(pattern), maxPatternBytes)
-	}
-	parsed, err := syntax.Parse(pattern, syntax.Perl)
-	if err != nil {
-		return nil, err
-	}
-	program, err := syntax.Compile(parsed.Simplify())
-	if err != nil {
-		return nil, err
-	}
-	if len(program.Inst) > maxPatternSize {
-		return nil, fmt.Errorf("the pattern %.64q is too complex", pattern)
-	}
-	compiled, err := regexp.Compile(pattern)
-	if err != nil {
-		return nil, err
-	}
-	return &meteredRegexp{Regexp: compiled, meter: m, size: len(program.Inst)}, nil
 }

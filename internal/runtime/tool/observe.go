@@ -24,12 +24,26 @@ const clockSkew = time.Minute
 func Observe(job *batchv1.Job, pod *corev1.Pod, call v1alpha1.ToolCall, start, run time.Duration, now time.Time) Observation {
 	v := &view{job: job, pod: pod, call: call, start: start, run: run, now: now}
 	seen := v.observe()
+	if seen.Outcome.Started && pod != nil {
+		seen.Outcome.Image = imageOf(pod)
+	}
 	// A suspended Job loses its pod and gets another one when it goes on. Only calls that may start twice can profit from that, and those
 	// of which no pod was let go.
 	if v.suspended() && (seen.Outcome.Retryable || v.neverLetGo(seen)) {
 		return v.pending(ReasonSuspended, time.Time{})
 	}
 	return seen
+}
+
+// maxImageBytes bounds the name of an image in the journal.
+const maxImageBytes = 512
+
+// imageOf is the image that the tool's container runs, as its runtime names it.
+func imageOf(pod *corev1.Pod) string {
+	if status := toolStatus(pod); status != nil && len(status.ImageID) <= maxImageBytes {
+		return status.ImageID
+	}
+	return ""
 }
 
 // neverLetGo says that an AtMostOnce call has lost its pod before one was recorded, so that the next one can still be.

@@ -46,8 +46,9 @@ func podSpec(p JobParams) corev1.PodSpec {
 		Volumes:                       volumes(p.Launcher),
 		RestartPolicy:                 corev1.RestartPolicyNever,
 		TerminationGracePeriodSeconds: ptr.To(gracePeriodSeconds),
-		ServiceAccountName:            p.Tool.Job.ServiceAccountName,
+		ServiceAccountName:            accountName(p.Tool.Job),
 		AutomountServiceAccountToken:  ptr.To(p.Tool.Job.ServiceAccountName != ""),
+		ImagePullSecrets:              pullSecrets(p.Tool.Job),
 		EnableServiceLinks:            ptr.To(false),
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsNonRoot:   ptr.To(true),
@@ -60,6 +61,12 @@ func podSpec(p JobParams) corev1.PodSpec {
 		spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.SchedulingGateStart}}
 	} else {
 		spec.Tolerations = leaveLostNodes()
+	}
+	if p.Launcher.RuntimeClass != "" {
+		spec.RuntimeClassName = ptr.To(p.Launcher.RuntimeClass)
+	}
+	if p.Launcher.UserNamespaces {
+		spec.HostUsers = ptr.To(false)
 	}
 	if p.Launcher.Delivery == DeliveryInitContainer {
 		spec.InitContainers = []corev1.Container{launcherContainer(p.Launcher)}

@@ -43,7 +43,7 @@ func TerminationMessage(pod *corev1.Pod) string {
 
 // LostOutput is the outcome of a call that succeeded and whose result could not be read from the log.
 func LostOutput(call v1alpha1.ToolCall, succeeded Outcome) Outcome {
-	lost := ran(call, ReasonOutputLost, "its result could not be read from the log of its container")
+	lost := ran(call, "its result could not be read from the log of its container")
 	lost.StartedAt, lost.FinishedAt = succeeded.StartedAt, succeeded.FinishedAt
 	return lost
 }

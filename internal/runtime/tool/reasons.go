@@ -86,6 +86,9 @@ const (
 	ReasonSuspended = "Suspended"
 	// ReasonGated: the pod waits to be recorded and released.
 	ReasonGated = "Gated"
+	// ReasonServiceAccountRefused: the API server does not accept the ServiceAccount that the pod is to run as. It is tried again until the
+	// start timeout has passed.
+	ReasonServiceAccountRefused = "ServiceAccountRefused"
 	// ReasonStarting: the pod or its container is being made.
 	ReasonStarting = "Starting"
 )

@@ -1,61 +1,59 @@
 package tool
 
 import (
+	"container/list"
 	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"strings"
+	"maps"
+	"slices"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
 const (
 	// schemaLocation is the address under which a schema is compiled. References that lead elsewhere are refused.
 	schemaLocation = "schema:///tool"
-	// maxDepth is how deep schemas and arguments may be nested.
-	maxDepth = 64
-	// maxNumberBytes is how long a number in schemas and arguments may be, and maxExponent how large its exponent.
-	maxNumberBytes = 64
-	maxExponent    = 400
-	// maxSchemas is how many compiled schemas a Validator keeps.
-	maxSchemas = 256
-	// errorTries is how often a schema with errors is compiled again.
-	errorTries = 8
-	// schemaDigestDigits is how much of its SHA-256 stands for a schema in Turn status.
-	schemaDigestDigits = 16
+	// maxCompiledBytes is the most memory that the compiled schemas of a Validator take, by an estimate that is above what they take.
+	maxCompiledBytes = 16 << 20
 )
 
 // Validator checks arguments against the inputSchema of a Tool: JSON Schema, draft 2020-12 unless the schema names another. It keeps
-// compiled schemas. It is safe for concurrent use; the zero value is not usable, use NewValidator.
+// the compiled schemas that were used last. It is safe for concurrent use; the zero value is not usable, use NewValidator.
 //
 // Schemas come from users and arguments from models, so both are bounded: in size, in nesting, in the length of numbers, and in the
-// work that one check may take. References that lead out of the schema are refused, and nothing is ever loaded.
+// work that one check may take; schemas also in their parts and patterns, before anything is compiled. References that lead out of the schema
+// are refused, and nothing is ever loaded.
 type Validator struct {
-	mu       sync.Mutex
-	compiled map[[sha256.Size]byte]*compiledSchema
+	mu sync.Mutex
+	// compiled are the elements of recent, by the digest of the schema.
+	compiled map[digest]*list.Element
+	// recent are *compiledSchema, the one that was used last in front, and bytes what they take together.
+	recent *list.List
+	bytes  int
+
+	// compiling is held while a schema is compiled: what that takes for a moment is not taken by several at once.
+	compiling sync.Mutex
 }
 
-// compiledSchema is a schema, or why it is none.
+type digest = [sha256.Size]byte
+
+// compiledSchema is a schema, or why it cannot be used.
 type compiledSchema struct {
+	key    digest
 	schema *jsonschema.Schema
 	meter  *meter
 	err    error
+	// bytes is what the schema takes in memory, at most.
+	bytes int
 }
 
 // NewValidator makes a Validator that has no schemas yet.
 func NewValidator() *Validator {
-	return &Validator{compiled: map[[sha256.Size]byte]*compiledSchema{}}
-}
-
-// SchemaDigest is the start of the SHA-256 of a schema, 16 hexadecimal digits.
-func SchemaDigest(schema []byte) string {
-	sum := sha256.Sum256(schema)
-	return hex.EncodeToString(sum[:])[:schemaDigestDigits]
+	return &Validator{compiled: map[digest]*list.Element{}, recent: list.New()}
 }
 
 // CheckSchema says whether a schema can be used: it is JSON of at most MaxSchemaBytes, valid JSON Schema, refers to nothing outside, and
@@ -67,12 +65,11 @@ func CheckSchema(schema []byte) error {
 	return compile(schema).err
 }
 
-// CheckSchema is CheckSchema, and keeps the compiled schema.
+// CheckSchema is CheckSchema, one schema at a time. It keeps nothing: a schema that is checked may never be used.
 func (v *Validator) CheckSchema(schema []byte) error {
-	if len(schema) == 0 {
-		return nil
-	}
-	return v.get(schema).err
+	v.compiling.Lock()
+	defer v.compiling.Unlock()
+	return CheckSchema(schema)
 }
 
 // Validate checks arguments against a schema. Blank arguments stand for {}; without a schema every object is accepted. The text of an error
@@ -98,76 +95,132 @@ func (v *Validator) Validate(schema []byte, arguments string) error {
 	return s.validate(value)
 }
 
-// get compiles a schema, or finds it compiled. When too many are kept, all are dropped: they are cheap to make again, and no order of
-// use is worth its upkeep.
+// get compiles a schema, or finds it compiled.
 func (v *Validator) get(schema []byte) *compiledSchema {
 	key := sha256.Sum256(schema)
-	v.mu.Lock()
-	found := v.compiled[key]
-	v.mu.Unlock()
-	if found != nil {
+	if found := v.find(key); found != nil {
 		return found
 	}
-	made := compile(schema)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if len(v.compiled) >= maxSchemas {
-		clear(v.compiled)
+	v.compiling.Lock()
+	defer v.compiling.Unlock()
+	if found := v.find(key); found != nil {
+		return found // compiled meanwhile
 	}
-	v.compiled[key] = made
+	made := compile(schema)
+	made.key = key
+	v.keep(made)
 	return made
 }
 
+func (v *Validator) find(key digest) *compiledSchema {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	found := v.compiled[key]
+	if found == nil {
+		return nil
+	}
+	v.recent.MoveToFront(found)
+	return found.Value.(*compiledSchema)
+}
+
+// keep keeps a compiled schema, and drops those that were not used for the longest time.
+func (v *Validator) keep(s *compiledSchema) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.compiled[s.key] = v.recent.PushFront(s)
+	v.bytes += s.bytes
+	for v.bytes > maxCompiledBytes {
+		oldest := v.recent.Remove(v.recent.Back()).(*compiledSchema)
+		delete(v.compiled, oldest.key)
+		v.bytes -= oldest.bytes
+	}
+}
+
 func compile(schema []byte) *compiledSchema {
+	s, err := compileBounded(schema)
+	if err != nil {
+		return &compiledSchema{err: err, bytes: bytesPerSchema}
+	}
+	return s
+}
+
+func compileBounded(schema []byte) (*compiledSchema, error) {
 	if len(schema) > MaxSchemaBytes {
-		return &compiledSchema{err: fmt.Errorf("the schema has %d bytes, the most is %d", len(schema), MaxSchemaBytes)}
+		return nil, fmt.Errorf("the schema has %d bytes, the most is %d", len(schema), MaxSchemaBytes)
 	}
 	document, err := decodeJSON(string(schema))
 	if err != nil {
-		return &compiledSchema{err: fmt.Errorf("the schema is not valid JSON: %w", err)}
+		return nil, fmt.Errorf("the schema is not valid JSON: %w", err)
 	}
 	object, ok := document.(map[string]any)
 	if !ok {
-		return &compiledSchema{err: fmt.Errorf("the schema must be a JSON object, not %s", kindOf(document))}
+		return nil, fmt.Errorf("the schema must be a JSON object, not %s", kindOf(document))
 	}
 	if kind, given := object["type"]; given && kind != "object" {
-		return &compiledSchema{err: errors.New(`the type of the schema must be "object", because arguments are always an object`)}
+		return nil, errors.New(`the type of the schema must be "object", because arguments are always an object`)
+	}
+	bounds, err := boundsOf(document)
+	if err != nil {
+		return nil, err
 	}
 	compiled, limit, err := compileDocument(document)
 	if err != nil {
-		return &compiledSchema{err: firstOf(err, document)}
+		return nil, err
 	}
 	if err := limit.attach(compiled); err != nil {
-		return &compiledSchema{err: err}
+		return nil, err
 	}
-	return &compiledSchema{schema: compiled, meter: limit}
+	return &compiledSchema{schema: compiled, meter: limit, bytes: bounds.bytes(schema)}, nil
 }
 
+// compileDocument compiles the document of a schema. The library visits the parts of a schema in random order and stops at the first error; what
+// is told does not depend on which that was.
 func compileDocument(document any) (*jsonschema.Schema, *meter, error) {
 	limit := &meter{}
+	patterns := patternErrors{}
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.UseLoader(nothingToLoad{})
-	compiler.UseRegexpEngine(limit.compileRegexp)
+	compiler.UseRegexpEngine(patterns.collect(limit.regexpOf))
 	if err := compiler.AddResource(schemaLocation, document); err != nil {
-		return nil, nil, explainSchema(err)
+		return nil, nil, explainSchema(err, document)
 	}
 	compiled, err := compiler.Compile(schemaLocation)
 	if err != nil {
-		return nil, nil, explainSchema(err)
+		return nil, nil, explainSchema(err, document)
+	}
+	if err := patterns.first(); err != nil {
+		return nil, nil, fmt.Errorf("the schema is not a valid JSON Schema: %s", result.Head(err.Error(), MaxErrorBytes/2))
 	}
 	return compiled, limit, nil
 }
 
-// firstOf makes the choice between several errors in a schema the same each time. The library visits the parts of a schema in random
-// order and stops at the first error; of a few tries the alphabetically first one is told.
-func firstOf(err error, document any) error {
-	for range errorTries {
-		if _, _, other := compileDocument(document); other != nil && other.Error() < err.Error() {
-			err = other
+// patternErrors collects what is wrong with the patterns of a schema, so that the library goes on to the end.
+type patternErrors struct {
+	errs map[string]error
+}
+
+// collect is an engine that never fails.
+func (p *patternErrors) collect(engine jsonschema.RegexpEngine) jsonschema.RegexpEngine {
+	return func(pattern string) (jsonschema.Regexp, error) {
+		re, err := engine(pattern)
+		if err != nil {
+			if p.errs == nil {
+				p.errs = map[string]error{}
+			}
+			p.errs[pattern] = err
+			return &meteredRegexp{pattern: pattern}, nil
 		}
+		return re, nil
 	}
-	return err
+}
+
+// first is the error of the alphabetically first pattern that has one.
+func (p *patternErrors) first() error {
+	if len(p.errs) == 0 {
+		return nil
+	}
+	return p.errs[slices.Min(slices.Collect(maps.Keys(p.errs)))]
 }
 
 // nothingToLoad refuses every reference that leads out of a schema.
@@ -176,94 +229,4 @@ type nothingToLoad struct{}
 // Load refuses.
 func (nothingToLoad) Load(url string) (any, error) {
 	return nil, fmt.Errorf("%q lies outside the schema, and nothing is loaded from elsewhere", url)
-}
-
-// decodeJSON reads one JSON value, with numbers as they are written. What would be out of proportion to check is refused.
-func decodeJSON(text string) (any, error) {
-	if !utf8.ValidString(text) {
-		return nil, errors.New("it is not UTF-8")
-	}
-	if err := checkTokens(text); err != nil {
-		return nil, err
-	}
-	decoder := json.NewDecoder(strings.NewReader(text))
-	decoder.UseNumber()
-	var value any
-	if err := decoder.Decode(&value); err != nil {
-		return nil, err
-	}
-	return value, nil
-}
-
-// checkTokens reads one JSON value token by token, before anything is built from it.
-func checkTokens(text string) error {
-	decoder := json.NewDecoder(strings.NewReader(text))
-	decoder.UseNumber()
-	depth := 0
-	for ended := false; !ended; {
-		token, err := decoder.Token()
-		if errors.Is(err, io.EOF) {
-			return errors.New("it ends too early")
-		}
-		if err != nil {
-			return err
-		}
-		switch token := token.(type) {
-		case json.Delim:
-			depth += step(token)
-			if depth > maxDepth {
-				return fmt.Errorf("it is nested more than %d levels deep", maxDepth)
-			}
-		case json.Number:
-			if err := checkNumber(token.String()); err != nil {
-				return err
-			}
-		}
-		ended = depth == 0
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows the value")
-	}
-	return nil
-}
-
-// step is how much deeper a delimiter leads.
-func step(delimiter json.Delim) int {
-	if delimiter == '}' || delimiter == ']' {
-		return -1
-	}
-	return 1
-}
-
-// checkNumber refuses numbers that take long to compare.
-func checkNumber(number string) error {
-	if len(number) > maxNumberBytes {
-		return fmt.Errorf("a number has more than %d digits", maxNumberBytes)
-	}
-	at := strings.IndexAny(number, "eE")
-	if at < 0 {
-		return nil
-	}
-	exponent := json.Number(strings.TrimPrefix(number[at+1:], "+"))
-	if value, err := exponent.Int64(); err != nil || value > maxExponent || value < -maxExponent {
-		return fmt.Errorf("the exponent of the number %s is out of range", number)
-	}
-	return nil
-}
-
-func kindOf(value any) string {
-	switch value.(type) {
-	case nil:
-		return "null"
-	case bool:
-		return "a boolean"
-	case string:
-		return "a string"
-	case json.Number:
-		return "a number"
-	case []any:
-		return "an array"
-	default:
-		return "an object"
-	}
 }

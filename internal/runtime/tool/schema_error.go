@@ -22,14 +22,23 @@ const (
 	maxFindings     = 10
 )
 
-// explainSchema says why a schema is none.
-func explainSchema(err error) error {
+// explainSchema tells why a schema cannot be compiled. Of several errors the library reports one, by chance; what is told here is the same each
+// time.
+func explainSchema(err error, document any) error {
+	const invalidSchema = "the schema is not a valid JSON Schema"
 	var invalid *jsonschema.SchemaValidationError
 	var findings *jsonschema.ValidationError
-	if errors.As(err, &invalid) && errors.As(invalid.Err, &findings) {
-		return errors.New(describe("the schema is not a valid JSON Schema", findings))
+	if errors.As(err, &invalid) && invalid.URL == schemaLocation+"#" && errors.As(invalid.Err, &findings) {
+		return errors.New(describe(invalidSchema, findings))
 	}
-	return fmt.Errorf("the schema is not a valid JSON Schema: %s", result.Head(err.Error(), MaxErrorBytes/2))
+	if references := referencesOf(document); len(references) > 0 {
+		return errors.New(listed(invalidSchema, references))
+	}
+	var outside *jsonschema.LoadURLError
+	if errors.As(err, &outside) {
+		return fmt.Errorf("%s: it refers to something that lies outside the schema, and nothing is loaded from elsewhere", invalidSchema)
+	}
+	return fmt.Errorf("%s: an $id, $anchor, $schema or $ref in it is malformed, or stands for two things", invalidSchema)
 }
 
 // explainArguments says what is wrong with arguments.
@@ -43,7 +52,11 @@ func describe(what string, err *jsonschema.ValidationError) string {
 	var findings []string
 	collect(err, printer, &findings)
 	slices.Sort(findings)
-	findings = slices.Compact(findings)
+	return listed(what, slices.Compact(findings))
+}
+
+// listed writes down findings, as many as there is room for.
+func listed(what string, findings []string) string {
 	text := what + ":"
 	for i, finding := range findings {
 		line := "\n- " + finding

@@ -291,19 +291,6 @@ func TestLargeArgumentsAreWithinTheLimit(t *testing.T) {
 	}
 }
 
-func TestAValidatorKeepsABoundedNumberOfSchemas(t *testing.T) {
-	v := NewValidator()
-	for i := range maxSchemas + 10 {
-		schema := fmt.Sprintf(`{"properties": {"a": {"maximum": %d}}}`, i)
-		if err := v.Validate([]byte(schema), fmt.Sprintf(`{"a": %d}`, i)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if len(v.compiled) > maxSchemas {
-		t.Errorf("%d schemas are kept", len(v.compiled))
-	}
-}
-
 func TestAValidatorCanBeShared(t *testing.T) {
 	v := NewValidator()
 	var group sync.WaitGroup
@@ -320,13 +307,6 @@ func TestAValidatorCanBeShared(t *testing.T) {
 		})
 	}
 	group.Wait()
-}
-
-func TestTheDigestOfASchema(t *testing.T) {
-	one, two := SchemaDigest([]byte(weather)), SchemaDigest([]byte(weather+" "))
-	if len(one) != 16 || one == two || one != SchemaDigest([]byte(weather)) {
-		t.Errorf("the digests are %q and %q", one, two)
-	}
 }
 
 func FuzzValidate(f *testing.F) {

@@ -35,8 +35,14 @@ func ArgumentsTooLarge(size int) string {
 
 // NotExecuted is the error of a call that never started. why is a sentence without its end, or empty.
 func NotExecuted(why string) string {
-	return sentence("The tool was not executed", why) + " It has changed nothing and may be called again."
+	return sentence(toolNotExecuted, why) + changedNothing
 }
+
+// What the model is told of a call that never started.
+const (
+	toolNotExecuted = "The tool was not executed"
+	changedNothing  = " It has changed nothing and may be called again."
+)
 
 // OutcomeUnknown is the error of a call that started and of which nobody can know what became. why is a sentence without its end, or
 // empty.

@@ -28,6 +28,10 @@ type Launcher struct {
 	Delivery Delivery
 	// Path of the launcher inside its image. Default: DefaultLauncherPath.
 	Path string
+	// RuntimeClass that tool pods run with; empty for the cluster's default.
+	RuntimeClass string
+	// UserNamespaces gives every tool pod a user namespace of its own: its users are none of the node's.
+	UserNamespaces bool
 }
 
 // JobParams is all that the Job of one call depends on.
@@ -80,6 +84,8 @@ type Outcome struct {
 	Started bool
 	// StartedAt and FinishedAt are when the container started and ended, by the node's clock; zero when not known.
 	StartedAt, FinishedAt time.Time
+	// Image that the tool's container ran, as its runtime names it, with its digest; empty when it did not start.
+	Image string
 	// NeedsLog says that the call succeeded and its result is in the container's log: read it with ReadResult, and turn a failure to do
 	// so into LostOutput.
 	NeedsLog bool

@@ -73,7 +73,7 @@ func emptyLog(f *fixture) {
 	if outcome != nil || err != nil {
 		f.t.Fatalf("the outcome of a Turn that the log does not know is %v, %v", outcome, err)
 	}
-	if _, err := log.Step(f.t.Context(), f.session, "uid", 1); !errors.Is(err, journal.ErrNotFound) {
+	if _, err := log.Step(f.t.Context(), f.session, "uid", 1); !errors.Is(err, journal.ErrCorrupt) {
 		f.t.Fatalf("reading a step that does not exist says %v", err)
 	}
 }

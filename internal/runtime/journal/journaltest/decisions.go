@@ -42,16 +42,16 @@ func approvalTakenIn(f *fixture) {
 	f.check()
 }
 
-// approvalTakenInByTheEnd ends a Turn whose step has an approval and a result: the first must be taken in, the second need not.
+// approvalTakenInByTheEnd ends a Turn whose step has an approval and a result.
 func approvalTakenInByTheEnd(f *fixture) {
 	of := turn("a")
-	f.settle(f.log(), of, 1, result("1-1", "not taken in"))
+	given := f.settle(f.log(), of, 1, result("1-1", "given"))
 	ref := f.settle(f.log(), of, 1, approval())
 	end := cancel(of, 1, 1)
-	end.Parts = []int64{ref.Ordinal}
+	end.Parts = []int64{given.Ordinal, ref.Ordinal}
 	closed := f.append(f.log(), end)
-	f.same("the settled calls of the end", ordinals(closed.Settled), []int64{ref.Ordinal})
-	f.same("the settled calls that were read", ordinals(f.reread(closed).Settled), []int64{ref.Ordinal})
+	f.same("the settled calls of the end", ordinals(closed.Settled), end.Parts)
+	f.same("the settled calls that were read", ordinals(f.reread(closed).Settled), end.Parts)
 	f.check()
 }
 

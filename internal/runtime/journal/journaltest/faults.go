@@ -132,6 +132,30 @@ func refusedCreate(f *fixture) {
 	}
 }
 
+// createThenRefused lets the first create be executed and its answer be lost; every later one is refused, as by a quota which that entry has used up.
+func createThenRefused(f *fixture) {
+	faulty, creates := Wrap(f.store), 0
+	faulty.Intercept(func(c Call) Fault {
+		if !c.Create {
+			if creates == 1 {
+				creates++
+				return Fault{Before: Fail}
+			}
+			return Fault{}
+		}
+		creates++
+		if creates == 1 {
+			return Fault{After: Fail}
+		}
+		return Fault{Before: func(context.Context) error { return fmt.Errorf("exceeded quota: %w", journal.ErrRefused) }}
+	})
+	closed, err := journal.New(faulty, journal.Options{}).Append(f.t.Context(), f.session, say(turn("a"), 1, 1, "x"))
+	if err != nil || closed.Ordinal != 1 || closed.Adopted {
+		f.t.Fatalf("the step that its own entry closes: %+v, %v", closed, err)
+	}
+	f.check()
+}
+
 // lateCreate lets the create of a writer that gave up be executed before and after the one of its successor.
 func lateCreate(f *fixture) {
 	for _, before := range []bool{true, false} {

@@ -154,9 +154,14 @@ func staleRecord(f *fixture) {
 	if _, err := log.Append(ctx, f.session, r); !errors.Is(err, journal.ErrStale) {
 		f.t.Fatalf("a record that does not take in a result says %v", err)
 	}
+	// The end of a Turn is no exception: it must not deny what the journal holds.
 	end := cancel(of, 1, 1)
 	end.Parts = []int64{first.Ordinal}
 	other := f.another()
+	if _, err := log.Append(ctx, f.session, end); !errors.Is(err, journal.ErrStale) {
+		f.t.Fatalf("the end of a Turn that does not take in a result says %v", err)
+	}
+	end.Parts = []int64{first.Ordinal, second.Ordinal}
 	if closed := f.append(log, end); closed.Adopted {
 		f.t.Fatal("a closing record was not written")
 	}
@@ -164,10 +169,10 @@ func staleRecord(f *fixture) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.same("the calls that count", ordinals(settled), []int64{first.Ordinal})
-	ref, closed, err := f.log().Settle(ctx, f.session, of, 1, 1, result("1-1", "came in"))
-	if err != nil || ref.Ordinal != 0 || closed == nil {
-		f.t.Fatalf("a result at ordinal %d that the end did not take in is settled as %v, %v, %v", second.Ordinal, ref, closed, err)
+	f.same("the calls that count", ordinals(settled), end.Parts)
+	ref, closed, err := f.log().Settle(ctx, f.session, of, 1, 1, result("1-1", "again"))
+	if err != nil || ref.Ordinal != second.Ordinal || closed == nil {
+		f.t.Fatalf("a result that the end took in is settled as %v, %v, %v", ref, closed, err)
 	}
 	f.check()
 
@@ -178,6 +183,19 @@ func staleRecord(f *fixture) {
 		f.t.Fatalf("the record that takes in every result was closed as %s", shorten(f.json(closed)))
 	}
 	other.check()
+}
+
+// recordOfAnother closes a step with a result that another process has written since this one last wrote.
+func recordOfAnother(f *fixture) {
+	of, log := turn("a"), f.log()
+	first := f.settle(log, of, 1, result("1-0", "by this one"))
+	second := f.settle(f.log(), of, 1, result("1-1", "by another one"))
+	end := cancel(of, 1, 1)
+	end.Parts = []int64{first.Ordinal, second.Ordinal}
+	if closed := f.append(log, end); closed.Adopted || len(closed.Settled) != 2 {
+		f.t.Fatalf("the record that takes in a result of another process was closed as %s", shorten(f.json(closed)))
+	}
+	f.check()
 }
 
 func settledTooLarge(f *fixture) {

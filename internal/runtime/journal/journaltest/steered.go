@@ -1,6 +1,7 @@
 package journaltest
 
 import (
+	"errors"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -28,7 +29,15 @@ func steeredIsRemembered(f *fixture) {
 	adopted := f.append(f.log(), steered(say(of, 1, 1, "another"), "d"))
 	closed.Adopted = true
 	f.same("the adopted step", adopted, closed)
-	f.append(log, say(turn("b"), 1, 2, "under a name that is taken"))
+	if _, err := f.log().Append(f.t.Context(), f.session, say(turn("b"), 1, 2, "of its own")); !errors.Is(err, journal.ErrStale) {
+		f.t.Fatalf("a step of a Turn whose message went into another one says %v", err)
+	}
+	if _, err := f.log().Append(f.t.Context(), f.session, steered(say(turn("e"), 1, 2, "once more"), "c")); !errors.Is(err, journal.ErrStale) {
+		f.t.Fatalf("a record that takes in a message which has been taken in says %v", err)
+	}
+	namesake := turn("b")
+	namesake.UID = "of-a-namesake"
+	f.append(log, say(namesake, 1, 2, "under a name that is taken"))
 	for what, l := range map[string]*journal.Log{"the writer": log, "a cold reader": f.log()} {
 		v := f.view(l, 0)
 		f.same("the view of "+what, v, f.naive(f.entries()))

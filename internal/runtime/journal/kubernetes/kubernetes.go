@@ -28,7 +28,10 @@ type Store struct {
 	client rest.Interface
 }
 
-var _ journal.Store = (*Store)(nil)
+var (
+	_ journal.Store     = (*Store)(nil)
+	_ journal.DryRunner = (*Store)(nil)
+)
 
 // New is a store on a REST client of group capstan.dev, version v1alpha1.
 func New(client rest.Interface) *Store {
@@ -83,6 +86,15 @@ func (k *Store) Get(ctx context.Context, s journal.Session, ordinal int64) (*v1a
 // Create writes an entry at its ordinal, owned by its Session. A namespace that is being deleted or gone, a missing permission and an entry
 // that breaks the schema are refusals (journal.ErrRefused); the API server's own error stays in the chain.
 func (k *Store) Create(ctx context.Context, s journal.Session, e *v1alpha1.JournalEntrySpec) error {
+	return k.create(ctx, s, e, metav1.CreateOptions{})
+}
+
+// DryRun lets the API server check an entry, against quotas and policies as well, without writing it.
+func (k *Store) DryRun(ctx context.Context, s journal.Session, e *v1alpha1.JournalEntrySpec) error {
+	return k.create(ctx, s, e, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+}
+
+func (k *Store) create(ctx context.Context, s journal.Session, e *v1alpha1.JournalEntrySpec, options metav1.CreateOptions) error {
 	name := EntryName(s.UID, e.Ordinal)
 	no := false
 	entry := &v1alpha1.JournalEntry{
@@ -97,12 +109,18 @@ func (k *Store) Create(ctx context.Context, s journal.Session, e *v1alpha1.Journ
 		},
 		Spec: *e,
 	}
-	err := k.client.Post().Namespace(s.Namespace).Resource(resource).Body(entry).Do(ctx).Error()
+	request := k.client.Post().Namespace(s.Namespace).Resource(resource).Body(entry)
+	for _, value := range options.DryRun {
+		request = request.Param("dryRun", value)
+	}
+	err := request.Do(ctx).Error()
 	switch {
 	case err == nil:
 		return nil
 	case apierrors.IsAlreadyExists(err):
 		return journal.ErrExists
+	case invalid(err):
+		return fmt.Errorf("writing JournalEntry %s/%s: %w", s.Namespace, name, errors.Join(journal.ErrRefused, journal.ErrInvalid, err))
 	case refused(err):
 		return fmt.Errorf("writing JournalEntry %s/%s: %w", s.Namespace, name, errors.Join(journal.ErrRefused, err))
 	default:
@@ -116,8 +134,12 @@ func missing(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err)
 }
 
+// invalid reports whether the API server refuses this entry for its content.
+func invalid(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+}
+
 // refused says that the API server answered, wrote nothing, and will not write this at any later time either.
 func refused(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsBadRequest(err) ||
-		apierrors.IsNotFound(err) || apierrors.IsRequestEntityTooLargeError(err) || apierrors.IsMethodNotSupported(err)
+	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -153,6 +154,45 @@ func TestWhatTheAPIServerRefusesIsARefusal(t *testing.T) {
 				t.Fatalf("reading says %v", err)
 			}
 		})
+	}
+}
+
+func TestADryRunFindsAQuotaAndWritesNothing(t *testing.T) {
+	c := newClient(t)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "quota-"}}
+	if err := c.Create(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	store, s := newStore(t), journal.Session{Namespace: namespace.Name, Name: "demo", UID: "quota"}
+	dry, ok := store.(journal.DryRunner)
+	if !ok {
+		t.Fatal("the store cannot check an entry without writing it")
+	}
+	if err := dry.DryRun(t.Context(), s, entry(1)); err != nil {
+		t.Fatalf("without a quota: %v", err)
+	}
+	if _, err := store.Get(t.Context(), s, 1); !errors.Is(err, journal.ErrNotFound) {
+		t.Fatalf("the entry was written: %v", err)
+	}
+	none := corev1.ResourceList{"count/journalentries.capstan.dev": resource.MustParse("0")}
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "few"}, Spec: corev1.ResourceQuotaSpec{Hard: none}}
+	if err := c.Create(t.Context(), quota); err != nil {
+		t.Fatal(err)
+	}
+	// No quota controller runs here.
+	quota.Status = corev1.ResourceQuotaStatus{Hard: none, Used: none}
+	if err := c.Status().Update(t.Context(), quota); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); ; {
+		err := dry.DryRun(t.Context(), s, entry(1))
+		if errors.Is(err, journal.ErrRefused) && !errors.Is(err, journal.ErrInvalid) && strings.Contains(err.Error(), "exceeded quota: few") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("with a quota: %v", err)
+		}
+		<-time.After(50 * time.Millisecond)
 	}
 }
 

@@ -37,8 +37,8 @@ type answer struct {
 	// input are the tokens of the prompt: new ones, those that were put into the cache, and those that came from there.
 	input  [3]int64
 	output int64
-	// events counts what came, and size its texts and arguments in bytes.
-	events, size int
+	// events counts what came, and size its texts and arguments in bytes. arguments is the size of the largest arguments of a call.
+	events, size, arguments int
 }
 
 // call is a tool call whose arguments come in pieces.
@@ -72,7 +72,7 @@ func (a *answer) add(e sdk.MessageStreamEventUnion) error {
 	case eventMessageDelta:
 		a.end(e)
 	}
-	return provider.TooLong(name, a.size, len(a.calls))
+	return provider.TooLong(name, a.size, len(a.calls), a.arguments)
 }
 
 // begin takes the beginning of a block up.
@@ -89,6 +89,7 @@ func (a *answer) begin(e sdk.MessageStreamEventUnion) {
 		}
 		a.blocks[e.Index] = c
 		a.size += len(c.id) + len(c.name) + len(c.initial)
+		a.arguments = max(a.arguments, len(c.initial))
 	}
 }
 
@@ -101,6 +102,7 @@ func (a *answer) grow(e sdk.MessageStreamEventUnion) {
 	case deltaArguments:
 		if c := a.blocks[e.Index]; c != nil {
 			c.arguments.WriteString(e.Delta.PartialJSON)
+			a.arguments = max(a.arguments, c.arguments.Len())
 			a.size += len(e.Delta.PartialJSON)
 		}
 	}
@@ -182,4 +184,14 @@ func (a *answer) cut(r model.Response) model.Response {
 		r.ToolCalls[last].Arguments = ""
 	}
 	return r
+}
+
+// hasContent reports whether an event brings something of the response, the model's thinking included: a ping does not.
+func hasContent(e sdk.MessageStreamEventUnion) bool {
+	switch e.Type {
+	case eventBlockStart, eventBlockDelta, eventBlockStop, eventMessageDelta:
+		return true
+	default:
+		return false
+	}
 }

@@ -196,7 +196,8 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 		"too much at once":    {sends(200, "text/event-stream", strings.Repeat("data: "+strings.Repeat("x", 1<<20)+"\n", 9)), plan.CodeProcessingError, false, 0, "too long"},
 		"too many calls":      {streams(append([]string{start}, slices.Repeat([]string{callStart(1, "", "")}, provider.MaxCalls+1)...)...), plan.CodeProcessingError, false, 0, "too long"},
 		"too many values":     {streams(`{"type":"message_start","message":{"content":[{}` + strings.Repeat(",{}", provider.MaxValues) + `]}}`), plan.CodeProcessingError, false, 0, "too long"},
-		"too much":            {streams(start, textStart(0), text(0, strings.Repeat("x", provider.MaxAnswer/2+1)), text(0, strings.Repeat("x", provider.MaxAnswer/2+1))), plan.CodeProcessingError, false, 0, "too long"},
+		"too much": {streams(start, textStart(0), text(0, strings.Repeat("x", provider.MaxAnswer/4)), text(0, strings.Repeat("x", provider.MaxAnswer/4)), text(0, strings.Repeat("x", provider.MaxAnswer/4)),
+			text(0, strings.Repeat("x", provider.MaxAnswer/4+1))), plan.CodeProcessingError, false, 0, "too long"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDouble(t, test.answer)
@@ -279,5 +280,16 @@ func TestWhatComesIsTold(t *testing.T) {
 	want := []model.Partial{{}, {Text: "I "}, {Text: "I look."}, {Text: "I look.", ToolCalls: true}}
 	if !slices.Equal(heard, want) {
 		t.Errorf("heard %+v, want %+v", heard, want)
+	}
+}
+
+// TestAPingIsNoContent: a server that only keeps the connection open is one that stalls.
+func TestAPingIsNoContent(t *testing.T) {
+	d := newDouble(t, streams(start, ping, textStart(0), ping, text(0, "Hi"), ping, ping, blockStop(0), ends("end_turn"), stop))
+	told := 0
+	r := simple()
+	r.OnPartial = func(model.Partial) { told++ }
+	if _, err := d.driver(t, v1alpha1.ModelParameters{}).Generate(t.Context(), r); err != nil || told != 4 {
+		t.Errorf("%d of the events were content (%v), want 4: start, text and end of the block, and the end of the message", told, err)
 	}
 }

@@ -19,8 +19,6 @@ import (
 const (
 	// DefaultBaseURL is Anthropic's own address.
 	DefaultBaseURL = "https://api.anthropic.com/"
-	// DefaultMaxOutputTokens is the limit of an answer without maxOutputTokens: the API insists on one.
-	DefaultMaxOutputTokens = 8192
 	// name of the provider in errors.
 	name = "Anthropic"
 	// userAgent is what requests say of who sends them.
@@ -91,16 +89,23 @@ func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response
 	var a answer
 	// What one read has brought may be many events.
 	for ctx.Err() == nil && stream.Next() {
-		if err := a.add(stream.Current()); err != nil {
+		e := stream.Current()
+		if err := a.add(e); err != nil {
 			return nil, err
 		}
-		r.Tell(model.Partial{Text: a.text.String(), ToolCalls: len(a.calls) > 0})
+		if hasContent(e) {
+			r.Tell(model.Partial{Text: a.text.String(), ToolCalls: len(a.calls) > 0})
+		}
 	}
 	if ended := ctx.Err(); ended != nil {
 		return nil, ended
 	}
 	if a.finish != "" {
 		return a.complete(r.Model, d.key)
+	}
+	var refused *sdk.Error
+	if err := stream.Err(); errors.As(err, &refused) && toldBy(refused).filtered() {
+		return provider.Filtered(a.response(r.Model)), nil
 	}
 	return provider.Broken(a.response(r.Model), d.failure(ctx, r.Model, raw, stream.Err(), a.events))
 }

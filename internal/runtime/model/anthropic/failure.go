@@ -22,7 +22,9 @@ func (d *driver) failure(ctx context.Context, asked string, raw *http.Response, 
 		if refused.Response != nil {
 			wait = provider.RetryAfter(refused.Response.Header, time.Now())
 		}
-		return provider.StatusError(name, asked, status, wait, d.kind(refused))
+		told := toldBy(refused)
+		err := provider.StatusError(name, asked, status, wait, d.kind(told))
+		return provider.WithProblem(err, provider.Said(told.Message, d.key))
 	}
 	if err == nil && raw != nil && events == 0 && !provider.IsEventStream(raw.Header) {
 		return provider.NoStream(name)
@@ -36,26 +38,38 @@ var fieldName = regexp.MustCompile(`^(max_tokens|model|output_config|stop_sequen
 // spent is what the API says, under no word of its own, when an organization or a workspace has spent as much as it has set itself.
 var spent = regexp.MustCompile(`^you have reached your specified (\w+ )?api usage limits`)
 
-// kind is the provider's word for an error, with the field of the request that is at fault where it says so. What the provider says besides may have
-// the prompt in it: it is looked at only, and not passed on.
-func (d *driver) kind(refused *sdk.Error) string {
+// told is what the API says of an error.
+type told struct {
+	Type    string `json:"type"`
+	Message string `json:"message"`
+}
+
+func toldBy(refused *sdk.Error) told {
 	var body struct {
-		Error struct {
-			Type    string `json:"type"`
-			Message string `json:"message"`
-		} `json:"error"`
+		Error told `json:"error"`
 	}
 	_ = json.Unmarshal([]byte(refused.RawJSON()), &body) // What is no JSON has no word.
-	message := strings.ToLower(body.Error.Message)
+	return body.Error
+}
+
+// filtered reports whether a filter of the provider ended the response, which it reports as an error
+// (github.com/anthropics/claude-code/issues/58367).
+func (t told) filtered() bool {
+	return t.Type == string(sdk.ErrorTypeInvalidRequestError) && strings.Contains(strings.ToLower(t.Message), "blocked by content filtering policy")
+}
+
+// kind is the provider's word for an error, with the field of the request that is at fault where it says so.
+func (d *driver) kind(t told) string {
+	message := strings.ToLower(t.Message)
 	switch {
 	case strings.Contains(message, "prompt is too long"), strings.Contains(message, "exceed context limit"), strings.Contains(message, "context window"):
 		return provider.KindContextLength
-	case body.Error.Type == string(sdk.ErrorTypeBillingError), strings.Contains(message, "credit balance is too low"), spent.MatchString(message):
+	case t.Type == string(sdk.ErrorTypeBillingError), strings.Contains(message, "credit balance is too low"), spent.MatchString(message):
 		return provider.KindQuota
 	}
-	word := provider.Words(body.Error.Type, d.key)
+	word := provider.Words(t.Type, d.key)
 	// Only a request that is not well-formed has such a field.
-	field, _, found := strings.Cut(body.Error.Message, ":")
+	field, _, found := strings.Cut(t.Message, ":")
 	if found && word == string(sdk.ErrorTypeInvalidRequestError) && fieldName.MatchString(field) && !strings.Contains(field, d.key) {
 		word += " of " + field
 	}

@@ -10,7 +10,6 @@ import (
 	sdk "github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/packages/param"
 
-	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
@@ -27,65 +26,56 @@ func (d *driver) request(r model.Request) (sdk.MessageNewParams, error) {
 	}
 	body := sdk.MessageNewParams{
 		Model:         r.Model,
-		MaxTokens:     DefaultMaxOutputTokens,
 		Messages:      messagesOf(r.Messages),
 		Tools:         tools,
 		StopSequences: d.parameters.StopSequences,
 	}
-	if limit := d.parameters.MaxOutputTokens; limit != nil {
-		body.MaxTokens = int64(*limit)
-	}
 	if strings.TrimSpace(r.SystemPrompt) != "" {
 		body.System = []sdk.TextBlockParam{{Text: r.SystemPrompt}}
 	}
+	d.reason(&body)
+	keep(body.Messages)
+	return body, nil
+}
+
+// sample sets how the next token is chosen.
+func (d *driver) sample(body *sdk.MessageNewParams) {
 	if d.sampling.Temperature != nil {
 		body.Temperature = param.NewOpt(*d.sampling.Temperature)
 	}
 	if d.sampling.TopP != nil {
 		body.TopP = param.NewOpt(*d.sampling.TopP)
 	}
-	d.reason(&body)
-	if len(tools) > 0 {
-		keep(body.Messages)
-	}
-	return body, nil
 }
 
-// reason says how much the model thinks before it answers.
-func (d *driver) reason(body *sdk.MessageNewParams) {
-	switch d.parameters.ReasoningEffort {
-	case "":
-		return
-	case v1alpha1.ReasoningNone:
-		disabled := sdk.NewThinkingConfigDisabledParam()
-		body.Thinking.OfDisabled = &disabled
-		return
-	case v1alpha1.ReasoningLow:
-		body.OutputConfig.Effort = sdk.OutputConfigEffortLow
-	case v1alpha1.ReasoningMedium:
-		body.OutputConfig.Effort = sdk.OutputConfigEffortMedium
-	default:
-		body.OutputConfig.Effort = sdk.OutputConfigEffortHigh
-	}
-	body.Thinking.OfAdaptive = &sdk.ThinkingConfigAdaptiveParam{}
-}
-
-// keep asks the provider to keep all up to the end of the conversation for a while, because a Turn with tools sends it again with the next call: the
-// API keeps nothing that it is not asked to.
+// keep asks the provider to cache the prompt up to the end of the conversation, which the next model call sends again, and up to the end of
+// the user's message before it: the API caches nothing without a mark, and looks back from a mark over 20 blocks only, fewer than a step of
+// many calls has.
 func keep(messages []sdk.MessageParam) {
-	if len(messages) == 0 {
-		return
-	}
-	content := messages[len(messages)-1].Content
-	if control := content[len(content)-1].GetCacheControl(); control != nil {
-		*control = sdk.NewCacheControlEphemeralParam()
+	marks := 0
+	for i := len(messages) - 1; i >= 0 && marks < 2; i-- {
+		if messages[i].Role != sdk.MessageParamRoleUser {
+			continue
+		}
+		content := messages[i].Content
+		if control := content[len(content)-1].GetCacheControl(); control != nil {
+			*control = sdk.NewCacheControlEphemeralParam()
+		}
+		marks++
 	}
 }
+
+// refusedAtTheTop are the keywords that the API refuses at the top of a schema ("input_schema does not support oneOf, allOf, or anyOf at the
+// top level", github.com/marianfoo/mcp-sap-docs/pull/51).
+var refusedAtTheTop = []string{"allOf", "anyOf", "oneOf"}
 
 // toolsOf are the definitions of tools.
 func toolsOf(definitions []model.ToolDefinition) ([]sdk.ToolUnionParam, error) {
 	var tools []sdk.ToolUnionParam
 	for _, d := range definitions {
+		if err := provider.CheckSchema(name, d, refusedAtTheTop...); err != nil {
+			return nil, err
+		}
 		schema, err := schemaOf(d.InputSchema)
 		if err != nil {
 			return nil, fmt.Errorf("reading the schema of tool %s: %w", d.Name, err)

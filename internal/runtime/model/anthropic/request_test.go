@@ -59,9 +59,6 @@ func TestTheRequestIsWhatTheAPIWants(t *testing.T) {
 			MaxOutputTokens: ptr.To[int32](512), Temperature: ptr.To("0.7"), TopP: ptr.To("0.95"), StopSequences: []string{"END", "\n\n"},
 			ReasoningEffort: v1alpha1.ReasoningHigh,
 		}},
-		"effort-none":   {request: simple(), parameters: v1alpha1.ModelParameters{ReasoningEffort: v1alpha1.ReasoningNone}},
-		"effort-low":    {request: simple(), parameters: v1alpha1.ModelParameters{ReasoningEffort: v1alpha1.ReasoningLow}},
-		"effort-medium": {request: simple(), parameters: v1alpha1.ModelParameters{ReasoningEffort: v1alpha1.ReasoningMedium}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDouble(t, streams(start, textStart(0), text(0, "Hi"), blockStop(0), ends("end_turn"), stop))
@@ -127,10 +124,10 @@ func TestARequestHasNoEmptyMessage(t *testing.T) {
 		{"role": "user", "content": [
 			{"type": "tool_result", "tool_use_id": "a"},
 			{"type": "tool_result", "tool_use_id": "b", "is_error": true, "content": [{"type": "text", "text": "The tool call failed."}]},
-			{"type": "text", "text": "(empty message)"}
+			{"type": "text", "text": "(empty message)", "cache_control": {"type": "ephemeral"}}
 		]},
 		{"role": "assistant", "content": [{"type": "text", "text": "Pardon?"}]},
-		{"role": "user", "content": [{"type": "text", "text": "(empty message)"}]}
+		{"role": "user", "content": [{"type": "text", "text": "(empty message)", "cache_control": {"type": "ephemeral"}}]}
 	]`)); got != want {
 		t.Errorf("the messages are\n%s\nwant\n%s", got, want)
 	}

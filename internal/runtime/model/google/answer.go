@@ -22,8 +22,8 @@ type answer struct {
 	finish  genai.FinishReason
 	blocked string
 	usage   model.Usage
-	// chunks counts what came, and size its texts and arguments in bytes.
-	chunks, size int
+	// chunks counts what came, and size its texts and arguments in bytes. largest is the size of the largest arguments of a call.
+	chunks, size, largest int
 }
 
 // add takes one chunk up, with the arguments of its calls as they came. The error says that the answer has become too long.
@@ -49,7 +49,7 @@ func (a *answer) add(chunk *genai.GenerateContentResponse, arguments []json.RawM
 	if len(chunk.Candidates) > 0 && chunk.Candidates[0] != nil {
 		a.addCandidate(chunk.Candidates[0], arguments)
 	}
-	return provider.TooLong(name, a.size, len(a.calls))
+	return provider.TooLong(name, a.size, len(a.calls), a.largest)
 }
 
 // addCandidate takes up what the model said in one chunk. A call comes as a whole.
@@ -73,6 +73,7 @@ func (a *answer) addCandidate(c *genai.Candidate, arguments []json.RawMessage) {
 				ProviderID: part.FunctionCall.ID, Name: toolName(part.FunctionCall.Name), Arguments: string(given),
 			})
 			a.size += len(part.FunctionCall.ID) + len(part.FunctionCall.Name) + len(given)
+			a.largest = max(a.largest, len(given))
 		default:
 			a.text.WriteString(part.Text)
 			a.size += len(part.Text)
@@ -115,4 +116,14 @@ func (a *answer) refused(asked, key string) *model.Response {
 	r := a.response(asked)
 	r.FinishReason = provider.Words(a.blocked, key)
 	return provider.Filtered(r)
+}
+
+// hasContent reports whether a chunk brings something of the response, the model's thinking included.
+func hasContent(chunk *genai.GenerateContentResponse) bool {
+	for _, candidate := range chunk.Candidates {
+		if candidate.FinishReason != "" || candidate.Content != nil && len(candidate.Content.Parts) > 0 {
+			return true
+		}
+	}
+	return false
 }

@@ -198,9 +198,9 @@ func cut(data ...string) providertest.Answer {
 
 func TestAnAnswerThatIsTooLongIsNotCollected(t *testing.T) {
 	for name, body := range map[string]string{
-		"in many pieces": strings.Repeat(stream(said(text(strings.Repeat("x", 1<<20)))), 17),
+		"in many pieces": strings.Repeat(stream(said(text(strings.Repeat("x", 1<<19)))), 5),
 		"in one":         "data: " + strings.Repeat("x", provider.MaxEvent+1),
-		"in thoughts":    strings.Repeat(stream(said(`{"thought": true, "text": "`+strings.Repeat("x", 1<<20)+`"}`)), provider.MaxBody>>20),
+		"in thoughts":    strings.Repeat(stream(said(`{"thought": true, "text": "`+strings.Repeat("x", 1<<19)+`"}`)), provider.MaxBody>>19),
 		"in calls":       stream(said(callPart("", "look", "{}") + strings.Repeat(`,{"functionCall":{}}`, provider.MaxCalls))),
 		"in values":      stream(said("{}" + strings.Repeat(",{}", provider.MaxValues))),
 	} {

@@ -96,7 +96,9 @@ func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response
 		if err := a.add(chunk, seen.next()); err != nil {
 			return nil, err
 		}
-		r.Tell(model.Partial{Text: a.text.String(), ToolCalls: len(a.calls) > 0})
+		if hasContent(chunk) {
+			r.Tell(model.Partial{Text: a.text.String(), ToolCalls: len(a.calls) > 0})
+		}
 	}
 	if ended := ctx.Err(); ended != nil {
 		return nil, ended
@@ -108,11 +110,6 @@ func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response
 		return a.refused(r.Model, d.key), nil
 	}
 	return provider.Broken(a.response(r.Model), d.failure(ctx, r.Model, &seen, broke, a.chunks))
-}
-
-// thinksInBudgets says that a model is of the generation that takes a number of tokens to think with instead of a level.
-func thinksInBudgets(model string) bool {
-	return strings.Contains(model, "gemini-2.")
 }
 
 // wantsSignatures says that a model refuses a call of a tool without the signature of what it thought. All do but the older ones, which refuse a

@@ -22,7 +22,8 @@ func (d *driver) failure(ctx context.Context, asked string, seen *record, err er
 		if status < http.StatusMultipleChoices && told.Code >= http.StatusBadRequest && told.Code < 600 {
 			status = told.Code
 		}
-		return provider.StatusError(name, asked, status, retryAfter(seen, told), d.kind(told))
+		refusal := provider.StatusError(name, asked, status, retryAfter(seen, told), d.kind(told))
+		return provider.WithProblem(refusal, provider.Said(told.Message, d.key))
 	}
 	if seen.broke != nil {
 		return provider.RequestError(ctx, name, seen.broke)

@@ -8,7 +8,6 @@ import (
 
 	"google.golang.org/genai"
 
-	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
@@ -63,28 +62,6 @@ func single(number *float64) *float32 {
 	}
 	short := float32(*number)
 	return &short
-}
-
-// thinking is how much a model thinks. The budgets are those that Google itself gives for these words.
-func thinking(effort v1alpha1.ReasoningEffort, model string) *genai.ThinkingConfig {
-	steps := map[v1alpha1.ReasoningEffort]struct {
-		budget int32
-		level  genai.ThinkingLevel
-	}{
-		v1alpha1.ReasoningNone:   {0, genai.ThinkingLevelMinimal},
-		v1alpha1.ReasoningLow:    {1024, genai.ThinkingLevelLow},
-		v1alpha1.ReasoningMedium: {8192, genai.ThinkingLevelMedium},
-		v1alpha1.ReasoningHigh:   {24576, genai.ThinkingLevelHigh},
-	}
-	step, known := steps[effort]
-	switch {
-	case !known:
-		return nil
-	case thinksInBudgets(model):
-		return &genai.ThinkingConfig{ThinkingBudget: &step.budget}
-	default:
-		return &genai.ThinkingConfig{ThinkingLevel: step.level}
-	}
 }
 
 // toolsOf are the definitions of tools.

@@ -54,19 +54,34 @@ func TestParameters(t *testing.T) {
 	}`)
 }
 
+// TestAModelThatIsNotKnownIsNotToldHowMuchToThink: older models refuse thinkingConfig, and nobody knows what later ones take.
+func TestAModelThatIsNotKnownIsNotToldHowMuchToThink(t *testing.T) {
+	for _, name := range []string{"gemini-2.0-flash", "gemini-4-argon", "gemma-3-27b-it", "gemini-flash-latest"} {
+		r := question()
+		r.Model = name
+		providertest.SameJSON(t, sent(t, Options{Parameters: v1alpha1.ModelParameters{ReasoningEffort: v1alpha1.ReasoningHigh}}, r), `{
+			"contents": [{"role": "user", "parts": [{"text": "the very private question"}]}], "generationConfig": {}
+		}`)
+	}
+}
+
 func TestHowMuchAModelThinks(t *testing.T) {
 	for name, test := range map[string]struct {
 		model  string
 		effort v1alpha1.ReasoningEffort
 		want   string
 	}{
-		"a level, little":      {"gemini-3-pro", v1alpha1.ReasoningLow, `{"thinkingLevel": "LOW"}`},
-		"a level, some":        {"gemini-3-flash", v1alpha1.ReasoningMedium, `{"thinkingLevel": "MEDIUM"}`},
-		"a level, the least":   {"gemini-3-flash", v1alpha1.ReasoningNone, `{"thinkingLevel": "MINIMAL"}`},
-		"a budget, none":       {"gemini-2.5-flash", v1alpha1.ReasoningNone, `{"thinkingBudget": 0}`},
-		"a budget, little":     {"gemini-2.5-flash", v1alpha1.ReasoningLow, `{"thinkingBudget": 1024}`},
-		"a budget, some":       {"models/gemini-2.5-pro", v1alpha1.ReasoningMedium, `{"thinkingBudget": 8192}`},
-		"a budget, much of it": {"gemini-2.5-pro", v1alpha1.ReasoningHigh, `{"thinkingBudget": 24576}`},
+		"a level, little":                   {"gemini-3-pro", v1alpha1.ReasoningLow, `{"thinkingLevel": "LOW"}`},
+		"a level, some":                     {"gemini-3-flash", v1alpha1.ReasoningMedium, `{"thinkingLevel": "MEDIUM"}`},
+		"a level, the least":                {"gemini-3-flash", v1alpha1.ReasoningNone, `{"thinkingLevel": "MINIMAL"}`},
+		"a budget, none":                    {"gemini-2.5-flash", v1alpha1.ReasoningNone, `{"thinkingBudget": 0}`},
+		"a budget, little":                  {"gemini-2.5-flash", v1alpha1.ReasoningLow, `{"thinkingBudget": 1024}`},
+		"a budget, some":                    {"models/gemini-2.5-pro", v1alpha1.ReasoningMedium, `{"thinkingBudget": 8192}`},
+		"a budget, much of it":              {"gemini-2.5-pro", v1alpha1.ReasoningHigh, `{"thinkingBudget": 24576}`},
+		"a budget that cannot be none":      {"gemini-2.5-pro", v1alpha1.ReasoningNone, `{"thinkingBudget": 128}`},
+		"a level that cannot be minimal":    {"gemini-3.1-pro-preview", v1alpha1.ReasoningNone, `{"thinkingLevel": "LOW"}`},
+		"a level that a newer one dropped":  {"gemini-3.7-flash", v1alpha1.ReasoningNone, `{"thinkingLevel": "LOW"}`},
+		"a level that only later ones have": {"gemini-3-pro-preview", v1alpha1.ReasoningMedium, `{"thinkingLevel": "HIGH"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := question()

@@ -32,8 +32,8 @@ type answer struct {
 	finish   string
 	finished bool
 	usage    model.Usage
-	// chunks counts what came, and size its texts and arguments in bytes.
-	chunks, size int
+	// chunks counts what came, and size its texts and arguments in bytes. arguments is the size of the largest arguments of a call.
+	chunks, size, arguments int
 }
 
 // call is a tool call whose arguments come in pieces.
@@ -72,7 +72,7 @@ func (a *answer) add(chunk sdk.ChatCompletionChunk) error {
 			a.finish, a.finished = choice.FinishReason, true
 		}
 	}
-	return provider.TooLong(name, a.size, len(a.calls))
+	return provider.TooLong(name, a.size, len(a.calls), a.arguments)
 }
 
 // addCall takes a piece of a tool call up. Servers that send calls as a whole may give all of them the same index; then the id tells them apart.
@@ -93,6 +93,7 @@ func (a *answer) addCall(piece sdk.ChatCompletionChunkChoiceDeltaToolCall) {
 		c.name = piece.Function.Name
 	}
 	c.arguments.WriteString(piece.Function.Arguments)
+	a.arguments = max(a.arguments, c.arguments.Len())
 	a.size += len(piece.ID) + len(piece.Function.Name) + len(piece.Function.Arguments)
 }
 
@@ -123,4 +124,31 @@ func (a *answer) complete(asked, key string) (*model.Response, error) {
 	default:
 		return &r, nil
 	}
+}
+
+// filtered is an answer of which a filter of the server let nothing begin, or let nothing more come, with the server's word for it.
+func (a *answer) filtered(asked, word string) *model.Response {
+	r := a.response(asked)
+	r.FinishReason = word
+	return provider.Filtered(r)
+}
+
+// thoughts are the fields in which servers send what the model thinks, which the SDK does not know.
+var thoughts = []string{"reasoning", "reasoning_content"}
+
+// hasContent reports whether a chunk brings something of the response, the model's thinking included. Servers send empty chunks to keep the
+// connection open.
+func hasContent(chunk sdk.ChatCompletionChunk) bool {
+	for _, choice := range chunk.Choices {
+		delta := choice.Delta
+		if delta.Content != "" || delta.Refusal != "" || len(delta.ToolCalls) > 0 || choice.FinishReason != "" {
+			return true
+		}
+		for _, field := range thoughts {
+			if raw := delta.JSON.ExtraFields[field].Raw(); raw != "" && raw != "null" && raw != `""` {
+				return true
+			}
+		}
+	}
+	return false
 }

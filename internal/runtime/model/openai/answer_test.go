@@ -232,12 +232,12 @@ func TestAnAnswerMayHaveManyCalls(t *testing.T) {
 }
 
 func TestAnAnswerThatIsTooLongIsNotCollected(t *testing.T) {
-	piece := delta(`{"content":"` + strings.Repeat("x", 1<<20) + `"}`)
+	piece := delta(`{"content":"` + strings.Repeat("x", 1<<19) + `"}`)
 	for name, stream := range map[string]string{
-		"in many pieces": strings.Repeat("data: "+piece+"\n\n", 17),
+		"in many pieces": strings.Repeat("data: "+piece+"\n\n", 5),
 		"in one":         "data: " + strings.Repeat("x", provider.MaxEvent+1),
 		"in many lines":  strings.Repeat("data: "+strings.Repeat("x", 1<<20)+"\n", 9),
-		"in comments":    strings.Repeat(": "+strings.Repeat("x", 1<<20)+"\n\n", provider.MaxBody>>20),
+		"in comments":    strings.Repeat(": "+strings.Repeat("x", 1<<19)+"\n\n", provider.MaxBody>>19),
 		"in calls":       unfinished(delta(`{"tool_calls":[` + manyCalls(provider.MaxCalls+1) + `]}`)),
 		"in values":      unfinished(`{"choices":[{"delta":{"tool_calls":[null` + strings.Repeat(",null", provider.MaxValues+1) + `]}}]}`),
 	} {
@@ -279,5 +279,18 @@ func TestWhatComesIsTold(t *testing.T) {
 	want := []model.Partial{{Text: "I "}, {Text: "I look."}, {Text: "I look.", ToolCalls: true}}
 	if !slices.Equal(heard, want) {
 		t.Errorf("heard %+v, want %+v", heard, want)
+	}
+}
+
+// TestAnEmptyChunkIsNoContent: a server that only keeps the connection open is one that stalls. What the model thinks is content.
+func TestAnEmptyChunkIsNoContent(t *testing.T) {
+	server := providertest.Serve(t, providertest.Answer{Body: chunks(
+		delta(`{"role":"assistant","content":""}`), delta(`{}`), delta(`{"reasoning_content":""}`), delta(`{"reasoning_content":"Hm."}`),
+		delta(`{"reasoning":null}`), delta(`{"reasoning":"Hm."}`), delta(`{"content":"Hi"}`), finish("stop"), usage)})
+	told := 0
+	r := question()
+	r.OnPartial = func(model.Partial) { told++ }
+	if _, err := driverOf(t, server, Options{}).Generate(t.Context(), r); err != nil || told != 4 {
+		t.Errorf("%d chunks were content (%v), want 4", told, err)
 	}
 }

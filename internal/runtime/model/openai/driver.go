@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	sdk "github.com/openai/openai-go/v3"
@@ -72,10 +73,13 @@ func New(o Options) (model.Driver, error) {
 	}), nil
 }
 
-// isOwn says that a host is OpenAI's or Azure's.
+// ownHosts end the names of hosts that are OpenAI's, or Azure's in its public and national clouds, its API Management included.
+var ownHosts = []string{".openai.com", ".azure.com", ".azure.us", ".azure.cn", ".azure-api.net", ".azure-api.us", ".azure-api.cn"}
+
+// isOwn reports whether a host is OpenAI's or Azure's.
 func isOwn(host string) bool {
-	host = "." + strings.ToLower(host)
-	return strings.HasSuffix(host, ".openai.com") || strings.HasSuffix(host, ".azure.com")
+	host = "." + strings.ToLower(strings.TrimSuffix(host, "."))
+	return slices.ContainsFunc(ownHosts, func(end string) bool { return strings.HasSuffix(host, end) })
 }
 
 // Generate implements model.Driver.
@@ -90,10 +94,13 @@ func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response
 	var a answer
 	// What one read has brought may be many events.
 	for ctx.Err() == nil && stream.Next() {
-		if err := a.add(stream.Current()); err != nil {
+		chunk := stream.Current()
+		if err := a.add(chunk); err != nil {
 			return nil, err
 		}
-		r.Tell(model.Partial{Text: a.text.String(), ToolCalls: len(a.calls) > 0})
+		if hasContent(chunk) {
+			r.Tell(model.Partial{Text: a.text.String(), ToolCalls: len(a.calls) > 0})
+		}
 	}
 	if ended := ctx.Err(); ended != nil {
 		return nil, ended
@@ -101,5 +108,9 @@ func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response
 	if a.finished {
 		return a.complete(r.Model, d.key)
 	}
-	return provider.Broken(a.response(r.Model), d.failure(ctx, r.Model, raw, stream.Err(), a.chunks))
+	failure := d.failure(ctx, r.Model, raw, stream.Err(), a.chunks)
+	if failure.filtered != "" {
+		return a.filtered(r.Model, failure.filtered), nil
+	}
+	return provider.Broken(a.response(r.Model), failure.err)
 }

@@ -14,23 +14,37 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
-// failure is why there is no whole answer. raw is the answer's header and, where the status is an error, its body, which the SDK has read.
-func (d *driver) failure(ctx context.Context, asked string, raw *http.Response, err error, chunks int) error {
+// failure is why there is no whole answer: an error, or a filter of the server, of which filtered is the word.
+type failure struct {
+	err      error
+	filtered string
+}
+
+// failure reads why there is no whole answer. raw is the answer's header and, where the status is an error, its body, which the SDK has read.
+func (d *driver) failure(ctx context.Context, asked string, raw *http.Response, err error, chunks int) failure {
 	// A redirect that was not followed is an error of the request.
 	if raw != nil && (raw.StatusCode >= http.StatusBadRequest || raw.StatusCode >= http.StatusMultipleChoices && err == nil) {
 		body, _ := io.ReadAll(raw.Body)
-		kind, _ := d.kind(body)
-		return provider.StatusError(name, asked, raw.StatusCode, provider.RetryAfter(raw.Header, time.Now()), kind)
+		return d.told(asked, raw.StatusCode, provider.RetryAfter(raw.Header, time.Now()), problemOf(body))
 	}
 	var within *ssestream.StreamError
 	if errors.As(err, &within) {
-		kind, status := d.kind(within.Event.Data)
-		return provider.StatusError(name, asked, status, 0, kind)
+		p := problemOf(within.Event.Data)
+		return d.told(asked, p.status(), 0, p)
 	}
 	if raw != nil && raw.StatusCode < http.StatusMultipleChoices && chunks == 0 && !provider.IsEventStream(raw.Header) {
-		return provider.NoStream(name)
+		return failure{err: provider.NoStream(name)}
 	}
-	return provider.RequestError(ctx, name, err)
+	return failure{err: provider.RequestError(ctx, name, err)}
+}
+
+// told is the failure that the server gives a reason for.
+func (d *driver) told(asked string, status int, wait time.Duration, p problem) failure {
+	if word := p.filter(); word != "" {
+		return failure{filtered: word}
+	}
+	err := provider.StatusError(name, asked, status, wait, d.kind(p))
+	return failure{err: provider.WithProblem(err, provider.Said(p.Message, d.key))}
 }
 
 // problem is what OpenAI and those like it say of an error.
@@ -39,11 +53,13 @@ type problem struct {
 	Type    string `json:"type"`
 	Param   string `json:"param"`
 	Message string `json:"message"`
+	Inner   struct {
+		Code string `json:"code"`
+	} `json:"innererror"`
 }
 
-// kind is the provider's word for an error, and the status that it names, if it does. Servers give the error under "error" or as the whole, and that
-// may be a mere text. What it says is looked at only, and not passed on.
-func (d *driver) kind(body []byte) (kind string, status int) {
+// problemOf reads an error. Servers give it under "error" or as the whole, and it may be a mere text.
+func problemOf(body []byte) problem {
 	var outer struct {
 		Error json.RawMessage `json:"error"`
 	}
@@ -55,26 +71,55 @@ func (d *driver) kind(body []byte) (kind string, status int) {
 	if err := json.Unmarshal(body, &p); err != nil {
 		_ = json.Unmarshal(body, &p.Message)
 	}
+	return p
+}
+
+// status is the one that an error names, if it does.
+func (p problem) status() int {
 	if code, ok := p.Code.(float64); ok && code >= http.StatusBadRequest && code < 600 {
-		status = int(code)
+		return int(code)
 	}
-	word, _ := p.Code.(string)
-	if word == "" {
-		word = p.Type
+	return 0
+}
+
+// word is the error's own.
+func (p problem) word() string {
+	if word, _ := p.Code.(string); word != "" {
+		return word
 	}
+	return p.Type
+}
+
+// filter is the word of an error that means that a filter refused the prompt, or what came of the response; empty for any other. Azure answers
+// 400 with the first, and the second within it (github.com/openai/openai-dotnet/issues/55); gateways use content_policy_violation
+// (github.com/BerriAI/litellm/pull/16231).
+func (p problem) filter() string {
+	switch {
+	case p.word() == finishFilter, p.Inner.Code == "ResponsibleAIPolicyViolation":
+		return finishFilter
+	case p.word() == "content_policy_violation":
+		return p.word()
+	default:
+		return ""
+	}
+}
+
+// kind is the provider's word for an error.
+func (d *driver) kind(p problem) string {
+	word := p.word()
 	switch {
 	case isTooLong(word, p.Message):
-		return provider.KindContextLength, status
+		return provider.KindContextLength
 	case word == "billing_hard_limit_reached", p.Type == provider.KindQuota:
-		return provider.KindQuota, status
+		return provider.KindQuota
 	case word == provider.KindModelNotFound, word == provider.KindInvalidKey:
-		return word, status
+		return word
 	}
 	word = provider.Words(word, d.key)
 	if param := provider.Words(p.Param, d.key); word != "" && param != "" {
 		word += " of " + param
 	}
-	return word, status
+	return word
 }
 
 // isTooLong says that the conversation was longer than the model can read. Servers other than OpenAI's own say it in their texts only.

@@ -186,3 +186,45 @@ func TestItEndsWithTheContext(t *testing.T) {
 		}
 	})
 }
+
+// expectProblem checks what the user is told of an error, beside its text.
+func expectProblem(t *testing.T, err error, want string) {
+	t.Helper()
+	var refusal *provider.Error
+	if !errors.As(err, &refusal) || refusal.Problem != want {
+		t.Errorf("the error is %#v, want the problem %q", err, want)
+	}
+}
+
+// TestWhatTheServerSaysOfARefusedRequestIsForTheUser: the error's own text, which is logged, has none of it.
+func TestWhatTheServerSaysOfARefusedRequestIsForTheUser(t *testing.T) {
+	body := `{"error":{"message":"Unsupported value with ` + key + `","type":"invalid_request_error","param":"temperature","code":"unsupported_value"}}`
+	server := providertest.Serve(t, providertest.Answer{Status: 400, Body: body})
+	_, err := driverOf(t, server, Options{}).Generate(t.Context(), question())
+	expectProblem(t, err, "Unsupported value with [API key]")
+	tellsNothing(t, err)
+}
+
+// TestAFilterThatAnswersWithAnErrorIsARefusal: Azure refuses a prompt so, and says on the way of a stream that it was filtered.
+func TestAFilterThatAnswersWithAnErrorIsARefusal(t *testing.T) {
+	azure := `{"error":{"message":"The response was filtered","type":null,"param":"prompt","code":"content_filter","status":400,` +
+		`"innererror":{"code":"ResponsibleAIPolicyViolation","content_filter_result":{"violence":{"filtered":true,"severity":"medium"}}}}}`
+	begun := `data: {"id":"c","object":"chat.completion.chunk","model":"gpt-5","choices":[{"index":0,"delta":{"content":"Once"}}]}` + "\n\n"
+	for name, test := range map[string]struct {
+		answer providertest.Answer
+		text   string
+	}{
+		"a prompt":                    {providertest.Answer{Status: 400, Body: azure}, ""},
+		"a prompt, by the inner word": {providertest.Answer{Status: 400, Body: `{"error":{"code":"400","innererror":{"code":"ResponsibleAIPolicyViolation"}}}`}, ""},
+		"a prompt, at a gateway":      {providertest.Answer{Status: 400, Body: `{"error":{"code":"content_policy_violation"}}`}, ""},
+		"a response":                  {providertest.Answer{Body: begun + "data: " + azure + "\n\n"}, "Once"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := providertest.Serve(t, test.answer)
+			got, err := driverOf(t, server, Options{}).Generate(t.Context(), question())
+			if err != nil || got.FinishReason != model.FinishFiltered || got.Text != test.text || len(got.ToolCalls) > 0 {
+				t.Errorf("%+v, %v", got, err)
+			}
+		})
+	}
+}

@@ -22,7 +22,7 @@ const (
 
 // request is the body of a model call.
 func (d *driver) request(r model.Request) (sdk.ChatCompletionNewParams, error) {
-	tools, err := toolsOf(r.Tools)
+	tools, err := d.toolsOf(r.Tools)
 	if err != nil {
 		return sdk.ChatCompletionNewParams{}, err
 	}
@@ -31,19 +31,12 @@ func (d *driver) request(r model.Request) (sdk.ChatCompletionNewParams, error) {
 		Messages:      d.messagesOf(r),
 		Tools:         tools,
 		StreamOptions: sdk.ChatCompletionStreamOptionsParam{IncludeUsage: param.NewOpt(true)},
-		// None, Low, Medium and High, in lower case.
-		ReasoningEffort: shared.ReasoningEffort(strings.ToLower(string(d.parameters.ReasoningEffort))),
 	}
 	d.limit(&body)
 	if d.own {
 		body.Store = param.NewOpt(false)
 	}
-	if d.sampling.Temperature != nil {
-		body.Temperature = param.NewOpt(*d.sampling.Temperature)
-	}
-	if d.sampling.TopP != nil {
-		body.TopP = param.NewOpt(*d.sampling.TopP)
-	}
+	d.reason(&body)
 	if len(d.parameters.StopSequences) > 0 {
 		body.Stop.OfStringArray = d.parameters.StopSequences
 	}
@@ -63,17 +56,26 @@ func (d *driver) limit(body *sdk.ChatCompletionNewParams) {
 	body.MaxTokens = limit
 }
 
+// refusedAtTheTop are the keywords that OpenAI refuses at the top of a schema ("schema must have type 'object' and not have
+// 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level", github.com/langchain-ai/langchainjs/issues/9804). Other servers differ.
+var refusedAtTheTop = []string{"allOf", "anyOf", "enum", "not", "oneOf"}
+
 // toolsOf are the definitions of tools.
-func toolsOf(definitions []model.ToolDefinition) ([]sdk.ChatCompletionToolUnionParam, error) {
+func (d *driver) toolsOf(definitions []model.ToolDefinition) ([]sdk.ChatCompletionToolUnionParam, error) {
 	var tools []sdk.ChatCompletionToolUnionParam
-	for _, d := range definitions {
-		schema, err := schemaOf(d.InputSchema)
-		if err != nil {
-			return nil, fmt.Errorf("reading the schema of tool %s: %w", d.Name, err)
+	for _, definition := range definitions {
+		if d.own {
+			if err := provider.CheckSchema(name, definition, refusedAtTheTop...); err != nil {
+				return nil, err
+			}
 		}
-		function := shared.FunctionDefinitionParam{Name: d.Name, Parameters: schema}
-		if d.Description != "" {
-			function.Description = param.NewOpt(d.Description)
+		schema, err := schemaOf(definition.InputSchema)
+		if err != nil {
+			return nil, fmt.Errorf("reading the schema of tool %s: %w", definition.Name, err)
+		}
+		function := shared.FunctionDefinitionParam{Name: definition.Name, Parameters: schema}
+		if definition.Description != "" {
+			function.Description = param.NewOpt(definition.Description)
 		}
 		tools = append(tools, sdk.ChatCompletionFunctionTool(function))
 	}

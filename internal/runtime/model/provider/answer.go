@@ -9,15 +9,18 @@ import (
 )
 
 const (
-	// MaxAnswer is the most that an answer may come to, its text and the arguments of its calls together, in bytes. More could never be written down.
-	MaxAnswer = 16 << 20
+	// MaxAnswer is the most that an answer may come to, its text and the arguments of its calls together, in bytes. No model writes as much at once.
+	MaxAnswer = 2 << 20
+	// MaxArguments is the most that the arguments of one call may come to, in bytes. A tool can be given a tenth of it; the model is told so.
+	MaxArguments = 1 << 20
 	// MaxCalls is how many tools an answer may call. A step runs far fewer, and tells the model of the rest; more than these no model means.
 	MaxCalls = 1024
 )
 
-// TooLong is the error of an answer that comes to so many bytes and calls; nil for one that may be kept.
-func TooLong(provider string, size, calls int) error {
-	if size <= MaxAnswer && calls <= MaxCalls {
+// TooLong is the error of an answer that comes to so many bytes and calls, with so many bytes of arguments in the largest of them; nil for one that
+// may be kept.
+func TooLong(provider string, size, calls, arguments int) error {
+	if size <= MaxAnswer && calls <= MaxCalls && arguments <= MaxArguments {
 		return nil
 	}
 	return &Error{Provider: provider, text: fmt.Sprintf("the answer of %s is too long to be kept", provider)}

@@ -1,10 +1,13 @@
 package provider
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Kinds that have a meaning here whatever the status is. Drivers may translate a provider's own word into one of them.
@@ -33,9 +36,14 @@ type Error struct {
 	RetryAfter time.Duration
 	// Kind is the provider's own word for the error; it may be empty.
 	Kind string
+	// Problem is a text for the user: what the provider says about a request that it refused, without secrets (Said), or what is wrong with
+	// the connection. It may have parts of the prompt in it, and is for the Turn's status only, not for logs. It may be empty.
+	Problem string
 
 	text      string
 	transient bool
+	// once: another try is worth it once only.
+	once bool
 }
 
 // Error is what the failure is classified by.
@@ -46,6 +54,18 @@ func (e *Error) Error() string {
 // Transient says that the same request may be answered a moment later.
 func (e *Error) Transient() bool {
 	return e.transient
+}
+
+// Tries is how often the same request is sent at most, given the usual limit.
+func (e *Error) Tries(usual int32) int32 {
+	switch {
+	case !e.transient:
+		return 1
+	case e.once:
+		return min(usual, 2)
+	default:
+		return usual
+	}
 }
 
 // StatusError is the *Error of an answer that is none: its status, how long the provider asks to wait, and the provider's own word for it. An
@@ -130,6 +150,40 @@ func statusOf(kind string) int {
 		return status
 	}
 	return http.StatusBadGateway
+}
+
+// WithProblem adds what the provider says about a request that it refused to an error of StatusError. A limit or an outage, which passes, needs
+// no such words, and a refused key is best not quoted.
+func WithProblem(err error, said string) error {
+	var e *Error
+	if errors.As(err, &e) && !e.transient && e.Status != http.StatusUnauthorized {
+		e.Problem = said
+	}
+	return err
+}
+
+// maxSaid bounds what is passed on of a provider's text, in bytes.
+const maxSaid = 1024
+
+// Said returns a provider's own text about a request, fit for the user: without the secret, without control characters, at most 1 KiB.
+func Said(text, secret string) string {
+	if len(secret) >= minKey {
+		text = strings.ReplaceAll(text, secret, hidden)
+	}
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == utf8.RuneError {
+			return ' '
+		}
+		return r
+	}, strings.TrimSpace(text))
+	if len(text) <= maxSaid {
+		return text
+	}
+	text = text[:maxSaid]
+	for !utf8.ValidString(text) {
+		text = text[:len(text)-1]
+	}
+	return text + "…"
 }
 
 // maxWords is the longest word of a provider that is passed on.

@@ -1,0 +1,53 @@
+package fairshare
+
+import "fmt"
+
+// Amount is how much of each resource of a Pool something takes.
+type Amount struct {
+	// Places count what runs at the same time.
+	Places int64
+	// Bytes count the memory that it needs.
+	Bytes int64
+}
+
+func (a Amount) plus(b Amount) Amount {
+	return Amount{a.Places + b.Places, a.Bytes + b.Bytes}
+}
+
+func (a Amount) minus(b Amount) Amount {
+	return Amount{a.Places - b.Places, a.Bytes - b.Bytes}
+}
+
+// within reports whether the amount exceeds the limit in nothing.
+func (a Amount) within(limit Amount) bool {
+	return a.Places <= limit.Places && a.Bytes <= limit.Bytes
+}
+
+// atLeastZero is the amount without negative parts.
+func (a Amount) atLeastZero() Amount {
+	return Amount{max(a.Places, 0), max(a.Bytes, 0)}
+}
+
+// of is the larger of the parts that the amount takes of the total of each resource.
+func (a Amount) of(total Amount) float64 {
+	return max(float64(a.Places)/float64(total.Places), float64(a.Bytes)/float64(total.Bytes))
+}
+
+// Ceiling is the most that one namespace may hold of a total: all but an eighth.
+func Ceiling(total int64) int64 {
+	return total - total/8
+}
+
+// TooLargeError reports a request for more than a namespace may ever hold. Waiting would be of no use.
+type TooLargeError struct {
+	// Asked is what was asked for, Ceiling the most that a namespace may hold.
+	Asked, Ceiling Amount
+}
+
+// Error implements error.
+func (e *TooLargeError) Error() string {
+	if e.Asked.Bytes > e.Ceiling.Bytes {
+		return fmt.Sprintf("%d bytes of memory are needed, and a namespace may use %d", e.Asked.Bytes, e.Ceiling.Bytes)
+	}
+	return fmt.Sprintf("%d places are needed, and a namespace may hold %d", e.Asked.Places, e.Ceiling.Places)
+}

@@ -1,0 +1,281 @@
+package fairshare
+
+import (
+	"math"
+	"sync"
+	"time"
+)
+
+// unlimited stands for a resource that a Pool does not bound. Sums of what is held stay far below overflow.
+const unlimited = math.MaxInt64 / 4
+
+// Request asks a Pool for a Share.
+type Request struct {
+	// Namespace that the Share counts for.
+	Namespace string
+	// Amount that is needed, all of it at once.
+	Amount Amount
+	// GoesOn marks a Turn that has begun: it comes before those of its namespace that have not.
+	GoesOn bool
+	// Ready is called once the Share is held, unless it was held when Ask returned. It is called outside of any lock and must not block.
+	Ready func()
+}
+
+// Options are the limits of a Pool.
+type Options struct {
+	// Total is what there is of each resource; 0 for a resource that is not bounded.
+	Total Amount
+	// PerNamespace is the most that one namespace may hold. Default: Ceiling of the total.
+	PerNamespace Amount
+	// Waited is told how long each request waited for its Share. nil for no report.
+	Waited func(time.Duration)
+}
+
+// Pool divides places and bytes between namespaces.
+type Pool struct {
+	total, ceiling Amount
+	waited         func(time.Duration)
+
+	mu      sync.Mutex
+	used    Amount
+	tenants map[string]*tenant
+	asked   uint64
+	waiting int
+}
+
+// tenant is one namespace.
+type tenant struct {
+	held Amount
+	// goOn and begin are the requests that wait, in the order of their arrival.
+	goOn, begin []*Share
+}
+
+// NewPool makes a Pool.
+func NewPool(o Options) *Pool {
+	bound := func(limit, otherwise int64) int64 {
+		if limit > 0 {
+			return limit
+		}
+		return otherwise
+	}
+	total := Amount{bound(o.Total.Places, unlimited), bound(o.Total.Bytes, unlimited)}
+	ceiling := Amount{
+		Places: min(bound(o.PerNamespace.Places, Ceiling(total.Places)), total.Places),
+		Bytes:  min(bound(o.PerNamespace.Bytes, Ceiling(total.Bytes)), total.Bytes),
+	}
+	return &Pool{total: total, ceiling: ceiling, waited: o.Waited, tenants: map[string]*tenant{}}
+}
+
+// Ceiling is the most that one namespace may hold.
+func (p *Pool) Ceiling() Amount { return p.ceiling }
+
+// Held is what all namespaces hold.
+func (p *Pool) Held() Amount {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.used
+}
+
+// Waiting is the number of requests that wait.
+func (p *Pool) Waiting() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.waiting
+}
+
+// Ask requests a Share. It is held at once, or as soon as it is the request's turn; Release withdraws it. A request for more than a namespace
+// may hold is refused with a TooLargeError.
+func (p *Pool) Ask(r Request) (*Share, error) {
+	r.Amount = r.Amount.atLeastZero()
+	if !r.Amount.within(p.ceiling) {
+		return nil, &TooLargeError{Asked: r.Amount, Ceiling: p.ceiling}
+	}
+	s := &Share{pool: p, request: r}
+	p.ask(s)
+	return s, nil
+}
+
+// Hold takes a Share whether there is room or not: what it is for is under way already.
+func (p *Pool) Hold(namespace string, amount Amount) *Share {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := &Share{pool: p, request: Request{Namespace: namespace, Amount: amount.atLeastZero()}}
+	p.give(s)
+	return s
+}
+
+// ask puts a request in line and serves the line.
+func (p *Pool) ask(s *Share) {
+	p.mu.Lock()
+	p.asked++
+	s.number, s.since, s.passed, s.state = p.asked, time.Now(), 0, waits
+	s.granted, s.quiet = make(chan struct{}), true
+	t := p.tenant(s.request.Namespace)
+	if s.request.GoesOn {
+		t.goOn = append(t.goOn, s)
+	} else {
+		t.begin = append(t.begin, s)
+	}
+	p.waiting++
+	ready := p.serve()
+	s.quiet = false
+	p.mu.Unlock()
+	tell(ready)
+}
+
+// serve gives Shares for as long as a request can have one, and returns what to call after the lock is released.
+func (p *Pool) serve() []func() {
+	var ready []func()
+	for {
+		s, due := p.next()
+		if s == nil {
+			return ready
+		}
+		p.unqueue(s)
+		p.pass(s)
+		p.give(s)
+		close(s.granted)
+		if due != nil && due != s {
+			s.beside = due
+			due.around = due.around.plus(s.request.Amount)
+		}
+		if p.waited != nil {
+			p.waited(time.Since(s.since))
+		}
+		if s.request.Ready != nil && !s.quiet {
+			ready = append(ready, s.request.Ready)
+		}
+	}
+}
+
+// next is the request that is served next; nil while no request can be. due is the request that room is gathered for, if there is one.
+//
+// Of the namespaces that stay within their ceiling, the one comes first that would hold the least. A large request of a namespace that holds
+// nothing would so come after all small ones, always: once as much as the whole Pool has gone past it, room is gathered for it, and the others go
+// on within what it leaves over.
+func (p *Pool) next() (next, due *Share) {
+	for _, t := range p.tenants {
+		s := t.first()
+		if s == nil || s.passed < 1 || t.held != (Amount{}) {
+			continue
+		}
+		if due == nil || s.number < due.number {
+			due = s
+		}
+	}
+	if due != nil && p.used.plus(due.request.Amount).within(p.total) {
+		return due, nil
+	}
+	least := 0.0
+	for _, t := range p.tenants {
+		s := t.first()
+		if s == nil || s == due || !p.fits(t, s, due) {
+			continue
+		}
+		would := t.held.plus(s.request.Amount).of(p.total)
+		if next == nil || would < least || (would == least && s.number < next.number) {
+			next, least = s, would
+		}
+	}
+	return next, due
+}
+
+// fits reports whether a request can be served now: within the ceiling of its namespace, what is free, and what a request that room is gathered
+// for leaves over.
+func (p *Pool) fits(t *tenant, s, due *Share) bool {
+	amount := s.request.Amount
+	if !t.held.plus(amount).within(p.ceiling) || !p.used.plus(amount).within(p.total) {
+		return false
+	}
+	return due == nil || due.around.plus(amount).within(p.total.minus(due.request.Amount))
+}
+
+// pass notes, for the first request of each namespace that holds nothing, how much of the Pool goes past it to later ones.
+func (p *Pool) pass(served *Share) {
+	own := p.tenant(served.request.Namespace)
+	for _, t := range p.tenants {
+		if s := t.first(); t != own && s != nil && s.number < served.number && t.held == (Amount{}) {
+			s.passed += served.request.Amount.of(p.total)
+		}
+	}
+}
+
+// give counts a Share as held.
+func (p *Pool) give(s *Share) {
+	t := p.tenant(s.request.Namespace)
+	t.held = t.held.plus(s.request.Amount)
+	p.used = p.used.plus(s.request.Amount)
+	s.state = holds
+}
+
+// takeBack counts a part of a held Share as free.
+func (p *Pool) takeBack(s *Share, part Amount) {
+	t := p.tenant(s.request.Namespace)
+	t.held = t.held.minus(part)
+	p.used = p.used.minus(part)
+	if s.beside != nil {
+		s.beside.around = s.beside.around.minus(part)
+	}
+	p.forget(s.request.Namespace)
+}
+
+func (p *Pool) tenant(namespace string) *tenant {
+	t := p.tenants[namespace]
+	if t == nil {
+		t = &tenant{}
+		p.tenants[namespace] = t
+	}
+	return t
+}
+
+// forget drops a namespace that neither holds nor wants anything.
+func (p *Pool) forget(namespace string) {
+	if t := p.tenants[namespace]; t != nil && t.held == (Amount{}) && t.first() == nil {
+		delete(p.tenants, namespace)
+	}
+}
+
+// unqueue takes a request out of its line.
+func (p *Pool) unqueue(s *Share) {
+	t := p.tenant(s.request.Namespace)
+	t.goOn, t.begin = without(t.goOn, s), without(t.begin, s)
+	p.waiting--
+}
+
+// first is the request of the namespace that comes next; nil if none waits.
+func (t *tenant) first() *Share {
+	switch {
+	case len(t.goOn) > 0:
+		return t.goOn[0]
+	case len(t.begin) > 0:
+		return t.begin[0]
+	default:
+		return nil
+	}
+}
+
+// without removes a Share from a line.
+func without(line []*Share, s *Share) []*Share {
+	for i, other := range line {
+		if other != s {
+			continue
+		}
+		if len(line) == 1 {
+			return nil
+		}
+		if i == 0 {
+			line[0] = nil
+			return line[1:]
+		}
+		copy(line[i:], line[i+1:])
+		line[len(line)-1] = nil
+		return line[:len(line)-1]
+	}
+	return line
+}
+
+func tell(ready []func()) {
+	for _, call := range ready {
+		call()
+	}
+}

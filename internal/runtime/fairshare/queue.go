@@ -1,0 +1,165 @@
+package fairshare
+
+import "sync"
+
+// Queue is a work queue that serves namespaces fairly: the next item is one of the namespace that has the fewest items under way, and of several
+// such namespaces the one that was served the longest ago. A namespace alone has all but an eighth of the workers. As in any work queue, an item
+// is under way once at a time, and one that is added while it is under way comes again after that.
+type Queue[T comparable] struct {
+	namespace func(T) string
+	ceiling   int
+
+	mu       sync.Mutex
+	changed  *sync.Cond
+	lines    map[string]*line[T]
+	dirty    map[T]struct{}
+	underWay map[T]struct{}
+	waiting  int
+	served   uint64
+	closed   bool
+}
+
+// line is what one namespace has in a Queue.
+type line[T comparable] struct {
+	items    []T
+	underWay int
+	// last numbers the last time that the namespace was served.
+	last uint64
+}
+
+// NewQueue makes a Queue for a number of workers.
+func NewQueue[T comparable](workers int, namespace func(T) string) *Queue[T] {
+	q := &Queue[T]{
+		namespace: namespace,
+		ceiling:   int(Ceiling(int64(max(workers, 1)))),
+		lines:     map[string]*line[T]{},
+		dirty:     map[T]struct{}{},
+		underWay:  map[T]struct{}{},
+	}
+	q.changed = sync.NewCond(&q.mu)
+	return q
+}
+
+// Add puts an item in line unless it is there already.
+func (q *Queue[T]) Add(item T) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if _, known := q.dirty[item]; known || q.closed {
+		return
+	}
+	q.dirty[item] = struct{}{}
+	if _, running := q.underWay[item]; !running {
+		q.enqueue(item)
+	}
+}
+
+// Len is the number of items in line.
+func (q *Queue[T]) Len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.waiting
+}
+
+// Get waits for the next item. Done must be called with it. shutdown reports that there will be none.
+func (q *Queue[T]) Get() (item T, shutdown bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for {
+		if l := q.next(); l != nil {
+			return q.take(l), false
+		}
+		if q.closed && q.waiting == 0 {
+			return item, true
+		}
+		q.changed.Wait()
+	}
+}
+
+// Done ends the work on an item.
+func (q *Queue[T]) Done(item T) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if _, running := q.underWay[item]; !running {
+		return
+	}
+	delete(q.underWay, item)
+	namespace := q.namespace(item)
+	l := q.lines[namespace]
+	l.underWay--
+	if _, again := q.dirty[item]; again {
+		q.enqueue(item)
+	}
+	if l.underWay == 0 && len(l.items) == 0 {
+		delete(q.lines, namespace)
+	}
+	q.changed.Broadcast()
+}
+
+// ShutDown takes no more items. What is in line is still served.
+func (q *Queue[T]) ShutDown() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.changed.Broadcast()
+}
+
+// ShutDownWithDrain takes no more items and waits until all are done.
+func (q *Queue[T]) ShutDownWithDrain() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.changed.Broadcast()
+	for q.waiting > 0 || len(q.underWay) > 0 {
+		q.changed.Wait()
+	}
+}
+
+// ShuttingDown reports whether the Queue takes no more items.
+func (q *Queue[T]) ShuttingDown() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.closed
+}
+
+func (q *Queue[T]) enqueue(item T) {
+	namespace := q.namespace(item)
+	l := q.lines[namespace]
+	if l == nil {
+		l = &line[T]{last: q.served}
+		q.lines[namespace] = l
+	}
+	l.items = append(l.items, item)
+	q.waiting++
+	q.changed.Broadcast()
+}
+
+// next is the line that is served next; nil for none.
+func (q *Queue[T]) next() *line[T] {
+	if q.waiting == 0 {
+		return nil
+	}
+	var best *line[T]
+	for _, l := range q.lines {
+		if len(l.items) == 0 || l.underWay >= q.ceiling {
+			continue
+		}
+		if best == nil || l.underWay < best.underWay || (l.underWay == best.underWay && l.last < best.last) {
+			best = l
+		}
+	}
+	return best
+}
+
+func (q *Queue[T]) take(l *line[T]) T {
+	var none T
+	item := l.items[0]
+	l.items[0] = none
+	l.items = l.items[1:]
+	q.waiting--
+	q.served++
+	l.underWay++
+	l.last = q.served
+	delete(q.dirty, item)
+	q.underWay[item] = struct{}{}
+	return item
+}

@@ -1,0 +1,118 @@
+package fairshare
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestNamespacesTakeTurnsWhileRequestsAreScarce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := NewRate(8, 8, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		made := map[string]int{}
+		var mu sync.Mutex
+		count := func(namespace string) int {
+			mu.Lock()
+			defer mu.Unlock()
+			return made[namespace]
+		}
+		ask := func(namespace string, n int) {
+			for range n {
+				go func() {
+					if r.Wait(ctx, namespace) == nil {
+						mu.Lock()
+						defer mu.Unlock()
+						made[namespace]++
+					}
+				}()
+			}
+			synctest.Wait()
+		}
+		ask("loud", 1000)
+		if count("loud") != 7 {
+			t.Errorf("a namespace alone makes %d of 8 requests at once, want 7", count("loud"))
+		}
+		ask("quiet", 1)
+		if count("quiet") != 1 {
+			t.Error("another namespace has to wait for its first request")
+		}
+		<-time.After(8 * time.Second)
+		synctest.Wait()
+		alone := count("loud") - 7
+		if alone < 50 || alone > 57 {
+			t.Errorf("a namespace alone makes %d requests in 8 s at 8 a second, want all but an eighth", alone)
+		}
+		before := count("loud")
+		ask("quiet", 1000)
+		<-time.After(8 * time.Second)
+		synctest.Wait()
+		if loud, quiet := count("loud")-before, count("quiet")-1; loud < 28 || quiet < 28 || loud+quiet > 73 {
+			t.Errorf("two namespaces make %d and %d requests in 8 s", loud, quiet)
+		}
+		cancel()
+		synctest.Wait()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if n := len(r.tenants["loud"].lines) + len(r.tenants["quiet"].lines); n != 0 {
+			t.Errorf("%d requests that were withdrawn are in line", n)
+		}
+		r.prune(time.Now().Add(time.Minute))
+		if len(r.tenants) != 0 {
+			t.Error("idle namespaces are remembered")
+		}
+	})
+}
+
+func TestWhichRequestsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := NewRate(1, 1, nil)
+		through := 0
+		transport := r.Transport(roundTrip(func(*http.Request) (*http.Response, error) { through++; return &http.Response{}, nil }))
+		get := func(path string) error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://api"+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response, err := transport.RoundTrip(request)
+			if response != nil && response.Body != nil {
+				_ = response.Body.Close()
+			}
+			return err
+		}
+		for _, c := range []struct {
+			path  string
+			waits bool
+		}{
+			{"/apis/capstan.dev/v1alpha1/namespaces/a/turns/x/status", false},
+			{"/apis/capstan.dev/v1alpha1/namespaces/a/turns/x/status", true},
+			{"/api/v1/namespaces/b/pods", true},
+			{"/api/v1/pods?watch=true", false},
+			{"/apis/coordination.k8s.io/v1/namespaces/capstan-system/leases/manager", false},
+		} {
+			if err := get(c.path); errors.Is(err, context.DeadlineExceeded) != c.waits {
+				t.Errorf("%s: %v", c.path, err)
+			}
+		}
+		if through != 3 {
+			t.Errorf("%d requests went through", through)
+		}
+	})
+	for path, want := range map[string]string{
+		"/api/v1/namespaces/a/pods": "a", "/api/v1/namespaces/a": "a", "/apis/g/v1/namespaces/b/jobs/c/status": "b", "/api/v1/nodes": "", "/version": "",
+	} {
+		if got := namespaceOf(path); got != want {
+			t.Errorf("%s is about %q", path, got)
+		}
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -1,0 +1,153 @@
+package fairshare
+
+import (
+	"context"
+	"time"
+)
+
+// state is where a Share stands.
+type state int
+
+const (
+	free state = iota
+	waits
+	holds
+)
+
+// Share is what one request holds of a Pool, or waits for. Its methods may be called on a nil Share, which stands for work that no Pool
+// bounds.
+type Share struct {
+	pool    *Pool
+	request Request
+
+	// The following is guarded by the Pool's lock.
+	state  state
+	number uint64
+	since  time.Time
+	// granted is closed when the Share is given.
+	granted chan struct{}
+	// quiet suppresses Ready while the request is being made.
+	quiet bool
+	// passed is how much of the Pool went to later requests while the namespace held nothing.
+	passed float64
+	// around is held by requests that were served while room was gathered for this one, each of which names it in beside.
+	around Amount
+	beside *Share
+}
+
+// Held reports whether the Share is held.
+func (s *Share) Held() bool {
+	if s == nil {
+		return true
+	}
+	s.pool.mu.Lock()
+	defer s.pool.mu.Unlock()
+	return s.state == holds
+}
+
+// Amount is what the Share holds; nothing while it waits or after its release.
+func (s *Share) Amount() Amount {
+	if s == nil {
+		return Amount{}
+	}
+	s.pool.mu.Lock()
+	defer s.pool.mu.Unlock()
+	if s.state != holds {
+		return Amount{}
+	}
+	return s.request.Amount
+}
+
+// Release gives the Share back, or withdraws the request. It may be called more than once.
+func (s *Share) Release() {
+	if s == nil {
+		return
+	}
+	p := s.pool
+	p.mu.Lock()
+	switch s.state {
+	case free:
+		p.mu.Unlock()
+		return
+	case waits:
+		p.unqueue(s)
+		p.forget(s.request.Namespace)
+	case holds:
+		p.takeBack(s, s.request.Amount)
+	}
+	s.state, s.beside = free, nil
+	ready := p.serve()
+	p.mu.Unlock()
+	tell(ready)
+}
+
+// Shrink gives back at once what the Share holds above an amount. The place of a model call is so given back while its response, which is to be
+// written yet, stays counted.
+func (s *Share) Shrink(to Amount) {
+	if s == nil {
+		return
+	}
+	p := s.pool
+	p.mu.Lock()
+	if s.state != holds {
+		p.mu.Unlock()
+		return
+	}
+	part := s.request.Amount.minus(to.atLeastZero()).atLeastZero()
+	s.request.Amount = s.request.Amount.minus(part)
+	p.takeBack(s, part)
+	ready := p.serve()
+	p.mu.Unlock()
+	tell(ready)
+}
+
+// Regain gives back what the Share holds and waits until it holds the amount, as the Share of a Turn that goes on. When the context ends first,
+// or the amount is more than a namespace may hold, the Share holds nothing.
+func (s *Share) Regain(ctx context.Context, amount Amount) error {
+	if s == nil {
+		return ctx.Err()
+	}
+	s.Release()
+	amount = amount.atLeastZero()
+	if !amount.within(s.pool.ceiling) {
+		return &TooLargeError{Asked: amount, Ceiling: s.pool.ceiling}
+	}
+	s.pool.mu.Lock()
+	s.request.Amount, s.request.GoesOn, s.request.Ready = amount, true, nil
+	s.pool.mu.Unlock()
+	s.pool.ask(s)
+	return s.Wait(ctx)
+}
+
+// Wait waits until the Share is held. When the context ends first, the request is withdrawn.
+func (s *Share) Wait(ctx context.Context) error {
+	if s == nil {
+		return ctx.Err()
+	}
+	s.pool.mu.Lock()
+	granted := s.granted
+	s.pool.mu.Unlock()
+	select {
+	case <-granted:
+	case <-ctx.Done():
+	}
+	// Both may have come at once.
+	if err := ctx.Err(); err != nil {
+		s.Release()
+		return err
+	}
+	return nil
+}
+
+type contextKey struct{}
+
+// NewContext is a context that carries the Share under which an activity runs.
+func NewContext(ctx context.Context, s *Share) context.Context {
+	return context.WithValue(ctx, contextKey{}, s)
+}
+
+// FromContext is the Share under which an activity runs; nil where no Pool bounds it.
+func FromContext(ctx context.Context) *Share {
+	s, _ := ctx.Value(contextKey{}).(*Share)
+	return s
+}

@@ -1,0 +1,193 @@
+package fairshare
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// TurnsOptions are the limits of Turns.
+type TurnsOptions struct {
+	// Active is the most Turns that are active at once. A Turn that waits is not.
+	Active int64
+	// BegunPerNamespace is the most Turns of one namespace that have begun and not ended, those that wait included. 0 for no limit.
+	BegunPerNamespace int64
+	// Waited is told how long each Turn waited for its place among the active ones. nil for no report.
+	Waited func(time.Duration)
+}
+
+// Turns decides which Sessions may have an active Turn. A Session has one Turn at a time, so that the Session's UID stands for it.
+//
+// It lives in memory: what has begun is in status, and each process counts that before it decides anything.
+type Turns struct {
+	active, begun *Pool
+
+	counting sync.Mutex
+	counted  bool
+
+	mu       sync.Mutex
+	sessions map[types.UID]*entry
+}
+
+// entry is what a Session holds or waits for.
+type entry struct {
+	namespace string
+	// begun is held by a Turn that has begun, active by one that does not wait.
+	begun, active *Share
+	// admitted reports whether the Turn may begin, or has begun.
+	admitted bool
+}
+
+// Begun is a Turn that has begun, by status.
+type Begun struct {
+	Session   types.UID
+	Namespace string
+	// Waits marks a Turn that waits: it needs no place among the active ones.
+	Waits bool
+}
+
+// NewTurns makes Turns of at least one place.
+func NewTurns(o TurnsOptions) *Turns {
+	return &Turns{
+		active:   NewPool(Options{Total: Amount{Places: max(o.Active, 1)}, Waited: o.Waited}),
+		begun:    NewPool(Options{PerNamespace: Amount{Places: o.BegunPerNamespace}}),
+		sessions: map[types.UID]*entry{},
+	}
+}
+
+// Count takes in what has begun by status, once. Nothing may be admitted before it has succeeded.
+func (t *Turns) Count(ctx context.Context, list func(context.Context) ([]Begun, error)) error {
+	t.counting.Lock()
+	defer t.counting.Unlock()
+	if t.counted {
+		return nil
+	}
+	all, err := list(ctx)
+	if err != nil {
+		return err
+	}
+	for _, one := range all {
+		t.Adopt(one)
+	}
+	t.counted = true
+	return nil
+}
+
+// Adopt takes in a Turn that has begun, by status, over the limits if need be. One that is known already stays as it is: its own passes know
+// better whether it waits.
+func (t *Turns) Adopt(b Begun) {
+	t.mu.Lock()
+	old := t.sessions[b.Session]
+	if old != nil && old.admitted {
+		t.mu.Unlock()
+		return
+	}
+	e := &entry{namespace: b.Namespace, admitted: true, begun: t.begun.Hold(b.Namespace, Amount{Places: 1})}
+	if !b.Waits {
+		e.active = t.active.Hold(b.Namespace, Amount{Places: 1})
+	}
+	t.sessions[b.Session] = e
+	t.mu.Unlock()
+	old.release()
+}
+
+// Begin reports whether the next Turn of a Session may begin. If not, the Session is in line, and wake is called when it has a place. It must not
+// block.
+func (t *Turns) Begin(session types.UID, namespace string, wake func()) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.sessions[session]
+	if e == nil {
+		e = &entry{namespace: namespace}
+		t.sessions[session] = e
+	}
+	if e.begun == nil {
+		e.begun = t.begun.one(namespace, false, wake)
+	}
+	if !e.begun.Held() {
+		return false
+	}
+	if e.active == nil {
+		e.active = t.active.one(namespace, false, wake)
+	}
+	if !e.active.Held() {
+		return false
+	}
+	e.admitted = true
+	return true
+}
+
+// Limit is how many Turns of its namespace may have begun, where that keeps the next Turn of a Session from beginning; 0 where it does not.
+func (t *Turns) Limit(session types.UID) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.sessions[session]
+	if e == nil || e.begun == nil || e.begun.Held() {
+		return 0
+	}
+	return t.begun.Ceiling().Places
+}
+
+// Resume reports whether a Turn that has begun may start something. If it has waited, it is in line before those of its namespace that have not
+// begun, and wake is called when it has a place. It must not block.
+func (t *Turns) Resume(session types.UID, wake func()) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.sessions[session]
+	if e == nil || !e.admitted {
+		// The Session's own pass takes in what has begun.
+		return true
+	}
+	if e.active == nil {
+		e.active = t.active.one(e.namespace, true, wake)
+	}
+	return e.active.Held()
+}
+
+// Wait gives back the place of a Turn that waits.
+func (t *Turns) Wait(session types.UID) {
+	t.mu.Lock()
+	e := t.sessions[session]
+	if e == nil || !e.admitted || e.active == nil {
+		t.mu.Unlock()
+		return
+	}
+	active := e.active
+	e.active = nil
+	t.mu.Unlock()
+	active.Release()
+}
+
+// End gives back all that a Session holds, or takes it out of the line.
+func (t *Turns) End(session types.UID) {
+	t.mu.Lock()
+	e := t.sessions[session]
+	delete(t.sessions, session)
+	t.mu.Unlock()
+	e.release()
+}
+
+// Active is the number of active Turns, Waiting that of Turns that wait for a place or for the ceiling of their namespace.
+func (t *Turns) Active() int { return int(t.active.Held().Places) }
+
+// Waiting returns how many Turns wait for a place.
+func (t *Turns) Waiting() int { return t.active.Waiting() + t.begun.Waiting() }
+
+func (e *entry) release() {
+	if e == nil {
+		return
+	}
+	e.active.Release()
+	e.begun.Release()
+}
+
+// one asks for a place, which is always within the ceiling.
+func (p *Pool) one(namespace string, goesOn bool, wake func()) *Share {
+	s, err := p.Ask(Request{Namespace: namespace, Amount: Amount{Places: 1}, GoesOn: goesOn, Ready: wake})
+	if err != nil {
+		panic("fairshare: a Pool without a single place: " + err.Error())
+	}
+	return s
+}

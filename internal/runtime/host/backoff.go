@@ -1,0 +1,77 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// shortPause is the longest pause between two tries that is waited for in place. A longer one is in the plan, where it survives a restart, and takes no
+// place.
+const shortPause = time.Second
+
+// Backoff is a model call that has failed for a reason that may pass, and is due again later. Whoever runs the Turn calls Reason again then, with the
+// Backoff if it still has it.
+type Backoff struct {
+	// Model is the name of the Model that is called again, Tries how often it was called.
+	Model string
+	Tries int32
+	// NotBefore is when the next try is due.
+	NotBefore time.Time
+	// Cause is why the last one failed.
+	Cause error
+
+	// before are the Models that were asked before this one, current is this one.
+	before  []asked
+	current asked
+}
+
+// Error implements error.
+func (b *Backoff) Error() string {
+	return fmt.Sprintf("Model %s is called again at %s: %v", b.Model, b.NotBefore.UTC().Format(time.RFC3339), b.Cause)
+}
+
+// Unwrap gives the cause.
+func (b *Backoff) Unwrap() error { return b.Cause }
+
+// Describe puts the wait into the status of the Turn.
+func (b *Backoff) Describe(p *v1alpha1.TurnProgress) {
+	at := metav1.NewMicroTime(b.NotBefore)
+	p.Phase = v1alpha1.TurnWaiting
+	p.Plan.Attempt, p.Plan.Model, p.Plan.NotBefore = b.Tries, b.Model, &at
+	message := fmt.Sprintf("Model %q is called again, for try %d of %d, because the last try failed: %v", b.Model, b.Tries+1, MaxTries, b.Cause)
+	p.WaitsFor = []v1alpha1.TurnWait{{Type: v1alpha1.WaitBackoff, Until: &at, Message: cut(message, 1024)}}
+}
+
+// Described reports whether the plan has the wait.
+func (b *Backoff) Described(p *v1alpha1.TurnPlan) bool {
+	return p.Attempt == b.Tries && p.Model == b.Model && p.NotBefore != nil
+}
+
+// resumed is where a model call goes on that has failed before: the Models that have failed, and of those that are left, which begin with the first one
+// to call, what is known of that first one.
+func (t Turn) resumed(models []*v1alpha1.Model) ([]asked, asked, []*v1alpha1.Model) {
+	name, tries := t.Progress.Plan.Model, t.Progress.Plan.Attempt
+	if t.Backoff != nil {
+		name, tries = t.Backoff.Model, t.Backoff.Tries
+	}
+	for i, m := range models {
+		if tries == 0 || m.Name != name {
+			continue
+		}
+		if t.Backoff != nil {
+			return t.Backoff.before, t.Backoff.current, models[i:]
+		}
+		return nil, asked{tries: tries}, models[i:]
+	}
+	return nil, asked{}, models
+}
+
+// waitFor waits until a Backoff is over.
+func (h *Host) waitFor(ctx context.Context, b *Backoff) error {
+	return h.pause(ctx, b.NotBefore.Sub(b.current.ended))
+}

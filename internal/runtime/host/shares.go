@@ -1,0 +1,59 @@
+package host
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
+)
+
+// CallBytes is the memory that the next model call of the Turn takes, by the bytes of the journal as far as they are known.
+func (t Turn) CallBytes(journal int64) int64 {
+	if t.step() == 1 {
+		journal += messageBytes(t.Input, t.Content)
+	}
+	return fairshare.ConversationBytes(journal)
+}
+
+func messageBytes(input string, content []event.Part) int64 {
+	if content == nil {
+		return int64(len(input))
+	}
+	n := int64(0)
+	for _, part := range content {
+		n += int64(len(part.Text) + len(part.Base64))
+	}
+	return n
+}
+
+// conversation reads the conversation under the Share of the model call. One that proves to be larger than was asked for is dropped again until
+// there is room for it.
+func (h *Host) conversation(ctx context.Context, t Turn) (*journal.View, error) {
+	share := fairshare.FromContext(ctx)
+	for {
+		view, err := h.Log.View(ctx, t.Session, t.Progress.Plan.OpenedAt-1)
+		if err != nil {
+			return nil, err
+		}
+		held := share.Amount()
+		needed := t.CallBytes(view.Bytes)
+		if share == nil || needed <= held.Bytes {
+			return view, nil
+		}
+		held.Bytes = needed
+		if err := share.Regain(ctx, held); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// RefuseTooLarge ends the Turn because its conversation needs more memory than its namespace may use.
+func (h *Host) RefuseTooLarge(ctx context.Context, t Turn, cause *fairshare.TooLargeError) (*journal.Closed, error) {
+	sentence := fmt.Sprintf("The conversation of Session %s is too large for this manager: its journal and the message may have %d bytes together. "+
+		"Go on in a new Session, or have the manager run with more memory for conversations (--conversation-bytes).",
+		t.Session.Name, fairshare.LargestConversation(cause.Ceiling.Bytes))
+	return h.end(ctx, t, plan.FailAs(t.state(), plan.Failure{Code: plan.CodeRequestTooLarge}, sentence), ActResults{}, sentence)
+}

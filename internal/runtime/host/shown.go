@@ -1,0 +1,63 @@
+package host
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+const (
+	// maxShownBytes is the most that status shows of the arguments of one call, and maxShownEncoded the most that this may take as JSON.
+	maxShownBytes   = 2 << 10
+	maxShownEncoded = 4 << 10
+	// maxShownCalls is the most calls whose arguments status shows.
+	maxShownCalls = 16
+	// maxCallsBytes is what the calls of a step may take in status, as JSON: the rest of a status is conditions, plan and summary.
+	maxCallsBytes = 52 << 10
+	// maxCallGrowth is what a call that goes on may take more than when it was planned: its attempt, its pod, and the start of its result.
+	maxCallGrowth = 408
+)
+
+// showArguments puts the arguments of the calls that wait for people into status, so that who is asked sees what is asked. What has no room is in
+// the entry that plans the calls, and the call says so.
+func showArguments(pinned []v1alpha1.ToolCall, planned []v1alpha1.PlannedCall) {
+	room := maxCallsBytes
+	for i := range pinned {
+		room -= sizeOf(pinned[i]) + maxCallGrowth
+	}
+	shown := 0
+	for i := range pinned {
+		call := &pinned[i]
+		if call.State != v1alpha1.CallWaiting {
+			continue
+		}
+		whole := tool.Given(planned[i].Arguments)
+		part := cutEncoded(cut(whole, maxShownBytes), maxShownEncoded)
+		if cost := encodedSize(part); shown < maxShownCalls && cost <= room {
+			call.Arguments, room, shown = part, room-cost, shown+1
+		}
+		if call.Arguments != whole {
+			call.Preview = fmt.Sprintf("The arguments have %d bytes and are not shown in full. The journal has them: calls with id %s, of this Turn.", len(whole), call.ID)
+		}
+	}
+}
+
+// sizeOf is what a call takes as JSON.
+func sizeOf(call v1alpha1.ToolCall) int {
+	raw, err := json.Marshal(call)
+	if err != nil {
+		return maxCallsBytes // a ToolCall always encodes
+	}
+	return len(raw)
+}
+
+// encodedSize is what a text takes at most within a JSON string.
+func encodedSize(text string) int {
+	size := 0
+	for _, r := range text {
+		size += encodedLength(r)
+	}
+	return size
+}

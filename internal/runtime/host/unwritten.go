@@ -1,0 +1,137 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
+)
+
+// KeepUnwritten is how long a model response that the journal does not accept is kept for another try. It is memory that a tenant can make the
+// manager hold.
+const KeepUnwritten = 10 * time.Minute
+
+// Unwritten is a model response that has been paid for and is not in the journal yet. Deliver tries again to append it.
+type Unwritten struct {
+	// Since is when the response was there.
+	Since time.Time
+	// Err is why it could not be appended.
+	Err error
+
+	record journal.Record
+	// compose makes the record anew, given the Turns that the journal knows.
+	compose func(context.Context, map[string]journal.RecordedTurn) journal.Record
+}
+
+// Error implements error.
+func (u *Unwritten) Error() string {
+	return fmt.Sprintf("the response of the model is not in the journal: %v", u.Err)
+}
+
+// Unwrap gives the cause.
+func (u *Unwritten) Unwrap() error { return u.Err }
+
+// Bytes is the memory that is kept: the record, and the response that it is composed of anew when that is needed.
+func (u *Unwritten) Bytes() int64 {
+	var n int
+	for _, e := range u.record.Events {
+		if e.Data != nil {
+			n += len(e.Data.Raw)
+		}
+	}
+	for _, call := range u.record.Calls {
+		n += len(call.Arguments)
+	}
+	return 2 * int64(n)
+}
+
+// Expired reports whether the response was kept for as long as one may be.
+func (u *Unwritten) Expired(now time.Time) bool {
+	return !now.Before(u.Since.Add(KeepUnwritten))
+}
+
+// Probe reports whether the open step could be closed, and spends nothing on it: it reads the journal and, where that is possible, has an append
+// checked without writing it. A step that is closed already is returned.
+func (h *Host) Probe(ctx context.Context, t Turn) (*journal.Closed, error) {
+	closed, err := h.Log.Probe(ctx, t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAt)
+	if err != nil {
+		return nil, fmt.Errorf("checking the journal before step %d of Turn %s: %w", t.step(), t.Ref.Name, err)
+	}
+	return closed, nil
+}
+
+// Deliver tries once more to close the step with a response that could not be appended before.
+func (h *Host) Deliver(ctx context.Context, t Turn, u *Unwritten) (*journal.Closed, error) {
+	return h.deliver(ctx, t, u)
+}
+
+// recomposed bounds how often a response is composed anew because messages were withdrawn that it was to take in.
+const recomposed = 8
+
+// deliver closes the step with a response. One that the journal can never hold ends the Turn; any other that is not appended stays with the caller.
+func (h *Host) deliver(ctx context.Context, t Turn, u *Unwritten) (*journal.Closed, error) {
+	record := u.record
+	closed, err := h.append(ctx, t, record)
+	for range recomposed {
+		if !errors.Is(err, journal.ErrStale) {
+			break
+		}
+		view, readErr := h.Log.View(ctx, t.Session, t.Progress.Plan.OpenedAt-1)
+		if readErr != nil {
+			err = readErr
+			break
+		}
+		record = u.compose(ctx, view.Turns)
+		closed, err = h.append(ctx, t, record)
+	}
+	switch {
+	case errors.Is(err, journal.ErrFull):
+		closed, err = h.full(ctx, t, ActResults{}, err)
+	case errors.Is(err, journal.ErrTooLarge):
+		closed, err = h.Fail(ctx, t, plan.Failure{Code: plan.CodeRequestTooLarge}, ActResults{})
+	case errors.Is(err, journal.ErrInvalid):
+		closed, err = h.unacceptable(ctx, t, err)
+	}
+	if err == nil || ctx.Err() != nil {
+		return closed, err
+	}
+	if h.OnUnwritten != nil {
+		h.OnUnwritten(ctx, t, err)
+	}
+	return nil, &Unwritten{Since: u.Since, Err: err, record: record, compose: u.compose}
+}
+
+// unacceptable ends the Turn because the API server refuses the response itself: it would refuse it again.
+func (h *Host) unacceptable(ctx context.Context, t Turn, cause error) (*journal.Closed, error) {
+	sentence := cut("The API server refuses the journal entry with the model's response: "+cause.Error(), maxMessageBytes)
+	closed, err := h.end(ctx, t, plan.FailAs(t.state(), plan.Failure{Code: plan.CodeProcessingError}, sentence), ActResults{}, sentence)
+	if err != nil {
+		return nil, fmt.Errorf("%w (after: %w)", err, cause)
+	}
+	return closed, nil
+}
+
+// ReasonInPlace runs the open reason step to its end as Reason does, for callers that have nothing else to do: it waits here for
+// the next try of a model, and for the journal to accept the response. It ends with the context, and when the journal is damaged.
+func (h *Host) ReasonInPlace(ctx context.Context, t Turn, c Config) (*journal.Closed, error) {
+	closed, err := h.Reason(ctx, t, c)
+	for errors.As(err, &t.Backoff) {
+		if paused := h.waitFor(ctx, t.Backoff); paused != nil {
+			return nil, paused
+		}
+		closed, err = h.Reason(ctx, t, c)
+	}
+	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
+		var unwritten *Unwritten
+		if !errors.As(err, &unwritten) || errors.Is(err, journal.ErrCorrupt) || errors.Is(err, journal.ErrFormat) {
+			return closed, err
+		}
+		if wait(ctx, delay) != nil {
+			return nil, err
+		}
+		closed, err = h.Deliver(ctx, t, unwritten)
+	}
+}

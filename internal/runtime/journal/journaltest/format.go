@@ -1,0 +1,64 @@
+package journaltest
+
+import (
+	"errors"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+)
+
+// unknownFormat has a journal with an entry of a later build: every operation says so, and none goes on without it.
+func unknownFormat(f *fixture) {
+	of := turn("a")
+	whole := say(of, 1, 1, "x")
+	for name, spec := range map[string]v1alpha1.JournalEntrySpec{
+		"format":       {Format: journal.Format + 1, Final: true, Transition: &whole.Transition},
+		"kind of part": {Format: journal.Format},
+	} {
+		f := f.another()
+		spec.Session, spec.Ordinal, spec.Turn, spec.Step, spec.Time = f.session.Name, 1, &of, 1, metav1.NowMicro()
+		if err := f.store.Create(f.t.Context(), f.session, &spec); err != nil {
+			f.t.Fatal(err)
+		}
+		ctx := f.t.Context()
+		_, find := f.log().Find(ctx, f.session, of.UID, 1, 1)
+		_, _, resume := f.log().Resume(ctx, f.session, of, 1, 1)
+		_, view := f.log().View(ctx, f.session, 0)
+		_, appended := f.log().Append(ctx, f.session, say(of, 1, 1, "x"))
+		_, _, claim := f.log().Claim(ctx, f.session, of, 1, 1, v1alpha1.ClaimedCall{ID: "1-0", Holder: "h"})
+		_, settled := f.log().Settled(ctx, f.session, of.UID, 1, 1)
+		_, probe := f.log().Probe(ctx, f.session, of, 1, 1)
+		for what, err := range map[string]error{
+			"find": find, "resume": resume, "view": view, "append": appended, "claim": claim, "settled": settled, "probe": probe,
+		} {
+			if !errors.Is(err, journal.ErrFormat) {
+				f.t.Errorf("an unknown %s: %s says %v", name, what, err)
+			}
+		}
+		if n := len(f.entries()); n != 1 {
+			f.t.Errorf("an unknown %s: %d entries", name, n)
+		}
+	}
+}
+
+// probe looks whether a step can be closed, and writes nothing.
+func probe(f *fixture) {
+	f.fill(3)
+	log := f.log()
+	closed, err := log.Probe(f.t.Context(), f.session, turn("b"), 1, 4)
+	if err != nil || closed != nil {
+		f.t.Fatalf("a journal that accepts entries: %+v, %v", closed, err)
+	}
+	if n := len(f.entries()); n != 3 {
+		f.t.Fatalf("a probe has written: %d entries", n)
+	}
+	if _, err := log.Probe(f.t.Context(), f.session, turn("b"), 1, 9); !errors.Is(err, journal.ErrCorrupt) {
+		f.t.Fatalf("a journal that ends too early: %v", err)
+	}
+	f.append(f.log(), say(turn("b"), 1, 4, "x"))
+	if closed, err = log.Probe(f.t.Context(), f.session, turn("b"), 1, 4); err != nil || closed == nil || closed.Ordinal != 4 {
+		f.t.Fatalf("a step that another process has closed: %+v, %v", closed, err)
+	}
+}

@@ -1,0 +1,70 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// Obstacle is why nothing can be appended to the journal of a Session. No model is called and no tool is started until it is gone.
+type Obstacle struct {
+	// Reason of the condition that reports it.
+	Reason string
+	// Message reports what is wrong and what to do.
+	Message string
+}
+
+const (
+	// firstLook and lastLook bound the pauses between two looks at a journal that cannot be appended to.
+	firstLook = 10 * time.Second
+	lastLook  = 5 * time.Minute
+)
+
+// ObstacleOf is what an error of a Log means for its Session; nil for one that may pass by itself.
+func ObstacleOf(err error, session string) *Obstacle {
+	switch {
+	case errors.Is(err, ErrFormat):
+		return &Obstacle{v1alpha1.ReasonJournalFormatUnsupported, fmt.Sprintf(
+			"A later version of the manager has written to the journal of Session %q (%s). Upgrade the manager, or continue in a new Session.",
+			session, words(err, ErrFormat))}
+	case errors.Is(err, ErrCorrupt):
+		return &Obstacle{v1alpha1.ReasonJournalDamaged, fmt.Sprintf(
+			"The journal of Session %q cannot be appended to (%s). Restore its JournalEntries from a backup of etcd, or continue in a new Session.",
+			session, words(err, ErrCorrupt))}
+	case errors.Is(err, ErrRefused):
+		return &Obstacle{v1alpha1.ReasonJournalRefused, fmt.Sprintf(
+			"The API server accepts no journal entries for Session %q: %s. Remove the cause, such as a ResourceQuota, a policy or a missing permission.",
+			session, words(err, ErrRefused))}
+	default:
+		return nil
+	}
+}
+
+// Pause is how long to wait before the next look, after so many looks in a row that have found the obstacle.
+func (o *Obstacle) Pause(looks int) time.Duration {
+	if o.Reason != v1alpha1.ReasonJournalRefused {
+		return lastLook
+	}
+	pause := firstLook
+	for i := 1; i < looks && pause < lastLook; i++ {
+		pause *= 2
+	}
+	return min(pause, lastLook)
+}
+
+// words are what an error says of its kind, without what was being done: the API server's own words where it has any.
+func words(err, kind error) string {
+	var status apierrors.APIStatus
+	text := err.Error()
+	if errors.As(err, &status) {
+		text = status.Status().Message
+	} else if at := strings.LastIndex(text, kind.Error()); at > 0 && !errors.Is(kind, ErrRefused) {
+		text = text[at:]
+	}
+	return strings.TrimSuffix(strings.ReplaceAll(text, "\n", ": "), ".")
+}

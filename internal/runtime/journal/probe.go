@@ -1,0 +1,36 @@
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// Probe reports whether a step can be closed, and writes nothing: an error is what Append would say as well. It reads the journal up to its end and,
+// where the store can, lets it check an entry. A step that is closed is returned.
+func (l *Log) Probe(ctx context.Context, s Session, turn Turn, step int32, openedAt int64) (*Closed, error) {
+	w, err := l.writer(ctx, s, turn, step, openedAt)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.toEnd(ctx); err != nil {
+		return nil, err
+	}
+	if w.final != nil {
+		return w.outcome(ctx)
+	}
+	store, ok := l.store.(DryRunner)
+	if !ok {
+		return nil, nil
+	}
+	e, err := w.entry(v1alpha1.JournalEntrySpec{}, w.next)
+	if err != nil {
+		return nil, err
+	}
+	if err := store.DryRun(ctx, s, e.spec); err != nil && !errors.Is(err, ErrExists) {
+		return nil, fmt.Errorf("checking whether Session %s/%s can get another journal entry: %w", s.Namespace, s.Name, err)
+	}
+	return nil, nil
+}

@@ -1,0 +1,64 @@
+package google
+
+import (
+	"regexp"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// thinker is how the models of one kind are told how much to think: by a number of tokens or by a level, for None, Low, Medium and High.
+type thinker struct {
+	names   *regexp.Regexp
+	budgets []int32
+	levels  []genai.ThinkingLevel
+}
+
+// thinkers lists the models that can be told. It follows ai.google.dev/gemini-api/docs/thinking (read 2026-11):
+//
+//   - 2.5 takes a budget: Pro from 128 tokens on, which cannot be turned off, Flash from 0, Flash-Lite 0 or from 512; the numbers are those that
+//     Google's OpenAI-compatible API uses for these words;
+//   - later ones take a level: 3 Pro low and high, 3.1 Pro and later low, medium and high, Flash minimal as well, but 3.7 Flash.
+//
+// None is the least that a model can do. A model that is not listed is sent nothing.
+var thinkers = []thinker{
+	{names: regexp.MustCompile(`^gemini-2\.5-pro`), budgets: []int32{128, 1024, 8192, 24576}},
+	{names: regexp.MustCompile(`^gemini-2\.5-flash`), budgets: []int32{0, 1024, 8192, 24576}},
+	{names: regexp.MustCompile(`^gemini-3-pro`), levels: []genai.ThinkingLevel{
+		genai.ThinkingLevelLow, genai.ThinkingLevelLow, genai.ThinkingLevelHigh, genai.ThinkingLevelHigh,
+	}},
+	{names: regexp.MustCompile(`^gemini-3(\.[0-9]+)-pro`), levels: []genai.ThinkingLevel{
+		genai.ThinkingLevelLow, genai.ThinkingLevelLow, genai.ThinkingLevelMedium, genai.ThinkingLevelHigh,
+	}},
+	{names: regexp.MustCompile(`^gemini-3\.7-flash`), levels: []genai.ThinkingLevel{
+		genai.ThinkingLevelLow, genai.ThinkingLevelLow, genai.ThinkingLevelMedium, genai.ThinkingLevelHigh,
+	}},
+	{names: regexp.MustCompile(`^gemini-3(\.[0-6])?-flash`), levels: []genai.ThinkingLevel{
+		genai.ThinkingLevelMinimal, genai.ThinkingLevelLow, genai.ThinkingLevelMedium, genai.ThinkingLevelHigh,
+	}},
+}
+
+var places = map[v1alpha1.ReasoningEffort]int{
+	v1alpha1.ReasoningNone: 0, v1alpha1.ReasoningLow: 1, v1alpha1.ReasoningMedium: 2, v1alpha1.ReasoningHigh: 3,
+}
+
+// thinking is how much a model is told to think; nil leaves it to the model.
+func thinking(effort v1alpha1.ReasoningEffort, model string) *genai.ThinkingConfig {
+	place, asked := places[effort]
+	if !asked {
+		return nil
+	}
+	model = strings.TrimPrefix(model, "models/")
+	for _, t := range thinkers {
+		switch {
+		case !t.names.MatchString(model):
+		case t.budgets != nil:
+			return &genai.ThinkingConfig{ThinkingBudget: &t.budgets[place]}
+		default:
+			return &genai.ThinkingConfig{ThinkingLevel: t.levels[place]}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package openai
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	sdk "github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/packages/param"
+	"github.com/openai/openai-go/v3/shared"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// toolRule is what a model demands of reasoning_effort in a request with tools.
+type toolRule int
+
+const (
+	// toolsFree: the effort does not matter.
+	toolsFree toolRule = iota
+	// toolsWithoutEffort: none may be sent.
+	toolsWithoutEffort
+	// toolsWithNone: it must be none.
+	toolsWithNone
+)
+
+// reasoning is what a model takes of reasoning_effort on Chat Completions, and which parameters it refuses beside it.
+type reasoning struct {
+	// efforts are the values for None, Low, Medium and High; an empty one is not sent.
+	efforts [4]shared.ReasoningEffort
+	tools   toolRule
+	// sampled: temperature and top_p are accepted: never, only without reasoning, or always.
+	sampled sampling
+}
+
+type sampling int
+
+const (
+	sampledNever sampling = iota
+	sampledWithoutReasoning
+	sampledAlways
+)
+
+// levels are the efforts of the older reasoning models, which always reason.
+var (
+	levels     = [4]shared.ReasoningEffort{"", shared.ReasoningEffortLow, shared.ReasoningEffortMedium, shared.ReasoningEffortHigh}
+	fromLowest = [4]shared.ReasoningEffort{shared.ReasoningEffortMinimal, levels[1], levels[2], levels[3]}
+	fromNone   = [4]shared.ReasoningEffort{shared.ReasoningEffortNone, levels[1], levels[2], levels[3]}
+)
+
+// gpt5 matches gpt-5 and its minor versions, with a date or a size behind, but none of the kinds that differ: pro takes only some efforts,
+// chat-latest and codex only one or none on this API.
+var gpt5 = regexp.MustCompile(`^gpt-5(?:\.([0-9]{1,2}))?(?:-(?:mini|nano))?(?:-20[0-9]{2}-[0-9]{2}-[0-9]{2})?$`)
+
+// oSeries matches o1, o3, o3-mini, o4-mini, with a date behind.
+var oSeries = regexp.MustCompile(`^o[134](?:-mini)?(?:-20[0-9]{2}-[0-9]{2}-[0-9]{2})?$`)
+
+// reasoningOf returns what a model takes. It reports false for a model that does not reason, or is not known: it is sent no effort. It follows
+// these public sources:
+//
+//   - the values of each model: github.com/anomalyco/models.dev/pull/2351 (2026-06), which cites OpenAI's page of each model; "none" instead of
+//     "minimal" since gpt-5.1: github.com/openai/openai-dotnet/pull/877 (2025-12);
+//   - gpt-5.4 and 5.5 refuse tools beside an effort: github.com/openai/openai-openapi/issues/541 (2026-05),
+//     github.com/pipecat-ai/pipecat/issues/4043 (2026-03);
+//   - gpt-5.6 refuses tools unless the effort is none: github.com/BerriAI/litellm/issues/34569 (2026);
+//   - gpt-5 refuses temperature: community.openai.com/t/gpt-5-models-temperature/1337957 (2025-08), later ones unless the effort is none:
+//     github.com/langgenius/dify-official-plugins/pull/2821 (2026-04).
+func reasoningOf(model string) (reasoning, bool) {
+	// Gateways put the provider in front.
+	model = strings.ToLower(model[strings.LastIndex(model, "/")+1:])
+	if oSeries.MatchString(model) {
+		return reasoning{efforts: levels}, true
+	}
+	if strings.HasPrefix(model, "gpt-oss-") {
+		return reasoning{efforts: levels, sampled: sampledAlways}, true
+	}
+	match := gpt5.FindStringSubmatch(model)
+	if match == nil {
+		return reasoning{}, false
+	}
+	minor, _ := strconv.Atoi(match[1])
+	switch {
+	case minor == 0:
+		return reasoning{efforts: fromLowest}, true
+	case minor <= 3:
+		return reasoning{efforts: fromNone, sampled: sampledWithoutReasoning}, true
+	case minor <= 5:
+		return reasoning{efforts: fromNone, sampled: sampledWithoutReasoning, tools: toolsWithoutEffort}, true
+	case minor == 6:
+		return reasoning{efforts: fromNone, sampled: sampledWithoutReasoning, tools: toolsWithNone}, true
+	default:
+		return reasoning{}, false
+	}
+}
+
+var places = map[v1alpha1.ReasoningEffort]int{
+	v1alpha1.ReasoningNone: 0, v1alpha1.ReasoningLow: 1, v1alpha1.ReasoningMedium: 2, v1alpha1.ReasoningHigh: 3,
+}
+
+// reason sets how much the model reasons, and how it samples where that is accepted beside it.
+func (d *driver) reason(body *sdk.ChatCompletionNewParams) {
+	r, known := reasoningOf(body.Model)
+	if !known {
+		d.sample(body)
+		return
+	}
+	if place, ok := places[d.parameters.ReasoningEffort]; ok {
+		body.ReasoningEffort = r.efforts[place]
+	}
+	if len(body.Tools) > 0 {
+		switch r.tools {
+		case toolsWithoutEffort:
+			body.ReasoningEffort = ""
+		case toolsWithNone:
+			body.ReasoningEffort = shared.ReasoningEffortNone
+		case toolsFree:
+		}
+	}
+	// gpt-5.1 to 5.5 do not reason unless they are asked to.
+	quiet := body.ReasoningEffort == shared.ReasoningEffortNone || body.ReasoningEffort == "" && r.tools != toolsWithNone
+	if r.sampled == sampledAlways || r.sampled == sampledWithoutReasoning && quiet {
+		d.sample(body)
+	}
+}
+
+// sample sets how the next token is chosen.
+func (d *driver) sample(body *sdk.ChatCompletionNewParams) {
+	if d.sampling.Temperature != nil {
+		body.Temperature = param.NewOpt(*d.sampling.Temperature)
+	}
+	if d.sampling.TopP != nil {
+		body.TopP = param.NewOpt(*d.sampling.TopP)
+	}
+}

@@ -1,0 +1,38 @@
+package provider
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+)
+
+// CheckSchema reports the keywords at the top of a tool's schema that the provider refuses, and a type other than object. Such a schema would
+// fail every request of the Session at the provider; here it costs nothing, and the error names the tool. What is not a JSON object is left to
+// the driver.
+func CheckSchema(provider string, d model.ToolDefinition, refused ...string) error {
+	var top map[string]json.RawMessage
+	if len(d.InputSchema) == 0 || json.Unmarshal(d.InputSchema, &top) != nil {
+		return nil
+	}
+	var found []string
+	for _, keyword := range refused {
+		if top[keyword] != nil {
+			found = append(found, keyword)
+		}
+	}
+	var kind any
+	if json.Unmarshal(top["type"], &kind) == nil && kind != nil && kind != "object" {
+		found = append(found, "a type other than object")
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	slices.Sort(found)
+	problem := fmt.Sprintf("%s does not accept the inputSchema of tool %s: it has %s at its top. Put the alternatives into a property.",
+		provider, d.Name, strings.Join(found, ", "))
+	return &Error{Provider: provider, Status: http.StatusBadRequest, Problem: problem, text: problem}
+}

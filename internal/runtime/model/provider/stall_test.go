@@ -1,0 +1,79 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
+)
+
+// paced is a driver that brings content after each of these pauses, and is complete after the last.
+type paced []time.Duration
+
+func (p paced) Generate(ctx context.Context, r model.Request) (*model.Response, error) {
+	for _, pause := range p {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(pause):
+			r.Tell(model.Partial{Text: "content"})
+		}
+	}
+	return &model.Response{Text: "whole"}, nil
+}
+
+func TestACallThatStallsIsEnded(t *testing.T) {
+	bounds := model.Timeouts{FirstContent: 10 * time.Second, Idle: 4 * time.Second, Call: 30 * time.Second}
+	const s = time.Second
+	for name, test := range map[string]struct {
+		driver paced
+		says   string
+		after  time.Duration
+		tries  int32
+	}{
+		"a steady one":                     {paced{9 * s, 3 * s, 3 * s}, "", 15 * s, 0},
+		"one that never begins":            {paced{time.Hour}, "no content came within 10s (timeouts.firstContent)", 10 * s, 2},
+		"one that stops":                   {paced{s, s, time.Hour}, "no further content came for 4s (timeouts.idle)", 6 * s, 1},
+		"one that goes on and on":          {paced{s, 3 * s, 3 * s, 3 * s, 3 * s, 3 * s, 3 * s, 3 * s, 3 * s, 3 * s, 3 * s}, "not complete after 30s (timeouts.call)", 30 * s, 1},
+		"one that begins at the last call": {paced{9900 * time.Millisecond, 3900 * time.Millisecond}, "", 13800 * time.Millisecond, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began, told := time.Now(), 0
+				got, err := WithTimeouts(t.Context(), test.driver, "OpenAI", bounds, model.Request{OnPartial: func(model.Partial) { told++ }})
+				if took := time.Since(began); took != test.after {
+					t.Errorf("it ended after %s, want %s", took, test.after)
+				}
+				if test.says == "" {
+					if err != nil || got.Text != "whole" || told != len(test.driver) {
+						t.Errorf("%v, %v, told %d times", got, err, told)
+					}
+					return
+				}
+				var refusal *Error
+				if !errors.As(err, &refusal) || !strings.Contains(refusal.Problem, test.says) || refusal.Tries(4) != test.tries {
+					t.Errorf("%#v, want %q and %d tries", err, test.says, test.tries)
+				}
+				if code := plan.Classify(err.Error()).Code; code != plan.CodeProviderUnavailable {
+					t.Errorf("%q classifies as %s", err, code)
+				}
+			})
+		})
+	}
+}
+
+func TestACallThatIsCancelledDoesNotTimeOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		bounds := model.Timeouts{FirstContent: time.Minute, Idle: time.Minute, Call: time.Minute}
+		if _, err := WithTimeouts(ctx, paced{time.Hour}, "OpenAI", bounds, model.Request{}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+	})
+}

@@ -1,0 +1,46 @@
+package model
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+const (
+	defaultFirstContent   = 120 * time.Second
+	reasoningFirstContent = 10 * time.Minute
+	defaultIdle           = 120 * time.Second
+	defaultCall           = 30 * time.Minute
+)
+
+// Timeouts bound one call of a Model. Content is text, reasoning or a tool call; a ping is none.
+type Timeouts struct {
+	// FirstContent bounds the time until the first content, Idle that between two pieces of it, Call the whole.
+	FirstContent, Idle, Call time.Duration
+}
+
+// TimeoutsOf returns the bounds of a call of the Model. It reports false where there are none: a simulated Model answers after its latency.
+func TimeoutsOf(m *v1alpha1.Model) (Timeouts, bool) {
+	if m.Spec.Provider == v1alpha1.ProviderSimulated {
+		return Timeouts{}, false
+	}
+	t := Timeouts{FirstContent: defaultFirstContent, Idle: defaultIdle, Call: defaultCall}
+	if p := m.Spec.Parameters; p != nil && p.ReasoningEffort != "" && p.ReasoningEffort != v1alpha1.ReasoningNone {
+		t.FirstContent = reasoningFirstContent
+	}
+	if given := m.Spec.Timeouts; given != nil {
+		t.FirstContent = orDefault(given.FirstContent, t.FirstContent)
+		t.Idle = orDefault(given.Idle, t.Idle)
+		t.Call = orDefault(given.Call, t.Call)
+	}
+	return t, true
+}
+
+func orDefault(given *metav1.Duration, d time.Duration) time.Duration {
+	if given == nil || given.Duration <= 0 {
+		return d
+	}
+	return given.Duration
+}

@@ -1,0 +1,47 @@
+package tool
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// previewCut ends a preview that is not the whole text.
+const previewCut = "…"
+
+// Recalled is the outcome of a call that status shows as settled and of which nothing else is left. The preview of a result is not the
+// result; of an error it is what the model can still be told.
+func Recalled(call v1alpha1.ToolCall) Outcome {
+	if call.State == v1alpha1.CallSucceeded {
+		return ran(call, "of its result only the start is known, "+strconv.Quote(call.Preview))
+	}
+	outcome := Outcome{State: call.State, Reason: call.Reason, Error: call.Preview}
+	if outcome.Error != "" && !strings.HasSuffix(outcome.Error, previewCut) {
+		return outcome
+	}
+	var rest string
+	switch {
+	case call.State == v1alpha1.CallNotExecuted:
+		rest = NotExecuted("")
+	case call.State == v1alpha1.CallUnknown:
+		rest = OutcomeUnknown("")
+	case atMostOnce(call):
+		rest = "The tool failed. The rest of its error was lost."
+	default:
+		rest = "The tool failed. The rest of its error was lost. It is safe to call it again."
+	}
+	outcome.Error = strings.TrimSpace(outcome.Error + " " + rest)
+	return outcome
+}
+
+// Withdrawable reports whether only status can tell that a call was not executed: the pod of an AtMostOnce call starts once its UID is
+// recorded there. The call is withdrawn when status shows it as NotExecuted without a pod; from then on no process records one.
+func Withdrawable(call v1alpha1.ToolCall) bool {
+	return call.Executor == v1alpha1.ExecutorJob && atMostOnce(call) && call.PodUID == "" && call.Attempt > 0
+}
+
+// Withdrawn reports whether status holds the withdrawal of a call.
+func Withdrawn(call v1alpha1.ToolCall) bool {
+	return Withdrawable(call) && call.State == v1alpha1.CallNotExecuted
+}
