@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,6 +45,28 @@ func (k *Kit) decide(ctx context.Context, namespace, turn, tool string, decision
 	return k.answer(ctx, namespace, turn, tool, v1alpha1.ToolResultSpec{Decision: decision, SubmittedBy: review.Status.UserInfo.Username})
 }
 
+// Decision is a decision about a call of a Turn, as somebody writes it who has read the Turn: it names the Turn's UID and the digest of the call.
+// For a call that shows no digest, because it needs no approval, the digest is 64 zeros.
+func Decision(turn *v1alpha1.Turn, call string, decision v1alpha1.Decision, submittedBy string) *v1alpha1.ToolResult {
+	return &v1alpha1.ToolResult{
+		ObjectMeta: metav1.ObjectMeta{Namespace: turn.Namespace, Name: turn.Name + "-" + call},
+		Spec: v1alpha1.ToolResultSpec{
+			TurnRef: v1alpha1.TurnReference{Name: turn.Name, UID: turn.UID}, CallID: call,
+			Decision: decision, CallDigest: digestOf(turn, call), SubmittedBy: submittedBy, TurnSubmittedBy: turn.Spec.SubmittedBy,
+		},
+	}
+}
+
+// digestOf is the digest that a Turn shows of a call.
+func digestOf(turn *v1alpha1.Turn, id string) string {
+	for _, call := range turn.Status.ToolCalls {
+		if call.ID == id && call.CallDigest != "" {
+			return call.CallDigest
+		}
+	}
+	return strings.Repeat("0", 64)
+}
+
 func (k *Kit) answer(ctx context.Context, namespace, name, tool string, spec v1alpha1.ToolResultSpec) error {
 	turn, err := k.Turn(ctx, namespace, name)()
 	if err != nil {
@@ -54,6 +77,9 @@ func (k *Kit) answer(ctx context.Context, namespace, name, tool string, spec v1a
 			continue
 		}
 		spec.TurnRef, spec.CallID = v1alpha1.TurnReference{Name: turn.Name, UID: turn.UID}, call.ID
+		if spec.Decision != "" {
+			spec.CallDigest, spec.TurnSubmittedBy = digestOf(turn, call.ID), turn.Spec.SubmittedBy
+		}
 		answer := &v1alpha1.ToolResult{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: turn.Name + "-" + call.ID}, Spec: spec}
 		if err := k.Client.Create(ctx, answer); err != nil {
 			return fmt.Errorf("answering call %s of %s: %w", call.ID, tool, err)

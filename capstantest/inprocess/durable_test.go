@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -102,6 +103,19 @@ func TestANameIsUsedOnce(t *testing.T) {
 	}
 	if _, err := second.RunTurn(t.Context(), message("demo-2", "Goodbye.")); err == nil {
 		t.Error("a name that is under way was used for another message")
+	}
+}
+
+func TestASuspendedTurnIsNotRun(t *testing.T) {
+	runtime := start(t, inprocess.WithSimulation(calling()))
+	turn := message("demo-1", "Hello.")
+	turn.Spec.Suspend = new(true)
+	if _, err := runtime.RunTurn(t.Context(), turn); err == nil || !strings.Contains(err.Error(), "it is suspended") {
+		t.Errorf("a suspended Turn: %v", err)
+	}
+	turn.Spec.Suspend = new(false)
+	if resumed := run(t, runtime, turn); reason(resumed) != "True EndTurn" {
+		t.Errorf("a Turn that was resumed: %s", reason(resumed))
 	}
 }
 

@@ -104,12 +104,22 @@ func specOf(o admission.Object) any {
 	return reflect.ValueOf(o).Elem().FieldByName("Spec").Interface()
 }
 
-// uidOf is the UID of a new object. That of a Session follows from its name, so that its log is found again by another process; each Turn is a new one.
+// uidOf is the UID of a new object. That of a Session follows from its name, so that its log is found again by another process, and that of a Tool,
+// so that calls which another process has planned start here; each Turn is a new one.
 func (s *objects) uidOf(o admission.Object) types.UID {
-	if _, ok := o.(*v1alpha1.Session); ok {
-		return types.UID(uuid.NewSHA1(uuid.NameSpaceURL, []byte("capstan.dev/sessions/"+s.namespace+"/"+o.GetName())).String())
+	switch o.(type) {
+	case *v1alpha1.Session:
+		return s.uidFor("sessions", o)
+	case *v1alpha1.Tool:
+		return s.uidFor("tools", o)
+	default:
+		return types.UID(uuid.NewString())
 	}
-	return types.UID(uuid.NewString())
+}
+
+// uidFor is a UID that follows from the name of an object.
+func (s *objects) uidFor(kind string, o admission.Object) types.UID {
+	return types.UID(uuid.NewSHA1(uuid.NameSpaceURL, []byte("capstan.dev/"+kind+"/"+s.namespace+"/"+o.GetName())).String())
 }
 
 // observe says whether a Model can be called, and a Tool offered, as their controllers do.

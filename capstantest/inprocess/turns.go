@@ -3,6 +3,7 @@ package inprocess
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/admission"
@@ -24,11 +25,14 @@ const submitter = "inprocess"
 // another Runtime left it; another message under a used name is refused (NameReused).
 //
 // When ctx ends before, the Turn is cancelled, and given with the context's error. The error is ErrStopped when the context of New has ended. Any
-// other error says that the Turn is not valid, or its Session missing or not usable.
+// other error says that the Turn is not valid or suspended, or its Session missing or not usable.
 func (r *Runtime) RunTurn(ctx context.Context, turn *v1alpha1.Turn) (*v1alpha1.Turn, error) {
 	given := turn.DeepCopy()
 	if err := admission.Admit(given); err != nil {
 		return nil, fmt.Errorf("running a Turn: %w", err)
+	}
+	if suspend := given.Spec.Suspend; suspend != nil && *suspend {
+		return nil, fmt.Errorf("running Turn %s: it is suspended", given.Name)
 	}
 	session, err := r.session(given.Spec.SessionRef.Name)
 	if err != nil {
@@ -84,10 +88,22 @@ func (r *Runtime) Refuse(ctx context.Context, turn, call, text string) (*v1alpha
 	return r.give(ctx, turn, v1alpha1.ToolResultSpec{CallID: call, Error: &text})
 }
 
+// noDigest stands for the digest of a call that has none, so that the Turn says why it takes no decision about it.
+var noDigest = strings.Repeat("0", 64)
+
 // Decide approves or rejects a call that waits for approval (TOOL-07), and then waits as RunTurn does. The error is a *RefusedError when the call
 // cannot be decided about.
 func (r *Runtime) Decide(ctx context.Context, turn, call string, decision v1alpha1.Decision) (*v1alpha1.Turn, error) {
-	return r.give(ctx, turn, v1alpha1.ToolResultSpec{CallID: call, Decision: decision, SubmittedBy: submitter})
+	spec := v1alpha1.ToolResultSpec{CallID: call, Decision: decision, SubmittedBy: submitter, CallDigest: noDigest}
+	if shown := r.loop.Turn(turn); shown != nil {
+		spec.TurnRef.UID = shown.UID
+		for _, waiting := range shown.Status.ToolCalls {
+			if waiting.ID == call && waiting.CallDigest != "" {
+				spec.CallDigest = waiting.CallDigest
+			}
+		}
+	}
+	return r.give(ctx, turn, spec)
 }
 
 func (r *Runtime) give(ctx context.Context, turn string, spec v1alpha1.ToolResultSpec) (*v1alpha1.Turn, error) {

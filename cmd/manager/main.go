@@ -3,13 +3,17 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -17,13 +21,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/capstan-dev/capstan/internal/controller"
+	"github.com/capstan-dev/capstan/internal/controller/apiserver"
+	"github.com/capstan-dev/capstan/internal/controller/leader"
 	"github.com/capstan-dev/capstan/internal/controller/podlog"
+	"github.com/capstan-dev/capstan/internal/controller/policies"
+	"github.com/capstan-dev/capstan/internal/controller/shares"
 	"github.com/capstan-dev/capstan/internal/controller/watchdog"
+	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	journalkubernetes "github.com/capstan-dev/capstan/internal/runtime/journal/kubernetes"
 )
+
+// managerContainer is the name of the manager's container in its pod.
+const managerContainer = "manager"
 
 func main() {
 	o, err := parse(os.Args[1:])
@@ -44,7 +57,9 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("finding the cluster: %w", err)
 	}
-	config.QPS, config.Burst = o.qps, o.burst
+	// client-go's own limit would hold for each kind by itself and know no namespaces.
+	config.QPS = -1
+	config.Wrap(fairshare.NewRate(o.qps, o.burst, shares.Waited(shares.APIRequests)).Transport)
 	o.controllers.Watchdog = watchdog.New(time.Now)
 	mgr, err := newManager(config, o)
 	if err != nil {
@@ -60,23 +75,41 @@ func run(ctx context.Context, o options) error {
 	if o.controllers.Launcher.Delivery, err = o.delivery(config); err != nil {
 		return err
 	}
+	if err := awayFromAPIServer(ctx, mgr, config, o); err != nil {
+		return err
+	}
+	if o.controllers.Policies, err = verified(ctx, mgr); err != nil {
+		return err
+	}
 	if err := controller.Setup(ctx, mgr, o.controllers); err != nil {
 		return err
 	}
+	ctrl.Log.Info("memory for conversations", "bytes", o.controllers.ConversationBytes,
+		"perNamespace", fairshare.Ceiling(o.controllers.ConversationBytes), "largestConversation", o.largestConversation(),
+		"cache", o.controllers.JournalCacheBytes)
 	ctrl.Log.Info("starting", "launcherImage", o.controllers.Launcher.Image, "launcherDelivery", o.controllers.Launcher.Delivery)
 	return mgr.Start(ctx)
 }
 
 // newManager makes the manager with its cache, its probes and its metrics.
 func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
+	lock, err := electionLock(config, o)
+	if err != nil {
+		return nil, err
+	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        controller.NewScheme(),
 		Cache:                         controller.CacheOptions(o.namespaces...),
-		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
+		Metrics:                       o.metrics(),
 		HealthProbeBindAddress:        o.probeAddress,
 		LeaderElection:                o.leaderElect,
-		LeaderElectionID:              "manager.capstan.dev",
+		LeaderElectionID:              leader.LeaseName,
 		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 ptr.To(leader.LeaseDuration),
+		RenewDeadline:                 ptr.To(leader.RenewDeadline),
+		RetryPeriod:                   ptr.To(leader.RetryPeriod),
+		// Without a lock of our own, as outside of a pod, it is controller-runtime's.
+		LeaderElectionResourceLockInterface: lock,
 		// Who waits to take over has all objects already.
 		Controller: controllerconfig.Controller{EnableWarmup: ptr.To(true)},
 	})
@@ -90,6 +123,58 @@ func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
 		return nil, fmt.Errorf("adding the readiness check: %w", err)
 	}
 	return mgr, nil
+}
+
+// metrics are the settings of the server of metrics. Without HTTP/2, whose streams cost more than what it serves.
+func (o *options) metrics() metricsserver.Options {
+	if !o.metricsSecure {
+		return metricsserver.Options{BindAddress: o.metricsAddress}
+	}
+	return metricsserver.Options{
+		BindAddress:    o.metricsAddress,
+		SecureServing:  true,
+		CertDir:        o.metricsCerts,
+		FilterProvider: filters.WithAuthenticationAndAuthorization,
+		TLSOpts:        []func(*tls.Config){func(c *tls.Config) { c.NextProtos, c.MinVersion = []string{"http/1.1"}, tls.VersionTLS12 }},
+	}
+}
+
+// verified looks at the policies of the install, now and then on a timer. The manager is not ready while one is missing.
+func verified(ctx context.Context, mgr ctrl.Manager) (*policies.Verifier, error) {
+	review := &authenticationv1.SelfSubjectReview{}
+	if err := mgr.GetClient().Create(ctx, review); err != nil {
+		return nil, fmt.Errorf("asking the API server for the account of the manager: %w", err)
+	}
+	v := &policies.Verifier{Live: mgr.GetAPIReader(), Account: review.Status.UserInfo.Username}
+	v.Look(ctx)
+	if err := mgr.AddReadyzCheck("policies", v.Check); err != nil {
+		return nil, fmt.Errorf("adding the readiness check of the policies: %w", err)
+	}
+	return v, nil
+}
+
+// awayFromAPIServer keeps the requests that are sent for others away from the API server, from the start on.
+func awayFromAPIServer(ctx context.Context, mgr ctrl.Manager, config *rest.Config, o options) error {
+	places := &apiserver.Places{Live: mgr.GetAPIReader(), Hosts: []string{config.Host}, Deny: o.controllers.Egress.Deny}
+	if host := os.Getenv("KUBERNETES_SERVICE_HOST"); host != "" {
+		places.Hosts = append(places.Hosts, net.JoinHostPort(host, os.Getenv("KUBERNETES_SERVICE_PORT")))
+	}
+	if err := places.Look(ctx); err != nil {
+		ctrl.Log.Info("not all addresses of the API server are known, which requests of tools are kept from", "why", err.Error())
+	}
+	if err := mgr.Add(places); err != nil {
+		return fmt.Errorf("adding the look-up of the API server's addresses: %w", err)
+	}
+	return nil
+}
+
+// electionLock returns the lock of the leader election: nil for that of controller-runtime, where this process is not in a pod.
+func electionLock(config *rest.Config, o options) (resourcelock.Interface, error) {
+	self, ok := leader.Self(os.Getenv)
+	if !o.leaderElect || !ok {
+		return nil, nil
+	}
+	return leader.NewLock(config, self, managerContainer, ctrl.Log.WithName("election"))
 }
 
 // cachesFilled is a readiness check: a manager is of use, as the leader or as the one to take over, once it knows all objects.

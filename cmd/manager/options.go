@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/capstan-dev/capstan/internal/controller"
@@ -34,40 +36,68 @@ type options struct {
 	metricsAddress string
 	probeAddress   string
 	leaderElect    bool
-	qps            float32
+	qps            float64
 	burst          int
 	launcher       string
 	pullPolicy     string
 	namespaces     []string
 	egressAllow    []netip.Prefix
+	egressDeny     []netip.Prefix
+	metricsSecure  bool
+	metricsCerts   string
 }
 
 // parse reads the command line.
 func parse(args []string) (options, error) {
 	o := options{}
 	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
-	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "Address of the metrics, 0 for none.")
+	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "Address of the metrics, 0 for none.")
+	flags.BoolVar(&o.metricsSecure, "metrics-secure", true,
+		"Serve the metrics over TLS, to callers that may get /metrics (ClusterRole capstan-metrics-reader). "+
+			"With false they are served in plain text to everybody who reaches the address.")
+	flags.StringVar(&o.metricsCerts, "metrics-cert-dir", "",
+		"Directory with tls.crt and tls.key for the metrics. Without it, the certificate is self-signed and new at every start.")
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "Address of the probes.")
 	flags.BoolVar(&o.leaderElect, "leader-elect", false, "Let one of several managers lead.")
 	flags.Func("watch-namespaces", "The namespaces to work in, separated by commas. Without it, all of them.", o.addNamespaces)
-	flags.Func("egress-allow-cidr", "A range of addresses that HTTP tools may reach, and requests to model providers, although it is not public, such as 10.96.0.0/12. May be given several times. Without it, none.", o.addEgress)
+	flags.Func("egress-allow-cidr",
+		"A range of addresses that HTTP tools may reach, and requests to model providers, although it is not public, such as 10.96.0.0/12. "+
+			"May be given several times. Without it, none.", into(&o.egressAllow))
+	flags.Func("egress-deny-cidr",
+		"A range of addresses that HTTP tools and requests to model providers never reach, even if it is public or allowed. "+
+			"May be given several times. The API server's own addresses are always denied.", into(&o.egressDeny))
 	flags.StringVar(&o.controllers.Launcher.Image, "launcher-image", "", "Image that holds the launcher. Required.")
 	flags.StringVar(&o.controllers.Launcher.Path, "launcher-path", tool.DefaultLauncherPath, "Path of the launcher in that image; images built by ko have it at /ko-app/launcher.")
 	flags.StringVar(&o.pullPolicy, "launcher-pull-policy", string(corev1.PullIfNotPresent), "Pull policy of the launcher's image.")
+	flags.StringVar(&o.controllers.Launcher.RuntimeClass, "tool-runtime-class", "",
+		"RuntimeClass of tool pods, such as one of gVisor or Kata. Without it, the cluster's default.")
+	flags.BoolVar(&o.controllers.Launcher.UserNamespaces, "tool-user-namespaces", false,
+		"Give every tool pod a user namespace (hostUsers: false). The nodes must support it: Kubernetes 1.33 and a recent container runtime.")
 	flags.StringVar(&o.launcher, "launcher-delivery", deliveryAuto, "How the launcher gets into tool pods: ImageVolume, InitContainer, or Auto for the first where the cluster has it.")
-	flags.IntVar(&o.controllers.MaxActiveTurns, "max-active-turns", 1000, "The most Turns that are active at once, shared fairly between namespaces.")
+	flags.IntVar(&o.controllers.MaxActiveTurns, "max-active-turns", 1000, "The most Turns that are active at once, shared fairly between namespaces. A Turn that waits for results is not active.")
+	flags.IntVar(&o.controllers.MaxBegunTurns, "max-begun-turns-per-namespace", 2000,
+		"The most Turns of one namespace that have begun and not ended, those that wait included.")
 	flags.IntVar(&o.controllers.MaxActivities, "max-activities", 256, "The most model calls that are under way at once, and the most requests of HTTP tools.")
+	flags.Int64Var(&o.controllers.ConversationBytes, "conversation-bytes", 0,
+		"The most memory for the conversations that models are called with, shared fairly between namespaces, at least 16777216. "+
+			"Default: half of the memory limit above 64 MiB.")
+	flags.DurationVar(&o.controllers.ModelCallLimit, "model-call-limit", 30*time.Minute, "The longest that one model call may take as a whole.")
 	flags.IntVar(&o.controllers.Workers, "workers", 16, "How many Turns, and how many Sessions, are worked on at once.")
 	flags.DurationVar(&o.controllers.JobRetention, "job-retention", 10*time.Minute, "How long the Jobs of a finished Turn are kept.")
-	flags.Int64Var(&o.controllers.JournalCacheBytes, "journal-cache-bytes", 64<<20, "The most memory that cached conversations take.")
-	qps := flags.Float64("kube-api-qps", 200, "The most requests to the API server a second.")
-	flags.IntVar(&o.burst, "kube-api-burst", 400, "The most requests to the API server at once.")
+	flags.Int64Var(&o.controllers.MaxJournalBytes, "max-journal-bytes", controller.DefaultMaxJournalBytes,
+		"The most bytes that the journal of a Session takes, whatever its journalLimit.")
+	flags.Int64Var(&o.controllers.MaxNamespaceJournalBytes, "max-journal-bytes-per-namespace", controller.DefaultMaxNamespaceJournalBytes,
+		"The most bytes that the journals of a namespace take together.")
+	flags.Int64Var(&o.controllers.JournalCacheBytes, "journal-cache-bytes", 0,
+		"The most memory that cached conversations take. Default: an eighth of the memory limit above 64 MiB, at most 64 MiB.")
+	flags.Float64Var(&o.qps, "kube-api-qps", 500, "The most requests to the API server a second, over all kinds, shared fairly between namespaces.")
+	flags.IntVar(&o.burst, "kube-api-burst", 1000, "The most requests to the API server at once.")
 	o.logging.BindFlags(flags)
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
-	o.qps = float32(*qps)
-	o.controllers.Egress = egress.New(egress.Options{Allow: o.egressAllow})
+	o.divide(memoryLimit())
+	o.controllers.Egress = o.egress()
 	return o, o.validate()
 }
 
@@ -85,17 +115,32 @@ func (o *options) addNamespaces(list string) error {
 	return nil
 }
 
-// addEgress takes a range of addresses. One that is written with an address within it is refused: more may have been meant, or less.
-func (o *options) addEgress(cidr string) error {
-	prefix, err := netip.ParsePrefix(cidr)
-	if err != nil || prefix.Addr().Is4In6() {
-		return fmt.Errorf("%q is not a range of addresses such as 10.96.0.0/12 or fd00:10::/64", cidr)
+// into reads a range of addresses and appends it to a list. One that is written with an address within it is refused: more may have been
+// meant, or less.
+func into(list *[]netip.Prefix) func(string) error {
+	return func(cidr string) error {
+		prefix, err := netip.ParsePrefix(cidr)
+		if err != nil || prefix.Addr().Is4In6() {
+			return fmt.Errorf("%q is not a range of addresses such as 10.96.0.0/12 or fd00:10::/64", cidr)
+		}
+		if prefix != prefix.Masked() {
+			return fmt.Errorf("%q has bits behind its length: did you mean %s?", cidr, prefix.Masked())
+		}
+		*list = append(*list, prefix)
+		return nil
 	}
-	if prefix != prefix.Masked() {
-		return fmt.Errorf("%q has bits behind its length: did you mean %s?", cidr, prefix.Masked())
+}
+
+// egress makes the client that sends requests for others.
+func (o *options) egress() *egress.Client {
+	settings := egress.Options{Allow: o.egressAllow, Deny: o.egressDeny}
+	if addresses, err := net.InterfaceAddrs(); err == nil {
+		settings.Private = egress.Own(addresses)
 	}
-	o.egressAllow = append(o.egressAllow, prefix)
-	return nil
+	settings.Refusals = func(host, why string) {
+		ctrl.Log.WithName("egress").V(1).Info("a host was refused", "host", host, "why", why)
+	}
+	return egress.New(settings)
 }
 
 // validate says what is wrong with the command line.
@@ -103,10 +148,21 @@ func (o *options) validate() error {
 	if o.controllers.Launcher.Image == "" {
 		return errors.New("--launcher-image is required: the image that holds the launcher")
 	}
+	if o.controllers.ConversationBytes < minConversationBytes {
+		return fmt.Errorf("--conversation-bytes is %d: it must be at least %d", o.controllers.ConversationBytes, minConversationBytes)
+	}
+	if o.controllers.ModelCallLimit <= 0 {
+		return fmt.Errorf("--model-call-limit is %s: it must be positive", o.controllers.ModelCallLimit)
+	}
 	switch o.launcher {
 	case deliveryAuto, string(tool.DeliveryImageVolume), string(tool.DeliveryInitContainer):
 	default:
 		return fmt.Errorf("--launcher-delivery is %q: it must be Auto, ImageVolume or InitContainer", o.launcher)
+	}
+	if class := o.controllers.Launcher.RuntimeClass; class != "" {
+		if problems := validation.IsDNS1123Subdomain(class); len(problems) > 0 {
+			return fmt.Errorf("--tool-runtime-class is %q: %s", class, strings.Join(problems, "; "))
+		}
 	}
 	switch policy := corev1.PullPolicy(o.pullPolicy); policy {
 	case corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever:

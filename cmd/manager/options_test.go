@@ -68,3 +68,13 @@ func TestTheRangesThatToolsMayReach(t *testing.T) {
 		})
 	}
 }
+
+func TestTheRuntimeClassOfToolPods(t *testing.T) {
+	o, err := parse([]string{"--launcher-image=i", "--tool-runtime-class=gvisor", "--tool-user-namespaces"})
+	if err != nil || o.controllers.Launcher.RuntimeClass != "gvisor" || !o.controllers.Launcher.UserNamespaces {
+		t.Errorf("it is %+v, error %v", o.controllers.Launcher, err)
+	}
+	if _, err := parse([]string{"--launcher-image=i", "--tool-runtime-class=A b"}); err == nil {
+		t.Error("an invalid name is taken")
+	}
+}

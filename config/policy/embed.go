@@ -7,6 +7,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"strconv"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -22,6 +23,9 @@ const (
 	managerVariable        = "manager"
 	jobControllersVariable = "jobControllers"
 )
+
+// managerCondition is the match condition of the policies on the manager itself: it asks who makes the request.
+const managerCondition = "by-the-manager"
 
 //go:embed *.yaml
 var files embed.FS
@@ -59,6 +63,9 @@ func Policies(accounts Accounts) ([]Policy, error) {
 		for i := range policy.Policy.Spec.Variables {
 			accounts.fill(&policy.Policy.Spec.Variables[i])
 		}
+		for i := range policy.Policy.Spec.MatchConditions {
+			accounts.fillCondition(&policy.Policy.Spec.MatchConditions[i])
+		}
 		policies = append(policies, policy)
 	}
 	return policies, nil
@@ -86,6 +93,7 @@ func read(name string) (Policy, error) {
 	}
 	for _, object := range []metav1.Object{p.Policy, p.Binding} {
 		object.SetName(prefix + object.GetName())
+		object.SetAnnotations(map[string]string{AnnotationVersion: strconv.Itoa(Version)})
 	}
 	p.Binding.Spec.PolicyName = prefix + p.Binding.Spec.PolicyName
 	return p, nil
@@ -98,6 +106,13 @@ func (a Accounts) fill(variable *admissionregistrationv1.Variable) {
 		variable.Expression = literal(a.Manager)
 	case variable.Name == jobControllersVariable && a.JobController != "":
 		variable.Expression = "[" + literal(a.JobController) + "]"
+	}
+}
+
+// fillCondition puts the manager's username into the match condition that asks for it.
+func (a Accounts) fillCondition(condition *admissionregistrationv1.MatchCondition) {
+	if condition.Name == managerCondition && a.Manager != "" {
+		condition.Expression = "request.userInfo.username == " + literal(a.Manager)
 	}
 }
 

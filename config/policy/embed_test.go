@@ -23,8 +23,14 @@ func TestUsernamesArePutIntoThePolicies(t *testing.T) {
 				t.Errorf("%s: the variable %s is still %s", p.Policy.Name, variable.Name, variable.Expression)
 			}
 		}
+		for _, condition := range p.Policy.Spec.MatchConditions {
+			found[condition.Name+" "+condition.Expression]++
+		}
 	}
-	if found[`manager 'it\'s me'`] != 4 || found["jobControllers ['player']"] != 1 {
+	if held := found[`by-the-manager request.userInfo.username == 'it\'s me'`]; held != 4 {
+		t.Errorf("%d policies hold the manager, want 4", held)
+	}
+	if found[`manager 'it\'s me'`] != 4 || found["jobControllers ['player']"] != 2 {
 		t.Errorf("the variables are %v", found)
 	}
 }

@@ -2,6 +2,8 @@ package controller
 
 import (
 	"fmt"
+	"maps"
+	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -10,11 +12,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/condition"
+	"github.com/capstan-dev/capstan/internal/controller/queue"
+	"github.com/capstan-dev/capstan/internal/controller/toolresult"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
 )
 
-// CacheOptions say what the manager keeps in memory: of Jobs and pods only our own, and of finished Turns only what admission and
-// clean-up read. Entries of the log are never cached here. Objects from this cache are incomplete: they are patched, never updated.
+// CacheOptions say what the manager keeps in memory: of Jobs and pods only our own, and of each object only what decisions are made from. Messages
+// that the journal has, results of ToolResults that are decided, and annotations of others are not kept: a tenant can make them large and many.
+// Entries of the journal are never cached. Objects from this cache are incomplete: they are patched, never updated.
 //
 // With namespaces, the manager sees nothing outside of these, and needs no right there.
 func CacheOptions(namespaces ...string) cache.Options {
@@ -28,37 +33,64 @@ func CacheOptions(namespaces ...string) cache.Options {
 	ours := labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedByCapstan})
 	return cache.Options{
 		DefaultNamespaces: only,
-		DefaultTransform:  stripManagedFields,
+		DefaultTransform:  stripMetadata,
 		ByObject: map[client.Object]cache.ByObject{
-			&batchv1.Job{}:   {Label: ours, Transform: stripJob},
-			&corev1.Pod{}:    {Label: ours, Transform: stripPod},
-			&v1alpha1.Turn{}: {Transform: stripFinishedTurn},
+			&batchv1.Job{}:         {Label: ours, Transform: stripJob},
+			&corev1.Pod{}:          {Label: ours, Transform: stripPod},
+			&v1alpha1.Turn{}:       {Transform: stripTurn},
+			&v1alpha1.ToolResult{}: {Transform: stripToolResult},
 		},
 	}
 }
 
-func stripManagedFields(object any) (any, error) {
-	if o, ok := object.(client.Object); ok {
-		o.SetManagedFields(nil)
+// ourAnnotations begins the keys of the annotations that the manager reads.
+const ourAnnotations = "capstan.dev/"
+
+// stripMetadata drops what is not read of any object: managed fields, and annotations of others, of which the one that kubectl apply writes repeats
+// the whole object.
+func stripMetadata(object any) (any, error) {
+	o, ok := object.(client.Object)
+	if !ok {
+		return object, nil
+	}
+	o.SetManagedFields(nil)
+	annotations := o.GetAnnotations()
+	maps.DeleteFunc(annotations, func(key, _ string) bool { return !strings.HasPrefix(key, ourAnnotations) })
+	if len(annotations) == 0 {
+		o.SetAnnotations(nil)
 	}
 	return object, nil
 }
 
-// stripFinishedTurn drops the bulk of a Turn that has ended.
-func stripFinishedTurn(object any) (any, error) {
+// stripTurn drops the message of a Turn whose first step is closed, which the journal has then, and the bulk of one that has ended.
+func stripTurn(object any) (any, error) {
 	turn, ok := object.(*v1alpha1.Turn)
 	if !ok {
-		return stripManagedFields(object)
+		return stripMetadata(object)
 	}
-	turn.ManagedFields = nil
-	if condition.IsTrue(turn.Status.Conditions, v1alpha1.ConditionFinished) {
+	if plan := turn.Status.Plan; plan != nil && plan.Step > 1 {
+		turn.Spec.Input, turn.Spec.Message = host.Excerpt(turn.Spec), nil
+	}
+	if queue.Finished(turn) {
 		turn.Spec.Input, turn.Spec.Message = "", nil
 		turn.Status.Output = ""
 		for i := range turn.Status.ToolCalls {
 			turn.Status.ToolCalls[i].Preview = ""
 		}
 	}
-	return turn, nil
+	return stripMetadata(turn)
+}
+
+// stripToolResult drops what a ToolResult gives once it was accepted, so that the journal has it, or refused.
+func stripToolResult(object any) (any, error) {
+	result, ok := object.(*v1alpha1.ToolResult)
+	if !ok {
+		return stripMetadata(object)
+	}
+	if toolresult.Decided(result) {
+		result.Spec.Result, result.Spec.Error = nil, nil
+	}
+	return stripMetadata(result)
 }
 
 // stripJob drops what nobody reads of a Job: the pod template with the call's arguments.
@@ -67,10 +99,9 @@ func stripJob(object any) (any, error) {
 	if !ok {
 		return nil, fmt.Errorf("the cache of Jobs got a %T", object)
 	}
-	job.ManagedFields = nil
 	delete(job.Spec.Template.Annotations, v1alpha1.AnnotationArguments)
 	job.Spec.Template.Spec.Volumes = nil
-	return job, nil
+	return stripMetadata(job)
 }
 
 // stripPod drops what nobody reads of a pod: the call's arguments.
@@ -79,8 +110,7 @@ func stripPod(object any) (any, error) {
 	if !ok {
 		return nil, fmt.Errorf("the cache of pods got a %T", object)
 	}
-	pod.ManagedFields = nil
 	delete(pod.Annotations, v1alpha1.AnnotationArguments)
 	pod.Spec.Volumes = nil
-	return pod, nil
+	return stripMetadata(pod)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 )
 
-// lookAgain gives the function for Options.Jumps: it puts every Turn and every Session into its queue.
-func lookAgain(reader client.Reader, turnWakes, sessionWakes *wake.Source) func(context.Context) error {
+// lookAgain gives the function for Options.Jumps: it puts every Turn, every Session and every Model into its queue.
+func lookAgain(reader client.Reader, turnWakes, sessionWakes, modelWakes *wake.Source) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var turns v1alpha1.TurnList
 		if err := reader.List(ctx, &turns); err != nil {
@@ -20,6 +20,13 @@ func lookAgain(reader client.Reader, turnWakes, sessionWakes *wake.Source) func(
 		var sessions v1alpha1.SessionList
 		if err := reader.List(ctx, &sessions); err != nil {
 			return fmt.Errorf("listing the Sessions that may wait for a moment: %w", err)
+		}
+		var models v1alpha1.ModelList
+		if err := reader.List(ctx, &models); err != nil {
+			return fmt.Errorf("listing the Models that may wait for a moment: %w", err)
+		}
+		for i := range models.Items {
+			modelWakes.Wake(client.ObjectKeyFromObject(&models.Items[i]))
 		}
 		for i := range turns.Items {
 			turnWakes.Wake(client.ObjectKeyFromObject(&turns.Items[i]))

@@ -11,13 +11,17 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/agent"
 	"github.com/capstan-dev/capstan/internal/controller/harness"
 	modelcontroller "github.com/capstan-dev/capstan/internal/controller/model"
+	"github.com/capstan-dev/capstan/internal/controller/notice"
+	"github.com/capstan-dev/capstan/internal/controller/policies"
 	"github.com/capstan-dev/capstan/internal/controller/population"
 	"github.com/capstan-dev/capstan/internal/controller/session"
+	"github.com/capstan-dev/capstan/internal/controller/shares"
 	toolcontroller "github.com/capstan-dev/capstan/internal/controller/tool"
 	"github.com/capstan-dev/capstan/internal/controller/toolresult"
 	"github.com/capstan-dev/capstan/internal/controller/turn"
@@ -25,10 +29,18 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/watchdog"
 	"github.com/capstan-dev/capstan/internal/runtime/activity"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
+	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+const (
+	// DefaultMaxJournalBytes is far below the memory of the manager, which holds several times a conversation while its model is called.
+	DefaultMaxJournalBytes = 32 << 20
+	// DefaultMaxNamespaceJournalBytes is a quarter of what etcd stores by default.
+	DefaultMaxNamespaceJournalBytes = 512 << 20
 )
 
 // Options are the settings of the reconcilers. The zero value of a field takes its default.
@@ -41,18 +53,30 @@ type Options struct {
 	Launcher tool.Launcher
 	// MaxActiveTurns bounds how many Turns are active at once, over all namespaces. Default 1000.
 	MaxActiveTurns int
+	// MaxBegunTurns bounds how many Turns of one namespace have begun and not ended, those that wait included. Default 2000.
+	MaxBegunTurns int
 	// MaxActivities bounds how many model calls are under way at once, and how many requests of tools and log reads. Default 256.
 	MaxActivities int
+	// ConversationBytes bounds the memory of the conversations that models are called with. Default 256 MiB.
+	ConversationBytes int64
+	// ModelCallLimit is the longest that one model call may take. Default 30m.
+	ModelCallLimit time.Duration
 	// Workers is how many Turns, and how many Sessions, are worked on at once. Default 16.
 	Workers int
 	// JobRetention is how long the Jobs of a finished Turn are kept. Default 10m.
 	JobRetention time.Duration
 	// JournalCacheBytes bounds the memory that conversations are kept in. Default 64 MiB.
 	JournalCacheBytes int64
+	// MaxJournalBytes bounds the journal of every Session, whatever its journalLimit. Default 32 MiB.
+	MaxJournalBytes int64
+	// MaxNamespaceJournalBytes bounds the journals of each namespace together. Default 512 MiB.
+	MaxNamespaceJournalBytes int64
 	// Models makes the drivers of model providers. Default: all that the manager has.
 	Models model.Registry
 	// Egress sends the requests of HTTP tools, and those to model providers. Default: a client that reaches public addresses only.
 	Egress *egress.Client
+	// Policies look whether the policies of the install are in force. Default: they are taken to be.
+	Policies *policies.Verifier
 	// Clock tells the time. Default: the real one.
 	Clock func() time.Time
 	// Watchdog is told of every pass over a Turn or a Session. Default: one that nobody asks.
@@ -69,14 +93,29 @@ func (o Options) withDefaults() Options {
 	if o.MaxActiveTurns == 0 {
 		o.MaxActiveTurns = 1000
 	}
+	if o.MaxBegunTurns == 0 {
+		o.MaxBegunTurns = 2000
+	}
 	if o.MaxActivities == 0 {
 		o.MaxActivities = 256
+	}
+	if o.ConversationBytes == 0 {
+		o.ConversationBytes = 256 << 20
+	}
+	if o.ModelCallLimit == 0 {
+		o.ModelCallLimit = 30 * time.Minute
 	}
 	if o.Workers == 0 {
 		o.Workers = 16
 	}
 	if o.JobRetention == 0 {
 		o.JobRetention = 10 * time.Minute
+	}
+	if o.MaxJournalBytes == 0 {
+		o.MaxJournalBytes = DefaultMaxJournalBytes
+	}
+	if o.MaxNamespaceJournalBytes == 0 {
+		o.MaxNamespaceJournalBytes = DefaultMaxNamespaceJournalBytes
 	}
 	if o.Models == nil {
 		o.Models = Models()
@@ -111,31 +150,28 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	validator := tool.NewValidator()
-	steps := &host.Host{
-		Log:       journal.New(o.Store, journal.Options{CacheBytes: o.JournalCacheBytes, Clock: o.Clock}),
-		Models:    o.Models,
-		Validator: validator,
-		Clock:     o.Clock,
-		Egress:    o.Egress,
-		Secrets:   turn.Secrets(mgr.GetAPIReader()),
-		OnUnwritten: func(_ context.Context, t host.Turn, err error) {
-			mgr.GetLogger().Error(err, "an answer of a model waits: the log does not take it", "namespace", t.Session.Namespace, "session", t.Session.Name, "turn", t.Ref.Name)
-		},
+	turnWakes, sessionWakes, modelWakes := &wake.Source{}, &wake.Source{}, &wake.Source{}
+	steps := o.host(mgr, validator)
+	steps.OnNoKey = modelWakes.Wake
+	if o.Policies != nil {
+		steps.Account, o.Policies.Wake = o.Policies.Account, turnWakes.Wake
+		if err := mgr.Add(o.Policies); err != nil {
+			return fmt.Errorf("adding the look at the policies: %w", err)
+		}
 	}
-	turnWakes, sessionWakes := &wake.Source{}, &wake.Source{}
-	activities := activity.NewExecutor(o.MaxActivities, turnWakes.Wake)
+	pools := o.pools()
+	activities := activity.NewExecutor(pools, turnWakes.Wake)
 	if err := mgr.Add(activities); err != nil {
 		return fmt.Errorf("adding the executor of activities: %w", err)
 	}
-	slots := session.NewSlots(o.MaxActiveTurns, sessionWakes.Wake)
-	if o.Metrics != nil {
-		err := o.Metrics.Register(&population.Collector{Cache: mgr.GetClient(), Held: slots.Held, Waiting: slots.Waiting, Activities: activities.Len})
-		if err != nil {
-			return fmt.Errorf("registering the counts of objects: %w", err)
-		}
+	turns := fairshare.NewTurns(fairshare.TurnsOptions{
+		Active: int64(o.MaxActiveTurns), BegunPerNamespace: int64(o.MaxBegunTurns), Waited: shares.Waited(shares.ActiveTurns),
+	})
+	if err := o.register(mgr.GetClient(), turns, pools, activities); err != nil {
+		return err
 	}
 	if o.Jumps != nil {
-		o.Jumps(lookAgain(mgr.GetClient(), turnWakes, sessionWakes))
+		o.Jumps(lookAgain(mgr.GetClient(), turnWakes, sessionWakes, modelWakes))
 	}
 	kinds := []struct {
 		name  string
@@ -148,7 +184,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 			return (&agent.Reconciler{Client: mgr.GetClient(), Clock: o.Clock}).SetupWithManager(mgr)
 		}},
 		{"Model", func() error {
-			return (&modelcontroller.Reconciler{Client: mgr.GetClient(), Clock: o.Clock, Drivers: o.Models}).SetupWithManager(mgr)
+			return (&modelcontroller.Reconciler{
+				Client: mgr.GetClient(), Clock: o.Clock, Drivers: o.Models, Keys: steps, Policies: o.Policies, Wakes: modelWakes,
+			}).SetupWithManager(mgr)
 		}},
 		{"Tool", func() error {
 			return (&toolcontroller.Reconciler{Client: mgr.GetClient(), Clock: o.Clock, Schemas: validator}).SetupWithManager(mgr)
@@ -156,13 +194,14 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		{"Session", func() error {
 			return (&session.Reconciler{
 				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Host: steps, Clock: o.Clock,
-				Slots: slots, Wakes: sessionWakes, Watchdog: o.Watchdog,
+				Turns: turns, Wakes: sessionWakes, TurnWakes: turnWakes, Watchdog: o.Watchdog,
 			}).SetupWithManager(mgr, o.Workers)
 		}},
 		{"Turn", func() error {
 			return (&turn.Reconciler{
-				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Host: steps, Clock: o.Clock, Activities: activities, Wakes: turnWakes,
-				Logs: o.Logs, Launcher: o.Launcher, JobRetention: o.JobRetention, Watchdog: o.Watchdog,
+				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Host: steps, Clock: o.Clock, Activities: activities, Turns: turns, Wakes: turnWakes,
+				Notices: notice.NewRecorder(mgr.GetEventRecorder("capstan-manager"), o.Clock),
+				Logs:    o.Logs, Launcher: o.Launcher, Policies: o.Policies, JobRetention: o.JobRetention, Watchdog: o.Watchdog,
 			}).SetupWithManager(mgr, o.Workers)
 		}},
 		{"ToolResult", func() error {
@@ -175,4 +214,51 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		}
 	}
 	return nil
+}
+
+// pools are the places of model calls, with the memory of their conversations, and those of requests of tools.
+func (o Options) pools() activity.Pools {
+	return activity.Pools{
+		Models: fairshare.NewPool(fairshare.Options{
+			Total:  fairshare.Amount{Places: int64(o.MaxActivities), Bytes: o.ConversationBytes},
+			Waited: shares.Waited(shares.ModelCalls),
+		}),
+		Tools: fairshare.NewPool(fairshare.Options{
+			Total:  fairshare.Amount{Places: int64(o.MaxActivities)},
+			Waited: shares.Waited(shares.ToolRequests),
+		}),
+	}
+}
+
+// register registers the counts of objects and of shares as metrics, if there is a registry.
+func (o Options) register(c client.Client, turns *fairshare.Turns, pools activity.Pools, activities *activity.Executor) error {
+	if o.Metrics == nil {
+		return nil
+	}
+	err := o.Metrics.Register(&population.Collector{Cache: c, Held: turns.Active, Waiting: turns.Waiting, Activities: activities.Len})
+	if err != nil {
+		return fmt.Errorf("registering the counts of objects: %w", err)
+	}
+	if err := o.Metrics.Register(&shares.Collector{Models: pools.Models, Tools: pools.Tools}); err != nil {
+		return fmt.Errorf("registering the counts of shares: %w", err)
+	}
+	return nil
+}
+
+// host carries out the steps of Turns.
+func (o Options) host(mgr ctrl.Manager, v *tool.Validator) *host.Host {
+	return &host.Host{
+		Log: journal.New(o.Store, journal.Options{
+			CacheBytes: o.JournalCacheBytes, MaxBytes: o.MaxJournalBytes, MaxNamespaceBytes: o.MaxNamespaceJournalBytes, Clock: o.Clock,
+		}),
+		Models:    o.Models,
+		Validator: v,
+		Clock:     o.Clock,
+		CallLimit: o.ModelCallLimit,
+		Egress:    o.Egress,
+		Secrets:   o.Policies.Guard(turn.Secrets(mgr.GetAPIReader())),
+		OnUnwritten: func(_ context.Context, t host.Turn, err error) {
+			mgr.GetLogger().Error(err, "an answer of a model waits: the log does not take it", "namespace", t.Session.Namespace, "session", t.Session.Name, "turn", t.Ref.Name)
+		},
+	}
 }

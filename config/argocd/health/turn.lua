@@ -1,5 +1,5 @@
 -- The health of a Turn, for Argo CD. A Turn that waits for results which people or pipelines must give is Suspended: nothing in the cluster
--- makes it go on.
+-- makes it go on. So is one that its spec suspends.
 local health = { status = "Progressing", message = "Waiting for the manager." }
 local status = obj.status
 if status == nil or status.conditions == nil then
@@ -28,5 +28,8 @@ if waiting ~= nil and waiting.status == "True" then
 end
 if succeeded ~= nil then
   health.message = succeeded.message
+  if succeeded.reason == "Suspended" then
+    health.status = "Suspended"
+  end
 end
 return health

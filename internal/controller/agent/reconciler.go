@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/pacing"
 	"github.com/capstan-dev/capstan/internal/controller/reference"
 	"github.com/capstan-dev/capstan/internal/controller/status"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
@@ -62,7 +63,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := reference.Index(context.Background(), mgr.GetFieldIndexer(), &v1alpha1.Agent{}, layer); err != nil {
 		return err
 	}
-	own := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, status.ReadyFlipped()))
+	own := builder.WithPredicates(predicate.Or(status.SpecChanged(), status.ReadyFlipped()))
 	named := builder.WithPredicates(status.ReadyFlipped())
 	tool := builder.WithPredicates(predicate.Or(status.ReadyFlipped(), reference.BoundFlipped()))
 	err := ctrl.NewControllerManagedBy(mgr).
@@ -70,6 +71,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(&v1alpha1.Agent{}, own).
 		Watches(&v1alpha1.Model{}, handler.EnqueueRequestsFromMapFunc(r.naming(reference.IndexModel)), named).
 		Watches(&v1alpha1.Tool{}, handler.EnqueueRequestsFromMapFunc(r.naming(reference.IndexTool)), tool).
+		WithOptions(pacing.Options(1)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("setting up the Agent controller: %w", err)

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/pacing"
 	"github.com/capstan-dev/capstan/internal/controller/reference"
 	"github.com/capstan-dev/capstan/internal/controller/status"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
@@ -60,8 +61,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Harness{}, indexParent, parent); err != nil {
 		return fmt.Errorf("indexing Harnesses by %s: %w", indexParent, err)
 	}
-	own := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, status.ReadyFlipped()))
-	ancestor := builder.WithPredicates(predicate.GenerationChangedPredicate{})
+	own := builder.WithPredicates(predicate.Or(status.SpecChanged(), status.ReadyFlipped()))
+	ancestor := builder.WithPredicates(status.SpecChanged())
 	named := builder.WithPredicates(status.ReadyFlipped())
 	tool := builder.WithPredicates(predicate.Or(status.ReadyFlipped(), reference.BoundFlipped()))
 	err := ctrl.NewControllerManagedBy(mgr).
@@ -70,6 +71,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.Harness{}, handler.EnqueueRequestsFromMapFunc(r.descendants), ancestor).
 		Watches(&v1alpha1.Model{}, handler.EnqueueRequestsFromMapFunc(r.naming(reference.IndexModel)), named).
 		Watches(&v1alpha1.Tool{}, handler.EnqueueRequestsFromMapFunc(r.naming(reference.IndexTool)), tool).
+		WithOptions(pacing.Options(1)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("setting up the Harness controller: %w", err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
@@ -16,9 +17,13 @@ import (
 // limit is the most that is read of one log: a result of 64 KiB with its frame, and what a container runtime may put before it.
 const limit = 1 << 20
 
+// timeout is how long reading one log may take. It comes through the node's kubelet, which may have stopped responding without closing connections.
+const timeout = 30 * time.Second
+
 // Reader reads logs through the API server.
 type Reader struct {
-	pods kubernetes.Interface
+	pods    kubernetes.Interface
+	timeout time.Duration
 }
 
 // New makes a reader.
@@ -27,18 +32,32 @@ func New(config *rest.Config) (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the client that reads container logs: %w", err)
 	}
-	return &Reader{pods: clients}, nil
+	return &Reader{pods: clients, timeout: timeout}, nil
 }
 
-// ToolLog gives the log of the pod's tool container. The caller closes it.
+// ToolLog gives the log of the pod's tool container, which must be read within 30 s. The caller closes it.
 func (r *Reader) ToolLog(ctx context.Context, pod *corev1.Pod) (io.ReadCloser, error) {
 	most := int64(limit)
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	stream, err := r.pods.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{
 		Container:  v1alpha1.ToolContainerName,
 		LimitBytes: &most,
 	}).Stream(ctx)
 	if err != nil {
+		cancel()
 		return nil, fmt.Errorf("reading the log of pod %s: %w", pod.Name, err)
 	}
-	return stream, nil
+	return &log{ReadCloser: stream, cancel: cancel}, nil
+}
+
+// log is a stream that ends with its context.
+type log struct {
+	io.ReadCloser
+	cancel context.CancelFunc
+}
+
+// Close implements io.Closer.
+func (l *log) Close() error {
+	l.cancel()
+	return l.ReadCloser.Close()
 }

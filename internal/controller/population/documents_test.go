@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/capstan-dev/capstan/internal/controller/population"
+	"github.com/capstan-dev/capstan/internal/controller/shares"
 	_ "github.com/capstan-dev/capstan/internal/controller/turn" // registers its metrics
 )
 
@@ -19,6 +20,7 @@ func descriptions(t *testing.T) []string {
 	described := make(chan *prometheus.Desc, 4096)
 	metrics.Registry.(prometheus.Collector).Describe(described)
 	(&population.Collector{}).Describe(described)
+	(&shares.Collector{}).Describe(described)
 	close(described)
 	name := regexp.MustCompile(`fqName: "(capstan_[a-z_]+)"`)
 	var names []string

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	// turns is labelled by phase: Queued, Reason, Act, WaitingForToolResults, Succeeded, Failed, Cancelled.
+	// turns is labelled by phase: Queued, Reason, Act, WaitingForToolResults, Waiting, Succeeded, Failed, Cancelled.
 	turns = prometheus.NewDesc("capstan_turns", "Turns that exist, by phase.", []string{"phase"}, nil)
 	// sessions is labelled by phase: Pending, Started, Active, Idle, WaitingForToolResults.
 	sessions = prometheus.NewDesc("capstan_sessions", "Sessions that exist, by phase.", []string{"phase"}, nil)
@@ -25,7 +25,7 @@ var (
 
 var turnPhases = []v1alpha1.TurnPhase{
 	v1alpha1.TurnQueued, v1alpha1.TurnReason, v1alpha1.TurnAct, v1alpha1.TurnWaitingForToolResults,
-	v1alpha1.TurnSucceeded, v1alpha1.TurnFailed, v1alpha1.TurnCancelled,
+	v1alpha1.TurnSucceeded, v1alpha1.TurnFailed, v1alpha1.TurnCancelled, v1alpha1.TurnWaiting,
 }
 
 var sessionPhases = []v1alpha1.SessionPhase{

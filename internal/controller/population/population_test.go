@@ -68,6 +68,7 @@ capstan_turns{phase="Failed"} 6
 capstan_turns{phase="Queued"} 2
 capstan_turns{phase="Reason"} 2
 capstan_turns{phase="Succeeded"} 5
+capstan_turns{phase="Waiting"} 8
 capstan_turns{phase="WaitingForToolResults"} 4
 `
 	if err := testutil.CollectAndCompare(c, strings.NewReader(want)); err != nil {

@@ -1,6 +1,11 @@
 package queue
 
 import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/projection"
 )
@@ -10,9 +15,14 @@ func Finished(turn *v1alpha1.Turn) bool {
 	return projection.Finished(&turn.Status)
 }
 
-// Runnable says that the Turn can still be admitted. A Turn that is to be cancelled ends by itself while it is queued.
+// Runnable reports whether the Turn can be admitted as it is. A Turn that is to be cancelled ends by itself while it is queued.
 func Runnable(turn *v1alpha1.Turn) bool {
-	return turn.DeletionTimestamp.IsZero() && !Finished(turn) && turn.Spec.DesiredState != v1alpha1.DesiredCancelled
+	return turn.DeletionTimestamp.IsZero() && !Finished(turn) && turn.Spec.DesiredState != v1alpha1.DesiredCancelled && !Suspended(turn)
+}
+
+// Suspended reports whether the Turn is not to be admitted for now. Of a Turn that was admitted it means nothing.
+func Suspended(turn *v1alpha1.Turn) bool {
+	return ptr.Deref(turn.Spec.Suspend, false)
 }
 
 // Next is the Turn that the Session runs next: of those that can be admitted, the first in order. Nil for none.
@@ -24,24 +34,40 @@ func Next(turns []*v1alpha1.Turn) *v1alpha1.Turn {
 	return open[0]
 }
 
-// End is the place of the last of the Turns, whatever has become of them. Nil for none.
-func End(turns []*v1alpha1.Turn) *v1alpha1.QueuePosition {
-	var end *v1alpha1.QueuePosition
-	for _, turn := range turns {
-		if at := positionOf(turn); end == nil || compare(*at, *end) > 0 {
-			end = at
+// MaxQueuedSteers is how many of the messages that are queued at an admission are named by their UID.
+const MaxQueuedSteers = 64
+
+// QueuedSteers are the messages with delivery Steer that are queued when a Turn is admitted: they have found no running Turn, or have come too
+// late for one. Creation times, which are in seconds, cannot tell them from those that follow. end is the place of the last of them where there
+// are more than MaxQueuedSteers.
+func QueuedSteers(turns []*v1alpha1.Turn, admitted types.UID) (queued []types.UID, end *v1alpha1.QueuePosition) {
+	for _, turn := range runnable(turns) {
+		if turn.Spec.Delivery != v1alpha1.DeliverSteer || turn.UID == admitted || turn.Status.Plan != nil {
+			continue
 		}
+		if len(queued) == MaxQueuedSteers {
+			end = positionOf(turn)
+			continue
+		}
+		queued = append(queued, turn.UID)
 	}
-	return end
+	return queued, end
+}
+
+// wasQueued reports whether a message was queued when the active Turn was admitted.
+func wasQueued(turn *v1alpha1.Turn, active v1alpha1.ActiveTurn) bool {
+	if active.QueueEnd != nil && compare(*positionOf(turn), *active.QueueEnd) <= 0 {
+		return true
+	}
+	return slices.Contains(active.QueuedSteers, turn.UID)
 }
 
 // Steers are the Turns whose messages go into the active one, in order: those with delivery Steer that came when it was active already. One
-// that came before had found no running Turn, or had come too late for one, and is queued like any other.
+// that came before is queued like any other.
 func Steers(turns []*v1alpha1.Turn, active v1alpha1.ActiveTurn) []*v1alpha1.Turn {
 	var steers []*v1alpha1.Turn
 	for _, turn := range runnable(turns) {
-		queued := active.QueueEnd != nil && compare(*positionOf(turn), *active.QueueEnd) <= 0
-		if turn.Spec.Delivery == v1alpha1.DeliverSteer && turn.UID != active.UID && turn.Status.Plan == nil && !queued {
+		if turn.Spec.Delivery == v1alpha1.DeliverSteer && turn.UID != active.UID && turn.Status.Plan == nil && !wasQueued(turn, active) {
 			steers = append(steers, turn)
 		}
 	}

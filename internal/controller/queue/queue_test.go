@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -30,6 +31,10 @@ func hasEnded(turn *v1alpha1.Turn) {
 
 func isCancelled(turn *v1alpha1.Turn) { turn.Spec.DesiredState = v1alpha1.DesiredCancelled }
 
+func isSuspended(turn *v1alpha1.Turn) { turn.Spec.Suspend = new(true) }
+
+func isResumed(turn *v1alpha1.Turn) { turn.Spec.Suspend = new(false) }
+
 func isGoing(turn *v1alpha1.Turn) { turn.DeletionTimestamp = &now }
 
 func isSteer(turn *v1alpha1.Turn) { turn.Spec.Delivery = v1alpha1.DeliverSteer }
@@ -43,12 +48,14 @@ func TestNextTurn(t *testing.T) {
 		turns []*v1alpha1.Turn
 		want  string
 	}{
-		"none at all":              {},
-		"the first in order":       {turns: []*v1alpha1.Turn{turnWith("t-10", nil), turnWith("t-2", nil)}, want: "t-2"},
-		"not one that has ended":   {turns: []*v1alpha1.Turn{turnWith("t-1", hasEnded), turnWith("t-2", nil)}, want: "t-2"},
-		"not one that is going":    {turns: []*v1alpha1.Turn{turnWith("t-1", isGoing), turnWith("t-2", nil)}, want: "t-2"},
-		"not one to be cancelled":  {turns: []*v1alpha1.Turn{turnWith("t-1", isCancelled), turnWith("t-2", nil)}, want: "t-2"},
-		"none that can be started": {turns: []*v1alpha1.Turn{turnWith("t-1", hasEnded), turnWith("t-2", isGoing), turnWith("t-3", isCancelled)}},
+		"none at all":               {},
+		"the first in order":        {turns: []*v1alpha1.Turn{turnWith("t-10", nil), turnWith("t-2", nil)}, want: "t-2"},
+		"not one that has ended":    {turns: []*v1alpha1.Turn{turnWith("t-1", hasEnded), turnWith("t-2", nil)}, want: "t-2"},
+		"not one that is going":     {turns: []*v1alpha1.Turn{turnWith("t-1", isGoing), turnWith("t-2", nil)}, want: "t-2"},
+		"not one to be cancelled":   {turns: []*v1alpha1.Turn{turnWith("t-1", isCancelled), turnWith("t-2", nil)}, want: "t-2"},
+		"not one that is suspended": {turns: []*v1alpha1.Turn{turnWith("t-1", isSuspended), turnWith("t-2", nil)}, want: "t-2"},
+		"one that was resumed":      {turns: []*v1alpha1.Turn{turnWith("t-1", isResumed), turnWith("t-2", nil)}, want: "t-1"},
+		"none that can be started":  {turns: []*v1alpha1.Turn{turnWith("t-1", hasEnded), turnWith("t-2", isGoing), turnWith("t-3", isCancelled)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ""
@@ -70,13 +77,25 @@ func TestNextTurnLeavesTheListAsItIs(t *testing.T) {
 	}
 }
 
-func TestEndIsTheLastTurnWhateverHasBecomeOfIt(t *testing.T) {
-	if end := End(nil); end != nil {
-		t.Errorf("no Turns end at %+v", end)
+func TestTheSteersThatAreQueuedAtAnAdmissionAreNamed(t *testing.T) {
+	queued, end := QueuedSteers([]*v1alpha1.Turn{
+		turnWith("t-2", isSteer), turnWith("t-1", isSteer), turnWith("t-3"), turnWith("t-0", isSteer, hasEnded), turnWith("t-4", isSteer, isCancelled),
+	}, "t-1")
+	if !slices.Equal(queued, []types.UID{"t-2"}) || end != nil {
+		t.Errorf("%v are queued, up to %+v", queued, end)
 	}
-	end := End([]*v1alpha1.Turn{turnWith("t-9"), turnWith("t-1", later, hasEnded, isGoing), turnWith("t-10")})
-	if end == nil || end.Name != "t-1" || !end.CreationTimestamp.Equal(&metav1.Time{Time: now.Add(time.Second)}) {
-		t.Errorf("the queue ends at %+v", end)
+	var turns []*v1alpha1.Turn
+	for i := range 70 {
+		turns = append(turns, turnWith(fmt.Sprintf("t-%d", i), isSteer))
+	}
+	active := v1alpha1.ActiveTurn{Name: "t", UID: "t"}
+	active.QueuedSteers, active.QueueEnd = QueuedSteers(turns, "t")
+	if len(active.QueuedSteers) != MaxQueuedSteers || active.QueueEnd == nil || active.QueueEnd.Name != "t-69" {
+		t.Errorf("%d are named, up to %+v", len(active.QueuedSteers), active.QueueEnd)
+	}
+	steers := Steers(append(turns, turnWith("a", isSteer, later)), active)
+	if len(steers) != 1 || steers[0].Name != "a" {
+		t.Errorf("%d messages go into the Turn", len(steers))
 	}
 }
 
@@ -96,6 +115,10 @@ func TestSteersAreThoseThatCameWhenTheTurnWasActive(t *testing.T) {
 		"not one that has ended":          {active: active, turns: []*v1alpha1.Turn{turnWith("t-6", isSteer, hasEnded)}},
 		"not one that is to be cancelled": {active: active, turns: []*v1alpha1.Turn{turnWith("t-6", isSteer, isCancelled)}},
 		"not one that is going":           {active: active, turns: []*v1alpha1.Turn{turnWith("t-6", isSteer, isGoing)}},
+		"created in the same second": {
+			active: v1alpha1.ActiveTurn{Name: "t-5", UID: "t-5", QueuedSteers: []types.UID{"t-3"}},
+			turns:  []*v1alpha1.Turn{turnWith("t-1", isSteer), turnWith("t-3", isSteer), turnWith("t-9", isSteer)}, want: []string{"t-1", "t-9"},
+		},
 		"admitted by a build that did not say where the queue ended": {
 			active: v1alpha1.ActiveTurn{Name: "t-1", UID: "t-1"}, turns: []*v1alpha1.Turn{turnWith("t-6", isSteer)}, want: []string{"t-6"},
 		},

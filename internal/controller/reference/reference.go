@@ -36,7 +36,7 @@ type Seen struct {
 // Problem says which of the named objects cannot be used. It is empty when all can.
 func (s Seen) Problem(e config.Effective) (reason, message string) {
 	return e.Problem(
-		func(name string) config.Presence { return s.Models[name] },
+		func(name string) (config.Presence, string) { return s.Models[name], config.SeeItsCondition },
 		func(name string) config.Presence { return s.Tools[name] },
 	)
 }
@@ -111,7 +111,7 @@ func BoundFlipped() predicate.Predicate {
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, okBefore := e.ObjectOld.(*v1alpha1.Tool)
 			after, okAfter := e.ObjectNew.(*v1alpha1.Tool)
-			return okBefore && okAfter && config.Unbounded(&before.Spec) != config.Unbounded(&after.Spec)
+			return okBefore && okAfter && (before.UID != after.UID || config.Unbounded(&before.Spec) != config.Unbounded(&after.Spec))
 		},
 	}
 }

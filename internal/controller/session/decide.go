@@ -1,6 +1,8 @@
 package session
 
 import (
+	"strings"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -38,11 +40,12 @@ func ran(turn *v1alpha1.Turn) bool {
 	}
 }
 
-// setReady says whether the Session can be used. reason is empty when it can.
+// setReady says whether the Session can be used. reason is empty when it can; message is then what is to be said besides.
 func setReady(session *v1alpha1.Session, reason, message string, now metav1.Time) {
 	value := metav1.ConditionFalse
 	if reason == "" {
-		value, reason, message = metav1.ConditionTrue, v1alpha1.ReasonReady, "All that the Session names exists."
+		value, reason = metav1.ConditionTrue, v1alpha1.ReasonReady
+		message = strings.TrimSpace("All that the Session names exists. " + message)
 	}
 	condition.Set(&session.Status.Conditions, session.Generation, now, v1alpha1.ConditionReady, value, reason, message)
 }

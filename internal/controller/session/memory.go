@@ -2,6 +2,7 @@ package session
 
 import (
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -15,6 +16,11 @@ type memory struct {
 type known struct {
 	uid     types.UID
 	written string
+	// whole says that the journal was found to be as long as the status says, looks counts the looks in a row that found that it cannot be appended to.
+	whole bool
+	looks int
+	// behindSince is when the cache was first seen to lag what was written; zero while it does not.
+	behindSince time.Time
 }
 
 // see notes which object the name stands for. It gives the UID of an earlier one that was replaced.
@@ -37,7 +43,7 @@ func (m *memory) wrote(key types.NamespacedName, version string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k := m.byKey[key]
-	k.written = version
+	k.written, k.behindSince = version, time.Time{}
 	m.byKey[key] = k
 }
 
@@ -48,6 +54,28 @@ func (m *memory) written(key types.NamespacedName) string {
 	return m.byKey[key].written
 }
 
+// behind notes that the cache lags what was written, and gives since when.
+func (m *memory) behind(key types.NamespacedName, now time.Time) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := m.byKey[key]
+	if k.behindSince.IsZero() {
+		k.behindSince = now
+		m.byKey[key] = k
+	}
+	return k.behindSince
+}
+
+// caughtUp notes that the cache shows what was written.
+func (m *memory) caughtUp(key types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if k := m.byKey[key]; !k.behindSince.IsZero() {
+		k.behindSince = time.Time{}
+		m.byKey[key] = k
+	}
+}
+
 // forget drops a Session and says which object the name stood for.
 func (m *memory) forget(key types.NamespacedName) (types.UID, bool) {
 	m.mu.Lock()
@@ -55,4 +83,37 @@ func (m *memory) forget(key types.NamespacedName) (types.UID, bool) {
 	k, ok := m.byKey[key]
 	delete(m.byKey, key)
 	return k.uid, ok
+}
+
+// looked counts the looks in a row at a journal that cannot be appended to.
+func (m *memory) looked(key types.NamespacedName, obstructed bool) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k, ok := m.byKey[key]
+	if !ok {
+		return 1
+	}
+	k.looks++
+	if !obstructed {
+		k.looks = 0
+	}
+	m.byKey[key] = k
+	return k.looks
+}
+
+// check notes that the journal of a Session is as long as the status says.
+func (m *memory) check(key types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if k, ok := m.byKey[key]; ok {
+		k.whole = true
+		m.byKey[key] = k
+	}
+}
+
+// checked reports whether check was called.
+func (m *memory) checked(key types.NamespacedName) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.byKey[key].whole
 }

@@ -1,6 +1,10 @@
 package session
 
-import "testing"
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+)
 
 func TestMemoryTellsAReplacedSessionFromAKnownOne(t *testing.T) {
 	var m memory
@@ -24,4 +28,8 @@ func TestMemoryTellsAReplacedSessionFromAKnownOne(t *testing.T) {
 	if _, ok := m.forget(k); ok {
 		t.Error("forgot twice")
 	}
+}
+
+func key(namespace, name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: namespace, Name: name}
 }

@@ -3,6 +3,8 @@ package session
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,10 +21,13 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/turn"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/controller/watchdog"
+	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
-// lagRetry is when a pass that found the cache behind the API server is repeated, if no watch event comes first.
+// lagRetry is when a pass that found the cache behind the API server is repeated, if no watch event comes first, and how long a pass waits for
+// the cache to show our own last write before it reads past it.
 const lagRetry = 5 * time.Second
 
 // Reconciler admits and releases Turns.
@@ -33,10 +38,12 @@ type Reconciler struct {
 	Live client.Reader
 	// Host closes the step of an active Turn that was deleted.
 	Host *host.Host
-	// Slots bound how many Turns are active at once.
-	Slots *Slots
-	// Wakes is where slots that came free announce their Session.
+	// Turns decides which Sessions may have an active Turn.
+	Turns *fairshare.Turns
+	// Wakes is where places that came free announce their Session.
 	Wakes *wake.Source
+	// TurnWakes wakes queued Turns that say something else than why they wait.
+	TurnWakes *wake.Source
 	// Clock tells the time.
 	Clock func() time.Time
 	// Watchdog is told of every pass.
@@ -52,10 +59,11 @@ type Reconciler struct {
 // scope is what one pass works on.
 type scope struct {
 	session, base *v1alpha1.Session
-	turns         []*v1alpha1.Turn
-	active        *v1alpha1.Turn
-	usable        bool
-	requeue       time.Duration
+	// turns are those that have not ended.
+	turns   []*v1alpha1.Turn
+	active  *v1alpha1.Turn
+	usable  bool
+	requeue time.Duration
 }
 
 // Reconcile brings one Session up to date: readiness, release, admission, and at most one write.
@@ -64,22 +72,30 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil || s == nil {
 		return ctrl.Result{}, err
 	}
-	if r.behind(s) {
-		return ctrl.Result{RequeueAfter: lagRetry}, nil
+	if current, err := r.freshen(ctx, s); err != nil || !current {
+		return ctrl.Result{RequeueAfter: s.requeue}, err
 	}
 	if err := r.readiness(ctx, s); err != nil {
 		return ctrl.Result{}, fmt.Errorf("resolving what the Session names: %w", err)
 	}
-	if err := r.release(ctx, s); err != nil {
-		return ctrl.Result{}, fmt.Errorf("releasing: %w", err)
-	}
-	if err := r.admit(ctx, s); err != nil {
-		return ctrl.Result{}, fmt.Errorf("admitting: %w", err)
+	if err := r.obstructed(ctx, s, r.move(ctx, s)); err != nil {
+		return ctrl.Result{}, err
 	}
 	if err := r.write(ctx, s); err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: s.requeue}, nil
+}
+
+// move releases the active Turn once it has ended, and admits the next one.
+func (r *Reconciler) move(ctx context.Context, s *scope) error {
+	if err := r.release(ctx, s); err != nil {
+		return fmt.Errorf("releasing: %w", err)
+	}
+	if err := r.admit(ctx, s); err != nil {
+		return fmt.Errorf("admitting: %w", err)
+	}
+	return nil
 }
 
 // open fetches the Session and its Turns. It gives nil for a Session that is gone or going.
@@ -91,22 +107,54 @@ func (r *Reconciler) open(ctx context.Context, key types.NamespacedName) (*scope
 	}
 	if err != nil || !session.DeletionTimestamp.IsZero() {
 		if uid, ok := r.known.forget(key); ok {
-			r.Slots.Release(uid, key)
+			r.Host.Log.Forget(journal.Session{Namespace: key.Namespace, Name: key.Name, UID: uid})
+			r.Turns.End(uid)
 		}
 		return nil, nil
 	}
 	if old, replaced := r.known.see(key, session.UID); replaced {
-		r.Slots.Release(old, key)
+		r.Host.Log.Forget(journal.Session{Namespace: key.Namespace, Name: key.Name, UID: old})
+		r.Turns.End(old)
 	}
 	s := &scope{session: session.DeepCopy(), base: session.DeepCopy()}
+	r.Host.Log.Measured(host.JournalOf(session), session.Status.Journal.Bytes)
 	var list v1alpha1.TurnList
-	if err := r.Client.List(ctx, &list, client.InNamespace(key.Namespace), client.MatchingFields{turn.IndexSessionName: key.Name}); err != nil {
+	if err := r.Client.List(ctx, &list, client.InNamespace(key.Namespace), client.MatchingFields{turn.IndexOpen: key.Name}); err != nil {
 		return nil, fmt.Errorf("listing the Session's Turns: %w", err)
 	}
 	for i := range list.Items {
 		s.turns = append(s.turns, &list.Items[i])
 	}
 	return s, nil
+}
+
+// freshen makes sure that the pass sees at least what this process wrote, and reports whether it does: an older version is left to the watch,
+// for at most lagRetry, and then replaced by a live read.
+func (r *Reconciler) freshen(ctx context.Context, s *scope) (bool, error) {
+	key := client.ObjectKeyFromObject(s.session)
+	if !r.behind(s) {
+		r.known.caughtUp(key)
+		return true, nil
+	}
+	now := r.Clock()
+	if wait := lagRetry - now.Sub(r.known.behind(key, now)); wait > 0 {
+		s.requeue = wait
+		return false, nil
+	}
+	session := &v1alpha1.Session{}
+	err := r.Live.Get(ctx, key, session)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading the Session past the cache: %w", err)
+	}
+	if err != nil || session.UID != s.session.UID || !session.DeletionTimestamp.IsZero() {
+		// The cache has yet to show it, and wakes the Session then.
+		s.requeue = lagRetry
+		return false, nil
+	}
+	// What the API server has is what counts, also where versions went back because etcd was restored.
+	r.known.wrote(key, session.ResourceVersion)
+	s.session, s.base = session.DeepCopy(), session
+	return true, nil
 }
 
 // behind says that the cache shows less of the Session than this process has written.
@@ -127,6 +175,9 @@ func (r *Reconciler) readiness(ctx context.Context, s *scope) error {
 	}
 	reason, message := resolved.Problem(s.session)
 	s.usable = reason == ""
+	if s.usable {
+		message = strings.Join(resolved.Notes(), " ")
+	}
 	setReady(s.session, reason, message, metav1.NewTime(r.Clock()))
 	return nil
 }
@@ -138,22 +189,23 @@ func (r *Reconciler) release(ctx context.Context, s *scope) error {
 	if active == nil {
 		return nil
 	}
-	for _, t := range s.turns {
-		if t.UID == active.UID {
-			s.active = t
-		}
+	if err := r.findActive(ctx, s, active); err != nil {
+		return err
 	}
 	if s.active == nil {
 		gone, err := r.gone(ctx, s, active)
 		if err != nil || !gone {
 			return err
 		}
-		closed, err := r.Host.Abandon(ctx, host.JournalOf(s.session), v1alpha1.JournalTurn{Name: active.Name, UID: active.UID}, s.session.Status.Journal.Head+1)
+		closed, err := r.Host.Abandon(ctx, host.JournalOf(s.session), v1alpha1.JournalTurn{Name: active.Name, UID: active.UID}, s.session.Status.Journal.Head+1,
+			r.withdraw(s.session.Namespace))
 		if err != nil {
 			return err
 		}
-		addTotals(&s.session.Status.Totals, closed.Transition.Summary)
-		s.session.Status.Journal.Head = max(s.session.Status.Journal.Head, closed.Ordinal)
+		if closed != nil {
+			addTotals(&s.session.Status.Totals, closed.Transition.Summary)
+			s.session.Status.Journal.Head = max(s.session.Status.Journal.Head, closed.Ordinal)
+		}
 		s.session.Status.ActiveTurn = nil
 		r.yield(s)
 		return nil
@@ -172,10 +224,23 @@ func (r *Reconciler) release(ctx context.Context, s *scope) error {
 	return r.measure(ctx, s)
 }
 
+// findActive reads the active Turn, which may have ended.
+func (r *Reconciler) findActive(ctx context.Context, s *scope, active *v1alpha1.ActiveTurn) error {
+	found := &v1alpha1.Turn{}
+	err := r.Client.Get(ctx, types.NamespacedName{Namespace: s.session.Namespace, Name: active.Name}, found)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the active Turn: %w", err)
+	}
+	if err == nil && found.UID == active.UID {
+		s.active = found
+	}
+	return nil
+}
+
 // yield gives the place of a Turn that has ended back before the next one is admitted: without it a Session whose Turns never end would keep
 // its place, and who waits for one would wait for ever. When nobody does, admission takes it again.
 func (r *Reconciler) yield(s *scope) {
-	r.Slots.Release(s.session.UID, client.ObjectKeyFromObject(s.session))
+	r.Turns.End(s.session.UID)
 }
 
 // measure brings the size of the log up to date.
@@ -183,6 +248,9 @@ func (r *Reconciler) measure(ctx context.Context, s *scope) error {
 	view, err := r.Host.Log.View(ctx, host.JournalOf(s.session), s.session.Status.Journal.Head)
 	if err != nil {
 		return fmt.Errorf("reading the log: %w", err)
+	}
+	if err := reaches(s, view); err != nil {
+		return err
 	}
 	s.session.Status.Journal = v1alpha1.JournalStatus{Head: view.Head, Bytes: view.Bytes}
 	return nil
@@ -205,18 +273,36 @@ func (r *Reconciler) gone(ctx context.Context, s *scope, active *v1alpha1.Active
 	return true, nil
 }
 
+// next is the Turn to admit; nil for none. A Turn that has begun in the Session which had the name before goes with that one: its steps are in
+// another journal.
+func (s *scope) next() *v1alpha1.Turn {
+	return queue.Next(slices.DeleteFunc(slices.Clone(s.turns), s.isForeign))
+}
+
+// isForeign reports whether a Turn has begun in another Session of the name.
+func (s *scope) isForeign(t *v1alpha1.Turn) bool {
+	return t.Status.SessionUID != "" && t.Status.SessionUID != s.session.UID
+}
+
 // admit makes the next Turn the active one, if the Session can be used and there is a slot.
 func (r *Reconciler) admit(ctx context.Context, s *scope) error {
 	key := client.ObjectKeyFromObject(s.session)
 	if s.session.Status.ActiveTurn != nil {
-		r.Slots.Hold(s.session.UID, key)
+		r.Turns.Adopt(fairshare.Begun{Session: s.session.UID, Namespace: key.Namespace, Waits: !turn.Works(s.active)})
 		return nil
 	}
-	next := queue.Next(s.turns)
+	next := s.next()
 	if next == nil || !s.usable {
 		return nil
 	}
-	if !r.Slots.Acquire(s.session.UID, key) {
+	if err := r.checkHead(ctx, s); err != nil {
+		return err
+	}
+	begun := func(ctx context.Context) ([]fairshare.Begun, error) { return turn.Begun(ctx, r.Client) }
+	if err := r.Turns.Count(ctx, begun); err != nil {
+		return err
+	}
+	if !r.Turns.Begin(s.session.UID, key.Namespace, func() { r.Wakes.Wake(key) }) {
 		return nil
 	}
 	current := &v1alpha1.Turn{}
@@ -224,12 +310,13 @@ func (r *Reconciler) admit(ctx context.Context, s *scope) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading Turn %s past the cache: %w", next.Name, err)
 	}
-	if err != nil || current.UID != next.UID || !queue.Runnable(current) {
+	if err != nil || current.UID != next.UID || !queue.Runnable(current) || s.isForeign(current) {
 		// The cache lags: what it will show wakes the Session.
 		s.requeue = lagRetry
 		return nil
 	}
-	s.session.Status.ActiveTurn = &v1alpha1.ActiveTurn{Name: next.Name, UID: next.UID, QueueEnd: queue.End(s.turns)}
+	s.session.Status.ActiveTurn = &v1alpha1.ActiveTurn{Name: next.Name, UID: next.UID}
+	s.session.Status.ActiveTurn.QueuedSteers, s.session.Status.ActiveTurn.QueueEnd = queue.QueuedSteers(s.turns, next.UID)
 	return nil
 }
 
@@ -249,8 +336,15 @@ func (r *Reconciler) write(ctx context.Context, s *scope) error {
 	if changed {
 		r.known.wrote(key, s.session.ResourceVersion)
 	}
-	if s.session.Status.ActiveTurn == nil && s.requeue == 0 && (queue.Next(s.turns) == nil || !s.usable) {
-		r.Slots.Release(s.session.UID, key)
+	if s.active != nil && host.WaitsForReference(&s.active.Status.TurnProgress) {
+		// What the Session names may have changed, the Model that the Turn waits for among it.
+		r.TurnWakes.Wake(client.ObjectKeyFromObject(s.active))
+	}
+	for _, turn := range queue.Outdated(s.session, s.turns, r.Turns.Limit(s.session.UID)) {
+		r.TurnWakes.Wake(client.ObjectKeyFromObject(turn))
+	}
+	if s.session.Status.ActiveTurn == nil && s.requeue == 0 && (s.next() == nil || !s.usable) {
+		r.Turns.End(s.session.UID)
 	}
 	return nil
 }

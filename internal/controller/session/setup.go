@@ -3,17 +3,18 @@ package session
 import (
 	"context"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/pacing"
 	"github.com/capstan-dev/capstan/internal/controller/queue"
 	"github.com/capstan-dev/capstan/internal/controller/status"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
@@ -31,7 +32,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 		Watches(&v1alpha1.Model{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace), named).
 		Watches(&v1alpha1.Tool{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace), named).
 		WatchesRawSource(r.Wakes).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		WithOptions(pacing.Options(workers)).
 		Complete(r.Watchdog.Watch("Session", r))
 }
 
@@ -58,7 +59,8 @@ func (r *Reconciler) ofNamespace(ctx context.Context, object client.Object) []re
 	return requests
 }
 
-// turnMoved lets those changes of Turns through that move a Session: a Turn that is new, gone, ended, or waits for results or no longer does.
+// turnMoved passes those changes of Turns that move a Session: a Turn that is new, gone, ended, or waits for results or no longer does. After a
+// relist, the deletion of a Turn and the creation of another one of its name are one update.
 func turnMoved() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool {
@@ -72,23 +74,37 @@ func turnMoved() predicate.Predicate {
 				return false
 			}
 			waits := func(t *v1alpha1.Turn) bool { return t.Status.Phase == v1alpha1.TurnWaitingForToolResults }
-			return queue.Runnable(before) != queue.Runnable(after) || queue.Finished(before) != queue.Finished(after) || waits(before) != waits(after)
+			return before.UID != after.UID || queue.Runnable(before) != queue.Runnable(after) || queue.Finished(before) != queue.Finished(after) || waits(before) != waits(after)
 		},
 	}
 }
 
-// meaningful lets those changes of layers, Models and Tools through that can change what a Session is made of: the spec, the annotations, and
-// whether the object is ready.
+// meaningful lets those changes of layers, Models and Tools through that can change what a Session is made of, or what its condition repeats: the
+// spec, the annotations, whether the object is ready, and why a Model is not.
 func meaningful() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			if e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() {
+			if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() {
 				return true
 			}
 			if e.ObjectOld.GetAnnotations()[v1alpha1.AnnotationDefaultModel] != e.ObjectNew.GetAnnotations()[v1alpha1.AnnotationDefaultModel] {
 				return true
 			}
-			return condition.IsTrue(status.Conditions(e.ObjectOld), v1alpha1.ConditionReady) != condition.IsTrue(status.Conditions(e.ObjectNew), v1alpha1.ConditionReady)
+			before, after := status.Conditions(e.ObjectOld), status.Conditions(e.ObjectNew)
+			if condition.IsTrue(before, v1alpha1.ConditionReady) != condition.IsTrue(after, v1alpha1.ConditionReady) {
+				return true
+			}
+			_, model := e.ObjectNew.(*v1alpha1.Model)
+			return model && said(before) != said(after)
 		},
 	}
+}
+
+// said is the reason and the message of the Ready condition.
+func said(conditions []metav1.Condition) [2]string {
+	ready := condition.Find(conditions, v1alpha1.ConditionReady)
+	if ready == nil {
+		return [2]string{}
+	}
+	return [2]string{ready.Reason, ready.Message}
 }

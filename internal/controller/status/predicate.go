@@ -15,10 +15,23 @@ import (
 func ReadyFlipped() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			return condition.IsTrue(Conditions(e.ObjectOld), v1alpha1.ConditionReady) != condition.IsTrue(Conditions(e.ObjectNew), v1alpha1.ConditionReady)
+			return replaced(e) || condition.IsTrue(Conditions(e.ObjectOld), v1alpha1.ConditionReady) != condition.IsTrue(Conditions(e.ObjectNew), v1alpha1.ConditionReady)
 		},
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
+}
+
+// SpecChanged passes the creation and the deletion of an object, and those updates that bring another spec: of the object itself, or because
+// another object has taken its name, which is one update after a relist.
+func SpecChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return replaced(e) || e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration()
+	}}
+}
+
+// replaced reports whether an update is the deletion of one object and the creation of another one of its name.
+func replaced(e event.UpdateEvent) bool {
+	return e.ObjectOld.GetUID() != e.ObjectNew.GetUID()
 }
 
 // Conditions gives the conditions of an object of this API; nil for one that has none.

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
@@ -44,6 +46,22 @@ func TestReadyFlippedLetsOnlyPassWhatDependentsSee(t *testing.T) {
 	} {
 		if got := flipped.Update(event.UpdateEvent{ObjectOld: test.before, ObjectNew: test.after}); got != test.want {
 			t.Errorf("%s: passes = %t, want %t", name, got, test.want)
+		}
+	}
+}
+
+func TestAnotherObjectOfTheNamePasses(t *testing.T) {
+	tool := func(uid types.UID) *v1alpha1.Tool {
+		tool := &v1alpha1.Tool{ObjectMeta: metav1.ObjectMeta{UID: uid, Generation: 1}}
+		condition.SetReady(&tool.Status.Conditions, 1, early, v1alpha1.ReasonReady, "")
+		return tool
+	}
+	for name, passes := range map[string]predicate.Predicate{"ReadyFlipped": ReadyFlipped(), "SpecChanged": SpecChanged()} {
+		if !passes.Update(event.UpdateEvent{ObjectOld: tool("1"), ObjectNew: tool("2")}) {
+			t.Errorf("%s stops it", name)
+		}
+		if passes.Update(event.UpdateEvent{ObjectOld: tool("1"), ObjectNew: tool("1")}) {
+			t.Errorf("%s passes an update that changes nothing", name)
 		}
 	}
 }

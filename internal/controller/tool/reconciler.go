@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/pacing"
 	"github.com/capstan-dev/capstan/internal/controller/status"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
@@ -48,8 +49,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // SetupWithManager makes the manager call Reconcile for a Tool that changes.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	own := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, status.ReadyFlipped()))
-	if err := ctrl.NewControllerManagedBy(mgr).Named("tool").For(&v1alpha1.Tool{}, own).Complete(r); err != nil {
+	own := builder.WithPredicates(predicate.Or(status.SpecChanged(), status.ReadyFlipped()))
+	err := ctrl.NewControllerManagedBy(mgr).Named("tool").For(&v1alpha1.Tool{}, own).WithOptions(pacing.Options(pacing.FewWorkers)).Complete(r)
+	if err != nil {
 		return fmt.Errorf("setting up the Tool controller: %w", err)
 	}
 	return nil

@@ -17,13 +17,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/pacing"
 	"github.com/capstan-dev/capstan/internal/controller/status"
 	"github.com/capstan-dev/capstan/internal/controller/turn"
 	"github.com/capstan-dev/capstan/internal/runtime/answer"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
-// Reconciler refuses ToolResults that no Turn can take.
+// Reconciler refuses ToolResults that no Turn can take, and deletes those whose Turn is gone.
 type Reconciler struct {
 	// Client reads from the cache and writes.
 	Client client.Client
@@ -34,6 +35,7 @@ type Reconciler struct {
 }
 
 // +kubebuilder:rbac:groups=capstan.dev,resources=toolresults;turns,verbs=get;list;watch
+// +kubebuilder:rbac:groups=capstan.dev,resources=toolresults,verbs=delete
 // +kubebuilder:rbac:groups=capstan.dev,resources=toolresults/status,verbs=patch
 
 // Reconcile says what becomes of one ToolResult.
@@ -45,12 +47,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 		return ctrl.Result{}, fmt.Errorf("reading the ToolResult: %w", err)
 	}
-	if decided(result) {
-		return ctrl.Result{}, nil
-	}
 	turn, err := r.turn(ctx, r.Client, result)
 	if err != nil {
 		return ctrl.Result{}, err
+	}
+	if outlived(result, turn) {
+		return ctrl.Result{}, r.deleteOutlived(ctx, result)
+	}
+	if Decided(result) {
+		return ctrl.Result{}, nil
 	}
 	said := answer.Judge(result, turn)
 	if said.Status == metav1.ConditionFalse {
@@ -90,8 +95,8 @@ func (r *Reconciler) turn(ctx context.Context, reader client.Reader, result *v1a
 	return turn, nil
 }
 
-// decided says that the ToolResult was accepted or refused.
-func decided(result *v1alpha1.ToolResult) bool {
+// Decided reports whether the ToolResult was accepted or refused.
+func Decided(result *v1alpha1.ToolResult) bool {
 	c := condition.Find(result.Status.Conditions, v1alpha1.ConditionAccepted)
 	return c != nil && c.Status != metav1.ConditionUnknown
 }
@@ -102,6 +107,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Named("toolresult").
 		For(&v1alpha1.ToolResult{}).
 		Watches(&v1alpha1.Turn{}, handler.EnqueueRequestsFromMapFunc(r.ofTurn), builder.WithPredicates(callsChanged())).
+		Watches(&v1alpha1.Turn{}, handler.EnqueueRequestsFromMapFunc(r.ofGoneTurn), builder.WithPredicates(gone())).
+		WithOptions(pacing.Options(pacing.FewWorkers)).
 		Complete(r)
 }
 
@@ -114,23 +121,24 @@ func (r *Reconciler) ofTurn(ctx context.Context, object client.Object) []reconci
 	}
 	var requests []reconcile.Request
 	for i := range results.Items {
-		if !decided(&results.Items[i]) {
+		if !Decided(&results.Items[i]) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&results.Items[i])})
 		}
 	}
 	return requests
 }
 
-// callsChanged lets those changes of a Turn through after which another verdict is possible: it is new, moved on to other calls, or ended.
+// callsChanged lets those changes of a Turn through after which another verdict is possible: it is new, moved on to other calls, ended, or is
+// deleted.
 func callsChanged() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, okBefore := e.ObjectOld.(*v1alpha1.Turn)
 			after, okAfter := e.ObjectNew.(*v1alpha1.Turn)
-			return okBefore && okAfter && (before.Status.Iteration != after.Status.Iteration || before.Status.Phase != after.Status.Phase ||
+			return okBefore && okAfter && (before.UID != after.UID || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+				before.Status.Iteration != after.Status.Iteration || before.Status.Phase != after.Status.Phase ||
 				len(before.Status.ToolCalls) != len(after.Status.ToolCalls) || stoppedWaiting(before.Status.ToolCalls, after.Status.ToolCalls))
 		},
-		DeleteFunc: func(event.DeleteEvent) bool { return false },
 	}
 }
 

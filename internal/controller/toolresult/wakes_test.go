@@ -2,6 +2,7 @@ package toolresult
 
 import (
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -40,14 +41,16 @@ func TestWhichChangesOfATurnWakeItsResults(t *testing.T) {
 		before, after *v1alpha1.Turn
 		want          bool
 	}{
-		"nothing":                 {at(nil), at(nil), false},
-		"another iteration":       {at(nil), at(func(turn *v1alpha1.Turn) { turn.Status.Iteration = 3 }), true},
-		"another phase":           {at(nil), at(func(turn *v1alpha1.Turn) { turn.Status.Phase = v1alpha1.TurnReason }), true},
-		"other calls":             {at(nil), at(nil, ofClient("2-0", v1alpha1.CallWaiting)), true},
-		"a call of several ended": {waiting(ofClient("2-0", v1alpha1.CallWaiting)), waiting(ofClient("2-0", v1alpha1.CallSucceeded)), true},
-		"a Job goes on":           {at(nil, ofJob("2-0", v1alpha1.CallPending)), at(nil, ofJob("2-0", v1alpha1.CallRunning)), false},
-		"a Job goes on meanwhile": {waiting(ofJob("2-0", v1alpha1.CallPending)), waiting(ofJob("2-0", v1alpha1.CallRunning)), false},
-		"a call is approved":      {at(nil, guarded(v1alpha1.CallWaiting, 0, "")), at(nil, guarded(v1alpha1.CallPending, 1, "")), true},
+		"nothing":                  {at(nil), at(nil), false},
+		"another iteration":        {at(nil), at(func(turn *v1alpha1.Turn) { turn.Status.Iteration = 3 }), true},
+		"another phase":            {at(nil), at(func(turn *v1alpha1.Turn) { turn.Status.Phase = v1alpha1.TurnReason }), true},
+		"other calls":              {at(nil), at(nil, ofClient("2-0", v1alpha1.CallWaiting)), true},
+		"a call of several ended":  {waiting(ofClient("2-0", v1alpha1.CallWaiting)), waiting(ofClient("2-0", v1alpha1.CallSucceeded)), true},
+		"a Job goes on":            {at(nil, ofJob("2-0", v1alpha1.CallPending)), at(nil, ofJob("2-0", v1alpha1.CallRunning)), false},
+		"a Job goes on meanwhile":  {waiting(ofJob("2-0", v1alpha1.CallPending)), waiting(ofJob("2-0", v1alpha1.CallRunning)), false},
+		"another Turn of the name": {at(nil), at(func(turn *v1alpha1.Turn) { turn.UID = "u2" }), true},
+		"its deletion begins":      {at(nil), at(func(turn *v1alpha1.Turn) { turn.DeletionTimestamp = &metav1.Time{Time: time.Now()} }), true},
+		"a call is approved":       {at(nil, guarded(v1alpha1.CallWaiting, 0, "")), at(nil, guarded(v1alpha1.CallPending, 1, "")), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := changed.Update(event.UpdateEvent{ObjectOld: test.before, ObjectNew: test.after}); got != test.want {
@@ -55,8 +58,8 @@ func TestWhichChangesOfATurnWakeItsResults(t *testing.T) {
 			}
 		})
 	}
-	if changed.Delete(event.DeleteEvent{Object: at(nil)}) || !changed.Create(event.CreateEvent{Object: at(nil)}) {
-		t.Error("a Turn that is new wakes its results, one that is gone does not")
+	if !changed.Delete(event.DeleteEvent{Object: at(nil)}) || !changed.Create(event.CreateEvent{Object: at(nil)}) {
+		t.Error("a Turn that is new or gone wakes its results")
 	}
 }
 

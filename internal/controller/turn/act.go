@@ -3,7 +3,6 @@ package turn
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +22,9 @@ type actScope struct {
 	jobs    map[string]*batchv1.Job
 	pods    map[string][]*corev1.Pod
 	results []v1alpha1.ToolResult
+	pins    tool.Pins
+	// unsure are the indexes of calls that could not be observed in this pass.
+	unsure map[int]bool
 	// retry says that a call was given a new attempt that is not in the API server's status yet, approved that one was given its first.
 	retry, approved bool
 }
@@ -41,7 +43,7 @@ func (a *actScope) job(call v1alpha1.ToolCall) (string, *batchv1.Job) {
 // toolSpec is the Tool that a call was planned with; nil when it is not there any more.
 func (a *actScope) toolSpec(call v1alpha1.ToolCall) *v1alpha1.ToolSpec {
 	definition := a.config.Tools[call.Name]
-	if definition == nil || definition.Generation != call.ToolGeneration {
+	if !a.pins.Hold(call, definition) {
 		return nil
 	}
 	return &definition.Spec
@@ -60,12 +62,21 @@ func (r *Reconciler) act(ctx context.Context, s *scope) (flow, error) {
 	if a.config.Blocker != nil && len(a.jobs) == 0 && len(a.step.attempted) == 0 && !a.requested() {
 		return r.block(ctx, a)
 	}
-	if flow, err := r.observe(ctx, a); err != nil || flow != proceed {
-		return flow, err
+	// A call that cannot be observed now holds up no other one.
+	flow, failed := r.observe(ctx, a)
+	if flow == proceed {
+		var err error
+		flow, err = r.advance(ctx, a)
+		failed = errors.Join(failed, err)
 	}
+	return flow, failed
+}
+
+// advance goes on with the step once it is known how far each call has come.
+func (r *Reconciler) advance(ctx context.Context, a *actScope) (flow, error) {
 	if a.retry {
 		// The new attempt is an intent like any other: written before it starts.
-		return r.write(ctx, s, writeRetry)
+		return r.write(ctx, a.scope, writeRetry)
 	}
 	if err := r.takeResults(ctx, a); err != nil {
 		return stop, err
@@ -79,21 +90,25 @@ func (r *Reconciler) act(ctx context.Context, s *scope) (flow, error) {
 	if err := r.giveUpWaiting(ctx, a); err != nil {
 		return stop, err
 	}
-	if err := r.start(ctx, a); err != nil {
-		return stop, err
+	flow, failed := r.startOrBlock(ctx, a)
+	if flow != proceed {
+		return flow, failed
 	}
-	if flow, err := r.openGates(ctx, a); err != nil || flow != proceed {
-		return flow, err
+	flow, err := r.openGates(ctx, a)
+	if failed = errors.Join(failed, err); flow != proceed {
+		return flow, failed
 	}
 	if a.settled() {
-		return r.close(ctx, a)
+		flow, err = r.close(ctx, a)
+	} else {
+		flow, err = r.progress(ctx, a)
 	}
-	return r.progress(ctx, a)
+	return flow, errors.Join(failed, err)
 }
 
 // gather reads everything that the pass decides on.
 func (r *Reconciler) gather(ctx context.Context, s *scope) (*actScope, error) {
-	a := &actScope{scope: s, step: s.memory.of(s.plan().Step)}
+	a := &actScope{scope: s, step: s.memory.of(s.plan().Step), pins: tool.Pins{}, unsure: map[int]bool{}}
 	var err error
 	if a.config, err = r.config(ctx, s); err != nil {
 		return nil, err
@@ -101,30 +116,25 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (*actScope, error) {
 	if a.jobs, err = r.jobs(ctx, s.turn, s.plan().Step); err != nil {
 		return nil, err
 	}
-	if a.pods, err = r.pods(ctx, r.Client, s.turn, s.plan().Step); err != nil {
+	if a.pods, err = r.pods(ctx, s.turn, s.plan().Step); err != nil {
 		return nil, err
 	}
 	if a.results, err = r.results(ctx, s.turn); err != nil {
 		return nil, err
-	}
-	if a.step.planned != nil {
-		return a, nil
-	}
-	// The step was opened by the entry just before it, which has what does not fit into status.
-	reason, err := r.Host.Log.Step(ctx, s.journal(), s.turn.UID, s.plan().OpenedAt-1)
-	if err != nil {
-		return nil, fmt.Errorf("reading the entry that planned the calls: %w", err)
-	}
-	a.step.planned = make(map[string]v1alpha1.PlannedCall, len(reason.Calls))
-	for _, call := range reason.Calls {
-		a.step.planned[call.ID] = call
 	}
 	return a, nil
 }
 
 // block ends the Turn before any of the step's tools has run (BLK-02).
 func (r *Reconciler) block(ctx context.Context, a *actScope) (flow, error) {
-	closed, err := r.Host.Block(ctx, a.hostTurn(), a.config.Blocker, a.step.results())
+	if flow, err := r.withdraw(ctx, a.scope, a.step.outcomes); err != nil || flow != proceed {
+		return flow, err
+	}
+	known, err := r.known(ctx, a.scope)
+	if err != nil {
+		return stop, err
+	}
+	closed, err := r.Host.Block(ctx, a.hostTurn(), a.config.Blocker, known)
 	if err != nil {
 		return stop, err
 	}
@@ -135,8 +145,14 @@ func (r *Reconciler) block(ctx context.Context, a *actScope) (flow, error) {
 // settle records the end of a call.
 func (a *actScope) settle(index int, outcome tool.Outcome) {
 	call := &a.turn.Status.ToolCalls[index]
+	if a.step.unstarted[call.ID] < call.Attempt-1 {
+		outcome = tool.WithEarlierAttempts(*call, outcome)
+	}
 	if _, known := a.step.outcomes[call.ID]; !known && call.Attempt > 0 {
 		countCall(call.Executor, outcome)
+	}
+	if tool.Withdrawable(*call) && outcome.State == v1alpha1.CallNotExecuted {
+		a.step.unfenced[call.ID] = true
 	}
 	a.step.outcomes[call.ID] = outcome
 	host.Describe(call, outcome)
@@ -154,7 +170,14 @@ func (a *actScope) settled() bool {
 
 // close appends the entry that closes the step.
 func (r *Reconciler) close(ctx context.Context, a *actScope) (flow, error) {
-	closed, err := r.Host.Act(ctx, r.steerable(a.scope), a.step.results())
+	if flow, err := r.withdraw(ctx, a.scope, a.step.outcomes); err != nil || flow != proceed {
+		return flow, err
+	}
+	known, err := r.known(ctx, a.scope)
+	if err != nil {
+		return stop, err
+	}
+	closed, err := r.Host.Act(ctx, r.steerable(a.scope), known)
 	if errors.Is(err, journal.ErrStale) {
 		// Another process kept a result or a decision, or claimed a call, that we do not know of: read what the log has, and fold again.
 		a.forgetOthers()
@@ -178,6 +201,7 @@ func (r *Reconciler) show(a *actScope) {
 // progress shows what has changed since the last write, at most once a second, and when all that is missing is up to others at once.
 func (r *Reconciler) progress(ctx context.Context, a *actScope) (flow, error) {
 	r.show(a)
+	r.standBack(a.scope)
 	began := a.base.Status.Phase != a.turn.Status.Phase
 	next := a.memory.wroteAt.Add(progressInterval)
 	if now := r.Clock(); !began && now.Before(next) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/answer"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
@@ -19,10 +20,10 @@ func hasApprovals(calls []v1alpha1.ToolCall) bool {
 	return false
 }
 
-// decidesInTime says that the ToolResult decides about a call while it can be approved. One that the manager comes to see too late, because it was
-// down, counts by when it was created.
-func decidesInTime(result *v1alpha1.ToolResult, call v1alpha1.ToolCall, now time.Time) bool {
-	if result.Spec.Decision == "" {
+// decidesInTime says that the ToolResult decides about this very call of the Turn while it can be approved. One that the manager comes to see too
+// late, because it was down, counts by when it was created.
+func decidesInTime(result *v1alpha1.ToolResult, turn *v1alpha1.Turn, call v1alpha1.ToolCall, now time.Time) bool {
+	if result.Spec.Decision == "" || !answer.Binds(result, turn, &call) {
 		return false
 	}
 	by := call.ApproveBy

@@ -14,9 +14,9 @@ import (
 // acting is a pass over an act step with these calls, as status has them.
 func acting(calls ...v1alpha1.ToolCall) *actScope {
 	turn := &v1alpha1.Turn{}
-	turn.Status.ToolCalls = calls
+	turn.UID, turn.Status.ToolCalls = "turn-uid", calls
 	var m memory
-	return &actScope{scope: &scope{turn: turn.DeepCopy(), base: turn}, step: m.of(1)}
+	return &actScope{scope: &scope{turn: turn.DeepCopy(), base: turn}, step: m.of(1), pins: tool.Pins{}}
 }
 
 // guardedCall waits for its approval until a minute after moment.
@@ -24,13 +24,14 @@ func guardedCall(id string) v1alpha1.ToolCall {
 	by := metav1.NewTime(moment.Add(time.Minute))
 	return v1alpha1.ToolCall{
 		ID: id, Name: "pay", Executor: v1alpha1.ExecutorJob, Policy: v1alpha1.PolicyRequiresApproval, ApproveBy: &by,
-		State: v1alpha1.CallWaiting, Reason: v1alpha1.ReasonApproval,
+		State: v1alpha1.CallWaiting, Reason: v1alpha1.ReasonApproval, CallDigest: "digest of " + id,
 	}
 }
 
 func deciding(name, call string, decision v1alpha1.Decision) v1alpha1.ToolResult {
 	r := given(name, call, "")
 	r.Spec.Decision, r.Spec.SubmittedBy = decision, "ann"
+	r.Spec.TurnRef.UID, r.Spec.CallDigest = "turn-uid", "digest of "+call
 	r.CreationTimestamp = metav1.NewTime(moment.Time)
 	return r
 }
@@ -41,6 +42,12 @@ func TestWhichDecisionIsOffered(t *testing.T) {
 	ended.State = v1alpha1.CallNotExecuted
 	late := deciding("late", "1-0", v1alpha1.DecisionApprove)
 	late.CreationTimestamp = metav1.NewTime(moment.Add(2 * time.Minute))
+	ofAnother := deciding("of another Turn", "1-0", v1alpha1.DecisionApprove)
+	ofAnother.Spec.TurnRef.UID = "another-uid"
+	ofNone := deciding("of no Turn", "1-0", v1alpha1.DecisionApprove)
+	ofNone.Spec.TurnRef.UID = ""
+	changed := deciding("of other arguments", "1-0", v1alpha1.DecisionApprove)
+	changed.Spec.CallDigest = "another digest"
 	for name, test := range map[string]struct {
 		call    v1alpha1.ToolCall
 		results []v1alpha1.ToolResult
@@ -51,6 +58,8 @@ func TestWhichDecisionIsOffered(t *testing.T) {
 		"a rejection":                  {guardedCall("1-0"), []v1alpha1.ToolResult{deciding("no", "1-0", v1alpha1.DecisionReject)}, "no"},
 		"the first":                    {guardedCall("1-0"), []v1alpha1.ToolResult{deciding("no", "1-0", v1alpha1.DecisionReject), deciding("yes", "1-0", v1alpha1.DecisionApprove)}, "no"},
 		"no result":                    {guardedCall("1-0"), []v1alpha1.ToolResult{given("result", "1-0", "")}, ""},
+		"none of another Turn":         {guardedCall("1-0"), []v1alpha1.ToolResult{ofAnother, ofNone}, ""},
+		"none of other arguments":      {guardedCall("1-0"), []v1alpha1.ToolResult{changed}, ""},
 		"none that came late":          {guardedCall("1-0"), []v1alpha1.ToolResult{late}, ""},
 		"none of another call":         {guardedCall("1-0"), []v1alpha1.ToolResult{deciding("yes", "1-1", v1alpha1.DecisionApprove)}, ""},
 		"none once it is approved":     {approved, []v1alpha1.ToolResult{deciding("no", "1-0", v1alpha1.DecisionReject)}, ""},

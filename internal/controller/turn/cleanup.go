@@ -28,7 +28,7 @@ func (r *Reconciler) cleanUp(ctx context.Context, s *scope) (flow, error) {
 	}
 	r.Activities.Cancel(s.turn.UID)
 	// What we wrote last stays in memory as long as the Turn: a pass that sees less must not take it for one that runs.
-	s.memory.step = stepMemory{}
+	s.memory.forget()
 	if ttl, limited := timeToLive(s.turn, s.session); limited && s.turn.DeletionTimestamp.IsZero() {
 		due := endedAt(s.turn).Add(ttl)
 		if !r.Clock().Before(due) {
@@ -56,34 +56,42 @@ func (r *Reconciler) cleanUpJobs(ctx context.Context, s *scope) (flow, error) {
 	if err != nil || len(jobs) == 0 {
 		return stop, err
 	}
-	pods, err := r.pods(ctx, r.Client, s.turn, everyStep)
+	pods, err := r.pods(ctx, s.turn, everyStep)
 	if err != nil {
 		return stop, err
 	}
 	// A Job that could still run is a stray: a process that was paused, or a request that was under way, made it when the Turn had ended.
 	due := endedAt(s.turn).Add(r.JobRetention)
-	if r.Clock().Before(due) && s.turn.DeletionTimestamp.IsZero() && !anyAlive(jobs, pods) {
+	if r.Clock().Before(due) && s.turn.DeletionTimestamp.IsZero() {
 		s.deadline(due)
-		return stop, nil
+		running := runningCalls(jobs, pods)
+		if len(running) == 0 {
+			return stop, nil
+		}
+		return r.once(s, func() error { return r.deleteCalls(ctx, s.turn, running) })
 	}
 	return r.deleteJobsOnce(ctx, s, jobs)
 }
 
 // deleteJobsOnce asks for the deletion of the Turn's Jobs, and not again for each of them that goes and wakes the Turn.
 func (r *Reconciler) deleteJobsOnce(ctx context.Context, s *scope, jobs map[string]*batchv1.Job) (flow, error) {
+	for _, job := range jobs {
+		if job.DeletionTimestamp.IsZero() {
+			return r.once(s, func() error { return r.deleteJobs(ctx, s.turn) })
+		}
+	}
+	return stop, nil
+}
+
+// once asks for a deletion, unless one was asked for a moment ago that the cache may not show yet.
+func (r *Reconciler) once(s *scope, ask func() error) (flow, error) {
 	if shown := s.memory.cleanedAt.Add(cacheLag); r.Clock().Before(shown) {
 		s.deadline(shown)
 		return stop, nil
 	}
-	for _, job := range jobs {
-		if !job.DeletionTimestamp.IsZero() {
-			continue
-		}
-		if err := r.deleteJobs(ctx, s.turn); err != nil {
-			return stop, err
-		}
-		s.memory.cleanedAt = r.Clock()
-		return stop, nil
+	if err := ask(); err != nil {
+		return stop, err
 	}
+	s.memory.cleanedAt = r.Clock()
 	return stop, nil
 }

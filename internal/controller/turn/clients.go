@@ -3,14 +3,18 @@ package turn
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/status"
+	"github.com/capstan-dev/capstan/internal/runtime/answer"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
@@ -34,9 +38,14 @@ func (r *Reconciler) takeResults(ctx context.Context, a *actScope) error {
 	}
 	now := r.Clock()
 	offered := a.offered(now)
+	if err := r.dropOutdated(ctx, a, offered); err != nil {
+		return err
+	}
 	a.timeOut(offered, now)
 	complete := a.missing() == len(offered) && !approves(offered)
-	for index, result := range offered {
+	// In call order, as the journal then has them.
+	for _, index := range slices.Sorted(maps.Keys(offered)) {
+		result := offered[index]
 		if complete {
 			a.take(index, host.SettledCallOf(result))
 			continue
@@ -95,7 +104,7 @@ func (a *actScope) offered(now time.Time) map[int]*v1alpha1.ToolResult {
 		}
 		for j := range a.results {
 			result := &a.results[j]
-			if result.Spec.CallID == call.ID && answers(result, call, now) && !decided(result) && result.DeletionTimestamp.IsZero() {
+			if result.Spec.CallID == call.ID && answers(result, a.turn, call, now) && !decided(result) && result.DeletionTimestamp.IsZero() {
 				offered[i] = result
 				break
 			}
@@ -104,10 +113,33 @@ func (a *actScope) offered(now time.Time) map[int]*v1alpha1.ToolResult {
 	return offered
 }
 
+// dropOutdated removes the decisions about calls that wait for them in the cache only: the Turn may be deleted, replaced or further on. The
+// reconciler of ToolResults refuses them. A pass without decisions reads nothing.
+func (r *Reconciler) dropOutdated(ctx context.Context, a *actScope, offered map[int]*v1alpha1.ToolResult) error {
+	decides := func(_ int, result *v1alpha1.ToolResult) bool { return result.Spec.Decision != "" }
+	decisions := maps.Clone(offered)
+	maps.DeleteFunc(decisions, func(index int, result *v1alpha1.ToolResult) bool { return !decides(index, result) })
+	if len(decisions) == 0 {
+		return nil
+	}
+	turn := &v1alpha1.Turn{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(a.turn), turn); err != nil {
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("reading the Turn that a decision is about: %w", err)
+		}
+		maps.DeleteFunc(offered, decides)
+		return nil
+	}
+	maps.DeleteFunc(offered, func(index int, result *v1alpha1.ToolResult) bool {
+		return decides(index, result) && answer.Judge(result, turn).Reason != ""
+	})
+	return nil
+}
+
 // answers says that the ToolResult gives what the call waits for.
-func answers(result *v1alpha1.ToolResult, call v1alpha1.ToolCall, now time.Time) bool {
+func answers(result *v1alpha1.ToolResult, turn *v1alpha1.Turn, call v1alpha1.ToolCall, now time.Time) bool {
 	if tool.AwaitsApproval(call) {
-		return decidesInTime(result, call, now)
+		return decidesInTime(result, turn, call, now)
 	}
 	return call.Executor == v1alpha1.ExecutorClient && result.Spec.Decision == ""
 }
@@ -119,7 +151,11 @@ func (a *actScope) missing() int {
 
 // keepResult puts one result or decision into the log before the step is complete, and says so on its ToolResult.
 func (r *Reconciler) keepResult(ctx context.Context, a *actScope, index int, result *v1alpha1.ToolResult) error {
-	ref, closed, err := r.Host.Keep(ctx, a.hostTurn(), host.SettledCallOf(result), a.step.results())
+	known, err := r.known(ctx, a.scope)
+	if err != nil {
+		return err
+	}
+	ref, closed, err := r.Host.Keep(ctx, a.hostTurn(), host.SettledCallOf(result), known)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,14 @@ func (r *Reconciler) expire(ctx context.Context, s *scope) (flow, error) {
 		}
 		r.Activities.Cancel(s.turn.UID)
 		step := s.memory.of(s.plan().Step)
-		closed, err := r.Host.Expire(ctx, s.hostTurn(), limit.Expiry, step.results())
+		if flow, err := r.withdraw(ctx, s, step.fenced(s.turn)); err != nil || flow != proceed {
+			return flow, err
+		}
+		known, err := r.known(ctx, s)
+		if err != nil {
+			return stop, err
+		}
+		closed, err := r.Host.Expire(ctx, s.hostTurn(), limit.Expiry, known)
 		if err != nil {
 			return stop, err
 		}

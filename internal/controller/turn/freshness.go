@@ -40,7 +40,8 @@ func (r *Reconciler) freshen(ctx context.Context, s *scope) error {
 		}
 		return fmt.Errorf("reading the Turn past the cache: %w", err)
 	}
-	s.memory.behindSince = time.Time{}
+	// What the API server has is what counts, also where versions went back because etcd was restored.
+	s.memory.written, s.memory.behindSince = turn.ResourceVersion, time.Time{}
 	s.turn, s.base = turn.DeepCopy(), turn
 	return nil
 }

@@ -26,6 +26,10 @@ const (
 	IndexTurnName = "turnName"
 	// IndexSessionName finds the Turns of a Session.
 	IndexSessionName = "sessionName"
+	// IndexOpen finds the Turns of a Session that have not ended: a long conversation leaves many behind that have no say any more.
+	IndexOpen = "openTurn"
+	// IndexTurnUID finds the Jobs and the pods of a Turn.
+	IndexTurnUID = "turnUID"
 )
 
 // config reads what the Turn runs with, anew at every phase.
@@ -40,6 +44,11 @@ func (r *Reconciler) config(ctx context.Context, s *scope) (host.Config, error) 
 // everyStep stands for all steps of a Turn.
 const everyStep = 0
 
+// ofTurn is how the cache finds what was made for the Turn without looking at all that is in the namespace.
+func ofTurn(turn *v1alpha1.Turn) client.MatchingFields {
+	return client.MatchingFields{IndexTurnUID: string(turn.UID)}
+}
+
 // ofStep are the labels of what was made for one step of the Turn, or for every step. A long Turn leaves many Jobs behind: those of steps that
 // are closed have no say in the open one, and to read them in each pass would make the Turn slower with every step.
 func ofStep(turn *v1alpha1.Turn, step int32) client.MatchingLabels {
@@ -53,7 +62,7 @@ func ofStep(turn *v1alpha1.Turn, step int32) client.MatchingLabels {
 // jobs gives the Jobs of a step by name.
 func (r *Reconciler) jobs(ctx context.Context, turn *v1alpha1.Turn, step int32) (map[string]*batchv1.Job, error) {
 	var list batchv1.JobList
-	if err := r.Client.List(ctx, &list, client.InNamespace(turn.Namespace), ofStep(turn, step)); err != nil {
+	if err := r.Client.List(ctx, &list, client.InNamespace(turn.Namespace), ofTurn(turn), ofStep(turn, step)); err != nil {
 		return nil, fmt.Errorf("listing the Turn's Jobs: %w", err)
 	}
 	jobs := make(map[string]*batchv1.Job, len(list.Items))
@@ -65,10 +74,19 @@ func (r *Reconciler) jobs(ctx context.Context, turn *v1alpha1.Turn, step int32) 
 	return jobs, nil
 }
 
-// pods gives the pods of a step by the UID of the Job that controls them, the oldest first.
-func (r *Reconciler) pods(ctx context.Context, reader client.Reader, turn *v1alpha1.Turn, step int32) (map[string][]*corev1.Pod, error) {
+// pods gives the pods of a step that the cache has, by the UID of the Job that controls them, the oldest first.
+func (r *Reconciler) pods(ctx context.Context, turn *v1alpha1.Turn, step int32) (map[string][]*corev1.Pod, error) {
+	return listPods(ctx, r.Client, turn, ofTurn(turn), ofStep(turn, step))
+}
+
+// livePods gives the pods of a step as pods does, past the cache.
+func (r *Reconciler) livePods(ctx context.Context, turn *v1alpha1.Turn, step int32) (map[string][]*corev1.Pod, error) {
+	return listPods(ctx, r.Live, turn, ofStep(turn, step))
+}
+
+func listPods(ctx context.Context, reader client.Reader, turn *v1alpha1.Turn, which ...client.ListOption) (map[string][]*corev1.Pod, error) {
 	var list corev1.PodList
-	if err := reader.List(ctx, &list, client.InNamespace(turn.Namespace), ofStep(turn, step)); err != nil {
+	if err := reader.List(ctx, &list, append(which, client.InNamespace(turn.Namespace))...); err != nil {
 		return nil, fmt.Errorf("listing the Turn's pods: %w", err)
 	}
 	pods := map[string][]*corev1.Pod{}
@@ -101,10 +119,10 @@ func (r *Reconciler) results(ctx context.Context, turn *v1alpha1.Turn) ([]v1alph
 	return meant, nil
 }
 
-// turnsOf lists the Turns of a Session.
-func (r *Reconciler) turnsOf(ctx context.Context, session types.NamespacedName) ([]*v1alpha1.Turn, error) {
+// turnsOf lists the Turns of a Session, all of them by IndexSessionName, or those that have not ended by IndexOpen.
+func (r *Reconciler) turnsOf(ctx context.Context, session types.NamespacedName, index string) ([]*v1alpha1.Turn, error) {
 	var list v1alpha1.TurnList
-	if err := r.Client.List(ctx, &list, client.InNamespace(session.Namespace), client.MatchingFields{IndexSessionName: session.Name}); err != nil {
+	if err := r.Client.List(ctx, &list, client.InNamespace(session.Namespace), client.MatchingFields{index: session.Name}); err != nil {
 		return nil, fmt.Errorf("listing the Turns of Session %s: %w", session.Name, err)
 	}
 	turns := make([]*v1alpha1.Turn, len(list.Items))
@@ -112,4 +130,33 @@ func (r *Reconciler) turnsOf(ctx context.Context, session types.NamespacedName) 
 		turns[i] = &list.Items[i]
 	}
 	return turns, nil
+}
+
+// planned gives the bulk of the calls of the open act step, by call id: what does not fit into status is in the entry just before the step. It is
+// not kept while the Turn waits.
+func (r *Reconciler) planned(ctx context.Context, s *scope) (map[string]v1alpha1.PlannedCall, error) {
+	step := s.memory.of(s.plan().Step)
+	if step.planned != nil {
+		return step.planned, nil
+	}
+	reason, err := r.Host.Log.Step(ctx, s.journal(), s.turn.UID, s.plan().OpenedAt-1)
+	if err != nil {
+		return nil, fmt.Errorf("reading the entry that planned the calls: %w", err)
+	}
+	step.planned = make(map[string]v1alpha1.PlannedCall, len(reason.Calls))
+	for _, call := range reason.Calls {
+		step.planned[call.ID] = call
+	}
+	return step.planned, nil
+}
+
+// known is all that is known of the calls of the open step, for the entry that closes it.
+func (r *Reconciler) known(ctx context.Context, s *scope) (host.ActResults, error) {
+	step := s.memory.of(s.plan().Step)
+	if s.plan().Phase == v1alpha1.PlanAct {
+		if _, err := r.planned(ctx, s); err != nil {
+			return host.ActResults{}, err
+		}
+	}
+	return step.results(), nil
 }

@@ -2,13 +2,18 @@ package turn
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,11 +29,24 @@ const (
 )
 
 // start makes the Jobs, and sends the requests, of the calls that may start now.
-func (r *Reconciler) start(ctx context.Context, a *actScope) error {
-	for _, index := range tool.Startable(a.calls(), a.config.Effective.ToolConcurrency, tool.MaxConcurrency) {
+func (r *Reconciler) start(ctx context.Context, a *actScope) (flow, error) {
+	var failed []error
+	startable := tool.Startable(a.calls(), a.config.Effective.ToolConcurrency, tool.MaxConcurrency)
+	if len(startable) == 0 {
+		return proceed, nil
+	}
+	if mayStart, err := r.mayStart(ctx, a.scope); err != nil || !mayStart {
+		return proceed, err
+	}
+	for _, index := range startable {
+		if a.unsure[index] {
+			continue
+		}
 		call := a.calls()[index]
 		if call.Executor == v1alpha1.ExecutorHTTP {
-			r.startRequest(a, index)
+			if !r.callAwaitsPolicies(a, index) {
+				failed = append(failed, r.startRequest(ctx, a, index))
+			}
 			continue
 		}
 		name, job := a.job(call)
@@ -39,25 +57,35 @@ func (r *Reconciler) start(ctx context.Context, a *actScope) error {
 			a.deadline(at.Time)
 			continue
 		}
-		if err := r.startJob(ctx, a, index, name); err != nil {
-			return err
+		if r.callAwaitsPolicies(a, index) {
+			continue
+		}
+		flow, err := r.startJob(ctx, a, index, name)
+		if err != nil {
+			failed = append(failed, err)
+		} else if flow != proceed {
+			return flow, nil
 		}
 	}
-	return nil
+	return proceed, errors.Join(failed...)
 }
 
 // startJob makes the Job of one call. Its intent is in the status. A Job that exists already is ours from before a crash, or a second
 // process's: its name says for which call it is.
-func (r *Reconciler) startJob(ctx context.Context, a *actScope, index int, name string) error {
+func (r *Reconciler) startJob(ctx context.Context, a *actScope, index int, name string) (flow, error) {
 	call := a.calls()[index]
 	definition := a.config.Tools[call.Name]
-	if definition == nil || definition.Generation != call.ToolGeneration {
+	if !a.pins.Hold(call, definition) {
 		a.settle(index, tool.Changed())
-		return nil
+		return proceed, nil
 	}
 	if !a.config.Effective.Network.Binds(definition.Name, &definition.Spec) {
 		a.settle(index, tool.Unenforceable())
-		return nil
+		return proceed, nil
+	}
+	planned, err := r.planned(ctx, a.scope)
+	if err != nil {
+		return proceed, err
 	}
 	job := tool.BuildJob(tool.JobParams{
 		Turn:      a.turn,
@@ -66,7 +94,7 @@ func (r *Reconciler) startJob(ctx context.Context, a *actScope, index int, name 
 		Call:      call,
 		Tool:      &definition.Spec,
 		ToolName:  definition.Name,
-		Arguments: a.step.planned[call.ID].Arguments,
+		Arguments: planned[call.ID].Arguments,
 		Launcher:  r.Launcher,
 		Locale:    a.plan().Locale,
 
@@ -76,43 +104,47 @@ func (r *Reconciler) startJob(ctx context.Context, a *actScope, index int, name 
 		if refused != nil {
 			a.settle(index, *refused)
 		}
-		return err
+		return proceed, err
+	}
+	if ready, err := r.provideAccount(ctx, a, index, job); err != nil || !ready {
+		return proceed, err
 	}
 	a.step.attempted[name] = true
-	err := r.Client.Create(ctx, job)
+	err = r.Client.Create(ctx, job)
 	switch {
 	case err == nil:
 	case apierrors.IsAlreadyExists(err):
-		if err := r.adoptJob(ctx, a.turn, name); err != nil {
-			return err
+		ours, err := r.ownsJob(ctx, a.turn, name)
+		if err != nil {
+			return proceed, err
+		}
+		if !ours {
+			return r.failDeterminism(ctx, a, call, name)
 		}
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		delete(a.step.attempted, name)
-		return nil
+		return proceed, nil
 	case tool.RefusedForNow(err.Error()):
 		delete(a.step.attempted, name)
-		return fmt.Errorf("creating Job %s for call %s: %w", name, call.ID, err)
+		return proceed, fmt.Errorf("creating Job %s for call %s: %w", name, call.ID, err)
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
 		delete(a.step.attempted, name)
 		a.settle(index, tool.Refused(err.Error()))
-		return nil
+		return proceed, nil
 	default:
-		return fmt.Errorf("creating Job %s for call %s: %w", name, call.ID, err)
+		return proceed, fmt.Errorf("creating Job %s for call %s: %w", name, call.ID, err)
 	}
 	a.step.created[name] = r.Clock()
-	return nil
+	return proceed, nil
 }
 
-// adoptJob makes sure that a Job of our name belongs to the Turn.
-func (r *Reconciler) adoptJob(ctx context.Context, turn *v1alpha1.Turn, name string) error {
+// ownsJob reports whether a Job of our name belongs to the Turn.
+func (r *Reconciler) ownsJob(ctx context.Context, turn *v1alpha1.Turn, name string) (bool, error) {
 	job := &batchv1.Job{}
 	if err := r.Live.Get(ctx, types.NamespacedName{Namespace: turn.Namespace, Name: name}, job); err != nil {
-		return fmt.Errorf("reading Job %s, which exists already: %w", name, err)
+		return false, fmt.Errorf("reading Job %s, which exists already: %w", name, err)
 	}
-	if !metav1.IsControlledBy(job, turn) {
-		return fmt.Errorf("the Job %s exists already and does not belong to the Turn", name)
-	}
-	return nil
+	return metav1.IsControlledBy(job, turn), nil
 }
 
 // openGates records the pods of AtMostOnce calls, one write for all that are there, and only then lets them start. A pod that is not
@@ -121,6 +153,7 @@ func (r *Reconciler) openGates(ctx context.Context, a *actScope) (flow, error) {
 	if recorded, flow, err := r.recordPods(ctx, a); recorded || err != nil {
 		return flow, err
 	}
+	var failed []error
 	for _, call := range a.calls() {
 		if call.PodUID == "" || call.State.Settled() || a.step.opened[call.PodUID] {
 			continue
@@ -134,16 +167,17 @@ func (r *Reconciler) openGates(ctx context.Context, a *actScope) (flow, error) {
 			continue
 		}
 		if err := r.openGate(ctx, pod); err != nil {
-			return stop, err
+			failed = append(failed, err)
+			continue
 		}
 		a.step.opened[pod.UID] = true
 	}
-	return proceed, nil
+	return proceed, errors.Join(failed...)
 }
 
 // recordPods writes the UIDs of gated pods into the status. It waits a moment for the pods of Jobs that were made together.
 func (r *Reconciler) recordPods(ctx context.Context, a *actScope) (bool, flow, error) {
-	found, missing := map[int]types.UID{}, 0
+	found, missing := map[int]*corev1.Pod{}, 0
 	for i, call := range a.calls() {
 		if call.Executor != v1alpha1.ExecutorJob || call.SideEffect != v1alpha1.AtMostOnce || call.PodUID != "" || call.State.Settled() {
 			continue
@@ -157,7 +191,7 @@ func (r *Reconciler) recordPods(ctx context.Context, a *actScope) (bool, flow, e
 			continue
 		}
 		if pod := tool.SelectPod(a.pods[string(job.UID)], job, call); pod != nil && gated(pod) && pod.DeletionTimestamp.IsZero() {
-			found[i] = pod.UID
+			found[i] = pod
 		} else if pod == nil {
 			missing++
 		}
@@ -174,8 +208,9 @@ func (r *Reconciler) recordPods(ctx context.Context, a *actScope) (bool, flow, e
 		return false, proceed, nil
 	}
 	a.step.gatedSince = time.Time{}
-	for i, uid := range found {
-		a.turn.Status.ToolCalls[i].PodUID = uid
+	for i, pod := range found {
+		call := &a.turn.Status.ToolCalls[i]
+		call.PodUID, call.PodName = pod.UID, podName(pod)
 	}
 	flow, err := r.write(ctx, a.scope, writePods)
 	return true, flow, err
@@ -207,7 +242,7 @@ func (r *Reconciler) openGate(ctx context.Context, pod *corev1.Pod) error {
 // stopTools ends what still runs of a step that is closed, and says whether nothing does any more. Containers that have ended by themselves
 // cost no call. A step that goes on waits for nothing: what it leaves behind has no say any more.
 func (r *Reconciler) stopTools(ctx context.Context, s *scope, step *stepMemory) (bool, error) {
-	pods, err := r.pods(ctx, r.Client, s.turn, s.plan().Step)
+	pods, err := r.pods(ctx, s.turn, s.plan().Step)
 	if err != nil {
 		return false, err
 	}
@@ -219,7 +254,7 @@ func (r *Reconciler) stopTools(ctx context.Context, s *scope, step *stepMemory) 
 		return true, nil
 	}
 	if step.stopping.IsZero() {
-		if err := r.deleteJobs(ctx, s.turn); err != nil {
+		if err := r.deleteRunning(ctx, s, step, jobs, pods); err != nil {
 			return false, err
 		}
 		step.stopping = r.Clock()
@@ -228,7 +263,7 @@ func (r *Reconciler) stopTools(ctx context.Context, s *scope, step *stepMemory) 
 		return true, nil
 	}
 	// What the Turn's end promises is that nothing runs any more, so that the cache is not good enough.
-	if pods, err = r.pods(ctx, r.Live, s.turn, everyStep); err != nil {
+	if pods, err = r.livePods(ctx, s.turn, everyStep); err != nil {
 		return false, err
 	}
 	until := step.stopping.Add(stopLimit)
@@ -242,11 +277,20 @@ func (r *Reconciler) stopTools(ctx context.Context, s *scope, step *stepMemory) 
 // anyAlive says that a Job could still run something.
 func anyAlive(jobs map[string]*batchv1.Job, pods map[string][]*corev1.Pod) bool {
 	for _, job := range jobs {
-		if len(pods[string(job.UID)]) == 0 && !jobEnded(job) {
+		if alive(job, pods) {
 			return true
 		}
 	}
 	return anyPodAlive(pods)
+}
+
+// alive reports whether one Job could still run something.
+func alive(job *batchv1.Job, pods map[string][]*corev1.Pod) bool {
+	of := pods[string(job.UID)]
+	if len(of) == 0 {
+		return !jobEnded(job)
+	}
+	return slices.ContainsFunc(of, podAlive)
 }
 
 // anyUnseen says that a Job which this process has asked for is not in the cache: it may be on its way.
@@ -261,13 +305,15 @@ func anyUnseen(jobs map[string]*batchv1.Job, step *stepMemory) bool {
 
 func anyPodAlive(pods map[string][]*corev1.Pod) bool {
 	for _, of := range pods {
-		for _, pod := range of {
-			if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed && !toolEnded(pod) {
-				return true
-			}
+		if slices.ContainsFunc(of, podAlive) {
+			return true
 		}
 	}
 	return false
+}
+
+func podAlive(pod *corev1.Pod) bool {
+	return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed && !toolEnded(pod)
 }
 
 // toolEnded says that the tool's container has ended, which the pod's phase tells a little later.
@@ -291,10 +337,58 @@ func jobEnded(job *batchv1.Job) bool {
 
 // deleteJobs deletes the Turn's Jobs and, in the background, their pods.
 func (r *Reconciler) deleteJobs(ctx context.Context, turn *v1alpha1.Turn) error {
-	err := r.Client.DeleteAllOf(ctx, &batchv1.Job{}, client.InNamespace(turn.Namespace),
-		client.MatchingLabels{v1alpha1.LabelTurnUID: string(turn.UID)}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	return r.deleteJobsOf(ctx, turn, ofStep(turn, everyStep))
+}
+
+func (r *Reconciler) deleteJobsOf(ctx context.Context, turn *v1alpha1.Turn, selected client.DeleteAllOfOption) error {
+	err := r.Client.DeleteAllOf(ctx, &batchv1.Job{}, client.InNamespace(turn.Namespace), selected,
+		client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting the Turn's Jobs: %w", err)
+	}
+	return nil
+}
+
+// deleteRunning deletes the Jobs of the open step that could still run, and those that may be on their way. The others keep their pods and
+// with them their logs, and later steps, which another leader may have begun, are left alone.
+func (r *Reconciler) deleteRunning(
+	ctx context.Context, s *scope, step *stepMemory, jobs map[string]*batchv1.Job, pods map[string][]*corev1.Pod,
+) error {
+	running := runningCalls(jobs, pods)
+	number := strconv.Itoa(int(s.plan().Step))
+	for _, call := range s.turn.Status.ToolCalls {
+		for attempt := range call.Attempt {
+			name := tool.JobName(s.turn.UID, s.plan().Step, call.ID, attempt+1)
+			if step.attempted[name] && jobs[name] == nil && !slices.Contains(running[number], call.ID) {
+				running[number] = append(running[number], call.ID)
+			}
+		}
+	}
+	return r.deleteCalls(ctx, s.turn, running)
+}
+
+// runningCalls are the calls whose Jobs could still run something, by the label of their step.
+func runningCalls(jobs map[string]*batchv1.Job, pods map[string][]*corev1.Pod) map[string][]string {
+	running := map[string][]string{}
+	for _, job := range jobs {
+		if step := job.Labels[v1alpha1.LabelStep]; alive(job, pods) && job.DeletionTimestamp.IsZero() {
+			running[step] = append(running[step], job.Labels[v1alpha1.LabelCall])
+		}
+	}
+	return running
+}
+
+// deleteCalls deletes the Jobs of calls, one request for each step.
+func (r *Reconciler) deleteCalls(ctx context.Context, turn *v1alpha1.Turn, calls map[string][]string) error {
+	for step, ids := range calls {
+		call, err := labels.NewRequirement(v1alpha1.LabelCall, selection.In, ids)
+		if err != nil {
+			return fmt.Errorf("selecting the Jobs of calls: %w", err)
+		}
+		selected := labels.SelectorFromSet(labels.Set{v1alpha1.LabelTurnUID: string(turn.UID), v1alpha1.LabelStep: step}).Add(*call)
+		if err := r.deleteJobsOf(ctx, turn, client.MatchingLabelsSelector{Selector: selected}); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 
 var (
 	// statusWrites counts writes of Turn status. Label kind: waiting, plan, transition, pods, retry, approval,
-	// progress, observed.
+	// withdrawal, progress, observed, stalled, backoff.
 	statusWrites = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "capstan_turn_status_writes_total",
 		Help: "Writes of Turn status, by what they were for.",

@@ -32,33 +32,49 @@ const (
 	cacheLag = 5 * time.Second
 )
 
-// observe finds out how far each call has come.
+// observe finds out how far each call has come. The error is that of all calls of which that could not be found out.
 func (r *Reconciler) observe(ctx context.Context, a *actScope) (flow, error) {
+	a.step.fenced(a.turn)
+	var failed []error
 	for i, call := range a.calls() {
-		if outcome, ok := a.step.outcomes[call.ID]; ok {
-			host.Describe(&a.turn.Status.ToolCalls[i], outcome)
+		flow, err := r.observeCall(ctx, a, i)
+		if err != nil {
+			a.unsure[i] = true
+			failed = append(failed, fmt.Errorf("call %s: %w", call.ID, err))
 			continue
 		}
-		if tool.Unapproved(call) {
-			continue // Nothing of it can be there. What was decided is taken once it is known what the other calls did.
-		}
-		switch call.Executor {
-		case v1alpha1.ExecutorNone:
-			a.settle(i, tool.Outcome{State: v1alpha1.CallNotExecuted, Reason: call.Reason, Error: a.step.planned[call.ID].Refusal})
-		case v1alpha1.ExecutorJob:
-			flow, err := r.observeJob(ctx, a, i)
-			if err != nil || flow != proceed {
-				return flow, err
-			}
-		case v1alpha1.ExecutorHTTP:
-			flow, err := r.observeRequest(a, i)
-			if err != nil || flow != proceed {
-				return flow, err
-			}
-		case v1alpha1.ExecutorClient:
-			// What clients gave is taken once it is known what the manager's own calls did.
+		if flow != proceed {
+			return flow, nil
 		}
 	}
+	return proceed, errors.Join(failed...)
+}
+
+// observeCall finds out how far one call has come.
+func (r *Reconciler) observeCall(ctx context.Context, a *actScope, index int) (flow, error) {
+	call := a.calls()[index]
+	if outcome, ok := a.step.outcomes[call.ID]; ok {
+		host.Describe(&a.turn.Status.ToolCalls[index], outcome)
+		return proceed, nil
+	}
+	switch {
+	case tool.Withdrawn(call):
+		// From before a restart, or by another leader. What was withdrawn is never let go again.
+		a.settle(index, tool.Recalled(call))
+	case tool.Unapproved(call):
+		// Nothing of it can be there. Decisions are taken once it is known what the other calls did.
+	case call.Executor == v1alpha1.ExecutorNone:
+		planned, err := r.planned(ctx, a.scope)
+		if err != nil {
+			return stop, err
+		}
+		a.settle(index, tool.Outcome{State: v1alpha1.CallNotExecuted, Reason: call.Reason, Error: planned[call.ID].Refusal})
+	case call.Executor == v1alpha1.ExecutorJob:
+		return r.observeJob(ctx, a, index)
+	case call.Executor == v1alpha1.ExecutorHTTP:
+		return r.observeRequest(ctx, a, index)
+	}
+	// Results of clients are taken once it is known what the manager's own calls did.
 	return proceed, nil
 }
 
@@ -79,6 +95,13 @@ func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (fl
 	}
 	start, run := tool.Timeouts(call, a.toolSpec(call))
 	seen := tool.Observe(job, pod, call, start, run, r.Clock())
+	if pod == nil && seen.Phase == tool.PhaseDone {
+		// The watches of Jobs and pods keep no common order: no call ends for want of a pod that only the cache lacks.
+		if pod, err = r.livePod(ctx, a, call, job); err != nil {
+			return stop, err
+		}
+		seen = tool.Observe(job, pod, call, start, run, r.Clock())
+	}
 	a.deadline(seen.Deadline)
 	if seen.GaveUp != nil {
 		a.step.gaveUp[call.ID] = *seen.GaveUp
@@ -88,10 +111,19 @@ func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (fl
 			return stop, err
 		}
 	}
+	if pod == nil && seen.Phase == tool.PhasePending && seen.Outcome.Reason == tool.ReasonStarting {
+		r.renewAccount(ctx, a, job, seen.Deadline.Add(-start))
+	}
 	if seen.Phase != tool.PhaseDone {
 		shown := &a.turn.Status.ToolCalls[index]
+		if shown.State != seen.Outcome.State || shown.Reason != seen.Outcome.Reason {
+			shown.PodName = podName(pod)
+		}
 		shown.State, shown.Reason = seen.Outcome.State, seen.Outcome.Reason
 		return proceed, nil
+	}
+	if pod != nil {
+		a.turn.Status.ToolCalls[index].PodName = podName(pod)
 	}
 	outcome := seen.Outcome
 	if why, known := a.step.gaveUp[call.ID]; known && outcome.State == v1alpha1.CallNotExecuted {
@@ -112,11 +144,22 @@ func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (fl
 	return proceed, nil
 }
 
+// maxPodName is enough for the pods that a Job controller makes for our Jobs: 25 characters of the Job's name, and 6 more.
+const maxPodName = 32
+
+// podName is the name of a call's pod as status has it; empty for none. Another pod that only looks like ours may have a longer name.
+func podName(pod *corev1.Pod) string {
+	if pod == nil || len(pod.Name) > maxPodName {
+		return ""
+	}
+	return pod.Name
+}
+
 // conclude takes the end of an attempt for the end of its call, unless the call may be tried again.
 func (r *Reconciler) conclude(a *actScope, index int, outcome tool.Outcome) {
 	call := a.calls()[index]
 	if outcome.Retryable && call.SideEffect != v1alpha1.AtMostOnce && call.Attempt < tool.MaxAttempts {
-		a.planRetry(index, outcome.Reason, r.Clock())
+		a.planRetry(index, outcome, r.Clock())
 		return
 	}
 	a.settle(index, outcome)
@@ -129,7 +172,12 @@ func (r *Reconciler) podOf(ctx context.Context, a *actScope, call v1alpha1.ToolC
 	if call.PodUID == "" || (pod != nil && pod.UID == call.PodUID) {
 		return pod, nil
 	}
-	live, err := r.pods(ctx, r.Live, a.turn, a.plan().Step)
+	return r.livePod(ctx, a, call, job)
+}
+
+// livePod is the pod that counts for a call, read past the cache.
+func (r *Reconciler) livePod(ctx context.Context, a *actScope, call v1alpha1.ToolCall, job *batchv1.Job) (*corev1.Pod, error) {
+	live, err := r.livePods(ctx, a.turn, a.plan().Step)
 	if err != nil {
 		return nil, err
 	}
@@ -141,6 +189,10 @@ func (r *Reconciler) podOf(ctx context.Context, a *actScope, call v1alpha1.ToolC
 func (r *Reconciler) observeMissing(ctx context.Context, a *actScope, index int, name string) error {
 	call := a.calls()[index]
 	created, ours := a.step.created[name]
+	if !ours && call.State.Settled() && !tool.AtMostOnce(call) {
+		a.recall(index)
+		return nil
+	}
 	if call.PodUID == "" && !ours && call.State != v1alpha1.CallRunning {
 		return nil
 	}
@@ -157,8 +209,23 @@ func (r *Reconciler) observeMissing(ctx context.Context, a *actScope, index int,
 	if !apierrors.IsNotFound(err) {
 		return fmt.Errorf("reading Job %s past the cache: %w", name, err)
 	}
+	if call.State.Settled() {
+		a.settle(index, tool.Recalled(call))
+		return nil
+	}
 	r.conclude(a, index, tool.Observe(nil, nil, call, 0, 0, r.Clock()).Outcome)
 	return nil
+}
+
+// recall takes up a Pure or Idempotent call that status shows as settled, whose Job is gone and of which this process knows no more: an
+// earlier one concluded it. A failure is taken from status; everything else can be found out again by starting the call again.
+func (a *actScope) recall(index int) {
+	shown := &a.turn.Status.ToolCalls[index]
+	if shown.State == v1alpha1.CallFailed {
+		a.settle(index, tool.Recalled(*shown))
+		return
+	}
+	shown.State, shown.Reason, shown.Preview, shown.PodName = v1alpha1.CallPending, "", "", ""
 }
 
 // logLost says, of an error that the reading of a call's log gave, that the output must count as lost. A log that does not hold the result is
@@ -178,7 +245,7 @@ func (m *stepMemory) logLost(call string, err error) bool {
 func (r *Reconciler) readLog(a *actScope, call v1alpha1.ToolCall, pod *corev1.Pod, outcome tool.Outcome) (tool.Outcome, bool, error) {
 	key := activity.Key{Turn: a.turn.UID, Step: a.plan().Step, Call: call.ID, Attempt: call.Attempt}
 	pod = pod.DeepCopy()
-	value, done, err := r.do(a.scope, a.step, key, func(ctx context.Context) (any, error) {
+	value, done, err := r.do(a.scope, a.step, key, a.need(), func(ctx context.Context) (any, error) {
 		log, err := r.Logs.ToolLog(ctx, pod)
 		if err != nil {
 			return nil, fmt.Errorf("reading the log of pod %s: %w", pod.Name, err)
@@ -213,7 +280,14 @@ func (r *Reconciler) stopPod(ctx context.Context, pod *corev1.Pod) error {
 
 // failDeterminism ends the Turn: a Job of our name does something else than what was planned (DUR-05).
 func (r *Reconciler) failDeterminism(ctx context.Context, a *actScope, call v1alpha1.ToolCall, job string) (flow, error) {
-	closed, err := r.Host.Fail(ctx, a.hostTurn(), host.DeterminismViolation(call, job), a.step.results())
+	if flow, err := r.withdraw(ctx, a.scope, a.step.outcomes); err != nil || flow != proceed {
+		return flow, err
+	}
+	known, err := r.known(ctx, a.scope)
+	if err != nil {
+		return stop, err
+	}
+	closed, err := r.Host.Fail(ctx, a.hostTurn(), host.DeterminismViolation(call, job), known)
 	if err != nil {
 		return stop, err
 	}

@@ -3,6 +3,8 @@ package turn
 import (
 	"context"
 	"fmt"
+	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,17 +42,69 @@ func (r *Reconciler) deleteOrphan(ctx context.Context, s *scope, key types.Names
 	if !s.turn.DeletionTimestamp.IsZero() {
 		return r.stopOrphan(ctx, s)
 	}
-	session := &v1alpha1.Session{}
-	err := r.Live.Get(ctx, key, session)
-	if client.IgnoreNotFound(err) != nil {
-		return stop, fmt.Errorf("reading Session %s past the cache: %w", key.Name, err)
-	}
-	if err == nil && !orphaned(s.turn, session) {
-		// The cache lags. What it will show wakes the Turn, if it is new; if not, this does.
-		s.deadline(r.Clock().Add(cacheLag))
+	if due := s.memory.orphan(r.Clock()).Add(orphanGrace); queue.Finished(s.turn) && r.Clock().Before(due) {
+		s.deadline(due)
 		return stop, nil
 	}
+	if !r.gone.known(s.turn.Status.SessionUID, r.Clock()) {
+		session := &v1alpha1.Session{}
+		err := r.Live.Get(ctx, key, session)
+		if client.IgnoreNotFound(err) != nil {
+			return stop, fmt.Errorf("reading Session %s past the cache: %w", key.Name, err)
+		}
+		if err == nil && !orphaned(s.turn, session) {
+			// The cache lags. What it will show wakes the Turn, if it is new; if not, this does.
+			s.deadline(r.Clock().Add(cacheLag))
+			return stop, nil
+		}
+		r.gone.note(s.turn.Status.SessionUID, r.Clock())
+	}
 	return stop, r.deleteTurn(ctx, s.turn)
+}
+
+// orphanGrace is how long a finished Turn outlives its Session. When a namespace is deleted, the Turns go meanwhile, and cost no request.
+const orphanGrace = 5 * time.Second
+
+// orphan is when the Turn was first seen without its Session.
+func (m *memory) orphan(now time.Time) time.Time {
+	if m.orphanedAt.IsZero() {
+		m.orphanedAt = now
+	}
+	return m.orphanedAt
+}
+
+const (
+	// goneFor is how long a Session stays known to be gone. A UID is not used again, but etcd may be restored.
+	goneFor = time.Minute
+	// maxGone bounds how many are known.
+	maxGone = 1024
+)
+
+// goneSessions are Sessions that a live read has shown to be gone, or going: their other Turns need no read of their own.
+type goneSessions struct {
+	mu    sync.Mutex
+	since map[types.UID]time.Time
+}
+
+// known reports whether a Session was found to be gone a moment ago.
+func (g *goneSessions) known(uid types.UID, now time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	since, found := g.since[uid]
+	return found && now.Before(since.Add(goneFor))
+}
+
+// note remembers that a Session is gone. An empty UID stands for no certain Session.
+func (g *goneSessions) note(uid types.UID, now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if uid == "" {
+		return
+	}
+	if g.since == nil || len(g.since) >= maxGone {
+		g.since = map[types.UID]time.Time{}
+	}
+	g.since[uid] = now
 }
 
 // stopOrphan stops the tools of a Turn that is deleted and held by somebody's finalizer. There is no log to say more in.

@@ -1,9 +1,11 @@
 package turn
 
 import (
+	"context"
 	"time"
 
 	"github.com/capstan-dev/capstan/internal/runtime/activity"
+	"github.com/capstan-dev/capstan/internal/runtime/projection"
 )
 
 const (
@@ -22,23 +24,58 @@ func pauseAfter(failures int) time.Duration {
 	return min(pause, longestPause)
 }
 
+// pause is how often an activity has failed in a row, and when it may be tried again.
+type pause struct {
+	failures int
+	until    time.Time
+}
+
+// pause notes that an activity has failed once more.
+func (m *stepMemory) pause(key activity.Key, now time.Time) {
+	failures := m.pauses[key].failures + 1
+	m.pauses[key] = pause{failures: failures, until: now.Add(pauseAfter(failures))}
+}
+
 // do runs an activity of the open step and takes its result. The work queue cannot space out an activity that keeps failing: the pass that
 // starts it succeeds, and so makes the queue forget the failure of the one before.
-func (r *Reconciler) do(s *scope, step *stepMemory, key activity.Key, fn activity.Func) (any, bool, error) {
+func (r *Reconciler) do(
+	s *scope, step *stepMemory, key activity.Key, need activity.Need, fn activity.Func,
+) (any, bool, error) {
 	now := r.Clock()
-	if now.Before(step.pausedUntil) {
-		s.deadline(step.pausedUntil)
+	if until := step.pauses[key].until; now.Before(until) {
+		s.deadline(until)
 		return nil, false, nil
 	}
-	result, done := r.Activities.Ensure(key, s.key(), fn)
+	result, done := r.Activities.Ensure(key, s.key(), need, fn)
 	if !done {
 		return nil, false, nil
 	}
 	if result.Err != nil {
-		step.failures++
-		step.pausedUntil = now.Add(pauseAfter(step.failures))
+		if result.Share != nil {
+			step.share = result.Share
+		}
+		step.pause(key, now)
 		return nil, false, result.Err
 	}
-	step.failures, step.pausedUntil = 0, time.Time{}
+	delete(step.pauses, key)
 	return result.Value, true, nil
+}
+
+// backsOff holds a model call back until its next try is due. The pause is in the status before it is waited for: it survives a restart, people see it,
+// and it takes no place.
+func (r *Reconciler) backsOff(ctx context.Context, s *scope, step *stepMemory) (bool, error) {
+	if b := step.backoff; b != nil && !b.Described(s.plan()) {
+		b.Describe(&s.turn.Status.TurnProgress)
+		projection.SetConditions(&s.turn.Status, s.turn.Generation, nowSeconds(r.Clock()))
+		s.deadline(b.NotBefore)
+		_, err := r.write(ctx, s, writeBackoff)
+		r.standBack(s)
+		return true, err
+	}
+	at := s.plan().NotBefore
+	if at == nil || !r.Clock().Before(at.Time) {
+		return false, nil
+	}
+	s.deadline(at.Time)
+	return true, nil
 }

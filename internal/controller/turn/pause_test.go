@@ -11,23 +11,26 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/activity"
+	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 func TestAnActivityThatKeepsFailingIsSpacedOut(t *testing.T) {
 	woken := make(chan types.NamespacedName, 1)
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	r := &Reconciler{Activities: activity.NewExecutor(1, func(n types.NamespacedName) { woken <- n }), Clock: func() time.Time { return now }}
+	pools := activity.Pools{Models: fairshare.NewPool(fairshare.Options{})}
+	activities := activity.NewExecutor(pools, func(n types.NamespacedName) { woken <- n })
+	r := &Reconciler{Activities: activities, Clock: func() time.Time { return now }}
 	turn := &v1alpha1.Turn{}
 	turn.Name, turn.UID = "demo-1", "t"
 	broken := errors.New("no connection")
 	started := 0
 	fail := func(context.Context) (any, error) { started++; return nil, broken }
 	m := &memory{}
-	step := m.of(1)
+	step, key := m.of(1), activity.Key{Turn: "t", Step: 1}
 	pass := func(fn activity.Func) (*scope, any, bool, error) {
 		s := &scope{turn: turn, memory: m}
-		value, done, err := r.do(s, step, activity.Key{Turn: "t", Step: 1}, fn)
+		value, done, err := r.do(s, step, key, activity.Need{}, fn)
 		return s, value, done, err
 	}
 	for failure := 1; failure <= 12; failure++ {
@@ -49,7 +52,7 @@ func TestAnActivityThatKeepsFailingIsSpacedOut(t *testing.T) {
 		}
 		now = due
 	}
-	if pause := step.pausedUntil.Sub(now.Add(-pauseAfter(12))); pause != longestPause {
+	if pause := step.pauses[key].until.Sub(now.Add(-pauseAfter(12))); pause != longestPause {
 		t.Errorf("the twelfth pause is %v", pause)
 	}
 	succeed := func(context.Context) (any, error) { return "said", nil }
@@ -57,8 +60,8 @@ func TestAnActivityThatKeepsFailingIsSpacedOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-woken
-	if _, value, done, err := pass(succeed); !done || err != nil || value != "said" || step.failures != 0 {
-		t.Errorf("got %v, %v, %v with %d failures", value, done, err, step.failures)
+	if _, value, done, err := pass(succeed); !done || err != nil || value != "said" || len(step.pauses) != 0 {
+		t.Errorf("got %v, %v, %v with pauses %v", value, done, err, step.pauses)
 	}
 }
 

@@ -2,18 +2,21 @@ package turn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/queue"
 	"github.com/capstan-dev/capstan/internal/runtime/activity"
-	"github.com/capstan-dev/capstan/internal/runtime/condition"
+	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
 	"github.com/capstan-dev/capstan/internal/runtime/projection"
 )
 
@@ -37,8 +40,8 @@ func (r *Reconciler) session(ctx context.Context, s *scope) (flow, error) {
 	case s.turn.Spec.DesiredState == v1alpha1.DesiredCancelled:
 		return r.cancelQueued(ctx, s)
 	}
-	r.queue(s, v1alpha1.ReasonSessionNotFound, fmt.Sprintf("Session %q does not exist. Create it, or delete this Turn.", key.Name))
-	return ended(r.write(ctx, s, writeWaiting))
+	reason, message := queue.Reason(nil, s.turn, nil, 0)
+	return r.waitInQueue(ctx, s, reason, message)
 }
 
 // admission lets only the Turn pass that the Session names as its active one. The others cost nothing until they are.
@@ -53,21 +56,53 @@ func (r *Reconciler) admission(ctx context.Context, s *scope) (flow, error) {
 	if s.turn.Spec.DesiredState == v1alpha1.DesiredCancelled {
 		return r.cancelQueued(ctx, s)
 	}
-	if c := condition.Find(s.turn.Status.Conditions, v1alpha1.ConditionSucceeded); c != nil && c.Reason == v1alpha1.ReasonSessionNotFound {
-		r.queue(s, v1alpha1.ReasonQueued, projection.QueuedMessage)
-		return ended(r.write(ctx, s, writeWaiting))
+	limit := r.Turns.Limit(s.session.UID)
+	next, err := r.next(ctx, s, limit)
+	if err != nil {
+		return stop, err
 	}
+	reason, message := queue.Reason(s.session, s.turn, next, limit)
+	if queue.Finished(s.turn) {
+		return stop, nil
+	}
+	return r.waitInQueue(ctx, s, reason, message)
+}
+
+// waitInQueue says why the Turn has not begun, and tells people once it lacks something for a while.
+func (r *Reconciler) waitInQueue(ctx context.Context, s *scope, reason, message string) (flow, error) {
+	if s.session == nil || !queue.Says(s.turn, reason, message) {
+		projection.Queue(&s.turn.Status, s.turn.Generation, metav1.NewTime(r.Clock()), reason, message)
+		if flow, err := r.write(ctx, s, writeWaiting); err != nil || flow != again {
+			return stop, err
+		}
+	}
+	r.tellMissing(s, reason)
 	return stop, nil
 }
 
-// queue says why the Turn has not begun.
-func (r *Reconciler) queue(s *scope, reason, message string) {
-	projection.Queue(&s.turn.Status, s.turn.Generation, metav1.NewTime(r.Clock()), reason, message)
+// next is the Turn that a Session which cannot run any would run next; nil for a Session that can, whose queue is not read for it.
+func (r *Reconciler) next(ctx context.Context, s *scope, limit int64) (*v1alpha1.Turn, error) {
+	if limit == 0 && !queue.Blocked(s.session) {
+		return nil, nil
+	}
+	turns, err := r.turnsOf(ctx, client.ObjectKeyFromObject(s.session), IndexOpen)
+	if err != nil {
+		return nil, err
+	}
+	return queue.Next(turns), nil
 }
 
-// cancelQueued ends a Turn that never began. It has no open step, so that there is nothing for the log to close.
+// cancelQueued ends a Turn that never began. It has no open step, so that there is nothing for the journal to close, unless its message may
+// be on its way into another Turn: then the journal decides which comes first.
 func (r *Reconciler) cancelQueued(ctx context.Context, s *scope) (flow, error) {
 	now := metav1.NewMicroTime(r.Clock())
+	if s.session != nil && s.turn.Spec.Delivery == v1alpha1.DeliverSteer {
+		progress, into, err := r.Host.CancelSteer(ctx, s.hostTurn(), s.session.Status.Journal.Head)
+		if err != nil {
+			return stop, err
+		}
+		return r.endSteer(ctx, s, progress, into)
+	}
 	if s.session != nil {
 		s.turn.Status.SessionUID = s.session.UID
 	}
@@ -82,7 +117,15 @@ func (r *Reconciler) begin(ctx context.Context, s *scope) (flow, error) {
 	}
 	now := metav1.NewMicroTime(r.Clock())
 	s.turn.Status.SessionUID = s.session.UID
-	projection.Apply(&s.turn.Status, s.turn.Generation, host.Begin(s.session.Status.Journal.Head+1, now), now)
+	progress := host.Begin(s.session.Status.Journal.Head+1, now)
+	if controls := host.ControlsOf(s.turn); controls != nil && controls.ModelRef != nil {
+		config, err := r.config(ctx, s)
+		if err != nil {
+			return stop, err
+		}
+		progress.ModelNotFound = config.ModelNotFound
+	}
+	projection.Apply(&s.turn.Status, s.turn.Generation, progress, now)
 	return r.write(ctx, s, writePlan)
 }
 
@@ -140,7 +183,15 @@ func (r *Reconciler) cancel(ctx context.Context, s *scope) (flow, error) {
 	}
 	r.Activities.Cancel(s.turn.UID)
 	step := s.memory.of(s.plan().Step)
-	closed, err := end(ctx, s.hostTurn(), step.results())
+	step.dropUnwritten()
+	if flow, err := r.withdraw(ctx, s, step.fenced(s.turn)); err != nil || flow != proceed {
+		return flow, err
+	}
+	known, err := r.known(ctx, s)
+	if err != nil {
+		return stop, err
+	}
+	closed, err := end(ctx, s.hostTurn(), known)
 	if err != nil {
 		return stop, err
 	}
@@ -153,16 +204,37 @@ func (r *Reconciler) reason(ctx context.Context, s *scope) (flow, error) {
 	if s.plan().Phase != v1alpha1.PlanReason {
 		return proceed, nil
 	}
+	step := s.memory.of(s.plan().Step)
+	if step.unwritten != nil {
+		return r.deliver(ctx, s, step)
+	}
+	if waits, err := r.backsOff(ctx, s, step); err != nil || waits {
+		return stop, err
+	}
 	config, err := r.config(ctx, s)
 	if err != nil {
 		return stop, err
 	}
-	turn := r.steerable(s)
-	key := activity.Key{Turn: s.turn.UID, Step: s.plan().Step}
-	step := s.memory.of(s.plan().Step)
-	value, done, err := r.do(s, step, key, func(ctx context.Context) (any, error) { return r.Host.Reason(ctx, turn, config) })
-	if err != nil || !done {
+	if flow, err := r.awaitPolicies(ctx, s, config); err != nil || flow != proceed {
+		return flow, err
+	}
+	if flow, err := r.awaitKey(ctx, s, step, config); err != nil || flow != proceed {
+		return flow, err
+	}
+	if mayStart, err := r.mayStart(ctx, s); err != nil || !mayStart {
 		return stop, err
+	}
+	turn := r.steerable(s)
+	turn.Backoff = step.backoff
+	key := activity.Key{Turn: s.turn.UID, Step: s.plan().Step}
+	value, done, err := r.do(s, step, key, r.needToReason(s, turn), func(ctx context.Context) (any, error) {
+		return r.Host.Reason(ctx, turn, config)
+	})
+	if err != nil {
+		return r.reasonFailed(ctx, s, step, err)
+	}
+	if !done {
+		return stop, nil
 	}
 	closed, ok := value.(*journal.Closed)
 	if !ok {
@@ -170,6 +242,45 @@ func (r *Reconciler) reason(ctx context.Context, s *scope) (flow, error) {
 	}
 	step.closed = closed
 	return again, nil
+}
+
+// maxPanics is how often a model call may panic before the Turn ends: each may have been paid for.
+const maxPanics = 3
+
+// reasonFailed deals with a model call that has decided nothing: a response that could not be appended is kept, and a defect of the manager ends the
+// Turn rather than to cost money again and again.
+func (r *Reconciler) reasonFailed(ctx context.Context, s *scope, step *stepMemory, cause error) (flow, error) {
+	var unwritten *host.Unwritten
+	var panicked *activity.PanicError
+	var backoff *host.Backoff
+	var keyless *host.Keyless
+	var tooLarge *fairshare.TooLargeError
+	switch {
+	case errors.As(cause, &tooLarge):
+		return r.refuse(ctx, s, step, tooLarge)
+	case errors.As(cause, &backoff):
+		step.backoff = backoff
+		delete(step.pauses, activity.Key{Turn: s.turn.UID, Step: s.plan().Step})
+		_, err := r.backsOff(ctx, s, step)
+		return stop, err
+	case errors.As(cause, &keyless):
+		return r.keyless(ctx, s, step, keyless)
+	case errors.As(cause, &unwritten):
+		step.unwritten = unwritten
+	case errors.As(cause, &panicked):
+		step.panics++
+		if step.panics < maxPanics {
+			return stop, cause
+		}
+		ctrl.LoggerFrom(ctx).Error(cause, "the model call has panicked and is not tried again")
+		closed, err := r.Host.Fail(ctx, s.hostTurn(), plan.Failure{Code: plan.CodeProcessingError}, step.results())
+		if err != nil {
+			return stop, err
+		}
+		step.closed = closed
+		return again, nil
+	}
+	return stop, cause
 }
 
 // ended ends the pass after a write that needs no further step.

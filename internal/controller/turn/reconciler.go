@@ -11,9 +11,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/notice"
+	"github.com/capstan-dev/capstan/internal/controller/policies"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/controller/watchdog"
 	"github.com/capstan-dev/capstan/internal/runtime/activity"
+	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
@@ -31,20 +34,28 @@ type Reconciler struct {
 	Host *host.Host
 	// Activities runs what is slow.
 	Activities *activity.Executor
+	// Turns decides which Turns may start something.
+	Turns *fairshare.Turns
 	// Logs reads the log of a tool's container.
 	Logs LogReader
 	// Launcher is put into tool pods.
 	Launcher tool.Launcher
+	// Policies keep back what needs a Secret while a policy of the install is missing. Nil keeps nothing back.
+	Policies *policies.Verifier
 	// JobRetention is how long the Jobs of a finished Turn are kept.
 	JobRetention time.Duration
 	// Clock tells the time.
 	Clock func() time.Time
 	// Watchdog is told of every pass.
 	Watchdog *watchdog.Watchdog
+	// Notices tells people of what they have to act on. Nil tells them of nothing.
+	Notices *notice.Recorder
 	// Wakes is where ended activities announce their Turn.
 	Wakes *wake.Source
 
 	memories memories
+	gone     goneSessions
+	accounts accounts
 }
 
 // LogReader reads the log of the tool container of a pod.
@@ -62,6 +73,7 @@ type LogReader interface {
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods/log,verbs=get
 // +kubebuilder:rbac:groups="",resources=events,verbs=list
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconcile advances one Turn as far as it goes without waiting.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -77,10 +89,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	for range maxRounds {
 		flow, err := r.pass(ctx, s)
 		if err != nil {
-			return ctrl.Result{}, err
+			return r.failed(ctx, s, err)
 		}
 		if flow != again {
-			return s.result(r.Clock()), nil
+			return s.result(r.Clock()), r.succeeded(ctx, s)
 		}
 	}
 	return ctrl.Result{RequeueAfter: time.Millisecond}, nil
@@ -96,6 +108,7 @@ func (r *Reconciler) pass(ctx context.Context, s *scope) (flow, error) {
 		{"cleaning up", r.cleanUp},
 		{"looking where the message went", r.steered},
 		{"checking admission", r.admission},
+		{"checking the journal", r.checkJournal},
 		{"recalling an earlier Turn of the name", r.recall},
 		{"beginning", r.begin},
 		{"looking up the step", r.lookUp},
@@ -128,6 +141,9 @@ func (r *Reconciler) open(ctx context.Context, key types.NamespacedName) (*scope
 			r.Activities.Cancel(uid)
 		}
 		return nil, nil
+	}
+	if replaced := r.memories.replaced(key, turn.UID); replaced != "" {
+		r.Activities.Cancel(replaced)
 	}
 	s := &scope{turn: turn.DeepCopy(), base: turn.DeepCopy(), memory: r.memories.of(key, turn.UID)}
 	return s, r.freshen(ctx, s)

@@ -40,43 +40,52 @@ func (a *actScope) requested() bool {
 }
 
 // startRequest begins the attempt of one call. Its intent is in the status.
-func (r *Reconciler) startRequest(a *actScope, index int) {
+func (r *Reconciler) startRequest(ctx context.Context, a *actScope, index int) error {
 	call := a.calls()[index]
 	if at := call.NotBefore; at != nil && r.Clock().Before(at.Time) {
 		a.deadline(at.Time)
-		return
+		return nil
+	}
+	planned, err := r.planned(ctx, a.scope)
+	if err != nil {
+		return err
 	}
 	key := a.requestKey(call)
 	a.step.requests[key] = host.NewCallRun(a.step.line)
 	shown := &a.turn.Status.ToolCalls[index]
 	shown.State, shown.Reason, shown.NotBefore = v1alpha1.CallRunning, "", nil
 	// Nothing has run under the key, so that there is nothing to take yet.
-	_, _ = r.Activities.Ensure(key, a.key(), r.request(a, call, a.step.requests[key]))
+	_, _ = r.Activities.Ensure(key, a.key(), a.need(), r.request(a, call, planned[call.ID], a.step.requests[key]))
+	return nil
 }
 
 // request carries out a call, with what is known now.
-func (r *Reconciler) request(a *actScope, call v1alpha1.ToolCall, run *host.CallRun) activity.Func {
+func (r *Reconciler) request(a *actScope, call v1alpha1.ToolCall, planned v1alpha1.PlannedCall, run *host.CallRun) activity.Func {
 	turn := a.hostTurn()
 	c := host.HTTPCall{
-		Call: call, Arguments: a.step.planned[call.ID].Arguments, Tool: a.toolSpec(call).DeepCopy(), Network: a.config.Effective.Network, Run: run,
+		Call: call, Arguments: planned.Arguments, Tool: a.toolSpec(call).DeepCopy(), Network: a.config.Effective.Network, Run: run,
 	}
 	return func(ctx context.Context) (any, error) { return r.Host.HTTP(ctx, turn, c) }
 }
 
-// observeRequest takes the end of one call of an HTTP tool. What another process has begun has ended with it: the call waits to be started
-// again, and its claim in the log says whether it may be.
-func (r *Reconciler) observeRequest(a *actScope, index int) (flow, error) {
+// observeRequest takes the end of one call of an HTTP tool. What another process has begun has ended with it, and so has what it concluded:
+// the call waits to be started again, and its claim in the journal says whether it may be, and how it has ended.
+func (r *Reconciler) observeRequest(ctx context.Context, a *actScope, index int) (flow, error) {
 	shown := &a.turn.Status.ToolCalls[index]
 	key := a.requestKey(*shown)
 	run := a.step.requests[key]
 	if run == nil {
-		if shown.State == v1alpha1.CallRunning {
-			shown.State = v1alpha1.CallPending
+		if shown.State == v1alpha1.CallRunning || shown.State.Settled() {
+			shown.State, shown.Reason, shown.Preview = v1alpha1.CallPending, "", ""
 		}
 		return proceed, nil
 	}
 	shown.State, shown.Reason = v1alpha1.CallRunning, ""
-	value, done, err := r.do(a.scope, a.step, key, r.request(a, *shown, run))
+	planned, err := r.planned(ctx, a.scope)
+	if err != nil {
+		return stop, err
+	}
+	value, done, err := r.do(a.scope, a.step, key, a.need(), r.request(a, *shown, planned[shown.ID], run))
 	if err != nil || !done {
 		return proceed, err
 	}
@@ -89,7 +98,7 @@ func (r *Reconciler) observeRequest(a *actScope, index int) (flow, error) {
 		return again, nil
 	}
 	if end.Outcome.Retryable && !tool.AtMostOnce(*shown) && shown.Attempt < tool.MaxAttempts {
-		a.planRetry(index, end.Outcome.Reason, r.Clock())
+		a.planRetry(index, end.Outcome, r.Clock())
 		return proceed, nil
 	}
 	if end.Kept.Ordinal != 0 {

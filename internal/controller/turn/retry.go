@@ -16,12 +16,15 @@ import (
 
 // planRetry gives a Pure or Idempotent call that was disrupted its next attempt. Number and time of it are in status before it starts, so
 // that neither a restart nor another leader forgets how often it was tried.
-func (a *actScope) planRetry(index int, reason string, now time.Time) {
+func (a *actScope) planRetry(index int, ended tool.Outcome, now time.Time) {
 	call := &a.turn.Status.ToolCalls[index]
+	if ended.State == v1alpha1.CallNotExecuted {
+		a.step.unstarted[call.ID]++
+	}
 	notBefore := metav1.NewTime(now.Add(tool.RetryPause(call.Attempt)))
 	call.NotBefore = &notBefore
 	call.Attempt++
-	call.State, call.Reason = v1alpha1.CallPending, reason
+	call.State, call.Reason, call.PodName = v1alpha1.CallPending, ended.Reason, ""
 	a.retry = true
 }
 

@@ -71,8 +71,8 @@ func TestATurnCreatedAgainIsANewOne(t *testing.T) {
 	var m memories
 	key := types.NamespacedName{Namespace: "ns", Name: "t"}
 	m.of(key, "1").written = "5"
-	if m.of(key, "1").written != "5" {
-		t.Error("forgotten")
+	if m.of(key, "1").written != "5" || m.replaced(key, "1") != "" || m.replaced(key, "2") != "1" {
+		t.Error("forgotten, or taken for another one")
 	}
 	if m.of(key, "2").written != "" {
 		t.Error("what was written to another Turn of the name counts")

@@ -11,33 +11,63 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/pacing"
+	"github.com/capstan-dev/capstan/internal/controller/queue"
 )
 
-// SetupIndexes adds the indexes that the reconcilers of Turns, Sessions and ToolResults read by.
-func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
-	indexes := []struct {
-		object client.Object
-		field  string
-		value  client.IndexerFunc
-	}{
+// Index is a field that the cache finds objects by.
+type Index struct {
+	// Object of the kind that is indexed.
+	Object client.Object
+	// Field is the name that readers give.
+	Field string
+	// Values are what an object is found by.
+	Values client.IndexerFunc
+}
+
+// Indexes are those that the reconcilers of Turns, Sessions and ToolResults read by.
+func Indexes() []Index {
+	return []Index{
 		{&v1alpha1.Turn{}, IndexUID, func(o client.Object) []string { return []string{string(o.GetUID())} }},
 		{&v1alpha1.Turn{}, IndexSessionName, func(o client.Object) []string {
 			return []string{o.(*v1alpha1.Turn).Spec.SessionRef.Name}
 		}},
+		{&v1alpha1.Turn{}, IndexOpen, func(o client.Object) []string {
+			turn := o.(*v1alpha1.Turn)
+			if queue.Finished(turn) {
+				return nil
+			}
+			return []string{turn.Spec.SessionRef.Name}
+		}},
+		{&batchv1.Job{}, IndexTurnUID, ofLabel(v1alpha1.LabelTurnUID)},
+		{&corev1.Pod{}, IndexTurnUID, ofLabel(v1alpha1.LabelTurnUID)},
 		{&v1alpha1.ToolResult{}, IndexTurnName, func(o client.Object) []string {
 			return []string{o.(*v1alpha1.ToolResult).Spec.TurnRef.Name}
 		}},
 	}
-	for _, index := range indexes {
-		if err := indexer.IndexField(ctx, index.object, index.field, index.value); err != nil {
-			return fmt.Errorf("indexing %T by %s: %w", index.object, index.field, err)
+}
+
+// ofLabel finds an object by the value of a label.
+func ofLabel(name string) client.IndexerFunc {
+	return func(o client.Object) []string {
+		if value := o.GetLabels()[name]; value != "" {
+			return []string{value}
+		}
+		return nil
+	}
+}
+
+// SetupIndexes adds the indexes to a cache.
+func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
+	for _, index := range Indexes() {
+		if err := indexer.IndexField(ctx, index.Object, index.Field, index.Values); err != nil {
+			return fmt.Errorf("indexing %T by %s: %w", index.Object, index.Field, err)
 		}
 	}
 	return nil
@@ -55,7 +85,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofLabelled), builder.WithPredicates(predicate.NewPredicateFuncs(isOurs))).
 		Watches(&v1alpha1.ToolResult{}, handler.EnqueueRequestsFromMapFunc(ofToolResult), builder.WithPredicates(undecidedResult())).
 		WatchesRawSource(r.Wakes).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		WithOptions(pacing.Options(workers)).
 		Complete(r.Watchdog.Watch("Turn", r))
 }
 
@@ -71,7 +101,7 @@ func (r *Reconciler) ofSession(ctx context.Context, object client.Object) []reco
 	if len(session.Status.Conditions) > 0 {
 		return nil
 	}
-	turns, err := r.turnsOf(ctx, client.ObjectKeyFromObject(session))
+	turns, err := r.turnsOf(ctx, client.ObjectKeyFromObject(session), IndexOpen)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "looking for the Turns that wait for a new Session")
 		return nil
@@ -87,7 +117,7 @@ func (r *Reconciler) ofSession(ctx context.Context, object client.Object) []reco
 
 // ofEverySession wakes all Turns of the Session.
 func (r *Reconciler) ofEverySession(ctx context.Context, object client.Object) []reconcile.Request {
-	turns, err := r.turnsOf(ctx, client.ObjectKeyFromObject(object))
+	turns, err := r.turnsOf(ctx, client.ObjectKeyFromObject(object), IndexSessionName)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "looking for the Turns of a Session that has changed")
 		return nil
@@ -130,7 +160,13 @@ func activeTurnChanged() predicate.Predicate {
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, okBefore := e.ObjectOld.(*v1alpha1.Session)
 			after, okAfter := e.ObjectNew.(*v1alpha1.Session)
-			if !okBefore || !okAfter || after.Status.ActiveTurn == nil {
+			if !okBefore || !okAfter {
+				return false
+			}
+			if before.UID != after.UID {
+				return true
+			}
+			if after.Status.ActiveTurn == nil {
 				return false
 			}
 			return before.Status.ActiveTurn == nil || before.Status.ActiveTurn.UID != after.Status.ActiveTurn.UID

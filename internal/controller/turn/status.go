@@ -23,8 +23,11 @@ const (
 	writePods       writeKind = "pods"
 	writeRetry      writeKind = "retry"
 	writeApproval   writeKind = "approval"
+	writeWithdrawal writeKind = "withdrawal"
 	writeProgress   writeKind = "progress"
 	writeObserved   writeKind = "observed"
+	writeStalled    writeKind = "stalled"
+	writeBackoff    writeKind = "backoff"
 )
 
 // write brings the status to the API server under optimistic lock. A conflict has cost nothing: the pass ends, and the version that won
@@ -47,6 +50,9 @@ func (r *Reconciler) write(ctx context.Context, s *scope, kind writeKind) (flow,
 		before := s.base
 		s.base = s.turn.DeepCopy()
 		announce(ctx, before, s, kind)
+		for _, n := range noticesOf(before, s.turn) {
+			r.Notices.Record(s.turn, n)
+		}
 	}
 	return again, nil
 }

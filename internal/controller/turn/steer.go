@@ -27,10 +27,18 @@ func (r *Reconciler) steered(ctx context.Context, s *scope) (flow, error) {
 	if err != nil || progress == nil {
 		return proceed, err
 	}
-	now := metav1.NewMicroTime(r.Clock())
+	return r.endSteer(ctx, s, *progress, into)
+}
+
+// endSteer ends a Turn of which the journal has decided: its message went into a Turn, or into none.
+func (r *Reconciler) endSteer(
+	ctx context.Context, s *scope, progress v1alpha1.TurnProgress, into *v1alpha1.JournalTurn,
+) (flow, error) {
 	s.turn.Status.SessionUID = s.session.UID
-	s.turn.Status.SteeredInto = &v1alpha1.TurnReference{Name: into.Name, UID: into.UID}
-	projection.Apply(&s.turn.Status, s.turn.Generation, *progress, now)
+	if into != nil {
+		s.turn.Status.SteeredInto = &v1alpha1.TurnReference{Name: into.Name, UID: into.UID}
+	}
+	projection.Apply(&s.turn.Status, s.turn.Generation, progress, metav1.NewMicroTime(r.Clock()))
 	return ended(r.write(ctx, s, writeTransition))
 }
 
@@ -44,7 +52,7 @@ func (r *Reconciler) steerable(s *scope) host.Turn {
 
 // steers lists the messages that wait to go into the active Turn of a Session.
 func (r *Reconciler) steers(ctx context.Context, session types.NamespacedName, active v1alpha1.ActiveTurn) ([]host.Steer, error) {
-	turns, err := r.turnsOf(ctx, session)
+	turns, err := r.turnsOf(ctx, session, IndexOpen)
 	if err != nil {
 		return nil, err
 	}
@@ -76,11 +84,14 @@ func (r *Reconciler) giveUpWaiting(ctx context.Context, a *actScope) error {
 	return nil
 }
 
-// recallGivenUp settles the calls that the status shows as given up, from before a restart.
+// recallGivenUp settles the calls that the status shows as given up, or as calls that no client answers, from before a restart.
 func (a *actScope) recallGivenUp() {
 	for i, call := range a.calls() {
-		if _, done := a.step.outcomes[call.ID]; !done && host.WasGivenUp(call) {
-			a.settle(i, host.GivenUp(call))
+		if _, done := a.step.outcomes[call.ID]; done {
+			continue
+		}
+		if outcome, given := host.FromStatus(call); given {
+			a.settle(i, outcome)
 		}
 	}
 }
@@ -114,12 +125,15 @@ func (r *Reconciler) ofSteer(ctx context.Context, object client.Object) []reconc
 
 // newSteer lets Turns through that were just created and have a message for the one that runs.
 func newSteer() predicate.Predicate {
+	created := func(o client.Object) bool {
+		turn, ok := o.(*v1alpha1.Turn)
+		return ok && turn.Spec.Delivery == v1alpha1.DeliverSteer && turn.Status.Plan == nil && queue.Runnable(turn)
+	}
 	return predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool {
-			turn, ok := e.Object.(*v1alpha1.Turn)
-			return ok && turn.Spec.Delivery == v1alpha1.DeliverSteer && turn.Status.Plan == nil && queue.Runnable(turn)
+		CreateFunc: func(e event.CreateEvent) bool { return created(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() && created(e.ObjectNew)
 		},
-		UpdateFunc: func(event.UpdateEvent) bool { return false },
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
 	}
 }

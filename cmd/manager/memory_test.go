@@ -1,0 +1,47 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestMemoryForConversationsFollowsFromTheLimit(t *testing.T) {
+	const mib = 1 << 20
+	for name, c := range map[string]struct {
+		limit, given                        int64
+		conversations, cache, largestAtMost int64
+	}{
+		"no limit":          {0, 0, 256 * mib, 64 * mib, 28 * mib},
+		"the shipped limit": {450 * mib, 0, 193 * mib, 386 * mib / 8, 21 * mib},
+		"a small manager":   {115 * mib, 0, 51 * mib / 2, 51 * mib / 8, 3 * mib},
+		"almost nothing":    {32 * mib, 0, 16 * mib, 4 * mib, 2 * mib},
+		"as the flag says":  {450 * mib, 40 * mib, 40 * mib, 386 * mib / 8, 4 * mib},
+	} {
+		o := options{}
+		o.controllers.ConversationBytes = c.given
+		o.divide(c.limit)
+		if o.controllers.ConversationBytes != c.conversations || o.controllers.JournalCacheBytes != c.cache {
+			t.Errorf("%s: %d bytes for conversations and %d for their cache, want %d and %d", name,
+				o.controllers.ConversationBytes, o.controllers.JournalCacheBytes, c.conversations, c.cache)
+		}
+		if largest := o.largestConversation(); largest <= 0 || largest > c.largestAtMost {
+			t.Errorf("%s: the largest conversation has %d bytes", name, largest)
+		}
+	}
+}
+
+func TestTheLimitOfAContainerIsRead(t *testing.T) {
+	for text, want := range map[string]int64{"536870912\n": 512 << 20, "max\n": 0, "": 0} {
+		path := filepath.Join(t.TempDir(), "memory.max")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := cgroupLimit(path); got != want {
+			t.Errorf("%q: %d", text, got)
+		}
+	}
+	if cgroupLimit("/nowhere") != 0 {
+		t.Error("a file that is not there is a limit")
+	}
+}

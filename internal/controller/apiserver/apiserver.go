@@ -1,0 +1,119 @@
+// Package apiserver keeps the requests that the manager sends for others away from the API server: from the manager's place they would reach
+// it where a tenant's own pods may not.
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// interval is how often the addresses are looked up anew.
+const interval = time.Minute
+
+// name is that of the API server's EndpointSlice, which is in the namespace default.
+const name = "kubernetes"
+
+// Places looks up where the API server is, and passes that on.
+type Places struct {
+	// Live reads past the cache.
+	Live client.Reader
+	// Hosts are where the manager itself finds the API server: URLs, or host:port.
+	Hosts []string
+	// Deny takes the addresses. They replace the ones before.
+	Deny func([]netip.AddrPort)
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (*Places) NeedLeaderElection() bool { return false }
+
+// Start implements manager.Runnable: it looks the addresses up every minute.
+func (p *Places) Start(ctx context.Context) error {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		if err := p.Look(ctx); err != nil {
+			ctrl.LoggerFrom(ctx).V(1).Info("the addresses of the API server are not all known", "why", err.Error())
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// Look looks the addresses up once. What it has found counts, whatever the error.
+func (p *Places) Look(ctx context.Context) error {
+	var places []netip.AddrPort
+	for _, host := range p.Hosts {
+		places = append(places, lookUp(ctx, host)...)
+	}
+	slice := &discoveryv1.EndpointSlice{}
+	err := p.Live.Get(ctx, types.NamespacedName{Namespace: metav1.NamespaceDefault, Name: name}, slice)
+	if err == nil {
+		places = append(places, endpoints(slice)...)
+	}
+	slices.SortFunc(places, netip.AddrPort.Compare)
+	p.Deny(slices.Compact(places))
+	if err != nil {
+		return fmt.Errorf("reading the EndpointSlice of the API server: %w", err)
+	}
+	return nil
+}
+
+// endpoints are the addresses of an EndpointSlice with its ports.
+func endpoints(slice *discoveryv1.EndpointSlice) []netip.AddrPort {
+	var places []netip.AddrPort
+	for _, endpoint := range slice.Endpoints {
+		for _, text := range endpoint.Addresses {
+			address, err := netip.ParseAddr(text)
+			if err != nil {
+				continue
+			}
+			for _, port := range slice.Ports {
+				if port.Port != nil {
+					places = append(places, netip.AddrPortFrom(address, uint16(*port.Port)))
+				}
+			}
+		}
+	}
+	return places
+}
+
+// lookUp gives the addresses of a URL, or of host:port.
+func lookUp(ctx context.Context, host string) []netip.AddrPort {
+	if u, err := url.Parse(host); err == nil && u.Host != "" {
+		host = u.Host
+		if u.Port() == "" {
+			host = net.JoinHostPort(u.Hostname(), "443")
+		}
+	}
+	host, port, err := net.SplitHostPort(host)
+	if err != nil {
+		return nil
+	}
+	number, err := net.DefaultResolver.LookupPort(ctx, "tcp", port)
+	if err != nil {
+		return nil
+	}
+	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil
+	}
+	places := make([]netip.AddrPort, len(addresses))
+	for i, address := range addresses {
+		places[i] = netip.AddrPortFrom(address.Unmap(), uint16(number))
+	}
+	return places
+}

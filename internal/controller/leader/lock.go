@@ -1,0 +1,117 @@
+package leader
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+const (
+	// LeaseName is the name of the Lease, in the manager's namespace.
+	LeaseName = "manager.capstan.dev"
+
+	// LeaseDuration is the time after which a Lease that is not renewed is free, when nothing is known of its holder: its node is lost. A
+	// loaded API server must not end the leader, so that it is long; a holder that is known to have ended is not waited for.
+	LeaseDuration = 45 * time.Second
+
+	// RenewDeadline is the time within which the leader must have renewed the Lease, or else ends.
+	RenewDeadline = 30 * time.Second
+
+	// RetryPeriod is the pause between two tries to acquire or to renew the Lease.
+	RetryPeriod = 2 * time.Second
+)
+
+// Self returns this process, as the pod's fields in the environment describe it (POD_NAME, POD_NAMESPACE and POD_UID). It reports false
+// outside of a pod.
+func Self(getenv func(string) string) (Process, bool) {
+	p := Process{
+		Pod:   types.NamespacedName{Namespace: getenv("POD_NAMESPACE"), Name: getenv("POD_NAME")},
+		UID:   types.UID(getenv("POD_UID")),
+		Nonce: string(uuid.NewUUID()),
+	}
+	return p, p.Pod.Name != "" && p.Pod.Namespace != "" && p.UID != ""
+}
+
+// NewLock returns the lock of the election for a process that runs in the container of that name. Its client has a limit of requests of its
+// own, as renewing must not wait behind other work.
+func NewLock(config *rest.Config, self Process, container string, log logr.Logger) (resourcelock.Interface, error) {
+	config = rest.CopyConfig(config)
+	config.RateLimiter, config.QPS, config.Burst = nil, 20, 30
+	config.Timeout = RenewDeadline / 2
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("creating the client for leader election: %w", err)
+	}
+	return newLock(clients, self, container, log), nil
+}
+
+func newLock(clients kubernetes.Interface, self Process, container string, log logr.Logger) *lock {
+	return &lock{
+		Interface: &resourcelock.LeaseLock{
+			LeaseMeta:  metav1.ObjectMeta{Namespace: self.Pod.Namespace, Name: LeaseName},
+			Client:     clients.CoordinationV1(),
+			LockConfig: resourcelock.ResourceLockConfig{Identity: self.identity()},
+		},
+		self: self, container: container, pods: clients.CoreV1(), log: log,
+	}
+}
+
+// lock is a lock on a Lease that shows the Lease as free when its holder has ended.
+type lock struct {
+	resourcelock.Interface
+	self      Process
+	container string
+	pods      corev1client.PodsGetter
+	log       logr.Logger
+}
+
+// Get returns the record of the Lease. The update that follows is bound to the resource version that was read here, so that of two
+// managers that see the Lease free only one acquires it.
+func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.Interface.Get(ctx)
+	if err != nil || record.HolderIdentity == "" || record.HolderIdentity == l.Identity() {
+		return record, raw, err
+	}
+	holder, ok := parseIdentity(l.self.Pod.Namespace, record.HolderIdentity)
+	if !ok {
+		return record, raw, nil
+	}
+	gone, err := l.gone(ctx, holder, record.AcquireTime.Time)
+	if err != nil {
+		// Not known: then the Lease has to run out.
+		l.log.Error(err, "failed to look at the holder of the Lease", "holder", record.HolderIdentity)
+		return record, raw, nil
+	}
+	if gone {
+		l.log.Info("the holder of the Lease has ended; taking over", "holder", record.HolderIdentity)
+		record.HolderIdentity = ""
+	}
+	return record, raw, nil
+}
+
+// gone reports whether the holder is known to have ended.
+func (l *lock) gone(ctx context.Context, holder Process, acquired time.Time) (bool, error) {
+	if holder.replacedBy(l.self) {
+		return true, nil
+	}
+	pod, err := l.pods.Pods(holder.Pod.Namespace).Get(ctx, holder.Pod.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return holder.ended(nil, l.container, acquired), nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading Pod %s: %w", holder.Pod, err)
+	}
+	return holder.ended(pod, l.container, acquired), nil
+}
+
+var _ resourcelock.Interface = (*lock)(nil)

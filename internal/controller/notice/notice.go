@@ -1,0 +1,123 @@
+// Package notice tells people, by Events, of what they have to act on or to know. It bounds how many Events there are: tenants decide how often their
+// Turns wait and fail.
+package notice
+
+import (
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/lru"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
+)
+
+const (
+	// interval is how long an Event stands for all of its reason that would follow about its object.
+	interval = 10 * time.Minute
+	// burst is how many Events a namespace may have at once, and pause how long it takes until it may have one more.
+	burst = 30
+	pause = interval / burst
+	// allBurst and allPause are the same for all namespaces together: each Event under way has a goroutine.
+	allBurst = 200
+	allPause = 200 * time.Millisecond
+	// maxSeen and maxNamespaces bound the memory. What was longest ago is forgotten first.
+	maxSeen       = 8192
+	maxNamespaces = 1024
+)
+
+// Notice is what an Event says.
+type Notice struct {
+	// Warning is set for what went wrong.
+	Warning bool
+	// Reason in CamelCase, and Action that it is about.
+	Reason, Action string
+	// Message for people, without what users, models and tools have said.
+	Message string
+}
+
+// Recorder records Events. A nil Recorder records none. It is safe for concurrent use, and never waits.
+type Recorder struct {
+	sink events.EventRecorder
+	now  func() time.Time
+
+	mu         sync.Mutex
+	seen       *lru.Cache
+	namespaces *lru.Cache
+	all        bucket
+}
+
+// key is what one Event is about.
+type key struct {
+	uid    types.UID
+	reason string
+}
+
+// NewRecorder makes a Recorder that passes Events on to another one.
+func NewRecorder(sink events.EventRecorder, now func() time.Time) *Recorder {
+	return &Recorder{
+		sink: sink, now: now, seen: lru.New(maxSeen), namespaces: lru.New(maxNamespaces),
+		all: bucket{tokens: allBurst, burst: allBurst, pause: allPause, at: now()},
+	}
+}
+
+// Record records an Event about an object, unless one with the reason was recorded a while ago, or its namespace has too many. An object that is
+// being deleted has none: its namespace may take no more objects.
+func (r *Recorder) Record(about client.Object, n Notice) {
+	if r == nil || !about.GetDeletionTimestamp().IsZero() || !r.admits(about, n.Reason) {
+		return
+	}
+	kind := corev1.EventTypeNormal
+	if n.Warning {
+		kind = corev1.EventTypeWarning
+	}
+	r.sink.Eventf(about, nil, kind, n.Reason, n.Action, "%s", condition.Cut(n.Message))
+}
+
+// admits reports whether there may be an Event, and counts it.
+func (r *Recorder) admits(about client.Object, reason string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now, k := r.now(), key{about.GetUID(), reason}
+	if at, ok := r.seen.Get(k); ok && now.Before(at.(time.Time).Add(interval)) {
+		return false
+	}
+	if !r.of(about.GetNamespace(), now).take(now) || !r.all.take(now) {
+		return false
+	}
+	r.seen.Add(k, now)
+	return true
+}
+
+// of is the bucket of a namespace.
+func (r *Recorder) of(namespace string, now time.Time) *bucket {
+	if b, ok := r.namespaces.Get(namespace); ok {
+		return b.(*bucket)
+	}
+	b := &bucket{tokens: burst, burst: burst, pause: pause, at: now}
+	r.namespaces.Add(namespace, b)
+	return b
+}
+
+// bucket holds how many Events there may be now.
+type bucket struct {
+	tokens, burst int
+	pause         time.Duration
+	// at is when the last token came.
+	at time.Time
+}
+
+// take uses a token, if there is one.
+func (b *bucket) take(now time.Time) bool {
+	if came := int(now.Sub(b.at) / b.pause); came > 0 {
+		b.tokens, b.at = min(b.tokens+came, b.burst), b.at.Add(time.Duration(came)*b.pause)
+	}
+	if b.tokens == 0 {
+		return false
+	}
+	b.tokens--
+	return true
+}

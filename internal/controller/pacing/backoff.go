@@ -1,0 +1,51 @@
+// Package pacing decides which passes of the reconcilers come next, and bounds how fast, and how slowly, they are repeated.
+package pacing
+
+import (
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
+)
+
+const (
+	// ShortestBackoff is the pause before a pass that has failed is repeated for the first time. It doubles each time.
+	ShortestBackoff = 5 * time.Millisecond
+	// LongestBackoff bounds the pauses, so that work goes on soon after an outage of the API server, however long that took.
+	LongestBackoff = 30 * time.Second
+)
+
+// FewWorkers is the number of workers for kinds whose passes are short and rare.
+const FewWorkers = 4
+
+// Options are those of a controller that works on so many objects at once. Namespaces share its workers fairly.
+func Options(workers int) controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: workers,
+		RateLimiter:             Backoff(),
+		NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+			return newQueue(name, workers, limiter)
+		},
+	}
+}
+
+// newQueue makes a queue that serves namespaces fairly.
+func newQueue(
+	name string, workers int, limiter workqueue.TypedRateLimiter[reconcile.Request],
+) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+	fair := fairshare.NewQueue(workers, func(r reconcile.Request) string { return r.Namespace })
+	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{
+		Name: name,
+		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[reconcile.Request]{
+			Name: name, Queue: fair,
+		}),
+	})
+}
+
+// Backoff spaces out the repetitions of a pass that fails.
+func Backoff() workqueue.TypedRateLimiter[reconcile.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](ShortestBackoff, LongestBackoff)
+}

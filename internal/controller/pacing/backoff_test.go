@@ -1,0 +1,75 @@
+package pacing
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+func TestAPassThatFailsIsRepeatedWithinHalfAMinute(t *testing.T) {
+	limiter := Options(1).RateLimiter
+	item := reconcile.Request{}
+	pause := limiter.When(item)
+	if pause != 5*time.Millisecond {
+		t.Errorf("at first after %s", pause)
+	}
+	for range 40 {
+		pause = limiter.When(item)
+	}
+	if pause != 30*time.Second {
+		t.Errorf("in the end after %s", pause)
+	}
+}
+
+func TestAPassOfAQuietNamespaceIsNotTheLastOfAll(t *testing.T) {
+	o := Options(1)
+	queue := o.NewQueue("test", o.RateLimiter)
+	t.Cleanup(queue.ShutDown)
+	of := func(namespace, name string) reconcile.Request {
+		return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
+	}
+	for i := range 1000 {
+		queue.Add(of("loud", fmt.Sprint(i)))
+	}
+	queue.Add(of("quiet", "1"))
+	for served := 1; ; served++ {
+		item, _ := queue.Get()
+		queue.Done(item)
+		if item.Namespace == "quiet" {
+			if served > 2 {
+				t.Errorf("the pass of the quiet namespace is number %d", served)
+			}
+			return
+		}
+	}
+}
+
+func TestEveryReconcilerIsPaced(t *testing.T) {
+	const made = "ctrl.NewControllerManagedBy("
+	found := 0
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		controllers := strings.Count(string(source), made)
+		found += controllers
+		if paced := strings.Count(string(source), "WithOptions(pacing.Options("); paced != controllers {
+			t.Errorf("%s makes %d controllers, of which %d are paced", path, controllers, paced)
+		}
+		return nil
+	})
+	if err != nil || found == 0 {
+		t.Errorf("%d controllers, %v", found, err)
+	}
+}

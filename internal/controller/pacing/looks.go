@@ -1,0 +1,66 @@
+package pacing
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+const (
+	// shortestLook and longestLook bound the time between two looks at what no watch tells of.
+	shortestLook = 2 * time.Second
+	longestLook  = 3 * time.Minute
+	// namespaceLook is the time between two looks in one namespace, however many of its objects wait.
+	namespaceLook = time.Second
+	// lookJitter keeps objects apart that began to wait together.
+	lookJitter = 0.2
+)
+
+// Looks paces the looks at what no watch tells of. An object is looked at again after half the time that it has waited, so that what is repaired at once
+// is seen at once. The objects of one namespace together are looked at once a second. The zero value is usable.
+type Looks struct {
+	mu      sync.Mutex
+	waiting map[types.NamespacedName]since
+	count   map[string]int
+}
+
+// since is what an object waits for, and from when on.
+type since struct {
+	what string
+	at   time.Time
+}
+
+// Next notes that an object waits for something, and gives the time until its next look.
+func (l *Looks) Next(key types.NamespacedName, what string, now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.waiting == nil {
+		l.waiting, l.count = map[types.NamespacedName]since{}, map[string]int{}
+	}
+	began, known := l.waiting[key]
+	if !known {
+		l.count[key.Namespace]++
+	}
+	if began.what != what {
+		began = since{what: what, at: now}
+		l.waiting[key] = began
+	}
+	pause := min(max(now.Sub(began.at)/2, shortestLook), longestLook)
+	return wait.Jitter(max(pause, time.Duration(l.count[key.Namespace])*namespaceLook), lookJitter)
+}
+
+// End notes that an object waits no more, or is gone.
+func (l *Looks) End(key types.NamespacedName) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, known := l.waiting[key]; !known {
+		return
+	}
+	delete(l.waiting, key)
+	l.count[key.Namespace]--
+	if l.count[key.Namespace] == 0 {
+		delete(l.count, key.Namespace)
+	}
+}

@@ -1,0 +1,196 @@
+// Package policies sees to it that the ValidatingAdmissionPolicies of the install are in force: without them, who may write a Tool could name
+// any Secret that the manager may read. While one is missing, no Secret is read, and what needs one waits.
+package policies
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/config/policy"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+)
+
+const (
+	// calm is the time between two looks while all is well.
+	calm = time.Minute
+	// alert is the time between two looks while something is missing.
+	alert = 5 * time.Second
+)
+
+// errNotLooked is the state before the first look.
+var errNotLooked = errors.New("the policies of the install have not been looked at yet")
+
+// NotInForceError says which policy is not in force, and what to do.
+type NotInForceError struct {
+	// Why, in words without a full stop.
+	Why string
+}
+
+// Error implements error.
+func (e *NotInForceError) Error() string {
+	return e.Why + ". Apply the install again; until then the manager reads no Secret"
+}
+
+// Verifier looks at the policies at start and then on a timer. A nil Verifier takes them to be in force.
+type Verifier struct {
+	// Live reads past the cache.
+	Live client.Reader
+	// Account is the user that the manager is to the API server.
+	Account string
+	// Wake is called for each Turn that waited when the policies are in force again.
+	Wake func(types.NamespacedName)
+
+	mu      sync.Mutex
+	looked  bool
+	problem error
+	waiting map[types.NamespacedName]struct{}
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable: the manager that waits to take over looks too.
+func (*Verifier) NeedLeaderElection() bool { return false }
+
+// Start implements manager.Runnable.
+func (v *Verifier) Start(ctx context.Context) error {
+	for {
+		v.Look(ctx)
+		pause := calm
+		if v.InForce() != nil {
+			pause = alert
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Look looks at the policies once. Where the API server gives no answer, what was known goes on to count.
+func (v *Verifier) Look(ctx context.Context) {
+	known, problem := v.shortfall(ctx)
+	if !known {
+		ctrl.LoggerFrom(ctx).Error(problem, "looking whether the policies of the install are in force")
+		return
+	}
+	v.mu.Lock()
+	before, first := v.problem, !v.looked
+	v.looked, v.problem = true, problem
+	var wake map[types.NamespacedName]struct{}
+	if problem == nil {
+		wake, v.waiting = v.waiting, nil
+	}
+	v.mu.Unlock()
+	switch {
+	case problem != nil && (before == nil || before.Error() != problem.Error()):
+		ctrl.Log.WithName("policies").Error(problem, "a policy of the install is not in force: the manager is not ready and reads no Secret")
+	case problem == nil && !first && before != nil:
+		ctrl.Log.WithName("policies").Info("the policies of the install are in force again")
+	}
+	for key := range wake {
+		v.Wake(key)
+	}
+}
+
+// shortfall is whether it is known what is wrong, and what is.
+func (v *Verifier) shortfall(ctx context.Context) (known bool, problem error) {
+	policies, err := policy.Policies(policy.Accounts{Manager: v.Account})
+	if err != nil {
+		return true, err
+	}
+	for _, want := range policies {
+		have, err := read(ctx, v.Live, want.Policy.Name, &admissionregistrationv1.ValidatingAdmissionPolicy{})
+		if err != nil {
+			return explained(err)
+		}
+		binding, err := read(ctx, v.Live, want.Binding.Name, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{})
+		if err != nil {
+			return explained(err)
+		}
+		if why := policy.Shortfall(want, have, binding); why != "" {
+			return true, &NotInForceError{Why: why}
+		}
+	}
+	return true, nil
+}
+
+// read reads one object of the cluster: nil when it does not exist.
+func read[T any, P interface {
+	*T
+	client.Object
+}](ctx context.Context, live client.Reader, name string, object P) (P, error) {
+	err := live.Get(ctx, types.NamespacedName{Name: name}, object)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return object, err
+}
+
+// explained tells an error that is an answer from one that is none.
+func explained(err error) (bool, error) {
+	if apierrors.IsForbidden(err) {
+		return true, &NotInForceError{Why: "the manager may not read the policies: the ClusterRole capstan-manager-cluster is not bound to it"}
+	}
+	return false, fmt.Errorf("reading a policy: %w", err)
+}
+
+// InForce is nil while every policy is in force.
+func (v *Verifier) InForce() error {
+	if v == nil {
+		return nil
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.looked {
+		return errNotLooked
+	}
+	return v.problem
+}
+
+// Await is InForce for a Turn, which is woken once every policy is in force.
+func (v *Verifier) Await(turn types.NamespacedName) error {
+	if v == nil {
+		return nil
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.looked && v.problem == nil {
+		return nil
+	}
+	if v.waiting == nil {
+		v.waiting = map[types.NamespacedName]struct{}{}
+	}
+	v.waiting[turn] = struct{}{}
+	if !v.looked {
+		return errNotLooked
+	}
+	return v.problem
+}
+
+// Check is a readiness check.
+func (v *Verifier) Check(*http.Request) error {
+	return v.InForce()
+}
+
+// Guard lets Secrets be read only while every policy is in force.
+func (v *Verifier) Guard(read host.SecretReader) host.SecretReader {
+	if v == nil {
+		return read
+	}
+	return func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+		if err := v.InForce(); err != nil {
+			return nil, err
+		}
+		return read(ctx, namespace, name)
+	}
+}

@@ -1,0 +1,71 @@
+package queue
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
+	"github.com/capstan-dev/capstan/internal/runtime/projection"
+)
+
+// suspendedMessage is what a Turn says that is suspended.
+const suspendedMessage = "The Turn is suspended. Set spec.suspend to false to let the Session admit it."
+
+// Reason is why a Turn that is queued in a Session, nil for one that does not exist, does not run, as a condition says it. next is the Turn that the
+// Session runs next; only that one repeats what keeps the Session from running Turns, so that a long queue costs no writes. limit is how many Turns
+// of the namespace may have begun, where that holds the Session back; 0 where it does not.
+func Reason(session *v1alpha1.Session, turn, next *v1alpha1.Turn, limit int64) (reason, message string) {
+	switch {
+	case Suspended(turn):
+		return v1alpha1.ReasonSuspended, suspendedMessage
+	case session == nil:
+		return v1alpha1.ReasonSessionNotFound, fmt.Sprintf("Session %q does not exist. Create it, or delete this Turn.", turn.Spec.SessionRef.Name)
+	case next == nil || next.UID != turn.UID:
+		return v1alpha1.ReasonQueued, projection.QueuedMessage
+	}
+	if Blocked(session) {
+		ready := condition.Find(session.Status.Conditions, v1alpha1.ConditionReady)
+		return v1alpha1.ReasonSessionNotReady,
+			fmt.Sprintf("Session %q cannot run the Turn (%s). %s", session.Name, ready.Reason, ready.Message)
+	}
+	if limit > 0 && session.Status.ActiveTurn == nil {
+		return v1alpha1.ReasonTurnLimit, fmt.Sprintf("Namespace %q has %d Turns that have begun and not ended, those that wait included, and may have no more. "+
+			"The Turn begins when one of them has ended: answer or cancel those that wait.", session.Namespace, limit)
+	}
+	return v1alpha1.ReasonQueued, projection.QueuedMessage
+}
+
+// Blocked reports whether a Session can run no Turn, and says so.
+func Blocked(session *v1alpha1.Session) bool {
+	ready := condition.Find(session.Status.Conditions, v1alpha1.ConditionReady)
+	return ready != nil && ready.Status == metav1.ConditionFalse && session.Status.ActiveTurn == nil
+}
+
+// Says reports whether the conditions of a queued Turn state a reason. One that has none yet states that it is queued.
+func Says(turn *v1alpha1.Turn, reason, message string) bool {
+	said := condition.Find(turn.Status.Conditions, v1alpha1.ConditionSucceeded)
+	if said == nil {
+		return reason == v1alpha1.ReasonQueued
+	}
+	return said.Reason == reason && said.Message == condition.Cut(message)
+}
+
+// Outdated are the queued Turns whose conditions state something else than Reason.
+func Outdated(session *v1alpha1.Session, turns []*v1alpha1.Turn, limit int64) []*v1alpha1.Turn {
+	next := Next(turns)
+	var outdated []*v1alpha1.Turn
+	for _, turn := range turns {
+		if !Runnable(turn) || turn.Status.Plan != nil {
+			continue
+		}
+		if active := session.Status.ActiveTurn; active != nil && active.UID == turn.UID {
+			continue
+		}
+		if reason, message := Reason(session, turn, next, limit); !Says(turn, reason, message) {
+			outdated = append(outdated, turn)
+		}
+	}
+	return outdated
+}

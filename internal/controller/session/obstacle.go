@@ -1,0 +1,60 @@
+package session
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+)
+
+// obstructed deals with an error of a pass: one that only a repair of the Session's journal removes is reported on the Session, which admits no Turn
+// until then and is looked at slowly. Any other error is returned.
+func (r *Reconciler) obstructed(ctx context.Context, s *scope, cause error) error {
+	key := client.ObjectKeyFromObject(s.session)
+	obstacle := journal.ObstacleOf(cause, s.session.Name)
+	looks := r.known.looked(key, obstacle != nil)
+	if obstacle == nil {
+		return cause
+	}
+	if looks == 1 {
+		ctrl.LoggerFrom(ctx).Error(cause, "the Session cannot go on", "reason", obstacle.Reason)
+	}
+	if s.session.Status.ActiveTurn == nil {
+		r.yield(s)
+	}
+	s.usable = false
+	s.requeue = obstacle.Pause(looks)
+	setReady(s.session, obstacle.Reason, obstacle.Message, metav1.NewTime(r.Clock()))
+	return nil
+}
+
+// checkHead makes sure, once in the life of this process, that the journal is as long as the status says, before a Turn is admitted: nothing could be
+// appended to one that is not.
+func (r *Reconciler) checkHead(ctx context.Context, s *scope) error {
+	key, head := client.ObjectKeyFromObject(s.session), s.session.Status.Journal.Head
+	if head == 0 || r.known.checked(key) {
+		return nil
+	}
+	view, err := r.Host.Log.View(ctx, host.JournalOf(s.session), head)
+	if err != nil {
+		return fmt.Errorf("reading the journal: %w", err)
+	}
+	if err := reaches(s, view); err != nil {
+		return err
+	}
+	r.known.check(key)
+	return nil
+}
+
+// reaches reports a journal that ends before the head that the status of its Session has.
+func reaches(s *scope, view *journal.View) error {
+	if head := s.session.Status.Journal.Head; view.Head < head {
+		return fmt.Errorf("%w: it ends at ordinal %d, and the status of the Session says %d", journal.ErrCorrupt, view.Head, head)
+	}
+	return nil
+}

@@ -1,0 +1,47 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// withdraw withdraws calls of a Turn that was deleted, by deleting their pods as long as those still have our gate. The deletion holds for
+// the very version of the pod that had it: a process that opens the gate at the same time makes it fail, and the API server binds no pod
+// that was told to go. A pod that a Job gets later stays gated, because there is no status left to record it in. Without a pod, one may have
+// started and be gone.
+func (r *Reconciler) withdraw(namespace string) host.Withdrawer {
+	return func(ctx context.Context, turn v1alpha1.JournalTurn, step int32, call v1alpha1.ToolCall) (bool, error) {
+		var pods corev1.PodList
+		err := r.Live.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{
+			v1alpha1.LabelTurnUID: string(turn.UID), v1alpha1.LabelStep: strconv.Itoa(int(step)), v1alpha1.LabelCall: call.ID,
+		})
+		if err != nil {
+			return false, fmt.Errorf("listing the pods of call %s: %w", call.ID, err)
+		}
+		for i := range pods.Items {
+			if !tool.Gated(&pods.Items[i]) {
+				return false, nil
+			}
+		}
+		for i := range pods.Items {
+			pod := &pods.Items[i]
+			err := r.Client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion})
+			if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+				return false, nil
+			}
+			if err != nil {
+				return false, fmt.Errorf("deleting the gated pod %s: %w", pod.Name, err)
+			}
+		}
+		return len(pods.Items) > 0, nil
+	}
+}

@@ -1,0 +1,68 @@
+// Package shares measures what namespaces share: how long each resource was waited for, and how much of it is taken.
+package shares
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
+)
+
+// The values of label resource.
+const (
+	ActiveTurns  = "active_turns"
+	ModelCalls   = "model_calls"
+	ToolRequests = "tool_requests"
+	APIRequests  = "api_requests"
+)
+
+var waits = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	Name:    "capstan_share_wait_seconds",
+	Help:    "Time that was waited for a share of a resource, by resource.",
+	Buckets: append([]float64{0.001}, prometheus.ExponentialBuckets(0.01, 4, 9)...),
+}, []string{"resource"})
+
+func init() {
+	metrics.Registry.MustRegister(waits)
+}
+
+// Waited observes how long a resource was waited for.
+func Waited(resource string) func(time.Duration) {
+	observer := waits.WithLabelValues(resource)
+	return func(d time.Duration) { observer.Observe(d.Seconds()) }
+}
+
+var (
+	held  = prometheus.NewDesc("capstan_share_held", "Places that are taken, by resource.", []string{"resource"}, nil)
+	lines = prometheus.NewDesc("capstan_share_waiting", "Requests that wait for a place, by resource.", []string{"resource"}, nil)
+	bytes = prometheus.NewDesc("capstan_conversation_bytes", "Memory that model calls under way may take, and responses that the journal has not accepted yet.", nil, nil)
+)
+
+// Collector counts what is taken of the Pools of activities.
+type Collector struct {
+	Models, Tools *fairshare.Pool
+}
+
+// Describe implements prometheus.Collector.
+func (c *Collector) Describe(out chan<- *prometheus.Desc) {
+	out <- held
+	out <- lines
+	out <- bytes
+}
+
+// Collect implements prometheus.Collector.
+func (c *Collector) Collect(out chan<- prometheus.Metric) {
+	gauge := func(desc *prometheus.Desc, value int64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(value), labels...)
+	}
+	for _, p := range []struct {
+		resource string
+		pool     *fairshare.Pool
+	}{{ModelCalls, c.Models}, {ToolRequests, c.Tools}} {
+		gauge(held, p.pool.Held().Places, p.resource)
+		gauge(lines, int64(p.pool.Waiting()), p.resource)
+	}
+	gauge(bytes, c.Models.Held().Bytes)
+}

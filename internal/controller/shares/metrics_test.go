@@ -1,0 +1,38 @@
+package shares
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
+)
+
+func TestWhatIsTakenIsCounted(t *testing.T) {
+	c := &Collector{
+		Models: fairshare.NewPool(fairshare.Options{Total: fairshare.Amount{Places: 1, Bytes: 64}}),
+		Tools:  fairshare.NewPool(fairshare.Options{Total: fairshare.Amount{Places: 8}}),
+	}
+	for range 2 {
+		if _, err := c.Models.Ask(fairshare.Request{Namespace: "a", Amount: fairshare.Amount{Places: 1, Bytes: 5}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := `
+# HELP capstan_conversation_bytes Memory that model calls under way may take, and responses that the journal has not accepted yet.
+# TYPE capstan_conversation_bytes gauge
+capstan_conversation_bytes 5
+# HELP capstan_share_held Places that are taken, by resource.
+# TYPE capstan_share_held gauge
+capstan_share_held{resource="model_calls"} 1
+capstan_share_held{resource="tool_requests"} 0
+# HELP capstan_share_waiting Requests that wait for a place, by resource.
+# TYPE capstan_share_waiting gauge
+capstan_share_waiting{resource="model_calls"} 1
+capstan_share_waiting{resource="tool_requests"} 0
+`
+	if err := testutil.CollectAndCompare(c, strings.NewReader(want)); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,144 @@
+package toolresult
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/turn"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
+)
+
+// judged is a ToolResult for Turn demo-1 with the UID, whose condition Accepted has the status and reason.
+func judged(uid types.UID, status metav1.ConditionStatus, reason string) *v1alpha1.ToolResult {
+	text := "yes"
+	result := &v1alpha1.ToolResult{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "answer", UID: "r1"}}
+	result.Spec = v1alpha1.ToolResultSpec{TurnRef: v1alpha1.TurnReference{Name: "demo-1", UID: uid}, CallID: "1-0", Result: &text}
+	condition.SetAccepted(&result.Status.Conditions, 1, metav1.Now(), status, reason, "")
+	return result
+}
+
+// server has the objects, and counts the writes that it is asked for. The index of Turns' names is the manager's.
+func server(t *testing.T, writes *int, objects ...client.Object) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.ToolResult{}).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+				*writes++
+				return c.Delete(ctx, o, opts...)
+			},
+			SubResourcePatch: func(
+				ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption,
+			) error {
+				*writes++
+				return c.SubResource(sub).Patch(ctx, o, patch, opts...)
+			},
+		})
+	for _, index := range turn.Indexes() {
+		if _, ok := index.Object.(*v1alpha1.ToolResult); ok {
+			builder = builder.WithIndex(index.Object, index.Field, index.Values)
+		}
+	}
+	return builder.Build()
+}
+
+func TestAToolResultGoesWithTheTurnThatItNamesByUID(t *testing.T) {
+	is := func(uid types.UID) *v1alpha1.Turn {
+		return &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo-1", UID: uid}}
+	}
+	for name, test := range map[string]struct {
+		result       *v1alpha1.ToolResult
+		cached, live *v1alpha1.Turn
+		deleted      bool
+	}{
+		"accepted, and the Turn is gone":       {result: judged("u1", metav1.ConditionTrue, v1alpha1.ReasonAccepted), deleted: true},
+		"accepted, and the Turn was replaced":  {result: judged("u1", metav1.ConditionTrue, v1alpha1.ReasonAccepted), cached: is("u2"), live: is("u2"), deleted: true},
+		"accepted, and the Turn is there":      {result: judged("u1", metav1.ConditionTrue, v1alpha1.ReasonAccepted), cached: is("u1"), live: is("u1")},
+		"accepted, and only the cache lacks":   {result: judged("u1", metav1.ConditionTrue, v1alpha1.ReasonAccepted), live: is("u1")},
+		"accepted, by the name of the Turn":    {result: judged("", metav1.ConditionTrue, v1alpha1.ReasonAccepted)},
+		"refused, and the Turn is gone":        {result: judged("u1", metav1.ConditionFalse, v1alpha1.ReasonCallClosed), deleted: true},
+		"refused because there was no Turn":    {result: judged("u1", metav1.ConditionFalse, v1alpha1.ReasonTurnNotFound)},
+		"refused because the Turn is another":  {result: judged("u1", metav1.ConditionFalse, v1alpha1.ReasonTurnReplaced), cached: is("u2"), live: is("u2")},
+		"kept for later, and the Turn is gone": {result: judged("u1", metav1.ConditionUnknown, v1alpha1.ReasonCallPending), deleted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			writes := 0
+			cache, api := []client.Object{test.result}, []client.Object{test.result}
+			if test.cached != nil {
+				cache = append(cache, test.cached)
+			}
+			if test.live != nil {
+				api = append(api, test.live)
+			}
+			c := server(t, &writes, cache...)
+			r := &Reconciler{Client: c, Live: server(t, &writes, api...), Clock: time.Now}
+			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(test.result)}); err != nil {
+				t.Fatal(err)
+			}
+			err := c.Get(t.Context(), client.ObjectKeyFromObject(test.result), &v1alpha1.ToolResult{})
+			if deleted := apierrors.IsNotFound(err); deleted != test.deleted {
+				t.Errorf("deleted: %v (%v), want %v", deleted, err, test.deleted)
+			}
+			if most := map[bool]int{true: 1}[test.deleted]; writes != most {
+				t.Errorf("%d writes, want %d", writes, most)
+			}
+		})
+	}
+}
+
+// TestAToolResultThatIsAppliedAgainStays follows one that a GitOps tool applies again after it went with its Turn.
+func TestAToolResultThatIsAppliedAgainStays(t *testing.T) {
+	again := judged("u1", metav1.ConditionUnknown, v1alpha1.ReasonPending)
+	writes := 0
+	c := server(t, &writes, again)
+	r := &Reconciler{Client: c, Live: c, Clock: time.Now}
+	for range 3 {
+		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(again)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shown := &v1alpha1.ToolResult{}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(again), shown); err != nil {
+		t.Fatal(err)
+	}
+	accepted := condition.Find(shown.Status.Conditions, v1alpha1.ConditionAccepted)
+	if accepted == nil || accepted.Status != metav1.ConditionFalse || accepted.Reason != v1alpha1.ReasonTurnNotFound {
+		t.Errorf("it says %+v", accepted)
+	}
+	if writes != 1 {
+		t.Errorf("%d writes, want 1", writes)
+	}
+}
+
+func TestTheEndOfATurnWakesTheToolResultsThatNameIt(t *testing.T) {
+	byName := judged("", metav1.ConditionTrue, v1alpha1.ReasonAccepted)
+	byName.Name = "by-name"
+	writes := 0
+	r := &Reconciler{Client: server(t, &writes, judged("u1", metav1.ConditionTrue, v1alpha1.ReasonAccepted), byName)}
+	requests := r.ofGoneTurn(t.Context(), at(func(turn *v1alpha1.Turn) { turn.Namespace = "ns" }))
+	if len(requests) != 1 || requests[0].Name != "answer" {
+		t.Errorf("woken: %v", requests)
+	}
+	replaced := event.UpdateEvent{ObjectOld: at(nil), ObjectNew: at(func(turn *v1alpha1.Turn) { turn.UID = "u2" })}
+	if p := gone(); !p.Update(replaced) || !p.Delete(event.DeleteEvent{Object: at(nil)}) {
+		t.Error("a Turn that is gone wakes nothing")
+	}
+	if p := gone(); p.Update(event.UpdateEvent{ObjectOld: at(nil), ObjectNew: at(nil)}) || p.Create(event.CreateEvent{Object: at(nil)}) {
+		t.Error("a Turn that is there wakes those that were judged")
+	}
+}

@@ -1,0 +1,158 @@
+package turn
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=create
+
+const (
+	// podlessLimit is how long a Job may be without a pod before its account is suspected to be gone.
+	podlessLimit = 5 * time.Second
+	// renewInterval is the least time between two requests for the account of a namespace that this process has seen to.
+	renewInterval = time.Minute
+)
+
+// accounts holds, by namespace, when this process last saw to the ServiceAccount of tool pods. Workers that need one at the same time share a request.
+type accounts struct {
+	mu       sync.Mutex
+	seen     map[string]time.Time
+	creating singleflight.Group
+}
+
+// last is zero for a namespace that this process has not seen to.
+func (s *accounts) last(namespace string) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen[namespace]
+}
+
+func (s *accounts) note(namespace string, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seen == nil {
+		s.seen = map[string]time.Time{}
+	}
+	s.seen[namespace] = at
+}
+
+// accountWait is the wait of a step for an account that the API server refuses: since when, how often, until the next try, and why.
+type accountWait struct {
+	since, until time.Time
+	failures     int
+	refused      error
+}
+
+// provideAccount creates the ServiceAccount of tool pods before the first Job of a namespace, and reports whether the Job may be created now. An
+// account of that name that exists is used as it is, so that a namespace can give it pull secrets.
+func (r *Reconciler) provideAccount(ctx context.Context, a *actScope, index int, job *batchv1.Job) (bool, error) {
+	seen := r.accounts.last(job.Namespace)
+	if !runsAsOurs(job) || !seen.IsZero() {
+		a.accountProvided(index)
+		return true, nil
+	}
+	now, wait := r.Clock(), &a.step.account
+	if now.Before(wait.until) {
+		a.awaitAccount(index, now)
+		return false, nil
+	}
+	err := r.createAccount(ctx, job.Namespace, seen)
+	switch {
+	case err == nil:
+		a.accountProvided(index)
+		return true, nil
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return false, nil
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
+		wait.refuse(err, now)
+		a.awaitAccount(index, now)
+		return false, nil
+	default:
+		return false, fmt.Errorf("creating ServiceAccount %s: %w", v1alpha1.ToolServiceAccount, err)
+	}
+}
+
+// renewAccount creates the account again for a Job that has been without a pod since a while ago: the account, or the whole namespace, may have been
+// deleted and the namespace created again. Without an account the Job controller gets no pod accepted, and tries again until the start timeout.
+func (r *Reconciler) renewAccount(ctx context.Context, a *actScope, job *batchv1.Job, since time.Time) {
+	if !runsAsOurs(job) {
+		return
+	}
+	seen := r.accounts.last(job.Namespace)
+	now, due := r.Clock(), since.Add(podlessLimit)
+	if again := seen.Add(renewInterval); again.After(due) {
+		due = again
+	}
+	if now.Before(due) {
+		a.deadline(due)
+		return
+	}
+	if err := r.createAccount(ctx, job.Namespace, seen); err != nil {
+		// The call ends with what the Job controller says of it.
+		r.accounts.note(job.Namespace, now)
+		ctrl.LoggerFrom(ctx).Error(err, "creating the ServiceAccount of tool pods for a Job without a pod", "job", job.Name)
+	}
+}
+
+// createAccount creates the account, unless another worker has seen to it since seen. It succeeds as well where the account exists.
+func (r *Reconciler) createAccount(ctx context.Context, namespace string, seen time.Time) error {
+	_, err, _ := r.accounts.creating.Do(namespace, func() (any, error) {
+		if !r.accounts.last(namespace).Equal(seen) {
+			return nil, nil
+		}
+		if err := r.Client.Create(ctx, tool.ServiceAccount(namespace)); client.IgnoreAlreadyExists(err) != nil {
+			return nil, err
+		}
+		r.accounts.note(namespace, r.Clock())
+		return nil, nil
+	})
+	return err
+}
+
+// runsAsOurs reports whether the pod of a Job runs as the account that the manager creates. Jobs of an earlier version run as default.
+func runsAsOurs(job *batchv1.Job) bool {
+	return job.Spec.Template.Spec.ServiceAccountName == v1alpha1.ToolServiceAccount
+}
+
+func (w *accountWait) refuse(err error, now time.Time) {
+	if w.failures == 0 {
+		w.since = now
+	}
+	w.failures++
+	w.until = now.Add(pauseAfter(w.failures))
+	w.refused = err
+}
+
+// awaitAccount shows on a call what it waits for. It ends the call once the account has been refused for as long as its pod may take to start.
+func (a *actScope) awaitAccount(index int, now time.Time) {
+	call, wait := &a.turn.Status.ToolCalls[index], &a.step.account
+	why := "the ServiceAccount that its pod runs as was not accepted: " + wait.refused.Error()
+	start, _ := tool.Timeouts(*call, a.toolSpec(*call))
+	if !now.Before(wait.since.Add(start)) {
+		a.settle(index, tool.Refused(why))
+		return
+	}
+	a.deadline(wait.until)
+	host.Describe(call, tool.Outcome{State: v1alpha1.CallPending, Reason: tool.ReasonServiceAccountRefused, Error: "Tried again: " + why + "."})
+}
+
+// accountProvided takes back what a call shows of such a wait.
+func (a *actScope) accountProvided(index int) {
+	if call := &a.turn.Status.ToolCalls[index]; call.Reason == tool.ReasonServiceAccountRefused {
+		call.Reason, call.Preview = "", ""
+	}
+}

@@ -1,0 +1,41 @@
+package turn
+
+import (
+	"context"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// startOrBlock starts the calls that may start now. A Turn that is blocked starts none: what runs goes on, and once nothing does, the Turn ends
+// with what is known of its calls (BLK-02).
+func (r *Reconciler) startOrBlock(ctx context.Context, a *actScope) (flow, error) {
+	switch {
+	case a.config.Blocker == nil:
+		return r.start(ctx, a)
+	case a.settled(), a.underWay():
+		return proceed, nil
+	default:
+		return r.block(ctx, a)
+	}
+}
+
+// underWay reports whether a call of the step that has no result yet has begun.
+func (a *actScope) underWay() bool {
+	for _, call := range a.calls() {
+		if _, done := a.step.outcomes[call.ID]; done {
+			continue
+		}
+		switch call.Executor {
+		case v1alpha1.ExecutorJob:
+			if name, job := a.job(call); job != nil || a.step.attempted[name] {
+				return true
+			}
+		case v1alpha1.ExecutorHTTP:
+			if call.State == v1alpha1.CallRunning {
+				return true
+			}
+		case v1alpha1.ExecutorNone, v1alpha1.ExecutorClient:
+		}
+	}
+	return false
+}

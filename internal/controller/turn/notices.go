@@ -1,0 +1,91 @@
+package turn
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/notice"
+	"github.com/capstan-dev/capstan/internal/controller/queue"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
+	"github.com/capstan-dev/capstan/internal/runtime/projection"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// missingTold is how long what a queued Turn needs may be missing before people are told.
+const missingTold = 5 * time.Minute
+
+// The actions of Events: what the manager does when it records one.
+const (
+	actionWait = "Wait"
+	actionEnd  = "End"
+)
+
+// noticesOf are the Events that a status which was written calls for: people are asked for something, or the Turn has failed. They name calls and
+// tools, and nothing of what they are about.
+func noticesOf(before, after *v1alpha1.Turn) []notice.Notice {
+	var notices []notice.Notice
+	if calls := askedAnew(before, after); len(calls) > 0 {
+		reason, message := projection.WaitsFor(calls)
+		notices = append(notices, notice.Notice{Reason: reason, Action: actionWait, Message: message})
+	}
+	if after.Status.Phase != v1alpha1.TurnFailed || queue.Finished(before) {
+		return notices
+	}
+	succeeded := condition.Find(after.Status.Conditions, v1alpha1.ConditionSucceeded)
+	if succeeded == nil || succeeded.Reason == v1alpha1.ReasonAlreadyRan {
+		return notices
+	}
+	return append(notices, notice.Notice{
+		Warning: true, Reason: succeeded.Reason, Action: actionEnd, Message: "The Turn has failed. Its condition Succeeded says why and what to do.",
+	})
+}
+
+// askedAnew are the calls that wait for people, if there is one that did not before. Results of clients are waited for once nothing else runs, and
+// where the Session waits for clients; approvals always.
+func askedAnew(before, after *v1alpha1.Turn) []v1alpha1.ToolCall {
+	was := asking(before)
+	now := asking(after)
+	for _, call := range now {
+		if !slices.ContainsFunc(was, func(c v1alpha1.ToolCall) bool { return c.ID == call.ID }) {
+			return now
+		}
+	}
+	return nil
+}
+
+// asking are the calls of a Turn that wait for people.
+func asking(turn *v1alpha1.Turn) []v1alpha1.ToolCall {
+	var calls []v1alpha1.ToolCall
+	for _, call := range turn.Status.ToolCalls {
+		clients := turn.Status.Phase == v1alpha1.TurnWaitingForToolResults && call.State == v1alpha1.CallWaiting
+		if clients || tool.AwaitsApproval(call) {
+			calls = append(calls, call)
+		}
+	}
+	return calls
+}
+
+// tellMissing records, once it was missing for a while, what a queued Turn lacks.
+func (r *Reconciler) tellMissing(s *scope, reason string) {
+	since := s.turn.CreationTimestamp.Time
+	var message string
+	switch reason {
+	case v1alpha1.ReasonSessionNotFound:
+		message = fmt.Sprintf("Session %q does not exist.", s.turn.Spec.SessionRef.Name)
+	case v1alpha1.ReasonSessionNotReady:
+		ready := condition.Find(s.session.Status.Conditions, v1alpha1.ConditionReady)
+		if at := ready.LastTransitionTime.Time; at.After(since) {
+			since = at
+		}
+		message = fmt.Sprintf("Session %q cannot run the Turn (%s). Its condition Ready says what is missing.", s.session.Name, ready.Reason)
+	default:
+		return
+	}
+	if due := since.Add(missingTold); r.Clock().Before(due) {
+		s.deadline(due)
+		return
+	}
+	r.Notices.Record(s.turn, notice.Notice{Warning: true, Reason: reason, Action: actionWait, Message: message})
+}

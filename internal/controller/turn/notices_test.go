@@ -1,0 +1,120 @@
+package turn
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/notice"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
+)
+
+// told keeps the Events that it is given.
+type told struct{ notes []string }
+
+func (s *told) Eventf(_, _ runtime.Object, kind, reason, action, note string, args ...any) {
+	s.notes = append(s.notes, kind+" "+reason+" "+action+": "+fmt.Sprintf(note, args...))
+}
+
+func TestWhatPeopleAreToldOf(t *testing.T) {
+	at := func(phase v1alpha1.TurnPhase, reason string, calls ...v1alpha1.ToolCall) *v1alpha1.Turn {
+		turn := &v1alpha1.Turn{}
+		turn.Status.Phase, turn.Status.ToolCalls = phase, calls
+		finished := metav1.ConditionFalse
+		if reason != "" {
+			finished = metav1.ConditionTrue
+		}
+		condition.Set(&turn.Status.Conditions, 1, metav1.Now(), v1alpha1.ConditionSucceeded, metav1.ConditionUnknown, reason, "the user's own words")
+		condition.Set(&turn.Status.Conditions, 1, metav1.Now(), v1alpha1.ConditionFinished, finished, "Finished", "")
+		return turn
+	}
+	ask := v1alpha1.ToolCall{ID: "1-0", Name: "ask", Executor: v1alpha1.ExecutorClient, State: v1alpha1.CallWaiting, Arguments: "secret"}
+	more := v1alpha1.ToolCall{ID: "1-2", Name: "ask", Executor: v1alpha1.ExecutorClient, State: v1alpha1.CallWaiting}
+	pay := v1alpha1.ToolCall{
+		ID: "1-1", Name: "pay", Executor: v1alpha1.ExecutorJob, Policy: v1alpha1.PolicyRequiresApproval, State: v1alpha1.CallWaiting, Arguments: "secret",
+	}
+	job := v1alpha1.ToolCall{ID: "1-3", Name: "work", Executor: v1alpha1.ExecutorJob, State: v1alpha1.CallRunning}
+	const (
+		asks  = "Normal ClientTools Wait: Create a ToolResult for each of: 1-0 (ask)."
+		pays  = "Normal Approval Wait: Approve or reject with a ToolResult: 1-1 (pay)."
+		fails = "Warning ProviderRefused End: The Turn has failed. Its condition Succeeded says why and what to do."
+	)
+	for name, test := range map[string]struct {
+		before, after *v1alpha1.Turn
+		want          string
+	}{
+		"a model is called":             {at(v1alpha1.TurnQueued, ""), at(v1alpha1.TurnReason, ""), ""},
+		"a Job runs":                    {at(v1alpha1.TurnReason, ""), at(v1alpha1.TurnAct, "", job), ""},
+		"a client is asked":             {at(v1alpha1.TurnReason, ""), at(v1alpha1.TurnWaitingForToolResults, "", ask), asks},
+		"a client is not waited for":    {at(v1alpha1.TurnReason, ""), at(v1alpha1.TurnAct, "", ask), ""},
+		"one of two clients answered":   {at(v1alpha1.TurnWaitingForToolResults, "", ask, more), at(v1alpha1.TurnWaitingForToolResults, "", ask), ""},
+		"an approval is asked for":      {at(v1alpha1.TurnReason, ""), at(v1alpha1.TurnAct, "", pay, job), pays},
+		"the Job beside it has ended":   {at(v1alpha1.TurnAct, "", pay, job), at(v1alpha1.TurnWaitingForToolResults, "", pay), ""},
+		"the Turn has failed":           {at(v1alpha1.TurnReason, ""), at(v1alpha1.TurnFailed, "ProviderRefused"), fails},
+		"the Turn had failed":           {at(v1alpha1.TurnFailed, "ProviderRefused"), at(v1alpha1.TurnFailed, "ProviderRefused"), ""},
+		"an earlier Turn of it failed":  {at(v1alpha1.TurnQueued, ""), at(v1alpha1.TurnFailed, v1alpha1.ReasonAlreadyRan), ""},
+		"the Turn was cancelled":        {at(v1alpha1.TurnReason, ""), at(v1alpha1.TurnCancelled, "Cancelled"), ""},
+		"the Turn has succeeded":        {at(v1alpha1.TurnReason, ""), at(v1alpha1.TurnSucceeded, "EndTurn"), ""},
+		"a status that says the same":   {at(v1alpha1.TurnWaitingForToolResults, "", ask), at(v1alpha1.TurnWaitingForToolResults, "", ask), ""},
+		"a Turn that fails while asked": {at(v1alpha1.TurnWaitingForToolResults, "", ask), at(v1alpha1.TurnFailed, "ProviderRefused"), fails},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &told{}
+			recorder := notice.NewRecorder(s, time.Now)
+			for _, n := range noticesOf(test.before, test.after) {
+				recorder.Record(test.after, n)
+			}
+			if got := strings.Join(s.notes, "\n"); got != test.want {
+				t.Errorf("told %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// TestAMissingSessionIsToldOfAfterAWhile holds that a Turn which waits for its Session has one pass more, and one Event.
+func TestAMissingSessionIsToldOfAfterAWhile(t *testing.T) {
+	now, s := moment.Truncate(time.Second), &told{}
+	r := &Reconciler{Clock: func() time.Time { return now }}
+	r.Notices = notice.NewRecorder(s, r.Clock)
+	turn := &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo-1", UID: "u1", CreationTimestamp: metav1.NewTime(now)}}
+	turn.Spec.SessionRef.Name = "demo"
+	session := &v1alpha1.Session{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}
+	condition.SetReady(&session.Status.Conditions, 1, metav1.NewTime(now.Add(time.Hour)), v1alpha1.ReasonModelNotFound, "")
+	tell := func(reason string) time.Time {
+		pass := &scope{turn: turn, session: session}
+		r.tellMissing(pass, reason)
+		return pass.wakeAt
+	}
+	if at := tell(v1alpha1.ReasonSessionNotFound); !at.Equal(now.Add(missingTold)) || len(s.notes) > 0 {
+		t.Errorf("looked at again at %v, told %q", at, s.notes)
+	}
+	now = now.Add(missingTold)
+	for range 2 {
+		if at := tell(v1alpha1.ReasonSessionNotFound); !at.IsZero() {
+			t.Errorf("looked at again at %v", at)
+		}
+	}
+	if at := tell(v1alpha1.ReasonSessionNotReady); !at.Equal(moment.Truncate(time.Second).Add(time.Hour + missingTold)) {
+		t.Errorf("a Session that was ready until now: looked at again at %v", at)
+	}
+	now = now.Add(time.Hour)
+	tell(v1alpha1.ReasonSessionNotReady)
+	for _, quiet := range []string{v1alpha1.ReasonQueued, v1alpha1.ReasonSuspended} {
+		if at := tell(quiet); !at.IsZero() {
+			t.Errorf("%s is looked at again at %v", quiet, at)
+		}
+	}
+	want := []string{
+		`Warning SessionNotFound Wait: Session "demo" does not exist.`,
+		`Warning SessionNotReady Wait: Session "demo" cannot run the Turn (ModelNotFound). Its condition Ready says what is missing.`,
+	}
+	if !slices.Equal(s.notes, want) {
+		t.Errorf("told %q, want %q", s.notes, want)
+	}
+}

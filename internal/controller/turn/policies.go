@@ -1,0 +1,94 @@
+package turn
+
+import (
+	"context"
+	"errors"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/policies"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/projection"
+)
+
+// awaitPolicies keeps a model call that needs a Secret back while a policy of the install is missing, and says so on the Turn. The Turn is
+// woken when all are in force again.
+func (r *Reconciler) awaitPolicies(ctx context.Context, s *scope, c host.Config) (flow, error) {
+	var missing error
+	if needsSecret(c) {
+		missing = r.Policies.Await(s.key())
+	}
+	shown := condition.Find(s.turn.Status.Conditions, v1alpha1.ConditionSucceeded)
+	waited := shown != nil && shown.Reason == v1alpha1.ReasonPoliciesNotInForce
+	now := metav1.NewTime(r.Clock())
+	var why *policies.NotInForceError
+	switch {
+	case missing == nil && !waited:
+		return proceed, nil
+	case missing == nil:
+		projection.SetConditions(&s.turn.Status, s.turn.Generation, now)
+		return r.write(ctx, s, writeWaiting)
+	case !errors.As(missing, &why), waited && shown.Message == waitingFor(why):
+		return stop, nil
+	}
+	for _, kind := range []struct {
+		name  string
+		value metav1.ConditionStatus
+	}{{v1alpha1.ConditionSucceeded, metav1.ConditionUnknown}, {v1alpha1.ConditionReconciling, metav1.ConditionTrue}} {
+		condition.Set(&s.turn.Status.Conditions, s.turn.Generation, now, kind.name, kind.value, v1alpha1.ReasonPoliciesNotInForce, waitingFor(why))
+	}
+	return ended(r.write(ctx, s, writeWaiting))
+}
+
+func waitingFor(why *policies.NotInForceError) string {
+	return "The Turn needs a Secret, and waits: " + why.Error() + "."
+}
+
+// needsSecret reports whether a model call may send an API key.
+func needsSecret(c host.Config) bool {
+	if c.Model != nil && c.Model.Spec.SecretKeyRef != nil {
+		return true
+	}
+	for _, fallback := range c.Fallbacks {
+		if fallback.Spec.SecretKeyRef != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// callAwaitsPolicies keeps a tool call back that is lent a Secret or an account while a policy of the install is missing.
+func (r *Reconciler) callAwaitsPolicies(a *actScope, index int) bool {
+	call := &a.turn.Status.ToolCalls[index]
+	definition := a.toolSpec(*call)
+	if definition == nil || !lent(definition) || r.Policies.Await(a.key()) == nil {
+		if call.Reason == v1alpha1.ReasonPoliciesNotInForce {
+			call.Reason = ""
+		}
+		return false
+	}
+	call.Reason = v1alpha1.ReasonPoliciesNotInForce
+	return true
+}
+
+// lent reports whether a tool is given a Secret or an account of the namespace.
+func lent(definition *v1alpha1.ToolSpec) bool {
+	if job := definition.Job; job != nil {
+		for _, variable := range job.Env {
+			if variable.SecretKeyRef != nil {
+				return true
+			}
+		}
+		return job.ServiceAccountName != "" || len(job.ImagePullSecrets) > 0
+	}
+	if definition.HTTP != nil {
+		for _, header := range definition.HTTP.Headers {
+			if header.SecretKeyRef != nil {
+				return true
+			}
+		}
+	}
+	return false
+}

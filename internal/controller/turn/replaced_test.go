@@ -1,0 +1,82 @@
+package turn
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/activity"
+	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
+)
+
+func TestAReplacedTurnEndsTheActivitiesOfTheOneBefore(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	turn := func(uid types.UID) *v1alpha1.Turn {
+		return &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "t", UID: uid}}
+	}
+	first := turn("1")
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(first).Build()
+	pools := activity.Pools{Models: fairshare.NewPool(fairshare.Options{})}
+	r := &Reconciler{Client: c, Live: c, Activities: activity.NewExecutor(pools, func(types.NamespacedName) {}), Clock: time.Now}
+	key := client.ObjectKeyFromObject(first)
+	if _, err := r.open(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	started, stopped := make(chan struct{}), make(chan struct{})
+	r.Activities.Ensure(activity.Key{Turn: "1", Step: 1}, key, activity.Need{}, func(ctx context.Context) (any, error) {
+		close(started)
+		<-ctx.Done()
+		close(stopped)
+		return nil, ctx.Err()
+	})
+
+	<-started
+
+	// The work queue folds the deletion and the creation into one pass.
+	if err := c.Delete(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Create(t.Context(), turn("2")); err != nil {
+		t.Fatal(err)
+	}
+	s, err := r.open(t.Context(), key)
+	if err != nil || s.turn.UID != "2" {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	select {
+	case <-stopped:
+	case <-time.After(10 * time.Second):
+		t.Errorf("the activity of the Turn that is gone still runs; the executor holds %d", r.Activities.Len())
+	}
+}
+
+func TestAnotherObjectOfTheNameIsANewOneForThoseItWakes(t *testing.T) {
+	steer := func(uid types.UID) *v1alpha1.Turn {
+		turn := &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{UID: uid}}
+		turn.Spec.Delivery = v1alpha1.DeliverSteer
+		return turn
+	}
+	if !newSteer().Update(event.UpdateEvent{ObjectOld: steer("1"), ObjectNew: steer("2")}) {
+		t.Error("a message that replaced another one in one event wakes no Turn")
+	}
+	if newSteer().Update(event.UpdateEvent{ObjectOld: steer("1"), ObjectNew: steer("1")}) {
+		t.Error("a message that is updated wakes the Turn")
+	}
+	session := func(uid types.UID) *v1alpha1.Session {
+		return &v1alpha1.Session{ObjectMeta: metav1.ObjectMeta{UID: uid}}
+	}
+	if !activeTurnChanged().Update(event.UpdateEvent{ObjectOld: session("1"), ObjectNew: session("2")}) {
+		t.Error("a Session that replaced another one in one event wakes no Turn")
+	}
+}

@@ -1,0 +1,153 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
+)
+
+// What a process has concluded of a call and put into no journal ends with the process. The next one finds out again, or takes what status
+// tells, but never leaves the step open for ever.
+func TestARestartInTheMiddleOfAnActStep(t *testing.T) {
+	finish := func(w *world) {
+		for _, job := range w.jobs() {
+			if pod := w.podOf(&job); pod != nil && strings.HasPrefix(w.toolOf(pod), "endless") {
+				w.ends(pod, result.Report{Outcome: result.Exited, Started: true, Result: "at last"})
+			}
+		}
+	}
+	site := func(name string, class v1alpha1.SideEffect) func(*world) *v1alpha1.Tool {
+		return func(w *world) *v1alpha1.Tool { return w.site(name, class) }
+	}
+	for name, test := range map[string]struct {
+		// look is the tool whose call is settled before the restart, other what the step waits for then.
+		look  func(*world) *v1alpha1.Tool
+		other *v1alpha1.Tool
+		// before runs ahead of the first process, between after it has ended.
+		before, between func(*world)
+		// settled is what the status shows of the first call before the restart, and state how the call ends.
+		settled, state v1alpha1.ToolCallState
+		starts         int
+		// told is part of what the model is told, where that is not the result.
+		told string
+	}{
+		"a Pure request, and a Job": {
+			look: site("look", v1alpha1.Pure), other: newJobTool("endless", v1alpha1.Pure),
+			settled: v1alpha1.CallSucceeded, state: v1alpha1.CallSucceeded, starts: 2,
+		},
+		"an AtMostOnce request, and a Job": {
+			look: site("look", v1alpha1.AtMostOnce), other: newJobTool("endless", v1alpha1.Pure),
+			settled: v1alpha1.CallSucceeded, state: v1alpha1.CallSucceeded, starts: 1,
+		},
+		"a Pure request, and a client": {
+			look: site("look", v1alpha1.Pure), other: newClientTool("human"),
+			settled: v1alpha1.CallSucceeded, state: v1alpha1.CallSucceeded, starts: 2,
+		},
+		"an AtMostOnce request, and a client": {
+			look: site("look", v1alpha1.AtMostOnce), other: newClientTool("human"),
+			settled: v1alpha1.CallSucceeded, state: v1alpha1.CallSucceeded, starts: 1,
+		},
+		"a Job that cannot be made, and a Job": {
+			look: jobNamed("look", v1alpha1.Pure), other: newJobTool("endless", v1alpha1.Pure), before: refuseJob, between: refuseNoJob,
+			settled: v1alpha1.CallNotExecuted, state: v1alpha1.CallSucceeded, starts: 1,
+		},
+		"an AtMostOnce Job that cannot be made, and a client": {
+			look: jobNamed("look", v1alpha1.AtMostOnce), other: newClientTool("human"), before: refuseJob, between: refuseNoJob,
+			settled: v1alpha1.CallNotExecuted, state: v1alpha1.CallNotExecuted,
+		},
+		"a Pure Job that has ended and is gone, and a Job": {
+			look: jobNamed("look", v1alpha1.Pure), other: newJobTool("endless", v1alpha1.Pure), between: dropJob,
+			settled: v1alpha1.CallSucceeded, state: v1alpha1.CallSucceeded, starts: 2,
+		},
+		"an Idempotent Job that has ended and is gone, and a client": {
+			look: jobNamed("look", v1alpha1.Idempotent), other: newClientTool("human"), between: dropJob,
+			settled: v1alpha1.CallSucceeded, state: v1alpha1.CallSucceeded, starts: 2,
+		},
+		"an AtMostOnce Job that has ended and is gone, and a client": {
+			look: jobNamed("look", v1alpha1.AtMostOnce), other: newClientTool("human"), between: dropJob,
+			settled: v1alpha1.CallSucceeded, state: v1alpha1.CallFailed, starts: 1, told: "its output was lost",
+		},
+		"an AtMostOnce Job that has ended, and a client": {
+			look: jobNamed("look", v1alpha1.AtMostOnce), other: newClientTool("human"),
+			settled: v1alpha1.CallSucceeded, state: v1alpha1.CallSucceeded, starts: 1,
+		},
+		"a client that nobody waits for any more, and a Job": {
+			look: func(*world) *v1alpha1.Tool { return newClientTool("look") }, other: newJobTool("endless", v1alpha1.Pure),
+			before:  waitForClients(v1alpha1.ClientToolsFollowHints),
+			between: waitForClients(v1alpha1.ClientToolsWait),
+			settled: v1alpha1.CallNotExecuted, state: v1alpha1.CallNotExecuted,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.begin(test.look(w), test.other.DeepCopy())
+			if test.before != nil {
+				test.before(w)
+			}
+			first := w.manager(0)
+			first.until("the first call", w.shows("look", test.settled))
+			if test.between != nil {
+				test.between(w)
+			}
+			second := w.manager(0)
+			if test.other.Spec.Client != nil {
+				w.answer("human", "yes")
+			} else {
+				finish(w)
+			}
+			second.until("the end", func() bool { finish(w); return w.finished() })
+			if call := w.call("look"); call.State != test.state {
+				t.Errorf("the call is %s (%s), want %s", call.State, call.Reason, test.state)
+			}
+			if got := w.starts("look"); got != test.starts {
+				t.Errorf("it was started %d times, want %d", got, test.starts)
+			}
+			told := w.told("look")
+			if !strings.Contains(told, test.told) {
+				t.Errorf("the model is told %q, want %q", told, test.told)
+			}
+			if said := strings.Contains(told, "changed nothing"); said && test.starts > 0 {
+				t.Errorf("it was started, and the model is told %q", told)
+			}
+		})
+	}
+}
+
+func jobNamed(name string, class v1alpha1.SideEffect) func(*world) *v1alpha1.Tool {
+	return func(*world) *v1alpha1.Tool { return newJobTool(name, class) }
+}
+
+// refuseJob makes the API server refuse the Job of the tool look.
+func refuseJob(w *world) {
+	w.hooks.Create = func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
+		if job, ok := o.(*batchv1.Job); ok && w.toolOfCall(job.Labels) == "look" {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, job.Name, errors.New("a policy of the cluster"))
+		}
+		return c.Create(ctx, o, options...)
+	}
+}
+
+func refuseNoJob(w *world) {
+	w.hooks = interceptor.Funcs{}
+}
+
+func dropJob(w *world) {
+	w.deleteJob(w.jobOf("look"))
+}
+
+func waitForClients(policy v1alpha1.ClientToolsPolicy) func(*world) {
+	return func(w *world) {
+		session := w.session()
+		w.change(session, func() { session.Spec.ClientTools = policy })
+	}
+}

@@ -1,0 +1,92 @@
+package turn
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/queue"
+	"github.com/capstan-dev/capstan/internal/runtime/activity"
+	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+)
+
+// need is what an activity of the open step needs before it starts.
+func (s *scope) need() activity.Need {
+	return activity.Need{GoesOn: s.plan().Step > 1}
+}
+
+// needToReason is what the model call of the open step needs. The journal of the Session may have grown since its size was written; the call
+// looks at it again.
+func (r *Reconciler) needToReason(s *scope, turn host.Turn) activity.Need {
+	need := s.need()
+	need.Bytes = turn.CallBytes(max(s.session.Status.Journal.Bytes, r.Host.Log.KnownBytes(s.session.UID)))
+	return need
+}
+
+// refuse ends a Turn whose conversation is too large.
+func (r *Reconciler) refuse(ctx context.Context, s *scope, step *stepMemory, cause *fairshare.TooLargeError) (flow, error) {
+	closed, err := r.Host.RefuseTooLarge(ctx, s.hostTurn(), cause)
+	if err != nil {
+		return stop, err
+	}
+	step.closed = closed
+	return again, nil
+}
+
+// mayStart reports whether the Turn has a place to start something. If not, it is woken when it has one.
+func (r *Reconciler) mayStart(ctx context.Context, s *scope) (bool, error) {
+	begun := func(ctx context.Context) ([]fairshare.Begun, error) { return Begun(ctx, r.Client) }
+	if err := r.Turns.Count(ctx, begun); err != nil {
+		return false, err
+	}
+	key := s.key()
+	return r.Turns.Resume(s.session.UID, func() { r.Wakes.Wake(key) }), nil
+}
+
+// standBack gives the place of a Turn back that waits, and the memory of what it needs only when it goes on: as many Turns wait as tenants like.
+func (r *Reconciler) standBack(s *scope) {
+	if !Works(s.turn) {
+		r.Turns.Wait(s.session.UID)
+		s.memory.step.planned = nil
+	}
+}
+
+// Works reports whether a Turn that has begun needs a place among the active ones: it exists, and does not wait, for others or for a repair.
+func Works(turn *v1alpha1.Turn) bool {
+	if turn == nil || queue.Finished(turn) || turn.Status.Phase == v1alpha1.TurnWaitingForToolResults ||
+		turn.Status.Phase == v1alpha1.TurnWaiting {
+		return false
+	}
+	return journalStall(turn) == ""
+}
+
+// Begun lists what has begun by status.
+func Begun(ctx context.Context, reader client.Reader) ([]fairshare.Begun, error) {
+	var sessions v1alpha1.SessionList
+	if err := reader.List(ctx, &sessions, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing Sessions to count their active Turns: %w", err)
+	}
+	var turns v1alpha1.TurnList
+	if err := reader.List(ctx, &turns, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing Turns to count those that wait: %w", err)
+	}
+	byUID := make(map[types.UID]*v1alpha1.Turn, len(turns.Items))
+	for i := range turns.Items {
+		byUID[turns.Items[i].UID] = &turns.Items[i]
+	}
+	var begun []fairshare.Begun
+	for i := range sessions.Items {
+		active := sessions.Items[i].Status.ActiveTurn
+		if active == nil {
+			continue
+		}
+		begun = append(begun, fairshare.Begun{
+			Session: sessions.Items[i].UID, Namespace: sessions.Items[i].Namespace, Waits: !Works(byUID[active.UID]),
+		})
+	}
+	return begun, nil
+}

@@ -1,0 +1,214 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/queue"
+	"github.com/capstan-dev/capstan/internal/runtime/activity"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/projection"
+)
+
+// failuresShown is after how many failures in a row a Turn reports that its step fails.
+const failuresShown = 5
+
+// stall is what this process remembers of a Turn that cannot go on before its Session's journal is repaired.
+type stall struct {
+	reason string
+	looks  int
+	until  time.Time
+	// generation and deleted are those of the Turn at the last look: a user who cancels or deletes it need not wait for the next one.
+	generation int64
+	deleted    bool
+}
+
+// stalledBy is the reason that the status gives for a Turn that cannot go on before something is repaired; empty for none.
+func stalledBy(turn *v1alpha1.Turn) string {
+	c := condition.Find(turn.Status.Conditions, v1alpha1.ConditionStalled)
+	if c == nil || c.Status != metav1.ConditionTrue || queue.Finished(turn) {
+		return ""
+	}
+	return c.Reason
+}
+
+// journalStall is stalledBy for what only a repair of the journal removes.
+func journalStall(turn *v1alpha1.Turn) string {
+	if reason := stalledBy(turn); reason != v1alpha1.ReasonStepFailing {
+		return reason
+	}
+	return ""
+}
+
+// failed deals with an error of a pass. One that only a repair of the journal removes is reported on the Turn, which is then looked at slowly; any other
+// is tried again, and reported when it stays.
+func (r *Reconciler) failed(ctx context.Context, s *scope, cause error) (ctrl.Result, error) {
+	// What the pass has begun to change belongs to a decision that was not made.
+	s.turn = s.base.DeepCopy()
+	obstacle := journal.ObstacleOf(cause, s.turn.Spec.SessionRef.Name)
+	if obstacle == nil || queue.Finished(s.turn) {
+		return ctrl.Result{}, r.repeated(ctx, s, cause)
+	}
+	now := r.Clock()
+	m := s.memory.stall
+	if m == nil || m.reason != obstacle.Reason {
+		m = &stall{reason: obstacle.Reason}
+		ctrl.LoggerFrom(ctx).Error(cause, "the Turn cannot go on", "reason", obstacle.Reason)
+	}
+	m.looks++
+	m.until = now.Add(obstacle.Pause(m.looks))
+	m.generation, m.deleted = s.turn.Generation, !s.turn.DeletionTimestamp.IsZero()
+	s.memory.stall = m
+	s.deadline(m.until)
+	cancelled := s.turn.Spec.DesiredState == v1alpha1.DesiredCancelled
+	if m.deleted || cancelled {
+		// Nothing delivers the response of the model any more.
+		s.memory.step.dropUnwritten()
+	}
+	message := obstacle.Message
+	switch {
+	case m.deleted:
+		message += " The Turn was deleted; the journal has to say so first."
+	case cancelled:
+		message += " The Turn is cancelled as soon as the journal accepts an entry."
+	case obstacle.Reason == v1alpha1.ReasonJournalRefused:
+		message += r.keptWords(s)
+	default:
+		message += fmt.Sprintf(" It is looked at again every %v, and nothing is spent on the Turn meanwhile.", obstacle.Pause(1))
+	}
+	projection.Stall(&s.turn.Status, s.turn.Generation, nowSeconds(now), obstacle.Reason, message)
+	_, err := r.write(ctx, s, writeStalled)
+	if s.session != nil {
+		r.standBack(s)
+	}
+	return s.result(now), err
+}
+
+// keptWords reports what becomes of a model response that could not be appended, and drops it when it was kept for as long as one may be.
+func (r *Reconciler) keptWords(s *scope) string {
+	const again = " No model is called before an entry is accepted."
+	plan := s.plan()
+	if plan == nil {
+		return again
+	}
+	step := s.memory.of(plan.Step)
+	u := step.unwritten
+	if u == nil {
+		return again
+	}
+	ends := u.Since.Add(host.KeepUnwritten)
+	if !r.Clock().Before(ends) {
+		step.dropUnwritten()
+		return fmt.Sprintf(" The response of the model was dropped after %v.", host.KeepUnwritten) + again
+	}
+	s.deadline(ends)
+	if s.memory.stall.until.After(ends) {
+		s.memory.stall.until = ends
+	}
+	return fmt.Sprintf(" The response of the model is kept until %s.", ends.UTC().Format(time.RFC3339))
+}
+
+// repeated reports an error that has come back several times. It returns the error.
+func (r *Reconciler) repeated(ctx context.Context, s *scope, cause error) error {
+	if errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	s.memory.errors++
+	if s.memory.errors != failuresShown || queue.Finished(s.turn) {
+		return cause
+	}
+	message := fmt.Sprintf("The step has failed %d times and is tried again: %v", failuresShown, cause)
+	projection.Stall(&s.turn.Status, s.turn.Generation, nowSeconds(r.Clock()), v1alpha1.ReasonStepFailing, message)
+	if _, err := r.write(ctx, s, writeStalled); err != nil {
+		return errors.Join(cause, err)
+	}
+	return cause
+}
+
+// succeeded takes back what the status says of errors that are over.
+func (r *Reconciler) succeeded(ctx context.Context, s *scope) error {
+	if plan := s.plan(); plan != nil && len(s.memory.of(plan.Step).pauses) > 0 {
+		return nil
+	}
+	s.memory.errors = 0
+	if stalledBy(s.base) != v1alpha1.ReasonStepFailing {
+		return nil
+	}
+	s.turn = s.base.DeepCopy()
+	return r.goesOn(ctx, s)
+}
+
+// checkJournal holds a Turn back that could not go on because of its Session's journal, until the journal passes a check that spends nothing.
+func (r *Reconciler) checkJournal(ctx context.Context, s *scope) (flow, error) {
+	m, shown := s.memory.stall, journalStall(s.turn)
+	if m == nil && shown == "" {
+		return proceed, nil
+	}
+	if m != nil && r.Clock().Before(m.until) && m.generation == s.turn.Generation && m.deleted == !s.turn.DeletionTimestamp.IsZero() {
+		s.deadline(m.until)
+		return stop, nil
+	}
+	if s.plan() == nil {
+		return proceed, nil
+	}
+	closed, err := r.Host.Probe(ctx, s.hostTurn())
+	if err != nil {
+		return stop, err
+	}
+	s.memory.stall = nil
+	if closed != nil {
+		s.memory.of(s.plan().Step).closed = closed
+		return proceed, nil
+	}
+	if shown == "" {
+		return proceed, nil
+	}
+	if err := r.goesOn(ctx, s); err != nil {
+		return stop, err
+	}
+	return again, nil
+}
+
+// goesOn writes the conditions of a Turn that goes on.
+func (r *Reconciler) goesOn(ctx context.Context, s *scope) error {
+	now := nowSeconds(r.Clock())
+	if s.plan() == nil {
+		projection.Queue(&s.turn.Status, s.turn.Generation, now, v1alpha1.ReasonQueued, projection.QueuedMessage)
+		condition.SetStalled(&s.turn.Status.Conditions, s.turn.Generation, now, false, "", "")
+	} else {
+		projection.SetConditions(&s.turn.Status, s.turn.Generation, now)
+	}
+	_, err := r.write(ctx, s, writeStalled)
+	return err
+}
+
+// deliver tries again to append a response of the model that the journal did not accept. It starts nothing, and so needs no place.
+func (r *Reconciler) deliver(ctx context.Context, s *scope, step *stepMemory) (flow, error) {
+	now := r.Clock()
+	if step.unwritten.Expired(now) {
+		step.dropUnwritten()
+		return again, nil
+	}
+	key := activity.Key{Turn: s.turn.UID, Step: s.plan().Step}
+	if until := step.pauses[key].until; now.Before(until) {
+		s.deadline(until)
+		return stop, nil
+	}
+	closed, err := r.Host.Deliver(ctx, s.hostTurn(), step.unwritten)
+	if err != nil {
+		step.pause(key, now)
+		return stop, err
+	}
+	step.closed = closed
+	step.dropUnwritten()
+	delete(step.pauses, key)
+	return again, nil
+}
