@@ -20,7 +20,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 )
 
-const sessionName = "demo"
+const (
+	sessionName     = "demo"
+	namespacePrefix = "crash-"
+)
 
 // run is one run of a scenario, in a namespace of its own.
 type run struct {
@@ -29,35 +32,47 @@ type run struct {
 	// user is the connection of the user, which nothing disturbs.
 	user client.Client
 	seen *observer
-	// starts says how often the container of a call was started.
-	starts func(namespace, turn, call string) int
 	// started is sent to when a tool starts.
 	started chan struct{}
-	// rivals says that more than one process has a hand in the run.
-	rivals bool
+	// acted is closed when the user has interfered.
+	acted chan struct{}
+	// cuts is how many processes were cut off, or lead as well.
+	cuts int
+	// refused reports whether the cluster has no room for a tool, which then does not run.
+	refused bool
 	// patience is how long each part of the run may take.
 	patience time.Duration
+	// moment is how long an act step may stay open without open calls.
+	moment time.Duration
+	// ripeAt is since when the user could interfere.
+	ripeAt time.Time
 }
 
 // prepare makes all but the Turns, and waits until the Session can be used.
-func prepare(ctx context.Context, s scenario, user client.Client, seen *observer) (*run, error) {
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "crash-"}}
+func prepare(ctx context.Context, s scenario, leaders ...*process) (*run, error) {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: namespacePrefix}}
 	if err := user.Create(ctx, namespace); err != nil {
 		return nil, err
 	}
-	r := &run{scenario: s, namespace: namespace.Name, user: user, seen: seen, started: make(chan struct{}, 64), patience: patience}
+	r := &run{
+		scenario: s, namespace: namespace.Name, user: user, seen: seen, started: make(chan struct{}, 256), acted: make(chan struct{}),
+		patience: patience, moment: moment,
+	}
+	for _, p := range leaders {
+		p.wire.lead(r.namespace, streamFault{})
+	}
 	tools.play(r)
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: r.namespace, Name: name} }
 	harness := &v1alpha1.Harness{ObjectMeta: meta("base")}
 	model := &v1alpha1.Model{ObjectMeta: meta("simulated"), Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated, Simulation: s.simulation.DeepCopy()}}
 	model.Annotations = map[string]string{v1alpha1.AnnotationDefaultModel: "true"}
-	session := &v1alpha1.Session{ObjectMeta: meta(sessionName), Spec: v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}}}
+	session := r.newSession()
 	objects := []client.Object{model}
 	if s.tools != nil {
 		for _, tool := range s.tools() {
 			tool.Namespace = r.namespace
 			if tool.Spec.HTTP != nil {
-				tool.Spec.HTTP.URL = web.URL + "/" + r.namespace
+				tool.Spec.HTTP.URL = web.URL + "/" + r.namespace + "/" + tool.Name
 			}
 			harness.Spec.Tools = append(harness.Spec.Tools, v1alpha1.LocalReference{Name: tool.Name})
 			objects = append(objects, tool)
@@ -69,6 +84,17 @@ func prepare(ctx context.Context, s scenario, user client.Client, seen *observer
 		}
 	}
 	return r, await(ctx, func() error { return r.isPhase(v1alpha1.SessionStarted) })
+}
+
+func (r *run) newSession() *v1alpha1.Session {
+	session := &v1alpha1.Session{
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: sessionName},
+		Spec:       v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}},
+	}
+	if r.session != nil {
+		r.session(&session.Spec)
+	}
+	return session
 }
 
 func (r *run) isPhase(want v1alpha1.SessionPhase) error {
@@ -93,19 +119,75 @@ func (r *run) toolResult(name, callID, text string) *v1alpha1.ToolResult {
 	}
 }
 
-// play creates the Turns, does what the user does, and waits for the end.
-func (r *run) play(ctx context.Context) error {
+// create creates the Turns.
+func (r *run) create(ctx context.Context) error {
 	for _, name := range r.turns {
 		if err := r.user.Create(ctx, r.newTurn(name)); err != nil {
 			return err
 		}
 	}
-	if r.drive != nil {
-		if err := r.drive(ctx, r); err != nil {
+	return nil
+}
+
+// play creates the Turns, does what the user does, and waits for the end. The interference of the scenario comes at its natural moment, or
+// when one is due.
+func (r *run) play(ctx context.Context, due <-chan struct{}) error {
+	if err := r.create(ctx); err != nil {
+		return err
+	}
+	driving, stop := context.WithCancel(ctx)
+	defer stop()
+	alone := due != nil || r.expires > 0
+	if r.drive != nil && !alone {
+		if err := r.drive(driving, r); err != nil {
 			return fmt.Errorf("what the user does: %w", err)
 		}
 	}
+	if r.drive != nil && alone {
+		// The Turn may be over before the rest of it.
+		go func() { _ = r.drive(driving, r) }()
+	}
+	if r.act != nil {
+		if err := awaitFor(ctx, r.patience, func() error { return r.isRipe(due) }); err != nil {
+			return fmt.Errorf("before the user interferes: %w", err)
+		}
+		if err := r.interfere(ctx); err != nil {
+			return err
+		}
+	}
 	return awaitFor(ctx, r.patience, r.isOver)
+}
+
+// isRipe reports whether it is time for the user to interfere.
+func (r *run) isRipe(due <-chan struct{}) error {
+	select {
+	case <-due:
+		return nil
+	default:
+	}
+	if ended(r.seen.turn(r.namespace, "demo-1")) {
+		return nil // A fault may have ended it before a tool has started.
+	}
+	if err := r.ripe(r); err != nil || due == nil {
+		return err
+	}
+	// The moment at which the user was to interfere should have come by now; a while later it will not come any more.
+	if r.ripeAt.IsZero() {
+		r.ripeAt = time.Now()
+	}
+	if time.Since(r.ripeAt) < 2*time.Second {
+		return errors.New("the moment to interfere has not come")
+	}
+	return nil
+}
+
+// interfere does what the scenario's user does in between.
+func (r *run) interfere(ctx context.Context) error {
+	defer close(r.acted)
+	if err := r.act(ctx, r); err != nil {
+		return fmt.Errorf("interfering: %w", err)
+	}
+	return nil
 }
 
 // newTurn is a Turn of the run.
@@ -125,24 +207,39 @@ func (r *run) left() []string {
 	return slices.DeleteFunc(slices.Concat(r.turns, r.steers), func(name string) bool { return slices.Contains(r.gone, name) })
 }
 
-// isOver says that every Turn has ended and the Session is free.
+// isOver reports whether every Turn has ended and the Session is free.
 func (r *run) isOver() error {
+	if err := r.seen.stuck(r.namespace, r.moment); err != nil {
+		return hopeless{err}
+	}
 	for _, name := range r.gone {
-		if turn := r.seen.turn(r.namespace, name); turn.UID != "" {
-			return fmt.Errorf("Turn %s is still there", name)
+		if turn := r.seen.turn(r.namespace, name); turn.UID != "" && (!r.mayEnd || !ended(turn)) {
+			return fmt.Errorf("Turn %s is still there, in phase %s", name, turn.Status.Phase)
 		}
 	}
 	for _, name := range r.left() {
 		if turn := r.seen.turn(r.namespace, name); !ended(turn) {
-			return fmt.Errorf("Turn %s is in phase %s, step %d: %+v", name, turn.Status.Phase, step(turn), turn.Status.ToolCalls)
+			return fmt.Errorf("Turn %s is in phase %s, step %d: %s", name, turn.Status.Phase, step(turn), callsOf(turn))
 		}
 	}
 	for _, result := range r.seen.toolResults(r.namespace) {
+		if r.seen.turn(r.namespace, result.Spec.TurnRef.Name).UID == "" {
+			continue // It waits for a Turn that may be created again.
+		}
 		if len(result.Status.Conditions) == 0 || result.Status.Conditions[0].Status == metav1.ConditionUnknown {
 			return fmt.Errorf("nothing was said of ToolResult %s", result.Name)
 		}
 	}
 	return r.isPhase(v1alpha1.SessionIdle)
+}
+
+// callsOf is where the calls of a Turn stand, for people to read.
+func callsOf(turn *v1alpha1.Turn) string {
+	var calls []string
+	for _, c := range turn.Status.ToolCalls {
+		calls = append(calls, fmt.Sprintf("%s %s %s %s", c.ID, c.Executor, c.State, c.Reason))
+	}
+	return strings.Join(calls, ", ")
 }
 
 // outcome says in lines what became of the run: all that must be the same whatever was disturbed.
@@ -152,6 +249,9 @@ func (r *run) outcome(ctx context.Context) ([]string, error) {
 	for _, name := range r.left() {
 		turn := r.seen.turn(r.namespace, name)
 		s := turn.Status
+		if s.Summary == nil {
+			s.Summary = &v1alpha1.TurnSummary{}
+		}
 		note("Turn %s: %s after iteration %d, step %d, calls %s, usage %+v, output %q", name, s.Phase, s.Iteration, step(turn), s.Summary.Calls, s.Summary.Usage, s.Output)
 		for _, c := range s.Conditions {
 			note("  %s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message)
@@ -168,20 +268,32 @@ func (r *run) outcome(ctx context.Context) ([]string, error) {
 	results := r.seen.toolResults(r.namespace)
 	slices.SortFunc(results, func(a, b *v1alpha1.ToolResult) int { return strings.Compare(a.Name, b.Name) })
 	for _, result := range results {
+		if len(result.Status.Conditions) == 0 {
+			continue
+		}
 		note("ToolResult %s: %s %s", result.Name, result.Status.Conditions[0].Status, result.Status.Conditions[0].Reason)
 	}
-	log, err := r.log(ctx)
+	journal, err := r.journal(ctx)
 	if err != nil {
 		return nil, err
 	}
-	transcript, err := r.transcript(log)
+	transcript, err := r.transcript(journal)
 	return append(lines, transcript...), err
 }
 
-// transcript is the conversation, without ids and times.
-func (r *run) transcript(log []v1alpha1.JournalEntrySpec) ([]string, error) {
+// transcript is the conversation, without ids and times. A part counts where a final entry names it: one that a writer left behind does not.
+func (r *run) transcript(journal []v1alpha1.JournalEntrySpec) ([]string, error) {
+	named := map[int64]bool{}
+	for _, entry := range journal {
+		for _, ordinal := range entry.Parts {
+			named[ordinal] = true
+		}
+	}
 	var lines []string
-	for _, entry := range log {
+	for _, entry := range journal {
+		if !entry.Final && !named[entry.Ordinal] {
+			continue
+		}
 		messages, err := event.MessagesOf(entry.Events)
 		if err != nil {
 			return nil, fmt.Errorf("reading the messages of entry %d: %w", entry.Ordinal, err)
@@ -197,116 +309,63 @@ func (r *run) transcript(log []v1alpha1.JournalEntrySpec) ([]string, error) {
 	return lines, nil
 }
 
-// log reads the log in order.
-func (r *run) log(ctx context.Context) ([]v1alpha1.JournalEntrySpec, error) {
+// journal reads the journal of the newest Session in order.
+func (r *run) journal(ctx context.Context) ([]v1alpha1.JournalEntrySpec, error) {
 	var list v1alpha1.JournalEntryList
 	if err := r.user.List(ctx, &list, client.InNamespace(r.namespace)); err != nil {
 		return nil, err
 	}
-	log := make([]v1alpha1.JournalEntrySpec, len(list.Items))
+	session := r.seen.session(r.namespace).UID
+	var journal []v1alpha1.JournalEntrySpec
 	for i := range list.Items {
-		log[i] = list.Items[i].Spec
+		if owners := list.Items[i].OwnerReferences; len(owners) > 0 && owners[0].UID == session {
+			journal = append(journal, list.Items[i].Spec)
+		}
 	}
-	slices.SortFunc(log, func(a, b v1alpha1.JournalEntrySpec) int { return int(a.Ordinal - b.Ordinal) })
-	return log, nil
+	slices.SortFunc(journal, func(a, b v1alpha1.JournalEntrySpec) int { return int(a.Ordinal - b.Ordinal) })
+	return journal, nil
 }
 
-// verify holds the laws at the end of a run.
-func (r *run) verify(ctx context.Context) error {
-	log, err := r.log(ctx)
-	if err != nil {
-		return err
+// verify holds the invariants. Of a run that has come to its end the journal must be complete.
+func (r *run) verify(ctx context.Context, whole bool) error {
+	if err := await(ctx, func() error { return r.seen.caughtUp(ctx, r.user, r.namespace) }); err != nil {
+		return fmt.Errorf("observing: %w", err)
 	}
-	errs := []error{r.seen.violations(r.namespace), checkLog(log, len(r.turns))}
-	for _, id := range r.once {
-		turn, call, _ := strings.Cut(id, "/")
-		if n := r.starts(r.namespace, turn, call); n > 1 {
-			errs = append(errs, fmt.Errorf("the AtMostOnce call %s started %d times", id, n))
-		}
-	}
-	for _, id := range r.never {
-		turn, call, _ := strings.Cut(id, "/")
-		if n := r.starts(r.namespace, turn, call); n > 0 {
-			errs = append(errs, fmt.Errorf("the call %s started %d times, and nobody has approved it", id, n))
-		}
-	}
-	if r.asks {
-		errs = append(errs, web.startedTwice(r.namespace))
-	}
-	if r.stops {
+	e := &evidence{history: r.seen.snapshot(r.namespace), repeats: r.cuts, whole: whole}
+	e.requests = func(key string) int { return web.started(r.namespace, key) }
+	e.modelCalls = prompts.of(e.uids())
+	errs := []error{e.violations()}
+	if whole && r.stops {
 		errs = append(errs, await(ctx, func() error { return r.noJobs(ctx) }))
 	}
 	return errors.Join(errs...)
 }
 
-// unknown says that nobody can know what became of a request: the process that had claimed it died, or another one took over. A Job would have
-// gone on by itself.
+// unknown reports whether no process can know the outcome of a request: the process that had claimed it died, or another one took over. A Job
+// would have gone on by itself.
 func (r *run) unknown() bool {
-	if !r.asks {
-		return false
-	}
-	for _, call := range r.seen.turn(r.namespace, r.turns[0]).Status.ToolCalls {
-		if call.State == v1alpha1.CallUnknown && call.Reason == capstantest.ReasonManagerLost {
-			return true
+	for _, name := range r.turns {
+		for _, call := range r.seen.turn(r.namespace, name).Status.ToolCalls {
+			if call.Executor == v1alpha1.ExecutorHTTP && call.State == v1alpha1.CallUnknown && call.Reason == capstantest.ReasonManagerLost {
+				return true
+			}
 		}
 	}
 	return false
 }
 
-// noJobs says that no Job is left.
+// noJobs reports Jobs that are left and could still run.
 func (r *run) noJobs(ctx context.Context) error {
 	var jobs batchv1.JobList
 	if err := r.user.List(ctx, &jobs, client.InNamespace(r.namespace)); err != nil {
 		return err
 	}
-	if len(jobs.Items) > 0 {
-		return fmt.Errorf("%d Jobs are left although the Turn was cancelled", len(jobs.Items))
+	for _, job := range jobs.Items {
+		if job.Status.CompletionTime == nil && job.Status.Failed == 0 {
+			return fmt.Errorf("Job %s is left although the Turn has ended", job.Name)
+		}
 	}
 	return nil
-}
-
-// checkLog holds the laws of the log: no gap, one final entry for each step of a Turn, one Turn after the other, each up to its end.
-func checkLog(log []v1alpha1.JournalEntrySpec, turns int) error {
-	var errs []error
-	fail := func(format string, arguments ...any) { errs = append(errs, fmt.Errorf(format, arguments...)) }
-	var open string
-	var last int32
-	over := map[string]bool{}
-	for i, entry := range log {
-		if entry.Ordinal != int64(i)+1 {
-			fail("the entry at place %d has ordinal %d", i+1, entry.Ordinal)
-		}
-		if entry.Turn == nil {
-			continue
-		}
-		name := entry.Turn.Name
-		switch {
-		case over[name]:
-			fail("entry %d belongs to Turn %s, which had ended before", entry.Ordinal, name)
-		case open == "":
-			open, last = name, 0
-		case open != name:
-			fail("entry %d of Turn %s comes before the end of Turn %s", entry.Ordinal, name, open)
-		}
-		if entry.Step != last+1 {
-			fail("entry %d is of step %d of Turn %s, whose step %d is open", entry.Ordinal, entry.Step, name, last+1)
-		}
-		if !entry.Final {
-			continue
-		}
-		last = entry.Step
-		if entry.Transition == nil || entry.Transition.Plan == nil {
-			fail("the final entry %d has no plan", entry.Ordinal)
-			continue
-		}
-		if entry.Transition.Plan.Phase == v1alpha1.PlanComplete {
-			over[name], open = true, ""
-		}
-	}
-	if len(over) != turns || open != "" {
-		fail("%d of %d Turns have ended in the log; open is %q", len(over), turns, open)
-	}
-	return errors.Join(errs...)
 }
 
 // difference says how two outcomes differ; nil when they do not.
@@ -324,10 +383,15 @@ func difference(want, got []string) error {
 			g = got[i]
 		}
 		if w != g {
-			lines = append(lines, "want "+w, "got  "+g)
+			lines = append(lines, "want "+short(w), "got  "+short(g))
 		}
 	}
 	return errors.New("another outcome than undisturbed:\n" + strings.Join(lines, "\n"))
+}
+
+// short is the beginning of a line.
+func short(line string) string {
+	return line[:min(len(line), 1000)]
 }
 
 // toolPlayers lets each run say what its tools give.
@@ -345,11 +409,18 @@ func (p *toolPlayers) play(r *run) {
 	p.runs[r.namespace] = r
 }
 
+func (p *toolPlayers) of(namespace string) *run {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.runs[namespace]
+}
+
 // run is the JobRunner of the kits.
 func (p *toolPlayers) run(call capstantest.Call) (stdout, stderr string, exit int) {
-	p.mu.Lock()
-	r := p.runs[call.Namespace]
-	p.mu.Unlock()
+	r := p.of(call.Namespace)
+	if r != nil {
+		defer r.toolStarted()
+	}
 	if r == nil || r.tool == nil {
 		return "result of " + call.ID, "", 0
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,21 +30,35 @@ type scenario struct {
 	tool func(r *run, call capstantest.Call) string
 	// drive is what the user does while the Turns run; nil for nothing.
 	drive func(ctx context.Context, r *run) error
-	// once are the calls that may start once at most, as turn/call.
-	once []string
-	// never are the calls that must not start, as turn/call.
-	never []string
-	// stops says that no Job may be left at the end.
+	// respond is what an HTTP tool responds with; nil for the same text.
+	respond func(ctx context.Context, r *run, tool string) string
+	// session adds to the spec of the Session; nil for nothing.
+	session func(*v1alpha1.SessionSpec)
+	// act is how the user interferes; nil if not. Scenarios that have it are also run with the interference at each request.
+	act func(ctx context.Context, r *run) error
+	// ripe reports whether the natural moment to interfere has come.
+	ripe func(r *run) error
+	// anytime reports whether the conversation goes on without the interference.
+	anytime bool
+	// varies reports whether the outcome depends on the time, so that only the invariants are held.
+	varies bool
+	// expires reports whether a deadline of the Turn ends it.
+	expires time.Duration
+	// from is the first request that is disturbed; 0 for all.
+	from int
+	// stops reports whether no Job may be left at the end that could still run.
 	stops bool
+	// mayEnd reports whether the Turns in gone may also end.
+	mayEnd bool
 	// steers are the messages that the user sends for the Turn that runs.
 	steers []string
-	// asks says that the tools ask the suite's own server. A call that starts once is then asked for once at most.
-	asks bool
 	// gone are the Turns that are deleted while they run. Nothing is left of them but the log.
 	gone []string
 }
 
-var scenarios = []scenario{
+var scenarios = slices.Concat(plain, interfered, mixed, bulky)
+
+var plain = []scenario{
 	{
 		name:       "no tools",
 		simulation: v1alpha1.Simulation{Response: fixed("Hello to you too.")},
@@ -64,14 +80,12 @@ var scenarios = []scenario{
 		simulation: calling("It is {{tool:pay}}.", "pay"),
 		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{jobTool("pay", v1alpha1.AtMostOnce)} },
 		turns:      []string{"demo-1"},
-		once:       []string{"demo-1/1-0"},
 	},
 	{
 		name:       "two AtMostOnce Jobs side by side",
 		simulation: calling("It is {{tool:pay}}.", "pay", "pay"),
 		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{jobTool("pay", v1alpha1.AtMostOnce)} },
 		turns:      []string{"demo-1"},
-		once:       []string{"demo-1/1-0", "demo-1/1-1"},
 	},
 	{
 		name:       "one Pure request",
@@ -84,7 +98,6 @@ var scenarios = []scenario{
 		simulation: calling("It is {{tool:pay}}.", "pay", "pay"),
 		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{httpTool("pay", v1alpha1.AtMostOnce)} },
 		turns:      []string{"demo-1"},
-		asks:       true,
 	},
 	{
 		name:       "client tools, one of which answers early",
@@ -114,7 +127,6 @@ var scenarios = []scenario{
 		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{jobTool("pay", v1alpha1.AtMostOnce)} },
 		turns:      []string{"demo-1"},
 		drive:      createAgain,
-		once:       []string{"demo-1/1-0"},
 	},
 	{
 		name:       "cancelled while its tool runs",
@@ -122,7 +134,8 @@ var scenarios = []scenario{
 		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{jobTool("work", v1alpha1.Pure)} },
 		turns:      []string{"demo-1"},
 		tool:       blockForEver,
-		drive:      cancelOnceRunning,
+		ripe:       isRunning,
+		act:        cancel,
 		stops:      true,
 	},
 	{
@@ -137,8 +150,9 @@ var scenarios = []scenario{
 			}
 			return "result of " + call.Turn
 		},
-		drive: deleteOnceRunning,
-		gone:  []string{"demo-1"},
+		ripe: isRunning,
+		act:  remove,
+		gone: []string{"demo-1"},
 	},
 	{
 		name:       "a Pure tool is evicted and runs again",
@@ -161,7 +175,6 @@ var scenarios = []scenario{
 		turns:      []string{"demo-1"},
 		tool:       blockForEver,
 		drive:      evictOnceRunning,
-		once:       []string{"demo-1/1-0"},
 	},
 	{
 		name:       "the pod of an AtMostOnce tool vanishes",
@@ -170,7 +183,6 @@ var scenarios = []scenario{
 		turns:      []string{"demo-1"},
 		tool:       blockForEver,
 		drive:      removePodOnceRunning,
-		once:       []string{"demo-1/1-0"},
 	},
 	{
 		name:       "AtMostOnce tools that need approval, one of which gets it",
@@ -182,8 +194,6 @@ var scenarios = []scenario{
 		},
 		turns: []string{"demo-1"},
 		drive: approveOne,
-		once:  []string{"demo-1/1-0"},
-		never: []string{"demo-1/1-1"},
 	},
 }
 
@@ -245,15 +255,18 @@ func approveOne(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	if n := r.starts(r.namespace, "demo-1", "1-0"); n > 0 {
-		return fmt.Errorf("the call 1-0 started %d times before it was approved", n)
-	}
 	for call, decision := range map[string]v1alpha1.Decision{"1-0": v1alpha1.DecisionApprove, "1-1": v1alpha1.DecisionReject} {
-		result := r.toolResult("decision-"+call, call, "")
-		result.Spec.Result, result.Spec.Decision, result.Spec.SubmittedBy = nil, decision, "ann"
-		if err := r.user.Create(ctx, result); err != nil {
+		if err := r.decide(ctx, call, decision); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// isRunning reports whether a tool has started.
+func isRunning(r *run) error {
+	if len(r.started) == 0 {
+		return errors.New("no tool has started")
 	}
 	return nil
 }
@@ -270,11 +283,8 @@ func (r *run) running(ctx context.Context) error {
 	}
 }
 
-// deleteOnceRunning deletes the first Turn when its tool has started.
-func deleteOnceRunning(ctx context.Context, r *run) error {
-	if err := r.running(ctx); err != nil {
-		return err
-	}
+// remove deletes the first Turn.
+func remove(ctx context.Context, r *run) error {
 	return r.user.Delete(ctx, &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: "demo-1"}})
 }
 
@@ -298,12 +308,11 @@ func createAgain(ctx context.Context, r *run) error {
 	})
 }
 
-// cancelOnceRunning cancels the Turn when its tool has started.
-func cancelOnceRunning(ctx context.Context, r *run) error {
-	if err := r.running(ctx); err != nil {
-		return err
-	}
-	turn := &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: "demo-1"}}
+// cancel cancels the first Turn.
+func cancel(ctx context.Context, r *run) error { return r.cancel(ctx, "demo-1") }
+
+func (r *run) cancel(ctx context.Context, name string) error {
+	turn := &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: name}}
 	return r.user.Patch(ctx, turn, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"desiredState":"Cancelled"}}`)))
 }
 

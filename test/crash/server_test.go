@@ -2,33 +2,40 @@ package crash_test
 
 import (
 	"crypto/x509"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/capstantest"
 )
 
 // server answers the requests of all runs, and counts how often each call was started.
 type server struct {
 	*httptest.Server
 	mu    sync.Mutex
-	calls map[string]map[string]int
+	calls map[string]int
 }
 
 func newServer() *server {
-	s := &server{calls: map[string]map[string]int{}}
+	s := &server{calls: map[string]int{}}
 	s.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		namespace := strings.TrimPrefix(r.URL.Path, "/")
+		namespace, name, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 		s.mu.Lock()
-		if s.calls[namespace] == nil {
-			s.calls[namespace] = map[string]int{}
-		}
-		s.calls[namespace][r.Header.Get("Idempotency-Key")]++
+		s.calls[namespace+"/"+r.Header.Get("Idempotency-Key")]++
 		s.mu.Unlock()
-		_, _ = io.WriteString(w, "answered")
+		text := "answered"
+		if run := tools.of(namespace); run != nil {
+			defer run.toolStarted()
+			if run.respond != nil {
+				text = run.respond(r.Context(), run, name)
+			}
+		}
+		_, _ = io.WriteString(w, text)
 	}))
 	return s
 }
@@ -40,17 +47,45 @@ func (s *server) roots() *x509.CertPool {
 	return roots
 }
 
-// startedTwice says which calls of a namespace were started more than once.
-func (s *server) startedTwice(namespace string) error {
+// started is how often the request with an idempotency key was received.
+func (s *server) started(namespace, key string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for key, n := range s.calls[namespace] {
-		if n > 1 {
-			return fmt.Errorf("the AtMostOnce request with the key %s was sent %d times", key, n)
-		}
-	}
-	return nil
+	return s.calls[namespace+"/"+key]
 }
 
 // loopback is where the server is.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+
+// promptCounter counts model calls, over all processes.
+type promptCounter struct {
+	mu    sync.Mutex
+	calls map[types.UID]map[int32]int
+}
+
+// see is for the Prompts of a kit.
+func (c *promptCounter) see(p capstantest.Prompt) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.calls == nil {
+		c.calls = map[types.UID]map[int32]int{}
+	}
+	if c.calls[p.Turn] == nil {
+		c.calls[p.Turn] = map[int32]int{}
+	}
+	c.calls[p.Turn][p.Iteration]++
+}
+
+// of are the model calls of some Turns.
+func (c *promptCounter) of(turns []types.UID) map[types.UID]map[int32]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	found := map[types.UID]map[int32]int{}
+	for _, uid := range turns {
+		found[uid] = map[int32]int{}
+		for iteration, n := range c.calls[uid] {
+			found[uid][iteration] = n
+		}
+	}
+	return found
+}

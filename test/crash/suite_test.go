@@ -1,26 +1,33 @@
-// Package crash_test disturbs the real controllers at every request that they make: requests that fail, answers that are lost, processes that
-// die or are paused while another takes over. Whatever happens, a conversation must end as it does undisturbed, its log must be whole, and no
-// AtMostOnce call may start twice.
+// Package crash_test disturbs the real controllers: requests that fail in every way, watches that are late, double or broken, processes that
+// die or are paused while another takes over, clocks that differ, and users who interfere at each request. Whatever happens, invariants hold
+// at all times, and a conversation ends as it does undisturbed where its outcome does not depend on the time.
 package crash_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"regexp"
+	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"go.uber.org/zap/zapcore"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/internal/controller"
 )
@@ -30,19 +37,37 @@ func TestCrash(t *testing.T) {
 	RunSpecs(t, "Crash")
 }
 
+const (
+	// patience is how long each part of a run may take. Retries after a lost request are far shorter.
+	patience = time.Minute
+	// moment is how long an act step may stay open without open calls.
+	moment = 20 * time.Second
+	// sideBySide is how many runs are under way at once.
+	sideBySide = 16
+	// defaultCells is how many cells a sample has.
+	defaultCells = 240
+	// clocksApart is how far the clocks of two leaders are apart.
+	clocksApart = 2 * time.Second
+)
+
 var (
-	config *rest.Config
-	user   client.WithWatch
-	seen   *observer
-	tools  = &toolPlayers{}
-	web    = newServer()
+	config  *rest.Config
+	user    client.WithWatch
+	seen    *observer
+	tools   = &toolPlayers{}
+	prompts = &promptCounter{}
+	web     = newServer()
 )
 
 var _ = BeforeSuite(func() {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		Fail("KUBEBUILDER_ASSETS is not set: run the tests with make, or set it to the directory that has etcd and kube-apiserver")
 	}
-	ctrl.SetLogger(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true), zap.StacktraceLevel(zapcore.PanicLevel)))
+	log := logr.Discard()
+	if os.Getenv("FAULT_LOG") != "" {
+		log = zap.New(zap.WriteTo(os.Stderr), zap.UseDevMode(true), zap.StacktraceLevel(zapcore.PanicLevel))
+	}
+	ctrl.SetLogger(log)
 	environment := &envtest.Environment{}
 	var err error
 	config, err = environment.Start()
@@ -66,90 +91,183 @@ type process struct {
 }
 
 // startProcess starts a kit. The one that plays the kubelet must be the only one that does.
-func startProcess(playsKubelet bool) *process {
+func startProcess(playsKubelet bool, ahead time.Duration) *process {
 	GinkgoHelper()
 	p := &process{wire: newWire()}
+	p.wire.meddle = meddle
+	o := capstantest.Options{
+		Jobs: tools.run, Transport: p.wire.wrap, NoJobPlayer: !playsKubelet, EgressAllow: loopback, EgressRoots: web.roots(), Prompts: prompts.see,
+	}
+	if ahead > 0 {
+		o.Clock = capstantest.NewClock(time.Now().Add(ahead))
+	}
 	var err error
-	p.Kit, err = capstantest.Start(context.Background(), config, capstantest.Options{
-		Jobs: tools.run, Transport: p.wire.wrap, NoJobPlayer: !playsKubelet, EgressAllow: loopback, EgressRoots: web.roots(),
-	})
+	p.Kit, err = capstantest.Start(context.Background(), config, o)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(p.Stop()).To(Succeed()) })
 	return p
 }
 
-// disturbed is one run of a scenario with one fault.
-type disturbed struct {
-	scenario int
-	fault    fault
-}
-
-func (d disturbed) String() string {
-	return fmt.Sprintf("%s, %s", scenarios[d.scenario].name, d.fault)
-}
-
-// report is what several runs found wrong.
-type report struct {
-	mu   sync.Mutex
-	errs []error
-}
-
-func (r *report) add(what fmt.Stringer, err error) {
-	if err == nil {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.errs = append(r.errs, fmt.Errorf("%s: %w", what, err))
-}
-
-func (r *report) expectNothing() {
-	GinkgoHelper()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	Expect(errors.Join(r.errs...)).NotTo(HaveOccurred())
-}
-
-// undisturbed is what a scenario is like when nothing goes wrong.
-type undisturbed struct {
-	outcome []string
-	writes  []string
-	reads   []string
-}
-
-// measure runs every scenario undisturbed.
-func measure(ctx context.Context, p *process) []undisturbed {
-	GinkgoHelper()
-	found := make([]undisturbed, len(scenarios))
-	for i, s := range scenarios {
-		r, err := prepare(ctx, s, user, seen)
-		Expect(err).NotTo(HaveOccurred(), s.name)
-		r.starts = p.Starts
-		p.wire.arm(r.namespace, fault{})
-		began := time.Now()
-		Expect(r.play(ctx)).To(Succeed(), s.name)
-		AddReportEntry(s.name, fmt.Sprint(time.Since(began).Round(time.Millisecond)))
-		Expect(r.verify(ctx)).To(Succeed(), s.name)
-		found[i].outcome, err = r.outcome(ctx)
-		Expect(err).NotTo(HaveOccurred(), s.name)
-		found[i].writes = p.wire.counted(r.namespace, writes)
-		found[i].reads = p.wire.counted(r.namespace, reads)
-		Expect(found[i].writes).NotTo(BeEmpty())
-	}
-	return found
-}
-
-// finish checks a run that has come to its end.
-func (r *run) finish(ctx context.Context, want undisturbed) error {
-	if err := r.verify(ctx); err != nil {
-		return err
-	}
-	got, err := r.outcome(ctx)
-	if err != nil {
-		return err
-	}
-	if r.rivals && r.unknown() {
+// meddle changes an object as another client would, in a way that concerns no controller.
+func meddle(ctx context.Context, resource, namespace, name string) error {
+	var object client.Object
+	switch resource {
+	case "turns":
+		object = &v1alpha1.Turn{}
+	case "sessions":
+		object = &v1alpha1.Session{}
+	case "toolresults":
+		object = &v1alpha1.ToolResult{}
+	default:
 		return nil
 	}
-	return difference(want.outcome, got)
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	if err := user.Get(ctx, key, object); err != nil {
+		return err
+	}
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{"example.com/touched":%q}}}`, time.Now().Format(time.RFC3339Nano))
+	return user.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(patch)))
+}
+
+// all does something for each, several at a time.
+func all[T any](each []T, do func(T)) {
+	places := make(chan struct{}, sideBySide)
+	var group sync.WaitGroup
+	for _, one := range each {
+		places <- struct{}{}
+		group.Go(func() {
+			defer func() { <-places }()
+			do(one)
+		})
+	}
+	group.Wait()
+}
+
+// setting is a number from the environment.
+func setting(name string, otherwise int64) int64 {
+	GinkgoHelper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	Expect(err).NotTo(HaveOccurred(), name)
+	return n
+}
+
+// tally counts cells, and collects what is wrong.
+type tally struct {
+	mu              sync.Mutex
+	cells, befallen map[string]int
+	byScenario      map[string]int
+	errs            []error
+}
+
+func (t *tally) add(c cell, befallen bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cells[c.kind()]++
+	t.byScenario[scenarios[c.scenario].name]++
+	if befallen {
+		t.befallen[c.kind()]++
+	}
+	if err != nil {
+		err = fmt.Errorf("%s:\n%w", c, err)
+		t.errs = append(t.errs, err)
+		say("WRONG", err)
+	}
+}
+
+// say tells at once, for those who wait.
+func say(what ...any) {
+	if os.Getenv("FAULT_VERBOSE") != "" {
+		fmt.Println(what...)
+	}
+}
+
+// histogram is how many cells of each kind there were, and in how many the fault changed the outcome of a request, or the way of an event.
+func (t *tally) histogram() string {
+	text := fmt.Sprintf("%8s %8s  %s\n", "cells", "befallen", "fault")
+	cells, befallen := 0, 0
+	for _, kind := range slices.Sorted(maps.Keys(t.cells)) {
+		text += fmt.Sprintf("%8d %8d  %s\n", t.cells[kind], t.befallen[kind], kind)
+		cells, befallen = cells+t.cells[kind], befallen+t.befallen[kind]
+	}
+	text += fmt.Sprintf("%8d %8d  in all\n\n%8s  %s\n", cells, befallen, "cells", "scenario")
+	for _, name := range slices.Sorted(maps.Keys(t.byScenario)) {
+		text += fmt.Sprintf("%8d  %s\n", t.byScenario[name], name)
+	}
+	return text
+}
+
+var _ = Describe("Faults", func() {
+	It("break no invariant and change no outcome", func(ctx context.Context) {
+		began := time.Now()
+		seed := setting("FAULT_SEED", GinkgoRandomSeed())
+		size := int(setting("FAULT_CELLS", defaultCells))
+		s := &stage{
+			first: startProcess(true, 0), second: startProcess(false, 0), ahead: startProcess(false, clocksApart), lossy: startProcess(false, 0),
+		}
+		t := &tally{cells: map[string]int{}, befallen: map[string]int{}, byScenario: map[string]int{}}
+
+		By("running each scenario undisturbed")
+		base := s.measure(ctx, expression("FAULT_SCENARIOS"))
+		for i, b := range base {
+			if b.err != nil {
+				t.errs = append(t.errs, fmt.Errorf("undisturbed | %s:\n%w", scenarios[i].name, b.err))
+				say("WRONG undisturbed |", scenarios[i].name, b.err)
+			}
+			if len(b.writes) == 0 {
+				continue
+			}
+			say("measured", scenarios[i].name, len(b.writes), "writes,", b.acted, "before the interference,", len(b.reads), "reads", b.writes)
+		}
+
+		every := cells(base)
+		chosen := every
+		if size > 0 {
+			chosen = sample(every, size, uint64(seed))
+		}
+		chosen = only(chosen, every)
+		say(fmt.Sprintf("seed %d: %d of %d cells, measured in %s", seed, len(chosen), len(every), time.Since(began).Round(time.Second)))
+		all(chosen, func(c cell) {
+			befallen, err := s.play(ctx, c, base[c.scenario])
+			t.add(c, befallen, err)
+		})
+
+		AddReportEntry("Faults", ReportEntryVisibilityAlways, fmt.Sprintf("seed %d: %d of %d cells in %s, %d scenarios\n%s",
+			seed, len(chosen), len(every), time.Since(began).Round(time.Second), len(scenarios), t.histogram()))
+		Expect(errors.Join(t.errs...)).NotTo(HaveOccurred())
+		t.expectBefallen()
+	})
+})
+
+// expression is a regular expression from the environment; without it, one that matches all.
+func expression(name string) *regexp.Regexp {
+	GinkgoHelper()
+	e, err := regexp.Compile(os.Getenv(name))
+	Expect(err).NotTo(HaveOccurred(), name)
+	return e
+}
+
+// only are the cells that FAULT_FOCUS names, of all there are; without it, those that were chosen.
+func only(chosen, every []cell) []cell {
+	if os.Getenv("FAULT_FOCUS") == "" {
+		return chosen
+	}
+	focus := expression("FAULT_FOCUS")
+	return slices.DeleteFunc(slices.Clone(every), func(c cell) bool { return !focus.MatchString(c.String()) })
+}
+
+// expectBefallen expects that the faults came: a suite whose faults stay away shows nothing.
+func (t *tally) expectBefallen() {
+	GinkgoHelper()
+	cells, befallen := 0, 0
+	for kind, n := range t.cells {
+		cells, befallen = cells+n, befallen+t.befallen[kind]
+		if n >= 4 {
+			Expect(t.befallen[kind]).NotTo(BeZero(), "the fault %q changed nothing in %d cells", kind, n)
+		}
+	}
+	Expect(befallen).To(BeNumerically(">=", cells*3/4), "the faults hardly ever came")
 }

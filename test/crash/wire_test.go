@@ -1,41 +1,70 @@
 package crash_test
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // fate is what happens to a request of the controllers.
-type fate int
+type fate string
 
 const (
 	// pass lets the request through.
-	pass fate = iota
+	pass fate = ""
 	// refuse fails the request before the API server sees it.
-	refuse
-	// lose lets the API server carry it out and loses the answer.
-	lose
-	// hold keeps the request back until the wire is released, and with it every later one of the namespace.
-	hold
-	// holdAfter is hold, but this request is carried out first: only its answer is kept back.
-	holdAfter
-	// die fails this request before the API server sees it, and every later one of the namespace, for ever.
-	die
-	// dieAfter is die, but for this request: it is carried out, and nobody hears the answer.
-	dieAfter
-	// chaos refuses or loses a fifth of all requests, at random, until enough have failed. The nth is the seed.
-	chaos
+	refuse fate = "refused"
+	// lose lets the API server carry it out and loses the response.
+	lose fate = "lost"
+	// throttle answers 429 with Retry-After.
+	throttle fate = "429"
+	// forbid answers 403 in the words of a quota.
+	forbid fate = "403"
+	// quota answers so for a while, to every creation of the same resource.
+	quota fate = "quota"
+	// fail500 and fail504 answer so without effect, done500 and done504 with effect.
+	fail500 fate = "500"
+	fail504 fate = "504"
+	done500 fate = "500-done"
+	done504 fate = "504-done"
+	// conflict lets another client change the object right before.
+	conflict fate = "409"
+	// hold keeps the request back and with it every later one of the namespace, until it is released. The process learns nothing new meanwhile.
+	hold fate = "hold"
+	// holdAfter is hold, but this request is carried out first: its response is kept back.
+	holdAfter fate = "hold-done"
+	// stall keeps this request back, and no other, until it is released.
+	stall fate = "stall"
+	// stallAfter is stall, but the request is carried out first.
+	stallAfter fate = "mark"
+	// die fails this request before the API server sees it, and every later one of the namespace: for it, the process is gone.
+	die fate = "die"
+	// dieAfter is die, but for this request: it is carried out, and its response is lost.
+	dieAfter fate = "die-done"
+	// chaos disturbs a fifth of all requests, at random, until enough have failed. The nth is the seed.
+	chaos fate = "chaos"
 )
 
 // enough is how many requests of one run chaos disturbs at most, so that it comes to an end.
 const enough = 30
+
+// quotaPeriod is how long a quota is full.
+const quotaPeriod = 2 * time.Second
+
+// endsLead reports whether the process leads the namespace no longer.
+func (f fate) endsLead() bool { return slices.Contains([]fate{hold, holdAfter, die, dieAfter}, f) }
 
 // kind is what the requests of a namespace are counted by.
 type kind int
@@ -45,117 +74,135 @@ const (
 	reads
 )
 
-// fault says that the nth request of a kind, from 1, has the given fate. The zero value disturbs nothing.
-type fault struct {
+// strike is the fate of the nth request of a kind, from 1. The zero value disturbs nothing.
+type strike struct {
 	kind kind
 	nth  int
 	fate fate
 }
 
-func (f fault) String() string {
-	if f.nth == 0 {
+func (s strike) String() string {
+	if s.fate == pass {
 		return "undisturbed"
 	}
-	what := []string{"write", "read"}[f.kind]
-	how := []string{
-		"pass", "refused", "carried out and its answer lost", "held back", "carried out and its answer held back",
-		"the process dies before", "the process dies after", "chaos",
-	}[f.fate]
-	return fmt.Sprintf("%s %d %s", what, f.nth, how)
+	return fmt.Sprintf("%s%d:%s", []string{"w", "r"}[s.kind], s.nth, s.fate)
 }
 
 // line is the connection of one kit's controllers to one namespace.
 type line struct {
-	fault fault
-	count [2]int
-	seen  [2][]string
-	// cut is set once the fault has come.
-	cut bool
+	strike strike
+	count  [2]int
+	seen   [2][]string
+	// cut is closed once the strike has come, and isCut says so.
+	cut   chan struct{}
+	isCut bool
+	// released is closed when requests that are held back may go on.
+	released chan struct{}
+	// full is until when a quota is full, and of what.
+	full     time.Time
+	resource string
 	// random is for chaos, and failed how many requests it has disturbed.
 	random *rand.Rand
 	failed int
-}
-
-// wire is the connection of one kit's controllers to the API server. It counts and disturbs their requests by namespace, so that many runs
-// share a kit.
-type wire struct {
-	mu       sync.Mutex
-	lines    map[string]*line
-	dead     bool
-	released chan struct{}
-	frozen   chan struct{} // closed when watches may go on; nil when they may
+	// inFlight are the requests under way that are not held back.
 	inFlight int
 	last     time.Time
+
+	// open reports whether watches show the namespace, and opening that they do not show its Turns yet.
+	open, opening bool
+	// dead reports whether the process is gone.
+	dead    bool
+	streams streamFault
+	// disturbed counts the events that a fault of the streams has befallen.
+	disturbed int
+}
+
+// wire is the connection of one kit's controllers to the API server. It counts and disturbs their requests by namespace, and shows their
+// watches only the namespaces that the kit leads, so that many runs share a kit.
+type wire struct {
+	// meddle changes an object as another client would.
+	meddle func(ctx context.Context, resource, namespace, name string) error
+
+	mu    sync.Mutex
+	lines map[string]*line
+	feeds map[string]*feed
 }
 
 func newWire() *wire {
-	return &wire{lines: map[string]*line{}, released: make(chan struct{})}
+	return &wire{lines: map[string]*line{}, feeds: map[string]*feed{}}
+}
+
+// of is the line of a namespace. The caller holds the lock.
+func (w *wire) of(namespace string) *line {
+	l := w.lines[namespace]
+	if l == nil {
+		l = &line{cut: make(chan struct{}), released: make(chan struct{}), last: time.Now()}
+		w.lines[namespace] = l
+	}
+	return l
 }
 
 // arm begins to count the requests of a namespace, and disturbs one of them.
-func (w *wire) arm(namespace string, f fault) {
+func (w *wire) arm(namespace string, s strike) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.lines[namespace] = &line{fault: f, random: rand.New(rand.NewPCG(uint64(f.nth), 0))}
+	l := w.of(namespace)
+	l.strike, l.count, l.seen = s, [2]int{}, [2][]string{}
+	l.random = rand.New(rand.NewPCG(uint64(s.nth), 0))
+}
+
+// disarm disturbs nothing from now on, lets all go on that is held back, and shows the namespace.
+func (w *wire) disarm(namespace string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := w.of(namespace)
+	l.strike, l.dead, l.streams = strike{}, false, streamFault{}
+	select {
+	case <-l.released:
+	default:
+		close(l.released)
+	}
+	w.show(namespace)
+}
+
+// release lets one request go on that was stalled.
+func (w *wire) release(namespace string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.of(namespace).released)
 }
 
 // counted are the requests of a kind so far.
 func (w *wire) counted(namespace string, k kind) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if l := w.lines[namespace]; l != nil {
-		return append([]string{}, l.seen[k]...)
+	return slices.Clone(w.of(namespace).seen[k])
+}
+
+// cutOf is closed when the strike of a namespace has come.
+func (w *wire) cutOf(namespace string) <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.of(namespace).cut
+}
+
+// befallen is how much of a namespace was disturbed.
+func (w *wire) befallen(namespace string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := w.of(namespace)
+	if l.isCut && l.strike.fate != chaos {
+		return 1
 	}
-	return nil
+	return l.failed + l.disturbed
 }
 
-// isCut says that the fault of a namespace has come.
-func (w *wire) isCut(namespace string) bool {
+// quiet reports whether nothing was asked of the API server for a while, and nothing is under way but what is held back.
+func (w *wire) quiet(namespace string, d time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	l := w.lines[namespace]
-	return l != nil && l.cut
-}
-
-// kill fails everything from now on: the process is gone.
-func (w *wire) kill() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.dead = true
-}
-
-// freeze stops all watches: a process that is paused learns nothing new.
-func (w *wire) freeze() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.frozen = make(chan struct{})
-}
-
-// release lets the requests go on that were held back.
-func (w *wire) release() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	close(w.released)
-	w.released = make(chan struct{})
-	for _, l := range w.lines {
-		l.fault = fault{}
-	}
-}
-
-// thaw lets the watches go on.
-func (w *wire) thaw() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	close(w.frozen)
-	w.frozen = nil
-	w.last = time.Now()
-}
-
-// quiet says that nothing was asked of the API server for a while, and nothing is under way.
-func (w *wire) quiet(d time.Duration) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.inFlight == 0 && time.Since(w.last) > d
+	l := w.of(namespace)
+	return l.inFlight == 0 && time.Since(l.last) > d
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -168,42 +215,98 @@ func (w *wire) wrap(next http.RoundTripper) http.RoundTripper {
 		if r.URL.Query().Get("watch") != "" {
 			return w.watch(next, r)
 		}
-		w.begin()
-		defer w.end()
-		what, held := w.fateOf(r)
-		switch what {
-		case refuse, die:
-			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-		case lose, dieAfter:
-			return loseAnswer(next.RoundTrip(r))
-		case hold:
-			if err := wait(r, held); err != nil {
-				return nil, err
-			}
-		case holdAfter:
-			response, err := next.RoundTrip(r)
-			if waitErr := wait(r, held); waitErr != nil && err == nil {
-				return loseAnswer(response, nil)
-			}
-			return response, err
-		case pass, chaos:
-			// chaos has been turned into what becomes of this very request.
+		t, ok := targetOf(r)
+		if !ok {
+			return next.RoundTrip(r)
 		}
-		return next.RoundTrip(r)
+		w.begin(t.namespace, 1)
+		defer w.begin(t.namespace, -1)
+		return w.carry(next, r, t)
 	})
 }
 
-func loseAnswer(response *http.Response, err error) (*http.Response, error) {
+// carry does with a request what its fate is.
+func (w *wire) carry(next http.RoundTripper, r *http.Request, t target) (*http.Response, error) {
+	what, held := w.fateOf(r, t)
+	switch what {
+	case refuse, die:
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	case lose, dieAfter:
+		return loseResponse(next.RoundTrip(r))
+	case throttle:
+		return answer(r, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "the server is busy", "1")
+	case forbid, quota:
+		return answer(r, http.StatusForbidden, metav1.StatusReasonForbidden, fmt.Sprintf(
+			"%s %q is forbidden: exceeded quota: crash, requested: count/%s=1, used: count/%s=1, limited: count/%s=1", t.resource, t.name, t.resource, t.resource, t.resource), "")
+	case fail500:
+		return answer(r, http.StatusInternalServerError, metav1.StatusReasonInternalError, "Internal error occurred: etcdserver: leader changed", "")
+	case fail504:
+		return answer(r, http.StatusGatewayTimeout, metav1.StatusReasonTimeout, "Timeout: request did not complete within the allotted timeout", "")
+	case done500, done504:
+		if _, err := loseResponse(next.RoundTrip(r)); err != nil && !isLost(err) {
+			return nil, err
+		}
+		if what == done500 {
+			return answer(r, http.StatusInternalServerError, metav1.StatusReasonInternalError, "Internal error occurred: context canceled", "")
+		}
+		return answer(r, http.StatusGatewayTimeout, metav1.StatusReasonTimeout, "Timeout: request did not complete within the allotted timeout", "")
+	case conflict:
+		if err := w.meddle(r.Context(), t.resource, t.namespace, t.name); err != nil {
+			return nil, err
+		}
+	case hold, stall:
+		if err := w.wait(r, t.namespace, held); err != nil {
+			return nil, err
+		}
+	case holdAfter, stallAfter:
+		response, err := next.RoundTrip(r)
+		if waitErr := w.wait(r, t.namespace, held); waitErr != nil && err == nil {
+			return loseResponse(response, nil)
+		}
+		return response, err
+	case pass, chaos:
+		// chaos has been turned into the fate of this very request.
+	}
+	return next.RoundTrip(r)
+}
+
+var errLost = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ETIMEDOUT}
+
+func isLost(err error) bool { return err == error(errLost) } //nolint:errorlint // It is this very one.
+
+func loseResponse(response *http.Response, err error) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
 	_, _ = io.Copy(io.Discard, response.Body)
 	_ = response.Body.Close()
-	return nil, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ETIMEDOUT}
+	return nil, errLost
 }
 
-// wait keeps a request back until the channel is closed or nobody waits for it any more.
-func wait(r *http.Request, until <-chan struct{}) error {
+// answer is a response of an API server that has no object for the caller.
+func answer(r *http.Request, code int, reason metav1.StatusReason, message, retryAfter string) (*http.Response, error) {
+	status := metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: message,
+	}
+	body, err := json.Marshal(status)
+	if err != nil {
+		return nil, err
+	}
+	header := http.Header{"Content-Type": []string{"application/json"}}
+	if retryAfter != "" {
+		header.Set("Retry-After", retryAfter)
+	}
+	return &http.Response{
+		Status: fmt.Sprintf("%d %s", code, http.StatusText(code)), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: header, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: r,
+	}, nil
+}
+
+// wait keeps a request back until the channel is closed or its caller gives up.
+func (w *wire) wait(r *http.Request, namespace string, until <-chan struct{}) error {
+	w.begin(namespace, -1)
+	defer w.begin(namespace, 1)
 	select {
 	case <-until:
 		return nil
@@ -212,49 +315,51 @@ func wait(r *http.Request, until <-chan struct{}) error {
 	}
 }
 
-func (w *wire) begin() {
+func (w *wire) begin(namespace string, n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.inFlight++
-	w.last = time.Now()
-}
-
-func (w *wire) end() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.inFlight--
-	w.last = time.Now()
+	l := w.of(namespace)
+	l.inFlight += n
+	l.last = time.Now()
 }
 
 // fateOf counts a request and says what becomes of it, and for one that is held back, until when.
-func (w *wire) fateOf(r *http.Request) (fate, <-chan struct{}) {
+func (w *wire) fateOf(r *http.Request, t target) (fate, <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.dead {
-		return refuse, nil
-	}
-	namespace, what, ok := target(r)
-	l := w.lines[namespace]
-	if !ok || l == nil {
-		return pass, nil
-	}
+	l := w.of(t.namespace)
 	k := writes
 	if r.Method == http.MethodGet {
 		k = reads
 	}
-	if l.cut {
-		return afterwards(l.fault.fate), w.released
+	switch {
+	case l.dead:
+		return die, nil
+	case l.isCut && (l.strike.fate == hold || l.strike.fate == holdAfter):
+		return hold, l.released
+	case l.isCut && l.strike.fate == quota && r.Method == http.MethodPost && t.resource == l.resource && time.Now().Before(l.full):
+		return quota, nil
 	}
 	l.count[k]++
-	l.seen[k] = append(l.seen[k], r.Method+" "+what)
-	if l.fault.fate == chaos {
+	l.seen[k] = append(l.seen[k], r.Method+" "+t.path)
+	if l.strike.fate == chaos {
 		return l.chaos(), nil
 	}
-	if l.fault.kind != k || l.fault.nth != l.count[k] {
+	if l.isCut || l.strike.fate == pass || l.strike.kind != k || l.strike.nth != l.count[k] {
 		return pass, nil
 	}
-	l.cut = true
-	return l.fault.fate, w.released
+	l.isCut = true
+	close(l.cut)
+	switch l.strike.fate {
+	case die, dieAfter:
+		l.dead, l.open = true, false
+	case hold, holdAfter:
+		l.open = false
+	case quota:
+		l.full, l.resource = time.Now().Add(quotaPeriod), t.resource
+	default:
+	}
+	return l.strike.fate, l.released
 }
 
 // chaos is the fate of a request while all is chaos.
@@ -263,79 +368,33 @@ func (l *line) chaos() fate {
 		return pass
 	}
 	l.failed++
-	return []fate{refuse, lose}[l.random.IntN(2)]
+	fates := []fate{refuse, lose, fail500, done500, fail504, done504, throttle}
+	return fates[l.random.IntN(len(fates))]
 }
 
-// afterwards is what becomes of the requests that follow the disturbed one.
-func afterwards(f fate) fate {
-	switch f {
-	case die, dieAfter:
-		return die
-	case hold, holdAfter:
-		return hold
-	default:
-		return pass
-	}
+// target is what a request is about.
+type target struct {
+	namespace, resource, name string
+	// path is the resource, and the subresource if there is one.
+	path string
 }
 
-// target is the namespace and the resource of a request, if it is one that a Turn is made of.
-func target(r *http.Request) (namespace, what string, ok bool) {
+// targetOf is the target of a request, if it is about something that a Turn is made of.
+func targetOf(r *http.Request) (target, bool) {
 	_, rest, ok := strings.Cut(r.URL.Path, "/namespaces/")
 	if !ok {
-		return "", "", false
+		return target{}, false
 	}
 	parts := strings.Split(rest, "/")
-	if len(parts) < 2 {
-		return "", "", false
+	if len(parts) < 2 || !isRun(parts[0]) {
+		return target{}, false
 	}
-	what = parts[1]
+	t := target{namespace: parts[0], resource: parts[1], path: parts[1]}
+	if len(parts) > 2 {
+		t.name = parts[2]
+	}
 	if len(parts) > 3 {
-		what += "/" + parts[3]
+		t.path += "/" + parts[3]
 	}
-	switch parts[1] {
-	case "sessions", "turns", "journalentries", "jobs", "pods", "toolresults":
-		return parts[0], what, true
-	default:
-		return "", "", false
-	}
-}
-
-// watch opens a watch whose events stay away while the wire is frozen.
-func (w *wire) watch(next http.RoundTripper, r *http.Request) (*http.Response, error) {
-	w.mu.Lock()
-	dead := w.dead
-	w.mu.Unlock()
-	if dead {
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-	}
-	response, err := next.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	response.Body = &freezingBody{ReadCloser: response.Body, wire: w, done: r.Context().Done()}
-	return response, nil
-}
-
-type freezingBody struct {
-	io.ReadCloser
-	wire *wire
-	done <-chan struct{}
-}
-
-// Read implements io.Reader. What was read while the wire froze waits as well.
-func (b *freezingBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	b.wire.mu.Lock()
-	frozen, dead := b.wire.frozen, b.wire.dead
-	b.wire.mu.Unlock()
-	if dead {
-		return 0, io.ErrUnexpectedEOF
-	}
-	if frozen != nil {
-		select {
-		case <-frozen:
-		case <-b.done:
-		}
-	}
-	return n, err
+	return t, slices.Contains([]string{"sessions", "turns", "journalentries", "serviceaccounts", "jobs", "pods", "toolresults"}, t.resource)
 }

@@ -22,8 +22,8 @@ var _ = Describe("Tools that need approval", func() {
 			return tool
 		}
 		decide := func(namespace, callID string, decision v1alpha1.Decision) *v1alpha1.ToolResult {
-			result := toolResult(namespace, "decision-"+callID, "demo-1", callID, "")
-			result.Spec.Result, result.Spec.Decision, result.Spec.SubmittedBy = nil, decision, review.Status.UserInfo.Username
+			result := capstantest.Decision(read(ctx, namespace, "demo-1"), callID, decision, review.Status.UserInfo.Username)
+			result.Name = "decision-" + callID
 			return result
 		}
 		namespace := newStage(ctx, script("Counted {{tool:count}}. {{tool:other}}", calls{

@@ -62,6 +62,7 @@ var _ = Describe("When the manager dies", Serial, Label(hereLabel), func() {
 			Eventually(ctx, turn(namespace, "demo-1")).WithTimeout(takeover).Should(capstantest.HaveSucceeded())
 			show("answered after", time.Since(dead).Round(time.Millisecond).String())
 			Eventually(ctx, survived).Should(Succeed())
+			expectSuccession(ctx)
 			answer := read(ctx, namespace, "demo-1")
 			Expect(answer.Status.Output).To(Equal("the answer"))
 			Expect(answer.Status.Summary.ModelCalls).To(BeEquivalentTo(1))

@@ -22,9 +22,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 )
 
-// metricsPort is where the manager serves its metrics.
-const metricsPort = "8080"
-
 // fate is what becomes of a tool call, and how it comes to that.
 type fate struct {
 	// tool is called once, with the arguments.
@@ -107,9 +104,7 @@ func managerMetrics(ctx context.Context) string {
 	Expect(api.Get(ctx, types.NamespacedName{Namespace: managerNamespace, Name: managerLease}, lease)).To(Succeed())
 	Expect(lease.Spec.HolderIdentity).NotTo(BeNil())
 	pod, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
-	text, err := clientset.CoreV1().Pods(managerNamespace).ProxyGet("http", pod, metricsPort, "/metrics", nil).DoRaw(ctx)
-	Expect(err).NotTo(HaveOccurred())
-	return string(text)
+	return scraped(ctx, pod)
 }
 
 // startingWithin gives the tool a start timeout.

@@ -153,7 +153,7 @@ var _ = Describe("A repository in git", func() {
 
 		during := read(ctx, namespace, "demo-1")
 		Expect(during.ResourceVersion).To(Equal(before.ResourceVersion))
-		Expect(callOf(during, "ask").ToolGeneration).To(BeEquivalentTo(1))
+		Expect(callOf(during, "ask").ToolUID).To(Equal(tool.UID))
 		create(ctx, toolResult(namespace, "answer", "demo-1", callOf(during, "ask").ID, "seven"))
 		Expect(succeeded(ctx, namespace, "demo-1").Status.Output).To(Equal("It has seven words."))
 	})

@@ -131,7 +131,7 @@ func (m manager) process() (int, error) {
 // is not dead.
 type death func(ctx context.Context, m manager) (strike func() error, survived func(context.Context) error)
 
-// killed ends the manager's process without warning, as a node that fails or the kernel would. Its lease runs out.
+// killed ends the manager's process without warning, as a node that fails or the kernel would. It does not release its Lease.
 func killed(_ context.Context, m manager) (strike func() error, survived func(context.Context) error) {
 	GinkgoHelper()
 	id, err := m.process()
@@ -172,24 +172,44 @@ func deleted(ctx context.Context, m manager) (strike func() error, survived func
 // runManagerWith starts the manager anew with other arguments for the rest of the spec.
 func runManagerWith(ctx context.Context, extra ...string) {
 	GinkgoHelper()
+	changeManager(ctx, func(spec *corev1.PodSpec) {
+		container := managerIn(spec)
+		container.Args = append(container.Args, extra...)
+	})
+}
+
+// changeManager starts the manager anew with another pod for the rest of the spec.
+func changeManager(ctx context.Context, change func(*corev1.PodSpec)) {
+	GinkgoHelper()
 	key := types.NamespacedName{Namespace: managerNamespace, Name: managerDeployment}
-	deployment := &appsv1.Deployment{}
-	Expect(api.Get(ctx, key, deployment)).To(Succeed())
-	i := slices.IndexFunc(deployment.Spec.Template.Spec.Containers, func(c corev1.Container) bool { return c.Name == managerContainer })
-	Expect(i).To(BeNumerically(">=", 0))
-	before := slices.Clone(deployment.Spec.Template.Spec.Containers[i].Args)
-	set := func(ctx context.Context, args []string) {
+	set := func(ctx context.Context, change func(*corev1.PodSpec)) {
 		GinkgoHelper()
+		deployment := &appsv1.Deployment{}
+		Expect(api.Get(ctx, key, deployment)).To(Succeed())
 		base := deployment.DeepCopy()
-		deployment.Spec.Template.Spec.Containers[i].Args = args
-		Expect(api.Patch(ctx, deployment, client.StrategicMergeFrom(base))).To(Succeed())
+		change(&deployment.Spec.Template.Spec)
+		Expect(api.Patch(ctx, deployment, client.MergeFrom(base))).To(Succeed())
+		Eventually(ctx, func(ctx context.Context) (bool, error) {
+			err := api.Get(ctx, key, deployment)
+			return deployment.Status.ObservedGeneration >= deployment.Generation && deployment.Status.UpdatedReplicas == deployment.Status.Replicas, err
+		}).Should(BeTrue(), "the manager must be rolled out")
 		settled(ctx)
 	}
+	deployment := &appsv1.Deployment{}
+	Expect(api.Get(ctx, key, deployment)).To(Succeed())
+	before := deployment.Spec.Template.Spec
 	DeferCleanup(func(ctx SpecContext) {
-		Expect(api.Get(ctx, key, deployment)).To(Succeed())
-		set(ctx, before)
+		set(ctx, func(spec *corev1.PodSpec) { *spec = before })
 	}, NodeTimeout(specLimit))
-	set(ctx, append(slices.Clone(before), extra...))
+	set(ctx, change)
+}
+
+// managerIn is the manager's container in its pod.
+func managerIn(spec *corev1.PodSpec) *corev1.Container {
+	GinkgoHelper()
+	i := slices.IndexFunc(spec.Containers, func(c corev1.Container) bool { return c.Name == managerContainer })
+	Expect(i).To(BeNumerically(">=", 0))
+	return &spec.Containers[i]
 }
 
 // absent stops the manager, waits until it is gone, and gives a function that brings it back.

@@ -115,7 +115,7 @@ var _ = Describe("A tool call that never starts", func() {
 		before := counted(ctx, v1alpha1.CallNotExecuted, tool.ReasonToolChanged)
 		ask(ctx, namespace, "demo-1")
 		Eventually(ctx, w.started("first")).Should(BeTrue())
-		patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"description":"Another tool."}}`))
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"job":{"command":["/toolbox","sleep"]}}}`))
 		Expect(api.Patch(ctx, second, patch)).To(Succeed())
 		w.letGo("first")
 		answer := succeeded(ctx, namespace, "demo-1")

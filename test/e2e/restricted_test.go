@@ -36,6 +36,7 @@ var _ = Describe("The pod of a tool", func() {
 func expectRestricted(pod *corev1.Pod) {
 	GinkgoHelper()
 	spec := pod.Spec
+	Expect(spec.ServiceAccountName).To(Equal(v1alpha1.ToolServiceAccount))
 	Expect(spec.AutomountServiceAccountToken).To(HaveValue(BeFalse()))
 	Expect(spec.HostNetwork || spec.HostPID || spec.HostIPC).To(BeFalse(), "namespaces of the host")
 	Expect(spec.EnableServiceLinks).To(HaveValue(BeFalse()))

@@ -29,7 +29,7 @@ const (
 	promptly = 20 * time.Millisecond
 	// specLimit bounds a spec that nothing disturbs.
 	specLimit = 2 * time.Minute
-	// crashLimit bounds a spec in which the manager dies: another one leads only after the lease of the dead one has run out.
+	// crashLimit bounds a spec in which the manager dies: the kubelet may wait before it starts a container again.
 	crashLimit = 4 * time.Minute
 )
 
@@ -41,7 +41,7 @@ const (
 	envHostAddress = "E2E_HOST_ADDRESS"
 )
 
-// hereLabel marks the specs that need the node to be this machine: `--label-filter '!here'` leaves them out elsewhere.
+// hereLabel marks the specs that need the node to be this machine: `--label-filter '!here && !load'` leaves them out elsewhere.
 const hereLabel = "here"
 
 var (

@@ -159,14 +159,15 @@ func (w *witness) visited(ctx context.Context, tool string, times int) {
 
 // containers knows every container of a tool that ever ran in a namespace, as the kubelet told the API server.
 type containers struct {
-	mu  sync.Mutex
-	ran map[string]map[string]bool
+	mu sync.Mutex
+	// ran has them by call, byTurn by the UID of the Turn and the call.
+	ran, byTurn map[string]map[string]bool
 }
 
 // watchContainers watches the pods of a namespace until the end of the spec.
 func watchContainers(ctx context.Context, namespace string) *containers {
 	GinkgoHelper()
-	c := &containers{ran: map[string]map[string]bool{}}
+	c := &containers{ran: map[string]map[string]bool{}, byTurn: map[string]map[string]bool{}}
 	factory := informers.NewSharedInformerFactoryWithOptions(clientset, 0, informers.WithNamespace(namespace))
 	informer := factory.Core().V1().Pods().Informer()
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -200,22 +201,30 @@ func (c *containers) see(object any) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	id := pod.Labels[v1alpha1.LabelCall]
-	if c.ran[id] == nil {
-		c.ran[id] = map[string]bool{}
+	note := func(container string) {
+		call := pod.Labels[v1alpha1.LabelCall]
+		remember(c.ran, call, container)
+		remember(c.byTurn, pod.Labels[v1alpha1.LabelTurnUID]+" "+call, container)
 	}
 	for _, state := range []corev1.ContainerState{status.State, status.LastTerminationState} {
 		switch {
 		case state.Running != nil:
-			c.ran[id][string(pod.UID)+" "+status.ContainerID] = true
+			note(string(pod.UID) + " " + status.ContainerID)
 		case state.Terminated != nil && !state.Terminated.StartedAt.IsZero():
-			c.ran[id][string(pod.UID)+" "+cmp.Or(state.Terminated.ContainerID, status.ContainerID)] = true
+			note(string(pod.UID) + " " + cmp.Or(state.Terminated.ContainerID, status.ContainerID))
 		}
 	}
 	// A container may be started again behind the same status.
 	for n := range status.RestartCount {
-		c.ran[id][string(pod.UID)+" restart "+strconv.Itoa(int(n))] = true
+		note(string(pod.UID) + " restart " + strconv.Itoa(int(n)))
 	}
+}
+
+func remember(sets map[string]map[string]bool, key, member string) {
+	if sets[key] == nil {
+		sets[key] = map[string]bool{}
+	}
+	sets[key][member] = true
 }
 
 // counts says how many containers ran for each call.

@@ -78,6 +78,11 @@ func truthOfTurn(object *unstructured.Unstructured) string {
 		return failed
 	case v1alpha1.TurnWaitingForToolResults:
 		return suspended
+	case v1alpha1.TurnQueued:
+		if conditionOf(object, v1alpha1.ConditionSucceeded)["reason"] == v1alpha1.ReasonSuspended {
+			return suspended
+		}
+		return progressing
 	default:
 		return progressing
 	}

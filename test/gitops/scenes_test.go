@@ -40,12 +40,24 @@ var _ = Describe("A Turn", func() {
 		create(ctx, session(namespace), first)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
 		Eventually(record.story(first)).Should(HaveExactElements(progressing, suspended))
-		yes := toolResult(namespace, "yes", "demo-1", "1-0")
-		yes.Spec.Result, yes.Spec.Decision, yes.Spec.SubmittedBy = nil, v1alpha1.DecisionApprove, "ann"
+		waiting, err := kit.Turn(ctx, namespace, "demo-1")()
+		Expect(err).NotTo(HaveOccurred())
+		yes := capstantest.Decision(waiting, "1-0", v1alpha1.DecisionApprove, "ann")
 		create(ctx, yes)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		Eventually(record.story(first)).Should(HaveExactElements(progressing, suspended, progressing, finished))
 		Eventually(record.story(yes)).Should(HaveExactElements(progressing, finished))
+	})
+
+	It("is suspended while its spec says so", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		stage(ctx, namespace, simulation("Hello."))
+		first := turn(namespace, "demo-1")
+		first.Spec.Suspend = new(true)
+		create(ctx, session(namespace), first)
+		Eventually(record.story(first)).Should(HaveExactElements(progressing, suspended))
+		change(ctx, first, func(t *v1alpha1.Turn) { t.Spec.Suspend = nil })
+		Eventually(record.story(first)).Should(HaveExactElements(progressing, suspended, progressing, finished))
 	})
 
 	It("has failed when the model fails", func(ctx context.Context) {

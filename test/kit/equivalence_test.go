@@ -199,7 +199,7 @@ func (c *cluster) refuse(ctx context.Context, call, text string) {
 }
 
 func (c *cluster) decide(ctx context.Context, call string, decision v1alpha1.Decision) {
-	c.give(ctx, call, v1alpha1.ToolResultSpec{Decision: decision, SubmittedBy: "ann"})
+	c.give(ctx, call, capstantest.Decision(c.read(ctx), call, decision, "ann").Spec)
 }
 
 func (c *cluster) cancel(ctx context.Context) {
@@ -307,7 +307,7 @@ func courseOf(turn *v1alpha1.Turn, events []v1alpha1.JournalEvent, messages []in
 // changing are the keys of what is another each time.
 var changing = []string{
 	"id", "message_id", "turn_id", "input_message_id", "final_message_id", "exec_id", "fence", "response_id", "previousResponseID", "duration_ms", "time_to_first_token_ms", "created_at", "metadata",
-	"sessionUID", "podUID", "startedAt", "finishedAt", "openedAt", "approveBy", "notBefore", "observedGeneration", "conditions",
+	"sessionUID", "podUID", "podName", "toolUID", "callDigest", "startedAt", "finishedAt", "openedAt", "approveBy", "notBefore", "observedGeneration", "conditions",
 }
 
 func withoutIDs(of any) map[string]any {

@@ -57,6 +57,7 @@ var _ = Describe("A thousand finished Turns and a hundred that wait", func() {
 		show("passes and requests that it took", fmt.Sprint(passes, sent))
 		Expect(passes["turn"]).To(BeNumerically(">=", finishedTurns+waitingTurns), "the metric is not the one that counts")
 		Expect(requests.writes()).To(HaveKeyWithValue("PATCH turns/status", BeNumerically(">=", 2*finishedTurns)), "the requests are not those that count")
+		Expect(requests.writes()).To(And(HaveKeyWithValue("POST jobs", waitingTurns), HaveKeyWithValue("POST serviceaccounts", 1)), "one for the first Job of the namespace")
 		Consistently(ctx, func() (map[string]float64, error) {
 			Expect(requests.all()).To(Equal(sent), "somebody asks or writes")
 			return reconciles()

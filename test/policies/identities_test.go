@@ -76,6 +76,23 @@ var _ = Describe("The policy tool-identities", func() {
 		refuses(creating(ctx, user, newTool("tool", append(env, fromSecret("S8", "s-8"))...)), "a Tool may name at most 8 Secrets.")
 	})
 
+	It("lets a Tool pull its images with a Secret that its writer may get", func(ctx context.Context) {
+		names := []string{"s-0", "s-1", "s-2", "s-3", "s-4", "s-5", "s-6", "s-7"}
+		user, _ := newUser(ctx, "capstan-tools", newRole(ctx, gets(append(names, "s-8")...)))
+		accepts(creating(ctx, user, pulling(newTool("tool"), names...)))
+		accepts(creating(ctx, user, pulling(newTool("tool", fromSecret("A", "s-0"), fromSecret("B", "s-0")), names...)))
+		refuses(creating(ctx, user, pulling(newTool("tool", fromSecret("A", "s-8")), names...)), "a Tool may name at most 8 Secrets.")
+		for i := range names {
+			theirs := slices.Clone(names)
+			theirs[i] = "theirs"
+			refuses(creating(ctx, user, pulling(newTool("tool"), theirs...)), notYours("theirs"))
+		}
+		refuses(creating(ctx, user, pulling(newTool("tool", fromSecret("A", "s-0")), "theirs")), notYours("theirs"))
+		shared := stored(ctx, user, pulling(newTool("pulled"), "s-0"))
+		other, _ := newUser(ctx, "capstan-tools")
+		refuses(updating(ctx, other, shared, func(t *v1alpha1.Tool) { t.Spec.Job.Image = "registry.evil.example/tool:1" }), notYours("s-0"))
+	})
+
 	It("lets a Tool name a ServiceAccount that its writer may get tokens of", func(ctx context.Context) {
 		user, _ := newUser(ctx, "capstan-tools", newRole(ctx, rbacv1.PolicyRule{
 			APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, Verbs: []string{"create"}, ResourceNames: []string{"mine"},
@@ -90,6 +107,10 @@ var _ = Describe("The policy tool-identities", func() {
 			`you may not use ServiceAccount "theirs": a Tool that runs as it takes the right to create serviceaccounts/token for it.`)
 		clusterEditor, _ := newUser(ctx, clusterEdit, "capstan-tools")
 		accepts(creating(ctx, clusterEditor, running("theirs")))
+		for _, account := range []string{"default", "capstan-tool"} {
+			refuses(creating(ctx, user, running(account)), fmt.Sprintf("you may not use ServiceAccount %q", account))
+		}
+		accepts(creating(ctx, user, newTool("tool")))
 	})
 
 	It("asks again when somebody else changes what the Tool runs", func(ctx context.Context) {
@@ -121,6 +142,11 @@ var _ = Describe("The policies bound-secrets", func() {
 		refuses(creating(ctx, as(managerUser), callJob(turn, tool)), `Secret "to-bind" `+bound)
 		accepts(creating(ctx, user, free))
 		accepts(creating(ctx, as(managerUser), callJob(turn, free)))
+
+		pulled := pulling(newTool("tool"), "to-bind")
+		refuses(creating(ctx, admin, pulled), `Secret "to-bind" `+bound)
+		refuses(creating(ctx, as(managerUser), callJob(turn, pulled)), `Secret "to-bind" `+bound)
+		accepts(creating(ctx, as(managerUser), callJob(turn, pulling(newTool("tool"), "free"))))
 	})
 })
 
@@ -248,6 +274,7 @@ var lending = []string{
 	"Tool spec.http.headers[].secretKeyRef.name",
 	"Tool spec.job.env[].secretKeyRef.key",
 	"Tool spec.job.env[].secretKeyRef.name",
+	"Tool spec.job.imagePullSecrets[].name",
 	"Tool spec.job.serviceAccountName",
 }
 
@@ -279,6 +306,7 @@ var _ = Describe("A Secret that is planted", func() {
 		refuses(updating(ctx, user, own, func(t *v1alpha1.Tool) { t.Spec.Job.Env = []v1alpha1.EnvVar{fromSecret("TOKEN", "planted")} }), notYours("planted"))
 		patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"job":{"env":[{"name":"T","secretKeyRef":{"name":"planted","key":"token"}}]}}}`))
 		refuses(func() error { return user.Patch(ctx, own.DeepCopy(), patch, client.DryRunAll) }, notYours("planted"))
+		refuses(creating(ctx, user, pulling(newTool("own-image"), "planted")), notYours("planted"))
 		refuses(creating(ctx, user, newHTTPTool("own-request", secretHeader("A", "planted"))), notYours("planted"))
 		refuses(updating(ctx, user, own, func(t *v1alpha1.Tool) {
 			t.Spec = newHTTPTool("own", secretHeader("A", "planted")).Spec

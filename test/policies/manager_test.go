@@ -34,16 +34,27 @@ var managerRights = []string{
 	"capstan.dev/models/status: patch",
 	"capstan.dev/sessions: get list watch",
 	"capstan.dev/sessions/status: patch",
-	"capstan.dev/toolresults: get list watch",
+	"capstan.dev/toolresults: delete get list watch",
 	"capstan.dev/toolresults/status: patch",
 	"capstan.dev/tools: get list watch",
 	"capstan.dev/tools/status: patch",
 	"capstan.dev/turns: delete get list watch",
 	"capstan.dev/turns/status: patch",
+	"events.k8s.io/events: create patch",
 	"events: list",
 	"networking.k8s.io/networkpolicies: create list",
 	"pods/log: get",
 	"pods: delete get list patch watch",
+	"serviceaccounts: create",
+}
+
+// clusterRights are those of every install in the cluster as a whole.
+var clusterRights = []string{
+	"admissionregistration.k8s.io/validatingadmissionpolicies: get",
+	"admissionregistration.k8s.io/validatingadmissionpolicybindings: get",
+	"authentication.k8s.io/tokenreviews: create",
+	"authorization.k8s.io/subjectaccessreviews: create",
+	"discovery.k8s.io/endpointslices [kubernetes]: get",
 }
 
 // everybodysRights are those of every ServiceAccount: questions about itself, and whom the cluster trusts.
@@ -58,8 +69,7 @@ var everybodysRights = []string{
 var electionRights = []string{
 	"coordination.k8s.io/leases [manager.capstan.dev]: get update",
 	"coordination.k8s.io/leases: create",
-	"events: create patch",
-	"events.k8s.io/events: create patch",
+	"pods: get",
 }
 
 // accountGroups are those that a ServiceAccount's token puts its bearer in.
@@ -94,10 +104,10 @@ func rightsIn(ctx context.Context, namespace string) []string {
 var _ = Describe("The manager's account", func() {
 	It("has the rights that it needs, and no other", func(ctx context.Context) {
 		for _, namespace := range []string{teamA, teamB} {
-			Expect(rightsIn(ctx, namespace)).To(ConsistOf(slices.Concat(everybodysRights, managerRights)))
+			Expect(rightsIn(ctx, namespace)).To(ConsistOf(slices.Concat(everybodysRights, clusterRights, managerRights)))
 		}
-		Expect(rightsIn(ctx, "capstan-system")).To(ConsistOf(slices.Concat(everybodysRights, electionRights)))
-		Expect(rightsIn(ctx, elsewhere)).To(ConsistOf(everybodysRights))
+		Expect(rightsIn(ctx, "capstan-system")).To(ConsistOf(slices.Concat(everybodysRights, clusterRights, electionRights)))
+		Expect(rightsIn(ctx, elsewhere)).To(ConsistOf(slices.Concat(everybodysRights, clusterRights)))
 	})
 
 	It("is enough to run Turns in the namespaces that it is bound in, and no other is looked at", func(ctx context.Context) {
@@ -130,6 +140,15 @@ var _ = Describe("The manager's account", func() {
 		var pods corev1.PodList
 		Expect(admin.List(ctx, &pods, client.InNamespace(teamA), client.MatchingLabels{v1alpha1.LabelTurnUID: string(turn.UID)})).To(Succeed())
 		Expect(pods.Items).To(HaveLen(2), "pods with a Secret, an account and without network are within the restricted standard")
+
+		account := &corev1.ServiceAccount{}
+		Expect(admin.Get(ctx, client.ObjectKey{Namespace: teamA, Name: v1alpha1.ToolServiceAccount}, account)).To(Succeed())
+		Expect(account.AutomountServiceAccountToken).To(HaveValue(BeFalse()))
+		var runsAs []string
+		for i := range pods.Items {
+			runsAs = append(runsAs, pods.Items[i].Spec.ServiceAccountName)
+		}
+		Expect(runsAs).To(ConsistOf("default", v1alpha1.ToolServiceAccount), "the Tool weather names default, and book none")
 
 		// teamB's Turn has come as far as teamA's; that of the third namespace is as it was applied.
 		untouched := &v1alpha1.Turn{}

@@ -1,9 +1,12 @@
 package policies_test
 
 import (
+	"strings"
+
 	authenticationv1 "k8s.io/api/authentication/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -49,6 +52,7 @@ func newToolResult(name, submittedBy string) *v1alpha1.ToolResult {
 func newDecision(name, submittedBy string) *v1alpha1.ToolResult {
 	decision := newToolResult(name, submittedBy)
 	decision.Spec.Result, decision.Spec.Decision = nil, v1alpha1.DecisionApprove
+	decision.Spec.TurnRef.UID, decision.Spec.CallDigest = "0b5f7a9c-2d35-4c0f-8a1e-5f3f6f0a1c11", strings.Repeat("a", 64)
 	return decision
 }
 
@@ -67,6 +71,14 @@ func newTool(name string, env ...v1alpha1.EnvVar) *v1alpha1.Tool {
 		SideEffect:  v1alpha1.Pure,
 		Job:         &v1alpha1.JobTool{Image: "example.org/tool:1", Command: []string{"/tool"}, Env: env},
 	}}
+}
+
+// pulling makes a Tool pull its images with Secrets.
+func pulling(definition *v1alpha1.Tool, secrets ...string) *v1alpha1.Tool {
+	for _, name := range secrets {
+		definition.Spec.Job.ImagePullSecrets = append(definition.Spec.Job.ImagePullSecrets, v1alpha1.LocalReference{Name: name})
+	}
+	return definition
 }
 
 func fromSecret(variable, secret string) v1alpha1.EnvVar {
@@ -117,6 +129,10 @@ func plainJob(name string) *batchv1.Job {
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		}}},
 	}}}}
+}
+
+func evictionOf(pod *corev1.Pod) *policyv1.Eviction {
+	return &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
 }
 
 func tokenRequest() *authenticationv1.TokenRequest {

@@ -133,6 +133,19 @@ var _ = Describe("The role", func() {
 		}
 	})
 
+	It("view of the cluster shows what is configured, and no conversation", func(ctx context.Context) {
+		user, name := newUser(ctx, "capstan-aggregate-to-view")
+		conversations := []string{"turns", "toolresults", "journalentries"}
+		for kind, request := range reads.requests(ctx, user) {
+			By(kind)
+			if slices.Contains(conversations, kind) {
+				refuses(request, fmt.Sprintf("User %q cannot list", name))
+			} else {
+				accepts(request)
+			}
+		}
+	})
+
 	DescribeTable("is taken up by the cluster's own",
 		func(ctx context.Context, name string, into ...string) {
 			role := &rbacv1.ClusterRole{}
@@ -150,7 +163,8 @@ var _ = Describe("The role", func() {
 			}
 		},
 		func(name string, into ...string) string { return fmt.Sprintf("%s into %v", name, into) },
-		Entry(nil, "capstan-view", "view", "edit", "admin"),
+		Entry(nil, "capstan-view", "edit", "admin"),
+		Entry(nil, "capstan-aggregate-to-view", "view"),
 		Entry(nil, "capstan-edit", "edit", "admin"),
 		Entry(nil, "capstan-tools", "edit", "admin"),
 		Entry(nil, "capstan-approve", "admin"),

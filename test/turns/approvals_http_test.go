@@ -16,7 +16,7 @@ var _ = Describe("A request that needs approval", func() {
 		namespace := asking(ctx, guarded(s.tool("pay", class)), `{"euros": 40}`)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
 		Expect(s.requests()).To(BeEmpty())
-		create(ctx, decision(namespace, "yes", "demo-1", "1-0", v1alpha1.DecisionApprove))
+		create(ctx, decision(ctx, namespace, "yes", "demo-1", "1-0", v1alpha1.DecisionApprove))
 		Expect(answered(ctx, namespace).Status.Output).To(Equal("Told: paid"))
 		Expect(s.requests()).To(HaveLen(1))
 		Eventually(accepted(ctx, namespace, "yes")).Should(Equal("True Accepted"))
@@ -36,7 +36,7 @@ var _ = Describe("A request that needs approval", func() {
 	It("is never sent when it is rejected, when the Turn is cancelled, and when a message comes first", func(ctx context.Context) {
 		for name, decide := range map[string]func(namespace string){
 			"rejected": func(namespace string) {
-				create(ctx, decision(namespace, "no", "demo-1", "1-0", v1alpha1.DecisionReject))
+				create(ctx, decision(ctx, namespace, "no", "demo-1", "1-0", v1alpha1.DecisionReject))
 				Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 				Expect(kit.Turn(ctx, namespace, "demo-1")()).To(capstantest.HaveToolCall("pay", v1alpha1.CallNotExecuted, "Rejected"))
 			},

@@ -25,11 +25,14 @@ func guarded(tool *v1alpha1.Tool) *v1alpha1.Tool {
 	return tool
 }
 
-func decision(namespace, name, turn, callID string, decision v1alpha1.Decision) *v1alpha1.ToolResult {
-	return &v1alpha1.ToolResult{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       v1alpha1.ToolResultSpec{TurnRef: v1alpha1.TurnReference{Name: turn}, CallID: callID, Decision: decision, SubmittedBy: "ann"},
-	}
+// decision is ann's decision about a call as its Turn shows it now.
+func decision(ctx context.Context, namespace, name, turn, callID string, decision v1alpha1.Decision) *v1alpha1.ToolResult {
+	GinkgoHelper()
+	shown, err := kit.Turn(ctx, namespace, turn)()
+	Expect(err).NotTo(HaveOccurred())
+	result := capstantest.Decision(shown, callID, decision, "ann")
+	result.Name = name
+	return result
 }
 
 var _ = Describe("A call that needs approval", func() {
@@ -66,7 +69,7 @@ var _ = Describe("A call that needs approval", func() {
 		call := turn.Status.ToolCalls[0]
 		Expect(call.Executor).To(Equal(v1alpha1.ExecutorJob))
 		Expect(call.Reason).To(Equal(v1alpha1.ReasonApproval))
-		Expect(call.Preview).To(Equal(`{"euros": 40}`), "whoever approves sees what")
+		Expect(call.Arguments).To(Equal(`{"euros": 40}`), "whoever approves sees what")
 		Expect(call.ApproveBy.Time).To(BeTemporally("~", time.Now().Add(24*time.Hour), time.Minute))
 		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionWaitingForToolResults))
 		Consistently(func() ([]string, error) { return jobNames(ctx, namespace) }).WithTimeout(500 * time.Millisecond).Should(BeEmpty())
@@ -104,13 +107,13 @@ var _ = Describe("A call that needs approval", func() {
 
 		create(ctx, toolResult(namespace, "result", "demo-1", "1-0", "paid"))
 		Eventually(accepted(ctx, namespace, "result")).Should(Equal("False DecisionExpected"))
-		create(ctx, decision(namespace, "client", "demo-1", "1-1", v1alpha1.DecisionApprove))
+		create(ctx, decision(ctx, namespace, "client", "demo-1", "1-1", v1alpha1.DecisionApprove))
 		Eventually(accepted(ctx, namespace, "client")).Should(Equal("False NoApprovalNeeded"))
 		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(And(capstantest.WaitForApproval("pay"), capstantest.WaitForTools("ask")), "nothing has changed")
 
-		create(ctx, decision(namespace, "first", "demo-1", "1-0", v1alpha1.DecisionApprove))
+		create(ctx, decision(ctx, namespace, "first", "demo-1", "1-0", v1alpha1.DecisionApprove))
 		Eventually(accepted(ctx, namespace, "first")).Should(Equal("True Accepted"))
-		create(ctx, decision(namespace, "second", "demo-1", "1-0", v1alpha1.DecisionReject))
+		create(ctx, decision(ctx, namespace, "second", "demo-1", "1-0", v1alpha1.DecisionReject))
 		Eventually(accepted(ctx, namespace, "second")).Should(Equal("False AlreadyAnswered"))
 		Eventually(started).Should(Receive())
 		Expect(kit.Answer(ctx, namespace, "demo-1", "ask", "yes")).To(Succeed())
@@ -144,7 +147,7 @@ var _ = Describe("A call that needs approval", func() {
 		Expect(turn.Status.Phase).To(Equal(v1alpha1.TurnAct))
 		Expect(runs("pay")()).To(BeFalse())
 
-		yes := decision(namespace, "yes", "demo-1", "1-0", v1alpha1.DecisionApprove)
+		yes := decision(ctx, namespace, "yes", "demo-1", "1-0", v1alpha1.DecisionApprove)
 		create(ctx, yes)
 		Eventually(accepted(ctx, namespace, "yes")).Should(Equal("True Accepted"))
 		Expect(kit.Client.Delete(ctx, yes)).To(Succeed())
@@ -157,7 +160,7 @@ var _ = Describe("A call that needs approval", func() {
 	It("is rejected while a client's answer is missing, and stays so although the ToolResult is deleted", func(ctx context.Context) {
 		namespace := asking(ctx, "{{tool:ask}}: {{tool:pay}}", append(pay(), clientTool("ask")))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
-		no := decision(namespace, "no", "demo-1", "1-0", v1alpha1.DecisionReject)
+		no := decision(ctx, namespace, "no", "demo-1", "1-0", v1alpha1.DecisionReject)
 		create(ctx, no)
 		Eventually(accepted(ctx, namespace, "no")).Should(Equal("True Accepted"))
 		Expect(kit.Client.Delete(ctx, no)).To(Succeed())
@@ -216,14 +219,59 @@ var _ = Describe("A call that needs approval", func() {
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 	})
 
-	It("does not start when its Tool was changed meanwhile", func(ctx context.Context) {
+	It("starts although the description and the text of the schema of its Tool were changed meanwhile", func(ctx context.Context) {
 		tools := pay()
 		namespace := asking(ctx, answer, tools)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
-		change(ctx, tools[0], `{"spec":{"description":"Pays somebody else."}}`)
+		change(ctx, tools[0], `{"spec":{"description":"Pays.","inputSchema":{"type":"object","title":"A payment."}}}`)
+		Expect(kit.Approve(ctx, namespace, "demo-1", "pay")).To(Succeed())
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(capstantest.HaveToolCall("pay", v1alpha1.CallSucceeded))
+	})
+
+	It("does not start when what its Tool runs was changed meanwhile", func(ctx context.Context) {
+		tools := pay()
+		namespace := asking(ctx, answer, tools)
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
+		change(ctx, tools[0], `{"spec":{"job":{"image":"evil.example/pay:1"}}}`)
 		Expect(kit.Approve(ctx, namespace, "demo-1", "pay")).To(Succeed())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(capstantest.HaveToolCall("pay", v1alpha1.CallNotExecuted, "ToolChanged"))
+		Expect(jobNames(ctx, namespace)).To(BeEmpty())
+	})
+
+	It("does not start when its Tool was deleted and created again meanwhile", func(ctx context.Context) {
+		tools := pay()
+		namespace := asking(ctx, answer, tools)
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
+		again := guarded(jobTool("pay", v1alpha1.AtMostOnce))
+		again.Namespace, again.Spec.Job.Image = namespace, "evil.example/pay:1"
+		Expect(kit.Client.Delete(ctx, tools[0])).To(Succeed())
+		create(ctx, again)
+		Expect(again.Generation).To(BeEquivalentTo(1), "as that of the first")
+		Expect(kit.Approve(ctx, namespace, "demo-1", "pay")).To(Succeed())
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(capstantest.HaveToolCall("pay", v1alpha1.CallNotExecuted, "ToolChanged"))
+		Expect(jobNames(ctx, namespace)).To(BeEmpty())
+	})
+
+	It("takes no decision that was made before there was anything to decide about", func(ctx context.Context) {
+		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("pay")}), pay()...)
+		yes := capstantest.Decision(&v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo-1", UID: "unknown"}}, "1-0", v1alpha1.DecisionApprove, "ann")
+		create(ctx, yes)
+		Eventually(accepted(ctx, namespace, yes.Name)).Should(Equal("False TurnNotFound"))
+		turn := newTurn(namespace, "demo", "demo-1", "Hello")
+		create(ctx, turn)
+		queued := decision(ctx, namespace, "queued", "demo-1", "1-0", v1alpha1.DecisionApprove)
+		create(ctx, queued)
+		Eventually(accepted(ctx, namespace, "queued")).Should(Equal("False UnknownCall"))
+		create(ctx, newSession(namespace, "demo"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
+		another := decision(ctx, namespace, "another", "demo-1", "1-0", v1alpha1.DecisionApprove)
+		another.Spec.CallDigest = strings.Repeat("0", 64)
+		create(ctx, another)
+		Eventually(accepted(ctx, namespace, "another")).Should(Equal("False CallDigestMismatch"))
+		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(capstantest.WaitForApproval("pay"), "nothing has changed")
 		Expect(jobNames(ctx, namespace)).To(BeEmpty())
 	})
 
@@ -233,7 +281,7 @@ var _ = Describe("A call that needs approval", func() {
 		cancelTurn(ctx, namespace, "demo-1")
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed(v1alpha1.ReasonCancelled))
 		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(capstantest.HaveToolCall("pay", v1alpha1.CallNotExecuted, "TurnEnded"))
-		create(ctx, decision(namespace, "late", "demo-1", "1-0", v1alpha1.DecisionApprove))
+		create(ctx, decision(ctx, namespace, "late", "demo-1", "1-0", v1alpha1.DecisionApprove))
 		Eventually(accepted(ctx, namespace, "late")).Should(Equal("False CallClosed"))
 		Expect(jobNames(ctx, namespace)).To(BeEmpty())
 	})
@@ -258,9 +306,9 @@ var _ = Describe("A call that needs approval", func() {
 		approving := []string{entryWrite, acceptWrite, turnWrite}
 		counted, _ := requests.budgeted(namespace)
 		counted = slices.DeleteFunc(counted[before+len(waiting):], func(write string) bool { return write == sessionWrite })
-		Expect(counted[:4]).To(Equal(append(approving, jobWrite)), "the log, the ToolResult and the status know of it before anything starts")
+		Expect(counted[:5]).To(Equal(append(approving, accountWrite, jobWrite)), "the log, the ToolResult and the status know of it before anything starts")
 		// Two of the Session's writes show that it waits and that it goes on.
-		expectWrites(ctx, namespace, before, ConsistOf(slices.Concat(beginning, acting(1, v1alpha1.AtMostOnce), ending, approving, times(2, sessionWrite))))
+		expectWrites(ctx, namespace, before, ConsistOf(slices.Concat(beginning, actingFirst(1, v1alpha1.AtMostOnce), ending, approving, times(2, sessionWrite))))
 	})
 
 	It("costs no Job and no more than a client's answer when it is rejected", func(ctx context.Context) {
@@ -341,7 +389,7 @@ var _ = Describe("An approval", Serial, Ordered, func() {
 		first := own(capstantest.Options{Transport: wire.wrap})
 		namespace := waiting(ctx, guarded(jobTool("pay", v1alpha1.AtMostOnce)))
 		wire.lose.Store(true)
-		yes := decision(namespace, "yes", "demo-1", "1-0", v1alpha1.DecisionApprove)
+		yes := decision(ctx, namespace, "yes", "demo-1", "1-0", v1alpha1.DecisionApprove)
 		create(ctx, yes)
 		Eventually(accepted(ctx, namespace, "yes")).Should(Equal("True Accepted"))
 		Eventually(wire.lost.Load).Should(BeNumerically(">", 0))
@@ -367,7 +415,7 @@ var _ = Describe("An approval", Serial, Ordered, func() {
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 			Expect(kit.Turn(ctx, namespace, "demo-1")()).To(capstantest.HaveToolCall("pay", v1alpha1.CallNotExecuted, capstantest.ReasonApprovalTimeout))
 			Expect(finalAnswer(ctx, namespace)).To(HavePrefix("It says The tool was not executed: it needs approval, and nobody approved it in time."))
-			create(ctx, decision(namespace, "late", "demo-1", "1-0", v1alpha1.DecisionApprove))
+			create(ctx, decision(ctx, namespace, "late", "demo-1", "1-0", v1alpha1.DecisionApprove))
 			Eventually(accepted(ctx, namespace, "late")).Should(Equal("False CallClosed"))
 			Expect(jobNames(ctx, namespace)).To(BeEmpty())
 		}
@@ -391,7 +439,7 @@ var _ = Describe("An approval", Serial, Ordered, func() {
 		Expect(first.Stop()).To(Succeed())
 
 		own(capstantest.Options{}) // with a clock that is a day behind
-		create(ctx, decision(namespace, "late", "demo-1", "1-0", v1alpha1.DecisionApprove))
+		create(ctx, decision(ctx, namespace, "late", "demo-1", "1-0", v1alpha1.DecisionApprove))
 		Eventually(accepted(ctx, namespace, "late")).Should(Equal("False CallClosed"))
 		Expect(acceptedMessage(ctx, namespace, "late")).To(ContainSubstring("Nobody approved it in time."))
 		create(ctx, toolResult(namespace, "answer", "demo-1", "1-1", "yes"))

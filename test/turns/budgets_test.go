@@ -9,7 +9,6 @@ import (
 	. "github.com/onsi/gomega"
 	gomegatypes "github.com/onsi/gomega/types"
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -23,6 +22,7 @@ const (
 	sessionWrite = "PATCH sessions/status"
 	turnWrite    = "PATCH turns/status"
 	entryWrite   = "POST journalentries"
+	accountWrite = "POST serviceaccounts"
 	jobWrite     = "POST jobs"
 	gateWrite    = "PATCH pods"
 	acceptWrite  = "PATCH toolresults/status"
@@ -48,13 +48,22 @@ func acting(k int, class v1alpha1.SideEffect) []string {
 	return append(writes, entryWrite, turnWrite, entryWrite)
 }
 
+// actingFirst is what the first act step of a namespace adds: 1 more, for the account that the pods of tools run as.
+func actingFirst(k int, class v1alpha1.SideEffect) []string {
+	return slices.Insert(acting(k, class), 1, accountWrite)
+}
+
 var _ = Describe("The write budget of a Turn", func() {
 	DescribeTable("with Jobs", func(ctx context.Context, class v1alpha1.SideEffect, steps ...int) {
 		script := [][]v1alpha1.SimulatedToolCall{}
 		want := slices.Clone(beginning)
-		for _, k := range steps {
+		for i, k := range steps {
 			script = append(script, slices.Repeat([]v1alpha1.SimulatedToolCall{call("work")}, k))
-			want = append(want, acting(k, class)...)
+			if i == 0 {
+				want = append(want, actingFirst(k, class)...)
+			} else {
+				want = append(want, acting(k, class)...)
+			}
 		}
 		want = append(want, ending...)
 		namespace := newNamespace(ctx, calling("done", script...), jobTool("work", class))
@@ -62,7 +71,7 @@ var _ = Describe("The write budget of a Turn", func() {
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		expectCost(ctx, namespace, before, want)
-		size := 5
+		size := 5 + 1
 		for _, k := range steps {
 			size += 4 + k
 			if class == v1alpha1.AtMostOnce {
@@ -81,6 +90,24 @@ var _ = Describe("The write budget of a Turn", func() {
 		Entry("two steps", v1alpha1.Pure, 2, 1),
 		Entry("two steps of AtMostOnce", v1alpha1.AtMostOnce, 1, 2),
 	)
+
+	It("is 1 more for the first Job of a namespace, and no more for those of later Turns and other Sessions", func(ctx context.Context) {
+		work := []v1alpha1.SimulatedToolCall{call("work")}
+		namespace := newNamespace(ctx, calling("done", work), jobTool("work", v1alpha1.Pure))
+		before := startedSession(ctx, namespace)
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		expectCost(ctx, namespace, before, slices.Concat(beginning, actingFirst(1, v1alpha1.Pure), ending))
+
+		create(ctx, newSession(namespace, "other"))
+		create(ctx, newTurn(namespace, "other", "other-1", "Hello"))
+		create(ctx, newTurn(namespace, "demo", "demo-2", "Hello again"))
+		for _, name := range []string{"other-1", "demo-2"} {
+			Eventually(kit.Turn(ctx, namespace, name)).Should(capstantest.HaveSucceeded())
+		}
+		Expect(countOf(requests.in(namespace), jobWrite)).To(Equal(3))
+		Expect(countOf(requests.in(namespace), accountWrite)).To(Equal(1))
+	})
 
 	It("adds nothing for calls that are refused", func(ctx context.Context) {
 		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("unheard-of"), call("unheard-of")}))
@@ -182,6 +209,29 @@ var _ = Describe("A manager with settings of its own", Serial, Ordered, func() {
 		Expect(began(rich, "demo-2")).To(BeTemporally("<", began(rich, "demo-3")))
 	})
 
+	It("lets others begin while a Turn waits for a person, which then goes on once there is a place", func(ctx context.Context) {
+		waits := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("human")}), clientTool("human"))
+		works := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done"), Latency: seconds(2)})
+		create(ctx, newSession(waits, "demo"))
+		create(ctx, newTurn(waits, "demo", "demo-1", "Hello"))
+		Eventually(kit.Turn(ctx, waits, "demo-1")).Should(capstantest.WaitForTools("human"))
+		create(ctx, newSession(works, "demo"))
+		create(ctx, newTurn(works, "demo", "demo-1", "Hello"))
+		Eventually(turnPhase(ctx, works, "demo-1")).Should(Equal(v1alpha1.TurnReason))
+		create(ctx, toolResult(waits, "ann", "demo-1", "1-0", "yes"))
+		// What the person said is taken at once. Only the next model call waits for the place.
+		Eventually(turnPhase(ctx, waits, "demo-1")).Should(Equal(v1alpha1.TurnReason))
+		Expect(turnPhase(ctx, works, "demo-1")()).To(Equal(v1alpha1.TurnReason))
+		finished := func(namespace string) time.Time {
+			GinkgoHelper()
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+			turn, err := kit.Turn(ctx, namespace, "demo-1")()
+			Expect(err).NotTo(HaveOccurred())
+			return turn.Status.Summary.FinishedAt.Time
+		}
+		Expect(finished(waits)).To(BeTemporally(">", finished(works)))
+	})
+
 	It("cleans up with one write, whatever the number of Jobs, and only after the retention time", func(ctx context.Context) {
 		const k = 12
 		namespace := newNamespace(ctx, calling("done", slices.Repeat([]v1alpha1.SimulatedToolCall{call("work")}, k)), jobTool("work", v1alpha1.Pure))
@@ -201,7 +251,7 @@ var _ = Describe("A manager with settings of its own", Serial, Ordered, func() {
 		Eventually(counted).Should(ContainElement(cleanUpWrite))
 		Expect(time.Since(ended.Time)).To(BeNumerically(">=", 2*time.Second))
 		Eventually(func() ([]string, error) { return jobNames(ctx, namespace) }).Should(BeEmpty())
-		want := slices.Concat(beginning, acting(k, v1alpha1.Pure), ending, []string{cleanUpWrite})
+		want := slices.Concat(beginning, actingFirst(k, v1alpha1.Pure), ending, []string{cleanUpWrite})
 		Consistently(counted).WithTimeout(2 * time.Second).Should(Equal(want))
 	})
 })
@@ -228,18 +278,44 @@ func expectWrites(ctx context.Context, namespace string, before int, match gomeg
 		counted, _ := requests.budgeted(namespace)
 		return counted[before:]
 	}).WithTimeout(300 * time.Millisecond).Should(match)
-	expectNoEvents(ctx, namespace)
+	expectFewEvents(ctx, namespace)
 }
 
-// expectNoEvents checks that no Kubernetes Event was written about the namespace's objects.
-func expectNoEvents(ctx context.Context, namespace string) {
+// expectFewEvents checks that there are Kubernetes Events only about Turns that ask people for something or have failed, one for each reason.
+func expectFewEvents(ctx context.Context, namespace string) {
 	GinkgoHelper()
-	var old corev1.EventList
-	Expect(kit.Client.List(ctx, &old, client.InNamespace(namespace))).To(Succeed())
-	Expect(old.Items).To(BeEmpty())
-	var events eventsv1.EventList
-	Expect(kit.Client.List(ctx, &events, client.InNamespace(namespace))).To(Succeed())
-	Expect(events.Items).To(BeEmpty())
+	var turns v1alpha1.TurnList
+	Expect(kit.Client.List(ctx, &turns, client.InNamespace(namespace))).To(Succeed())
+	for _, event := range eventsIn(ctx, namespace)() {
+		Expect(event).To(HaveSuffix(" once"))
+	}
+	for _, turn := range turns.Items {
+		asks := slices.ContainsFunc(turn.Status.ToolCalls, func(c v1alpha1.ToolCall) bool {
+			return c.Executor == v1alpha1.ExecutorClient || c.Policy == v1alpha1.PolicyRequiresApproval
+		})
+		if !asks && turn.Status.Phase != v1alpha1.TurnFailed {
+			Expect(eventsIn(ctx, namespace)()).NotTo(ContainElement(HavePrefix(turn.Name + " ")))
+		}
+	}
+}
+
+// eventsIn gives a function that lists the Events of a namespace: the name of the object, the type, the reason, and how often it was seen.
+func eventsIn(ctx context.Context, namespace string) func() []string {
+	return func() []string {
+		GinkgoHelper()
+		var events eventsv1.EventList
+		Expect(kit.Client.List(ctx, &events, client.InNamespace(namespace))).To(Succeed())
+		var found []string
+		for _, event := range events.Items {
+			seen := "once"
+			if event.Series != nil {
+				seen = "more often"
+			}
+			found = append(found, event.Regarding.Name+" "+event.Type+" "+event.Reason+" "+seen)
+		}
+		slices.Sort(found)
+		return found
+	}
 }
 
 func jobNames(ctx context.Context, namespace string) ([]string, error) {

@@ -2,10 +2,14 @@ package turns_test
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
@@ -106,6 +110,30 @@ var _ = Describe("Client tools", func() {
 		create(ctx, newSession(namespace, "demo"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		Eventually(accepted(ctx, namespace, "early")).Should(Equal("True Accepted"))
+	})
+
+	It("deletes a ToolResult with the Turn that it names by UID, once, and refuses it when it is applied again", func(ctx context.Context) {
+		waiting(ctx)
+		turn, err := kit.Turn(ctx, namespace, "demo-1")()
+		Expect(err).NotTo(HaveOccurred())
+		ann := func() *v1alpha1.ToolResult {
+			result := toolResult(namespace, "ann", "demo-1", "1-0", "yes")
+			result.Spec.TurnRef.UID = turn.UID
+			return result
+		}
+		create(ctx, ann())
+		create(ctx, toolResult(namespace, "bob", "demo-1", "1-1", "no"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		Expect(kit.Client.Delete(ctx, turn)).To(Succeed())
+		Eventually(func() bool {
+			return apierrors.IsNotFound(kit.Client.Get(ctx, client.ObjectKeyFromObject(ann()), &v1alpha1.ToolResult{}))
+		}).Should(BeTrue())
+		create(ctx, ann())
+		Eventually(accepted(ctx, namespace, "ann")).Should(Equal("False TurnNotFound"))
+		Consistently(accepted(ctx, namespace, "ann")).WithTimeout(500 * time.Millisecond).Should(Equal("False TurnNotFound"))
+		Expect(accepted(ctx, namespace, "bob")()).To(Equal("True Accepted"), "it names no UID")
+		deletions := slices.DeleteFunc(requests.in(namespace), func(write string) bool { return write != "DELETE toolresults" })
+		Expect(deletions).To(HaveLen(1))
 	})
 
 	It("tells the model of a client's error", func(ctx context.Context) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
 )
 
 var _ = Describe("A Turn that was deleted", func() {
@@ -25,7 +26,7 @@ var _ = Describe("A Turn that was deleted", func() {
 		expectReleased(ctx, namespace, "demo")
 		head := sessionOf(ctx, namespace, "demo")
 		spent, _ := requests.budgeted(namespace)
-		Expect(spent).To(HaveLen(before + 12))
+		Expect(spent).To(HaveLen(before + len(beginning) + len(actingFirst(1, v1alpha1.AtMostOnce)) + len(ending)))
 
 		Expect(kit.Client.Delete(ctx, newTurn(namespace, "demo", "demo-1", ""))).To(Succeed())
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
@@ -79,6 +80,9 @@ var _ = Describe("A Turn that was deleted", func() {
 		Expect(kit.Client.Delete(ctx, newTurn(namespace, "demo", "demo-1", ""))).To(Succeed())
 		expectReleased(ctx, namespace, "demo")
 		Expect(sessionOf(ctx, namespace, "demo").Status.Totals.ToolCalls).To(BeEquivalentTo(1))
+		told := toolErrors(ctx, namespace)
+		Expect(told).To(HaveLen(1))
+		Expect(told[0]).To(ContainSubstring("The outcome of this tool call is unknown"), "its pod has started")
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("AlreadyRan"))
 		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(HaveField("Status.Error.Message", "The Turn was deleted while it ran."))
@@ -119,6 +123,22 @@ var _ = Describe("A Turn that was deleted", func() {
 		Eventually(turnGone(ctx, namespace, "demo-1")).Should(BeTrue())
 	})
 })
+
+// toolErrors are the errors that the journal of a namespace tells models of their tools.
+func toolErrors(ctx context.Context, namespace string) []string {
+	GinkgoHelper()
+	var errors []string
+	for _, entry := range journalOf(ctx, namespace) {
+		messages, err := event.MessagesOf(entry.Events)
+		Expect(err).NotTo(HaveOccurred())
+		for _, m := range messages {
+			if m.ToolCallID != "" && m.Error != "" {
+				errors = append(errors, m.Error)
+			}
+		}
+	}
+	return errors
+}
 
 var _ = Describe("A Session that was deleted", func() {
 	It("takes the Turns with it that it had admitted, and leaves those that wait for a Session of the name", func(ctx context.Context) {

@@ -49,6 +49,28 @@ var _ = Describe("HTTP tools of a manager that ends, or has a rival", Serial, Or
 		Entry("are never started again when they are AtMostOnce", v1alpha1.AtMostOnce, v1alpha1.CallUnknown, capstantest.ReasonManagerLost, 1, "the manager was restarted, or replaced"),
 	)
 
+	DescribeTable("that it ended behind one of, while a client is waited for, go on", func(ctx context.Context, class v1alpha1.SideEffect, asked int) {
+		s := newSite(says("clear"))
+		kit = another()
+		namespace := newNamespace(ctx, calling("Told: {{tool:look}}", []v1alpha1.SimulatedToolCall{call("look"), call("human")}), s.tool("look", class), clientTool("human"))
+		create(ctx, newSession(namespace, "demo"))
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("human"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveToolCall("look", v1alpha1.CallSucceeded, capstantest.ReasonCompleted))
+		Expect(kit.Stop()).To(Succeed())
+
+		kit = another()
+		create(ctx, toolResult(namespace, "ann", "demo-1", "1-1", "yes"))
+		turn := answered(ctx, namespace)
+		Expect(turn).To(capstantest.HaveToolCall("look", v1alpha1.CallSucceeded, capstantest.ReasonCompleted))
+		Expect(turn.Status.Output).To(Equal("Told: clear"))
+		Expect(s.requests()).To(HaveLen(asked))
+		Expect(s.keys()).To(HaveLen(1), "every start of a call has one key")
+	},
+		Entry("and are sent again when they are Pure", v1alpha1.Pure, 2),
+		Entry("and are not sent again when they are AtMostOnce", v1alpha1.AtMostOnce, 1),
+	)
+
 	It("start an AtMostOnce call once, whoever leads", func(ctx context.Context) {
 		s := newSite(says("paid"))
 		kit = another()

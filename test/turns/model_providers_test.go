@@ -131,7 +131,7 @@ func keyIsNowhere(ctx context.Context, namespace string) {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(string(raw)).NotTo(ContainSubstring(apiKey), what)
 	}
-	expectNoEvents(ctx, namespace)
+	expectFewEvents(ctx, namespace)
 	Expect(said.contains(apiKey)).To(BeFalse(), "the manager has logged it")
 }
 
@@ -259,27 +259,54 @@ var _ = Describe("A Model of a real provider", func() {
 		keyIsNowhere(ctx, namespace)
 	})
 
-	It("fails without its key, says what to do, and answers once that is done", func(ctx context.Context) {
+	It("waits for its key, says what to do, and answers by itself once that is done", func(ctx context.Context) {
 		s := newSite(anthropicSays("Hi."))
 		namespace := withModel(ctx, v1alpha1.ProviderAnthropic, s, nil)
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("ProviderMisconfigured"))
-		turn, err := kit.Turn(ctx, namespace, "demo-1")()
-		Expect(err).NotTo(HaveOccurred())
-		Expect(turn.Status.Error.Fields).To(HaveKeyWithValue("problem", ContainSubstring(`Secret "provider" does not exist, or the manager may not read it`)))
-		Expect(s.requests()).To(BeEmpty())
+		waitsFor := func(reason, says string) {
+			GinkgoHelper()
+			Eventually(condition(ctx, &v1alpha1.Model{}, namespace, "real", v1alpha1.ConditionReady)).Should(And(
+				HaveField("Status", metav1.ConditionFalse), HaveField("Reason", reason), HaveField("Message", ContainSubstring(says))))
+			Eventually(condition(ctx, &v1alpha1.Turn{}, namespace, "demo-1", v1alpha1.ConditionSucceeded)).Should(And(
+				HaveField("Reason", v1alpha1.ReasonSessionNotReady), HaveField("Message", ContainSubstring(`Model "real" is not ready (`+reason+`). `)),
+				HaveField("Message", ContainSubstring(says))))
+		}
+		waitsFor(v1alpha1.ReasonSecretMissing, "kubectl create secret generic provider --namespace "+namespace+" --from-literal=api-key=YOUR_API_KEY")
 
 		secret := keySecret(namespace)
 		secret.Annotations = map[string]string{v1alpha1.AnnotationAllowedHosts: "api.anthropic.com"}
 		create(ctx, secret)
-		create(ctx, newTurn(namespace, "demo", "demo-2", "Hello"))
-		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveFailed("ProviderMisconfigured"))
+		waitsFor(v1alpha1.ReasonSecretUnusable, `Secret "provider" is bound to hosts`)
 		Expect(s.requests()).To(BeEmpty())
 
 		change(ctx, secret, fmt.Sprintf(`{"metadata":{"annotations":{"capstan.dev/allowed-hosts":%q}}}`, strings.TrimPrefix(s.URL, "https://")))
-		create(ctx, newTurn(namespace, "demo", "demo-3", "Hello"))
-		Eventually(kit.Turn(ctx, namespace, "demo-3")).Should(capstantest.HaveSucceeded())
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		Expect(s.requests()).To(HaveLen(1))
+		keyIsNowhere(ctx, namespace)
+	})
+
+	It("whose key goes away in the middle of a Turn has it wait, and go on once there is one", func(ctx context.Context) {
+		s := newSite(inTurn(anthropicCalls("toolu_1", "ask-ann", "{}"), anthropicSays("Done.")))
+		namespace := withModel(ctx, v1alpha1.ProviderAnthropic, s, nil, clientTool("ask-ann"))
+		secret := keySecret(namespace)
+		create(ctx, secret)
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
+		Expect(kit.Client.Delete(ctx, secret)).To(Succeed())
+		create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
+		Eventually(condition(ctx, &v1alpha1.Turn{}, namespace, "demo-1", v1alpha1.ConditionSucceeded)).Should(And(
+			HaveField("Status", metav1.ConditionUnknown), HaveField("Reason", v1alpha1.ReasonSecretMissing), HaveField("Message", ContainSubstring("kubectl create secret"))))
+		Expect(turnPhase(ctx, namespace, "demo-1")()).To(Equal(v1alpha1.TurnWaiting))
+		Eventually(condition(ctx, &v1alpha1.Model{}, namespace, "real", v1alpha1.ConditionReady)).Should(
+			HaveField("Reason", v1alpha1.ReasonSecretMissing), "the call has told the Model")
+		Expect(s.requests()).To(HaveLen(1))
+
+		create(ctx, keySecret(namespace))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		Expect(s.requests()).To(HaveLen(2))
+		turn, err := kit.Turn(ctx, namespace, "demo-1")()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(turn.Status.Model).To(Equal("real"))
 		keyIsNowhere(ctx, namespace)
 	})
 

@@ -2,6 +2,8 @@ package turns_test
 
 import (
 	"context"
+	"net/netip"
+	"os"
 	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -11,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
@@ -77,6 +80,58 @@ var _ = Describe("A tool without network", func() {
 		Expect(countOf(requests.in(namespace), jobWrite)).To(Equal(1))
 	})
 })
+
+var _ = Describe("The example config/tool-network", func() {
+	It("selects the pods of tools, denies them what is private, and leaves tools without network cut off", func(ctx context.Context) {
+		cut := jobTool("count", v1alpha1.Pure)
+		cut.Spec.Job.Network = v1alpha1.NetworkNone
+		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("count"), call("fetch")}), cut, jobTool("fetch", v1alpha1.Pure))
+		content, err := os.ReadFile("../../config/tool-network/network_policy.yaml")
+		Expect(err).NotTo(HaveOccurred())
+		policy := &networkingv1.NetworkPolicy{}
+		Expect(yaml.UnmarshalStrict(content, policy)).To(Succeed())
+		policy.Namespace = namespace
+		create(ctx, policy)
+		startedSession(ctx, namespace)
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		turn, err := kit.Turn(ctx, namespace, "demo-1")()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(turn.Status.ToolCalls).To(HaveEach(HaveField("State", v1alpha1.CallSucceeded)), "the tool without network is cut off, or it would not run")
+
+		selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
+		Expect(err).NotTo(HaveOccurred())
+		var pods corev1.PodList
+		Expect(kit.Client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector})).To(Succeed())
+		Expect(pods.Items).To(ConsistOf(HaveField("Labels", HaveKeyWithValue(v1alpha1.LabelCall, "1-1"))), "the pod of fetch alone")
+		Expect(policy.Spec.PolicyTypes).To(ConsistOf(networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress))
+		Expect(policy.Spec.Ingress).To(BeEmpty())
+		for _, address := range []string{"169.254.169.254", "10.96.0.1", "172.18.0.2", "192.168.0.1", "100.100.100.200", "168.63.129.16", "fd00:ec2::254", "fe80::1"} {
+			Expect(reachable(policy, address)).To(BeFalse(), address)
+		}
+		for _, address := range []string{"93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c"} {
+			Expect(reachable(policy, address)).To(BeTrue(), address)
+		}
+	})
+})
+
+// reachable reports whether a NetworkPolicy lets pods reach an address, by its ranges.
+func reachable(policy *networkingv1.NetworkPolicy, address string) bool {
+	GinkgoHelper()
+	within := func(cidr string) bool {
+		prefix, err := netip.ParsePrefix(cidr)
+		Expect(err).NotTo(HaveOccurred())
+		return prefix.Contains(netip.MustParseAddr(address))
+	}
+	for _, rule := range policy.Spec.Egress {
+		for _, peer := range rule.To {
+			if peer.IPBlock != nil && within(peer.IPBlock.CIDR) && !slices.ContainsFunc(peer.IPBlock.Except, within) {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 func countOf(writes []string, write string) int {
 	return len(slices.DeleteFunc(slices.Clone(writes), func(w string) bool { return w != write }))

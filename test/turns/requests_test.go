@@ -101,7 +101,7 @@ func (l *requestLog) isProgress(method, path string, body []byte) bool {
 }
 
 // in gives the writes to objects of a namespace, as `METHOD resource[/subresource]`, without those that only say whether a layer, Model or Tool
-// can be used: they are no part of a Turn. Progress writes are among them.
+// can be used: they are no part of a Turn. Nor are Events, which have a bound of their own. Progress writes are among them.
 func (l *requestLog) in(namespace string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,7 +142,7 @@ func (r request) of(namespace string) (string, bool) {
 	if len(parts) > 2 {
 		what += "/" + parts[2]
 	}
-	if slices.Contains([]string{"harnesses/status", "agents/status", "models/status", "tools/status"}, what) {
+	if slices.Contains([]string{"harnesses/status", "agents/status", "models/status", "tools/status", "events"}, what) {
 		return "", false
 	}
 	return r.method + " " + what, true

@@ -15,7 +15,9 @@ import (
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -207,6 +209,11 @@ func expectGone(ctx context.Context) {
 	Expect(kit.Client.List(ctx, bindings, client.MatchingLabels{"app.kubernetes.io/name": "capstan"})).To(Succeed())
 	Expect(roles.Items).To(BeEmpty())
 	Expect(bindings.Items).To(BeEmpty())
+	schemas, classes := &flowcontrolv1.FlowSchemaList{}, &schedulingv1.PriorityClassList{}
+	Expect(kit.Client.List(ctx, schemas, client.MatchingLabels{"app.kubernetes.io/name": "capstan"})).To(Succeed())
+	Expect(kit.Client.List(ctx, classes, client.MatchingLabels{"app.kubernetes.io/name": "capstan"})).To(Succeed())
+	Expect(schemas.Items).To(BeEmpty())
+	Expect(classes.Items).To(BeEmpty())
 }
 
 func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "default", Name: name} }

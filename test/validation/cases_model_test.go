@@ -61,6 +61,59 @@ var modelCases = []ruleCase{
 		rejected: `spec: {baseURL: "https://example.org"}`,
 	},
 	{
+		rule:     "spec.timeouts.firstContent pattern",
+		accepted: realModelWith(`timeouts: {firstContent: 1.5m}`),
+		rejected: realModelWith(`timeouts: {firstContent: -5m}`),
+		message:  `spec.timeouts.firstContent in body should match`,
+	},
+	{
+		rule:     "spec.timeouts.firstContent rule firstContent must be between 1s and 1h.",
+		accepted: realModelWith(`timeouts: {firstContent: 1000ms}`),
+		rejected: realModelWith(`timeouts: {firstContent: 0s}`),
+	},
+	{
+		rule:     "spec.timeouts.firstContent rule firstContent must be between 1s and 1h.",
+		accepted: realModelWith(`timeouts: {firstContent: 60m}`),
+		rejected: realModelWith(`timeouts: {firstContent: 61m}`),
+	},
+	{
+		rule:     "spec.timeouts.idle pattern",
+		accepted: realModelWith(`timeouts: {idle: 1.5m}`),
+		rejected: realModelWith(`timeouts: {idle: -5m}`),
+		message:  `spec.timeouts.idle in body should match`,
+	},
+	{
+		rule:     "spec.timeouts.idle rule idle must be between 1s and 1h.",
+		accepted: realModelWith(`timeouts: {idle: 1000ms}`),
+		rejected: realModelWith(`timeouts: {idle: 0s}`),
+	},
+	{
+		rule:     "spec.timeouts.idle rule idle must be between 1s and 1h.",
+		accepted: realModelWith(`timeouts: {idle: 60m}`),
+		rejected: realModelWith(`timeouts: {idle: 61m}`),
+	},
+	{
+		rule:     "spec.timeouts.call pattern",
+		accepted: realModelWith(`timeouts: {call: 1.5m}`),
+		rejected: realModelWith(`timeouts: {call: -5m}`),
+		message:  `spec.timeouts.call in body should match`,
+	},
+	{
+		rule:     "spec.timeouts.call rule call must be between 1s and 6h.",
+		accepted: realModelWith(`timeouts: {call: 1000ms}`),
+		rejected: realModelWith(`timeouts: {call: 0s}`),
+	},
+	{
+		rule:     "spec.timeouts.call rule call must be between 1s and 6h.",
+		accepted: realModelWith(`timeouts: {call: 360m}`),
+		rejected: realModelWith(`timeouts: {call: 361m}`),
+	},
+	{
+		rule:     "spec rule provider Simulated answers after its latency: leave timeouts out.",
+		accepted: unchanged,
+		rejected: `spec: {timeouts: {}}`,
+	},
+	{
 		rule:     "spec rule provider Simulated answers by script: leave parameters out.",
 		accepted: unchanged,
 		rejected: `spec: {parameters: {}}`,

@@ -190,6 +190,12 @@ var jobCases = []ruleCase{
 		message:  `spec.job.env[0].secretKeyRef.key in body should match`,
 	},
 	{
+		rule:     "spec.job.imagePullSecrets[] required name",
+		accepted: job(`imagePullSecrets: [{name: registry}]`),
+		rejected: job(`imagePullSecrets: [{}]`),
+		message:  `spec.job.imagePullSecrets[0].name: Required value`,
+	},
+	{
 		rule:     "spec.job.serviceAccountName pattern",
 		accepted: job(`serviceAccountName: weather.reader-1`),
 		rejected: job(`serviceAccountName: weather_reader`),

@@ -2,9 +2,14 @@ package validation_test
 
 import "strings"
 
-const turnCannotBeChanged = "spec rule a Turn cannot be changed once it is created, but for desiredState and ttlSecondsAfterFinished. Create a Turn with a new name."
+const turnCannotBeChanged = "spec rule a Turn cannot be changed once it is created, but for desiredState, suspend and ttlSecondsAfterFinished. Create a Turn with a new name."
 
 const deadlinesCannotBeChanged = "spec rule the deadlines of a Turn cannot be changed once it is created. Set desiredState to Cancelled to end it now, or create a Turn with a new name."
+
+const steerIsNotSuspended = "spec rule a message with delivery Steer cannot be suspended. Use delivery Queue, or send it when it is due."
+
+// digest is one that a call could have.
+var digest = strings.Repeat("0123456789abcdef", 4)
 
 var turnCases = []ruleCase{
 	{
@@ -75,6 +80,35 @@ var turnCases = []ruleCase{
 		stored:   unchanged,
 		accepted: `spec: {delivery: Queue}`,
 		rejected: `spec: {delivery: Steer}`,
+	},
+	{
+		rule:     turnCannotBeChanged,
+		stored:   `spec: {suspend: true}`,
+		accepted: `spec: {suspend: false}`,
+		rejected: `spec: {suspend: false, input: Something else.}`,
+	},
+	{
+		rule:     turnCannotBeChanged,
+		stored:   unchanged,
+		accepted: `spec: {suspend: true}`,
+		rejected: `spec: {suspend: true, input: Something else.}`,
+	},
+	{
+		rule:     steerIsNotSuspended,
+		accepted: `spec: {delivery: Steer, suspend: false}`,
+		rejected: `spec: {delivery: Steer, suspend: true}`,
+	},
+	{
+		rule:     turnCannotBeChanged,
+		stored:   `spec: {submittedBy: ann}`,
+		accepted: `spec: {submittedBy: ann}`,
+		rejected: `spec: {submittedBy: bob}`,
+	},
+	{
+		rule:     turnCannotBeChanged,
+		stored:   unchanged,
+		accepted: `spec: {desiredState: Cancelled}`,
+		rejected: `spec: {submittedBy: ann}`,
 	},
 	{
 		rule:     turnCannotBeChanged,
@@ -205,23 +239,54 @@ var toolResultCases = []ruleCase{
 	},
 	{
 		rule:     "spec rule exactly one of result, error and decision must be set.",
-		accepted: `spec: {result: null, decision: Approve, submittedBy: ann}`,
-		rejected: `spec: {decision: Approve, submittedBy: ann}`,
+		accepted: `spec: {turnRef: {uid: u}, result: null, decision: Approve, callDigest: ` + digest + `, submittedBy: ann}`,
+		rejected: `spec: {turnRef: {uid: u}, decision: Approve, callDigest: ` + digest + `, submittedBy: ann}`,
 	},
 	{
 		rule:     "spec rule exactly one of result, error and decision must be set.",
-		accepted: `spec: {result: null, decision: Reject, submittedBy: ann}`,
-		rejected: `spec: {result: null, error: The user went away., decision: Reject, submittedBy: ann}`,
+		accepted: `spec: {turnRef: {uid: u}, result: null, decision: Reject, callDigest: ` + digest + `, submittedBy: ann}`,
+		rejected: `spec: {turnRef: {uid: u}, result: null, error: The user went away., decision: Reject, callDigest: ` + digest + `, submittedBy: ann}`,
 	},
 	{
 		rule:     "spec rule a decision needs submittedBy, your own user name (kubectl auth whoami).",
-		accepted: `spec: {result: null, decision: Reject, submittedBy: ann}`,
-		rejected: `spec: {result: null, decision: Reject}`,
+		accepted: `spec: {turnRef: {uid: u}, result: null, decision: Reject, callDigest: ` + digest + `, submittedBy: ann}`,
+		rejected: `spec: {turnRef: {uid: u}, result: null, decision: Reject, callDigest: ` + digest + `}`,
+	},
+	{
+		rule:     "spec rule a decision needs turnRef.uid and callDigest: metadata.uid of the Turn, and callDigest of the call in its status.toolCalls.",
+		accepted: `spec: {turnRef: {uid: u}, result: null, decision: Reject, callDigest: ` + digest + `, submittedBy: ann}`,
+		rejected: `spec: {turnRef: {uid: u}, result: null, decision: Reject, submittedBy: ann}`,
+	},
+	{
+		rule:     "spec rule a decision needs turnRef.uid and callDigest: metadata.uid of the Turn, and callDigest of the call in its status.toolCalls.",
+		accepted: `spec: {turnRef: {uid: u}, result: null, decision: Approve, callDigest: ` + digest + `, submittedBy: ann}`,
+		rejected: `spec: {result: null, decision: Approve, callDigest: ` + digest + `, submittedBy: ann}`,
+	},
+	{
+		rule:     "spec rule a decision needs turnRef.uid and callDigest: metadata.uid of the Turn, and callDigest of the call in its status.toolCalls.",
+		accepted: unchanged,
+		rejected: `spec: {turnRef: {uid: ""}, result: null, decision: Approve, callDigest: ` + digest + `, submittedBy: ann}`,
+	},
+	{
+		rule:     "spec rule turnSubmittedBy is for decisions.",
+		accepted: unchanged,
+		rejected: `spec: {turnSubmittedBy: ann}`,
+	},
+	{
+		rule:     "spec rule callDigest is for decisions.",
+		accepted: unchanged,
+		rejected: `spec: {callDigest: ` + digest + `}`,
+	},
+	{
+		rule:     "spec.callDigest pattern",
+		accepted: `spec: {turnRef: {uid: u}, result: null, decision: Reject, callDigest: ` + digest + `, submittedBy: ann}`,
+		rejected: `spec: {turnRef: {uid: u}, result: null, decision: Reject, callDigest: A` + digest[1:] + `, submittedBy: ann}`,
+		message:  `spec.callDigest in body should match '^[0-9a-f]{64}$'`,
 	},
 	{
 		rule:     "spec.decision enum",
-		accepted: `spec: {result: null, decision: Reject, submittedBy: ann}`,
-		rejected: `spec: {result: null, decision: Later, submittedBy: ann}`,
+		accepted: `spec: {turnRef: {uid: u}, result: null, decision: Reject, callDigest: ` + digest + `, submittedBy: ann}`,
+		rejected: `spec: {turnRef: {uid: u}, result: null, decision: Later, callDigest: ` + digest + `, submittedBy: ann}`,
 		message:  `spec.decision: Unsupported value: "Later": supported values: "Approve", "Reject"`,
 	},
 	{

@@ -136,7 +136,8 @@ func valueOfOtherType(schema jsonSchema) any {
 // text is a string of a length that obeys everything else that its field demands.
 func text(c constraint, length int) string {
 	switch {
-	case strings.HasSuffix(c.path, "imeout") || strings.HasSuffix(c.path, "latency") || strings.HasSuffix(c.path, "TTL"):
+	case strings.HasSuffix(c.path, "imeout") || strings.HasSuffix(c.path, "latency") || strings.HasSuffix(c.path, "TTL"),
+		strings.HasPrefix(c.path, "spec.timeouts."):
 		return strings.Repeat("0", length-2) + "5s"
 	case c.path == "spec.parameters.temperature", c.path == "spec.parameters.topP":
 		return "0." + strings.Repeat("1", length-len("0."))
@@ -148,6 +149,8 @@ func text(c constraint, length int) string {
 		return "https://example.org/" + strings.Repeat("x", length-len("https://example.org/"))
 	case c.path == "spec.callID":
 		return "1234567890-1234"
+	case c.path == "spec.callDigest":
+		return strings.Repeat("0", length)
 	case strings.HasSuffix(c.path, "locale"):
 		return ("de" + strings.Repeat("-12345678", length))[:length]
 	case strings.HasSuffix(c.path, ".url"):

@@ -83,6 +83,8 @@ var specimens = []specimen{
   controls: {modelRef: {name: simulated}, locale: en-GB}
   delivery: Queue
   desiredState: Running
+  suspend: false
+  submittedBy: ann@example.org
   activeDeadlineSeconds: 3600
   waitTimeoutSeconds: 600
   ttlSecondsAfterFinished: 86400
@@ -161,6 +163,7 @@ var specimens = []specimen{
     cacheWritePerMillionTokens: "3.75"
   fallbacks: [{name: openai}, {name: simulated}]
   recovery: Finalize
+  timeouts: {firstContent: 1m30s, idle: 1m0s, call: 1h0m0s}
 `},
 	{kind: "Tool", name: "job", spec: `
   description: Counts the words of a text.
@@ -174,6 +177,7 @@ var specimens = []specimen{
     args: [--stdin]
     env: [{name: LANG, value: C}, {name: EMPTY, value: "$(LANG)"}]
     serviceAccountName: weather
+    imagePullSecrets: [{name: registry}]
     network: None
     resources:
       requests: {cpu: 10m, memory: 32Mi}
@@ -240,9 +244,11 @@ var specimens = []specimen{
   submittedBy: ann@example.org
 `},
 	{kind: "ToolResult", name: "decision", spec: `
-  turnRef: {name: demo-1}
+  turnRef: {name: demo-1, uid: 0b5f7a9c-2d35-4c0f-8a1e-5f3f6f0a1c11}
   callID: 1-0
+  callDigest: 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
   decision: Approve
+  turnSubmittedBy: bob@example.org
   submittedBy: ann@example.org
 `},
 }

@@ -1,0 +1,355 @@
+package crash_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
+)
+
+// version is one state that an object had. Resource versions are revisions of etcd, so that those of different objects can be compared.
+type version[T client.Object] struct {
+	revision int64
+	deleted  bool
+	object   T
+}
+
+// history is every version of every object of one namespace, in the order of etcd.
+type history struct {
+	turns    []version[*v1alpha1.Turn]
+	sessions []version[*v1alpha1.Session]
+	results  []version[*v1alpha1.ToolResult]
+	entries  []version[*v1alpha1.JournalEntry]
+	jobs     []version[*batchv1.Job]
+	pods     []version[*corev1.Pod]
+	// settled is since when the newest version of each Turn shows an act step without open calls.
+	settled map[types.UID]time.Time
+}
+
+// observer watches the cluster by a connection that nothing disturbs.
+type observer struct {
+	mu         sync.Mutex
+	namespaces map[string]*history
+	broken     error
+}
+
+// observe starts an observer, which ends with the context.
+func observe(ctx context.Context, c client.WithWatch) (*observer, error) {
+	o := &observer{namespaces: map[string]*history{}}
+	for _, list := range kinds() {
+		stream, err := c.Watch(ctx, list)
+		if err != nil {
+			return nil, fmt.Errorf("watching %T: %w", list, err)
+		}
+		go o.follow(ctx, c, list, stream)
+	}
+	return o, nil
+}
+
+// kinds are lists of all that is observed.
+func kinds() []client.ObjectList {
+	return []client.ObjectList{
+		&v1alpha1.TurnList{}, &v1alpha1.SessionList{}, &v1alpha1.ToolResultList{}, &v1alpha1.JournalEntryList{}, &batchv1.JobList{}, &corev1.PodList{},
+	}
+}
+
+// follow reads a watch, and opens it again where it ended.
+func (o *observer) follow(ctx context.Context, c client.WithWatch, list client.ObjectList, stream watch.Interface) {
+	var last string
+	for {
+		for event := range stream.ResultChan() {
+			object, ok := event.Object.(client.Object)
+			if !ok {
+				o.breaks(fmt.Errorf("the watch of %T of the test said %s: %v", list, event.Type, event.Object))
+				return
+			}
+			last = object.GetResourceVersion()
+			o.see(event.Type == watch.Deleted, object)
+		}
+		stream.Stop()
+		if ctx.Err() != nil {
+			return
+		}
+		var err error
+		if stream, err = c.Watch(ctx, list, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: last}}); err != nil {
+			o.breaks(fmt.Errorf("watching %T again: %w", list, err))
+			return
+		}
+	}
+}
+
+// breaks notes that the observer does not see everything any more.
+func (o *observer) breaks(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.broken = err
+}
+
+func (o *observer) see(deleted bool, object client.Object) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	h := o.of(object.GetNamespace())
+	at := revision(object)
+	switch object := object.(type) {
+	case *v1alpha1.Turn:
+		h.turns = append(h.turns, version[*v1alpha1.Turn]{at, deleted, object})
+		if deleted || !isSettled(object) {
+			delete(h.settled, object.UID)
+		} else if h.settled[object.UID].IsZero() {
+			h.settled[object.UID] = time.Now()
+		}
+	case *v1alpha1.Session:
+		h.sessions = append(h.sessions, version[*v1alpha1.Session]{at, deleted, object})
+	case *v1alpha1.ToolResult:
+		h.results = append(h.results, version[*v1alpha1.ToolResult]{at, deleted, object})
+	case *v1alpha1.JournalEntry:
+		h.entries = append(h.entries, version[*v1alpha1.JournalEntry]{at, deleted, object})
+	case *batchv1.Job:
+		h.jobs = append(h.jobs, version[*batchv1.Job]{at, deleted, object})
+	case *corev1.Pod:
+		h.pods = append(h.pods, version[*corev1.Pod]{at, deleted, object})
+	}
+}
+
+// of is the history of a namespace. The caller holds the lock.
+func (o *observer) of(namespace string) *history {
+	h := o.namespaces[namespace]
+	if h == nil {
+		h = &history{settled: map[types.UID]time.Time{}}
+		o.namespaces[namespace] = h
+	}
+	return h
+}
+
+// forget drops the history of a namespace.
+func (o *observer) forget(namespace string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.namespaces, namespace)
+}
+
+// snapshot is what was seen so far of a namespace. Its objects are shared: they are read only.
+func (o *observer) snapshot(namespace string) history {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	h := *o.of(namespace)
+	h.settled = nil
+	return h
+}
+
+// stuck reports a Turn that has shown an act step without open calls for longer than the given time.
+func (o *observer) stuck(namespace string, moment time.Duration) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for uid, since := range o.of(namespace).settled {
+		if lasted := time.Since(since); lasted > moment {
+			return fmt.Errorf("%s: Turn %s shows all calls of its act step as settled for %s", settledStepCloses, uid, lasted.Round(time.Second))
+		}
+	}
+	return nil
+}
+
+// isSettled reports whether the open step of a Turn is an act step all of whose calls have their final state.
+func isSettled(turn *v1alpha1.Turn) bool {
+	plan := turn.Status.Plan
+	if plan == nil || plan.Phase != v1alpha1.PlanAct || len(turn.Status.ToolCalls) == 0 {
+		return false
+	}
+	for _, call := range turn.Status.ToolCalls {
+		if !call.State.Settled() {
+			return false
+		}
+	}
+	return true
+}
+
+func revision(object client.Object) int64 {
+	n, err := strconv.ParseInt(object.GetResourceVersion(), 10, 64)
+	if err != nil {
+		panic(fmt.Sprintf("resource version of %T %s: %v", object, object.GetName(), err))
+	}
+	return n
+}
+
+// newest is the last version of the object of a name; the zero value when there is none, or when it was deleted.
+func newest[T client.Object](versions []version[T], name string) (found T) {
+	for _, v := range versions {
+		switch {
+		case v.object.GetName() != name:
+		case v.deleted:
+			var none T
+			found = none
+		default:
+			found = v.object
+		}
+	}
+	return found
+}
+
+// turn is the newest version of a Turn; an empty one before it was seen and after it was deleted.
+func (o *observer) turn(namespace, name string) *v1alpha1.Turn {
+	if turn := newest(o.snapshot(namespace).turns, name); turn != nil {
+		return turn.DeepCopy()
+	}
+	return &v1alpha1.Turn{}
+}
+
+func (o *observer) session(namespace string) *v1alpha1.Session {
+	if session := newest(o.snapshot(namespace).sessions, sessionName); session != nil {
+		return session.DeepCopy()
+	}
+	return &v1alpha1.Session{}
+}
+
+// toolResults are the newest versions of the ToolResults of a namespace.
+func (o *observer) toolResults(namespace string) []*v1alpha1.ToolResult {
+	var found []*v1alpha1.ToolResult
+	versions := o.snapshot(namespace).results
+	seen := map[string]bool{}
+	for _, v := range versions {
+		if name := v.object.Name; !seen[name] {
+			seen[name] = true
+			if result := newest(versions, name); result != nil {
+				found = append(found, result)
+			}
+		}
+	}
+	return found
+}
+
+// caughtUp reports whether the observer has seen all that is in the namespace now.
+func (o *observer) caughtUp(ctx context.Context, c client.Client, namespace string) error {
+	o.mu.Lock()
+	broken := o.broken
+	o.mu.Unlock()
+	if broken != nil {
+		return broken
+	}
+	seen := map[types.UID]int64{}
+	note(seen, o.snapshot(namespace))
+	for _, list := range kinds() {
+		if err := c.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return err
+		}
+		for _, object := range itemsOf(list) {
+			if seen[object.GetUID()] < revision(object) {
+				return fmt.Errorf("the test has not seen version %s of %T %s", object.GetResourceVersion(), object, object.GetName())
+			}
+		}
+	}
+	return nil
+}
+
+// note collects the newest revision of each object of a history.
+func note(seen map[types.UID]int64, h history) {
+	for _, v := range h.turns {
+		seen[v.object.UID] = v.revision
+	}
+	for _, v := range h.sessions {
+		seen[v.object.UID] = v.revision
+	}
+	for _, v := range h.results {
+		seen[v.object.UID] = v.revision
+	}
+	for _, v := range h.entries {
+		seen[v.object.UID] = v.revision
+	}
+	for _, v := range h.jobs {
+		seen[v.object.UID] = v.revision
+	}
+	for _, v := range h.pods {
+		seen[v.object.UID] = v.revision
+	}
+}
+
+func itemsOf(list client.ObjectList) []client.Object {
+	switch list := list.(type) {
+	case *v1alpha1.TurnList:
+		return pointers[v1alpha1.Turn](list.Items)
+	case *v1alpha1.SessionList:
+		return pointers[v1alpha1.Session](list.Items)
+	case *v1alpha1.ToolResultList:
+		return pointers[v1alpha1.ToolResult](list.Items)
+	case *v1alpha1.JournalEntryList:
+		return pointers[v1alpha1.JournalEntry](list.Items)
+	case *batchv1.JobList:
+		return pointers[batchv1.Job](list.Items)
+	case *corev1.PodList:
+		return pointers[corev1.Pod](list.Items)
+	default:
+		panic(fmt.Sprintf("unexpected list %T", list))
+	}
+}
+
+func pointers[T any, P interface {
+	*T
+	client.Object
+}](items []T) []client.Object {
+	objects := make([]client.Object, len(items))
+	for i := range items {
+		objects[i] = P(&items[i])
+	}
+	return objects
+}
+
+func step(turn *v1alpha1.Turn) int32 {
+	if turn.Status.Plan == nil {
+		return 0
+	}
+	return turn.Status.Plan.Step
+}
+
+// runs reports whether the Turn has an open step.
+func runs(turn *v1alpha1.Turn) bool {
+	return turn.Status.Plan != nil && !ended(turn)
+}
+
+func ended(turn *v1alpha1.Turn) bool {
+	return condition.IsTrue(turn.Status.Conditions, v1alpha1.ConditionFinished)
+}
+
+// await waits until a condition says nil. Its last error is part of the error.
+func await(ctx context.Context, condition func() error) error {
+	return awaitFor(ctx, patience, condition)
+}
+
+// hopeless is an error that no waiting mends.
+type hopeless struct{ error }
+
+func awaitFor(ctx context.Context, patience time.Duration, condition func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := condition()
+		if err == nil {
+			return nil
+		}
+		if _, ok := err.(hopeless); ok { //nolint:errorlint // Nothing wraps it.
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waited %s: %w", patience, err)
+		case <-tick.C:
+		}
+	}
+}
+
+// isRun reports whether a namespace is one of a run.
+func isRun(namespace string) bool {
+	return strings.HasPrefix(namespace, namespacePrefix)
+}

@@ -1,0 +1,443 @@
+package crash_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest"
+)
+
+// interfered are conversations that the user ends or changes while they go on. They are run with the interference at each request, too.
+var interfered = slices.Concat(
+	threeEnds("an AtMostOnce Job", scenario{
+		simulation: calling("It is {{tool:pay}}.", "pay"),
+		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{jobTool("pay", v1alpha1.AtMostOnce)} },
+		tool:       blockFirst,
+		ripe:       isRunning,
+	}),
+	threeEnds("an AtMostOnce request", scenario{
+		simulation: calling("It is {{tool:pay}}.", "pay"),
+		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{httpTool("pay", v1alpha1.AtMostOnce)} },
+		respond:    blockUntilActed,
+		ripe:       isRunning,
+	}),
+	threeEnds("an approval that does not come", scenario{
+		simulation: calling("It is {{tool:pay}}.", "pay"),
+		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{approved(jobTool("pay", v1alpha1.AtMostOnce))} },
+		ripe:       func(r *run) error { return r.waits(v1alpha1.CallWaiting, "1-0") },
+	}),
+	threeEnds("an approved AtMostOnce Job", scenario{
+		simulation: calling("It is {{tool:pay}}.", "pay"),
+		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{approved(jobTool("pay", v1alpha1.AtMostOnce))} },
+		tool:       blockFirst,
+		drive:      func(ctx context.Context, r *run) error { return r.decide(ctx, "1-0", v1alpha1.DecisionApprove) },
+		ripe:       isRunning,
+	}),
+	threeEnds("an approved AtMostOnce request", scenario{
+		simulation: calling("It is {{tool:pay}}.", "pay"),
+		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{approved(httpTool("pay", v1alpha1.AtMostOnce))} },
+		respond:    blockUntilActed,
+		drive:      func(ctx context.Context, r *run) error { return r.decide(ctx, "1-0", v1alpha1.DecisionApprove) },
+		ripe:       isRunning,
+	}),
+	threeEnds("a client's result that came early", scenario{
+		simulation: calling("{{tool:ask-ann}}, {{tool:ask-bob}}", "ask-ann", "ask-bob"),
+		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{clientTool("ask-ann"), clientTool("ask-bob")} },
+		drive:      answerBob,
+		ripe:       bobIsAccepted,
+	}),
+	[]scenario{
+		{
+			name:       "a message for the running Turn is cancelled",
+			simulation: slowly(thinking("{{input}}", []string{"look"}, []string{"look"}, []string{"look"})),
+			tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{httpTool("look", v1alpha1.Pure)} },
+			turns:      []string{"demo-1"},
+			steers:     []string{"demo-2"},
+			drive:      steerOnceBegun,
+			ripe:       func(r *run) error { return exists(r.seen.turn(r.namespace, "demo-2")) },
+			act:        cancelSteer,
+			anytime:    true,
+			varies:     true,
+		},
+		{
+			name:       "a message for the running Turn is cancelled before the model has responded",
+			simulation: slowly(v1alpha1.Simulation{Response: fixed("Hello to you too.")}),
+			turns:      []string{"demo-1"},
+			steers:     []string{"demo-2"},
+			drive:      steerOnceBegun,
+			ripe:       func(r *run) error { return exists(r.seen.turn(r.namespace, "demo-2")) },
+			act:        cancelSteer,
+			anytime:    true,
+			varies:     true,
+		},
+		{
+			name:       "the Session is replaced",
+			simulation: calling("It is {{tool:pay}}.", "pay"),
+			tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{jobTool("pay", v1alpha1.AtMostOnce)} },
+			turns:      []string{"demo-1"},
+			steers:     []string{"demo-2"},
+			tool:       blockFirst,
+			ripe:       isRunning,
+			act:        replaceSession,
+			gone:       []string{"demo-1"},
+			mayEnd:     true,
+			varies:     true,
+		},
+		{
+			name:       "the Turn is replaced",
+			simulation: calling("It is {{tool:pay}}.", "pay"),
+			tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{jobTool("pay", v1alpha1.AtMostOnce)} },
+			turns:      []string{"demo-1"},
+			tool:       blockFirst,
+			ripe:       isRunning,
+			act:        replaceTurn,
+			varies:     true,
+		},
+		{
+			name:       "the Turn is replaced while its model is called",
+			simulation: slowly(calling("It is {{tool:pay}}.", "pay")),
+			tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{jobTool("pay", v1alpha1.AtMostOnce)} },
+			turns:      []string{"demo-1"},
+			ripe:       func(r *run) error { return hasBegun(r.seen.turn(r.namespace, "demo-1")) },
+			act:        replaceTurn,
+			varies:     true,
+		},
+	},
+)
+
+// mixed are conversations with calls of several kinds in one step, one of which outlasts the progress that the status shows.
+var mixed = []scenario{
+	{
+		name:       "a request, a Job and a client that is slow",
+		simulation: calling("{{tool:look}}, {{tool:work}}, {{tool:ask-ann}}", "look", "work", "ask-ann"),
+		tools: func() []*v1alpha1.Tool {
+			return []*v1alpha1.Tool{httpTool("look", v1alpha1.Pure), jobTool("work", v1alpha1.Pure), clientTool("ask-ann")}
+		},
+		turns: []string{"demo-1"},
+		drive: answerOnceSettled("1-2", "1-0", "1-1"),
+	},
+	{
+		name:       "an AtMostOnce request, an AtMostOnce Job and a client that is slow",
+		simulation: calling("{{tool:look}}, {{tool:work}}, {{tool:ask-ann}}", "look", "work", "ask-ann"),
+		tools: func() []*v1alpha1.Tool {
+			return []*v1alpha1.Tool{httpTool("look", v1alpha1.AtMostOnce), jobTool("work", v1alpha1.AtMostOnce), clientTool("ask-ann")}
+		},
+		turns: []string{"demo-1"},
+		drive: answerOnceSettled("1-2", "1-0", "1-1"),
+	},
+	{
+		name:       "a request and a Job that is slow",
+		simulation: calling("{{tool:look}}, {{tool:work}}", "look", "work"),
+		tools: func() []*v1alpha1.Tool {
+			return []*v1alpha1.Tool{httpTool("look", v1alpha1.Pure), jobTool("work", v1alpha1.AtMostOnce)}
+		},
+		tool:  slow,
+		turns: []string{"demo-1"},
+	},
+	{
+		name:       "an AtMostOnce request and a Pure Job that is slow",
+		simulation: calling("{{tool:pay}}, {{tool:work}}", "pay", "work"),
+		tools: func() []*v1alpha1.Tool {
+			return []*v1alpha1.Tool{httpTool("pay", v1alpha1.AtMostOnce), jobTool("work", v1alpha1.Pure)}
+		},
+		tool:  slow,
+		turns: []string{"demo-1"},
+	},
+	{
+		name:       "a request and an approval that is slow",
+		simulation: calling("{{tool:look}}, {{tool:pay}}", "look", "pay"),
+		tools: func() []*v1alpha1.Tool {
+			return []*v1alpha1.Tool{httpTool("look", v1alpha1.Pure), approved(jobTool("pay", v1alpha1.AtMostOnce))}
+		},
+		turns: []string{"demo-1"},
+		drive: func(ctx context.Context, r *run) error {
+			if err := awaitFor(ctx, r.patience, func() error { return r.settled("1-0") }); err != nil {
+				return err
+			}
+			return r.decide(ctx, "1-1", v1alpha1.DecisionApprove)
+		},
+	},
+	{
+		name:       "a Job that is deleted once it has ended, and a client that is slow",
+		simulation: calling("{{tool:work}}, {{tool:ask-ann}}", "work", "ask-ann"),
+		tools: func() []*v1alpha1.Tool {
+			return []*v1alpha1.Tool{jobTool("work", v1alpha1.Pure), clientTool("ask-ann")}
+		},
+		turns: []string{"demo-1"},
+		drive: func(ctx context.Context, r *run) error {
+			if err := awaitFor(ctx, r.patience, func() error { return r.settled("1-0") }); err != nil {
+				return err
+			}
+			err := r.user.DeleteAllOf(ctx, &batchv1.Job{}, client.InNamespace(r.namespace), client.PropagationPolicy(metav1.DeletePropagationBackground))
+			if err != nil {
+				return err
+			}
+			return r.user.Create(ctx, r.toolResult("ann", "1-1", "yes"))
+		},
+		varies: true,
+	},
+}
+
+// bulky are conversations whose journals have more than one entry for a step.
+var bulky = []scenario{
+	{
+		name:       "results that fill several parts",
+		simulation: calling("done", slices.Repeat([]string{"look"}, 12)...),
+		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{httpTool("look", v1alpha1.Pure)} },
+		respond:    respondAtLength,
+		turns:      []string{"demo-1"},
+	},
+	{
+		name:       "a checkpoint in the way",
+		simulation: thinking("done", slices.Repeat([][]string{{"look"}}, 33)...),
+		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{httpTool("look", v1alpha1.Pure)} },
+		turns:      []string{"demo-1"},
+		from:       126,
+	},
+	{
+		name:       "a journal that is full",
+		simulation: thinking("done", []string{"look"}, []string{"look"}),
+		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{httpTool("look", v1alpha1.Pure)} },
+		respond:    respondAtLength,
+		session:    func(s *v1alpha1.SessionSpec) { s.JournalLimit = resource.NewQuantity(64<<10, resource.BinarySI) },
+		turns:      []string{"demo-1"},
+	},
+}
+
+// deadline is after which the Turns end that are to expire.
+const deadline = 3 * time.Second
+
+// threeEnds are three scenarios of one: the first Turn is cancelled, is deleted, and takes too long.
+func threeEnds(what string, s scenario) []scenario {
+	s.turns = []string{"demo-1"}
+	s.varies = true
+	cancelled, deleted, expired := s, s, s
+	cancelled.name, cancelled.act = what+", cancelled", cancel
+	deleted.name, deleted.act, deleted.gone = what+", deleted", remove, []string{"demo-1"}
+	expired.name, expired.act, expired.expires = what+", expired", expire, deadline
+	expired.spec = func(s *v1alpha1.TurnSpec) { s.ActiveDeadlineSeconds = new(int64(deadline / time.Second)) }
+	return []scenario{cancelled, deleted, expired}
+}
+
+// expire waits until the Turn has taken too long.
+func expire(ctx context.Context, r *run) error {
+	return awaitFor(ctx, r.patience, func() error { return r.hasExpired(time.Now()) })
+}
+
+// hasExpired reports whether the first Turn has taken too long by a time. One that has not begun cannot.
+func (r *run) hasExpired(now time.Time) error {
+	turn := r.seen.turn(r.namespace, "demo-1")
+	if turn.Status.Summary == nil || turn.Status.Summary.StartedAt == nil {
+		if now.Sub(turn.CreationTimestamp.Time) > r.expires {
+			return nil
+		}
+		return errors.New("the Turn has not begun")
+	}
+	if left := turn.Status.Summary.StartedAt.Add(r.expires + 50*time.Millisecond).Sub(now); left > 0 {
+		return fmt.Errorf("the Turn has %s left", left)
+	}
+	return nil
+}
+
+func approved(tool *v1alpha1.Tool) *v1alpha1.Tool {
+	tool.Spec.Policy = v1alpha1.PolicyRequiresApproval
+	return tool
+}
+
+// thinking is a script that calls the tools of one step after the other, and then says the text.
+func thinking(text string, steps ...[]string) v1alpha1.Simulation {
+	var sequence []v1alpha1.SimulatedStep
+	for _, names := range steps {
+		step := v1alpha1.SimulatedStep{}
+		for _, name := range names {
+			step.Calls = append(step.Calls, v1alpha1.SimulatedToolCall{Name: name})
+		}
+		sequence = append(sequence, step)
+	}
+	return v1alpha1.Simulation{
+		Response: fixed(text), ToolCalls: &v1alpha1.SimulatedToolCalls{Sequence: append(sequence, v1alpha1.SimulatedStep{})},
+	}
+}
+
+// slowly makes a model take its time.
+func slowly(s v1alpha1.Simulation) v1alpha1.Simulation {
+	s.Latency = &metav1.Duration{Duration: 200 * time.Millisecond}
+	return s
+}
+
+// slow is a tool that takes longer than it takes the status to show the progress of the others.
+func slow(_ *run, call capstantest.Call) string {
+	select {
+	case <-time.After(1500 * time.Millisecond):
+	case <-call.Context.Done():
+	}
+	return "result of " + call.ID
+}
+
+// blockFirst is a tool that does not end by itself before the user has interfered.
+func blockFirst(r *run, call capstantest.Call) string {
+	r.toolStarted()
+	select {
+	case <-call.Context.Done():
+	case <-r.acted:
+		// The interference comes first, where there is one.
+		select {
+		case <-call.Context.Done():
+		case <-time.After(time.Second):
+		}
+	}
+	return "result of " + call.ID
+}
+
+// blockUntilActed is a server that does not respond before the user has interfered.
+func blockUntilActed(ctx context.Context, r *run, _ string) string {
+	r.toolStarted()
+	select {
+	case <-ctx.Done():
+	case <-r.acted:
+	}
+	return "answered"
+}
+
+func respondAtLength(context.Context, *run, string) string {
+	return strings.Repeat("word ", 12_000)
+}
+
+func exists(turn *v1alpha1.Turn) error {
+	if turn.UID == "" {
+		return errors.New("the Turn does not exist")
+	}
+	return nil
+}
+
+func hasBegun(turn *v1alpha1.Turn) error {
+	if !began(turn) {
+		return errors.New("the Turn has not begun")
+	}
+	return nil
+}
+
+// waits reports whether calls of the first Turn are in a state.
+func (r *run) waits(state v1alpha1.ToolCallState, ids ...string) error {
+	turn := r.seen.turn(r.namespace, "demo-1")
+	for _, id := range ids {
+		if !slices.ContainsFunc(turn.Status.ToolCalls, func(c v1alpha1.ToolCall) bool { return c.ID == id && c.State == state }) {
+			return fmt.Errorf("call %s is not %s: %s", id, state, callsOf(turn))
+		}
+	}
+	return nil
+}
+
+// settled reports whether calls of the first Turn have their final state. After a death that may be Unknown.
+func (r *run) settled(ids ...string) error {
+	turn := r.seen.turn(r.namespace, "demo-1")
+	for _, id := range ids {
+		if !slices.ContainsFunc(turn.Status.ToolCalls, func(c v1alpha1.ToolCall) bool { return c.ID == id && c.State.Settled() }) {
+			return fmt.Errorf("call %s is not settled: %s", id, callsOf(turn))
+		}
+	}
+	return nil
+}
+
+// decide decides about a call once it waits for that.
+func (r *run) decide(ctx context.Context, call string, decision v1alpha1.Decision) error {
+	if err := awaitFor(ctx, r.patience, func() error { return r.waits(v1alpha1.CallWaiting, call) }); err != nil {
+		return err
+	}
+	turn := r.seen.turn(r.namespace, "demo-1")
+	result := r.toolResult("decision-"+call, call, "")
+	result.Spec.TurnRef.UID = turn.UID
+	result.Spec.Result, result.Spec.Decision, result.Spec.SubmittedBy = nil, decision, "ann"
+	for _, c := range turn.Status.ToolCalls {
+		if c.ID == call {
+			result.Spec.CallDigest = c.CallDigest
+		}
+	}
+	return r.user.Create(ctx, result)
+}
+
+// answerBob answers the second of two calls.
+func answerBob(ctx context.Context, r *run) error {
+	if err := awaitFor(ctx, r.patience, func() error { return r.waits(v1alpha1.CallWaiting, "1-0", "1-1") }); err != nil {
+		return err
+	}
+	return r.user.Create(ctx, r.toolResult("bob", "1-1", "no"))
+}
+
+func bobIsAccepted(r *run) error {
+	for _, result := range r.seen.toolResults(r.namespace) {
+		if len(result.Status.Conditions) > 0 && result.Status.Conditions[0].Status == metav1.ConditionTrue {
+			return nil
+		}
+	}
+	return errors.New("the result is not accepted")
+}
+
+// answerOnceSettled answers a call when the status shows others as settled.
+func answerOnceSettled(call string, others ...string) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		if err := awaitFor(ctx, r.patience, func() error { return r.settled(others...) }); err != nil {
+			return err
+		}
+		return r.user.Create(ctx, r.toolResult("ann", call, "yes"))
+	}
+}
+
+func (r *run) steer(ctx context.Context) error {
+	steer := r.newTurn(r.steers[0])
+	steer.Spec.Delivery = v1alpha1.DeliverSteer
+	return r.user.Create(ctx, steer)
+}
+
+// steerOnceBegun sends a message for the Turn when it runs.
+func steerOnceBegun(ctx context.Context, r *run) error {
+	if err := awaitFor(ctx, r.patience, func() error { return hasBegun(r.seen.turn(r.namespace, "demo-1")) }); err != nil {
+		return err
+	}
+	return r.steer(ctx)
+}
+
+// cancelSteer cancels the message for the running Turn.
+func cancelSteer(ctx context.Context, r *run) error {
+	if err := r.steer(ctx); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	return r.cancel(ctx, r.steers[0])
+}
+
+// replaceSession deletes the Session and creates it again, and sends another message.
+func replaceSession(ctx context.Context, r *run) error {
+	if err := r.user.Delete(ctx, r.newSession()); err != nil {
+		return err
+	}
+	err := awaitFor(ctx, r.patience, func() error {
+		err := r.user.Create(ctx, r.newSession())
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return hopeless{err}
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return r.user.Create(ctx, r.newTurn(r.steers[0]))
+}
+
+// replaceTurn deletes the Turn and creates it again at once.
+func replaceTurn(ctx context.Context, r *run) error {
+	if err := remove(ctx, r); err != nil {
+		return err
+	}
+	return r.create(ctx)
+}

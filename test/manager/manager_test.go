@@ -1,0 +1,170 @@
+package manager_test
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net/http"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
+)
+
+var _ = Describe("The manager's metrics", func() {
+	It("are shown to who may read them, over TLS", func(ctx context.Context) {
+		scrape := func(token string) (int, string) {
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+metrics+"/metrics", nil)
+			Expect(err).NotTo(HaveOccurred())
+			if token != "" {
+				request.Header.Set("Authorization", "Bearer "+token)
+			}
+			own := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+			response, err := own.Do(request)
+			Expect(err).NotTo(HaveOccurred())
+			defer response.Body.Close()
+			text, err := io.ReadAll(response.Body)
+			Expect(err).NotTo(HaveOccurred())
+			return response.StatusCode, string(text)
+		}
+		tokenOf := func(name string) string {
+			Expect(admin.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: teamA, Name: name}})).To(Succeed())
+			token, err := clientset.CoreV1().ServiceAccounts(teamA).CreateToken(ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			return token.Status.Token
+		}
+		code, _ := scrape("")
+		Expect(code).To(Equal(http.StatusUnauthorized))
+		code, _ = scrape(tokenOf("stranger"))
+		Expect(code).To(Equal(http.StatusForbidden))
+		Expect(admin.Create(ctx, &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "scraper"},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "capstan-metrics-reader"},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: teamA, Name: "scraper"}},
+		})).To(Succeed())
+		code, text := scrape(tokenOf("scraper"))
+		Expect(code).To(Equal(http.StatusOK))
+		Expect(text).To(ContainSubstring("capstan_turns"))
+		// What is plain text to a TLS server is refused.
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+metrics+"/metrics", nil)
+		Expect(err).NotTo(HaveOccurred())
+		response, err := http.DefaultClient.Do(request)
+		if err == nil {
+			response.Body.Close()
+			Expect(response.StatusCode).To(Equal(http.StatusBadRequest))
+		}
+	})
+})
+
+var _ = Describe("While a policy of the install is missing", func() {
+	It("the manager is not ready, reads no Secret, and Turns that need one wait", func(ctx context.Context) {
+		Expect(admin.Create(ctx, &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: teamA, Name: "secrets"},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "capstan-manager-secrets"},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "capstan-system", Name: "capstan-manager"}},
+		})).To(Succeed())
+		const missing = `ValidatingAdmissionPolicyBinding "capstan-model-identities" does not exist`
+		binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "capstan-model-identities"}}
+		Expect(admin.Delete(ctx, binding)).To(Succeed())
+		Eventually(ready(ctx)).WithTimeout(90 * 1e9).Should(MatchError(ContainSubstring("policies failed")))
+
+		meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: teamA, Name: name} }
+		served := &v1alpha1.Model{ObjectMeta: meta("real"), Spec: v1alpha1.ModelSpec{
+			Provider: v1alpha1.ProviderOpenAI, Model: "m", BaseURL: "https://127.0.0.1:1/v1",
+			SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "key", Key: "token"},
+		}}
+		simulated := &v1alpha1.Model{ObjectMeta: meta("simulated"), Spec: v1alpha1.ModelSpec{
+			Provider:   v1alpha1.ProviderSimulated,
+			Simulation: &v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseFixed, Text: "Hello."}},
+		}}
+		for _, object := range []client.Object{
+			&corev1.Secret{ObjectMeta: meta("key"), StringData: map[string]string{"token": "s3cret"}},
+			served, simulated, &v1alpha1.Harness{ObjectMeta: meta("base")},
+		} {
+			Expect(admin.Create(ctx, object)).To(Succeed())
+		}
+		for _, model := range []string{"real", "simulated"} {
+			session := &v1alpha1.Session{ObjectMeta: meta(model), Spec: v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}}}
+			session.Spec.ModelRef = &v1alpha1.LocalReference{Name: model}
+			Expect(admin.Create(ctx, session)).To(Succeed())
+			Expect(admin.Create(ctx, &v1alpha1.Turn{ObjectMeta: meta(model), Spec: v1alpha1.TurnSpec{
+				SessionRef: v1alpha1.LocalReference{Name: model}, Input: "Hello",
+			}})).To(Succeed())
+		}
+		succeeded := func(name string) func() (metav1.Condition, error) {
+			return func() (metav1.Condition, error) {
+				turn := &v1alpha1.Turn{}
+				err := admin.Get(ctx, client.ObjectKey{Namespace: teamA, Name: name}, turn)
+				return ptr.Deref(condition.Find(turn.Status.Conditions, v1alpha1.ConditionSucceeded), metav1.Condition{}), err
+			}
+		}
+		Eventually(succeeded("simulated")).Should(HaveField("Status", metav1.ConditionTrue), "a Turn without a Secret goes on")
+		Eventually(succeeded("real")).Should(And(
+			HaveField("Status", metav1.ConditionUnknown), HaveField("Reason", v1alpha1.ReasonPoliciesNotInForce),
+			HaveField("Message", ContainSubstring(missing)),
+		))
+		Expect(ready(ctx)()).To(HaveOccurred())
+
+		kubectl(ctx, "apply", "--server-side", "-k", install)
+		Eventually(ready(ctx)).Should(Succeed())
+		Eventually(succeeded("real")).ShouldNot(HaveField("Reason", v1alpha1.ReasonPoliciesNotInForce), "the Turn goes on by itself")
+	})
+})
+
+var _ = Describe("A Model whose Secret the manager cannot read", func() {
+	It("says what to do, which mends it", func(ctx context.Context) {
+		meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "team-b", Name: name} }
+		session := &v1alpha1.Session{ObjectMeta: meta("demo"), Spec: v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}}}
+		session.Spec.ModelRef = &v1alpha1.LocalReference{Name: "real"}
+		turn := &v1alpha1.Turn{ObjectMeta: meta("demo-1"), Spec: v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "demo"}, Input: "Hello"}}
+		model := &v1alpha1.Model{ObjectMeta: meta("real"), Spec: v1alpha1.ModelSpec{
+			Provider: v1alpha1.ProviderOpenAI, Model: "m", BaseURL: "https://127.0.0.1:1/v1",
+			SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "key", Key: "token"},
+		}}
+		for _, object := range []client.Object{turn, session, &v1alpha1.Harness{ObjectMeta: meta("base")}, model} {
+			Expect(admin.Create(ctx, object)).To(Succeed())
+		}
+		ready := func() (metav1.Condition, error) {
+			err := admin.Get(ctx, client.ObjectKeyFromObject(model), model)
+			return ptr.Deref(condition.Find(model.Status.Conditions, v1alpha1.ConditionReady), metav1.Condition{}), err
+		}
+		says := func() (string, error) {
+			err := admin.Get(ctx, client.ObjectKeyFromObject(turn), turn)
+			return ptr.Deref(condition.Find(turn.Status.Conditions, v1alpha1.ConditionSucceeded), metav1.Condition{}).Message, err
+		}
+		// mend runs the command of the condition.
+		mend := func(reason string) {
+			GinkgoHelper()
+			Eventually(ready).Should(And(HaveField("Status", metav1.ConditionFalse), HaveField("Reason", reason)))
+			told, err := ready()
+			Expect(err).NotTo(HaveOccurred())
+			AddReportEntry(reason, told.Message)
+			_, command, found := strings.Cut(told.Message, ": kubectl ")
+			Expect(found).To(BeTrue(), told.Message)
+			kubectl(ctx, strings.Fields(strings.ReplaceAll(command, "'", ""))...)
+		}
+		Eventually(says).Should(ContainSubstring(`Model "real" is not ready (RoleMissing). The manager may not read Secret "key".`))
+		mend(v1alpha1.ReasonRoleMissing)
+		Eventually(says).Should(ContainSubstring(`Model "real" is not ready (SecretMissing). Secret "key" does not exist.`))
+		mend(v1alpha1.ReasonSecretMissing)
+		Eventually(ready).Should(HaveField("Status", metav1.ConditionTrue))
+		Eventually(says).ShouldNot(ContainSubstring("is not ready"), "the Turn goes on by itself")
+
+		secret := &corev1.Secret{ObjectMeta: meta("key")}
+		Expect(admin.Patch(ctx, secret, client.RawPatch(types.MergePatchType, []byte(`{"data":{"token":null}}`)))).To(Succeed())
+		kubectl(ctx, "annotate", "model", "real", "--namespace=team-b", "look=now")
+		mend(v1alpha1.ReasonSecretKeyMissing)
+		Eventually(ready).Should(HaveField("Status", metav1.ConditionTrue))
+	})
+})

@@ -1,0 +1,132 @@
+// Package manager_test runs the manager's own binary against a real API server, with the install of config/namespaced and the rights of the
+// manager's account.
+package manager_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/capstan-dev/capstan/internal/controller"
+)
+
+const (
+	install     = "../../config/namespaced"
+	teamA       = "team-a"
+	managerUser = "system:serviceaccount:capstan-system:capstan-manager"
+)
+
+var (
+	// admin is a user of the group system:masters.
+	admin     client.Client
+	clientset kubernetes.Interface
+	// kubectl runs kubectl as that user.
+	kubectl func(ctx context.Context, arguments ...string) string
+	// metrics and probes are where the manager serves them.
+	metrics, probes string
+)
+
+func TestManager(t *testing.T) {
+	RegisterFailHandler(Fail)
+	RunSpecs(t, "The manager's binary")
+}
+
+var _ = BeforeSuite(func(ctx context.Context) {
+	assets := os.Getenv("KUBEBUILDER_ASSETS")
+	Expect(assets).NotTo(BeEmpty(), "KUBEBUILDER_ASSETS is not set: run the tests with make")
+	ctrl.SetLogger(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true)))
+	SetDefaultEventuallyTimeout(time.Minute)
+	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
+	directory := GinkgoT().TempDir()
+	binary := filepath.Join(directory, "manager")
+	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "../../cmd/manager")
+	// As the images are built, so that most of it is compiled already.
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	output, err := build.CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), string(output))
+
+	environment := &envtest.Environment{}
+	config, err := environment.Start()
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Expect(environment.Stop()).To(Succeed()) })
+	admin, err = client.New(config, client.Options{Scheme: controller.NewScheme()})
+	Expect(err).NotTo(HaveOccurred())
+	clientset, err = kubernetes.NewForConfig(config)
+	Expect(err).NotTo(HaveOccurred())
+	for _, namespace := range []string{teamA, "team-b"} {
+		Expect(admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
+	}
+	own := filepath.Join(directory, "admin")
+	Expect(os.WriteFile(own, environment.KubeConfig, 0o600)).To(Succeed())
+	kubectl = func(ctx context.Context, arguments ...string) string {
+		GinkgoHelper()
+		command := exec.CommandContext(ctx, filepath.Join(assets, "kubectl"), append([]string{"--kubeconfig", own}, arguments...)...)
+		output, err := command.CombinedOutput()
+		Expect(err).NotTo(HaveOccurred(), string(output))
+		return string(output)
+	}
+	kubectl(ctx, "apply", "--server-side", "-k", install)
+
+	user, err := environment.AddUser(envtest.User{Name: managerUser, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:capstan-system"}}, nil)
+	Expect(err).NotTo(HaveOccurred())
+	kubeconfig, err := user.KubeConfig()
+	Expect(err).NotTo(HaveOccurred())
+	managers := filepath.Join(directory, "manager.kubeconfig")
+	Expect(os.WriteFile(managers, kubeconfig, 0o600)).To(Succeed())
+	metrics, probes = free(), free()
+	running, stop := context.WithCancel(context.Background())
+	manager := exec.CommandContext(running, binary, "--launcher-image=example.org/launcher:1", "--launcher-delivery=InitContainer",
+		"--watch-namespaces=team-a,team-b", "--egress-allow-cidr=127.0.0.0/8", "--metrics-bind-address="+metrics, "--health-probe-bind-address="+probes)
+	manager.Env = append(os.Environ(), "KUBECONFIG="+managers)
+	manager.Stdout, manager.Stderr = GinkgoWriter, GinkgoWriter
+	manager.Cancel = func() error { return manager.Process.Signal(os.Interrupt) }
+	Expect(manager.Start()).To(Succeed())
+	DeferCleanup(func() { stop(); _ = manager.Wait() })
+	Eventually(ready(ctx)).Should(Succeed())
+})
+
+// free is an address of this machine that no process listens at.
+func free() string {
+	GinkgoHelper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	Expect(err).NotTo(HaveOccurred())
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// ready asks the manager whether it is ready.
+func ready(ctx context.Context) func() error {
+	return func() error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+probes+"/readyz?verbose", nil)
+		if err != nil {
+			return err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		if err == nil && response.StatusCode != http.StatusOK {
+			err = fmt.Errorf("%s", text)
+		}
+		return err
+	}
+}

@@ -1,0 +1,126 @@
+package policies_test
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// podRights lets a user read pods and write one of their subresources.
+func podRights(subresource string) []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}},
+		{APIGroups: []string{""}, Resources: []string{"pods/" + subresource}, Verbs: []string{"update", "patch"}},
+	}
+}
+
+var _ = Describe("The policy pods", func() {
+	// plain is a pod that has nothing to do with Capstan.
+	plain := func(ctx context.Context) *corev1.Pod {
+		pod := podOf(plainJob("own"))
+		pod.OwnerReferences = nil
+		return stored(ctx, admin, pod)
+	}
+
+	It("lets nobody debug the pod of a tool call", func(ctx context.Context) {
+		user, _ := newUser(ctx, newRole(ctx, podRights("ephemeralcontainers")...))
+		debug := func(pod *corev1.Pod) func() error {
+			return func() error {
+				changed := pod.DeepCopy()
+				restricted := changed.Spec.Containers[0].SecurityContext.DeepCopy()
+				changed.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
+					Name: "debug", Image: "example.org/debug:1", SecurityContext: restricted,
+				}}}
+				return user.SubResource("ephemeralcontainers").Update(ctx, changed, client.DryRunAll)
+			}
+		}
+		accepts(debug(plain(ctx)))
+		refuses(debug(callPod(ctx, newTool("tool"))), "the pod of a tool call is given no further container, and is not resized.")
+	})
+
+	It("lets nobody resize the pod of a tool call", func(ctx context.Context) {
+		user, _ := newUser(ctx, newRole(ctx, podRights("resize")...))
+		resize := func(pod *corev1.Pod) func() error {
+			return func() error {
+				changed := pod.DeepCopy()
+				changed.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("16Mi")}
+				return user.SubResource("resize").Update(ctx, changed, client.DryRunAll)
+			}
+		}
+		refuses(resize(callPod(ctx, newTool("tool"))), "the pod of a tool call is given no further container, and is not resized.")
+	})
+
+	It("lets the cluster alone say what the pod of a tool call did", func(ctx context.Context) {
+		const refusal = "the status of the pod of a tool call, which has its result, is written by the cluster only."
+		user, _ := newUser(ctx, newRole(ctx, podRights("status")...))
+		say := func(c client.Client, pod *corev1.Pod) func() error {
+			patch := client.RawPatch(types.StrategicMergePatchType, []byte(`{"status":{"message":"forged"}}`))
+			return func() error { return c.Status().Patch(ctx, pod.DeepCopy(), patch, client.DryRunAll) }
+		}
+		pod := callPod(ctx, newTool("tool"))
+		accepts(say(user, plain(ctx)))
+		refuses(say(user, pod), refusal)
+		refuses(say(admin, pod), refusal)
+		for account, groups := range map[string][]string{
+			"system:node:node-1":                                      {"system:nodes", "system:masters"},
+			"system:kube-scheduler":                                   {"system:masters"},
+			"system:kube-controller-manager":                          {"system:masters"},
+			"system:serviceaccount:kube-system:pod-garbage-collector": {"system:serviceaccounts:kube-system", "system:masters"},
+		} {
+			if account == "system:node:node-1" {
+				continue // The node restriction admits a kubelet to the pods that are bound to it only; the suite of the real cluster has one.
+			}
+			By(account)
+			accepts(say(newClient(impersonating(account, groups...)), pod))
+		}
+	})
+
+	It("lets nobody label the pod of a tool call without network, by its Job neither", func(ctx context.Context) {
+		const refusal = "the pod of a tool call without network is given no labels: a NetworkPolicy could select it by them."
+		user, _ := newUser(ctx, clusterEdit)
+		cut := newTool("tool")
+		cut.Spec.Job.Network, cut.Spec.SideEffect = v1alpha1.NetworkNone, v1alpha1.AtMostOnce
+		turn := stored(ctx, admin, newTurn("cut"))
+		job := stored(ctx, as(managerUser), callJob(turn, cut))
+		pod := stored(ctx, as(jobController), podOf(job))
+		accepts(updating(ctx, user, pod, func(p *corev1.Pod) { p.Annotations["team"] = "a" }))
+		refuses(updating(ctx, user, pod, func(p *corev1.Pod) { p.Labels["team"] = "a" }), refusal)
+		accepts(updating(ctx, user, job, func(j *batchv1.Job) { j.Labels["team"] = "a" }))
+		refuses(updating(ctx, user, job, func(j *batchv1.Job) { j.Spec.Template.Labels["team"] = "a" }), refusal)
+	})
+})
+
+var _ = Describe("The policy job-pods", func() {
+	It("lets nobody slip a pod under the Job of a tool call", func(ctx context.Context) {
+		const refusal = "this pod would count as one of the Job of a tool call"
+		user, _ := newUser(ctx, clusterEdit)
+		turn := stored(ctx, admin, newTurn("adopting"))
+		job := stored(ctx, as(managerUser), callJob(turn, newTool("tool")))
+		own := stored(ctx, user, func() *batchv1.Job { j := plainJob("own-job"); j.Spec.Suspend = ptr.To(true); return j }())
+		slip := func(of *batchv1.Job, label string) *corev1.Pod {
+			pod := podOf(plainJob("slipped"))
+			pod.OwnerReferences, pod.Labels = nil, map[string]string{label: string(of.UID)}
+			return pod
+		}
+		for _, label := range []string{batchv1.ControllerUidLabel, "controller-uid"} {
+			refuses(creating(ctx, user, slip(job, label)), refusal)
+			accepts(creating(ctx, user, slip(own, label)))
+			plain := podOf(plainJob("later"))
+			plain.OwnerReferences = nil
+			stored(ctx, user, plain)
+			refuses(updating(ctx, user, plain, func(p *corev1.Pod) { p.Labels = map[string]string{label: string(job.UID)} }), refusal)
+			Expect(client.IgnoreNotFound(admin.Delete(ctx, plain, client.GracePeriodSeconds(0)))).To(Succeed())
+		}
+		accepts(creating(ctx, as(jobController), podOf(job)))
+	})
+})

@@ -1,0 +1,126 @@
+package turns_test
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest"
+)
+
+// played is a namespace in which a Turn has ended, the number of writes before it, and how many writes besides only show progress.
+type played struct {
+	namespace        string
+	before, progress int
+}
+
+// waitingTurn starts a Turn that waits for ann, and checks that it costs nothing meanwhile.
+func waitingTurn(ctx context.Context) played {
+	GinkgoHelper()
+	namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("ask-ann")}), clientTool("ask-ann"))
+	p := played{namespace: namespace, before: startedSession(ctx, namespace)}
+	create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+	Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
+	Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionWaitingForToolResults))
+	waiting := requests.in(namespace)
+	Consistently(func() []string { return requests.in(namespace) }).WithTimeout(2*time.Second).Should(Equal(waiting), "a Turn that waits costs writes")
+	return p
+}
+
+// cancelled cancels the Turn and waits for its end.
+func cancelled(ctx context.Context, namespace string) {
+	GinkgoHelper()
+	cancelTurn(ctx, namespace, "demo-1")
+	Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("Cancelled"))
+}
+
+// Each line is what one thing costs: the writes that a Turn makes to which it happens. budgets_test.go has what acts and clients cost.
+var _ = Describe("The write budget, line by line", func() {
+	DescribeTable("a Turn", func(ctx context.Context, play func(context.Context) played, want ...[]string) {
+		p := play(ctx)
+		expectWrites(ctx, p.namespace, p.before, ConsistOf(slices.Concat(want...)))
+		_, progress := requests.budgeted(p.namespace)
+		Expect(progress).To(Equal(p.progress))
+	},
+		Entry("without tools: 5", func(ctx context.Context) played {
+			namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done")})
+			p := played{namespace: namespace, before: startedSession(ctx, namespace)}
+			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+			return p
+		}, beginning, ending),
+
+		Entry("with a call of one Job: 4 + 1, and 1 for the account in a new namespace", func(ctx context.Context) played {
+			namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("work")}), jobTool("work", v1alpha1.Pure))
+			p := played{namespace: namespace, before: startedSession(ctx, namespace)}
+			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+			return p
+		}, beginning, []string{turnWrite, accountWrite, jobWrite, entryWrite, turnWrite, entryWrite}, ending),
+
+		Entry("that waits, for a client: 4, 1 to accept the result, 2 on the Session, and nothing while it waits", func(ctx context.Context) played {
+			p := waitingTurn(ctx)
+			create(ctx, toolResult(p.namespace, "ann", "demo-1", "1-0", "yes"))
+			Eventually(kit.Turn(ctx, p.namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+			return p
+		}, beginning, []string{turnWrite, entryWrite, turnWrite, entryWrite}, []string{acceptWrite}, times(2, sessionWrite), ending),
+
+		Entry("with a call that is approved: 1 entry and 1 Turn status, and 1 to accept the decision", func(ctx context.Context) played {
+			namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("pay")}), guarded(jobTool("pay", v1alpha1.Pure)))
+			p := played{namespace: namespace, before: startedSession(ctx, namespace)}
+			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionWaitingForToolResults))
+			create(ctx, decision(ctx, namespace, "ann", "demo-1", "1-0", v1alpha1.DecisionApprove))
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+			return p
+		}, beginning, []string{turnWrite, accountWrite, jobWrite, entryWrite, turnWrite, entryWrite},
+			[]string{entryWrite, turnWrite}, []string{acceptWrite}, times(2, sessionWrite), ending),
+
+		Entry("that is cancelled while it waits: 1 entry and 1 Turn status", func(ctx context.Context) played {
+			p := waitingTurn(ctx)
+			cancelled(ctx, p.namespace)
+			return p
+		}, beginning, []string{turnWrite, sessionWrite}, []string{entryWrite, turnWrite}, times(1, sessionWrite)),
+
+		Entry("of which a call is withdrawn: 1, which the budget counts as progress", func(ctx context.Context) played {
+			namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("once")}), jobTool("once", v1alpha1.AtMostOnce))
+			p := played{namespace: namespace, before: startedSession(ctx, namespace), progress: 1}
+			DeferCleanup(kit.Inject(capstantest.JobSuspended, capstantest.InNamespace(namespace)))
+			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			Eventually(func() []string { return requests.in(namespace) }).Should(ContainElement(jobWrite))
+			cancelled(ctx, namespace)
+			return p
+		}, beginning, []string{turnWrite, accountWrite, jobWrite}, []string{entryWrite, cleanUpWrite, turnWrite}, times(1, sessionWrite)),
+
+		Entry("that takes a message in: 1 entry and 1 status of its own, and 1 status of the message", func(ctx context.Context) played {
+			namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done"), Latency: seconds(1)})
+			p := played{namespace: namespace, before: startedSession(ctx, namespace)}
+			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			Eventually(turnPhase(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.TurnReason))
+			create(ctx, newSteer(namespace, "demo-2", "No, wait."))
+			Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSteered("demo-1"))
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+			return p
+		}, beginning, []string{turnWrite, entryWrite}, times(1, turnWrite), ending),
+
+		Entry("between two tries of its model: 1", func(ctx context.Context) played {
+			later := func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Retry-After", "2")
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+			namespace := withModel(ctx, v1alpha1.ProviderAnthropic, newSite(inTurn(later, anthropicSays("done"))), nil)
+			create(ctx, keySecret(namespace))
+			eventuallyReady(ctx, namespace, "real")
+			Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionStarted))
+			p := played{namespace: namespace, before: len(requests.in(namespace))}
+			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+			return p
+		}, beginning, times(1, turnWrite), ending),
+	)
+})

@@ -1,0 +1,143 @@
+package turns_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/controller/status"
+)
+
+// condition gives a function that reads a condition of an object; the zero value for none.
+func condition(ctx context.Context, object client.Object, namespace, name, kind string) func() (metav1.Condition, error) {
+	return func() (metav1.Condition, error) {
+		err := kit.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
+		if found := meta.FindStatusCondition(status.Conditions(object), kind); found != nil && err == nil {
+			return *found, nil
+		}
+		return metav1.Condition{}, err
+	}
+}
+
+// report adds what the Turn, the Session and the Model say to the report of the spec.
+func report(ctx context.Context, when, namespace string) {
+	GinkgoHelper()
+	var lines []string
+	for _, object := range []client.Object{newTurn(namespace, "", "demo-1", ""), newSession(namespace, "demo"), &v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "model"}}} {
+		err := kit.Client.Get(ctx, client.ObjectKeyFromObject(object), object)
+		if apierrors.IsNotFound(err) {
+			lines = append(lines, fmt.Sprintf("%T does not exist", object))
+			continue
+		}
+		Expect(err).NotTo(HaveOccurred())
+		for _, c := range status.Conditions(object) {
+			lines = append(lines, fmt.Sprintf("%T %s=%s %s: %s", object, c.Type, c.Status, c.Reason, c.Message))
+		}
+	}
+	AddReportEntry(when, strings.Join(lines, "\n"), ReportEntryVisibilityFailureOrVerbose)
+}
+
+// whole is all that a Turn needs, by kind: a Session, its Harness with a parent and a Tool, its Agent, a Model and the Secret with its key.
+func whole(namespace string, s *site) map[string]client.Object {
+	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: namespace, Name: name} }
+	session, tool := newSession(namespace, "demo"), clientTool("tool")
+	session.Spec.AgentRef, session.Spec.ModelRef = &v1alpha1.LocalReference{Name: "agent"}, &v1alpha1.LocalReference{Name: "model"}
+	tool.Namespace = namespace
+	harness := &v1alpha1.Harness{ObjectMeta: named("base"), Spec: v1alpha1.HarnessSpec{ParentRef: &v1alpha1.LocalReference{Name: "parent"}}}
+	harness.Spec.Tools = []v1alpha1.LocalReference{{Name: "tool"}}
+	return map[string]client.Object{
+		"Session": session, "Harness": harness, "parent": &v1alpha1.Harness{ObjectMeta: named("parent")}, "Agent": &v1alpha1.Agent{ObjectMeta: named("agent")},
+		"Tool": tool, "Model": realModel(namespace, "model", v1alpha1.ProviderAnthropic, s), "Secret": keySecret(namespace),
+	}
+}
+
+// A condition is never older than the facts that it states: what is missing is named, with what to do, until it is there, and no longer.
+var _ = Describe("The conditions of a Turn that lacks", func() {
+	DescribeTable("a", func(ctx context.Context, missing, turnReason, sessionReason, modelReason, says string) {
+		s := newSite(anthropicSays("Hi."))
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "conditions-"}}
+		create(ctx, namespace)
+		objects := whole(namespace.Name, s)
+		for kind, object := range objects {
+			switch {
+			case kind == "Secret" && missing == "key":
+				other := keySecret(namespace.Name)
+				other.StringData = map[string]string{"other": apiKey}
+				create(ctx, other)
+			case kind != missing:
+				create(ctx, object)
+			}
+		}
+		create(ctx, newTurn(namespace.Name, "demo", "demo-1", "Hello"))
+
+		turn := condition(ctx, &v1alpha1.Turn{}, namespace.Name, "demo-1", v1alpha1.ConditionSucceeded)
+		session := condition(ctx, &v1alpha1.Session{}, namespace.Name, "demo", v1alpha1.ConditionReady)
+		model := condition(ctx, &v1alpha1.Model{}, namespace.Name, "model", v1alpha1.ConditionReady)
+		Eventually(turn).Should(And(HaveField("Status", metav1.ConditionUnknown), HaveField("Reason", turnReason), HaveField("Message", ContainSubstring(says))))
+		if missing != "Session" {
+			Eventually(session).Should(And(HaveField("Status", metav1.ConditionFalse), HaveField("Reason", sessionReason), HaveField("Message", ContainSubstring(says))))
+		}
+		if missing != "Model" {
+			Eventually(model).Should(HaveField("Reason", modelReason))
+		}
+		report(ctx, "without the "+missing, namespace.Name)
+		Expect(s.requests()).To(BeEmpty())
+
+		if missing == "key" {
+			change(ctx, keySecret(namespace.Name), fmt.Sprintf(`{"stringData":{"api-key":%q}}`, apiKey))
+		} else {
+			create(ctx, objects[missing])
+		}
+		Eventually(kit.Turn(ctx, namespace.Name, "demo-1")).Should(capstantest.HaveSucceeded())
+		Expect(session()).To(And(HaveField("Status", metav1.ConditionTrue), HaveField("Message", Not(ContainSubstring(says)))))
+		Expect(model()).To(And(HaveField("Status", metav1.ConditionTrue), HaveField("Message", Not(ContainSubstring(says)))))
+		Expect(turn()).To(HaveField("Message", "The agent has answered."))
+		report(ctx, "with the "+missing, namespace.Name)
+	},
+		Entry(nil, "Session", v1alpha1.ReasonSessionNotFound, "", v1alpha1.ReasonReady, `Session "demo" does not exist. Create it`),
+		Entry(nil, "Harness", v1alpha1.ReasonSessionNotReady, v1alpha1.ReasonHarnessNotFound, v1alpha1.ReasonReady, `Harness "base" does not exist. Create it`),
+		Entry(nil, "parent", v1alpha1.ReasonSessionNotReady, v1alpha1.ReasonHarnessNotFound, v1alpha1.ReasonReady, `"parent"`),
+		Entry(nil, "Agent", v1alpha1.ReasonSessionNotReady, v1alpha1.ReasonAgentNotFound, v1alpha1.ReasonReady, `Agent "agent" does not exist. Create it`),
+		Entry(nil, "Model", v1alpha1.ReasonSessionNotReady, v1alpha1.ReasonModelNotFound, "", `Model "model" does not exist. Create it`),
+		Entry(nil, "Tool", v1alpha1.ReasonSessionNotReady, v1alpha1.ReasonToolNotFound, v1alpha1.ReasonReady, `Tool "tool" does not exist. Create it`),
+		Entry(nil, "Secret", v1alpha1.ReasonSessionNotReady, v1alpha1.ReasonModelNotReady, v1alpha1.ReasonSecretMissing, "(SecretMissing). "+`Secret "provider" does not exist. Create it: kubectl`),
+		Entry(nil, "key", v1alpha1.ReasonSessionNotReady, v1alpha1.ReasonModelNotReady, v1alpha1.ReasonSecretKeyMissing, `Secret "provider" has no key "api-key". Add it: kubectl`),
+	)
+
+	It("a Model that its controls name says so, and is answered by that of its Session", func(ctx context.Context) {
+		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("Hi.")})
+		create(ctx, newSession(namespace, "demo"))
+		turn := newTurn(namespace, "demo", "demo-1", "Hello")
+		turn.Spec.Controls = &v1alpha1.TurnControls{ModelRef: &v1alpha1.LocalReference{Name: "gone"}}
+		create(ctx, turn)
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		Expect(condition(ctx, turn, namespace, "demo-1", v1alpha1.ConditionSucceeded)()).To(
+			HaveField("Message", `The agent has answered. Model "gone", which controls.modelRef names, does not exist and is passed over.`))
+		Expect(turn.Status.Model).To(Equal("simulated"))
+	})
+
+	It("a choice between two default Models is told which one counts by its Session", func(ctx context.Context) {
+		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("Hi.")})
+		create(ctx, newSession(namespace, "demo"))
+		ready := condition(ctx, &v1alpha1.Session{}, namespace, "demo", v1alpha1.ConditionReady)
+		Eventually(ready).Should(HaveField("Message", "All that the Session names exists."))
+		second := &v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a-second"}}
+		second.Annotations = map[string]string{v1alpha1.AnnotationDefaultModel: "true"}
+		second.Spec = v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated, Simulation: &v1alpha1.Simulation{}}
+		create(ctx, second)
+		Eventually(ready).Should(And(HaveField("Status", metav1.ConditionTrue),
+			HaveField("Message", ContainSubstring(`The default Model is "a-second", the newest of 2`))))
+		change(ctx, second, `{"metadata":{"annotations":{"capstan.dev/is-default-model":null}}}`)
+		Eventually(ready).Should(HaveField("Message", "All that the Session names exists."))
+	})
+})

@@ -1,0 +1,37 @@
+package turns_test
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest"
+)
+
+var _ = Describe("Events", func() {
+	It("ask for results of clients and for approvals, and report failures, each once", func(ctx context.Context) {
+		pay := guarded(jobTool("pay", v1alpha1.Pure))
+		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{withArguments("ask-ann", `{"pin": 1234}`)}, []v1alpha1.SimulatedToolCall{call("pay")}),
+			clientTool("ask-ann"), pay)
+		create(ctx, newSession(namespace, "demo"))
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
+		Eventually(eventsIn(ctx, namespace)).Should(Equal([]string{"demo-1 Normal ClientTools once"}))
+		create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
+		told := []string{"demo-1 Normal Approval once", "demo-1 Normal ClientTools once"}
+		Eventually(eventsIn(ctx, namespace)).Should(Equal(told))
+		Expect(kit.Approve(ctx, namespace, "demo-1", "pay")).To(Succeed())
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		Consistently(eventsIn(ctx, namespace)).WithTimeout(500 * time.Millisecond).Should(Equal(told))
+
+		failing := newNamespace(ctx, v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseError, Text: "(401) no key"}})
+		create(ctx, newSession(failing, "demo"))
+		create(ctx, newTurn(failing, "demo", "demo-1", "Hello"))
+		Eventually(kit.Turn(ctx, failing, "demo-1")).Should(capstantest.HaveFailed("ProviderMisconfigured"))
+		Eventually(eventsIn(ctx, failing)).Should(Equal([]string{"demo-1 Warning ProviderMisconfigured once"}))
+	})
+})
