@@ -26,13 +26,15 @@ suites = $$(go list ./test/... | grep -v /test/e2e | grep -v -E '$(measured)' ||
 # Suites that watch the clock (nothing happens for half a minute, one write a second), or that run in a single thread: the race detector
 # makes them several times slower and tells nothing that the packages' own tests under it do not.
 measured = /test/(crash|perf|turns|validation)(/|$$)
-measured_suites = $$(go list ./test/... | grep -v /test/e2e | grep -E '$(measured)' || true) $(conformance)
-# The conformance suite of the log on an API server: the race detector makes it several times as long, and sees the same suite on the memory
-# backend.
+measured_suites = $$(go list ./test/... | grep -v -E '/test/(e2e|crash)' | grep -E '$(measured)' || true) $(conformance)
+# The conformance suite of the log on an API server: the race detector makes it several times as long.
 conformance = ./internal/runtime/journal/kubernetes/...
-units = $$(go list ./... | grep -v -E '/(test|hack|cmd/launcher|journal/kubernetes)(/|$$)')
+units = $$(go list ./... | grep -v -E '/(test|hack|cmd/launcher|journal/kubernetes)(/|$$)' | grep -v -E '$(single)')
+# The drivers' tests and those of the log in memory decode megabytes in a single thread, which the race detector makes twenty times as long. Those of
+# the packages that use them from many are run under it.
+single = /(model/(anthropic|google|openai|drivers)|journal/memory)$$
 # Programs of their own, built without C as the images have them.
-plain_units = ./cmd/launcher/... ./hack/...
+plain_units = ./cmd/launcher/... ./hack/... $$(go list ./internal/... | grep -E '$(single)')
 with_assets = KUBEBUILDER_ASSETS="$$($(CLUSTER) assets)"
 # What runs beside the tests takes what they leave over: suites wait for much of their time.
 idly = nice -n 19 $$(command -v ionice >/dev/null && echo ionice -c 3)
@@ -114,6 +116,20 @@ test-unit: envtest ## Run the unit tests and the suites that need an API server 
 	fi
 	@echo "==> validation of the API, and measurements"
 	@$(with_assets) CGO_ENABLED=0 go test -count=1 -p 2 -timeout 20m $(measured_suites)
+	@$(MAKE) test-faults
+
+# The fault suite prints the kinds of faults and in how many runs they came, also when it passes.
+faults = $(with_assets) CGO_ENABLED=0 go test -count=1 -v
+
+.PHONY: test-faults
+test-faults: envtest ## Run a sample of the fault suite. FAULT_SEED chooses it, FAULT_CELLS its size, FAULT_FOCUS cells by an expression.
+	@echo "==> faults: a sample"
+	@$(faults) -timeout 20m ./test/crash
+
+.PHONY: test-exhaustive
+test-exhaustive: envtest ## Run the whole fault suite (hours).
+	@echo "==> faults: all of them"
+	@FAULT_CELLS=0 $(faults) -timeout 12h ./test/crash
 
 .PHONY: test-examples
 test-examples: envtest ## Run the tests of the example modules, as their users would.
@@ -124,6 +140,11 @@ test-examples: envtest ## Run the tests of the example modules, as their users w
 test-e2e: ## Run the tests on a real cluster, which is brought up when there is none (minutes the first time).
 	@echo "==> tests on a real cluster"
 	@hack/e2e.sh
+
+.PHONY: test-load
+test-load: ## Run the specs under load on a real cluster: many minutes. LOAD_FOCUS picks some of them by a regular expression.
+	@echo "==> load on a real cluster"
+	@hack/e2e.sh --load $(if $(LOAD_FOCUS),--focus "$(LOAD_FOCUS)")
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (10s).

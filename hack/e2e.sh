@@ -10,6 +10,7 @@ usage: hack/e2e.sh [options] [-- options of ginkgo]
   --kubeconfig FILE    use that cluster instead of a local one; its nodes must have the images capstan.dev/*:dev
   --procs N            how many specs run at the same time (default: 3)
   --focus REGEXP       run only the specs whose name matches
+  --load               run the specs under load instead of the others, one at a time (many minutes; the machine should be idle)
   --no-deploy          leave cluster, images and manager as they are, only run the specs
   --deploy-only        run no specs
   --down               take the local cluster down afterwards
@@ -18,13 +19,15 @@ The variable KUBECONFIG is not read: the suite restarts and kills the manager it
 USAGE
 }
 
-name=default kubeconfig="" procs=3 focus="" deploy=yes run=yes down=no
+name=default kubeconfig="" procs=3 focus="" deploy=yes run=yes down=no limit=20m
+labels='!load'
 while [ $# -gt 0 ]; do
   case "$1" in
     --name) name=$2; shift 2 ;;
     --kubeconfig) kubeconfig=$2; shift 2 ;;
     --procs) procs=$2; shift 2 ;;
     --focus) focus=$2; shift 2 ;;
+    --load) labels=load procs=1 limit=3h; shift ;;
     --no-deploy) deploy=no; shift ;;
     --deploy-only) run=no; shift ;;
     --down) down=yes; shift ;;
@@ -103,6 +106,6 @@ CGO_ENABLED=0 "$ginkgo" build --tags=e2e -o "$work/e2e.test" ./test/e2e
 colour=
 [ -t 1 ] || colour=--no-color
 progress "running the specs, $procs at a time"
-"$ginkgo" run --procs="$procs" -v --timeout=20m --poll-progress-after=100s --output-interceptor-mode=none \
+"$ginkgo" run --procs="$procs" -v --timeout="$limit" --label-filter="$labels" --poll-progress-after=100s --output-interceptor-mode=none \
   $colour ${focus:+--focus="$focus"} "$@" "$work/e2e.test"
 progress "done"
