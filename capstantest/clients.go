@@ -45,8 +45,8 @@ func (k *Kit) decide(ctx context.Context, namespace, turn, tool string, decision
 	return k.answer(ctx, namespace, turn, tool, v1alpha1.ToolResultSpec{Decision: decision, SubmittedBy: review.Status.UserInfo.Username})
 }
 
-// Decision is a decision about a call of a Turn, as somebody writes it who has read the Turn: it names the Turn's UID and the digest of the call.
-// For a call that shows no digest, because it needs no approval, the digest is 64 zeros.
+// Decision is a decision about a call of a Turn, as somebody writes it who has read the Turn: it names the Turn's UID
+// and the digest of the call. For a call that shows no digest, because it needs no approval, the digest is 64 zeros.
 func Decision(turn *v1alpha1.Turn, call string, decision v1alpha1.Decision, submittedBy string) *v1alpha1.ToolResult {
 	return &v1alpha1.ToolResult{
 		ObjectMeta: metav1.ObjectMeta{Namespace: turn.Namespace, Name: turn.Name + "-" + call},
@@ -95,8 +95,8 @@ func (k *Kit) answer(ctx context.Context, namespace, name, tool string, spec v1a
 // awaitsApproval says that a call waits for approval, and not for a client.
 func awaitsApproval(call v1alpha1.ToolCall) bool { return tool.AwaitsApproval(call) }
 
-// Told gives a function that reads what the model is told of a tool call, for Eventually: the result, or the error. It is known when the step
-// of the call is closed.
+// Told gives a function that reads what the model is told of a tool call, for Eventually: the result, or the error. It
+// is known when the step of the call is closed.
 func (k *Kit) Told(ctx context.Context, namespace, turn, call string) func() (string, error) {
 	return func() (string, error) {
 		var entries v1alpha1.JournalEntryList

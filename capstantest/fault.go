@@ -2,8 +2,8 @@ package capstantest
 
 import "slices"
 
-// Fault is something that befalls a tool call: what a cluster does to a tool, rather than what the tool does itself, for which Options.Jobs is
-// there. The kit writes of it what scheduler, kubelet and Job controller would write.
+// Fault is something that befalls a tool call: what a cluster does to a tool, rather than what the tool does itself,
+// for which Options.Jobs is there. The kit writes of it what scheduler, kubelet and Job controller would write.
 //
 // Of a call that a fault befalls the function Options.Jobs is not asked, but with OutputLost.
 type Fault string
@@ -12,9 +12,11 @@ type Fault string
 const (
 	// JobRefused: an admission policy does not accept the Job. The call is NotExecuted, Refused.
 	JobRefused Fault = "JobRefused"
-	// JobSuspended: the Job is suspended, as Kueue does it, until the fault is taken away. The call stays Pending, Suspended; no timeout runs.
+	// JobSuspended: the Job is suspended, as Kueue does it, until the fault is taken away. The call stays Pending,
+	// Suspended; no timeout runs.
 	JobSuspended Fault = "JobSuspended"
-	// PodRefused: the Job gets no pod, because a quota has no room for it. After the start timeout the call is NotExecuted, QuotaExceeded.
+	// PodRefused: the Job gets no pod, because a quota has no room for it. After the start timeout the call is
+	// NotExecuted, QuotaExceeded.
 	PodRefused Fault = "PodRefused"
 )
 
@@ -22,19 +24,21 @@ const (
 const (
 	// Unschedulable: no node has room. After the start timeout the call is NotExecuted, Unschedulable.
 	Unschedulable Fault = "Unschedulable"
-	// PodDeletedBeforeStart: somebody deletes the pod before it has a node. The call is NotExecuted, Disruption; one that may start again is
-	// tried again.
+	// PodDeletedBeforeStart: somebody deletes the pod before it has a node. The call is NotExecuted, Disruption; one
+	// that may start again is tried again.
 	PodDeletedBeforeStart Fault = "PodDeletedBeforeStart"
 	// ImagePullBackOff: the image cannot be pulled. After the start timeout the call is NotExecuted, ImagePull.
 	ImagePullBackOff Fault = "ImagePullBackOff"
-	// NeverStarts: the container stays in ContainerCreating. After the start timeout the call is NotExecuted, StartTimeout.
+	// NeverStarts: the container stays in ContainerCreating. After the start timeout the call is NotExecuted,
+	// StartTimeout.
 	NeverStarts Fault = "NeverStarts"
 	// StartError: the container runtime cannot start the container. The call is NotExecuted, StartError.
 	StartError Fault = "StartError"
 )
 
-// Faults while the container runs. After one of the last six nobody can know what the tool has done: a call of an AtMostOnce tool is Unknown;
-// any other is tried again after a pause, which a Clock can skip, and Failed when that does not help.
+// Faults while the container runs. After one of the last six nobody can know what the tool has done: a call of an
+// AtMostOnce tool is Unknown; any other is tried again after a pause, which a Clock can skip, and Failed when that does
+// not help.
 const (
 	// Hangs: the tool does not end by itself. After its timeout the call is Failed, Timeout.
 	Hangs Fault = "Hangs"
@@ -52,7 +56,8 @@ const (
 	Evicted Fault = "Evicted"
 	// NodeLost: the node is removed from the cluster. The reason is NodeLost.
 	NodeLost Fault = "NodeLost"
-	// NodeSilent: the node does not answer any more, and the pod is told to go. Half a minute later the reason is NodeLost.
+	// NodeSilent: the node does not answer any more, and the pod is told to go. Half a minute later the reason is
+	// NodeLost.
 	NodeSilent Fault = "NodeSilent"
 	// JobDeleted: somebody deletes the Job. The reason is JobGone.
 	JobDeleted Fault = "JobDeleted"
@@ -82,8 +87,9 @@ type injection struct {
 	matches []Match
 }
 
-// Inject makes a fault befall every tool call that all the given functions match, from its next step on; without any, every call. Of several
-// faults the one that was injected first counts. heal takes the fault away: what it holds back, goes on.
+// Inject makes a fault befall every tool call that all the given functions match, from its next step on; without any,
+// every call. Of several faults the one that was injected first counts. heal takes the fault away: what it holds back,
+// goes on.
 func (k *Kit) Inject(fault Fault, matches ...Match) (heal func()) {
 	return k.player.inject(&injection{fault: fault, matches: matches})
 }

@@ -19,7 +19,8 @@ import (
 const (
 	// suspendedByKit marks a Job that a fault has suspended.
 	suspendedByKit = "capstantest.capstan.dev/suspended"
-	// accountingPeriod is how long the Job controller takes to let a pod go that has ended: its finalizer keeps the pod until then.
+	// accountingPeriod is how long the Job controller takes to let a pod go that has ended: its finalizer keeps the pod
+	// until then.
 	accountingPeriod = time.Second
 )
 

@@ -32,24 +32,29 @@ type Options struct {
 	Jobs JobRunner
 	// Clock tells the controllers the time, and the kit where it plays the cluster. Default: the real one.
 	Clock *Clock
-	// Transport wraps the HTTP transport of the controllers, to count or to disturb their requests. The kit's own requests do not pass it.
+	// Transport wraps the HTTP transport of the controllers, to count or to disturb their requests. The kit's own
+	// requests do not pass it.
 	Transport func(http.RoundTripper) http.RoundTripper
 	// JobRetention is how long the Jobs of finished Turns are kept. Default 10m.
 	JobRetention time.Duration
 	// MaxActiveTurns bounds how many Turns are active at once. Default 1000.
 	MaxActiveTurns int
-	// Namespaces are the ones that the controllers work in, as with the manager's flag --watch-namespaces. Default: all of them.
+	// Namespaces are the ones that the controllers work in, as with the manager's flag --watch-namespaces. Default: all
+	// of them.
 	Namespaces []string
-	// Policies installs the ValidatingAdmissionPolicies of an installation as well, by InstallPolicies. The controllers then act under the
-	// manager's account, and the kit under the cluster's: cfg must be allowed to impersonate them. A test's own clients are refused what
-	// users are refused.
+	// Policies installs the ValidatingAdmissionPolicies of an installation as well, by InstallPolicies. The controllers
+	// then act under the manager's account, and the kit under the cluster's: cfg must be allowed to impersonate them. A
+	// test's own clients are refused what users are refused.
 	Policies bool
-	// Prompts is shown all that models are given, before they answer. It is called from several goroutines at once. Default: nobody is.
+	// Prompts is shown all that models are given, before they answer. It is called from several goroutines at once.
+	// Default: nobody is.
 	Prompts func(Prompt)
-	// EgressAllow are ranges of addresses that HTTP tools may reach, and requests to model providers, although they are not public, as with the
-	// manager's flag --egress-allow-cidr: 127.0.0.0/8 for a server of the test's own. Without it, they reach what they reach in a cluster.
+	// EgressAllow are ranges of addresses that HTTP tools may reach, and requests to model providers, although they are
+	// not public, as with the manager's flag --egress-allow-cidr: 127.0.0.0/8 for a server of the test's own. Without
+	// it, they reach what they reach in a cluster.
 	EgressAllow []netip.Prefix
-	// EgressRoots are the certificates that HTTP tools and requests to model providers trust servers by. Default: those of the system.
+	// EgressRoots are the certificates that HTTP tools and requests to model providers trust servers by. Default: those
+	// of the system.
 	EgressRoots *x509.CertPool
 	// NoJobPlayer leaves Jobs alone, for an environment where another kit plays them already.
 	NoJobPlayer bool
@@ -65,8 +70,9 @@ type Kit struct {
 	ended  chan error
 }
 
-// Install puts the CustomResourceDefinitions into the cluster, and waits until they are served. It may be called again. What the manager
-// runs with in a cluster, its Deployment and its account, is not part of it: the kit's controllers have the rights of cfg.
+// Install puts the CustomResourceDefinitions into the cluster, and waits until they are served. It may be called again.
+// What the manager runs with in a cluster, its Deployment and its account, is not part of it: the kit's controllers
+// have the rights of cfg.
 func Install(_ context.Context, cfg *rest.Config) error {
 	definitions, err := crd.Definitions()
 	if err != nil {
@@ -93,8 +99,8 @@ func Start(ctx context.Context, cfg *rest.Config, o Options) (*Kit, error) {
 	return kit, nil
 }
 
-// Stop ends the controllers and waits for their end, as a process that is told to stop would. Turns stay where they are; another Kit, or the
-// manager, goes on with them.
+// Stop ends the controllers and waits for their end, as a process that is told to stop would. Turns stay where they
+// are; another Kit, or the manager, goes on with them.
 func (k *Kit) Stop() error {
 	k.cancel()
 	err := <-k.ended
@@ -193,8 +199,8 @@ func newManager(cfg *rest.Config, w *wire, namespaces []string) (ctrl.Manager, e
 	return view{Manager: mgr, reader: w.wrap(direct)}, nil
 }
 
-// play starts the manager that stands in for Job controller and kubelet. It has a connection of its own, so that what it does is not taken for
-// the controllers' work.
+// play starts the manager that stands in for Job controller and kubelet. It has a connection of its own, so that what
+// it does is not taken for the controllers' work.
 func (k *Kit) play(ctx context.Context, cfg *rest.Config) error {
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:     controller.NewScheme(),

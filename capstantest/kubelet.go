@@ -111,7 +111,8 @@ func (p *player) startContainer(ctx context.Context, job *batchv1.Job, pod *core
 	return nil
 }
 
-// resume goes on with a container that another kit has started and left behind when it ended. It is the same container: it was started once.
+// resume goes on with a container that another kit has started and left behind when it ended. It is the same container:
+// it was started once.
 func (p *player) resume(job *batchv1.Job, pod *corev1.Pod, call Call, fault Fault) {
 	c, ours := p.claim(job, pod.UID, fault)
 	if !ours {

@@ -22,8 +22,9 @@ const fieldOwner client.FieldOwner = "capstantest"
 // kustomizeGroup is that of kustomization files, which are not for a cluster.
 const kustomizeGroup = "kustomize.config.k8s.io"
 
-// Apply applies manifests in the given namespace, as `kubectl apply --server-side` does. A path is a file, or a directory, of which all files
-// that end in .yaml, .yml or .json are applied, in the order of their names and not those of its directories. Kustomizations are left out.
+// Apply applies manifests in the given namespace, as `kubectl apply --server-side` does. A path is a file, or a
+// directory, of which all files that end in .yaml, .yml or .json are applied, in the order of their names and not those
+// of its directories. Kustomizations are left out.
 func (k *Kit) Apply(ctx context.Context, namespace string, paths ...string) error {
 	for _, path := range paths {
 		files, err := manifestFiles(path)

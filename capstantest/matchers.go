@@ -23,7 +23,8 @@ func HaveSucceeded() gomegatypes.GomegaMatcher {
 	})
 }
 
-// HaveFailed matches a Turn that ended without an answer, with the given reason of its condition Succeeded, such as Cancelled.
+// HaveFailed matches a Turn that ended without an answer, with the given reason of its condition Succeeded, such as
+// Cancelled.
 func HaveFailed(reason string) gomegatypes.GomegaMatcher {
 	return turnMatcher("to have failed with reason "+reason, func(turn *v1alpha1.Turn) (bool, error) {
 		c := find(turn, v1alpha1.ConditionSucceeded)
@@ -34,8 +35,8 @@ func HaveFailed(reason string) gomegatypes.GomegaMatcher {
 	})
 }
 
-// HaveSteered matches a Turn with delivery Steer whose message went into the Turn of this name. With Eventually it gives up at once when the Turn
-// ended otherwise.
+// HaveSteered matches a Turn with delivery Steer whose message went into the Turn of this name. With Eventually it
+// gives up at once when the Turn ended otherwise.
 func HaveSteered(into string) gomegatypes.GomegaMatcher {
 	return turnMatcher("to have gone into Turn "+into, func(turn *v1alpha1.Turn) (bool, error) {
 		steered := turn.Status.SteeredInto != nil && turn.Status.SteeredInto.Name == into
@@ -46,8 +47,8 @@ func HaveSteered(into string) gomegatypes.GomegaMatcher {
 	})
 }
 
-// WaitForTools matches a Turn that waits for ToolResults with the results of exactly the client tools of these names, in any order. Whether it
-// waits for approvals as well is for WaitForApproval to say.
+// WaitForTools matches a Turn that waits for ToolResults with the results of exactly the client tools of these names,
+// in any order. Whether it waits for approvals as well is for WaitForApproval to say.
 func WaitForTools(names ...string) gomegatypes.GomegaMatcher {
 	want := slices.Sorted(slices.Values(names))
 	return turnMatcher("to wait for "+strings.Join(want, ", "), func(turn *v1alpha1.Turn) (bool, error) {
@@ -57,8 +58,8 @@ func WaitForTools(names ...string) gomegatypes.GomegaMatcher {
 	})
 }
 
-// WaitForApproval matches a Turn in which exactly the calls of tools of these names, in any order, wait for approval. Other calls may be under way
-// meanwhile.
+// WaitForApproval matches a Turn in which exactly the calls of tools of these names, in any order, wait for approval.
+// Other calls may be under way meanwhile.
 func WaitForApproval(names ...string) gomegatypes.GomegaMatcher {
 	want := slices.Sorted(slices.Values(names))
 	return turnMatcher("to wait for the approval of "+strings.Join(want, ", "), func(turn *v1alpha1.Turn) (bool, error) {
@@ -82,8 +83,9 @@ func waitingTools(turn *v1alpha1.Turn, approval bool) ([]string, error) {
 	return names, nil
 }
 
-// HaveToolCall matches a Turn whose newest tool calls have one of the Tool of this name in the given state and with the given reason, such as
-// CallFailed and ReasonOOMKilled. Without a reason any will do. A step's calls are in the status until the model calls other tools.
+// HaveToolCall matches a Turn whose newest tool calls have one of the Tool of this name in the given state and with the
+// given reason, such as CallFailed and ReasonOOMKilled. Without a reason any will do. A step's calls are in the status
+// until the model calls other tools.
 func HaveToolCall(tool string, state v1alpha1.ToolCallState, reason ...string) gomegatypes.GomegaMatcher {
 	what := fmt.Sprintf("to have a call of %s that is %s %s", tool, state, strings.Join(reason, " or "))
 	return turnMatcher(strings.TrimSpace(what), func(turn *v1alpha1.Turn) (bool, error) {

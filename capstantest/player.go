@@ -30,8 +30,8 @@ import (
 // Call is a tool call that runs as a Job.
 type Call = inprocess.Call
 
-// JobRunner says what a tool call gives: what the tool writes to stdout and stderr, and its exit code. It may take its time. The same function
-// serves package inprocess.
+// JobRunner says what a tool call gives: what the tool writes to stdout and stderr, and its exit code. It may take its
+// time. The same function serves package inprocess.
 type JobRunner = inprocess.JobRunner
 
 // player stands in for Job controller, scheduler, kubelet and garbage collector.

@@ -23,8 +23,9 @@ const (
 	jobControllerAccount = "system:serviceaccount:kube-system:job-controller"
 )
 
-// InstallPolicies puts the ValidatingAdmissionPolicies of an installation into the cluster, and waits until they hold. From then on nobody but
-// the manager's account writes statuses and entries of the log, whatever rights he has. The user of cfg must have all rights.
+// InstallPolicies puts the ValidatingAdmissionPolicies of an installation into the cluster, and waits until they hold.
+// From then on nobody but the manager's account writes statuses and entries of the log, whatever rights he has. The
+// user of cfg must have all rights.
 func InstallPolicies(ctx context.Context, cfg *rest.Config) error {
 	c, err := client.New(cfg, client.Options{Scheme: controller.NewScheme()})
 	if err != nil {
@@ -44,7 +45,8 @@ func InstallPolicies(ctx context.Context, cfg *rest.Config) error {
 	return awaitPolicies(ctx, c)
 }
 
-// awaitPolicies waits until what must be refused is: policies reach the API server's own caches a moment after they are made.
+// awaitPolicies waits until what must be refused is: policies reach the API server's own caches a moment after they are
+// made.
 func awaitPolicies(ctx context.Context, c client.Client) error {
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		forged := &v1alpha1.ToolResult{

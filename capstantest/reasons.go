@@ -42,7 +42,8 @@ const (
 	ReasonToolChanged = tool.ReasonToolChanged
 	// ReasonHTTPStatus: the server answered with another status than 200 to 299.
 	ReasonHTTPStatus = tool.ReasonHTTPStatus
-	// ReasonSecretUnusable: a Secret that a header needs does not exist, lacks the key, holds no header, or is bound to other hosts.
+	// ReasonSecretUnusable: a Secret that a header needs does not exist, lacks the key, holds no header, or is bound to
+	// other hosts.
 	ReasonSecretUnusable = tool.ReasonSecretUnusable
 	// ReasonAddressRefused: the host is none that the manager may reach.
 	ReasonAddressRefused = tool.ReasonAddressRefused

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// wire stands between the controllers and the API server: what they read is dated by the kit's clock, and Jobs are refused where a test wants
-// that.
+// wire stands between the controllers and the API server: what they read is dated by the kit's clock, and Jobs are
+// refused where a test wants that.
 type wire struct {
 	clock  *Clock
 	player *player

@@ -6,18 +6,22 @@ const (
 	ConditionReady = "Ready"
 	// ConditionAccepted on ToolResult: True when the result is part of its Turn, False when it never will be.
 	ConditionAccepted = "Accepted"
-	// ConditionSucceeded on Turn: Unknown until the Turn ends, then True with the stop reason or False with the error's reason.
+	// ConditionSucceeded on Turn: Unknown until the Turn ends, then True with the stop reason or False with the error's
+	// reason.
 	ConditionSucceeded = "Succeeded"
 	// ConditionFinished on Turn: True once the Turn has ended, whatever the outcome.
 	ConditionFinished = "Finished"
 	// ConditionWaitingForToolResults on Turn: True while the Turn waits for results that others must give (CLIENT-03).
 	ConditionWaitingForToolResults = "WaitingForToolResults"
-	// ConditionRecovered on Turn: True when an answer of the Turn is what had come of it when the manager ended (GAP-14). Otherwise it is not there.
+	// ConditionRecovered on Turn: True when an answer of the Turn is what had come of it when the manager ended
+	// (GAP-14). Otherwise it is not there.
 	ConditionRecovered = "Recovered"
-	// ConditionReconciling on Turn and ToolResult, as kstatus wants it: True while the Turn runs or waits, and while the result waits.
+	// ConditionReconciling on Turn and ToolResult, as kstatus wants it: True while the Turn runs or waits, and while
+	// the result waits.
 	ConditionReconciling = "Reconciling"
-	// ConditionStalled, as kstatus wants it: True when the Turn failed or cannot make progress before something is repaired, when the ToolResult was refused, and on Harness, Model and Tool
-	// when only another spec can make the object usable.
+	// ConditionStalled, as kstatus wants it: True when the Turn failed or cannot make progress before something is
+	// repaired, when the ToolResult was refused, and on Harness, Model and Tool when only another spec can make the
+	// object usable.
 	ConditionStalled = "Stalled"
 )
 
@@ -37,9 +41,11 @@ const (
 	ReasonModelNotReady = "ModelNotReady"
 	// ReasonSecretMissing: the Secret with the API key of the Model does not exist. Also of a Turn that waits for it.
 	ReasonSecretMissing = "SecretMissing"
-	// ReasonSecretKeyMissing: the Secret with the API key of the Model lacks the key that the Model names. Also of a Turn that waits for it.
+	// ReasonSecretKeyMissing: the Secret with the API key of the Model lacks the key that the Model names. Also of a
+	// Turn that waits for it.
 	ReasonSecretKeyMissing = "SecretKeyMissing"
-	// ReasonSecretUnusable: the Secret of the Model holds no valid API key, or is bound to other hosts. Also of a Turn that waits for it.
+	// ReasonSecretUnusable: the Secret of the Model holds no valid API key, or is bound to other hosts. Also of a Turn
+	// that waits for it.
 	ReasonSecretUnusable = "SecretUnusable"
 	// ReasonRoleMissing: the manager may not read the Secret of the Model. Also of a Turn that waits for it.
 	ReasonRoleMissing = "RoleMissing"
@@ -47,7 +53,8 @@ const (
 	ReasonToolNotFound = "ToolNotFound"
 	// ReasonToolNotReady: a Tool that is named says that it cannot be used.
 	ReasonToolNotReady = "ToolNotReady"
-	// ReasonNetworkAccessUnenforceable: a Tool that is named runs as a Job with a network, and the network access list cannot hold it.
+	// ReasonNetworkAccessUnenforceable: a Tool that is named runs as a Job with a network, and the network access list
+	// cannot hold it.
 	ReasonNetworkAccessUnenforceable = "NetworkAccessUnenforceable"
 	// ReasonArchived: the object, or one it needs, is archived.
 	ReasonArchived = "Archived"
@@ -61,7 +68,8 @@ const (
 const (
 	// ReasonAccepted: the result is part of its Turn.
 	ReasonAccepted = "Accepted"
-	// ReasonTurnNotFound: no Turn of that name exists. A result that names no UID is kept until there is one, any other is refused.
+	// ReasonTurnNotFound: no Turn of that name exists. A result that names no UID is kept until there is one, any other
+	// is refused.
 	ReasonTurnNotFound = "TurnNotFound"
 	// ReasonTurnReplaced: the Turn of that name is not the one whose UID is given.
 	ReasonTurnReplaced = "TurnReplaced"
@@ -85,8 +93,8 @@ const (
 	ReasonAlreadyAnswered = "AlreadyAnswered"
 )
 
-// Reasons of the conditions of a Turn. A Turn that succeeded has its stop reason as the reason of ConditionSucceeded, one that failed
-// the CamelCase form of its error code.
+// Reasons of the conditions of a Turn. A Turn that succeeded has its stop reason as the reason of ConditionSucceeded,
+// one that failed the CamelCase form of its error code.
 const (
 	// ReasonQueued: the Turn waits for the Turns of its Session that come before it, or for a free slot.
 	ReasonQueued = "Queued"
@@ -96,11 +104,13 @@ const (
 	ReasonSessionNotFound = "SessionNotFound"
 	// ReasonSessionNotReady: the Turn is the next one of its Session, which cannot run it; the message repeats why.
 	ReasonSessionNotReady = "SessionNotReady"
-	// ReasonTurnLimit: the Turn is the next one of its Session, and its namespace has as many Turns that have begun and not ended as it may have.
+	// ReasonTurnLimit: the Turn is the next one of its Session, and its namespace has as many Turns that have begun and
+	// not ended as it may have.
 	ReasonTurnLimit = "TurnLimit"
 	// ReasonRunning: the Turn advances.
 	ReasonRunning = "Running"
-	// ReasonPoliciesNotInForce: the Turn, or a tool call, needs a Secret or an account, and a policy of the install is missing.
+	// ReasonPoliciesNotInForce: the Turn, or a tool call, needs a Secret or an account, and a policy of the install is
+	// missing.
 	ReasonPoliciesNotInForce = "PoliciesNotInForce"
 	// ReasonClientTools: the Turn waits for the results of client tools, and perhaps for approvals as well.
 	ReasonClientTools = "ClientTools"
@@ -126,9 +136,11 @@ const (
 	ReasonNameReused = "NameReused"
 	// ReasonFailed: the Turn failed and its error has no code of its own.
 	ReasonFailed = "Failed"
-	// ReasonJournalDamaged: the journal of the Session lacks entries, or has one that is not what its place promises. Nothing can be appended to it.
+	// ReasonJournalDamaged: the journal of the Session lacks entries, or has one that is not what its place promises.
+	// Nothing can be appended to it.
 	ReasonJournalDamaged = "JournalDamaged"
-	// ReasonJournalFormatUnsupported: a later version of the manager has written to the journal of the Session, in a form that this one cannot read.
+	// ReasonJournalFormatUnsupported: a later version of the manager has written to the journal of the Session, in a
+	// form that this one cannot read.
 	ReasonJournalFormatUnsupported = "JournalFormatUnsupported"
 	// ReasonJournalRefused: the API server accepts no journal entries, for example because of a ResourceQuota.
 	ReasonJournalRefused = "JournalRefused"

@@ -64,7 +64,8 @@ type PlannedCall struct {
 	Refusal string `json:"refusal,omitempty"`
 }
 
-// ClaimedCall says that somebody is about to start a call that must start at most once (DUR-01). Whoever wrote it may start it, and nobody else.
+// ClaimedCall says that somebody is about to start a call that must start at most once (DUR-01). Whoever wrote it may
+// start it, and nobody else.
 type ClaimedCall struct {
 	// id of the call.
 	// +required
@@ -76,8 +77,8 @@ type ClaimedCall struct {
 	Holder string `json:"holder"`
 }
 
-// SettledCall is what became of one call, kept before the step closes: the result of a client tool's (CLIENT-04), the outcome of one that was claimed
-// (DUR-02), or the decision about one that needs approval.
+// SettledCall is what became of one call, kept before the step closes: the result of a client tool's (CLIENT-04), the
+// outcome of one that was claimed (DUR-02), or the decision about one that needs approval.
 type SettledCall struct {
 	// id of the call.
 	// +required
@@ -123,11 +124,13 @@ type PartialContent string
 const (
 	// PartialText: more of the answer's text has come.
 	PartialText PartialContent = "Text"
-	// PartialDiscarded: the text of the pieces before is not the answer. The model has begun to call tools, or the try has failed.
+	// PartialDiscarded: the text of the pieces before is not the answer. The model has begun to call tools, or the try
+	// has failed.
 	PartialDiscarded PartialContent = "Discarded"
 )
 
-// PartialAnswer is a piece of an answer that is still coming in, kept so that it is not lost with the manager (PART-01).
+// PartialAnswer is a piece of an answer that is still coming in, kept so that it is not lost with the manager
+// (PART-01).
 type PartialAnswer struct {
 	// message is the id that the answer will have. Pieces of one message belong together.
 	// +required
@@ -174,7 +177,8 @@ type RecordedTurn struct {
 	SteeredInto *JournalTurn `json:"steeredInto,omitempty"`
 }
 
-// JournalCheckpoint sums up the entries from an ordinal to the checkpoint itself, so that a cold reader need not read them.
+// JournalCheckpoint sums up the entries from an ordinal to the checkpoint itself, so that a cold reader need not read
+// them.
 type JournalCheckpoint struct {
 	// from is the first ordinal that the checkpoint sums up.
 	// +required
@@ -205,8 +209,8 @@ type JournalEntrySpec struct {
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	Ordinal int64 `json:"ordinal"`
-	// format is the version of the form that the entry is written in; an entry without one has format 1. A manager that does not know the format
-	// does not work on the Session.
+	// format is the version of the form that the entry is written in; an entry without one has format 1. A manager that
+	// does not know the format does not work on the Session.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Format int32 `json:"format,omitempty"`
@@ -225,7 +229,8 @@ type JournalEntrySpec struct {
 	// final marks the one entry that closes the step.
 	// +optional
 	Final bool `json:"final,omitempty"`
-	// parts are the ordinals of the earlier entries that belong to a final one, in order. Parts that no final entry names do not count.
+	// parts are the ordinals of the earlier entries that belong to a final one, in order. Parts that no final entry
+	// names do not count.
 	// +optional
 	// +listType=atomic
 	Parts []int64 `json:"parts,omitempty"`

@@ -8,10 +8,11 @@ const (
 	LabelStep = "capstan.dev/step"
 	// LabelCall is on every tool Job and its pods: the runtime's id of the call, `<iteration>-<index>`.
 	LabelCall = "capstan.dev/call"
-	// LabelAttempt is on every tool Job and its pods: the attempt of the call, from 1. A lower attempt than the one in Turn status
-	// belongs to the past and is ignored.
+	// LabelAttempt is on every tool Job and its pods: the attempt of the call, from 1. A lower attempt than the one in
+	// Turn status belongs to the past and is ignored.
 	LabelAttempt = "capstan.dev/attempt"
-	// LabelNetwork is on the pods of tools that declare `network: None`, with the value None. A NetworkPolicy selects them by it.
+	// LabelNetwork is on the pods of tools that declare `network: None`, with the value None. A NetworkPolicy selects
+	// them by it.
 	LabelNetwork = "capstan.dev/network"
 	// LabelManagedBy marks what the manager made, with the value ManagedByCapstan.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
@@ -28,22 +29,23 @@ const (
 	AnnotationFingerprint = "capstan.dev/fingerprint"
 	// AnnotationArguments is on every tool pod: the model's arguments, byte for byte, at most 96 KiB.
 	AnnotationArguments = "capstan.dev/arguments"
-	// AnnotationReleasedAt is on the pods of AtMostOnce calls that were let go: when, in RFC 3339. Their start timeout counts from then.
+	// AnnotationReleasedAt is on the pods of AtMostOnce calls that were let go: when, in RFC 3339. Their start timeout
+	// counts from then.
 	AnnotationReleasedAt = "capstan.dev/released-at"
-	// AnnotationAllowedHosts on a Secret binds it to hosts: it may be sent to these and to no others. A tool that runs as a Job could send
-	// it anywhere, so that none is given it.
+	// AnnotationAllowedHosts on a Secret binds it to hosts: it may be sent to these and to no others. A tool that runs
+	// as a Job could send it anywhere, so that none is given it.
 	AnnotationAllowedHosts = "capstan.dev/allowed-hosts"
 )
 
 // SchedulingGateStart holds the pods of AtMostOnce calls until one of them is recorded in Turn status.
 const SchedulingGateStart = "capstan.dev/start"
 
-// NetworkPolicyNone is the name of the NetworkPolicy that cuts off the pods of tools that declare `network: None`, one in each namespace
-// that has such tools.
+// NetworkPolicyNone is the name of the NetworkPolicy that cuts off the pods of tools that declare `network: None`, one
+// in each namespace that has such tools.
 const NetworkPolicyNone = "capstan-network-none"
 
-// ToolServiceAccount is the name of the ServiceAccount that the pods of tools run as whose Tool names no other, one in each namespace that has
-// such tools. It has no token.
+// ToolServiceAccount is the name of the ServiceAccount that the pods of tools run as whose Tool names no other, one in
+// each namespace that has such tools. It has no token.
 const ToolServiceAccount = "capstan-tool"
 
 // ToolContainerName is the container of a tool's pod that runs the tool, found by this name and not by position.

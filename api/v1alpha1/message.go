@@ -25,7 +25,8 @@ type MessageImage struct {
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9+/]+={0,2}$`
 	// +kubebuilder:validation:XValidation:rule="size(self) % 4 == 0",message="data must be base64 with padding: its length is a multiple of 4."
 	Data string `json:"data,omitempty"`
-	// url is where the provider of the model finds the image: an https address of up to 2048 characters. The manager does not fetch it.
+	// url is where the provider of the model finds the image: an https address of up to 2048 characters. The manager
+	// does not fetch it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:Pattern=`^https://[A-Za-z0-9\[][!-~]*$`

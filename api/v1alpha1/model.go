@@ -43,22 +43,23 @@ const (
 	RecoveryFinalize ModelRecovery = "Finalize"
 )
 
-// ModelParameters are how a model generates. What a provider or a model does not know it refuses, and the Turn fails with what it says.
+// ModelParameters are how a model generates. What a provider or a model does not know it refuses, and the Turn fails
+// with what it says.
 type ModelParameters struct {
-	// maxOutputTokens is the most tokens that one answer may have, 1 to 1,000,000. Thinking counts. Default: the provider's own, or 8192 where it
-	// has none.
+	// maxOutputTokens is the most tokens that one answer may have, 1 to 1,000,000. Thinking counts. Default: the
+	// provider's own, or 8192 where it has none.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000
 	MaxOutputTokens *int32 `json:"maxOutputTokens,omitempty"`
-	// temperature is how much chance there is in the choice of words, a decimal between "0" and "2" with at most three places, such as "0.7".
-	// Default: the provider's own.
+	// temperature is how much chance there is in the choice of words, a decimal between "0" and "2" with at most three
+	// places, such as "0.7". Default: the provider's own.
 	// +optional
 	// +kubebuilder:validation:MaxLength=5
 	// +kubebuilder:validation:Pattern=`^([01](\.[0-9]{1,3})?|2(\.0{1,3})?)$`
 	Temperature *string `json:"temperature,omitempty"`
-	// topP limits the choice of words to the likeliest that have this probability together, a decimal between "0" and "1" with at most three
-	// places. Default: the provider's own.
+	// topP limits the choice of words to the likeliest that have this probability together, a decimal between "0" and
+	// "1" with at most three places. Default: the provider's own.
 	// +optional
 	// +kubebuilder:validation:MaxLength=5
 	// +kubebuilder:validation:Pattern=`^(0(\.[0-9]{1,3})?|1(\.0{1,3})?)$`
@@ -70,15 +71,17 @@ type ModelParameters struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=256
 	StopSequences []string `json:"stopSequences,omitempty"`
-	// reasoningEffort is how much the model thinks before it answers: None, Low, Medium or High. Default: what the provider does by itself.
+	// reasoningEffort is how much the model thinks before it answers: None, Low, Medium or High. Default: what the
+	// provider does by itself.
 	// +optional
 	ReasoningEffort ReasoningEffort `json:"reasoningEffort,omitempty"`
 }
 
-// ModelTimeouts bound one call of a model. Content is text, reasoning or a tool call; what a server sends to keep a connection open is none.
+// ModelTimeouts bound one call of a model. Content is text, reasoning or a tool call; what a server sends to keep a
+// connection open is none.
 type ModelTimeouts struct {
-	// firstContent is how long the first content may take, from 1s to 1h, such as "90s". A call that it ends is made once more. Default: 120s,
-	// and 10m where reasoningEffort is Low, Medium or High.
+	// firstContent is how long the first content may take, from 1s to 1h, such as "90s". A call that it ends is made
+	// once more. Default: 120s, and 10m where reasoningEffort is Low, Medium or High.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -92,8 +95,8 @@ type ModelTimeouts struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || (duration(self) >= duration('1s') && duration(self) <= duration('1h'))",message="idle must be between 1s and 1h."
 	// +kubebuilder:validation:Type=string
 	Idle *metav1.Duration `json:"idle,omitempty"`
-	// call is how long a whole call may take, from 1s to 6h, and at most as long as the manager's flag --model-call-limit permits (30m). Default:
-	// 30m.
+	// call is how long a whole call may take, from 1s to 6h, and at most as long as the manager's flag
+	// --model-call-limit permits (30m). Default: 30m.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -114,19 +117,20 @@ type ModelTimeouts struct {
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.price) || !has(self.price.cachedInputPerMillionTokens)",message="provider Simulated has no prompt cache: leave cachedInputPerMillionTokens out."
 // +kubebuilder:validation:XValidation:rule="self.provider in ['Anthropic', 'OpenAI'] || !has(self.price) || !has(self.price.cacheWritePerMillionTokens)",message="this provider does not count what it puts into a prompt cache: leave cacheWritePerMillionTokens out."
 type ModelSpec struct {
-	// provider that serves the model: Simulated, Anthropic, OpenAI or Google. OpenAI is also for the many servers that speak its API at a baseURL
-	// of their own.
+	// provider that serves the model: Simulated, Anthropic, OpenAI or Google. OpenAI is also for the many servers that
+	// speak its API at a baseURL of their own.
 	// +required
 	Provider ModelProvider `json:"provider"`
 
-	// model is the provider's name of the model. It is reported with every answer. Provider Simulated takes the name of this object without it;
-	// the others need it.
+	// model is the provider's name of the model. It is reported with every answer. Provider Simulated takes the name of
+	// this object without it; the others need it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Model string `json:"model,omitempty"`
 
-	// baseURL is where requests go instead of the provider's own address: https, up to the part of the path that the provider's API begins behind.
-	// The API key goes there too. Only public addresses are reached, and those that the operator of the manager has allowed.
+	// baseURL is where requests go instead of the provider's own address: https, up to the part of the path that the
+	// provider's API begins behind. The API key goes there too. Only public addresses are reached, and those that the
+	// operator of the manager has allowed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() == 'https' && url(self).getHostname() != ''",message="baseURL must be an absolute https URL."
@@ -134,9 +138,10 @@ type ModelSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!self.contains('?') && !self.contains('#')",message="baseURL must not have a query or a fragment."
 	BaseURL string `json:"baseURL,omitempty"`
 
-	// secretKeyRef is the Secret and key that hold the API key. It is read at every call, so that a new key counts at once. Whoever writes the
-	// Model must be allowed to read that Secret, and the manager needs the role capstan-manager-secrets in the namespace. A Secret with the
-	// annotation capstan.dev/allowed-hosts goes to the hosts listed there only.
+	// secretKeyRef is the Secret and key that hold the API key. It is read at every call, so that a new key counts at
+	// once. Whoever writes the Model must be allowed to read that Secret, and the manager needs the role
+	// capstan-manager-secrets in the namespace. A Secret with the annotation capstan.dev/allowed-hosts goes to the
+	// hosts listed there only.
 	// +optional
 	SecretKeyRef *SecretKeyReference `json:"secretKeyRef,omitempty"`
 
@@ -144,29 +149,31 @@ type ModelSpec struct {
 	// +optional
 	Parameters *ModelParameters `json:"parameters,omitempty"`
 
-	// timeouts bound how long a call may take. A call that reaches one ends, and the next fallback is called, if there is one. Default: see the
-	// fields.
+	// timeouts bound how long a call may take. A call that reaches one ends, and the next fallback is called, if there
+	// is one. Default: see the fields.
 	// +optional
 	Timeouts *ModelTimeouts `json:"timeouts,omitempty"`
 
-	// price is what the model's tokens cost. With it the manager adds up what model calls cost, in the status of Turns and Sessions. A call counts at
-	// the price of the Model that has answered it, as it was when the step began: a new price changes nothing that is recorded. Default: none, and
-	// the calls count as unpriced.
+	// price is what the model's tokens cost. With it the manager adds up what model calls cost, in the status of Turns
+	// and Sessions. A call counts at the price of the Model that has answered it, as it was when the step began: a new
+	// price changes nothing that is recorded. Default: none, and the calls count as unpriced.
 	// +optional
 	Price *ModelPrice `json:"price,omitempty"`
 
-	// fallbacks are Models that are asked instead, in order, when this one is not available, limits requests, has no quota left, has a problem,
-	// has no API key, or refuses it. One that does not exist or is not Ready is passed over. Their own fallbacks do not count.
+	// fallbacks are Models that are asked instead, in order, when this one is not available, limits requests, has no
+	// quota left, has a problem, has no API key, or refuses it. One that does not exist or is not Ready is passed over.
+	// Their own fallbacks do not count.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=8
 	Fallbacks []LocalReference `json:"fallbacks,omitempty"`
 
-	// recovery is what becomes of an answer that is coming in when the manager ends, in whatever way, an upgrade included: Restart (default) asks the
-	// model again, Finalize takes what had come for the answer, asks for nothing more, and says so with the condition Recovered of the Turn. With
-	// Finalize, the text of an answer that takes longer than 5 seconds is kept in the Session's log as it comes, every 5 seconds in the first minute
-	// and less often later. An answer that had begun to call tools, or that nothing had come of, is always asked for again.
+	// recovery is what becomes of an answer that is coming in when the manager ends, in whatever way, an upgrade
+	// included: Restart (default) asks the model again, Finalize takes what had come for the answer, asks for nothing
+	// more, and says so with the condition Recovered of the Turn. With Finalize, the text of an answer that takes
+	// longer than 5 seconds is kept in the Session's log as it comes, every 5 seconds in the first minute and less
+	// often later. An answer that had begun to call tools, or that nothing had come of, is always asked for again.
 	// +optional
 	Recovery ModelRecovery `json:"recovery,omitempty"`
 
@@ -205,7 +212,9 @@ type SimulatedResponse struct {
 	// +optional
 	// +kubebuilder:default=Fixed
 	Type SimulatedResponseType `json:"type,omitempty"`
-	// text to answer with, or to fail with. {{tool:NAME}} stands for the newest result of that tool in the Turn without its last line breaks, {{input}} for the text of the last user message, {{images}} for what its images are, {{locale}} for the locale.
+	// text to answer with, or to fail with. {{tool:NAME}} stands for the newest result of that tool in the Turn without
+	// its last line breaks, {{input}} for the text of the last user message, {{images}} for what its images are,
+	// {{locale}} for the locale.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	Text string `json:"text,omitempty"`
@@ -235,7 +244,9 @@ type SimulatedToolCall struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Name string `json:"name"`
-	// arguments of the call. In its strings {{tool:NAME}} stands for the newest result of that tool in the Turn without its last line breaks, {{input}} for the text of the last user message, {{images}} for what its images are, {{locale}} for the locale.
+	// arguments of the call. In its strings {{tool:NAME}} stands for the newest result of that tool in the Turn without
+	// its last line breaks, {{input}} for the text of the last user message, {{images}} for what its images are,
+	// {{locale}} for the locale.
 	// +optional
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:Schemaless
@@ -271,7 +282,8 @@ type SimulatedRule struct {
 	Sequence []SimulatedStep `json:"sequence"`
 }
 
-// SimulatedToolCalls says which tools a simulated model calls. Rules of conditional come first; the first that applies is used.
+// SimulatedToolCalls says which tools a simulated model calls. Rules of conditional come first; the first that applies
+// is used.
 // +kubebuilder:validation:XValidation:rule="!(has(self.fixed) && has(self.sequence))",message="at most one of fixed and sequence may be set."
 type SimulatedToolCalls struct {
 	// fixed calls are made in every iteration, so that the Turn ends at maxIterations.
@@ -291,8 +303,8 @@ type SimulatedToolCalls struct {
 	Conditional []SimulatedRule `json:"conditional,omitempty"`
 }
 
-// Simulation is the script of a simulated model (SIM-01). What it answers depends on the Turn's own iteration and messages alone, so that
-// a restart changes nothing.
+// Simulation is the script of a simulated model (SIM-01). What it answers depends on the Turn's own iteration and
+// messages alone, so that a restart changes nothing.
 type Simulation struct {
 	// response is what the model says. Default: a greeting.
 	// +optional
@@ -311,8 +323,8 @@ type Simulation struct {
 
 // ModelStatus is what the manager says about a Model.
 type ModelStatus struct {
-	// conditions: Ready is True when the Model can be called as far as the manager knows: its driver accepts the spec, and its Secret holds an API
-	// key. The provider is not called for that.
+	// conditions: Ready is True when the Model can be called as far as the manager knows: its driver accepts the spec,
+	// and its Secret holds an API key. The provider is not called for that.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -323,7 +335,8 @@ type ModelStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// Model is a model at a provider. The annotation capstan.dev/is-default-model: "true" makes it the one that is used where none is named.
+// Model is a model at a provider. The annotation capstan.dev/is-default-model: "true" makes it the one that is used
+// where none is named.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

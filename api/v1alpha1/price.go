@@ -5,7 +5,8 @@ package v1alpha1
 // +kubebuilder:validation:XValidation:rule="self.matches('^(0|[1-9][0-9]{0,5})([.][0-9]{1,6})?$')",message="a price is a decimal such as '3' or '0.25': at most six digits in front of the point and six behind it, no sign."
 type Price string
 
-// ModelPrice is what the provider takes for the tokens of a model. All prices are in one currency, for a million tokens each.
+// ModelPrice is what the provider takes for the tokens of a model. All prices are in one currency, for a million tokens
+// each.
 type ModelPrice struct {
 	// currency of the prices, the three capital letters of ISO 4217. Default: USD.
 	// +optional
@@ -13,20 +14,21 @@ type ModelPrice struct {
 	// +kubebuilder:validation:MaxLength=3
 	// +kubebuilder:validation:Pattern=`^[A-Z]{3}$`
 	Currency string `json:"currency,omitempty"`
-	// inputPerMillionTokens is the price of a million tokens that the model reads, a decimal such as "3" or "0.25" with at most six places: "0" for
-	// a model that costs nothing.
+	// inputPerMillionTokens is the price of a million tokens that the model reads, a decimal such as "3" or "0.25" with
+	// at most six places: "0" for a model that costs nothing.
 	// +required
 	InputPerMillionTokens Price `json:"inputPerMillionTokens"`
-	// outputPerMillionTokens is the price of a million tokens that the model writes, those that it thinks included, a decimal such as "15" with at
-	// most six places.
+	// outputPerMillionTokens is the price of a million tokens that the model writes, those that it thinks included, a
+	// decimal such as "15" with at most six places.
 	// +required
 	OutputPerMillionTokens Price `json:"outputPerMillionTokens"`
-	// cachedInputPerMillionTokens is the price of a million tokens that the provider reads from its prompt cache, a decimal with at most six places.
-	// Default: inputPerMillionTokens.
+	// cachedInputPerMillionTokens is the price of a million tokens that the provider reads from its prompt cache, a
+	// decimal with at most six places. Default: inputPerMillionTokens.
 	// +optional
 	CachedInputPerMillionTokens Price `json:"cachedInputPerMillionTokens,omitempty"`
-	// cacheWritePerMillionTokens is the price of a million tokens that the model reads and the provider puts into its prompt cache, a decimal with at
-	// most six places. Default: inputPerMillionTokens. Providers Anthropic and OpenAI count such tokens.
+	// cacheWritePerMillionTokens is the price of a million tokens that the model reads and the provider puts into its
+	// prompt cache, a decimal with at most six places. Default: inputPerMillionTokens. Providers Anthropic and OpenAI
+	// count such tokens.
 	// +optional
 	CacheWritePerMillionTokens Price `json:"cacheWritePerMillionTokens,omitempty"`
 }

@@ -87,7 +87,8 @@ type WaitType string
 const (
 	// WaitBackoff: a model could not be called for a reason that may pass. It is called again at the time given.
 	WaitBackoff WaitType = "Backoff"
-	// WaitReference: something that the Turn refers to is missing, such as the Secret of its Model. The Turn goes on by itself once it exists.
+	// WaitReference: something that the Turn refers to is missing, such as the Secret of its Model. The Turn goes on by
+	// itself once it exists.
 	WaitReference WaitType = "Reference"
 )
 
@@ -128,8 +129,8 @@ type TurnPlan struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=35
 	Locale string `json:"locale,omitempty"`
-	// attempt is how often the Model below was called for the open step without a response, where that was written down: before a pause of more than
-	// a second.
+	// attempt is how often the Model below was called for the open step without a response, where that was written
+	// down: before a pause of more than a second.
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
 	// model is the name of the Model that is called again.
@@ -206,7 +207,8 @@ type ToolCall struct {
 	// sideEffect is the class of the Tool: Pure, Idempotent or AtMostOnce.
 	// +optional
 	SideEffect SideEffect `json:"sideEffect,omitempty"`
-	// policy of the Tool: RequiresApproval for a call that somebody must approve before it starts. Without it, it starts at once.
+	// policy of the Tool: RequiresApproval for a call that somebody must approve before it starts. Without it, it
+	// starts at once.
 	// +optional
 	Policy ToolPolicy `json:"policy,omitempty"`
 	// approveBy is until when a call that waits for approval can be approved.
@@ -216,17 +218,20 @@ type ToolCall struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	ConcurrencyClass string `json:"concurrencyClass,omitempty"`
-	// toolUID is the UID of the Tool that the call was planned with. A Tool that is deleted and created again is another one.
+	// toolUID is the UID of the Tool that the call was planned with. A Tool that is deleted and created again is
+	// another one.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Type=string
 	ToolUID types.UID `json:"toolUID,omitempty"`
-	// toolDigest is the start of the SHA-256 of what the Tool runs, as it was when the call was planned: its spec without description, approvalTimeout and
-	// the text of inputSchema. A call whose Tool has another digest when it is to start is not executed, with reason ToolChanged.
+	// toolDigest is the start of the SHA-256 of what the Tool runs, as it was when the call was planned: its spec
+	// without description, approvalTimeout and the text of inputSchema. A call whose Tool has another digest when it is
+	// to start is not executed, with reason ToolChanged.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	ToolDigest string `json:"toolDigest,omitempty"`
-	// toolGeneration is the generation of the Tool, of calls that a version of the manager planned which does not know toolUID and toolDigest.
+	// toolGeneration is the generation of the Tool, of calls that a version of the manager planned which does not know
+	// toolUID and toolDigest.
 	// +optional
 	ToolGeneration int64 `json:"toolGeneration,omitempty"`
 	// timeout of the call, counted from the start of the tool's container or request.
@@ -236,16 +241,16 @@ type ToolCall struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Fingerprint string `json:"fingerprint,omitempty"`
-	// callDigest of a call that waits for approval is the SHA-256 over the UID of the Turn, the step, the id of the call, toolUID, toolDigest and
-	// the arguments. A decision names it, so that it counts for exactly this call.
+	// callDigest of a call that waits for approval is the SHA-256 over the UID of the Turn, the step, the id of the
+	// call, toolUID, toolDigest and the arguments. A decision names it, so that it counts for exactly this call.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	CallDigest string `json:"callDigest,omitempty"`
 	// attempt counts the starts of the call, from 1. A call that was not approved has none.
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
-	// notBefore is the earliest time at which the attempt may start: an earlier one was disrupted, and the next follows after a pause that
-	// grows from attempt to attempt.
+	// notBefore is the earliest time at which the attempt may start: an earlier one was disrupted, and the next follows
+	// after a pause that grows from attempt to attempt.
 	// +optional
 	NotBefore *metav1.Time `json:"notBefore,omitempty"`
 	// podUID is the one pod that may run an AtMostOnce call. It is recorded before the pod may start.
@@ -253,7 +258,8 @@ type ToolCall struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Type=string
 	PodUID types.UID `json:"podUID,omitempty"`
-	// podName is the pod of the call's newest attempt, for kubectl logs. It is written with the next change of state, and the pod may be gone.
+	// podName is the pod of the call's newest attempt, for kubectl logs. It is written with the next change of state,
+	// and the pod may be gone.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	PodName string `json:"podName,omitempty"`
@@ -264,9 +270,9 @@ type ToolCall struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason,omitempty"`
-	// arguments of a call that waits for approval or for a client, up to 2 KiB. The first 16 calls of a step that wait show them, fewer where
-	// the status has no room. Where some are left out, preview says so and where the journal has them. They are removed once the call waits
-	// no more.
+	// arguments of a call that waits for approval or for a client, up to 2 KiB. The first 16 calls of a step that wait
+	// show them, fewer where the status has no room. Where some are left out, preview says so and where the journal has
+	// them. They are removed once the call waits no more.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	Arguments string `json:"arguments,omitempty"`
@@ -290,8 +296,8 @@ type TurnSummary struct {
 	// +listMapKey=currency
 	// +kubebuilder:validation:MaxItems=4
 	Cost []Cost `json:"cost,omitempty"`
-	// unpricedModelCalls are those of modelCalls that cost leaves out: their Model has no price, the provider has not said how many tokens they took,
-	// or they are in a fifth currency.
+	// unpricedModelCalls are those of modelCalls that cost leaves out: their Model has no price, the provider has not
+	// said how many tokens they took, or they are in a fifth currency.
 	// +optional
 	UnpricedModelCalls int32 `json:"unpricedModelCalls,omitempty"`
 	// toolCalls that were planned.
@@ -328,7 +334,8 @@ type TurnError struct {
 	Fields map[string]string `json:"fields,omitempty"`
 }
 
-// TurnProgress is the part of a Turn's status that an entry of the log decides. Projecting an entry replaces it as a whole.
+// TurnProgress is the part of a Turn's status that an entry of the log decides. Projecting an entry replaces it as a
+// whole.
 type TurnProgress struct {
 	// phase is Queued, Reason, Act, WaitingForToolResults, Waiting, Succeeded, Failed or Cancelled.
 	// +optional
@@ -348,8 +355,8 @@ type TurnProgress struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Model string `json:"model,omitempty"`
-	// modelNotFound is the name of the Model that the controls name, where no such Model existed when the newest model call began. Another one was
-	// called instead.
+	// modelNotFound is the name of the Model that the controls name, where no such Model existed when the newest model
+	// call began. Another one was called instead.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ModelNotFound string `json:"modelNotFound,omitempty"`

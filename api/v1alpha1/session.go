@@ -47,30 +47,34 @@ type SessionSpec struct {
 
 	ConfigLayer `json:",inline"`
 
-	// title tells people what the conversation is about, in up to 200 characters: kubectl shows it. The model does not read it.
+	// title tells people what the conversation is about, in up to 200 characters: kubectl shows it. The model does not
+	// read it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=200
 	Title string `json:"title,omitempty"`
 
-	// locale is the language, as a BCP 47 tag such as de-CH, that Turns are answered in which name none in their controls (CFG-08). The model
-	// is told so, and tools find it in CAPSTAN_LOCALE. Default: none, and the model decides.
+	// locale is the language, as a BCP 47 tag such as de-CH, that Turns are answered in which name none in their
+	// controls (CFG-08). The model is told so, and tools find it in CAPSTAN_LOCALE. Default: none, and the model
+	// decides.
 	// +optional
 	// +kubebuilder:validation:MaxLength=35
 	// +kubebuilder:validation:Pattern=`^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$`
 	Locale string `json:"locale,omitempty"`
 
-	// clientTools says whether a Turn waits for the results of client tools: Wait (default), or FollowHints, which waits only if
-	// the hint setup_connection is true and otherwise tells the model that the call was not executed.
+	// clientTools says whether a Turn waits for the results of client tools: Wait (default), or FollowHints, which
+	// waits only if the hint setup_connection is true and otherwise tells the model that the call was not executed.
 	// +optional
 	// +kubebuilder:default=Wait
 	ClientTools ClientToolsPolicy `json:"clientTools,omitempty"`
 
-	// hints are what the client of this Session says of itself. Any key may be given; setup_connection is read by clientTools: FollowHints.
+	// hints are what the client of this Session says of itself. Any key may be given; setup_connection is read by
+	// clientTools: FollowHints.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	Hints map[string]JSON `json:"hints,omitempty"`
 
-	// journalLimit is the most bytes that the Session's log may take. A Turn that would exceed it ends with JournalFull. Default 16Mi.
+	// journalLimit is the most bytes that the Session's log may take. A Turn that would exceed it ends with
+	// JournalFull. Default 16Mi.
 	// +optional
 	// +kubebuilder:default="16Mi"
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('64Ki')) >= 0 && quantity(string(self)).compareTo(quantity('1Gi')) <= 0",message="journalLimit must be between 64Ki and 1Gi."
@@ -108,8 +112,8 @@ type ActiveTurn struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Type=string
 	UID types.UID `json:"uid"`
-	// queuedSteers are the UIDs of the Turns with delivery Steer that were queued already when this one was admitted, at most 64. They run by
-	// themselves later. The messages of those that came after it go into this Turn.
+	// queuedSteers are the UIDs of the Turns with delivery Steer that were queued already when this one was admitted,
+	// at most 64. They run by themselves later. The messages of those that came after it go into this Turn.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
@@ -145,7 +149,8 @@ type SessionTotals struct {
 	// +listMapKey=currency
 	// +kubebuilder:validation:MaxItems=4
 	Cost []Cost `json:"cost,omitempty"`
-	// unpricedModelCalls are the model calls that cost leaves out, as in the Turns. A Turn that would bring a fifth currency is left out as a whole.
+	// unpricedModelCalls are the model calls that cost leaves out, as in the Turns. A Turn that would bring a fifth
+	// currency is left out as a whole.
 	// +optional
 	UnpricedModelCalls int64 `json:"unpricedModelCalls,omitempty"`
 	// toolCalls of all Turns that have ended.
@@ -169,7 +174,8 @@ type SessionStatus struct {
 	// +optional
 	Phase SessionPhase `json:"phase,omitempty"`
 
-	// activeTurn is the Turn that runs. It is set and cleared under optimistic lock: no two Turns of a Session run at once.
+	// activeTurn is the Turn that runs. It is set and cleared under optimistic lock: no two Turns of a Session run at
+	// once.
 	// +optional
 	ActiveTurn *ActiveTurn `json:"activeTurn,omitempty"`
 

@@ -68,15 +68,16 @@ type EnvVar struct {
 	// +kubebuilder:validation:MaxLength=4096
 	// +kubebuilder:validation:XValidation:rule="!self.contains('$(CAPSTAN_')",message="the values that a model gives are not expanded here: read them from stdin, $CAPSTAN_ARGUMENTS_FILE or the environment inside the tool."
 	Value string `json:"value,omitempty"`
-	// secretKeyRef takes the value from a Secret. Whoever writes the Tool must be allowed to read that Secret, and the Secret must not be
-	// bound to hosts.
+	// secretKeyRef takes the value from a Secret. Whoever writes the Tool must be allowed to read that Secret, and the
+	// Secret must not be bound to hosts.
 	// +optional
 	SecretKeyRef *SecretKeyReference `json:"secretKeyRef,omitempty"`
 }
 
-// JobTool runs a tool as a Job: one container, restricted, without a token and with a read-only root. The tool finds its arguments as
-// JSON on stdin and in $CAPSTAN_ARGUMENTS_FILE; declared scalars of up to 4 KiB are in CAPSTAN_ARG_<NAME> as well. What it writes to stdout is
-// the result; an exit code other than 0 is an error that carries the end of stderr.
+// JobTool runs a tool as a Job: one container, restricted, without a token and with a read-only root. The tool finds
+// its arguments as JSON on stdin and in $CAPSTAN_ARGUMENTS_FILE; declared scalars of up to 4 KiB are in
+// CAPSTAN_ARG_<NAME> as well. What it writes to stdout is the result; an exit code other than 0 is an error that
+// carries the end of stderr.
 type JobTool struct {
 	// image of the tool's container.
 	// +required
@@ -108,22 +109,25 @@ type JobTool struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
 	Env []EnvVar `json:"env,omitempty"`
-	// serviceAccountName is the ServiceAccount that the pod runs as, with its token. Whoever writes the Tool must be allowed to get tokens
-	// of it. Without it the pod runs as capstan-tool, which the manager creates, and has no token.
+	// serviceAccountName is the ServiceAccount that the pod runs as, with its token. Whoever writes the Tool must be
+	// allowed to get tokens of it. Without it the pod runs as capstan-tool, which the manager creates, and has no
+	// token.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
-	// imagePullSecrets name the Secrets that the images of the pod are pulled with, in place of those of its ServiceAccount. Whoever writes the
-	// Tool must be allowed to read these Secrets, and they must not be bound to hosts.
+	// imagePullSecrets name the Secrets that the images of the pod are pulled with, in place of those of its
+	// ServiceAccount. Whoever writes the Tool must be allowed to read these Secrets, and they must not be bound to
+	// hosts.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=8
 	ImagePullSecrets []LocalReference `json:"imagePullSecrets,omitempty"`
-	// network is what the pod may reach: Default or None. With None, a call is only started while the NetworkPolicies of the namespace
-	// let its pod reach nothing; the manager makes the one that says so. The cluster's network must enforce NetworkPolicies.
+	// network is what the pod may reach: Default or None. With None, a call is only started while the NetworkPolicies
+	// of the namespace let its pod reach nothing; the manager makes the one that says so. The cluster's network must
+	// enforce NetworkPolicies.
 	// +optional
 	// +kubebuilder:default=Default
 	Network NetworkReach `json:"network,omitempty"`
@@ -138,7 +142,8 @@ type JobTool struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || (duration(self) >= duration('1s') && duration(self) <= duration('24h'))",message="timeout must be between 1s and 24h."
 	// +kubebuilder:validation:Type=string
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
-	// startTimeout is how long the container may take to start, 1s to 24h. It does not run while the Job is suspended. Default 2m.
+	// startTimeout is how long the container may take to start, 1s to 24h. It does not run while the Job is suspended.
+	// Default 2m.
 	// +optional
 	// +kubebuilder:default="2m"
 	// +kubebuilder:validation:MaxLength=32
@@ -178,8 +183,8 @@ type ToolSpec struct {
 	// +kubebuilder:validation:MaxLength=4096
 	Description string `json:"description"`
 
-	// inputSchema is the JSON Schema (draft 2020-12) of the arguments, of type object, at most 32 KiB. Arguments that violate it never
-	// reach the tool. Without it, any object is accepted.
+	// inputSchema is the JSON Schema (draft 2020-12) of the arguments, of type object, at most 32 KiB. Arguments that
+	// violate it never reach the tool. Without it, any object is accepted.
 	// +optional
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:Schemaless
@@ -190,13 +195,13 @@ type ToolSpec struct {
 	// +optional
 	SideEffect SideEffect `json:"sideEffect,omitempty"`
 
-	// policy is Auto (default), or RequiresApproval: then the Turn waits before each call of the tool for a ToolResult that approves or
-	// rejects it.
+	// policy is Auto (default), or RequiresApproval: then the Turn waits before each call of the tool for a ToolResult
+	// that approves or rejects it.
 	// +optional
 	Policy ToolPolicy `json:"policy,omitempty"`
 
-	// approvalTimeout is how long a call with the policy RequiresApproval may wait, 1s to 8760h, counted from the model's answer that made
-	// it. A call that nobody has approved by then is not executed. Default 24h.
+	// approvalTimeout is how long a call with the policy RequiresApproval may wait, 1s to 8760h, counted from the
+	// model's answer that made it. A call that nobody has approved by then is not executed. Default 24h.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`

@@ -12,8 +12,8 @@ type TurnReference struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
-	// uid of the Turn. With it, a Turn that was deleted and created again under the name is not answered, and a ToolResult is deleted when its
-	// Turn is gone. A decision needs it.
+	// uid of the Turn. With it, a Turn that was deleted and created again under the name is not answered, and a
+	// ToolResult is deleted when its Turn is gone. A decision needs it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Type=string
@@ -31,7 +31,8 @@ const (
 	DecisionReject Decision = "Reject"
 )
 
-// ToolResultSpec is the answer to one call of a client tool, or the decision about one call that waits for approval. It cannot be changed.
+// ToolResultSpec is the answer to one call of a client tool, or the decision about one call that waits for approval. It
+// cannot be changed.
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a ToolResult cannot be changed. Create one with a new name."
 // +kubebuilder:validation:XValidation:rule="[has(self.result), has(self.error), has(self.decision)].exists_one(given, given)",message="exactly one of result, error and decision must be set."
 // +kubebuilder:validation:XValidation:rule="!has(self.decision) || (has(self.turnRef.uid) && size(self.turnRef.uid) > 0 && has(self.callDigest))",message="a decision needs turnRef.uid and callDigest: metadata.uid of the Turn, and callDigest of the call in its status.toolCalls."
@@ -47,7 +48,8 @@ type ToolResultSpec struct {
 	// +kubebuilder:validation:Pattern=`^[1-9][0-9]{0,9}-(0|[1-9][0-9]{0,3})$`
 	// +kubebuilder:validation:MaxLength=15
 	CallID string `json:"callID"`
-	// result of the call, for which the user needs the right to answer toolresults in the namespace: text of at most 100 KiB; what is above 64 KiB is cut before the model reads it. It may be empty.
+	// result of the call, for which the user needs the right to answer toolresults in the namespace: text of at most
+	// 100 KiB; what is above 64 KiB is cut before the model reads it. It may be empty.
 	// +optional
 	// +kubebuilder:validation:MaxLength=102400
 	Result *string `json:"result,omitempty"`
@@ -56,23 +58,25 @@ type ToolResultSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=16384
 	Error *string `json:"error,omitempty"`
-	// decision about a call that waits for approval: Approve lets it start, Reject does not. It takes the right to approve toolresults in the
-	// namespace.
+	// decision about a call that waits for approval: Approve lets it start, Reject does not. It takes the right to
+	// approve toolresults in the namespace.
 	// +optional
 	Decision Decision `json:"decision,omitempty"`
-	// callDigest is the digest of the call that is decided about, as status.toolCalls of the Turn shows it. A decision needs it. The decision
-	// counts for this very call only: for these arguments, and for the Tool as it was when the model called it.
+	// callDigest is the digest of the call that is decided about, as status.toolCalls of the Turn shows it. A decision
+	// needs it. The decision counts for this very call only: for these arguments, and for the Tool as it was when the
+	// model called it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{64}$`
 	CallDigest string `json:"callDigest,omitempty"`
-	// submittedBy is who gives the answer. It must be the name of the user who creates the ToolResult. A decision needs it.
+	// submittedBy is who gives the answer. It must be the name of the user who creates the ToolResult. A decision needs
+	// it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	SubmittedBy string `json:"submittedBy,omitempty"`
-	// turnSubmittedBy is spec.submittedBy of the Turn, for decisions. A decision that names another user than the Turn does is refused. The
-	// four-eyes policy needs it: a user who submitted a Turn does not approve its calls.
+	// turnSubmittedBy is spec.submittedBy of the Turn, for decisions. A decision that names another user than the Turn
+	// does is refused. The four-eyes policy needs it: a user who submitted a Turn does not approve its calls.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -81,8 +85,8 @@ type ToolResultSpec struct {
 
 // ToolResultStatus is what the manager says about a ToolResult.
 type ToolResultStatus struct {
-	// conditions: Accepted is True when the result is part of its Turn, False when it never will be, Unknown while it waits for its Turn.
-	// For kstatus Reconciling is True while it waits, and Stalled once it is refused.
+	// conditions: Accepted is True when the result is part of its Turn, False when it never will be, Unknown while it
+	// waits for its Turn. For kstatus Reconciling is True while it waits, and Stalled once it is refused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -93,7 +97,8 @@ type ToolResultStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// ToolResult answers one call that a Turn waits for: a client tool's with a result, or one that needs approval with a decision.
+// ToolResult answers one call that a Turn waits for: a client tool's with a result, or one that needs approval with a
+// decision.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

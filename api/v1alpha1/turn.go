@@ -29,20 +29,21 @@ const (
 
 // TurnControls are settings of one message (CFG-09).
 type TurnControls struct {
-	// modelRef names the Model that answers this Turn, before any that the configuration layers name (CFG-07). A Model that does not
-	// exist is passed over.
+	// modelRef names the Model that answers this Turn, before any that the configuration layers name (CFG-07). A Model
+	// that does not exist is passed over.
 	// +optional
 	ModelRef *LocalReference `json:"modelRef,omitempty"`
 
-	// locale is the language, as a BCP 47 tag such as de-CH, that this message is to be answered in, before that of the Session (CFG-08). The
-	// model is told so, and tools find it in CAPSTAN_LOCALE.
+	// locale is the language, as a BCP 47 tag such as de-CH, that this message is to be answered in, before that of the
+	// Session (CFG-08). The model is told so, and tools find it in CAPSTAN_LOCALE.
 	// +optional
 	// +kubebuilder:validation:MaxLength=35
 	// +kubebuilder:validation:Pattern=`^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$`
 	Locale string `json:"locale,omitempty"`
 }
 
-// TurnSpec is one user message. It cannot be changed, but for desiredState, which can be set to Cancelled, suspend, and ttlSecondsAfterFinished.
+// TurnSpec is one user message. It cannot be changed, but for desiredState, which can be set to Cancelled, suspend, and
+// ttlSecondsAfterFinished.
 // +kubebuilder:validation:XValidation:rule="has(self.input) != has(self.message)",message="exactly one of input, for text, and message, for text and images, must be set."
 // +kubebuilder:validation:XValidation:rule="self.sessionRef == oldSelf.sessionRef && has(self.input) == has(oldSelf.input) && (!has(self.input) || self.input == oldSelf.input) && has(self.message) == has(oldSelf.message) && (!has(self.message) || self.message == oldSelf.message) && has(self.controls) == has(oldSelf.controls) && (!has(self.controls) || self.controls == oldSelf.controls) && self.delivery == oldSelf.delivery && has(self.submittedBy) == has(oldSelf.submittedBy) && (!has(self.submittedBy) || self.submittedBy == oldSelf.submittedBy)",message="a Turn cannot be changed once it is created, but for desiredState, suspend and ttlSecondsAfterFinished. Create a Turn with a new name."
 // +kubebuilder:validation:XValidation:rule="has(self.activeDeadlineSeconds) == has(oldSelf.activeDeadlineSeconds) && (!has(self.activeDeadlineSeconds) || self.activeDeadlineSeconds == oldSelf.activeDeadlineSeconds) && has(self.waitTimeoutSeconds) == has(oldSelf.waitTimeoutSeconds) && (!has(self.waitTimeoutSeconds) || self.waitTimeoutSeconds == oldSelf.waitTimeoutSeconds)",message="the deadlines of a Turn cannot be changed once it is created. Set desiredState to Cancelled to end it now, or create a Turn with a new name."
@@ -59,7 +60,8 @@ type TurnSpec struct {
 	// +kubebuilder:validation:MaxLength=65536
 	Input string `json:"input,omitempty"`
 
-	// message is the user's message in parts, for texts and images. A message of one text is the same message as that text as input.
+	// message is the user's message in parts, for texts and images. A message of one text is the same message as that
+	// text as input.
 	// +optional
 	Message *TurnMessage `json:"message,omitempty"`
 
@@ -67,9 +69,10 @@ type TurnSpec struct {
 	// +optional
 	Controls *TurnControls `json:"controls,omitempty"`
 
-	// delivery is Queue (default) or Steer. With Steer the message goes into the Turn that is running: its next model call reads it, and
-	// what it still waits for, results of client tools and approvals, is given up. This Turn then ends with reason Steered, and the answer is the other one's. Where no Turn is
-	// running, or the running one ends without another model call, the message is queued like any other.
+	// delivery is Queue (default) or Steer. With Steer the message goes into the Turn that is running: its next model
+	// call reads it, and what it still waits for, results of client tools and approvals, is given up. This Turn then
+	// ends with reason Steered, and the answer is the other one's. Where no Turn is running, or the running one ends
+	// without another model call, the message is queued like any other.
 	// +optional
 	// +kubebuilder:default=Queue
 	Delivery Delivery `json:"delivery,omitempty"`
@@ -79,35 +82,38 @@ type TurnSpec struct {
 	// +kubebuilder:default=Running
 	DesiredState DesiredState `json:"desiredState,omitempty"`
 
-	// suspend keeps a Turn that has not begun from being admitted until it is false or removed. It holds its place in the order of the Session, which
-	// admits the Turns behind it meanwhile. It has no effect once the Turn was admitted: set desiredState to Cancelled to end that. Default: false.
+	// suspend keeps a Turn that has not begun from being admitted until it is false or removed. It holds its place in
+	// the order of the Session, which admits the Turns behind it meanwhile. It has no effect once the Turn was
+	// admitted: set desiredState to Cancelled to end that. Default: false.
 	// +optional
 	Suspend *bool `json:"suspend,omitempty"`
 
-	// submittedBy is the user who sends the message. It must be the name of the user who creates the Turn. The four-eyes policy for approvals
-	// needs it.
+	// submittedBy is the user who sends the message. It must be the name of the user who creates the Turn. The
+	// four-eyes policy for approvals needs it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	SubmittedBy string `json:"submittedBy,omitempty"`
 
-	// activeDeadlineSeconds is how long the Turn may take from its admission to its end, in seconds, up to a year, waits included. A Turn
-	// that takes longer is ended: its tools are stopped, and it fails with reason DeadlineExceeded. The time in the queue does not count. Default: no
-	// deadline.
+	// activeDeadlineSeconds is how long the Turn may take from its admission to its end, in seconds, up to a year,
+	// waits included. A Turn that takes longer is ended: its tools are stopped, and it fails with reason
+	// DeadlineExceeded. The time in the queue does not count. Default: no deadline.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=31536000
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
 
-	// waitTimeoutSeconds is how long the Turn may wait for tool results that others must give, in seconds, up to a year, each time that
-	// it waits. A Turn that waits longer fails with reason WaitTimeout. Default: it waits for as long as activeDeadlineSeconds allows.
+	// waitTimeoutSeconds is how long the Turn may wait for tool results that others must give, in seconds, up to a
+	// year, each time that it waits. A Turn that waits longer fails with reason WaitTimeout. Default: it waits for as
+	// long as activeDeadlineSeconds allows.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=31536000
 	WaitTimeoutSeconds *int64 `json:"waitTimeoutSeconds,omitempty"`
 
-	// ttlSecondsAfterFinished is when the Turn is deleted, in seconds after its end, up to ten years. What was said stays in the
-	// Session's log. It can be changed. Default: the turnTTL of the Session; without that, the Turn stays. Do not set it where a GitOps tool would create the Turn again.
+	// ttlSecondsAfterFinished is when the Turn is deleted, in seconds after its end, up to ten years. What was said
+	// stays in the Session's log. It can be changed. Default: the turnTTL of the Session; without that, the Turn stays.
+	// Do not set it where a GitOps tool would create the Turn again.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=315360000
@@ -116,8 +122,8 @@ type TurnSpec struct {
 
 // TurnStatus is what the manager says about a Turn: a projection of the Session's log.
 type TurnStatus struct {
-	// conditions: Succeeded (Unknown, then True with the stop reason or False with the error's reason), Finished (True on both
-	// outcomes), WaitingForToolResults, and for kstatus Reconciling and Stalled.
+	// conditions: Succeeded (Unknown, then True with the stop reason or False with the error's reason), Finished (True
+	// on both outcomes), WaitingForToolResults, and for kstatus Reconciling and Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -127,8 +133,8 @@ type TurnStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// sessionUID is the Session that has admitted the Turn. The Turn is deleted with it: a Session that is created again under the name is
-	// another conversation.
+	// sessionUID is the Session that has admitted the Turn. The Turn is deleted with it: a Session that is created
+	// again under the name is another conversation.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Type=string

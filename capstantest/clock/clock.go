@@ -1,5 +1,5 @@
-// Package clock has the clock of tests: one that runs, and jumps when it is told to. The kit of capstantest and the runtime of
-// capstantest/inprocess take the same one.
+// Package clock has the clock of tests: one that runs, and jumps when it is told to. The kit of capstantest and the
+// runtime of capstantest/inprocess take the same one.
 package clock
 
 import (
@@ -11,13 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Clock is a clock that a test puts forward, so that what takes minutes in a cluster is over at once: timeouts of tools, deadlines, the
-// retention of Jobs. Between two jumps it runs as fast as the real one, because controllers also wait for moments that no test should have to
-// know of, such as for their caches. The zero value shows the real time.
+// Clock is a clock that a test puts forward, so that what takes minutes in a cluster is over at once: timeouts of
+// tools, deadlines, the retention of Jobs. Between two jumps it runs as fast as the real one, because controllers also
+// wait for moments that no test should have to know of, such as for their caches. The zero value shows the real time.
 //
-// All controllers of a capstantest.Kit, and the kit as Job controller and kubelet, read it. What the API server dates, it dates by the real time; the kit
-// shows it to the controllers by the Clock. Wait until the status of a Turn shows what is to be overtaken before you put the Clock forward:
-// what begins later, begins at the new time.
+// All controllers of a capstantest.Kit, and the kit as Job controller and kubelet, read it. What the API server dates,
+// it dates by the real time; the kit shows it to the controllers by the Clock. Wait until the status of a Turn shows
+// what is to be overtaken before you put the Clock forward: what begins later, begins at the new time.
 type Clock struct {
 	mu sync.Mutex
 	// offset is how far the clock is ahead of the real one.
@@ -26,7 +26,8 @@ type Clock struct {
 	jump chan struct{}
 	// alarms are called after each jump.
 	alarms []func()
-	// created and deleted are when objects were, by this clock: the offset is that of the moment at which they were first seen.
+	// created and deleted are when objects were, by this clock: the offset is that of the moment at which they were
+	// first seen.
 	created, deleted map[types.UID]metav1.Time
 }
 
@@ -46,8 +47,8 @@ func (c *Clock) now() time.Time {
 	return time.Now().Add(c.offset)
 }
 
-// Advance puts the clock forward. Everything that waits for a moment looks at the clock again. A clock does not go back: of a negative
-// duration nothing happens.
+// Advance puts the clock forward. Everything that waits for a moment looks at the clock again. A clock does not go
+// back: of a negative duration nothing happens.
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	if d <= 0 {
@@ -103,7 +104,8 @@ func (c *Clock) Reach(ctx context.Context, t time.Time) bool {
 	}
 }
 
-// Date makes an object of an API server say by this clock when it was created and deleted. To do it again changes nothing.
+// Date makes an object of an API server say by this clock when it was created and deleted. To do it again changes
+// nothing.
 func (c *Clock) Date(object metav1.Object) {
 	if object.GetUID() == "" {
 		return

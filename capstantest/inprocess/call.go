@@ -23,17 +23,20 @@ type Call struct {
 	Command []string
 	// Arguments as the tool gets them, byte for byte, at most 96 KiB.
 	Arguments string
-	// IdempotencyKey is the same for every attempt of a call, and differs between calls: CAPSTAN_IDEMPOTENCY_KEY of a container.
+	// IdempotencyKey is the same for every attempt of a call, and differs between calls: CAPSTAN_IDEMPOTENCY_KEY of a
+	// container.
 	IdempotencyKey string
 	// Locale that the user is to be answered in: CAPSTAN_LOCALE of a container. Empty for none.
 	Locale string
-	// Context ends when the tool is stopped: its pod is deleted, the Turn has ended, or its timeout has passed. A capstantest.Match gets none.
+	// Context ends when the tool is stopped: its pod is deleted, the Turn has ended, or its timeout has passed. A
+	// capstantest.Match gets none.
 	Context context.Context
 }
 
-// JobRunner says what a tool call gives: what the tool writes to stdout and stderr, and its exit code. With exit code 0 the result is stdout, of
-// which the model is shown at most 64 KiB; with any other it is an error that carries the end of stderr. It may take its time. In process, one that
-// panics has failed, or, of an AtMostOnce Tool, has an outcome that nobody knows; and one that outlives its timeout is left behind.
+// JobRunner says what a tool call gives: what the tool writes to stdout and stderr, and its exit code. With exit code 0
+// the result is stdout, of which the model is shown at most 64 KiB; with any other it is an error that carries the end
+// of stderr. It may take its time. In process, one that panics has failed, or, of an AtMostOnce Tool, has an outcome
+// that nobody knows; and one that outlives its timeout is left behind.
 type JobRunner func(call Call) (stdout, stderr string, exit int)
 
 // callOf is a call for the function that stands in for its container.

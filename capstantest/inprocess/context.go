@@ -30,14 +30,14 @@ type Context struct {
 	Tools []ToolDefinition
 	// Locale to answer in; empty for none.
 	Locale string
-	// Messages is the conversation as the model would be shown it, without what told the user of errors, and with fences around what tools gave. It
-	// may be empty.
+	// Messages is the conversation as the model would be shown it, without what told the user of errors, and with
+	// fences around what tools gave. It may be empty.
 	Messages []Message
 }
 
-// LoadContext assembles what the next model call of a Session, the default one for an empty name, would be made with, and makes none (INSPECT-01). A
-// conversation that has not begun is fine. It is an error if the Session is missing or cannot be used: its message names the Harness, Agent, Model
-// or Tool that is missing.
+// LoadContext assembles what the next model call of a Session, the default one for an empty name, would be made with,
+// and makes none (INSPECT-01). A conversation that has not begun is fine. It is an error if the Session is missing or
+// cannot be used: its message names the Harness, Agent, Model or Tool that is missing.
 func (r *Runtime) LoadContext(ctx context.Context, session string) (*Context, error) {
 	of, err := r.session(session)
 	if err != nil {

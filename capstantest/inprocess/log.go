@@ -7,9 +7,11 @@ import (
 
 // The log of Sessions, which decides what has happened.
 type (
-	// Store keeps the entries of logs: it creates an entry at an ordinal that is free, and reads it. See NewMemoryStore for one.
+	// Store keeps the entries of logs: it creates an entry at an ordinal that is free, and reads it. See NewMemoryStore
+	// for one.
 	Store = journal.Store
-	// LogSession names a log. Its UID follows from the namespace and the name of the Session, so that another Runtime on the same Store finds it.
+	// LogSession names a log. Its UID follows from the namespace and the name of the Session, so that another Runtime
+	// on the same Store finds it.
 	LogSession = journal.Session
 )
 
@@ -19,12 +21,13 @@ var (
 	ErrNotFound = journal.ErrNotFound
 	// ErrExists is what a Store says when the ordinal is taken.
 	ErrExists = journal.ErrExists
-	// ErrRefused is part of a Store's error when it is certain that nothing was written and that trying again is of no use. After any other error
-	// of a create, the entry is looked for, and written again.
+	// ErrRefused is part of a Store's error when it is certain that nothing was written and that trying again is of no
+	// use. After any other error of a create, the entry is looked for, and written again.
 	ErrRefused = journal.ErrRefused
 )
 
-// NewMemoryStore is an empty Store that is lost with the process. Several Runtimes may share it, one after another or at once.
+// NewMemoryStore is an empty Store that is lost with the process. Several Runtimes may share it, one after another or
+// at once.
 func NewMemoryStore() Store {
 	return memory.New()
 }

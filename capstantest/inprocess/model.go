@@ -30,8 +30,9 @@ type (
 	MessageToolCall = event.ToolCall
 )
 
-// Answer is a model that is a function: it gives one answer, or the error of the provider. It is called from several goroutines at once, and ends
-// soon after its context does. The text of an error is what the Turn's error is classified by; one that panics has failed.
+// Answer is a model that is a function: it gives one answer, or the error of the provider. It is called from several
+// goroutines at once, and ends soon after its context does. The text of an error is what the Turn's error is classified
+// by; one that panics has failed.
 type Answer func(ctx context.Context, m *v1alpha1.Model, r Request) (*Response, error)
 
 // factory makes drivers that ask the function.

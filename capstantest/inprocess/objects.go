@@ -80,7 +80,8 @@ func (s *objects) apply(given admission.Object) error {
 	return nil
 }
 
-// identify gives an object what an API server would: a UID, its age, and a generation that counts the versions of its spec.
+// identify gives an object what an API server would: a UID, its age, and a generation that counts the versions of its
+// spec.
 func (s *objects) identify(o, known admission.Object) {
 	if known != nil {
 		o.SetUID(known.GetUID())
@@ -104,8 +105,8 @@ func specOf(o admission.Object) any {
 	return reflect.ValueOf(o).Elem().FieldByName("Spec").Interface()
 }
 
-// uidOf is the UID of a new object. That of a Session follows from its name, so that its log is found again by another process, and that of a Tool,
-// so that calls which another process has planned start here; each Turn is a new one.
+// uidOf is the UID of a new object. That of a Session follows from its name, so that its log is found again by another
+// process, and that of a Tool, so that calls which another process has planned start here; each Turn is a new one.
 func (s *objects) uidOf(o admission.Object) types.UID {
 	switch o.(type) {
 	case *v1alpha1.Session:

@@ -53,8 +53,9 @@ func WithNamespace(name string) Option {
 	}
 }
 
-// WithObjects adds Harnesses, Agents, Sessions, Models, Tools and Turns; one of the same kind and name as before replaces it. They get the
-// defaults of the API and are checked as the package comment says. A Turn is not run: Runtime.Turn gives it, for RunTurn.
+// WithObjects adds Harnesses, Agents, Sessions, Models, Tools and Turns; one of the same kind and name as before
+// replaces it. They get the defaults of the API and are checked as the package comment says. A Turn is not run:
+// Runtime.Turn gives it, for RunTurn.
 func WithObjects(given ...Object) Option {
 	return func(b *builder) error {
 		b.later = append(b.later, func() error {
@@ -69,9 +70,10 @@ func WithObjects(given ...Object) Option {
 	}
 }
 
-// WithManifests adds the objects of all files at the top of a file system that end in .yaml, .yml or .json, as WithObjects does, and Secrets, in
-// the order of the names of the files. They are read strictly: an unknown field is an error, and so is a kind that there is not in process.
-// Kustomizations are left out. os.DirFS gives the files of a directory.
+// WithManifests adds the objects of all files at the top of a file system that end in .yaml, .yml or .json, as
+// WithObjects does, and Secrets, in the order of the names of the files. They are read strictly: an unknown field is an
+// error, and so is a kind that there is not in process. Kustomizations are left out. os.DirFS gives the files of a
+// directory.
 func WithManifests(files fs.FS) Option {
 	return func(b *builder) error {
 		b.later = append(b.later, func() error { return b.readFiles(files) })
@@ -116,8 +118,8 @@ func WithStore(s Store) Option {
 	}
 }
 
-// WithAnswer has a function answer for all Models of a provider, instead of that provider: a real one or v1alpha1.ProviderSimulated (RT-02). Its
-// Models need no API key then.
+// WithAnswer has a function answer for all Models of a provider, instead of that provider: a real one or
+// v1alpha1.ProviderSimulated (RT-02). Its Models need no API key then.
 func WithAnswer(provider v1alpha1.ModelProvider, answer Answer) Option {
 	return func(b *builder) error {
 		if answer == nil {
@@ -129,7 +131,8 @@ func WithAnswer(provider v1alpha1.ModelProvider, answer Answer) Option {
 	}
 }
 
-// WithSimulation adds a Model named simulated that answers by a script. It is the default Model, unless another one is marked so (RT-03, SIM-01).
+// WithSimulation adds a Model named simulated that answers by a script. It is the default Model, unless another one is
+// marked so (RT-03, SIM-01).
 func WithSimulation(script v1alpha1.Simulation) Option {
 	return func(b *builder) error {
 		b.simulation = script.DeepCopy()
@@ -137,7 +140,8 @@ func WithSimulation(script v1alpha1.Simulation) Option {
 	}
 }
 
-// WithPrompts shows a function all that models are asked, before they answer. It is called from several goroutines at once.
+// WithPrompts shows a function all that models are asked, before they answer. It is called from several goroutines at
+// once.
 func WithPrompts(show func(Request)) Option {
 	return func(b *builder) error {
 		if show == nil {
@@ -148,8 +152,8 @@ func WithPrompts(show func(Request)) Option {
 	}
 }
 
-// WithTool has a function stand in for the container of a Job tool. There must be a Tool of that name with a job. Of several functions for one Tool
-// the last counts.
+// WithTool has a function stand in for the container of a Job tool. There must be a Tool of that name with a job. Of
+// several functions for one Tool the last counts.
 func WithTool(name string, run JobRunner) Option {
 	return func(b *builder) error {
 		if run == nil {
@@ -160,8 +164,8 @@ func WithTool(name string, run JobRunner) Option {
 	}
 }
 
-// WithTools has a function stand in for the containers of all Job tools that have none of their own. Without it, the model is told of a call of such
-// a tool that it was not executed, with reason NoFunction.
+// WithTools has a function stand in for the containers of all Job tools that have none of their own. Without it, the
+// model is told of a call of such a tool that it was not executed, with reason NoFunction.
 func WithTools(run JobRunner) Option {
 	return func(b *builder) error {
 		if run == nil {
@@ -172,8 +176,8 @@ func WithTools(run JobRunner) Option {
 	}
 }
 
-// WithEgressAllow lets HTTP tools, and requests to model providers, reach ranges of addresses that are not public: 127.0.0.0/8 for a server of the
-// test's own. Default: public addresses only.
+// WithEgressAllow lets HTTP tools, and requests to model providers, reach ranges of addresses that are not public:
+// 127.0.0.0/8 for a server of the test's own. Default: public addresses only.
 func WithEgressAllow(ranges ...netip.Prefix) Option {
 	return func(b *builder) error {
 		b.egress.Allow = append(b.egress.Allow, ranges...)
@@ -181,7 +185,8 @@ func WithEgressAllow(ranges ...netip.Prefix) Option {
 	}
 }
 
-// WithEgressRoots is what HTTP tools and requests to model providers trust servers by. Default: the certificates of the system.
+// WithEgressRoots is what HTTP tools and requests to model providers trust servers by. Default: the certificates of the
+// system.
 func WithEgressRoots(roots *x509.CertPool) Option {
 	return func(b *builder) error {
 		b.egress.Roots = roots
@@ -189,8 +194,8 @@ func WithEgressRoots(roots *x509.CertPool) Option {
 	}
 }
 
-// WithDefaultSession names the Session that DefaultSession gives, of which there must be one (RT-02). The last call wins. Default: the only Session
-// that there is.
+// WithDefaultSession names the Session that DefaultSession gives, of which there must be one (RT-02). The last call
+// wins. Default: the only Session that there is.
 func WithDefaultSession(name string) Option {
 	return func(b *builder) error {
 		b.defaultSession = name

@@ -23,12 +23,12 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// ErrStopped says that the context of New has ended while a Turn was under way. The Turn stays where it is in the log: a Runtime on the same Store
-// goes on with it when it is given the Turn again.
+// ErrStopped says that the context of New has ended while a Turn was under way. The Turn stays where it is in the log:
+// a Runtime on the same Store goes on with it when it is given the Turn again.
 var ErrStopped = loop.ErrStopped
 
-// RefusedError says why a Turn does not take what was given for one of its calls. Reason and Message are those of the condition Accepted of a
-// ToolResult.
+// RefusedError says why a Turn does not take what was given for one of its calls. Reason and Message are those of the
+// condition Accepted of a ToolResult.
 type RefusedError = loop.RefusedError
 
 // Runtime runs Turns. It is safe for concurrent use, and is shared by sharing the pointer (RT-07).
@@ -42,9 +42,10 @@ type Runtime struct {
 // simulatedModel is the name of the Model that WithSimulation adds.
 const simulatedModel = "simulated"
 
-// New builds a Runtime of options, in the order of RT-03: the drivers of models, the log and the clock, the simulated Model, the objects in the order
-// of their options, and the check that there is a model. The first failure aborts. Each Session must be usable: that something it names is missing
-// is an error that says what to do. Turns stay where they are when ctx ends: see ErrStopped.
+// New builds a Runtime of options, in the order of RT-03: the drivers of models, the log and the clock, the simulated
+// Model, the objects in the order of their options, and the check that there is a model. The first failure aborts. Each
+// Session must be usable: that something it names is missing is an error that says what to do. Turns stay where they
+// are when ctx ends: see ErrStopped.
 func New(ctx context.Context, options ...Option) (*Runtime, error) {
 	b := newBuilder()
 	for _, option := range options {
@@ -162,7 +163,8 @@ func (b *builder) host() *host.Host {
 	}
 }
 
-// DefaultSession is the name of the Session that WithDefaultSession names, otherwise of the only one that there is; empty for none (RT-04).
+// DefaultSession is the name of the Session that WithDefaultSession names, otherwise of the only one that there is;
+// empty for none (RT-04).
 func (r *Runtime) DefaultSession() string {
 	if r.built.defaultSession != "" {
 		return r.built.defaultSession
@@ -173,8 +175,8 @@ func (r *Runtime) DefaultSession() string {
 	return ""
 }
 
-// Apply adds objects while Turns run, or replaces those of the same kind and name, as `kubectl apply` would: a Harness that is archived stops a Turn
-// before its next model call or tool call (BLK-02). Secrets cannot be changed.
+// Apply adds objects while Turns run, or replaces those of the same kind and name, as `kubectl apply` would: a Harness
+// that is archived stops a Turn before its next model call or tool call (BLK-02). Secrets cannot be changed.
 func (r *Runtime) Apply(given ...Object) error {
 	for _, o := range given {
 		if err := r.built.objects.apply(o); err != nil {

@@ -6,7 +6,8 @@ import (
 	"os"
 )
 
-// copySelf copies this program to destination, from where another container can run it. The file appears whole or not at all.
+// copySelf copies this program to destination, from where another container can run it. The file appears whole or not
+// at all.
 func copySelf(destination string) error {
 	self, err := os.Executable()
 	if err != nil {

@@ -24,8 +24,8 @@ const patience = 60 * time.Second
 // unprivileged is the user that tools run as.
 const unprivileged = 65532
 
-// launcherPath and toolPath are programs that the unprivileged user can run: the launcher, and this test binary, which plays the
-// tool when its first argument is "tool".
+// launcherPath and toolPath are programs that the unprivileged user can run: the launcher, and this test binary, which
+// plays the tool when its first argument is "tool".
 var launcherPath, toolPath string
 
 func TestMain(m *testing.M) {

@@ -1,8 +1,8 @@
 // Command launcher runs a tool's command inside its container and reports what became of it.
 //
-// It is the first process of the container. It starts the command once and never again, gives it its arguments, keeps its stdout and
-// stderr apart, ends it when its time is up or the pod is stopped, ends every process that it left behind, and only then writes
-// the report that the manager reads (package result).
+// It is the first process of the container. It starts the command once and never again, gives it its arguments, keeps
+// its stdout and stderr apart, ends it when its time is up or the pod is stopped, ends every process that it left
+// behind, and only then writes the report that the manager reads (package result).
 //
 //	launcher run -- command [argument ...]
 //	launcher copy destination

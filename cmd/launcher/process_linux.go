@@ -20,8 +20,8 @@ import (
 // killInterval is how often the launcher looks again for processes that are left.
 const killInterval = 10 * time.Millisecond
 
-// harden keeps the tool, which has the same user id, from reading or writing this process and the files that it has open, among them
-// the container's log. It also makes this process the parent of every orphan that the tool leaves.
+// harden keeps the tool, which has the same user id, from reading or writing this process and the files that it has
+// open, among them the container's log. It also makes this process the parent of every orphan that the tool leaves.
 func harden() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("closing this process to others: %w", err)
@@ -36,9 +36,9 @@ func harden() error {
 	return nil
 }
 
-// catchSignals returns the requests to stop. Every other signal that can be caught is caught and dropped: the tool can send them
-// here, and must not be able to end the launcher before its report. Caught signals, unlike ignored ones, have their default
-// effect in the tool.
+// catchSignals returns the requests to stop. Every other signal that can be caught is caught and dropped: the tool can
+// send them here, and must not be able to end the launcher before its report. Caught signals, unlike ignored ones, have
+// their default effect in the tool.
 func catchSignals() <-chan os.Signal {
 	signal.Notify(make(chan os.Signal, 1))
 	stop := make(chan os.Signal, 1)
@@ -129,8 +129,9 @@ func (p *process) killAll(deadline time.Time) {
 	}
 }
 
-// killOthers kills every process of the container but this one. Where this is not the container's first process, that would reach
-// processes that are none of the tool's; there it kills its children, to which orphans are added as their parents die.
+// killOthers kills every process of the container but this one. Where this is not the container's first process, that
+// would reach processes that are none of the tool's; there it kills its children, to which orphans are added as their
+// parents die.
 func killOthers() {
 	if os.Getpid() == 1 {
 		_ = syscall.Kill(-1, syscall.SIGKILL)
@@ -162,8 +163,8 @@ func children() []int {
 	return found
 }
 
-// parentOf reads the parent from a line of /proc/<pid>/stat: the second field after the name, which is in brackets and may hold
-// anything; 0 when it cannot be read.
+// parentOf reads the parent from a line of /proc/<pid>/stat: the second field after the name, which is in brackets and
+// may hold anything; 0 when it cannot be read.
 func parentOf(stat []byte) int {
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(fields) < 2 {

@@ -42,8 +42,8 @@ func run(command, environment []string, log io.Writer) int {
 	return report.Exit
 }
 
-// deliver writes the frame first, because the message is what makes it count. A frame that cannot be written is missed by whoever
-// looks for it.
+// deliver writes the frame first, because the message is what makes it count. A frame that cannot be written is missed
+// by whoever looks for it.
 func deliver(report result.Report, messageFile string, log io.Writer) error {
 	message, frame := report.Encode(result.NewNonce())
 	if len(frame) > 0 {
@@ -96,8 +96,8 @@ func execute(conf config, command, environment []string, log io.Writer, begin ti
 	return complete(report, out)
 }
 
-// claim creates the mark that says that the tool was started. It is on disk before the tool runs, so that not even a node that
-// loses power forgets it. first is false when the mark was there already.
+// claim creates the mark that says that the tool was started. It is on disk before the tool runs, so that not even a
+// node that loses power forgets it. first is false when the mark was there already.
 func claim(path string) (first bool, err error) {
 	mark, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o444)
 	if errors.Is(err, fs.ErrExist) {

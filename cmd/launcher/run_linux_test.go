@@ -162,7 +162,8 @@ func TestTheToolStartsWithDefaultSignals(t *testing.T) {
 	if _, err := fmt.Sscanf(got, "SigBlk: %x\nSigIgn: %x", &blocked, &ignored); err != nil {
 		t.Fatalf("reading %q: %v", got, err)
 	}
-	// 32 and 33 belong to the C library's threads: no program can set them, and make starts its commands with both ignored.
+	// 32 and 33 belong to the C library's threads: no program can set them, and make starts its commands with both
+	// ignored.
 	const library = 1<<(32-1) | 1<<(33-1)
 	if blocked != 0 || ignored&^library != 0 {
 		t.Errorf("the tool starts with %q", got)

@@ -59,8 +59,8 @@ func (t *tail) String() string {
 	return string(t.kept)
 }
 
-// echo shows the start of a stream in the log, so that a person can follow a tool that runs. It never fails: a log that cannot be
-// written must not stop the tool.
+// echo shows the start of a stream in the log, so that a person can follow a tool that runs. It never fails: a log that
+// cannot be written must not stop the tool.
 type echo struct {
 	log  io.Writer
 	room int
@@ -87,8 +87,8 @@ type stream struct {
 	ended  chan struct{}
 }
 
-// newStream makes a pipe. The tool's end stays a blocking one, as every program expects; only the end that is read here can be given
-// up on.
+// newStream makes a pipe. The tool's end stays a blocking one, as every program expects; only the end that is read here
+// can be given up on.
 func newStream() (*stream, error) {
 	var ends [2]int
 	if err := syscall.Pipe2(ends[:], syscall.O_CLOEXEC); err != nil {

@@ -79,7 +79,8 @@ func repeat(text, size string) {
 	}
 }
 
-// leave starts a process that outlives this one in a session of its own, and returns when it runs. With "quiet" it holds no pipe.
+// leave starts a process that outlives this one in a session of its own, and returns when it runs. With "quiet" it
+// holds no pipe.
 func leave(file, how string) {
 	child := exec.Command(os.Args[0], "tool", "left", how)
 	child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -139,7 +139,8 @@ func (o *options) metrics() metricsserver.Options {
 	}
 }
 
-// verified looks at the policies of the install, now and then on a timer. The manager is not ready while one is missing.
+// verified looks at the policies of the install, now and then on a timer. The manager is not ready while one is
+// missing.
 func verified(ctx context.Context, mgr ctrl.Manager) (*policies.Verifier, error) {
 	review := &authenticationv1.SelfSubjectReview{}
 	if err := mgr.GetClient().Create(ctx, review); err != nil {
@@ -168,7 +169,8 @@ func awayFromAPIServer(ctx context.Context, mgr ctrl.Manager, config *rest.Confi
 	return nil
 }
 
-// electionLock returns the lock of the leader election: nil for that of controller-runtime, where this process is not in a pod.
+// electionLock returns the lock of the leader election: nil for that of controller-runtime, where this process is not
+// in a pod.
 func electionLock(config *rest.Config, o options) (resourcelock.Interface, error) {
 	self, ok := leader.Self(os.Getenv)
 	if !o.leaderElect || !ok {
@@ -177,7 +179,8 @@ func electionLock(config *rest.Config, o options) (resourcelock.Interface, error
 	return leader.NewLock(config, self, managerContainer, ctrl.Log.WithName("election"))
 }
 
-// cachesFilled is a readiness check: a manager is of use, as the leader or as the one to take over, once it knows all objects.
+// cachesFilled is a readiness check: a manager is of use, as the leader or as the one to take over, once it knows all
+// objects.
 func cachesFilled(c cache.Cache) healthz.Checker {
 	return func(r *http.Request) error {
 		ctx, cancel := context.WithTimeout(r.Context(), time.Second)

@@ -13,13 +13,15 @@ import (
 const (
 	// ownMemory is what the manager needs for itself.
 	ownMemory = 64 << 20
-	// minConversationBytes is the least memory for conversations that makes sense: one call of a small Session in each of several namespaces.
+	// minConversationBytes is the least memory for conversations that makes sense: one call of a small Session in each
+	// of several namespaces.
 	minConversationBytes = 16 << 20
 	// assumedMemory is the memory of a manager that has no limit.
 	assumedMemory = 576 << 20
 )
 
-// memoryLimit is the memory that the process may use: GOMEMLIMIT, or nine tenths of what the container may use. 0 for no limit.
+// memoryLimit is the memory that the process may use: GOMEMLIMIT, or nine tenths of what the container may use. 0 for
+// no limit.
 func memoryLimit() int64 {
 	limit := debug.SetMemoryLimit(-1)
 	for _, path := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
@@ -46,8 +48,9 @@ func cgroupLimit(path string) int64 {
 	return limit
 }
 
-// divide sets how much memory conversations take that flags leave open: of what the manager does not need for itself, half goes to conversations
-// that models are called with and an eighth to the cache of conversations. The rest is for the caches of objects and for the garbage collector.
+// divide sets how much memory conversations take that flags leave open: of what the manager does not need for itself,
+// half goes to conversations that models are called with and an eighth to the cache of conversations. The rest is for
+// the caches of objects and for the garbage collector.
 func (o *options) divide(limit int64) {
 	if limit == 0 {
 		limit = assumedMemory

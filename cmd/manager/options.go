@@ -101,7 +101,8 @@ func parse(args []string) (options, error) {
 	return o, o.validate()
 }
 
-// addNamespaces takes a list of namespaces. An empty one is refused: it would mean all of them, which is more than was asked for.
+// addNamespaces takes a list of namespaces. An empty one is refused: it would mean all of them, which is more than was
+// asked for.
 func (o *options) addNamespaces(list string) error {
 	for name := range strings.SplitSeq(list, ",") {
 		name = strings.TrimSpace(name)
@@ -115,8 +116,8 @@ func (o *options) addNamespaces(list string) error {
 	return nil
 }
 
-// into reads a range of addresses and appends it to a list. One that is written with an address within it is refused: more may have been
-// meant, or less.
+// into reads a range of addresses and appends it to a list. One that is written with an address within it is refused:
+// more may have been meant, or less.
 func into(list *[]netip.Prefix) func(string) error {
 	return func(cidr string) error {
 		prefix, err := netip.ParsePrefix(cidr)

@@ -1,5 +1,5 @@
-// Package crd carries the CustomResourceDefinitions of Capstan inside the binary, so that tests and tools can install them without
-// knowing where the source tree is. The manifests in bases/ are generated from the types of api/v1alpha1.
+// Package crd carries the CustomResourceDefinitions of Capstan inside the binary, so that tests and tools can install
+// them without knowing where the source tree is. The manifests in bases/ are generated from the types of api/v1alpha1.
 package crd
 
 import (
@@ -31,8 +31,8 @@ func Manifests() (map[string][]byte, error) {
 	return manifests, nil
 }
 
-// Definitions returns every CustomResourceDefinition of group capstan.dev, in the order of their file names. Each call returns new
-// objects, which the caller may change.
+// Definitions returns every CustomResourceDefinition of group capstan.dev, in the order of their file names. Each call
+// returns new objects, which the caller may change.
 func Definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	files, err := fs.Glob(bases, "bases/*.yaml")
 	if err != nil {

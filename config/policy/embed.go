@@ -1,5 +1,5 @@
-// Package policy carries the ValidatingAdmissionPolicies of Capstan inside the binary, so that tests and tools can install them without
-// knowing where the source tree is.
+// Package policy carries the ValidatingAdmissionPolicies of Capstan inside the binary, so that tests and tools can
+// install them without knowing where the source tree is.
 package policy
 
 import (
@@ -32,7 +32,8 @@ var files embed.FS
 
 // Accounts are the usernames that the policies let through. Where one is empty, it is that of a usual install.
 type Accounts struct {
-	// Manager is the user that the manager is to the API server. Default: the ServiceAccount capstan-manager in capstan-system.
+	// Manager is the user that the manager is to the API server. Default: the ServiceAccount capstan-manager in
+	// capstan-system.
 	Manager string
 	// JobController is the user that makes the pods of Jobs. Default: the cluster's own.
 	JobController string
@@ -44,8 +45,8 @@ type Policy struct {
 	Binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding
 }
 
-// Policies returns every policy with its binding, in the order of their file names. Each call returns new objects, which the caller may
-// change. They need an API server of version 1.30 or later.
+// Policies returns every policy with its binding, in the order of their file names. Each call returns new objects,
+// which the caller may change. They need an API server of version 1.30 or later.
 func Policies(accounts Accounts) ([]Policy, error) {
 	names, err := fs.Glob(files, "*.yaml")
 	if err != nil {

@@ -22,8 +22,9 @@ const wildcard = "*"
 // editable are the variables that an operator may change: accounts of a cluster whose own are named otherwise.
 var editable = []string{jobControllersVariable, "clusterControllers", "statusWriters"}
 
-// Shortfall says how the objects of a cluster hold less than a policy and its binding do, empty when they do not. They are nil where there are
-// none. Of a policy that is newer than ours the expressions are not compared, but for the account that it takes for the manager.
+// Shortfall says how the objects of a cluster hold less than a policy and its binding do, empty when they do not. They
+// are nil where there are none. Of a policy that is newer than ours the expressions are not compared, but for the
+// account that it takes for the manager.
 func Shortfall(
 	want Policy, policy *admissionregistrationv1.ValidatingAdmissionPolicy, binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding,
 ) string {

@@ -1,4 +1,5 @@
-// Package agents tests the manifests of a shop's support agent with the real controllers of Capstan, without a cluster and without a model.
+// Package agents tests the manifests of a shop's support agent with the real controllers of Capstan, without a cluster
+// and without a model.
 package agents
 
 import (

@@ -15,8 +15,8 @@ import (
 type program struct {
 	// name is the file name in the cache directory.
 	name string
-	// pkg is the Go package that is built. Where version is empty it is built in this module, else installed at that version,
-	// with the dependencies its own module asks for.
+	// pkg is the Go package that is built. Where version is empty it is built in this module, else installed at that
+	// version, with the dependencies its own module asks for.
 	pkg, version string
 	// ldflags are the linker's flags.
 	ldflags string
@@ -26,7 +26,8 @@ type program struct {
 
 const stripped = "-s -w"
 
-// programs are all programs, in the order in which they are built: those of envtest first, so that tests can start soonest.
+// programs are all programs, in the order in which they are built: those of envtest first, so that tests can start
+// soonest.
 func programs() []program {
 	kubernetes := func(name string, envtest bool) program {
 		return program{name: name, pkg: "k8s.io/kubernetes/cmd/" + name, ldflags: kubernetesLinkFlags(), envtest: envtest}
@@ -76,8 +77,8 @@ func missingPrograms(dir string, wanted []program) []program {
 	return missing
 }
 
-// buildPrograms builds those of wanted that the cache lacks. A program appears in the cache whole or not at all, and two builds
-// at once take turns.
+// buildPrograms builds those of wanted that the cache lacks. A program appears in the cache whole or not at all, and
+// two builds at once take turns.
 func buildPrograms(ctx context.Context, progress io.Writer, wanted []program) error {
 	dir, err := assetsDir()
 	if err != nil {
@@ -134,7 +135,8 @@ func buildProgram(ctx context.Context, progress io.Writer, dir string, p program
 	return os.Rename(built, filepath.Join(dir, p.name))
 }
 
-// buildOwn builds one of this module's own small programs, fresh every time: their source may have changed and they take no time.
+// buildOwn builds one of this module's own small programs, fresh every time: their source may have changed and they
+// take no time.
 func buildOwn(ctx context.Context, progress io.Writer, pkg, out string) error {
 	module, err := moduleDir()
 	if err != nil {
@@ -161,8 +163,8 @@ func runGo(ctx context.Context, progress io.Writer, dir string, env []string, ar
 
 const modulePath = "github.com/capstan-dev/capstan/hack/cluster"
 
-// moduleDir is this module's directory: the programs are built from its go.mod. The command runs in it (`go -C hack/cluster run .`)
-// or somewhere below the repository's root.
+// moduleDir is this module's directory: the programs are built from its go.mod. The command runs in it (`go -C
+// hack/cluster run .`) or somewhere below the repository's root.
 func moduleDir() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

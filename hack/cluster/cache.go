@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// cacheRoot is where binaries, images and the state of clusters live: never the work tree, so that a fresh checkout on the
-// same machine builds nothing again.
+// cacheRoot is where binaries, images and the state of clusters live: never the work tree, so that a fresh checkout on
+// the same machine builds nothing again.
 func cacheRoot() (string, error) {
 	base := os.Getenv("XDG_CACHE_HOME")
 	if base == "" {
@@ -59,8 +59,8 @@ func isModule(dir, path string) bool {
 	return strings.TrimSpace(first) == "module "+path
 }
 
-// lockFile takes an exclusive lock that the kernel gives back when the process ends, however it ends. It calls waiting once
-// when somebody else holds it.
+// lockFile takes an exclusive lock that the kernel gives back when the process ends, however it ends. It calls waiting
+// once when somebody else holds it.
 func lockFile(path string, waiting func()) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("making the directory of a lock: %w", err)

@@ -129,8 +129,8 @@ func (c *cluster) identities() map[string]identity {
 	}
 }
 
-// writeCredentials makes the authority, all certificates, the key pair that signs service account tokens, and the token of the
-// administrator, which it returns.
+// writeCredentials makes the authority, all certificates, the key pair that signs service account tokens, and the token
+// of the administrator, which it returns.
 func (c *cluster) writeCredentials() (token string, err error) {
 	ca, err := newAuthority(c.fullName())
 	if err != nil {

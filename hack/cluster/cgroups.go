@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// cgroupRoots are the mount points of the control group hierarchies that containers are put in, and whether they are of version 2.
+// cgroupRoots are the mount points of the control group hierarchies that containers are put in, and whether they are of
+// version 2.
 func cgroupRoots() (roots []string, unified bool, err error) {
 	mounts, err := readMounts()
 	if err != nil {
@@ -62,8 +63,8 @@ func (c *cluster) createCgroups() error {
 	return nil
 }
 
-// inheritCpuset gives a new group of the cpuset hierarchy the CPUs and memory of its parent: in version 1 it starts with none,
-// and nothing can run in it. In other hierarchies it does nothing.
+// inheritCpuset gives a new group of the cpuset hierarchy the CPUs and memory of its parent: in version 1 it starts
+// with none, and nothing can run in it. In other hierarchies it does nothing.
 func inheritCpuset(parent, group string) error {
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 		value, err := os.ReadFile(filepath.Join(parent, file))

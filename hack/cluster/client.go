@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// apiClient asks the API server the few things this command must know. No proxy is ever used: the server is on this machine.
+// apiClient asks the API server the few things this command must know. No proxy is ever used: the server is on this
+// machine.
 type apiClient struct {
 	base, token string
 	http        *http.Client
@@ -89,8 +90,8 @@ func (c *cluster) nodeReady(ctx context.Context) error {
 	return errors.New("the node has not reported whether it is Ready")
 }
 
-// podsPossible returns nil once a pod can be created. That wants the service account that it runs as, which is among the first
-// things the controllers make once all of them have started.
+// podsPossible returns nil once a pod can be created. That wants the service account that it runs as, which is among
+// the first things the controllers make once all of them have started.
 func (c *cluster) podsPossible(ctx context.Context) error {
 	client, err := c.apiClient()
 	if err != nil {

@@ -20,7 +20,8 @@ type daemon struct {
 	ready func(context.Context) error
 }
 
-// stages are the daemons in the order in which they start; those of one stage start together, once those before them serve.
+// stages are the daemons in the order in which they start; those of one stage start together, once those before them
+// serve.
 func (c *cluster) stages() [][]daemon {
 	return [][]daemon{
 		{c.etcd(), c.containerd()},
@@ -89,8 +90,8 @@ func (c *cluster) apiServer() daemon {
 	}
 }
 
-// forwarder makes in-cluster configuration work as it stands: it listens on the address and port of the Service kubernetes,
-// which no proxy serves here, and passes connections on to the API server.
+// forwarder makes in-cluster configuration work as it stands: it listens on the address and port of the Service
+// kubernetes, which no proxy serves here, and passes connections on to the API server.
 func (c *cluster) forwarder() daemon {
 	listen := netip.AddrPortFrom(c.serviceAddress(), 443).String()
 	return daemon{

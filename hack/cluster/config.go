@@ -110,8 +110,9 @@ func (c *cluster) writeConfigs(cniPlugins, token string) error {
 	return writeFile(c.path("cni", "10-capstan.conflist"), network, 0o644)
 }
 
-// networkConfig is the pods' network: the bridge that up has made, and addresses from the cluster's range. isGateway stays off
-// because the bridge has its address already, and because the plugin would switch on the host's forwarding for it.
+// networkConfig is the pods' network: the bridge that up has made, and addresses from the cluster's range. isGateway
+// stays off because the bridge has its address already, and because the plugin would switch on the host's forwarding
+// for it.
 func (c *cluster) networkConfig() ([]byte, error) {
 	type object = map[string]any
 	config := object{

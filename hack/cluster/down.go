@@ -56,13 +56,13 @@ func purgeBinaries(progress io.Writer) error {
 	return nil
 }
 
-// remove ends the cluster's processes and undoes what they and up have done to the host. It does not need any of them to work:
-// it can follow a crash, and an earlier remove that was interrupted.
+// remove ends the cluster's processes and undoes what they and up have done to the host. It does not need any of them
+// to work: it can follow a crash, and an earlier remove that was interrupted.
 func (c *cluster) remove(ctx context.Context, progress io.Writer) error {
 	fmt.Fprintf(progress, "stopping cluster %s\n", c.Name)
 	shims := c.stopDaemons()
-	// Containers go after the kubelet and containerd, which would restart or tidy them; their shims go last, because a shim
-	// that loses its container tries to report it.
+	// Containers go after the kubelet and containerd, which would restart or tidy them; their shims go last, because a
+	// shim that loses its container tries to report it.
 	killAll(c.podProcesses())
 	killAll(shims)
 	killAll(c.strays())

@@ -15,8 +15,8 @@ import (
 )
 
 // Nearly everything of a cluster is in its state directory. What the programs keep in places of the host that cannot be
-// configured is here. Other clusters and other container runtimes use the same places, so only what is the cluster's own goes,
-// and a directory only when that leaves it empty.
+// configured is here. Other clusters and other container runtimes use the same places, so only what is the cluster's
+// own goes, and a directory only when that leaves it empty.
 const (
 	cniResultsDir    = "/var/lib/cni/results"
 	containerLogsDir = "/var/log/containers"
@@ -24,7 +24,8 @@ const (
 	devicePluginsDir = "/var/lib/kubelet/device-plugins"
 )
 
-// removeHostFiles removes the cluster's files outside its state directory, which must still be there: it says which they are.
+// removeHostFiles removes the cluster's files outside its state directory, which must still be there: it says which
+// they are.
 func (c *cluster) removeHostFiles() error {
 	files := c.shimSockets()
 	files = append(files, c.cniResults()...)
@@ -83,8 +84,9 @@ func (c *cluster) cniResults() []string {
 	return results
 }
 
-// ownResults selects a network's results from the names of all, and the loopback's of the same pods. A name is the network's,
-// the sandbox's id and the interface's, joined by dashes; a network's name may itself hold dashes, the other two do not.
+// ownResults selects a network's results from the names of all, and the loopback's of the same pods. A name is the
+// network's, the sandbox's id and the interface's, joined by dashes; a network's name may itself hold dashes, the other
+// two do not.
 func ownResults(names []string, network string) []string {
 	sandbox := func(name, network string) string {
 		rest, found := strings.CutPrefix(name, network+"-")
@@ -123,8 +125,8 @@ func (c *cluster) logLinks() []string {
 	return own
 }
 
-// deviceSocket is the kubelet's socket for device plugins with its checkpoint. All kubelets of the host share it, and the last
-// one started has it, so it stays as long as there is another cluster or a kubelet that answers.
+// deviceSocket is the kubelet's socket for device plugins with its checkpoint. All kubelets of the host share it, and
+// the last one started has it, so it stays as long as there is another cluster or a kubelet that answers.
 func (c *cluster) deviceSocket() []string {
 	others, err := listClusters()
 	if err != nil || slices.ContainsFunc(others, func(other *cluster) bool { return other.Name != c.Name }) {

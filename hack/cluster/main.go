@@ -1,5 +1,6 @@
-// Command cluster runs a real single-node Kubernetes on one machine, built from Go modules: for tests against a kubelet and a
-// Job controller, and, with the control plane alone, for envtest. It needs neither a container engine nor a registry.
+// Command cluster runs a real single-node Kubernetes on one machine, built from Go modules: for tests against a kubelet
+// and a Job controller, and, with the control plane alone, for envtest. It needs neither a container engine nor a
+// registry.
 package main
 
 import (

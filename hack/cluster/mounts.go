@@ -21,7 +21,8 @@ func readMounts() ([]mount, error) {
 	return parseMounts(string(content)), nil
 }
 
-// parseMounts reads the format of /proc/self/mountinfo: the fifth field is the mount point, the file system's type follows " - ".
+// parseMounts reads the format of /proc/self/mountinfo: the fifth field is the mount point, the file system's type
+// follows " - ".
 func parseMounts(table string) []mount {
 	var mounts []mount
 	for line := range strings.Lines(table) {
@@ -48,8 +49,8 @@ func (c *cluster) mounts() []string {
 	return targets
 }
 
-// removeMounts unmounts what the kubelet and containerd left. Once detached a mount is out of reach, whoever still has a file
-// of it open.
+// removeMounts unmounts what the kubelet and containerd left. Once detached a mount is out of reach, whoever still has
+// a file of it open.
 func (c *cluster) removeMounts() error {
 	var failures []error
 	for _, target := range c.mounts() {

@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// networkInUse says whether the host has an address inside one of the cluster's ranges, or an interface of its bridge's name.
+// networkInUse says whether the host has an address inside one of the cluster's ranges, or an interface of its bridge's
+// name.
 func (c *cluster) networkInUse() bool {
 	if _, err := net.InterfaceByName(c.bridge()); err == nil {
 		return true
@@ -44,12 +45,14 @@ func (c *cluster) portsInUse() []int {
 	return taken
 }
 
-// createNetwork makes the pods' bridge. It has two addresses: the gateway of the pods, which is also the node's address, and
-// the address of the Service kubernetes, so that a pod's connection to that reaches this host and the forwarder on it. The
-// host forwards nothing for this; pods reach one another, the host and the API server, and no further.
+// createNetwork makes the pods' bridge. It has two addresses: the gateway of the pods, which is also the node's
+// address, and the address of the Service kubernetes, so that a pod's connection to that reaches this host and the
+// forwarder on it. The host forwards nothing for this; pods reach one another, the host and the API server, and no
+// further.
 //
-// The bridge has a hardware address of its own. One that it takes from its ports changes when a pod goes, and the other pods then talk to
-// an address that is no longer there until their neighbour tables find out, which takes up to a minute.
+// The bridge has a hardware address of its own. One that it takes from its ports changes when a pod goes, and the other
+// pods then talk to an address that is no longer there until their neighbour tables find out, which takes up to a
+// minute.
 func (c *cluster) createNetwork(ctx context.Context) error {
 	gateway := netip.PrefixFrom(c.gateway(), c.podRange().Bits()).String()
 	service := netip.PrefixFrom(c.serviceAddress(), 32).String()

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// process is one process of this machine. A process id alone is not enough to end it later: the kernel gives ids out again.
+// process is one process of this machine. A process id alone is not enough to end it later: the kernel gives ids out
+// again.
 type process struct {
 	pid int
 	// started is the kernel's start time of the process, in clock ticks since boot.

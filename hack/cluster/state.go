@@ -19,8 +19,8 @@ const (
 	portsPerCluster = 10
 )
 
-// cluster is one running (or half-running) cluster: everything another invocation needs to find it again. It is written to
-// its state directory before anything is started.
+// cluster is one running (or half-running) cluster: everything another invocation needs to find it again. It is written
+// to its state directory before anything is started.
 type cluster struct {
 	// Name is the cluster's and its node's name.
 	Name string `json:"name"`
@@ -162,8 +162,8 @@ func (c *cluster) serviceAddress() netip.Addr { return c.serviceRange().Addr().N
 // bridge is the name of the pods' bridge; a network interface's name has at most 15 characters.
 func (c *cluster) bridge() string { return fmt.Sprintf("capstan%d", c.Index) }
 
-// fullName is the cluster's name among other things of the host: its CNI network, and the control group above all its pods'.
-// Clusters must not share the latter: a kubelet kills what it does not know.
+// fullName is the cluster's name among other things of the host: its CNI network, and the control group above all its
+// pods'. Clusters must not share the latter: a kubelet kills what it does not know.
 func (c *cluster) fullName() string { return "capstan-" + c.Name }
 
 func (c *cluster) kubeconfig() string       { return c.path("kubeconfig") }

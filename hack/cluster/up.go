@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// up starts a cluster and waits until its node is Ready. A cluster that runs is left alone; one that runs in part is removed and
-// started afresh.
+// up starts a cluster and waits until its node is Ready. A cluster that runs is left alone; one that runs in part is
+// removed and started afresh.
 func up(ctx context.Context, progress io.Writer, name string, portBase int) error {
 	if err := validateName(name); err != nil {
 		return err

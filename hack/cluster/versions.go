@@ -5,15 +5,16 @@ import (
 	"strings"
 )
 
-// The versions of everything a cluster is made of. They name the cache directory, so a change here builds the programs anew
-// beside the old ones. kubernetesVersion and etcdVersion must equal what go.mod requires; a test compares them.
+// The versions of everything a cluster is made of. They name the cache directory, so a change here builds the programs
+// anew beside the old ones. kubernetesVersion and etcdVersion must equal what go.mod requires; a test compares them.
 const (
 	kubernetesVersion = "v1.37.1"
 	etcdVersion       = "v3.7.0"
 	containerdVersion = "v2.4.2"
 )
 
-// The images that this command builds itself. The pause image holds a pod's namespaces open; the node must have it before the first pod.
+// The images that this command builds itself. The pause image holds a pod's namespaces open; the node must have it
+// before the first pod.
 const pauseImage = "capstan.dev/pause:dev"
 
 // versionsName is the name of the cache directory of these versions.
@@ -21,8 +22,8 @@ func versionsName() string {
 	return fmt.Sprintf("kubernetes-%s-etcd-%s-containerd-%s", kubernetesVersion, etcdVersion, containerdVersion)
 }
 
-// kubernetesLinkFlags makes the programs say the version they are: without it they call themselves v0.0.0-master and clients
-// that compare versions misjudge them.
+// kubernetesLinkFlags makes the programs say the version they are: without it they call themselves v0.0.0-master and
+// clients that compare versions misjudge them.
 func kubernetesLinkFlags() string {
 	major, rest, _ := strings.Cut(strings.TrimPrefix(kubernetesVersion, "v"), ".")
 	minor, _, _ := strings.Cut(rest, ".")

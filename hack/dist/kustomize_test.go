@@ -178,7 +178,8 @@ type property struct {
 	Items      *property
 }
 
-// references are the places of all names of objects in a field: of a member that is called a reference, or of a list of nothing but names.
+// references are the places of all names of objects in a field: of a member that is called a reference, or of a list of
+// nothing but names.
 func (p property) references(path string) []string {
 	var found []string
 	for _, name := range slices.Sorted(maps.Keys(p.Properties)) {

@@ -1,6 +1,6 @@
-// Command dist makes what people take away without the source tree: dist/install.yaml, dist/schemas for kubeconform, and the health checks
-// of Argo CD as a patch of its ConfigMap. A file is only written when it changes. It is a module of its own, so that kustomize stays out
-// of the product's dependencies.
+// Command dist makes what people take away without the source tree: dist/install.yaml, dist/schemas for kubeconform,
+// and the health checks of Argo CD as a patch of its ConfigMap. A file is only written when it changes. It is a module
+// of its own, so that kustomize stays out of the product's dependencies.
 package main
 
 import (

@@ -70,7 +70,8 @@ func schemas(root string, files map[string][]byte) error {
 	return nil
 }
 
-// jsonSchema is the schema of a whole object of a kind. Rules in CEL cannot be said in JSON Schema: the API server alone knows them.
+// jsonSchema is the schema of a whole object of a kind. Rules in CEL cannot be said in JSON Schema: the API server
+// alone knows them.
 func jsonSchema(openAPI map[string]any, kind, apiVersion string) map[string]any {
 	root, _ := standard(openAPI).(map[string]any)
 	root["$schema"] = "http://json-schema.org/draft-07/schema#"
@@ -84,8 +85,8 @@ func jsonSchema(openAPI map[string]any, kind, apiVersion string) map[string]any 
 	return root
 }
 
-// standard turns the dialect of CustomResourceDefinitions into plain JSON Schema: unknown fields are refused, as the API server refuses
-// them to kubectl; what may be null says so; extensions are left out.
+// standard turns the dialect of CustomResourceDefinitions into plain JSON Schema: unknown fields are refused, as the
+// API server refuses them to kubectl; what may be null says so; extensions are left out.
 func standard(schema any) any {
 	switch schema := schema.(type) {
 	case []any:

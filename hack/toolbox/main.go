@@ -1,7 +1,7 @@
 // Command toolbox holds the sample tools of the demos and tests, all in one static program for one small image.
 //
-// A tool reads its arguments as JSON from the standard input and prints its result. Which tool runs is the name the program is
-// called by, or else its first argument: `toolbox word-count`.
+// A tool reads its arguments as JSON from the standard input and prints its result. Which tool runs is the name the
+// program is called by, or else its first argument: `toolbox word-count`.
 package main
 
 import (
@@ -85,8 +85,8 @@ func run(args []string, s streams) int {
 	}
 }
 
-// arguments reads a tool's arguments. Nothing at all stands for an empty object; unknown names are no error, as a tool may be
-// called by a newer definition of it.
+// arguments reads a tool's arguments. Nothing at all stands for an empty object; unknown names are no error, as a tool
+// may be called by a newer definition of it.
 func arguments[T any](s streams) (T, error) {
 	var parsed T
 	content, err := io.ReadAll(s.in)

@@ -126,8 +126,9 @@ const backgroundTool = "write-in-background"
 
 const backgroundInterval = 200 * time.Millisecond
 
-// fork ends at once, and leaves a child that holds the standard error output open and writes to it for that many seconds: 10 if
-// none are given. With detach the child leaves the session too, out of reach of a signal to the process group.
+// fork ends at once, and leaves a child that holds the standard error output open and writes to it for that many
+// seconds: 10 if none are given. With detach the child leaves the session too, out of reach of a signal to the process
+// group.
 func fork(s streams) error {
 	args, err := arguments[struct {
 		Seconds float64

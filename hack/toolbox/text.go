@@ -80,7 +80,8 @@ func digest(s streams) error {
 	return err
 }
 
-// pattern mixes runes of one, two, three and four bytes, so that a cut at a fixed number of bytes often falls inside one.
+// pattern mixes runes of one, two, three and four bytes, so that a cut at a fixed number of bytes often falls inside
+// one.
 const pattern = "aß漢😀 "
 
 // emit writes exactly that many bytes of valid UTF-8.

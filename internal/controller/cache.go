@@ -17,9 +17,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 )
 
-// CacheOptions say what the manager keeps in memory: of Jobs and pods only our own, and of each object only what decisions are made from. Messages
-// that the journal has, results of ToolResults that are decided, and annotations of others are not kept: a tenant can make them large and many.
-// Entries of the journal are never cached. Objects from this cache are incomplete: they are patched, never updated.
+// CacheOptions say what the manager keeps in memory: of Jobs and pods only our own, and of each object only what
+// decisions are made from. Messages that the journal has, results of ToolResults that are decided, and annotations of
+// others are not kept: a tenant can make them large and many. Entries of the journal are never cached. Objects from
+// this cache are incomplete: they are patched, never updated.
 //
 // With namespaces, the manager sees nothing outside of these, and needs no right there.
 func CacheOptions(namespaces ...string) cache.Options {
@@ -46,8 +47,8 @@ func CacheOptions(namespaces ...string) cache.Options {
 // ourAnnotations begins the keys of the annotations that the manager reads.
 const ourAnnotations = "capstan.dev/"
 
-// stripMetadata drops what is not read of any object: managed fields, and annotations of others, of which the one that kubectl apply writes repeats
-// the whole object.
+// stripMetadata drops what is not read of any object: managed fields, and annotations of others, of which the one that
+// kubectl apply writes repeats the whole object.
 func stripMetadata(object any) (any, error) {
 	o, ok := object.(client.Object)
 	if !ok {
@@ -62,7 +63,8 @@ func stripMetadata(object any) (any, error) {
 	return object, nil
 }
 
-// stripTurn drops the message of a Turn whose first step is closed, which the journal has then, and the bulk of one that has ended.
+// stripTurn drops the message of a Turn whose first step is closed, which the journal has then, and the bulk of one
+// that has ended.
 func stripTurn(object any) (any, error) {
 	turn, ok := object.(*v1alpha1.Turn)
 	if !ok {

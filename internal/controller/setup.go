@@ -37,7 +37,8 @@ import (
 )
 
 const (
-	// DefaultMaxJournalBytes is far below the memory of the manager, which holds several times a conversation while its model is called.
+	// DefaultMaxJournalBytes is far below the memory of the manager, which holds several times a conversation while its
+	// model is called.
 	DefaultMaxJournalBytes = 32 << 20
 	// DefaultMaxNamespaceJournalBytes is a quarter of what etcd stores by default.
 	DefaultMaxNamespaceJournalBytes = 512 << 20
@@ -53,9 +54,11 @@ type Options struct {
 	Launcher tool.Launcher
 	// MaxActiveTurns bounds how many Turns are active at once, over all namespaces. Default 1000.
 	MaxActiveTurns int
-	// MaxBegunTurns bounds how many Turns of one namespace have begun and not ended, those that wait included. Default 2000.
+	// MaxBegunTurns bounds how many Turns of one namespace have begun and not ended, those that wait included. Default
+	// 2000.
 	MaxBegunTurns int
-	// MaxActivities bounds how many model calls are under way at once, and how many requests of tools and log reads. Default 256.
+	// MaxActivities bounds how many model calls are under way at once, and how many requests of tools and log reads.
+	// Default 256.
 	MaxActivities int
 	// ConversationBytes bounds the memory of the conversations that models are called with. Default 256 MiB.
 	ConversationBytes int64
@@ -73,7 +76,8 @@ type Options struct {
 	MaxNamespaceJournalBytes int64
 	// Models makes the drivers of model providers. Default: all that the manager has.
 	Models model.Registry
-	// Egress sends the requests of HTTP tools, and those to model providers. Default: a client that reaches public addresses only.
+	// Egress sends the requests of HTTP tools, and those to model providers. Default: a client that reaches public
+	// addresses only.
 	Egress *egress.Client
 	// Policies look whether the policies of the install are in force. Default: they are taken to be.
 	Policies *policies.Verifier
@@ -83,8 +87,8 @@ type Options struct {
 	Watchdog *watchdog.Watchdog
 	// Metrics takes the counts of what exists. Default: none.
 	Metrics prometheus.Registerer
-	// Jumps is for a Clock that can jump, which requests that wait in a queue do not notice. It is called once, with a function that makes all
-	// objects that may wait for a moment look at the Clock again. The manager leaves it out.
+	// Jumps is for a Clock that can jump, which requests that wait in a queue do not notice. It is called once, with a
+	// function that makes all objects that may wait for a moment look at the Clock again. The manager leaves it out.
 	Jumps func(lookAgain func(context.Context) error)
 }
 

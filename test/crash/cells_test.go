@@ -172,8 +172,8 @@ func cells(base []undisturbed) []cell {
 	return all
 }
 
-// concerned reports whether objects of one of the resources are in the scenario, going by what the manager wrote: a stream without events
-// cannot be disturbed.
+// concerned reports whether objects of one of the resources are in the scenario, going by what the manager wrote: a
+// stream without events cannot be disturbed.
 func concerned(b undisturbed, resources ...string) bool {
 	return slices.ContainsFunc(resources, func(resource string) bool {
 		if resource == "pods" {
@@ -183,7 +183,8 @@ func concerned(b undisturbed, resources ...string) bool {
 	})
 }
 
-// maxGaps is how often the watch of a resource expires in a sample: a client waits before it lists again, twice as long each time, up to a minute.
+// maxGaps is how often the watch of a resource expires in a sample: a client waits before it lists again, twice as long
+// each time, up to a minute.
 const maxGaps = 3
 
 // sample chooses cells: as evenly as it can over the kinds of faults, and over the scenarios within a kind.

@@ -19,7 +19,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
-// version is one state that an object had. Resource versions are revisions of etcd, so that those of different objects can be compared.
+// version is one state that an object had. Resource versions are revisions of etcd, so that those of different objects
+// can be compared.
 type version[T client.Object] struct {
 	revision int64
 	deleted  bool

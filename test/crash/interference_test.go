@@ -18,7 +18,8 @@ import (
 	"github.com/capstan-dev/capstan/capstantest"
 )
 
-// interfered are conversations that the user ends or changes while they go on. They are run with the interference at each request, too.
+// interfered are conversations that the user ends or changes while they go on. They are run with the interference at
+// each request, too.
 var interfered = slices.Concat(
 	threeEnds("an AtMostOnce Job", scenario{
 		simulation: calling("It is {{tool:pay}}.", "pay"),
@@ -116,7 +117,8 @@ var interfered = slices.Concat(
 	},
 )
 
-// mixed are conversations with calls of several kinds in one step, one of which outlasts the progress that the status shows.
+// mixed are conversations with calls of several kinds in one step, one of which outlasts the progress that the status
+// shows.
 var mixed = []scenario{
 	{
 		name:       "a request, a Job and a client that is slow",

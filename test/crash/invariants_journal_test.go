@@ -135,15 +135,16 @@ func (e *evidence) checkJournals(v *verdict) {
 	}
 }
 
-// isWithdrawal reports whether an entry cancels a Turn before its first step, so that no other Turn takes in its message. It comes between the
-// entries of the Turn that runs.
+// isWithdrawal reports whether an entry cancels a Turn before its first step, so that no other Turn takes in its
+// message. It comes between the entries of the Turn that runs.
 func isWithdrawal(entry *v1alpha1.JournalEntrySpec) bool {
 	t := entry.Transition
 	return entry.Turn != nil && entry.Final && entry.Step == 1 && t != nil && t.Phase == v1alpha1.TurnCancelled &&
 		t.Plan != nil && t.Plan.Phase == v1alpha1.PlanComplete && t.Plan.Step == 0 && t.Summary != nil && t.Summary.ModelCalls == 0
 }
 
-// checkJournal holds the form of a journal: no gap, one final entry for each step of a Turn, one Turn after the other, each up to its end.
+// checkJournal holds the form of a journal: no gap, one final entry for each step of a Turn, one Turn after the other,
+// each up to its end.
 func checkJournal(v *verdict, journal []v1alpha1.JournalEntrySpec, whole bool) {
 	slices.SortFunc(journal, func(a, b v1alpha1.JournalEntrySpec) int { return int(a.Ordinal - b.Ordinal) })
 	var open string

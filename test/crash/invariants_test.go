@@ -14,11 +14,13 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// The invariants, by the names that violations of them begin with. They are absolute: they do not depend on what an undisturbed run does.
+// The invariants, by the names that violations of them begin with. They are absolute: they do not depend on what an
+// undisturbed run does.
 const (
 	// notExecutedNeverStarted: a call of which the journal states NotExecuted has not started.
 	notExecutedNeverStarted = "NotExecutedNeverStarted"
-	// succeededStarted: a call of which the journal states Succeeded was started, once by the recorded pod if it is AtMostOnce.
+	// succeededStarted: a call of which the journal states Succeeded was started, once by the recorded pod if it is
+	// AtMostOnce.
 	succeededStarted = "SucceededStarted"
 	// startedOnce: an AtMostOnce call starts at most once.
 	startedOnce = "StartedOnce"
@@ -57,7 +59,8 @@ type evidence struct {
 	requests func(key string) int
 	// modelCalls is how often a model was called for an iteration of a Turn.
 	modelCalls map[types.UID]map[int32]int
-	// repeats is how many model calls may have been made in vain: one for each process that was cut off, or that leads as well.
+	// repeats is how many model calls may have been made in vain: one for each process that was cut off, or that leads
+	// as well.
 	repeats int
 	// whole reports whether the journal of the newest Session must be complete: its Turns have all ended.
 	whole bool
@@ -164,8 +167,8 @@ func (e *evidence) over(uid types.UID, name string, before int64) bool {
 	})
 }
 
-// delivered reports whether the journal had the message of a Turn in another Turn before a revision. An empty UID stands for every Turn of
-// the name.
+// delivered reports whether the journal had the message of a Turn in another Turn before a revision. An empty UID
+// stands for every Turn of the name.
 func (e *evidence) delivered(uid types.UID, name string, before int64) bool {
 	return slices.ContainsFunc(e.entries, func(at version[*v1alpha1.JournalEntry]) bool {
 		return at.revision < before && slices.ContainsFunc(at.object.Spec.Steered, func(s v1alpha1.RecordedTurn) bool {

@@ -129,8 +129,8 @@ func (r *run) create(ctx context.Context) error {
 	return nil
 }
 
-// play creates the Turns, does what the user does, and waits for the end. The interference of the scenario comes at its natural moment, or
-// when one is due.
+// play creates the Turns, does what the user does, and waits for the end. The interference of the scenario comes at its
+// natural moment, or when one is due.
 func (r *run) play(ctx context.Context, due <-chan struct{}) error {
 	if err := r.create(ctx); err != nil {
 		return err
@@ -281,7 +281,8 @@ func (r *run) outcome(ctx context.Context) ([]string, error) {
 	return append(lines, transcript...), err
 }
 
-// transcript is the conversation, without ids and times. A part counts where a final entry names it: one that a writer left behind does not.
+// transcript is the conversation, without ids and times. A part counts where a final entry names it: one that a writer
+// left behind does not.
 func (r *run) transcript(journal []v1alpha1.JournalEntrySpec) ([]string, error) {
 	named := map[int64]bool{}
 	for _, entry := range journal {
@@ -341,8 +342,8 @@ func (r *run) verify(ctx context.Context, whole bool) error {
 	return errors.Join(errs...)
 }
 
-// unknown reports whether no process can know the outcome of a request: the process that had claimed it died, or another one took over. A Job
-// would have gone on by itself.
+// unknown reports whether no process can know the outcome of a request: the process that had claimed it died, or
+// another one took over. A Job would have gone on by itself.
 func (r *run) unknown() bool {
 	for _, name := range r.turns {
 		for _, call := range r.seen.turn(r.namespace, name).Status.ToolCalls {

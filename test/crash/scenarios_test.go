@@ -34,7 +34,8 @@ type scenario struct {
 	respond func(ctx context.Context, r *run, tool string) string
 	// session adds to the spec of the Session; nil for nothing.
 	session func(*v1alpha1.SessionSpec)
-	// act is how the user interferes; nil if not. Scenarios that have it are also run with the interference at each request.
+	// act is how the user interferes; nil if not. Scenarios that have it are also run with the interference at each
+	// request.
 	act func(ctx context.Context, r *run) error
 	// ripe reports whether the natural moment to interfere has come.
 	ripe func(r *run) error
@@ -288,7 +289,8 @@ func remove(ctx context.Context, r *run) error {
 	return r.user.Delete(ctx, &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: "demo-1"}})
 }
 
-// createAgain deletes the Turn when it has ended and creates it again. It must take over its outcome, and its tool must not run again.
+// createAgain deletes the Turn when it has ended and creates it again. It must take over its outcome, and its tool must
+// not run again.
 func createAgain(ctx context.Context, r *run) error {
 	if err := awaitFor(ctx, r.patience, r.isOver); err != nil {
 		return err
@@ -351,7 +353,8 @@ func evictOnceRunning(ctx context.Context, r *run) error {
 	return r.user.Status().Patch(ctx, pod, client.MergeFrom(base))
 }
 
-// removePodOnceRunning deletes the pod of the tool, so that nobody sees its end. Without the Job controller's finalizer nothing keeps it.
+// removePodOnceRunning deletes the pod of the tool, so that nobody sees its end. Without the Job controller's finalizer
+// nothing keeps it.
 func removePodOnceRunning(ctx context.Context, r *run) error {
 	pod, err := r.runningPod(ctx)
 	if err != nil {

@@ -18,7 +18,8 @@ type streamFault struct {
 	late map[string]time.Duration
 	// twice repeats every event.
 	twice bool
-	// gap is a resource whose events are dropped, from the nth on, until the watch is told that its version is too old (410).
+	// gap is a resource whose events are dropped, from the nth on, until the watch is told that its version is too old
+	// (410).
 	gap string
 	nth int
 }
@@ -176,8 +177,8 @@ func (w *wire) deliver(f *feed, e frame) {
 	f.push(e.raw)
 }
 
-// isHidden reports whether the kit must not see events of a namespace. All kits see configuration, as a process does that has just filled its
-// caches.
+// isHidden reports whether the kit must not see events of a namespace. All kits see configuration, as a process does
+// that has just filled its caches.
 func (f *feed) isHidden(l *line) bool {
 	switch f.resource {
 	case "turns":
@@ -222,8 +223,8 @@ func (f *feed) tell() {
 	}
 }
 
-// show opens a namespace to the watches: they get what was kept back. A process that has just begun fills its caches before it works, so that
-// the Turns come last. The caller holds the lock.
+// show opens a namespace to the watches: they get what was kept back. A process that has just begun fills its caches
+// before it works, so that the Turns come last. The caller holds the lock.
 func (w *wire) show(namespace string) {
 	l := w.of(namespace)
 	if l.open {

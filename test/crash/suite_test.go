@@ -1,6 +1,7 @@
-// Package crash_test disturbs the real controllers: requests that fail in every way, watches that are late, double or broken, processes that
-// die or are paused while another takes over, clocks that differ, and users who interfere at each request. Whatever happens, invariants hold
-// at all times, and a conversation ends as it does undisturbed where its outcome does not depend on the time.
+// Package crash_test disturbs the real controllers: requests that fail in every way, watches that are late, double or
+// broken, processes that die or are paused while another takes over, clocks that differ, and users who interfere at
+// each request. Whatever happens, invariants hold at all times, and a conversation ends as it does undisturbed where
+// its outcome does not depend on the time.
 package crash_test
 
 import (
@@ -185,7 +186,8 @@ func say(what ...any) {
 	}
 }
 
-// histogram is how many cells of each kind there were, and in how many the fault changed the outcome of a request, or the way of an event.
+// histogram is how many cells of each kind there were, and in how many the fault changed the outcome of a request, or
+// the way of an event.
 func (t *tally) histogram() string {
 	text := fmt.Sprintf("%8s %8s  %s\n", "cells", "befallen", "fault")
 	cells, befallen := 0, 0

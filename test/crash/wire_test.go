@@ -41,7 +41,8 @@ const (
 	done504 fate = "504-done"
 	// conflict lets another client change the object right before.
 	conflict fate = "409"
-	// hold keeps the request back and with it every later one of the namespace, until it is released. The process learns nothing new meanwhile.
+	// hold keeps the request back and with it every later one of the namespace, until it is released. The process
+	// learns nothing new meanwhile.
 	hold fate = "hold"
 	// holdAfter is hold, but this request is carried out first: its response is kept back.
 	holdAfter fate = "hold-done"
@@ -49,7 +50,8 @@ const (
 	stall fate = "stall"
 	// stallAfter is stall, but the request is carried out first.
 	stallAfter fate = "mark"
-	// die fails this request before the API server sees it, and every later one of the namespace: for it, the process is gone.
+	// die fails this request before the API server sees it, and every later one of the namespace: for it, the process
+	// is gone.
 	die fate = "die"
 	// dieAfter is die, but for this request: it is carried out, and its response is lost.
 	dieAfter fate = "die-done"
@@ -117,8 +119,8 @@ type line struct {
 	disturbed int
 }
 
-// wire is the connection of one kit's controllers to the API server. It counts and disturbs their requests by namespace, and shows their
-// watches only the namespaces that the kit leads, so that many runs share a kit.
+// wire is the connection of one kit's controllers to the API server. It counts and disturbs their requests by
+// namespace, and shows their watches only the namespaces that the kit leads, so that many runs share a kit.
 type wire struct {
 	// meddle changes an object as another client would.
 	meddle func(ctx context.Context, resource, namespace, name string) error
@@ -197,7 +199,8 @@ func (w *wire) befallen(namespace string) int {
 	return l.failed + l.disturbed
 }
 
-// quiet reports whether nothing was asked of the API server for a while, and nothing is under way but what is held back.
+// quiet reports whether nothing was asked of the API server for a while, and nothing is under way but what is held
+// back.
 func (w *wire) quiet(namespace string, d time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

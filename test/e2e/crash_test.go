@@ -240,7 +240,8 @@ func ended(ctx context.Context, d drama) {
 	Expect(d.strike()).To(Succeed())
 }
 
-// expectOneStartEach says that every tool started once, by both accounts, and that the Turn has the result of that start.
+// expectOneStartEach says that every tool started once, by both accounts, and that the Turn has the result of that
+// start.
 func expectOneStartEach(answer *v1alpha1.Turn, w *witness, ran *containers) {
 	GinkgoHelper()
 	keys := map[string]bool{}

@@ -17,8 +17,8 @@ import (
 	"github.com/capstan-dev/capstan/capstantest"
 )
 
-// successionLimit bounds the time from the start of a new manager's container until it leads, when the one before it was killed. The Lease
-// of the dead one would run for 45 s.
+// successionLimit bounds the time from the start of a new manager's container until it leads, when the one before it
+// was killed. The Lease of the dead one would run for 45 s.
 const successionLimit = 5 * time.Second
 
 // expectSuccession checks that the manager acquired the Lease as soon as it had started.

@@ -18,7 +18,8 @@ import (
 // logTail is how many lines of a log a failure shows.
 const logTail = 80
 
-// reportFailure adds to the report of a failed spec what one would ask for next: the Turns, what runs for them, and the manager's log.
+// reportFailure adds to the report of a failed spec what one would ask for next: the Turns, what runs for them, and the
+// manager's log.
 func reportFailure(ctx context.Context) {
 	for _, namespace := range namespaces {
 		AddReportEntry("namespace "+namespace, ReportEntryVisibilityFailureOrVerbose, describeNamespace(ctx, namespace))

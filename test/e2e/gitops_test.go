@@ -21,7 +21,8 @@ import (
 	"github.com/capstan-dev/capstan/capstantest"
 )
 
-// repository is what is in git: an agent with a tool that runs and one that a person answers for, a conversation, and its first message.
+// repository is what is in git: an agent with a tool that runs and one that a person answers for, a conversation, and
+// its first message.
 const repository = `
 apiVersion: capstan.dev/v1alpha1
 kind: Model
@@ -202,7 +203,8 @@ var _ = Describe("A repository in git", func() {
 	})
 })
 
-// expectReady waits until the Session is at rest and all that it names is ready, so that nobody has anything left to write.
+// expectReady waits until the Session is at rest and all that it names is ready, so that nobody has anything left to
+// write.
 func expectReady(ctx context.Context, namespace string) {
 	GinkgoHelper()
 	kubectl(ctx, "wait", "--namespace", namespace, "--for=condition=Ready", "--timeout=60s", "--all", "models,tools,harnesses,agents,sessions")

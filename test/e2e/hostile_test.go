@@ -69,8 +69,8 @@ var _ = Describe("A hostile tenant", Serial, Label(loadLabel, hereLabel), func()
 	})
 })
 
-// means are what a tenant can do to others with the roles of a namespace's admin, by name. Each goes on until its context ends, and reports
-// what the API server said. full is a namespace in which no journal entry may be created.
+// means are what a tenant can do to others with the roles of a namespace's admin, by name. Each goes on until its
+// context ends, and reports what the API server said. full is a namespace in which no journal entry may be created.
 func means(hostile, full string, server *modelServer) map[string]func(context.Context, func(error)) {
 	return map[string]func(context.Context, func(error)){
 		"schemas full of patterns": func(ctx context.Context, report func(error)) {
@@ -135,7 +135,8 @@ func repeatedly(ctx context.Context, pace time.Duration, do func(int)) {
 	}
 }
 
-// patternTool writes one of 50 Tools, whose schema is another one each time: by turns more than is allowed, and as much as is.
+// patternTool writes one of 50 Tools, whose schema is another one each time: by turns more than is allowed, and as much
+// as is.
 func patternTool(ctx context.Context, namespace string, n int) error {
 	count, alternatives := 420, 110
 	if n%2 == 1 {
@@ -188,7 +189,8 @@ func newTalk(ctx context.Context, namespace, session, model string, tools ...str
 	return client.IgnoreAlreadyExists(api.Create(ctx, of))
 }
 
-// showImage creates a Turn with an image of almost a mebibyte, which stays in the conversation. The journal holds fifteen of them.
+// showImage creates a Turn with an image of almost a mebibyte, which stays in the conversation. The journal holds
+// fifteen of them.
 func showImage(ctx context.Context, namespace, session string, n int) error {
 	if err := newTalk(ctx, namespace, session, "patient"); err != nil {
 		return err
@@ -233,8 +235,8 @@ func (t *tally) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// goodTenant sends plain Turns within a time, each in a Session of its own, expects that all succeed, and returns how long they took and, beside
-// that, a ConfigMap that is created and read back by a watch.
+// goodTenant sends plain Turns within a time, each in a Session of its own, expects that all succeed, and returns how
+// long they took and, beside that, a ConfigMap that is created and read back by a watch.
 func goodTenant(ctx context.Context, within time.Duration) string {
 	GinkgoHelper()
 	namespace := newStage(ctx, script("the answer"))

@@ -31,8 +31,8 @@ func journal(ctx context.Context, namespace string) []v1alpha1.JournalEntrySpec 
 	return entries
 }
 
-// outcomes are the results of the tool calls of a Turn as the log has them, by tool name. A tool is called once in the Turns that are
-// looked at in this way.
+// outcomes are the results of the tool calls of a Turn as the log has them, by tool name. A tool is called once in the
+// Turns that are looked at in this way.
 func outcomes(ctx context.Context, turn *v1alpha1.Turn) map[string]event.ToolCompleted {
 	GinkgoHelper()
 	found := map[string]event.ToolCompleted{}

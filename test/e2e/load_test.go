@@ -84,7 +84,8 @@ var _ = Describe("Under load", Serial, Label(loadLabel, hereLabel), func() {
 	})
 })
 
-// manyJobs runs 80 Turns of two AtMostOnce calls and an Idempotent one over 8 namespaces, and returns how long they took.
+// manyJobs runs 80 Turns of two AtMostOnce calls and an Idempotent one over 8 namespaces, and returns how long they
+// took.
 func manyJobs(ctx context.Context, disturbed bool) time.Duration {
 	GinkgoHelper()
 	const spaces, turns = 8, 10
@@ -127,12 +128,14 @@ func manyJobs(ctx context.Context, disturbed bool) time.Duration {
 	return took
 }
 
-// patient is a Tool that sleeps. Its pods may wait long for their start: there are more of them at once than a node takes.
+// patient is a Tool that sleeps. Its pods may wait long for their start: there are more of them at once than a node
+// takes.
 func patient(name string, class v1alpha1.SideEffect) *v1alpha1.Tool {
 	return startingWithin(loadLimit/2, toolbox(name, "sleep", class))
 }
 
-// killRepeatedly deletes the manager's pod without grace every 7 to 16 seconds. The function that it returns ends that, and returns how often.
+// killRepeatedly deletes the manager's pod without grace every 7 to 16 seconds. The function that it returns ends that,
+// and returns how often.
 func killRepeatedly(ctx context.Context) (stop func() int) {
 	GinkgoHelper()
 	seed := uint64(GinkgoRandomSeed())
@@ -165,7 +168,8 @@ func killRepeatedly(ctx context.Context) (stop func() int) {
 	})
 }
 
-// expectOneStartOfEveryCall checks, for the Turns of a namespace, the states of their calls and that no call had two containers.
+// expectOneStartOfEveryCall checks, for the Turns of a namespace, the states of their calls and that no call had two
+// containers.
 func expectOneStartOfEveryCall(ctx context.Context, namespace string, ran *containers) {
 	GinkgoHelper()
 	var turns v1alpha1.TurnList

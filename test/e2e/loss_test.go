@@ -23,7 +23,8 @@ import (
 )
 
 const (
-	// lossLimit bounds the spec in which the node is lost: a node counts as lost after 50 s, and its pods are given up 30 s later.
+	// lossLimit bounds the spec in which the node is lost: a node counts as lost after 50 s, and its pods are given up
+	// 30 s later.
 	lossLimit = 6 * time.Minute
 	// givenUp is how long after the node was lost every call is decided or tried again.
 	givenUp = 3 * time.Minute
@@ -76,8 +77,8 @@ var _ = Describe("When its node is lost", Serial, Label(hereLabel), func() {
 			namespace := newStage(ctx, script("{{tool:"+call+"}}", calls{w.call(call)}), work)
 			return namespace, watchContainers(ctx, namespace)
 		}
-		// May run again; runs only once and ends while the node is away; runs only once and should have ended long ago; is to start when the
-		// node is gone.
+		// May run again; runs only once and ends while the node is away; runs only once and should have ended long ago;
+		// is to start when the node is gone.
 		read, _ := stage("read", v1alpha1.Pure, 5*time.Minute)
 		send, sendRan := stage("send", v1alpha1.AtMostOnce, 5*time.Minute)
 		pay, payRan := stage("pay", v1alpha1.AtMostOnce, time.Minute)
@@ -139,8 +140,9 @@ var _ = Describe("When its node is lost", Serial, Label(hereLabel), func() {
 	})
 })
 
-// anotherNode lets the cluster have a second node that is well, for the rest of the spec: where all nodes are lost, Kubernetes takes the fault
-// for its own and gives up no pod. Nothing can run on this one; a lease is all that there is of it.
+// anotherNode lets the cluster have a second node that is well, for the rest of the spec: where all nodes are lost,
+// Kubernetes takes the fault for its own and gives up no pod. Nothing can run on this one; a lease is all that there is
+// of it.
 func anotherNode(ctx context.Context) {
 	GinkgoHelper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"}, Spec: corev1.NodeSpec{Unschedulable: true}}

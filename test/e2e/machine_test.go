@@ -80,8 +80,8 @@ func podLogs(pod *corev1.Pod) string {
 	return filepath.Join(clusterState(), "pod-logs", fmt.Sprintf("%s_%s_%s", pod.Namespace, pod.Name, pod.UID))
 }
 
-// stopKubelet stops the kubelet as if its node were gone: it says nothing any more, and what runs there goes on. The function that it gives,
-// and the end of the spec, let it go on.
+// stopKubelet stops the kubelet as if its node were gone: it says nothing any more, and what runs there goes on. The
+// function that it gives, and the end of the spec, let it go on.
 func stopKubelet() (goOn func()) {
 	GinkgoHelper()
 	content, err := os.ReadFile(filepath.Join(clusterState(), "pids", "kubelet.pid"))

@@ -98,8 +98,8 @@ func settled(ctx context.Context) manager {
 	return found
 }
 
-// rested makes sure that the manager's pod is a fresh one: the kubelet starts a container that died again and again later each time, which
-// is not what the specs are about.
+// rested makes sure that the manager's pod is a fresh one: the kubelet starts a container that died again and again
+// later each time, which is not what the specs are about.
 func rested(ctx context.Context) {
 	GinkgoHelper()
 	tired := settled(ctx)
@@ -127,11 +127,12 @@ func (m manager) process() (int, error) {
 	return found[0], nil
 }
 
-// death is a way to end a manager. It is prepared beforehand, so that it strikes at once; survived then says what is wrong when the manager
-// is not dead.
+// death is a way to end a manager. It is prepared beforehand, so that it strikes at once; survived then says what is
+// wrong when the manager is not dead.
 type death func(ctx context.Context, m manager) (strike func() error, survived func(context.Context) error)
 
-// killed ends the manager's process without warning, as a node that fails or the kernel would. It does not release its Lease.
+// killed ends the manager's process without warning, as a node that fails or the kernel would. It does not release its
+// Lease.
 func killed(_ context.Context, m manager) (strike func() error, survived func(context.Context) error) {
 	GinkgoHelper()
 	id, err := m.process()

@@ -56,7 +56,8 @@ func scraperToken(ctx context.Context) string {
 	return token.Status.Token
 }
 
-// scrape asks a pod of the manager for its metrics through a port of this machine. The API server's proxy would not pass the token on.
+// scrape asks a pod of the manager for its metrics through a port of this machine. The API server's proxy would not
+// pass the token on.
 func scrape(ctx context.Context, pod, token string) (string, int) {
 	GinkgoHelper()
 	forwarding, stop := context.WithCancel(ctx)

@@ -44,7 +44,8 @@ func newNamespace(ctx context.Context) string {
 	return namespace.Name
 }
 
-// newStage makes a namespace with a simulated model that follows the script, the Tools, a Harness that offers them, and the Session demo.
+// newStage makes a namespace with a simulated model that follows the script, the Tools, a Harness that offers them, and
+// the Session demo.
 func newStage(ctx context.Context, script v1alpha1.Simulation, tools ...*v1alpha1.Tool) string {
 	GinkgoHelper()
 	namespace := newNamespace(ctx)

@@ -69,8 +69,8 @@ var _ = Describe("Ten Turns of one Session in one file", func() {
 	})
 
 	It("that begins with the Session run in natural order after the one that came first", SpecTimeout(specLimit), func(ctx SpecContext) {
-		// The first Turn begins before kubectl has made the others, and takes longer than that. It is not stopped for one that should have
-		// come first, had it been there.
+		// The first Turn begins before kubectl has made the others, and takes longer than that. It is not stopped for
+		// one that should have come first, had it been there.
 		namespace := appliedTogether(ctx, layersManifest(time.Second)+sessionManifest+turnsManifest(mixed))
 		order := finished(ctx, namespace)
 		show("order", fmt.Sprint(order))
@@ -131,8 +131,8 @@ spec:
 	})
 })
 
-// appliedTogether applies the manifest in a namespace of its own so that all Turns are as old as each other. Creation times are in seconds,
-// so that this takes another attempt when a second ended in between.
+// appliedTogether applies the manifest in a namespace of its own so that all Turns are as old as each other. Creation
+// times are in seconds, so that this takes another attempt when a second ended in between.
 func appliedTogether(ctx context.Context, manifest string) string {
 	GinkgoHelper()
 	const attempts = 10

@@ -181,8 +181,8 @@ func noJobs(ctx context.Context, namespace string) {
 	}).Should(BeTrue(), "the policy does not hold")
 }
 
-// noScheduler makes a policy that leaves the pods of a namespace to a scheduler that does not exist, and waits until it holds. Nobody ever says
-// anything about such a pod.
+// noScheduler makes a policy that leaves the pods of a namespace to a scheduler that does not exist, and waits until it
+// holds. Nobody ever says anything about such a pod.
 func noScheduler(ctx context.Context, namespace string) {
 	GinkgoHelper()
 	const nobody = "nobody"

@@ -1,7 +1,8 @@
 //go:build e2e
 
-// Package e2e_test uses Capstan as its users do: with kubectl and a client against a real cluster, in which the manager runs as a pod of
-// config/default and tools run in real containers. hack/e2e.sh prepares the cluster and runs the suite.
+// Package e2e_test uses Capstan as its users do: with kubectl and a client against a real cluster, in which the manager
+// runs as a pod of config/default and tools run in real containers. hack/e2e.sh prepares the cluster and runs the
+// suite.
 package e2e_test
 
 import (
@@ -41,7 +42,8 @@ const (
 	envHostAddress = "E2E_HOST_ADDRESS"
 )
 
-// hereLabel marks the specs that need the node to be this machine: `--label-filter '!here && !load'` leaves them out elsewhere.
+// hereLabel marks the specs that need the node to be this machine: `--label-filter '!here && !load'` leaves them out
+// elsewhere.
 const hereLabel = "here"
 
 var (

@@ -108,8 +108,8 @@ var _ = Describe("A tool", func() {
 	})
 })
 
-// awkwardArguments are JSON of about that many bytes with everything that a shell, a template, an environment or a normalising parser would
-// change.
+// awkwardArguments are JSON of about that many bytes with everything that a shell, a template, an environment or a
+// normalising parser would change.
 func awkwardArguments(size int) string {
 	pieces := []string{
 		`\"`, `'`, "`", `\\`, `\n`, `\r\n`, `\t`, `$(PATH)`, `$(CAPSTAN_TURN)`, `$$`, `$$(PATH)`, `${HOME}`, `$HOME`, `{{input}}`, `{{ .Values }}`, `%s`, `%00`,

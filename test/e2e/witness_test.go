@@ -26,8 +26,8 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// witness is a server that tools report to when they start. It counts their starts, gives each start a receipt that the tool returns as its
-// result, and keeps each tool waiting until it is let go.
+// witness is a server that tools report to when they start. It counts their starts, gives each start a receipt that the
+// tool returns as its result, and keeps each tool waiting until it is let go.
 type witness struct {
 	url string
 	// padding is how much the tools write after their receipt. Set it before anything starts.
@@ -238,7 +238,8 @@ func (c *containers) counts() map[string]int {
 	return counts
 }
 
-// shown opens a watch and gives a function that waits for the first object for which found is true. A watch shows what a poll would miss.
+// shown opens a watch and gives a function that waits for the first object for which found is true. A watch shows what
+// a poll would miss.
 func shown[O client.Object](ctx context.Context, list client.ObjectList, namespace string, found func(O) bool) func() error {
 	GinkgoHelper()
 	watch, err := api.Watch(ctx, list, client.InNamespace(namespace))

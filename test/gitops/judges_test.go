@@ -45,7 +45,8 @@ func judge(object *unstructured.Unstructured) string {
 	return string(result.Status) + "/" + argo.health(object).Status
 }
 
-// truth is what is to be said of an object, by what its status says without the conditions that were made for the judges.
+// truth is what is to be said of an object, by what its status says without the conditions that were made for the
+// judges.
 func truth(object *unstructured.Unstructured) string {
 	switch kind := object.GetKind(); {
 	case object.GetDeletionTimestamp() != nil:
@@ -224,7 +225,8 @@ func (r *recorder) all() []*unstructured.Unstructured {
 	return slices.Clone(r.versions)
 }
 
-// story gives a function that tells what was to be said of an object since it was created, each verdict once for as long as it held.
+// story gives a function that tells what was to be said of an object since it was created, each verdict once for as
+// long as it held.
 func (r *recorder) story(object client.Object) func() []string {
 	return func() []string {
 		var verdicts []string

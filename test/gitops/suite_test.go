@@ -1,5 +1,6 @@
-// Package gitops_test asks those who deploy from git what they make of Capstan's objects: the real controllers act out scenes, a watch records
-// every version of every object, and kstatus' own library and Argo CD's own health engine judge each of them.
+// Package gitops_test asks those who deploy from git what they make of Capstan's objects: the real controllers act out
+// scenes, a watch records every version of every object, and kstatus' own library and Argo CD's own health engine judge
+// each of them.
 package gitops_test
 
 import (
@@ -62,7 +63,8 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	record = startRecorder(config)
 })
 
-// Whatever the scenes did, no version of any object may be taken for finished before it is, nor for unfinished for ever.
+// Whatever the scenes did, no version of any object may be taken for finished before it is, nor for unfinished for
+// ever.
 var _ = AfterSuite(func() {
 	if record == nil || argo == nil {
 		return
@@ -79,7 +81,8 @@ var _ = AfterSuite(func() {
 	_, _ = fmt.Fprintf(GinkgoWriter, "judged versions of objects, by kind: %v\n", counts)
 })
 
-// otherProvider is one that the definition of Model knows in this suite and the manager does not, as while an upgrade is rolled out.
+// otherProvider is one that the definition of Model knows in this suite and the manager does not, as while an upgrade
+// is rolled out.
 const otherProvider v1alpha1.ModelProvider = "Elsewhere"
 
 // knowMoreProviders makes the API server accept a provider that the manager has no driver for.

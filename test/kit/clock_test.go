@@ -89,8 +89,8 @@ func jobs(ctx context.Context, namespace string) func() ([]batchv1.Job, error) {
 	}
 }
 
-// quiet waits until nobody looks at any Turn for two seconds, and gives turnPasses then. The write that shows what a Turn waits for wakes it once
-// more.
+// quiet waits until nobody looks at any Turn for two seconds, and gives turnPasses then. The write that shows what a
+// Turn waits for wakes it once more.
 func quiet() (passes float64) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {

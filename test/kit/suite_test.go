@@ -1,4 +1,5 @@
-// Package kit_test shows that capstantest keeps what it promises to those who test their own agents: the clock, and every fault.
+// Package kit_test shows that capstantest keeps what it promises to those who test their own agents: the clock, and
+// every fault.
 package kit_test
 
 import (

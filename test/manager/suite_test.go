@@ -1,5 +1,5 @@
-// Package manager_test runs the manager's own binary against a real API server, with the install of config/namespaced and the rights of the
-// manager's account.
+// Package manager_test runs the manager's own binary against a real API server, with the install of config/namespaced
+// and the rights of the manager's account.
 package manager_test
 
 import (

@@ -14,7 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// traffic counts the requests of the controllers, by method and resource. Watches, which the API server ends now and then, are not among them.
+// traffic counts the requests of the controllers, by method and resource. Watches, which the API server ends now and
+// then, are not among them.
 type traffic struct {
 	mu     sync.Mutex
 	counts map[string]int
@@ -91,7 +92,8 @@ func reconciles() (map[string]float64, error) {
 	return counts, nil
 }
 
-// atRest waits until nothing has been reconciled for longer than a pass may be put off because a cache lags, and gives the passes so far.
+// atRest waits until nothing has been reconciled for longer than a pass may be put off because a cache lags, and gives
+// the passes so far.
 func atRest(ctx context.Context) map[string]float64 {
 	GinkgoHelper()
 	const quiet = 7 * time.Second

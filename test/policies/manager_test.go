@@ -21,8 +21,8 @@ import (
 	"github.com/capstan-dev/capstan/capstantest"
 )
 
-// managerRights is all that the manager may do in a namespace that it works in. It grows on purpose only: a line more here is power that
-// everybody's Turns are run with.
+// managerRights is all that the manager may do in a namespace that it works in. It grows on purpose only: a line more
+// here is power that everybody's Turns are run with.
 var managerRights = []string{
 	"batch/jobs: create delete deletecollection get list watch",
 	"capstan.dev/agents: get list watch",

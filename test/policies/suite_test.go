@@ -1,5 +1,5 @@
-// Package policies_test asks a real API server, with Capstan's roles and policies installed as users install them, who may do what. Every
-// user is one of the API server's own, and holds just the roles that a spec gives him.
+// Package policies_test asks a real API server, with Capstan's roles and policies installed as users install them, who
+// may do what. Every user is one of the API server's own, and holds just the roles that a spec gives him.
 package policies_test
 
 import (
@@ -34,7 +34,8 @@ const (
 	// elsewhere is a namespace that the manager has nothing to do with.
 	elsewhere = "elsewhere"
 
-	// clusterEdit is what the cluster's own role edit has by itself. The controller that puts edit together does not run here.
+	// clusterEdit is what the cluster's own role edit has by itself. The controller that puts edit together does not
+	// run here.
 	clusterEdit = "system:aggregate-to-edit"
 
 	managerUser   = "system:serviceaccount:capstan-system:capstan-manager"
@@ -133,7 +134,8 @@ func impersonating(account string, groups ...string) *rest.Config {
 	return own
 }
 
-// accepts waits until a request is accepted: roles and policies reach the API server's own caches a moment after they are made.
+// accepts waits until a request is accepted: roles and policies reach the API server's own caches a moment after they
+// are made.
 func accepts(try func() error) {
 	GinkgoHelper()
 	Eventually(try).Should(Succeed())

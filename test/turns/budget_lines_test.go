@@ -13,7 +13,8 @@ import (
 	"github.com/capstan-dev/capstan/capstantest"
 )
 
-// played is a namespace in which a Turn has ended, the number of writes before it, and how many writes besides only show progress.
+// played is a namespace in which a Turn has ended, the number of writes before it, and how many writes besides only
+// show progress.
 type played struct {
 	namespace        string
 	before, progress int
@@ -39,7 +40,8 @@ func cancelled(ctx context.Context, namespace string) {
 	Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("Cancelled"))
 }
 
-// Each line is what one thing costs: the writes that a Turn makes to which it happens. budgets_test.go has what acts and clients cost.
+// Each line is what one thing costs: the writes that a Turn makes to which it happens. budgets_test.go has what acts
+// and clients cost.
 var _ = Describe("The write budget, line by line", func() {
 	DescribeTable("a Turn", func(ctx context.Context, play func(context.Context) played, want ...[]string) {
 		p := play(ctx)

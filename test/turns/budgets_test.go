@@ -38,8 +38,8 @@ var beginning = []string{sessionWrite, turnWrite, entryWrite}
 // ending is what the last answer costs behind its entry: status and release.
 var ending = []string{turnWrite, sessionWrite}
 
-// acting is what an act step of k Jobs adds, from the status that plans it to the entry of the next answer: 4 + k, and 1 + k more when the
-// calls are AtMostOnce.
+// acting is what an act step of k Jobs adds, from the status that plans it to the entry of the next answer: 4 + k, and
+// 1 + k more when the calls are AtMostOnce.
 func acting(k int, class v1alpha1.SideEffect) []string {
 	writes := slices.Concat([]string{turnWrite}, times(k, jobWrite))
 	if class == v1alpha1.AtMostOnce {
@@ -117,8 +117,9 @@ var _ = Describe("The write budget of a Turn", func() {
 		expectCost(ctx, namespace, before, slices.Concat(beginning, acting(0, v1alpha1.Pure), ending))
 	})
 
-	// A step of client tools costs what every act step costs, 4, and besides: 1 to accept each ToolResult, 1 entry for each result that comes
-	// before the step is complete, and 2 Session writes, because the Session shows that it waits. While it waits it costs nothing.
+	// A step of client tools costs what every act step costs, 4, and besides: 1 to accept each ToolResult, 1 entry for
+	// each result that comes before the step is complete, and 2 Session writes, because the Session shows that it
+	// waits. While it waits it costs nothing.
 	It("is 4 + 1 for a step of one client tool, and 2 to show the wait on the Session", func(ctx context.Context) {
 		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("ask-ann")}), clientTool("ask-ann"))
 		before := startedSession(ctx, namespace)
@@ -281,7 +282,8 @@ func expectWrites(ctx context.Context, namespace string, before int, match gomeg
 	expectFewEvents(ctx, namespace)
 }
 
-// expectFewEvents checks that there are Kubernetes Events only about Turns that ask people for something or have failed, one for each reason.
+// expectFewEvents checks that there are Kubernetes Events only about Turns that ask people for something or have
+// failed, one for each reason.
 func expectFewEvents(ctx context.Context, namespace string) {
 	GinkgoHelper()
 	var turns v1alpha1.TurnList
@@ -299,7 +301,8 @@ func expectFewEvents(ctx context.Context, namespace string) {
 	}
 }
 
-// eventsIn gives a function that lists the Events of a namespace: the name of the object, the type, the reason, and how often it was seen.
+// eventsIn gives a function that lists the Events of a namespace: the name of the object, the type, the reason, and how
+// often it was seen.
 func eventsIn(ctx context.Context, namespace string) func() []string {
 	return func() []string {
 		GinkgoHelper()

@@ -47,7 +47,8 @@ func report(ctx context.Context, when, namespace string) {
 	AddReportEntry(when, strings.Join(lines, "\n"), ReportEntryVisibilityFailureOrVerbose)
 }
 
-// whole is all that a Turn needs, by kind: a Session, its Harness with a parent and a Tool, its Agent, a Model and the Secret with its key.
+// whole is all that a Turn needs, by kind: a Session, its Harness with a parent and a Tool, its Agent, a Model and the
+// Secret with its key.
 func whole(namespace string, s *site) map[string]client.Object {
 	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: namespace, Name: name} }
 	session, tool := newSession(namespace, "demo"), clientTool("tool")
@@ -61,7 +62,8 @@ func whole(namespace string, s *site) map[string]client.Object {
 	}
 }
 
-// A condition is never older than the facts that it states: what is missing is named, with what to do, until it is there, and no longer.
+// A condition is never older than the facts that it states: what is missing is named, with what to do, until it is
+// there, and no longer.
 var _ = Describe("The conditions of a Turn that lacks", func() {
 	DescribeTable("a", func(ctx context.Context, missing, turnReason, sessionReason, modelReason, says string) {
 		s := newSite(anthropicSays("Hi."))

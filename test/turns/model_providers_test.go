@@ -93,7 +93,8 @@ func keySecret(namespace string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "provider"}, StringData: map[string]string{"api-key": apiKey + "\n"}}
 }
 
-// withModel is a namespace with a key, whose Sessions are answered by a Model at a site. Its default Model is simulated.
+// withModel is a namespace with a key, whose Sessions are answered by a Model at a site. Its default Model is
+// simulated.
 func withModel(ctx context.Context, provider v1alpha1.ModelProvider, s *site, change func(*v1alpha1.Model), tools ...*v1alpha1.Tool) string {
 	GinkgoHelper()
 	namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("Hello from the simulated one.")}, tools...)

@@ -21,7 +21,8 @@ import (
 
 const networkWrite = "POST networkpolicies"
 
-// None of the clusters that these tests run on enforces NetworkPolicies. What is shown here is that the objects are there in time.
+// None of the clusters that these tests run on enforces NetworkPolicies. What is shown here is that the objects are
+// there in time.
 var _ = Describe("A tool without network", func() {
 	secluded := func(name string) *v1alpha1.Tool {
 		tool := jobTool(name, v1alpha1.Pure)

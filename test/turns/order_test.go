@@ -18,8 +18,8 @@ import (
 var _ = Describe("The order of Turns", func() {
 	It("is natural for ten Turns of one Session that were applied together", func(ctx context.Context) {
 		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseEcho}})
-		// Creation times are in seconds, and the order between seconds is another spec's concern: Turns that were not all made in one, as kubectl
-		// apply mostly does, are made again. Without a Session none of them runs.
+		// Creation times are in seconds, and the order between seconds is another spec's concern: Turns that were not
+		// all made in one, as kubectl apply mostly does, are made again. Without a Session none of them runs.
 		var turns v1alpha1.TurnList
 		Eventually(func() bool {
 			for _, i := range []int{10, 3, 1, 7, 2, 9, 4, 8, 6, 5} {

@@ -14,7 +14,8 @@ import (
 // request is one request of the controllers that writes.
 type request struct {
 	method, path string
-	// progress marks a write of a Turn's status that only shows how far its tool calls have come. The budget counts those apart.
+	// progress marks a write of a Turn's status that only shows how far its tool calls have come. The budget counts
+	// those apart.
 	progress bool
 }
 
@@ -66,7 +67,8 @@ func bodyOf(r *http.Request) []byte {
 	return body
 }
 
-// isProgress says that a write of a Turn's status decides nothing: the plan is as it was, no pod was recorded, no attempt begun.
+// isProgress says that a write of a Turn's status decides nothing: the plan is as it was, no pod was recorded, no
+// attempt begun.
 func (l *requestLog) isProgress(method, path string, body []byte) bool {
 	if method != http.MethodPatch || !strings.Contains(path, "/turns/") || !strings.HasSuffix(path, "/status") {
 		return false
@@ -100,8 +102,9 @@ func (l *requestLog) isProgress(method, path string, body []byte) bool {
 	return patch.Status.Plan == nil && shows && now.pods <= before.pods && now.attempts <= before.attempts
 }
 
-// in gives the writes to objects of a namespace, as `METHOD resource[/subresource]`, without those that only say whether a layer, Model or Tool
-// can be used: they are no part of a Turn. Nor are Events, which have a bound of their own. Progress writes are among them.
+// in gives the writes to objects of a namespace, as `METHOD resource[/subresource]`, without those that only say
+// whether a layer, Model or Tool can be used: they are no part of a Turn. Nor are Events, which have a bound of their
+// own. Progress writes are among them.
 func (l *requestLog) in(namespace string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

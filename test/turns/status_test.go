@@ -184,7 +184,8 @@ func works(n int) []v1alpha1.SimulatedToolCall {
 	return calls
 }
 
-// finalAnswer is the whole text of the newest answer in the log of Session demo, put together from the parts of its entry.
+// finalAnswer is the whole text of the newest answer in the log of Session demo, put together from the parts of its
+// entry.
 func finalAnswer(ctx context.Context, namespace string) string {
 	GinkgoHelper()
 	var id string

@@ -1,4 +1,5 @@
-// Package turns_test runs Turns against a real API server, with the real controllers and the kit that users have for their own tests.
+// Package turns_test runs Turns against a real API server, with the real controllers and the kit that users have for
+// their own tests.
 package turns_test
 
 import (
@@ -56,16 +57,16 @@ var _ = BeforeSuite(func(context.Context) {
 	DeferCleanup(func() { Expect(kit.Stop()).To(Succeed()) })
 })
 
-// kitOptions are those of the kit that all specs share, and of one that takes its place. The Jobs outlive the suite: no spec is to see how those
-// of another one are cleaned up.
+// kitOptions are those of the kit that all specs share, and of one that takes its place. The Jobs outlive the suite: no
+// spec is to see how those of another one are cleaned up.
 func kitOptions() capstantest.Options {
 	return capstantest.Options{
 		Jobs: jobs.run, Transport: requests.wrap, Prompts: prompts.note, EgressAllow: loopback, EgressRoots: testRoots(), JobRetention: time.Hour,
 	}
 }
 
-// onOwnServer gives an Ordered container an API server of its own, on which no manager runs until one is started, and then as many as are. Behind
-// each spec, kit is again that of all.
+// onOwnServer gives an Ordered container an API server of its own, on which no manager runs until one is started, and
+// then as many as are. Behind each spec, kit is again that of all.
 func onOwnServer(options capstantest.Options) (another func() *capstantest.Kit) {
 	var separate *rest.Config
 	BeforeAll(func() {

@@ -1,5 +1,5 @@
-// Package upgrade_test lets Turns that began under an earlier build end under this one. What the earlier build left behind, at each moment that
-// matters, was recorded with it and is put into a new cluster.
+// Package upgrade_test lets Turns that began under an earlier build end under this one. What the earlier build left
+// behind, at each moment that matters, was recorded with it and is put into a new cluster.
 package upgrade_test
 
 import (

@@ -136,8 +136,8 @@ func load(ctx context.Context, build, name string) *loaded {
 	return &loaded{kit: kit, namespace: namespace.Name}
 }
 
-// loader creates recorded objects. What the API server and the builds made names from has other values in another cluster: UIDs, and the names
-// that follow from them.
+// loader creates recorded objects. What the API server and the builds made names from has other values in another
+// cluster: UIDs, and the names that follow from them.
 type loader struct {
 	client    client.Client
 	namespace string
@@ -245,7 +245,8 @@ func jobName(job *unstructured.Unstructured) string {
 
 var recordedTime = regexp.MustCompile(`20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 
-// sinceNow moves all times of a record so that the newest is the present: what waited or ran when it was recorded has done so for as long.
+// sinceNow moves all times of a record so that the newest is the present: what waited or ran when it was recorded has
+// done so for as long.
 func sinceNow(text []byte) []byte {
 	GinkgoHelper()
 	var newest time.Time

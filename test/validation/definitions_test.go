@@ -15,7 +15,8 @@ import (
 	"github.com/capstan-dev/capstan/config/crd"
 )
 
-// maxDefinitionBytes keeps a definition well below what etcd takes and what client-side apply can repeat in an annotation.
+// maxDefinitionBytes keeps a definition well below what etcd takes and what client-side apply can repeat in an
+// annotation.
 const maxDefinitionBytes = 200 << 10
 
 var _ = Describe("Definitions", func() {
@@ -101,7 +102,8 @@ var _ = Describe("Definitions", func() {
 	}
 })
 
-// forEachField visits the named fields of a schema, itself included, but neither the items of lists nor the values of maps.
+// forEachField visits the named fields of a schema, itself included, but neither the items of lists nor the values of
+// maps.
 func forEachField(path string, schema jsonSchema, visit func(path string, schema jsonSchema)) {
 	walk(path, schema, func(path string, schema jsonSchema) {
 		if !strings.HasSuffix(path, "]") {

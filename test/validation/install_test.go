@@ -31,7 +31,8 @@ var _ = Describe("The install", Ordered, func() {
 		Expect(kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-k", manifests)).NotTo(ContainSubstring("Warning"))
 	})
 
-	// The other specs are about what the schemas say. The policies, which ask who it is that says it, have a suite of their own.
+	// The other specs are about what the schemas say. The policies, which ask who it is that says it, have a suite of
+	// their own.
 	AfterAll(func(ctx context.Context) {
 		bindings := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
 		Expect(api.DeleteAllOf(ctx, bindings, client.MatchingLabels{"app.kubernetes.io/name": "capstan"})).To(Succeed())

@@ -80,7 +80,8 @@ func specimenWith(kind, path string) *unstructured.Unstructured {
 	panic(fmt.Sprintf("no specimen of %s has %s", kind, path))
 }
 
-// edge makes the object that just obeys a constraint, the one that just does not, and the start of what the API server says to that.
+// edge makes the object that just obeys a constraint, the one that just does not, and the start of what the API server
+// says to that.
 func edge(c constraint, base *unstructured.Unstructured) (atLimit, beyond *unstructured.Unstructured, message string) {
 	with := func(value any) *unstructured.Unstructured {
 		object := base.DeepCopy()

@@ -16,8 +16,8 @@ type jsonSchema = apiextensionsv1.JSONSchemaProps
 // userKinds are the kinds that people and pipelines write.
 var userKinds = []string{"Agent", "Harness", "Model", "Session", "Tool", "ToolResult", "Turn"}
 
-// The keywords under which a constraint is listed. The values of the first group are simple enough for the suite to find an
-// accepted and a rejected object by itself.
+// The keywords under which a constraint is listed. The values of the first group are simple enough for the suite to
+// find an accepted and a rejected object by itself.
 const (
 	keywordType          = "type"
 	keywordMaxLength     = "maxLength"
@@ -102,8 +102,8 @@ func userSchema(definition *apiextensionsv1.CustomResourceDefinition) jsonSchema
 	return root
 }
 
-// constraintsOf lists everything that the schema of a kind demands of what a user writes. It panics on a keyword that it does not
-// know, so that none goes untested.
+// constraintsOf lists everything that the schema of a kind demands of what a user writes. It panics on a keyword that
+// it does not know, so that none goes untested.
 func constraintsOf(kind string) []constraint {
 	var found []constraint
 	walk("", userSchema(definitionsByKind()[kind]), func(path string, schema jsonSchema) {

@@ -8,8 +8,9 @@ import (
 	capstanv1alpha1 "github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// specimen is a valid object. Together the specimens of a kind set every field that a user can set; a spec holds that. Values are
-// written the way that the Go types write them, so that a specimen survives a program that reads and writes it.
+// specimen is a valid object. Together the specimens of a kind set every field that a user can set; a spec holds that.
+// Values are written the way that the Go types write them, so that a specimen survives a program that reads and writes
+// it.
 type specimen struct {
 	kind string
 	name string

@@ -24,8 +24,8 @@ var _ = Describe("Stored objects", func() {
 			DeferCleanup(func(ctx context.Context) error { return api.Delete(ctx, first) })
 			second := apply(ctx, s.object(storedNamespace))
 			third := apply(ctx, s.object(storedNamespace))
-			// A creation stores no status, so the first apply after it may store the status that the schema fills in. That is the one write
-			// that a second apply may cost.
+			// A creation stores no status, so the first apply after it may store the status that the schema fills in.
+			// That is the one write that a second apply may cost.
 			if _, defaulted := lookup(first.Object, []string{"status"}); !defaulted {
 				Expect(second.GetResourceVersion()).To(Equal(first.GetResourceVersion()))
 			}

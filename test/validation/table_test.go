@@ -14,7 +14,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/admission"
 )
 
-// ruleCase shows one rule at work. Its objects are the smallest object of the kind with a patch put on top (see patched).
+// ruleCase shows one rule at work. Its objects are the smallest object of the kind with a patch put on top (see
+// patched).
 type ruleCase struct {
 	// rule is the id of the constraint: schema path, keyword and detail.
 	rule string
@@ -22,7 +23,8 @@ type ruleCase struct {
 	stored string
 	// accepted and rejected are the patches of the objects that are created, or that the stored one is changed to.
 	accepted, rejected string
-	// message is what a user sees of the rejection. For a rule in CEL it may be left out: then it is the rule's own message.
+	// message is what a user sees of the rejection. For a rule in CEL it may be left out: then it is the rule's own
+	// message.
 	message string
 }
 
@@ -108,8 +110,8 @@ func admitInProcess(kind string, object *unstructured.Unstructured) error {
 	return admission.Admit(admitted)
 }
 
-// trier says what the API server answers to a patch: of an object that is created, or of one that is stored first and then changed.
-// Nothing but the stored object is kept.
+// trier says what the API server answers to a patch: of an object that is created, or of one that is stored first and
+// then changed. Nothing but the stored object is kept.
 func trier(ctx context.Context, kind string, number int, stored string) func(patch string) error {
 	GinkgoHelper()
 	if stored == "" {

@@ -1,7 +1,8 @@
 //go:build binaries
 
-// Package binaries pins the Kubernetes programs that a development cluster is made of, so that go.mod and go.sum hold exactly
-// the modules their builds need. Nothing compiles this package; the cluster command builds the programs one by one.
+// Package binaries pins the Kubernetes programs that a development cluster is made of, so that go.mod and go.sum hold
+// exactly the modules their builds need. Nothing compiles this package; the cluster command builds the programs one by
+// one.
 package binaries
 
 import (

@@ -1,5 +1,5 @@
-// Command forward passes TCP connections from one address on to another. A development cluster listens with it on the address
-// of the Service kubernetes, in place of a kube-proxy.
+// Command forward passes TCP connections from one address on to another. A development cluster listens with it on the
+// address of the Service kubernetes, in place of a kube-proxy.
 package main
 
 import (

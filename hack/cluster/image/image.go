@@ -1,5 +1,5 @@
-// Package image builds container images from static binaries without a container engine or a registry: one layer on an empty
-// base, written as a tarball that containerd imports.
+// Package image builds container images from static binaries without a container engine or a registry: one layer on an
+// empty base, written as a tarball that containerd imports.
 package image
 
 import (

@@ -1,4 +1,5 @@
-// Command pause is the process of a pod's sandbox: it holds the namespaces open until it is told to end, and reaps orphans.
+// Command pause is the process of a pod's sandbox: it holds the namespaces open until it is told to end, and reaps
+// orphans.
 package main
 
 import (

@@ -51,8 +51,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return status.Write(ctx, r.Client, base, next)
 }
 
-// SetupWithManager makes the manager call Reconcile for an Agent that changes and for those that name a Model or Tool that comes, goes, or
-// becomes Ready or no longer Ready.
+// SetupWithManager makes the manager call Reconcile for an Agent that changes and for those that name a Model or Tool
+// that comes, goes, or becomes Ready or no longer Ready.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	layer := func(o client.Object) v1alpha1.ConfigLayer {
 		if agent, ok := o.(*v1alpha1.Agent); ok {

@@ -1,5 +1,5 @@
-// Package apiserver keeps the requests that the manager sends for others away from the API server: from the manager's place they would reach
-// it where a tenant's own pods may not.
+// Package apiserver keeps the requests that the manager sends for others away from the API server: from the manager's
+// place they would reach it where a tenant's own pods may not.
 package apiserver
 
 import (

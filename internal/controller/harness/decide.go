@@ -37,7 +37,8 @@ func (o observation) names() []string {
 	return names
 }
 
-// decide says whether a Harness can be used, as reason and message of its Ready condition. An archived ancestor stops nothing (GAP-19).
+// decide says whether a Harness can be used, as reason and message of its Ready condition. An archived ancestor stops
+// nothing (GAP-19).
 func decide(spec v1alpha1.HarnessSpec, o observation) (reason, message string) {
 	if spec.Lifecycle == v1alpha1.LifecycleArchived {
 		return v1alpha1.ReasonArchived, "The Harness is archived, which stops the Turns of the Sessions that name it. Set lifecycle to Active to use it."

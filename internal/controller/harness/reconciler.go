@@ -51,8 +51,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return status.Write(ctx, r.Client, base, next)
 }
 
-// SetupWithManager makes the manager call Reconcile for a Harness that changes, for all its descendants, and for those that name a Model or
-// Tool that comes, goes, or becomes Ready or no longer Ready.
+// SetupWithManager makes the manager call Reconcile for a Harness that changes, for all its descendants, and for those
+// that name a Model or Tool that comes, goes, or becomes Ready or no longer Ready.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	ctx := context.Background()
 	if err := reference.Index(ctx, mgr.GetFieldIndexer(), &v1alpha1.Harness{}, layer); err != nil {

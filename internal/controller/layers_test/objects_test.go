@@ -65,7 +65,8 @@ func create(ctx context.Context, objects ...client.Object) {
 	}
 }
 
-// ready reads an object and gives its Ready condition as "Reason: message"; empty while there is none for the newest spec.
+// ready reads an object and gives its Ready condition as "Reason: message"; empty while there is none for the newest
+// spec.
 func ready(ctx context.Context, o client.Object) func(Gomega) string {
 	return func(g Gomega) string {
 		g.Expect(direct.Get(ctx, client.ObjectKeyFromObject(o), o)).To(Succeed())

@@ -34,13 +34,15 @@ func parseIdentity(namespace, identity string) (Process, bool) {
 	return Process{Pod: types.NamespacedName{Namespace: namespace, Name: fields[0]}, UID: types.UID(fields[1]), Nonce: fields[2]}, true
 }
 
-// replacedBy reports whether self runs in the pod of p as a later process: the kubelet starts a container again only after its end.
+// replacedBy reports whether self runs in the pod of p as a later process: the kubelet starts a container again only
+// after its end.
 func (p Process) replacedBy(self Process) bool {
 	return p.Pod == self.Pod && p.UID == self.UID && p.Nonce != self.Nonce
 }
 
-// ended reports whether p is known to have ended, given its pod as the API server has it (nil: not found) and the time at which p acquired
-// the Lease. Both times in it are of the pod's own node, so that clocks of different nodes do not matter.
+// ended reports whether p is known to have ended, given its pod as the API server has it (nil: not found) and the time
+// at which p acquired the Lease. Both times in it are of the pod's own node, so that clocks of different nodes do not
+// matter.
 func (p Process) ended(pod *corev1.Pod, container string, acquired time.Time) bool {
 	if pod == nil || pod.UID != p.UID {
 		return true
@@ -63,8 +65,8 @@ func (p Process) ended(pod *corev1.Pod, container string, acquired time.Time) bo
 	}
 }
 
-// endedAfter reports whether a container ended after the Lease was acquired. One that ended before is not the holder: the next container of
-// the pod may hold the Lease before the kubelet reports that it runs.
+// endedAfter reports whether a container ended after the Lease was acquired. One that ended before is not the holder:
+// the next container of the pod may hold the Lease before the kubelet reports that it runs.
 func endedAfter(state *corev1.ContainerStateTerminated, acquired time.Time) bool {
 	return state != nil && state.FinishedAt.After(acquired)
 }

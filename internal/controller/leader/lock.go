@@ -20,8 +20,9 @@ const (
 	// LeaseName is the name of the Lease, in the manager's namespace.
 	LeaseName = "manager.capstan.dev"
 
-	// LeaseDuration is the time after which a Lease that is not renewed is free, when nothing is known of its holder: its node is lost. A
-	// loaded API server must not end the leader, so that it is long; a holder that is known to have ended is not waited for.
+	// LeaseDuration is the time after which a Lease that is not renewed is free, when nothing is known of its holder:
+	// its node is lost. A loaded API server must not end the leader, so that it is long; a holder that is known to have
+	// ended is not waited for.
 	LeaseDuration = 45 * time.Second
 
 	// RenewDeadline is the time within which the leader must have renewed the Lease, or else ends.
@@ -31,8 +32,8 @@ const (
 	RetryPeriod = 2 * time.Second
 )
 
-// Self returns this process, as the pod's fields in the environment describe it (POD_NAME, POD_NAMESPACE and POD_UID). It reports false
-// outside of a pod.
+// Self returns this process, as the pod's fields in the environment describe it (POD_NAME, POD_NAMESPACE and POD_UID).
+// It reports false outside of a pod.
 func Self(getenv func(string) string) (Process, bool) {
 	p := Process{
 		Pod:   types.NamespacedName{Namespace: getenv("POD_NAMESPACE"), Name: getenv("POD_NAME")},
@@ -42,8 +43,8 @@ func Self(getenv func(string) string) (Process, bool) {
 	return p, p.Pod.Name != "" && p.Pod.Namespace != "" && p.UID != ""
 }
 
-// NewLock returns the lock of the election for a process that runs in the container of that name. Its client has a limit of requests of its
-// own, as renewing must not wait behind other work.
+// NewLock returns the lock of the election for a process that runs in the container of that name. Its client has a
+// limit of requests of its own, as renewing must not wait behind other work.
 func NewLock(config *rest.Config, self Process, container string, log logr.Logger) (resourcelock.Interface, error) {
 	config = rest.CopyConfig(config)
 	config.RateLimiter, config.QPS, config.Burst = nil, 20, 30
@@ -75,8 +76,8 @@ type lock struct {
 	log       logr.Logger
 }
 
-// Get returns the record of the Lease. The update that follows is bound to the resource version that was read here, so that of two
-// managers that see the Lease free only one acquires it.
+// Get returns the record of the Lease. The update that follows is bound to the resource version that was read here, so
+// that of two managers that see the Lease free only one acquires it.
 func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
 	if err != nil || record.HolderIdentity == "" || record.HolderIdentity == l.Identity() {

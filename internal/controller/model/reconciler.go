@@ -49,8 +49,8 @@ type Keys interface {
 // +kubebuilder:rbac:groups=capstan.dev,resources=models,verbs=get;list;watch
 // +kubebuilder:rbac:groups=capstan.dev,resources=models/status,verbs=patch
 
-// Reconcile looks at one Model. It makes no call to the provider. No watch tells of Secrets: a Model whose key is missing is looked at again, more and
-// more slowly; that of one which had its key is looked at by the calls.
+// Reconcile looks at one Model. It makes no call to the provider. No watch tells of Secrets: a Model whose key is
+// missing is looked at again, more and more slowly; that of one which had its key is looked at by the calls.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	base := &v1alpha1.Model{}
 	if err := r.Client.Get(ctx, req.NamespacedName, base); err != nil {
@@ -115,7 +115,8 @@ func judged(m *v1alpha1.Model) bool {
 	return ready != nil && ready.Status != metav1.ConditionUnknown && ready.ObservedGeneration == m.Generation
 }
 
-// SetupWithManager makes the manager call Reconcile for a Model that changes. An annotation is a change too: by one a user has the Model looked at now.
+// SetupWithManager makes the manager call Reconcile for a Model that changes. An annotation is a change too: by one a
+// user has the Model looked at now.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	own := builder.WithPredicates(predicate.Or(status.SpecChanged(), status.ReadyFlipped(), predicate.AnnotationChangedPredicate{}))
 	err := ctrl.NewControllerManagedBy(mgr).Named("model").For(&v1alpha1.Model{}, own).WatchesRawSource(r.Wakes).

@@ -1,5 +1,5 @@
-// Package notice tells people, by Events, of what they have to act on or to know. It bounds how many Events there are: tenants decide how often their
-// Turns wait and fail.
+// Package notice tells people, by Events, of what they have to act on or to know. It bounds how many Events there are:
+// tenants decide how often their Turns wait and fail.
 package notice
 
 import (
@@ -64,8 +64,8 @@ func NewRecorder(sink events.EventRecorder, now func() time.Time) *Recorder {
 	}
 }
 
-// Record records an Event about an object, unless one with the reason was recorded a while ago, or its namespace has too many. An object that is
-// being deleted has none: its namespace may take no more objects.
+// Record records an Event about an object, unless one with the reason was recorded a while ago, or its namespace has
+// too many. An object that is being deleted has none: its namespace may take no more objects.
 func (r *Recorder) Record(about client.Object, n Notice) {
 	if r == nil || !about.GetDeletionTimestamp().IsZero() || !r.admits(about, n.Reason) {
 		return

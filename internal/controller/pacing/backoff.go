@@ -1,4 +1,5 @@
-// Package pacing decides which passes of the reconcilers come next, and bounds how fast, and how slowly, they are repeated.
+// Package pacing decides which passes of the reconcilers come next, and bounds how fast, and how slowly, they are
+// repeated.
 package pacing
 
 import (
@@ -14,7 +15,8 @@ import (
 const (
 	// ShortestBackoff is the pause before a pass that has failed is repeated for the first time. It doubles each time.
 	ShortestBackoff = 5 * time.Millisecond
-	// LongestBackoff bounds the pauses, so that work goes on soon after an outage of the API server, however long that took.
+	// LongestBackoff bounds the pauses, so that work goes on soon after an outage of the API server, however long that
+	// took.
 	LongestBackoff = 30 * time.Second
 )
 

@@ -18,8 +18,9 @@ const (
 	lookJitter = 0.2
 )
 
-// Looks paces the looks at what no watch tells of. An object is looked at again after half the time that it has waited, so that what is repaired at once
-// is seen at once. The objects of one namespace together are looked at once a second. The zero value is usable.
+// Looks paces the looks at what no watch tells of. An object is looked at again after half the time that it has waited,
+// so that what is repaired at once is seen at once. The objects of one namespace together are looked at once a second.
+// The zero value is usable.
 type Looks struct {
 	mu      sync.Mutex
 	waiting map[types.NamespacedName]since

@@ -1,5 +1,6 @@
-// Package policies sees to it that the ValidatingAdmissionPolicies of the install are in force: without them, who may write a Tool could name
-// any Secret that the manager may read. While one is missing, no Secret is read, and what needs one waits.
+// Package policies sees to it that the ValidatingAdmissionPolicies of the install are in force: without them, who may
+// write a Tool could name any Secret that the manager may read. While one is missing, no Secret is read, and what needs
+// one waits.
 package policies
 
 import (

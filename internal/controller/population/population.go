@@ -36,7 +36,8 @@ var sessionPhases = []v1alpha1.SessionPhase{
 type Collector struct {
 	// Cache has all Turns and Sessions.
 	Cache client.Reader
-	// Held and Waiting count places for active Turns and the Sessions that wait for one, Activities what runs outside of the reconcilers.
+	// Held and Waiting count places for active Turns and the Sessions that wait for one, Activities what runs outside
+	// of the reconcilers.
 	Held, Waiting, Activities func() int
 }
 
@@ -47,8 +48,8 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. Objects that are new and have no phase yet count as Queued and Pending. Without a cache that can be
-// read, the counts are left out.
+// Collect implements prometheus.Collector. Objects that are new and have no phase yet count as Queued and Pending.
+// Without a cache that can be read, the counts are left out.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	gauge := func(desc *prometheus.Desc, value int64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(value), labels...)

@@ -8,8 +8,8 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// inOrder sorts Turns as a Session runs them: by creation time, then by name in natural order, so that of ten Turns applied in one file
-// `demo-2` comes before `demo-10`.
+// inOrder sorts Turns as a Session runs them: by creation time, then by name in natural order, so that of ten Turns
+// applied in one file `demo-2` comes before `demo-10`.
 func inOrder(turns []*v1alpha1.Turn) {
 	slices.SortStableFunc(turns, func(a, b *v1alpha1.Turn) int { return compare(*positionOf(a), *positionOf(b)) })
 }
@@ -26,8 +26,8 @@ func compare(a, b v1alpha1.QueuePosition) int {
 	return naturalCompare(a.Name, b.Name)
 }
 
-// naturalCompare compares runs of digits by their value and everything else by its bytes. Names that differ only in leading zeros are
-// compared as plain strings, so that the order is total.
+// naturalCompare compares runs of digits by their value and everything else by its bytes. Names that differ only in
+// leading zeros are compared as plain strings, so that the order is total.
 func naturalCompare(a, b string) int {
 	left, right := a, b
 	for left != "" && right != "" {

@@ -15,7 +15,8 @@ func Finished(turn *v1alpha1.Turn) bool {
 	return projection.Finished(&turn.Status)
 }
 
-// Runnable reports whether the Turn can be admitted as it is. A Turn that is to be cancelled ends by itself while it is queued.
+// Runnable reports whether the Turn can be admitted as it is. A Turn that is to be cancelled ends by itself while it is
+// queued.
 func Runnable(turn *v1alpha1.Turn) bool {
 	return turn.DeletionTimestamp.IsZero() && !Finished(turn) && turn.Spec.DesiredState != v1alpha1.DesiredCancelled && !Suspended(turn)
 }
@@ -37,9 +38,9 @@ func Next(turns []*v1alpha1.Turn) *v1alpha1.Turn {
 // MaxQueuedSteers is how many of the messages that are queued at an admission are named by their UID.
 const MaxQueuedSteers = 64
 
-// QueuedSteers are the messages with delivery Steer that are queued when a Turn is admitted: they have found no running Turn, or have come too
-// late for one. Creation times, which are in seconds, cannot tell them from those that follow. end is the place of the last of them where there
-// are more than MaxQueuedSteers.
+// QueuedSteers are the messages with delivery Steer that are queued when a Turn is admitted: they have found no running
+// Turn, or have come too late for one. Creation times, which are in seconds, cannot tell them from those that follow.
+// end is the place of the last of them where there are more than MaxQueuedSteers.
 func QueuedSteers(turns []*v1alpha1.Turn, admitted types.UID) (queued []types.UID, end *v1alpha1.QueuePosition) {
 	for _, turn := range runnable(turns) {
 		if turn.Spec.Delivery != v1alpha1.DeliverSteer || turn.UID == admitted || turn.Status.Plan != nil {
@@ -62,8 +63,8 @@ func wasQueued(turn *v1alpha1.Turn, active v1alpha1.ActiveTurn) bool {
 	return slices.Contains(active.QueuedSteers, turn.UID)
 }
 
-// Steers are the Turns whose messages go into the active one, in order: those with delivery Steer that came when it was active already. One
-// that came before is queued like any other.
+// Steers are the Turns whose messages go into the active one, in order: those with delivery Steer that came when it was
+// active already. One that came before is queued like any other.
 func Steers(turns []*v1alpha1.Turn, active v1alpha1.ActiveTurn) []*v1alpha1.Turn {
 	var steers []*v1alpha1.Turn
 	for _, turn := range runnable(turns) {

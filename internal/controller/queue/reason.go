@@ -13,9 +13,10 @@ import (
 // suspendedMessage is what a Turn says that is suspended.
 const suspendedMessage = "The Turn is suspended. Set spec.suspend to false to let the Session admit it."
 
-// Reason is why a Turn that is queued in a Session, nil for one that does not exist, does not run, as a condition says it. next is the Turn that the
-// Session runs next; only that one repeats what keeps the Session from running Turns, so that a long queue costs no writes. limit is how many Turns
-// of the namespace may have begun, where that holds the Session back; 0 where it does not.
+// Reason is why a Turn that is queued in a Session, nil for one that does not exist, does not run, as a condition says
+// it. next is the Turn that the Session runs next; only that one repeats what keeps the Session from running Turns, so
+// that a long queue costs no writes. limit is how many Turns of the namespace may have begun, where that holds the
+// Session back; 0 where it does not.
 func Reason(session *v1alpha1.Session, turn, next *v1alpha1.Turn, limit int64) (reason, message string) {
 	switch {
 	case Suspended(turn):

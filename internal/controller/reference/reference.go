@@ -1,4 +1,5 @@
-// Package reference finds the Models and Tools that a configuration layer names, and the objects whose layer names a given one.
+// Package reference finds the Models and Tools that a configuration layer names, and the objects whose layer names a
+// given one.
 package reference
 
 import (

@@ -25,8 +25,8 @@ func phaseOf(status *v1alpha1.SessionStatus, active *v1alpha1.Turn, usable bool)
 	}
 }
 
-// ran says that a Turn which has ended ran itself: it did not take over the outcome of an earlier one, did not go into another one, and was
-// not refused for its name.
+// ran says that a Turn which has ended ran itself: it did not take over the outcome of an earlier one, did not go into
+// another one, and was not refused for its name.
 func ran(turn *v1alpha1.Turn) bool {
 	succeeded := condition.Find(turn.Status.Conditions, v1alpha1.ConditionSucceeded)
 	if succeeded == nil {
@@ -40,7 +40,8 @@ func ran(turn *v1alpha1.Turn) bool {
 	}
 }
 
-// setReady says whether the Session can be used. reason is empty when it can; message is then what is to be said besides.
+// setReady says whether the Session can be used. reason is empty when it can; message is then what is to be said
+// besides.
 func setReady(session *v1alpha1.Session, reason, message string, now metav1.Time) {
 	value := metav1.ConditionFalse
 	if reason == "" {

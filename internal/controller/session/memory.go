@@ -16,7 +16,8 @@ type memory struct {
 type known struct {
 	uid     types.UID
 	written string
-	// whole says that the journal was found to be as long as the status says, looks counts the looks in a row that found that it cannot be appended to.
+	// whole says that the journal was found to be as long as the status says, looks counts the looks in a row that
+	// found that it cannot be appended to.
 	whole bool
 	looks int
 	// behindSince is when the cache was first seen to lag what was written; zero while it does not.

@@ -12,8 +12,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
-// obstructed deals with an error of a pass: one that only a repair of the Session's journal removes is reported on the Session, which admits no Turn
-// until then and is looked at slowly. Any other error is returned.
+// obstructed deals with an error of a pass: one that only a repair of the Session's journal removes is reported on the
+// Session, which admits no Turn until then and is looked at slowly. Any other error is returned.
 func (r *Reconciler) obstructed(ctx context.Context, s *scope, cause error) error {
 	key := client.ObjectKeyFromObject(s.session)
 	obstacle := journal.ObstacleOf(cause, s.session.Name)
@@ -33,8 +33,8 @@ func (r *Reconciler) obstructed(ctx context.Context, s *scope, cause error) erro
 	return nil
 }
 
-// checkHead makes sure, once in the life of this process, that the journal is as long as the status says, before a Turn is admitted: nothing could be
-// appended to one that is not.
+// checkHead makes sure, once in the life of this process, that the journal is as long as the status says, before a Turn
+// is admitted: nothing could be appended to one that is not.
 func (r *Reconciler) checkHead(ctx context.Context, s *scope) error {
 	key, head := client.ObjectKeyFromObject(s.session), s.session.Status.Journal.Head
 	if head == 0 || r.known.checked(key) {

@@ -26,8 +26,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
-// lagRetry is when a pass that found the cache behind the API server is repeated, if no watch event comes first, and how long a pass waits for
-// the cache to show our own last write before it reads past it.
+// lagRetry is when a pass that found the cache behind the API server is repeated, if no watch event comes first, and
+// how long a pass waits for the cache to show our own last write before it reads past it.
 const lagRetry = 5 * time.Second
 
 // Reconciler admits and releases Turns.
@@ -128,8 +128,8 @@ func (r *Reconciler) open(ctx context.Context, key types.NamespacedName) (*scope
 	return s, nil
 }
 
-// freshen makes sure that the pass sees at least what this process wrote, and reports whether it does: an older version is left to the watch,
-// for at most lagRetry, and then replaced by a live read.
+// freshen makes sure that the pass sees at least what this process wrote, and reports whether it does: an older version
+// is left to the watch, for at most lagRetry, and then replaced by a live read.
 func (r *Reconciler) freshen(ctx context.Context, s *scope) (bool, error) {
 	key := client.ObjectKeyFromObject(s.session)
 	if !r.behind(s) {
@@ -182,8 +182,8 @@ func (r *Reconciler) readiness(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// release clears the active Turn once it has ended. A Turn that was deleted while it was active has its open step closed first, so that
-// nothing of it can still be decided afterwards (law 2).
+// release clears the active Turn once it has ended. A Turn that was deleted while it was active has its open step
+// closed first, so that nothing of it can still be decided afterwards (law 2).
 func (r *Reconciler) release(ctx context.Context, s *scope) error {
 	active := s.session.Status.ActiveTurn
 	if active == nil {
@@ -237,8 +237,9 @@ func (r *Reconciler) findActive(ctx context.Context, s *scope, active *v1alpha1.
 	return nil
 }
 
-// yield gives the place of a Turn that has ended back before the next one is admitted: without it a Session whose Turns never end would keep
-// its place, and who waits for one would wait for ever. When nobody does, admission takes it again.
+// yield gives the place of a Turn that has ended back before the next one is admitted: without it a Session whose Turns
+// never end would keep its place, and who waits for one would wait for ever. When nobody does, admission takes it
+// again.
 func (r *Reconciler) yield(s *scope) {
 	r.Turns.End(s.session.UID)
 }
@@ -273,8 +274,8 @@ func (r *Reconciler) gone(ctx context.Context, s *scope, active *v1alpha1.Active
 	return true, nil
 }
 
-// next is the Turn to admit; nil for none. A Turn that has begun in the Session which had the name before goes with that one: its steps are in
-// another journal.
+// next is the Turn to admit; nil for none. A Turn that has begun in the Session which had the name before goes with
+// that one: its steps are in another journal.
 func (s *scope) next() *v1alpha1.Turn {
 	return queue.Next(slices.DeleteFunc(slices.Clone(s.turns), s.isForeign))
 }

@@ -59,8 +59,8 @@ func (r *Reconciler) ofNamespace(ctx context.Context, object client.Object) []re
 	return requests
 }
 
-// turnMoved passes those changes of Turns that move a Session: a Turn that is new, gone, ended, or waits for results or no longer does. After a
-// relist, the deletion of a Turn and the creation of another one of its name are one update.
+// turnMoved passes those changes of Turns that move a Session: a Turn that is new, gone, ended, or waits for results or
+// no longer does. After a relist, the deletion of a Turn and the creation of another one of its name are one update.
 func turnMoved() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool {
@@ -79,8 +79,8 @@ func turnMoved() predicate.Predicate {
 	}
 }
 
-// meaningful lets those changes of layers, Models and Tools through that can change what a Session is made of, or what its condition repeats: the
-// spec, the annotations, whether the object is ready, and why a Model is not.
+// meaningful lets those changes of layers, Models and Tools through that can change what a Session is made of, or what
+// its condition repeats: the spec, the annotations, whether the object is ready, and why a Model is not.
 func meaningful() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {

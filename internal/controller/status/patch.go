@@ -15,9 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Patch writes the status of next, where it differs from that of base, as a merge patch of the status alone. The resourceVersion of base
-// is the optimistic lock: a write by anyone else since then makes it fail with a Conflict, and nothing is written. Equal statuses cost no
-// call. After a write next is what the server answered; after an error it is as it was. Lists are replaced as a whole.
+// Patch writes the status of next, where it differs from that of base, as a merge patch of the status alone. The
+// resourceVersion of base is the optimistic lock: a write by anyone else since then makes it fail with a Conflict, and
+// nothing is written. Equal statuses cost no call. After a write next is what the server answered; after an error it is
+// as it was. Lists are replaced as a whole.
 //
 // base and next are pointers to the same kind of typed object.
 func Patch(ctx context.Context, c client.Client, base, next client.Object) (changed bool, err error) {
@@ -89,8 +90,8 @@ func statusOf(o client.Object) ([]byte, error) {
 // staleRetry is how long a pass that lost against another write waits before it looks again.
 const staleRetry = 100 * time.Millisecond
 
-// Write ends the pass of a simple reconciler: it brings the status to the API server with Patch. After a conflict the pass is repeated
-// shortly, because the cache was behind; an object that is gone needs nothing.
+// Write ends the pass of a simple reconciler: it brings the status to the API server with Patch. After a conflict the
+// pass is repeated shortly, because the cache was behind; an object that is gone needs nothing.
 func Write(ctx context.Context, c client.Client, base, next client.Object) (ctrl.Result, error) {
 	_, err := Patch(ctx, c, base, next)
 	switch {

@@ -10,8 +10,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
-// ReadyFlipped lets the creation and the deletion of an object pass, and those updates that make it Ready or no longer Ready. It is for those
-// who depend on the object; any other update of its status or spec says nothing to them.
+// ReadyFlipped lets the creation and the deletion of an object pass, and those updates that make it Ready or no longer
+// Ready. It is for those who depend on the object; any other update of its status or spec says nothing to them.
 func ReadyFlipped() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
@@ -21,8 +21,8 @@ func ReadyFlipped() predicate.Predicate {
 	}
 }
 
-// SpecChanged passes the creation and the deletion of an object, and those updates that bring another spec: of the object itself, or because
-// another object has taken its name, which is one update after a relist.
+// SpecChanged passes the creation and the deletion of an object, and those updates that bring another spec: of the
+// object itself, or because another object has taken its name, which is one update after a relist.
 func SpecChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return replaced(e) || e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration()

@@ -128,8 +128,8 @@ func (r *Reconciler) ofTurn(ctx context.Context, object client.Object) []reconci
 	return requests
 }
 
-// callsChanged lets those changes of a Turn through after which another verdict is possible: it is new, moved on to other calls, ended, or is
-// deleted.
+// callsChanged lets those changes of a Turn through after which another verdict is possible: it is new, moved on to
+// other calls, ended, or is deleted.
 func callsChanged() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {

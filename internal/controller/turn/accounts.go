@@ -27,7 +27,8 @@ const (
 	renewInterval = time.Minute
 )
 
-// accounts holds, by namespace, when this process last saw to the ServiceAccount of tool pods. Workers that need one at the same time share a request.
+// accounts holds, by namespace, when this process last saw to the ServiceAccount of tool pods. Workers that need one at
+// the same time share a request.
 type accounts struct {
 	mu       sync.Mutex
 	seen     map[string]time.Time
@@ -50,15 +51,17 @@ func (s *accounts) note(namespace string, at time.Time) {
 	s.seen[namespace] = at
 }
 
-// accountWait is the wait of a step for an account that the API server refuses: since when, how often, until the next try, and why.
+// accountWait is the wait of a step for an account that the API server refuses: since when, how often, until the next
+// try, and why.
 type accountWait struct {
 	since, until time.Time
 	failures     int
 	refused      error
 }
 
-// provideAccount creates the ServiceAccount of tool pods before the first Job of a namespace, and reports whether the Job may be created now. An
-// account of that name that exists is used as it is, so that a namespace can give it pull secrets.
+// provideAccount creates the ServiceAccount of tool pods before the first Job of a namespace, and reports whether the
+// Job may be created now. An account of that name that exists is used as it is, so that a namespace can give it pull
+// secrets.
 func (r *Reconciler) provideAccount(ctx context.Context, a *actScope, index int, job *batchv1.Job) (bool, error) {
 	seen := r.accounts.last(job.Namespace)
 	if !runsAsOurs(job) || !seen.IsZero() {
@@ -86,8 +89,9 @@ func (r *Reconciler) provideAccount(ctx context.Context, a *actScope, index int,
 	}
 }
 
-// renewAccount creates the account again for a Job that has been without a pod since a while ago: the account, or the whole namespace, may have been
-// deleted and the namespace created again. Without an account the Job controller gets no pod accepted, and tries again until the start timeout.
+// renewAccount creates the account again for a Job that has been without a pod since a while ago: the account, or the
+// whole namespace, may have been deleted and the namespace created again. Without an account the Job controller gets no
+// pod accepted, and tries again until the start timeout.
 func (r *Reconciler) renewAccount(ctx context.Context, a *actScope, job *batchv1.Job, since time.Time) {
 	if !runsAsOurs(job) {
 		return
@@ -108,7 +112,8 @@ func (r *Reconciler) renewAccount(ctx context.Context, a *actScope, job *batchv1
 	}
 }
 
-// createAccount creates the account, unless another worker has seen to it since seen. It succeeds as well where the account exists.
+// createAccount creates the account, unless another worker has seen to it since seen. It succeeds as well where the
+// account exists.
 func (r *Reconciler) createAccount(ctx context.Context, namespace string, seen time.Time) error {
 	_, err, _ := r.accounts.creating.Do(namespace, func() (any, error) {
 		if !r.accounts.last(namespace).Equal(seen) {
@@ -123,7 +128,8 @@ func (r *Reconciler) createAccount(ctx context.Context, namespace string, seen t
 	return err
 }
 
-// runsAsOurs reports whether the pod of a Job runs as the account that the manager creates. Jobs of an earlier version run as default.
+// runsAsOurs reports whether the pod of a Job runs as the account that the manager creates. Jobs of an earlier version
+// run as default.
 func runsAsOurs(job *batchv1.Job) bool {
 	return job.Spec.Template.Spec.ServiceAccountName == v1alpha1.ToolServiceAccount
 }
@@ -137,7 +143,8 @@ func (w *accountWait) refuse(err error, now time.Time) {
 	w.refused = err
 }
 
-// awaitAccount shows on a call what it waits for. It ends the call once the account has been refused for as long as its pod may take to start.
+// awaitAccount shows on a call what it waits for. It ends the call once the account has been refused for as long as its
+// pod may take to start.
 func (a *actScope) awaitAccount(index int, now time.Time) {
 	call, wait := &a.turn.Status.ToolCalls[index], &a.step.account
 	why := "the ServiceAccount that its pod runs as was not accepted: " + wait.refused.Error()

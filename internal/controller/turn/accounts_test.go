@@ -22,7 +22,8 @@ import (
 
 const accountName = "capstan-tool"
 
-// watchAccounts counts the ServiceAccounts that managers ask for, and makes the API server refuse them while refused reports an error.
+// watchAccounts counts the ServiceAccounts that managers ask for, and makes the API server refuse them while refused
+// reports an error.
 func watchAccounts(w *world, refused func() error) *int {
 	asked := new(int)
 	w.hooks.Create = func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {

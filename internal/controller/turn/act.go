@@ -25,7 +25,8 @@ type actScope struct {
 	pins    tool.Pins
 	// unsure are the indexes of calls that could not be observed in this pass.
 	unsure map[int]bool
-	// retry says that a call was given a new attempt that is not in the API server's status yet, approved that one was given its first.
+	// retry says that a call was given a new attempt that is not in the API server's status yet, approved that one was
+	// given its first.
 	retry, approved bool
 }
 
@@ -49,8 +50,8 @@ func (a *actScope) toolSpec(call v1alpha1.ToolCall) *v1alpha1.ToolSpec {
 	return &definition.Spec
 }
 
-// act runs the tool calls of the open step: observe what is under way, take what others gave, start what may start, open the gates, and close
-// the step when every call has its result.
+// act runs the tool calls of the open step: observe what is under way, take what others gave, start what may start,
+// open the gates, and close the step when every call has its result.
 func (r *Reconciler) act(ctx context.Context, s *scope) (flow, error) {
 	if s.plan().Phase != v1alpha1.PlanAct {
 		return stop, nil
@@ -179,7 +180,8 @@ func (r *Reconciler) close(ctx context.Context, a *actScope) (flow, error) {
 	}
 	closed, err := r.Host.Act(ctx, r.steerable(a.scope), known)
 	if errors.Is(err, journal.ErrStale) {
-		// Another process kept a result or a decision, or claimed a call, that we do not know of: read what the log has, and fold again.
+		// Another process kept a result or a decision, or claimed a call, that we do not know of: read what the log
+		// has, and fold again.
 		a.forgetOthers()
 		a.step.forgetRequests(a.calls())
 		return again, nil
@@ -198,7 +200,8 @@ func (r *Reconciler) show(a *actScope) {
 	projection.SetConditions(&a.turn.Status, a.turn.Generation, nowSeconds(r.Clock()))
 }
 
-// progress shows what has changed since the last write, at most once a second, and when all that is missing is up to others at once.
+// progress shows what has changed since the last write, at most once a second, and when all that is missing is up to
+// others at once.
 func (r *Reconciler) progress(ctx context.Context, a *actScope) (flow, error) {
 	r.show(a)
 	r.standBack(a.scope)

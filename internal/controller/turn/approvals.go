@@ -20,8 +20,8 @@ func hasApprovals(calls []v1alpha1.ToolCall) bool {
 	return false
 }
 
-// decidesInTime says that the ToolResult decides about this very call of the Turn while it can be approved. One that the manager comes to see too
-// late, because it was down, counts by when it was created.
+// decidesInTime says that the ToolResult decides about this very call of the Turn while it can be approved. One that
+// the manager comes to see too late, because it was down, counts by when it was created.
 func decidesInTime(result *v1alpha1.ToolResult, turn *v1alpha1.Turn, call v1alpha1.ToolCall, now time.Time) bool {
 	if result.Spec.Decision == "" || !answer.Binds(result, turn, &call) {
 		return false
@@ -40,7 +40,8 @@ func approves(offered map[int]*v1alpha1.ToolResult) bool {
 	return false
 }
 
-// approve lets a call start that the log says is approved. Its status is an intent like any other: it is written before anything starts.
+// approve lets a call start that the log says is approved. Its status is an intent like any other: it is written before
+// anything starts.
 func (a *actScope) approve(index int) {
 	if call := &a.turn.Status.ToolCalls[index]; tool.Unapproved(*call) {
 		tool.Approve(call)
@@ -48,8 +49,8 @@ func (a *actScope) approve(index int) {
 	}
 }
 
-// timeOut ends the calls that nobody has decided about in time. Nothing of that is in the log before the step is closed: should another
-// process have put an approval there meanwhile, the closing is refused as stale.
+// timeOut ends the calls that nobody has decided about in time. Nothing of that is in the log before the step is
+// closed: should another process have put an approval there meanwhile, the closing is refused as stale.
 func (a *actScope) timeOut(offered map[int]*v1alpha1.ToolResult, now time.Time) {
 	for i, call := range a.calls() {
 		_, done := a.step.outcomes[call.ID]

@@ -16,13 +16,14 @@ func endedAt(turn *v1alpha1.Turn) time.Time {
 	return condition.Find(turn.Status.Conditions, v1alpha1.ConditionFinished).LastTransitionTime.Time
 }
 
-// cleanUp deals with a Turn that has ended: it goes when its time to live is over, and its Jobs, all with one call, after the retention
-// time. A Turn without either costs nothing.
+// cleanUp deals with a Turn that has ended: it goes when its time to live is over, and its Jobs, all with one call,
+// after the retention time. A Turn without either costs nothing.
 func (r *Reconciler) cleanUp(ctx context.Context, s *scope) (flow, error) {
 	if !queue.Finished(s.turn) {
 		return proceed, nil
 	}
-	// What may still change in the spec changes nothing any more. Until the status says so, kstatus takes the Turn for unfinished.
+	// What may still change in the spec changes nothing any more. Until the status says so, kstatus takes the Turn for
+	// unfinished.
 	if s.turn.Status.ObservedGeneration != s.turn.Generation {
 		return r.write(ctx, s, writeObserved)
 	}
@@ -60,7 +61,8 @@ func (r *Reconciler) cleanUpJobs(ctx context.Context, s *scope) (flow, error) {
 	if err != nil {
 		return stop, err
 	}
-	// A Job that could still run is a stray: a process that was paused, or a request that was under way, made it when the Turn had ended.
+	// A Job that could still run is a stray: a process that was paused, or a request that was under way, made it when
+	// the Turn had ended.
 	due := endedAt(s.turn).Add(r.JobRetention)
 	if r.Clock().Before(due) && s.turn.DeletionTimestamp.IsZero() {
 		s.deadline(due)

@@ -21,9 +21,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// takeResults takes what others gave for the calls that wait for them: the results of client tools, and decisions. What completes the step goes
-// into the entry that closes it; what does not, as an approval never does, is put into the log by itself, so that it outlives its ToolResult
-// (CLIENT-04) and the log decides between two processes.
+// takeResults takes what others gave for the calls that wait for them: the results of client tools, and decisions. What
+// completes the step goes into the entry that closes it; what does not, as an approval never does, is put into the log
+// by itself, so that it outlives its ToolResult (CLIENT-04) and the log decides between two processes.
 func (r *Reconciler) takeResults(ctx context.Context, a *actScope) error {
 	clients := hasClientCalls(a.calls())
 	if !clients && !hasApprovals(a.calls()) {
@@ -89,7 +89,8 @@ func (r *Reconciler) readSettled(ctx context.Context, a *actScope) error {
 		if _, done := a.step.outcomes[call.ID]; !done {
 			a.take(i, ref.Call)
 		}
-		// In each pass, because marking it may have failed: once the status shows the call as answered, it counts as answered by another.
+		// In each pass, because marking it may have failed: once the status shows the call as answered, it counts as
+		// answered by another.
 		sources = append(sources, ref.Call.Source)
 	}
 	return r.accept(ctx, a.results, sources)
@@ -113,8 +114,8 @@ func (a *actScope) offered(now time.Time) map[int]*v1alpha1.ToolResult {
 	return offered
 }
 
-// dropOutdated removes the decisions about calls that wait for them in the cache only: the Turn may be deleted, replaced or further on. The
-// reconciler of ToolResults refuses them. A pass without decisions reads nothing.
+// dropOutdated removes the decisions about calls that wait for them in the cache only: the Turn may be deleted,
+// replaced or further on. The reconciler of ToolResults refuses them. A pass without decisions reads nothing.
 func (r *Reconciler) dropOutdated(ctx context.Context, a *actScope, offered map[int]*v1alpha1.ToolResult) error {
 	decides := func(_ int, result *v1alpha1.ToolResult) bool { return result.Spec.Decision != "" }
 	decisions := maps.Clone(offered)
@@ -168,8 +169,8 @@ func (r *Reconciler) keepResult(ctx context.Context, a *actScope, index int, res
 	return r.accept(ctx, a.results, []types.UID{ref.Call.Source})
 }
 
-// acceptResults says on each ToolResult that went into a closed step that it did. It comes before the status moves on, so that whoever
-// sees a call closed knows that the result it took is marked.
+// acceptResults says on each ToolResult that went into a closed step that it did. It comes before the status moves on,
+// so that whoever sees a call closed knows that the result it took is marked.
 func (r *Reconciler) acceptResults(ctx context.Context, s *scope, closed *journal.Closed) error {
 	if calls := s.turn.Status.ToolCalls; !hasClientCalls(calls) && !hasApprovals(calls) {
 		return nil

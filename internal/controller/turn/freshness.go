@@ -14,8 +14,8 @@ import (
 // freshnessLimit is how long a pass waits for the watch to show our own last write before it reads past the cache.
 const freshnessLimit = 5 * time.Second
 
-// freshen makes sure that the pass sees at least what this process wrote: an older version is left to the watch, for at most
-// freshnessLimit, and then replaced by a live read.
+// freshen makes sure that the pass sees at least what this process wrote: an older version is left to the watch, for at
+// most freshnessLimit, and then replaced by a live read.
 func (r *Reconciler) freshen(ctx context.Context, s *scope) error {
 	if !older(s.turn.ResourceVersion, s.memory.written) {
 		s.memory.behindSince = time.Time{}
@@ -46,8 +46,8 @@ func (r *Reconciler) freshen(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// older says that version seen came before version written. Versions that cannot be compared count as current: the optimistic lock of the
-// next write is what protects the Turn.
+// older says that version seen came before version written. Versions that cannot be compared count as current: the
+// optimistic lock of the next write is what protects the Turn.
 func older(seen, written string) bool {
 	if written == "" {
 		return false

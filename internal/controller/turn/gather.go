@@ -26,7 +26,8 @@ const (
 	IndexTurnName = "turnName"
 	// IndexSessionName finds the Turns of a Session.
 	IndexSessionName = "sessionName"
-	// IndexOpen finds the Turns of a Session that have not ended: a long conversation leaves many behind that have no say any more.
+	// IndexOpen finds the Turns of a Session that have not ended: a long conversation leaves many behind that have no
+	// say any more.
 	IndexOpen = "openTurn"
 	// IndexTurnUID finds the Jobs and the pods of a Turn.
 	IndexTurnUID = "turnUID"
@@ -49,8 +50,9 @@ func ofTurn(turn *v1alpha1.Turn) client.MatchingFields {
 	return client.MatchingFields{IndexTurnUID: string(turn.UID)}
 }
 
-// ofStep are the labels of what was made for one step of the Turn, or for every step. A long Turn leaves many Jobs behind: those of steps that
-// are closed have no say in the open one, and to read them in each pass would make the Turn slower with every step.
+// ofStep are the labels of what was made for one step of the Turn, or for every step. A long Turn leaves many Jobs
+// behind: those of steps that are closed have no say in the open one, and to read them in each pass would make the Turn
+// slower with every step.
 func ofStep(turn *v1alpha1.Turn, step int32) client.MatchingLabels {
 	labels := client.MatchingLabels{v1alpha1.LabelTurnUID: string(turn.UID)}
 	if step != everyStep {
@@ -132,8 +134,8 @@ func (r *Reconciler) turnsOf(ctx context.Context, session types.NamespacedName, 
 	return turns, nil
 }
 
-// planned gives the bulk of the calls of the open act step, by call id: what does not fit into status is in the entry just before the step. It is
-// not kept while the Turn waits.
+// planned gives the bulk of the calls of the open act step, by call id: what does not fit into status is in the entry
+// just before the step. It is not kept while the Turn waits.
 func (r *Reconciler) planned(ctx context.Context, s *scope) (map[string]v1alpha1.PlannedCall, error) {
 	step := s.memory.of(s.plan().Step)
 	if step.planned != nil {

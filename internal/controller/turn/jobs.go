@@ -70,8 +70,8 @@ func (r *Reconciler) start(ctx context.Context, a *actScope) (flow, error) {
 	return proceed, errors.Join(failed...)
 }
 
-// startJob makes the Job of one call. Its intent is in the status. A Job that exists already is ours from before a crash, or a second
-// process's: its name says for which call it is.
+// startJob makes the Job of one call. Its intent is in the status. A Job that exists already is ours from before a
+// crash, or a second process's: its name says for which call it is.
 func (r *Reconciler) startJob(ctx context.Context, a *actScope, index int, name string) (flow, error) {
 	call := a.calls()[index]
 	definition := a.config.Tools[call.Name]
@@ -147,8 +147,8 @@ func (r *Reconciler) ownsJob(ctx context.Context, turn *v1alpha1.Turn, name stri
 	return metav1.IsControlledBy(job, turn), nil
 }
 
-// openGates records the pods of AtMostOnce calls, one write for all that are there, and only then lets them start. A pod that is not
-// recorded stays gated for ever.
+// openGates records the pods of AtMostOnce calls, one write for all that are there, and only then lets them start. A
+// pod that is not recorded stays gated for ever.
 func (r *Reconciler) openGates(ctx context.Context, a *actScope) (flow, error) {
 	if recorded, flow, err := r.recordPods(ctx, a); recorded || err != nil {
 		return flow, err
@@ -175,7 +175,8 @@ func (r *Reconciler) openGates(ctx context.Context, a *actScope) (flow, error) {
 	return proceed, errors.Join(failed...)
 }
 
-// recordPods writes the UIDs of gated pods into the status. It waits a moment for the pods of Jobs that were made together.
+// recordPods writes the UIDs of gated pods into the status. It waits a moment for the pods of Jobs that were made
+// together.
 func (r *Reconciler) recordPods(ctx context.Context, a *actScope) (bool, flow, error) {
 	found, missing := map[int]*corev1.Pod{}, 0
 	for i, call := range a.calls() {
@@ -239,8 +240,8 @@ func (r *Reconciler) openGate(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// stopTools ends what still runs of a step that is closed, and says whether nothing does any more. Containers that have ended by themselves
-// cost no call. A step that goes on waits for nothing: what it leaves behind has no say any more.
+// stopTools ends what still runs of a step that is closed, and says whether nothing does any more. Containers that have
+// ended by themselves cost no call. A step that goes on waits for nothing: what it leaves behind has no say any more.
 func (r *Reconciler) stopTools(ctx context.Context, s *scope, step *stepMemory) (bool, error) {
 	pods, err := r.pods(ctx, s.turn, s.plan().Step)
 	if err != nil {
@@ -349,8 +350,8 @@ func (r *Reconciler) deleteJobsOf(ctx context.Context, turn *v1alpha1.Turn, sele
 	return nil
 }
 
-// deleteRunning deletes the Jobs of the open step that could still run, and those that may be on their way. The others keep their pods and
-// with them their logs, and later steps, which another leader may have begun, are left alone.
+// deleteRunning deletes the Jobs of the open step that could still run, and those that may be on their way. The others
+// keep their pods and with them their logs, and later steps, which another leader may have begun, are left alone.
 func (r *Reconciler) deleteRunning(
 	ctx context.Context, s *scope, step *stepMemory, jobs map[string]*batchv1.Job, pods map[string][]*corev1.Pod,
 ) error {

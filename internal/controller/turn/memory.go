@@ -14,7 +14,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// memory is what this process remembers of a Turn between passes. It holds nothing that a new process could not find out by reading.
+// memory is what this process remembers of a Turn between passes. It holds nothing that a new process could not find
+// out by reading.
 type memory struct {
 	uid types.UID
 
@@ -29,7 +30,8 @@ type memory struct {
 	cleanedAt time.Time
 	// orphanedAt is when the Turn was first seen without its Session.
 	orphanedAt time.Time
-	// stall is set while the Turn cannot go on because of its Session's journal, errors counts the passes in a row that have failed.
+	// stall is set while the Turn cannot go on because of its Session's journal, errors counts the passes in a row that
+	// have failed.
 	stall  *stall
 	errors int
 
@@ -49,7 +51,8 @@ type stepMemory struct {
 	created map[string]time.Time
 	// shown are the names of the Jobs that the cache has had: one that it has no more is gone, and not on its way.
 	shown map[string]bool
-	// attempted are the names of the Jobs that this process has asked for. One whose answer was lost may exist, or come to exist.
+	// attempted are the names of the Jobs that this process has asked for. One whose answer was lost may exist, or come
+	// to exist.
 	attempted map[string]bool
 	// opened are the pods whose gate this process took away.
 	opened map[types.UID]bool
@@ -57,32 +60,33 @@ type stepMemory struct {
 	gatedSince time.Time
 	// outcomes are the ends of calls, by call id.
 	outcomes map[string]tool.Outcome
-	// unfenced are the calls, by id, of which this process has concluded that they were not executed while no pod was recorded for them. That
-	// holds only as long as no other leader records one.
+	// unfenced are the calls, by id, of which this process has concluded that they were not executed while no pod was
+	// recorded for them. That holds only as long as no other leader records one.
 	unfenced map[string]bool
 	// sources are the ToolResults that gave the results of client tools and the decisions, by call id.
 	sources map[string]types.UID
-	// settled are the results of client tools and the decisions that are in the log, by call id; nil until the log was asked.
+	// settled are the results of client tools and the decisions that are in the log, by call id; nil until the log was
+	// asked.
 	settled map[string]journal.SettledRef
-	// requests are the attempts of calls of HTTP tools that this process has begun, which write to the log one after another, and kept the
-	// outcomes of those that the log has, by call id.
+	// requests are the attempts of calls of HTTP tools that this process has begun, which write to the log one after
+	// another, and kept the outcomes of those that the log has, by call id.
 	requests map[activity.Key]*host.CallRun
 	line     *host.Line
 	kept     map[string]journal.SettledRef
-	// gaveUp are the outcomes of AtMostOnce calls whose pod was told to go, by call id, should they prove not to have started. A new process
-	// that does not know them ends the call the same way, and says less of why.
+	// gaveUp are the outcomes of AtMostOnce calls whose pod was told to go, by call id, should they prove not to have
+	// started. A new process that does not know them ends the call the same way, and says less of why.
 	gaveUp map[string]tool.Outcome
-	// unstarted is, by call id, how many attempts of a Pure or Idempotent call this process knows not to have started. A new process knows
-	// of none, and does not state that the call was not executed.
+	// unstarted is, by call id, how many attempts of a Pure or Idempotent call this process knows not to have started.
+	// A new process knows of none, and does not state that the call was not executed.
 	unstarted map[string]int32
-	// misread are the calls whose result was not found in the log of their container at the first reading, unread counts by call id how
-	// often a log could not be read at all.
+	// misread are the calls whose result was not found in the log of their container at the first reading, unread
+	// counts by call id how often a log could not be read at all.
 	misread map[string]bool
 	unread  map[string]int
 	// pauses are those of activities that have failed: one that cannot be carried out now holds up no other.
 	pauses map[activity.Key]pause
-	// unwritten is a response of the model that is not in the journal yet, share counts its bytes for the namespace, and panics is how often the
-	// model call has panicked.
+	// unwritten is a response of the model that is not in the journal yet, share counts its bytes for the namespace,
+	// and panics is how often the model call has panicked.
 	unwritten *host.Unwritten
 	share     *fairshare.Share
 	panics    int
@@ -141,13 +145,15 @@ func (m *stepMemory) results() host.ActResults {
 	return host.ActResults{Outcomes: m.outcomes, Settled: m.settled, Kept: m.kept, Sources: m.sources, Planned: m.planned}
 }
 
-// memories holds the memory of each Turn. A Turn is worked on by one worker at a time, so that only the map needs a lock.
+// memories holds the memory of each Turn. A Turn is worked on by one worker at a time, so that only the map needs a
+// lock.
 type memories struct {
 	mu    sync.Mutex
 	byKey map[types.NamespacedName]*memory
 }
 
-// replaced gives the UID of the Turn that is remembered under a name where it is another one than that of the given UID; empty otherwise.
+// replaced gives the UID of the Turn that is remembered under a name where it is another one than that of the given
+// UID; empty otherwise.
 func (m *memories) replaced(key types.NamespacedName, uid types.UID) types.UID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -157,7 +163,8 @@ func (m *memories) replaced(key types.NamespacedName, uid types.UID) types.UID {
 	return ""
 }
 
-// of gives the memory of a Turn, an empty one for a Turn not seen before. A Turn that was deleted and created again is a new one.
+// of gives the memory of a Turn, an empty one for a Turn not seen before. A Turn that was deleted and created again is
+// a new one.
 func (m *memories) of(key types.NamespacedName, uid types.UID) *memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -46,8 +46,9 @@ var (
 		Help:    "Time from the beginning of a Turn to its end, by its last phase.",
 		Buckets: prometheus.ExponentialBuckets(0.1, 4, 10),
 	}, []string{"phase"})
-	// turnEndings counts Turns that have ended. Label phase: Succeeded, Failed, Cancelled. Label reason: that of the condition Succeeded,
-	// which is a stop reason, an error code of ERR-01 or of package host, AlreadyRan or NameReused.
+	// turnEndings counts Turns that have ended. Label phase: Succeeded, Failed, Cancelled. Label reason: that of the
+	// condition Succeeded, which is a stop reason, an error code of ERR-01 or of package host, AlreadyRan or
+	// NameReused.
 	turnEndings = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "capstan_turns_finished_total",
 		Help: "Turns that have ended, by their last phase and the reason of the condition Succeeded.",
@@ -69,14 +70,14 @@ var (
 		Help:    "Time that the container or the request of a tool call ran, by executor, state and reason of the call.",
 		Buckets: prometheus.ExponentialBuckets(0.25, 4, 9),
 	}, []string{"executor", "state", "reason"})
-	// toolEndings counts the ends of tool calls that the manager runs. Labels: executor (Job, HTTP), state (Succeeded, Failed, NotExecuted,
-	// Unknown) and reason, one of the reasons that package tool defines.
+	// toolEndings counts the ends of tool calls that the manager runs. Labels: executor (Job, HTTP), state (Succeeded,
+	// Failed, NotExecuted, Unknown) and reason, one of the reasons that package tool defines.
 	toolEndings = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "capstan_tool_calls_total",
 		Help: "Tool calls that have ended, by executor, state and reason.",
 	}, []string{"executor", "state", "reason"})
-	// modelCost adds up what the model calls of Turns that have ended cost. Label currency: users set it, so that only those of the closed list of
-	// package currency count.
+	// modelCost adds up what the model calls of Turns that have ended cost. Label currency: users set it, so that only
+	// those of the closed list of package currency count.
 	modelCost = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "capstan_model_cost_total",
 		Help: "What the model calls of Turns that have ended cost, by currency and in it.",
@@ -102,7 +103,8 @@ func countEnd(s *scope) {
 	turnWrites.Observe(float64(s.memory.writes))
 }
 
-// countCost counts what the model calls of a Turn cost. One that took over the outcome of an earlier Turn has spent nothing.
+// countCost counts what the model calls of a Turn cost. One that took over the outcome of an earlier Turn has spent
+// nothing.
 func countCost(reason string, sum *v1alpha1.TurnSummary) {
 	if sum == nil || reason == v1alpha1.ReasonAlreadyRan {
 		return

@@ -22,8 +22,8 @@ const (
 	actionEnd  = "End"
 )
 
-// noticesOf are the Events that a status which was written calls for: people are asked for something, or the Turn has failed. They name calls and
-// tools, and nothing of what they are about.
+// noticesOf are the Events that a status which was written calls for: people are asked for something, or the Turn has
+// failed. They name calls and tools, and nothing of what they are about.
 func noticesOf(before, after *v1alpha1.Turn) []notice.Notice {
 	var notices []notice.Notice
 	if calls := askedAnew(before, after); len(calls) > 0 {
@@ -42,8 +42,8 @@ func noticesOf(before, after *v1alpha1.Turn) []notice.Notice {
 	})
 }
 
-// askedAnew are the calls that wait for people, if there is one that did not before. Results of clients are waited for once nothing else runs, and
-// where the Session waits for clients; approvals always.
+// askedAnew are the calls that wait for people, if there is one that did not before. Results of clients are waited for
+// once nothing else runs, and where the Session waits for clients; approvals always.
 func askedAnew(before, after *v1alpha1.Turn) []v1alpha1.ToolCall {
 	was := asking(before)
 	now := asking(after)

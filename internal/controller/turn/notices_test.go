@@ -77,7 +77,8 @@ func TestWhatPeopleAreToldOf(t *testing.T) {
 	}
 }
 
-// TestAMissingSessionIsToldOfAfterAWhile holds that a Turn which waits for its Session has one pass more, and one Event.
+// TestAMissingSessionIsToldOfAfterAWhile holds that a Turn which waits for its Session has one pass more, and one
+// Event.
 func TestAMissingSessionIsToldOfAfterAWhile(t *testing.T) {
 	now, s := moment.Truncate(time.Second), &told{}
 	r := &Reconciler{Clock: func() time.Time { return now }}

@@ -144,10 +144,12 @@ func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (fl
 	return proceed, nil
 }
 
-// maxPodName is enough for the pods that a Job controller makes for our Jobs: 25 characters of the Job's name, and 6 more.
+// maxPodName is enough for the pods that a Job controller makes for our Jobs: 25 characters of the Job's name, and 6
+// more.
 const maxPodName = 32
 
-// podName is the name of a call's pod as status has it; empty for none. Another pod that only looks like ours may have a longer name.
+// podName is the name of a call's pod as status has it; empty for none. Another pod that only looks like ours may have
+// a longer name.
 func podName(pod *corev1.Pod) string {
 	if pod == nil || len(pod.Name) > maxPodName {
 		return ""
@@ -165,8 +167,8 @@ func (r *Reconciler) conclude(a *actScope, index int, outcome tool.Outcome) {
 	a.settle(index, outcome)
 }
 
-// podOf is the pod that counts for a call. A recorded pod that the cache does not have is looked for past it: the watches of Turns and pods
-// keep no common order, and a pod that is taken for gone may be the one that runs.
+// podOf is the pod that counts for a call. A recorded pod that the cache does not have is looked for past it: the
+// watches of Turns and pods keep no common order, and a pod that is taken for gone may be the one that runs.
 func (r *Reconciler) podOf(ctx context.Context, a *actScope, call v1alpha1.ToolCall, job *batchv1.Job) (*corev1.Pod, error) {
 	pod := tool.SelectPod(a.pods[string(job.UID)], job, call)
 	if call.PodUID == "" || (pod != nil && pod.UID == call.PodUID) {
@@ -184,8 +186,8 @@ func (r *Reconciler) livePod(ctx context.Context, a *actScope, call v1alpha1.Too
 	return tool.SelectPod(live[string(job.UID)], job, call), nil
 }
 
-// observeMissing decides about a call whose Job the cache does not have. A Job that has not been made yet is none of our concern here. One
-// whose pod was recorded may have run, and only a live read can tell that it is gone.
+// observeMissing decides about a call whose Job the cache does not have. A Job that has not been made yet is none of
+// our concern here. One whose pod was recorded may have run, and only a live read can tell that it is gone.
 func (r *Reconciler) observeMissing(ctx context.Context, a *actScope, index int, name string) error {
 	call := a.calls()[index]
 	created, ours := a.step.created[name]
@@ -217,8 +219,9 @@ func (r *Reconciler) observeMissing(ctx context.Context, a *actScope, index int,
 	return nil
 }
 
-// recall takes up a Pure or Idempotent call that status shows as settled, whose Job is gone and of which this process knows no more: an
-// earlier one concluded it. A failure is taken from status; everything else can be found out again by starting the call again.
+// recall takes up a Pure or Idempotent call that status shows as settled, whose Job is gone and of which this process
+// knows no more: an earlier one concluded it. A failure is taken from status; everything else can be found out again by
+// starting the call again.
 func (a *actScope) recall(index int) {
 	shown := &a.turn.Status.ToolCalls[index]
 	if shown.State == v1alpha1.CallFailed {
@@ -228,9 +231,10 @@ func (a *actScope) recall(index int) {
 	shown.State, shown.Reason, shown.Preview, shown.PodName = v1alpha1.CallPending, "", "", ""
 }
 
-// logLost says, of an error that the reading of a call's log gave, that the output must count as lost. A log that does not hold the result is
-// read once more, because it may lag the end of its container. Any other failure is the network's, the API server's or the node's, and may
-// pass; with the pauses between them, maxUnread take a minute and a half.
+// logLost says, of an error that the reading of a call's log gave, that the output must count as lost. A log that does
+// not hold the result is read once more, because it may lag the end of its container. Any other failure is the
+// network's, the API server's or the node's, and may pass; with the pauses between them, maxUnread take a minute and a
+// half.
 func (m *stepMemory) logLost(call string, err error) bool {
 	if errors.Is(err, tool.ErrResultLost) || apierrors.IsNotFound(err) {
 		again := m.misread[call]
@@ -267,7 +271,8 @@ func (r *Reconciler) readLog(a *actScope, call v1alpha1.ToolCall, pod *corev1.Po
 	return outcome, true, nil
 }
 
-// stopPod deletes a pod whose container must not go on. Its Job stays, so that what the pod says last can still be seen.
+// stopPod deletes a pod whose container must not go on. Its Job stays, so that what the pod says last can still be
+// seen.
 func (r *Reconciler) stopPod(ctx context.Context, pod *corev1.Pod) error {
 	if !pod.DeletionTimestamp.IsZero() {
 		return nil

@@ -15,9 +15,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/queue"
 )
 
-// orphaned says that the Session which has admitted the Turn is gone, or going: there is no log any more that the Turn could go on with, nor
-// one that its status is a projection of. session is the one that has the name now; nil for none. A Turn that was never admitted belongs to
-// no Session yet and waits for one.
+// orphaned says that the Session which has admitted the Turn is gone, or going: there is no log any more that the Turn
+// could go on with, nor one that its status is a projection of. session is the one that has the name now; nil for none.
+// A Turn that was never admitted belongs to no Session yet and waits for one.
 func orphaned(turn *v1alpha1.Turn, session *v1alpha1.Session) bool {
 	uid := turn.Status.SessionUID
 	if uid == "" {
@@ -30,13 +30,14 @@ func orphaned(turn *v1alpha1.Turn, session *v1alpha1.Session) bool {
 	if session.UID == uid {
 		return false
 	}
-	// A Turn that has ended and is younger than the Session was restored from a backup, with its status and after its Session: it is kept as
-	// a record.
+	// A Turn that has ended and is younger than the Session was restored from a backup, with its status and after its
+	// Session: it is kept as a record.
 	return !queue.Finished(turn) || turn.CreationTimestamp.Before(&session.CreationTimestamp)
 }
 
-// deleteOrphan deletes a Turn whose Session is gone; its Jobs go with it. Turns have no owner reference to their Session, which would do the
-// same: there are GitOps tools that take an object with an owner for somebody else's, and never prune it.
+// deleteOrphan deletes a Turn whose Session is gone; its Jobs go with it. Turns have no owner reference to their
+// Session, which would do the same: there are GitOps tools that take an object with an owner for somebody else's, and
+// never prune it.
 func (r *Reconciler) deleteOrphan(ctx context.Context, s *scope, key types.NamespacedName) (flow, error) {
 	r.Activities.Cancel(s.turn.UID)
 	if !s.turn.DeletionTimestamp.IsZero() {
@@ -62,7 +63,8 @@ func (r *Reconciler) deleteOrphan(ctx context.Context, s *scope, key types.Names
 	return stop, r.deleteTurn(ctx, s.turn)
 }
 
-// orphanGrace is how long a finished Turn outlives its Session. When a namespace is deleted, the Turns go meanwhile, and cost no request.
+// orphanGrace is how long a finished Turn outlives its Session. When a namespace is deleted, the Turns go meanwhile,
+// and cost no request.
 const orphanGrace = 5 * time.Second
 
 // orphan is when the Turn was first seen without its Session.
@@ -80,7 +82,8 @@ const (
 	maxGone = 1024
 )
 
-// goneSessions are Sessions that a live read has shown to be gone, or going: their other Turns need no read of their own.
+// goneSessions are Sessions that a live read has shown to be gone, or going: their other Turns need no read of their
+// own.
 type goneSessions struct {
 	mu    sync.Mutex
 	since map[types.UID]time.Time
@@ -107,7 +110,8 @@ func (g *goneSessions) note(uid types.UID, now time.Time) {
 	g.since[uid] = now
 }
 
-// stopOrphan stops the tools of a Turn that is deleted and held by somebody's finalizer. There is no log to say more in.
+// stopOrphan stops the tools of a Turn that is deleted and held by somebody's finalizer. There is no log to say more
+// in.
 func (r *Reconciler) stopOrphan(ctx context.Context, s *scope) (flow, error) {
 	jobs, err := r.jobs(ctx, s.turn, everyStep)
 	if err != nil || len(jobs) == 0 {
@@ -116,7 +120,8 @@ func (r *Reconciler) stopOrphan(ctx context.Context, s *scope) (flow, error) {
 	return r.deleteJobsOnce(ctx, s, jobs)
 }
 
-// deleteTurn deletes the Turn, if it still is the object that was looked at. What it owns goes with it, in the background.
+// deleteTurn deletes the Turn, if it still is the object that was looked at. What it owns goes with it, in the
+// background.
 func (r *Reconciler) deleteTurn(ctx context.Context, turn *v1alpha1.Turn) error {
 	err := r.Client.Delete(ctx, turn.DeepCopy(), client.Preconditions{UID: &turn.UID, ResourceVersion: &turn.ResourceVersion},
 		client.PropagationPolicy(metav1.DeletePropagationBackground))

@@ -36,8 +36,8 @@ func (m *stepMemory) pause(key activity.Key, now time.Time) {
 	m.pauses[key] = pause{failures: failures, until: now.Add(pauseAfter(failures))}
 }
 
-// do runs an activity of the open step and takes its result. The work queue cannot space out an activity that keeps failing: the pass that
-// starts it succeeds, and so makes the queue forget the failure of the one before.
+// do runs an activity of the open step and takes its result. The work queue cannot space out an activity that keeps
+// failing: the pass that starts it succeeds, and so makes the queue forget the failure of the one before.
 func (r *Reconciler) do(
 	s *scope, step *stepMemory, key activity.Key, need activity.Need, fn activity.Func,
 ) (any, bool, error) {
@@ -61,8 +61,8 @@ func (r *Reconciler) do(
 	return result.Value, true, nil
 }
 
-// backsOff holds a model call back until its next try is due. The pause is in the status before it is waited for: it survives a restart, people see it,
-// and it takes no place.
+// backsOff holds a model call back until its next try is due. The pause is in the status before it is waited for: it
+// survives a restart, people see it, and it takes no place.
 func (r *Reconciler) backsOff(ctx context.Context, s *scope, step *stepMemory) (bool, error) {
 	if b := step.backoff; b != nil && !b.Described(s.plan()) {
 		b.Describe(&s.turn.Status.TurnProgress)

@@ -20,8 +20,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/projection"
 )
 
-// session reads the Turn's Session. One that does not exist yet is waited for, and named on a condition; a Turn whose Session is gone goes
-// with it.
+// session reads the Turn's Session. One that does not exist yet is waited for, and named on a condition; a Turn whose
+// Session is gone goes with it.
 func (r *Reconciler) session(ctx context.Context, s *scope) (flow, error) {
 	session := &v1alpha1.Session{}
 	key := types.NamespacedName{Namespace: s.turn.Namespace, Name: s.turn.Spec.SessionRef.Name}
@@ -80,7 +80,8 @@ func (r *Reconciler) waitInQueue(ctx context.Context, s *scope, reason, message 
 	return stop, nil
 }
 
-// next is the Turn that a Session which cannot run any would run next; nil for a Session that can, whose queue is not read for it.
+// next is the Turn that a Session which cannot run any would run next; nil for a Session that can, whose queue is not
+// read for it.
 func (r *Reconciler) next(ctx context.Context, s *scope, limit int64) (*v1alpha1.Turn, error) {
 	if limit == 0 && !queue.Blocked(s.session) {
 		return nil, nil
@@ -92,8 +93,8 @@ func (r *Reconciler) next(ctx context.Context, s *scope, limit int64) (*v1alpha1
 	return queue.Next(turns), nil
 }
 
-// cancelQueued ends a Turn that never began. It has no open step, so that there is nothing for the journal to close, unless its message may
-// be on its way into another Turn: then the journal decides which comes first.
+// cancelQueued ends a Turn that never began. It has no open step, so that there is nothing for the journal to close,
+// unless its message may be on its way into another Turn: then the journal decides which comes first.
 func (r *Reconciler) cancelQueued(ctx context.Context, s *scope) (flow, error) {
 	now := metav1.NewMicroTime(r.Clock())
 	if s.session != nil && s.turn.Spec.Delivery == v1alpha1.DeliverSteer {
@@ -129,8 +130,8 @@ func (r *Reconciler) begin(ctx context.Context, s *scope) (flow, error) {
 	return r.write(ctx, s, writePlan)
 }
 
-// lookUp asks the log once, for an act step that this process has not opened itself, whether somebody has closed it. A reason step
-// asks in its activity, before any money is spent.
+// lookUp asks the log once, for an act step that this process has not opened itself, whether somebody has closed it. A
+// reason step asks in its activity, before any money is spent.
 func (r *Reconciler) lookUp(ctx context.Context, s *scope) (flow, error) {
 	step := s.memory.of(s.plan().Step)
 	if step.lookedUp || s.plan().Phase != v1alpha1.PlanAct {
@@ -172,7 +173,8 @@ func (r *Reconciler) project(ctx context.Context, s *scope) (flow, error) {
 	return again, nil
 }
 
-// cancel closes the open step when the user wants the Turn to end, or has deleted it and somebody's finalizer still holds it.
+// cancel closes the open step when the user wants the Turn to end, or has deleted it and somebody's finalizer still
+// holds it.
 func (r *Reconciler) cancel(ctx context.Context, s *scope) (flow, error) {
 	end := r.Host.Cancel
 	switch {
@@ -247,8 +249,8 @@ func (r *Reconciler) reason(ctx context.Context, s *scope) (flow, error) {
 // maxPanics is how often a model call may panic before the Turn ends: each may have been paid for.
 const maxPanics = 3
 
-// reasonFailed deals with a model call that has decided nothing: a response that could not be appended is kept, and a defect of the manager ends the
-// Turn rather than to cost money again and again.
+// reasonFailed deals with a model call that has decided nothing: a response that could not be appended is kept, and a
+// defect of the manager ends the Turn rather than to cost money again and again.
 func (r *Reconciler) reasonFailed(ctx context.Context, s *scope, step *stepMemory, cause error) (flow, error) {
 	var unwritten *host.Unwritten
 	var panicked *activity.PanicError

@@ -13,8 +13,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/projection"
 )
 
-// awaitPolicies keeps a model call that needs a Secret back while a policy of the install is missing, and says so on the Turn. The Turn is
-// woken when all are in force again.
+// awaitPolicies keeps a model call that needs a Secret back while a policy of the install is missing, and says so on
+// the Turn. The Turn is woken when all are in force again.
 func (r *Reconciler) awaitPolicies(ctx context.Context, s *scope, c host.Config) (flow, error) {
 	var missing error
 	if needsSecret(c) {
@@ -59,7 +59,8 @@ func needsSecret(c host.Config) bool {
 	return false
 }
 
-// callAwaitsPolicies keeps a tool call back that is lent a Secret or an account while a policy of the install is missing.
+// callAwaitsPolicies keeps a tool call back that is lent a Secret or an account while a policy of the install is
+// missing.
 func (r *Reconciler) callAwaitsPolicies(a *actScope, index int) bool {
 	call := &a.turn.Status.ToolCalls[index]
 	definition := a.toolSpec(*call)

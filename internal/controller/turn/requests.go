@@ -14,8 +14,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// Secrets reads Secrets past the cache, which has none: only at the moment of a request, and only those that its Tool or its Model names. The right to do so is in
-// a role of its own, config/rbac/secrets_role.yaml, that the manager has only where somebody gives it.
+// Secrets reads Secrets past the cache, which has none: only at the moment of a request, and only those that its Tool
+// or its Model names. The right to do so is in a role of its own, config/rbac/secrets_role.yaml, that the manager has
+// only where somebody gives it.
 func Secrets(live client.Reader) host.SecretReader {
 	return func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 		secret := &corev1.Secret{}
@@ -68,8 +69,9 @@ func (r *Reconciler) request(a *actScope, call v1alpha1.ToolCall, planned v1alph
 	return func(ctx context.Context) (any, error) { return r.Host.HTTP(ctx, turn, c) }
 }
 
-// observeRequest takes the end of one call of an HTTP tool. What another process has begun has ended with it, and so has what it concluded:
-// the call waits to be started again, and its claim in the journal says whether it may be, and how it has ended.
+// observeRequest takes the end of one call of an HTTP tool. What another process has begun has ended with it, and so
+// has what it concluded: the call waits to be started again, and its claim in the journal says whether it may be, and
+// how it has ended.
 func (r *Reconciler) observeRequest(ctx context.Context, a *actScope, index int) (flow, error) {
 	shown := &a.turn.Status.ToolCalls[index]
 	key := a.requestKey(*shown)
@@ -108,7 +110,8 @@ func (r *Reconciler) observeRequest(ctx context.Context, a *actScope, index int)
 	return proceed, nil
 }
 
-// forgetRequests drops what was concluded of calls that may start only once and whose outcome is not in the log, so that the log is asked again.
+// forgetRequests drops what was concluded of calls that may start only once and whose outcome is not in the log, so
+// that the log is asked again.
 func (m *stepMemory) forgetRequests(calls []v1alpha1.ToolCall) {
 	for _, call := range calls {
 		if _, kept := m.kept[call.ID]; call.Executor == v1alpha1.ExecutorHTTP && tool.AtMostOnce(call) && !kept {

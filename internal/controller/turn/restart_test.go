@@ -16,8 +16,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
-// What a process has concluded of a call and put into no journal ends with the process. The next one finds out again, or takes what status
-// tells, but never leaves the step open for ever.
+// What a process has concluded of a call and put into no journal ends with the process. The next one finds out again,
+// or takes what status tells, but never leaves the step open for ever.
 func TestARestartInTheMiddleOfAnActStep(t *testing.T) {
 	finish := func(w *world) {
 		for _, job := range w.jobs() {

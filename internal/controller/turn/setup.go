@@ -89,7 +89,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 		Complete(r.Watchdog.Watch("Turn", r))
 }
 
-// ofSession wakes the Turn that the Session has made its active one, and, when the Session is new, those that wait for it to exist.
+// ofSession wakes the Turn that the Session has made its active one, and, when the Session is new, those that wait for
+// it to exist.
 func (r *Reconciler) ofSession(ctx context.Context, object client.Object) []reconcile.Request {
 	session, ok := object.(*v1alpha1.Session)
 	if !ok {
@@ -153,8 +154,8 @@ func ofToolResult(_ context.Context, object client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: result.Namespace, Name: result.Spec.TurnRef.Name}}}
 }
 
-// activeTurnChanged lets a Session's changes through that concern its Turns: a Session that is new, or another active Turn. The totals and
-// phase that a Session shows besides wake nobody.
+// activeTurnChanged lets a Session's changes through that concern its Turns: a Session that is new, or another active
+// Turn. The totals and phase that a Session shows besides wake nobody.
 func activeTurnChanged() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
@@ -175,8 +176,8 @@ func activeTurnChanged() predicate.Predicate {
 	}
 }
 
-// concernsEveryTurn lets those changes of a Session through that its finished Turns must know of as well: it is gone or going, or it keeps
-// them for another time.
+// concernsEveryTurn lets those changes of a Session through that its finished Turns must know of as well: it is gone or
+// going, or it keeps them for another time.
 func concernsEveryTurn() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },

@@ -19,8 +19,8 @@ func (s *scope) need() activity.Need {
 	return activity.Need{GoesOn: s.plan().Step > 1}
 }
 
-// needToReason is what the model call of the open step needs. The journal of the Session may have grown since its size was written; the call
-// looks at it again.
+// needToReason is what the model call of the open step needs. The journal of the Session may have grown since its size
+// was written; the call looks at it again.
 func (r *Reconciler) needToReason(s *scope, turn host.Turn) activity.Need {
 	need := s.need()
 	need.Bytes = turn.CallBytes(max(s.session.Status.Journal.Bytes, r.Host.Log.KnownBytes(s.session.UID)))
@@ -47,7 +47,8 @@ func (r *Reconciler) mayStart(ctx context.Context, s *scope) (bool, error) {
 	return r.Turns.Resume(s.session.UID, func() { r.Wakes.Wake(key) }), nil
 }
 
-// standBack gives the place of a Turn back that waits, and the memory of what it needs only when it goes on: as many Turns wait as tenants like.
+// standBack gives the place of a Turn back that waits, and the memory of what it needs only when it goes on: as many
+// Turns wait as tenants like.
 func (r *Reconciler) standBack(s *scope) {
 	if !Works(s.turn) {
 		r.Turns.Wait(s.session.UID)
@@ -55,7 +56,8 @@ func (r *Reconciler) standBack(s *scope) {
 	}
 }
 
-// Works reports whether a Turn that has begun needs a place among the active ones: it exists, and does not wait, for others or for a repair.
+// Works reports whether a Turn that has begun needs a place among the active ones: it exists, and does not wait, for
+// others or for a repair.
 func Works(turn *v1alpha1.Turn) bool {
 	if turn == nil || queue.Finished(turn) || turn.Status.Phase == v1alpha1.TurnWaitingForToolResults ||
 		turn.Status.Phase == v1alpha1.TurnWaiting {

@@ -26,12 +26,14 @@ type stall struct {
 	reason string
 	looks  int
 	until  time.Time
-	// generation and deleted are those of the Turn at the last look: a user who cancels or deletes it need not wait for the next one.
+	// generation and deleted are those of the Turn at the last look: a user who cancels or deletes it need not wait for
+	// the next one.
 	generation int64
 	deleted    bool
 }
 
-// stalledBy is the reason that the status gives for a Turn that cannot go on before something is repaired; empty for none.
+// stalledBy is the reason that the status gives for a Turn that cannot go on before something is repaired; empty for
+// none.
 func stalledBy(turn *v1alpha1.Turn) string {
 	c := condition.Find(turn.Status.Conditions, v1alpha1.ConditionStalled)
 	if c == nil || c.Status != metav1.ConditionTrue || queue.Finished(turn) {
@@ -48,8 +50,8 @@ func journalStall(turn *v1alpha1.Turn) string {
 	return ""
 }
 
-// failed deals with an error of a pass. One that only a repair of the journal removes is reported on the Turn, which is then looked at slowly; any other
-// is tried again, and reported when it stays.
+// failed deals with an error of a pass. One that only a repair of the journal removes is reported on the Turn, which is
+// then looked at slowly; any other is tried again, and reported when it stays.
 func (r *Reconciler) failed(ctx context.Context, s *scope, cause error) (ctrl.Result, error) {
 	// What the pass has begun to change belongs to a decision that was not made.
 	s.turn = s.base.DeepCopy()
@@ -92,7 +94,8 @@ func (r *Reconciler) failed(ctx context.Context, s *scope, cause error) (ctrl.Re
 	return s.result(now), err
 }
 
-// keptWords reports what becomes of a model response that could not be appended, and drops it when it was kept for as long as one may be.
+// keptWords reports what becomes of a model response that could not be appended, and drops it when it was kept for as
+// long as one may be.
 func (r *Reconciler) keptWords(s *scope) string {
 	const again = " No model is called before an entry is accepted."
 	plan := s.plan()
@@ -146,7 +149,8 @@ func (r *Reconciler) succeeded(ctx context.Context, s *scope) error {
 	return r.goesOn(ctx, s)
 }
 
-// checkJournal holds a Turn back that could not go on because of its Session's journal, until the journal passes a check that spends nothing.
+// checkJournal holds a Turn back that could not go on because of its Session's journal, until the journal passes a
+// check that spends nothing.
 func (r *Reconciler) checkJournal(ctx context.Context, s *scope) (flow, error) {
 	m, shown := s.memory.stall, journalStall(s.turn)
 	if m == nil && shown == "" {
@@ -190,7 +194,8 @@ func (r *Reconciler) goesOn(ctx context.Context, s *scope) error {
 	return err
 }
 
-// deliver tries again to append a response of the model that the journal did not accept. It starts nothing, and so needs no place.
+// deliver tries again to append a response of the model that the journal did not accept. It starts nothing, and so
+// needs no place.
 func (r *Reconciler) deliver(ctx context.Context, s *scope, step *stepMemory) (flow, error) {
 	now := r.Clock()
 	if step.unwritten.Expired(now) {

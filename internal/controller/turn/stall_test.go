@@ -70,7 +70,8 @@ func (g *gatedStore) lift() {
 var errQuota = apierrors.NewForbidden(schema.GroupResource{Group: "capstan.dev", Resource: "journalentries"}, "e",
 	errors.New("exceeded quota: few, requested: count/journalentries.capstan.dev=1"))
 
-// stage is one admitted Turn and the real reconciler, on a fake API server, a journal in memory and a model that counts its calls.
+// stage is one admitted Turn and the real reconciler, on a fake API server, a journal in memory and a model that counts
+// its calls.
 type stage struct {
 	t      *testing.T
 	r      *Reconciler
@@ -315,7 +316,8 @@ func TestARefusedResponseIsDroppedInTheEnd(t *testing.T) {
 	}
 }
 
-// A response that waits for the journal is memory of its namespace: a tenant whose journal refuses entries holds no more of it than its share.
+// A response that waits for the journal is memory of its namespace: a tenant whose journal refuses entries holds no
+// more of it than its share.
 func TestARefusedResponseCountsForItsNamespaceUntilItIsDropped(t *testing.T) {
 	const text = 1 << 20
 	for name, drop := range map[string]func(st *stage){

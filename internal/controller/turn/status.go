@@ -30,8 +30,8 @@ const (
 	writeBackoff    writeKind = "backoff"
 )
 
-// write brings the status to the API server under optimistic lock. A conflict has cost nothing: the pass ends, and the version that won
-// wakes the Turn.
+// write brings the status to the API server under optimistic lock. A conflict has cost nothing: the pass ends, and the
+// version that won wakes the Turn.
 func (r *Reconciler) write(ctx context.Context, s *scope, kind writeKind) (flow, error) {
 	s.turn.Status.ObservedGeneration = s.turn.Generation
 	changed, err := status.Patch(ctx, r.Client, s.base, s.turn)
@@ -57,8 +57,8 @@ func (r *Reconciler) write(ctx context.Context, s *scope, kind writeKind) (flow,
 	return again, nil
 }
 
-// announce tells logs and metrics of a status that was written: of the beginning and the end of each Turn, and, to who wants to know more, of
-// each step.
+// announce tells logs and metrics of a status that was written: of the beginning and the end of each Turn, and, to who
+// wants to know more, of each step.
 func announce(ctx context.Context, before *v1alpha1.Turn, s *scope, kind writeKind) {
 	status := &s.turn.Status
 	level := 1

@@ -18,7 +18,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/projection"
 )
 
-// steered ends a Turn whose message went into the one that was running. It never had a step of its own: the log says where its message is.
+// steered ends a Turn whose message went into the one that was running. It never had a step of its own: the log says
+// where its message is.
 func (r *Reconciler) steered(ctx context.Context, s *scope) (flow, error) {
 	if s.turn.Spec.Delivery != v1alpha1.DeliverSteer || s.plan() != nil {
 		return proceed, nil
@@ -65,8 +66,8 @@ func (r *Reconciler) steers(ctx context.Context, session types.NamespacedName, a
 	return steers, nil
 }
 
-// giveUpWaiting settles what the Turn waits for when there is a message for it, so that the next model call can read that (CLIENT-05). Nothing
-// but a new message ends the wait for a client before its time.
+// giveUpWaiting settles what the Turn waits for when there is a message for it, so that the next model call can read
+// that (CLIENT-05). Nothing but a new message ends the wait for a client before its time.
 func (r *Reconciler) giveUpWaiting(ctx context.Context, a *actScope) error {
 	a.recallGivenUp()
 	if !host.WaitsForOthers(a.hostTurn(), a.calls(), a.step.outcomes, a.config.Effective.ToolConcurrency) {
@@ -84,7 +85,8 @@ func (r *Reconciler) giveUpWaiting(ctx context.Context, a *actScope) error {
 	return nil
 }
 
-// recallGivenUp settles the calls that the status shows as given up, or as calls that no client answers, from before a restart.
+// recallGivenUp settles the calls that the status shows as given up, or as calls that no client answers, from before a
+// restart.
 func (a *actScope) recallGivenUp() {
 	for i, call := range a.calls() {
 		if _, done := a.step.outcomes[call.ID]; done {

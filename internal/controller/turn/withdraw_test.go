@@ -13,13 +13,14 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// Two managers lead at once. One ends the Turn, the other is about to let the pod of an AtMostOnce call start: whichever comes first, the
-// journal does not say of a call that it was not executed when its pod has started.
+// Two managers lead at once. One ends the Turn, the other is about to let the pod of an AtMostOnce call start:
+// whichever comes first, the journal does not say of a call that it was not executed when its pod has started.
 func TestTwoLeadersDoNotDenyWhatRuns(t *testing.T) {
 	for name, test := range map[string]struct {
 		// end makes the rival end the Turn.
 		end func(*world)
-		// late lets it do so behind the first leader's write of the pod instead of before it. early lets it look at the step beforehand.
+		// late lets it do so behind the first leader's write of the pod instead of before it. early lets it look at the
+		// step beforehand.
 		late, early bool
 	}{
 		"the deadline passes before the pod is recorded": {},

@@ -32,7 +32,8 @@ func (w *world) shows(name string, state v1alpha1.ToolCallState) func() bool {
 	return func() bool { return w.call(name).State == state }
 }
 
-// play lets the cluster do what is due: Jobs get pods, pods that are let go start, and those of tools that end do. It says whether there was anything.
+// play lets the cluster do what is due: Jobs get pods, pods that are let go start, and those of tools that end do. It
+// says whether there was anything.
 func (w *world) play() bool {
 	w.t.Helper()
 	return w.playAllBut("")

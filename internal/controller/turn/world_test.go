@@ -38,8 +38,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// world is a namespace with a Session whose active Turn is demo-1, on an API server without watches. The model makes the calls that it is given
-// in its first step and then says "done". The tests play the Job controller and the kubelet.
+// world is a namespace with a Session whose active Turn is demo-1, on an API server without watches. The model makes
+// the calls that it is given in its first step and then says "done". The tests play the Job controller and the kubelet.
 type world struct {
 	t      *testing.T
 	client client.Client
@@ -298,8 +298,8 @@ func (m *manager) passOf(name string) (ctrl.Result, error) {
 	return m.Reconcile(m.w.t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: testNamespace, Name: name}})
 }
 
-// until reconciles the Turn, plays the cluster, and lets time pass where the reconciler asks for that, until something is so. It fails when
-// nothing wakes the Turn any more, as then it never will be.
+// until reconciles the Turn, plays the cluster, and lets time pass where the reconciler asks for that, until something
+// is so. It fails when nothing wakes the Turn any more, as then it never will be.
 func (m *manager) until(what string, is func() bool) {
 	m.w.t.Helper()
 	m.run(what, is, true)

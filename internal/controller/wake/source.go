@@ -1,4 +1,5 @@
-// Package wake lets other parts of the manager put an object into a controller's work queue: the end of an activity, a slot that came free.
+// Package wake lets other parts of the manager put an object into a controller's work queue: the end of an activity, a
+// slot that came free.
 package wake
 
 import (
@@ -13,7 +14,8 @@ import (
 // Queue is a controller's work queue.
 type Queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// Source is a source of a controller. What is woken before the controller has started is kept until it has. Wake never blocks.
+// Source is a source of a controller. What is woken before the controller has started is kept until it has. Wake never
+// blocks.
 type Source struct {
 	mu      sync.Mutex
 	queue   Queue

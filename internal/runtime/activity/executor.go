@@ -32,11 +32,13 @@ type Result struct {
 	Value any
 	// Err that the work returned. A panic is an error as well.
 	Err error
-	// Share counts the memory that Err keeps, if it is a Keeper; nil otherwise. The caller releases it when it drops the error.
+	// Share counts the memory that Err keeps, if it is a Keeper; nil otherwise. The caller releases it when it drops
+	// the error.
 	Share *fairshare.Share
 }
 
-// Keeper is an error with something that is kept for another try. It is memory that counts for the namespace until it is dropped.
+// Keeper is an error with something that is kept for another try. It is memory that counts for the namespace until it
+// is dropped.
 type Keeper interface {
 	error
 	// Bytes of memory that are kept.
@@ -91,9 +93,9 @@ func (e *Executor) Start(ctx context.Context) error {
 	return nil
 }
 
-// Ensure starts the activity unless it was started before, and returns its result once it has ended. A result is handed out once: asking
-// again starts the activity anew, so that an error is tried again by the caller that gets it. An activity that needs more than a namespace may
-// hold ends at once with a fairshare.TooLargeError.
+// Ensure starts the activity unless it was started before, and returns its result once it has ended. A result is handed
+// out once: asking again starts the activity anew, so that an error is tried again by the caller that gets it. An
+// activity that needs more than a namespace may hold ends at once with a fairshare.TooLargeError.
 func (e *Executor) Ensure(key Key, turn types.NamespacedName, need Need, fn Func) (Result, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -1,5 +1,6 @@
-// Package admission does to objects of this API what an API server does before it stores them, with the API server's own packages: it fills in the
-// defaults of the CustomResourceDefinition, and holds the object against its schema and its rules in CEL. Policies are none of its business.
+// Package admission does to objects of this API what an API server does before it stores them, with the API server's
+// own packages: it fills in the defaults of the CustomResourceDefinition, and holds the object against its schema and
+// its rules in CEL. Policies are none of its business.
 package admission
 
 import (
@@ -89,8 +90,8 @@ func read(plural string) (*kind, error) {
 	}, nil
 }
 
-// Admit fills in the defaults of an object and checks it. Its status is not the user's to set, and becomes what the definition says. The object is
-// changed in place, and is as it was after an error.
+// Admit fills in the defaults of an object and checks it. Its status is not the user's to set, and becomes what the
+// definition says. The object is changed in place, and is as it was after an error.
 func Admit(o Object) error {
 	name, err := kindOf(o)
 	if err != nil {
@@ -119,8 +120,8 @@ func Admit(o Object) error {
 	return nil
 }
 
-// Decode reads an object of a kind as it is written, in YAML or JSON, and checks it. A field that there is not is an error, as it is for kubectl. An
-// empty text is a value here, which is lost where Go's types have it.
+// Decode reads an object of a kind as it is written, in YAML or JSON, and checks it. A field that there is not is an
+// error, as it is for kubectl. An empty text is a value here, which is lost where Go's types have it.
 func Decode(name string, document []byte) (Object, error) {
 	o := New(name)
 	if o == nil {

@@ -1,4 +1,5 @@
-// Package answer judges what others give for the calls of a Turn: results of client tools, and decisions (CLIENT-04, TOOL-07). It is pure.
+// Package answer judges what others give for the calls of a Turn: results of client tools, and decisions (CLIENT-04,
+// TOOL-07). It is pure.
 package answer
 
 import (
@@ -62,7 +63,8 @@ func Judge(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Verdict {
 	return Verdict{}
 }
 
-// Binds reports whether a decision is about this very call: of this Turn, with these arguments, of the Tool as it was when the call was planned.
+// Binds reports whether a decision is about this very call: of this Turn, with these arguments, of the Tool as it was
+// when the call was planned.
 func Binds(decision *v1alpha1.ToolResult, turn *v1alpha1.Turn, call *v1alpha1.ToolCall) bool {
 	ref, by := decision.Spec.TurnRef, decision.Spec.TurnSubmittedBy
 	if by != "" && by != turn.Spec.SubmittedBy {
@@ -71,7 +73,8 @@ func Binds(decision *v1alpha1.ToolResult, turn *v1alpha1.Turn, call *v1alpha1.To
 	return decision.Spec.CallID == call.ID && ref.UID != "" && ref.UID == turn.UID && call.CallDigest != "" && decision.Spec.CallDigest == call.CallDigest
 }
 
-// mistaken refuses what is no answer to the call: a result for one that no client runs, and a decision about one that needs none.
+// mistaken refuses what is no answer to the call: a result for one that no client runs, and a decision about one that
+// needs none.
 func mistaken(result *v1alpha1.ToolResult, call *v1alpha1.ToolCall, turn *v1alpha1.Turn) Verdict {
 	switch {
 	case result.Spec.Decision != "" && call.Policy != v1alpha1.PolicyRequiresApproval:
@@ -108,8 +111,9 @@ func decidedAbout(call *v1alpha1.ToolCall) bool {
 	return call.Policy == v1alpha1.PolicyRequiresApproval && (call.Attempt > 0 || call.Reason == tool.ReasonRejected)
 }
 
-// unknown deals with a call that the Turn's status does not name. Before the Turn has asked for anything, it may still come; once the Turn
-// waits, or is past the call, it will not. A decision is about a call that can be seen, and never kept for one that may come.
+// unknown deals with a call that the Turn's status does not name. Before the Turn has asked for anything, it may still
+// come; once the Turn waits, or is past the call, it will not. A decision is about a call that can be seen, and never
+// kept for one that may come.
 func unknown(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Verdict {
 	waiting := waitingCalls(turn.Status.ToolCalls)
 	if len(waiting) > 0 {

@@ -17,8 +17,8 @@ const MaxMessageBytes = 1024
 // ellipsis ends a message that was cut.
 const ellipsis = "…"
 
-// Set puts a condition in its place, or after the others when it is new. lastTransitionTime becomes now, to the second, only when the status
-// changes, so that saying the same again changes nothing.
+// Set puts a condition in its place, or after the others when it is new. lastTransitionTime becomes now, to the second,
+// only when the status changes, so that saying the same again changes nothing.
 func Set(conditions *[]metav1.Condition, generation int64, now metav1.Time, kind string, status metav1.ConditionStatus, reason, message string) {
 	next := metav1.Condition{
 		Type:               kind,
@@ -80,7 +80,8 @@ func SetReady(conditions *[]metav1.Condition, generation int64, now metav1.Time,
 	Set(conditions, generation, now, v1alpha1.ConditionReady, status, reason, message)
 }
 
-// SetStalled says whether only a change of a spec can help. The condition is there only while it is True, as kstatus wants it.
+// SetStalled says whether only a change of a spec can help. The condition is there only while it is True, as kstatus
+// wants it.
 func SetStalled(conditions *[]metav1.Condition, generation int64, now metav1.Time, stalled bool, reason, message string) {
 	if !stalled {
 		remove(conditions, v1alpha1.ConditionStalled)
@@ -89,8 +90,9 @@ func SetStalled(conditions *[]metav1.Condition, generation int64, now metav1.Tim
 	Set(conditions, generation, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, message)
 }
 
-// SetAccepted says what became of a ToolResult: True when it is part of its Turn, False when it never will be, Unknown while it waits.
-// kstatus knows no such condition, so that Reconciling stands beside it while it waits, and Stalled once it is refused.
+// SetAccepted says what became of a ToolResult: True when it is part of its Turn, False when it never will be, Unknown
+// while it waits. kstatus knows no such condition, so that Reconciling stands beside it while it waits, and Stalled
+// once it is refused.
 func SetAccepted(conditions *[]metav1.Condition, generation int64, now metav1.Time, status metav1.ConditionStatus, reason, message string) {
 	Set(conditions, generation, now, v1alpha1.ConditionAccepted, status, reason, message)
 	if status == metav1.ConditionUnknown {

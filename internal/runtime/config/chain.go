@@ -64,8 +64,9 @@ func (e *ChainError) Reason() string {
 	}
 }
 
-// Chain walks from a Harness to its root and gives the Harnesses from the root to the leaf (CFG-01). get gives a Harness by name, or nil when
-// it does not exist. With an error, the Harnesses that were found are given all the same, the leaf last; none when the leaf is missing.
+// Chain walks from a Harness to its root and gives the Harnesses from the root to the leaf (CFG-01). get gives a
+// Harness by name, or nil when it does not exist. With an error, the Harnesses that were found are given all the same,
+// the leaf last; none when the leaf is missing.
 func Chain(leaf string, get func(name string) *v1alpha1.Harness) ([]*v1alpha1.Harness, *ChainError) {
 	var chain []*v1alpha1.Harness
 	var path []string

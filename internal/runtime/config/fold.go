@@ -20,7 +20,8 @@ type Effective struct {
 	ModelRef string
 	// Tools are the names of the Tools of all layers, each once, in the order in which they first come.
 	Tools []string
-	// MaxIterations is the most model calls that one Turn may make: what the last layer says that says it, otherwise DefaultMaxIterations.
+	// MaxIterations is the most model calls that one Turn may make: what the last layer says that says it, otherwise
+	// DefaultMaxIterations.
 	MaxIterations int32
 	// ToolConcurrency says how the calls of one step run: what the last layer says that says it, otherwise Parallel.
 	ToolConcurrency v1alpha1.ToolConcurrency
@@ -28,8 +29,8 @@ type Effective struct {
 	Network NetworkAccess
 }
 
-// Fold puts layers on top of one another, the first at the bottom: every Harness from the root to the leaf, then the Agent, then the Session
-// (CFG-02, CFG-03). It does not change or keep the layers.
+// Fold puts layers on top of one another, the first at the bottom: every Harness from the root to the leaf, then the
+// Agent, then the Session (CFG-02, CFG-03). It does not change or keep the layers.
 func Fold(layers ...v1alpha1.ConfigLayer) Effective {
 	e := Effective{MaxIterations: DefaultMaxIterations, ToolConcurrency: v1alpha1.ToolConcurrencyParallel}
 	var prompts []string

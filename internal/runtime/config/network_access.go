@@ -7,7 +7,8 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// NetworkAccess is what the network access lists of several layers come to (CFG-05). The zero value is no list, and permits everything.
+// NetworkAccess is what the network access lists of several layers come to (CFG-05). The zero value is no list, and
+// permits everything.
 type NetworkAccess struct {
 	// inForce says that a layer has a list.
 	inForce bool
@@ -47,7 +48,8 @@ func (n NetworkAccess) narrow(lower v1alpha1.NetworkAccess) NetworkAccess {
 	return next
 }
 
-// Permits says that a request may go to a URL. A URL without a host is in no list: it is permitted unless there is a list of what is allowed.
+// Permits says that a request may go to a URL. A URL without a host is in no list: it is permitted unless there is a
+// list of what is allowed.
 func (n NetworkAccess) Permits(u *url.URL) bool {
 	forms := formsOf(u)
 	if slices.ContainsFunc(n.blocked, func(p pattern) bool { return p.blocks(forms) }) {
@@ -59,8 +61,9 @@ func (n NetworkAccess) Permits(u *url.URL) bool {
 	return slices.ContainsFunc(n.allowed, func(p pattern) bool { return p.allows(forms) })
 }
 
-// Binds says that whatever a Tool does, it reaches no more than the list permits, or is exempt. The manager sends the requests of HTTP tools
-// itself, and has no part in what clients do. What a Job reaches nobody sees; one without a network reaches nothing.
+// Binds says that whatever a Tool does, it reaches no more than the list permits, or is exempt. The manager sends the
+// requests of HTTP tools itself, and has no part in what clients do. What a Job reaches nobody sees; one without a
+// network reaches nothing.
 func (n NetworkAccess) Binds(name string, tool *v1alpha1.ToolSpec) bool {
 	return !n.inForce || !Unbounded(tool) || slices.Contains(n.exempt, name)
 }

@@ -255,7 +255,8 @@ func TestBinds(t *testing.T) {
 	}
 }
 
-// readings are paths that a server may take a URL's for: unescaped so many times, with backslashes for slashes, without parameters.
+// readings are paths that a server may take a URL's for: unescaped so many times, with backslashes for slashes, without
+// parameters.
 func readings(u *url.URL) []string {
 	var found []string
 	read := u.EscapedPath()
@@ -275,8 +276,9 @@ func readings(u *url.URL) []string {
 	return found
 }
 
-// FuzzNetworkAccess holds of any pattern and URL: a list that allows a pattern and one that blocks it never both permit a URL, and what is
-// within a narrower list is within the wider. What a path permits does not lead out of it, however the URL is read.
+// FuzzNetworkAccess holds of any pattern and URL: a list that allows a pattern and one that blocks it never both permit
+// a URL, and what is within a narrower list is within the wider. What a path permits does not lead out of it, however
+// the URL is read.
 func FuzzNetworkAccess(f *testing.F) {
 	f.Add("example.org", "https://example.org/v1/", "https://example.org/v1/x")
 	f.Add("*.example.org", "*.a.example.org", "https://x.a.example.org/..%2f")

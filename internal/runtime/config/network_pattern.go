@@ -11,19 +11,23 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// pattern is a v1alpha1.NetworkPattern that was read. The zero value stands for one that cannot be read, and matches nothing.
+// pattern is a v1alpha1.NetworkPattern that was read. The zero value stands for one that cannot be read, and matches
+// nothing.
 type pattern struct {
 	// host that the pattern is about.
 	host string
 	// subdomains says that all hosts below are meant as well.
 	subdomains bool
-	// sent and cleaned are the beginning of a URL in both its forms; empty when the pattern stands for a host whatever the rest.
+	// sent and cleaned are the beginning of a URL in both its forms; empty when the pattern stands for a host whatever
+	// the rest.
 	sent, cleaned string
-	// root is the beginning of such a URL up to its path, the first slash included, if there is more of the path; otherwise it is empty.
+	// root is the beginning of such a URL up to its path, the first slash included, if there is more of the path;
+	// otherwise it is empty.
 	root string
 }
 
-// form is a URL written in one way: the scheme and the host in small letters, without the scheme's own port. A URL has several: see formsOf.
+// form is a URL written in one way: the scheme and the host in small letters, without the scheme's own port. A URL has
+// several: see formsOf.
 type form struct {
 	host string
 	text string
@@ -38,7 +42,8 @@ const (
 	anySubdomain = "*."
 )
 
-// parsePatterns reads patterns. One that cannot be read keeps its place: a list of what is allowed is one although nothing matches it.
+// parsePatterns reads patterns. One that cannot be read keeps its place: a list of what is allowed is one although
+// nothing matches it.
 func parsePatterns(texts []v1alpha1.NetworkPattern) []pattern {
 	var patterns []pattern
 	for _, text := range texts {
@@ -63,12 +68,14 @@ func parsePattern(text string) pattern {
 	return p
 }
 
-// allows says that the pattern, as one of what is allowed, stands for a URL in all its forms, and with a path for none that may lead upwards.
+// allows says that the pattern, as one of what is allowed, stands for a URL in all its forms, and with a path for none
+// that may lead upwards.
 func (p pattern) allows(forms []form) bool {
 	return len(forms) > 0 && !slices.ContainsFunc(forms, func(f form) bool { return !p.matches(f) || p.root != "" && f.climbs })
 }
 
-// blocks says that the pattern, as one of what is blocked, stands for a URL in one of its forms, or that its path may lead there.
+// blocks says that the pattern, as one of what is blocked, stands for a URL in one of its forms, or that its path may
+// lead there.
 func (p pattern) blocks(forms []form) bool {
 	return slices.ContainsFunc(forms, func(f form) bool {
 		return p.matches(f) || p.root != "" && f.climbs && strings.HasPrefix(f.text, p.root)
@@ -101,8 +108,9 @@ func (p pattern) within(other pattern) bool {
 	}
 }
 
-// formsOf are the ways in which a server may read a URL: as it is sent, and with what is escaped in its path read and its dots resolved. A path
-// that leads elsewhere in one of them is not within what the other seems to be. A URL without a host has none.
+// formsOf are the ways in which a server may read a URL: as it is sent, and with what is escaped in its path read and
+// its dots resolved. A path that leads elsewhere in one of them is not within what the other seems to be. A URL without
+// a host has none.
 func formsOf(u *url.URL) []form {
 	if u.Hostname() == "" {
 		return nil
@@ -119,8 +127,9 @@ func formsOf(u *url.URL) []form {
 // maxUnescaped is how often a path is unescaped. Whoever escapes it once more than that means no good.
 const maxUnescaped = 8
 
-// climbs says that some server, or what stands before it, may read a path as one that leads upwards: with what is escaped read, again and again; with
-// backslashes for slashes; and without parameters, spaces and what else is cut off a segment.
+// climbs says that some server, or what stands before it, may read a path as one that leads upwards: with what is
+// escaped read, again and again; with backslashes for slashes; and without parameters, spaces and what else is cut off
+// a segment.
 func climbs(escaped string) bool {
 	for range maxUnescaped {
 		before := escaped
@@ -195,7 +204,8 @@ func formOf(u *url.URL, urlPath string) form {
 	return form{host: host, text: text}
 }
 
-// canonicalHost writes a host in one way: a name in small letters without the dot of the root, an address as it is usually written.
+// canonicalHost writes a host in one way: a name in small letters without the dot of the root, an address as it is
+// usually written.
 func canonicalHost(host string) string {
 	if address, err := netip.ParseAddr(host); err == nil {
 		return address.Unmap().String()

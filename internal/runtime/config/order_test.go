@@ -20,7 +20,8 @@ func (o namespaced) Agent(name string) (*v1alpha1.Agent, error)     { return o.a
 func (o namespaced) Tool(string) (*v1alpha1.Tool, error)            { return nil, nil }
 func (o namespaced) Models() ([]v1alpha1.Model, error)              { return nil, nil }
 
-// TestTheLayersOfASessionAreFoldedFromTheRootToTheSession: every Harness of the chain from the root on, then the Agent, then the Session (CFG-02).
+// TestTheLayersOfASessionAreFoldedFromTheRootToTheSession: every Harness of the chain from the root on, then the Agent,
+// then the Session (CFG-02).
 func TestTheLayersOfASessionAreFoldedFromTheRootToTheSession(t *testing.T) {
 	layer := func(name string, iterations int32) v1alpha1.ConfigLayer {
 		return v1alpha1.ConfigLayer{SystemPrompt: name, Tools: refs(name, "all"), ModelRef: ref(name), MaxIterations: number(iterations)}

@@ -22,10 +22,10 @@ const (
 	Unbound
 )
 
-// Problem says which of the named Models and Tools cannot be used, as a reason of the Ready condition and a message that names all of them and
-// says what to do. Both are empty when all can. What is missing comes before what is not ready, because it may well be the cause, and before what the
-// network access list cannot hold.
-// model also gives the sentence on why a Model is not ready.
+// Problem says which of the named Models and Tools cannot be used, as a reason of the Ready condition and a message
+// that names all of them and says what to do. Both are empty when all can. What is missing comes before what is not
+// ready, because it may well be the cause, and before what the network access list cannot hold. model also gives the
+// sentence on why a Model is not ready.
 func (e Effective) Problem(model func(name string) (Presence, string), tool func(name string) Presence) (reason, message string) {
 	var all Problems
 	modelPresence, why := Usable, ""

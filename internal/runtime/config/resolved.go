@@ -42,8 +42,8 @@ type Resolved struct {
 	Tools map[string]*v1alpha1.Tool
 }
 
-// Resolve reads what the Session is made of: its chain of Harnesses, its Agent, and the Models and Tools that the folded layers name. Something
-// missing is not an error; Problem and Blocker tell.
+// Resolve reads what the Session is made of: its chain of Harnesses, its Agent, and the Models and Tools that the
+// folded layers name. Something missing is not an error; Problem and Blocker tell.
 func Resolve(source Source, session *v1alpha1.Session) (*Resolved, error) {
 	r := &Resolved{Tools: map[string]*v1alpha1.Tool{}}
 	var folded []v1alpha1.ConfigLayer
@@ -112,8 +112,8 @@ func (r *Resolved) Model(controls *v1alpha1.TurnControls) (*v1alpha1.Model, bool
 	return ResolveModel(named, r.Effective.ModelRef, r.Models)
 }
 
-// Fallbacks are the Models that may answer instead of a Model, in order: those of the ones that it names that exist and are ready. It is none of
-// them itself, and theirs do not count, so that Models may name each other.
+// Fallbacks are the Models that may answer instead of a Model, in order: those of the ones that it names that exist and
+// are ready. It is none of them itself, and theirs do not count, so that Models may name each other.
 func (r *Resolved) Fallbacks(m *v1alpha1.Model) []*v1alpha1.Model {
 	var fallbacks []*v1alpha1.Model
 	for _, ref := range m.Spec.Fallbacks {
@@ -126,8 +126,8 @@ func (r *Resolved) Fallbacks(m *v1alpha1.Model) []*v1alpha1.Model {
 	return fallbacks
 }
 
-// Problem says what keeps the Session from being used, as a condition reason and a message that tells what to do. Empty for nothing.
-// An archived Harness or Agent is none: it stops Turns, it does not make them wait.
+// Problem says what keeps the Session from being used, as a condition reason and a message that tells what to do. Empty
+// for nothing. An archived Harness or Agent is none: it stops Turns, it does not make them wait.
 func (r *Resolved) Problem(session *v1alpha1.Session) (reason, message string) {
 	var all Problems
 	switch {
@@ -206,8 +206,8 @@ func (r *Resolved) ModelNotFound(controls *v1alpha1.TurnControls) string {
 	return controls.ModelRef.Name
 }
 
-// Notes are what keeps the Session from nothing and is not as its user may think: several Models are the default, or the Model cannot be called and its
-// fallbacks are.
+// Notes are what keeps the Session from nothing and is not as its user may think: several Models are the default, or
+// the Model cannot be called and its fallbacks are.
 func (r *Resolved) Notes() []string {
 	model, ok := r.Model(nil)
 	if !ok {

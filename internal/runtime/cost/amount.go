@@ -14,7 +14,8 @@ const (
 	amountPlaces = pricePlaces + 6
 )
 
-// parse reads a decimal as a whole number of its last place. It takes what the schema of the API takes, and no sign, exponent or rounding.
+// parse reads a decimal as a whole number of its last place. It takes what the schema of the API takes, and no sign,
+// exponent or rounding.
 func parse(text string, places int) (*big.Int, bool) {
 	whole, fraction, point := strings.Cut(text, ".")
 	if whole == "" || point && fraction == "" || len(fraction) > places || !digits(whole) || !digits(fraction) {

@@ -13,8 +13,8 @@ import (
 // MaxCurrencies is how many currencies a list of costs may have. The API has the same limit.
 const MaxCurrencies = 4
 
-// Of is what a model call costs that has taken these tokens; nil when that cannot be known: there is no price, or the provider has not said how many
-// tokens it took.
+// Of is what a model call costs that has taken these tokens; nil when that cannot be known: there is no price, or the
+// provider has not said how many tokens it took.
 func Of(price *v1alpha1.ModelPrice, usage model.Usage) *v1alpha1.Cost {
 	if price == nil || usage.InputTokens <= 0 && usage.OutputTokens <= 0 {
 		return nil
@@ -42,8 +42,8 @@ func Of(price *v1alpha1.ModelPrice, usage model.Usage) *v1alpha1.Cost {
 	return &v1alpha1.Cost{Currency: price.Currency, Amount: format(sum)}
 }
 
-// Add adds costs to costs, by currency, in the order of the currencies. It changes neither list. With more currencies than there is room for it
-// adds nothing, and says so.
+// Add adds costs to costs, by currency, in the order of the currencies. It changes neither list. With more currencies
+// than there is room for it adds nothing, and says so.
 func Add(to []v1alpha1.Cost, more ...v1alpha1.Cost) ([]v1alpha1.Cost, bool) {
 	sums := slices.Clone(to)
 	for _, c := range more {

@@ -1,3 +1,3 @@
-// Package cost says what model calls cost: tokens times price. It reckons with whole numbers alone, so that every amount is exact, and knows nothing
-// but what it is given.
+// Package cost says what model calls cost: tokens times price. It reckons with whole numbers alone, so that every
+// amount is exact, and knows nothing but what it is given.
 package cost

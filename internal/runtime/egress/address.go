@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// refused are the ranges that no request goes to, of those that are not refused by what they are: see public. Most are in IANA's registries
-// of special-purpose addresses.
+// refused are the ranges that no request goes to, of those that are not refused by what they are: see public. Most are
+// in IANA's registries of special-purpose addresses.
 var refused = prefixes(
 	"0.0.0.0/8",         // this network
 	"10.0.0.0/8",        // private
@@ -37,7 +37,8 @@ var refused = prefixes(
 )
 
 var (
-	// globalUnicast is all of IPv6 that is routed in public. What lies outside is loopback, mapped, private, link-local, multicast or unassigned.
+	// globalUnicast is all of IPv6 that is routed in public. What lies outside is loopback, mapped, private,
+	// link-local, multicast or unassigned.
 	globalUnicast = netip.MustParsePrefix("2000::/3")
 	// nat64 stands for the IPv4 address in its last 32 bits. Networks without IPv4 reach all of it so.
 	nat64 = netip.MustParsePrefix("64:ff9b::/96")
@@ -75,8 +76,8 @@ func within(ranges []netip.Prefix, a netip.Addr) bool {
 	return false
 }
 
-// Own are the public ranges that a host of these addresses, as net.InterfaceAddrs gives them, is in: in clusters whose pods have public
-// addresses, those of IPv6 with their network of 64 bits, they are where its neighbours are.
+// Own are the public ranges that a host of these addresses, as net.InterfaceAddrs gives them, is in: in clusters whose
+// pods have public addresses, those of IPv6 with their network of 64 bits, they are where its neighbours are.
 func Own(addresses []net.Addr) []netip.Prefix {
 	var own []netip.Prefix
 	for _, address := range addresses {
@@ -92,14 +93,14 @@ func Own(addresses []net.Addr) []netip.Prefix {
 	return own
 }
 
-// permitted says that a request may go to an address: it is public, or the operator has allowed it. A range of IPv4 holds for the addresses that
-// IPv6 maps to it as well.
+// permitted says that a request may go to an address: it is public, or the operator has allowed it. A range of IPv4
+// holds for the addresses that IPv6 maps to it as well.
 func (c *Client) permitted(a netip.Addr) bool {
 	return (public(a) && !within(c.private, a.Unmap())) || (a.Zone() == "" && within(c.allow, a.Unmap()))
 }
 
-// denied says that no request goes to an address, on a port, whatever else permits it. An address that stands for one of IPv4 by NAT64 counts
-// as that one.
+// denied says that no request goes to an address, on a port, whatever else permits it. An address that stands for one
+// of IPv4 by NAT64 counts as that one.
 func (c *Client) denied(a netip.Addr, port string) bool {
 	a = a.Unmap()
 	if nat64.Contains(a) {

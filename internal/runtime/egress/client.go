@@ -34,7 +34,8 @@ type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// Options are the settings of a Client. The zero value is usable: public addresses only, and the certificates that the system trusts.
+// Options are the settings of a Client. The zero value is usable: public addresses only, and the certificates that the
+// system trusts.
 type Options struct {
 	// Allow are ranges of addresses that requests may go to although they are not public.
 	Allow []netip.Prefix
@@ -96,7 +97,8 @@ func New(o Options) *Client {
 	return c
 }
 
-// Deny sets the addresses with their ports that no request goes to, besides Options.Deny. It counts for new connections.
+// Deny sets the addresses with their ports that no request goes to, besides Options.Deny. It counts for new
+// connections.
 func (c *Client) Deny(places []netip.AddrPort) {
 	kept := make([]netip.AddrPort, len(places))
 	for i, p := range places {
@@ -142,8 +144,8 @@ func (c *Client) dial(ctx context.Context, network, hostPort string) (net.Conn, 
 	return nil, failure(ReasonUnreachable, "no connection to %s came about", host)
 }
 
-// addresses are those of a host that a request may go to, at most maxAddresses. A host that does not exist and one that may not be reached
-// are told apart by nothing that the error says.
+// addresses are those of a host that a request may go to, at most maxAddresses. A host that does not exist and one that
+// may not be reached are told apart by nothing that the error says.
 func (c *Client) addresses(ctx context.Context, host, port string) ([]netip.Addr, error) {
 	found, why, err := c.lookUp(ctx, host)
 	if err != nil {
@@ -183,9 +185,10 @@ func (c *Client) lookUp(ctx context.Context, host string) (found []netip.Addr, w
 	}
 }
 
-// qualified is the name that a host is looked up by: with a dot at its end, so that the search path of the pod is left out of it. With the
-// usual one, api.example.com would be asked for as api.example.com.svc.cluster.local first, which is a Service's name in a namespace "com".
-// Names of Services in the short form need the search path: only it knows the domain of the cluster.
+// qualified is the name that a host is looked up by: with a dot at its end, so that the search path of the pod is left
+// out of it. With the usual one, api.example.com would be asked for as api.example.com.svc.cluster.local first, which
+// is a Service's name in a namespace "com". Names of Services in the short form need the search path: only it knows the
+// domain of the cluster.
 func qualified(host string) string {
 	lower := strings.ToLower(host)
 	if strings.HasSuffix(host, ".") || strings.HasSuffix(lower, ".svc") {

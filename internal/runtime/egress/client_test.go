@@ -104,7 +104,8 @@ func newClient(change func(*Options), sites ...*site) (*Client, *names) {
 
 func get(u string) Request { return Request{Method: http.MethodGet, URL: u, MaxBody: 1024} }
 
-// expect checks that a request failed in one way, that it says whether it was sent, and that its words give nothing away.
+// expect checks that a request failed in one way, that it says whether it was sent, and that its words give nothing
+// away.
 func expect(t *testing.T, err error, want Reason, sent bool) {
 	t.Helper()
 	_ = failedWith(t, err, want, sent)
@@ -385,7 +386,8 @@ func TestWhoAskedCanStopWaiting(t *testing.T) {
 	expect(t, err, ReasonCancelled, false)
 }
 
-// TestARequestThatWasLostIsNotSentAgain: the standard library sends a request with an Idempotency-Key again on a connection that it kept.
+// TestARequestThatWasLostIsNotSentAgain: the standard library sends a request with an Idempotency-Key again on a
+// connection that it kept.
 func TestARequestThatWasLostIsNotSentAgain(t *testing.T) {
 	n := 0
 	s := newSite(t, func(http.ResponseWriter, *http.Request) {

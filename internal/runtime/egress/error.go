@@ -28,13 +28,15 @@ const (
 	ReasonCancelled Reason = "Cancelled"
 )
 
-// Error is why a request has no answer. It has no header, query, body or address in it, and wraps nothing that has: it may be shown to anybody.
+// Error is why a request has no answer. It has no header, query, body or address in it, and wraps nothing that has: it
+// may be shown to anybody.
 type Error struct {
 	// Reason of the failure.
 	Reason Reason
 	// Text says more, in words without a full stop.
 	Text string
-	// Sent says that the request, or the one that led to it by a redirect, may have reached a server. Without it nothing has happened.
+	// Sent says that the request, or the one that led to it by a redirect, may have reached a server. Without it
+	// nothing has happened.
 	Sent bool
 	// Status of the answer whose body did not arrive as a whole; 0 when not even the answer's header did.
 	Status int
@@ -45,7 +47,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s", e.Reason, e.Text)
 }
 
-// behind is the error of a request that so many redirects have led to. Where it may not go, the last of them is at fault.
+// behind is the error of a request that so many redirects have led to. Where it may not go, the last of them is at
+// fault.
 func (e *Error) behind(redirects int) *Error {
 	if redirects == 0 {
 		return e

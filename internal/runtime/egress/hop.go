@@ -137,7 +137,8 @@ func becomesGet(status int, method string) bool {
 	}
 }
 
-// Listed says that a list of hosts has that of a URL: as host, for the port 443 alone, or as host:port. Case makes no difference.
+// Listed says that a list of hosts has that of a URL: as host, for the port 443 alone, or as host:port. Case makes no
+// difference.
 func Listed(hosts []string, u *url.URL) bool {
 	return slices.ContainsFunc(hosts, func(listed string) bool {
 		listed = strings.ToLower(strings.TrimSpace(listed))

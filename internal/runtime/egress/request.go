@@ -21,7 +21,8 @@ type Request struct {
 	URL string
 	// Header of the request. A redirect to another place takes no more of it than what describes the body.
 	Header http.Header
-	// Secret is the part of the header that is for the URL's own scheme, host and port. A redirect to another place is refused.
+	// Secret is the part of the header that is for the URL's own scheme, host and port. A redirect to another place is
+	// refused.
 	Secret http.Header
 	// Body to send; empty for none.
 	Body []byte
@@ -49,7 +50,8 @@ type Response struct {
 	Length int64
 }
 
-// Do sends a request and reads the answer, whatever its status. The error is an *Error. It never sends the same request twice to one URL.
+// Do sends a request and reads the answer, whatever its status. The error is an *Error. It never sends the same request
+// twice to one URL.
 func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	if r.Timeout > 0 {
 		var cancel context.CancelFunc

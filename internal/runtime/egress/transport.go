@@ -16,17 +16,19 @@ const DefaultMaxStream = 256 << 20
 
 // TransportOptions are where the requests of a transport may go, and how much of an answer they take.
 type TransportOptions struct {
-	// Hosts are the only ones that requests may go to, as host or host:port, the port 443 without one. Without any, none may be.
+	// Hosts are the only ones that requests may go to, as host or host:port, the port 443 without one. Without any,
+	// none may be.
 	Hosts []string
 	// MaxBody is how much of an answer's body is handed on, in bytes. Default DefaultMaxStream.
 	MaxBody int64
 }
 
-// HTTPClient is for libraries that send requests of their own and read the answers as they come: the rules are those of Do. A request goes by
-// https to a listed host and to a checked address of it, over a connection of its own, past any proxy, and at most once. What its header holds may
-// be a secret, whatever its name, so that no redirect is followed. An answer may take as long as it likes, as long as it goes on: one that says
-// nothing for Options.HeaderTimeout is given up. Errors of requests and of bodies are an *Error, which the standard library wraps in words of its
-// own; those hold the URL.
+// HTTPClient is for libraries that send requests of their own and read the answers as they come: the rules are those of
+// Do. A request goes by https to a listed host and to a checked address of it, over a connection of its own, past any
+// proxy, and at most once. What its header holds may be a secret, whatever its name, so that no redirect is followed.
+// An answer may take as long as it likes, as long as it goes on: one that says nothing for Options.HeaderTimeout is
+// given up. Errors of requests and of bodies are an *Error, which the standard library wraps in words of its own; those
+// hold the URL.
 func (c *Client) HTTPClient(o TransportOptions) *http.Client {
 	if o.MaxBody <= 0 {
 		o.MaxBody = DefaultMaxStream

@@ -7,8 +7,9 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// MessageOf is the message that an event stands for (MSG-02): the message of input.message and output.message.completed, the tool result of
-// tool.completed, and none (false) of any other. The error says that the event's data is not what its type promises.
+// MessageOf is the message that an event stands for (MSG-02): the message of input.message and
+// output.message.completed, the tool result of tool.completed, and none (false) of any other. The error says that the
+// event's data is not what its type promises.
 func MessageOf(e v1alpha1.JournalEvent) (Message, bool, error) {
 	switch e.Type {
 	case TypeInputMessage:
@@ -66,8 +67,8 @@ func decode(e v1alpha1.JournalEvent, into any) error {
 	return nil
 }
 
-// toolResult makes the message of a tool's outcome (MSG-03): its text parts and those images that have both bytes and media type, in
-// order. An error is kept beside images (GAP-25).
+// toolResult makes the message of a tool's outcome (MSG-03): its text parts and those images that have both bytes and
+// media type, in order. An error is kept beside images (GAP-25).
 func toolResult(id string, data ToolCompleted) Message {
 	m := Message{ID: id, Role: RoleToolResult, ToolCallID: data.ToolCallID, ToolName: data.ToolName, Error: data.Error, Fence: data.Fence}
 	if data.Result == nil {

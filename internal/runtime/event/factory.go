@@ -20,8 +20,8 @@ type Identity struct {
 	InputMessage string
 }
 
-// Factory builds the events of one turn: each has a new UUIDv7, the time of the clock, and the context of what it belongs to. It is a value:
-// the methods that change it return another one.
+// Factory builds the events of one turn: each has a new UUIDv7, the time of the clock, and the context of what it
+// belongs to. It is a value: the methods that change it return another one.
 type Factory struct {
 	identity Identity
 	clock    func() time.Time
@@ -41,7 +41,8 @@ func (f Factory) At(t time.Time) Factory {
 	return f
 }
 
-// InputMessage says that the user's message was taken into the conversation. Metadata that JSON cannot say is replaced by a sentence.
+// InputMessage says that the user's message was taken into the conversation. Metadata that JSON cannot say is replaced
+// by a sentence.
 func (f Factory) InputMessage(m Message) v1alpha1.JournalEvent {
 	m.Metadata = encodable(m.Metadata)
 	return f.turn(TypeInputMessage, InputMessage{Message: m})
@@ -78,15 +79,15 @@ func (f Factory) SessionIdled(data SessionIdled) v1alpha1.JournalEvent {
 	return f.turn(TypeSessionIdled, data)
 }
 
-// OutputMessage says that a message was given to the user outside of any model call: a prompt that was blocked, a dependency that is
-// missing (LIFE-09, LIFE-10).
+// OutputMessage says that a message was given to the user outside of any model call: a prompt that was blocked, a
+// dependency that is missing (LIFE-09, LIFE-10).
 func (f Factory) OutputMessage(data OutputMessageCompleted) v1alpha1.JournalEvent {
 	data.Message.Metadata = encodable(data.Message.Metadata)
 	return f.turn(TypeOutputMessageCompleted, data)
 }
 
-// Step builds the events of one run of a reason or act step (PHASE-09). The run's id is the step's number and the attempt's, so that two
-// processes that tell of one run use the same spans.
+// Step builds the events of one run of a reason or act step (PHASE-09). The run's id is the step's number and the
+// attempt's, so that two processes that tell of one run use the same spans.
 func (f Factory) Step(step, attempt int32) Step {
 	exec := ExecID(step, attempt)
 	return Step{factory: f, exec: exec, span: StepSpan(f.identity.Turn, exec)}
@@ -97,8 +98,8 @@ func ExecID(step, attempt int32) string {
 	return strconv.Itoa(int(step)) + "-" + strconv.Itoa(int(attempt))
 }
 
-// Step builds the events of one run of a reason or act step. Their trace is the turn, their span a child of the turn's; the span of a tool
-// call is a child of its act step's (TOOL-11).
+// Step builds the events of one run of a reason or act step. Their trace is the turn, their span a child of the turn's;
+// the span of a tool call is a child of its act step's (TOOL-11).
 type Step struct {
 	factory Factory
 	exec    string
@@ -168,7 +169,8 @@ func (s Step) ToolStarted(data ToolStarted) v1alpha1.JournalEvent {
 	return s.tool(TypeToolStarted, data.ToolCall.ID, data)
 }
 
-// ToolCompleted says that a tool call has its result. It mints the fence, after the tool has said all that it will ever say.
+// ToolCompleted says that a tool call has its result. It mints the fence, after the tool has said all that it will ever
+// say.
 func (s Step) ToolCompleted(data ToolCompleted) v1alpha1.JournalEvent {
 	data.Fence = NewFence()
 	return s.tool(TypeToolCompleted, data.ToolCallID, data)
@@ -236,7 +238,8 @@ type Envelope struct {
 	Data      *v1alpha1.JSON    `json:"data,omitempty"`
 }
 
-// Envelope gives an event of the log its Session and its sequence number, which follows from its position. The time is in milliseconds.
+// Envelope gives an event of the log its Session and its sequence number, which follows from its position. The time is
+// in milliseconds.
 func (f Factory) Envelope(e v1alpha1.JournalEvent, sequence int64) Envelope {
 	context := e.Context
 	if context == nil {

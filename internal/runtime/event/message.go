@@ -119,8 +119,8 @@ func NewUserParts(content []Part) Message {
 	return Message{ID: NewID(), Role: RoleUser, Content: content}
 }
 
-// NewAssistantMessage is a model's message with a new id. Its phase is commentary with calls and final_answer without (LLM-09). An empty
-// text gives no part.
+// NewAssistantMessage is a model's message with a new id. Its phase is commentary with calls and final_answer without
+// (LLM-09). An empty text gives no part.
 func NewAssistantMessage(text string, calls []ToolCall) Message {
 	m := Message{ID: NewID(), Role: RoleAssistant, Content: []Part{}, ToolCalls: calls, Phase: PhaseFinalAnswer}
 	if text != "" {
@@ -132,8 +132,8 @@ func NewAssistantMessage(text string, calls []ToolCall) Message {
 	return m
 }
 
-// NewErrorMessage is an assistant message that tells the user what went wrong, with code and fields in its metadata (ERR-03, LIFE-09,
-// LIFE-10). Fields are left out when there are none.
+// NewErrorMessage is an assistant message that tells the user what went wrong, with code and fields in its metadata
+// (ERR-03, LIFE-09, LIFE-10). Fields are left out when there are none.
 func NewErrorMessage(text, code string, fields map[string]string) Message {
 	m := NewAssistantMessage(text, nil)
 	m.Metadata = map[string]any{MetadataErrorCode: code}
@@ -175,8 +175,8 @@ func (m Message) Images() []Part {
 	return images
 }
 
-// Result is the result of a tool as JSON (MSG-03): the string of the only text part, an array of several text parts as objects, null when
-// there is none, and nothing (false) when the tool gave no result at all.
+// Result is the result of a tool as JSON (MSG-03): the string of the only text part, an array of several text parts as
+// objects, null when there is none, and nothing (false) when the tool gave no result at all.
 func (m Message) Result() (json.RawMessage, bool) {
 	if m.Content == nil {
 		return nil, false
@@ -212,8 +212,8 @@ func encode(v any) json.RawMessage {
 	return raw
 }
 
-// encodable gives a copy of metadata in which each value that JSON cannot say is replaced by a sentence that names its type, so that no
-// caller's metadata can keep an event out of the log.
+// encodable gives a copy of metadata in which each value that JSON cannot say is replaced by a sentence that names its
+// type, so that no caller's metadata can keep an event out of the log.
 func encodable(metadata map[string]any) map[string]any {
 	clean := maps.Clone(metadata)
 	for k, v := range clean {

@@ -7,8 +7,8 @@ type Usage struct {
 	InputTokens  int64 `json:"input_tokens"`
 	OutputTokens int64 `json:"output_tokens"`
 	TotalTokens  int64 `json:"total_tokens"`
-	// CacheReadTokens and CacheWriteTokens are those of InputTokens that came from the provider's prompt cache, and that were put into it. Only
-	// llm.generation tells them.
+	// CacheReadTokens and CacheWriteTokens are those of InputTokens that came from the provider's prompt cache, and
+	// that were put into it. Only llm.generation tells them.
 	CacheReadTokens  int64 `json:"cache_read_tokens,omitempty"`
 	CacheWriteTokens int64 `json:"cache_write_tokens,omitempty"`
 }

@@ -45,11 +45,13 @@ const (
 	SentenceCancelled = "cancelled - another message came in"
 )
 
-// Repair gives every tool call of an assistant message that has no later result one, for the prompt alone: neither the messages given nor
-// the log change (DUR-08). What a result says is decided by lookup; without one, calls count as cancelled. Results that were put in follow
-// those that the message has already. The second value tells of each repair, in order.
+// Repair gives every tool call of an assistant message that has no later result one, for the prompt alone: neither the
+// messages given nor the log change (DUR-08). What a result says is decided by lookup; without one, calls count as
+// cancelled. Results that were put in follow those that the message has already. The second value tells of each repair,
+// in order.
 //
-// A result belongs to the newest call before it that has its id and no result yet, because ids are unique within a turn only.
+// A result belongs to the newest call before it that has its id and no result yet, because ids are unique within a turn
+// only.
 func Repair(messages []Message, lookup Lookup) ([]Message, []TranscriptRepaired) {
 	missing := unanswered(messages)
 	if len(missing) == 0 {

@@ -106,7 +106,8 @@ func TestRepairSaysWhatIsKnownOfTheCall(t *testing.T) {
 	}
 }
 
-// FuzzRepair holds for any transcript: what was there stays, in order; afterwards no call lacks a later result; a second repair finds nothing.
+// FuzzRepair holds for any transcript: what was there stays, in order; afterwards no call lacks a later result; a
+// second repair finds nothing.
 func FuzzRepair(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3})
 	f.Add([]byte{4, 4, 8, 0, 12, 9})

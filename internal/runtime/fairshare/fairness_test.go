@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// waited plays a Pool in rounds: in each, the model calls that hold a place end, and hostile namespaces ask for 16 times as much as there is. It
-// returns how many rounds the calls of the quiet namespace, which makes one after another, take on average.
+// waited plays a Pool in rounds: in each, the model calls that hold a place end, and hostile namespaces ask for 16
+// times as much as there is. It returns how many rounds the calls of the quiet namespace, which makes one after
+// another, take on average.
 func waited(hostile, calls int) float64 {
 	const places = 64
 	p := NewPool(Options{Total: Amount{Places: places}})
@@ -65,7 +66,8 @@ func TestAQuietNamespaceIsHardlySlowerBesideHostileOnes(t *testing.T) {
 	}
 }
 
-// BenchmarkAQuietNamespace reports the ratio for more calls: go test -bench AQuietNamespace -run - ./internal/runtime/fairshare
+// BenchmarkAQuietNamespace reports the ratio for more calls: go test -bench AQuietNamespace -run -
+// ./internal/runtime/fairshare
 func BenchmarkAQuietNamespace(b *testing.B) {
 	for _, hostile := range []int{1, 50} {
 		b.Run(fmt.Sprintf("beside-%d", hostile), func(b *testing.B) {

@@ -17,7 +17,8 @@ type Request struct {
 	Amount Amount
 	// GoesOn marks a Turn that has begun: it comes before those of its namespace that have not.
 	GoesOn bool
-	// Ready is called once the Share is held, unless it was held when Ask returned. It is called outside of any lock and must not block.
+	// Ready is called once the Share is held, unless it was held when Ask returned. It is called outside of any lock
+	// and must not block.
 	Ready func()
 }
 
@@ -83,8 +84,8 @@ func (p *Pool) Waiting() int {
 	return p.waiting
 }
 
-// Ask requests a Share. It is held at once, or as soon as it is the request's turn; Release withdraws it. A request for more than a namespace
-// may hold is refused with a TooLargeError.
+// Ask requests a Share. It is held at once, or as soon as it is the request's turn; Release withdraws it. A request for
+// more than a namespace may hold is refused with a TooLargeError.
 func (p *Pool) Ask(r Request) (*Share, error) {
 	r.Amount = r.Amount.atLeastZero()
 	if !r.Amount.within(p.ceiling) {
@@ -148,11 +149,12 @@ func (p *Pool) serve() []func() {
 	}
 }
 
-// next is the request that is served next; nil while no request can be. due is the request that room is gathered for, if there is one.
+// next is the request that is served next; nil while no request can be. due is the request that room is gathered for,
+// if there is one.
 //
-// Of the namespaces that stay within their ceiling, the one comes first that would hold the least. A large request of a namespace that holds
-// nothing would so come after all small ones, always: once as much as the whole Pool has gone past it, room is gathered for it, and the others go
-// on within what it leaves over.
+// Of the namespaces that stay within their ceiling, the one comes first that would hold the least. A large request of a
+// namespace that holds nothing would so come after all small ones, always: once as much as the whole Pool has gone past
+// it, room is gathered for it, and the others go on within what it leaves over.
 func (p *Pool) next() (next, due *Share) {
 	for _, t := range p.tenants {
 		s := t.first()
@@ -180,8 +182,8 @@ func (p *Pool) next() (next, due *Share) {
 	return next, due
 }
 
-// fits reports whether a request can be served now: within the ceiling of its namespace, what is free, and what a request that room is gathered
-// for leaves over.
+// fits reports whether a request can be served now: within the ceiling of its namespace, what is free, and what a
+// request that room is gathered for leaves over.
 func (p *Pool) fits(t *tenant, s, due *Share) bool {
 	amount := s.request.Amount
 	if !t.held.plus(amount).within(p.ceiling) || !p.used.plus(amount).within(p.total) {
@@ -190,7 +192,8 @@ func (p *Pool) fits(t *tenant, s, due *Share) bool {
 	return due == nil || due.around.plus(amount).within(p.total.minus(due.request.Amount))
 }
 
-// pass notes, for the first request of each namespace that holds nothing, how much of the Pool goes past it to later ones.
+// pass notes, for the first request of each namespace that holds nothing, how much of the Pool goes past it to later
+// ones.
 func (p *Pool) pass(served *Share) {
 	own := p.tenant(served.request.Namespace)
 	for _, t := range p.tenants {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Rate divides requests a second between namespaces. A namespace alone may use all of them but an eighth; while there are fewer than are wanted,
-// namespaces take turns.
+// Rate divides requests a second between namespaces. A namespace alone may use all of them but an eighth; while there
+// are fewer than are wanted, namespaces take turns.
 type Rate struct {
 	all, each limit
 	waited    func(time.Duration)
@@ -42,7 +42,8 @@ type caller struct {
 // prunedAbove is the number of namespaces above which idle ones are forgotten.
 const prunedAbove = 1024
 
-// NewRate makes a Rate of at least one request a second. waited is told how long each request waited; nil for no report.
+// NewRate makes a Rate of at least one request a second. waited is told how long each request waited; nil for no
+// report.
 func NewRate(qps float64, burst int, waited func(time.Duration)) *Rate {
 	all := limit{max(qps, 1), max(float64(burst), 1)}
 	each := limit{all.qps / 8 * 7, max(float64(Ceiling(int64(all.burst))), 1)}
@@ -179,8 +180,8 @@ func (b *bucket) until(l limit) time.Duration {
 	return max(time.Duration((1-b.tokens)/l.qps*float64(time.Second)), time.Microsecond)
 }
 
-// Transport lets requests to an API server go as the Rate allows. Watches, which last, and Leases, by which managers agree on who leads, pass at
-// once.
+// Transport lets requests to an API server go as the Rate allows. Watches, which last, and Leases, by which managers
+// agree on who leads, pass at once.
 func (r *Rate) Transport(next http.RoundTripper) http.RoundTripper {
 	return transport{rate: r, next: next}
 }

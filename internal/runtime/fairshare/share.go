@@ -14,8 +14,8 @@ const (
 	holds
 )
 
-// Share is what one request holds of a Pool, or waits for. Its methods may be called on a nil Share, which stands for work that no Pool
-// bounds.
+// Share is what one request holds of a Pool, or waits for. Its methods may be called on a nil Share, which stands for
+// work that no Pool bounds.
 type Share struct {
 	pool    *Pool
 	request Request
@@ -81,8 +81,8 @@ func (s *Share) Release() {
 	tell(ready)
 }
 
-// Shrink gives back at once what the Share holds above an amount. The place of a model call is so given back while its response, which is to be
-// written yet, stays counted.
+// Shrink gives back at once what the Share holds above an amount. The place of a model call is so given back while its
+// response, which is to be written yet, stays counted.
 func (s *Share) Shrink(to Amount) {
 	if s == nil {
 		return
@@ -101,8 +101,8 @@ func (s *Share) Shrink(to Amount) {
 	tell(ready)
 }
 
-// Regain gives back what the Share holds and waits until it holds the amount, as the Share of a Turn that goes on. When the context ends first,
-// or the amount is more than a namespace may hold, the Share holds nothing.
+// Regain gives back what the Share holds and waits until it holds the amount, as the Share of a Turn that goes on. When
+// the context ends first, or the amount is more than a namespace may hold, the Share holds nothing.
 func (s *Share) Regain(ctx context.Context, amount Amount) error {
 	if s == nil {
 		return ctx.Err()

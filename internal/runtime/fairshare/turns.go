@@ -12,13 +12,15 @@ import (
 type TurnsOptions struct {
 	// Active is the most Turns that are active at once. A Turn that waits is not.
 	Active int64
-	// BegunPerNamespace is the most Turns of one namespace that have begun and not ended, those that wait included. 0 for no limit.
+	// BegunPerNamespace is the most Turns of one namespace that have begun and not ended, those that wait included. 0
+	// for no limit.
 	BegunPerNamespace int64
 	// Waited is told how long each Turn waited for its place among the active ones. nil for no report.
 	Waited func(time.Duration)
 }
 
-// Turns decides which Sessions may have an active Turn. A Session has one Turn at a time, so that the Session's UID stands for it.
+// Turns decides which Sessions may have an active Turn. A Session has one Turn at a time, so that the Session's UID
+// stands for it.
 //
 // It lives in memory: what has begun is in status, and each process counts that before it decides anything.
 type Turns struct {
@@ -75,8 +77,8 @@ func (t *Turns) Count(ctx context.Context, list func(context.Context) ([]Begun, 
 	return nil
 }
 
-// Adopt takes in a Turn that has begun, by status, over the limits if need be. One that is known already stays as it is: its own passes know
-// better whether it waits.
+// Adopt takes in a Turn that has begun, by status, over the limits if need be. One that is known already stays as it
+// is: its own passes know better whether it waits.
 func (t *Turns) Adopt(b Begun) {
 	t.mu.Lock()
 	old := t.sessions[b.Session]
@@ -93,8 +95,8 @@ func (t *Turns) Adopt(b Begun) {
 	old.release()
 }
 
-// Begin reports whether the next Turn of a Session may begin. If not, the Session is in line, and wake is called when it has a place. It must not
-// block.
+// Begin reports whether the next Turn of a Session may begin. If not, the Session is in line, and wake is called when
+// it has a place. It must not block.
 func (t *Turns) Begin(session types.UID, namespace string, wake func()) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -119,7 +121,8 @@ func (t *Turns) Begin(session types.UID, namespace string, wake func()) bool {
 	return true
 }
 
-// Limit is how many Turns of its namespace may have begun, where that keeps the next Turn of a Session from beginning; 0 where it does not.
+// Limit is how many Turns of its namespace may have begun, where that keeps the next Turn of a Session from beginning;
+// 0 where it does not.
 func (t *Turns) Limit(session types.UID) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,8 +133,8 @@ func (t *Turns) Limit(session types.UID) int64 {
 	return t.begun.Ceiling().Places
 }
 
-// Resume reports whether a Turn that has begun may start something. If it has waited, it is in line before those of its namespace that have not
-// begun, and wake is called when it has a place. It must not block.
+// Resume reports whether a Turn that has begun may start something. If it has waited, it is in line before those of its
+// namespace that have not begun, and wake is called when it has a place. It must not block.
 func (t *Turns) Resume(session types.UID, wake func()) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -169,7 +172,8 @@ func (t *Turns) End(session types.UID) {
 	e.release()
 }
 
-// Active is the number of active Turns, Waiting that of Turns that wait for a place or for the ceiling of their namespace.
+// Active is the number of active Turns, Waiting that of Turns that wait for a place or for the ceiling of their
+// namespace.
 func (t *Turns) Active() int { return int(t.active.Held().Places) }
 
 // Waiting returns how many Turns wait for a place.

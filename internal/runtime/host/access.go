@@ -18,8 +18,9 @@ import (
 // maxKeyBytes is the longest API key that is sent.
 const maxKeyBytes = 4 << 10
 
-// access is how the driver of a Model reaches its provider: the API key, read now and kept by nobody, and a client that reaches the host of the
-// provider and no other. A *model.KeyError says what keeps the Model from having a key; any other error says nothing of the Model.
+// access is how the driver of a Model reaches its provider: the API key, read now and kept by nobody, and a client that
+// reaches the host of the provider and no other. A *model.KeyError says what keeps the Model from having a key; any
+// other error says nothing of the Model.
 func (h *Host) access(ctx context.Context, namespace string, m *v1alpha1.Model) (model.Access, error) {
 	if m.Spec.SecretKeyRef == nil {
 		return model.Access{}, nil
@@ -31,8 +32,8 @@ func (h *Host) access(ctx context.Context, namespace string, m *v1alpha1.Model) 
 	return model.Access{HTTP: h.Egress.HTTPClient(egress.TransportOptions{Hosts: []string{endpoint.Host}}), Key: key}, nil
 }
 
-// CheckKey reports what keeps a Model from having an API key, as a *model.KeyError; nil when it has one or needs none. Any other error says nothing of
-// the key. It reads the Secret as a call does, and keeps nothing of it.
+// CheckKey reports what keeps a Model from having an API key, as a *model.KeyError; nil when it has one or needs none.
+// Any other error says nothing of the key. It reads the Secret as a call does, and keeps nothing of it.
 func (h *Host) CheckKey(ctx context.Context, m *v1alpha1.Model) error {
 	if m.Spec.SecretKeyRef == nil {
 		return nil
@@ -66,8 +67,8 @@ func (h *Host) key(ctx context.Context, namespace string, m *v1alpha1.Model) (st
 	return key, endpoint, nil
 }
 
-// keyOf is the API key that a Secret holds for an address, or what is wrong, as a reason and a message that says what to do. A line break at the end
-// comes from how files are made, and belongs to no key.
+// keyOf is the API key that a Secret holds for an address, or what is wrong, as a reason and a message that says what
+// to do. A line break at the end comes from how files are made, and belongs to no key.
 func keyOf(secret *corev1.Secret, namespace string, ref *v1alpha1.SecretKeyReference, to *url.URL) (key, reason, problem string) {
 	if listed, bound := secret.Annotations[v1alpha1.AnnotationAllowedHosts]; bound && !egress.Listed(strings.Split(listed, ","), to) {
 		return "", v1alpha1.ReasonSecretUnusable, fmt.Sprintf("Secret %q is bound to hosts by %s, and %s is not among them: add it there, or name another Secret",
@@ -91,7 +92,8 @@ func keyOf(secret *corev1.Secret, namespace string, ref *v1alpha1.SecretKeyRefer
 // placeholder stands for the API key in commands that people are shown.
 const placeholder = "YOUR_API_KEY"
 
-// secretMissing says how to create a Secret. The name of one that cannot exist is in no command: it could be anything that a shell understands.
+// secretMissing says how to create a Secret. The name of one that cannot exist is in no command: it could be anything
+// that a shell understands.
 func secretMissing(namespace string, ref *v1alpha1.SecretKeyReference) string {
 	if len(validation.IsDNS1123Subdomain(ref.Name)) > 0 {
 		return fmt.Sprintf("Secret %q does not exist, and no Secret can have this name: change secretKeyRef of the Model", ref.Name)

@@ -33,8 +33,8 @@ type ActResults struct {
 	short bool
 }
 
-// Act closes the open act step with the results of its calls (PHASE-06), and with the messages that wait to go into the Turn. A failed tool is
-// a normal result (TOOL-13).
+// Act closes the open act step with the results of its calls (PHASE-06), and with the messages that wait to go into the
+// Turn. A failed tool is a normal result (TOOL-13).
 func (h *Host) Act(ctx context.Context, t Turn, results ActResults) (*journal.Closed, error) {
 	steers, err := h.Pending(ctx, t)
 	if err != nil {
@@ -67,8 +67,9 @@ func (h *Host) Act(ctx context.Context, t Turn, results ActResults) (*journal.Cl
 	return closed, err
 }
 
-// endCalls gives every call of an open act step an outcome, because the Turn ends: the known one, or what can be said without one. It
-// returns the events of the calls, as Act does, and the ids of the calls that it reports as never claimed.
+// endCalls gives every call of an open act step an outcome, because the Turn ends: the known one, or what can be said
+// without one. It returns the events of the calls, as Act does, and the ids of the calls that it reports as never
+// claimed.
 func (h *Host) endCalls(t Turn, known ActResults, claims map[string]journal.ClaimRef) ([]v1alpha1.JournalEvent, []string) {
 	if t.Progress.Plan.Phase != v1alpha1.PlanAct {
 		return nil, nil
@@ -96,8 +97,9 @@ func (h *Host) endCalls(t Turn, known ActResults, claims map[string]journal.Clai
 // reasonTurnEnded: the Turn ended before the call had a result.
 const reasonTurnEnded = "TurnEnded"
 
-// endedWith is the outcome of a call that had none when the Turn ended. A call of a Job is only known not to have been executed when status
-// holds its withdrawal: the process that asks may be behind another one that has let its pod start.
+// endedWith is the outcome of a call that had none when the Turn ended. A call of a Job is only known not to have been
+// executed when status holds its withdrawal: the process that asks may be behind another one that has let its pod
+// start.
 func (t Turn) endedWith(call v1alpha1.ToolCall, claims map[string]journal.ClaimRef) tool.Outcome {
 	switch {
 	case t.inProcess(call) && !tool.Unapproved(call):
@@ -115,13 +117,15 @@ func (t Turn) endedWith(call v1alpha1.ToolCall, claims map[string]journal.ClaimR
 	}
 }
 
-// unwithdrawn reports whether an outcome says of a call that it was not executed while another process may still let its pod start.
+// unwithdrawn reports whether an outcome says of a call that it was not executed while another process may still let
+// its pod start.
 func (t Turn) unwithdrawn(call v1alpha1.ToolCall, outcome tool.Outcome) bool {
 	return !t.inProcess(call) && outcome.State == v1alpha1.CallNotExecuted && tool.Withdrawable(call) && !tool.Withdrawn(call)
 }
 
-// Withdraw marks in the Turn's progress those calls as not executed whose pods start only once they are recorded there, and are not. That
-// must be written to status under optimistic lock before an entry may state it. Outcomes other than NotExecuted stand.
+// Withdraw marks in the Turn's progress those calls as not executed whose pods start only once they are recorded there,
+// and are not. That must be written to status under optimistic lock before an entry may state it. Outcomes other than
+// NotExecuted stand.
 func Withdraw(p *v1alpha1.TurnProgress, known map[string]tool.Outcome) {
 	for i := range p.ToolCalls {
 		call := &p.ToolCalls[i]
@@ -139,7 +143,8 @@ func neverStarted() tool.Outcome {
 	return tool.Outcome{State: v1alpha1.CallNotExecuted, Reason: reasonTurnEnded, Error: tool.NotExecuted("the turn ended first")}
 }
 
-// noClientResult is the outcome of a client call that has no result. What the client has done is not known to the manager.
+// noClientResult is the outcome of a client call that has no result. What the client has done is not known to the
+// manager.
 func noClientResult() tool.Outcome {
 	return tool.Outcome{State: v1alpha1.CallNotExecuted, Reason: reasonTurnEnded, Error: "The client gave no result before the turn ended."}
 }
@@ -212,8 +217,8 @@ func serverEvents(f event.Step, t Turn, calls []v1alpha1.ToolCall, results ActRe
 	return append(events, f.ActCompleted(event.ActCompleted{Completed: true, SuccessCount: int32(len(calls)) - failed, ErrorCount: failed}))
 }
 
-// clientEvents tells what clients were asked for and gave. A call that nobody answers has no completed event: the prompt is repaired
-// instead (CLIENT-06).
+// clientEvents tells what clients were asked for and gave. A call that nobody answers has no completed event: the
+// prompt is repaired instead (CLIENT-06).
 func (h *Host) clientEvents(f event.Step, calls []v1alpha1.ToolCall, results ActResults) []v1alpha1.JournalEvent {
 	if len(calls) == 0 {
 		return nil

@@ -133,7 +133,8 @@ func TestADecisionThatIsKeptIsThereForTheNextProcess(t *testing.T) {
 	}
 }
 
-// Who ends a Turn without knowing that a call of it was approved must not say that it was not executed: another process may have started it.
+// Who ends a Turn without knowing that a call of it was approved must not say that it was not executed: another process
+// may have started it.
 func TestTheEndOfATurnTakesInApprovals(t *testing.T) {
 	approve := v1alpha1.SettledCall{ID: "1-0", Source: "result-uid", Decision: v1alpha1.DecisionApprove, By: "ann"}
 	ends := map[string]func(*bench, Turn, ActResults) (*journal.Closed, error){

@@ -18,7 +18,8 @@ import (
 const (
 	// MaxTries is how often one Model is asked for one answer.
 	MaxTries = 4
-	// firstPause is the pause before the second try when the provider does not say how long; it is four times as long before each further one.
+	// firstPause is the pause before the second try when the provider does not say how long; it is four times as long
+	// before each further one.
 	firstPause = time.Second
 	// longestPause is the longest that a provider may have a try wait. One that asks for more is not asked again.
 	longestPause = time.Minute
@@ -54,8 +55,9 @@ func (a asked) failure() plan.Failure {
 	return failure
 }
 
-// ask asks the Models of a Config for an answer, each as often as it makes sense, the next one when the one before it could not serve anybody. It
-// gives them all in order; at most the last one has answered. An error means that nothing can be said of a Model, and that all is to be done again.
+// ask asks the Models of a Config for an answer, each as often as it makes sense, the next one when the one before it
+// could not serve anybody. It gives them all in order; at most the last one has answered. An error means that nothing
+// can be said of a Model, and that all is to be done again.
 func (h *Host) ask(ctx context.Context, t Turn, c Config, r model.Request) ([]asked, error) {
 	if c.Model == nil {
 		now := h.Clock()
@@ -93,8 +95,8 @@ func elsewhere(code plan.ErrorCode) bool {
 	}
 }
 
-// askOne asks one Model, and again after a pause as long as what keeps it from answering may pass. A pause that is not short is for the caller. a is what
-// is known of earlier tries.
+// askOne asks one Model, and again after a pause as long as what keeps it from answering may pass. A pause that is not
+// short is for the caller. a is what is known of earlier tries.
 func (h *Host) askOne(ctx context.Context, t Turn, m *v1alpha1.Model, r model.Request, a asked) (asked, error) {
 	a.model = m
 	if a.began.IsZero() {
@@ -119,7 +121,8 @@ func (h *Host) askOne(ctx context.Context, t Turn, m *v1alpha1.Model, r model.Re
 	}
 }
 
-// try asks one Model once, for a message of an id. A failure of the Model, its key included, is its own; err is about anything else.
+// try asks one Model once, for a message of an id. A failure of the Model, its key included, is its own; err is about
+// anything else.
 func (h *Host) try(ctx context.Context, t Turn, m *v1alpha1.Model, r model.Request, message string) (response *model.Response, failure, err error) {
 	access, err := h.access(ctx, t.Session.Namespace, m)
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// shortPause is the longest pause between two tries that is waited for in place. A longer one is in the plan, where it survives a restart, and takes no
-// place.
+// shortPause is the longest pause between two tries that is waited for in place. A longer one is in the plan, where it
+// survives a restart, and takes no place.
 const shortPause = time.Second
 
-// Backoff is a model call that has failed for a reason that may pass, and is due again later. Whoever runs the Turn calls Reason again then, with the
-// Backoff if it still has it.
+// Backoff is a model call that has failed for a reason that may pass, and is due again later. Whoever runs the Turn
+// calls Reason again then, with the Backoff if it still has it.
 type Backoff struct {
 	// Model is the name of the Model that is called again, Tries how often it was called.
 	Model string
@@ -52,8 +52,8 @@ func (b *Backoff) Described(p *v1alpha1.TurnPlan) bool {
 	return p.Attempt == b.Tries && p.Model == b.Model && p.NotBefore != nil
 }
 
-// resumed is where a model call goes on that has failed before: the Models that have failed, and of those that are left, which begin with the first one
-// to call, what is known of that first one.
+// resumed is where a model call goes on that has failed before: the Models that have failed, and of those that are
+// left, which begin with the first one to call, what is known of that first one.
 func (t Turn) resumed(models []*v1alpha1.Model) ([]asked, asked, []*v1alpha1.Model) {
 	name, tries := t.Progress.Plan.Model, t.Progress.Plan.Attempt
 	if t.Backoff != nil {

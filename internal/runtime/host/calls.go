@@ -25,9 +25,9 @@ const (
 // maxLoggedArguments is how much of the arguments of a refused call is kept in the journal.
 const maxLoggedArguments = 4 << 10
 
-// pin plans the model's calls: what goes into the log in full, and what goes into status. Calls that cannot be carried out are planned as
-// refused, so that the model is told and nothing starts. Those that are more than a step may have are refused too, and are in the log alone:
-// status has room for tool.MaxCallsPerStep.
+// pin plans the model's calls: what goes into the log in full, and what goes into status. Calls that cannot be carried
+// out are planned as refused, so that the model is told and nothing starts. Those that are more than a step may have
+// are refused too, and are in the log alone: status has room for tool.MaxCallsPerStep.
 func (h *Host) pin(t Turn, c Config, calls []model.ToolCall) ([]v1alpha1.PlannedCall, []v1alpha1.ToolCall) {
 	planned := make([]v1alpha1.PlannedCall, 0, len(calls))
 	pinned := make([]v1alpha1.ToolCall, 0, min(len(calls), tool.MaxCallsPerStep))
@@ -136,7 +136,8 @@ func timeoutOf(spec *v1alpha1.ToolSpec) *metav1.Duration {
 	return spec.Job.Timeout
 }
 
-// TraceParent is the W3C trace context of a call of the open step, so that what the tool traces hangs below the Turn's own spans (TOOL-11).
+// TraceParent is the W3C trace context of a call of the open step, so that what the tool traces hangs below the Turn's
+// own spans (TOOL-11).
 func (h *Host) TraceParent(t Turn, call string) string {
 	return h.events(t).Step(t.step(), 1).TraceParent(call)
 }
@@ -173,7 +174,8 @@ func modelName(m *v1alpha1.Model) string {
 // maxHintBytes is the size of the largest hint that is read.
 const maxHintBytes = 64
 
-// decodeHints gives the hints that the planner reads, as JSON values. All others are the client's own and may be of any size: they are not decoded.
+// decodeHints gives the hints that the planner reads, as JSON values. All others are the client's own and may be of any
+// size: they are not decoded.
 func decodeHints(hints map[string]v1alpha1.JSON) map[string]any {
 	raw := hints[plan.HintSetupConnection].Raw
 	var value any

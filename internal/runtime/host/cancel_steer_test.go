@@ -10,7 +10,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// A message is cancelled while the entry that takes it in is on its way. The journal decides: what its Turn says is what has become of it.
+// A message is cancelled while the entry that takes it in is on its way. The journal decides: what its Turn says is
+// what has become of it.
 func TestAMessageThatWasWithdrawnIsNotDelivered(t *testing.T) {
 	for name, act := range map[string]bool{"by a model call": false, "by the end of an act step": true} {
 		for when, before := range map[string]bool{"before it is taken in": true, "after it was taken in": false} {

@@ -19,8 +19,8 @@ const CodeJournalFull plan.ErrorCode = "journal_full"
 
 // Block ends the Turn because its Harness or Agent may not be used (LIFE-10).
 //
-// What is known of the calls of an open act step goes into the log with the end, here as in the other functions that end a Turn: the next
-// Turn's model must not take a call that ran for one that did not.
+// What is known of the calls of an open act step goes into the log with the end, here as in the other functions that
+// end a Turn: the next Turn's model must not take a call that ran for one that did not.
 func (h *Host) Block(ctx context.Context, t Turn, b *config.Blocker, known ActResults) (*journal.Closed, error) {
 	failure := plan.Failure{Code: plan.ErrorCode(b.Code()), Fields: map[string]any{}}
 	for name, value := range b.Fields() {
@@ -96,8 +96,8 @@ func (h *Host) end(ctx context.Context, t Turn, outcome plan.Outcome, known ActR
 	})
 }
 
-// closing appends the record that ends a Turn. compose makes it of the Turn and the events of its open calls: anew each time that another
-// process claims a call, or puts a result or a decision into the journal, before the record is there.
+// closing appends the record that ends a Turn. compose makes it of the Turn and the events of its open calls: anew each
+// time that another process claims a call, or puts a result or a decision into the journal, before the record is there.
 func (h *Host) closing(
 	ctx context.Context, t Turn, given ActResults, compose func(Turn, []v1alpha1.JournalEvent) journal.Record,
 ) (*journal.Closed, error) {
@@ -133,8 +133,8 @@ func withoutAll(outcomes map[string]tool.Outcome, ids []string) map[string]tool.
 	return rest
 }
 
-// effects turns what the planner wants to happen into events. The Session's status follows from its active Turn and is not an event
-// (LIFE-07).
+// effects turns what the planner wants to happen into events. The Session's status follows from its active Turn and is
+// not an event (LIFE-07).
 func (h *Host) effects(t Turn, effects []plan.Effect) []v1alpha1.JournalEvent {
 	f := h.events(t)
 	var events []v1alpha1.JournalEvent
@@ -183,14 +183,15 @@ func pointer(count uint32) *int32 {
 	return &n
 }
 
-// Withdrawer makes sure, of an AtMostOnce call that runs as a Job, that none of its pods has started and none will, and reports whether it
-// could. It is asked where no status is left in which the call could be withdrawn.
+// Withdrawer makes sure, of an AtMostOnce call that runs as a Job, that none of its pods has started and none will, and
+// reports whether it could. It is asked where no status is left in which the call could be withdrawn.
 type Withdrawer func(ctx context.Context, turn v1alpha1.JournalTurn, step int32, call v1alpha1.ToolCall) (bool, error)
 
-// Abandon ends a Turn that was deleted while it was active, found by following its entries from the ordinal at which it may have begun. What
-// is closed already stays as it is. A step that another process closes meanwhile, such as a model call that was under way, leads to another
-// one: only an entry that ends the Turn is the end. Which pods were let go was in the Turn's status alone, so that only withdraw can tell
-// that a call was not executed; nil tells it of none. It gives nil for a Turn that never began, because its name was another Turn's before.
+// Abandon ends a Turn that was deleted while it was active, found by following its entries from the ordinal at which it
+// may have begun. What is closed already stays as it is. A step that another process closes meanwhile, such as a model
+// call that was under way, leads to another one: only an entry that ends the Turn is the end. Which pods were let go
+// was in the Turn's status alone, so that only withdraw can tell that a call was not executed; nil tells it of none. It
+// gives nil for a Turn that never began, because its name was another Turn's before.
 func (h *Host) Abandon(
 	ctx context.Context, s journal.Session, ref v1alpha1.JournalTurn, from int64, withdraw Withdrawer,
 ) (*journal.Closed, error) {

@@ -252,7 +252,8 @@ func TestAbandonEndsADeletedTurnWhereverItStands(t *testing.T) {
 	}
 }
 
-// A model call that was under way may close the step first and plan tool calls. The Session must not be released before the Turn has ended.
+// A model call that was under way may close the step first and plan tool calls. The Session must not be released before
+// the Turn has ended.
 func TestAbandonGoesOnWhenSomebodyElseClosesTheStep(t *testing.T) {
 	store := &raced{Store: memory.New()}
 	b, other := onStore(t, store), onStore(t, store)
@@ -301,7 +302,8 @@ func TestHowAnEndedCallIsTold(t *testing.T) {
 
 func pointerTo[T any](v T) *T { return &v }
 
-// TestATurnThatNeverBeganIsNotAbandoned has a Turn vanish whose name another one had: it has ended without an entry of its own.
+// TestATurnThatNeverBeganIsNotAbandoned has a Turn vanish whose name another one had: it has ended without an entry of
+// its own.
 func TestATurnThatNeverBeganIsNotAbandoned(t *testing.T) {
 	b := newBench(t)
 	_, closed := b.reason(newTurn("demo-1"), with())

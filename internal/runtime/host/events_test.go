@@ -27,8 +27,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files of TestWhatEventsSay anew")
 
-// story runs steps of a Turn and keeps what they append. Its clock stands still but for model calls, which take 1.5 s, so that times and durations
-// do not depend on how often the time is asked for.
+// story runs steps of a Turn and keeps what they append. Its clock stands still but for model calls, which take 1.5 s,
+// so that times and durations do not depend on how often the time is asked for.
 type story struct {
 	*bench
 	turn   Turn
@@ -204,8 +204,8 @@ func steering(s *story, c Config) Config {
 	return c
 }
 
-// TestWhatEventsSay decodes every event of every kind of step and compares type, time, context and data with a golden file. After a change that is
-// meant, run the test with -update and read the difference.
+// TestWhatEventsSay decodes every event of every kind of step and compares type, time, context and data with a golden
+// file. After a change that is meant, run the test with -update and read the difference.
 func TestWhatEventsSay(t *testing.T) {
 	for name, tell := range stories {
 		t.Run(name, func(t *testing.T) {
@@ -247,7 +247,8 @@ func line0(lines []string, at int) string {
 // minted are ids that are new each time, spans, fences and fingerprints.
 var minted = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{64}\b|\b[0-9a-f]{16}\b`)
 
-// told writes events down, one a line. Ids are numbered as they come, and the ids of the Turn, which every event has, are left out.
+// told writes events down, one a line. Ids are numbered as they come, and the ids of the Turn, which every event has,
+// are left out.
 func told(t *testing.T, events []v1alpha1.JournalEvent) string {
 	t.Helper()
 	ids, seen := map[string]string{}, map[string]bool{}

@@ -48,7 +48,8 @@ type TimeLimit struct {
 	Expiry Expiry
 }
 
-// TimeLimits are those that hold for the Turn as it stands. They follow from what is in its status, so that a restart changes nothing.
+// TimeLimits are those that hold for the Turn as it stands. They follow from what is in its status, so that a restart
+// changes nothing.
 func TimeLimits(turn *v1alpha1.Turn) []TimeLimit {
 	var limits []TimeLimit
 	if seconds, sum := turn.Spec.ActiveDeadlineSeconds, turn.Status.Summary; seconds != nil && sum != nil && sum.StartedAt != nil {

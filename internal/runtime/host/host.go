@@ -32,12 +32,13 @@ type Host struct {
 	Egress *egress.Client
 	// Secrets reads what the headers of HTTP tools need, and the API keys of Models.
 	Secrets SecretReader
-	// Account is the user that the host is to the API server, for what people are told to do. Default: the account of a usual install.
+	// Account is the user that the host is to the API server, for what people are told to do. Default: the account of a
+	// usual install.
 	Account string
 	// OnNoKey is told of each Model that could not be called because it has no API key. It may be nil.
 	OnNoKey func(types.NamespacedName)
-	// CallLimit is the longest that one model call may take as a whole; 0 for no limit. A call that takes longer holds its place no more, and is not
-	// repeated.
+	// CallLimit is the longest that one model call may take as a whole; 0 for no limit. A call that takes longer holds
+	// its place no more, and is not repeated.
 	CallLimit time.Duration
 	// Pause waits before a Model is asked again, and gives up with the context. Default: it takes the time that it takes.
 	Pause func(ctx context.Context, d time.Duration) error
@@ -71,7 +72,8 @@ type Turn struct {
 	Progress v1alpha1.TurnProgress
 	// Steers gives the messages that wait to go into the Turn, in order, as they are when it is asked; nil for none.
 	Steers func(context.Context) ([]Steer, error)
-	// Local says that the process which runs the Turn carries out the calls of Job tools itself, so that they are claimed as requests are.
+	// Local says that the process which runs the Turn carries out the calls of Job tools itself, so that they are
+	// claimed as requests are.
 	Local bool
 	// ClientTools and Hints are those of the Session.
 	ClientTools v1alpha1.ClientToolsPolicy
@@ -103,7 +105,8 @@ func JournalOf(session *v1alpha1.Session) journal.Session {
 	return j
 }
 
-// messageID is the id of the user's message: a Turn has exactly one, so that it is the Turn's own UID, whoever writes it and however often.
+// messageID is the id of the user's message: a Turn has exactly one, so that it is the Turn's own UID, whoever writes
+// it and however often.
 func (t Turn) messageID() string {
 	return string(t.Ref.UID)
 }
@@ -185,7 +188,8 @@ func Sources(closed *journal.Closed) []types.UID {
 	return uids
 }
 
-// contextToolResult names the ToolResult that a tool.completed event comes from: the one that gave its result, or the decision about it.
+// contextToolResult names the ToolResult that a tool.completed event comes from: the one that gave its result, or the
+// decision about it.
 const contextToolResult = "tool_result_uid"
 
 // contextToolImage names in a tool.completed event the image, with its digest, that the container of the call ran.

@@ -34,7 +34,8 @@ type HTTPCall struct {
 	Run *CallRun
 }
 
-// CallRun is what a process remembers of one attempt of a call that it carries out itself, so that a try that failed on the way goes on where it was.
+// CallRun is what a process remembers of one attempt of a call that it carries out itself, so that a try that failed on
+// the way goes on where it was.
 type CallRun struct {
 	holder string
 	line   *Line
@@ -44,8 +45,8 @@ type CallRun struct {
 	outcome *tool.Outcome
 }
 
-// Line is where the calls of one step that a process carries out wait for each other to write to the log: of two that write at once, one would
-// have to write twice.
+// Line is where the calls of one step that a process carries out wait for each other to write to the log: of two that
+// write at once, one would have to write twice.
 type Line struct {
 	mu sync.Mutex
 }
@@ -93,7 +94,8 @@ func (h *Host) HTTP(ctx context.Context, t Turn, c HTTPCall) (CallEnd, error) {
 	return h.Once(ctx, t, c.Call, c.Run, tool.HTTPAbandoned(), func(ctx context.Context) (tool.Outcome, error) { return h.request(ctx, t, c) })
 }
 
-// Local carries out one call of a Job tool with a function of this process, as Once does. The Turn must say that it is Local.
+// Local carries out one call of a Job tool with a function of this process, as Once does. The Turn must say that it is
+// Local.
 func (h *Host) Local(ctx context.Context, t Turn, call v1alpha1.ToolCall, run *CallRun, do func(context.Context) tool.Outcome) (CallEnd, error) {
 	return h.Once(ctx, t, call, run, tool.LocalAbandoned(), func(ctx context.Context) (tool.Outcome, error) {
 		if !run.begin() && tool.AtMostOnce(call) {
@@ -108,9 +110,10 @@ func (h *Host) Local(ctx context.Context, t Turn, call v1alpha1.ToolCall, run *C
 	})
 }
 
-// Once carries out one call in this process. An AtMostOnce call is claimed in the log before it starts, and its outcome is put there when it ends
-// (DUR-01, DUR-02): a claim of somebody else, or one that led to nothing, means that the call must not be started again, and that its outcome is
-// the given one. An error leaves open what has become of the call; to try again is safe.
+// Once carries out one call in this process. An AtMostOnce call is claimed in the log before it starts, and its outcome
+// is put there when it ends (DUR-01, DUR-02): a claim of somebody else, or one that led to nothing, means that the call
+// must not be started again, and that its outcome is the given one. An error leaves open what has become of the call;
+// to try again is safe.
 func (h *Host) Once(
 	ctx context.Context, t Turn, call v1alpha1.ToolCall, run *CallRun, abandoned tool.Outcome, do func(context.Context) (tool.Outcome, error),
 ) (CallEnd, error) {
@@ -196,7 +199,8 @@ func (h *Host) request(ctx context.Context, t Turn, c HTTPCall) (tool.Outcome, e
 	return outcome, nil
 }
 
-// secrets reads the Secrets that a Tool's headers need. One that does not exist, or that the manager may not read, is left out.
+// secrets reads the Secrets that a Tool's headers need. One that does not exist, or that the manager may not read, is
+// left out.
 func (h *Host) secrets(ctx context.Context, namespace string, definition *v1alpha1.HTTPTool) (map[string]*corev1.Secret, error) {
 	found := map[string]*corev1.Secret{}
 	for _, name := range tool.HTTPSecrets(definition) {
@@ -277,7 +281,8 @@ func (h *Host) claims(ctx context.Context, t Turn, known ActResults) (map[string
 	return claims, nil
 }
 
-// unclaimed are the calls of which the record that closes a step says that they never started although nobody has claimed them.
+// unclaimed are the calls of which the record that closes a step says that they never started although nobody has
+// claimed them.
 func unclaimed(t Turn, outcomes map[string]tool.Outcome, kept map[string]journal.SettledRef, claims map[string]journal.ClaimRef) []string {
 	if t.Progress.Plan.Phase != v1alpha1.PlanAct {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// Keep puts what others gave for a call of the open act step into the log before the step is complete (CLIENT-04). Of a step that is closed, or
-// whose Turn ends here because the log has no room, it gives the closing.
+// Keep puts what others gave for a call of the open act step into the log before the step is complete (CLIENT-04). Of a
+// step that is closed, or whose Turn ends here because the log has no room, it gives the closing.
 func (h *Host) Keep(ctx context.Context, t Turn, call v1alpha1.SettledCall, known ActResults) (journal.SettledRef, *journal.Closed, error) {
 	ref, closed, err := h.Log.Settle(ctx, t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAt, call)
 	if errors.Is(err, journal.ErrFull) {
@@ -25,8 +25,8 @@ func (h *Host) Keep(ctx context.Context, t Turn, call v1alpha1.SettledCall, know
 	return ref, closed, nil
 }
 
-// takeIn adds to what is known of the calls of an open act step what the journal holds of them, which counts before anything else. The
-// ordinals are those of the entries that hold it.
+// takeIn adds to what is known of the calls of an open act step what the journal holds of them, which counts before
+// anything else. The ordinals are those of the entries that hold it.
 func (h *Host) takeIn(ctx context.Context, t Turn, known ActResults) (ActResults, []int64, error) {
 	if t.Progress.Plan.Phase != v1alpha1.PlanAct {
 		return known, nil, nil
@@ -68,7 +68,8 @@ func cloned[V any](m map[string]V) map[string]V {
 	return maps.Clone(m)
 }
 
-// approvedElsewhere says that the log has an approval of a call that the status does not show: another process may have started it.
+// approvedElsewhere says that the log has an approval of a call that the status does not show: another process may have
+// started it.
 func approvedElsewhere(call v1alpha1.ToolCall, known ActResults) bool {
 	return tool.Unapproved(call) && known.Settled[call.ID].Call.Decision == v1alpha1.DecisionApprove
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
-// Keyless is a model call that waits because no Model which could be called has its API key. Nothing was sent. Whoever runs the Turn calls Reason
-// again when the key may be there.
+// Keyless is a model call that waits because no Model which could be called has its API key. Nothing was sent. Whoever
+// runs the Turn calls Reason again when the key may be there.
 type Keyless struct {
 	// Model is the name of the first Model that was to be called.
 	Model string
@@ -23,8 +23,8 @@ func (k *Keyless) Error() string {
 	return fmt.Sprintf("Model %q cannot be called (%s). %s", k.Model, k.Reason, k.Problem)
 }
 
-// withoutKey is the wait when all Models that were asked lack their API key; nil when one of them was called. A fallback that lacks its key changes
-// nothing of how the call of another Model has ended.
+// withoutKey is the wait when all Models that were asked lack their API key; nil when one of them was called. A
+// fallback that lacks its key changes nothing of how the call of another Model has ended.
 func withoutKey(all []asked) *Keyless {
 	var first *Keyless
 	for _, a := range all {
@@ -39,8 +39,8 @@ func withoutKey(all []asked) *Keyless {
 	return first
 }
 
-// KeylessBy is the wait that the condition of the Model tells of, before anything is tried; nil for none. A Model with fallbacks that can be called
-// does not wait.
+// KeylessBy is the wait that the condition of the Model tells of, before anything is tried; nil for none. A Model with
+// fallbacks that can be called does not wait.
 func KeylessBy(c Config) *Keyless {
 	if c.Model == nil || len(c.Fallbacks) > 0 || c.Blocker != nil {
 		return nil

@@ -27,7 +27,8 @@ func MessageOf(spec v1alpha1.TurnSpec) (input string, content []event.Part) {
 	return event.Message{Content: content}.PlainText(), content
 }
 
-// Excerpt is the beginning of a Turn's message, as much as steps behind the first one need of it: the event of the Turn's end repeats it.
+// Excerpt is the beginning of a Turn's message, as much as steps behind the first one need of it: the event of the
+// Turn's end repeats it.
 func Excerpt(spec v1alpha1.TurnSpec) string {
 	input, _ := MessageOf(spec)
 	// One byte more than the event has room for shows that there was more. The copy lets go of the rest.
@@ -72,8 +73,8 @@ func digestOf(m event.Message) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// canonicalParts says what a message in parts is made of, in one way only. It must never change: Turns are known by it for as long as their log
-// is there.
+// canonicalParts says what a message in parts is made of, in one way only. It must never change: Turns are known by it
+// for as long as their log is there.
 func canonicalParts(content []event.Part) []byte {
 	parts := make([][]string, len(content))
 	for i, p := range content {

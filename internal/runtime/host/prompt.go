@@ -8,8 +8,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 )
 
-// systemPrompt is what the model is told first: what the layers say, what fences mean where there are or may be any, and the locale. What changes
-// least comes first, so that providers can keep it.
+// systemPrompt is what the model is told first: what the layers say, what fences mean where there are or may be any,
+// and the locale. What changes least comes first, so that providers can keep it.
 func systemPrompt(layers, locale string, fences bool) string {
 	var blocks []string
 	if layers != "" {

@@ -15,10 +15,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
-// Reason runs the open reason step: it asks the log whether the step is closed, calls the model, and appends what follows (PHASE-04). A
-// failure of the model is an outcome like any other (LLM-03); an error means that nothing was decided and the step must be run again. One that is an
-// Unwritten has a response: Deliver is to be called instead. After a Backoff it is to be called again when that is over, after a Keyless when its Model
-// may have an API key.
+// Reason runs the open reason step: it asks the log whether the step is closed, calls the model, and appends what
+// follows (PHASE-04). A failure of the model is an outcome like any other (LLM-03); an error means that nothing was
+// decided and the step must be run again. One that is an Unwritten has a response: Deliver is to be called instead.
+// After a Backoff it is to be called again when that is over, after a Keyless when its Model may have an API key.
 func (h *Host) Reason(ctx context.Context, t Turn, c Config) (*journal.Closed, error) {
 	closed, kept, err := h.Log.Resume(ctx, t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAt)
 	if err != nil || closed != nil {
@@ -66,14 +66,16 @@ type generation struct {
 	messages int32
 	repairs  []event.TranscriptRepaired
 	lastText string
-	// asked are the Models that were asked, in order: the one that is configured, and its fallbacks after it. At most the last one has answered.
+	// asked are the Models that were asked, in order: the one that is configured, and its fallbacks after it. At most
+	// the last one has answered.
 	asked []asked
 	// kept is what an earlier process wrote down of its answer; nil for nothing. finalized says that it is the answer.
 	kept      *journal.Partial
 	finalized bool
 }
 
-// answer is the Model that decides what follows: the one that has answered, or, when none has, the one that is configured.
+// answer is the Model that decides what follows: the one that has answered, or, when none has, the one that is
+// configured.
 func (g generation) answer() asked {
 	if last := g.asked[len(g.asked)-1]; last.err == nil {
 		return last
@@ -109,7 +111,8 @@ func (h *Host) generate(ctx context.Context, t Turn, c Config, history []event.M
 	return g, err
 }
 
-// closeReason asks the planner what follows the model call, with so many messages waiting, and composes the entry that says so.
+// closeReason asks the planner what follows the model call, with so many messages waiting, and composes the entry that
+// says so.
 func (h *Host) closeReason(t Turn, c Config, g generation, steers []Steer) journal.Record {
 	result, message, planned, pinned := h.result(t, c, g)
 	now := h.Clock()
@@ -146,7 +149,8 @@ func (h *Host) closeReason(t Turn, c Config, g generation, steers []Steer) journ
 	return record
 }
 
-// result is the model call as the planner sees it (LLM-01), with the message that it gave and the calls that it planned.
+// result is the model call as the planner sees it (LLM-01), with the message that it gave and the calls that it
+// planned.
 func (h *Host) result(t Turn, c Config, g generation) (plan.ReasonResult, event.Message, []v1alpha1.PlannedCall, []v1alpha1.ToolCall) {
 	result := plan.ReasonResult{MaxIterations: uint32(max(c.Effective.MaxIterations, 0))}
 	answer := g.answer()
@@ -284,8 +288,8 @@ func lastText(messages []event.Message, input string) string {
 	return ""
 }
 
-// repairState decides what a model is told of a call without a result (DUR-08). The log closes every act step with all its results, so that
-// what is left was never run: a client tool that nobody answers, or a call of a Turn that ended.
+// repairState decides what a model is told of a call without a result (DUR-08). The log closes every act step with all
+// its results, so that what is left was never run: a client tool that nobody answers, or a call of a Turn that ended.
 func repairState(event.Message, event.ToolCall) event.CallRecord {
 	return event.CallRecord{State: event.CallNotRecorded}
 }

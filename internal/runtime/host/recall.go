@@ -19,17 +19,19 @@ const codeInterrupted plan.ErrorCode = "interrupted"
 type Recalled struct {
 	// Progress is the status of the Turn: what the earlier one came to, or why it must not run.
 	Progress v1alpha1.TurnProgress
-	// SameMessage says that the earlier Turn was this one, which was deleted and created again. Otherwise its message was another.
+	// SameMessage says that the earlier Turn was this one, which was deleted and created again. Otherwise its message
+	// was another.
 	SameMessage bool
 	// SteeredInto is the Turn that the message went into; nil if it ran as a Turn of its own.
 	SteeredInto *v1alpha1.JournalTurn
-	// Open is the newest step of the earlier Turn when its end is not in the log; nil when it is. Who knows that nobody else runs it may go on
-	// from there, under the UID that it has.
+	// Open is the newest step of the earlier Turn when its end is not in the log; nil when it is. Who knows that nobody
+	// else runs it may go on from there, under the UID that it has.
 	Open *journal.Closed
 }
 
-// Recall looks for an earlier Turn of the same name in the Session: the Turn was deleted and is created again, by hand or by a pipeline. What
-// ran once does not run again. It gives nil for a name that the log does not know. The hint is an ordinal known to exist, 0 if none is.
+// Recall looks for an earlier Turn of the same name in the Session: the Turn was deleted and is created again, by hand
+// or by a pipeline. What ran once does not run again. It gives nil for a name that the log does not know. The hint is
+// an ordinal known to exist, 0 if none is.
 func (h *Host) Recall(ctx context.Context, t Turn, hint int64) (*Recalled, error) {
 	view, err := h.Log.View(ctx, t.Session, hint)
 	if err != nil {
@@ -58,7 +60,8 @@ func (h *Host) Recall(ctx context.Context, t Turn, hint int64) (*Recalled, error
 	return &Recalled{SameMessage: true, Progress: closed.Transition}, nil
 }
 
-// refused is the status of a Turn that ends before it has begun: no step was open, so that there is nothing for the log to close.
+// refused is the status of a Turn that ends before it has begun: no step was open, so that there is nothing for the log
+// to close.
 func (h *Host) refused(failure plan.Failure, sentence string) v1alpha1.TurnProgress {
 	now := h.micro()
 	return v1alpha1.TurnProgress{

@@ -17,10 +17,11 @@ import (
 )
 
 const (
-	// keepEvery is how often what has come of an answer is written down in its first minute (HB-02). What comes in less time is asked for again.
+	// keepEvery is how often what has come of an answer is written down in its first minute (HB-02). What comes in less
+	// time is asked for again.
 	keepEvery = 5 * time.Second
-	// keepParts is the part of the time so far that passes between two pieces after that: the log of a long answer must not grow with its length
-	// in time, and what is lost with the process stays a small part of the whole.
+	// keepParts is the part of the time so far that passes between two pieces after that: the log of a long answer must
+	// not grow with its length in time, and what is lost with the process stays a small part of the whole.
 	keepParts = 12
 	// keepTimeout bounds the writing of one piece. The next one makes up for it.
 	keepTimeout = 10 * time.Second
@@ -28,8 +29,8 @@ const (
 	discardTimeout = 30 * time.Second
 )
 
-// recording writes down what comes of one try to get an answer, for as long as it is text, so that a later process can take it for the answer
-// (PART-02). It does not hold up what comes.
+// recording writes down what comes of one try to get an answer, for as long as it is text, so that a later process can
+// take it for the answer (PART-02). It does not hold up what comes.
 type recording struct {
 	draft *journal.Draft
 	began time.Time
@@ -45,8 +46,8 @@ type recording struct {
 	mu    sync.Mutex
 	heard string
 
-	// tried says that some of the text may be in the log, discarded that it does not count any more. Both are the recording's own until it has
-	// ended.
+	// tried says that some of the text may be in the log, discarded that it does not count any more. Both are the
+	// recording's own until it has ended.
 	tried, discarded bool
 }
 
@@ -82,7 +83,8 @@ func (r *recording) run(stopped context.Context) {
 	defer close(r.done)
 	defer func() {
 		if p := recover(); p != nil {
-			// The response goes on without a recording. A panic here would end the process, and the next one would come to the same place.
+			// The response goes on without a recording. A panic here would end the process, and the next one would come
+			// to the same place.
 			utilruntime.HandleErrorWithContext(stopped, fmt.Errorf("%v\n%s", p, debug.Stack()), "recording a model response panicked")
 		}
 	}()
@@ -136,7 +138,8 @@ func hopeless(err error) bool {
 		errors.Is(err, journal.ErrCorrupt) || errors.Is(err, journal.ErrFormat)
 }
 
-// discard takes back what was written. Until it has, nothing that follows may happen: a later process would take that text for the answer.
+// discard takes back what was written. Until it has, nothing that follows may happen: a later process would take that
+// text for the answer.
 func (r *recording) discard(ctx context.Context) error {
 	if !r.tried || r.discarded {
 		return nil
@@ -146,8 +149,9 @@ func (r *recording) discard(ctx context.Context) error {
 	return err
 }
 
-// end ends the recording of a try that is over. What was written counts only as long as a text alone may be the answer. A response that is whole goes
-// on without an error: a journal that does not take this does not take the response either, which is kept until it does.
+// end ends the recording of a try that is over. What was written counts only as long as a text alone may be the answer.
+// A response that is whole goes on without an error: a journal that does not take this does not take the response
+// either, which is kept until it does.
 func (r *recording) end(ctx context.Context, answer *model.Response, failure error) error {
 	r.stop()
 	<-r.done

@@ -186,7 +186,8 @@ func TestALogThatTakesNoPiecesCostsNoAnswer(t *testing.T) {
 	}
 }
 
-// TestSomebodyElseHasClosedTheStep has the Turn cancelled by another process while the answer comes in: it is not paid for any longer.
+// TestSomebodyElseHasClosedTheStep has the Turn cancelled by another process while the answer comes in: it is not paid
+// for any longer.
 func TestSomebodyElseHasClosedTheStep(t *testing.T) {
 	bubble(t, func(t *testing.T, store journal.Store) {
 		b, other := onStore(t, store), onStore(t, store)

@@ -17,9 +17,10 @@ func (h *Host) holder() string {
 	return h.identity.id
 }
 
-// recovered is the Model whose answer an earlier process has kept, if that is to be taken for the answer (PART-02); nil if the model is to be asked.
-// The Model must say so now as well, and still be one that answers in the Turn. Where nothing was said, or the model had begun to call tools, it is
-// asked again: calls that are not whole would be lost without a word.
+// recovered is the Model whose answer an earlier process has kept, if that is to be taken for the answer (PART-02); nil
+// if the model is to be asked. The Model must say so now as well, and still be one that answers in the Turn. Where
+// nothing was said, or the model had begun to call tools, it is asked again: calls that are not whole would be lost
+// without a word.
 func recovered(c Config, kept *journal.Partial) *v1alpha1.Model {
 	if kept == nil || kept.Discarded || strings.TrimSpace(kept.Text) == "" {
 		return nil
@@ -32,8 +33,8 @@ func recovered(c Config, kept *journal.Partial) *v1alpha1.Model {
 	return nil
 }
 
-// own takes back what this process itself has kept of the open step's answer: the step is run again, and nobody has died. What is left is what another
-// process has kept.
+// own takes back what this process itself has kept of the open step's answer: the step is run again, and nobody has
+// died. What is left is what another process has kept.
 func (h *Host) own(ctx context.Context, t Turn, kept *journal.Partial) (*journal.Partial, error) {
 	if kept == nil || kept.Holder != h.holder() {
 		return kept, nil

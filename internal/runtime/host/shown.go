@@ -9,19 +9,22 @@ import (
 )
 
 const (
-	// maxShownBytes is the most that status shows of the arguments of one call, and maxShownEncoded the most that this may take as JSON.
+	// maxShownBytes is the most that status shows of the arguments of one call, and maxShownEncoded the most that this
+	// may take as JSON.
 	maxShownBytes   = 2 << 10
 	maxShownEncoded = 4 << 10
 	// maxShownCalls is the most calls whose arguments status shows.
 	maxShownCalls = 16
-	// maxCallsBytes is what the calls of a step may take in status, as JSON: the rest of a status is conditions, plan and summary.
+	// maxCallsBytes is what the calls of a step may take in status, as JSON: the rest of a status is conditions, plan
+	// and summary.
 	maxCallsBytes = 52 << 10
-	// maxCallGrowth is what a call that goes on may take more than when it was planned: its attempt, its pod, and the start of its result.
+	// maxCallGrowth is what a call that goes on may take more than when it was planned: its attempt, its pod, and the
+	// start of its result.
 	maxCallGrowth = 408
 )
 
-// showArguments puts the arguments of the calls that wait for people into status, so that who is asked sees what is asked. What has no room is in
-// the entry that plans the calls, and the call says so.
+// showArguments puts the arguments of the calls that wait for people into status, so that who is asked sees what is
+// asked. What has no room is in the entry that plans the calls, and the call says so.
 func showArguments(pinned []v1alpha1.ToolCall, planned []v1alpha1.PlannedCall) {
 	room := maxCallsBytes
 	for i := range pinned {

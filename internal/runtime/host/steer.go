@@ -26,8 +26,8 @@ type Steer struct {
 	Controls *v1alpha1.TurnControls
 }
 
-// Pending are the messages that would go into the Turn if its open step ended now. What the log has of a name already, under which something
-// else was said before or the same, does not go into any Turn.
+// Pending are the messages that would go into the Turn if its open step ended now. What the log has of a name already,
+// under which something else was said before or the same, does not go into any Turn.
 func (h *Host) Pending(ctx context.Context, t Turn) ([]Steer, error) {
 	offered, err := t.offered(ctx)
 	if err != nil || len(offered) == 0 {
@@ -63,8 +63,9 @@ func unused(offered []Steer, known map[string]journal.RecordedTurn) []Steer {
 	return pending
 }
 
-// steer makes the record of a step that another model call follows take the messages in. They are part of the entry that decides it: whoever
-// finds that entry finds the messages, and whoever finds none of them there knows that they are still to be delivered.
+// steer makes the record of a step that another model call follows take the messages in. They are part of the entry
+// that decides it: whoever finds that entry finds the messages, and whoever finds none of them there knows that they
+// are still to be delivered.
 func (h *Host) steer(t Turn, record *journal.Record, steers []Steer) {
 	for _, s := range steers {
 		message := s.message()
@@ -78,8 +79,8 @@ func (h *Host) steer(t Turn, record *journal.Record, steers []Steer) {
 	}
 }
 
-// Steered looks whether the Turn's message has gone into another Turn, and gives the status that says so and the Turn; nil if it has not. The hint
-// is an ordinal known to exist, 0 if none is.
+// Steered looks whether the Turn's message has gone into another Turn, and gives the status that says so and the Turn;
+// nil if it has not. The hint is an ordinal known to exist, 0 if none is.
 func (h *Host) Steered(ctx context.Context, t Turn, hint int64) (*v1alpha1.TurnProgress, *v1alpha1.JournalTurn, error) {
 	view, err := h.Log.View(ctx, t.Session, hint)
 	if err != nil {
@@ -93,8 +94,9 @@ func (h *Host) Steered(ctx context.Context, t Turn, hint int64) (*v1alpha1.TurnP
 	return &progress, recorded.SteeredInto, nil
 }
 
-// CancelSteer ends a Turn whose message was to go into another one. The journal decides: an entry withdraws the message, so that no step
-// takes it in any more, unless one has done so. It returns the status of the Turn, and the Turn that has its message; nil for none.
+// CancelSteer ends a Turn whose message was to go into another one. The journal decides: an entry withdraws the
+// message, so that no step takes it in any more, unless one has done so. It returns the status of the Turn, and the
+// Turn that has its message; nil for none.
 func (h *Host) CancelSteer(ctx context.Context, t Turn, hint int64) (v1alpha1.TurnProgress, *v1alpha1.JournalTurn, error) {
 	for {
 		view, err := h.Log.View(ctx, t.Session, hint)
@@ -143,7 +145,8 @@ func (h *Host) steered() v1alpha1.TurnProgress {
 // reasonSteered: a new message came while the Turn waited for somebody to answer the call or to approve it.
 const reasonSteered = "Steered"
 
-// GivenUp is the outcome of a call that the Turn no longer waits for, because the user has sent a new message (CLIENT-05).
+// GivenUp is the outcome of a call that the Turn no longer waits for, because the user has sent a new message
+// (CLIENT-05).
 func GivenUp(call v1alpha1.ToolCall) tool.Outcome {
 	text := "Cancelled: user sent a new message"
 	if tool.Unapproved(call) {

@@ -18,8 +18,8 @@ const maxOutputBytes = 8 << 10
 // maxMessageBytes is the length of an error's message in status, as JSON.
 const maxMessageBytes = 2 << 10
 
-// Begin is the status of a Turn that was just admitted: the first reason step is open. head is the first free ordinal of the log, as far as
-// is known.
+// Begin is the status of a Turn that was just admitted: the first reason step is open. head is the first free ordinal
+// of the log, as far as is known.
 func Begin(openedAt int64, now metav1.MicroTime) v1alpha1.TurnProgress {
 	return v1alpha1.TurnProgress{
 		Phase:     v1alpha1.TurnReason,
@@ -39,8 +39,8 @@ func CancelledBeforeStart(now metav1.MicroTime) v1alpha1.TurnProgress {
 	}
 }
 
-// next is the status after the open step, but for what the decision says. The calls of the newest act step stay in it, so that people can
-// see how they ended.
+// next is the status after the open step, but for what the decision says. The calls of the newest act step stay in it,
+// so that people can see how they ended.
 func (t Turn) next(state plan.State) v1alpha1.TurnProgress {
 	p := *t.Progress.DeepCopy()
 	p.Plan = &v1alpha1.TurnPlan{Step: t.step() + 1, PreviousResponseID: state.PreviousResponseID}
@@ -155,8 +155,9 @@ func Progress(p *v1alpha1.TurnProgress, outcomes map[string]tool.Outcome, waits 
 	setCalls(p)
 }
 
-// WaitsForOthers says that the act step goes on only once others give something: each call without an outcome is a client's, waits for
-// approval, or is held back behind one that does, and there is one. Clients count only where they are waited for; approvals always do (GAP-06).
+// WaitsForOthers says that the act step goes on only once others give something: each call without an outcome is a
+// client's, waits for approval, or is held back behind one that does, and there is one. Clients count only where they
+// are waited for; approvals always do (GAP-06).
 func WaitsForOthers(t Turn, calls []v1alpha1.ToolCall, outcomes map[string]tool.Outcome, concurrency v1alpha1.ToolConcurrency) bool {
 	held := tool.Held(calls, concurrency)
 	missing := false
@@ -206,8 +207,8 @@ func cut(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit-len(mark)], "") + mark
 }
 
-// cutEncoded shortens text so that it takes at most limit bytes within a JSON string, where some characters take six: what others write into
-// status must not make it grow beyond its bound (law 7).
+// cutEncoded shortens text so that it takes at most limit bytes within a JSON string, where some characters take six:
+// what others write into status must not make it grow beyond its bound (law 7).
 func cutEncoded(text string, limit int) string {
 	const mark = "…"
 	size, fits := 0, 0

@@ -10,8 +10,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
-// KeepUnwritten is how long a model response that the journal does not accept is kept for another try. It is memory that a tenant can make the
-// manager hold.
+// KeepUnwritten is how long a model response that the journal does not accept is kept for another try. It is memory
+// that a tenant can make the manager hold.
 const KeepUnwritten = 10 * time.Minute
 
 // Unwritten is a model response that has been paid for and is not in the journal yet. Deliver tries again to append it.
@@ -53,8 +53,8 @@ func (u *Unwritten) Expired(now time.Time) bool {
 	return !now.Before(u.Since.Add(KeepUnwritten))
 }
 
-// Probe reports whether the open step could be closed, and spends nothing on it: it reads the journal and, where that is possible, has an append
-// checked without writing it. A step that is closed already is returned.
+// Probe reports whether the open step could be closed, and spends nothing on it: it reads the journal and, where that
+// is possible, has an append checked without writing it. A step that is closed already is returned.
 func (h *Host) Probe(ctx context.Context, t Turn) (*journal.Closed, error) {
 	closed, err := h.Log.Probe(ctx, t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAt)
 	if err != nil {
@@ -71,7 +71,8 @@ func (h *Host) Deliver(ctx context.Context, t Turn, u *Unwritten) (*journal.Clos
 // recomposed bounds how often a response is composed anew because messages were withdrawn that it was to take in.
 const recomposed = 8
 
-// deliver closes the step with a response. One that the journal can never hold ends the Turn; any other that is not appended stays with the caller.
+// deliver closes the step with a response. One that the journal can never hold ends the Turn; any other that is not
+// appended stays with the caller.
 func (h *Host) deliver(ctx context.Context, t Turn, u *Unwritten) (*journal.Closed, error) {
 	record := u.record
 	closed, err := h.append(ctx, t, record)
@@ -114,8 +115,9 @@ func (h *Host) unacceptable(ctx context.Context, t Turn, cause error) (*journal.
 	return closed, nil
 }
 
-// ReasonInPlace runs the open reason step to its end as Reason does, for callers that have nothing else to do: it waits here for
-// the next try of a model, and for the journal to accept the response. It ends with the context, and when the journal is damaged.
+// ReasonInPlace runs the open reason step to its end as Reason does, for callers that have nothing else to do: it waits
+// here for the next try of a model, and for the journal to accept the response. It ends with the context, and when the
+// journal is damaged.
 func (h *Host) ReasonInPlace(ctx context.Context, t Turn, c Config) (*journal.Closed, error) {
 	closed, err := h.Reason(ctx, t, c)
 	for errors.As(err, &t.Backoff) {

@@ -8,9 +8,9 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// Append closes a step: it writes the record, in parts where it is too large for one entry, or adopts the entry that closed the step
-// before. The error is ErrFull, ErrStale, ErrTooLarge, or what the store said; after any of them the step may be closed nevertheless, and
-// calling Append again is safe.
+// Append closes a step: it writes the record, in parts where it is too large for one entry, or adopts the entry that
+// closed the step before. The error is ErrFull, ErrStale, ErrTooLarge, or what the store said; after any of them the
+// step may be closed nevertheless, and calling Append again is safe.
 func (l *Log) Append(ctx context.Context, s Session, r Record) (*Closed, error) {
 	r, err := canonical(r)
 	if err != nil {
@@ -108,8 +108,8 @@ func (w *writer) writeAll(ctx context.Context, r Record, specs []v1alpha1.Journa
 	return nil, fmt.Errorf("step %d of Turn %s has no final entry", w.step, w.turn.Name)
 }
 
-// takesIn checks that the record takes in every result that was settled before it, names nothing else, says of no call that was claimed
-// that it never started, and takes in no message that was withdrawn or went elsewhere.
+// takesIn checks that the record takes in every result that was settled before it, names nothing else, says of no call
+// that was claimed that it never started, and takes in no message that was withdrawn or went elsewhere.
 func (w *writer) takesIn(r Record) error {
 	for _, id := range r.Unclaimed {
 		if claim := w.claim(id); claim.Ordinal != 0 {

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// cache keeps entries, which never change, and one state a Session, which grows, within a bound of bytes. What was used longest ago goes
-// first; what is larger than the bound alone is not kept.
+// cache keeps entries, which never change, and one state a Session, which grows, within a bound of bytes. What was used
+// longest ago goes first; what is larger than the bound alone is not kept.
 type cache struct {
 	mu       sync.Mutex
 	limit    int64

@@ -14,8 +14,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 )
 
-// checkpoint is the entry for a reserved ordinal. What it says is a function of the entries before it. It sums up as much as its place in
-// the tree allows, and less, by powers of two, when that would be too large.
+// checkpoint is the entry for a reserved ordinal. What it says is a function of the entries before it. It sums up as
+// much as its place in the tree allows, and less, by powers of two, when that would be too large.
 func checkpoint(s Session, st *state, ordinal int64, time metav1.MicroTime) (*entry, error) {
 	totals, sums := st.sums(starts(ordinal))
 	for _, sum := range sums {

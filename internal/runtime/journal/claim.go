@@ -19,9 +19,10 @@ type ClaimRef struct {
 	Settled SettledRef
 }
 
-// Claim writes down that the holder is about to start a call (DUR-01), unless somebody has claimed it before, whose claim is then given, or the
-// step is closed, which is then given too. Only the holder of the claim that is given may start the call, once. The error is ErrFull, or what the
-// store said; calling Claim again, with the same holder, is safe.
+// Claim writes down that the holder is about to start a call (DUR-01), unless somebody has claimed it before, whose
+// claim is then given, or the step is closed, which is then given too. Only the holder of the claim that is given may
+// start the call, once. The error is ErrFull, or what the store said; calling Claim again, with the same holder, is
+// safe.
 func (l *Log) Claim(ctx context.Context, s Session, turn Turn, step int32, openedAt int64, call v1alpha1.ClaimedCall) (ClaimRef, *Closed, error) {
 	if call.ID == "" || call.Holder == "" {
 		return ClaimRef{}, nil, fmt.Errorf("a claim needs the id of a call and a holder")
@@ -60,8 +61,8 @@ func (w *walk) claim(id string) ClaimRef {
 	return ClaimRef{}
 }
 
-// Claims are the claims of a step's calls, in the order of the log, with what they have led to. While the step is open it always asks the store
-// for the first free ordinal.
+// Claims are the claims of a step's calls, in the order of the log, with what they have led to. While the step is open
+// it always asks the store for the first free ordinal.
 func (l *Log) Claims(ctx context.Context, s Session, turn types.UID, step int32, openedAt int64) ([]ClaimRef, error) {
 	w := l.walk(s, turn, step, openedAt)
 	if err := w.toEnd(ctx); err != nil {

@@ -91,7 +91,8 @@ func (l *ledger) others(s Session) int64 {
 	return n.total - n.sessions[s.UID]
 }
 
-// Measured tells the Log what the journal of a Session takes, by the Session's status: the Log itself knows only of journals that it has read.
+// Measured tells the Log what the journal of a Session takes, by the Session's status: the Log itself knows only of
+// journals that it has read.
 func (l *Log) Measured(s Session, bytes int64) {
 	if bytes > l.ledger.of(s) {
 		l.ledger.set(s, bytes)

@@ -17,8 +17,8 @@ const (
 	MaxEntryBytes = 512 * 1024
 	// CheckpointInterval is the distance between ordinals that are kept for checkpoints.
 	CheckpointInterval = 64
-	// Format is the version of the form that entries are written in. It grows with every change that an earlier build would misread: another kind of
-	// part, another meaning of a field.
+	// Format is the version of the form that entries are written in. It grows with every change that an earlier build
+	// would misread: another kind of part, another meaning of a field.
 	Format = 1
 	// DefaultCacheBytes is the bound of the cache of a Log without Options.CacheBytes.
 	DefaultCacheBytes = 64 * 1024 * 1024
@@ -29,18 +29,22 @@ var (
 	ErrNotFound = errors.New("the entry does not exist")
 	// ErrExists is what a Store says when the ordinal is taken.
 	ErrExists = errors.New("the entry exists already")
-	// ErrRefused is part of a Store's error when it is certain that nothing was written and that trying again is of no use: no
-	// permission, the namespace is being deleted, the entry breaks the schema. Any other error of a create leaves open what happened.
+	// ErrRefused is part of a Store's error when it is certain that nothing was written and that trying again is of no
+	// use: no permission, the namespace is being deleted, the entry breaks the schema. Any other error of a create
+	// leaves open what happened.
 	ErrRefused = errors.New("the store refused the entry")
-	// ErrInvalid is part of a Store's error, beside ErrRefused, when the entry itself is the reason: another entry may be accepted.
+	// ErrInvalid is part of a Store's error, beside ErrRefused, when the entry itself is the reason: another entry may
+	// be accepted.
 	ErrInvalid = errors.New("the entry is invalid")
-	// ErrFormat reports an entry that a later build has written, in a form that this one does not know. Nothing is concluded from it.
+	// ErrFormat reports an entry that a later build has written, in a form that this one does not know. Nothing is
+	// concluded from it.
 	ErrFormat = errors.New("the journal has an entry of an unknown format")
-	// ErrFull says that the log has no room for the record within the Session's limit. A record marked Closing never gets it.
+	// ErrFull says that the log has no room for the record within the Session's limit. A record marked Closing never
+	// gets it.
 	ErrFull = errors.New("the log of the Session is full")
-	// ErrStale says that a record does not name a settled part that was in the log before it could be written: a result came in that
-	// the record does not know of. Read Settled again and compose the record anew. A record marked Closing gets it only for
-	// approvals, and for a call that it says was not claimed, and was: read Claims again.
+	// ErrStale says that a record does not name a settled part that was in the log before it could be written: a result
+	// came in that the record does not know of. Read Settled again and compose the record anew. A record marked Closing
+	// gets it only for approvals, and for a call that it says was not claimed, and was: read Claims again.
 	ErrStale = errors.New("a tool result came in that the record does not take in")
 	// ErrTooLarge says that something that cannot be split is larger than an entry.
 	ErrTooLarge = errors.New("too large for an entry of the log")
@@ -58,16 +62,19 @@ type Session struct {
 	Limit int64
 }
 
-// Store keeps entries. Both operations may be ambiguous: an error, unless it is one of those named here, says nothing about what happened.
-// Entries given and returned are not changed afterwards by either side.
+// Store keeps entries. Both operations may be ambiguous: an error, unless it is one of those named here, says nothing
+// about what happened. Entries given and returned are not changed afterwards by either side.
 type Store interface {
-	// Get reads the entry at an ordinal, as of now: an entry whose create has returned is found. ErrNotFound when there is none.
+	// Get reads the entry at an ordinal, as of now: an entry whose create has returned is found. ErrNotFound when there
+	// is none.
 	Get(ctx context.Context, s Session, ordinal int64) (*v1alpha1.JournalEntrySpec, error)
-	// Create writes an entry at its ordinal. ErrExists when there is one already, an error with ErrRefused when it can never be written.
+	// Create writes an entry at its ordinal. ErrExists when there is one already, an error with ErrRefused when it can
+	// never be written.
 	Create(ctx context.Context, s Session, e *v1alpha1.JournalEntrySpec) error
 }
 
-// A DryRunner is a Store that can report what would become of a create, and writes nothing. The errors are those of Create.
+// A DryRunner is a Store that can report what would become of a create, and writes nothing. The errors are those of
+// Create.
 type DryRunner interface {
 	DryRun(ctx context.Context, s Session, e *v1alpha1.JournalEntrySpec) error
 }
@@ -111,8 +118,8 @@ type Record struct {
 	Unclaimed []string
 	// Transition is what becomes of the Turn's status.
 	Transition v1alpha1.TurnProgress
-	// Closing exempts the record from the Session's limit and from taking in every settled part but approvals: for cancel and failure, which
-	// must always fit.
+	// Closing exempts the record from the Session's limit and from taking in every settled part but approvals: for
+	// cancel and failure, which must always fit.
 	Closing bool
 }
 
@@ -135,7 +142,8 @@ type Closed struct {
 	Steered []RecordedTurn
 	// Settled are the settled parts that the record took in.
 	Settled []SettledRef
-	// Transition is what becomes of the Turn's status. Where its plan says no ordinal, openedAt is the one after this entry.
+	// Transition is what becomes of the Turn's status. Where its plan says no ordinal, openedAt is the one after this
+	// entry.
 	Transition v1alpha1.TurnProgress
 	// Digest of the Turn's message, if this was the Turn's first step.
 	Digest string
@@ -157,12 +165,13 @@ type View struct {
 	Head int64
 	// Bytes is the size of all entries.
 	Bytes int64
-	// NextSequence is the sequence number that the next event will have, from 1 (EVT-02). Events of parts that do not count have none.
+	// NextSequence is the sequence number that the next event will have, from 1 (EVT-02). Events of parts that do not
+	// count have none.
 	NextSequence int64
 	// Messages are the whole transcript.
 	Messages []event.Message
-	// Turns are the Turns whose first step is closed or whose message went into another one, by name. Of several of one name the first
-	// counts.
+	// Turns are the Turns whose first step is closed or whose message went into another one, by name. Of several of one
+	// name the first counts.
 	Turns map[string]RecordedTurn
 }
 

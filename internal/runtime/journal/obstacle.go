@@ -11,7 +11,8 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// Obstacle is why nothing can be appended to the journal of a Session. No model is called and no tool is started until it is gone.
+// Obstacle is why nothing can be appended to the journal of a Session. No model is called and no tool is started until
+// it is gone.
 type Obstacle struct {
 	// Reason of the condition that reports it.
 	Reason string

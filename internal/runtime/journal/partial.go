@@ -8,7 +8,8 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// MaxPieceBytes is the most text of an answer that one entry keeps while it comes in. It fits an entry however much JSON escapes of it.
+// MaxPieceBytes is the most text of an answer that one entry keeps while it comes in. It fits an entry however much
+// JSON escapes of it.
 const MaxPieceBytes = 64 << 10
 
 // Partial is what the log has of an answer that was coming in (PART-01).
@@ -37,14 +38,15 @@ type Draft struct {
 	writer *writer
 }
 
-// Draft begins to write down an answer of an open step: message, Model and holder are those of the Partial. Nothing is written yet.
+// Draft begins to write down an answer of an open step: message, Model and holder are those of the Partial. Nothing is
+// written yet.
 func (l *Log) Draft(s Session, turn Turn, step int32, openedAt int64, of Partial) *Draft {
 	return &Draft{log: l, session: s, turn: turn, step: step, openedAt: openedAt, partial: of}
 }
 
-// Keep brings the log up to the text that has come so far, which only ever grows. A step that somebody has closed takes no more: closed says so. The
-// error is ErrFull or what the store said; after any of them some of the text may be there, and calling Keep again, with the same text or more, is
-// safe.
+// Keep brings the log up to the text that has come so far, which only ever grows. A step that somebody has closed takes
+// no more: closed says so. The error is ErrFull or what the store said; after any of them some of the text may be
+// there, and calling Keep again, with the same text or more, is safe.
 func (d *Draft) Keep(ctx context.Context, text string) (closed bool, err error) {
 	for {
 		known, closed, err := d.known(ctx)
@@ -64,7 +66,8 @@ func (d *Draft) Keep(ctx context.Context, text string) (closed bool, err error) 
 	}
 }
 
-// Discard says that what was kept is not the answer. It needs no room within the Session's limit. Calling it again is safe.
+// Discard says that what was kept is not the answer. It needs no room within the Session's limit. Calling it again is
+// safe.
 func (d *Draft) Discard(ctx context.Context) (closed bool, err error) {
 	known, closed, err := d.known(ctx)
 	if err != nil || closed || known.Discarded {
@@ -112,8 +115,9 @@ func (d *Draft) failed(err error) error {
 	return fmt.Errorf("keeping what came of the answer of step %d of Turn %s: %w", d.step, d.turn.Name, err)
 }
 
-// Resume looks for the entry that closed a step, as Find does, and of a step that is open for what was kept of its answer: of the one that began last
-// (GAP-14). Both nil without an error says that the step is open and nothing was kept. It always asks the store for the first free ordinal.
+// Resume looks for the entry that closed a step, as Find does, and of a step that is open for what was kept of its
+// answer: of the one that began last (GAP-14). Both nil without an error says that the step is open and nothing was
+// kept. It always asks the store for the first free ordinal.
 func (l *Log) Resume(ctx context.Context, s Session, turn Turn, step int32, openedAt int64) (*Closed, *Partial, error) {
 	w := l.walk(s, turn.UID, step, openedAt)
 	if err := w.toEnd(ctx); err != nil {
@@ -130,7 +134,8 @@ func (l *Log) Resume(ctx context.Context, s Session, turn Turn, step int32, open
 	return nil, &newest, nil
 }
 
-// keep takes a piece of an answer up. One that does not follow what is there is a piece that was written twice, or one whose forerunner is missing.
+// keep takes a piece of an answer up. One that does not follow what is there is a piece that was written twice, or one
+// whose forerunner is missing.
 func (w *walk) keep(found *entry) {
 	piece := found.spec.Partial
 	w.partialBytes += found.size

@@ -22,9 +22,9 @@ type splitter struct {
 	used   int // by the last piece
 }
 
-// split distributes events and calls over pieces of at most budget bytes, in order. What is larger than a piece is cut: an event into events
-// of the same id whose data is text, a call into calls of the same id. join undoes it. There is at least one piece. The second value is the
-// size of the last piece.
+// split distributes events and calls over pieces of at most budget bytes, in order. What is larger than a piece is cut:
+// an event into events of the same id whose data is text, a call into calls of the same id. join undoes it. There is at
+// least one piece. The second value is the size of the last piece.
 func split(events []v1alpha1.JournalEvent, calls []v1alpha1.PlannedCall, budget int) ([]piece, int, error) {
 	s := &splitter{budget: budget, pieces: make([]piece, 1)}
 	for _, e := range events {

@@ -27,7 +27,8 @@ func rejoin(t *testing.T, pieces []piece) ([]v1alpha1.JournalEvent, []v1alpha1.P
 	return joined, joinCalls(calls)
 }
 
-// FuzzSplit holds for any events, calls and bound: no piece is larger than the bound, and the pieces put together are what was split.
+// FuzzSplit holds for any events, calls and bound: no piece is larger than the bound, and the pieces put together are
+// what was split.
 func FuzzSplit(f *testing.F) {
 	f.Add(uint16(300), []byte{1, 2, 3}, "plain text", strings.Repeat("\\\"<\u2028", 200))
 	f.Add(uint16(200), []byte{0, 3, 7}, "ü\x00\xff\n", "")

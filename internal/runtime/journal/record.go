@@ -9,8 +9,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 )
 
-// canonical gives a record the form that it has when it is read back: times in microseconds, text in valid UTF-8, the keys of data sorted. So
-// the writer and every later reader count the same bytes, and split cuts between characters. It refuses what no reader could read.
+// canonical gives a record the form that it has when it is read back: times in microseconds, text in valid UTF-8, the
+// keys of data sorted. So the writer and every later reader count the same bytes, and split cuts between characters. It
+// refuses what no reader could read.
 func canonical(r Record) (Record, error) {
 	raw, err := json.Marshal(content{Events: r.Events, Calls: r.Calls, Transition: r.Transition})
 	if err != nil {

@@ -8,9 +8,10 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// Settle writes down the result of one call, of a client tool (CLIENT-04) or one that was claimed (DUR-02), unless there is one already, which is then given as adopted, or the
-// step is closed, which is then given too. Of a closed step the reference is set only if the record that closed it took the call's result
-// in. The error is ErrFull, ErrTooLarge (a result of up to 64 KiB always fits), or what the store said; calling Settle again is safe.
+// Settle writes down the result of one call, of a client tool (CLIENT-04) or one that was claimed (DUR-02), unless
+// there is one already, which is then given as adopted, or the step is closed, which is then given too. Of a closed
+// step the reference is set only if the record that closed it took the call's result in. The error is ErrFull,
+// ErrTooLarge (a result of up to 64 KiB always fits), or what the store said; calling Settle again is safe.
 func (l *Log) Settle(
 	ctx context.Context, s Session, turn Turn, step int32, openedAt int64, call v1alpha1.SettledCall,
 ) (SettledRef, *Closed, error) {

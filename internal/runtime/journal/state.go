@@ -9,7 +9,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 )
 
-// state is the log of one Session folded up to a head. It grows entry by entry and is shared by everyone who works on the Session.
+// state is the log of one Session folded up to a head. It grows entry by entry and is shared by everyone who works on
+// the Session.
 type state struct {
 	mu     sync.Mutex
 	head   int64
@@ -26,7 +27,8 @@ type state struct {
 	memory int64
 }
 
-// beginning is a Turn whose first step was closed, or whose message went into another Turn, at one of the ordinals from first to last.
+// beginning is a Turn whose first step was closed, or whose message went into another Turn, at one of the ordinals from
+// first to last.
 type beginning struct {
 	turn        RecordedTurn
 	first, last int64

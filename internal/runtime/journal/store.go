@@ -84,8 +84,8 @@ func (l *Log) fetch(ctx context.Context, s Session, ordinal int64) (*entry, erro
 	return newEntry(spec)
 }
 
-// known reports whether this build can read the entry. A part with nothing in it is of a kind that this build, or the API server's schema, does not
-// have.
+// known reports whether this build can read the entry. A part with nothing in it is of a kind that this build, or the
+// API server's schema, does not have.
 func known(spec *v1alpha1.JournalEntrySpec) bool {
 	content := spec.Final || spec.Checkpoint != nil || spec.Claimed != nil || spec.Settled != nil || spec.Partial != nil ||
 		len(spec.Events) > 0 || len(spec.Calls) > 0
@@ -113,9 +113,9 @@ func promised(s Session, ordinal int64, err error) error {
 
 // put creates an entry at its ordinal and gives what is there afterwards, and whether that is the entry given.
 //
-// After an error the create may still happen at any later time. Two rules keep that harmless: the create is only ever tried again at the
-// same ordinal with the same content, and the writer moves on to another ordinal only when somebody else's entry has this one, after
-// which the create can no longer succeed.
+// After an error the create may still happen at any later time. Two rules keep that harmless: the create is only ever
+// tried again at the same ordinal with the same content, and the writer moves on to another ordinal only when somebody
+// else's entry has this one, after which the create can no longer succeed.
 func (l *Log) put(ctx context.Context, s Session, e *entry) (*entry, bool, error) {
 	var last error
 	for range createAttempts {

@@ -10,8 +10,9 @@ import (
 // staleBy is how far the hint may be ahead of a cached state before reading anew costs less than reading on.
 const staleBy = CheckpointInterval + 8
 
-// View folds the log up to its head. A view that is cached is brought up to the head, at the cost of one read when nothing is new. The hint
-// is an ordinal known to exist, 0 if none is: a cold read starts at the checkpoint at or below it.
+// View folds the log up to its head. A view that is cached is brought up to the head, at the cost of one read when
+// nothing is new. The hint is an ordinal known to exist, 0 if none is: a cold read starts at the checkpoint at or below
+// it.
 func (l *Log) View(ctx context.Context, s Session, hint int64) (*View, error) {
 	st, err := l.upToDate(ctx, s, hint)
 	if err != nil {
@@ -108,8 +109,8 @@ func (l *Log) cold(ctx context.Context, s Session, hint int64) (*state, error) {
 	if err := r.blocks(ctx, st, newest*CheckpointInterval); err != nil {
 		return nil, err
 	}
-	// An ordinal that was free earlier in this read bounds the head then; the entry before it was found later. The head was exactly that
-	// entry at some time in between, so that the ordinal need not be asked for again.
+	// An ordinal that was free earlier in this read bounds the head then; the entry before it was found later. The head
+	// was exactly that entry at some time in between, so that the ordinal need not be asked for again.
 	if err := l.catchUp(ctx, s, st, r.absent); err != nil {
 		return nil, err
 	}
@@ -124,8 +125,9 @@ type coldRead struct {
 	absent  map[int64]bool
 }
 
-// newest is the number of the newest checkpoint, 0 if there is none. It is looked for from a number on whose checkpoint should exist, at
-// distances that double, then by halving. From 0 on, that finds every checkpoint that the newest one builds on.
+// newest is the number of the newest checkpoint, 0 if there is none. It is looked for from a number on whose checkpoint
+// should exist, at distances that double, then by halving. From 0 on, that finds every checkpoint that the newest one
+// builds on.
 func (r *coldRead) newest(ctx context.Context, from int64) (int64, error) {
 	if from > 0 {
 		there, err := r.exists(ctx, from)

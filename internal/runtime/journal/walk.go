@@ -11,8 +11,8 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// walk reads the entries from the one where a step was opened on, and keeps what concerns that step: the entry that closed it, and until
-// then the first claim and the first settled part of each call, and what has come of answers.
+// walk reads the entries from the one where a step was opened on, and keeps what concerns that step: the entry that
+// closed it, and until then the first claim and the first settled part of each call, and what has come of answers.
 type walk struct {
 	log     *Log
 	session Session
@@ -81,7 +81,8 @@ func (w *walk) toEnd(ctx context.Context) error {
 	return nil
 }
 
-// settledCall is the settled part of a call that counts. The decision about a call and its outcome are two: what was approved has yet to run.
+// settledCall is the settled part of a call that counts. The decision about a call and its outcome are two: what was
+// approved has yet to run.
 func (w *walk) settledCall(call v1alpha1.SettledCall) SettledRef {
 	for _, ref := range w.settled {
 		if sameSlot(ref.Call, call) {
@@ -96,7 +97,8 @@ func sameSlot(a, b v1alpha1.SettledCall) bool {
 	return a.ID == b.ID && (a.Decision == "") == (b.Decision == "")
 }
 
-// counted are the settled parts that count: all of them while the step is open, those that its record took in when it is closed.
+// counted are the settled parts that count: all of them while the step is open, those that its record took in when it
+// is closed.
 func (w *walk) counted() []SettledRef {
 	if w.final == nil {
 		return w.settled
@@ -111,8 +113,8 @@ func (w *walk) outcome(ctx context.Context) (*Closed, error) {
 	return w.log.closed(ctx, w.session, w.final)
 }
 
-// Find looks for the entry that closed a step; nil without an error says that the step is open. It always asks the store for the first
-// free ordinal.
+// Find looks for the entry that closed a step; nil without an error says that the step is open. It always asks the
+// store for the first free ordinal.
 func (l *Log) Find(ctx context.Context, s Session, turn types.UID, step int32, openedAt int64) (*Closed, error) {
 	w := l.walk(s, turn, step, openedAt)
 	if err := w.toEnd(ctx); err != nil {
@@ -124,8 +126,8 @@ func (l *Log) Find(ctx context.Context, s Session, turn types.UID, step int32, o
 	return w.outcome(ctx)
 }
 
-// Settled are the results of calls that count for a step, in the order of the log. While the step is open it always asks the store
-// for the first free ordinal.
+// Settled are the results of calls that count for a step, in the order of the log. While the step is open it always
+// asks the store for the first free ordinal.
 func (l *Log) Settled(ctx context.Context, s Session, turn types.UID, step int32, openedAt int64) ([]SettledRef, error) {
 	w := l.walk(s, turn, step, openedAt)
 	if err := w.toEnd(ctx); err != nil {
@@ -134,8 +136,8 @@ func (l *Log) Settled(ctx context.Context, s Session, turn types.UID, step int32
 	return w.counted(), nil
 }
 
-// Step reads the final entry at an ordinal, with its parts. It is an error if the entry does not exist (ErrCorrupt: the Turn's plan follows from it),
-// is not final or is not the Turn's.
+// Step reads the final entry at an ordinal, with its parts. It is an error if the entry does not exist (ErrCorrupt: the
+// Turn's plan follows from it), is not final or is not the Turn's.
 func (l *Log) Step(ctx context.Context, s Session, turn types.UID, ordinal int64) (*Closed, error) {
 	e, err := l.must(ctx, s, ordinal)
 	if err != nil {

@@ -11,19 +11,21 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 )
 
-// writer writes the entries of one operation for one step. Before each it has looked at every entry since the step was opened.
+// writer writes the entries of one operation for one step. Before each it has looked at every entry since the step was
+// opened.
 type writer struct {
 	*walk
 	state   *state
 	turn    Turn
 	time    metav1.MicroTime
 	bounded bool // by the Session's limit
-	// forgiving leaves out of what the log takes what was kept of the step's own answer: the answer itself must not find the log full because of it.
+	// forgiving leaves out of what the log takes what was kept of the step's own answer: the answer itself must not
+	// find the log full because of it.
 	forgiving bool
 }
 
-// writer begins an operation: it looks at all entries that are known to exist. The first free ordinal is not asked for, because a create
-// finds out as well as a read.
+// writer begins an operation: it looks at all entries that are known to exist. The first free ordinal is not asked for,
+// because a create finds out as well as a read.
 func (l *Log) writer(ctx context.Context, s Session, turn Turn, step int32, openedAt int64) (*writer, error) {
 	openedAt = max(openedAt, 1)
 	st, fresh, err := l.load(ctx, s, openedAt-1)
@@ -60,8 +62,9 @@ type remainder struct {
 	bytes   int64
 }
 
-// write creates an entry at the first free ordinal, and a checkpoint first where one is due. Before each create, when every entry in front of
-// it was looked at, wanted is asked. There is no entry and no error when the step was closed, or the entry not wanted any more.
+// write creates an entry at the first free ordinal, and a checkpoint first where one is due. Before each create, when
+// every entry in front of it was looked at, wanted is asked. There is no entry and no error when the step was closed,
+// or the entry not wanted any more.
 func (w *writer) write(ctx context.Context, spec v1alpha1.JournalEntrySpec, rest remainder, wanted func() (bool, error)) (*entry, error) {
 	for {
 		if err := w.to(ctx, w.state.at()); err != nil || w.final != nil {
@@ -128,7 +131,8 @@ func (w *writer) took(ctx context.Context, e *entry) error {
 	return nil
 }
 
-// fits says whether what is to be written, and the checkpoints that will come in between, keep the log within the Session's limit.
+// fits says whether what is to be written, and the checkpoints that will come in between, keep the log within the
+// Session's limit.
 func (w *writer) fits(rest remainder) error {
 	if !w.bounded {
 		return nil

@@ -23,7 +23,8 @@ type act struct {
 	config host.Config
 	// planned is the bulk of the calls, by call id.
 	planned map[string]v1alpha1.PlannedCall
-	// outcomes are the ends of calls, sources the answers that gave them, kept and settled what of them is in the log, by call id.
+	// outcomes are the ends of calls, sources the answers that gave them, kept and settled what of them is in the log,
+	// by call id.
 	outcomes map[string]tool.Outcome
 	sources  map[string]types.UID
 	kept     map[string]journal.SettledRef
@@ -191,7 +192,8 @@ func (a *act) conclude(end callEnd) (*journal.Closed, error) {
 	return nil, nil
 }
 
-// giveUpWaiting settles what the Turn waits for when there is a message for it, so that the next model call can read that (CLIENT-05).
+// giveUpWaiting settles what the Turn waits for when there is a message for it, so that the next model call can read
+// that (CLIENT-05).
 func (a *act) giveUpWaiting(ctx context.Context) error {
 	t := a.hostTurn()
 	if !host.WaitsForOthers(t, a.calls(), a.outcomes, a.config.Effective.ToolConcurrency) {

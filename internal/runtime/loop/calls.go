@@ -96,8 +96,8 @@ func (a *act) job(call v1alpha1.ToolCall) func(context.Context) (host.CallEnd, e
 	}
 }
 
-// carryOut asks the function, for as long as the call may take. A function that does not return is left behind: like a container that is killed,
-// it has no say any more.
+// carryOut asks the function, for as long as the call may take. A function that does not return is left behind: like a
+// container that is killed, it has no say any more.
 func (l *Loop) carryOut(ctx context.Context, j Job) tool.Outcome {
 	_, timeout := tool.Timeouts(j.Call, &j.Tool.Spec)
 	ctx, stop := context.WithCancel(ctx)

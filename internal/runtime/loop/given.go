@@ -19,7 +19,8 @@ type given struct {
 	reply chan error
 }
 
-// RefusedError says why what was given for a call is not taken. Reason and Message are those of the condition Accepted of a ToolResult.
+// RefusedError says why what was given for a call is not taken. Reason and Message are those of the condition Accepted
+// of a ToolResult.
 type RefusedError struct {
 	// Reason in CamelCase, and Message for people.
 	Reason, Message string
@@ -30,7 +31,8 @@ func (e *RefusedError) Error() string {
 	return e.Message + " (" + e.Reason + ")"
 }
 
-// judge says why a Turn that stands so does not take it; nil when it does. What may come later is refused as well: nobody keeps it until then.
+// judge says why a Turn that stands so does not take it; nil when it does. What may come later is refused as well:
+// nobody keeps it until then.
 func (g *given) judge(turn *v1alpha1.Turn) error {
 	if said := answer.Judge(g.result, turn); said.Reason != "" {
 		return &RefusedError{Reason: said.Reason, Message: said.Message}
@@ -38,8 +40,9 @@ func (g *given) judge(turn *v1alpha1.Turn) error {
 	return nil
 }
 
-// Give gives a ToolResult to the Turn that it names, and then waits for that Turn as Run does (CLIENT-04). The error is a *RefusedError when the
-// Turn does not take it. What was given has been put into the log when Give returns without an error, also when the Turn waits for more.
+// Give gives a ToolResult to the Turn that it names, and then waits for that Turn as Run does (CLIENT-04). The error is
+// a *RefusedError when the Turn does not take it. What was given has been put into the log when Give returns without an
+// error, also when the Turn waits for more.
 func (l *Loop) Give(ctx context.Context, result *v1alpha1.ToolResult) (*v1alpha1.Turn, error) {
 	r, err := l.find(result.Spec.TurnRef.Name)
 	if err != nil {
@@ -80,8 +83,9 @@ func (a *act) open() []*given {
 	return inbox
 }
 
-// takeGiven takes what others gave for the calls that wait for them, as the Turn reconciler does: what completes the step goes into the entry that
-// closes it, and what does not is put into the log by itself (CLIENT-04). An approval never completes a step.
+// takeGiven takes what others gave for the calls that wait for them, as the Turn reconciler does: what completes the
+// step goes into the entry that closes it, and what does not is put into the log by itself (CLIENT-04). An approval
+// never completes a step.
 func (a *act) takeGiven(ctx context.Context) (*journal.Closed, error) {
 	if err := a.readSettled(ctx); err != nil {
 		return nil, err

@@ -1,12 +1,13 @@
-// Package loop runs Turns in the process that asks for them, without an API server: the planner, the host, the log and the fold are those that
-// the controllers use, and so is what a Turn's status says (RT-04 to RT-07).
+// Package loop runs Turns in the process that asks for them, without an API server: the planner, the host, the log and
+// the fold are those that the controllers use, and so is what a Turn's status says (RT-04 to RT-07).
 //
-// Each Turn that runs has a goroutine of its own, which is the only one to work on it. It opens a step, carries out what the step needs, closes it
-// by an entry of the log, and projects that entry into the status, until the Turn has ended. The Turns of one Session run one after another, in the
-// order in which they came (GAP-15).
+// Each Turn that runs has a goroutine of its own, which is the only one to work on it. It opens a step, carries out
+// what the step needs, closes it by an entry of the log, and projects that entry into the status, until the Turn has
+// ended. The Turns of one Session run one after another, in the order in which they came (GAP-15).
 //
-// What a process forgets when it ends, the log still knows: a Turn of the same name and message goes on where the log says that it was. No call
-// that may start only once is started again for that: it is claimed in the log before it starts.
+// What a process forgets when it ends, the log still knows: a Turn of the same name and message goes on where the log
+// says that it was. No call that may start only once is started again for that: it is claimed in the log before it
+// starts.
 package loop
 
 import (
@@ -25,7 +26,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
-// ErrStopped says that the loop has ended while a Turn was under way. The Turn stays where it is in the log; another loop can go on with it.
+// ErrStopped says that the loop has ended while a Turn was under way. The Turn stays where it is in the log; another
+// loop can go on with it.
 var ErrStopped = errors.New("the runtime has been stopped")
 
 // Clock tells the time.
@@ -66,8 +68,8 @@ type Options struct {
 	Objects Objects
 	// Clock tells the time.
 	Clock Clock
-	// Jobs carries out a call of a Job tool and gives the report that a launcher would have written; false when nothing stands in for the tool. The
-	// context ends when the call is to stop.
+	// Jobs carries out a call of a Job tool and gives the report that a launcher would have written; false when nothing
+	// stands in for the tool. The context ends when the call is to stop.
 	Jobs func(ctx context.Context, job Job) (result.Report, bool)
 }
 
@@ -82,14 +84,15 @@ type Loop struct {
 	turns    map[string]*run
 }
 
-// New makes a Loop that lives as long as the context. When that ends, Turns stay where they are, as those of a manager that is stopped.
+// New makes a Loop that lives as long as the context. When that ends, Turns stay where they are, as those of a manager
+// that is stopped.
 func New(life context.Context, o Options) *Loop {
 	return &Loop{Options: o, life: life, sessions: map[string]*queue{}, turns: map[string]*run{}}
 }
 
-// Run runs a Turn until it has ended or waits for others, and gives it with its status. The Turn has a name, a UID and a Session that exists. If
-// it is under way already, it is waited for; it is an error if the one under way has another message. If ctx ends first, the Turn is cancelled,
-// and given with the context's error (RT-04).
+// Run runs a Turn until it has ended or waits for others, and gives it with its status. The Turn has a name, a UID and
+// a Session that exists. If it is under way already, it is waited for; it is an error if the one under way has another
+// message. If ctx ends first, the Turn is cancelled, and given with the context's error (RT-04).
 func (l *Loop) Run(ctx context.Context, turn *v1alpha1.Turn) (*v1alpha1.Turn, error) {
 	r, err := l.submit(turn)
 	if err != nil {
@@ -133,8 +136,8 @@ func (l *Loop) Turn(name string) *v1alpha1.Turn {
 	return nil
 }
 
-// Await waits until a Turn has ended or waits for others, and gives it. When ctx ends first it gives the Turn as it is, with the context's error,
-// and the Turn goes on.
+// Await waits until a Turn has ended or waits for others, and gives it. When ctx ends first it gives the Turn as it is,
+// with the context's error, and the Turn goes on.
 func (l *Loop) Await(ctx context.Context, name string) (*v1alpha1.Turn, error) {
 	r, err := l.find(name)
 	if err != nil {

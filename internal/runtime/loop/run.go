@@ -97,7 +97,8 @@ func (r *run) finish(err error) {
 	r.announce()
 }
 
-// look gives the Turn as it is, and what is closed when that changes: nil when there is nothing to wait for. The error is that of the run.
+// look gives the Turn as it is, and what is closed when that changes: nil when there is nothing to wait for. The error
+// is that of the run.
 func (r *run) look() (turn *v1alpha1.Turn, changed <-chan struct{}, err error) {
 	r.loop.mu.Lock()
 	defer r.loop.mu.Unlock()
@@ -121,8 +122,8 @@ func (r *run) toEnd() bool {
 	return r.cancelled
 }
 
-// publish shows the working copy to everybody. settled says that all that has come was taken, so that there is nothing but to wait where the Turn
-// says that it waits.
+// publish shows the working copy to everybody. settled says that all that has come was taken, so that there is nothing
+// but to wait where the Turn says that it waits.
 func (r *run) publish(settled bool) {
 	r.loop.mu.Lock()
 	defer r.loop.mu.Unlock()
@@ -176,7 +177,8 @@ func (r *run) advance(ctx context.Context) error {
 	return nil
 }
 
-// giveUp ends a Turn whose step cannot be carried out: nobody would come to try it again, and the Session would stay active (GAP-08).
+// giveUp ends a Turn whose step cannot be carried out: nobody would come to try it again, and the Session would stay
+// active (GAP-08).
 func (r *run) giveUp(ctx context.Context, cause error) (*journal.Closed, error) {
 	closed, err := r.loop.Host.Fail(ctx, r.hostTurn(), plan.Failure{Code: plan.CodeProcessingError}, host.ActResults{})
 	if err != nil {

@@ -23,7 +23,8 @@ type Request struct {
 	Model string
 	// SystemPrompt is what the model is told first, about the locale too. It may be empty.
 	SystemPrompt string
-	// Messages is the conversation, oldest first, with fences around what tools gave (event.Fenced). Drivers do not change it.
+	// Messages is the conversation, oldest first, with fences around what tools gave (event.Fenced). Drivers do not
+	// change it.
 	Messages []event.Message
 	// Tools that the model may call.
 	Tools []ToolDefinition
@@ -35,8 +36,8 @@ type Request struct {
 	TurnID string
 	// PreviousResponseID is the ResponseID of the Turn's last answer, where the provider keeps the conversation.
 	PreviousResponseID string
-	// OnPartial is told what has come of the answer, whenever more has come, by the goroutine that called Generate. It returns at once. nil for
-	// nobody.
+	// OnPartial is told what has come of the answer, whenever more has come, by the goroutine that called Generate. It
+	// returns at once. nil for nobody.
 	OnPartial func(Partial)
 }
 
@@ -107,7 +108,7 @@ type Response struct {
 
 // Driver speaks to one Model. It is safe for concurrent use.
 type Driver interface {
-	// Generate asks for one answer. It ends early with the context's error when the context does. The text of any other error is what the
-	// Turn's error is classified by (ERR-02).
+	// Generate asks for one answer. It ends early with the context's error when the context does. The text of any other
+	// error is what the Turn's error is classified by (ERR-02).
 	Generate(ctx context.Context, r Request) (*Response, error)
 }

@@ -15,7 +15,8 @@ type Access struct {
 	Key string
 }
 
-// Factory makes the driver of a Model. It makes no call to the provider. Drivers of providers without a network need no access.
+// Factory makes the driver of a Model. It makes no call to the provider. Drivers of providers without a network need no
+// access.
 type Factory func(m *v1alpha1.Model, access Access) (Driver, error)
 
 // Registry holds the factories by provider (MODEL-03). It must not change once it is in use.
@@ -34,8 +35,8 @@ func (r Registry) Driver(m *v1alpha1.Model, access Access) (Driver, error) {
 	return driver, nil
 }
 
-// Check says why a Model can have no driver, whatever its API key; nil when it can have one. Making a driver makes no call, so that it needs
-// neither a key that is valid nor a client that reaches anything.
+// Check says why a Model can have no driver, whatever its API key; nil when it can have one. Making a driver makes no
+// call, so that it needs neither a key that is valid nor a client that reaches anything.
 func (r Registry) Check(m *v1alpha1.Model) error {
 	_, err := r.Driver(m, Access{HTTP: &http.Client{}, Key: "none"})
 	return err
@@ -48,8 +49,8 @@ var endpoints = map[v1alpha1.ModelProvider]string{
 	v1alpha1.ProviderGoogle:    "https://generativelanguage.googleapis.com",
 }
 
-// Endpoint is a URL with the host that the API key of a Model is sent to: its baseURL, or the provider's own. It is empty for a provider without a
-// network.
+// Endpoint is a URL with the host that the API key of a Model is sent to: its baseURL, or the provider's own. It is
+// empty for a provider without a network.
 func Endpoint(m *v1alpha1.Model) string {
 	if m.Spec.BaseURL != "" {
 		return m.Spec.BaseURL
@@ -72,8 +73,8 @@ func (e *KeyError) Error() string {
 	return fmt.Sprintf("configure the API key of Model %q: %s", e.Model, e.Problem)
 }
 
-// UnavailableError says that a Model has no driver. Its text is made for ERR-02, which takes all behind the colon for the name of the model;
-// the cause is for the Model's own condition and for logs.
+// UnavailableError says that a Model has no driver. Its text is made for ERR-02, which takes all behind the colon for
+// the name of the model; the cause is for the Model's own condition and for logs.
 type UnavailableError struct {
 	// Model is the name of the Model.
 	Model string

@@ -21,7 +21,8 @@ type Timeouts struct {
 	FirstContent, Idle, Call time.Duration
 }
 
-// TimeoutsOf returns the bounds of a call of the Model. It reports false where there are none: a simulated Model answers after its latency.
+// TimeoutsOf returns the bounds of a call of the Model. It reports false where there are none: a simulated Model
+// answers after its latency.
 func TimeoutsOf(m *v1alpha1.Model) (Timeouts, bool) {
 	if m.Spec.Provider == v1alpha1.ProviderSimulated {
 		return Timeouts{}, false

@@ -108,8 +108,8 @@ func (EffectTurnCompleted) isEffect()    {}
 func (EffectTurnFailed) isEffect()       {}
 func (EffectSessionIdled) isEffect()     {}
 
-// Started is what the host applies when a turn begins, before it runs the input activity (LIFE-01). It is the one sequence
-// that no decision returns. inputContent is the text of the user message, empty when it could not be read.
+// Started is what the host applies when a turn begins, before it runs the input activity (LIFE-01). It is the one
+// sequence that no decision returns. inputContent is the text of the user message, empty when it could not be read.
 func Started(state State, inputContent string) []Effect {
 	return []Effect{
 		EffectSetStatus{Status: StatusActive},

@@ -189,8 +189,8 @@ func classifyBudget(text string) (Failure, bool) {
 	}
 }
 
-// budgetFailure turns the captures of a budget pattern into fields. No captures give no fields; an amount that is no finite
-// number is left out.
+// budgetFailure turns the captures of a budget pattern into fields. No captures give no fields; an amount that is no
+// finite number is left out.
 func budgetFailure(code ErrorCode, limitField string, captures []string) Failure {
 	if captures == nil {
 		return Failure{Code: code}

@@ -58,8 +58,8 @@ func (Finish) isAction()        {}
 type OutcomeKind string
 
 const (
-	// OutcomeSuccess is a turn that ended by itself, on whatever iteration. This departs from SM-03(a), which reports a natural
-	// end on the last allowed iteration as OutcomeMaxIterationsReached.
+	// OutcomeSuccess is a turn that ended by itself, on whatever iteration. This departs from SM-03(a), which reports a
+	// natural end on the last allowed iteration as OutcomeMaxIterationsReached.
 	OutcomeSuccess OutcomeKind = "Success"
 	// OutcomeMaxIterationsReached is a turn that wanted to go on but had used all its iterations.
 	OutcomeMaxIterationsReached OutcomeKind = "MaxIterationsReached"
@@ -94,8 +94,8 @@ type TurnResult struct {
 	ToolCallsCount uint32
 }
 
-// Result maps an outcome by the table of SM-04: a reached limit is a success, and a failure has an empty response and no
-// tool calls, even if tools ran.
+// Result maps an outcome by the table of SM-04: a reached limit is a success, and a failure has an empty response and
+// no tool calls, even if tools ran.
 func (o TurnOutcome) Result(turnID string) TurnResult {
 	result := TurnResult{TurnID: turnID, Iterations: o.Iterations}
 	if o.Kind == OutcomeFailed {
@@ -108,8 +108,8 @@ func (o TurnOutcome) Result(turnID string) TurnResult {
 	return result
 }
 
-// Machine runs one turn in memory (SM-01 to SM-08). It decides with AfterInput, AfterReason and AfterAct, as Next does; the
-// package comment lists where that departs from the machine of the specification:
+// Machine runs one turn in memory (SM-01 to SM-08). It decides with AfterInput, AfterReason and AfterAct, as Next does;
+// the package comment lists where that departs from the machine of the specification:
 //
 //   - it has no counter of its own: the iteration limit is compared where Next compares it, so that a natural end on the
 //     last iteration is a success (SM-03(a));
@@ -127,8 +127,8 @@ type Machine struct {
 	outcome  TurnOutcome
 }
 
-// NewMachine begins a turn in PhasePendingInput. The state must have a turn id: it is minted once, by the caller, and all
-// events of the turn carry it (GAP-17).
+// NewMachine begins a turn in PhasePendingInput. The state must have a turn id: it is minted once, by the caller, and
+// all events of the turn carry it (GAP-17).
 func NewMachine(state State) (*Machine, error) {
 	if err := state.requireTurnID(); err != nil {
 		return nil, err
@@ -171,8 +171,8 @@ func (m *Machine) OnInputCompleted(facts Facts) error {
 	return nil
 }
 
-// OnReasonCompleted takes the result of a reason step. pending is the number of steering messages that the caller has taken
-// from its queue. It returns the effects to apply, in order.
+// OnReasonCompleted takes the result of a reason step. pending is the number of steering messages that the caller has
+// taken from its queue. It returns the effects to apply, in order.
 func (m *Machine) OnReasonCompleted(result ReasonResult, pending int, facts Facts) ([]Effect, error) {
 	if err := m.requirePhase(PhasePendingReason); err != nil {
 		return nil, err

@@ -223,7 +223,8 @@ func TestVector10TurnResultTable(t *testing.T) {
 	}
 }
 
-// Vector 10 reports such a turn as having reached the limit. Here it is a natural end (SM-03(a), GAP-03); the result is the same.
+// Vector 10 reports such a turn as having reached the limit. Here it is a natural end (SM-03(a), GAP-03); the result is
+// the same.
 func TestVector10NaturalEndOnTheOnlyIterationIsASuccess(t *testing.T) {
 	machine := atReason(t)
 	feedReason(t, machine, ReasonResult{Success: true, Text: "Hi.", MaxIterations: 1}, 0)

@@ -32,8 +32,8 @@ const HintSetupConnection = "setup_connection"
 
 // Facts is what a decision needs to know beyond the state and the step's result. The zero value is usable.
 type Facts struct {
-	// Hints are the hints of the session, not of the message, with JSON values as encoding/json decodes them. Nil when there
-	// are none or they could not be read (TURN-12).
+	// Hints are the hints of the session, not of the message, with JSON values as encoding/json decodes them. Nil when
+	// there are none or they could not be read (TURN-12).
 	Hints map[string]any
 	// ClientTools is the session's policy; empty means ClientToolsWait.
 	ClientTools ClientToolsPolicy
@@ -59,8 +59,8 @@ type Input struct {
 }
 
 // Next decides what a turn does after an activity has ended (TURN-03). An unknown activity is an error of
-// KindConfiguration. Output that can not be decoded, and a state without a turn id after process_input, are errors of KindInternal.
-// On an error the Outcome is empty.
+// KindConfiguration. Output that can not be decoded, and a state without a turn id after process_input, are errors of
+// KindInternal. On an error the Outcome is empty.
 func Next(in Input) (Outcome, error) {
 	switch in.Activity {
 	case ActivityProcessInput:
@@ -111,10 +111,10 @@ func AfterInput(state State, turnID string, facts Facts) Outcome {
 	return Outcome{Plan: ScheduleReason{State: state}}
 }
 
-// AfterReason decides after a reason step. In this order: a failed step fails the turn, whatever else it holds (TURN-09); a
-// turn that wants to go on but has used all its iterations completes with StopMaxTurnRequests, and its tool calls are dropped
-// and not counted (TURN-14); tool calls lead to an act step of the same iteration (TURN-06); pending steering messages
-// lead to another reason step (TURN-07); otherwise the turn is complete (TURN-08).
+// AfterReason decides after a reason step. In this order: a failed step fails the turn, whatever else it holds
+// (TURN-09); a turn that wants to go on but has used all its iterations completes with StopMaxTurnRequests, and its
+// tool calls are dropped and not counted (TURN-14); tool calls lead to an act step of the same iteration (TURN-06);
+// pending steering messages lead to another reason step (TURN-07); otherwise the turn is complete (TURN-08).
 func AfterReason(state State, result ReasonResult, pending int, facts Facts) Outcome {
 	state = state.withReason(result)
 	if !result.Success {
@@ -134,9 +134,9 @@ func AfterReason(state State, result ReasonResult, pending int, facts Facts) Out
 	}
 }
 
-// AfterAct decides after an act step (TURN-11). A blocked one ends the turn without further events, because the step has
-// emitted them. Otherwise a reason step of the next iteration follows, at once or, if the step waits for tool results
-// and the policy agrees, when they have arrived. A host can tell a wait that FollowHints has turned down by
+// AfterAct decides after an act step (TURN-11). A blocked one ends the turn without further events, because the step
+// has emitted them. Otherwise a reason step of the next iteration follows, at once or, if the step waits for tool
+// results and the policy agrees, when they have arrived. A host can tell a wait that FollowHints has turned down by
 // result.WaitingForToolResults and a ScheduleReason.
 func AfterAct(state State, result ActResult, facts Facts) Outcome {
 	if result.Blocked {
@@ -167,8 +167,8 @@ func Fail(state State, err error) Outcome {
 	return failedTurn(state, StopError, failure, failure.Sentence(), text)
 }
 
-// FailAs ends a turn for a reason that the host knows exactly, such as a deadline. sentence is shown to the user and is also the
-// error of the plan; when empty, it is the sentence for the failure's code.
+// FailAs ends a turn for a reason that the host knows exactly, such as a deadline. sentence is shown to the user and is
+// also the error of the plan; when empty, it is the sentence for the failure's code.
 func FailAs(state State, failure Failure, sentence string) Outcome {
 	if sentence == "" {
 		sentence = failure.Sentence()
@@ -249,7 +249,8 @@ func (f Facts) mayWait() bool {
 	return isBool && enabled
 }
 
-// turnIDOf reads the turn id out of the output of process_input; empty when it is missing, no string or no UUID (TURN-04).
+// turnIDOf reads the turn id out of the output of process_input; empty when it is missing, no string or no UUID
+// (TURN-04).
 func turnIDOf(fields map[string]json.RawMessage) string {
 	var text string
 	if err := json.Unmarshal(fields["turn_id"], &text); err != nil || !isUUID(text) {

@@ -77,8 +77,8 @@ type ReasonResult struct {
 	// Locale and NetworkAccess are handed to the act step; NetworkAccess is not read.
 	Locale        string          `json:"locale,omitempty"`
 	NetworkAccess json.RawMessage `json:"network_access,omitempty"`
-	// FinishReason is why the model stopped, in the provider's own word or the one that its driver has put in its place; StopReasonFor maps it
-	// (SM-09).
+	// FinishReason is why the model stopped, in the provider's own word or the one that its driver has put in its
+	// place; StopReasonFor maps it (SM-09).
 	FinishReason string `json:"finish_reason,omitempty"`
 	// Failure is the classification of a failure by whoever knows better than the texts tell. It is used as it is,
 	// unless its code is empty (TURN-10).
@@ -125,8 +125,8 @@ type ActResult struct {
 }
 
 // ReadActResult reads the act step's raw output. A field that is missing or has another type counts as false (for
-// failure: nil), and so does every field of a value that is no object. Field names are case-sensitive. Only text that is not
-// JSON is an error (TURN-11).
+// failure: nil), and so does every field of a value that is no object. Field names are case-sensitive. Only text that
+// is not JSON is an error (TURN-11).
 func ReadActResult(raw json.RawMessage) (ActResult, error) {
 	fields, err := readObject(raw)
 	if err != nil {

@@ -61,9 +61,9 @@ func StopReasonFor(finishReason string) StopReason {
 	}
 }
 
-// naturalStop is the stop reason of a successful last step. Whether a step succeeded is for the reason step to say: when
-// it kept what a broken stream had brought (LLM-05), the provider's word for the break must not turn a completed turn
-// into one that reads as failed.
+// naturalStop is the stop reason of a successful last step. Whether a step succeeded is for the reason step to say:
+// when it kept what a broken stream had brought (LLM-05), the provider's word for the break must not turn a completed
+// turn into one that reads as failed.
 func naturalStop(finishReason string) StopReason {
 	reason := StopReasonFor(finishReason)
 	if reason.Failed() {

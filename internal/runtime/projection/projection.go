@@ -1,5 +1,5 @@
-// Package projection makes the status of a Turn of what its Session's log says (law 3). It is pure: it reads no clock and makes no plan, so that
-// whoever runs the Turn, and however often, shows the same.
+// Package projection makes the status of a Turn of what its Session's log says (law 3). It is pure: it reads no clock
+// and makes no plan, so that whoever runs the Turn, and however often, shows the same.
 package projection
 
 import (
@@ -14,7 +14,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// Apply makes the status say what a step's entry decided, at the time of that entry. The same entry gives the same status after any crash (law 3).
+// Apply makes the status say what a step's entry decided, at the time of that entry. The same entry gives the same
+// status after any crash (law 3).
 func Apply(status *v1alpha1.TurnStatus, generation int64, progress v1alpha1.TurnProgress, at metav1.MicroTime) {
 	status.TurnProgress = *progress.DeepCopy()
 	SetConditions(status, generation, metav1.NewTime(at.Truncate(time.Second)))
@@ -75,7 +76,8 @@ func setEnd(set func(string, metav1.ConditionStatus, string, string), succeeded 
 	set(v1alpha1.ConditionStalled, stalled, reason, message)
 }
 
-// passedOver is the sentence on a Model that the controls name and that did not exist; empty when there is none (CFG-07).
+// passedOver is the sentence on a Model that the controls name and that did not exist; empty when there is none
+// (CFG-07).
 func passedOver(status *v1alpha1.TurnStatus) string {
 	if status.ModelNotFound == "" {
 		return ""
@@ -190,8 +192,8 @@ func Stall(status *v1alpha1.TurnStatus, generation int64, at metav1.Time, reason
 	set(v1alpha1.ConditionStalled, metav1.ConditionTrue)
 }
 
-// AlreadyRan gives the conditions of a Turn that takes over the outcome of an earlier one of its name their reason. Whether it succeeded is for
-// that outcome to say, which Apply has put into the status.
+// AlreadyRan gives the conditions of a Turn that takes over the outcome of an earlier one of its name their reason.
+// Whether it succeeded is for that outcome to say, which Apply has put into the status.
 func AlreadyRan(status *v1alpha1.TurnStatus, generation int64, at metav1.Time) {
 	succeeded := condition.Find(status.Conditions, v1alpha1.ConditionSucceeded)
 	message := fmt.Sprintf("This Turn ran in the Session before and was not run again. It had ended with %s: %s", succeeded.Reason, succeeded.Message)

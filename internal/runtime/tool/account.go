@@ -8,8 +8,9 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// ServiceAccount is the account that the pods of tools run as whose Tool names no other. The account default of a namespace may have rights,
-// pull secrets or an identity in the cloud; this one has none. It has no owner: it must outlast every pod that runs as it.
+// ServiceAccount is the account that the pods of tools run as whose Tool names no other. The account default of a
+// namespace may have rights, pull secrets or an identity in the cloud; this one has none. It has no owner: it must
+// outlast every pod that runs as it.
 func ServiceAccount(namespace string) *corev1.ServiceAccount {
 	return &corev1.ServiceAccount{
 		ObjectMeta: metav1.ObjectMeta{
@@ -29,7 +30,8 @@ func accountName(job *v1alpha1.JobTool) string {
 	return v1alpha1.ToolServiceAccount
 }
 
-// pullSecrets are the Secrets that the images of a pod are pulled with. Where there are none, the API server adds those of the account.
+// pullSecrets are the Secrets that the images of a pod are pulled with. Where there are none, the API server adds those
+// of the account.
 func pullSecrets(job *v1alpha1.JobTool) []corev1.LocalObjectReference {
 	var secrets []corev1.LocalObjectReference
 	for _, secret := range job.ImagePullSecrets {

@@ -11,8 +11,8 @@ import (
 // DefaultApprovalTimeout is how long a call may wait for its approval when its Tool does not say.
 const DefaultApprovalTimeout = 24 * time.Hour
 
-// ApproveBy is until when a call that is planned now can be approved, to the second and never less than its Tool says; nil when calls of
-// the Tool need no approval.
+// ApproveBy is until when a call that is planned now can be approved, to the second and never less than its Tool says;
+// nil when calls of the Tool need no approval.
 func ApproveBy(spec *v1alpha1.ToolSpec, now time.Time) *metav1.Time {
 	if spec.Policy != v1alpha1.PolicyRequiresApproval {
 		return nil
@@ -25,7 +25,8 @@ func ApproveBy(spec *v1alpha1.ToolSpec, now time.Time) *metav1.Time {
 	return &by
 }
 
-// Unapproved says that a call needs approval and nothing has approved it: it has no attempt, so that nothing of it may start.
+// Unapproved says that a call needs approval and nothing has approved it: it has no attempt, so that nothing of it may
+// start.
 func Unapproved(call v1alpha1.ToolCall) bool {
 	return call.Policy == v1alpha1.PolicyRequiresApproval && call.Attempt == 0
 }
@@ -57,9 +58,9 @@ func ApprovalTimedOut() Outcome {
 	return notExecuted(ReasonApprovalTimeout, "it needs approval, and nobody approved it in time")
 }
 
-// Held says of each call whether it must wait for an approval, its own or another's: in Sequential nothing overtakes a call that waits for
-// approval, and in Parallel nothing of its concurrencyClass does, so that calls start in the order in which the model made them. Calls that run
-// or have ended, and those of client tools, are not held.
+// Held says of each call whether it must wait for an approval, its own or another's: in Sequential nothing overtakes a
+// call that waits for approval, and in Parallel nothing of its concurrencyClass does, so that calls start in the order
+// in which the model made them. Calls that run or have ended, and those of client tools, are not held.
 func Held(calls []v1alpha1.ToolCall, concurrency v1alpha1.ToolConcurrency) []bool {
 	held := make([]bool, len(calls))
 	classes, waits := map[string]bool{}, false

@@ -6,8 +6,8 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// WithEarlierAttempts is the outcome of a call in view of the attempts before the last one: it is only "not executed" when no attempt of it
-// may have started.
+// WithEarlierAttempts is the outcome of a call in view of the attempts before the last one: it is only "not executed"
+// when no attempt of it may have started.
 func WithEarlierAttempts(call v1alpha1.ToolCall, outcome Outcome) Outcome {
 	if call.Attempt <= 1 || outcome.State != v1alpha1.CallNotExecuted {
 		return outcome

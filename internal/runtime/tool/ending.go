@@ -56,8 +56,8 @@ func (v *view) endedBy(status *corev1.ContainerStatus, t *corev1.ContainerStateT
 	return outcome
 }
 
-// neverSeen says that the node has never had the container: a kubelet that ends a pod gives the containers that it does not know a
-// status without anything in it.
+// neverSeen says that the node has never had the container: a kubelet that ends a pod gives the containers that it does
+// not know a status without anything in it.
 func neverSeen(status *corev1.ContainerStatus) bool {
 	t := status.State.Terminated
 	return status.ContainerID == "" && t.ContainerID == "" && seconds(t.StartedAt).IsZero() && !restarted(status)
@@ -68,8 +68,8 @@ func restarted(status *corev1.ContainerStatus) bool {
 	return status.RestartCount > 0 || status.LastTerminationState.Terminated != nil
 }
 
-// startedTwice is the outcome of an AtMostOnce call whose container is not the first one, or is the first one and was lost, which a
-// kubelet counts as a restart too.
+// startedTwice is the outcome of an AtMostOnce call whose container is not the first one, or is the first one and was
+// lost, which a kubelet counts as a restart too.
 func (v *view) startedTwice(status *corev1.ContainerStatus) Outcome {
 	for _, state := range []corev1.ContainerState{status.State, status.LastTerminationState} {
 		if state.Terminated != nil && state.Terminated.Reason == containerStatusUnknown {
@@ -186,8 +186,8 @@ func interrupted(call v1alpha1.ToolCall, reason, why string) Outcome {
 	return outcome
 }
 
-// ran is the outcome of a call that ended by itself and whose output is lost. It was no disruption, so that nobody but the model decides
-// whether to call again.
+// ran is the outcome of a call that ended by itself and whose output is lost. It was no disruption, so that nobody but
+// the model decides whether to call again.
 func ran(call v1alpha1.ToolCall, why string) Outcome {
 	text := OutputLost(why)
 	if !atMostOnce(call) {

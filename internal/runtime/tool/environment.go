@@ -19,8 +19,8 @@ const ownPrefix = "CAPSTAN_"
 // traceParent is a W3C trace context of any version.
 var traceParent = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
-// containerEnvironment is the environment of the tool's container: what the Tool says, and what is ours. The kubelet expands $(NAME) in
-// values, so ours are escaped; those of a Tool are left to it.
+// containerEnvironment is the environment of the tool's container: what the Tool says, and what is ours. The kubelet
+// expands $(NAME) in values, so ours are escaped; those of a Tool are left to it.
 func containerEnvironment(p JobParams) []corev1.EnvVar {
 	_, timeout := Timeouts(p.Call, p.Tool)
 	own := []corev1.EnvVar{
@@ -64,14 +64,15 @@ func given(variable v1alpha1.EnvVar) corev1.EnvVar {
 	}}}
 }
 
-// isOwn says that a Tool must not set a variable. The API refuses most of that; this holds for what it was given before.
+// isOwn says that a Tool must not set a variable. The API refuses most of that; this holds for what it was given
+// before.
 func isOwn(name string, own []corev1.EnvVar) bool {
 	return strings.HasPrefix(name, ownPrefix) ||
 		slices.ContainsFunc(own, func(variable corev1.EnvVar) bool { return variable.Name == name })
 }
 
-// scalarNames are the arguments that a schema declares to be strings, numbers or booleans, in the order of their names. A schema that
-// cannot be read declares none.
+// scalarNames are the arguments that a schema declares to be strings, numbers or booleans, in the order of their names.
+// A schema that cannot be read declares none.
 func scalarNames(schema *v1alpha1.JSON) []string {
 	if schema == nil {
 		return nil

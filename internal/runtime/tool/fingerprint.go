@@ -22,9 +22,9 @@ const nameHexDigits = 20
 // emptyArguments is what blank arguments stand for.
 const emptyArguments = "{}"
 
-// Fingerprint is the SHA-256, in hexadecimal, over a tool's name and the model's arguments (DUR-06). Arguments that are JSON are taken
-// by their meaning: white space, the order of keys and the key human_intent make no difference. Others are taken byte for byte, and so are those
-// that are larger than a tool can be given: they are not decoded.
+// Fingerprint is the SHA-256, in hexadecimal, over a tool's name and the model's arguments (DUR-06). Arguments that are
+// JSON are taken by their meaning: white space, the order of keys and the key human_intent make no difference. Others
+// are taken byte for byte, and so are those that are larger than a tool can be given: they are not decoded.
 func Fingerprint(name, arguments string) string {
 	if len(arguments) <= MaxArgumentsBytes {
 		if normal, ok := normalize(arguments); ok {
@@ -68,7 +68,8 @@ func withDefault(arguments string) string {
 	return arguments
 }
 
-// hash is the SHA-256 of parts, in hexadecimal. Each part follows its length, so that nothing can be moved from one to the next.
+// hash is the SHA-256 of parts, in hexadecimal. Each part follows its length, so that nothing can be moved from one to
+// the next.
 func hash(parts ...string) string {
 	sum := sha256.New()
 	for _, part := range parts {
@@ -77,8 +78,8 @@ func hash(parts ...string) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// IdempotencyKey is what a tool can hand to a service that must not do a thing twice. It is the same for every attempt of a call and
-// different for every other call. It is 64 hexadecimal digits.
+// IdempotencyKey is what a tool can hand to a service that must not do a thing twice. It is the same for every attempt
+// of a call and different for every other call. It is 64 hexadecimal digits.
 func IdempotencyKey(turn types.UID, callID string) string {
 	return hash("idempotency-key", string(turn), callID)
 }

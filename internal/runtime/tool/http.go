@@ -52,8 +52,8 @@ func HTTPSecrets(tool *v1alpha1.HTTPTool) []string {
 	return names
 }
 
-// BuildRequest is the request of one call, or the outcome of a call that cannot be sent. What a model gave is in the body or in values of the
-// query, and nowhere else.
+// BuildRequest is the request of one call, or the outcome of a call that cannot be sent. What a model gave is in the
+// body or in values of the query, and nowhere else.
 func BuildRequest(p HTTPParams) (egress.Request, *Outcome) {
 	spec := p.Tool.HTTP
 	r := egress.Request{Method: string(methodOf(spec)), URL: spec.URL, Header: http.Header{}, MaxBody: MaxResultBytes + MaxHeaderBytes, Permits: p.Permits}
@@ -122,7 +122,8 @@ func addHeaders(r *egress.Request, p HTTPParams) *Outcome {
 	return nil
 }
 
-// secretValue is what a header holds, or why it cannot. A line break at the end comes from how files are made, and belongs to no header.
+// secretValue is what a header holds, or why it cannot. A line break at the end comes from how files are made, and
+// belongs to no header.
 func secretValue(secret *corev1.Secret, ref *v1alpha1.SecretKeyReference) (value, why string) {
 	if secret == nil {
 		return "", fmt.Sprintf("Secret %q, which one of its headers needs, does not exist, or the manager has no role capstan-manager-secrets that lets it read it", ref.Name)
@@ -139,8 +140,8 @@ func secretValue(secret *corev1.Secret, ref *v1alpha1.SecretKeyReference) (value
 	}
 }
 
-// boundElsewhere says why a Secret may not be sent to a URL: it is bound to hosts, of which this is none. An empty list allows none. Nothing that
-// holds a Secret is redirected to another host.
+// boundElsewhere says why a Secret may not be sent to a URL: it is bound to hosts, of which this is none. An empty list
+// allows none. Nothing that holds a Secret is redirected to another host.
 func boundElsewhere(to string, secret *corev1.Secret) (why string) {
 	listed, bound := secret.Annotations[v1alpha1.AnnotationAllowedHosts]
 	if !bound {
@@ -212,8 +213,8 @@ func scalar(value any) (string, bool) {
 	}
 }
 
-// CheckHTTP says why the calls of an HTTP tool could not be sent whatever the arguments, empty when they could: arguments in a query must be
-// scalars, and must not stand beside parameters of the same name.
+// CheckHTTP says why the calls of an HTTP tool could not be sent whatever the arguments, empty when they could:
+// arguments in a query must be scalars, and must not stand beside parameters of the same name.
 func CheckHTTP(tool *v1alpha1.ToolSpec) string {
 	if tool.HTTP == nil || argumentsOf(tool.HTTP) != v1alpha1.ArgumentsInQuery || tool.InputSchema == nil {
 		return ""

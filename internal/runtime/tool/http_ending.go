@@ -12,8 +12,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
-// HTTPEnded is the outcome of a call whose request has ended: with an answer, or with an error of the egress client. Its times are left to the
-// caller.
+// HTTPEnded is the outcome of a call whose request has ended: with an answer, or with an error of the egress client.
+// Its times are left to the caller.
 func HTTPEnded(call v1alpha1.ToolCall, request egress.Request, answer *egress.Response, err error) Outcome {
 	if err != nil {
 		return unanswered(call, request, err)
@@ -76,7 +76,8 @@ func unanswered(call v1alpha1.ToolCall, request egress.Request, err error) Outco
 	}
 }
 
-// undelivered is the outcome of a request that was not answered because of the connection. What may pass is worth another attempt.
+// undelivered is the outcome of a request that was not answered because of the connection. What may pass is worth
+// another attempt.
 func undelivered(call v1alpha1.ToolCall, reason string, e *egress.Error, passes bool) Outcome {
 	if !e.Sent {
 		outcome := notSent(call, reason, e.Text)
@@ -104,7 +105,8 @@ func timedOut(call v1alpha1.ToolCall, request egress.Request, e *egress.Error) O
 	}
 }
 
-// notSent is the outcome of a call whose request was not sent. Only of a first attempt can it be said that nothing has happened.
+// notSent is the outcome of a call whose request was not sent. Only of a first attempt can it be said that nothing has
+// happened.
 func notSent(call v1alpha1.ToolCall, reason, why string) Outcome {
 	if atMostOnce(call) || call.Attempt <= 1 {
 		return notExecuted(reason, why)
@@ -112,8 +114,8 @@ func notSent(call v1alpha1.ToolCall, reason, why string) Outcome {
 	return failed(reason, Interrupted(why))
 }
 
-// HTTPChanged is the outcome of a call whose Tool is not the one that it was planned with. An earlier process may have started the call if it
-// may start more than once.
+// HTTPChanged is the outcome of a call whose Tool is not the one that it was planned with. An earlier process may have
+// started the call if it may start more than once.
 func HTTPChanged(call v1alpha1.ToolCall) Outcome {
 	const why = "it was changed or removed after it was called"
 	if atMostOnce(call) {
@@ -149,8 +151,8 @@ const (
 	minHidden = 4
 )
 
-// hidden are the forms of a secret, each followed by what stands in its place: as it is, without its scheme, such as Bearer, and each within
-// JSON.
+// hidden are the forms of a secret, each followed by what stands in its place: as it is, without its scheme, such as
+// Bearer, and each within JSON.
 func hidden(value string) []string {
 	_, token, _ := strings.Cut(value, " ")
 	var pairs []string

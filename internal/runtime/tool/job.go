@@ -16,15 +16,15 @@ import (
 // turnKind is the kind that owns every Job.
 const turnKind = "Turn"
 
-// JobName is the name of the Job of one attempt of a call. It is a hash, so that nothing a model wrote can be in it; attempts count
-// from 1, and 0 stands for 1.
+// JobName is the name of the Job of one attempt of a call. It is a hash, so that nothing a model wrote can be in it;
+// attempts count from 1, and 0 stands for 1.
 func JobName(turn types.UID, step int32, callID string, attempt int32) string {
 	attempt = max(attempt, 1)
 	return "tool-" + hash("job", string(turn), decimal(step), callID, decimal(attempt))[:nameHexDigits]
 }
 
-// BuildJob is the Job of one attempt of a call. The same parameters give the same Job. Nothing that a model gave is in it but the
-// arguments, in an annotation of the pod.
+// BuildJob is the Job of one attempt of a call. The same parameters give the same Job. Nothing that a model gave is in
+// it but the arguments, in an annotation of the pod.
 func BuildJob(p JobParams) *batchv1.Job {
 	labels := jobLabels(p)
 	return &batchv1.Job{
@@ -82,15 +82,16 @@ func decimal(n int32) string {
 	return strconv.FormatInt(int64(n), 10)
 }
 
-// Matches says that a Job that exists under the name of a call is the Job of that call: the Turn owns it and it was made for the same
-// tool and arguments (DUR-05). A Job that does not match means that a step was planned twice, differently.
+// Matches says that a Job that exists under the name of a call is the Job of that call: the Turn owns it and it was
+// made for the same tool and arguments (DUR-05). A Job that does not match means that a step was planned twice,
+// differently.
 func Matches(job *batchv1.Job, turn types.UID, call v1alpha1.ToolCall) bool {
 	owner := metav1.GetControllerOf(job)
 	return owner != nil && owner.UID == turn && job.Annotations[v1alpha1.AnnotationFingerprint] == call.Fingerprint
 }
 
-// Timeouts are how long the container of a call may take to start, and how long the tool, or its request, may run. What was pinned in the call counts
-// first, then what the Tool says, then the defaults. tool may be nil.
+// Timeouts are how long the container of a call may take to start, and how long the tool, or its request, may run. What
+// was pinned in the call counts first, then what the Tool says, then the defaults. tool may be nil.
 func Timeouts(call v1alpha1.ToolCall, tool *v1alpha1.ToolSpec) (start, run time.Duration) {
 	start, run = DefaultStartTimeout, DefaultTimeout
 	if tool != nil && tool.Job != nil {

@@ -32,10 +32,11 @@ const (
 	DefaultHTTPTimeout = 30 * time.Second
 	// DefaultStartTimeout is how long a tool's container may take to start when its Tool does not say.
 	DefaultStartTimeout = 2 * time.Minute
-	// RunMargin is how long past its timeout a container may still be seen running before it must be killed from outside: the
-	// launcher enforces the timeout itself, and its report needs time to arrive.
+	// RunMargin is how long past its timeout a container may still be seen running before it must be killed from
+	// outside: the launcher enforces the timeout itself, and its report needs time to arrive.
 	RunMargin = 10 * time.Second
-	// DeletionMargin is how long past the end of its grace period a deleted pod may go without news before its node counts as lost.
+	// DeletionMargin is how long past the end of its grace period a deleted pod may go without news before its node
+	// counts as lost.
 	DeletionMargin = 30 * time.Second
 )
 
@@ -44,8 +45,8 @@ const (
 	retryPauseGrowth = 3
 )
 
-// RetryPause is how long the next attempt of a call waits when as many as attempts were disrupted: 5s, then three times as long each time, for
-// what disrupts a tool, such as a node that is drained, lasts longer than a moment.
+// RetryPause is how long the next attempt of a call waits when as many as attempts were disrupted: 5s, then three times
+// as long each time, for what disrupts a tool, such as a node that is drained, lasts longer than a moment.
 func RetryPause(attempts int32) time.Duration {
 	pause := firstRetryPause
 	for range min(attempts, MaxAttempts) - 1 {

@@ -8,9 +8,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
-// LocalEnded is the outcome of a call of a Job tool that a function of this process carried out, from the report that a launcher would have
-// written. The report goes through the same format, so that results are cut and errors are worded as those of a Job. timeout is how long the call
-// was allowed to take.
+// LocalEnded is the outcome of a call of a Job tool that a function of this process carried out, from the report that a
+// launcher would have written. The report goes through the same format, so that results are cut and errors are worded
+// as those of a Job. timeout is how long the call was allowed to take.
 func LocalEnded(call v1alpha1.ToolCall, report result.Report, timeout time.Duration) Outcome {
 	message, _ := report.Encode(result.NewNonce())
 	decoded, err := result.Decode(string(message))
@@ -25,7 +25,8 @@ func LocalEnded(call v1alpha1.ToolCall, report result.Report, timeout time.Durat
 	return afterStart(outcome)
 }
 
-// LocalPanicked is the outcome of a call whose function panicked. It is not tried again: what makes a function panic once does so the next time.
+// LocalPanicked is the outcome of a call whose function panicked. It is not tried again: what makes a function panic
+// once does so the next time.
 func LocalPanicked(call v1alpha1.ToolCall, value any) Outcome {
 	why := "its function panicked" + quoted(fmt.Sprint(value))
 	if atMostOnce(call) {

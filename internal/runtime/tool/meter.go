@@ -22,9 +22,9 @@ const (
 // errTooMuchWork ends a validation.
 var errTooMuchWork = errors.New("the arguments take too long to check against the schema of the tool")
 
-// meter bounds the work of one validation at a time. A schema of a few hundred bytes can ask for more than any machine can do, by
-// references that double at each step; the library has no limit of its own, but it asks a hook for each part of a schema that it is
-// about to apply.
+// meter bounds the work of one validation at a time. A schema of a few hundred bytes can ask for more than any machine
+// can do, by references that double at each step; the library has no limit of its own, but it asks a hook for each part
+// of a schema that it is about to apply.
 type meter struct {
 	mu   sync.Mutex
 	left int
@@ -88,8 +88,8 @@ func (m *meter) attach(top *jsonschema.Schema) error {
 	return nil
 }
 
-// hook makes the library pay before it applies a part of a schema. Formats are checked first, before anything is descended into. What is
-// checked even before, like the type or an enum, is paid for by the part around it.
+// hook makes the library pay before it applies a part of a schema. Formats are checked first, before anything is
+// descended into. What is checked even before, like the type or an enum, is paid for by the part around it.
 func (m *meter) hook(s *jsonschema.Schema, p parts) {
 	once := 1 + len(s.Required)
 	for _, part := range p.once {
@@ -179,8 +179,8 @@ func nodes(value any) int {
 	return count
 }
 
-// parts are the schemas directly inside a schema: those that are applied at most once to a value or to one member of it, and
-// those that are applied to each member.
+// parts are the schemas directly inside a schema: those that are applied at most once to a value or to one member of
+// it, and those that are applied to each member.
 type parts struct {
 	once, each []*jsonschema.Schema
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// NetworkPolicyNone is the NetworkPolicy that lets the pods of tools with `network: None` reach nothing, and nothing reach them. Nobody owns
-// it: it must outlast every pod that it holds for.
+// NetworkPolicyNone is the NetworkPolicy that lets the pods of tools with `network: None` reach nothing, and nothing
+// reach them. Nobody owns it: it must outlast every pod that it holds for.
 func NetworkPolicyNone(namespace string) *networkingv1.NetworkPolicy {
 	return &networkingv1.NetworkPolicy{
 		ObjectMeta: metav1.ObjectMeta{
@@ -38,8 +38,9 @@ func Unenforceable() Outcome {
 	}
 }
 
-// Opening says why the NetworkPolicies of a namespace do not cut off the pod of a Job, empty when they do. missing says that all that is
-// wrong is that ours is not there. NetworkPolicies add up, so that any other one may let the pod reach what ours does not.
+// Opening says why the NetworkPolicies of a namespace do not cut off the pod of a Job, empty when they do. missing says
+// that all that is wrong is that ours is not there. NetworkPolicies add up, so that any other one may let the pod reach
+// what ours does not.
 func Opening(policies []networkingv1.NetworkPolicy, job *batchv1.Job) (why string, missing bool) {
 	missing = true
 	for i := range policies {
@@ -58,8 +59,9 @@ func Opening(policies []networkingv1.NetworkPolicy, job *batchv1.Job) (why strin
 	return "", missing
 }
 
-// selects says that a NetworkPolicy selects the pod of a Job. The Job controller labels the pod with the name and UID of the Job; the UID
-// is not known before the Job exists, so that a selector that asks for one is taken to select it, and so is one that cannot be read.
+// selects says that a NetworkPolicy selects the pod of a Job. The Job controller labels the pod with the name and UID
+// of the Job; the UID is not known before the Job exists, so that a selector that asks for one is taken to select it,
+// and so is one that cannot be read.
 func selects(policy *networkingv1.NetworkPolicy, job *batchv1.Job) bool {
 	selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
 	if err != nil {

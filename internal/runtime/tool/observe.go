@@ -13,22 +13,24 @@ import (
 // clockSkew is how far the clocks of two managers may lie apart.
 const clockSkew = time.Minute
 
-// Observe says how far a call has come, from its Job, the pod that counts (SelectPod), what was pinned, its start timeout and its
-// run timeout (Timeouts). It is a pure function. The tool's container decides, not the Job, whose status comes a second or more later.
+// Observe says how far a call has come, from its Job, the pod that counts (SelectPod), what was pinned, its start
+// timeout and its run timeout (Timeouts). It is a pure function. The tool's container decides, not the Job, whose
+// status comes a second or more later.
 //
-// job or pod may be nil when they do not exist. A job that is nil must be known to be gone, and not only missing in a cache.
+// job or pod may be nil when they do not exist. A job that is nil must be known to be gone, and not only missing in a
+// cache.
 //
-// An AtMostOnce call is NotExecuted only if its container certainly has not started and cannot start any more: its pod was never
-// released, never had a node, or its node said so after the pod's end. Where a start timeout has passed and that is not certain yet,
-// the observation stays Pending with Stop: once the pod has ended, its last status tells.
+// An AtMostOnce call is NotExecuted only if its container certainly has not started and cannot start any more: its pod
+// was never released, never had a node, or its node said so after the pod's end. Where a start timeout has passed and
+// that is not certain yet, the observation stays Pending with Stop: once the pod has ended, its last status tells.
 func Observe(job *batchv1.Job, pod *corev1.Pod, call v1alpha1.ToolCall, start, run time.Duration, now time.Time) Observation {
 	v := &view{job: job, pod: pod, call: call, start: start, run: run, now: now}
 	seen := v.observe()
 	if seen.Outcome.Started && pod != nil {
 		seen.Outcome.Image = imageOf(pod)
 	}
-	// A suspended Job loses its pod and gets another one when it goes on. Only calls that may start twice can profit from that, and those
-	// of which no pod was let go.
+	// A suspended Job loses its pod and gets another one when it goes on. Only calls that may start twice can profit
+	// from that, and those of which no pod was let go.
 	if v.suspended() && (seen.Outcome.Retryable || v.neverLetGo(seen)) {
 		return v.pending(ReasonSuspended, time.Time{})
 	}
@@ -148,7 +150,8 @@ func (v *view) running(startedAt time.Time) Observation {
 	}
 }
 
-// since is when a container that runs has started. A runtime that does not know is taken to mean the earliest time there is.
+// since is when a container that runs has started. A runtime that does not know is taken to mean the earliest time
+// there is.
 func (v *view) since(running *corev1.ContainerStateRunning) time.Time {
 	if startedAt := seconds(running.StartedAt); !startedAt.IsZero() {
 		return startedAt
@@ -156,8 +159,8 @@ func (v *view) since(running *corev1.ContainerStateRunning) time.Time {
 	return v.pod.CreationTimestamp.Time
 }
 
-// overdue is the outcome of a container that should have ended by itself: the launcher enforces the timeout. Whatever keeps it from
-// saying so, nobody can know how far the tool came.
+// overdue is the outcome of a container that should have ended by itself: the launcher enforces the timeout. Whatever
+// keeps it from saying so, nobody can know how far the tool came.
 func (v *view) overdue() Outcome {
 	if podCondition(v.pod, corev1.PodReady) == corev1.ConditionFalse {
 		return interrupted(v.call, ReasonNodeLost, "its node stopped reporting")
@@ -216,8 +219,8 @@ func (v *view) gaveUp(o obstacle) Outcome {
 	return notExecuted(o.reason, within(v.start, o.detail))
 }
 
-// notStarted is the outcome of a pod that ended without having started its container. When its start timeout had passed, that is why it
-// was told to go.
+// notStarted is the outcome of a pod that ended without having started its container. When its start timeout had
+// passed, that is why it was told to go.
 func (v *view) notStarted() Outcome {
 	status := toolStatus(v.pod)
 	if status == nil {
@@ -232,13 +235,14 @@ func (v *view) notStarted() Outcome {
 	return outcome
 }
 
-// neverBound says that the pod cannot have started anything: it waits for our release, or never had a node. A pod that was told to go gets
-// none any more.
+// neverBound says that the pod cannot have started anything: it waits for our release, or never had a node. A pod that
+// was told to go gets none any more.
 func (v *view) neverBound() bool {
 	return Gated(v.pod) || v.pod.Spec.NodeName == ""
 }
 
-// startDeadline is when the start timeout has passed. It counts from the last moment at which the pod was held back on purpose.
+// startDeadline is when the start timeout has passed. It counts from the last moment at which the pod was held back on
+// purpose.
 func (v *view) startDeadline() time.Time {
 	var from time.Time
 	if v.job != nil {
@@ -262,7 +266,8 @@ func (v *view) startDeadline() time.Time {
 	return from.Add(v.start)
 }
 
-// suspended says that the Job is held back. It still is when it was let go and the Job controller has not taken note of that.
+// suspended says that the Job is held back. It still is when it was let go and the Job controller has not taken note of
+// that.
 func (v *view) suspended() bool {
 	if v.job == nil {
 		return false

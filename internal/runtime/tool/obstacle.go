@@ -21,7 +21,8 @@ type obstacle struct {
 	hopeless bool
 }
 
-// pullReasons are what a kubelet says of a container whose image it cannot get; those that are true do not go away by waiting.
+// pullReasons are what a kubelet says of a container whose image it cannot get; those that are true do not go away by
+// waiting.
 var pullReasons = map[string]bool{
 	"ErrImagePull":              false,
 	"ImagePullBackOff":          false,

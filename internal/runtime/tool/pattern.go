@@ -10,10 +10,12 @@ import (
 )
 
 const (
-	// maxPatternBytes is the longest regular expression, in bytes, and maxPatternUnits the most instructions that one may be compiled to.
+	// maxPatternBytes is the longest regular expression, in bytes, and maxPatternUnits the most instructions that one
+	// may be compiled to.
 	maxPatternBytes = 1024
 	maxPatternUnits = 5000
-	// maxPatterns is the most regular expressions of one schema, and maxSchemaUnits the most instructions of all of them together.
+	// maxPatterns is the most regular expressions of one schema, and maxSchemaUnits the most instructions of all of
+	// them together.
 	maxPatterns    = 64
 	maxSchemaUnits = 20_000
 	// runesPerUnit is how many bounds of a character class take as much memory as one instruction.
@@ -24,8 +26,9 @@ const (
 
 var errTooComplex = errors.New("too complex")
 
-// parsePattern parses a regular expression of a schema and returns how many instructions it is compiled to, at most. They have the syntax of
-// Go (RE2). Nothing is expanded or compiled here: a pattern of 20 bytes can stand for a program of megabytes.
+// parsePattern parses a regular expression of a schema and returns how many instructions it is compiled to, at most.
+// They have the syntax of Go (RE2). Nothing is expanded or compiled here: a pattern of 20 bytes can stand for a program
+// of megabytes.
 func parsePattern(pattern string) (units int, err error) {
 	if len(pattern) > maxPatternBytes {
 		return 0, fmt.Errorf("the pattern has %d bytes, the most is %d", len(pattern), maxPatternBytes)
@@ -41,7 +44,8 @@ func parsePattern(pattern string) (units int, err error) {
 	return units, nil
 }
 
-// instructionsOf is an upper bound of the instructions of a parsed pattern. It stops growing above maxPatternUnits, so that it cannot overflow.
+// instructionsOf is an upper bound of the instructions of a parsed pattern. It stops growing above maxPatternUnits, so
+// that it cannot overflow.
 func instructionsOf(re *syntax.Regexp) int {
 	count := 0
 	for _, sub := range re.Sub {
@@ -71,7 +75,8 @@ func runesOf(re *syntax.Regexp) int {
 	return count
 }
 
-// meteredRegexp is a regular expression whose use is metered. It is compiled at its first use, so that checking a schema compiles nothing.
+// meteredRegexp is a regular expression whose use is metered. It is compiled at its first use, so that checking a
+// schema compiles nothing.
 type meteredRegexp struct {
 	pattern string
 	meter   *meter
@@ -90,7 +95,8 @@ func (r *meteredRegexp) MatchString(s string) bool {
 	r.meter.spend(1 + r.units*len(s)/matchSpeed)
 	if r.matcher == nil {
 		r.meter.spend(r.units)
-		// Within a group no pattern is compiled a second time, for matching in one pass, with a copy of each class for each repetition.
+		// Within a group no pattern is compiled a second time, for matching in one pass, with a copy of each class for
+		// each repetition.
 		r.matcher = regexp.MustCompile("(" + r.pattern + ")")
 	}
 	return r.matcher.MatchString(s)

@@ -74,8 +74,9 @@ func podSpec(p JobParams) corev1.PodSpec {
 	return spec
 }
 
-// leaveLostNodes makes the cluster give up the pod soon after it has lost the node, instead of after the usual five minutes: the call can be
-// tried on another one. A call that cannot is left the time in which its node may come back with the result.
+// leaveLostNodes makes the cluster give up the pod soon after it has lost the node, instead of after the usual five
+// minutes: the call can be tried on another one. A call that cannot is left the time in which its node may come back
+// with the result.
 func leaveLostNodes() []corev1.Toleration {
 	var tolerations []corev1.Toleration
 	for _, taint := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
@@ -133,8 +134,8 @@ func launcherPath(launcher Launcher) string {
 	return launcher.Path
 }
 
-// launcherCommand is where the launcher lies in the tool's container: the image volume shows the whole image, the init container
-// copies one file.
+// launcherCommand is where the launcher lies in the tool's container: the image volume shows the whole image, the init
+// container copies one file.
 func launcherCommand(launcher Launcher) string {
 	if launcher.Delivery == DeliveryInitContainer {
 		return path.Join(launcherMount, path.Base(launcherPath(launcher)))

@@ -14,12 +14,12 @@ import (
 // MaxLogBytes is how much of a container's log is worth asking for: the launcher writes no more.
 const MaxLogBytes = result.MaxLogBytes
 
-// ErrResultLost says that the result of a tool is not where its report says. The log of a container that has just ended may lag
-// behind for a moment, so it is worth a second look. Any other error of ReadResult comes from reading the log.
+// ErrResultLost says that the result of a tool is not where its report says. The log of a container that has just ended
+// may lag behind for a moment, so it is worth a second look. Any other error of ReadResult comes from reading the log.
 var ErrResultLost = errors.New("the result of the tool is lost")
 
-// ReadResult finds the result of a tool in the log of its container. message is the container's termination message, which says how
-// to find the result and how to tell it from anything that the tool wrote itself.
+// ReadResult finds the result of a tool in the log of its container. message is the container's termination message,
+// which says how to find the result and how to tell it from anything that the tool wrote itself.
 func ReadResult(log io.Reader, message string) (string, error) {
 	report, err := result.Decode(message)
 	if err != nil {

@@ -12,7 +12,8 @@ type SchemaChecker interface {
 	CheckSchema(schema []byte) error
 }
 
-// Readiness says whether a Tool can be offered to a model, as reason and message of its Ready condition. A schema that is too large is not checked.
+// Readiness says whether a Tool can be offered to a model, as reason and message of its Ready condition. A schema that
+// is too large is not checked.
 func Readiness(spec *v1alpha1.ToolSpec, schemas SchemaChecker) (reason, message string) {
 	schema := spec.InputSchema
 	if schema == nil {

@@ -2,11 +2,13 @@ package tool
 
 import "github.com/capstan-dev/capstan/api/v1alpha1"
 
-// Reasons of the end of a tool call, in status.toolCalls[].reason and as the value of a metric label. The list is closed.
+// Reasons of the end of a tool call, in status.toolCalls[].reason and as the value of a metric label. The list is
+// closed.
 const (
 	// ReasonCompleted: the tool exited with 0.
 	ReasonCompleted = "Completed"
-	// ReasonExitCode: the tool exited with another code than 0, or was ended by a signal of its own making. It is never retried.
+	// ReasonExitCode: the tool exited with another code than 0, or was ended by a signal of its own making. It is never
+	// retried.
 	ReasonExitCode = "ExitCode"
 	// ReasonTimeout: the tool ran longer than its timeout.
 	ReasonTimeout = "Timeout"
@@ -44,7 +46,8 @@ const (
 	ReasonNodeLost = "NodeLost"
 	// ReasonOutputLost: the tool ended, and what it wrote cannot be read.
 	ReasonOutputLost = "OutputLost"
-	// ReasonSecondStart: a pod or a container other than the first one ran or would have run; the first one's end is not known.
+	// ReasonSecondStart: a pod or a container other than the first one ran or would have run; the first one's end is
+	// not known.
 	ReasonSecondStart = "SecondStart"
 	// ReasonPodGone: the pod that was to run the call no longer exists, and its end was not seen.
 	ReasonPodGone = "PodGone"
@@ -56,7 +59,8 @@ const (
 	ReasonInvalidArguments = "InvalidArguments"
 	// ReasonArgumentsTooLarge: the arguments are larger than a request's URL can be.
 	ReasonArgumentsTooLarge = "ArgumentsTooLarge"
-	// ReasonSecretUnusable: a Secret that a header needs does not exist, lacks the key, holds no header, or is bound to other hosts.
+	// ReasonSecretUnusable: a Secret that a header needs does not exist, lacks the key, holds no header, or is bound to
+	// other hosts.
 	ReasonSecretUnusable = "SecretUnusable"
 	// ReasonAddressRefused: the host is none that the manager may reach.
 	ReasonAddressRefused = "AddressRefused"
@@ -68,7 +72,8 @@ const (
 	ReasonConnectionLost = "ConnectionLost"
 	// ReasonRedirectRefused: the server redirected the request to where it may not go.
 	ReasonRedirectRefused = "RedirectRefused"
-	// ReasonPanicked: the function that stands in for the tool's container panicked. There are such functions in the in-process runtime only.
+	// ReasonPanicked: the function that stands in for the tool's container panicked. There are such functions in the
+	// in-process runtime only.
 	ReasonPanicked = "Panicked"
 	// ReasonNoFunction: no function stands in for the tool's container in the in-process runtime.
 	ReasonNoFunction = "NoFunction"
@@ -86,8 +91,8 @@ const (
 	ReasonSuspended = "Suspended"
 	// ReasonGated: the pod waits to be recorded and released.
 	ReasonGated = "Gated"
-	// ReasonServiceAccountRefused: the API server does not accept the ServiceAccount that the pod is to run as. It is tried again until the
-	// start timeout has passed.
+	// ReasonServiceAccountRefused: the API server does not accept the ServiceAccount that the pod is to run as. It is
+	// tried again until the start timeout has passed.
 	ReasonServiceAccountRefused = "ServiceAccountRefused"
 	// ReasonStarting: the pod or its container is being made.
 	ReasonStarting = "Starting"

@@ -10,8 +10,8 @@ import (
 // previewCut ends a preview that is not the whole text.
 const previewCut = "…"
 
-// Recalled is the outcome of a call that status shows as settled and of which nothing else is left. The preview of a result is not the
-// result; of an error it is what the model can still be told.
+// Recalled is the outcome of a call that status shows as settled and of which nothing else is left. The preview of a
+// result is not the result; of an error it is what the model can still be told.
 func Recalled(call v1alpha1.ToolCall) Outcome {
 	if call.State == v1alpha1.CallSucceeded {
 		return ran(call, "of its result only the start is known, "+strconv.Quote(call.Preview))
@@ -35,8 +35,9 @@ func Recalled(call v1alpha1.ToolCall) Outcome {
 	return outcome
 }
 
-// Withdrawable reports whether only status can tell that a call was not executed: the pod of an AtMostOnce call starts once its UID is
-// recorded there. The call is withdrawn when status shows it as NotExecuted without a pod; from then on no process records one.
+// Withdrawable reports whether only status can tell that a call was not executed: the pod of an AtMostOnce call starts
+// once its UID is recorded there. The call is withdrawn when status shows it as NotExecuted without a pod; from then on
+// no process records one.
 func Withdrawable(call v1alpha1.ToolCall) bool {
 	return call.Executor == v1alpha1.ExecutorJob && atMostOnce(call) && call.PodUID == "" && call.Attempt > 0
 }

@@ -15,7 +15,8 @@ func RefusedForNow(message string) bool {
 	return strings.Contains(message, quotaUnknownWords)
 }
 
-// Refused is the outcome of a call whose Job, or the pod of it, the API server does not accept. message is what it says.
+// Refused is the outcome of a call whose Job, or the pod of it, the API server does not accept. message is what it
+// says.
 func Refused(message string) Outcome {
 	// The Job controller's own words come before those of the API server.
 	why := strings.TrimPrefix(message, "Error creating: ")

@@ -22,7 +22,8 @@ func isStartGate(gate corev1.PodSchedulingGate) bool {
 	return gate.Name == v1alpha1.SchedulingGateStart
 }
 
-// releasePatch is the part of a pod that ReleasePatch changes. The UID makes the API server refuse it for any other pod.
+// releasePatch is the part of a pod that ReleasePatch changes. The UID makes the API server refuse it for any other
+// pod.
 type releasePatch struct {
 	Metadata releaseMetadata `json:"metadata"`
 	Spec     releaseSpec     `json:"spec"`
@@ -38,8 +39,9 @@ type releaseSpec struct {
 	SchedulingGates []corev1.PodSchedulingGate `json:"schedulingGates"`
 }
 
-// ReleasePatch is the JSON merge patch that removes our scheduling gate from a pod, leaves those of others, and records when that was.
-// The API server refuses it for a pod of another UID. Send it only when the pod's UID is recorded in Turn status.
+// ReleasePatch is the JSON merge patch that removes our scheduling gate from a pod, leaves those of others, and records
+// when that was. The API server refuses it for a pod of another UID. Send it only when the pod's UID is recorded in
+// Turn status.
 func ReleasePatch(pod *corev1.Pod, now time.Time) []byte {
 	others := slices.DeleteFunc(slices.Clone(pod.Spec.SchedulingGates), isStartGate)
 	if len(others) == 0 {
@@ -55,10 +57,11 @@ func ReleasePatch(pod *corev1.Pod, now time.Time) []byte {
 	return patch
 }
 
-// SelectPod picks, of the pods of a Job, the one that counts for a call; nil when there is none. pods may hold those of other Jobs.
+// SelectPod picks, of the pods of a Job, the one that counts for a call; nil when there is none. pods may hold those of
+// other Jobs.
 //
-// Of an AtMostOnce call only the recorded pod counts, and before one is recorded the first one made. Of other calls it is the newest, but
-// one that has not been told to go counts before one that has.
+// Of an AtMostOnce call only the recorded pod counts, and before one is recorded the first one made. Of other calls it
+// is the newest, but one that has not been told to go counts before one that has.
 func SelectPod(pods []*corev1.Pod, job *batchv1.Job, call v1alpha1.ToolCall) *corev1.Pod {
 	var chosen *corev1.Pod
 	for _, pod := range pods {

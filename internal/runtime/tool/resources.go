@@ -16,8 +16,8 @@ var resourceDefaults = []struct {
 	{corev1.ResourceMemory, resource.MustParse("32Mi"), resource.MustParse("256Mi")},
 }
 
-// resources completes what a Tool says. A default never contradicts it: where only one of request and limit is given, the default of
-// the other is moved to it if they would clash.
+// resources completes what a Tool says. A default never contradicts it: where only one of request and limit is given,
+// the default of the other is moved to it if they would clash.
 func resources(given *v1alpha1.JobResources) corev1.ResourceRequirements {
 	requests, limits := corev1.ResourceList{}, corev1.ResourceList{}
 	if given != nil {

@@ -34,7 +34,8 @@ type fixture struct {
 
 type change func(*fixture)
 
-// scene is a call whose pod was made, released and bound, and whose container waits. The zero class stands for AtMostOnce.
+// scene is a call whose pod was made, released and bound, and whose container waits. The zero class stands for
+// AtMostOnce.
 func scene(class v1alpha1.SideEffect, changes ...change) *fixture {
 	f := &fixture{
 		call: v1alpha1.ToolCall{ID: "1-0", Executor: v1alpha1.ExecutorJob, SideEffect: class, State: v1alpha1.CallRunning, Attempt: 1},

@@ -9,8 +9,8 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// calls reads calls from words: the state (P pending, R running, S succeeded, F failed, U unknown, N not executed), and after it the
-// concurrency class. A lower-case letter is a call of a client tool. W is a call that waits for approval.
+// calls reads calls from words: the state (P pending, R running, S succeeded, F failed, U unknown, N not executed), and
+// after it the concurrency class. A lower-case letter is a call of a client tool. W is a call that waits for approval.
 func callsOf(words string) []v1alpha1.ToolCall {
 	states := map[string]v1alpha1.ToolCallState{
 		"P": v1alpha1.CallPending, "R": v1alpha1.CallRunning, "S": v1alpha1.CallSucceeded, "F": v1alpha1.CallFailed,
@@ -105,8 +105,8 @@ func FuzzStartable(f *testing.F) {
 			concurrency, most = v1alpha1.ToolConcurrencySequential, 1
 		}
 		calls := callsOf(words)
-		// All that may start is started, one runs to its end or, when none does, one is approved, and so on: everything runs, never more than
-		// may, and nothing that is not approved.
+		// All that may start is started, one runs to its end or, when none does, one is approved, and so on: everything
+		// runs, never more than may, and nothing that is not approved.
 		for range 2*len(calls) + 1 {
 			for _, i := range Startable(calls, concurrency, limit) {
 				if Unapproved(calls[i]) {

@@ -17,16 +17,18 @@ import (
 const (
 	// schemaLocation is the address under which a schema is compiled. References that lead elsewhere are refused.
 	schemaLocation = "schema:///tool"
-	// maxCompiledBytes is the most memory that the compiled schemas of a Validator take, by an estimate that is above what they take.
+	// maxCompiledBytes is the most memory that the compiled schemas of a Validator take, by an estimate that is above
+	// what they take.
 	maxCompiledBytes = 16 << 20
 )
 
-// Validator checks arguments against the inputSchema of a Tool: JSON Schema, draft 2020-12 unless the schema names another. It keeps
-// the compiled schemas that were used last. It is safe for concurrent use; the zero value is not usable, use NewValidator.
+// Validator checks arguments against the inputSchema of a Tool: JSON Schema, draft 2020-12 unless the schema names
+// another. It keeps the compiled schemas that were used last. It is safe for concurrent use; the zero value is not
+// usable, use NewValidator.
 //
-// Schemas come from users and arguments from models, so both are bounded: in size, in nesting, in the length of numbers, and in the
-// work that one check may take; schemas also in their parts and patterns, before anything is compiled. References that lead out of the schema
-// are refused, and nothing is ever loaded.
+// Schemas come from users and arguments from models, so both are bounded: in size, in nesting, in the length of
+// numbers, and in the work that one check may take; schemas also in their parts and patterns, before anything is
+// compiled. References that lead out of the schema are refused, and nothing is ever loaded.
 type Validator struct {
 	mu sync.Mutex
 	// compiled are the elements of recent, by the digest of the schema.
@@ -56,8 +58,9 @@ func NewValidator() *Validator {
 	return &Validator{compiled: map[digest]*list.Element{}, recent: list.New()}
 }
 
-// CheckSchema says whether a schema can be used: it is JSON of at most MaxSchemaBytes, valid JSON Schema, refers to nothing outside, and
-// describes an object. An empty schema accepts every object. The text of an error is the same each time.
+// CheckSchema says whether a schema can be used: it is JSON of at most MaxSchemaBytes, valid JSON Schema, refers to
+// nothing outside, and describes an object. An empty schema accepts every object. The text of an error is the same each
+// time.
 func CheckSchema(schema []byte) error {
 	if len(schema) == 0 {
 		return nil
@@ -72,8 +75,9 @@ func (v *Validator) CheckSchema(schema []byte) error {
 	return CheckSchema(schema)
 }
 
-// Validate checks arguments against a schema. Blank arguments stand for {}; without a schema every object is accepted. The text of an error
-// is for the model: where in the arguments what is wrong, at most MaxErrorBytes, the same each time.
+// Validate checks arguments against a schema. Blank arguments stand for {}; without a schema every object is accepted.
+// The text of an error is for the model: where in the arguments what is wrong, at most MaxErrorBytes, the same each
+// time.
 func (v *Validator) Validate(schema []byte, arguments string) error {
 	if len(arguments) > MaxArgumentsBytes {
 		return errors.New(ArgumentsTooLarge(len(arguments)))
@@ -173,8 +177,8 @@ func compileBounded(schema []byte) (*compiledSchema, error) {
 	return &compiledSchema{schema: compiled, meter: limit, bytes: bounds.bytes(schema)}, nil
 }
 
-// compileDocument compiles the document of a schema. The library visits the parts of a schema in random order and stops at the first error; what
-// is told does not depend on which that was.
+// compileDocument compiles the document of a schema. The library visits the parts of a schema in random order and stops
+// at the first error; what is told does not depend on which that was.
 func compileDocument(document any) (*jsonschema.Schema, *meter, error) {
 	limit := &meter{}
 	patterns := patternErrors{}

@@ -9,9 +9,11 @@ import (
 )
 
 const (
-	// maxParts is the most objects and booleans of one schema: each may be a schema of its own, which the library turns into a kilobyte.
+	// maxParts is the most objects and booleans of one schema: each may be a schema of its own, which the library turns
+	// into a kilobyte.
 	maxParts = 2000
-	// maxPathBytes is the most that the places of all parts may come to, in bytes: the library writes them out for each part.
+	// maxPathBytes is the most that the places of all parts may come to, in bytes: the library writes them out for each
+	// part.
 	maxPathBytes = 256 * 1024
 )
 
@@ -30,7 +32,8 @@ type bounds struct {
 	patterns, units          int
 }
 
-// boundsOf counts, and refuses a document that is out of proportion. The error is the same each time, because members are visited in order.
+// boundsOf counts, and refuses a document that is out of proportion. The error is the same each time, because members
+// are visited in order.
 func boundsOf(document any) (bounds, error) {
 	var b bounds
 	err := b.add(document, 0)
@@ -77,8 +80,8 @@ func (b *bounds) part(path int) error {
 	return nil
 }
 
-// keyword counts the patterns of a member of an object, which may be a keyword of a schema. One that does not parse counts for nothing: its error
-// is told later, if the schema uses it.
+// keyword counts the patterns of a member of an object, which may be a keyword of a schema. One that does not parse
+// counts for nothing: its error is told later, if the schema uses it.
 func (b *bounds) keyword(key string, value any) error {
 	switch key {
 	case "pattern":
@@ -117,8 +120,8 @@ func (b *bounds) bytes(schema []byte) int {
 	return bytesPerSchema + 4*len(schema) + bytesPerPart*b.parts + bytesPerValue*b.values + bytesPerPath*b.pathBytes + bytesPerUnit*b.units
 }
 
-// referencesOf lists, in order, what is wrong with the references of a document of which the library has said that it cannot be compiled. The
-// library tells of one, by chance; this looks at all.
+// referencesOf lists, in order, what is wrong with the references of a document of which the library has said that it
+// cannot be compiled. The library tells of one, by chance; this looks at all.
 func referencesOf(document any) []string {
 	r := references{root: document, anchors: map[string]bool{}}
 	r.visit(document, r.name)
@@ -165,7 +168,8 @@ func (r *references) name(object map[string]any) {
 	}
 }
 
-// check looks at the reference of an object. Where parts of the schema have ids of their own, it is not known what a reference is relative to.
+// check looks at the reference of an object. Where parts of the schema have ids of their own, it is not known what a
+// reference is relative to.
 func (r *references) check(object map[string]any) {
 	reference, ok := object["$ref"].(string)
 	switch {

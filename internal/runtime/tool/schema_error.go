@@ -22,8 +22,8 @@ const (
 	maxFindings     = 10
 )
 
-// explainSchema tells why a schema cannot be compiled. Of several errors the library reports one, by chance; what is told here is the same each
-// time.
+// explainSchema tells why a schema cannot be compiled. Of several errors the library reports one, by chance; what is
+// told here is the same each time.
 func explainSchema(err error, document any) error {
 	const invalidSchema = "the schema is not a valid JSON Schema"
 	var invalid *jsonschema.SchemaValidationError
@@ -83,7 +83,8 @@ func collect(err *jsonschema.ValidationError, printer *message.Printer, findings
 	*findings = append(*findings, strings.ToValidUTF8(strings.ReplaceAll(finding, "\n", " "), "\uFFFD"))
 }
 
-// findingText is the library's own text, but for what depends on chance in it, and for what the model knows and may be long.
+// findingText is the library's own text, but for what depends on chance in it, and for what the model knows and may be
+// long.
 func findingText(k jsonschema.ErrorKind, printer *message.Printer) string {
 	switch k := k.(type) {
 	case *kind.AdditionalProperties:

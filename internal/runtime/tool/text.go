@@ -8,8 +8,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
-// CutResult cuts a result at MaxResultBytes on a rune boundary, with a note that says so (TOOL-19), and replaces invalid UTF-8 by
-// U+FFFD. What it returns is never cut again.
+// CutResult cuts a result at MaxResultBytes on a rune boundary, with a note that says so (TOOL-19), and replaces
+// invalid UTF-8 by U+FFFD. What it returns is never cut again.
 func CutResult(s string) string {
 	text, _ := result.Cut([]byte(s), int64(len(s)))
 	return text
@@ -44,14 +44,15 @@ const (
 	changedNothing  = " It has changed nothing and may be called again."
 )
 
-// OutcomeUnknown is the error of a call that started and of which nobody can know what became. why is a sentence without its end, or
-// empty.
+// OutcomeUnknown is the error of a call that started and of which nobody can know what became. why is a sentence
+// without its end, or empty.
 func OutcomeUnknown(why string) string {
 	return sentence("The outcome of this tool call is unknown", why) +
 		" The tool may have done all, part or none of its work. It was not run again. Find out what it has done before you call it again."
 }
 
-// OutputLost is the error of a call that ran to its end and whose output cannot be read. why is a sentence without its end, or empty.
+// OutputLost is the error of a call that ran to its end and whose output cannot be read. why is a sentence without its
+// end, or empty.
 func OutputLost(why string) string {
 	return sentence("The tool ran to its end, but its output was lost", why) +
 		" It was not run again. Find out what it has done before you call it again."
@@ -62,8 +63,8 @@ func OutputLostSafely(why string) string {
 	return sentence("The tool ran to its end, but its output was lost", why) + " It is safe to call it again."
 }
 
-// Interrupted is the error of a call of a Pure or Idempotent tool that started and did not end by itself. why is a sentence without
-// its end, or empty.
+// Interrupted is the error of a call of a Pure or Idempotent tool that started and did not end by itself. why is a
+// sentence without its end, or empty.
 func Interrupted(why string) string {
 	return sentence("The tool was interrupted before it gave a result", why) + " It is safe to call it again."
 }

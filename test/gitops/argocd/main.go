@@ -1,7 +1,9 @@
-// Command argocd is Argo CD's own health engine as a filter: it reads a stream of objects in JSON and writes, for each, one line of JSON that
-// says how healthy Argo CD finds it. The only argument is the ConfigMap with the health checks, as Argo CD would be given it.
+// Command argocd is Argo CD's own health engine as a filter: it reads a stream of objects in JSON and writes, for each,
+// one line of JSON that says how healthy Argo CD finds it. The only argument is the ConfigMap with the health checks,
+// as Argo CD would be given it.
 //
-// It is a module of its own, because Argo CD brings most of its product along, built against the Kubernetes of its own choice.
+// It is a module of its own, because Argo CD brings most of its product along, built against the Kubernetes of its own
+// choice.
 package main
 
 import (
@@ -20,7 +22,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// healthKey begins the keys of the ConfigMap that hold health checks; the group and the kind follow, with a _ between them.
+// healthKey begins the keys of the ConfigMap that hold health checks; the group and the kind follow, with a _ between
+// them.
 const healthKey = "resource.customizations.health."
 
 func main() {

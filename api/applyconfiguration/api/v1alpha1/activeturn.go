@@ -15,8 +15,8 @@ type ActiveTurnApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// uid of the Turn.
 	UID *types.UID `json:"uid,omitempty"`
-	// queuedSteers are the UIDs of the Turns with delivery Steer that were queued already when this one was admitted, at most 64. They run by
-	// themselves later. The messages of those that came after it go into this Turn.
+	// queuedSteers are the UIDs of the Turns with delivery Steer that were queued already when this one was admitted,
+	// at most 64. They run by themselves later. The messages of those that came after it go into this Turn.
 	QueuedSteers []types.UID `json:"queuedSteers,omitempty"`
 	// queueEnd is the place of the last of the queued Steers where there were more than queuedSteers names.
 	QueueEnd *QueuePositionApplyConfiguration `json:"queueEnd,omitempty"`

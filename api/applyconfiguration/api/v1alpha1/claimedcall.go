@@ -5,7 +5,8 @@ package v1alpha1
 // ClaimedCallApplyConfiguration represents a declarative configuration of the ClaimedCall type for use
 // with apply.
 //
-// ClaimedCall says that somebody is about to start a call that must start at most once (DUR-01). Whoever wrote it may start it, and nobody else.
+// ClaimedCall says that somebody is about to start a call that must start at most once (DUR-01). Whoever wrote it may
+// start it, and nobody else.
 type ClaimedCallApplyConfiguration struct {
 	// id of the call.
 	ID *string `json:"id,omitempty"`

@@ -11,8 +11,8 @@ type EnvVarApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// value of the variable.
 	Value *string `json:"value,omitempty"`
-	// secretKeyRef takes the value from a Secret. Whoever writes the Tool must be allowed to read that Secret, and the Secret must not be
-	// bound to hosts.
+	// secretKeyRef takes the value from a Secret. Whoever writes the Tool must be allowed to read that Secret, and the
+	// Secret must not be bound to hosts.
 	SecretKeyRef *SecretKeyReferenceApplyConfiguration `json:"secretKeyRef,omitempty"`
 }
 

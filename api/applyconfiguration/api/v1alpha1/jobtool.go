@@ -11,9 +11,10 @@ import (
 // JobToolApplyConfiguration represents a declarative configuration of the JobTool type for use
 // with apply.
 //
-// JobTool runs a tool as a Job: one container, restricted, without a token and with a read-only root. The tool finds its arguments as
-// JSON on stdin and in $CAPSTAN_ARGUMENTS_FILE; declared scalars of up to 4 KiB are in CAPSTAN_ARG_<NAME> as well. What it writes to stdout is
-// the result; an exit code other than 0 is an error that carries the end of stderr.
+// JobTool runs a tool as a Job: one container, restricted, without a token and with a read-only root. The tool finds
+// its arguments as JSON on stdin and in $CAPSTAN_ARGUMENTS_FILE; declared scalars of up to 4 KiB are in
+// CAPSTAN_ARG_<NAME> as well. What it writes to stdout is the result; an exit code other than 0 is an error that
+// carries the end of stderr.
 type JobToolApplyConfiguration struct {
 	// image of the tool's container.
 	Image *string `json:"image,omitempty"`
@@ -25,20 +26,24 @@ type JobToolApplyConfiguration struct {
 	Args []string `json:"args,omitempty"`
 	// env are further environment variables.
 	Env []EnvVarApplyConfiguration `json:"env,omitempty"`
-	// serviceAccountName is the ServiceAccount that the pod runs as, with its token. Whoever writes the Tool must be allowed to get tokens
-	// of it. Without it the pod runs as capstan-tool, which the manager creates, and has no token.
+	// serviceAccountName is the ServiceAccount that the pod runs as, with its token. Whoever writes the Tool must be
+	// allowed to get tokens of it. Without it the pod runs as capstan-tool, which the manager creates, and has no
+	// token.
 	ServiceAccountName *string `json:"serviceAccountName,omitempty"`
-	// imagePullSecrets name the Secrets that the images of the pod are pulled with, in place of those of its ServiceAccount. Whoever writes the
-	// Tool must be allowed to read these Secrets, and they must not be bound to hosts.
+	// imagePullSecrets name the Secrets that the images of the pod are pulled with, in place of those of its
+	// ServiceAccount. Whoever writes the Tool must be allowed to read these Secrets, and they must not be bound to
+	// hosts.
 	ImagePullSecrets []LocalReferenceApplyConfiguration `json:"imagePullSecrets,omitempty"`
-	// network is what the pod may reach: Default or None. With None, a call is only started while the NetworkPolicies of the namespace
-	// let its pod reach nothing; the manager makes the one that says so. The cluster's network must enforce NetworkPolicies.
+	// network is what the pod may reach: Default or None. With None, a call is only started while the NetworkPolicies
+	// of the namespace let its pod reach nothing; the manager makes the one that says so. The cluster's network must
+	// enforce NetworkPolicies.
 	Network *apiv1alpha1.NetworkReach `json:"network,omitempty"`
 	// resources of the container. Default: requests 10m CPU and 32Mi memory, limits 1 CPU and 256Mi memory.
 	Resources *JobResourcesApplyConfiguration `json:"resources,omitempty"`
 	// timeout of one run, counted from the start of the container, 1s to 24h. Default 5m.
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
-	// startTimeout is how long the container may take to start, 1s to 24h. It does not run while the Job is suspended. Default 2m.
+	// startTimeout is how long the container may take to start, 1s to 24h. It does not run while the Job is suspended.
+	// Default 2m.
 	StartTimeout *metav1.Duration `json:"startTimeout,omitempty"`
 }
 

@@ -5,7 +5,8 @@ package v1alpha1
 // JournalCheckpointApplyConfiguration represents a declarative configuration of the JournalCheckpoint type for use
 // with apply.
 //
-// JournalCheckpoint sums up the entries from an ordinal to the checkpoint itself, so that a cold reader need not read them.
+// JournalCheckpoint sums up the entries from an ordinal to the checkpoint itself, so that a cold reader need not read
+// them.
 type JournalCheckpointApplyConfiguration struct {
 	// from is the first ordinal that the checkpoint sums up.
 	From *int64 `json:"from,omitempty"`

@@ -15,8 +15,8 @@ type JournalEntrySpecApplyConfiguration struct {
 	Session *string `json:"session,omitempty"`
 	// ordinal is the position in the log, from 1, without gaps.
 	Ordinal *int64 `json:"ordinal,omitempty"`
-	// format is the version of the form that the entry is written in; an entry without one has format 1. A manager that does not know the format
-	// does not work on the Session.
+	// format is the version of the form that the entry is written in; an entry without one has format 1. A manager that
+	// does not know the format does not work on the Session.
 	Format *int32 `json:"format,omitempty"`
 	// time at which the entry was written.
 	Time *v1.MicroTime `json:"time,omitempty"`
@@ -28,7 +28,8 @@ type JournalEntrySpecApplyConfiguration struct {
 	Part *int32 `json:"part,omitempty"`
 	// final marks the one entry that closes the step.
 	Final *bool `json:"final,omitempty"`
-	// parts are the ordinals of the earlier entries that belong to a final one, in order. Parts that no final entry names do not count.
+	// parts are the ordinals of the earlier entries that belong to a final one, in order. Parts that no final entry
+	// names do not count.
 	Parts []int64 `json:"parts,omitempty"`
 	// digest is the SHA-256 of the Turn's message, in the entry that closes its first step.
 	Digest *string `json:"digest,omitempty"`

@@ -15,7 +15,8 @@ type MessageImageApplyConfiguration struct {
 	MediaType *apiv1alpha1.ImageMediaType `json:"mediaType,omitempty"`
 	// data is the image itself, in base64 with padding. All texts and images of a message have 1 MiB together.
 	Data *string `json:"data,omitempty"`
-	// url is where the provider of the model finds the image: an https address of up to 2048 characters. The manager does not fetch it.
+	// url is where the provider of the model finds the image: an https address of up to 2048 characters. The manager
+	// does not fetch it.
 	URL *string `json:"url,omitempty"`
 }
 

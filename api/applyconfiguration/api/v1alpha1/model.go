@@ -14,7 +14,8 @@ import (
 // ModelApplyConfiguration represents a declarative configuration of the Model type for use
 // with apply.
 //
-// Model is a model at a provider. The annotation capstan.dev/is-default-model: "true" makes it the one that is used where none is named.
+// Model is a model at a provider. The annotation capstan.dev/is-default-model: "true" makes it the one that is used
+// where none is named.
 type ModelApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

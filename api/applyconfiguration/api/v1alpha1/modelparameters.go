@@ -9,20 +9,22 @@ import (
 // ModelParametersApplyConfiguration represents a declarative configuration of the ModelParameters type for use
 // with apply.
 //
-// ModelParameters are how a model generates. What a provider or a model does not know it refuses, and the Turn fails with what it says.
+// ModelParameters are how a model generates. What a provider or a model does not know it refuses, and the Turn fails
+// with what it says.
 type ModelParametersApplyConfiguration struct {
-	// maxOutputTokens is the most tokens that one answer may have, 1 to 1,000,000. Thinking counts. Default: the provider's own, or 8192 where it
-	// has none.
+	// maxOutputTokens is the most tokens that one answer may have, 1 to 1,000,000. Thinking counts. Default: the
+	// provider's own, or 8192 where it has none.
 	MaxOutputTokens *int32 `json:"maxOutputTokens,omitempty"`
-	// temperature is how much chance there is in the choice of words, a decimal between "0" and "2" with at most three places, such as "0.7".
-	// Default: the provider's own.
+	// temperature is how much chance there is in the choice of words, a decimal between "0" and "2" with at most three
+	// places, such as "0.7". Default: the provider's own.
 	Temperature *string `json:"temperature,omitempty"`
-	// topP limits the choice of words to the likeliest that have this probability together, a decimal between "0" and "1" with at most three
-	// places. Default: the provider's own.
+	// topP limits the choice of words to the likeliest that have this probability together, a decimal between "0" and
+	// "1" with at most three places. Default: the provider's own.
 	TopP *string `json:"topP,omitempty"`
 	// stopSequences are texts that end the answer where the model would say them.
 	StopSequences []string `json:"stopSequences,omitempty"`
-	// reasoningEffort is how much the model thinks before it answers: None, Low, Medium or High. Default: what the provider does by itself.
+	// reasoningEffort is how much the model thinks before it answers: None, Low, Medium or High. Default: what the
+	// provider does by itself.
 	ReasoningEffort *apiv1alpha1.ReasoningEffort `json:"reasoningEffort,omitempty"`
 }
 

@@ -11,8 +11,8 @@ import (
 //
 // ModelStatus is what the manager says about a Model.
 type ModelStatusApplyConfiguration struct {
-	// conditions: Ready is True when the Model can be called as far as the manager knows: its driver accepts the spec, and its Secret holds an API
-	// key. The provider is not called for that.
+	// conditions: Ready is True when the Model can be called as far as the manager knows: its driver accepts the spec,
+	// and its Secret holds an API key. The provider is not called for that.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the generation of the spec that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`

@@ -9,7 +9,8 @@ import (
 // PartialAnswerApplyConfiguration represents a declarative configuration of the PartialAnswer type for use
 // with apply.
 //
-// PartialAnswer is a piece of an answer that is still coming in, kept so that it is not lost with the manager (PART-01).
+// PartialAnswer is a piece of an answer that is still coming in, kept so that it is not lost with the manager
+// (PART-01).
 type PartialAnswerApplyConfiguration struct {
 	// message is the id that the answer will have. Pieces of one message belong together.
 	Message *string `json:"message,omitempty"`

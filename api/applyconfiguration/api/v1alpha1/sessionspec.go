@@ -19,17 +19,21 @@ type SessionSpecApplyConfiguration struct {
 	// agentRef names the Agent whose layer lies between the Harness and the Session.
 	AgentRef                      *LocalReferenceApplyConfiguration `json:"agentRef,omitempty"`
 	ConfigLayerApplyConfiguration `json:""`
-	// title tells people what the conversation is about, in up to 200 characters: kubectl shows it. The model does not read it.
+	// title tells people what the conversation is about, in up to 200 characters: kubectl shows it. The model does not
+	// read it.
 	Title *string `json:"title,omitempty"`
-	// locale is the language, as a BCP 47 tag such as de-CH, that Turns are answered in which name none in their controls (CFG-08). The model
-	// is told so, and tools find it in CAPSTAN_LOCALE. Default: none, and the model decides.
+	// locale is the language, as a BCP 47 tag such as de-CH, that Turns are answered in which name none in their
+	// controls (CFG-08). The model is told so, and tools find it in CAPSTAN_LOCALE. Default: none, and the model
+	// decides.
 	Locale *string `json:"locale,omitempty"`
-	// clientTools says whether a Turn waits for the results of client tools: Wait (default), or FollowHints, which waits only if
-	// the hint setup_connection is true and otherwise tells the model that the call was not executed.
+	// clientTools says whether a Turn waits for the results of client tools: Wait (default), or FollowHints, which
+	// waits only if the hint setup_connection is true and otherwise tells the model that the call was not executed.
 	ClientTools *apiv1alpha1.ClientToolsPolicy `json:"clientTools,omitempty"`
-	// hints are what the client of this Session says of itself. Any key may be given; setup_connection is read by clientTools: FollowHints.
+	// hints are what the client of this Session says of itself. Any key may be given; setup_connection is read by
+	// clientTools: FollowHints.
 	Hints map[string]v1.JSON `json:"hints,omitempty"`
-	// journalLimit is the most bytes that the Session's log may take. A Turn that would exceed it ends with JournalFull. Default 16Mi.
+	// journalLimit is the most bytes that the Session's log may take. A Turn that would exceed it ends with
+	// JournalFull. Default 16Mi.
 	JournalLimit *resource.Quantity `json:"journalLimit,omitempty"`
 	// turnTTL is when a Turn of this Session is deleted, counted from its end, such as 24h, up to 87600h. A Turn's own
 	// ttlSecondsAfterFinished comes first. What was said stays in the log. Default: Turns stay.

@@ -18,7 +18,8 @@ type SessionStatusApplyConfiguration struct {
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// phase is Pending, Started, Active, Idle or WaitingForToolResults.
 	Phase *apiv1alpha1.SessionPhase `json:"phase,omitempty"`
-	// activeTurn is the Turn that runs. It is set and cleared under optimistic lock: no two Turns of a Session run at once.
+	// activeTurn is the Turn that runs. It is set and cleared under optimistic lock: no two Turns of a Session run at
+	// once.
 	ActiveTurn *ActiveTurnApplyConfiguration `json:"activeTurn,omitempty"`
 	// journal says how far the Session's log has come.
 	Journal *JournalStatusApplyConfiguration `json:"journal,omitempty"`

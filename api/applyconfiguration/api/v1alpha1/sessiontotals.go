@@ -13,7 +13,8 @@ type SessionTotalsApplyConfiguration struct {
 	Usage *UsageApplyConfiguration `json:"usage,omitempty"`
 	// cost of all Turns that have ended, one item for each currency. Absent while no model call has had a price.
 	Cost []CostApplyConfiguration `json:"cost,omitempty"`
-	// unpricedModelCalls are the model calls that cost leaves out, as in the Turns. A Turn that would bring a fifth currency is left out as a whole.
+	// unpricedModelCalls are the model calls that cost leaves out, as in the Turns. A Turn that would bring a fifth
+	// currency is left out as a whole.
 	UnpricedModelCalls *int64 `json:"unpricedModelCalls,omitempty"`
 	// toolCalls of all Turns that have ended.
 	ToolCalls *int64 `json:"toolCalls,omitempty"`

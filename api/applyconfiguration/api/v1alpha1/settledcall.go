@@ -11,8 +11,8 @@ import (
 // SettledCallApplyConfiguration represents a declarative configuration of the SettledCall type for use
 // with apply.
 //
-// SettledCall is what became of one call, kept before the step closes: the result of a client tool's (CLIENT-04), the outcome of one that was claimed
-// (DUR-02), or the decision about one that needs approval.
+// SettledCall is what became of one call, kept before the step closes: the result of a client tool's (CLIENT-04), the
+// outcome of one that was claimed (DUR-02), or the decision about one that needs approval.
 type SettledCallApplyConfiguration struct {
 	// id of the call.
 	ID *string `json:"id,omitempty"`

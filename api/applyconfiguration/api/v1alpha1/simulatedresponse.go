@@ -13,7 +13,9 @@ import (
 type SimulatedResponseApplyConfiguration struct {
 	// type is Fixed (default), Echo, Lorem, Sequence, Empty or Error.
 	Type *apiv1alpha1.SimulatedResponseType `json:"type,omitempty"`
-	// text to answer with, or to fail with. {{tool:NAME}} stands for the newest result of that tool in the Turn without its last line breaks, {{input}} for the text of the last user message, {{images}} for what its images are, {{locale}} for the locale.
+	// text to answer with, or to fail with. {{tool:NAME}} stands for the newest result of that tool in the Turn without
+	// its last line breaks, {{input}} for the text of the last user message, {{images}} for what its images are,
+	// {{locale}} for the locale.
 	Text *string `json:"text,omitempty"`
 	// prefix put before the user's message.
 	Prefix *string `json:"prefix,omitempty"`

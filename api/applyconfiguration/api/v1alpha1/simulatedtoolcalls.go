@@ -5,7 +5,8 @@ package v1alpha1
 // SimulatedToolCallsApplyConfiguration represents a declarative configuration of the SimulatedToolCalls type for use
 // with apply.
 //
-// SimulatedToolCalls says which tools a simulated model calls. Rules of conditional come first; the first that applies is used.
+// SimulatedToolCalls says which tools a simulated model calls. Rules of conditional come first; the first that applies
+// is used.
 type SimulatedToolCallsApplyConfiguration struct {
 	// fixed calls are made in every iteration, so that the Turn ends at maxIterations.
 	Fixed []SimulatedToolCallApplyConfiguration `json:"fixed,omitempty"`

@@ -9,8 +9,8 @@ import (
 // SimulationApplyConfiguration represents a declarative configuration of the Simulation type for use
 // with apply.
 //
-// Simulation is the script of a simulated model (SIM-01). What it answers depends on the Turn's own iteration and messages alone, so that
-// a restart changes nothing.
+// Simulation is the script of a simulated model (SIM-01). What it answers depends on the Turn's own iteration and
+// messages alone, so that a restart changes nothing.
 type SimulationApplyConfiguration struct {
 	// response is what the model says. Default: a greeting.
 	Response *SimulatedResponseApplyConfiguration `json:"response,omitempty"`

@@ -21,42 +21,47 @@ type ToolCallApplyConfiguration struct {
 	Executor *apiv1alpha1.ToolExecutor `json:"executor,omitempty"`
 	// sideEffect is the class of the Tool: Pure, Idempotent or AtMostOnce.
 	SideEffect *apiv1alpha1.SideEffect `json:"sideEffect,omitempty"`
-	// policy of the Tool: RequiresApproval for a call that somebody must approve before it starts. Without it, it starts at once.
+	// policy of the Tool: RequiresApproval for a call that somebody must approve before it starts. Without it, it
+	// starts at once.
 	Policy *apiv1alpha1.ToolPolicy `json:"policy,omitempty"`
 	// approveBy is until when a call that waits for approval can be approved.
 	ApproveBy *v1.Time `json:"approveBy,omitempty"`
 	// concurrencyClass of the Tool. Calls of one class run in turn.
 	ConcurrencyClass *string `json:"concurrencyClass,omitempty"`
-	// toolUID is the UID of the Tool that the call was planned with. A Tool that is deleted and created again is another one.
+	// toolUID is the UID of the Tool that the call was planned with. A Tool that is deleted and created again is
+	// another one.
 	ToolUID *types.UID `json:"toolUID,omitempty"`
-	// toolDigest is the start of the SHA-256 of what the Tool runs, as it was when the call was planned: its spec without description, approvalTimeout and
-	// the text of inputSchema. A call whose Tool has another digest when it is to start is not executed, with reason ToolChanged.
+	// toolDigest is the start of the SHA-256 of what the Tool runs, as it was when the call was planned: its spec
+	// without description, approvalTimeout and the text of inputSchema. A call whose Tool has another digest when it is
+	// to start is not executed, with reason ToolChanged.
 	ToolDigest *string `json:"toolDigest,omitempty"`
-	// toolGeneration is the generation of the Tool, of calls that a version of the manager planned which does not know toolUID and toolDigest.
+	// toolGeneration is the generation of the Tool, of calls that a version of the manager planned which does not know
+	// toolUID and toolDigest.
 	ToolGeneration *int64 `json:"toolGeneration,omitempty"`
 	// timeout of the call, counted from the start of the tool's container or request.
 	Timeout *v1.Duration `json:"timeout,omitempty"`
 	// fingerprint is the SHA-256 over the tool's name and the model's arguments (DUR-06).
 	Fingerprint *string `json:"fingerprint,omitempty"`
-	// callDigest of a call that waits for approval is the SHA-256 over the UID of the Turn, the step, the id of the call, toolUID, toolDigest and
-	// the arguments. A decision names it, so that it counts for exactly this call.
+	// callDigest of a call that waits for approval is the SHA-256 over the UID of the Turn, the step, the id of the
+	// call, toolUID, toolDigest and the arguments. A decision names it, so that it counts for exactly this call.
 	CallDigest *string `json:"callDigest,omitempty"`
 	// attempt counts the starts of the call, from 1. A call that was not approved has none.
 	Attempt *int32 `json:"attempt,omitempty"`
-	// notBefore is the earliest time at which the attempt may start: an earlier one was disrupted, and the next follows after a pause that
-	// grows from attempt to attempt.
+	// notBefore is the earliest time at which the attempt may start: an earlier one was disrupted, and the next follows
+	// after a pause that grows from attempt to attempt.
 	NotBefore *v1.Time `json:"notBefore,omitempty"`
 	// podUID is the one pod that may run an AtMostOnce call. It is recorded before the pod may start.
 	PodUID *types.UID `json:"podUID,omitempty"`
-	// podName is the pod of the call's newest attempt, for kubectl logs. It is written with the next change of state, and the pod may be gone.
+	// podName is the pod of the call's newest attempt, for kubectl logs. It is written with the next change of state,
+	// and the pod may be gone.
 	PodName *string `json:"podName,omitempty"`
 	// state of the call.
 	State *apiv1alpha1.ToolCallState `json:"state,omitempty"`
 	// reason of the state, in CamelCase.
 	Reason *string `json:"reason,omitempty"`
-	// arguments of a call that waits for approval or for a client, up to 2 KiB. The first 16 calls of a step that wait show them, fewer where
-	// the status has no room. Where some are left out, preview says so and where the journal has them. They are removed once the call waits
-	// no more.
+	// arguments of a call that waits for approval or for a client, up to 2 KiB. The first 16 calls of a step that wait
+	// show them, fewer where the status has no room. Where some are left out, preview says so and where the journal has
+	// them. They are removed once the call waits no more.
 	Arguments *string `json:"arguments,omitempty"`
 	// preview is the start of the result or of the error, for people to read. The whole is in the Session's journal.
 	Preview *string `json:"preview,omitempty"`

@@ -14,7 +14,8 @@ import (
 // ToolResultApplyConfiguration represents a declarative configuration of the ToolResult type for use
 // with apply.
 //
-// ToolResult answers one call that a Turn waits for: a client tool's with a result, or one that needs approval with a decision.
+// ToolResult answers one call that a Turn waits for: a client tool's with a result, or one that needs approval with a
+// decision.
 type ToolResultApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

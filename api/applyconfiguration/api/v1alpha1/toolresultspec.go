@@ -9,26 +9,30 @@ import (
 // ToolResultSpecApplyConfiguration represents a declarative configuration of the ToolResultSpec type for use
 // with apply.
 //
-// ToolResultSpec is the answer to one call of a client tool, or the decision about one call that waits for approval. It cannot be changed.
+// ToolResultSpec is the answer to one call of a client tool, or the decision about one call that waits for approval. It
+// cannot be changed.
 type ToolResultSpecApplyConfiguration struct {
 	// turnRef names the Turn that waits.
 	TurnRef *TurnReferenceApplyConfiguration `json:"turnRef,omitempty"`
 	// callID is the id of the call, as status.toolCalls of the Turn names it.
 	CallID *string `json:"callID,omitempty"`
-	// result of the call, for which the user needs the right to answer toolresults in the namespace: text of at most 100 KiB; what is above 64 KiB is cut before the model reads it. It may be empty.
+	// result of the call, for which the user needs the right to answer toolresults in the namespace: text of at most
+	// 100 KiB; what is above 64 KiB is cut before the model reads it. It may be empty.
 	Result *string `json:"result,omitempty"`
 	// error tells the model why there is no result.
 	Error *string `json:"error,omitempty"`
-	// decision about a call that waits for approval: Approve lets it start, Reject does not. It takes the right to approve toolresults in the
-	// namespace.
+	// decision about a call that waits for approval: Approve lets it start, Reject does not. It takes the right to
+	// approve toolresults in the namespace.
 	Decision *apiv1alpha1.Decision `json:"decision,omitempty"`
-	// callDigest is the digest of the call that is decided about, as status.toolCalls of the Turn shows it. A decision needs it. The decision
-	// counts for this very call only: for these arguments, and for the Tool as it was when the model called it.
+	// callDigest is the digest of the call that is decided about, as status.toolCalls of the Turn shows it. A decision
+	// needs it. The decision counts for this very call only: for these arguments, and for the Tool as it was when the
+	// model called it.
 	CallDigest *string `json:"callDigest,omitempty"`
-	// submittedBy is who gives the answer. It must be the name of the user who creates the ToolResult. A decision needs it.
+	// submittedBy is who gives the answer. It must be the name of the user who creates the ToolResult. A decision needs
+	// it.
 	SubmittedBy *string `json:"submittedBy,omitempty"`
-	// turnSubmittedBy is spec.submittedBy of the Turn, for decisions. A decision that names another user than the Turn does is refused. The
-	// four-eyes policy needs it: a user who submitted a Turn does not approve its calls.
+	// turnSubmittedBy is spec.submittedBy of the Turn, for decisions. A decision that names another user than the Turn
+	// does is refused. The four-eyes policy needs it: a user who submitted a Turn does not approve its calls.
 	TurnSubmittedBy *string `json:"turnSubmittedBy,omitempty"`
 }
 

@@ -15,16 +15,16 @@ import (
 type ToolSpecApplyConfiguration struct {
 	// description tells the model what the tool does and when to use it.
 	Description *string `json:"description,omitempty"`
-	// inputSchema is the JSON Schema (draft 2020-12) of the arguments, of type object, at most 32 KiB. Arguments that violate it never
-	// reach the tool. Without it, any object is accepted.
+	// inputSchema is the JSON Schema (draft 2020-12) of the arguments, of type object, at most 32 KiB. Arguments that
+	// violate it never reach the tool. Without it, any object is accepted.
 	InputSchema *v1.JSON `json:"inputSchema,omitempty"`
 	// sideEffect is what running the tool twice would mean: Pure, Idempotent or AtMostOnce (default).
 	SideEffect *apiv1alpha1.SideEffect `json:"sideEffect,omitempty"`
-	// policy is Auto (default), or RequiresApproval: then the Turn waits before each call of the tool for a ToolResult that approves or
-	// rejects it.
+	// policy is Auto (default), or RequiresApproval: then the Turn waits before each call of the tool for a ToolResult
+	// that approves or rejects it.
 	Policy *apiv1alpha1.ToolPolicy `json:"policy,omitempty"`
-	// approvalTimeout is how long a call with the policy RequiresApproval may wait, 1s to 8760h, counted from the model's answer that made
-	// it. A call that nobody has approved by then is not executed. Default 24h.
+	// approvalTimeout is how long a call with the policy RequiresApproval may wait, 1s to 8760h, counted from the
+	// model's answer that made it. A call that nobody has approved by then is not executed. Default 24h.
 	ApprovalTimeout *metav1.Duration `json:"approvalTimeout,omitempty"`
 	// concurrencyClass makes calls of Tools of one class, in one step, run one after another.
 	ConcurrencyClass *string `json:"concurrencyClass,omitempty"`

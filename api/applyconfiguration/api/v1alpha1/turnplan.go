@@ -22,8 +22,8 @@ type TurnPlanApplyConfiguration struct {
 	PreviousResponseID *string `json:"previousResponseID,omitempty"`
 	// locale that the open step's tools are told: that of the model call that asked for them.
 	Locale *string `json:"locale,omitempty"`
-	// attempt is how often the Model below was called for the open step without a response, where that was written down: before a pause of more than
-	// a second.
+	// attempt is how often the Model below was called for the open step without a response, where that was written
+	// down: before a pause of more than a second.
 	Attempt *int32 `json:"attempt,omitempty"`
 	// model is the name of the Model that is called again.
 	Model *string `json:"model,omitempty"`

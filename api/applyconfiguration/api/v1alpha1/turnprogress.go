@@ -9,7 +9,8 @@ import (
 // TurnProgressApplyConfiguration represents a declarative configuration of the TurnProgress type for use
 // with apply.
 //
-// TurnProgress is the part of a Turn's status that an entry of the log decides. Projecting an entry replaces it as a whole.
+// TurnProgress is the part of a Turn's status that an entry of the log decides. Projecting an entry replaces it as a
+// whole.
 type TurnProgressApplyConfiguration struct {
 	// phase is Queued, Reason, Act, WaitingForToolResults, Waiting, Succeeded, Failed or Cancelled.
 	Phase *apiv1alpha1.TurnPhase `json:"phase,omitempty"`
@@ -21,8 +22,8 @@ type TurnProgressApplyConfiguration struct {
 	WaitsFor []TurnWaitApplyConfiguration `json:"waitsFor,omitempty"`
 	// model is the name of the Model that gave the newest response. Absent before the first one.
 	Model *string `json:"model,omitempty"`
-	// modelNotFound is the name of the Model that the controls name, where no such Model existed when the newest model call began. Another one was
-	// called instead.
+	// modelNotFound is the name of the Model that the controls name, where no such Model existed when the newest model
+	// call began. Another one was called instead.
 	ModelNotFound *string `json:"modelNotFound,omitempty"`
 	// controls are those of the newest message that was steered into the Turn, in place of the Turn's own (CFG-07).
 	Controls *TurnControlsApplyConfiguration `json:"controls,omitempty"`

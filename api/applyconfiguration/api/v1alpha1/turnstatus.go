@@ -13,13 +13,13 @@ import (
 //
 // TurnStatus is what the manager says about a Turn: a projection of the Session's log.
 type TurnStatusApplyConfiguration struct {
-	// conditions: Succeeded (Unknown, then True with the stop reason or False with the error's reason), Finished (True on both
-	// outcomes), WaitingForToolResults, and for kstatus Reconciling and Stalled.
+	// conditions: Succeeded (Unknown, then True with the stop reason or False with the error's reason), Finished (True
+	// on both outcomes), WaitingForToolResults, and for kstatus Reconciling and Stalled.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the generation of the spec that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// sessionUID is the Session that has admitted the Turn. The Turn is deleted with it: a Session that is created again under the name is
-	// another conversation.
+	// sessionUID is the Session that has admitted the Turn. The Turn is deleted with it: a Session that is created
+	// again under the name is another conversation.
 	SessionUID *types.UID `json:"sessionUID,omitempty"`
 	// steeredInto is the Turn that the message of this one went into.
 	SteeredInto                    *TurnReferenceApplyConfiguration `json:"steeredInto,omitempty"`

@@ -17,8 +17,8 @@ type TurnSummaryApplyConfiguration struct {
 	ModelCalls *int32 `json:"modelCalls,omitempty"`
 	// cost of the model calls, one item for each currency. Absent while no call has had a price.
 	Cost []CostApplyConfiguration `json:"cost,omitempty"`
-	// unpricedModelCalls are those of modelCalls that cost leaves out: their Model has no price, the provider has not said how many tokens they took,
-	// or they are in a fifth currency.
+	// unpricedModelCalls are those of modelCalls that cost leaves out: their Model has no price, the provider has not
+	// said how many tokens they took, or they are in a fifth currency.
 	UnpricedModelCalls *int32 `json:"unpricedModelCalls,omitempty"`
 	// toolCalls that were planned.
 	ToolCalls *int32 `json:"toolCalls,omitempty"`

@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// maxColdReads is what a cold read may take where every checkpoint sums up what its place allows, in logs of this size.
+	// maxColdReads is what a cold read may take where every checkpoint sums up what its place allows, in logs of this
+	// size.
 	maxColdReads = 70
 	// maxSearch is what it may take besides to find the newest checkpoint when the hint is far behind it.
 	maxSearch = 10
@@ -120,7 +121,8 @@ func wrongHint(f *fixture) {
 	f.check()
 }
 
-// partsAcrossCheckpoint writes a step of several entries around a checkpoint, and a result that was settled before one and taken in behind it.
+// partsAcrossCheckpoint writes a step of several entries around a checkpoint, and a result that was settled before one
+// and taken in behind it.
 func partsAcrossCheckpoint(f *fixture) {
 	contest := f.contest(61)
 	r := contest.record

@@ -9,7 +9,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
-// faultAtAnyCall lets each call in turn fail, with and without having been executed, and expects the same history every time.
+// faultAtAnyCall lets each call in turn fail, with and without having been executed, and expects the same history every
+// time.
 func faultAtAnyCall(f *fixture) {
 	f.everyCall(func(c contest, log *journal.Log, store *Store, index int, executed bool) {
 		c.fault(log, store, index, executed)
@@ -132,7 +133,8 @@ func refusedCreate(f *fixture) {
 	}
 }
 
-// createThenRefused lets the first create be executed and its answer be lost; every later one is refused, as by a quota which that entry has used up.
+// createThenRefused lets the first create be executed and its answer be lost; every later one is refused, as by a quota
+// which that entry has used up.
 func createThenRefused(f *fixture) {
 	faulty, creates := Wrap(f.store), 0
 	faulty.Intercept(func(c Call) Fault {

@@ -121,7 +121,8 @@ func partialOfAClosedStep(f *fixture) {
 	f.expectEntries(2)
 }
 
-// partialSurvivesFaults lets each call of the store fail, executed and not, while an answer grows. Whoever keeps it goes on with more than failed.
+// partialSurvivesFaults lets each call of the store fail, executed and not, while an answer grows. Whoever keeps it
+// goes on with more than failed.
 func partialSurvivesFaults(f *fixture) {
 	const whole = "abcdefgh"
 	for _, executed := range []bool{false, true} {
@@ -131,7 +132,8 @@ func partialSurvivesFaults(f *fixture) {
 	}
 }
 
-// growsOver keeps a growing answer with every call of the store from one on failing for a while, and says whether one has failed.
+// growsOver keeps a growing answer with every call of the store from one on failing for a while, and says whether one
+// has failed.
 func (f *fixture) growsOver(whole string, index int, executed bool) (failed bool) {
 	store := Wrap(f.store)
 	store.Intercept(func(c Call) Fault {
@@ -193,7 +195,8 @@ func partialMustFit(f *fixture) {
 	}
 }
 
-// partialPiecesAreReadOnce shows that a piece costs no more reads than the entries that others have written since the one before.
+// partialPiecesAreReadOnce shows that a piece costs no more reads than the entries that others have written since the
+// one before.
 func partialPiecesAreReadOnce(f *fixture) {
 	of := turn("a")
 	store := Wrap(f.store)

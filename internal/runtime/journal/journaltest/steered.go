@@ -20,8 +20,8 @@ func steered(r journal.Record, names ...string) journal.Record {
 	return r
 }
 
-// steeredIsRemembered holds that the log knows a message that went into another Turn by the name it was sent under, whoever reads it, and that a
-// record which lost takes nothing in.
+// steeredIsRemembered holds that the log knows a message that went into another Turn by the name it was sent under,
+// whoever reads it, and that a record which lost takes nothing in.
 func steeredIsRemembered(f *fixture) {
 	log, of := f.log(), turn("a")
 	closed := f.append(log, steered(say(of, 1, 1, "first"), "b", "c"))

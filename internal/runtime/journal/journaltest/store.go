@@ -1,4 +1,5 @@
-// Package journaltest is the suite that every backend of the log passes, with a store that counts, fails and delays calls.
+// Package journaltest is the suite that every backend of the log passes, with a store that counts, fails and delays
+// calls.
 package journaltest
 
 import (

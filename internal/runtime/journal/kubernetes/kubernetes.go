@@ -1,5 +1,5 @@
-// Package kubernetes keeps the log of Sessions as JournalEntry objects, one an entry, owned by their Session. It reads and creates entries
-// by name, and never lists or watches them.
+// Package kubernetes keeps the log of Sessions as JournalEntry objects, one an entry, owned by their Session. It reads
+// and creates entries by name, and never lists or watches them.
 package kubernetes
 
 import (
@@ -38,7 +38,8 @@ func New(client rest.Interface) *Store {
 	return &Store{client: client}
 }
 
-// ForConfig is a store with a REST client of its own. It uses the HTTP client given, or one of its own when that is nil.
+// ForConfig is a store with a REST client of its own. It uses the HTTP client given, or one of its own when that is
+// nil.
 func ForConfig(config *rest.Config, httpClient *http.Client) (*Store, error) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
@@ -63,7 +64,8 @@ func ForConfig(config *rest.Config, httpClient *http.Client) (*Store, error) {
 	return New(client), nil
 }
 
-// EntryName is the name of the entry at an ordinal: 20 hexadecimal digits of the hash of the Session's UID, and the ordinal in 8 digits.
+// EntryName is the name of the entry at an ordinal: 20 hexadecimal digits of the hash of the Session's UID, and the
+// ordinal in 8 digits.
 func EntryName(session types.UID, ordinal int64) string {
 	sum := sha256.Sum256([]byte(session))
 	return fmt.Sprintf("%s-%08d", hex.EncodeToString(sum[:10]), ordinal)
@@ -83,8 +85,9 @@ func (k *Store) Get(ctx context.Context, s journal.Session, ordinal int64) (*v1a
 	return &entry.Spec, nil
 }
 
-// Create writes an entry at its ordinal, owned by its Session. A namespace that is being deleted or gone, a missing permission and an entry
-// that breaks the schema are refusals (journal.ErrRefused); the API server's own error stays in the chain.
+// Create writes an entry at its ordinal, owned by its Session. A namespace that is being deleted or gone, a missing
+// permission and an entry that breaks the schema are refusals (journal.ErrRefused); the API server's own error stays in
+// the chain.
 func (k *Store) Create(ctx context.Context, s journal.Session, e *v1alpha1.JournalEntrySpec) error {
 	return k.create(ctx, s, e, metav1.CreateOptions{})
 }
@@ -128,8 +131,8 @@ func (k *Store) create(ctx context.Context, s journal.Session, e *v1alpha1.Journ
 	}
 }
 
-// missing says that the API server looked for the object and found none. Of a kind that it does not serve it says NotFound too, in words
-// of another form, and a log must not look empty then.
+// missing says that the API server looked for the object and found none. Of a kind that it does not serve it says
+// NotFound too, in words of another form, and a log must not look empty then.
 func missing(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err)
 }

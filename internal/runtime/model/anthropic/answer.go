@@ -26,7 +26,8 @@ const (
 // maxResponseID is the longest id of an answer that is kept, in bytes.
 const maxResponseID = 256
 
-// answer collects the events of a stream. The SDK's own way to do it would make arguments that broke off empty ones, and keep what the model thinks.
+// answer collects the events of a stream. The SDK's own way to do it would make arguments that broke off empty ones,
+// and keep what the model thinks.
 type answer struct {
 	id, model string
 	text      strings.Builder
@@ -37,7 +38,8 @@ type answer struct {
 	// input are the tokens of the prompt: new ones, those that were put into the cache, and those that came from there.
 	input  [3]int64
 	output int64
-	// events counts what came, and size its texts and arguments in bytes. arguments is the size of the largest arguments of a call.
+	// events counts what came, and size its texts and arguments in bytes. arguments is the size of the largest
+	// arguments of a call.
 	events, size, arguments int
 }
 
@@ -108,7 +110,8 @@ func (a *answer) grow(e sdk.MessageStreamEventUnion) {
 	}
 }
 
-// end takes up why the model stopped, and what the answer cost. Each number is that of the whole answer; those that do not apply are missing.
+// end takes up why the model stopped, and what the answer cost. Each number is that of the whole answer; those that do
+// not apply are missing.
 func (a *answer) end(e sdk.MessageStreamEventUnion) {
 	if reason := string(e.Delta.StopReason); reason != "" {
 		a.finish = reason

@@ -14,7 +14,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
-// failure is why there is no whole answer. raw is the answer, if there is any, and err the SDK's own error, which has the URL and the body in it.
+// failure is why there is no whole answer. raw is the answer, if there is any, and err the SDK's own error, which has
+// the URL and the body in it.
 func (d *driver) failure(ctx context.Context, asked string, raw *http.Response, err error, events int) error {
 	var refused *sdk.Error
 	if errors.As(err, &refused) {
@@ -32,10 +33,12 @@ func (d *driver) failure(ctx context.Context, asked string, raw *http.Response, 
 	return provider.RequestError(ctx, name, err)
 }
 
-// fieldName is the path of a field of the request. It begins with one of those that a Model decides on, so that nothing else is taken for one.
+// fieldName is the path of a field of the request. It begins with one of those that a Model decides on, so that nothing
+// else is taken for one.
 var fieldName = regexp.MustCompile(`^(max_tokens|model|output_config|stop_sequences|temperature|thinking|tools|top_p)(\.[a-z_]{1,32}){0,2}$`)
 
-// spent is what the API says, under no word of its own, when an organization or a workspace has spent as much as it has set itself.
+// spent is what the API says, under no word of its own, when an organization or a workspace has spent as much as it has
+// set itself.
 var spent = regexp.MustCompile(`^you have reached your specified (\w+ )?api usage limits`)
 
 // told is what the API says of an error.

@@ -48,9 +48,9 @@ func (d *driver) sample(body *sdk.MessageNewParams) {
 	}
 }
 
-// keep asks the provider to cache the prompt up to the end of the conversation, which the next model call sends again, and up to the end of
-// the user's message before it: the API caches nothing without a mark, and looks back from a mark over 20 blocks only, fewer than a step of
-// many calls has.
+// keep asks the provider to cache the prompt up to the end of the conversation, which the next model call sends again,
+// and up to the end of the user's message before it: the API caches nothing without a mark, and looks back from a mark
+// over 20 blocks only, fewer than a step of many calls has.
 func keep(messages []sdk.MessageParam) {
 	marks := 0
 	for i := len(messages) - 1; i >= 0 && marks < 2; i-- {
@@ -65,8 +65,8 @@ func keep(messages []sdk.MessageParam) {
 	}
 }
 
-// refusedAtTheTop are the keywords that the API refuses at the top of a schema ("input_schema does not support oneOf, allOf, or anyOf at the
-// top level", github.com/marianfoo/mcp-sap-docs/pull/51).
+// refusedAtTheTop are the keywords that the API refuses at the top of a schema ("input_schema does not support oneOf,
+// allOf, or anyOf at the top level", github.com/marianfoo/mcp-sap-docs/pull/51).
 var refusedAtTheTop = []string{"allOf", "anyOf", "oneOf"}
 
 // toolsOf are the definitions of tools.
@@ -113,7 +113,8 @@ func callID(id string) string {
 	return provider.CallID(id, maxCallID, provider.Plain)
 }
 
-// messagesOf is the conversation, in which user and model take turns: what one says in several messages is one of several blocks.
+// messagesOf is the conversation, in which user and model take turns: what one says in several messages is one of
+// several blocks.
 func messagesOf(messages []event.Message) []sdk.MessageParam {
 	var told []sdk.MessageParam
 	say := func(role sdk.MessageParamRole, blocks []sdk.ContentBlockParamUnion) {

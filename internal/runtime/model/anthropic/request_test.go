@@ -16,7 +16,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
-// conversation has all that a message can have: parts, images by value and by address, calls that other providers have made, and results of all sorts.
+// conversation has all that a message can have: parts, images by value and by address, calls that other providers have
+// made, and results of all sorts.
 func conversation() model.Request {
 	asks := event.NewAssistantMessage("Let me look.", []event.ToolCall{
 		{ID: "1-0", ProviderID: "toolu_01", Name: "weather", Arguments: `{"city": "Oslo", "n": 12345678901234567890}`},
@@ -97,7 +98,8 @@ func TestTheRequestIsWhatTheAPIWants(t *testing.T) {
 	}
 }
 
-// TestARequestHasNoEmptyMessage: the API refuses one, and takes an answer that comes last for the beginning of the next.
+// TestARequestHasNoEmptyMessage: the API refuses one, and takes an answer that comes last for the beginning of the
+// next.
 func TestARequestHasNoEmptyMessage(t *testing.T) {
 	d := newDouble(t, streams(start, ends("end_turn"), stop))
 	r := simple()

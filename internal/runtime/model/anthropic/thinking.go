@@ -12,8 +12,8 @@ import (
 
 // generation is how a generation of Claude thinks, and which parameters it refuses.
 type generation struct {
-	// budget: thinking is asked for with a number of tokens (thinking.type "enabled"). Otherwise, if thinks, with thinking.type "adaptive"
-	// and output_config.effort.
+	// budget: thinking is asked for with a number of tokens (thinking.type "enabled"). Otherwise, if thinks, with
+	// thinking.type "adaptive" and output_config.effort.
 	budget bool
 	// thinks: the model can think.
 	thinks bool
@@ -67,8 +67,8 @@ var (
 	always      = generation{thinks: true, byDefault: true, always: true, unsampled: true}
 )
 
-// modelNames are the two ways in which Anthropic writes a model's name: claude-sonnet-4-5-20250929 and claude-3-7-sonnet-20250219. Gateways
-// put something in front, and write 4.5. A date is no minor version.
+// modelNames are the two ways in which Anthropic writes a model's name: claude-sonnet-4-5-20250929 and
+// claude-3-7-sonnet-20250219. Gateways put something in front, and write 4.5. A date is no minor version.
 var modelNames = []*regexp.Regexp{
 	regexp.MustCompile(`claude-(?P<name>[a-z]+)-(?P<major>[0-9]{1,2})(?:[-.](?P<minor>[0-9]{1,2}))?(?:[^0-9.].*)?$`),
 	regexp.MustCompile(`claude-(?P<major>[0-9]{1,2})(?:[-.](?P<minor>[0-9]{1,2}))?-(?P<name>[a-z]+)(?:[^a-z].*)?$`),
@@ -102,7 +102,8 @@ func version(model string) (name string, major, minor int, ok bool) {
 }
 
 const (
-	// DefaultMaxOutputTokens is the limit of a response without maxOutputTokens, where the model does not think: the API insists on one.
+	// DefaultMaxOutputTokens is the limit of a response without maxOutputTokens, where the model does not think: the
+	// API insists on one.
 	DefaultMaxOutputTokens = 8192
 	// ThinkingMaxOutputTokens is that limit where the model thinks: its thoughts count as output.
 	ThinkingMaxOutputTokens = 32000
@@ -120,7 +121,8 @@ var efforts = map[v1alpha1.ReasoningEffort]sdk.OutputConfigEffort{
 	v1alpha1.ReasoningHigh: sdk.OutputConfigEffortHigh,
 }
 
-// reason sets how much the model thinks and how long its response may be, and removes the parameters that are refused beside that.
+// reason sets how much the model thinks and how long its response may be, and removes the parameters that are refused
+// beside that.
 func (d *driver) reason(body *sdk.MessageNewParams) {
 	g, _ := generationOf(body.Model)
 	effort := d.parameters.ReasoningEffort
@@ -150,7 +152,8 @@ func (d *driver) reason(body *sdk.MessageNewParams) {
 	}
 }
 
-// withBudget asks for thinking with a budget, which must be below the limit of the response. It reports false where that leaves too little.
+// withBudget asks for thinking with a budget, which must be below the limit of the response. It reports false where
+// that leaves too little.
 func withBudget(body *sdk.MessageNewParams, budget int64) bool {
 	budget = min(budget, body.MaxTokens/2)
 	if budget < minBudget {

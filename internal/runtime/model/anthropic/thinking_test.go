@@ -13,8 +13,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
-// TestNoModelIsSentWhatItRefuses holds the table of generations: thinking and effort as they are sent, the limit of the response, and whether
-// the temperature goes along.
+// TestNoModelIsSentWhatItRefuses holds the table of generations: thinking and effort as they are sent, the limit of the
+// response, and whether the temperature goes along.
 func TestNoModelIsSentWhatItRefuses(t *testing.T) {
 	const none, low, high = v1alpha1.ReasoningNone, v1alpha1.ReasoningLow, v1alpha1.ReasoningHigh
 	for _, test := range []struct {

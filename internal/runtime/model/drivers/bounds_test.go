@@ -141,8 +141,8 @@ func TestACallThatAToolCouldTakeIsAccepted(t *testing.T) {
 	}
 }
 
-// BenchmarkASlowEvent reads an event of 64 KiB, and one 15.6 times as large, that come in single bytes. It reports how many times as long the
-// large one takes: about 16 where the time is linear, about 240 where it is quadratic.
+// BenchmarkASlowEvent reads an event of 64 KiB, and one 15.6 times as large, that come in single bytes. It reports how
+// many times as long the large one takes: about 16 where the time is linear, about 240 where it is quadratic.
 func BenchmarkASlowEvent(b *testing.B) {
 	for name, w := range wires {
 		body := func(size int) string { return w.call(`{"a":"` + strings.Repeat("x", size) + `"}`) }

@@ -22,11 +22,13 @@ type answer struct {
 	finish  genai.FinishReason
 	blocked string
 	usage   model.Usage
-	// chunks counts what came, and size its texts and arguments in bytes. largest is the size of the largest arguments of a call.
+	// chunks counts what came, and size its texts and arguments in bytes. largest is the size of the largest arguments
+	// of a call.
 	chunks, size, largest int
 }
 
-// add takes one chunk up, with the arguments of its calls as they came. The error says that the answer has become too long.
+// add takes one chunk up, with the arguments of its calls as they came. The error says that the answer has become too
+// long.
 func (a *answer) add(chunk *genai.GenerateContentResponse, arguments []json.RawMessage) error {
 	a.chunks++
 	if a.id == "" && len(chunk.ResponseID) <= maxResponseID {

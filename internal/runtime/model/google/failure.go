@@ -45,7 +45,8 @@ func retryAfter(seen *record, told genai.APIError) time.Duration {
 	return provider.RetryAfter(seen.header, time.Now())
 }
 
-// kind is Google's word for an error, or ours where its own is too wide. What the error says is looked at only, and not passed on.
+// kind is Google's word for an error, or ours where its own is too wide. What the error says is looked at only, and not
+// passed on.
 func (d *driver) kind(told genai.APIError) string {
 	switch {
 	case hasReason(told, "API_KEY_INVALID"):

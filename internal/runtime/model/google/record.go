@@ -8,8 +8,9 @@ import (
 	"net/http"
 )
 
-// record is what the SDK does not tell of an answer: its status and header, what broke it off, and its events as they came. The SDK reads the
-// arguments of calls into numbers that lose digits; a call's arguments are the bytes that the model gave.
+// record is what the SDK does not tell of an answer: its status and header, what broke it off, and its events as they
+// came. The SDK reads the arguments of calls into numbers that lose digits; a call's arguments are the bytes that the
+// model gave.
 type record struct {
 	status int
 	header http.Header
@@ -37,7 +38,8 @@ func (t recordingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// recordedBody copies what is read to the record. An error ends the body without being passed on, because the SDK would write it to its log.
+// recordedBody copies what is read to the record. An error ends the body without being passed on, because the SDK would
+// write it to its log.
 type recordedBody struct {
 	body io.ReadCloser
 	seen *record

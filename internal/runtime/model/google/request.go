@@ -183,8 +183,8 @@ func outcome(result event.Message) map[string]any {
 	return told
 }
 
-// exact puts into the body what the SDK cannot say: the arguments of calls as they were given, and that there is no signature, which the first call
-// of a message has.
+// exact puts into the body what the SDK cannot say: the arguments of calls as they were given, and that there is no
+// signature, which the first call of a message has.
 func exact(body map[string]any, entries []provider.Entry, signed bool) {
 	var calls []provider.Call
 	for _, entry := range entries {

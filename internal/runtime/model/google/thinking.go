@@ -9,7 +9,8 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// thinker is how the models of one kind are told how much to think: by a number of tokens or by a level, for None, Low, Medium and High.
+// thinker is how the models of one kind are told how much to think: by a number of tokens or by a level, for None, Low,
+// Medium and High.
 type thinker struct {
 	names   *regexp.Regexp
 	budgets []int32

@@ -32,7 +32,8 @@ type answer struct {
 	finish   string
 	finished bool
 	usage    model.Usage
-	// chunks counts what came, and size its texts and arguments in bytes. arguments is the size of the largest arguments of a call.
+	// chunks counts what came, and size its texts and arguments in bytes. arguments is the size of the largest
+	// arguments of a call.
 	chunks, size, arguments int
 }
 
@@ -75,7 +76,8 @@ func (a *answer) add(chunk sdk.ChatCompletionChunk) error {
 	return provider.TooLong(name, a.size, len(a.calls), a.arguments)
 }
 
-// addCall takes a piece of a tool call up. Servers that send calls as a whole may give all of them the same index; then the id tells them apart.
+// addCall takes a piece of a tool call up. Servers that send calls as a whole may give all of them the same index; then
+// the id tells them apart.
 func (a *answer) addCall(piece sdk.ChatCompletionChunkChoiceDeltaToolCall) {
 	c := a.newest[piece.Index]
 	if c == nil || piece.ID != "" && c.id != "" && piece.ID != c.id {
@@ -126,7 +128,8 @@ func (a *answer) complete(asked, key string) (*model.Response, error) {
 	}
 }
 
-// filtered is an answer of which a filter of the server let nothing begin, or let nothing more come, with the server's word for it.
+// filtered is an answer of which a filter of the server let nothing begin, or let nothing more come, with the server's
+// word for it.
 func (a *answer) filtered(asked, word string) *model.Response {
 	r := a.response(asked)
 	r.FinishReason = word
@@ -136,8 +139,8 @@ func (a *answer) filtered(asked, word string) *model.Response {
 // thoughts are the fields in which servers send what the model thinks, which the SDK does not know.
 var thoughts = []string{"reasoning", "reasoning_content"}
 
-// hasContent reports whether a chunk brings something of the response, the model's thinking included. Servers send empty chunks to keep the
-// connection open.
+// hasContent reports whether a chunk brings something of the response, the model's thinking included. Servers send
+// empty chunks to keep the connection open.
 func hasContent(chunk sdk.ChatCompletionChunk) bool {
 	for _, choice := range chunk.Choices {
 		delta := choice.Delta

@@ -282,7 +282,8 @@ func TestWhatComesIsTold(t *testing.T) {
 	}
 }
 
-// TestAnEmptyChunkIsNoContent: a server that only keeps the connection open is one that stalls. What the model thinks is content.
+// TestAnEmptyChunkIsNoContent: a server that only keeps the connection open is one that stalls. What the model thinks
+// is content.
 func TestAnEmptyChunkIsNoContent(t *testing.T) {
 	server := providertest.Serve(t, providertest.Answer{Body: chunks(
 		delta(`{"role":"assistant","content":""}`), delta(`{}`), delta(`{"reasoning_content":""}`), delta(`{"reasoning_content":"Hm."}`),

@@ -33,12 +33,13 @@ type driver struct {
 	parameters  v1alpha1.ModelParameters
 	sampling    provider.Sampling
 	key         string
-	// own says that the server is OpenAI's, or one that is operated like it, which refuse what others have not yet unlearned.
+	// own says that the server is OpenAI's, or one that is operated like it, which refuse what others have not yet
+	// unlearned.
 	own bool
 }
 
-// New makes a driver. It makes no call to the provider. Nothing is taken from the environment: the service is made without the SDK's client, whose
-// constructor would read addresses, keys and headers from there.
+// New makes a driver. It makes no call to the provider. Nothing is taken from the environment: the service is made
+// without the SDK's client, whose constructor would read addresses, keys and headers from there.
 func New(o Options) (model.Driver, error) {
 	if o.HTTP == nil {
 		return nil, errors.New("a driver of OpenAI needs a client for HTTP")
@@ -73,7 +74,8 @@ func New(o Options) (model.Driver, error) {
 	}), nil
 }
 
-// ownHosts end the names of hosts that are OpenAI's, or Azure's in its public and national clouds, its API Management included.
+// ownHosts end the names of hosts that are OpenAI's, or Azure's in its public and national clouds, its API Management
+// included.
 var ownHosts = []string{".openai.com", ".azure.com", ".azure.us", ".azure.cn", ".azure-api.net", ".azure-api.us", ".azure-api.cn"}
 
 // isOwn reports whether a host is OpenAI's or Azure's.

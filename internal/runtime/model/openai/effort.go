@@ -48,15 +48,15 @@ var (
 	fromNone   = [4]shared.ReasoningEffort{shared.ReasoningEffortNone, levels[1], levels[2], levels[3]}
 )
 
-// gpt5 matches gpt-5 and its minor versions, with a date or a size behind, but none of the kinds that differ: pro takes only some efforts,
-// chat-latest and codex only one or none on this API.
+// gpt5 matches gpt-5 and its minor versions, with a date or a size behind, but none of the kinds that differ: pro takes
+// only some efforts, chat-latest and codex only one or none on this API.
 var gpt5 = regexp.MustCompile(`^gpt-5(?:\.([0-9]{1,2}))?(?:-(?:mini|nano))?(?:-20[0-9]{2}-[0-9]{2}-[0-9]{2})?$`)
 
 // oSeries matches o1, o3, o3-mini, o4-mini, with a date behind.
 var oSeries = regexp.MustCompile(`^o[134](?:-mini)?(?:-20[0-9]{2}-[0-9]{2}-[0-9]{2})?$`)
 
-// reasoningOf returns what a model takes. It reports false for a model that does not reason, or is not known: it is sent no effort. It follows
-// these public sources:
+// reasoningOf returns what a model takes. It reports false for a model that does not reason, or is not known: it is
+// sent no effort. It follows these public sources:
 //
 //   - the values of each model: github.com/anomalyco/models.dev/pull/2351 (2026-06), which cites OpenAI's page of each model; "none" instead of
 //     "minimal" since gpt-5.1: github.com/openai/openai-dotnet/pull/877 (2025-12);

@@ -9,8 +9,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider/providertest"
 )
 
-// TestNoModelIsSentWhatItRefuses holds the table of reasoningOf: what is sent for an effort, without tools and with one, and whether the
-// temperature goes along.
+// TestNoModelIsSentWhatItRefuses holds the table of reasoningOf: what is sent for an effort, without tools and with
+// one, and whether the temperature goes along.
 func TestNoModelIsSentWhatItRefuses(t *testing.T) {
 	const none, low, medium, high = v1alpha1.ReasoningNone, v1alpha1.ReasoningLow, v1alpha1.ReasoningMedium, v1alpha1.ReasoningHigh
 	for _, test := range []struct {

@@ -20,7 +20,8 @@ type failure struct {
 	filtered string
 }
 
-// failure reads why there is no whole answer. raw is the answer's header and, where the status is an error, its body, which the SDK has read.
+// failure reads why there is no whole answer. raw is the answer's header and, where the status is an error, its body,
+// which the SDK has read.
 func (d *driver) failure(ctx context.Context, asked string, raw *http.Response, err error, chunks int) failure {
 	// A redirect that was not followed is an error of the request.
 	if raw != nil && (raw.StatusCode >= http.StatusBadRequest || raw.StatusCode >= http.StatusMultipleChoices && err == nil) {
@@ -90,9 +91,9 @@ func (p problem) word() string {
 	return p.Type
 }
 
-// filter is the word of an error that means that a filter refused the prompt, or what came of the response; empty for any other. Azure answers
-// 400 with the first, and the second within it (github.com/openai/openai-dotnet/issues/55); gateways use content_policy_violation
-// (github.com/BerriAI/litellm/pull/16231).
+// filter is the word of an error that means that a filter refused the prompt, or what came of the response; empty for
+// any other. Azure answers 400 with the first, and the second within it (github.com/openai/openai-dotnet/issues/55);
+// gateways use content_policy_violation (github.com/BerriAI/litellm/pull/16231).
 func (p problem) filter() string {
 	switch {
 	case p.word() == finishFilter, p.Inner.Code == "ResponsibleAIPolicyViolation":
@@ -122,7 +123,8 @@ func (d *driver) kind(p problem) string {
 	return word
 }
 
-// isTooLong says that the conversation was longer than the model can read. Servers other than OpenAI's own say it in their texts only.
+// isTooLong says that the conversation was longer than the model can read. Servers other than OpenAI's own say it in
+// their texts only.
 func isTooLong(word, message string) bool {
 	message = strings.ToLower(message)
 	return word == provider.KindContextLength || word == "exceed_context_size_error" ||

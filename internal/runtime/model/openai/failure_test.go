@@ -205,7 +205,8 @@ func TestWhatTheServerSaysOfARefusedRequestIsForTheUser(t *testing.T) {
 	tellsNothing(t, err)
 }
 
-// TestAFilterThatAnswersWithAnErrorIsARefusal: Azure refuses a prompt so, and says on the way of a stream that it was filtered.
+// TestAFilterThatAnswersWithAnErrorIsARefusal: Azure refuses a prompt so, and says on the way of a stream that it was
+// filtered.
 func TestAFilterThatAnswersWithAnErrorIsARefusal(t *testing.T) {
 	azure := `{"error":{"message":"The response was filtered","type":null,"param":"prompt","code":"content_filter","status":400,` +
 		`"innererror":{"code":"ResponsibleAIPolicyViolation","content_filter_result":{"violence":{"filtered":true,"severity":"medium"}}}}}`

@@ -12,8 +12,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
-// withoutNullErrors is middleware of the SDK: it leaves out errors that are null, which some servers give with every chunk. The SDK takes each chunk that
-// has an error for one, whatever it is.
+// withoutNullErrors is middleware of the SDK: it leaves out errors that are null, which some servers give with every
+// chunk. The SDK takes each chunk that has an error for one, whatever it is.
 func withoutNullErrors(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
 	answer, err := next(r)
 	if err == nil && answer.StatusCode < http.StatusMultipleChoices && provider.IsEventStream(answer.Header) {

@@ -14,7 +14,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
-// maxOwnCallID is the longest id of a call that OpenAI takes, in bytes, and maxCallID that of other servers, which insist on their own ids.
+// maxOwnCallID is the longest id of a call that OpenAI takes, in bytes, and maxCallID that of other servers, which
+// insist on their own ids.
 const (
 	maxOwnCallID = 40
 	maxCallID    = 256
@@ -43,7 +44,8 @@ func (d *driver) request(r model.Request) (sdk.ChatCompletionNewParams, error) {
 	return body, nil
 }
 
-// limit says how long the answer may be. OpenAI's newer models refuse max_tokens, and many other servers know nothing else.
+// limit says how long the answer may be. OpenAI's newer models refuse max_tokens, and many other servers know nothing
+// else.
 func (d *driver) limit(body *sdk.ChatCompletionNewParams) {
 	if d.parameters.MaxOutputTokens == nil {
 		return
@@ -56,8 +58,9 @@ func (d *driver) limit(body *sdk.ChatCompletionNewParams) {
 	body.MaxTokens = limit
 }
 
-// refusedAtTheTop are the keywords that OpenAI refuses at the top of a schema ("schema must have type 'object' and not have
-// 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level", github.com/langchain-ai/langchainjs/issues/9804). Other servers differ.
+// refusedAtTheTop are the keywords that OpenAI refuses at the top of a schema ("schema must have type 'object' and not
+// have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level", github.com/langchain-ai/langchainjs/issues/9804). Other
+// servers differ.
 var refusedAtTheTop = []string{"allOf", "anyOf", "enum", "not", "oneOf"}
 
 // toolsOf are the definitions of tools.
@@ -163,7 +166,8 @@ func address(image event.Part) string {
 	return "data:" + image.MediaType + ";base64," + image.Base64
 }
 
-// modelMessages are a message of the model, the results of its calls, and the images among them. A message with nothing in it is left out.
+// modelMessages are a message of the model, the results of its calls, and the images among them. A message with nothing
+// in it is left out.
 func modelMessages(entry provider.Entry) []sdk.ChatCompletionMessageParamUnion {
 	text := entry.Message.PlainText()
 	if text == "" && len(entry.Calls) == 0 {
@@ -201,7 +205,8 @@ func resultText(result event.Message) string {
 	return failed + "\n" + text
 }
 
-// imagesOf are the images of a call's result, which a tool message cannot hold: the user shows them, and says where they come from.
+// imagesOf are the images of a call's result, which a tool message cannot hold: the user shows them, and says where
+// they come from.
 func imagesOf(call provider.Call) []event.Part {
 	images := call.Result.Images()
 	if len(images) == 0 {

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// CallID is an id of a tool call as a provider takes it: the id itself where it is valid, otherwise one that follows from it, the same each time,
-// so that a call and its result still belong together and a prompt that is composed again is the same to the byte. maxLength is in bytes; the
-// provider must take letters and digits.
+// CallID is an id of a tool call as a provider takes it: the id itself where it is valid, otherwise one that follows
+// from it, the same each time, so that a call and its result still belong together and a prompt that is composed again
+// is the same to the byte. maxLength is in bytes; the provider must take letters and digits.
 func CallID(id string, maxLength int, allowed func(rune) bool) string {
 	if id != "" && len(id) <= maxLength && utf8.ValidString(id) && !strings.ContainsFunc(id, func(r rune) bool { return !allowed(r) }) {
 		return id

@@ -13,15 +13,15 @@ var (
 )
 
 const (
-	// MaxBody is the most of a stream that is read, in bytes. A token takes 200 to 500 bytes of it, and no model gives more than 128k tokens at once:
-	// 131,072 tokens of 512 bytes.
+	// MaxBody is the most of a stream that is read, in bytes. A token takes 200 to 500 bytes of it, and no model gives
+	// more than 128k tokens at once: 131,072 tokens of 512 bytes.
 	MaxBody = 64 << 20
 	// MaxEvents is the most events of a stream that are read: two for each token.
 	MaxEvents = 256 << 10
 	// MaxEvent is the largest event of a stream that is read, in bytes. The SDKs hold all of an event, several times over.
 	MaxEvent = 1 << 20
-	// MaxValues is how many commas and opening brackets an event may have outside of its texts. Of two bytes the SDKs may make a value of more than
-	// a kilobyte, so that an event of MaxEvent could take hundreds of megabytes.
+	// MaxValues is how many commas and opening brackets an event may have outside of its texts. Of two bytes the SDKs
+	// may make a value of more than a kilobyte, so that an event of MaxEvent could take hundreds of megabytes.
 	MaxValues = 16 << 10
 	// MaxDepth is how deep an event may be nested. Arguments that a tool could take are nested 64 levels deep at most.
 	MaxDepth = 128
@@ -29,8 +29,9 @@ const (
 	MaxErrorBody = 64 << 10
 )
 
-// Client is a copy of an HTTP client for one provider's SDK: it follows no redirect, because a provider has no reason for one and the key must go
-// nowhere else, and reads no more of an answer than the limits above. An SDK is given whole events, each of which is within its limits.
+// Client is a copy of an HTTP client for one provider's SDK: it follows no redirect, because a provider has no reason
+// for one and the key must go nowhere else, and reads no more of an answer than the limits above. An SDK is given whole
+// events, each of which is within its limits.
 func Client(h *http.Client) *http.Client {
 	return limitedClient(h, limits{body: MaxBody, events: MaxEvents, event: MaxEvent, values: MaxValues, depth: MaxDepth})
 }

@@ -63,8 +63,8 @@ func TestClientFollowsNoRedirectAndLeavesTheOtherAlone(t *testing.T) {
 	}
 }
 
-// TestClientReadsNoLongerEventThanItMay: an event may have 10 bytes, the line that ends it included, three commas and opening brackets, two of them at
-// a time, and there may be 9 events.
+// TestClientReadsNoLongerEventThanItMay: an event may have 10 bytes, the line that ends it included, three commas and
+// opening brackets, two of them at a time, and there may be 9 events.
 func TestClientReadsNoLongerEventThanItMay(t *testing.T) {
 	for name, test := range map[string]struct {
 		body string
@@ -101,7 +101,8 @@ func TestClientReadsNoLongerEventThanItMay(t *testing.T) {
 	}
 }
 
-// TestAnEventIsPassedOnAsAWhole: what an SDK is given is a whole event, so that it need not look through its beginning again.
+// TestAnEventIsPassedOnAsAWhole: what an SDK is given is a whole event, so that it need not look through its beginning
+// again.
 func TestAnEventIsPassedOnAsAWhole(t *testing.T) {
 	const stream = "data: 1\ndata: 2\n\nevent: x\r\ndata: 3\r\n\r\n: ping\n\nthe rest"
 	body := newEventBody(io.NopCloser(iotest.OneByteReader(strings.NewReader(stream))), limits{body: 1000, events: 9, event: 100, values: 3, depth: 2})
@@ -137,8 +138,8 @@ func TestAnErrorIsDecodedAsFarAsItIsInProportion(t *testing.T) {
 	}
 }
 
-// TestHowAnEventComesInDoesNotCount: an SDK that looks through all of an event at each piece of it takes quadratic time. The pieces that it is
-// given depend on the size of the event alone.
+// TestHowAnEventComesInDoesNotCount: an SDK that looks through all of an event at each piece of it takes quadratic
+// time. The pieces that it is given depend on the size of the event alone.
 func TestHowAnEventComesInDoesNotCount(t *testing.T) {
 	stream := strings.Repeat("data: "+strings.Repeat("x", 40_000)+"\n\n", 3)
 	pieces := func(r io.Reader) (n int) {

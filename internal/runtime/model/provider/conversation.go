@@ -29,10 +29,12 @@ type Call struct {
 	Result event.Message
 }
 
-// Conversation orders messages as providers want them: each message of the model with the results of all its calls, in the order of the calls. A
-// result belongs to the newest call before it that has its id and no result yet, because the runtime's ids are unique within a turn only
-// (DUR-08); one that belongs to no call is left out. A message of the user and an error have something in them, without which providers refuse the
-// request or take the model's last words for the beginning of its answer; a message of the model and a result may be empty. valid makes an id that the provider takes, the same each time (CallID).
+// Conversation orders messages as providers want them: each message of the model with the results of all its calls, in
+// the order of the calls. A result belongs to the newest call before it that has its id and no result yet, because the
+// runtime's ids are unique within a turn only (DUR-08); one that belongs to no call is left out. A message of the user
+// and an error have something in them, without which providers refuse the request or take the model's last words for
+// the beginning of its answer; a message of the model and a result may be empty. valid makes an id that the provider
+// takes, the same each time (CallID).
 func Conversation(messages []event.Message, valid func(id string) string) []Entry {
 	type place struct{ entry, call int }
 	var entries []Entry
@@ -94,8 +96,8 @@ func isBlank(text string) bool {
 	return strings.TrimSpace(text) == ""
 }
 
-// uniqueID is the id of a call as the provider takes it: the one that a model gave, otherwise the runtime's. Where it was used before, it is
-// counted, so that the same conversation has the same ids each time.
+// uniqueID is the id of a call as the provider takes it: the one that a model gave, otherwise the runtime's. Where it
+// was used before, it is counted, so that the same conversation has the same ids each time.
 func uniqueID(call event.ToolCall, used map[string]int, valid func(string) string) string {
 	given := call.ProviderID
 	if given == "" {
@@ -142,7 +144,8 @@ func arguments(given string) json.RawMessage {
 	return told
 }
 
-// isObject says that a text is one whole JSON object. No beginning of an object is one, so that arguments which broke off are none.
+// isObject says that a text is one whole JSON object. No beginning of an object is one, so that arguments which broke
+// off are none.
 func isObject(text string) bool {
 	trimmed := bytes.TrimSpace([]byte(text))
 	return len(trimmed) > 0 && trimmed[0] == '{' && json.Valid(trimmed)

@@ -22,11 +22,12 @@ const (
 	KindInvalidKey = "invalid_api_key"
 )
 
-// statusOverloaded is a status of some providers that the standard library does not know: too many ask at the same time.
+// statusOverloaded is a status of some providers that the standard library does not know: too many ask at the same
+// time.
 const statusOverloaded = 529
 
-// Error is why a provider gave no answer. Its text is in our own words and classifies rightly (ERR-02). It wraps nothing, so that no key, header
-// or prompt can be got out of it.
+// Error is why a provider gave no answer. Its text is in our own words and classifies rightly (ERR-02). It wraps
+// nothing, so that no key, header or prompt can be got out of it.
 type Error struct {
 	// Provider that was asked.
 	Provider string
@@ -36,8 +37,9 @@ type Error struct {
 	RetryAfter time.Duration
 	// Kind is the provider's own word for the error; it may be empty.
 	Kind string
-	// Problem is a text for the user: what the provider says about a request that it refused, without secrets (Said), or what is wrong with
-	// the connection. It may have parts of the prompt in it, and is for the Turn's status only, not for logs. It may be empty.
+	// Problem is a text for the user: what the provider says about a request that it refused, without secrets (Said),
+	// or what is wrong with the connection. It may have parts of the prompt in it, and is for the Turn's status only,
+	// not for logs. It may be empty.
 	Problem string
 
 	text      string
@@ -68,8 +70,9 @@ func (e *Error) Tries(usual int32) int32 {
 	}
 }
 
-// StatusError is the *Error of an answer that is none: its status, how long the provider asks to wait, and the provider's own word for it. An
-// error within an answer that began well has the status 200, or 0: then the word alone decides.
+// StatusError is the *Error of an answer that is none: its status, how long the provider asks to wait, and the
+// provider's own word for it. An error within an answer that began well has the status 200, or 0: then the word alone
+// decides.
 func StatusError(provider, model string, status int, retryAfter time.Duration, kind string) error {
 	kind = Words(kind, "")
 	if status < http.StatusMultipleChoices {
@@ -115,7 +118,8 @@ func describe(provider string, status int) (text string, transient bool) {
 	return fmt.Sprintf("%s refused the request (%d)", provider, status), false
 }
 
-// statuses are what the words of the providers amount to, for errors within an answer, which have no status of their own.
+// statuses are what the words of the providers amount to, for errors within an answer, which have no status of their
+// own.
 var statuses = map[string]int{
 	"invalid_request_error": http.StatusBadRequest,
 	"authentication_error":  http.StatusUnauthorized,
@@ -144,7 +148,8 @@ var statuses = map[string]int{
 	KindInvalidKey:          http.StatusUnauthorized,
 }
 
-// statusOf is the status that a word amounts to. An answer that broke off for a reason that nobody knows is one of a bad gateway.
+// statusOf is the status that a word amounts to. An answer that broke off for a reason that nobody knows is one of a
+// bad gateway.
 func statusOf(kind string) int {
 	if status, known := statuses[kind]; known {
 		return status
@@ -152,8 +157,8 @@ func statusOf(kind string) int {
 	return http.StatusBadGateway
 }
 
-// WithProblem adds what the provider says about a request that it refused to an error of StatusError. A limit or an outage, which passes, needs
-// no such words, and a refused key is best not quoted.
+// WithProblem adds what the provider says about a request that it refused to an error of StatusError. A limit or an
+// outage, which passes, needs no such words, and a refused key is best not quoted.
 func WithProblem(err error, said string) error {
 	var e *Error
 	if errors.As(err, &e) && !e.transient && e.Status != http.StatusUnauthorized {
@@ -165,7 +170,8 @@ func WithProblem(err error, said string) error {
 // maxSaid bounds what is passed on of a provider's text, in bytes.
 const maxSaid = 1024
 
-// Said returns a provider's own text about a request, fit for the user: without the secret, without control characters, at most 1 KiB.
+// Said returns a provider's own text about a request, fit for the user: without the secret, without control characters,
+// at most 1 KiB.
 func Said(text, secret string) string {
 	if len(secret) >= minKey {
 		text = strings.ReplaceAll(text, secret, hidden)
@@ -189,8 +195,8 @@ func Said(text, secret string) string {
 // maxWords is the longest word of a provider that is passed on.
 const maxWords = 100
 
-// Words is a provider's own word for something, such as an error's code, if it is fit to be shown: short, made of letters and what joins them, and
-// without the secret, which a server could have put there. Otherwise it is empty.
+// Words is a provider's own word for something, such as an error's code, if it is fit to be shown: short, made of
+// letters and what joins them, and without the secret, which a server could have put there. Otherwise it is empty.
 func Words(text, secret string) string {
 	if len(text) > maxWords || secret != "" && strings.Contains(text, secret) {
 		return ""

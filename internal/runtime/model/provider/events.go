@@ -8,9 +8,9 @@ import (
 // keptBuffer is the largest buffer that is kept for the next event, in bytes.
 const keptBuffer = 64 << 10
 
-// eventBody reads a stream of events one by one. It passes on an event when all of it has come and is within its limits, so that an SDK looks through
-// each a few times, however small the pieces are in which it came, and decodes none that is too large. It fails with errTooLong where
-// io.LimitedReader would pretend that the body has ended.
+// eventBody reads a stream of events one by one. It passes on an event when all of it has come and is within its
+// limits, so that an SDK looks through each a few times, however small the pieces are in which it came, and decodes
+// none that is too large. It fails with errTooLong where io.LimitedReader would pretend that the body has ended.
 type eventBody struct {
 	body   io.Closer
 	reader *bufio.Reader
@@ -88,8 +88,8 @@ type extent struct {
 	last [3]byte
 }
 
-// grow counts the next byte and reports whether it ends the event. An empty line does, where all SDKs see one: behind a line that ends the same way.
-// At the beginning of an event it is an event by itself.
+// grow counts the next byte and reports whether it ends the event. An empty line does, where all SDKs see one: behind a
+// line that ends the same way. At the beginning of an event it is an event by itself.
 func (e *extent) grow(c byte) (ended bool) {
 	e.bytes++
 	switch {

@@ -9,15 +9,16 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
-// Guard stands between a driver and whoever asks it. What a server sends is never the end of more than one try: a panic over it, of which the SDKs
-// are capable, is an error of the provider that another try may not have. And the API key is in no answer, which a server or a proxy could have
-// put there for the log to keep.
+// Guard stands between a driver and whoever asks it. What a server sends is never the end of more than one try: a panic
+// over it, of which the SDKs are capable, is an error of the provider that another try may not have. And the API key is
+// in no answer, which a server or a proxy could have put there for the log to keep.
 func Guard(provider, key string, d model.Driver) model.Driver {
 	return guarded{driver: d, provider: provider, key: key}
 }
 
 const (
-	// minKey is the shortest key that is looked for, in bytes. A shorter one, such as "none", protects nothing, and may be a word of the answer.
+	// minKey is the shortest key that is looked for, in bytes. A shorter one, such as "none", protects nothing, and may
+	// be a word of the answer.
 	minKey = 8
 	// hidden stands where the key was. It is whole within a text of JSON.
 	hidden = "[API key]"
@@ -61,7 +62,8 @@ func (g guarded) has(text string) bool {
 	return len(g.key) >= minKey && strings.Contains(text, g.key)
 }
 
-// redact takes the key out of an answer. An id with the key in it is none, and so is the name of a model: then it is the one that was asked.
+// redact takes the key out of an answer. An id with the key in it is none, and so is the name of a model: then it is
+// the one that was asked.
 func (g guarded) redact(answer *model.Response, asked string) {
 	if g.has(answer.ResponseID) {
 		answer.ResponseID = ""
@@ -87,8 +89,8 @@ func (g guarded) without(text string) string {
 	return strings.ReplaceAll(text, g.key, hidden)
 }
 
-// withheld tells what comes of an answer up to where the key begins, or some bytes further: what was told is not taken back. All is looked at once,
-// however often it is told.
+// withheld tells what comes of an answer up to where the key begins, or some bytes further: what was told is not taken
+// back. All is looked at once, however often it is told.
 func (g guarded) withheld(tell func(model.Partial)) func(model.Partial) {
 	if tell == nil || len(g.key) < minKey {
 		return tell

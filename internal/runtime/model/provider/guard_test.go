@@ -67,7 +67,8 @@ func TestTheKeyIsInNoAnswer(t *testing.T) {
 	}
 }
 
-// TestTheKeyIsNotTold: whatever the pieces, what is told of an answer only grows, and has too little of the key to be of use.
+// TestTheKeyIsNotTold: whatever the pieces, what is told of an answer only grows, and has too little of the key to be
+// of use.
 func TestTheKeyIsNotTold(t *testing.T) {
 	const key = "sk-secret-key"
 	for name, test := range map[string]struct{ text, told string }{

@@ -15,7 +15,8 @@ type Sampling struct {
 	TopP *float64
 }
 
-// SamplingOf reads the decimals of a Model's parameters. The API admits no other, so that an error is a Model from somewhere else.
+// SamplingOf reads the decimals of a Model's parameters. The API admits no other, so that an error is a Model from
+// somewhere else.
 func SamplingOf(p v1alpha1.ModelParameters) (Sampling, error) {
 	temperature, err := decimal("temperature", p.Temperature)
 	if err != nil {

@@ -14,9 +14,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 )
 
-// RequestError is why a request got no answer, or no whole one: the context's own error when the context has ended, otherwise an *Error. The SDK's
-// error may have the URL, the key or the prompt in it, and is left behind. A request that cannot be sent the way it is set up counts as forbidden
-// (403), one that could be answered a moment later as unavailable (503): ERR-02 knows no other words for it.
+// RequestError is why a request got no answer, or no whole one: the context's own error when the context has ended,
+// otherwise an *Error. The SDK's error may have the URL, the key or the prompt in it, and is left behind. A request
+// that cannot be sent the way it is set up counts as forbidden (403), one that could be answered a moment later as
+// unavailable (503): ERR-02 knows no other words for it.
 func RequestError(ctx context.Context, provider string, err error) error {
 	if ended := ctx.Err(); ended != nil {
 		return ended
@@ -55,7 +56,8 @@ func egressError(provider string, e *egress.Error) *Error {
 	}
 }
 
-// RetryAfter is how long the header of an answer asks to wait: milliseconds, seconds or a date. It is 0 when it does not say, or nothing sensible.
+// RetryAfter is how long the header of an answer asks to wait: milliseconds, seconds or a date. It is 0 when it does
+// not say, or nothing sensible.
 func RetryAfter(h http.Header, now time.Time) time.Duration {
 	if d, ok := duration(h.Get("Retry-After-Ms"), time.Millisecond); ok {
 		return d

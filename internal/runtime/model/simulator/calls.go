@@ -10,8 +10,8 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// plannedCalls gives the calls of one iteration, counted from 0: those of the first conditional rule whose text is in the user's message,
-// otherwise those of the sequence, otherwise the fixed ones.
+// plannedCalls gives the calls of one iteration, counted from 0: those of the first conditional rule whose text is in
+// the user's message, otherwise those of the sequence, otherwise the fixed ones.
 func plannedCalls(calls *v1alpha1.SimulatedToolCalls, input string, index int) []v1alpha1.SimulatedToolCall {
 	if calls == nil {
 		return nil
@@ -31,8 +31,8 @@ func plannedCalls(calls *v1alpha1.SimulatedToolCalls, input string, index int) [
 	return calls.Fixed
 }
 
-// callArguments gives the arguments of a call: the raw text as it is, or the object as compact JSON with its keys in the order in which they
-// are stored and the placeholders of its strings replaced.
+// callArguments gives the arguments of a call: the raw text as it is, or the object as compact JSON with its keys in
+// the order in which they are stored and the placeholders of its strings replaced.
 func callArguments(call v1alpha1.SimulatedToolCall, values *expander) (string, error) {
 	if call.RawArguments != nil {
 		return *call.RawArguments, nil
@@ -47,7 +47,8 @@ func callArguments(call v1alpha1.SimulatedToolCall, values *expander) (string, e
 	return expandStrings(compact.String(), values)
 }
 
-// expandStrings replaces the placeholders in the strings of compact JSON, but not in its keys. All else stays byte for byte.
+// expandStrings replaces the placeholders in the strings of compact JSON, but not in its keys. All else stays byte for
+// byte.
 func expandStrings(compact string, values *expander) (string, error) {
 	var out strings.Builder
 	for rest := compact; rest != ""; {

@@ -1,3 +1,4 @@
-// Package simulator answers by script instead of asking a language model (SIM-01). An answer depends on the request alone: on the iteration
-// and on the messages since the user last spoke. Nothing is counted between calls, so that a restart in mid-turn changes no answer.
+// Package simulator answers by script instead of asking a language model (SIM-01). An answer depends on the request
+// alone: on the iteration and on the messages since the user last spoke. Nothing is counted between calls, so that a
+// restart in mid-turn changes no answer.
 package simulator

@@ -28,8 +28,8 @@ type driver struct {
 	script *v1alpha1.Simulation
 }
 
-// Generate answers, and takes its latency for it, in which the text comes in word by word. With tool calls there is no text: what the response says,
-// or fails with, is for the iteration that makes none.
+// Generate answers, and takes its latency for it, in which the text comes in word by word. With tool calls there is no
+// text: what the response says, or fails with, is for the iteration that makes none.
 func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response, error) {
 	answer, failure := d.answer(r)
 	text := ""
@@ -124,7 +124,8 @@ func wait(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// say gives the text of an answer without tool calls, or the error that the script fails with. index counts iterations from 0.
+// say gives the text of an answer without tool calls, or the error that the script fails with. index counts iterations
+// from 0.
 func say(response *v1alpha1.SimulatedResponse, input string, index int, values *expander) (string, error) {
 	if response == nil {
 		return Greeting, nil

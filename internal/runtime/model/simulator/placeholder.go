@@ -19,8 +19,8 @@ const (
 	noLocale = "(no locale)"
 	// tooLong stands for a value that would make an answer larger than maxExpansion.
 	tooLong = "(too long)"
-	// maxExpansion is the most bytes that the placeholders of one answer may come to: a short text that names a long result many times must
-	// not fill the manager's memory.
+	// maxExpansion is the most bytes that the placeholders of one answer may come to: a short text that names a long
+	// result many times must not fill the manager's memory.
 	maxExpansion = 1 << 20
 )
 
@@ -39,8 +39,8 @@ type turn struct {
 	results map[string]string
 }
 
-// currentTurn looks at the turn's own message and what follows it, messages that steered the turn among it. Where none has the turn's id,
-// the turn begins with the last user message.
+// currentTurn looks at the turn's own message and what follows it, messages that steered the turn among it. Where none
+// has the turn's id, the turn begins with the last user message.
 func currentTurn(messages []event.Message, turnID string) turn {
 	t := turn{results: map[string]string{}}
 	named := slices.ContainsFunc(messages, func(m event.Message) bool { return m.Role == event.RoleUser && m.ID == turnID })
@@ -76,8 +76,8 @@ func describe(image event.Part) string {
 	return fmt.Sprintf("%s of %d bytes", image.MediaType, size)
 }
 
-// outcome is what a tool result says: the error of a call that failed, otherwise the result's text. The fences of the prompt are for models that
-// can be talked into something.
+// outcome is what a tool result says: the error of a call that failed, otherwise the result's text. The fences of the
+// prompt are for models that can be talked into something.
 func outcome(m event.Message) string {
 	m = event.Unfenced(m)
 	if m.Error != "" {
@@ -120,7 +120,8 @@ func (e *expander) value(match string) string {
 		return otherwise(e.locale, noLocale)
 	}
 	if result, found := e.results[groups[2]]; found {
-		// As in a shell's command substitution: the line break that most programs end with belongs to the program, not to the text.
+		// As in a shell's command substitution: the line break that most programs end with belongs to the program, not
+		// to the text.
 		return strings.TrimRight(result, "\n")
 	}
 	return noResult

@@ -170,7 +170,8 @@ func FuzzExpand(f *testing.F) {
 	})
 }
 
-// Whatever the values are, arguments stay JSON of the same shape, with each string replaced as text is and all else as it was.
+// Whatever the values are, arguments stay JSON of the same shape, with each string replaced as text is and all else as
+// it was.
 func FuzzArguments(f *testing.F) {
 	f.Add(`{"a":"{{input}}","b":[1,"{{tool:t}}",{"{{input}}":null}]}`, `"},{"`, "\x00\u2028\\")
 	f.Add(`{"a":"\ud800{{input}}","b":1e400}`, "\xff", "\"")

@@ -5,8 +5,8 @@ import "github.com/capstan-dev/capstan/internal/runtime/model"
 // bytesPerToken is how many bytes count as one token.
 const bytesPerToken = 4
 
-// promptTokens counts the system prompt and the messages: their texts, errors and tool calls. Tool definitions do not count, so that a test
-// can foretell the number.
+// promptTokens counts the system prompt and the messages: their texts, errors and tool calls. Tool definitions do not
+// count, so that a test can foretell the number.
 func promptTokens(r model.Request) int64 {
 	size := len(r.SystemPrompt)
 	for _, m := range r.Messages {

@@ -6,9 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// Cut makes a result of the start of a tool's output: invalid UTF-8 becomes U+FFFD and what is above MaxResultBytes is cut on a
-// rune boundary, with a note that says so and what to do about it (TOOL-19). The note is part of the MaxResultBytes. total is the
-// length of the whole output in bytes, of which output may be the first part only. cut says whether anything was left out.
+// Cut makes a result of the start of a tool's output: invalid UTF-8 becomes U+FFFD and what is above MaxResultBytes is
+// cut on a rune boundary, with a note that says so and what to do about it (TOOL-19). The note is part of the
+// MaxResultBytes. total is the length of the whole output in bytes, of which output may be the first part only. cut
+// says whether anything was left out.
 func Cut(output []byte, total int64) (text string, cut bool) {
 	total = max(total, int64(len(output)))
 	if int64(len(output)) < total {

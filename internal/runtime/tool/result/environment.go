@@ -1,8 +1,8 @@
 package result
 
-// What the Job of a tool call sets in the environment of the launcher and the launcher in that of the tool. No variable has a value
-// that a model gave, but for those that begin with EnvArgumentPrefix, which the launcher sets after the kubelet has expanded all it
-// ever will.
+// What the Job of a tool call sets in the environment of the launcher and the launcher in that of the tool. No variable
+// has a value that a model gave, but for those that begin with EnvArgumentPrefix, which the launcher sets after the
+// kubelet has expanded all it ever will.
 const (
 	// EnvArgumentsFile is the file with the arguments, byte for byte.
 	EnvArgumentsFile = "CAPSTAN_ARGUMENTS_FILE"

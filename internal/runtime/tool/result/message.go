@@ -128,8 +128,8 @@ func isHex(s string, size int) bool {
 	return err == nil && len(decoded) == size
 }
 
-// ReadLog finds the result in the log of the container that left the message. It reads no more of the log than the launcher may
-// have written. An error that is not ErrNoFrame comes from the log itself, and reading it again may help.
+// ReadLog finds the result in the log of the container that left the message. It reads no more of the log than the
+// launcher may have written. An error that is not ErrNoFrame comes from the log itself, and reading it again may help.
 func (m *Message) ReadLog(log io.Reader) (string, error) {
 	if m.head.Log == nil {
 		return "", fmt.Errorf("%w: the report names none", ErrNoFrame)

@@ -18,8 +18,8 @@ const (
 	MaxResultBytes = 64 * 1024
 	// MaxStderrBytes is the most that the launcher keeps of the end of stderr.
 	MaxStderrBytes = 4096
-	// sureMessageBytes is what a message may take without any kubelet shortening it. A kubelet gives all containers of a pod 12 KiB
-	// together, in equal shares; this leaves room for a dozen containers that others add to the pod.
+	// sureMessageBytes is what a message may take without any kubelet shortening it. A kubelet gives all containers of
+	// a pod 12 KiB together, in equal shares; this leaves room for a dozen containers that others add to the pod.
 	sureMessageBytes = 1024
 	// nonceBytes is the length of a nonce before it is written in hexadecimal.
 	nonceBytes = 16
@@ -120,8 +120,8 @@ func (r Report) Succeeded() bool {
 	return r.Outcome == Exited && r.Exit == 0
 }
 
-// Encode writes the termination message, and the frame for the log, which is empty when the message says everything. Write the frame
-// first: the message is what makes it count.
+// Encode writes the termination message, and the frame for the log, which is empty when the message says everything.
+// Write the frame first: the message is what makes it count.
 func (r Report) Encode(nonce string) (message, frame []byte) {
 	if !r.Succeeded() {
 		return r.encodeFailure(nonce), nil
@@ -168,7 +168,8 @@ func (h header) encode(body string) []byte {
 	return append(message, body...)
 }
 
-// encodeFrame begins with a line break, because the tool's stderr, which the log may show before it, need not end with one.
+// encodeFrame begins with a line break, because the tool's stderr, which the log may show before it, need not end with
+// one.
 func encodeFrame(nonce, payload string) []byte {
 	frame := make([]byte, 0, len(payload)+96)
 	frame = append(frame, '\n')

@@ -1,5 +1,5 @@
-// Package providertest plays a model provider for the tests of drivers: a server that records what it is asked and answers by script, with streams
-// that may break off.
+// Package providertest plays a model provider for the tests of drivers: a server that records what it is asked and
+// answers by script, with streams that may break off.
 package providertest
 
 import (
