@@ -18,8 +18,8 @@ import (
 )
 
 // CacheOptions say what the manager keeps in memory: of Jobs and pods only our own, and of each object only what
-// decisions are made from. Messages that the journal has, results of ToolResults that are decided, and annotations of
-// others are not kept: a tenant can make them large and many. Entries of the journal are never cached. Objects from
+// decisions are made from. Messages and results beyond 2 KiB, hints of clients, and annotations of others are not kept: a
+// tenant can make them large and many. They are read live, once, when a step needs them. Entries of the journal are never cached. Objects from
 // this cache are incomplete: they are patched, never updated.
 //
 // With namespaces, the manager sees nothing outside of these, and needs no right there.
@@ -38,6 +38,7 @@ func CacheOptions(namespaces ...string) cache.Options {
 		ByObject: map[client.Object]cache.ByObject{
 			&batchv1.Job{}:         {Label: ours, Transform: stripJob},
 			&corev1.Pod{}:          {Label: ours, Transform: stripPod},
+			&v1alpha1.Session{}:    {Transform: stripSession},
 			&v1alpha1.Turn{}:       {Transform: stripTurn},
 			&v1alpha1.ToolResult{}: {Transform: stripToolResult},
 		},
@@ -63,8 +64,16 @@ func stripMetadata(object any) (any, error) {
 	return object, nil
 }
 
-// stripTurn drops the message of a Turn whose first step is closed, which the journal has then, and the bulk of one
-// that has ended.
+// stripSession drops the hints that are the client's own.
+func stripSession(object any) (any, error) {
+	if session, ok := object.(*v1alpha1.Session); ok {
+		host.LeaveOutHints(session)
+	}
+	return stripMetadata(object)
+}
+
+// stripTurn drops all but the beginning of a Turn's message: it is read live once, when the Turn begins, and the journal
+// has it when the first step is closed. Of a Turn that has ended it drops the bulk.
 func stripTurn(object any) (any, error) {
 	turn, ok := object.(*v1alpha1.Turn)
 	if !ok {
@@ -72,6 +81,8 @@ func stripTurn(object any) (any, error) {
 	}
 	if plan := turn.Status.Plan; plan != nil && plan.Step > 1 {
 		turn.Spec.Input, turn.Spec.Message = host.Excerpt(turn.Spec), nil
+	} else {
+		host.LeaveOutMessage(turn)
 	}
 	if queue.Finished(turn) {
 		turn.Spec.Input, turn.Spec.Message = "", nil
@@ -83,7 +94,8 @@ func stripTurn(object any) (any, error) {
 	return stripMetadata(turn)
 }
 
-// stripToolResult drops what a ToolResult gives once it was accepted, so that the journal has it, or refused.
+// stripToolResult drops what a ToolResult gives: a long text is read live when a call takes it, and the journal has any
+// text once the ToolResult was accepted.
 func stripToolResult(object any) (any, error) {
 	result, ok := object.(*v1alpha1.ToolResult)
 	if !ok {
@@ -92,6 +104,7 @@ func stripToolResult(object any) (any, error) {
 	if toolresult.Decided(result) {
 		result.Spec.Result, result.Spec.Error = nil, nil
 	}
+	host.LeaveOutResult(result)
 	return stripMetadata(result)
 }
 

@@ -46,7 +46,10 @@ func TestATurnIsKeptWithWhatItsNextStepsNeed(t *testing.T) {
 		finished metav1.ConditionStatus
 		want     func(kept *v1alpha1.Turn)
 	}{
-		"its message is not in the journal": {1, metav1.ConditionFalse, func(*v1alpha1.Turn) {}},
+		"its message is not in the journal": {1, metav1.ConditionFalse, func(kept *v1alpha1.Turn) {
+			kept.Spec.Input, kept.Spec.Message = "Hello\n"+strings.Repeat("x", 2<<10-5), &v1alpha1.TurnMessage{}
+			kept.Annotations["capstan.dev/message-bytes"] = "65545"
+		}},
 		"its message is in the journal": {2, metav1.ConditionFalse, func(kept *v1alpha1.Turn) {
 			kept.Spec.Input, kept.Spec.Message = "Hello\n"+strings.Repeat("x", 2<<10-5), nil
 		}},
@@ -71,7 +74,11 @@ func TestATurnIsKeptWithWhatItsNextStepsNeed(t *testing.T) {
 }
 
 func TestAToolResultIsKeptWithoutWhatItGivesOnceItIsDecided(t *testing.T) {
-	text := "result"
+	text, long := "result", strings.Repeat("x", 64<<10)
+	if got, err := stripToolResult(&v1alpha1.ToolResult{Spec: v1alpha1.ToolResultSpec{Result: &long}}); err != nil ||
+		got.(*v1alpha1.ToolResult).Spec.Result != nil {
+		t.Errorf("a long text that nothing has taken yet is kept, %v", err)
+	}
 	for accepted, dropped := range map[metav1.ConditionStatus]bool{
 		metav1.ConditionTrue: true, metav1.ConditionFalse: true, metav1.ConditionUnknown: false, "": false,
 	} {
@@ -87,10 +94,23 @@ func TestAToolResultIsKeptWithoutWhatItGivesOnceItIsDecided(t *testing.T) {
 	}
 }
 
+func TestASessionIsKeptWithTheHintThatIsRead(t *testing.T) {
+	session := &v1alpha1.Session{Spec: v1alpha1.SessionSpec{Hints: map[string]v1alpha1.JSON{
+		"setup_connection": {Raw: []byte("true")}, "theme": {Raw: []byte(`"` + strings.Repeat("x", 1<<20) + `"`)},
+	}}}
+	if _, err := stripSession(session); err != nil || len(session.Spec.Hints) != 1 || string(session.Spec.Hints["setup_connection"].Raw) != "true" {
+		t.Errorf("the cache keeps %d hints, %v", len(session.Spec.Hints), err)
+	}
+	session.Spec.Hints["setup_connection"] = v1alpha1.JSON{Raw: []byte(`"` + strings.Repeat("x", 64) + `"`)}
+	if _, err := stripSession(session); err != nil || len(session.Spec.Hints) != 0 {
+		t.Errorf("the cache keeps %d hints, %v", len(session.Spec.Hints), err)
+	}
+}
+
 func TestEveryKindIsKeptWithoutTheAnnotationsOfOthers(t *testing.T) {
 	options := CacheOptions()
-	transforms := map[string]func(any) (any, error){"Session": options.DefaultTransform}
-	objects := map[string]client.Object{"Session": &v1alpha1.Session{}}
+	transforms := map[string]func(any) (any, error){"Harness": options.DefaultTransform}
+	objects := map[string]client.Object{"Harness": &v1alpha1.Harness{}}
 	for object, by := range options.ByObject {
 		name := reflect.TypeOf(object).Elem().Name()
 		transforms[name], objects[name] = by.Transform, object
@@ -116,6 +136,7 @@ func TestAWriteFromACachedObjectLosesNothing(t *testing.T) {
 	decided.Spec.Result = &text
 	decided.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue}}
 	for name, object := range map[string]client.Object{
+		"a Turn that is queued":        fullTurn(0, metav1.ConditionFalse),
 		"a Turn behind its first step": fullTurn(2, metav1.ConditionFalse), "a Turn that has ended": fullTurn(3, metav1.ConditionTrue), "a ToolResult": decided,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -186,12 +207,13 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-func TestTurnsThatDoNotReadTheirMessageAnyMoreTakeLittleMemory(t *testing.T) {
+func TestTurnsTakeLittleMemoryWhereverTheyAre(t *testing.T) {
 	for name, test := range map[string]struct {
 		step     int32
 		finished metav1.ConditionStatus
 		most     int64
 	}{
+		"queued":   {0, metav1.ConditionFalse, 6 << 20},
 		"finished": {3, metav1.ConditionTrue, 3 << 20},
 		"waiting":  {2, metav1.ConditionFalse, 6 << 20},
 	} {

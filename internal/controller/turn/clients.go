@@ -41,6 +41,9 @@ func (r *Reconciler) takeResults(ctx context.Context, a *actScope) error {
 	if err := r.dropOutdated(ctx, a, offered); err != nil {
 		return err
 	}
+	if err := r.readTexts(ctx, offered); err != nil {
+		return err
+	}
 	a.timeOut(offered, now)
 	complete := a.missing() == len(offered) && !approves(offered)
 	// In call order, as the journal then has them.
@@ -134,6 +137,27 @@ func (r *Reconciler) dropOutdated(ctx context.Context, a *actScope, offered map[
 	maps.DeleteFunc(offered, func(index int, result *v1alpha1.ToolResult) bool {
 		return decides(index, result) && answer.Judge(result, turn).Reason != ""
 	})
+	return nil
+}
+
+// readTexts reads the texts of the ToolResults that the cache has without them. It removes those that are gone: their
+// calls go on waiting.
+func (r *Reconciler) readTexts(ctx context.Context, offered map[int]*v1alpha1.ToolResult) error {
+	for index, cached := range offered {
+		if !host.ResultLeftOut(cached) {
+			continue
+		}
+		result := &v1alpha1.ToolResult{}
+		err := r.Live.Get(ctx, client.ObjectKeyFromObject(cached), result)
+		switch {
+		case apierrors.IsNotFound(err), err == nil && result.UID != cached.UID:
+			delete(offered, index)
+		case err != nil:
+			return fmt.Errorf("reading ToolResult %s past the cache: %w", cached.Name, err)
+		default:
+			offered[index] = result
+		}
+	}
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
 )
 
 // freshnessLimit is how long a pass waits for the watch to show our own last write before it reads past the cache.
@@ -42,6 +43,7 @@ func (r *Reconciler) freshen(ctx context.Context, s *scope) error {
 	}
 	// What the API server has is what counts, also where versions went back because etcd was restored.
 	s.memory.written, s.memory.behindSince = turn.ResourceVersion, time.Time{}
+	host.LeaveOutMessage(turn)
 	s.turn, s.base = turn.DeepCopy(), turn
 	return nil
 }

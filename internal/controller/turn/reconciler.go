@@ -145,7 +145,7 @@ func (r *Reconciler) open(ctx context.Context, key types.NamespacedName) (*scope
 	if replaced := r.memories.replaced(key, turn.UID); replaced != "" {
 		r.Activities.Cancel(replaced)
 	}
-	s := &scope{turn: turn.DeepCopy(), base: turn.DeepCopy(), memory: r.memories.of(key, turn.UID)}
+	s := &scope{turn: turn.DeepCopy(), base: turn.DeepCopy(), live: r.Live, memory: r.memories.of(key, turn.UID)}
 	return s, r.freshen(ctx, s)
 }
 

@@ -2,6 +2,7 @@ package turn
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -29,6 +30,8 @@ const (
 type scope struct {
 	// turn is the working copy; base is what the API server holds, as far as we know.
 	turn, base *v1alpha1.Turn
+	// live reads past the cache.
+	live client.Reader
 	// memory is what this process remembers of the Turn.
 	memory *memory
 	// session is the Turn's Session, once the phase that reads it has run.
@@ -77,5 +80,24 @@ func (s *scope) journal() journal.Session {
 
 // hostTurn is the Turn as the steps see it.
 func (s *scope) hostTurn() host.Turn {
-	return host.TurnOf(s.turn, s.session)
+	t := host.TurnOf(s.turn, s.session)
+	if host.MessageLeftOut(s.turn.Spec) {
+		t.ReadMessage = messageOf(s.live, s.turn)
+	}
+	return t
+}
+
+// messageOf reads the message of a Turn that the cache has without it.
+func messageOf(live client.Reader, cached *v1alpha1.Turn) host.MessageReader {
+	key, uid := client.ObjectKeyFromObject(cached), cached.UID
+	return func(ctx context.Context) (v1alpha1.TurnSpec, error) {
+		turn := &v1alpha1.Turn{}
+		if err := live.Get(ctx, key, turn); err != nil {
+			return v1alpha1.TurnSpec{}, fmt.Errorf("reading the Turn past the cache: %w", err)
+		}
+		if turn.UID != uid {
+			return v1alpha1.TurnSpec{}, fmt.Errorf("Turn %s was deleted and created again", key)
+		}
+		return turn.Spec, nil
+	}
 }

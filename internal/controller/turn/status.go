@@ -11,6 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/queue"
 	"github.com/capstan-dev/capstan/internal/controller/status"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
 )
 
 // writeKind says what a status write is for. The write budget of a Turn counts all but progress.
@@ -48,6 +49,8 @@ func (r *Reconciler) write(ctx context.Context, s *scope, kind writeKind) (flow,
 		s.memory.writes++
 		s.memory.written, s.memory.wroteAt = s.turn.ResourceVersion, r.Clock()
 		before := s.base
+		// The answer has the message. What waits for memory must not hold it.
+		host.LeaveOutMessage(s.turn)
 		s.base = s.turn.DeepCopy()
 		announce(ctx, before, s, kind)
 		for _, n := range noticesOf(before, s.turn) {

@@ -61,6 +61,9 @@ func (r *Reconciler) steers(ctx context.Context, session types.NamespacedName, a
 	for _, turn := range queue.Steers(turns, active) {
 		steer := host.Steer{Ref: v1alpha1.JournalTurn{Name: turn.Name, UID: turn.UID}, Controls: turn.Spec.Controls}
 		steer.Input, steer.Content = host.MessageOf(turn.Spec)
+		if host.MessageLeftOut(turn.Spec) {
+			steer.ReadMessage = messageOf(r.Live, turn)
+		}
 		steers = append(steers, steer)
 	}
 	return steers, nil

@@ -40,6 +40,7 @@ func (h *Host) Act(ctx context.Context, t Turn, results ActResults) (*journal.Cl
 	if err != nil {
 		return nil, err
 	}
+	steers = read(ctx, steers)
 	outcome := plan.AfterAct(t.state(), plan.ActResult{}, t.facts(0, h.Clock()))
 	next, ok := outcome.Plan.(plan.ScheduleReason)
 	if !ok {

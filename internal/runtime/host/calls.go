@@ -3,6 +3,7 @@ package host
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -183,6 +184,13 @@ func decodeHints(hints map[string]v1alpha1.JSON) map[string]any {
 		return nil
 	}
 	return map[string]any{plan.HintSetupConnection: value}
+}
+
+// LeaveOutHints drops the hints of a Session that nothing reads: they are the client's own and may be of any size.
+func LeaveOutHints(session *v1alpha1.Session) {
+	maps.DeleteFunc(session.Spec.Hints, func(name string, value v1alpha1.JSON) bool {
+		return name != plan.HintSetupConnection || len(value.Raw) > maxHintBytes
+	})
 }
 
 // stringFields gives the fields of an error as events carry them.

@@ -86,6 +86,12 @@ func (h *Host) end(ctx context.Context, t Turn, outcome plan.Outcome, known ActR
 	if !ok {
 		return nil, fmt.Errorf("ending Turn %s: the planner gave a %T", t.Ref.Name, outcome.Plan)
 	}
+	if t.step() == 1 {
+		var err error
+		if t, err = t.whole(ctx); err != nil {
+			return nil, err
+		}
+	}
 	return h.closing(ctx, t, known, func(t Turn, calls []v1alpha1.JournalEvent) journal.Record {
 		record := t.record()
 		record.Events = append(h.opening(t), calls...)

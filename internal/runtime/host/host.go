@@ -52,6 +52,9 @@ type Host struct {
 	}
 }
 
+// MessageReader gives the spec of a Turn with its whole message.
+type MessageReader func(context.Context) (v1alpha1.TurnSpec, error)
+
 // Turn is a Turn as its steps see it.
 type Turn struct {
 	// Session names the log.
@@ -62,6 +65,10 @@ type Turn struct {
 	Input string
 	// Content is the user's message in parts; nil when it is Input alone.
 	Content []event.Part
+	// ReadMessage gives the message where Input is but its beginning; nil where Input and Content are the message.
+	ReadMessage MessageReader
+	// MessageBytes is the size of a message that is yet to be read.
+	MessageBytes int64
 	// Locale that the message is to be answered in; empty for none (CFG-08).
 	Locale string
 	// Harness and Agent are the names that the Session gives; Agent may be empty.

@@ -79,6 +79,24 @@ func GivenByOthers(call v1alpha1.SettledCall) bool {
 	return call.State == ""
 }
 
+// maxResultBytes is the length up to which a text stays with a ToolResult that nothing has taken yet.
+const maxResultBytes = 2 << 10
+
+// LeaveOutResult drops a long text of a ToolResult. Who keeps many ToolResults that are read later keeps them so.
+func LeaveOutResult(result *v1alpha1.ToolResult) {
+	for _, text := range []**string{&result.Spec.Result, &result.Spec.Error} {
+		if *text != nil && len(**text) > maxResultBytes {
+			*text = nil
+		}
+	}
+}
+
+// ResultLeftOut reports whether LeaveOutResult has dropped what the ToolResult gives. The API server accepts no
+// ToolResult that gives nothing.
+func ResultLeftOut(result *v1alpha1.ToolResult) bool {
+	return result.Spec.Result == nil && result.Spec.Error == nil && result.Spec.Decision == ""
+}
+
 // SettledCallOf is a ToolResult as the log keeps it.
 func SettledCallOf(result *v1alpha1.ToolResult) v1alpha1.SettledCall {
 	call := v1alpha1.SettledCall{ID: result.Spec.CallID, Source: result.UID, Error: result.Spec.Error, Decision: result.Spec.Decision}

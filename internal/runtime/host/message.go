@@ -1,19 +1,24 @@
 package host
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 )
 
-// MessageOf is the message of a Turn as its steps see it: its text, and its parts where it is given in parts.
+// MessageOf is the message of a Turn as its steps see it: its text, and its parts where it is given in parts. Of a
+// message that was left out it is the beginning.
 func MessageOf(spec v1alpha1.TurnSpec) (input string, content []event.Part) {
-	if spec.Message == nil {
+	if spec.Message == nil || MessageLeftOut(spec) {
 		return spec.Input, nil
 	}
 	content = make([]event.Part, 0, len(spec.Message.Content))
@@ -35,8 +40,71 @@ func Excerpt(spec v1alpha1.TurnSpec) string {
 	return strings.Clone(input[:min(len(input), maxMessageBytes+1)])
 }
 
-// message is the user's message.
+// annotationMessageBytes has the size of a message that was left out. Objects of the API server never have it.
+const annotationMessageBytes = "capstan.dev/message-bytes"
+
+// LeaveOutMessage leaves the beginning alone of a message that is longer than Excerpt. Who keeps many Turns whose
+// messages are read later keeps them so.
+func LeaveOutMessage(turn *v1alpha1.Turn) {
+	if MessageLeftOut(turn.Spec) {
+		return
+	}
+	delete(turn.Annotations, annotationMessageBytes)
+	size := keptBytes(turn.Spec)
+	if size <= maxMessageBytes {
+		return
+	}
+	metav1.SetMetaDataAnnotation(&turn.ObjectMeta, annotationMessageBytes, strconv.FormatInt(size, 10))
+	turn.Spec.Input, turn.Spec.Message = Excerpt(turn.Spec), &v1alpha1.TurnMessage{}
+}
+
+// MessageLeftOut reports whether LeaveOutMessage has shortened the message. The API server accepts no message without
+// parts, so that no user's Turn looks like that.
+func MessageLeftOut(spec v1alpha1.TurnSpec) bool {
+	return spec.Message != nil && len(spec.Message.Content) == 0
+}
+
+// keptBytes is what a message takes in memory, addresses of images included.
+func keptBytes(spec v1alpha1.TurnSpec) int64 {
+	input, content := MessageOf(spec)
+	n := messageBytes(input, content)
+	for _, part := range content {
+		n += int64(len(part.URL))
+	}
+	return n
+}
+
+// leftOutBytes is the size of a message that was left out.
+func leftOutBytes(turn *v1alpha1.Turn) int64 {
+	n, err := strconv.ParseInt(turn.Annotations[annotationMessageBytes], 10, 64)
+	if err != nil {
+		return maxTurnMessageBytes
+	}
+	return n
+}
+
+// maxTurnMessageBytes is the size of the largest message that the API server accepts.
+const maxTurnMessageBytes = 1 << 20
+
+// whole is the Turn with its whole message, for what is said of it or sent to a model.
+func (t Turn) whole(ctx context.Context) (Turn, error) {
+	if t.ReadMessage == nil {
+		return t, nil
+	}
+	spec, err := t.ReadMessage(ctx)
+	if err != nil {
+		return t, fmt.Errorf("reading the message of Turn %s: %w", t.Ref.Name, err)
+	}
+	t.Input, t.Content = MessageOf(spec)
+	t.ReadMessage = nil
+	return t, nil
+}
+
+// message is the user's message, which must have been read.
 func (t Turn) message() event.Message {
+	if t.ReadMessage != nil {
+		panic("the message of Turn " + t.Ref.Name + " is used before it is read")
+	}
 	return userMessage(t.messageID(), t.Input, t.Content)
 }
 

@@ -38,6 +38,11 @@ func (h *Host) Reason(ctx context.Context, t Turn, c Config) (*journal.Closed, e
 		// A response could not be appended: nothing is spent on it.
 		return nil, journal.EndsTooEarly(t.Session, t.Ref, t.step(), opened, view.Head)
 	}
+	if t.step() == 1 {
+		if t, err = t.whole(ctx); err != nil {
+			return nil, err
+		}
+	}
 	g, err := h.generate(ctx, t, c, view.Messages, kept)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -49,7 +54,7 @@ func (h *Host) Reason(ctx context.Context, t Turn, c Config) (*journal.Closed, e
 	compose := func(ctx context.Context, turns map[string]journal.RecordedTurn) journal.Record {
 		// A message that cannot be looked for now waits: an answer that has been paid for must not be lost over it.
 		offered, _ := t.offered(ctx)
-		return h.closeReason(t, c, g, unused(offered, turns))
+		return h.closeReason(t, c, g, read(ctx, unused(offered, turns)))
 	}
 	return h.deliver(ctx, t, &Unwritten{Since: h.Clock(), record: compose(ctx, view.Turns), compose: compose})
 }

@@ -41,6 +41,9 @@ func (h *Host) Recall(ctx context.Context, t Turn, hint int64) (*Recalled, error
 	if !used || earlier.UID == t.Ref.UID {
 		return nil, nil
 	}
+	if t, err = t.whole(ctx); err != nil {
+		return nil, err
+	}
 	if earlier.Digest != t.digest() {
 		return &Recalled{Progress: h.refused(plan.Failure{Code: CodeNameReused}, fmt.Sprintf(
 			"A Turn named %q with another message was in this Session before. Create a Turn with a new name.", t.Ref.Name))}, nil

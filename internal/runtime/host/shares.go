@@ -14,7 +14,7 @@ import (
 // known.
 func (t Turn) CallBytes(journal int64) int64 {
 	if t.step() == 1 {
-		journal += messageBytes(t.Input, t.Content)
+		journal += max(t.MessageBytes, messageBytes(t.Input, t.Content))
 	}
 	return fairshare.ConversationBytes(journal)
 }

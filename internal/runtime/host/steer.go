@@ -14,6 +14,10 @@ import (
 // MaxSteers is how many messages go into a Turn at one step. The others follow at the next one.
 const MaxSteers = 32
 
+// maxSteerBytes bounds what the messages that go into a Turn at one step take together, the last one aside. It is twice
+// the size of the largest.
+const maxSteerBytes = 2 * maxTurnMessageBytes
+
 // Steer is a message that waits to go into a Turn that runs (STEER-01).
 type Steer struct {
 	// Ref names the Turn that the message was sent as.
@@ -22,6 +26,8 @@ type Steer struct {
 	Input string
 	// Content is the user's message in parts; nil when it is Input alone.
 	Content []event.Part
+	// ReadMessage gives the message where Input is but its beginning; nil where Input and Content are the message.
+	ReadMessage MessageReader
 	// Controls of the message; nil for none.
 	Controls *v1alpha1.TurnControls
 }
@@ -61,6 +67,28 @@ func unused(offered []Steer, known map[string]journal.RecordedTurn) []Steer {
 		}
 	}
 	return pending
+}
+
+// read gives the messages as they are sent to a model, in order, as many as a step takes in. One that cannot be read now
+// waits with those behind it.
+func read(ctx context.Context, steers []Steer) []Steer {
+	var whole []Steer
+	var size int64
+	for _, s := range steers {
+		if s.ReadMessage != nil {
+			spec, err := s.ReadMessage(ctx)
+			if err != nil {
+				break
+			}
+			s.Input, s.Content = MessageOf(spec)
+			s.ReadMessage = nil
+		}
+		whole = append(whole, s)
+		if size += messageBytes(s.Input, s.Content); size >= maxSteerBytes {
+			break
+		}
+	}
+	return whole
 }
 
 // steer makes the record of a step that another model call follows take the messages in. They are part of the entry
@@ -110,6 +138,9 @@ func (h *Host) CancelSteer(ctx context.Context, t Turn, hint int64) (v1alpha1.Tu
 			return CancelledBeforeStart(h.micro()), nil, nil
 		case known && recorded.SteeredInto != nil:
 			return h.steered(), recorded.SteeredInto, nil
+		}
+		if t, err = t.whole(ctx); err != nil {
+			return v1alpha1.TurnProgress{}, nil, err
 		}
 		record := journal.Record{
 			Turn: t.Ref, Step: 1, OpenedAt: view.Head + 1, Digest: t.digest(), Closing: true, Transition: CancelledBeforeStart(h.micro()),

@@ -5,7 +5,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 )
 
-// TurnOf is a Turn of a Session as its steps see it, without the messages that wait to go into it.
+// TurnOf is a Turn of a Session as its steps see it, without the messages that wait to go into it. Where the message was
+// left out, the caller adds what reads it.
 func TurnOf(turn *v1alpha1.Turn, session *v1alpha1.Session) Turn {
 	t := Turn{
 		Session:     JournalOf(session),
@@ -17,6 +18,9 @@ func TurnOf(turn *v1alpha1.Turn, session *v1alpha1.Session) Turn {
 		Harness:     session.Spec.HarnessRef.Name,
 	}
 	t.Input, t.Content = MessageOf(turn.Spec)
+	if MessageLeftOut(turn.Spec) {
+		t.MessageBytes = leftOutBytes(turn)
+	}
 	if agent := session.Spec.AgentRef; agent != nil {
 		t.Agent = agent.Name
 	}
