@@ -96,7 +96,7 @@ func messageOf(live client.Reader, cached *v1alpha1.Turn) host.MessageReader {
 			return v1alpha1.TurnSpec{}, fmt.Errorf("reading the Turn past the cache: %w", err)
 		}
 		if turn.UID != uid {
-			return v1alpha1.TurnSpec{}, fmt.Errorf("Turn %s was deleted and created again", key)
+			return v1alpha1.TurnSpec{}, fmt.Errorf("another Turn has the name %s now", key)
 		}
 		return turn.Spec, nil
 	}

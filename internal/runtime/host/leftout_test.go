@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
@@ -212,7 +211,7 @@ func TestAMessageIsNeverUsedUnread(t *testing.T) {
 			t.Error("the beginning of a message passed for the message")
 		}
 	}()
-	_ = event.Message((&library{}).unread(t, newTurn("demo-1"), longMessage()).message())
+	_ = (&library{}).unread(t, newTurn("demo-1"), longMessage()).message()
 }
 
 func TestWhichResultsAreLeftOut(t *testing.T) {
