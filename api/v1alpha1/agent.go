@@ -12,9 +12,9 @@ type AgentSpec struct {
 	Lifecycle Lifecycle `json:"lifecycle,omitempty"`
 }
 
-// AgentStatus is what the manager says about an Agent.
+// AgentStatus is the observed state of an Agent.
 type AgentStatus struct {
-	// conditions: Ready is True when all that the Agent names exists.
+	// conditions: Ready is True when every object that the Agent names exists.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -25,7 +25,7 @@ type AgentStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// Agent is the domain layer of an agent's configuration, put on top of a Harness by a Session.
+// Agent is the domain layer of an agent's configuration. A Session combines it with a Harness.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -38,10 +38,10 @@ type Agent struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the layer that the user wants.
+	// spec is the desired layer.
 	// +optional
 	Spec AgentSpec `json:"spec,omitempty"`
-	// status is what the manager says about it.
+	// status is the observed state. Only the manager writes it.
 	// +optional
 	// +kubebuilder:default={conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "Waiting for the manager.", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status AgentStatus `json:"status,omitempty"`

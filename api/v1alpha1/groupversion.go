@@ -10,7 +10,7 @@ var (
 	// GroupVersion is the API group and version of every kind in this package.
 	GroupVersion = schema.GroupVersion{Group: "capstan.dev", Version: "v1alpha1"}
 
-	// SchemeGroupVersion is GroupVersion by the name that generated code knows.
+	// SchemeGroupVersion is GroupVersion under the name that generated code uses.
 	SchemeGroupVersion = GroupVersion
 
 	schemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)

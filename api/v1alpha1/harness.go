@@ -16,9 +16,9 @@ type HarnessSpec struct {
 	Lifecycle Lifecycle `json:"lifecycle,omitempty"`
 }
 
-// HarnessStatus is what the manager says about a Harness.
+// HarnessStatus is the observed state of a Harness.
 type HarnessStatus struct {
-	// conditions: Ready is True when the Harness, its ancestors and all they name exist.
+	// conditions: Ready is True when the Harness, its ancestors and every object that they name exist.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -28,7 +28,7 @@ type HarnessStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// chain names the Harnesses that fold into this one, root first, itself last.
+	// chain names the Harnesses that are merged into this one, the root first, the Harness itself last.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
@@ -50,10 +50,10 @@ type Harness struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the layer that the user wants.
+	// spec is the desired layer.
 	// +optional
 	Spec HarnessSpec `json:"spec,omitempty"`
-	// status is what the manager says about it.
+	// status is the observed state. Only the manager writes it.
 	// +optional
 	// +kubebuilder:default={conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "Waiting for the manager.", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status HarnessStatus `json:"status,omitempty"`

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// JournalTurn names the Turn that an entry belongs to.
+// JournalTurn identifies the Turn that an entry belongs to.
 type JournalTurn struct {
 	// name of the Turn.
 	// +required
@@ -18,13 +18,13 @@ type JournalTurn struct {
 	UID types.UID `json:"uid"`
 }
 
-// JournalEvent is one event of a Session (EVT-02). Its sequence number follows from its position in the log.
+// JournalEvent is one event of a Session (EVT-02). Its sequence number follows from its position in the journal.
 type JournalEvent struct {
 	// id of the event, a UUIDv7.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	ID string `json:"id"`
-	// type of the event, dotted.
+	// type of the event, in dotted form.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Type string `json:"type"`
@@ -42,7 +42,7 @@ type JournalEvent struct {
 	Data *JSON `json:"data,omitempty"`
 }
 
-// PlannedCall is the bulk of a tool call that a reason step planned.
+// PlannedCall holds the large fields of a tool call that a reason step planned.
 type PlannedCall struct {
 	// id of the call, minted by the runtime.
 	// +required
@@ -52,112 +52,110 @@ type PlannedCall struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	ProviderID string `json:"providerID,omitempty"`
-	// name of the tool, as the model gave it.
+	// name of the tool, as in the model's response.
 	// +required
 	// +kubebuilder:validation:MaxLength=256
 	Name string `json:"name"`
-	// arguments as the model gave them, byte for byte.
+	// arguments of the model's response, byte for byte.
 	// +optional
 	Arguments string `json:"arguments,omitempty"`
-	// refusal is the error that the model is told, for a call that must not start.
+	// refusal is the error that the model receives for a call that must not start.
 	// +optional
 	Refusal string `json:"refusal,omitempty"`
 }
 
-// ClaimedCall says that somebody is about to start a call that must start at most once (DUR-01). Whoever wrote it may
-// start it, and nobody else.
+// ClaimedCall is the intent to start a call that must start at most once (DUR-01). Only its writer may start the call.
 type ClaimedCall struct {
 	// id of the call.
 	// +required
 	// +kubebuilder:validation:MaxLength=32
 	ID string `json:"id"`
-	// holder tells the one who wrote it from all others.
+	// holder identifies the writer.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Holder string `json:"holder"`
 }
 
-// SettledCall is what became of one call, kept before the step closes: the result of a client tool's (CLIENT-04), the
-// outcome of one that was claimed (DUR-02), or the decision about one that needs approval.
+// SettledCall is the outcome of one call, recorded before the step closes: the result of a client tool (CLIENT-04), the
+// outcome of a claimed call (DUR-02), or the decision about a call that needs approval.
 type SettledCall struct {
 	// id of the call.
 	// +required
 	// +kubebuilder:validation:MaxLength=32
 	ID string `json:"id"`
-	// source is the UID of the ToolResult that gave it.
+	// source is the UID of the ToolResult with the outcome.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Type=string
 	Source types.UID `json:"source,omitempty"`
-	// result that was given.
+	// result of the call.
 	// +optional
 	Result *string `json:"result,omitempty"`
-	// error that was given.
+	// error of the call.
 	// +optional
 	Error *string `json:"error,omitempty"`
-	// decision that was given.
+	// decision about the call.
 	// +optional
 	Decision Decision `json:"decision,omitempty"`
-	// by is who decided.
+	// by is the user who decided.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	By string `json:"by,omitempty"`
-	// state that a claimed call has ended in. A client's has none.
+	// state is the final state of a claimed call. The call of a client tool has none.
 	// +optional
 	State ToolCallState `json:"state,omitempty"`
 	// reason of the state.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason,omitempty"`
-	// startedAt is when the call started, if it did.
+	// startedAt is the time at which the call started, if it did.
 	// +optional
 	StartedAt *metav1.MicroTime `json:"startedAt,omitempty"`
-	// finishedAt is when it ended.
+	// finishedAt is the time at which the call ended.
 	// +optional
 	FinishedAt *metav1.MicroTime `json:"finishedAt,omitempty"`
 }
 
-// PartialContent is what a piece of an answer says.
+// PartialContent is the kind of a part of a response.
 // +kubebuilder:validation:Enum=Text;Discarded
 type PartialContent string
 
 const (
-	// PartialText: more of the answer's text has come.
+	// PartialText: more text of the response has arrived.
 	PartialText PartialContent = "Text"
-	// PartialDiscarded: the text of the pieces before is not the answer. The model has begun to call tools, or the try
-	// has failed.
+	// PartialDiscarded: the text of the earlier parts is not the response. The model has begun to call tools, or the
+	// attempt has failed.
 	PartialDiscarded PartialContent = "Discarded"
 )
 
-// PartialAnswer is a piece of an answer that is still coming in, kept so that it is not lost with the manager
-// (PART-01).
+// PartialAnswer is a part of a response that is still streaming, recorded so that it survives the manager (PART-01).
 type PartialAnswer struct {
-	// message is the id that the answer will have. Pieces of one message belong together.
+	// message is the id that the complete response will have. Parts of one message belong together.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Message string `json:"message"`
-	// model is the name of the Model that answers.
+	// model is the name of the Model that responds.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Model string `json:"model,omitempty"`
-	// holder tells the process that receives the answer from all others.
+	// holder identifies the process that receives the response.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Holder string `json:"holder,omitempty"`
-	// content is Text, or Discarded when the text before is not the answer.
+	// content is Text, or Discarded when the earlier text is not the response.
 	// +required
 	Content PartialContent `json:"content"`
-	// offset is where in the answer the piece begins, in bytes.
+	// offset is where the part begins in the response, in bytes.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Offset int64 `json:"offset,omitempty"`
-	// text of the piece, at most 64 KiB.
+	// text of the part, at most 64 KiB.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	Text string `json:"text,omitempty"`
 }
 
-// RecordedTurn is what the log remembers of a Turn, so that its message does not run again.
+// RecordedTurn is the journal's record of a Turn, so that its message does not run again.
 type RecordedTurn struct {
 	// name of the Turn.
 	// +required
@@ -172,45 +170,45 @@ type RecordedTurn struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Digest string `json:"digest"`
-	// steeredInto is the Turn that the message went into; none for a Turn that ran itself.
+	// steeredInto is the Turn that the message went into. It is absent for a Turn that ran by itself.
 	// +optional
 	SteeredInto *JournalTurn `json:"steeredInto,omitempty"`
 }
 
-// JournalCheckpoint sums up the entries from an ordinal to the checkpoint itself, so that a cold reader need not read
-// them.
+// JournalCheckpoint summarizes the entries from an ordinal to the checkpoint itself, so that a reader without a cache
+// need not read them.
 type JournalCheckpoint struct {
-	// from is the first ordinal that the checkpoint sums up.
+	// from is the first ordinal that the checkpoint summarizes.
 	// +required
 	From int64 `json:"from"`
-	// events is the number of events in the log before the checkpoint.
+	// events is the number of events in the journal before the checkpoint.
 	// +required
 	Events int64 `json:"events"`
-	// bytes is the size of the log before the checkpoint.
+	// bytes is the size of the journal before the checkpoint.
 	// +required
 	Bytes int64 `json:"bytes"`
-	// transcript is the messages of the entries summed up: JSON, compressed with gzip.
+	// transcript holds the messages of the summarized entries: JSON, compressed with gzip.
 	// +optional
 	Transcript []byte `json:"transcript,omitempty"`
-	// turns that began in the entries summed up.
+	// turns that began in the summarized entries.
 	// +optional
 	// +listType=atomic
 	Turns []RecordedTurn `json:"turns,omitempty"`
 }
 
-// JournalEntrySpec is one immutable entry of a Session's log.
+// JournalEntrySpec is one immutable entry of a Session's journal.
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="an entry of the log cannot be changed."
 type JournalEntrySpec struct {
 	// session is the name of the Session.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	Session string `json:"session"`
-	// ordinal is the position in the log, from 1, without gaps.
+	// ordinal is the position in the journal, from 1, without gaps.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	Ordinal int64 `json:"ordinal"`
-	// format is the version of the form that the entry is written in; an entry without one has format 1. A manager that
-	// does not know the format does not work on the Session.
+	// format is the format version of the entry; an entry without it has format 1. A manager that does not support the
+	// format does not run the Session.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Format int32 `json:"format,omitempty"`
@@ -246,28 +244,28 @@ type JournalEntrySpec struct {
 	// +optional
 	// +listType=atomic
 	Calls []PlannedCall `json:"calls,omitempty"`
-	// steered are the Turns whose messages go into this one behind the step. The messages are among the events.
+	// steered are the Turns whose messages go into this one after the step. The messages are among the events.
 	// +optional
 	// +listType=atomic
 	Steered []RecordedTurn `json:"steered,omitempty"`
 	// claimed is a call that is about to start.
 	// +optional
 	Claimed *ClaimedCall `json:"claimed,omitempty"`
-	// settled is what became of a call before the step was complete: its result, or the decision about it.
+	// settled is the outcome of a call before the step was complete: its result, or the decision about it.
 	// +optional
 	Settled *SettledCall `json:"settled,omitempty"`
-	// partial is a piece of an answer that is still coming in.
+	// partial is a part of a response that is still streaming.
 	// +optional
 	Partial *PartialAnswer `json:"partial,omitempty"`
-	// transition is what becomes of the Turn's status. Only a final entry has one.
+	// transition is the new progress of the Turn. Only a final entry has one.
 	// +optional
 	Transition *TurnProgress `json:"transition,omitempty"`
-	// checkpoint sums up what lies before.
+	// checkpoint summarizes the earlier entries.
 	// +optional
 	Checkpoint *JournalCheckpoint `json:"checkpoint,omitempty"`
 }
 
-// JournalEntry is one immutable entry of a Session's log. Only the manager writes entries.
+// JournalEntry is one immutable entry of a Session's journal. Only the manager writes entries.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=jent

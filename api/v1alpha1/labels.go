@@ -1,6 +1,6 @@
 package v1alpha1
 
-// Labels on the objects that the manager makes. Values are UIDs or runtime-minted ids, never text a model wrote.
+// Labels on the objects that the manager creates. Values are UIDs or ids from the runtime, never text from a model.
 const (
 	// LabelTurnUID is on every tool Job and its pods: the UID of the Turn that owns the call.
 	LabelTurnUID = "capstan.dev/turn-uid"
@@ -9,12 +9,12 @@ const (
 	// LabelCall is on every tool Job and its pods: the runtime's id of the call, `<iteration>-<index>`.
 	LabelCall = "capstan.dev/call"
 	// LabelAttempt is on every tool Job and its pods: the attempt of the call, from 1. A lower attempt than the one in
-	// Turn status belongs to the past and is ignored.
+	// the Turn's status is outdated and ignored.
 	LabelAttempt = "capstan.dev/attempt"
 	// LabelNetwork is on the pods of tools that declare `network: None`, with the value None. A NetworkPolicy selects
 	// them by it.
 	LabelNetwork = "capstan.dev/network"
-	// LabelManagedBy marks what the manager made, with the value ManagedByCapstan.
+	// LabelManagedBy marks the objects that the manager created, with the value ManagedByCapstan.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	// ManagedByCapstan is the value of LabelManagedBy.
 	ManagedByCapstan = "capstan"
@@ -22,31 +22,31 @@ const (
 
 // Annotations.
 const (
-	// AnnotationDefaultModel on a Model, with the value "true", makes it the one that is used where nothing names another
-	// (MODEL-02). Of several in a namespace the newest counts, as with StorageClass.
+	// AnnotationDefaultModel on a Model, with the value "true", makes it the default of its namespace (MODEL-02). If
+	// several Models have it, the newest is the default, as with StorageClass.
 	AnnotationDefaultModel = "capstan.dev/is-default-model"
 	// AnnotationFingerprint is on every tool Job: SHA-256 over tool name and the model's arguments (DUR-06).
 	AnnotationFingerprint = "capstan.dev/fingerprint"
 	// AnnotationArguments is on every tool pod: the model's arguments, byte for byte, at most 96 KiB.
 	AnnotationArguments = "capstan.dev/arguments"
-	// AnnotationReleasedAt is on the pods of AtMostOnce calls that were let go: when, in RFC 3339. Their start timeout
-	// counts from then.
+	// AnnotationReleasedAt is on the pods of AtMostOnce calls whose scheduling gate was removed: the time of the
+	// removal, in RFC 3339. Their start timeout counts from it.
 	AnnotationReleasedAt = "capstan.dev/released-at"
-	// AnnotationAllowedHosts on a Secret binds it to hosts: it may be sent to these and to no others. A tool that runs
-	// as a Job could send it anywhere, so that none is given it.
+	// AnnotationAllowedHosts on a Secret binds it to hosts: it may be sent to these and to no others. No Job tool
+	// receives such a Secret, because a Job could send it anywhere.
 	AnnotationAllowedHosts = "capstan.dev/allowed-hosts"
 )
 
 // SchedulingGateStart holds the pods of AtMostOnce calls until one of them is recorded in Turn status.
 const SchedulingGateStart = "capstan.dev/start"
 
-// NetworkPolicyNone is the name of the NetworkPolicy that cuts off the pods of tools that declare `network: None`, one
+// NetworkPolicyNone is the name of the NetworkPolicy that isolates the pods of tools that declare `network: None`, one
 // in each namespace that has such tools.
 const NetworkPolicyNone = "capstan-network-none"
 
-// ToolServiceAccount is the name of the ServiceAccount that the pods of tools run as whose Tool names no other, one in
-// each namespace that has such tools. It has no token.
+// ToolServiceAccount is the name of the default ServiceAccount of tool pods, for Tools that name no other; one in each
+// namespace that has such tools. It has no token.
 const ToolServiceAccount = "capstan-tool"
 
-// ToolContainerName is the container of a tool's pod that runs the tool, found by this name and not by position.
+// ToolContainerName is the name of the container that runs the tool. Its position in the pod does not matter.
 const ToolContainerName = "tool"

@@ -4,7 +4,7 @@ package v1alpha1
 // +kubebuilder:validation:Enum=image/png;image/jpeg;image/gif;image/webp
 type ImageMediaType string
 
-// The formats that providers of models read.
+// The formats that model providers accept.
 const (
 	ImagePNG  ImageMediaType = "image/png"
 	ImageJPEG ImageMediaType = "image/jpeg"
@@ -12,7 +12,7 @@ const (
 	ImageWebP ImageMediaType = "image/webp"
 )
 
-// MessageImage is an image of a message, by value or by address.
+// MessageImage is an image of a message, inline or by URL.
 // +kubebuilder:validation:XValidation:rule="has(self.data) != has(self.url)",message="exactly one of data and url must be set."
 type MessageImage struct {
 	// mediaType is the format of the image: image/png, image/jpeg, image/gif or image/webp.
@@ -25,8 +25,7 @@ type MessageImage struct {
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9+/]+={0,2}$`
 	// +kubebuilder:validation:XValidation:rule="size(self) % 4 == 0",message="data must be base64 with padding: its length is a multiple of 4."
 	Data string `json:"data,omitempty"`
-	// url is where the provider of the model finds the image: an https address of up to 2048 characters. The manager
-	// does not fetch it.
+	// url of the image: an https URL of up to 2048 characters. The model provider fetches it, not the manager.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:Pattern=`^https://[A-Za-z0-9\[][!-~]*$`
@@ -41,7 +40,7 @@ type MessagePart struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=65536
 	Text string `json:"text,omitempty"`
-	// image that the model looks at.
+	// image for the model.
 	// +optional
 	Image *MessageImage `json:"image,omitempty"`
 }

@@ -2,93 +2,93 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ModelProvider is who serves a model.
+// ModelProvider is the service that serves a model.
 // +kubebuilder:validation:Enum=Simulated;Anthropic;OpenAI;Google
 type ModelProvider string
 
 const (
-	// ProviderSimulated answers by script, without any network (SIM-01).
+	// ProviderSimulated responds by script, without any network (SIM-01).
 	ProviderSimulated ModelProvider = "Simulated"
-	// ProviderAnthropic speaks the Messages API of Anthropic.
+	// ProviderAnthropic uses the Messages API of Anthropic.
 	ProviderAnthropic ModelProvider = "Anthropic"
-	// ProviderOpenAI speaks the API of OpenAI, as many other servers do.
+	// ProviderOpenAI uses the API of OpenAI, which many other servers implement.
 	ProviderOpenAI ModelProvider = "OpenAI"
-	// ProviderGoogle speaks the Gemini API of Google.
+	// ProviderGoogle uses the Gemini API of Google.
 	ProviderGoogle ModelProvider = "Google"
 )
 
-// ReasoningEffort is how much a model thinks before it answers.
+// ReasoningEffort is how much a model thinks before it responds.
 // +kubebuilder:validation:Enum=None;Low;Medium;High
 type ReasoningEffort string
 
 const (
-	// ReasoningNone asks for an answer without thinking first.
+	// ReasoningNone requests a response without thinking.
 	ReasoningNone ReasoningEffort = "None"
-	// ReasoningLow asks for little thinking.
+	// ReasoningLow requests little thinking.
 	ReasoningLow ReasoningEffort = "Low"
-	// ReasoningMedium asks for some thinking.
+	// ReasoningMedium requests some thinking.
 	ReasoningMedium ReasoningEffort = "Medium"
-	// ReasoningHigh asks for much thinking.
+	// ReasoningHigh requests much thinking.
 	ReasoningHigh ReasoningEffort = "High"
 )
 
-// ModelRecovery is what becomes of an answer that was coming in when the manager ended.
+// ModelRecovery is how the manager treats a response that was streaming when the manager stopped.
 // +kubebuilder:validation:Enum=Restart;Finalize
 type ModelRecovery string
 
 const (
-	// RecoveryRestart asks the model again. What had come is not kept.
+	// RecoveryRestart calls the model again. The partial response is not kept.
 	RecoveryRestart ModelRecovery = "Restart"
-	// RecoveryFinalize takes what had come for the answer (PART-02).
+	// RecoveryFinalize records the partial response as complete (PART-02).
 	RecoveryFinalize ModelRecovery = "Finalize"
 )
 
-// ModelParameters are how a model generates. What a provider or a model does not know it refuses, and the Turn fails
-// with what it says.
+// ModelParameters control how a model generates. A provider refuses parameters that it or the model does not support,
+// and the Turn fails with the provider's error.
 type ModelParameters struct {
-	// maxOutputTokens is the most tokens that one answer may have, 1 to 1,000,000. Thinking counts. Default: the
-	// provider's own, or 8192 where it has none.
+	// maxOutputTokens is the most tokens that one response may have, 1 to 1,000,000, thinking included. Default: the
+	// provider's default, or 8192 where the provider has none.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000
 	MaxOutputTokens *int32 `json:"maxOutputTokens,omitempty"`
-	// temperature is how much chance there is in the choice of words, a decimal between "0" and "2" with at most three
-	// places, such as "0.7". Default: the provider's own.
+	// temperature is the randomness of the sampling, a decimal between "0" and "2" with at most three places, such as
+	// "0.7". Default: the provider's default.
 	// +optional
 	// +kubebuilder:validation:MaxLength=5
 	// +kubebuilder:validation:Pattern=`^([01](\.[0-9]{1,3})?|2(\.0{1,3})?)$`
 	Temperature *string `json:"temperature,omitempty"`
-	// topP limits the choice of words to the likeliest that have this probability together, a decimal between "0" and
-	// "1" with at most three places. Default: the provider's own.
+	// topP limits the sampling to the most likely tokens with this total probability, a decimal between "0" and "1"
+	// with at most three places. Default: the provider's default.
 	// +optional
 	// +kubebuilder:validation:MaxLength=5
 	// +kubebuilder:validation:Pattern=`^(0(\.[0-9]{1,3})?|1(\.0{1,3})?)$`
 	TopP *string `json:"topP,omitempty"`
-	// stopSequences are texts that end the answer where the model would say them.
+	// stopSequences are texts at which the model stops. They are not part of the response.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=4
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=256
 	StopSequences []string `json:"stopSequences,omitempty"`
-	// reasoningEffort is how much the model thinks before it answers: None, Low, Medium or High. Default: what the
-	// provider does by itself.
+	// reasoningEffort is how much the model thinks before it responds: None, Low, Medium or High. Default: the
+	// provider's default.
 	// +optional
 	ReasoningEffort ReasoningEffort `json:"reasoningEffort,omitempty"`
 }
 
-// ModelTimeouts bound one call of a model. Content is text, reasoning or a tool call; what a server sends to keep a
-// connection open is none.
+// ModelTimeouts bound one model call. Content is text, reasoning or a tool call; keep-alive data of a server is not
+// content.
 type ModelTimeouts struct {
-	// firstContent is how long the first content may take, from 1s to 1h, such as "90s". A call that it ends is made
-	// once more. Default: 120s, and 10m where reasoningEffort is Low, Medium or High.
+	// firstContent is how long the first content may take, from 1s to 1h, such as "90s". A call that reaches it is
+	// retried once. Default: 120s, and 10m where reasoningEffort is Low, Medium or High.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || (duration(self) >= duration('1s') && duration(self) <= duration('1h'))",message="firstContent must be between 1s and 1h."
 	// +kubebuilder:validation:Type=string
 	FirstContent *metav1.Duration `json:"firstContent,omitempty"`
-	// idle is how long a response may pause once its first content has come, from 1s to 1h. Default: 120s.
+	// idle is how long a response may pause after its first content, from 1s to 1h. Default: 120s.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -117,20 +117,20 @@ type ModelTimeouts struct {
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.price) || !has(self.price.cachedInputPerMillionTokens)",message="provider Simulated has no prompt cache: leave cachedInputPerMillionTokens out."
 // +kubebuilder:validation:XValidation:rule="self.provider in ['Anthropic', 'OpenAI'] || !has(self.price) || !has(self.price.cacheWritePerMillionTokens)",message="this provider does not count what it puts into a prompt cache: leave cacheWritePerMillionTokens out."
 type ModelSpec struct {
-	// provider that serves the model: Simulated, Anthropic, OpenAI or Google. OpenAI is also for the many servers that
-	// speak its API at a baseURL of their own.
+	// provider that serves the model: Simulated, Anthropic, OpenAI or Google. OpenAI also serves for other servers that
+	// implement its API, with their baseURL.
 	// +required
 	Provider ModelProvider `json:"provider"`
 
-	// model is the provider's name of the model. It is reported with every answer. Provider Simulated takes the name of
-	// this object without it; the others need it.
+	// model is the provider's name of the model. It is reported with every response. With provider Simulated it
+	// defaults to the name of this object; the other providers require it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Model string `json:"model,omitempty"`
 
-	// baseURL is where requests go instead of the provider's own address: https, up to the part of the path that the
-	// provider's API begins behind. The API key goes there too. Only public addresses are reached, and those that the
-	// operator of the manager has allowed.
+	// baseURL replaces the provider's own address: an https URL, up to the path under which the provider's API begins.
+	// The API key is sent there too. Only public addresses are reached, and addresses that the operator of the manager
+	// has allowed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() == 'https' && url(self).getHostname() != ''",message="baseURL must be an absolute https URL."
@@ -138,42 +138,43 @@ type ModelSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!self.contains('?') && !self.contains('#')",message="baseURL must not have a query or a fragment."
 	BaseURL string `json:"baseURL,omitempty"`
 
-	// secretKeyRef is the Secret and key that hold the API key. It is read at every call, so that a new key counts at
-	// once. Whoever writes the Model must be allowed to read that Secret, and the manager needs the role
-	// capstan-manager-secrets in the namespace. A Secret with the annotation capstan.dev/allowed-hosts goes to the
-	// hosts listed there only.
+	// secretKeyRef is the Secret and key that hold the API key. It is read at every call, so that a new key takes
+	// effect at once. A user who writes the Model must be allowed to read that Secret, and the manager needs the role
+	// capstan-manager-secrets in the namespace. A Secret with the annotation capstan.dev/allowed-hosts is sent only to
+	// the hosts listed there.
 	// +optional
 	SecretKeyRef *SecretKeyReference `json:"secretKeyRef,omitempty"`
 
-	// parameters are how the model generates.
+	// parameters control how the model generates.
 	// +optional
 	Parameters *ModelParameters `json:"parameters,omitempty"`
 
-	// timeouts bound how long a call may take. A call that reaches one ends, and the next fallback is called, if there
-	// is one. Default: see the fields.
+	// timeouts bound how long a call may take. A call that reaches a timeout ends, and the next fallback is called, if
+	// there is one. Default: see the fields.
 	// +optional
 	Timeouts *ModelTimeouts `json:"timeouts,omitempty"`
 
-	// price is what the model's tokens cost. With it the manager adds up what model calls cost, in the status of Turns
-	// and Sessions. A call counts at the price of the Model that has answered it, as it was when the step began: a new
-	// price changes nothing that is recorded. Default: none, and the calls count as unpriced.
+	// price of the model's tokens. With it the manager adds up the cost of model calls in the status of Turns and
+	// Sessions. The cost of a call follows from the price of the Model that responded, as it was when the step began: a
+	// new price does not change recorded costs. Default: no price, and the calls count as unpriced.
 	// +optional
 	Price *ModelPrice `json:"price,omitempty"`
 
-	// fallbacks are Models that are asked instead, in order, when this one is not available, limits requests, has no
-	// quota left, has a problem, has no API key, or refuses it. One that does not exist or is not Ready is passed over.
-	// Their own fallbacks do not count.
+	// fallbacks are Models that are called instead, in order, when this one is unavailable, limits requests, has no
+	// quota left, fails, has no API key, or refuses the key. A fallback that does not exist or is not Ready is skipped.
+	// The fallbacks of a fallback are ignored.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=8
 	Fallbacks []LocalReference `json:"fallbacks,omitempty"`
 
-	// recovery is what becomes of an answer that is coming in when the manager ends, in whatever way, an upgrade
-	// included: Restart (default) asks the model again, Finalize takes what had come for the answer, asks for nothing
-	// more, and says so with the condition Recovered of the Turn. With Finalize, the text of an answer that takes
-	// longer than 5 seconds is kept in the Session's log as it comes, every 5 seconds in the first minute and less
-	// often later. An answer that had begun to call tools, or that nothing had come of, is always asked for again.
+	// recovery is how the manager treats a response that is streaming when the manager stops, for any cause, upgrades
+	// included: Restart (default) calls the model again; Finalize records the partial response as complete, does not
+	// call the model again, and sets the condition Recovered of the Turn. With Finalize, the text of a response that
+	// takes longer than 5 seconds is recorded in the Session's journal while it streams, every 5 seconds in the first
+	// minute and less often later. If the response had no text yet, or had begun to call tools, the model is always
+	// called again.
 	// +optional
 	Recovery ModelRecovery `json:"recovery,omitempty"`
 
@@ -182,26 +183,26 @@ type ModelSpec struct {
 	Simulation *Simulation `json:"simulation,omitempty"`
 }
 
-// SimulatedResponseType is the kind of text that a simulated model answers with.
+// SimulatedResponseType is the kind of text with which a simulated model responds.
 // +kubebuilder:validation:Enum=Fixed;Echo;Lorem;Sequence;Empty;Error
 type SimulatedResponseType string
 
 const (
-	// ResponseFixed answers with text.
+	// ResponseFixed responds with text.
 	ResponseFixed SimulatedResponseType = "Fixed"
-	// ResponseEcho answers with prefix and the last user message.
+	// ResponseEcho responds with prefix and the last user message.
 	ResponseEcho SimulatedResponseType = "Echo"
-	// ResponseLorem answers with as many words of filler as tokens says.
+	// ResponseLorem responds with filler; tokens is the number of words.
 	ResponseLorem SimulatedResponseType = "Lorem"
-	// ResponseSequence answers with one of texts, by iteration, from the beginning again after the last.
+	// ResponseSequence responds with one of texts, by iteration, and starts over after the last.
 	ResponseSequence SimulatedResponseType = "Sequence"
-	// ResponseEmpty answers with no text.
+	// ResponseEmpty responds without text.
 	ResponseEmpty SimulatedResponseType = "Empty"
 	// ResponseError fails with the error text.
 	ResponseError SimulatedResponseType = "Error"
 )
 
-// SimulatedResponse is what a simulated model says.
+// SimulatedResponse is the response of a simulated model.
 // +kubebuilder:validation:XValidation:rule="!has(self.text) || self.type in ['Fixed', 'Error']",message="text is for the types Fixed and Error."
 // +kubebuilder:validation:XValidation:rule="!has(self.prefix) || self.type == 'Echo'",message="prefix is for the type Echo."
 // +kubebuilder:validation:XValidation:rule="has(self.tokens) == (self.type == 'Lorem')",message="tokens is for the type Lorem, and needed there."
@@ -212,13 +213,13 @@ type SimulatedResponse struct {
 	// +optional
 	// +kubebuilder:default=Fixed
 	Type SimulatedResponseType `json:"type,omitempty"`
-	// text to answer with, or to fail with. {{tool:NAME}} stands for the newest result of that tool in the Turn without
-	// its last line breaks, {{input}} for the text of the last user message, {{images}} for what its images are,
-	// {{locale}} for the locale.
+	// text of the response, or of the error. {{tool:NAME}} stands for the newest result of that tool in the Turn
+	// without its last line breaks, {{input}} for the text of the last user message, {{images}} for a description of
+	// its images, {{locale}} for the locale.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	Text string `json:"text,omitempty"`
-	// prefix put before the user's message.
+	// prefix of the echoed user message.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Prefix string `json:"prefix,omitempty"`
@@ -227,7 +228,7 @@ type SimulatedResponse struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000
 	Tokens *int32 `json:"tokens,omitempty"`
-	// texts to answer with, one an iteration.
+	// texts of the responses, one per iteration.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -245,22 +246,22 @@ type SimulatedToolCall struct {
 	// +kubebuilder:validation:MaxLength=256
 	Name string `json:"name"`
 	// arguments of the call. In its strings {{tool:NAME}} stands for the newest result of that tool in the Turn without
-	// its last line breaks, {{input}} for the text of the last user message, {{images}} for what its images are,
-	// {{locale}} for the locale.
+	// its last line breaks, {{input}} for the text of the last user message, {{images}} for a description of its
+	// images, {{locale}} for the locale.
 	// +optional
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Arguments *JSON `json:"arguments,omitempty"`
-	// rawArguments is the text of the arguments, passed on byte for byte, valid JSON or not.
+	// rawArguments is the text of the arguments, used byte for byte, valid JSON or not.
 	// +optional
 	// +kubebuilder:validation:MaxLength=262144
 	RawArguments *string `json:"rawArguments,omitempty"`
 }
 
-// SimulatedStep is what a simulated model does in one iteration.
+// SimulatedStep is the behaviour of a simulated model in one iteration.
 type SimulatedStep struct {
-	// calls to make. None means that the model answers with text and the Turn ends.
+	// calls to make. Without calls the model responds with text and the Turn ends.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=128
@@ -269,12 +270,13 @@ type SimulatedStep struct {
 
 // SimulatedRule chooses tool calls by the user's text.
 type SimulatedRule struct {
-	// contains is a part of the last user message, in the case as given.
+	// contains is a part of the last user message, case-sensitive.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Contains string `json:"contains"`
-	// sequence is what the model does then, one step an iteration; after the last step it makes no more calls.
+	// sequence is the behaviour of the model if the rule applies, one step per iteration; after the last step it makes
+	// no more calls.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -282,8 +284,8 @@ type SimulatedRule struct {
 	Sequence []SimulatedStep `json:"sequence"`
 }
 
-// SimulatedToolCalls says which tools a simulated model calls. Rules of conditional come first; the first that applies
-// is used.
+// SimulatedToolCalls selects the tools that a simulated model calls. Rules of conditional come first; the first that
+// applies is used.
 // +kubebuilder:validation:XValidation:rule="!(has(self.fixed) && has(self.sequence))",message="at most one of fixed and sequence may be set."
 type SimulatedToolCalls struct {
 	// fixed calls are made in every iteration, so that the Turn ends at maxIterations.
@@ -291,7 +293,7 @@ type SimulatedToolCalls struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=128
 	Fixed []SimulatedToolCall `json:"fixed,omitempty"`
-	// sequence is one step an iteration, from the beginning again after the last. A step without calls ends the Turn.
+	// sequence has one step per iteration and starts over after the last. A step without calls ends the Turn.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -303,16 +305,16 @@ type SimulatedToolCalls struct {
 	Conditional []SimulatedRule `json:"conditional,omitempty"`
 }
 
-// Simulation is the script of a simulated model (SIM-01). What it answers depends on the Turn's own iteration and
-// messages alone, so that a restart changes nothing.
+// Simulation is the script of a simulated model (SIM-01). Its responses depend only on the iteration and the messages
+// of the Turn, so that a restart changes nothing.
 type Simulation struct {
-	// response is what the model says. Default: a greeting.
+	// response of the model. Default: a greeting.
 	// +optional
 	Response *SimulatedResponse `json:"response,omitempty"`
-	// toolCalls says which tools it calls.
+	// toolCalls selects the tools that the model calls.
 	// +optional
 	ToolCalls *SimulatedToolCalls `json:"toolCalls,omitempty"`
-	// latency of an answer, up to 1h.
+	// latency of a response, up to 1h.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -321,10 +323,10 @@ type Simulation struct {
 	Latency *metav1.Duration `json:"latency,omitempty"`
 }
 
-// ModelStatus is what the manager says about a Model.
+// ModelStatus is the observed state of a Model.
 type ModelStatus struct {
-	// conditions: Ready is True when the Model can be called as far as the manager knows: its driver accepts the spec,
-	// and its Secret holds an API key. The provider is not called for that.
+	// conditions: Ready is True when the driver of the provider accepts the spec, and the Secret holds an API key. The
+	// manager does not call the provider to find out.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -335,8 +337,8 @@ type ModelStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// Model is a model at a provider. The annotation capstan.dev/is-default-model: "true" makes it the one that is used
-// where none is named.
+// Model is a model at a provider. The annotation capstan.dev/is-default-model: "true" makes it the default of its
+// namespace.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -351,10 +353,10 @@ type Model struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the model that the user offers.
+	// spec is the desired state.
 	// +required
 	Spec ModelSpec `json:"spec"`
-	// status is what the manager says about it.
+	// status is the observed state. Only the manager writes it.
 	// +optional
 	// +kubebuilder:default={conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "Waiting for the manager.", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status ModelStatus `json:"status,omitempty"`

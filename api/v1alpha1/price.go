@@ -5,8 +5,7 @@ package v1alpha1
 // +kubebuilder:validation:XValidation:rule="self.matches('^(0|[1-9][0-9]{0,5})([.][0-9]{1,6})?$')",message="a price is a decimal such as '3' or '0.25': at most six digits in front of the point and six behind it, no sign."
 type Price string
 
-// ModelPrice is what the provider takes for the tokens of a model. All prices are in one currency, for a million tokens
-// each.
+// ModelPrice is the provider's price of a model's tokens. All prices are in one currency, per million tokens.
 type ModelPrice struct {
 	// currency of the prices, the three capital letters of ISO 4217. Default: USD.
 	// +optional
@@ -18,22 +17,22 @@ type ModelPrice struct {
 	// at most six places: "0" for a model that costs nothing.
 	// +required
 	InputPerMillionTokens Price `json:"inputPerMillionTokens"`
-	// outputPerMillionTokens is the price of a million tokens that the model writes, those that it thinks included, a
-	// decimal such as "15" with at most six places.
+	// outputPerMillionTokens is the price of a million tokens that the model writes, thinking included, a decimal such
+	// as "15" with at most six places.
 	// +required
 	OutputPerMillionTokens Price `json:"outputPerMillionTokens"`
 	// cachedInputPerMillionTokens is the price of a million tokens that the provider reads from its prompt cache, a
 	// decimal with at most six places. Default: inputPerMillionTokens.
 	// +optional
 	CachedInputPerMillionTokens Price `json:"cachedInputPerMillionTokens,omitempty"`
-	// cacheWritePerMillionTokens is the price of a million tokens that the model reads and the provider puts into its
+	// cacheWritePerMillionTokens is the price of a million tokens that the model reads and the provider writes to its
 	// prompt cache, a decimal with at most six places. Default: inputPerMillionTokens. Providers Anthropic and OpenAI
 	// count such tokens.
 	// +optional
 	CacheWritePerMillionTokens Price `json:"cacheWritePerMillionTokens,omitempty"`
 }
 
-// Cost is what model calls cost in one currency.
+// Cost is the cost of model calls in one currency.
 type Cost struct {
 	// currency of the amount, the three capital letters of ISO 4217.
 	// +required

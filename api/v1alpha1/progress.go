@@ -5,22 +5,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TurnPhase is where a Turn stands, for people to read.
+// TurnPhase is a summary of a Turn's progress, for people to read.
 // +kubebuilder:validation:Enum=Queued;Reason;Act;WaitingForToolResults;Waiting;Succeeded;Failed;Cancelled
 type TurnPhase string
 
 const (
 	// TurnQueued: the Turn waits for the Turns before it, for a slot, or for something missing.
 	TurnQueued TurnPhase = "Queued"
-	// TurnReason: a model call is under way.
+	// TurnReason: a model call is in progress.
 	TurnReason TurnPhase = "Reason"
-	// TurnAct: tool calls are under way.
+	// TurnAct: tool calls are in progress.
 	TurnAct TurnPhase = "Act"
-	// TurnWaitingForToolResults: only results that others must give are missing.
+	// TurnWaitingForToolResults: only ToolResults from clients or approvers are missing.
 	TurnWaitingForToolResults TurnPhase = "WaitingForToolResults"
-	// TurnWaiting: the Turn waits for what waitsFor says, and holds no place.
+	// TurnWaiting: the Turn waits for the things listed in waitsFor, and holds no slot.
 	TurnWaiting TurnPhase = "Waiting"
-	// TurnSucceeded: the model answered.
+	// TurnSucceeded: the model responded.
 	TurnSucceeded TurnPhase = "Succeeded"
 	// TurnFailed: the Turn ended with an error.
 	TurnFailed TurnPhase = "Failed"
@@ -41,7 +41,7 @@ const (
 	PlanComplete PlanPhase = "Complete"
 )
 
-// StopReason says why a Turn that succeeded stopped (SM-09).
+// StopReason is why a Turn that succeeded stopped (SM-09).
 // +kubebuilder:validation:Enum=EndTurn;MaxTokens;MaxTurnRequests;Refusal;Steered
 type StopReason string
 
@@ -58,12 +58,12 @@ const (
 	StopSteered StopReason = "Steered"
 )
 
-// TurnRecovery is how an answer was brought about that was coming in when the manager ended.
+// TurnRecovery is how a response was completed that was streaming when the manager stopped.
 // +kubebuilder:validation:Enum=Finalized
 type TurnRecovery string
 
 const (
-	// TurnFinalized: what had come was taken for the answer.
+	// TurnFinalized: the partial response was recorded as complete.
 	TurnFinalized TurnRecovery = "Finalized"
 )
 
@@ -80,21 +80,21 @@ type Usage struct {
 	TotalTokens int64 `json:"totalTokens,omitempty"`
 }
 
-// WaitType is what a Turn waits for.
+// WaitType is the kind of thing that a Turn waits for.
 // +kubebuilder:validation:Enum=Backoff;Reference
 type WaitType string
 
 const (
-	// WaitBackoff: a model could not be called for a reason that may pass. It is called again at the time given.
+	// WaitBackoff: a model call failed with a transient error. The model is called again at the time in until.
 	WaitBackoff WaitType = "Backoff"
-	// WaitReference: something that the Turn refers to is missing, such as the Secret of its Model. The Turn goes on by
-	// itself once it exists.
+	// WaitReference: a referenced object is missing, such as the Secret of the Turn's Model. The Turn continues by
+	// itself once the object exists.
 	WaitReference WaitType = "Reference"
 )
 
 // TurnWait is one thing that a Turn waits for.
 type TurnWait struct {
-	// type of what is waited for: Backoff or Reference.
+	// type of the wait: Backoff or Reference.
 	// +required
 	Type WaitType `json:"type"`
 	// reason of the wait, in CamelCase. It is the reason of the condition Succeeded while the Turn waits.
@@ -104,33 +104,33 @@ type TurnWait struct {
 	// until is when the wait ends by itself.
 	// +optional
 	Until *metav1.MicroTime `json:"until,omitempty"`
-	// message reports why the Turn waits, and what to do, in up to 1024 bytes.
+	// message explains why the Turn waits and what to do, in up to 1024 bytes.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
 }
 
-// TurnPlan is what happens next. It is written before it happens.
+// TurnPlan is the next step of the Turn. It is recorded before the step runs.
 type TurnPlan struct {
-	// step is the number of the open step, from 1. Every step is closed by exactly one entry of the Session's log.
+	// step is the number of the open step, from 1. Every step is closed by exactly one entry of the Session's journal.
 	// +required
 	Step int32 `json:"step"`
 	// phase of the open step: Reason or Act; Complete when none is open.
 	// +required
 	Phase PlanPhase `json:"phase"`
-	// openedAt is the first ordinal of the Session's log at which the entry that closes this step may be.
+	// openedAt is the first ordinal of the Session's journal at which the entry that closes this step may be.
 	// +required
 	OpenedAt int64 `json:"openedAt"`
-	// previousResponseID is the provider's id of the last response, where the provider keeps the conversation.
+	// previousResponseID is the provider's id of the last response, where the provider stores the conversation.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	PreviousResponseID string `json:"previousResponseID,omitempty"`
-	// locale that the open step's tools are told: that of the model call that asked for them.
+	// locale for the tools of the open step: that of the model call that planned them.
 	// +optional
 	// +kubebuilder:validation:MaxLength=35
 	Locale string `json:"locale,omitempty"`
-	// attempt is how often the Model below was called for the open step without a response, where that was written
-	// down: before a pause of more than a second.
+	// attempt counts the failed calls of model for the open step. It is recorded only before a pause of more than a
+	// second.
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
 	// model is the name of the Model that is called again.
@@ -154,34 +154,34 @@ const (
 	ExecutorJob ToolExecutor = "Job"
 	// ExecutorHTTP runs the tool as an HTTP request.
 	ExecutorHTTP ToolExecutor = "HTTP"
-	// ExecutorClient leaves the tool to the client of the Session, which gives a ToolResult.
+	// ExecutorClient leaves the tool to the client of the Session, which creates a ToolResult.
 	ExecutorClient ToolExecutor = "Client"
 	// ExecutorNone marks a call that was refused before anything started.
 	ExecutorNone ToolExecutor = "None"
 )
 
-// ToolCallState is where a tool call stands.
+// ToolCallState is the state of a tool call.
 // +kubebuilder:validation:Enum=Pending;Running;Waiting;Succeeded;Failed;NotExecuted;Unknown
 type ToolCallState string
 
 const (
 	// CallPending: the call has not started.
 	CallPending ToolCallState = "Pending"
-	// CallRunning: the tool's container runs, or its request is under way.
+	// CallRunning: the tool's container runs, or its request is in progress.
 	CallRunning ToolCallState = "Running"
 	// CallWaiting: a ToolResult is missing, with a client's result or, with reason Approval, with a decision.
 	CallWaiting ToolCallState = "Waiting"
-	// CallSucceeded: the tool gave a result.
+	// CallSucceeded: the tool returned a result.
 	CallSucceeded ToolCallState = "Succeeded"
-	// CallFailed: the tool, or the client, gave an error.
+	// CallFailed: the tool, or the client, returned an error.
 	CallFailed ToolCallState = "Failed"
 	// CallNotExecuted: the tool never started.
 	CallNotExecuted ToolCallState = "NotExecuted"
-	// CallUnknown: the tool started, and nobody can know what became of it.
+	// CallUnknown: the tool started, and its outcome cannot be determined.
 	CallUnknown ToolCallState = "Unknown"
 )
 
-// Settled says that the call has its final state.
+// Settled reports whether the call has its final state.
 func (s ToolCallState) Settled() bool {
 	switch s {
 	case CallSucceeded, CallFailed, CallNotExecuted, CallUnknown:
@@ -191,13 +191,13 @@ func (s ToolCallState) Settled() bool {
 	}
 }
 
-// ToolCall is one tool call of the newest act step, pinned when it was planned.
+// ToolCall is one tool call of the newest act step, as it was planned.
 type ToolCall struct {
 	// id of the call, minted by the runtime: <iteration>-<index>.
 	// +required
 	// +kubebuilder:validation:MaxLength=32
 	ID string `json:"id"`
-	// name of the tool, as the model gave it.
+	// name of the tool, as in the model's response.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Name string `json:"name"`
@@ -207,11 +207,11 @@ type ToolCall struct {
 	// sideEffect is the class of the Tool: Pure, Idempotent or AtMostOnce.
 	// +optional
 	SideEffect SideEffect `json:"sideEffect,omitempty"`
-	// policy of the Tool: RequiresApproval for a call that somebody must approve before it starts. Without it, it
+	// policy of the Tool: RequiresApproval for a call that must be approved before it starts. Without it, the call
 	// starts at once.
 	// +optional
 	Policy ToolPolicy `json:"policy,omitempty"`
-	// approveBy is until when a call that waits for approval can be approved.
+	// approveBy is the latest time at which a call that waits for approval can be approved.
 	// +optional
 	ApproveBy *metav1.Time `json:"approveBy,omitempty"`
 	// concurrencyClass of the Tool. Calls of one class run in turn.
@@ -219,18 +219,18 @@ type ToolCall struct {
 	// +kubebuilder:validation:MaxLength=63
 	ConcurrencyClass string `json:"concurrencyClass,omitempty"`
 	// toolUID is the UID of the Tool that the call was planned with. A Tool that is deleted and created again is
-	// another one.
+	// another Tool.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Type=string
 	ToolUID types.UID `json:"toolUID,omitempty"`
-	// toolDigest is the start of the SHA-256 of what the Tool runs, as it was when the call was planned: its spec
-	// without description, approvalTimeout and the text of inputSchema. A call whose Tool has another digest when it is
-	// to start is not executed, with reason ToolChanged.
+	// toolDigest is the start of the SHA-256 of the Tool's definition, as it was when the call was planned: its spec
+	// without description, approvalTimeout and the text of inputSchema. A call whose Tool has another digest at its
+	// start is not executed, with reason ToolChanged.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	ToolDigest string `json:"toolDigest,omitempty"`
-	// toolGeneration is the generation of the Tool, of calls that a version of the manager planned which does not know
+	// toolGeneration is the generation of the Tool, for calls that an earlier version of the manager planned without
 	// toolUID and toolDigest.
 	// +optional
 	ToolGeneration int64 `json:"toolGeneration,omitempty"`
@@ -246,20 +246,20 @@ type ToolCall struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	CallDigest string `json:"callDigest,omitempty"`
-	// attempt counts the starts of the call, from 1. A call that was not approved has none.
+	// attempt counts the starts of the call, from 1. It is absent for a call that was not approved.
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
-	// notBefore is the earliest time at which the attempt may start: an earlier one was disrupted, and the next follows
-	// after a pause that grows from attempt to attempt.
+	// notBefore is the earliest time at which the attempt may start: after a disrupted attempt the next one follows
+	// with exponential backoff.
 	// +optional
 	NotBefore *metav1.Time `json:"notBefore,omitempty"`
-	// podUID is the one pod that may run an AtMostOnce call. It is recorded before the pod may start.
+	// podUID is the UID of the only pod that may run an AtMostOnce call. It is recorded before the pod may start.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Type=string
 	PodUID types.UID `json:"podUID,omitempty"`
-	// podName is the pod of the call's newest attempt, for kubectl logs. It is written with the next change of state,
-	// and the pod may be gone.
+	// podName is the pod of the call's newest attempt, for kubectl logs. It is updated with the next change of state;
+	// the pod may no longer exist.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	PodName string `json:"podName,omitempty"`
@@ -270,19 +270,20 @@ type ToolCall struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason,omitempty"`
-	// arguments of a call that waits for approval or for a client, up to 2 KiB. The first 16 calls of a step that wait
-	// show them, fewer where the status has no room. Where some are left out, preview says so and where the journal has
-	// them. They are removed once the call waits no more.
+	// arguments of a call that waits for approval or for a client, up to 2 KiB. They are shown for the first 16 waiting
+	// calls of a step, fewer if the status has no room. If they are left out, preview says so and names the journal
+	// entry that has them. They are removed when the wait ends.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	Arguments string `json:"arguments,omitempty"`
-	// preview is the start of the result or of the error, for people to read. The whole is in the Session's journal.
+	// preview is the start of the result or of the error, for people to read. The whole text is in the Session's
+	// journal.
 	// +optional
 	// +kubebuilder:validation:MaxLength=160
 	Preview string `json:"preview,omitempty"`
 }
 
-// TurnSummary adds up a Turn (TURN-15).
+// TurnSummary has the totals of a Turn (TURN-15).
 type TurnSummary struct {
 	// usage of all model calls of the Turn.
 	// +optional
@@ -290,14 +291,14 @@ type TurnSummary struct {
 	// modelCalls that ended.
 	// +optional
 	ModelCalls int32 `json:"modelCalls,omitempty"`
-	// cost of the model calls, one item for each currency. Absent while no call has had a price.
+	// cost of the model calls, one item per currency. It is absent while no call has had a price.
 	// +optional
 	// +listType=map
 	// +listMapKey=currency
 	// +kubebuilder:validation:MaxItems=4
 	Cost []Cost `json:"cost,omitempty"`
-	// unpricedModelCalls are those of modelCalls that cost leaves out: their Model has no price, the provider has not
-	// said how many tokens they took, or they are in a fifth currency.
+	// unpricedModelCalls counts the model calls that cost leaves out: their Model has no price, the provider has not
+	// reported their token usage, or their price is in a fifth currency.
 	// +optional
 	UnpricedModelCalls int32 `json:"unpricedModelCalls,omitempty"`
 	// toolCalls that were planned.
@@ -310,15 +311,15 @@ type TurnSummary struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Calls string `json:"calls,omitempty"`
-	// startedAt is when the Turn began.
+	// startedAt is the time at which the Turn began.
 	// +optional
 	StartedAt *metav1.MicroTime `json:"startedAt,omitempty"`
-	// finishedAt is when the Turn's last step was closed.
+	// finishedAt is the time at which the Turn's last step was closed.
 	// +optional
 	FinishedAt *metav1.MicroTime `json:"finishedAt,omitempty"`
 }
 
-// TurnError says why a Turn failed (ERR-01).
+// TurnError is why a Turn failed (ERR-01).
 type TurnError struct {
 	// code is one of a closed list, for programs to read.
 	// +required
@@ -328,13 +329,13 @@ type TurnError struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	Message string `json:"message,omitempty"`
-	// fields say more, by code.
+	// fields hold details, by code.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	Fields map[string]string `json:"fields,omitempty"`
 }
 
-// TurnProgress is the part of a Turn's status that an entry of the log decides. Projecting an entry replaces it as a
+// TurnProgress is the part of a Turn's status that journal entries determine. Projecting an entry replaces it as a
 // whole.
 type TurnProgress struct {
 	// phase is Queued, Reason, Act, WaitingForToolResults, Waiting, Succeeded, Failed or Cancelled.
@@ -343,20 +344,20 @@ type TurnProgress struct {
 	// iteration is the number of the current model call, from 1 (TURN-13).
 	// +optional
 	Iteration int32 `json:"iteration,omitempty"`
-	// plan is what happens next.
+	// plan is the next step of the Turn.
 	// +optional
 	Plan *TurnPlan `json:"plan,omitempty"`
-	// waitsFor is what the Turn waits for in phase Waiting.
+	// waitsFor lists the things that the Turn waits for in phase Waiting.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	WaitsFor []TurnWait `json:"waitsFor,omitempty"`
-	// model is the name of the Model that gave the newest response. Absent before the first one.
+	// model is the name of the Model of the newest response. It is absent before the first one.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Model string `json:"model,omitempty"`
-	// modelNotFound is the name of the Model that the controls name, where no such Model existed when the newest model
-	// call began. Another one was called instead.
+	// modelNotFound is the Model that the controls name, if it did not exist when the newest model call began. Another
+	// Model was called instead.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ModelNotFound string `json:"modelNotFound,omitempty"`
@@ -369,17 +370,18 @@ type TurnProgress struct {
 	// +listMapKey=id
 	// +kubebuilder:validation:MaxItems=64
 	ToolCalls []ToolCall `json:"toolCalls,omitempty"`
-	// summary adds up the Turn.
+	// summary has the totals of the Turn.
 	// +optional
 	Summary *TurnSummary `json:"summary,omitempty"`
-	// recovered is Finalized when an answer of the Turn is what had come of it when the manager ended (GAP-14).
+	// recovered is Finalized when a response of the Turn is the part that had arrived when the manager stopped
+	// (GAP-14).
 	// +optional
 	Recovered TurnRecovery `json:"recovered,omitempty"`
-	// output is the answer, cut at 8 KiB. The whole is in the Session's log.
+	// output is the final response, truncated at 8 KiB. The whole text is in the Session's journal.
 	// +optional
 	// +kubebuilder:validation:MaxLength=8192
 	Output string `json:"output,omitempty"`
-	// error says why the Turn failed.
+	// error is why the Turn failed.
 	// +optional
 	Error *TurnError `json:"error,omitempty"`
 }

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ClientToolsPolicy says whether a Turn waits for tool results that others must give (CLIENT-03, GAP-06).
+// ClientToolsPolicy is whether a Turn waits for results from clients (CLIENT-03, GAP-06).
 // +kubebuilder:validation:Enum=Wait;FollowHints
 type ClientToolsPolicy string
 
@@ -17,12 +17,12 @@ const (
 	ClientToolsFollowHints ClientToolsPolicy = "FollowHints"
 )
 
-// SessionPhase is where a Session stands (LIFE-08).
+// SessionPhase is a summary of a Session's state (LIFE-08).
 // +kubebuilder:validation:Enum=Pending;Started;Active;Idle;WaitingForToolResults
 type SessionPhase string
 
 const (
-	// SessionPending: something that the Session names is missing.
+	// SessionPending: an object that the Session names is missing.
 	SessionPending SessionPhase = "Pending"
 	// SessionStarted: the Session can be used and has had no Turn yet.
 	SessionStarted SessionPhase = "Started"
@@ -53,35 +53,33 @@ type SessionSpec struct {
 	// +kubebuilder:validation:MaxLength=200
 	Title string `json:"title,omitempty"`
 
-	// locale is the language, as a BCP 47 tag such as de-CH, that Turns are answered in which name none in their
-	// controls (CFG-08). The model is told so, and tools find it in CAPSTAN_LOCALE. Default: none, and the model
-	// decides.
+	// locale is the response language of Turns whose controls have no locale, as a BCP 47 tag such as de-CH (CFG-08).
+	// The model is told about it, and tools find it in CAPSTAN_LOCALE. Default: no locale, and the model decides.
 	// +optional
 	// +kubebuilder:validation:MaxLength=35
 	// +kubebuilder:validation:Pattern=`^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$`
 	Locale string `json:"locale,omitempty"`
 
-	// clientTools says whether a Turn waits for the results of client tools: Wait (default), or FollowHints, which
-	// waits only if the hint setup_connection is true and otherwise tells the model that the call was not executed.
+	// clientTools is whether a Turn waits for the results of client tools: Wait (default), or FollowHints, which waits
+	// only if the hint setup_connection is true and otherwise tells the model that the call was not executed.
 	// +optional
 	// +kubebuilder:default=Wait
 	ClientTools ClientToolsPolicy `json:"clientTools,omitempty"`
 
-	// hints are what the client of this Session says of itself. Any key may be given; setup_connection is read by
-	// clientTools: FollowHints.
+	// hints describe the client of this Session. Any key is allowed; clientTools: FollowHints reads setup_connection.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	Hints map[string]JSON `json:"hints,omitempty"`
 
-	// journalLimit is the most bytes that the Session's log may take. A Turn that would exceed it ends with
-	// JournalFull. Default 16Mi.
+	// journalLimit is the maximum size of the Session's journal. A Turn that would exceed it ends with JournalFull.
+	// Default 16Mi.
 	// +optional
 	// +kubebuilder:default="16Mi"
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('64Ki')) >= 0 && quantity(string(self)).compareTo(quantity('1Gi')) <= 0",message="journalLimit must be between 64Ki and 1Gi."
 	JournalLimit *resource.Quantity `json:"journalLimit,omitempty"`
 
-	// turnTTL is when a Turn of this Session is deleted, counted from its end, such as 24h, up to 87600h. A Turn's own
-	// ttlSecondsAfterFinished comes first. What was said stays in the log. Default: Turns stay.
+	// turnTTL is how long a Turn of this Session is kept after its end, such as 24h, up to 87600h. A Turn's own
+	// ttlSecondsAfterFinished takes precedence. The conversation stays in the journal. Default: Turns are kept.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -113,21 +111,21 @@ type ActiveTurn struct {
 	// +kubebuilder:validation:Type=string
 	UID types.UID `json:"uid"`
 	// queuedSteers are the UIDs of the Turns with delivery Steer that were queued already when this one was admitted,
-	// at most 64. They run by themselves later. The messages of those that came after it go into this Turn.
+	// at most 64. They run by themselves later. Only the messages of Steers created later go into this Turn.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=64
 	// +kubebuilder:validation:items:Type=string
 	QueuedSteers []types.UID `json:"queuedSteers,omitempty"`
-	// queueEnd is the place of the last of the queued Steers where there were more than queuedSteers names.
+	// queueEnd is the place of the last queued Steer, if there were more than queuedSteers can hold.
 	// +optional
 	QueueEnd *QueuePosition `json:"queueEnd,omitempty"`
 }
 
-// JournalStatus says how far a Session's log has come.
+// JournalStatus is the state of a Session's journal.
 type JournalStatus struct {
-	// head is the ordinal of the newest entry known when this status was written. Entries behind it may exist.
+	// head is the ordinal of the newest entry known when this status was written. Later entries may exist.
 	// +optional
 	Head int64 `json:"head,omitempty"`
 	// bytes is the size of all entries up to head.
@@ -135,7 +133,7 @@ type JournalStatus struct {
 	Bytes int64 `json:"bytes,omitempty"`
 }
 
-// SessionTotals adds up the Turns of a Session.
+// SessionTotals has the totals of a Session's Turns.
 type SessionTotals struct {
 	// turns that have ended.
 	// +optional
@@ -143,13 +141,13 @@ type SessionTotals struct {
 	// usage of all Turns that have ended.
 	// +optional
 	Usage Usage `json:"usage,omitempty"`
-	// cost of all Turns that have ended, one item for each currency. Absent while no model call has had a price.
+	// cost of all Turns that have ended, one item per currency. It is absent while no model call has had a price.
 	// +optional
 	// +listType=map
 	// +listMapKey=currency
 	// +kubebuilder:validation:MaxItems=4
 	Cost []Cost `json:"cost,omitempty"`
-	// unpricedModelCalls are the model calls that cost leaves out, as in the Turns. A Turn that would bring a fifth
+	// unpricedModelCalls counts the model calls that cost leaves out, as in Turns. A Turn that would add a fifth
 	// currency is left out as a whole.
 	// +optional
 	UnpricedModelCalls int64 `json:"unpricedModelCalls,omitempty"`
@@ -158,9 +156,9 @@ type SessionTotals struct {
 	ToolCalls int64 `json:"toolCalls,omitempty"`
 }
 
-// SessionStatus is what the manager says about a Session.
+// SessionStatus is the observed state of a Session.
 type SessionStatus struct {
-	// conditions: Ready is True when all that the Session names exists.
+	// conditions: Ready is True when every object that the Session names exists.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -174,16 +172,16 @@ type SessionStatus struct {
 	// +optional
 	Phase SessionPhase `json:"phase,omitempty"`
 
-	// activeTurn is the Turn that runs. It is set and cleared under optimistic lock: no two Turns of a Session run at
+	// activeTurn is the running Turn. It is set and cleared with optimistic locking: no two Turns of a Session run at
 	// once.
 	// +optional
 	ActiveTurn *ActiveTurn `json:"activeTurn,omitempty"`
 
-	// journal says how far the Session's log has come.
+	// journal is the state of the Session's journal.
 	// +optional
 	Journal JournalStatus `json:"journal,omitempty"`
 
-	// totals adds up the Turns that have ended.
+	// totals of the Turns that have ended.
 	// +optional
 	Totals SessionTotals `json:"totals,omitempty"`
 }
@@ -208,10 +206,10 @@ type Session struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the conversation that the user wants.
+	// spec is the desired conversation.
 	// +required
 	Spec SessionSpec `json:"spec"`
-	// status is what the manager says about it.
+	// status is the observed state. Only the manager writes it.
 	// +optional
 	// +kubebuilder:default={conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "Waiting for the manager.", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status SessionStatus `json:"status,omitempty"`

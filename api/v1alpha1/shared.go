@@ -13,19 +13,19 @@ type LocalReference struct {
 	Name string `json:"name"`
 }
 
-// ToolConcurrency says how the tool calls of one step run (TOOL-12).
+// ToolConcurrency is how the tool calls of one step run (TOOL-12).
 // +kubebuilder:validation:Enum=Parallel;Sequential
 type ToolConcurrency string
 
 const (
-	// ToolConcurrencyParallel runs the calls of a step side by side, at most 32 at once, calls of one concurrency class
-	// in turn.
+	// ToolConcurrencyParallel runs the calls of a step in parallel, at most 32 at once, and calls of one concurrency
+	// class in turn.
 	ToolConcurrencyParallel ToolConcurrency = "Parallel"
-	// ToolConcurrencySequential runs the calls of a step one after another, in the order the model gave them.
+	// ToolConcurrencySequential runs the calls of a step one after another, in the order of the model's response.
 	ToolConcurrencySequential ToolConcurrency = "Sequential"
 )
 
-// Lifecycle says whether a layer may be used (BLK-01).
+// Lifecycle is whether a layer may be used (BLK-01).
 // +kubebuilder:validation:Enum=Active;Archived
 type Lifecycle string
 
@@ -36,35 +36,36 @@ const (
 	LifecycleArchived Lifecycle = "Archived"
 )
 
-// NetworkPattern is a place in the network: a host (example.org), a domain with all its subdomains (*.example.org), or
-// the beginning of a URL (https://example.org/v1/).
+// NetworkPattern matches network destinations: a host (example.org), a domain with all its subdomains (*.example.org),
+// or a URL prefix (https://example.org/v1/).
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=512
 // +kubebuilder:validation:XValidation:rule="self.matches('^([*][.])?[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?([.][A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?)*$') || self.matches('^https?://([A-Za-z0-9_.-]+|[[][0-9A-Fa-f:.]+[]])(:[0-9]{1,5})?(/[^?# ]*)?$')",message="must be a host such as example.org, a domain with all its subdomains such as *.example.org, or the beginning of a URL such as https://example.org/v1/, without user, query and fragment."
 type NetworkPattern string
 
-// NetworkAccess is a list of what the tools of a Turn may reach over the network (CFG-05). It binds HTTP tools,
-// redirects included. What a Job reaches the manager cannot see, so that with a list in force a Tool with a job must
-// have network None, or be exempt.
+// NetworkAccess lists the network destinations that the tools of a Turn may reach (CFG-05). It restricts HTTP tools,
+// redirects included. The manager cannot restrict the connections of a Job, so with a list in force a Tool with a job
+// must have network None, or be exempt.
 // +kubebuilder:validation:XValidation:rule="has(self.allowed) || has(self.blocked)",message="allowed or blocked must be set: a list without either holds nobody back."
 type NetworkAccess struct {
-	// allowed is all that may be reached. A host stands for any scheme, port and path; the beginning of a URL is
-	// compared letter by letter, its default port left out, and one with a path stands for no URL whose path may be
-	// read as leading upwards. Of two layers that set it, the lower one keeps what lies within the higher one's; when
-	// nothing does, nothing may be reached. Without it in any layer, everything may be that is not blocked.
+	// allowed lists the only destinations that may be reached. A host matches any scheme, port and path. A URL prefix
+	// is compared character by character, without a default port; one with a path does not match URLs whose path may be
+	// read as leading upwards. If two layers set it, only the lower layer's patterns within those of the higher layer
+	// remain; if none remains, nothing may be reached. If no layer sets it, every destination that is not blocked may
+	// be reached.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	Allowed []NetworkPattern `json:"allowed,omitempty"`
-	// blocked is what may not be reached, whatever is allowed. Layers add up. With a path it stands as well for every
-	// URL of that server whose path may be read as leading upwards.
+	// blocked lists destinations that may not be reached, even if they are allowed. Layers add up. A pattern with a
+	// path also matches every URL of that server whose path may be read as leading upwards.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	Blocked []NetworkPattern `json:"blocked,omitempty"`
-	// exemptTools names Tools with a job that may run although nothing holds their pods to the list. Every layer that
+	// exemptTools names Tools with a job that may run although the list does not restrict their pods. Every layer that
 	// has a list must name them.
 	// +optional
 	// +listType=map
@@ -73,17 +74,17 @@ type NetworkAccess struct {
 	ExemptTools []LocalReference `json:"exemptTools,omitempty"`
 }
 
-// ConfigLayer is the configuration that a Harness, an Agent and a Session may each set. The layers fold into one, from
-// the root Harness down to the Session (CFG-02, CFG-03), anew at every phase of a Turn.
+// ConfigLayer is the configuration that a Harness, an Agent and a Session may each set. The layers are merged, from the
+// root Harness down to the Session (CFG-02, CFG-03), again in every phase of a Turn.
 type ConfigLayer struct {
-	// systemPrompt is what the model is told first. The prompts of all layers are trimmed and joined by a blank line,
-	// the root Harness first.
+	// systemPrompt is the system prompt for the model. The prompts of all layers are trimmed and joined by a blank
+	// line, the root Harness first.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	SystemPrompt string `json:"systemPrompt,omitempty"`
 
-	// modelRef names the Model that answers. A lower layer replaces a higher one; without any, the namespace's default
-	// Model is used.
+	// modelRef names the Model to call. A lower layer replaces a higher one; if no layer sets it, the namespace's
+	// default Model is called.
 	// +optional
 	ModelRef *LocalReference `json:"modelRef,omitempty"`
 
@@ -94,20 +95,20 @@ type ConfigLayer struct {
 	// +kubebuilder:validation:MaxItems=64
 	Tools []LocalReference `json:"tools,omitempty"`
 
-	// networkAccess lists what the tools may reach over the network. A lower layer can only narrow it. Without it in
-	// any layer, nothing but the manager's own limits holds tools back.
+	// networkAccess lists the network destinations that the tools may reach. A lower layer can only narrow it. If no
+	// layer sets it, only the manager's own limits restrict tools.
 	// +optional
 	NetworkAccess *NetworkAccess `json:"networkAccess,omitempty"`
 
-	// maxIterations is the most model calls that one Turn may make. A Turn that reaches it completes with the stop reason
-	// MaxTurnRequests. A lower layer replaces a higher one. Default 500.
+	// maxIterations is the maximum number of model calls of one Turn. A Turn that reaches it completes with the stop
+	// reason MaxTurnRequests. A lower layer replaces a higher one. Default 500.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	MaxIterations *int32 `json:"maxIterations,omitempty"`
 
-	// toolConcurrency says how the tool calls of one step run: Parallel (default) or Sequential. A lower layer replaces
-	// a higher one.
+	// toolConcurrency is how the tool calls of one step run: Parallel (default) or Sequential. A lower layer replaces a
+	// higher one.
 	// +optional
 	ToolConcurrency ToolConcurrency `json:"toolConcurrency,omitempty"`
 }

@@ -5,38 +5,39 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// SideEffect is what running a tool twice would mean (TOOL-09).
+// SideEffect is the effect of running a tool twice (TOOL-09).
 // +kubebuilder:validation:Enum=Pure;Idempotent;AtMostOnce
 type SideEffect string
 
 const (
 	// Pure tools change nothing. They may run again.
 	Pure SideEffect = "Pure"
-	// Idempotent tools change something, and running them again changes nothing more. They may run again.
+	// Idempotent tools make a change that a second run does not repeat. They may run again.
 	Idempotent SideEffect = "Idempotent"
 	// AtMostOnce tools must never start twice. It is the default.
 	AtMostOnce SideEffect = "AtMostOnce"
 )
 
-// ToolPolicy is whether calls of a tool need somebody's approval (TOOL-07).
+// ToolPolicy is whether calls of a tool need approval (TOOL-07).
 // +kubebuilder:validation:Enum=Auto;RequiresApproval
 type ToolPolicy string
 
 const (
 	// PolicyAuto lets calls start at once. It is the default.
 	PolicyAuto ToolPolicy = "Auto"
-	// PolicyRequiresApproval lets a call start once somebody who may has approved it.
+	// PolicyRequiresApproval lets a call start once a user with the right to approve has approved it.
 	PolicyRequiresApproval ToolPolicy = "RequiresApproval"
 )
 
-// NetworkReach is what a tool's pod may reach over the network.
+// NetworkReach is the network access of a tool's pod.
 // +kubebuilder:validation:Enum=Default;None
 type NetworkReach string
 
 const (
-	// NetworkDefault leaves the pod to the cluster and to the NetworkPolicies of its namespace. It is the default.
+	// NetworkDefault adds no restrictions to those of the cluster and of the NetworkPolicies in the namespace. It is
+	// the default.
 	NetworkDefault NetworkReach = "Default"
-	// NetworkNone lets the pod reach nothing and nothing reach the pod.
+	// NetworkNone denies all traffic from and to the pod.
 	NetworkNone NetworkReach = "None"
 )
 
@@ -54,10 +55,10 @@ type SecretKeyReference struct {
 	Key string `json:"key"`
 }
 
-// EnvVar is an environment variable of a tool's container: with a fixed value, or with what a key of a Secret holds.
+// EnvVar is an environment variable of a tool's container: with a fixed value, or with the value of a Secret's key.
 // +kubebuilder:validation:XValidation:rule="!has(self.value) || !has(self.secretKeyRef)",message="at most one of value and secretKeyRef may be set."
 type EnvVar struct {
-	// name of the variable. Names that begin with CAPSTAN_ are the runtime's own.
+	// name of the variable. Names that begin with CAPSTAN_ are reserved for the runtime.
 	// +required
 	// +kubebuilder:validation:Pattern=`^[A-Za-z_][A-Za-z0-9_]*$`
 	// +kubebuilder:validation:MaxLength=128
@@ -68,23 +69,22 @@ type EnvVar struct {
 	// +kubebuilder:validation:MaxLength=4096
 	// +kubebuilder:validation:XValidation:rule="!self.contains('$(CAPSTAN_')",message="the values that a model gives are not expanded here: read them from stdin, $CAPSTAN_ARGUMENTS_FILE or the environment inside the tool."
 	Value string `json:"value,omitempty"`
-	// secretKeyRef takes the value from a Secret. Whoever writes the Tool must be allowed to read that Secret, and the
-	// Secret must not be bound to hosts.
+	// secretKeyRef reads the value from a Secret. A user who writes the Tool must be allowed to read that Secret, and
+	// the Secret must not be bound to hosts.
 	// +optional
 	SecretKeyRef *SecretKeyReference `json:"secretKeyRef,omitempty"`
 }
 
 // JobTool runs a tool as a Job: one container, restricted, without a token and with a read-only root. The tool finds
 // its arguments as JSON on stdin and in $CAPSTAN_ARGUMENTS_FILE; declared scalars of up to 4 KiB are in
-// CAPSTAN_ARG_<NAME> as well. What it writes to stdout is the result; an exit code other than 0 is an error that
-// carries the end of stderr.
+// CAPSTAN_ARG_<NAME> as well. Its stdout is the result; an exit code other than 0 is an error with the end of stderr.
 type JobTool struct {
 	// image of the tool's container.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Image string `json:"image"`
-	// imagePullPolicy of the container: Always, IfNotPresent or Never. Kubernetes' own default applies without it.
+	// imagePullPolicy of the container: Always, IfNotPresent or Never. Without it the default of Kubernetes applies.
 	// +optional
 	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
 	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
@@ -109,25 +109,24 @@ type JobTool struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
 	Env []EnvVar `json:"env,omitempty"`
-	// serviceAccountName is the ServiceAccount that the pod runs as, with its token. Whoever writes the Tool must be
-	// allowed to get tokens of it. Without it the pod runs as capstan-tool, which the manager creates, and has no
+	// serviceAccountName is the ServiceAccount that the pod runs as, with its token. A user who writes the Tool must be
+	// allowed to request its tokens. Without it the pod runs as capstan-tool, which the manager creates, and has no
 	// token.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
-	// imagePullSecrets name the Secrets that the images of the pod are pulled with, in place of those of its
-	// ServiceAccount. Whoever writes the Tool must be allowed to read these Secrets, and they must not be bound to
-	// hosts.
+	// imagePullSecrets name the Secrets for pulling the images of the pod, in place of those of its ServiceAccount. A
+	// user who writes the Tool must be allowed to read these Secrets, and they must not be bound to hosts.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=8
 	ImagePullSecrets []LocalReference `json:"imagePullSecrets,omitempty"`
-	// network is what the pod may reach: Default or None. With None, a call is only started while the NetworkPolicies
-	// of the namespace let its pod reach nothing; the manager makes the one that says so. The cluster's network must
-	// enforce NetworkPolicies.
+	// network is the network access of the pod: Default or None. With None, a call starts only while the
+	// NetworkPolicies of the namespace deny all traffic of its pod; the manager creates one that does. The cluster's
+	// network must enforce NetworkPolicies.
 	// +optional
 	// +kubebuilder:default=Default
 	Network NetworkReach `json:"network,omitempty"`
@@ -158,11 +157,11 @@ type JobTool struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.limits) || self.limits.all(name, !string(self.limits[name]).startsWith('-'))",message="limits must not be negative."
 // +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || ['cpu', 'memory', 'ephemeral-storage'].all(name, !(name in self.requests) || !(name in self.limits) || !isQuantity(string(self.requests[name])) || !isQuantity(string(self.limits[name])) || quantity(string(self.requests[name])).compareTo(quantity(string(self.limits[name]))) <= 0)",message="no request of cpu, memory or ephemeral-storage may be above its limit."
 type JobResources struct {
-	// requests is what the scheduler sets aside.
+	// requests are the resources that the scheduler reserves.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	Requests corev1.ResourceList `json:"requests,omitempty"`
-	// limits is what the container may use at most.
+	// limits are the most resources that the container may use.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	Limits corev1.ResourceList `json:"limits,omitempty"`
@@ -191,7 +190,7 @@ type ToolSpec struct {
 	// +kubebuilder:pruning:PreserveUnknownFields
 	InputSchema *JSON `json:"inputSchema,omitempty"`
 
-	// sideEffect is what running the tool twice would mean: Pure, Idempotent or AtMostOnce (default).
+	// sideEffect is the effect of running the tool twice: Pure, Idempotent or AtMostOnce (default).
 	// +optional
 	SideEffect SideEffect `json:"sideEffect,omitempty"`
 
@@ -201,7 +200,7 @@ type ToolSpec struct {
 	Policy ToolPolicy `json:"policy,omitempty"`
 
 	// approvalTimeout is how long a call with the policy RequiresApproval may wait, 1s to 8760h, counted from the
-	// model's answer that made it. A call that nobody has approved by then is not executed. Default 24h.
+	// model's response that made it. A call that is not approved in time is not executed. Default 24h.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -209,7 +208,7 @@ type ToolSpec struct {
 	// +kubebuilder:validation:Type=string
 	ApprovalTimeout *metav1.Duration `json:"approvalTimeout,omitempty"`
 
-	// concurrencyClass makes calls of Tools of one class, in one step, run one after another.
+	// concurrencyClass makes calls of Tools of the same class, within one step, run one after another.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -228,9 +227,10 @@ type ToolSpec struct {
 	Client *ClientTool `json:"client,omitempty"`
 }
 
-// ToolStatus is what the manager says about a Tool.
+// ToolStatus is the observed state of a Tool.
 type ToolStatus struct {
-	// conditions: Ready is True when the inputSchema is valid, and of use for the arguments of an HTTP request.
+	// conditions: Ready is True when the inputSchema is valid, and suits the arguments of the HTTP request, if the Tool
+	// sends one.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -259,10 +259,10 @@ type Tool struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the tool that the user offers.
+	// spec is the desired state.
 	// +required
 	Spec ToolSpec `json:"spec"`
-	// status is what the manager says about it.
+	// status is the observed state. Only the manager writes it.
 	// +optional
 	// +kubebuilder:default={conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "Waiting for the manager.", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status ToolStatus `json:"status,omitempty"`

@@ -9,15 +9,15 @@ import (
 type HTTPMethod string
 
 const (
-	// HTTPGet asks for something.
+	// HTTPGet reads a resource.
 	HTTPGet HTTPMethod = "GET"
-	// HTTPPost hands something over. It is the default.
+	// HTTPPost submits data. It is the default.
 	HTTPPost HTTPMethod = "POST"
-	// HTTPPut puts something in a place.
+	// HTTPPut replaces a resource.
 	HTTPPut HTTPMethod = "PUT"
-	// HTTPPatch changes something.
+	// HTTPPatch changes a resource.
 	HTTPPatch HTTPMethod = "PATCH"
-	// HTTPDelete deletes something.
+	// HTTPDelete deletes a resource.
 	HTTPDelete HTTPMethod = "DELETE"
 )
 
@@ -32,11 +32,11 @@ const (
 	ArgumentsInQuery HTTPArguments = "Query"
 )
 
-// HTTPHeader is a header of an HTTP tool's request: with a fixed value, or with what a key of a Secret holds.
+// HTTPHeader is a header of an HTTP tool's request: with a fixed value, or with the value of a Secret's key.
 // +kubebuilder:validation:XValidation:rule="has(self.value) != has(self.secretKeyRef)",message="exactly one of value and secretKeyRef must be set."
 type HTTPHeader struct {
-	// name of the header. Idempotency-Key, Traceparent and the headers that say how the request is sent are the
-	// runtime's own.
+	// name of the header. Idempotency-Key, Traceparent and the headers that control the transfer are reserved for the
+	// runtime.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
@@ -48,20 +48,20 @@ type HTTPHeader struct {
 	// +kubebuilder:validation:MaxLength=4096
 	// +kubebuilder:validation:Pattern=`^[ -~]*$`
 	Value *string `json:"value,omitempty"`
-	// secretKeyRef takes the value from a Secret, as a whole: `Bearer ` is part of it. Whoever writes the Tool must be
-	// allowed to read that Secret. A Secret with the annotation capstan.dev/allowed-hosts is sent to the hosts listed
-	// there only. The request is not sent to another host, port or scheme than the url's.
+	// secretKeyRef reads the whole value from a Secret, including a prefix such as `Bearer `. A user who writes the
+	// Tool must be allowed to read that Secret. A Secret with the annotation capstan.dev/allowed-hosts is sent only to
+	// the hosts listed there. The request is not sent to another host, port or scheme than the url's.
 	// +optional
 	SecretKeyRef *SecretKeyReference `json:"secretKeyRef,omitempty"`
 }
 
 // HTTPTool runs a tool as one HTTP request that the manager sends, over HTTP/1.1. A status of 200 to 299 is success,
-// and the body, cut at 64 KiB, the result; any other status is an error that carries the start of the body. Only public
-// addresses are reached, and those that the operator of the manager has allowed. Up to five redirects are followed.
+// and the body, truncated at 64 KiB, the result; any other status is an error with the start of the body. Only public
+// addresses are reached, and addresses that the operator of the manager has allowed. Up to five redirects are followed.
 // +kubebuilder:validation:XValidation:rule="!has(self.arguments) || self.arguments != 'Body' || !has(self.method) || self.method != 'GET'",message="a GET has no body: use arguments Query, or another method."
 type HTTPTool struct {
-	// url that the request is sent to: https, without user, password and fragment. Nothing that a model gives becomes
-	// part of it but query parameters.
+	// url that the request is sent to: https, without user, password and fragment. A model can only add query
+	// parameters to it.
 	// +required
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() == 'https' && url(self).getHostname() != ''",message="url must be an absolute https URL."
@@ -80,11 +80,11 @@ type HTTPTool struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:XValidation:rule="self.all(h, self.exists_one(o, o.name.lowerAscii() == h.name.lowerAscii()))",message="the names of headers differ by more than case."
 	Headers []HTTPHeader `json:"headers,omitempty"`
-	// arguments says where the model's arguments go: Body, as JSON, or Query, as parameters. With Query, every argument
+	// arguments is where the model's arguments go: Body, as JSON, or Query, as parameters. With Query, every argument
 	// must be a scalar that inputSchema declares. Default: Query for GET, Body otherwise.
 	// +optional
 	Arguments HTTPArguments `json:"arguments,omitempty"`
-	// timeout of the request up to the end of the answer, 1s to 15m. Default 30s.
+	// timeout of the request up to the end of the response, 1s to 15m. Default 30s.
 	// +optional
 	// +kubebuilder:default="30s"
 	// +kubebuilder:validation:MaxLength=32

@@ -12,22 +12,22 @@ type TurnReference struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
-	// uid of the Turn. With it, a Turn that was deleted and created again under the name is not answered, and a
-	// ToolResult is deleted when its Turn is gone. A decision needs it.
+	// uid of the Turn. With it, the ToolResult does not apply to a Turn that was deleted and created again under the
+	// name, and it is deleted with its Turn. A decision requires it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Type=string
 	UID types.UID `json:"uid,omitempty"`
 }
 
-// Decision is what somebody says of a call that waits for approval (TOOL-07).
+// Decision is the decision about a call that waits for approval (TOOL-07).
 // +kubebuilder:validation:Enum=Approve;Reject
 type Decision string
 
 const (
 	// DecisionApprove lets the call start.
 	DecisionApprove Decision = "Approve"
-	// DecisionReject ends the call before it has started.
+	// DecisionReject ends the call before it starts.
 	DecisionReject Decision = "Reject"
 )
 
@@ -48,8 +48,8 @@ type ToolResultSpec struct {
 	// +kubebuilder:validation:Pattern=`^[1-9][0-9]{0,9}-(0|[1-9][0-9]{0,3})$`
 	// +kubebuilder:validation:MaxLength=15
 	CallID string `json:"callID"`
-	// result of the call, for which the user needs the right to answer toolresults in the namespace: text of at most
-	// 100 KiB; what is above 64 KiB is cut before the model reads it. It may be empty.
+	// result of the call: text of at most 100 KiB, truncated at 64 KiB before the model reads it. It may be empty. It
+	// requires the verb answer on toolresults in the namespace.
 	// +optional
 	// +kubebuilder:validation:MaxLength=102400
 	Result *string `json:"result,omitempty"`
@@ -58,35 +58,35 @@ type ToolResultSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=16384
 	Error *string `json:"error,omitempty"`
-	// decision about a call that waits for approval: Approve lets it start, Reject does not. It takes the right to
-	// approve toolresults in the namespace.
+	// decision about a call that waits for approval: Approve lets it start, Reject does not. It requires the verb
+	// approve on toolresults in the namespace.
 	// +optional
 	Decision Decision `json:"decision,omitempty"`
-	// callDigest is the digest of the call that is decided about, as status.toolCalls of the Turn shows it. A decision
-	// needs it. The decision counts for this very call only: for these arguments, and for the Tool as it was when the
-	// model called it.
+	// callDigest is the digest of the call to decide about, as in status.toolCalls of the Turn. A decision requires it.
+	// The decision applies only to this call: with these arguments, and with the Tool as it was when the model called
+	// it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{64}$`
 	CallDigest string `json:"callDigest,omitempty"`
-	// submittedBy is who gives the answer. It must be the name of the user who creates the ToolResult. A decision needs
-	// it.
+	// submittedBy is the user who answers. It must be the name of the user who creates the ToolResult. A decision
+	// requires it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	SubmittedBy string `json:"submittedBy,omitempty"`
 	// turnSubmittedBy is spec.submittedBy of the Turn, for decisions. A decision that names another user than the Turn
-	// does is refused. The four-eyes policy needs it: a user who submitted a Turn does not approve its calls.
+	// is refused. The four-eyes policy requires it: a user who submitted a Turn must not approve its calls.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	TurnSubmittedBy string `json:"turnSubmittedBy,omitempty"`
 }
 
-// ToolResultStatus is what the manager says about a ToolResult.
+// ToolResultStatus is the observed state of a ToolResult.
 type ToolResultStatus struct {
 	// conditions: Accepted is True when the result is part of its Turn, False when it never will be, Unknown while it
-	// waits for its Turn. For kstatus Reconciling is True while it waits, and Stalled once it is refused.
+	// waits for its Turn. For kstatus, Reconciling is True while it waits, and Stalled is True once it is refused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -97,8 +97,8 @@ type ToolResultStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// ToolResult answers one call that a Turn waits for: a client tool's with a result, or one that needs approval with a
-// decision.
+// ToolResult answers one call that a Turn waits for: a call of a client tool with a result, or a call that needs
+// approval with a decision.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -114,10 +114,10 @@ type ToolResult struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the answer that is given.
+	// spec is the answer.
 	// +required
 	Spec ToolResultSpec `json:"spec"`
-	// status is what the manager says about it.
+	// status is the observed state. Only the manager writes it.
 	// +optional
 	// +kubebuilder:default={conditions: {{type: "Accepted", status: "Unknown", reason: "Pending", message: "Waiting for the manager.", lastTransitionTime: "1970-01-01T00:00:00Z"}, {type: "Reconciling", status: "True", reason: "Pending", message: "Waiting for the manager.", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status ToolResultStatus `json:"status,omitempty"`

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// DesiredState is what the user wants of a Turn.
+// DesiredState is the state that the user requests for a Turn.
 // +kubebuilder:validation:Enum=Running;Cancelled
 type DesiredState string
 
@@ -16,26 +16,26 @@ const (
 	DesiredCancelled DesiredState = "Cancelled"
 )
 
-// Delivery is when a message is given to the model.
+// Delivery is how a message reaches the model.
 // +kubebuilder:validation:Enum=Queue;Steer
 type Delivery string
 
 const (
-	// DeliverQueue makes the message wait for the Turns before it and answers it by a Turn of its own. It is the default.
+	// DeliverQueue makes the message wait for the Turns before it and run as a Turn of its own. It is the default.
 	DeliverQueue Delivery = "Queue"
-	// DeliverSteer gives the message to the Turn that is running (STEER-01).
+	// DeliverSteer adds the message to the running Turn (STEER-01).
 	DeliverSteer Delivery = "Steer"
 )
 
 // TurnControls are settings of one message (CFG-09).
 type TurnControls struct {
-	// modelRef names the Model that answers this Turn, before any that the configuration layers name (CFG-07). A Model
-	// that does not exist is passed over.
+	// modelRef names the Model for this Turn. It takes precedence over the configuration layers (CFG-07). A Model that
+	// does not exist is skipped.
 	// +optional
 	ModelRef *LocalReference `json:"modelRef,omitempty"`
 
-	// locale is the language, as a BCP 47 tag such as de-CH, that this message is to be answered in, before that of the
-	// Session (CFG-08). The model is told so, and tools find it in CAPSTAN_LOCALE.
+	// locale is the response language for this message, as a BCP 47 tag such as de-CH. It takes precedence over that of
+	// the Session (CFG-08). The model is told about it, and tools find it in CAPSTAN_LOCALE.
 	// +optional
 	// +kubebuilder:validation:MaxLength=35
 	// +kubebuilder:validation:Pattern=`^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$`
@@ -60,7 +60,7 @@ type TurnSpec struct {
 	// +kubebuilder:validation:MaxLength=65536
 	Input string `json:"input,omitempty"`
 
-	// message is the user's message in parts, for texts and images. A message of one text is the same message as that
+	// message is the user's message in parts, for texts and images. A message with a single text is equivalent to that
 	// text as input.
 	// +optional
 	Message *TurnMessage `json:"message,omitempty"`
@@ -69,10 +69,10 @@ type TurnSpec struct {
 	// +optional
 	Controls *TurnControls `json:"controls,omitempty"`
 
-	// delivery is Queue (default) or Steer. With Steer the message goes into the Turn that is running: its next model
-	// call reads it, and what it still waits for, results of client tools and approvals, is given up. This Turn then
-	// ends with reason Steered, and the answer is the other one's. Where no Turn is running, or the running one ends
-	// without another model call, the message is queued like any other.
+	// delivery is Queue (default) or Steer. With Steer the message goes into the running Turn: its next model call
+	// reads it, and its waits for results of client tools and for approvals are abandoned. This Turn then ends with
+	// reason Steered, and the running Turn has the response. If no Turn is running, or the running one ends without
+	// another model call, the message is queued like any other.
 	// +optional
 	// +kubebuilder:default=Queue
 	Delivery Delivery `json:"delivery,omitempty"`
@@ -82,14 +82,14 @@ type TurnSpec struct {
 	// +kubebuilder:default=Running
 	DesiredState DesiredState `json:"desiredState,omitempty"`
 
-	// suspend keeps a Turn that has not begun from being admitted until it is false or removed. It holds its place in
-	// the order of the Session, which admits the Turns behind it meanwhile. It has no effect once the Turn was
-	// admitted: set desiredState to Cancelled to end that. Default: false.
+	// suspend keeps a Turn that has not begun from being admitted until it is false or removed. It keeps its place in
+	// the queue of the Session; later Turns are admitted meanwhile. It has no effect on an admitted Turn: set
+	// desiredState to Cancelled to end it. Default: false.
 	// +optional
 	Suspend *bool `json:"suspend,omitempty"`
 
 	// submittedBy is the user who sends the message. It must be the name of the user who creates the Turn. The
-	// four-eyes policy for approvals needs it.
+	// four-eyes policy for approvals requires it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -103,24 +103,23 @@ type TurnSpec struct {
 	// +kubebuilder:validation:Maximum=31536000
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
 
-	// waitTimeoutSeconds is how long the Turn may wait for tool results that others must give, in seconds, up to a
-	// year, each time that it waits. A Turn that waits longer fails with reason WaitTimeout. Default: it waits for as
-	// long as activeDeadlineSeconds allows.
+	// waitTimeoutSeconds is how long each wait of the Turn for ToolResults may take, in seconds, up to a year. A Turn
+	// that waits longer fails with reason WaitTimeout. Default: it waits for as long as activeDeadlineSeconds allows.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=31536000
 	WaitTimeoutSeconds *int64 `json:"waitTimeoutSeconds,omitempty"`
 
-	// ttlSecondsAfterFinished is when the Turn is deleted, in seconds after its end, up to ten years. What was said
-	// stays in the Session's log. It can be changed. Default: the turnTTL of the Session; without that, the Turn stays.
-	// Do not set it where a GitOps tool would create the Turn again.
+	// ttlSecondsAfterFinished is how long the Turn is kept after its end, in seconds, up to ten years. The conversation
+	// stays in the Session's journal. It can be changed. Default: the turnTTL of the Session; without that, the Turn is
+	// kept. Do not set it where a GitOps tool would create the Turn again.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=315360000
 	TTLSecondsAfterFinished *int64 `json:"ttlSecondsAfterFinished,omitempty"`
 }
 
-// TurnStatus is what the manager says about a Turn: a projection of the Session's log.
+// TurnStatus is the observed state of a Turn: a projection of the Session's journal.
 type TurnStatus struct {
 	// conditions: Succeeded (Unknown, then True with the stop reason or False with the error's reason), Finished (True
 	// on both outcomes), WaitingForToolResults, and for kstatus Reconciling and Stalled.
@@ -133,14 +132,14 @@ type TurnStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// sessionUID is the Session that has admitted the Turn. The Turn is deleted with it: a Session that is created
-	// again under the name is another conversation.
+	// sessionUID is the UID of the Session that admitted the Turn. The Turn is deleted with that Session: a Session
+	// created again under the name is another conversation.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Type=string
 	SessionUID types.UID `json:"sessionUID,omitempty"`
 
-	// steeredInto is the Turn that the message of this one went into.
+	// steeredInto is the Turn that received this Turn's message.
 	// +optional
 	SteeredInto *TurnReference `json:"steeredInto,omitempty"`
 
@@ -166,10 +165,10 @@ type Turn struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the message that the user sends.
+	// spec is the message and how it is processed.
 	// +required
 	Spec TurnSpec `json:"spec"`
-	// status is what the manager says about it.
+	// status is the observed state. Only the manager writes it.
 	// +optional
 	// +kubebuilder:default={phase: "Queued", conditions: {{type: "Succeeded", status: "Unknown", reason: "Queued", message: "Waiting to be admitted by the Session, which runs its Turns in the order of their creation.", lastTransitionTime: "1970-01-01T00:00:00Z"}, {type: "Finished", status: "False", reason: "Queued", message: "Waiting to be admitted by the Session, which runs its Turns in the order of their creation.", lastTransitionTime: "1970-01-01T00:00:00Z"}, {type: "Reconciling", status: "True", reason: "Queued", message: "Waiting to be admitted by the Session, which runs its Turns in the order of their creation.", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	Status TurnStatus `json:"status,omitempty"`

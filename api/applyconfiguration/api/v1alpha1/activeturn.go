@@ -16,9 +16,9 @@ type ActiveTurnApplyConfiguration struct {
 	// uid of the Turn.
 	UID *types.UID `json:"uid,omitempty"`
 	// queuedSteers are the UIDs of the Turns with delivery Steer that were queued already when this one was admitted,
-	// at most 64. They run by themselves later. The messages of those that came after it go into this Turn.
+	// at most 64. They run by themselves later. Only the messages of Steers created later go into this Turn.
 	QueuedSteers []types.UID `json:"queuedSteers,omitempty"`
-	// queueEnd is the place of the last of the queued Steers where there were more than queuedSteers names.
+	// queueEnd is the place of the last queued Steer, if there were more than queuedSteers can hold.
 	QueueEnd *QueuePositionApplyConfiguration `json:"queueEnd,omitempty"`
 }
 

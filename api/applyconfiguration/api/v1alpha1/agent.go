@@ -14,13 +14,13 @@ import (
 // AgentApplyConfiguration represents a declarative configuration of the Agent type for use
 // with apply.
 //
-// Agent is the domain layer of an agent's configuration, put on top of a Harness by a Session.
+// Agent is the domain layer of an agent's configuration. A Session combines it with a Harness.
 type AgentApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the layer that the user wants.
+	// spec is the desired layer.
 	Spec *AgentSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is what the manager says about it.
+	// status is the observed state. Only the manager writes it.
 	Status *AgentStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -9,9 +9,9 @@ import (
 // AgentStatusApplyConfiguration represents a declarative configuration of the AgentStatus type for use
 // with apply.
 //
-// AgentStatus is what the manager says about an Agent.
+// AgentStatus is the observed state of an Agent.
 type AgentStatusApplyConfiguration struct {
-	// conditions: Ready is True when all that the Agent names exists.
+	// conditions: Ready is True when every object that the Agent names exists.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the generation of the spec that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`

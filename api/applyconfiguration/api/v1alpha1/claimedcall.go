@@ -5,12 +5,11 @@ package v1alpha1
 // ClaimedCallApplyConfiguration represents a declarative configuration of the ClaimedCall type for use
 // with apply.
 //
-// ClaimedCall says that somebody is about to start a call that must start at most once (DUR-01). Whoever wrote it may
-// start it, and nobody else.
+// ClaimedCall is the intent to start a call that must start at most once (DUR-01). Only its writer may start the call.
 type ClaimedCallApplyConfiguration struct {
 	// id of the call.
 	ID *string `json:"id,omitempty"`
-	// holder tells the one who wrote it from all others.
+	// holder identifies the writer.
 	Holder *string `json:"holder,omitempty"`
 }
 

@@ -9,25 +9,25 @@ import (
 // ConfigLayerApplyConfiguration represents a declarative configuration of the ConfigLayer type for use
 // with apply.
 //
-// ConfigLayer is the configuration that a Harness, an Agent and a Session may each set. The layers fold into one, from
-// the root Harness down to the Session (CFG-02, CFG-03), anew at every phase of a Turn.
+// ConfigLayer is the configuration that a Harness, an Agent and a Session may each set. The layers are merged, from the
+// root Harness down to the Session (CFG-02, CFG-03), again in every phase of a Turn.
 type ConfigLayerApplyConfiguration struct {
-	// systemPrompt is what the model is told first. The prompts of all layers are trimmed and joined by a blank line,
-	// the root Harness first.
+	// systemPrompt is the system prompt for the model. The prompts of all layers are trimmed and joined by a blank
+	// line, the root Harness first.
 	SystemPrompt *string `json:"systemPrompt,omitempty"`
-	// modelRef names the Model that answers. A lower layer replaces a higher one; without any, the namespace's default
-	// Model is used.
+	// modelRef names the Model to call. A lower layer replaces a higher one; if no layer sets it, the namespace's
+	// default Model is called.
 	ModelRef *LocalReferenceApplyConfiguration `json:"modelRef,omitempty"`
 	// tools lists the Tools that the model may call. Layers add up.
 	Tools []LocalReferenceApplyConfiguration `json:"tools,omitempty"`
-	// networkAccess lists what the tools may reach over the network. A lower layer can only narrow it. Without it in
-	// any layer, nothing but the manager's own limits holds tools back.
+	// networkAccess lists the network destinations that the tools may reach. A lower layer can only narrow it. If no
+	// layer sets it, only the manager's own limits restrict tools.
 	NetworkAccess *NetworkAccessApplyConfiguration `json:"networkAccess,omitempty"`
-	// maxIterations is the most model calls that one Turn may make. A Turn that reaches it completes with the stop reason
-	// MaxTurnRequests. A lower layer replaces a higher one. Default 500.
+	// maxIterations is the maximum number of model calls of one Turn. A Turn that reaches it completes with the stop
+	// reason MaxTurnRequests. A lower layer replaces a higher one. Default 500.
 	MaxIterations *int32 `json:"maxIterations,omitempty"`
-	// toolConcurrency says how the tool calls of one step run: Parallel (default) or Sequential. A lower layer replaces
-	// a higher one.
+	// toolConcurrency is how the tool calls of one step run: Parallel (default) or Sequential. A lower layer replaces a
+	// higher one.
 	ToolConcurrency *apiv1alpha1.ToolConcurrency `json:"toolConcurrency,omitempty"`
 }
 

@@ -5,7 +5,7 @@ package v1alpha1
 // CostApplyConfiguration represents a declarative configuration of the Cost type for use
 // with apply.
 //
-// Cost is what model calls cost in one currency.
+// Cost is the cost of model calls in one currency.
 type CostApplyConfiguration struct {
 	// currency of the amount, the three capital letters of ISO 4217.
 	Currency *string `json:"currency,omitempty"`

@@ -5,14 +5,14 @@ package v1alpha1
 // EnvVarApplyConfiguration represents a declarative configuration of the EnvVar type for use
 // with apply.
 //
-// EnvVar is an environment variable of a tool's container: with a fixed value, or with what a key of a Secret holds.
+// EnvVar is an environment variable of a tool's container: with a fixed value, or with the value of a Secret's key.
 type EnvVarApplyConfiguration struct {
-	// name of the variable. Names that begin with CAPSTAN_ are the runtime's own.
+	// name of the variable. Names that begin with CAPSTAN_ are reserved for the runtime.
 	Name *string `json:"name,omitempty"`
 	// value of the variable.
 	Value *string `json:"value,omitempty"`
-	// secretKeyRef takes the value from a Secret. Whoever writes the Tool must be allowed to read that Secret, and the
-	// Secret must not be bound to hosts.
+	// secretKeyRef reads the value from a Secret. A user who writes the Tool must be allowed to read that Secret, and
+	// the Secret must not be bound to hosts.
 	SecretKeyRef *SecretKeyReferenceApplyConfiguration `json:"secretKeyRef,omitempty"`
 }
 

@@ -18,9 +18,9 @@ import (
 type HarnessApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the layer that the user wants.
+	// spec is the desired layer.
 	Spec *HarnessSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is what the manager says about it.
+	// status is the observed state. Only the manager writes it.
 	Status *HarnessStatusApplyConfiguration `json:"status,omitempty"`
 }
 

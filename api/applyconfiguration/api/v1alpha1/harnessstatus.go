@@ -9,13 +9,13 @@ import (
 // HarnessStatusApplyConfiguration represents a declarative configuration of the HarnessStatus type for use
 // with apply.
 //
-// HarnessStatus is what the manager says about a Harness.
+// HarnessStatus is the observed state of a Harness.
 type HarnessStatusApplyConfiguration struct {
-	// conditions: Ready is True when the Harness, its ancestors and all they name exist.
+	// conditions: Ready is True when the Harness, its ancestors and every object that they name exist.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the generation of the spec that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// chain names the Harnesses that fold into this one, root first, itself last.
+	// chain names the Harnesses that are merged into this one, the root first, the Harness itself last.
 	Chain []string `json:"chain,omitempty"`
 }
 

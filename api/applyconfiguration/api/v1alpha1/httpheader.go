@@ -5,16 +5,16 @@ package v1alpha1
 // HTTPHeaderApplyConfiguration represents a declarative configuration of the HTTPHeader type for use
 // with apply.
 //
-// HTTPHeader is a header of an HTTP tool's request: with a fixed value, or with what a key of a Secret holds.
+// HTTPHeader is a header of an HTTP tool's request: with a fixed value, or with the value of a Secret's key.
 type HTTPHeaderApplyConfiguration struct {
-	// name of the header. Idempotency-Key, Traceparent and the headers that say how the request is sent are the
-	// runtime's own.
+	// name of the header. Idempotency-Key, Traceparent and the headers that control the transfer are reserved for the
+	// runtime.
 	Name *string `json:"name,omitempty"`
 	// value of the header.
 	Value *string `json:"value,omitempty"`
-	// secretKeyRef takes the value from a Secret, as a whole: `Bearer ` is part of it. Whoever writes the Tool must be
-	// allowed to read that Secret. A Secret with the annotation capstan.dev/allowed-hosts is sent to the hosts listed
-	// there only. The request is not sent to another host, port or scheme than the url's.
+	// secretKeyRef reads the whole value from a Secret, including a prefix such as `Bearer `. A user who writes the
+	// Tool must be allowed to read that Secret. A Secret with the annotation capstan.dev/allowed-hosts is sent only to
+	// the hosts listed there. The request is not sent to another host, port or scheme than the url's.
 	SecretKeyRef *SecretKeyReferenceApplyConfiguration `json:"secretKeyRef,omitempty"`
 }
 

@@ -11,21 +11,21 @@ import (
 // with apply.
 //
 // HTTPTool runs a tool as one HTTP request that the manager sends, over HTTP/1.1. A status of 200 to 299 is success,
-// and the body, cut at 64 KiB, the result; any other status is an error that carries the start of the body. Only public
-// addresses are reached, and those that the operator of the manager has allowed. Up to five redirects are followed.
+// and the body, truncated at 64 KiB, the result; any other status is an error with the start of the body. Only public
+// addresses are reached, and addresses that the operator of the manager has allowed. Up to five redirects are followed.
 type HTTPToolApplyConfiguration struct {
-	// url that the request is sent to: https, without user, password and fragment. Nothing that a model gives becomes
-	// part of it but query parameters.
+	// url that the request is sent to: https, without user, password and fragment. A model can only add query
+	// parameters to it.
 	URL *string `json:"url,omitempty"`
 	// method of the request: GET, POST (default), PUT, PATCH or DELETE.
 	Method *apiv1alpha1.HTTPMethod `json:"method,omitempty"`
 	// headers of the request, besides Content-Type, Accept, User-Agent, Idempotency-Key and Traceparent; the first
 	// three may be replaced.
 	Headers []HTTPHeaderApplyConfiguration `json:"headers,omitempty"`
-	// arguments says where the model's arguments go: Body, as JSON, or Query, as parameters. With Query, every argument
+	// arguments is where the model's arguments go: Body, as JSON, or Query, as parameters. With Query, every argument
 	// must be a scalar that inputSchema declares. Default: Query for GET, Body otherwise.
 	Arguments *apiv1alpha1.HTTPArguments `json:"arguments,omitempty"`
-	// timeout of the request up to the end of the answer, 1s to 15m. Default 30s.
+	// timeout of the request up to the end of the response, 1s to 15m. Default 30s.
 	Timeout *v1.Duration `json:"timeout,omitempty"`
 }
 

@@ -11,9 +11,9 @@ import (
 //
 // JobResources are the compute resources of a tool's container.
 type JobResourcesApplyConfiguration struct {
-	// requests is what the scheduler sets aside.
+	// requests are the resources that the scheduler reserves.
 	Requests *v1.ResourceList `json:"requests,omitempty"`
-	// limits is what the container may use at most.
+	// limits are the most resources that the container may use.
 	Limits *v1.ResourceList `json:"limits,omitempty"`
 }
 

@@ -13,12 +13,11 @@ import (
 //
 // JobTool runs a tool as a Job: one container, restricted, without a token and with a read-only root. The tool finds
 // its arguments as JSON on stdin and in $CAPSTAN_ARGUMENTS_FILE; declared scalars of up to 4 KiB are in
-// CAPSTAN_ARG_<NAME> as well. What it writes to stdout is the result; an exit code other than 0 is an error that
-// carries the end of stderr.
+// CAPSTAN_ARG_<NAME> as well. Its stdout is the result; an exit code other than 0 is an error with the end of stderr.
 type JobToolApplyConfiguration struct {
 	// image of the tool's container.
 	Image *string `json:"image,omitempty"`
-	// imagePullPolicy of the container: Always, IfNotPresent or Never. Kubernetes' own default applies without it.
+	// imagePullPolicy of the container: Always, IfNotPresent or Never. Without it the default of Kubernetes applies.
 	ImagePullPolicy *v1.PullPolicy `json:"imagePullPolicy,omitempty"`
 	// command to run. The image's entrypoint is not used. No shell is involved.
 	Command []string `json:"command,omitempty"`
@@ -26,17 +25,16 @@ type JobToolApplyConfiguration struct {
 	Args []string `json:"args,omitempty"`
 	// env are further environment variables.
 	Env []EnvVarApplyConfiguration `json:"env,omitempty"`
-	// serviceAccountName is the ServiceAccount that the pod runs as, with its token. Whoever writes the Tool must be
-	// allowed to get tokens of it. Without it the pod runs as capstan-tool, which the manager creates, and has no
+	// serviceAccountName is the ServiceAccount that the pod runs as, with its token. A user who writes the Tool must be
+	// allowed to request its tokens. Without it the pod runs as capstan-tool, which the manager creates, and has no
 	// token.
 	ServiceAccountName *string `json:"serviceAccountName,omitempty"`
-	// imagePullSecrets name the Secrets that the images of the pod are pulled with, in place of those of its
-	// ServiceAccount. Whoever writes the Tool must be allowed to read these Secrets, and they must not be bound to
-	// hosts.
+	// imagePullSecrets name the Secrets for pulling the images of the pod, in place of those of its ServiceAccount. A
+	// user who writes the Tool must be allowed to read these Secrets, and they must not be bound to hosts.
 	ImagePullSecrets []LocalReferenceApplyConfiguration `json:"imagePullSecrets,omitempty"`
-	// network is what the pod may reach: Default or None. With None, a call is only started while the NetworkPolicies
-	// of the namespace let its pod reach nothing; the manager makes the one that says so. The cluster's network must
-	// enforce NetworkPolicies.
+	// network is the network access of the pod: Default or None. With None, a call starts only while the
+	// NetworkPolicies of the namespace deny all traffic of its pod; the manager creates one that does. The cluster's
+	// network must enforce NetworkPolicies.
 	Network *apiv1alpha1.NetworkReach `json:"network,omitempty"`
 	// resources of the container. Default: requests 10m CPU and 32Mi memory, limits 1 CPU and 256Mi memory.
 	Resources *JobResourcesApplyConfiguration `json:"resources,omitempty"`

@@ -5,18 +5,18 @@ package v1alpha1
 // JournalCheckpointApplyConfiguration represents a declarative configuration of the JournalCheckpoint type for use
 // with apply.
 //
-// JournalCheckpoint sums up the entries from an ordinal to the checkpoint itself, so that a cold reader need not read
-// them.
+// JournalCheckpoint summarizes the entries from an ordinal to the checkpoint itself, so that a reader without a cache
+// need not read them.
 type JournalCheckpointApplyConfiguration struct {
-	// from is the first ordinal that the checkpoint sums up.
+	// from is the first ordinal that the checkpoint summarizes.
 	From *int64 `json:"from,omitempty"`
-	// events is the number of events in the log before the checkpoint.
+	// events is the number of events in the journal before the checkpoint.
 	Events *int64 `json:"events,omitempty"`
-	// bytes is the size of the log before the checkpoint.
+	// bytes is the size of the journal before the checkpoint.
 	Bytes *int64 `json:"bytes,omitempty"`
-	// transcript is the messages of the entries summed up: JSON, compressed with gzip.
+	// transcript holds the messages of the summarized entries: JSON, compressed with gzip.
 	Transcript []byte `json:"transcript,omitempty"`
-	// turns that began in the entries summed up.
+	// turns that began in the summarized entries.
 	Turns []RecordedTurnApplyConfiguration `json:"turns,omitempty"`
 }
 

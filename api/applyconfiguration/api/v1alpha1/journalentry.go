@@ -14,7 +14,7 @@ import (
 // JournalEntryApplyConfiguration represents a declarative configuration of the JournalEntry type for use
 // with apply.
 //
-// JournalEntry is one immutable entry of a Session's log. Only the manager writes entries.
+// JournalEntry is one immutable entry of a Session's journal. Only the manager writes entries.
 type JournalEntryApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

@@ -9,14 +9,14 @@ import (
 // JournalEntrySpecApplyConfiguration represents a declarative configuration of the JournalEntrySpec type for use
 // with apply.
 //
-// JournalEntrySpec is one immutable entry of a Session's log.
+// JournalEntrySpec is one immutable entry of a Session's journal.
 type JournalEntrySpecApplyConfiguration struct {
 	// session is the name of the Session.
 	Session *string `json:"session,omitempty"`
-	// ordinal is the position in the log, from 1, without gaps.
+	// ordinal is the position in the journal, from 1, without gaps.
 	Ordinal *int64 `json:"ordinal,omitempty"`
-	// format is the version of the form that the entry is written in; an entry without one has format 1. A manager that
-	// does not know the format does not work on the Session.
+	// format is the format version of the entry; an entry without it has format 1. A manager that does not support the
+	// format does not run the Session.
 	Format *int32 `json:"format,omitempty"`
 	// time at which the entry was written.
 	Time *v1.MicroTime `json:"time,omitempty"`
@@ -37,17 +37,17 @@ type JournalEntrySpecApplyConfiguration struct {
 	Events []JournalEventApplyConfiguration `json:"events,omitempty"`
 	// calls that the step planned.
 	Calls []PlannedCallApplyConfiguration `json:"calls,omitempty"`
-	// steered are the Turns whose messages go into this one behind the step. The messages are among the events.
+	// steered are the Turns whose messages go into this one after the step. The messages are among the events.
 	Steered []RecordedTurnApplyConfiguration `json:"steered,omitempty"`
 	// claimed is a call that is about to start.
 	Claimed *ClaimedCallApplyConfiguration `json:"claimed,omitempty"`
-	// settled is what became of a call before the step was complete: its result, or the decision about it.
+	// settled is the outcome of a call before the step was complete: its result, or the decision about it.
 	Settled *SettledCallApplyConfiguration `json:"settled,omitempty"`
-	// partial is a piece of an answer that is still coming in.
+	// partial is a part of a response that is still streaming.
 	Partial *PartialAnswerApplyConfiguration `json:"partial,omitempty"`
-	// transition is what becomes of the Turn's status. Only a final entry has one.
+	// transition is the new progress of the Turn. Only a final entry has one.
 	Transition *TurnProgressApplyConfiguration `json:"transition,omitempty"`
-	// checkpoint sums up what lies before.
+	// checkpoint summarizes the earlier entries.
 	Checkpoint *JournalCheckpointApplyConfiguration `json:"checkpoint,omitempty"`
 }
 

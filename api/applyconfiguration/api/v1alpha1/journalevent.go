@@ -10,11 +10,11 @@ import (
 // JournalEventApplyConfiguration represents a declarative configuration of the JournalEvent type for use
 // with apply.
 //
-// JournalEvent is one event of a Session (EVT-02). Its sequence number follows from its position in the log.
+// JournalEvent is one event of a Session (EVT-02). Its sequence number follows from its position in the journal.
 type JournalEventApplyConfiguration struct {
 	// id of the event, a UUIDv7.
 	ID *string `json:"id,omitempty"`
-	// type of the event, dotted.
+	// type of the event, in dotted form.
 	Type *string `json:"type,omitempty"`
 	// time at which it happened.
 	Time *v1.MicroTime `json:"time,omitempty"`

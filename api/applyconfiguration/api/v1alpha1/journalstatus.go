@@ -5,9 +5,9 @@ package v1alpha1
 // JournalStatusApplyConfiguration represents a declarative configuration of the JournalStatus type for use
 // with apply.
 //
-// JournalStatus says how far a Session's log has come.
+// JournalStatus is the state of a Session's journal.
 type JournalStatusApplyConfiguration struct {
-	// head is the ordinal of the newest entry known when this status was written. Entries behind it may exist.
+	// head is the ordinal of the newest entry known when this status was written. Later entries may exist.
 	Head *int64 `json:"head,omitempty"`
 	// bytes is the size of all entries up to head.
 	Bytes *int64 `json:"bytes,omitempty"`

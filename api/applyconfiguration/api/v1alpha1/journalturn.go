@@ -9,7 +9,7 @@ import (
 // JournalTurnApplyConfiguration represents a declarative configuration of the JournalTurn type for use
 // with apply.
 //
-// JournalTurn names the Turn that an entry belongs to.
+// JournalTurn identifies the Turn that an entry belongs to.
 type JournalTurnApplyConfiguration struct {
 	// name of the Turn.
 	Name *string `json:"name,omitempty"`

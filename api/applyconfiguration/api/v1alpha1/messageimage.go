@@ -9,14 +9,13 @@ import (
 // MessageImageApplyConfiguration represents a declarative configuration of the MessageImage type for use
 // with apply.
 //
-// MessageImage is an image of a message, by value or by address.
+// MessageImage is an image of a message, inline or by URL.
 type MessageImageApplyConfiguration struct {
 	// mediaType is the format of the image: image/png, image/jpeg, image/gif or image/webp.
 	MediaType *apiv1alpha1.ImageMediaType `json:"mediaType,omitempty"`
 	// data is the image itself, in base64 with padding. All texts and images of a message have 1 MiB together.
 	Data *string `json:"data,omitempty"`
-	// url is where the provider of the model finds the image: an https address of up to 2048 characters. The manager
-	// does not fetch it.
+	// url of the image: an https URL of up to 2048 characters. The model provider fetches it, not the manager.
 	URL *string `json:"url,omitempty"`
 }
 

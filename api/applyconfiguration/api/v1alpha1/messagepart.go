@@ -9,7 +9,7 @@ package v1alpha1
 type MessagePartApplyConfiguration struct {
 	// text of at most 65536 characters.
 	Text *string `json:"text,omitempty"`
-	// image that the model looks at.
+	// image for the model.
 	Image *MessageImageApplyConfiguration `json:"image,omitempty"`
 }
 

@@ -14,14 +14,14 @@ import (
 // ModelApplyConfiguration represents a declarative configuration of the Model type for use
 // with apply.
 //
-// Model is a model at a provider. The annotation capstan.dev/is-default-model: "true" makes it the one that is used
-// where none is named.
+// Model is a model at a provider. The annotation capstan.dev/is-default-model: "true" makes it the default of its
+// namespace.
 type ModelApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the model that the user offers.
+	// spec is the desired state.
 	Spec *ModelSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is what the manager says about it.
+	// status is the observed state. Only the manager writes it.
 	Status *ModelStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -9,22 +9,22 @@ import (
 // ModelParametersApplyConfiguration represents a declarative configuration of the ModelParameters type for use
 // with apply.
 //
-// ModelParameters are how a model generates. What a provider or a model does not know it refuses, and the Turn fails
-// with what it says.
+// ModelParameters control how a model generates. A provider refuses parameters that it or the model does not support,
+// and the Turn fails with the provider's error.
 type ModelParametersApplyConfiguration struct {
-	// maxOutputTokens is the most tokens that one answer may have, 1 to 1,000,000. Thinking counts. Default: the
-	// provider's own, or 8192 where it has none.
+	// maxOutputTokens is the most tokens that one response may have, 1 to 1,000,000, thinking included. Default: the
+	// provider's default, or 8192 where the provider has none.
 	MaxOutputTokens *int32 `json:"maxOutputTokens,omitempty"`
-	// temperature is how much chance there is in the choice of words, a decimal between "0" and "2" with at most three
-	// places, such as "0.7". Default: the provider's own.
+	// temperature is the randomness of the sampling, a decimal between "0" and "2" with at most three places, such as
+	// "0.7". Default: the provider's default.
 	Temperature *string `json:"temperature,omitempty"`
-	// topP limits the choice of words to the likeliest that have this probability together, a decimal between "0" and
-	// "1" with at most three places. Default: the provider's own.
+	// topP limits the sampling to the most likely tokens with this total probability, a decimal between "0" and "1"
+	// with at most three places. Default: the provider's default.
 	TopP *string `json:"topP,omitempty"`
-	// stopSequences are texts that end the answer where the model would say them.
+	// stopSequences are texts at which the model stops. They are not part of the response.
 	StopSequences []string `json:"stopSequences,omitempty"`
-	// reasoningEffort is how much the model thinks before it answers: None, Low, Medium or High. Default: what the
-	// provider does by itself.
+	// reasoningEffort is how much the model thinks before it responds: None, Low, Medium or High. Default: the
+	// provider's default.
 	ReasoningEffort *apiv1alpha1.ReasoningEffort `json:"reasoningEffort,omitempty"`
 }
 

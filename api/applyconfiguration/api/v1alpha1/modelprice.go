@@ -9,21 +9,20 @@ import (
 // ModelPriceApplyConfiguration represents a declarative configuration of the ModelPrice type for use
 // with apply.
 //
-// ModelPrice is what the provider takes for the tokens of a model. All prices are in one currency, for a million tokens
-// each.
+// ModelPrice is the provider's price of a model's tokens. All prices are in one currency, per million tokens.
 type ModelPriceApplyConfiguration struct {
 	// currency of the prices, the three capital letters of ISO 4217. Default: USD.
 	Currency *string `json:"currency,omitempty"`
 	// inputPerMillionTokens is the price of a million tokens that the model reads, a decimal such as "3" or "0.25" with
 	// at most six places: "0" for a model that costs nothing.
 	InputPerMillionTokens *apiv1alpha1.Price `json:"inputPerMillionTokens,omitempty"`
-	// outputPerMillionTokens is the price of a million tokens that the model writes, those that it thinks included, a
-	// decimal such as "15" with at most six places.
+	// outputPerMillionTokens is the price of a million tokens that the model writes, thinking included, a decimal such
+	// as "15" with at most six places.
 	OutputPerMillionTokens *apiv1alpha1.Price `json:"outputPerMillionTokens,omitempty"`
 	// cachedInputPerMillionTokens is the price of a million tokens that the provider reads from its prompt cache, a
 	// decimal with at most six places. Default: inputPerMillionTokens.
 	CachedInputPerMillionTokens *apiv1alpha1.Price `json:"cachedInputPerMillionTokens,omitempty"`
-	// cacheWritePerMillionTokens is the price of a million tokens that the model reads and the provider puts into its
+	// cacheWritePerMillionTokens is the price of a million tokens that the model reads and the provider writes to its
 	// prompt cache, a decimal with at most six places. Default: inputPerMillionTokens. Providers Anthropic and OpenAI
 	// count such tokens.
 	CacheWritePerMillionTokens *apiv1alpha1.Price `json:"cacheWritePerMillionTokens,omitempty"`

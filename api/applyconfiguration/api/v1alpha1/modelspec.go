@@ -11,39 +11,40 @@ import (
 //
 // ModelSpec is a model at a provider.
 type ModelSpecApplyConfiguration struct {
-	// provider that serves the model: Simulated, Anthropic, OpenAI or Google. OpenAI is also for the many servers that
-	// speak its API at a baseURL of their own.
+	// provider that serves the model: Simulated, Anthropic, OpenAI or Google. OpenAI also serves for other servers that
+	// implement its API, with their baseURL.
 	Provider *apiv1alpha1.ModelProvider `json:"provider,omitempty"`
-	// model is the provider's name of the model. It is reported with every answer. Provider Simulated takes the name of
-	// this object without it; the others need it.
+	// model is the provider's name of the model. It is reported with every response. With provider Simulated it
+	// defaults to the name of this object; the other providers require it.
 	Model *string `json:"model,omitempty"`
-	// baseURL is where requests go instead of the provider's own address: https, up to the part of the path that the
-	// provider's API begins behind. The API key goes there too. Only public addresses are reached, and those that the
-	// operator of the manager has allowed.
+	// baseURL replaces the provider's own address: an https URL, up to the path under which the provider's API begins.
+	// The API key is sent there too. Only public addresses are reached, and addresses that the operator of the manager
+	// has allowed.
 	BaseURL *string `json:"baseURL,omitempty"`
-	// secretKeyRef is the Secret and key that hold the API key. It is read at every call, so that a new key counts at
-	// once. Whoever writes the Model must be allowed to read that Secret, and the manager needs the role
-	// capstan-manager-secrets in the namespace. A Secret with the annotation capstan.dev/allowed-hosts goes to the
-	// hosts listed there only.
+	// secretKeyRef is the Secret and key that hold the API key. It is read at every call, so that a new key takes
+	// effect at once. A user who writes the Model must be allowed to read that Secret, and the manager needs the role
+	// capstan-manager-secrets in the namespace. A Secret with the annotation capstan.dev/allowed-hosts is sent only to
+	// the hosts listed there.
 	SecretKeyRef *SecretKeyReferenceApplyConfiguration `json:"secretKeyRef,omitempty"`
-	// parameters are how the model generates.
+	// parameters control how the model generates.
 	Parameters *ModelParametersApplyConfiguration `json:"parameters,omitempty"`
-	// timeouts bound how long a call may take. A call that reaches one ends, and the next fallback is called, if there
-	// is one. Default: see the fields.
+	// timeouts bound how long a call may take. A call that reaches a timeout ends, and the next fallback is called, if
+	// there is one. Default: see the fields.
 	Timeouts *ModelTimeoutsApplyConfiguration `json:"timeouts,omitempty"`
-	// price is what the model's tokens cost. With it the manager adds up what model calls cost, in the status of Turns
-	// and Sessions. A call counts at the price of the Model that has answered it, as it was when the step began: a new
-	// price changes nothing that is recorded. Default: none, and the calls count as unpriced.
+	// price of the model's tokens. With it the manager adds up the cost of model calls in the status of Turns and
+	// Sessions. The cost of a call follows from the price of the Model that responded, as it was when the step began: a
+	// new price does not change recorded costs. Default: no price, and the calls count as unpriced.
 	Price *ModelPriceApplyConfiguration `json:"price,omitempty"`
-	// fallbacks are Models that are asked instead, in order, when this one is not available, limits requests, has no
-	// quota left, has a problem, has no API key, or refuses it. One that does not exist or is not Ready is passed over.
-	// Their own fallbacks do not count.
+	// fallbacks are Models that are called instead, in order, when this one is unavailable, limits requests, has no
+	// quota left, fails, has no API key, or refuses the key. A fallback that does not exist or is not Ready is skipped.
+	// The fallbacks of a fallback are ignored.
 	Fallbacks []LocalReferenceApplyConfiguration `json:"fallbacks,omitempty"`
-	// recovery is what becomes of an answer that is coming in when the manager ends, in whatever way, an upgrade
-	// included: Restart (default) asks the model again, Finalize takes what had come for the answer, asks for nothing
-	// more, and says so with the condition Recovered of the Turn. With Finalize, the text of an answer that takes
-	// longer than 5 seconds is kept in the Session's log as it comes, every 5 seconds in the first minute and less
-	// often later. An answer that had begun to call tools, or that nothing had come of, is always asked for again.
+	// recovery is how the manager treats a response that is streaming when the manager stops, for any cause, upgrades
+	// included: Restart (default) calls the model again; Finalize records the partial response as complete, does not
+	// call the model again, and sets the condition Recovered of the Turn. With Finalize, the text of a response that
+	// takes longer than 5 seconds is recorded in the Session's journal while it streams, every 5 seconds in the first
+	// minute and less often later. If the response had no text yet, or had begun to call tools, the model is always
+	// called again.
 	Recovery *apiv1alpha1.ModelRecovery `json:"recovery,omitempty"`
 	// simulation is the script of provider Simulated.
 	Simulation *SimulationApplyConfiguration `json:"simulation,omitempty"`

@@ -9,10 +9,10 @@ import (
 // ModelStatusApplyConfiguration represents a declarative configuration of the ModelStatus type for use
 // with apply.
 //
-// ModelStatus is what the manager says about a Model.
+// ModelStatus is the observed state of a Model.
 type ModelStatusApplyConfiguration struct {
-	// conditions: Ready is True when the Model can be called as far as the manager knows: its driver accepts the spec,
-	// and its Secret holds an API key. The provider is not called for that.
+	// conditions: Ready is True when the driver of the provider accepts the spec, and the Secret holds an API key. The
+	// manager does not call the provider to find out.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the generation of the spec that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`

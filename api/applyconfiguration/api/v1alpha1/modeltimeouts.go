@@ -9,13 +9,13 @@ import (
 // ModelTimeoutsApplyConfiguration represents a declarative configuration of the ModelTimeouts type for use
 // with apply.
 //
-// ModelTimeouts bound one call of a model. Content is text, reasoning or a tool call; what a server sends to keep a
-// connection open is none.
+// ModelTimeouts bound one model call. Content is text, reasoning or a tool call; keep-alive data of a server is not
+// content.
 type ModelTimeoutsApplyConfiguration struct {
-	// firstContent is how long the first content may take, from 1s to 1h, such as "90s". A call that it ends is made
-	// once more. Default: 120s, and 10m where reasoningEffort is Low, Medium or High.
+	// firstContent is how long the first content may take, from 1s to 1h, such as "90s". A call that reaches it is
+	// retried once. Default: 120s, and 10m where reasoningEffort is Low, Medium or High.
 	FirstContent *v1.Duration `json:"firstContent,omitempty"`
-	// idle is how long a response may pause once its first content has come, from 1s to 1h. Default: 120s.
+	// idle is how long a response may pause after its first content, from 1s to 1h. Default: 120s.
 	Idle *v1.Duration `json:"idle,omitempty"`
 	// call is how long a whole call may take, from 1s to 6h, and at most as long as the manager's flag
 	// --model-call-limit permits (30m). Default: 30m.

@@ -9,19 +9,20 @@ import (
 // NetworkAccessApplyConfiguration represents a declarative configuration of the NetworkAccess type for use
 // with apply.
 //
-// NetworkAccess is a list of what the tools of a Turn may reach over the network (CFG-05). It binds HTTP tools,
-// redirects included. What a Job reaches the manager cannot see, so that with a list in force a Tool with a job must
-// have network None, or be exempt.
+// NetworkAccess lists the network destinations that the tools of a Turn may reach (CFG-05). It restricts HTTP tools,
+// redirects included. The manager cannot restrict the connections of a Job, so with a list in force a Tool with a job
+// must have network None, or be exempt.
 type NetworkAccessApplyConfiguration struct {
-	// allowed is all that may be reached. A host stands for any scheme, port and path; the beginning of a URL is
-	// compared letter by letter, its default port left out, and one with a path stands for no URL whose path may be
-	// read as leading upwards. Of two layers that set it, the lower one keeps what lies within the higher one's; when
-	// nothing does, nothing may be reached. Without it in any layer, everything may be that is not blocked.
+	// allowed lists the only destinations that may be reached. A host matches any scheme, port and path. A URL prefix
+	// is compared character by character, without a default port; one with a path does not match URLs whose path may be
+	// read as leading upwards. If two layers set it, only the lower layer's patterns within those of the higher layer
+	// remain; if none remains, nothing may be reached. If no layer sets it, every destination that is not blocked may
+	// be reached.
 	Allowed []apiv1alpha1.NetworkPattern `json:"allowed,omitempty"`
-	// blocked is what may not be reached, whatever is allowed. Layers add up. With a path it stands as well for every
-	// URL of that server whose path may be read as leading upwards.
+	// blocked lists destinations that may not be reached, even if they are allowed. Layers add up. A pattern with a
+	// path also matches every URL of that server whose path may be read as leading upwards.
 	Blocked []apiv1alpha1.NetworkPattern `json:"blocked,omitempty"`
-	// exemptTools names Tools with a job that may run although nothing holds their pods to the list. Every layer that
+	// exemptTools names Tools with a job that may run although the list does not restrict their pods. Every layer that
 	// has a list must name them.
 	ExemptTools []LocalReferenceApplyConfiguration `json:"exemptTools,omitempty"`
 }

@@ -9,20 +9,19 @@ import (
 // PartialAnswerApplyConfiguration represents a declarative configuration of the PartialAnswer type for use
 // with apply.
 //
-// PartialAnswer is a piece of an answer that is still coming in, kept so that it is not lost with the manager
-// (PART-01).
+// PartialAnswer is a part of a response that is still streaming, recorded so that it survives the manager (PART-01).
 type PartialAnswerApplyConfiguration struct {
-	// message is the id that the answer will have. Pieces of one message belong together.
+	// message is the id that the complete response will have. Parts of one message belong together.
 	Message *string `json:"message,omitempty"`
-	// model is the name of the Model that answers.
+	// model is the name of the Model that responds.
 	Model *string `json:"model,omitempty"`
-	// holder tells the process that receives the answer from all others.
+	// holder identifies the process that receives the response.
 	Holder *string `json:"holder,omitempty"`
-	// content is Text, or Discarded when the text before is not the answer.
+	// content is Text, or Discarded when the earlier text is not the response.
 	Content *apiv1alpha1.PartialContent `json:"content,omitempty"`
-	// offset is where in the answer the piece begins, in bytes.
+	// offset is where the part begins in the response, in bytes.
 	Offset *int64 `json:"offset,omitempty"`
-	// text of the piece, at most 64 KiB.
+	// text of the part, at most 64 KiB.
 	Text *string `json:"text,omitempty"`
 }
 

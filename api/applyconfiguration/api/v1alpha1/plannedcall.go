@@ -5,17 +5,17 @@ package v1alpha1
 // PlannedCallApplyConfiguration represents a declarative configuration of the PlannedCall type for use
 // with apply.
 //
-// PlannedCall is the bulk of a tool call that a reason step planned.
+// PlannedCall holds the large fields of a tool call that a reason step planned.
 type PlannedCallApplyConfiguration struct {
 	// id of the call, minted by the runtime.
 	ID *string `json:"id,omitempty"`
 	// providerID is the model's own id of the call.
 	ProviderID *string `json:"providerID,omitempty"`
-	// name of the tool, as the model gave it.
+	// name of the tool, as in the model's response.
 	Name *string `json:"name,omitempty"`
-	// arguments as the model gave them, byte for byte.
+	// arguments of the model's response, byte for byte.
 	Arguments *string `json:"arguments,omitempty"`
-	// refusal is the error that the model is told, for a call that must not start.
+	// refusal is the error that the model receives for a call that must not start.
 	Refusal *string `json:"refusal,omitempty"`
 }
 

@@ -9,7 +9,7 @@ import (
 // RecordedTurnApplyConfiguration represents a declarative configuration of the RecordedTurn type for use
 // with apply.
 //
-// RecordedTurn is what the log remembers of a Turn, so that its message does not run again.
+// RecordedTurn is the journal's record of a Turn, so that its message does not run again.
 type RecordedTurnApplyConfiguration struct {
 	// name of the Turn.
 	Name *string `json:"name,omitempty"`
@@ -17,7 +17,7 @@ type RecordedTurnApplyConfiguration struct {
 	UID *types.UID `json:"uid,omitempty"`
 	// digest of the message.
 	Digest *string `json:"digest,omitempty"`
-	// steeredInto is the Turn that the message went into; none for a Turn that ran itself.
+	// steeredInto is the Turn that the message went into. It is absent for a Turn that ran by itself.
 	SteeredInto *JournalTurnApplyConfiguration `json:"steeredInto,omitempty"`
 }
 

@@ -18,9 +18,9 @@ import (
 type SessionApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the conversation that the user wants.
+	// spec is the desired conversation.
 	Spec *SessionSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is what the manager says about it.
+	// status is the observed state. Only the manager writes it.
 	Status *SessionStatusApplyConfiguration `json:"status,omitempty"`
 }
 

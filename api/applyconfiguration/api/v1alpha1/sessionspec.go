@@ -22,21 +22,19 @@ type SessionSpecApplyConfiguration struct {
 	// title tells people what the conversation is about, in up to 200 characters: kubectl shows it. The model does not
 	// read it.
 	Title *string `json:"title,omitempty"`
-	// locale is the language, as a BCP 47 tag such as de-CH, that Turns are answered in which name none in their
-	// controls (CFG-08). The model is told so, and tools find it in CAPSTAN_LOCALE. Default: none, and the model
-	// decides.
+	// locale is the response language of Turns whose controls have no locale, as a BCP 47 tag such as de-CH (CFG-08).
+	// The model is told about it, and tools find it in CAPSTAN_LOCALE. Default: no locale, and the model decides.
 	Locale *string `json:"locale,omitempty"`
-	// clientTools says whether a Turn waits for the results of client tools: Wait (default), or FollowHints, which
-	// waits only if the hint setup_connection is true and otherwise tells the model that the call was not executed.
+	// clientTools is whether a Turn waits for the results of client tools: Wait (default), or FollowHints, which waits
+	// only if the hint setup_connection is true and otherwise tells the model that the call was not executed.
 	ClientTools *apiv1alpha1.ClientToolsPolicy `json:"clientTools,omitempty"`
-	// hints are what the client of this Session says of itself. Any key may be given; setup_connection is read by
-	// clientTools: FollowHints.
+	// hints describe the client of this Session. Any key is allowed; clientTools: FollowHints reads setup_connection.
 	Hints map[string]v1.JSON `json:"hints,omitempty"`
-	// journalLimit is the most bytes that the Session's log may take. A Turn that would exceed it ends with
-	// JournalFull. Default 16Mi.
+	// journalLimit is the maximum size of the Session's journal. A Turn that would exceed it ends with JournalFull.
+	// Default 16Mi.
 	JournalLimit *resource.Quantity `json:"journalLimit,omitempty"`
-	// turnTTL is when a Turn of this Session is deleted, counted from its end, such as 24h, up to 87600h. A Turn's own
-	// ttlSecondsAfterFinished comes first. What was said stays in the log. Default: Turns stay.
+	// turnTTL is how long a Turn of this Session is kept after its end, such as 24h, up to 87600h. A Turn's own
+	// ttlSecondsAfterFinished takes precedence. The conversation stays in the journal. Default: Turns are kept.
 	TurnTTL *metav1.Duration `json:"turnTTL,omitempty"`
 }
 

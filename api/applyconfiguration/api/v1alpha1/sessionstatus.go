@@ -10,20 +10,20 @@ import (
 // SessionStatusApplyConfiguration represents a declarative configuration of the SessionStatus type for use
 // with apply.
 //
-// SessionStatus is what the manager says about a Session.
+// SessionStatus is the observed state of a Session.
 type SessionStatusApplyConfiguration struct {
-	// conditions: Ready is True when all that the Session names exists.
+	// conditions: Ready is True when every object that the Session names exists.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the generation of the spec that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// phase is Pending, Started, Active, Idle or WaitingForToolResults.
 	Phase *apiv1alpha1.SessionPhase `json:"phase,omitempty"`
-	// activeTurn is the Turn that runs. It is set and cleared under optimistic lock: no two Turns of a Session run at
+	// activeTurn is the running Turn. It is set and cleared with optimistic locking: no two Turns of a Session run at
 	// once.
 	ActiveTurn *ActiveTurnApplyConfiguration `json:"activeTurn,omitempty"`
-	// journal says how far the Session's log has come.
+	// journal is the state of the Session's journal.
 	Journal *JournalStatusApplyConfiguration `json:"journal,omitempty"`
-	// totals adds up the Turns that have ended.
+	// totals of the Turns that have ended.
 	Totals *SessionTotalsApplyConfiguration `json:"totals,omitempty"`
 }
 

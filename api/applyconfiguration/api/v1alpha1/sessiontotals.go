@@ -5,15 +5,15 @@ package v1alpha1
 // SessionTotalsApplyConfiguration represents a declarative configuration of the SessionTotals type for use
 // with apply.
 //
-// SessionTotals adds up the Turns of a Session.
+// SessionTotals has the totals of a Session's Turns.
 type SessionTotalsApplyConfiguration struct {
 	// turns that have ended.
 	Turns *int64 `json:"turns,omitempty"`
 	// usage of all Turns that have ended.
 	Usage *UsageApplyConfiguration `json:"usage,omitempty"`
-	// cost of all Turns that have ended, one item for each currency. Absent while no model call has had a price.
+	// cost of all Turns that have ended, one item per currency. It is absent while no model call has had a price.
 	Cost []CostApplyConfiguration `json:"cost,omitempty"`
-	// unpricedModelCalls are the model calls that cost leaves out, as in the Turns. A Turn that would bring a fifth
+	// unpricedModelCalls counts the model calls that cost leaves out, as in Turns. A Turn that would add a fifth
 	// currency is left out as a whole.
 	UnpricedModelCalls *int64 `json:"unpricedModelCalls,omitempty"`
 	// toolCalls of all Turns that have ended.

@@ -11,28 +11,28 @@ import (
 // SettledCallApplyConfiguration represents a declarative configuration of the SettledCall type for use
 // with apply.
 //
-// SettledCall is what became of one call, kept before the step closes: the result of a client tool's (CLIENT-04), the
-// outcome of one that was claimed (DUR-02), or the decision about one that needs approval.
+// SettledCall is the outcome of one call, recorded before the step closes: the result of a client tool (CLIENT-04), the
+// outcome of a claimed call (DUR-02), or the decision about a call that needs approval.
 type SettledCallApplyConfiguration struct {
 	// id of the call.
 	ID *string `json:"id,omitempty"`
-	// source is the UID of the ToolResult that gave it.
+	// source is the UID of the ToolResult with the outcome.
 	Source *types.UID `json:"source,omitempty"`
-	// result that was given.
+	// result of the call.
 	Result *string `json:"result,omitempty"`
-	// error that was given.
+	// error of the call.
 	Error *string `json:"error,omitempty"`
-	// decision that was given.
+	// decision about the call.
 	Decision *apiv1alpha1.Decision `json:"decision,omitempty"`
-	// by is who decided.
+	// by is the user who decided.
 	By *string `json:"by,omitempty"`
-	// state that a claimed call has ended in. A client's has none.
+	// state is the final state of a claimed call. The call of a client tool has none.
 	State *apiv1alpha1.ToolCallState `json:"state,omitempty"`
 	// reason of the state.
 	Reason *string `json:"reason,omitempty"`
-	// startedAt is when the call started, if it did.
+	// startedAt is the time at which the call started, if it did.
 	StartedAt *v1.MicroTime `json:"startedAt,omitempty"`
-	// finishedAt is when it ended.
+	// finishedAt is the time at which the call ended.
 	FinishedAt *v1.MicroTime `json:"finishedAt,omitempty"`
 }
 

@@ -9,19 +9,19 @@ import (
 // SimulatedResponseApplyConfiguration represents a declarative configuration of the SimulatedResponse type for use
 // with apply.
 //
-// SimulatedResponse is what a simulated model says.
+// SimulatedResponse is the response of a simulated model.
 type SimulatedResponseApplyConfiguration struct {
 	// type is Fixed (default), Echo, Lorem, Sequence, Empty or Error.
 	Type *apiv1alpha1.SimulatedResponseType `json:"type,omitempty"`
-	// text to answer with, or to fail with. {{tool:NAME}} stands for the newest result of that tool in the Turn without
-	// its last line breaks, {{input}} for the text of the last user message, {{images}} for what its images are,
-	// {{locale}} for the locale.
+	// text of the response, or of the error. {{tool:NAME}} stands for the newest result of that tool in the Turn
+	// without its last line breaks, {{input}} for the text of the last user message, {{images}} for a description of
+	// its images, {{locale}} for the locale.
 	Text *string `json:"text,omitempty"`
-	// prefix put before the user's message.
+	// prefix of the echoed user message.
 	Prefix *string `json:"prefix,omitempty"`
 	// tokens is the number of words of filler.
 	Tokens *int32 `json:"tokens,omitempty"`
-	// texts to answer with, one an iteration.
+	// texts of the responses, one per iteration.
 	Texts []string `json:"texts,omitempty"`
 }
 

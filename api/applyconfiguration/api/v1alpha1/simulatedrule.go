@@ -7,9 +7,10 @@ package v1alpha1
 //
 // SimulatedRule chooses tool calls by the user's text.
 type SimulatedRuleApplyConfiguration struct {
-	// contains is a part of the last user message, in the case as given.
+	// contains is a part of the last user message, case-sensitive.
 	Contains *string `json:"contains,omitempty"`
-	// sequence is what the model does then, one step an iteration; after the last step it makes no more calls.
+	// sequence is the behaviour of the model if the rule applies, one step per iteration; after the last step it makes
+	// no more calls.
 	Sequence []SimulatedStepApplyConfiguration `json:"sequence,omitempty"`
 }
 

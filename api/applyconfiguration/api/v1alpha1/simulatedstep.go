@@ -5,9 +5,9 @@ package v1alpha1
 // SimulatedStepApplyConfiguration represents a declarative configuration of the SimulatedStep type for use
 // with apply.
 //
-// SimulatedStep is what a simulated model does in one iteration.
+// SimulatedStep is the behaviour of a simulated model in one iteration.
 type SimulatedStepApplyConfiguration struct {
-	// calls to make. None means that the model answers with text and the Turn ends.
+	// calls to make. Without calls the model responds with text and the Turn ends.
 	Calls []SimulatedToolCallApplyConfiguration `json:"calls,omitempty"`
 }
 

@@ -14,10 +14,10 @@ type SimulatedToolCallApplyConfiguration struct {
 	// name of the tool.
 	Name *string `json:"name,omitempty"`
 	// arguments of the call. In its strings {{tool:NAME}} stands for the newest result of that tool in the Turn without
-	// its last line breaks, {{input}} for the text of the last user message, {{images}} for what its images are,
-	// {{locale}} for the locale.
+	// its last line breaks, {{input}} for the text of the last user message, {{images}} for a description of its
+	// images, {{locale}} for the locale.
 	Arguments *v1.JSON `json:"arguments,omitempty"`
-	// rawArguments is the text of the arguments, passed on byte for byte, valid JSON or not.
+	// rawArguments is the text of the arguments, used byte for byte, valid JSON or not.
 	RawArguments *string `json:"rawArguments,omitempty"`
 }
 

@@ -5,12 +5,12 @@ package v1alpha1
 // SimulatedToolCallsApplyConfiguration represents a declarative configuration of the SimulatedToolCalls type for use
 // with apply.
 //
-// SimulatedToolCalls says which tools a simulated model calls. Rules of conditional come first; the first that applies
-// is used.
+// SimulatedToolCalls selects the tools that a simulated model calls. Rules of conditional come first; the first that
+// applies is used.
 type SimulatedToolCallsApplyConfiguration struct {
 	// fixed calls are made in every iteration, so that the Turn ends at maxIterations.
 	Fixed []SimulatedToolCallApplyConfiguration `json:"fixed,omitempty"`
-	// sequence is one step an iteration, from the beginning again after the last. A step without calls ends the Turn.
+	// sequence has one step per iteration and starts over after the last. A step without calls ends the Turn.
 	Sequence []SimulatedStepApplyConfiguration `json:"sequence,omitempty"`
 	// conditional chooses by the user's text.
 	Conditional []SimulatedRuleApplyConfiguration `json:"conditional,omitempty"`

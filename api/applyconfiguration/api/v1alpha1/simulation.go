@@ -9,14 +9,14 @@ import (
 // SimulationApplyConfiguration represents a declarative configuration of the Simulation type for use
 // with apply.
 //
-// Simulation is the script of a simulated model (SIM-01). What it answers depends on the Turn's own iteration and
-// messages alone, so that a restart changes nothing.
+// Simulation is the script of a simulated model (SIM-01). Its responses depend only on the iteration and the messages
+// of the Turn, so that a restart changes nothing.
 type SimulationApplyConfiguration struct {
-	// response is what the model says. Default: a greeting.
+	// response of the model. Default: a greeting.
 	Response *SimulatedResponseApplyConfiguration `json:"response,omitempty"`
-	// toolCalls says which tools it calls.
+	// toolCalls selects the tools that the model calls.
 	ToolCalls *SimulatedToolCallsApplyConfiguration `json:"toolCalls,omitempty"`
-	// latency of an answer, up to 1h.
+	// latency of a response, up to 1h.
 	Latency *v1.Duration `json:"latency,omitempty"`
 }
 

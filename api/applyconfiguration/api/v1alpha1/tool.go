@@ -18,9 +18,9 @@ import (
 type ToolApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the tool that the user offers.
+	// spec is the desired state.
 	Spec *ToolSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is what the manager says about it.
+	// status is the observed state. Only the manager writes it.
 	Status *ToolStatusApplyConfiguration `json:"status,omitempty"`
 }
 

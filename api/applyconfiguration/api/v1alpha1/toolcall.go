@@ -11,31 +11,31 @@ import (
 // ToolCallApplyConfiguration represents a declarative configuration of the ToolCall type for use
 // with apply.
 //
-// ToolCall is one tool call of the newest act step, pinned when it was planned.
+// ToolCall is one tool call of the newest act step, as it was planned.
 type ToolCallApplyConfiguration struct {
 	// id of the call, minted by the runtime: <iteration>-<index>.
 	ID *string `json:"id,omitempty"`
-	// name of the tool, as the model gave it.
+	// name of the tool, as in the model's response.
 	Name *string `json:"name,omitempty"`
 	// executor that runs the call: Job, HTTP, Client, or None for a call that was refused.
 	Executor *apiv1alpha1.ToolExecutor `json:"executor,omitempty"`
 	// sideEffect is the class of the Tool: Pure, Idempotent or AtMostOnce.
 	SideEffect *apiv1alpha1.SideEffect `json:"sideEffect,omitempty"`
-	// policy of the Tool: RequiresApproval for a call that somebody must approve before it starts. Without it, it
+	// policy of the Tool: RequiresApproval for a call that must be approved before it starts. Without it, the call
 	// starts at once.
 	Policy *apiv1alpha1.ToolPolicy `json:"policy,omitempty"`
-	// approveBy is until when a call that waits for approval can be approved.
+	// approveBy is the latest time at which a call that waits for approval can be approved.
 	ApproveBy *v1.Time `json:"approveBy,omitempty"`
 	// concurrencyClass of the Tool. Calls of one class run in turn.
 	ConcurrencyClass *string `json:"concurrencyClass,omitempty"`
 	// toolUID is the UID of the Tool that the call was planned with. A Tool that is deleted and created again is
-	// another one.
+	// another Tool.
 	ToolUID *types.UID `json:"toolUID,omitempty"`
-	// toolDigest is the start of the SHA-256 of what the Tool runs, as it was when the call was planned: its spec
-	// without description, approvalTimeout and the text of inputSchema. A call whose Tool has another digest when it is
-	// to start is not executed, with reason ToolChanged.
+	// toolDigest is the start of the SHA-256 of the Tool's definition, as it was when the call was planned: its spec
+	// without description, approvalTimeout and the text of inputSchema. A call whose Tool has another digest at its
+	// start is not executed, with reason ToolChanged.
 	ToolDigest *string `json:"toolDigest,omitempty"`
-	// toolGeneration is the generation of the Tool, of calls that a version of the manager planned which does not know
+	// toolGeneration is the generation of the Tool, for calls that an earlier version of the manager planned without
 	// toolUID and toolDigest.
 	ToolGeneration *int64 `json:"toolGeneration,omitempty"`
 	// timeout of the call, counted from the start of the tool's container or request.
@@ -45,25 +45,26 @@ type ToolCallApplyConfiguration struct {
 	// callDigest of a call that waits for approval is the SHA-256 over the UID of the Turn, the step, the id of the
 	// call, toolUID, toolDigest and the arguments. A decision names it, so that it counts for exactly this call.
 	CallDigest *string `json:"callDigest,omitempty"`
-	// attempt counts the starts of the call, from 1. A call that was not approved has none.
+	// attempt counts the starts of the call, from 1. It is absent for a call that was not approved.
 	Attempt *int32 `json:"attempt,omitempty"`
-	// notBefore is the earliest time at which the attempt may start: an earlier one was disrupted, and the next follows
-	// after a pause that grows from attempt to attempt.
+	// notBefore is the earliest time at which the attempt may start: after a disrupted attempt the next one follows
+	// with exponential backoff.
 	NotBefore *v1.Time `json:"notBefore,omitempty"`
-	// podUID is the one pod that may run an AtMostOnce call. It is recorded before the pod may start.
+	// podUID is the UID of the only pod that may run an AtMostOnce call. It is recorded before the pod may start.
 	PodUID *types.UID `json:"podUID,omitempty"`
-	// podName is the pod of the call's newest attempt, for kubectl logs. It is written with the next change of state,
-	// and the pod may be gone.
+	// podName is the pod of the call's newest attempt, for kubectl logs. It is updated with the next change of state;
+	// the pod may no longer exist.
 	PodName *string `json:"podName,omitempty"`
 	// state of the call.
 	State *apiv1alpha1.ToolCallState `json:"state,omitempty"`
 	// reason of the state, in CamelCase.
 	Reason *string `json:"reason,omitempty"`
-	// arguments of a call that waits for approval or for a client, up to 2 KiB. The first 16 calls of a step that wait
-	// show them, fewer where the status has no room. Where some are left out, preview says so and where the journal has
-	// them. They are removed once the call waits no more.
+	// arguments of a call that waits for approval or for a client, up to 2 KiB. They are shown for the first 16 waiting
+	// calls of a step, fewer if the status has no room. If they are left out, preview says so and names the journal
+	// entry that has them. They are removed when the wait ends.
 	Arguments *string `json:"arguments,omitempty"`
-	// preview is the start of the result or of the error, for people to read. The whole is in the Session's journal.
+	// preview is the start of the result or of the error, for people to read. The whole text is in the Session's
+	// journal.
 	Preview *string `json:"preview,omitempty"`
 }
 

@@ -14,14 +14,14 @@ import (
 // ToolResultApplyConfiguration represents a declarative configuration of the ToolResult type for use
 // with apply.
 //
-// ToolResult answers one call that a Turn waits for: a client tool's with a result, or one that needs approval with a
-// decision.
+// ToolResult answers one call that a Turn waits for: a call of a client tool with a result, or a call that needs
+// approval with a decision.
 type ToolResultApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the answer that is given.
+	// spec is the answer.
 	Spec *ToolResultSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is what the manager says about it.
+	// status is the observed state. Only the manager writes it.
 	Status *ToolResultStatusApplyConfiguration `json:"status,omitempty"`
 }
 

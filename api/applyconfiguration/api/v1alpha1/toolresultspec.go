@@ -16,23 +16,23 @@ type ToolResultSpecApplyConfiguration struct {
 	TurnRef *TurnReferenceApplyConfiguration `json:"turnRef,omitempty"`
 	// callID is the id of the call, as status.toolCalls of the Turn names it.
 	CallID *string `json:"callID,omitempty"`
-	// result of the call, for which the user needs the right to answer toolresults in the namespace: text of at most
-	// 100 KiB; what is above 64 KiB is cut before the model reads it. It may be empty.
+	// result of the call: text of at most 100 KiB, truncated at 64 KiB before the model reads it. It may be empty. It
+	// requires the verb answer on toolresults in the namespace.
 	Result *string `json:"result,omitempty"`
 	// error tells the model why there is no result.
 	Error *string `json:"error,omitempty"`
-	// decision about a call that waits for approval: Approve lets it start, Reject does not. It takes the right to
-	// approve toolresults in the namespace.
+	// decision about a call that waits for approval: Approve lets it start, Reject does not. It requires the verb
+	// approve on toolresults in the namespace.
 	Decision *apiv1alpha1.Decision `json:"decision,omitempty"`
-	// callDigest is the digest of the call that is decided about, as status.toolCalls of the Turn shows it. A decision
-	// needs it. The decision counts for this very call only: for these arguments, and for the Tool as it was when the
-	// model called it.
-	CallDigest *string `json:"callDigest,omitempty"`
-	// submittedBy is who gives the answer. It must be the name of the user who creates the ToolResult. A decision needs
+	// callDigest is the digest of the call to decide about, as in status.toolCalls of the Turn. A decision requires it.
+	// The decision applies only to this call: with these arguments, and with the Tool as it was when the model called
 	// it.
+	CallDigest *string `json:"callDigest,omitempty"`
+	// submittedBy is the user who answers. It must be the name of the user who creates the ToolResult. A decision
+	// requires it.
 	SubmittedBy *string `json:"submittedBy,omitempty"`
 	// turnSubmittedBy is spec.submittedBy of the Turn, for decisions. A decision that names another user than the Turn
-	// does is refused. The four-eyes policy needs it: a user who submitted a Turn does not approve its calls.
+	// is refused. The four-eyes policy requires it: a user who submitted a Turn must not approve its calls.
 	TurnSubmittedBy *string `json:"turnSubmittedBy,omitempty"`
 }
 

@@ -18,15 +18,15 @@ type ToolSpecApplyConfiguration struct {
 	// inputSchema is the JSON Schema (draft 2020-12) of the arguments, of type object, at most 32 KiB. Arguments that
 	// violate it never reach the tool. Without it, any object is accepted.
 	InputSchema *v1.JSON `json:"inputSchema,omitempty"`
-	// sideEffect is what running the tool twice would mean: Pure, Idempotent or AtMostOnce (default).
+	// sideEffect is the effect of running the tool twice: Pure, Idempotent or AtMostOnce (default).
 	SideEffect *apiv1alpha1.SideEffect `json:"sideEffect,omitempty"`
 	// policy is Auto (default), or RequiresApproval: then the Turn waits before each call of the tool for a ToolResult
 	// that approves or rejects it.
 	Policy *apiv1alpha1.ToolPolicy `json:"policy,omitempty"`
 	// approvalTimeout is how long a call with the policy RequiresApproval may wait, 1s to 8760h, counted from the
-	// model's answer that made it. A call that nobody has approved by then is not executed. Default 24h.
+	// model's response that made it. A call that is not approved in time is not executed. Default 24h.
 	ApprovalTimeout *metav1.Duration `json:"approvalTimeout,omitempty"`
-	// concurrencyClass makes calls of Tools of one class, in one step, run one after another.
+	// concurrencyClass makes calls of Tools of the same class, within one step, run one after another.
 	ConcurrencyClass *string `json:"concurrencyClass,omitempty"`
 	// job runs the tool as a Job.
 	Job *JobToolApplyConfiguration `json:"job,omitempty"`

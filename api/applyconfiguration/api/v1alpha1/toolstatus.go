@@ -9,9 +9,10 @@ import (
 // ToolStatusApplyConfiguration represents a declarative configuration of the ToolStatus type for use
 // with apply.
 //
-// ToolStatus is what the manager says about a Tool.
+// ToolStatus is the observed state of a Tool.
 type ToolStatusApplyConfiguration struct {
-	// conditions: Ready is True when the inputSchema is valid, and of use for the arguments of an HTTP request.
+	// conditions: Ready is True when the inputSchema is valid, and suits the arguments of the HTTP request, if the Tool
+	// sends one.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the generation of the spec that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`

@@ -18,9 +18,9 @@ import (
 type TurnApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the message that the user sends.
+	// spec is the message and how it is processed.
 	Spec *TurnSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is what the manager says about it.
+	// status is the observed state. Only the manager writes it.
 	Status *TurnStatusApplyConfiguration `json:"status,omitempty"`
 }
 

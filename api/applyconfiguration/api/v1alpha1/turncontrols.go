@@ -7,11 +7,11 @@ package v1alpha1
 //
 // TurnControls are settings of one message (CFG-09).
 type TurnControlsApplyConfiguration struct {
-	// modelRef names the Model that answers this Turn, before any that the configuration layers name (CFG-07). A Model
-	// that does not exist is passed over.
+	// modelRef names the Model for this Turn. It takes precedence over the configuration layers (CFG-07). A Model that
+	// does not exist is skipped.
 	ModelRef *LocalReferenceApplyConfiguration `json:"modelRef,omitempty"`
-	// locale is the language, as a BCP 47 tag such as de-CH, that this message is to be answered in, before that of the
-	// Session (CFG-08). The model is told so, and tools find it in CAPSTAN_LOCALE.
+	// locale is the response language for this message, as a BCP 47 tag such as de-CH. It takes precedence over that of
+	// the Session (CFG-08). The model is told about it, and tools find it in CAPSTAN_LOCALE.
 	Locale *string `json:"locale,omitempty"`
 }
 

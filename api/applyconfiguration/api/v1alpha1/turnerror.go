@@ -5,13 +5,13 @@ package v1alpha1
 // TurnErrorApplyConfiguration represents a declarative configuration of the TurnError type for use
 // with apply.
 //
-// TurnError says why a Turn failed (ERR-01).
+// TurnError is why a Turn failed (ERR-01).
 type TurnErrorApplyConfiguration struct {
 	// code is one of a closed list, for programs to read.
 	Code *string `json:"code,omitempty"`
 	// message is for people to read.
 	Message *string `json:"message,omitempty"`
-	// fields say more, by code.
+	// fields hold details, by code.
 	Fields map[string]string `json:"fields,omitempty"`
 }
 

@@ -10,20 +10,20 @@ import (
 // TurnPlanApplyConfiguration represents a declarative configuration of the TurnPlan type for use
 // with apply.
 //
-// TurnPlan is what happens next. It is written before it happens.
+// TurnPlan is the next step of the Turn. It is recorded before the step runs.
 type TurnPlanApplyConfiguration struct {
-	// step is the number of the open step, from 1. Every step is closed by exactly one entry of the Session's log.
+	// step is the number of the open step, from 1. Every step is closed by exactly one entry of the Session's journal.
 	Step *int32 `json:"step,omitempty"`
 	// phase of the open step: Reason or Act; Complete when none is open.
 	Phase *apiv1alpha1.PlanPhase `json:"phase,omitempty"`
-	// openedAt is the first ordinal of the Session's log at which the entry that closes this step may be.
+	// openedAt is the first ordinal of the Session's journal at which the entry that closes this step may be.
 	OpenedAt *int64 `json:"openedAt,omitempty"`
-	// previousResponseID is the provider's id of the last response, where the provider keeps the conversation.
+	// previousResponseID is the provider's id of the last response, where the provider stores the conversation.
 	PreviousResponseID *string `json:"previousResponseID,omitempty"`
-	// locale that the open step's tools are told: that of the model call that asked for them.
+	// locale for the tools of the open step: that of the model call that planned them.
 	Locale *string `json:"locale,omitempty"`
-	// attempt is how often the Model below was called for the open step without a response, where that was written
-	// down: before a pause of more than a second.
+	// attempt counts the failed calls of model for the open step. It is recorded only before a pause of more than a
+	// second.
 	Attempt *int32 `json:"attempt,omitempty"`
 	// model is the name of the Model that is called again.
 	Model *string `json:"model,omitempty"`

@@ -9,33 +9,34 @@ import (
 // TurnProgressApplyConfiguration represents a declarative configuration of the TurnProgress type for use
 // with apply.
 //
-// TurnProgress is the part of a Turn's status that an entry of the log decides. Projecting an entry replaces it as a
+// TurnProgress is the part of a Turn's status that journal entries determine. Projecting an entry replaces it as a
 // whole.
 type TurnProgressApplyConfiguration struct {
 	// phase is Queued, Reason, Act, WaitingForToolResults, Waiting, Succeeded, Failed or Cancelled.
 	Phase *apiv1alpha1.TurnPhase `json:"phase,omitempty"`
 	// iteration is the number of the current model call, from 1 (TURN-13).
 	Iteration *int32 `json:"iteration,omitempty"`
-	// plan is what happens next.
+	// plan is the next step of the Turn.
 	Plan *TurnPlanApplyConfiguration `json:"plan,omitempty"`
-	// waitsFor is what the Turn waits for in phase Waiting.
+	// waitsFor lists the things that the Turn waits for in phase Waiting.
 	WaitsFor []TurnWaitApplyConfiguration `json:"waitsFor,omitempty"`
-	// model is the name of the Model that gave the newest response. Absent before the first one.
+	// model is the name of the Model of the newest response. It is absent before the first one.
 	Model *string `json:"model,omitempty"`
-	// modelNotFound is the name of the Model that the controls name, where no such Model existed when the newest model
-	// call began. Another one was called instead.
+	// modelNotFound is the Model that the controls name, if it did not exist when the newest model call began. Another
+	// Model was called instead.
 	ModelNotFound *string `json:"modelNotFound,omitempty"`
 	// controls are those of the newest message that was steered into the Turn, in place of the Turn's own (CFG-07).
 	Controls *TurnControlsApplyConfiguration `json:"controls,omitempty"`
 	// toolCalls are the calls of the newest act step.
 	ToolCalls []ToolCallApplyConfiguration `json:"toolCalls,omitempty"`
-	// summary adds up the Turn.
+	// summary has the totals of the Turn.
 	Summary *TurnSummaryApplyConfiguration `json:"summary,omitempty"`
-	// recovered is Finalized when an answer of the Turn is what had come of it when the manager ended (GAP-14).
+	// recovered is Finalized when a response of the Turn is the part that had arrived when the manager stopped
+	// (GAP-14).
 	Recovered *apiv1alpha1.TurnRecovery `json:"recovered,omitempty"`
-	// output is the answer, cut at 8 KiB. The whole is in the Session's log.
+	// output is the final response, truncated at 8 KiB. The whole text is in the Session's journal.
 	Output *string `json:"output,omitempty"`
-	// error says why the Turn failed.
+	// error is why the Turn failed.
 	Error *TurnErrorApplyConfiguration `json:"error,omitempty"`
 }
 

@@ -13,8 +13,8 @@ import (
 type TurnReferenceApplyConfiguration struct {
 	// name of the Turn.
 	Name *string `json:"name,omitempty"`
-	// uid of the Turn. With it, a Turn that was deleted and created again under the name is not answered, and a
-	// ToolResult is deleted when its Turn is gone. A decision needs it.
+	// uid of the Turn. With it, the ToolResult does not apply to a Turn that was deleted and created again under the
+	// name, and it is deleted with its Turn. A decision requires it.
 	UID *types.UID `json:"uid,omitempty"`
 }
 

@@ -16,36 +16,35 @@ type TurnSpecApplyConfiguration struct {
 	SessionRef *LocalReferenceApplyConfiguration `json:"sessionRef,omitempty"`
 	// input is the user's message, as text of at most 64 KiB. Exactly one of input and message is set.
 	Input *string `json:"input,omitempty"`
-	// message is the user's message in parts, for texts and images. A message of one text is the same message as that
+	// message is the user's message in parts, for texts and images. A message with a single text is equivalent to that
 	// text as input.
 	Message *TurnMessageApplyConfiguration `json:"message,omitempty"`
 	// controls are settings of this message.
 	Controls *TurnControlsApplyConfiguration `json:"controls,omitempty"`
-	// delivery is Queue (default) or Steer. With Steer the message goes into the Turn that is running: its next model
-	// call reads it, and what it still waits for, results of client tools and approvals, is given up. This Turn then
-	// ends with reason Steered, and the answer is the other one's. Where no Turn is running, or the running one ends
-	// without another model call, the message is queued like any other.
+	// delivery is Queue (default) or Steer. With Steer the message goes into the running Turn: its next model call
+	// reads it, and its waits for results of client tools and for approvals are abandoned. This Turn then ends with
+	// reason Steered, and the running Turn has the response. If no Turn is running, or the running one ends without
+	// another model call, the message is queued like any other.
 	Delivery *apiv1alpha1.Delivery `json:"delivery,omitempty"`
 	// desiredState is Running (default) or Cancelled. A Turn that is Cancelled cannot be set to run again.
 	DesiredState *apiv1alpha1.DesiredState `json:"desiredState,omitempty"`
-	// suspend keeps a Turn that has not begun from being admitted until it is false or removed. It holds its place in
-	// the order of the Session, which admits the Turns behind it meanwhile. It has no effect once the Turn was
-	// admitted: set desiredState to Cancelled to end that. Default: false.
+	// suspend keeps a Turn that has not begun from being admitted until it is false or removed. It keeps its place in
+	// the queue of the Session; later Turns are admitted meanwhile. It has no effect on an admitted Turn: set
+	// desiredState to Cancelled to end it. Default: false.
 	Suspend *bool `json:"suspend,omitempty"`
 	// submittedBy is the user who sends the message. It must be the name of the user who creates the Turn. The
-	// four-eyes policy for approvals needs it.
+	// four-eyes policy for approvals requires it.
 	SubmittedBy *string `json:"submittedBy,omitempty"`
 	// activeDeadlineSeconds is how long the Turn may take from its admission to its end, in seconds, up to a year,
 	// waits included. A Turn that takes longer is ended: its tools are stopped, and it fails with reason
 	// DeadlineExceeded. The time in the queue does not count. Default: no deadline.
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
-	// waitTimeoutSeconds is how long the Turn may wait for tool results that others must give, in seconds, up to a
-	// year, each time that it waits. A Turn that waits longer fails with reason WaitTimeout. Default: it waits for as
-	// long as activeDeadlineSeconds allows.
+	// waitTimeoutSeconds is how long each wait of the Turn for ToolResults may take, in seconds, up to a year. A Turn
+	// that waits longer fails with reason WaitTimeout. Default: it waits for as long as activeDeadlineSeconds allows.
 	WaitTimeoutSeconds *int64 `json:"waitTimeoutSeconds,omitempty"`
-	// ttlSecondsAfterFinished is when the Turn is deleted, in seconds after its end, up to ten years. What was said
-	// stays in the Session's log. It can be changed. Default: the turnTTL of the Session; without that, the Turn stays.
-	// Do not set it where a GitOps tool would create the Turn again.
+	// ttlSecondsAfterFinished is how long the Turn is kept after its end, in seconds, up to ten years. The conversation
+	// stays in the Session's journal. It can be changed. Default: the turnTTL of the Session; without that, the Turn is
+	// kept. Do not set it where a GitOps tool would create the Turn again.
 	TTLSecondsAfterFinished *int64 `json:"ttlSecondsAfterFinished,omitempty"`
 }
 

@@ -11,17 +11,17 @@ import (
 // TurnStatusApplyConfiguration represents a declarative configuration of the TurnStatus type for use
 // with apply.
 //
-// TurnStatus is what the manager says about a Turn: a projection of the Session's log.
+// TurnStatus is the observed state of a Turn: a projection of the Session's journal.
 type TurnStatusApplyConfiguration struct {
 	// conditions: Succeeded (Unknown, then True with the stop reason or False with the error's reason), Finished (True
 	// on both outcomes), WaitingForToolResults, and for kstatus Reconciling and Stalled.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the generation of the spec that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// sessionUID is the Session that has admitted the Turn. The Turn is deleted with it: a Session that is created
-	// again under the name is another conversation.
+	// sessionUID is the UID of the Session that admitted the Turn. The Turn is deleted with that Session: a Session
+	// created again under the name is another conversation.
 	SessionUID *types.UID `json:"sessionUID,omitempty"`
-	// steeredInto is the Turn that the message of this one went into.
+	// steeredInto is the Turn that received this Turn's message.
 	SteeredInto                    *TurnReferenceApplyConfiguration `json:"steeredInto,omitempty"`
 	TurnProgressApplyConfiguration `json:""`
 }

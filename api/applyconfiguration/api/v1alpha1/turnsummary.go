@@ -9,16 +9,16 @@ import (
 // TurnSummaryApplyConfiguration represents a declarative configuration of the TurnSummary type for use
 // with apply.
 //
-// TurnSummary adds up a Turn (TURN-15).
+// TurnSummary has the totals of a Turn (TURN-15).
 type TurnSummaryApplyConfiguration struct {
 	// usage of all model calls of the Turn.
 	Usage *UsageApplyConfiguration `json:"usage,omitempty"`
 	// modelCalls that ended.
 	ModelCalls *int32 `json:"modelCalls,omitempty"`
-	// cost of the model calls, one item for each currency. Absent while no call has had a price.
+	// cost of the model calls, one item per currency. It is absent while no call has had a price.
 	Cost []CostApplyConfiguration `json:"cost,omitempty"`
-	// unpricedModelCalls are those of modelCalls that cost leaves out: their Model has no price, the provider has not
-	// said how many tokens they took, or they are in a fifth currency.
+	// unpricedModelCalls counts the model calls that cost leaves out: their Model has no price, the provider has not
+	// reported their token usage, or their price is in a fifth currency.
 	UnpricedModelCalls *int32 `json:"unpricedModelCalls,omitempty"`
 	// toolCalls that were planned.
 	ToolCalls *int32 `json:"toolCalls,omitempty"`
@@ -26,9 +26,9 @@ type TurnSummaryApplyConfiguration struct {
 	SettledToolCalls *int32 `json:"settledToolCalls,omitempty"`
 	// calls is settledToolCalls/toolCalls, for people to read.
 	Calls *string `json:"calls,omitempty"`
-	// startedAt is when the Turn began.
+	// startedAt is the time at which the Turn began.
 	StartedAt *v1.MicroTime `json:"startedAt,omitempty"`
-	// finishedAt is when the Turn's last step was closed.
+	// finishedAt is the time at which the Turn's last step was closed.
 	FinishedAt *v1.MicroTime `json:"finishedAt,omitempty"`
 }
 

@@ -12,13 +12,13 @@ import (
 //
 // TurnWait is one thing that a Turn waits for.
 type TurnWaitApplyConfiguration struct {
-	// type of what is waited for: Backoff or Reference.
+	// type of the wait: Backoff or Reference.
 	Type *apiv1alpha1.WaitType `json:"type,omitempty"`
 	// reason of the wait, in CamelCase. It is the reason of the condition Succeeded while the Turn waits.
 	Reason *string `json:"reason,omitempty"`
 	// until is when the wait ends by itself.
 	Until *v1.MicroTime `json:"until,omitempty"`
-	// message reports why the Turn waits, and what to do, in up to 1024 bytes.
+	// message explains why the Turn waits and what to do, in up to 1024 bytes.
 	Message *string `json:"message,omitempty"`
 }
 
