@@ -92,11 +92,11 @@ func (k *Kit) answer(ctx context.Context, namespace, name, tool string, spec v1a
 	return fmt.Errorf("no call of %s waits for a result: %s", tool, describe(turn))
 }
 
-// awaitsApproval says that a call waits for approval, and not for a client.
+// awaitsApproval reports whether a call waits for approval, and not for a client.
 func awaitsApproval(call v1alpha1.ToolCall) bool { return tool.AwaitsApproval(call) }
 
-// Told gives a function that reads what the model is told of a tool call, for Eventually: the result, or the error. It
-// is known when the step of the call is closed.
+// Told returns a function that reads what the model is told of a tool call, for Eventually: the result, or the error.
+// It is known when the step of the call is closed.
 func (k *Kit) Told(ctx context.Context, namespace, turn, call string) func() (string, error) {
 	return func() (string, error) {
 		var entries v1alpha1.JournalEntryList

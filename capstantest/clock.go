@@ -9,7 +9,7 @@ import (
 // Clock is a clock that a test puts forward: see clock.Clock.
 type Clock = clock.Clock
 
-// NewClock makes a clock that shows the given time now.
+// NewClock returns a clock that shows the given time now.
 func NewClock(start time.Time) *Clock {
 	return clock.New(start)
 }

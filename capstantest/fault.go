@@ -63,7 +63,7 @@ const (
 	JobDeleted Fault = "JobDeleted"
 )
 
-// Match says whether a fault is meant for a call.
+// Match reports whether a fault is meant for a call.
 type Match func(Call) bool
 
 // ForTool matches the calls of the Tool of this name.

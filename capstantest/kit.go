@@ -174,7 +174,7 @@ func (k *Kit) start(ctx context.Context, cfg *rest.Config, o Options) error {
 	return k.run(ctx, mgr)
 }
 
-// newManager makes the manager that the controllers run in, for all namespaces or for those given.
+// newManager returns the manager that the controllers run in, for all namespaces or for those given.
 func newManager(cfg *rest.Config, w *wire, namespaces []string) (ctrl.Manager, error) {
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:     controller.NewScheme(),
@@ -226,7 +226,7 @@ func (k *Kit) run(ctx context.Context, mgr manager.Manager) error {
 	return nil
 }
 
-// Turn gives a function that reads a Turn, for Eventually and Consistently.
+// Turn returns a function that reads a Turn, for Eventually and Consistently.
 func (k *Kit) Turn(ctx context.Context, namespace, name string) func() (*v1alpha1.Turn, error) {
 	return func() (*v1alpha1.Turn, error) {
 		turn := &v1alpha1.Turn{}

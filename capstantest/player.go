@@ -77,7 +77,7 @@ func (f reconcileFunc) Reconcile(ctx context.Context, r ctrl.Request) (ctrl.Resu
 	return f(ctx, r)
 }
 
-// lookAgain looks at every Job anew, because other faults are to befall them.
+// lookAgain looks at every Job again, because other faults are to befall them.
 func (p *player) lookAgain() {
 	var jobs batchv1.JobList
 	if err := p.client.List(context.Background(), &jobs, client.HasLabels{v1alpha1.LabelTurnUID}); err != nil {

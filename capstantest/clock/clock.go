@@ -31,7 +31,7 @@ type Clock struct {
 	created, deleted map[types.UID]metav1.Time
 }
 
-// New makes a clock that shows the given time now.
+// New returns a clock that shows the given time now.
 func New(start time.Time) *Clock {
 	return &Clock{offset: time.Until(start)}
 }

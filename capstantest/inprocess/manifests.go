@@ -91,7 +91,7 @@ func (b *builder) readDocument(document []byte) error {
 	return b.objects.apply(object)
 }
 
-// isEmpty says that a document has nothing but comments.
+// isEmpty reports whether a document has nothing but comments.
 func isEmpty(document []byte) bool {
 	var content any
 	return yaml.Unmarshal(document, &content) == nil && content == nil

@@ -136,7 +136,7 @@ func (s *objects) observe(o admission.Object) {
 	}
 }
 
-// get gives the object of a name; nil for none.
+// get returns the object of a name; nil for none.
 func get[T admission.Object](s *objects, name string) T {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -144,7 +144,7 @@ func get[T admission.Object](s *objects, name string) T {
 	return found
 }
 
-// all gives the objects of a kind, in the order in which they came.
+// all returns the objects of a kind, in the order in which they came.
 func all[T admission.Object](s *objects) []T {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

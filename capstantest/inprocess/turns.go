@@ -59,8 +59,8 @@ func (r *Runtime) RunText(ctx context.Context, session, text string) (*v1alpha1.
 	return r.RunTurn(ctx, turn)
 }
 
-// Turn gives a Turn by its name, as long as the Runtime lives: with its status as it is now if it was run, without one
-// if it came with the manifests and was not; nil when there is none.
+// Turn returns a Turn by its name, as long as the Runtime lives: with its status as it is now if it was run, without
+// one if it came with the manifests and was not; nil when there is none.
 func (r *Runtime) Turn(name string) *v1alpha1.Turn {
 	if turn := r.loop.Turn(name); turn != nil {
 		return turn
@@ -120,7 +120,7 @@ func (r *Runtime) give(ctx context.Context, turn string, spec v1alpha1.ToolResul
 	return r.loop.Give(ctx, given)
 }
 
-// Messages gives the conversation of a Session, the default one for an empty name, oldest first: all that was said in
+// Messages returns the conversation of a Session, the default one for an empty name, oldest first: all that was said in
 // steps that are closed (RT-04).
 func (r *Runtime) Messages(ctx context.Context, session string) ([]Message, error) {
 	of, err := r.session(session)
@@ -134,8 +134,8 @@ func (r *Runtime) Messages(ctx context.Context, session string) ([]Message, erro
 	return append([]Message(nil), view.Messages...), nil
 }
 
-// Events gives the events of a Session, the default one for an empty name, in the order of the log: those of steps that
-// are closed (RT-04). The sequence number of an event is its place, from 1 (EVT-02).
+// Events returns the events of a Session, the default one for an empty name, in the order of the log: those of steps
+// that are closed (RT-04). The sequence number of an event is its place, from 1 (EVT-02).
 func (r *Runtime) Events(ctx context.Context, session string) ([]v1alpha1.JournalEvent, error) {
 	of, err := r.session(session)
 	if err != nil {

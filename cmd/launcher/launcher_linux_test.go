@@ -229,7 +229,7 @@ func (tr *trial) background(mode string, arguments ...string) (*exec.Cmd, func()
 	}
 }
 
-// alive says whether the process whose id a tool wrote to a file still runs.
+// alive reports whether the process whose id a tool wrote to a file still runs.
 func (tr *trial) alive(file string) bool {
 	tr.t.Helper()
 	text, err := os.ReadFile(tr.path(file))

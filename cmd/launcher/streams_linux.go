@@ -87,8 +87,8 @@ type stream struct {
 	ended  chan struct{}
 }
 
-// newStream makes a pipe. The tool's end stays a blocking one, as every program expects; only the end that is read here
-// can be given up on.
+// newStream returns a pipe. The tool's end stays a blocking one, as every program expects; only the end that is read
+// here can be given up on.
 func newStream() (*stream, error) {
 	var ends [2]int
 	if err := syscall.Pipe2(ends[:], syscall.O_CLOEXEC); err != nil {

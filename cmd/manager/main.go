@@ -91,7 +91,7 @@ func run(ctx context.Context, o options) error {
 	return mgr.Start(ctx)
 }
 
-// newManager makes the manager with its cache, its probes and its metrics.
+// newManager returns the manager with its cache, its probes and its metrics.
 func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
 	lock, err := electionLock(config, o)
 	if err != nil {

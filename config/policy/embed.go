@@ -72,7 +72,7 @@ func Policies(accounts Accounts) ([]Policy, error) {
 	return policies, nil
 }
 
-// read gives the two objects of a file.
+// read returns the two objects of a file.
 func read(name string) (Policy, error) {
 	content, err := files.ReadFile(name)
 	if err != nil {

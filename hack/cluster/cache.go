@@ -49,7 +49,7 @@ func clustersRoot() (string, error) {
 	return filepath.Join(root, "clusters"), err
 }
 
-// isModule says whether dir is the root of the Go module of that path.
+// isModule reports whether dir is the root of the Go module of that path.
 func isModule(dir, path string) bool {
 	content, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// networkInUse says whether the host has an address inside one of the cluster's ranges, or an interface of its bridge's
-// name.
+// networkInUse reports whether the host has an address inside one of the cluster's ranges, or an interface of its
+// bridge's name.
 func (c *cluster) networkInUse() bool {
 	if _, err := net.InterfaceByName(c.bridge()); err == nil {
 		return true

@@ -6,7 +6,7 @@ import (
 )
 
 // The versions of everything a cluster is made of. They name the cache directory, so a change here builds the programs
-// anew beside the old ones. kubernetesVersion and etcdVersion must equal what go.mod requires; a test compares them.
+// again beside the old ones. kubernetesVersion and etcdVersion must equal what go.mod requires; a test compares them.
 const (
 	kubernetesVersion = "v1.37.1"
 	etcdVersion       = "v3.7.0"

@@ -42,7 +42,7 @@ func run(root string, progress io.Writer) error {
 	return removeStale(root, files, progress)
 }
 
-// generate gives the content of every file, by its path in the repository.
+// generate returns the content of every file, by its path in the repository.
 func generate(root string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, make := range []func(root string, files map[string][]byte) error{installManifest, schemas, healthChecks} {

@@ -185,7 +185,7 @@ func TestTheComponentAddsTheHealthChecksToArgoCD(t *testing.T) {
 	}
 }
 
-// build gives what kustomize makes of a folder.
+// build returns what kustomize makes of a folder.
 func build(t *testing.T, folder string) string {
 	t.Helper()
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)

@@ -65,7 +65,7 @@ func TestATurnIsKeptWithWhatItsNextStepsNeed(t *testing.T) {
 			if err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("kept\n%s, %v\nwant\n%s", brief(got), err, brief(want))
 			}
-			// The cache passes what it has through again when it lists anew.
+			// The cache passes what it has through again when it lists again.
 			if again, err := stripTurn(got.(*v1alpha1.Turn).DeepCopy()); err != nil || !reflect.DeepEqual(again, want) {
 				t.Errorf("the second time, kept\n%s, %v", brief(again), err)
 			}

@@ -81,7 +81,7 @@ type Options struct {
 	Egress *egress.Client
 	// Policies look whether the policies of the install are in force. Default: they are taken to be.
 	Policies *policies.Verifier
-	// Clock tells the time. Default: the real one.
+	// Clock returns the current time. Default: the real one.
 	Clock func() time.Time
 	// Watchdog is told of every pass over a Turn or a Session. Default: one that nobody asks.
 	Watchdog *watchdog.Watchdog

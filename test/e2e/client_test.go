@@ -64,7 +64,7 @@ var _ = Describe("Client tools", func() {
 	})
 })
 
-// verdict gives a function that reads what is said of a ToolResult.
+// verdict returns a function that reads what is said of a ToolResult.
 func verdict(namespace, name string) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		result := &v1alpha1.ToolResult{}

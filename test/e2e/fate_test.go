@@ -38,7 +38,7 @@ type fate struct {
 	told []string
 	// limit is how long the Turn may take. Default: patience.
 	limit time.Duration
-	// noJob says that there is never a Job.
+	// noJob reports whether there is never a Job.
 	noJob bool
 }
 

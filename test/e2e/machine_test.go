@@ -59,7 +59,7 @@ func firstProcess(pod *corev1.Pod, container string) (int, error) {
 	return 0, fmt.Errorf("none of the processes %v is the first one of container %s in pod %s: %s", found, id, pod.Name, needsHere)
 }
 
-// firstInside says that a process is number 1 of the innermost process namespace that it is in.
+// firstInside reports whether a process is number 1 of the innermost process namespace that it is in.
 func firstInside(status string) bool {
 	for line := range strings.Lines(status) {
 		if ids, ok := strings.CutPrefix(line, "NSpid:"); ok {

@@ -170,7 +170,7 @@ func deleted(ctx context.Context, m manager) (strike func() error, survived func
 	return strike, survived
 }
 
-// runManagerWith starts the manager anew with other arguments for the rest of the spec.
+// runManagerWith starts the manager again with other arguments for the rest of the spec.
 func runManagerWith(ctx context.Context, extra ...string) {
 	GinkgoHelper()
 	changeManager(ctx, func(spec *corev1.PodSpec) {
@@ -179,7 +179,7 @@ func runManagerWith(ctx context.Context, extra ...string) {
 	})
 }
 
-// changeManager starts the manager anew with another pod for the rest of the spec.
+// changeManager starts the manager again with another pod for the rest of the spec.
 func changeManager(ctx context.Context, change func(*corev1.PodSpec)) {
 	GinkgoHelper()
 	key := types.NamespacedName{Namespace: managerNamespace, Name: managerDeployment}

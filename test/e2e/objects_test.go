@@ -30,7 +30,7 @@ var namespaceLabels = map[string]string{
 // namespaces are those of the running spec.
 var namespaces []string
 
-// newNamespace makes a namespace of the spec's own. It stays when the spec fails, to be looked at.
+// newNamespace returns a namespace of the spec's own. It stays when the spec fails, to be looked at.
 func newNamespace(ctx context.Context) string {
 	GinkgoHelper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-", Labels: namespaceLabels}}
@@ -44,8 +44,8 @@ func newNamespace(ctx context.Context) string {
 	return namespace.Name
 }
 
-// newStage makes a namespace with a simulated model that follows the script, the Tools, a Harness that offers them, and
-// the Session demo.
+// newStage returns a namespace with a simulated model that follows the script, the Tools, a Harness that offers them,
+// and the Session demo.
 func newStage(ctx context.Context, script v1alpha1.Simulation, tools ...*v1alpha1.Tool) string {
 	GinkgoHelper()
 	namespace := newNamespace(ctx)
@@ -109,7 +109,7 @@ func succeeded(ctx context.Context, namespace, name string) *v1alpha1.Turn {
 	return read(ctx, namespace, name)
 }
 
-// turn gives a function that reads a Turn, for Eventually.
+// turn returns a function that reads a Turn, for Eventually.
 func turn(namespace, name string) func(context.Context) (*v1alpha1.Turn, error) {
 	return func(ctx context.Context) (*v1alpha1.Turn, error) {
 		turn := &v1alpha1.Turn{}

@@ -103,7 +103,7 @@ var _ = Describe("A Job that somebody suspends", func() {
 	})
 })
 
-// stateOf gives a function that reads state and reason of the Turn's first call.
+// stateOf returns a function that reads state and reason of the Turn's first call.
 func stateOf(turn *v1alpha1.Turn) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		now := &v1alpha1.Turn{}

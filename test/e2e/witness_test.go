@@ -139,7 +139,7 @@ func (w *witness) of(tool string) []visit {
 	return append([]visit(nil), w.visits[tool]...)
 }
 
-// started says whether all of these tools have started.
+// started reports whether all of these tools have started.
 func (w *witness) started(tools ...string) func() bool {
 	return func() bool {
 		for _, tool := range tools {

@@ -64,7 +64,7 @@ func truth(object *unstructured.Unstructured) string {
 	}
 }
 
-// observed says that the status is about the spec as it is now. A status that nobody wrote yet is about any.
+// observed reports whether the status is about the spec as it is now. A status that nobody wrote yet is about any.
 func observed(object *unstructured.Unstructured) bool {
 	generation, found, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
 	return !found || generation == object.GetGeneration()
@@ -106,7 +106,7 @@ func truthOfReady(object *unstructured.Unstructured) string {
 	}
 }
 
-// conditionOf gives the fields of a condition; none when it is not there.
+// conditionOf returns the fields of a condition; none when it is not there.
 func conditionOf(object *unstructured.Unstructured, kind string) map[string]string {
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	for _, element := range conditions {
@@ -218,14 +218,14 @@ func (r *recorder) keep(kind string, watcher watch.Interface) {
 	}
 }
 
-// all gives every version that was seen.
+// all returns every version that was seen.
 func (r *recorder) all() []*unstructured.Unstructured {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.versions)
 }
 
-// story gives a function that tells what was to be said of an object since it was created, each verdict once for as
+// story returns a function that tells what was to be said of an object since it was created, each verdict once for as
 // long as it held.
 func (r *recorder) story(object client.Object) func() []string {
 	return func() []string {

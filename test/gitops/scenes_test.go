@@ -360,12 +360,12 @@ func toolResult(namespace, name, turn, call string) *v1alpha1.ToolResult {
 	}
 }
 
-// readyReason gives the reason of a Harness's condition Ready.
+// readyReason returns the reason of a Harness's condition Ready.
 func readyReason(ctx context.Context, harness *v1alpha1.Harness) func() string {
 	return func() string { return reason(ctx, harness, v1alpha1.ConditionReady, &harness.Status.Conditions) }
 }
 
-// acceptedReason gives the reason of a ToolResult's condition Accepted.
+// acceptedReason returns the reason of a ToolResult's condition Accepted.
 func acceptedReason(ctx context.Context, result *v1alpha1.ToolResult) func() string {
 	return func() string { return reason(ctx, result, v1alpha1.ConditionAccepted, &result.Status.Conditions) }
 }

@@ -106,7 +106,7 @@ func elsewhere() v1alpha1.ModelSpec {
 	return v1alpha1.ModelSpec{Provider: otherProvider, Model: "strange-1", SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "strange", Key: "key"}}
 }
 
-// newNamespace makes a namespace of the spec's own.
+// newNamespace returns a namespace of the spec's own.
 func newNamespace(ctx context.Context) string {
 	GinkgoHelper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "gitops-"}}

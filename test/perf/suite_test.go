@@ -53,7 +53,7 @@ func start(requests *traffic) {
 	DeferCleanup(kit.Stop)
 }
 
-// newNamespace makes a namespace with a model that follows the script, the Tools, and a Harness that offers them.
+// newNamespace returns a namespace with a model that follows the script, the Tools, and a Harness that offers them.
 func newNamespace(ctx context.Context, script v1alpha1.Simulation, tools ...*v1alpha1.Tool) string {
 	GinkgoHelper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "perf-"}}

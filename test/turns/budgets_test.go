@@ -301,8 +301,8 @@ func expectFewEvents(ctx context.Context, namespace string) {
 	}
 }
 
-// eventsIn gives a function that lists the Events of a namespace: the name of the object, the type, the reason, and how
-// often it was seen.
+// eventsIn returns a function that lists the Events of a namespace: the name of the object, the type, the reason, and
+// how often it was seen.
 func eventsIn(ctx context.Context, namespace string) func() []string {
 	return func() []string {
 		GinkgoHelper()

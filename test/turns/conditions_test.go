@@ -18,7 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/status"
 )
 
-// condition gives a function that reads a condition of an object; the zero value for none.
+// condition returns a function that reads a condition of an object; the zero value for none.
 func condition(ctx context.Context, object client.Object, namespace, name, kind string) func() (metav1.Condition, error) {
 	return func() (metav1.Condition, error) {
 		err := kit.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)

@@ -131,7 +131,7 @@ func expectNothingRuns(ctx context.Context, namespace string) {
 	}
 }
 
-// turnGone says that a Turn does not exist.
+// turnGone reports whether a Turn does not exist.
 func turnGone(ctx context.Context, namespace, name string) func() (bool, error) {
 	return func() (bool, error) {
 		_, err := kit.Turn(ctx, namespace, name)()

@@ -109,7 +109,7 @@ var _ = Describe("A message in parts", func() {
 	})
 })
 
-// reasonIn gives a function that reads the reason of a Turn's condition Succeeded.
+// reasonIn returns a function that reads the reason of a Turn's condition Succeeded.
 func reasonIn(ctx context.Context, namespace, name string) func() (string, error) {
 	return func() (string, error) {
 		turn, err := kit.Turn(ctx, namespace, name)()

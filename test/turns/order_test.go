@@ -142,7 +142,7 @@ var _ = Describe("Cancelling", func() {
 	})
 })
 
-// turnPhase gives a function that reads where a Turn stands.
+// turnPhase returns a function that reads where a Turn stands.
 func turnPhase(ctx context.Context, namespace, name string) func() (v1alpha1.TurnPhase, error) {
 	return func() (v1alpha1.TurnPhase, error) {
 		turn, err := kit.Turn(ctx, namespace, name)()

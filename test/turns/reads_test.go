@@ -11,7 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// phaseOf gives a function that reads where a Session stands.
+// phaseOf returns a function that reads where a Session stands.
 func phaseOf(ctx context.Context, namespace, name string) func() (v1alpha1.SessionPhase, error) {
 	return func() (v1alpha1.SessionPhase, error) {
 		session := &v1alpha1.Session{}
@@ -20,7 +20,7 @@ func phaseOf(ctx context.Context, namespace, name string) func() (v1alpha1.Sessi
 	}
 }
 
-// accepted gives a function that reads what was said of a ToolResult: status and reason.
+// accepted returns a function that reads what was said of a ToolResult: status and reason.
 func accepted(ctx context.Context, namespace, name string) func() (string, error) {
 	return func() (string, error) {
 		result := &v1alpha1.ToolResult{}

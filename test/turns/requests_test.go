@@ -67,7 +67,7 @@ func bodyOf(r *http.Request) []byte {
 	return body
 }
 
-// isProgress says that a write of a Turn's status decides nothing: the plan is as it was, no pod was recorded, no
+// isProgress reports whether a write of a Turn's status decides nothing: the plan is as it was, no pod was recorded, no
 // attempt begun.
 func (l *requestLog) isProgress(method, path string, body []byte) bool {
 	if method != http.MethodPatch || !strings.Contains(path, "/turns/") || !strings.HasSuffix(path, "/status") {
@@ -102,7 +102,7 @@ func (l *requestLog) isProgress(method, path string, body []byte) bool {
 	return patch.Status.Plan == nil && shows && now.pods <= before.pods && now.attempts <= before.attempts
 }
 
-// in gives the writes to objects of a namespace, as `METHOD resource[/subresource]`, without those that only say
+// in returns the writes to objects of a namespace, as `METHOD resource[/subresource]`, without those that only say
 // whether a layer, Model or Tool can be used: they are no part of a Turn. Nor are Events, which have a bound of their
 // own. Progress writes are among them.
 func (l *requestLog) in(namespace string) []string {
@@ -117,7 +117,7 @@ func (l *requestLog) in(namespace string) []string {
 	return found
 }
 
-// budgeted gives the writes that the budget of a Turn counts, and how many others there were that only show progress.
+// budgeted returns the writes that the budget of a Turn counts, and how many others there were that only show progress.
 func (l *requestLog) budgeted(namespace string) (counted []string, progress int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/capstantest"
 )
 
-// maxStatusBytes is the most that the status of a Turn may take (law 7).
+// maxStatusBytes is the most that the status of a Turn may take (invariant 7).
 const maxStatusBytes = 64 << 10
 
 // maxEntryBytes is the most that one entry of the log may take.

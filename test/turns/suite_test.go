@@ -89,7 +89,7 @@ func onOwnServer(options capstantest.Options) (another func() *capstantest.Kit) 
 	}
 }
 
-// newNamespace makes a namespace of the spec's own with a Harness and a Model that the given script drives.
+// newNamespace returns a namespace of the spec's own with a Harness and a Model that the given script drives.
 func newNamespace(ctx context.Context, simulation v1alpha1.Simulation, tools ...*v1alpha1.Tool) string {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "turns-"}}
 	Expect(kit.Client.Create(ctx, namespace)).To(Succeed())

@@ -41,7 +41,7 @@ type scene struct {
 	hold func(*http.Request) bool
 	// results are given once the Turn waits for them.
 	results []*v1alpha1.ToolResult
-	// reached says that the moment has come.
+	// reached reports whether the moment has come.
 	reached func(context.Context, *recorder) bool
 }
 

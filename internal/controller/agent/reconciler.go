@@ -27,7 +27,7 @@ import (
 type Reconciler struct {
 	// Client reads from the cache and writes.
 	Client client.Client
-	// Clock tells the time.
+	// Clock returns the current time.
 	Clock func() time.Time
 }
 
@@ -51,7 +51,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return status.Write(ctx, r.Client, base, next)
 }
 
-// SetupWithManager makes the manager call Reconcile for an Agent that changes and for those that name a Model or Tool
+// SetupWithManager registers the reconciler. It runs for an Agent that changes and for those that name a Model or Tool
 // that comes, goes, or becomes Ready or no longer Ready.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	layer := func(o client.Object) v1alpha1.ConfigLayer {
@@ -79,7 +79,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// naming gives the Agents that name an object, by a field of the index.
+// naming returns the Agents that name an object, by a field of the index.
 func (r *Reconciler) naming(field string) handler.MapFunc {
 	return func(ctx context.Context, named client.Object) []reconcile.Request {
 		var agents v1alpha1.AgentList

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// interval is how often the addresses are looked up anew.
+// interval is how often the addresses are looked up again.
 const interval = time.Minute
 
 // name is that of the API server's EndpointSlice, which is in the namespace default.
@@ -91,7 +91,7 @@ func endpoints(slice *discoveryv1.EndpointSlice) []netip.AddrPort {
 	return places
 }
 
-// lookUp gives the addresses of a URL, or of host:port.
+// lookUp returns the addresses of a URL, or of host:port.
 func lookUp(ctx context.Context, host string) []netip.AddrPort {
 	if u, err := url.Parse(host); err == nil && u.Host != "" {
 		host = u.Host

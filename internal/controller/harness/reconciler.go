@@ -24,7 +24,7 @@ import (
 type Reconciler struct {
 	// Client reads from the cache and writes.
 	Client client.Client
-	// Clock tells the time.
+	// Clock returns the current time.
 	Clock func() time.Time
 }
 
@@ -51,7 +51,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return status.Write(ctx, r.Client, base, next)
 }
 
-// SetupWithManager makes the manager call Reconcile for a Harness that changes, for all its descendants, and for those
+// SetupWithManager registers the reconciler. It runs for a Harness that changes, for all its descendants, and for those
 // that name a Model or Tool that comes, goes, or becomes Ready or no longer Ready.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	ctx := context.Background()

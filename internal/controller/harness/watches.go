@@ -29,13 +29,13 @@ func layer(o client.Object) v1alpha1.ConfigLayer {
 	return v1alpha1.ConfigLayer{}
 }
 
-// descendants gives the Harnesses that build on one, directly or not, without itself.
+// descendants returns the Harnesses that build on one, directly or not, without itself.
 func (r *Reconciler) descendants(ctx context.Context, ancestor client.Object) []reconcile.Request {
 	found := map[string]bool{ancestor.GetName(): true}
 	return r.below(ctx, ancestor.GetNamespace(), []string{ancestor.GetName()}, found)
 }
 
-// naming gives the Harnesses that name an object, by a field of the index, and all that build on them.
+// naming returns the Harnesses that name an object, by a field of the index, and all that build on them.
 func (r *Reconciler) naming(field string) handler.MapFunc {
 	return func(ctx context.Context, named client.Object) []reconcile.Request {
 		names := r.find(ctx, named.GetNamespace(), field, named.GetName())
@@ -49,7 +49,7 @@ func (r *Reconciler) naming(field string) handler.MapFunc {
 	}
 }
 
-// below gives the Harnesses that build on the given ones and are not among those found before.
+// below returns the Harnesses that build on the given ones and are not among those found before.
 func (r *Reconciler) below(ctx context.Context, namespace string, names []string, found map[string]bool) []reconcile.Request {
 	var requests []reconcile.Request
 	for len(names) > 0 {
@@ -67,7 +67,7 @@ func (r *Reconciler) below(ctx context.Context, namespace string, names []string
 	return requests
 }
 
-// find gives the names of the Harnesses that have a value in a field of the index.
+// find returns the names of the Harnesses that have a value in a field of the index.
 func (r *Reconciler) find(ctx context.Context, namespace, field, value string) []string {
 	var harnesses v1alpha1.HarnessList
 	if err := r.Client.List(ctx, &harnesses, client.InNamespace(namespace), client.MatchingFields{field: value}); err != nil {

@@ -1,4 +1,4 @@
-// Package layers reads what a Session is made of with a client: package config decides what it comes to. It reads anew
+// Package layers reads what a Session is made of with a client: package config decides what it comes to. It reads again
 // at every phase of a Turn, so that an archived Harness or a removed Tool counts at once (CFG-02, BLK-02).
 package layers
 

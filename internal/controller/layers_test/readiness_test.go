@@ -15,7 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
-// orders gives every order of the numbers below n.
+// orders returns every order of the numbers below n.
 func orders(n int) [][]int {
 	if n == 0 {
 		return [][]int{nil}

@@ -26,7 +26,7 @@ import (
 type Reconciler struct {
 	// Client reads from the cache and writes.
 	Client client.Client
-	// Clock tells the time.
+	// Clock returns the current time.
 	Clock func() time.Time
 	// Drivers are the providers that this manager knows.
 	Drivers model.Registry
@@ -115,7 +115,7 @@ func judged(m *v1alpha1.Model) bool {
 	return ready != nil && ready.Status != metav1.ConditionUnknown && ready.ObservedGeneration == m.Generation
 }
 
-// SetupWithManager makes the manager call Reconcile for a Model that changes. An annotation is a change too: by one a
+// SetupWithManager registers the reconciler. It runs for a Model that changes. An annotation is a change too: by one a
 // user has the Model looked at now.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	own := builder.WithPredicates(predicate.Or(status.SpecChanged(), status.ReadyFlipped(), predicate.AnnotationChangedPredicate{}))

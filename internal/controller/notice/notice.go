@@ -56,7 +56,7 @@ type key struct {
 	reason string
 }
 
-// NewRecorder makes a Recorder that passes Events on to another one.
+// NewRecorder returns a Recorder that passes Events on to another one.
 func NewRecorder(sink events.EventRecorder, now func() time.Time) *Recorder {
 	return &Recorder{
 		sink: sink, now: now, seen: lru.New(maxSeen), namespaces: lru.New(maxNamespaces),

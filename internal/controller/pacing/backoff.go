@@ -34,7 +34,7 @@ func Options(workers int) controller.Options {
 	}
 }
 
-// newQueue makes a queue that serves namespaces fairly.
+// newQueue returns a queue that serves namespaces fairly.
 func newQueue(
 	name string, workers int, limiter workqueue.TypedRateLimiter[reconcile.Request],
 ) workqueue.TypedRateLimitingInterface[reconcile.Request] {

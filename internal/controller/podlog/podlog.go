@@ -28,7 +28,7 @@ type Reader struct {
 	timeout time.Duration
 }
 
-// New makes a reader.
+// New returns a reader.
 func New(config *rest.Config) (*Reader, error) {
 	clients, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -37,7 +37,7 @@ func New(config *rest.Config) (*Reader, error) {
 	return &Reader{pods: clients, timeout: timeout}, nil
 }
 
-// ToolLog gives the log of the pod's tool container, which must be read within 30 s. The caller closes it.
+// ToolLog returns the log of the pod's tool container, which must be read within 30 s. The caller closes it.
 func (r *Reader) ToolLog(ctx context.Context, pod *corev1.Pod) (io.ReadCloser, error) {
 	most := int64(limit)
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)

@@ -10,7 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/projection"
 )
 
-// Finished says that the Turn has ended.
+// Finished reports whether the Turn has ended.
 func Finished(turn *v1alpha1.Turn) bool {
 	return projection.Finished(&turn.Status)
 }

@@ -103,7 +103,7 @@ func Index(ctx context.Context, indexer client.FieldIndexer, kind client.Object,
 	return nil
 }
 
-// BoundFlipped lets those changes of a Tool through that change whether a network access list can hold it.
+// BoundFlipped passes those changes of a Tool that change whether a network access list can hold it.
 func BoundFlipped() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },

@@ -25,8 +25,8 @@ func phaseOf(status *v1alpha1.SessionStatus, active *v1alpha1.Turn, usable bool)
 	}
 }
 
-// ran says that a Turn which has ended ran itself: it did not take over the outcome of an earlier one, did not go into
-// another one, and was not refused for its name.
+// ran reports whether a Turn which has ended ran itself: it did not take over the outcome of an earlier one, did not go
+// into another one, and was not refused for its name.
 func ran(turn *v1alpha1.Turn) bool {
 	succeeded := condition.Find(turn.Status.Conditions, v1alpha1.ConditionSucceeded)
 	if succeeded == nil {

@@ -16,15 +16,15 @@ type memory struct {
 type known struct {
 	uid     types.UID
 	written string
-	// whole says that the journal was found to be as long as the status says, looks counts the looks in a row that
-	// found that it cannot be appended to.
+	// whole reports whether the journal was found to be as long as the status says, looks counts the looks in a row
+	// that found that it cannot be appended to.
 	whole bool
 	looks int
 	// behindSince is when the cache was first seen to lag what was written; zero while it does not.
 	behindSince time.Time
 }
 
-// see notes which object the name stands for. It gives the UID of an earlier one that was replaced.
+// see notes which object the name stands for. It returns the UID of an earlier one that was replaced.
 func (m *memory) see(key types.NamespacedName, uid types.UID) (old types.UID, replaced bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

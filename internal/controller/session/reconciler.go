@@ -44,7 +44,7 @@ type Reconciler struct {
 	Wakes *wake.Source
 	// TurnWakes wakes queued Turns that say something else than why they wait.
 	TurnWakes *wake.Source
-	// Clock tells the time.
+	// Clock returns the current time.
 	Clock func() time.Time
 	// Watchdog is told of every pass.
 	Watchdog *watchdog.Watchdog
@@ -98,7 +98,7 @@ func (r *Reconciler) move(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// open fetches the Session and its Turns. It gives nil for a Session that is gone or going.
+// open fetches the Session and its Turns. It returns nil for a Session that is gone or going.
 func (r *Reconciler) open(ctx context.Context, key types.NamespacedName) (*scope, error) {
 	session := &v1alpha1.Session{}
 	err := r.Client.Get(ctx, key, session)
@@ -157,7 +157,7 @@ func (r *Reconciler) freshen(ctx context.Context, s *scope) (bool, error) {
 	return true, nil
 }
 
-// behind says that the cache shows less of the Session than this process has written.
+// behind reports whether the cache shows less of the Session than this process has written.
 func (r *Reconciler) behind(s *scope) bool {
 	written := r.known.written(client.ObjectKeyFromObject(s.session))
 	if written == "" {
@@ -183,7 +183,7 @@ func (r *Reconciler) readiness(ctx context.Context, s *scope) error {
 }
 
 // release clears the active Turn once it has ended. A Turn that was deleted while it was active has its open step
-// closed first, so that nothing of it can still be decided afterwards (law 2).
+// closed first, so that nothing of it can still be decided afterwards (invariant 2).
 func (r *Reconciler) release(ctx context.Context, s *scope) error {
 	active := s.session.Status.ActiveTurn
 	if active == nil {
@@ -257,7 +257,7 @@ func (r *Reconciler) measure(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// gone says that the active Turn does not exist any more; the cache alone is not enough to know.
+// gone reports whether the active Turn does not exist any more; the cache alone is not enough to know.
 func (r *Reconciler) gone(ctx context.Context, s *scope, active *v1alpha1.ActiveTurn) (bool, error) {
 	found := &v1alpha1.Turn{}
 	err := r.Live.Get(ctx, types.NamespacedName{Namespace: s.session.Namespace, Name: active.Name}, found)

@@ -79,8 +79,8 @@ func turnMoved() predicate.Predicate {
 	}
 }
 
-// meaningful lets those changes of layers, Models and Tools through that can change what a Session is made of, or what
-// its condition repeats: the spec, the annotations, whether the object is ready, and why a Model is not.
+// meaningful passes those changes of layers, Models and Tools that can change what a Session is made of, or what its
+// condition repeats: the spec, the annotations, whether the object is ready, and why a Model is not.
 func meaningful() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {

@@ -34,7 +34,7 @@ func replaced(e event.UpdateEvent) bool {
 	return e.ObjectOld.GetUID() != e.ObjectNew.GetUID()
 }
 
-// Conditions gives the conditions of an object of this API; nil for one that has none.
+// Conditions returns the conditions of an object of this API; nil for one that has none.
 func Conditions(o client.Object) []metav1.Condition {
 	switch o := o.(type) {
 	case *v1alpha1.Agent:

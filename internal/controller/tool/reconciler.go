@@ -23,7 +23,7 @@ import (
 type Reconciler struct {
 	// Client reads from the cache and writes.
 	Client client.Client
-	// Clock tells the time.
+	// Clock returns the current time.
 	Clock func() time.Time
 	// Schemas checks inputSchemas.
 	Schemas tool.SchemaChecker
@@ -47,7 +47,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return status.Write(ctx, r.Client, base, next)
 }
 
-// SetupWithManager makes the manager call Reconcile for a Tool that changes.
+// SetupWithManager registers the reconciler. It runs for a Tool that changes.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	own := builder.WithPredicates(predicate.Or(status.SpecChanged(), status.ReadyFlipped()))
 	err := ctrl.NewControllerManagedBy(mgr).Named("tool").For(&v1alpha1.Tool{}, own).WithOptions(pacing.Options(pacing.FewWorkers)).Complete(r)

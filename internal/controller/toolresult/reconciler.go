@@ -30,7 +30,7 @@ type Reconciler struct {
 	Client client.Client
 	// Live reads past the cache.
 	Live client.Reader
-	// Clock tells the time.
+	// Clock returns the current time.
 	Clock func() time.Time
 }
 
@@ -128,8 +128,8 @@ func (r *Reconciler) ofTurn(ctx context.Context, object client.Object) []reconci
 	return requests
 }
 
-// callsChanged lets those changes of a Turn through after which another verdict is possible: it is new, moved on to
-// other calls, ended, or is deleted.
+// callsChanged passes those changes of a Turn after which another verdict is possible: it is new, moved on to other
+// calls, ended, or is deleted.
 func callsChanged() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
@@ -142,7 +142,7 @@ func callsChanged() predicate.Predicate {
 	}
 }
 
-// stoppedWaiting says that one of the calls, as many before as after, waits for nobody any more.
+// stoppedWaiting reports whether one of the calls, as many before as after, waits for nobody any more.
 func stoppedWaiting(before, after []v1alpha1.ToolCall) bool {
 	for i := range before {
 		if before[i].State == v1alpha1.CallWaiting && after[i].State != v1alpha1.CallWaiting {

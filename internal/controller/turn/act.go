@@ -25,8 +25,8 @@ type actScope struct {
 	pins    tool.Pins
 	// unsure are the indexes of calls that could not be observed in this pass.
 	unsure map[int]bool
-	// retry says that a call was given a new attempt that is not in the API server's status yet, approved that one was
-	// given its first.
+	// retry reports whether a call was given a new attempt that is not in the API server's status yet, approved that
+	// one was given its first.
 	retry, approved bool
 }
 
@@ -159,7 +159,7 @@ func (a *actScope) settle(index int, outcome tool.Outcome) {
 	host.Describe(call, outcome)
 }
 
-// settled says that every call of the step has its result.
+// settled reports whether every call of the step has its result.
 func (a *actScope) settled() bool {
 	for _, call := range a.calls() {
 		if _, ok := a.step.outcomes[call.ID]; !ok {

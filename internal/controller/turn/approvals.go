@@ -10,7 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// hasApprovals says that the step has calls that start only once they are approved.
+// hasApprovals reports whether the step has calls that start only once they are approved.
 func hasApprovals(calls []v1alpha1.ToolCall) bool {
 	for _, call := range calls {
 		if call.Policy == v1alpha1.PolicyRequiresApproval {
@@ -20,8 +20,8 @@ func hasApprovals(calls []v1alpha1.ToolCall) bool {
 	return false
 }
 
-// decidesInTime says that the ToolResult decides about this very call of the Turn while it can be approved. One that
-// the manager comes to see too late, because it was down, counts by when it was created.
+// decidesInTime reports whether the ToolResult decides about this very call of the Turn while it can be approved. One
+// that the manager comes to see too late, because it was down, counts by when it was created.
 func decidesInTime(result *v1alpha1.ToolResult, turn *v1alpha1.Turn, call v1alpha1.ToolCall, now time.Time) bool {
 	if result.Spec.Decision == "" || !answer.Binds(result, turn, &call) {
 		return false
@@ -30,7 +30,7 @@ func decidesInTime(result *v1alpha1.ToolResult, turn *v1alpha1.Turn, call v1alph
 	return by == nil || now.Before(by.Time) || !result.CreationTimestamp.After(by.Time)
 }
 
-// approves says that one of the ToolResults lets a call start, so that together they do not complete the step.
+// approves reports whether one of the ToolResults lets a call start, so that together they do not complete the step.
 func approves(offered map[int]*v1alpha1.ToolResult) bool {
 	for _, result := range offered {
 		if result.Spec.Decision == v1alpha1.DecisionApprove {

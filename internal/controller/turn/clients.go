@@ -161,7 +161,7 @@ func (r *Reconciler) readTexts(ctx context.Context, offered map[int]*v1alpha1.To
 	return nil
 }
 
-// answers says that the ToolResult gives what the call waits for.
+// answers reports whether the ToolResult gives what the call waits for.
 func answers(result *v1alpha1.ToolResult, turn *v1alpha1.Turn, call v1alpha1.ToolCall, now time.Time) bool {
 	if tool.AwaitsApproval(call) {
 		return decidesInTime(result, turn, call, now)
@@ -239,7 +239,7 @@ func acceptedMessage(decision v1alpha1.Decision) string {
 	}
 }
 
-// decided says that the ToolResult was accepted or refused.
+// decided reports whether the ToolResult was accepted or refused.
 func decided(result *v1alpha1.ToolResult) bool {
 	c := condition.Find(result.Status.Conditions, v1alpha1.ConditionAccepted)
 	return c != nil && c.Status != metav1.ConditionUnknown

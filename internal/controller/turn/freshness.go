@@ -48,8 +48,8 @@ func (r *Reconciler) freshen(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// older says that version seen came before version written. Versions that cannot be compared count as current: the
-// optimistic lock of the next write is what protects the Turn.
+// older reports whether version seen came before version written. Versions that cannot be compared count as current:
+// the optimistic lock of the next write is what protects the Turn.
 func older(seen, written string) bool {
 	if written == "" {
 		return false

@@ -33,7 +33,7 @@ const (
 	IndexTurnUID = "turnUID"
 )
 
-// config reads what the Turn runs with, anew at every phase.
+// config reads what the Turn runs with, again at every phase.
 func (r *Reconciler) config(ctx context.Context, s *scope) (host.Config, error) {
 	resolved, err := layers.Resolve(ctx, r.Client, s.session)
 	if err != nil {
@@ -61,7 +61,7 @@ func ofStep(turn *v1alpha1.Turn, step int32) client.MatchingLabels {
 	return labels
 }
 
-// jobs gives the Jobs of a step by name.
+// jobs returns the Jobs of a step by name.
 func (r *Reconciler) jobs(ctx context.Context, turn *v1alpha1.Turn, step int32) (map[string]*batchv1.Job, error) {
 	var list batchv1.JobList
 	if err := r.Client.List(ctx, &list, client.InNamespace(turn.Namespace), ofTurn(turn), ofStep(turn, step)); err != nil {
@@ -76,12 +76,12 @@ func (r *Reconciler) jobs(ctx context.Context, turn *v1alpha1.Turn, step int32) 
 	return jobs, nil
 }
 
-// pods gives the pods of a step that the cache has, by the UID of the Job that controls them, the oldest first.
+// pods returns the pods of a step that the cache has, by the UID of the Job that controls them, the oldest first.
 func (r *Reconciler) pods(ctx context.Context, turn *v1alpha1.Turn, step int32) (map[string][]*corev1.Pod, error) {
 	return listPods(ctx, r.Client, turn, ofTurn(turn), ofStep(turn, step))
 }
 
-// livePods gives the pods of a step as pods does, past the cache.
+// livePods returns the pods of a step as pods does, past the cache.
 func (r *Reconciler) livePods(ctx context.Context, turn *v1alpha1.Turn, step int32) (map[string][]*corev1.Pod, error) {
 	return listPods(ctx, r.Live, turn, ofStep(turn, step))
 }
@@ -103,7 +103,7 @@ func listPods(ctx context.Context, reader client.Reader, turn *v1alpha1.Turn, wh
 	return pods, nil
 }
 
-// results gives the ToolResults that are meant for this very Turn, in the order in which they came.
+// results returns the ToolResults that are meant for this very Turn, in the order in which they came.
 func (r *Reconciler) results(ctx context.Context, turn *v1alpha1.Turn) ([]v1alpha1.ToolResult, error) {
 	var list v1alpha1.ToolResultList
 	if err := r.Client.List(ctx, &list, client.InNamespace(turn.Namespace), client.MatchingFields{IndexTurnName: turn.Name}); err != nil {
@@ -134,7 +134,7 @@ func (r *Reconciler) turnsOf(ctx context.Context, session types.NamespacedName, 
 	return turns, nil
 }
 
-// planned gives the bulk of the calls of the open act step, by call id: what does not fit into status is in the entry
+// planned returns the bulk of the calls of the open act step, by call id: what does not fit into status is in the entry
 // just before the step. It is not kept while the Turn waits.
 func (r *Reconciler) planned(ctx context.Context, s *scope) (map[string]v1alpha1.PlannedCall, error) {
 	step := s.memory.of(s.plan().Step)

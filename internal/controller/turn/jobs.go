@@ -217,7 +217,7 @@ func (r *Reconciler) recordPods(ctx context.Context, a *actScope) (bool, flow, e
 	return true, flow, err
 }
 
-// gated says that the pod waits for us.
+// gated reports whether the pod waits for us.
 func gated(pod *corev1.Pod) bool {
 	for _, gate := range pod.Spec.SchedulingGates {
 		if gate.Name == v1alpha1.SchedulingGateStart {
@@ -275,7 +275,7 @@ func (r *Reconciler) stopTools(ctx context.Context, s *scope, step *stepMemory) 
 	return false, nil
 }
 
-// anyAlive says that a Job could still run something.
+// anyAlive reports whether a Job could still run something.
 func anyAlive(jobs map[string]*batchv1.Job, pods map[string][]*corev1.Pod) bool {
 	for _, job := range jobs {
 		if alive(job, pods) {
@@ -294,7 +294,7 @@ func alive(job *batchv1.Job, pods map[string][]*corev1.Pod) bool {
 	return slices.ContainsFunc(of, podAlive)
 }
 
-// anyUnseen says that a Job which this process has asked for is not in the cache: it may be on its way.
+// anyUnseen reports whether a Job which this process has asked for is not in the cache: it may be on its way.
 func anyUnseen(jobs map[string]*batchv1.Job, step *stepMemory) bool {
 	for name := range step.attempted {
 		if jobs[name] == nil {
@@ -317,7 +317,7 @@ func podAlive(pod *corev1.Pod) bool {
 	return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed && !toolEnded(pod)
 }
 
-// toolEnded says that the tool's container has ended, which the pod's phase tells a little later.
+// toolEnded reports whether the tool's container has ended, which the pod's phase tells a little later.
 func toolEnded(pod *corev1.Pod) bool {
 	for _, status := range pod.Status.ContainerStatuses {
 		if status.Name == v1alpha1.ToolContainerName {

@@ -41,7 +41,7 @@ type memory struct {
 // stepMemory is the part of the memory that ends with a step.
 type stepMemory struct {
 	number int32
-	// lookedUp says that the log was asked whether the step is closed.
+	// lookedUp reports whether the log was asked whether the step is closed.
 	lookedUp bool
 	// closed is the entry that closes the step, once known.
 	closed *journal.Closed
@@ -101,7 +101,7 @@ type stepMemory struct {
 	stopping time.Time
 }
 
-// of gives the part for a step, emptied when the step is a new one.
+// of returns the part for a step, emptied when the step is a new one.
 func (m *memory) of(step int32) *stepMemory {
 	if m.step.number != step || m.step.outcomes == nil {
 		m.step.dropUnwritten()
@@ -152,7 +152,7 @@ type memories struct {
 	byKey map[types.NamespacedName]*memory
 }
 
-// replaced gives the UID of the Turn that is remembered under a name where it is another one than that of the given
+// replaced returns the UID of the Turn that is remembered under a name where it is another one than that of the given
 // UID; empty otherwise.
 func (m *memories) replaced(key types.NamespacedName, uid types.UID) types.UID {
 	m.mu.Lock()
@@ -163,8 +163,8 @@ func (m *memories) replaced(key types.NamespacedName, uid types.UID) types.UID {
 	return ""
 }
 
-// of gives the memory of a Turn, an empty one for a Turn not seen before. A Turn that was deleted and created again is
-// a new one.
+// of returns the memory of a Turn, an empty one for a Turn not seen before. A Turn that was deleted and created again
+// is a new one.
 func (m *memories) of(key types.NamespacedName, uid types.UID) *memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()

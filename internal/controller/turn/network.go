@@ -16,9 +16,9 @@ import (
 
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=list;create
 
-// cutOff makes sure, before a Job with `network: None` is made, that its pod can reach nothing. It gives the outcome of
-// a call that must not start, and says whether the Job may be made now. NetworkPolicies are read past the cache, which
-// has none: few calls need them, and what was true a while ago is not good enough.
+// cutOff makes sure, before a Job with `network: None` is made, that its pod can reach nothing. It returns the outcome
+// of a call that must not start, and says whether the Job may be made now. NetworkPolicies are read past the cache,
+// which has none: few calls need them, and what was true a while ago is not good enough.
 func (r *Reconciler) cutOff(ctx context.Context, job *batchv1.Job) (*tool.Outcome, bool, error) {
 	if job.Spec.Template.Labels[v1alpha1.LabelNetwork] != string(v1alpha1.NetworkNone) {
 		return nil, true, nil

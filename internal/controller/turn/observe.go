@@ -186,8 +186,8 @@ func (r *Reconciler) livePod(ctx context.Context, a *actScope, call v1alpha1.Too
 	return tool.SelectPod(live[string(job.UID)], job, call), nil
 }
 
-// observeMissing decides about a call whose Job the cache does not have. A Job that has not been made yet is none of
-// our concern here. One whose pod was recorded may have run, and only a live read can tell that it is gone.
+// observeMissing decides about a call whose Job the cache does not have. A Job that has not been made yet is not
+// handled here. One whose pod was recorded may have run, and only a live read can tell that it is gone.
 func (r *Reconciler) observeMissing(ctx context.Context, a *actScope, index int, name string) error {
 	call := a.calls()[index]
 	created, ours := a.step.created[name]
@@ -305,7 +305,7 @@ func nowSeconds(now time.Time) metav1.Time {
 	return metav1.NewTime(now.Truncate(time.Second))
 }
 
-// sameCalls says that two lists of calls show the same.
+// sameCalls reports whether two lists of calls show the same.
 func sameCalls(a, b []v1alpha1.ToolCall) bool {
 	if len(a) != len(b) {
 		return false

@@ -15,9 +15,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/queue"
 )
 
-// orphaned says that the Session which has admitted the Turn is gone, or going: there is no log any more that the Turn
-// could go on with, nor one that its status is a projection of. session is the one that has the name now; nil for none.
-// A Turn that was never admitted belongs to no Session yet and waits for one.
+// orphaned reports whether the Session which has admitted the Turn is gone, or going: there is no log any more that the
+// Turn could go on with, nor one that its status is a projection of. session is the one that has the name now; nil for
+// none. A Turn that was never admitted belongs to no Session yet and waits for one.
 func orphaned(turn *v1alpha1.Turn, session *v1alpha1.Session) bool {
 	uid := turn.Status.SessionUID
 	if uid == "" {

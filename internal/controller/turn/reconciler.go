@@ -44,7 +44,7 @@ type Reconciler struct {
 	Policies *policies.Verifier
 	// JobRetention is how long the Jobs of a finished Turn are kept.
 	JobRetention time.Duration
-	// Clock tells the time.
+	// Clock returns the current time.
 	Clock func() time.Time
 	// Watchdog is told of every pass.
 	Watchdog *watchdog.Watchdog
@@ -130,7 +130,7 @@ func (r *Reconciler) pass(ctx context.Context, s *scope) (flow, error) {
 	return stop, nil
 }
 
-// open fetches the Turn and what this process remembers of it. It gives nil for a Turn that is gone.
+// open fetches the Turn and what this process remembers of it. It returns nil for a Turn that is gone.
 func (r *Reconciler) open(ctx context.Context, key types.NamespacedName) (*scope, error) {
 	turn := &v1alpha1.Turn{}
 	if err := r.Client.Get(ctx, key, turn); err != nil {
@@ -149,7 +149,7 @@ func (r *Reconciler) open(ctx context.Context, key types.NamespacedName) (*scope
 	return s, r.freshen(ctx, s)
 }
 
-// isOurs says that the manager made the object.
+// isOurs reports whether the manager made the object.
 func isOurs(o client.Object) bool {
 	return o.GetLabels()[v1alpha1.LabelManagedBy] == v1alpha1.ManagedByCapstan && o.GetLabels()[v1alpha1.LabelTurnUID] != ""
 }

@@ -30,7 +30,7 @@ func (a *actScope) requestKey(call v1alpha1.ToolCall) activity.Key {
 	return activity.Key{Turn: a.turn.UID, Step: a.plan().Step, Call: call.ID, Attempt: call.Attempt}
 }
 
-// requested says that a request of the step has been sent, as far as this process and the status know.
+// requested reports whether a request of the step has been sent, as far as this process and the status know.
 func (a *actScope) requested() bool {
 	for _, call := range a.calls() {
 		if call.Executor == v1alpha1.ExecutorHTTP && !tool.Unapproved(call) && (call.State != v1alpha1.CallPending || call.Attempt > 1) {

@@ -36,7 +36,7 @@ type scope struct {
 	memory *memory
 	// session is the Turn's Session, once the phase that reads it has run.
 	session *v1alpha1.Session
-	// behind says that the cache shows less than this process has written.
+	// behind reports whether the cache shows less than this process has written.
 	behind bool
 	// wakeAt is the earliest moment at which the Turn must be looked at again; zero for none.
 	wakeAt time.Time

@@ -176,7 +176,7 @@ func activeTurnChanged() predicate.Predicate {
 	}
 }
 
-// concernsEveryTurn lets those changes of a Session through that its finished Turns must know of as well: it is gone or
+// concernsEveryTurn passes those changes of a Session that its finished Turns must know of as well: it is gone or
 // going, or it keeps them for another time.
 func concernsEveryTurn() predicate.Predicate {
 	return predicate.Funcs{

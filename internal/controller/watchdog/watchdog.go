@@ -29,12 +29,12 @@ type pass struct {
 	since time.Time
 }
 
-// New makes a watchdog that tells the time by clock.
+// New returns a watchdog that tells the time by clock.
 func New(clock func() time.Time) *Watchdog {
 	return &Watchdog{clock: clock, under: map[uint64]pass{}}
 }
 
-// Watch gives a reconciler whose passes the watchdog knows. kind names it.
+// Watch returns a reconciler whose passes the watchdog knows. kind names it.
 func (w *Watchdog) Watch(kind string, r reconcile.Reconciler) reconcile.Reconciler {
 	return watched{w, kind, r}
 }

@@ -79,7 +79,7 @@ type work struct {
 	result Result
 }
 
-// NewExecutor makes an executor that calls wake whenever an activity has ended.
+// NewExecutor returns an executor that calls wake whenever an activity has ended.
 func NewExecutor(pools Pools, wake func(turn types.NamespacedName)) *Executor {
 	base, stop := context.WithCancel(context.Background())
 	return &Executor{pools: pools, wake: wake, work: map[Key]*work{}, base: base, stop: stop}
@@ -94,7 +94,7 @@ func (e *Executor) Start(ctx context.Context) error {
 }
 
 // Ensure starts the activity unless it was started before, and returns its result once it has ended. A result is handed
-// out once: asking again starts the activity anew, so that an error is tried again by the caller that gets it. An
+// out once: asking again starts the activity again, so that an error is tried again by the caller that gets it. An
 // activity that needs more than a namespace may hold ends at once with a fairshare.TooLargeError.
 func (e *Executor) Ensure(key Key, turn types.NamespacedName, need Need, fn Func) (Result, bool) {
 	e.mu.Lock()

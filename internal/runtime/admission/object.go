@@ -7,7 +7,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// New gives an empty object of a kind; nil for a kind that nobody writes, or that there is not.
+// New returns an empty object of a kind; nil for a kind that nobody writes, or that there is not.
 func New(kind string) Object {
 	switch kind {
 	case "Agent":

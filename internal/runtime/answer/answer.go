@@ -106,7 +106,7 @@ func closed(result *v1alpha1.ToolResult, call *v1alpha1.ToolCall, why string) Ve
 	return refused(v1alpha1.ReasonCallClosed, fmt.Sprintf("Call %s waits for no result any more. %s", result.Spec.CallID, why))
 }
 
-// decidedAbout says that a call which needs approval was approved or rejected.
+// decidedAbout reports whether a call which needs approval was approved or rejected.
 func decidedAbout(call *v1alpha1.ToolCall) bool {
 	return call.Policy == v1alpha1.PolicyRequiresApproval && (call.Attempt > 0 || call.Reason == tool.ReasonRejected)
 }

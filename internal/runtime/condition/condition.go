@@ -40,7 +40,7 @@ func Set(conditions *[]metav1.Condition, generation int64, now metav1.Time, kind
 	*current = next
 }
 
-// Find gives the condition of a type, for reading or changing in place; nil when there is none.
+// Find returns the condition of a type, for reading or changing in place; nil when there is none.
 func Find(conditions []metav1.Condition, kind string) *metav1.Condition {
 	for i := range conditions {
 		if conditions[i].Type == kind {
@@ -50,7 +50,7 @@ func Find(conditions []metav1.Condition, kind string) *metav1.Condition {
 	return nil
 }
 
-// IsTrue says that there is a condition of the type and that it is True.
+// IsTrue reports whether there is a condition of the type and that it is True.
 func IsTrue(conditions []metav1.Condition, kind string) bool {
 	current := Find(conditions, kind)
 	return current != nil && current.Status == metav1.ConditionTrue

@@ -62,7 +62,7 @@ func (b Blocker) Fields() map[string]string {
 
 // FindBlocker looks at the Harness that the Session names and at its ancestors, then at its Agent if it names one; nil
 // stands for an object that does not exist (BLK-01). An archived ancestor does not block (GAP-19), one that is missing
-// does: the layers below it alone may permit what the chain as a whole does not. It gives nil when nothing blocks.
+// does: the layers below it alone may permit what the chain as a whole does not. It returns nil when nothing blocks.
 func FindBlocker(harness *v1alpha1.Harness, chain *ChainError, agentNamed bool, agent *v1alpha1.Agent) *Blocker {
 	switch {
 	case harness == nil:

@@ -10,11 +10,12 @@ import (
 // NetworkAccess is what the network access lists of several layers come to (CFG-05). The zero value is no list, and
 // permits everything.
 type NetworkAccess struct {
-	// inForce says that a layer has a list.
+	// inForce reports whether a layer has a list.
 	inForce bool
 	// allowed is all that may be reached, unless there is none and closed is not set.
 	allowed []pattern
-	// closed says that nothing may be reached: what two layers allow has nothing in common. No lower layer opens it again.
+	// closed reports whether nothing may be reached: what two layers allow has nothing in common. No lower layer opens
+	// it again.
 	closed bool
 	// blocked is what may not be reached.
 	blocked []pattern
@@ -48,8 +49,8 @@ func (n NetworkAccess) narrow(lower v1alpha1.NetworkAccess) NetworkAccess {
 	return next
 }
 
-// Permits says that a request may go to a URL. A URL without a host is in no list: it is permitted unless there is a
-// list of what is allowed.
+// Permits reports whether a request may go to a URL. A URL without a host is in no list: it is permitted unless there
+// is a list of what is allowed.
 func (n NetworkAccess) Permits(u *url.URL) bool {
 	forms := formsOf(u)
 	if slices.ContainsFunc(n.blocked, func(p pattern) bool { return p.blocks(forms) }) {
@@ -61,14 +62,14 @@ func (n NetworkAccess) Permits(u *url.URL) bool {
 	return slices.ContainsFunc(n.allowed, func(p pattern) bool { return p.allows(forms) })
 }
 
-// Binds says that whatever a Tool does, it reaches no more than the list permits, or is exempt. The manager sends the
-// requests of HTTP tools itself, and has no part in what clients do. What a Job reaches nobody sees; one without a
+// Binds reports whether whatever a Tool does, it reaches no more than the list permits, or is exempt. The manager sends
+// the requests of HTTP tools itself, and has no part in what clients do. What a Job reaches nobody sees; one without a
 // network reaches nothing.
 func (n NetworkAccess) Binds(name string, tool *v1alpha1.ToolSpec) bool {
 	return !n.inForce || !Unbounded(tool) || slices.Contains(n.exempt, name)
 }
 
-// Unbounded says that no list can hold a Tool: it runs as a Job with a network.
+// Unbounded reports whether no list can hold a Tool: it runs as a Job with a network.
 func Unbounded(tool *v1alpha1.ToolSpec) bool {
 	return tool.Job != nil && tool.Job.Network != v1alpha1.NetworkNone
 }

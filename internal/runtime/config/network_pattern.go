@@ -16,7 +16,7 @@ import (
 type pattern struct {
 	// host that the pattern is about.
 	host string
-	// subdomains says that all hosts below are meant as well.
+	// subdomains reports whether all hosts below are meant as well.
 	subdomains bool
 	// sent and cleaned are the beginning of a URL in both its forms; empty when the pattern stands for a host whatever
 	// the rest.
@@ -31,7 +31,8 @@ type pattern struct {
 type form struct {
 	host string
 	text string
-	// climbs says that somebody may read the path as one that leads upwards, whatever the form says of where it leads.
+	// climbs reports whether somebody may read the path as one that leads upwards, whatever the form says of where it
+	// leads.
 	climbs bool
 }
 
@@ -68,21 +69,21 @@ func parsePattern(text string) pattern {
 	return p
 }
 
-// allows says that the pattern, as one of what is allowed, stands for a URL in all its forms, and with a path for none
-// that may lead upwards.
+// allows reports whether the pattern, as one of what is allowed, stands for a URL in all its forms, and with a path for
+// none that may lead upwards.
 func (p pattern) allows(forms []form) bool {
 	return len(forms) > 0 && !slices.ContainsFunc(forms, func(f form) bool { return !p.matches(f) || p.root != "" && f.climbs })
 }
 
-// blocks says that the pattern, as one of what is blocked, stands for a URL in one of its forms, or that its path may
-// lead there.
+// blocks reports whether the pattern, as one of what is blocked, stands for a URL in one of its forms, or that its path
+// may lead there.
 func (p pattern) blocks(forms []form) bool {
 	return slices.ContainsFunc(forms, func(f form) bool {
 		return p.matches(f) || p.root != "" && f.climbs && strings.HasPrefix(f.text, p.root)
 	})
 }
 
-// matches says that the pattern stands for a URL in one of its forms.
+// matches reports whether the pattern stands for a URL in one of its forms.
 func (p pattern) matches(f form) bool {
 	switch {
 	case p.host == "":
@@ -94,7 +95,7 @@ func (p pattern) matches(f form) bool {
 	}
 }
 
-// within says that all that the pattern stands for, another one stands for too.
+// within reports whether all that the pattern stands for, another one stands for too.
 func (p pattern) within(other pattern) bool {
 	switch {
 	case p.host == "":
@@ -127,7 +128,7 @@ func formsOf(u *url.URL) []form {
 // maxUnescaped is how often a path is unescaped. Whoever escapes it once more than that means no good.
 const maxUnescaped = 8
 
-// climbs says that some server, or what stands before it, may read a path as one that leads upwards: with what is
+// climbs reports whether some server, or what stands before it, may read a path as one that leads upwards: with what is
 // escaped read, again and again; with backslashes for slashes; and without parameters, spaces and what else is cut off
 // a segment.
 func climbs(escaped string) bool {

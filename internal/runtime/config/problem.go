@@ -88,7 +88,7 @@ func (p *Problems) Add(reason, message string) {
 	p.messages = append(p.messages, message)
 }
 
-// First gives the reason of the first problem, and the messages of all.
+// First returns the reason of the first problem, and the messages of all.
 func (p *Problems) First() (reason, message string) {
 	return p.reason, strings.Join(p.messages, " ")
 }

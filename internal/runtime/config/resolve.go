@@ -13,7 +13,7 @@ const isDefault = "true"
 // ResolveModel chooses the Model that answers among those of a namespace: the one that the Turn's controls name, then
 // the one that the layers name, then the default one (CFG-07, MODEL-02). A name is empty when nothing is named; one
 // that does not exist is passed over. Of several defaults the newest counts, of those made in the same second the first
-// by name. It gives false when there is none.
+// by name. It returns false when there is none.
 func ResolveModel(controls, layered string, models []v1alpha1.Model) (*v1alpha1.Model, bool) {
 	for _, name := range []string{controls, layered} {
 		if name == "" {
@@ -35,7 +35,7 @@ func ResolveModel(controls, layered string, models []v1alpha1.Model) (*v1alpha1.
 	return chosen, chosen != nil
 }
 
-// comesBefore says that of two default Models the first one counts.
+// comesBefore reports whether of two default Models the first one counts.
 func comesBefore(a, b *v1alpha1.Model) bool {
 	if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
 		return c > 0

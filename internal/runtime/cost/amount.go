@@ -24,7 +24,7 @@ func parse(text string, places int) (*big.Int, bool) {
 	return new(big.Int).SetString(whole+fraction+strings.Repeat("0", places-len(fraction)), 10)
 }
 
-// digits says that a text has nothing else in it.
+// digits reports whether a text has nothing else in it.
 func digits(text string) bool {
 	return strings.Trim(text, "0123456789") == ""
 }

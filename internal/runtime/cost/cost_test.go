@@ -182,7 +182,7 @@ func byHand(micro []uint64, u model.Usage) *big.Rat {
 	return sum
 }
 
-// whole says that the counts of a usage fit together.
+// whole reports whether the counts of a usage fit together.
 func whole(u model.Usage) bool {
 	return u.InputTokens >= 0 && u.OutputTokens >= 0 && u.CacheReadTokens >= 0 && u.CacheWriteTokens >= 0 &&
 		u.CacheReadTokens <= u.InputTokens && u.CacheWriteTokens <= u.InputTokens-u.CacheReadTokens

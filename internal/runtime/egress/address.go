@@ -52,7 +52,7 @@ func prefixes(list ...string) []netip.Prefix {
 	return parsed
 }
 
-// public says that an address is one that anybody on the internet could reach.
+// public reports whether an address is one that anybody on the internet could reach.
 func public(a netip.Addr) bool {
 	switch a = a.Unmap(); {
 	case !a.IsValid(), a.Zone() != "":
@@ -66,7 +66,7 @@ func public(a netip.Addr) bool {
 	return !within(refused, a)
 }
 
-// within says that an address is in one of the ranges.
+// within reports whether an address is in one of the ranges.
 func within(ranges []netip.Prefix, a netip.Addr) bool {
 	for _, r := range ranges {
 		if r.Contains(a) {
@@ -93,14 +93,14 @@ func Own(addresses []net.Addr) []netip.Prefix {
 	return own
 }
 
-// permitted says that a request may go to an address: it is public, or the operator has allowed it. A range of IPv4
-// holds for the addresses that IPv6 maps to it as well.
+// permitted reports whether a request may go to an address: it is public, or the operator has allowed it. A range of
+// IPv4 holds for the addresses that IPv6 maps to it as well.
 func (c *Client) permitted(a netip.Addr) bool {
 	return (public(a) && !within(c.private, a.Unmap())) || (a.Zone() == "" && within(c.allow, a.Unmap()))
 }
 
-// denied says that no request goes to an address, on a port, whatever else permits it. An address that stands for one
-// of IPv4 by NAT64 counts as that one.
+// denied reports whether no request goes to an address, on a port, whatever else permits it. An address that stands for
+// one of IPv4 by NAT64 counts as that one.
 func (c *Client) denied(a netip.Addr, port string) bool {
 	a = a.Unmap()
 	if nat64.Contains(a) {

@@ -69,7 +69,7 @@ type Client struct {
 	header   time.Duration
 }
 
-// New makes a Client.
+// New returns a Client.
 func New(o Options) *Client {
 	c := &Client{
 		allow:    o.Allow,
@@ -167,7 +167,7 @@ func (c *Client) addresses(ctx context.Context, host, port string) ([]netip.Addr
 	return permitted, nil
 }
 
-// lookUp gives all addresses of a host, and why there are none where the host is known not to exist.
+// lookUp returns all addresses of a host, and why there are none where the host is known not to exist.
 func (c *Client) lookUp(ctx context.Context, host string) (found []netip.Addr, why string, err error) {
 	if address, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{address}, "", nil

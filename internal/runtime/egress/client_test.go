@@ -190,7 +190,7 @@ func TestAHostIsResolvedOnceAndOnlyCheckedAddressesAreConnectedTo(t *testing.T) 
 	if resolver.asked != 1 {
 		t.Errorf("the host was resolved %d times", resolver.asked)
 	}
-	// The name now means something else: the next request, which looks it up anew, does not go there.
+	// The name now means something else: the next request, which looks it up again, does not go there.
 	_, err := c.Do(t.Context(), get(s.at("/")))
 	expect(t, err, ReasonRefused, false)
 }

@@ -35,7 +35,7 @@ type Error struct {
 	Reason Reason
 	// Text says more, in words without a full stop.
 	Text string
-	// Sent says that the request, or the one that led to it by a redirect, may have reached a server. Without it
+	// Sent reports whether the request, or the one that led to it by a redirect, may have reached a server. Without it
 	// nothing has happened.
 	Sent bool
 	// Status of the answer whose body did not arrive as a whole; 0 when not even the answer's header did.

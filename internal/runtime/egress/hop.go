@@ -125,7 +125,7 @@ func (h *hop) follow(status int, location string) (*hop, *Error) {
 	return &next, nil
 }
 
-// becomesGet says that a redirect is followed by a GET, as browsers do it.
+// becomesGet reports whether a redirect is followed by a GET, as browsers do it.
 func becomesGet(status int, method string) bool {
 	switch status {
 	case http.StatusSeeOther:
@@ -137,8 +137,8 @@ func becomesGet(status int, method string) bool {
 	}
 }
 
-// Listed says that a list of hosts has that of a URL: as host, for the port 443 alone, or as host:port. Case makes no
-// difference.
+// Listed reports whether a list of hosts has that of a URL: as host, for the port 443 alone, or as host:port. Case
+// makes no difference.
 func Listed(hosts []string, u *url.URL) bool {
 	return slices.ContainsFunc(hosts, func(listed string) bool {
 		listed = strings.ToLower(strings.TrimSpace(listed))

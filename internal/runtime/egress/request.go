@@ -26,7 +26,8 @@ type Request struct {
 	Secret http.Header
 	// Body to send; empty for none.
 	Body []byte
-	// Permits says whether the request may go to a URL, and where a redirect may lead it. Without it, it may go to all.
+	// Permits reports whether the request may go to a URL, and where a redirect may lead it. Without it, it may go to
+	// all.
 	Permits func(*url.URL) bool
 	// AllowHTTP lets the URL be one of http, without encryption. A redirect from https to http is refused all the same.
 	AllowHTTP bool
@@ -44,7 +45,7 @@ type Response struct {
 	Header http.Header
 	// Body of the answer, at most MaxBody bytes of it.
 	Body []byte
-	// More says that the body was longer.
+	// More reports whether the body was longer.
 	More bool
 	// Length of the whole body, in bytes; negative when the server did not say.
 	Length int64
@@ -162,7 +163,7 @@ func read(ctx context.Context, answer *http.Response, limit int64) (*Response, e
 	return nil, e
 }
 
-// redirects says that a status sends the request elsewhere.
+// redirects reports whether a status sends the request elsewhere.
 func redirects(status int) bool {
 	switch status {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:

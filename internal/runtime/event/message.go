@@ -212,8 +212,8 @@ func encode(v any) json.RawMessage {
 	return raw
 }
 
-// encodable gives a copy of metadata in which each value that JSON cannot say is replaced by a sentence that names its
-// type, so that no caller's metadata can keep an event out of the log.
+// encodable returns a copy of metadata in which each value that JSON cannot say is replaced by a sentence that names
+// its type, so that no caller's metadata can keep an event out of the log.
 func encodable(metadata map[string]any) map[string]any {
 	clean := maps.Clone(metadata)
 	for k, v := range clean {

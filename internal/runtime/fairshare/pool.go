@@ -51,7 +51,7 @@ type tenant struct {
 	goOn, begin []*Share
 }
 
-// NewPool makes a Pool.
+// NewPool returns a Pool.
 func NewPool(o Options) *Pool {
 	bound := func(limit, otherwise int64) int64 {
 		if limit > 0 {

@@ -28,7 +28,7 @@ type line[T comparable] struct {
 	last uint64
 }
 
-// NewQueue makes a Queue for a number of workers.
+// NewQueue returns a Queue for a number of workers.
 func NewQueue[T comparable](workers int, namespace func(T) string) *Queue[T] {
 	q := &Queue[T]{
 		namespace: namespace,

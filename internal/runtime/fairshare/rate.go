@@ -42,7 +42,7 @@ type caller struct {
 // prunedAbove is the number of namespaces above which idle ones are forgotten.
 const prunedAbove = 1024
 
-// NewRate makes a Rate of at least one request a second. waited is told how long each request waited; nil for no
+// NewRate returns a Rate of at least one request a second. waited is told how long each request waited; nil for no
 // report.
 func NewRate(qps float64, burst int, waited func(time.Duration)) *Rate {
 	all := limit{max(qps, 1), max(float64(burst), 1)}

@@ -168,7 +168,7 @@ func (r ActResults) brief() ActResults {
 	return short
 }
 
-// Waits says that the Turn waits for client tools (TURN-11, GAP-06).
+// Waits reports whether the Turn waits for client tools (TURN-11, GAP-06).
 func Waits(t Turn) bool {
 	outcome := plan.AfterAct(t.state(), plan.ActResult{WaitingForToolResults: true}, t.facts(0, time.Time{}))
 	_, waits := outcome.Plan.(plan.WaitForToolResults)

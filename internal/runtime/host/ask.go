@@ -85,7 +85,7 @@ func (h *Host) ask(ctx context.Context, t Turn, c Config, r model.Request) ([]as
 	return all, nil
 }
 
-// elsewhere says that another Model may answer where one has failed so: the failure is none of the request's own.
+// elsewhere reports whether another Model may answer where one has failed so: the failure is none of the request's own.
 func elsewhere(code plan.ErrorCode) bool {
 	switch code {
 	case plan.CodeModelUnavailable, plan.CodeProviderRateLimited, plan.CodeProviderQuotaExhausted, plan.CodeProviderUnavailable, plan.CodeProviderMisconfigured:

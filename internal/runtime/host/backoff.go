@@ -35,7 +35,7 @@ func (b *Backoff) Error() string {
 	return fmt.Sprintf("Model %s is called again at %s: %v", b.Model, b.NotBefore.UTC().Format(time.RFC3339), b.Cause)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (b *Backoff) Unwrap() error { return b.Cause }
 
 // Describe puts the wait into the status of the Turn.

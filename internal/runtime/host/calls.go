@@ -175,8 +175,8 @@ func modelName(m *v1alpha1.Model) string {
 // maxHintBytes is the size of the largest hint that is read.
 const maxHintBytes = 64
 
-// decodeHints gives the hints that the planner reads, as JSON values. All others are the client's own and may be of any
-// size: they are not decoded.
+// decodeHints returns the hints that the planner reads, as JSON values. All others are the client's own and may be of
+// any size: they are not decoded.
 func decodeHints(hints map[string]v1alpha1.JSON) map[string]any {
 	raw := hints[plan.HintSetupConnection].Raw
 	var value any
@@ -193,7 +193,7 @@ func LeaveOutHints(session *v1alpha1.Session) {
 	})
 }
 
-// stringFields gives the fields of an error as events carry them.
+// stringFields returns the fields of an error as events carry them.
 func stringFields(fields map[string]any) map[string]string {
 	if len(fields) == 0 {
 		return nil

@@ -15,8 +15,8 @@ func (a asked) cost() *v1alpha1.Cost {
 }
 
 // addCost adds what the model call costs to the summary of the status that follows from it. It is reckoned here and
-// nowhere else: whoever applies the entry later takes the sum as it is, whatever the price is by then (law 3). What is
-// not known is counted, so that nobody takes the sum for whole.
+// nowhere else: whoever applies the entry later takes the sum as it is, whatever the price is by then (invariant 3).
+// What is not known is counted, so that nobody takes the sum for whole.
 func (g generation) addCost(sum *v1alpha1.TurnSummary) {
 	answer := g.answer()
 	if answer.err != nil {

@@ -2,5 +2,5 @@
 // happens next, and appends the one entry that closes the step. It knows nothing of reconcilers and watches.
 //
 // Every function that closes a step returns the entry that closed it, which may be another writer's: whoever appended
-// it has decided, and the caller adopts it (law 2).
+// it has decided, and the caller adopts it (invariant 2).
 package host

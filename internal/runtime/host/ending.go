@@ -102,8 +102,9 @@ func (h *Host) end(ctx context.Context, t Turn, outcome plan.Outcome, known ActR
 	})
 }
 
-// closing appends the record that ends a Turn. compose makes it of the Turn and the events of its open calls: anew each
-// time that another process claims a call, or puts a result or a decision into the journal, before the record is there.
+// closing appends the record that ends a Turn. compose makes it of the Turn and the events of its open calls: again
+// each time that another process claims a call, or puts a result or a decision into the journal, before the record is
+// there.
 func (h *Host) closing(
 	ctx context.Context, t Turn, given ActResults, compose func(Turn, []v1alpha1.JournalEvent) journal.Record,
 ) (*journal.Closed, error) {
@@ -197,7 +198,7 @@ type Withdrawer func(ctx context.Context, turn v1alpha1.JournalTurn, step int32,
 // may have begun. What is closed already stays as it is. A step that another process closes meanwhile, such as a model
 // call that was under way, leads to another one: only an entry that ends the Turn is the end. Which pods were let go
 // was in the Turn's status alone, so that only withdraw can tell that a call was not executed; nil tells it of none. It
-// gives nil for a Turn that never began, because its name was another Turn's before.
+// returns nil for a Turn that never began, because its name was another Turn's before.
 func (h *Host) Abandon(
 	ctx context.Context, s journal.Session, ref v1alpha1.JournalTurn, from int64, withdraw Withdrawer,
 ) (*journal.Closed, error) {

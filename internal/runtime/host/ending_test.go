@@ -118,7 +118,8 @@ func TestCancelAdoptsWhatIsDecided(t *testing.T) {
 	}
 }
 
-// What a cancelled act step says of its calls: only what was certainly never let go counts as not executed (law 4).
+// What a cancelled act step says of its calls: only what was certainly never let go counts as not executed (invariant
+// 4).
 func TestCancelInAnActStepTellsWhatIsKnownOfEachCall(t *testing.T) {
 	const unknown, not = v1alpha1.CallUnknown, v1alpha1.CallNotExecuted
 	for name, test := range map[string]struct {

@@ -26,7 +26,7 @@ type Host struct {
 	Models model.Registry
 	// Validator checks the model's arguments.
 	Validator *tool.Validator
-	// Clock tells the time.
+	// Clock returns the current time.
 	Clock func() time.Time
 	// Egress sends the requests of HTTP tools, and those to model providers.
 	Egress *egress.Client
@@ -79,7 +79,7 @@ type Turn struct {
 	Progress v1alpha1.TurnProgress
 	// Steers gives the messages that wait to go into the Turn, in order, as they are when it is asked; nil for none.
 	Steers func(context.Context) ([]Steer, error)
-	// Local says that the process which runs the Turn carries out the calls of Job tools itself, so that they are
+	// Local reports whether the process which runs the Turn carries out the calls of Job tools itself, so that they are
 	// claimed as requests are.
 	Local bool
 	// ClientTools and Hints are those of the Session.

@@ -251,12 +251,12 @@ func KeptOutcome(call v1alpha1.SettledCall) tool.Outcome {
 	return outcome
 }
 
-// inProcess says that a process which runs the Turn carries out the call itself.
+// inProcess reports whether a process which runs the Turn carries out the call itself.
 func (t Turn) inProcess(call v1alpha1.ToolCall) bool {
 	return call.Executor == v1alpha1.ExecutorHTTP || (t.Local && call.Executor == v1alpha1.ExecutorJob)
 }
 
-// claimable says that a call is claimed in the log before it starts.
+// claimable reports whether a call is claimed in the log before it starts.
 func (t Turn) claimable(call v1alpha1.ToolCall) bool {
 	return t.inProcess(call) && tool.AtMostOnce(call)
 }

@@ -271,7 +271,7 @@ func TestALogWithoutRoomStartsNothing(t *testing.T) {
 	}
 }
 
-// What the end of a Turn says of a call that it interrupts is what the log knows of it (law 4).
+// What the end of a Turn says of a call that it interrupts is what the log knows of it (invariant 4).
 func TestTheEndOfATurnKnowsWhichRequestsWereClaimed(t *testing.T) {
 	const pure, once = v1alpha1.Pure, v1alpha1.AtMostOnce
 	for name, test := range map[string]struct {

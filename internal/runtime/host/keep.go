@@ -68,13 +68,14 @@ func cloned[V any](m map[string]V) map[string]V {
 	return maps.Clone(m)
 }
 
-// approvedElsewhere says that the log has an approval of a call that the status does not show: another process may have
-// started it.
+// approvedElsewhere reports whether the log has an approval of a call that the status does not show: another process
+// may have started it.
 func approvedElsewhere(call v1alpha1.ToolCall, known ActResults) bool {
 	return tool.Unapproved(call) && known.Settled[call.ID].Call.Decision == v1alpha1.DecisionApprove
 }
 
-// GivenByOthers says that a settled call was answered by a client or decided about, and not carried out by the manager.
+// GivenByOthers reports whether a settled call was answered by a client or decided about, and not carried out by the
+// manager.
 func GivenByOthers(call v1alpha1.SettledCall) bool {
 	return call.State == ""
 }

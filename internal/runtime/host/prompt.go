@@ -25,7 +25,7 @@ func systemPrompt(layers, locale string, fences bool) string {
 	return strings.Join(blocks, "\n\n")
 }
 
-// hasToolResult says that there is something in a prompt that a tool gave.
+// hasToolResult reports whether there is something in a prompt that a tool gave.
 func hasToolResult(prompt []event.Message) bool {
 	return slices.ContainsFunc(prompt, func(m event.Message) bool { return m.Role == event.RoleToolResult })
 }

@@ -19,8 +19,8 @@ const codeInterrupted plan.ErrorCode = "interrupted"
 type Recalled struct {
 	// Progress is the status of the Turn: what the earlier one came to, or why it must not run.
 	Progress v1alpha1.TurnProgress
-	// SameMessage says that the earlier Turn was this one, which was deleted and created again. Otherwise its message
-	// was another.
+	// SameMessage reports whether the earlier Turn was this one, which was deleted and created again. Otherwise its
+	// message was another.
 	SameMessage bool
 	// SteeredInto is the Turn that the message went into; nil if it ran as a Turn of its own.
 	SteeredInto *v1alpha1.JournalTurn
@@ -30,7 +30,7 @@ type Recalled struct {
 }
 
 // Recall looks for an earlier Turn of the same name in the Session: the Turn was deleted and is created again, by hand
-// or by a pipeline. What ran once does not run again. It gives nil for a name that the log does not know. The hint is
+// or by a pipeline. What ran once does not run again. It returns nil for a name that the log does not know. The hint is
 // an ordinal known to exist, 0 if none is.
 func (h *Host) Recall(ctx context.Context, t Turn, hint int64) (*Recalled, error) {
 	view, err := h.Log.View(ctx, t.Session, hint)

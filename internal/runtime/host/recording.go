@@ -46,7 +46,7 @@ type recording struct {
 	mu    sync.Mutex
 	heard string
 
-	// tried says that some of the text may be in the log, discarded that it does not count any more. Both are the
+	// tried reports whether some of the text may be in the log, discarded that it does not count any more. Both are the
 	// recording's own until it has ended.
 	tried, discarded bool
 }
@@ -132,7 +132,7 @@ func (r *recording) write(ctx context.Context) (goOn bool) {
 	return !closed && !hopeless(err)
 }
 
-// hopeless says that a piece cannot be written later either, or should not be.
+// hopeless reports whether a piece cannot be written later either, or should not be.
 func hopeless(err error) bool {
 	return errors.Is(err, journal.ErrFull) || errors.Is(err, journal.ErrTooLarge) || errors.Is(err, journal.ErrRefused) ||
 		errors.Is(err, journal.ErrCorrupt) || errors.Is(err, journal.ErrFormat)

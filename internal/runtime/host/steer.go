@@ -69,8 +69,8 @@ func unused(offered []Steer, known map[string]journal.RecordedTurn) []Steer {
 	return pending
 }
 
-// read gives the messages as they are sent to a model, in order, as many as a step takes in. One that cannot be read now
-// waits with those behind it.
+// read returns the messages as they are sent to a model, in order, as many as a step takes in. One that cannot be read
+// now waits with those behind it.
 func read(ctx context.Context, steers []Steer) []Steer {
 	var whole []Steer
 	var size int64
@@ -186,7 +186,7 @@ func GivenUp(call v1alpha1.ToolCall) tool.Outcome {
 	return tool.Outcome{State: v1alpha1.CallNotExecuted, Reason: reasonSteered, Error: text}
 }
 
-// WasGivenUp says that the status shows the call as given up.
+// WasGivenUp reports whether the status shows the call as given up.
 func WasGivenUp(call v1alpha1.ToolCall) bool {
 	return call.State == v1alpha1.CallNotExecuted && call.Reason == reasonSteered
 }

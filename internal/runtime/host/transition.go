@@ -155,8 +155,8 @@ func Progress(p *v1alpha1.TurnProgress, outcomes map[string]tool.Outcome, waits 
 	setCalls(p)
 }
 
-// WaitsForOthers says that the act step goes on only once others give something: each call without an outcome is a
-// client's, waits for approval, or is held back behind one that does, and there is one. Clients count only where they
+// WaitsForOthers reports whether the act step goes on only once others give something: each call without an outcome is
+// a client's, waits for approval, or is held back behind one that does, and there is one. Clients count only where they
 // are waited for; approvals always do (GAP-06).
 func WaitsForOthers(t Turn, calls []v1alpha1.ToolCall, outcomes map[string]tool.Outcome, concurrency v1alpha1.ToolConcurrency) bool {
 	held := tool.Held(calls, concurrency)
@@ -208,7 +208,7 @@ func cut(text string, limit int) string {
 }
 
 // cutEncoded shortens text so that it takes at most limit bytes within a JSON string, where some characters take six:
-// what others write into status must not make it grow beyond its bound (law 7).
+// what others write into status must not make it grow beyond its bound (invariant 7).
 func cutEncoded(text string, limit int) string {
 	const mark = "…"
 	size, fits := 0, 0

@@ -22,7 +22,7 @@ type Unwritten struct {
 	Err error
 
 	record journal.Record
-	// compose makes the record anew, given the Turns that the journal knows.
+	// compose makes the record again, given the Turns that the journal knows.
 	compose func(context.Context, map[string]journal.RecordedTurn) journal.Record
 }
 
@@ -31,10 +31,10 @@ func (u *Unwritten) Error() string {
 	return fmt.Sprintf("the response of the model is not in the journal: %v", u.Err)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (u *Unwritten) Unwrap() error { return u.Err }
 
-// Bytes is the memory that is kept: the record, and the response that it is composed of anew when that is needed.
+// Bytes is the memory that is kept: the record, and the response that it is composed of again when that is needed.
 func (u *Unwritten) Bytes() int64 {
 	var n int
 	for _, e := range u.record.Events {
@@ -68,7 +68,7 @@ func (h *Host) Deliver(ctx context.Context, t Turn, u *Unwritten) (*journal.Clos
 	return h.deliver(ctx, t, u)
 }
 
-// recomposed bounds how often a response is composed anew because messages were withdrawn that it was to take in.
+// recomposed bounds how often a response is composed again because messages were withdrawn that it was to take in.
 const recomposed = 8
 
 // deliver closes the step with a response. One that the journal can never hold ends the Turn; any other that is not

@@ -43,8 +43,8 @@ var (
 	// gets it.
 	ErrFull = errors.New("the log of the Session is full")
 	// ErrStale says that a record does not name a settled part that was in the log before it could be written: a result
-	// came in that the record does not know of. Read Settled again and compose the record anew. A record marked Closing
-	// gets it only for approvals, and for a call that it says was not claimed, and was: read Claims again.
+	// came in that the record does not know of. Read Settled again and compose the record again. A record marked
+	// Closing gets it only for approvals, and for a call that it says was not claimed, and was: read Claims again.
 	ErrStale = errors.New("a tool result came in that the record does not take in")
 	// ErrTooLarge says that something that cannot be split is larger than an entry.
 	ErrTooLarge = errors.New("too large for an entry of the log")
@@ -127,7 +127,7 @@ type Record struct {
 type Closed struct {
 	// Ordinal of the final entry.
 	Ordinal int64
-	// Adopted says that another writer closed the step.
+	// Adopted reports whether another writer closed the step.
 	Adopted bool
 	// Time at which the final entry was written.
 	Time metav1.MicroTime
@@ -155,7 +155,7 @@ type SettledRef struct {
 	Ordinal int64
 	// Call that was settled.
 	Call v1alpha1.SettledCall
-	// Adopted says that the result was there before.
+	// Adopted reports whether the result was there before.
 	Adopted bool
 }
 

@@ -49,7 +49,7 @@ func (l *Log) Outcome(ctx context.Context, s Session, turn string, hint int64) (
 	return l.closed(ctx, s, last)
 }
 
-// ended says that a Turn has no open step behind a transition.
+// ended reports whether a Turn has no open step behind a transition.
 func ended(t *v1alpha1.TurnProgress) bool {
 	if t == nil {
 		return false

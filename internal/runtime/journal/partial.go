@@ -22,7 +22,7 @@ type Partial struct {
 	Holder string
 	// Text that had come. It may be empty.
 	Text string
-	// Discarded says that the text is not the answer: the model had begun to call tools, or the try has failed.
+	// Discarded reports whether the text is not the answer: the model had begun to call tools, or the try has failed.
 	Discarded bool
 }
 
@@ -66,8 +66,8 @@ func (d *Draft) Keep(ctx context.Context, text string) (closed bool, err error) 
 	}
 }
 
-// Discard says that what was kept is not the answer. It needs no room within the Session's limit. Calling it again is
-// safe.
+// Discard reports whether what was kept is not the answer. It needs no room within the Session's limit. Calling it
+// again is safe.
 func (d *Draft) Discard(ctx context.Context) (closed bool, err error) {
 	known, closed, err := d.known(ctx)
 	if err != nil || closed || known.Discarded {

@@ -143,7 +143,8 @@ func (l *Log) put(ctx context.Context, s Session, e *entry) (*entry, bool, error
 	return nil, false, fmt.Errorf("writing the entry at ordinal %d of Session %s/%s: %w", e.spec.Ordinal, s.Namespace, s.Name, last)
 }
 
-// same says that two entries have the same content. The store may have written JSON in another way than it was given.
+// same reports whether two entries have the same content. The store may have written JSON in another way than it was
+// given.
 func same(a, b *entry) bool {
 	x, errX := json.Marshal(a.light().spec)
 	y, errY := json.Marshal(b.light().spec)
@@ -157,7 +158,7 @@ func same(a, b *entry) bool {
 	return json.Unmarshal(x, &left) == nil && json.Unmarshal(y, &right) == nil && reflect.DeepEqual(left, right)
 }
 
-// reserved says that an ordinal is kept for a checkpoint.
+// reserved reports whether an ordinal is kept for a checkpoint.
 func reserved(ordinal int64) bool {
 	return ordinal%CheckpointInterval == 0
 }

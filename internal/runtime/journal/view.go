@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// staleBy is how far the hint may be ahead of a cached state before reading anew costs less than reading on.
+// staleBy is how far the hint may be ahead of a cached state before reading again costs less than reading on.
 const staleBy = CheckpointInterval + 8
 
 // View folds the log up to its head. A view that is cached is brought up to the head, at the cost of one read when

@@ -92,7 +92,7 @@ func (w *walk) settledCall(call v1alpha1.SettledCall) SettledRef {
 	return SettledRef{}
 }
 
-// sameSlot says that of two settled parts one only can count.
+// sameSlot reports whether of two settled parts one only can count.
 func sameSlot(a, b v1alpha1.SettledCall) bool {
 	return a.ID == b.ID && (a.Decision == "") == (b.Decision == "")
 }

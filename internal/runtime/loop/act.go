@@ -33,7 +33,7 @@ type act struct {
 	pins tool.Pins
 	// line is where the calls wait for each other to write to the log.
 	line *host.Line
-	// begun says that a call has been started.
+	// begun reports whether a call has been started.
 	begun bool
 	// ended brings the ends of calls.
 	ended chan callEnd
@@ -142,13 +142,13 @@ func (a *act) settle(index int, outcome tool.Outcome) {
 	host.Describe(call, outcome)
 }
 
-// done says that a call has its result.
+// done reports whether a call has its result.
 func (a *act) done(call v1alpha1.ToolCall) bool {
 	_, done := a.outcomes[call.ID]
 	return done
 }
 
-// complete says that every call has its result.
+// complete reports whether every call has its result.
 func (a *act) complete() bool {
 	return len(a.outcomes) == len(a.calls())
 }

@@ -30,7 +30,7 @@ import (
 // loop can go on with it.
 var ErrStopped = errors.New("the runtime has been stopped")
 
-// Clock tells the time.
+// Clock returns the current time.
 type Clock interface {
 	// Now is the time that the clock shows.
 	Now() time.Time
@@ -66,7 +66,7 @@ type Options struct {
 	Host *host.Host
 	// Objects that Turns run with.
 	Objects Objects
-	// Clock tells the time.
+	// Clock returns the current time.
 	Clock Clock
 	// Jobs carries out a call of a Job tool and gives the report that a launcher would have written; false when nothing
 	// stands in for the tool. The context ends when the call is to stop.
@@ -84,8 +84,8 @@ type Loop struct {
 	turns    map[string]*run
 }
 
-// New makes a Loop that lives as long as the context. When that ends, Turns stay where they are, as those of a manager
-// that is stopped.
+// New returns a Loop that lives as long as the context. When that ends, Turns stay where they are, as those of a
+// manager that is stopped.
 func New(life context.Context, o Options) *Loop {
 	return &Loop{Options: o, life: life, sessions: map[string]*queue{}, turns: map[string]*run{}}
 }
@@ -126,7 +126,7 @@ func (l *Loop) submit(turn *v1alpha1.Turn) (*run, error) {
 	return r, nil
 }
 
-// Turn gives a Turn that was given to Run, with its status as it is now; nil for a name that nobody has used.
+// Turn returns a Turn that was given to Run, with its status as it is now; nil for a name that nobody has used.
 func (l *Loop) Turn(name string) *v1alpha1.Turn {
 	l.mu.Lock()
 	defer l.mu.Unlock()

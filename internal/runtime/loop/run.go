@@ -25,10 +25,11 @@ type run struct {
 
 	// shown is the Turn as everybody sees it.
 	shown *v1alpha1.Turn
-	// done says that the Turn has ended, or that the loop gave it up with err. waits says that it waits for others.
+	// done reports whether the Turn has ended, or that the loop gave it up with err. waits says that it waits for
+	// others.
 	done, waits bool
 	err         error
-	// cancelled says that the Turn is to end.
+	// cancelled reports whether the Turn is to end.
 	cancelled bool
 	// inbox is what others gave and nobody has looked at.
 	inbox []*given
@@ -42,7 +43,7 @@ type run struct {
 
 	// turn is its working copy.
 	turn *v1alpha1.Turn
-	// adopted says that the open step was opened by another process, which may have closed it as well.
+	// adopted reports whether the open step was opened by another process, which may have closed it as well.
 	adopted bool
 }
 
@@ -59,7 +60,7 @@ func newRun(l *Loop, q *queue, turn *v1alpha1.Turn) *run {
 	}
 }
 
-// same says that a Turn has the message of this one.
+// same reports whether a Turn has the message of this one.
 func (r *run) same(turn *v1alpha1.Turn) bool {
 	if r.shown.Spec.SessionRef != turn.Spec.SessionRef {
 		return false
@@ -97,8 +98,8 @@ func (r *run) finish(err error) {
 	r.announce()
 }
 
-// look gives the Turn as it is, and what is closed when that changes: nil when there is nothing to wait for. The error
-// is that of the run.
+// look returns the Turn as it is, and what is closed when that changes: nil when there is nothing to wait for. The
+// error is that of the run.
 func (r *run) look() (turn *v1alpha1.Turn, changed <-chan struct{}, err error) {
 	r.loop.mu.Lock()
 	defer r.loop.mu.Unlock()
@@ -108,14 +109,14 @@ func (r *run) look() (turn *v1alpha1.Turn, changed <-chan struct{}, err error) {
 	return r.shown.DeepCopy(), changed, r.err
 }
 
-// over says that the run has ended.
+// over reports whether the run has ended.
 func (r *run) over() bool {
 	r.loop.mu.Lock()
 	defer r.loop.mu.Unlock()
 	return r.done
 }
 
-// toEnd says that somebody wants the Turn to end.
+// toEnd reports whether somebody wants the Turn to end.
 func (r *run) toEnd() bool {
 	r.loop.mu.Lock()
 	defer r.loop.mu.Unlock()

@@ -67,7 +67,7 @@ func (r *run) reason(ctx context.Context) (*journal.Closed, error) {
 	}
 }
 
-// cutShort closes the open step when somebody wants the Turn to end, or a time limit has passed. It gives nil when
+// cutShort closes the open step when somebody wants the Turn to end, or a time limit has passed. It returns nil when
 // neither is so.
 func (r *run) cutShort(ctx context.Context, known host.ActResults) (*journal.Closed, error) {
 	if r.toEnd() {

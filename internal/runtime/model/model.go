@@ -45,7 +45,7 @@ type Request struct {
 type Partial struct {
 	// Text that the model has said so far, what it thinks left out.
 	Text string
-	// ToolCalls says that it has begun to call tools.
+	// ToolCalls reports whether it has begun to call tools.
 	ToolCalls bool
 }
 

@@ -87,7 +87,7 @@ func (e *UnavailableError) Error() string {
 	return "Model not available: " + e.Model
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *UnavailableError) Unwrap() error {
 	return e.Cause
 }

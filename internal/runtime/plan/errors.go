@@ -21,12 +21,12 @@ type Error struct {
 	cause error
 }
 
-// Error gives the kind and the cause.
+// Error returns the kind and the cause.
 func (e *Error) Error() string {
 	return string(e.Kind) + " error: " + e.cause.Error()
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error {
 	return e.cause
 }

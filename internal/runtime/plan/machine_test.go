@@ -17,7 +17,7 @@ func newMachine(t *testing.T) *Machine {
 	return machine
 }
 
-// atReason gives a machine that is about to run its first reason step.
+// atReason returns a machine that is about to run its first reason step.
 func atReason(t *testing.T) *Machine {
 	t.Helper()
 	machine := newMachine(t)

@@ -54,7 +54,7 @@ type Input struct {
 	// Pending is the number of steering messages that the host has taken from the queue for this turn. Next takes none
 	// itself. A negative number counts as 0 (STEER-02).
 	Pending int
-	// Facts are read anew for every decision.
+	// Facts are read again for every decision.
 	Facts Facts
 }
 

@@ -19,7 +19,7 @@ var (
 	failedOrder    = []string{setIdle, "turn.failed", "session.idled"}
 )
 
-// effectNames gives the effects in a form that is easy to compare.
+// effectNames returns the effects in a form that is easy to compare.
 func effectNames(effects []Effect) []string {
 	var names []string
 	for _, effect := range effects {

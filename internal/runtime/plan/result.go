@@ -52,11 +52,12 @@ type ToolCall struct {
 //
 // On decode success, text and has_tool_calls are required; everything else may be missing.
 type ReasonResult struct {
-	// Success says whether the model answered.
+	// Success reports whether the model answered.
 	Success bool `json:"success"`
 	// Text is the answer or, on failure, the sentence for the user.
 	Text string `json:"text"`
-	// HasToolCalls says whether the turn goes on with an act step. It is trusted; ToolCalls is not consulted (TURN-06).
+	// HasToolCalls reports whether the turn goes on with an act step. It is trusted; ToolCalls is not consulted
+	// (TURN-06).
 	HasToolCalls bool `json:"has_tool_calls"`
 	// ToolCalls are the calls that the model asks for.
 	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
@@ -83,8 +84,8 @@ type ReasonResult struct {
 	// Failure is the classification of a failure by whoever knows better than the texts tell. It is used as it is,
 	// unless its code is empty (TURN-10).
 	Failure *Failure `json:"failure,omitempty"`
-	// TerminalEmitted says that the step itself has emitted turn.failed and session.idled, as a blocked one does; the
-	// planner then adds none, so that the first and most precise ones stand (GAP-05). It has no meaning on success.
+	// TerminalEmitted reports whether the step itself has emitted turn.failed and session.idled, as a blocked one does;
+	// the planner then adds none, so that the first and most precise ones stand (GAP-05). It has no meaning on success.
 	TerminalEmitted bool `json:"terminal_emitted,omitempty"`
 }
 
@@ -116,9 +117,9 @@ func (r *ReasonResult) UnmarshalJSON(data []byte) error {
 
 // ActResult is what the planner reads of an act step's result (TURN-11). Tool outputs do not concern it.
 type ActResult struct {
-	// Blocked says that the step refused to run and has already emitted turn.failed and session.idled (BLK-04).
+	// Blocked reports whether the step refused to run and has already emitted turn.failed and session.idled (BLK-04).
 	Blocked bool `json:"blocked"`
-	// WaitingForToolResults says that results are still to come from outside.
+	// WaitingForToolResults reports whether results are still to come from outside.
 	WaitingForToolResults bool `json:"waiting_for_tool_results"`
 	// Failure says why the step was blocked; nil stands for CodeDependencyUnavailable.
 	Failure *Failure `json:"failure,omitempty"`
@@ -143,7 +144,7 @@ func ReadActResult(raw json.RawMessage) (ActResult, error) {
 	return result, nil
 }
 
-// readObject gives the members of a JSON object, and none for a JSON value of another kind.
+// readObject returns the members of a JSON object, and none for a JSON value of another kind.
 func readObject(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	var value json.RawMessage
 	if err := json.Unmarshal(raw, &value); err != nil {

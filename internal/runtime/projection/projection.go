@@ -1,5 +1,5 @@
-// Package projection makes the status of a Turn of what its Session's log says (law 3). It is pure: it reads no clock
-// and makes no plan, so that whoever runs the Turn, and however often, shows the same.
+// Package projection makes the status of a Turn of what its Session's log says (invariant 3). It is pure: it reads no
+// clock and makes no plan, so that whoever runs the Turn, and however often, shows the same.
 package projection
 
 import (
@@ -15,7 +15,7 @@ import (
 )
 
 // Apply makes the status say what a step's entry decided, at the time of that entry. The same entry gives the same
-// status after any crash (law 3).
+// status after any crash (invariant 3).
 func Apply(status *v1alpha1.TurnStatus, generation int64, progress v1alpha1.TurnProgress, at metav1.MicroTime) {
 	status.TurnProgress = *progress.DeepCopy()
 	SetConditions(status, generation, metav1.NewTime(at.Truncate(time.Second)))
@@ -116,7 +116,7 @@ func runningMessage(status *v1alpha1.TurnStatus) string {
 // QueuedMessage is what a Turn says that has yet to be admitted. It is also the default in the API.
 const QueuedMessage = "Waiting to be admitted by the Session, which runs its Turns in the order of their creation."
 
-// failure gives the reason and message of a Turn that did not succeed.
+// failure returns the reason and message of a Turn that did not succeed.
 func failure(err *v1alpha1.TurnError) (reason, message string) {
 	if err == nil {
 		return v1alpha1.ReasonFailed, "The Turn failed."
@@ -192,7 +192,7 @@ func Stall(status *v1alpha1.TurnStatus, generation int64, at metav1.Time, reason
 	set(v1alpha1.ConditionStalled, metav1.ConditionTrue)
 }
 
-// AlreadyRan gives the conditions of a Turn that takes over the outcome of an earlier one of its name their reason.
+// AlreadyRan returns the conditions of a Turn that takes over the outcome of an earlier one of its name their reason.
 // Whether it succeeded is for that outcome to say, which Apply has put into the status.
 func AlreadyRan(status *v1alpha1.TurnStatus, generation int64, at metav1.Time) {
 	succeeded := condition.Find(status.Conditions, v1alpha1.ConditionSucceeded)
@@ -200,7 +200,7 @@ func AlreadyRan(status *v1alpha1.TurnStatus, generation int64, at metav1.Time) {
 	condition.Set(&status.Conditions, generation, at, v1alpha1.ConditionSucceeded, succeeded.Status, v1alpha1.ReasonAlreadyRan, message)
 }
 
-// Finished says that the Turn has ended.
+// Finished reports whether the Turn has ended.
 func Finished(status *v1alpha1.TurnStatus) bool {
 	return condition.IsTrue(status.Conditions, v1alpha1.ConditionFinished)
 }

@@ -25,13 +25,13 @@ func ApproveBy(spec *v1alpha1.ToolSpec, now time.Time) *metav1.Time {
 	return &by
 }
 
-// Unapproved says that a call needs approval and nothing has approved it: it has no attempt, so that nothing of it may
-// start.
+// Unapproved reports whether a call needs approval and nothing has approved it: it has no attempt, so that nothing of
+// it may start.
 func Unapproved(call v1alpha1.ToolCall) bool {
 	return call.Policy == v1alpha1.PolicyRequiresApproval && call.Attempt == 0
 }
 
-// AwaitsApproval says that a call can still be approved.
+// AwaitsApproval reports whether a call can still be approved.
 func AwaitsApproval(call v1alpha1.ToolCall) bool {
 	return Unapproved(call) && !call.State.Settled()
 }

@@ -56,14 +56,14 @@ func (v *view) endedBy(status *corev1.ContainerStatus, t *corev1.ContainerStateT
 	return outcome
 }
 
-// neverSeen says that the node has never had the container: a kubelet that ends a pod gives the containers that it does
-// not know a status without anything in it.
+// neverSeen reports whether the node has never had the container: a kubelet that ends a pod gives the containers that
+// it does not know a status without anything in it.
 func neverSeen(status *corev1.ContainerStatus) bool {
 	t := status.State.Terminated
 	return status.ContainerID == "" && t.ContainerID == "" && seconds(t.StartedAt).IsZero() && !restarted(status)
 }
 
-// restarted says that the container was started more than once, or that its node lost count.
+// restarted reports whether the container was started more than once, or that its node lost count.
 func restarted(status *corev1.ContainerStatus) bool {
 	return status.RestartCount > 0 || status.LastTerminationState.Terminated != nil
 }
@@ -154,7 +154,7 @@ func (v *view) over(status *corev1.ContainerStatus) Outcome {
 	return v.notStarted()
 }
 
-// failedInit says that an init container has failed, after which the tool's container is never started.
+// failedInit reports whether an init container has failed, after which the tool's container is never started.
 func failedInit(pod *corev1.Pod) (words string, failed bool) {
 	for _, status := range pod.Status.InitContainerStatuses {
 		if t := status.State.Terminated; t != nil && t.ExitCode != 0 {

@@ -64,7 +64,7 @@ func given(variable v1alpha1.EnvVar) corev1.EnvVar {
 	}}}
 }
 
-// isOwn says that a Tool must not set a variable. The API refuses most of that; this holds for what it was given
+// isOwn reports whether a Tool must not set a variable. The API refuses most of that; this holds for what it was given
 // before.
 func isOwn(name string, own []corev1.EnvVar) bool {
 	return strings.HasPrefix(name, ownPrefix) ||
@@ -93,7 +93,7 @@ func scalarNames(schema *v1alpha1.JSON) []string {
 	return names
 }
 
-// declaresScalar says that the type of a property is a scalar one, or a list of scalar ones and null.
+// declaresScalar reports whether the type of a property is a scalar one, or a list of scalar ones and null.
 func declaresScalar(property json.RawMessage) bool {
 	var one struct {
 		Type string `json:"type"`

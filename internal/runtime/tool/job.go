@@ -82,8 +82,8 @@ func decimal(n int32) string {
 	return strconv.FormatInt(int64(n), 10)
 }
 
-// Matches says that a Job that exists under the name of a call is the Job of that call: the Turn owns it and it was
-// made for the same tool and arguments (DUR-05). A Job that does not match means that a step was planned twice,
+// Matches reports whether a Job that exists under the name of a call is the Job of that call: the Turn owns it and it
+// was made for the same tool and arguments (DUR-05). A Job that does not match means that a step was planned twice,
 // differently.
 func Matches(job *batchv1.Job, turn types.UID, call v1alpha1.ToolCall) bool {
 	owner := metav1.GetControllerOf(job)
@@ -111,12 +111,12 @@ func positive(given *metav1.Duration, otherwise time.Duration) time.Duration {
 	return given.Duration
 }
 
-// AtMostOnce says that a call must never start twice. It is what an empty class means (TOOL-09).
+// AtMostOnce reports whether a call must never start twice. It is what an empty class means (TOOL-09).
 func AtMostOnce(call v1alpha1.ToolCall) bool {
 	return atMostOnce(call)
 }
 
-// atMostOnce says that a call must never start twice. It is what an empty class means (TOOL-09).
+// atMostOnce reports whether a call must never start twice. It is what an empty class means (TOOL-09).
 func atMostOnce(call v1alpha1.ToolCall) bool {
 	return call.SideEffect != v1alpha1.Pure && call.SideEffect != v1alpha1.Idempotent
 }

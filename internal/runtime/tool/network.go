@@ -59,9 +59,9 @@ func Opening(policies []networkingv1.NetworkPolicy, job *batchv1.Job) (why strin
 	return "", missing
 }
 
-// selects says that a NetworkPolicy selects the pod of a Job. The Job controller labels the pod with the name and UID
-// of the Job; the UID is not known before the Job exists, so that a selector that asks for one is taken to select it,
-// and so is one that cannot be read.
+// selects reports whether a NetworkPolicy selects the pod of a Job. The Job controller labels the pod with the name and
+// UID of the Job; the UID is not known before the Job exists, so that a selector that asks for one is taken to select
+// it, and so is one that cannot be read.
 func selects(policy *networkingv1.NetworkPolicy, job *batchv1.Job) bool {
 	selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
 	if err != nil {

@@ -48,7 +48,8 @@ func imageOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// neverLetGo says that an AtMostOnce call has lost its pod before one was recorded, so that the next one can still be.
+// neverLetGo reports whether an AtMostOnce call has lost its pod before one was recorded, so that the next one can
+// still be.
 func (v *view) neverLetGo(seen Observation) bool {
 	return atMostOnce(v.call) && v.call.PodUID == "" && seen.Phase == PhaseDone && seen.Outcome.Reason == ReasonDisruption
 }
@@ -235,8 +236,8 @@ func (v *view) notStarted() Outcome {
 	return outcome
 }
 
-// neverBound says that the pod cannot have started anything: it waits for our release, or never had a node. A pod that
-// was told to go gets none any more.
+// neverBound reports whether the pod cannot have started anything: it waits for our release, or never had a node. A pod
+// that was told to go gets none any more.
 func (v *view) neverBound() bool {
 	return Gated(v.pod) || v.pod.Spec.NodeName == ""
 }
@@ -266,8 +267,8 @@ func (v *view) startDeadline() time.Time {
 	return from.Add(v.start)
 }
 
-// suspended says that the Job is held back. It still is when it was let go and the Job controller has not taken note of
-// that.
+// suspended reports whether the Job is held back. It still is when it was let go and the Job controller has not taken
+// note of that.
 func (v *view) suspended() bool {
 	if v.job == nil {
 		return false
@@ -279,7 +280,7 @@ func (v *view) suspended() bool {
 	return condition != nil && condition.Status == corev1.ConditionTrue
 }
 
-// jobOver says that the Job has had its pod.
+// jobOver reports whether the Job has had its pod.
 func jobOver(job *batchv1.Job) bool {
 	if job.Status.Failed > 0 || job.Status.Succeeded > 0 {
 		return true

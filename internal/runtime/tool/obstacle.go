@@ -17,7 +17,7 @@ type obstacle struct {
 	reason string
 	// detail is a sentence without its end.
 	detail string
-	// hopeless says that waiting does not help.
+	// hopeless reports whether waiting does not help.
 	hopeless bool
 }
 

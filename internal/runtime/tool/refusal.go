@@ -10,7 +10,7 @@ const quotaWords = "exceeded quota"
 // quotaUnknownWords are what the API server says of a quota that is so new that nobody has counted what it limits.
 const quotaUnknownWords = "status unknown for quota"
 
-// RefusedForNow says that what the API server has refused is worth another try in a moment.
+// RefusedForNow reports whether what the API server has refused is worth another try in a moment.
 func RefusedForNow(message string) bool {
 	return strings.Contains(message, quotaUnknownWords)
 }

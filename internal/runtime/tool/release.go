@@ -13,7 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// Gated says that a pod has our scheduling gate.
+// Gated reports whether a pod has our scheduling gate.
 func Gated(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.SchedulingGates, isStartGate)
 }
@@ -80,7 +80,7 @@ func SelectPod(pods []*corev1.Pod, job *batchv1.Job, call v1alpha1.ToolCall) *co
 	return chosen
 }
 
-// preferred says that a pod counts before another.
+// preferred reports whether a pod counts before another.
 func preferred(pod, other *corev1.Pod, oldest bool) bool {
 	if gone := pod.DeletionTimestamp != nil; gone != (other.DeletionTimestamp != nil) {
 		return !gone

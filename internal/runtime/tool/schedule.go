@@ -46,7 +46,7 @@ func Startable(calls []v1alpha1.ToolCall, concurrency v1alpha1.ToolConcurrency, 
 	return chosen
 }
 
-// open says that the manager runs a call, which is not settled.
+// open reports whether the manager runs a call, which is not settled.
 func open(call *v1alpha1.ToolCall) bool {
 	return (call.Executor == v1alpha1.ExecutorJob || call.Executor == v1alpha1.ExecutorHTTP) && !call.State.Settled()
 }

@@ -53,7 +53,7 @@ type compiledSchema struct {
 	bytes int
 }
 
-// NewValidator makes a Validator that has no schemas yet.
+// NewValidator returns a Validator that has no schemas yet.
 func NewValidator() *Validator {
 	return &Validator{compiled: map[digest]*list.Element{}, recent: list.New()}
 }

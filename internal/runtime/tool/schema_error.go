@@ -95,7 +95,7 @@ func findingText(k jsonschema.ErrorKind, printer *message.Printer) string {
 	return k.LocalizedString(printer)
 }
 
-// tellsOfItself says that a finding with causes has something to say that they do not.
+// tellsOfItself reports whether a finding with causes has something to say that they do not.
 func tellsOfItself(k jsonschema.ErrorKind) bool {
 	switch k.(type) {
 	case *kind.OneOf, *kind.PropertyNames, *kind.Contains, *kind.MinContains:

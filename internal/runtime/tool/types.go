@@ -80,16 +80,16 @@ type Outcome struct {
 	Result *string
 	// Error is the text for the model, with every other final State.
 	Error string
-	// Started says that the tool's container is known to have started.
+	// Started reports whether the tool's container is known to have started.
 	Started bool
 	// StartedAt and FinishedAt are when the container started and ended, by the node's clock; zero when not known.
 	StartedAt, FinishedAt time.Time
 	// Image that the tool's container ran, as its runtime names it, with its digest; empty when it did not start.
 	Image string
-	// NeedsLog says that the call succeeded and its result is in the container's log: read it with ReadResult, and turn
-	// a failure to do so into LostOutput.
+	// NeedsLog reports whether the call succeeded and its result is in the container's log: read it with ReadResult,
+	// and turn a failure to do so into LostOutput.
 	NeedsLog bool
-	// Retryable says that the call may be started again under a new attempt. It is never set for AtMostOnce.
+	// Retryable reports whether the call may be started again under a new attempt. It is never set for AtMostOnce.
 	Retryable bool
 }
 
@@ -101,11 +101,12 @@ type Observation struct {
 	Outcome Outcome
 	// Deadline is when the caller must look again although nothing has changed; zero when it need not.
 	Deadline time.Time
-	// Gated says that the pod still has its scheduling gate: record its UID, then release it. Only for AtMostOnce.
+	// Gated reports whether the pod still has its scheduling gate: record its UID, then release it. Only for
+	// AtMostOnce.
 	Gated bool
-	// Stop says that the pod must be deleted because its container may still start or still runs. With PhaseDone the
-	// outcome stands. With another phase it is not known before the pod has ended: delete the pod (not the Job, so that
-	// its last status can be seen) and observe again.
+	// Stop reports whether the pod must be deleted because its container may still start or still runs. With PhaseDone
+	// the outcome stands. With another phase it is not known before the pod has ended: delete the pod (not the Job, so
+	// that its last status can be seen) and observe again.
 	Stop bool
 	// GaveUp is, with Stop before the end, the outcome of the call if it turns out that its container has not started.
 	// What kept it from starting cannot be seen any more by then.

@@ -15,7 +15,7 @@ import (
 type Call struct {
 	// Index counts the calls from 0.
 	Index int
-	// Create says that it is a create, not a read.
+	// Create reports whether it is a create, not a read.
 	Create bool
 	// Ordinal that is read or created.
 	Ordinal int64
@@ -53,14 +53,14 @@ func Wrap(inner journal.Store) *Store {
 	return &Store{inner: inner}
 }
 
-// Intercept sets what happens to the calls to come, and starts counting anew.
+// Intercept sets what happens to the calls to come, and starts counting again.
 func (f *Store) Intercept(fault func(Call) Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls, f.reads, f.creates, f.fault = 0, 0, 0, fault
 }
 
-// Reset starts counting anew and lets no more faults happen.
+// Reset starts counting again and lets no more faults happen.
 func (f *Store) Reset() { f.Intercept(nil) }
 
 // Calls is the number of calls.

@@ -131,7 +131,7 @@ func (k *Store) create(ctx context.Context, s journal.Session, e *v1alpha1.Journ
 	}
 }
 
-// missing says that the API server looked for the object and found none. Of a kind that it does not serve it says
+// missing reports whether the API server looked for the object and found none. Of a kind that it does not serve it says
 // NotFound too, in words of another form, and a log must not look empty then.
 func missing(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err)
@@ -142,7 +142,7 @@ func invalid(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
-// refused says that the API server answered, wrote nothing, and will not write this at any later time either.
+// refused reports whether the API server answered, wrote nothing, and will not write this at any later time either.
 func refused(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }

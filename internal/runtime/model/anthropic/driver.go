@@ -42,7 +42,7 @@ var machine = []string{
 	"X-Stainless-Retry-Count", "X-Stainless-Timeout",
 }
 
-// New makes a driver. It makes no call to the provider. Nothing is taken from the environment: the service is made
+// New returns a driver. It makes no call to the provider. Nothing is taken from the environment: the service is made
 // without the SDK's client, whose constructor would read addresses, keys, profiles and headers from there, and tracing
 // is off.
 func New(o Options) (model.Driver, error) {

@@ -152,7 +152,7 @@ func userBlocks(content []event.Part) []sdk.ContentBlockParamUnion {
 	return blocks
 }
 
-// said says that a part is a text that the API takes: one of nothing but space is refused.
+// said reports whether a part is a text that the API takes: one of nothing but space is refused.
 func said(p event.Part) bool {
 	return p.Type == event.PartText && strings.TrimSpace(p.Text) != ""
 }

@@ -37,8 +37,8 @@ type driver struct {
 	key        string
 }
 
-// New makes a driver. It makes no call to the provider. What the SDK would take from the environment, the backend, the
-// key and the address, is said here.
+// New returns a driver. It makes no call to the provider. What the SDK would take from the environment, the backend,
+// the key and the address, is said here.
 func New(o Options) (model.Driver, error) {
 	if o.HTTP == nil {
 		return nil, errors.New("a driver of Google needs a client for HTTP")
@@ -112,8 +112,8 @@ func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response
 	return provider.Broken(a.response(r.Model), d.failure(ctx, r.Model, &seen, broke, a.chunks))
 }
 
-// wantsSignatures says that a model refuses a call of a tool without the signature of what it thought. All do but the
-// older ones, which refuse a signature that is none.
+// wantsSignatures reports whether a model refuses a call of a tool without the signature of what it thought. All do but
+// the older ones, which refuse a signature that is none.
 func wantsSignatures(model string) bool {
 	model = strings.TrimPrefix(model, "models/")
 	for _, older := range []string{"gemini-1.", "gemini-2.", "gemma-"} {

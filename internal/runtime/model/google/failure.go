@@ -60,7 +60,7 @@ func (d *driver) kind(told genai.APIError) string {
 	}
 }
 
-// hasReason says that one of an error's details gives a reason.
+// hasReason reports whether one of an error's details gives a reason.
 func hasReason(told genai.APIError, reason string) bool {
 	for _, detail := range told.Details {
 		if detail["reason"] == reason {
@@ -70,7 +70,7 @@ func hasReason(told genai.APIError, reason string) bool {
 	return false
 }
 
-// isDailyQuota says that what is used up is not a limit for each minute, which passes by waiting.
+// isDailyQuota reports whether what is used up is not a limit for each minute, which passes by waiting.
 func isDailyQuota(told genai.APIError) bool {
 	for _, detail := range told.Details {
 		violations, _ := detail["violations"].([]any)

@@ -70,7 +70,7 @@ func (s *record) write(read []byte) {
 	s.events.Next(len(pending) - len(bytes.TrimLeft(pending, "\r\n")))
 }
 
-// next gives the arguments of the calls in the next event, in order. The SDK hands on one answer for each event.
+// next returns the arguments of the calls in the next event, in order. The SDK hands on one answer for each event.
 func (s *record) next() []json.RawMessage {
 	_, data, _ := bytes.Cut(s.event(), []byte(":"))
 	var chunk struct {

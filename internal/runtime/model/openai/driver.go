@@ -33,12 +33,12 @@ type driver struct {
 	parameters  v1alpha1.ModelParameters
 	sampling    provider.Sampling
 	key         string
-	// own says that the server is OpenAI's, or one that is operated like it, which refuse what others have not yet
-	// unlearned.
+	// own reports whether the server is OpenAI's, or one that is operated like it, which refuse what others have not
+	// yet unlearned.
 	own bool
 }
 
-// New makes a driver. It makes no call to the provider. Nothing is taken from the environment: the service is made
+// New returns a driver. It makes no call to the provider. Nothing is taken from the environment: the service is made
 // without the SDK's client, whose constructor would read addresses, keys and headers from there.
 func New(o Options) (model.Driver, error) {
 	if o.HTTP == nil {

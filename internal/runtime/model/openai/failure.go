@@ -123,8 +123,8 @@ func (d *driver) kind(p problem) string {
 	return word
 }
 
-// isTooLong says that the conversation was longer than the model can read. Servers other than OpenAI's own say it in
-// their texts only.
+// isTooLong reports whether the conversation was longer than the model can read. Servers other than OpenAI's own say it
+// in their texts only.
 func isTooLong(word, message string) bool {
 	message = strings.ToLower(message)
 	return word == provider.KindContextLength || word == "exceed_context_size_error" ||

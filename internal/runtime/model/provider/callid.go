@@ -19,7 +19,8 @@ func CallID(id string, maxLength int, allowed func(rune) bool) string {
 	return derived[:min(len(derived), maxLength)]
 }
 
-// Plain says that a character is a letter, a digit, a low line or a hyphen, which all providers take in ids and names.
+// Plain reports whether a character is a letter, a digit, a low line or a hyphen, which all providers take in ids and
+// names.
 func Plain(r rune) bool {
 	return isLetter(r) || '0' <= r && r <= '9' || r == '_' || r == '-'
 }

@@ -91,7 +91,7 @@ func visible(m event.Message) event.Message {
 	return m
 }
 
-// isBlank says that there is nothing but space in a text.
+// isBlank reports whether there is nothing but space in a text.
 func isBlank(text string) bool {
 	return strings.TrimSpace(text) == ""
 }
@@ -144,8 +144,8 @@ func arguments(given string) json.RawMessage {
 	return told
 }
 
-// isObject says that a text is one whole JSON object. No beginning of an object is one, so that arguments which broke
-// off are none.
+// isObject reports whether a text is one whole JSON object. No beginning of an object is one, so that arguments which
+// broke off are none.
 func isObject(text string) bool {
 	trimmed := bytes.TrimSpace([]byte(text))
 	return len(trimmed) > 0 && trimmed[0] == '{' && json.Valid(trimmed)

@@ -53,7 +53,7 @@ func (e *Error) Error() string {
 	return e.text
 }
 
-// Transient says that the same request may be answered a moment later.
+// Transient reports whether the same request may be answered a moment later.
 func (e *Error) Transient() bool {
 	return e.transient
 }

@@ -57,7 +57,7 @@ func unreadable(ctx context.Context, provider string) error {
 	}
 }
 
-// has says that the key is in a text.
+// has reports whether the key is in a text.
 func (g guarded) has(text string) bool {
 	return len(g.key) >= minKey && strings.Contains(text, g.key)
 }

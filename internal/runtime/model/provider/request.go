@@ -35,7 +35,7 @@ func RequestError(ctx context.Context, provider string, err error) error {
 	}
 }
 
-// IsEventStream says that an answer is one of events, as its header has it.
+// IsEventStream reports whether an answer is one of events, as its header has it.
 func IsEventStream(h http.Header) bool {
 	mediaType, _, err := mime.ParseMediaType(h.Get("Content-Type"))
 	return err == nil && mediaType == "text/event-stream"

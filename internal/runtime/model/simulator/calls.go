@@ -10,7 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// plannedCalls gives the calls of one iteration, counted from 0: those of the first conditional rule whose text is in
+// plannedCalls returns the calls of one iteration, counted from 0: those of the first conditional rule whose text is in
 // the user's message, otherwise those of the sequence, otherwise the fixed ones.
 func plannedCalls(calls *v1alpha1.SimulatedToolCalls, input string, index int) []v1alpha1.SimulatedToolCall {
 	if calls == nil {
@@ -31,7 +31,7 @@ func plannedCalls(calls *v1alpha1.SimulatedToolCalls, input string, index int) [
 	return calls.Fixed
 }
 
-// callArguments gives the arguments of a call: the raw text as it is, or the object as compact JSON with its keys in
+// callArguments returns the arguments of a call: the raw text as it is, or the object as compact JSON with its keys in
 // the order in which they are stored and the placeholders of its strings replaced.
 func callArguments(call v1alpha1.SimulatedToolCall, values *expander) (string, error) {
 	if call.RawArguments != nil {
@@ -76,7 +76,7 @@ func expandStrings(compact string, values *expander) (string, error) {
 	return out.String(), nil
 }
 
-// endOfString gives the index after the closing quote of the JSON string that begins at start; -1 when there is none.
+// endOfString returns the index after the closing quote of the JSON string that begins at start; -1 when there is none.
 func endOfString(text string, start int) int {
 	for i := start + 1; i < len(text); i++ {
 		switch text[i] {

@@ -124,8 +124,8 @@ func wait(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// say gives the text of an answer without tool calls, or the error that the script fails with. index counts iterations
-// from 0.
+// say returns the text of an answer without tool calls, or the error that the script fails with. index counts
+// iterations from 0.
 func say(response *v1alpha1.SimulatedResponse, input string, index int, values *expander) (string, error) {
 	if response == nil {
 		return Greeting, nil

@@ -30,11 +30,11 @@ type Message struct {
 	Exit        int
 	Started     bool
 	StdoutBytes int64
-	// Cut says that the result does not show all that the tool wrote.
+	// Cut reports whether the result does not show all that the tool wrote.
 	Cut bool
 	// Result is what the tool gave; nil without success, and when it must be read from the log.
 	Result *string
-	// NeedsLog says that the result is in the log.
+	// NeedsLog reports whether the result is in the log.
 	NeedsLog bool
 	// Stderr is the end of stderr, without success. It is empty when the message was shortened on its way.
 	Stderr string

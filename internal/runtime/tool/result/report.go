@@ -69,11 +69,11 @@ type Report struct {
 	Outcome Outcome
 	// Exit is the launcher's own exit code, 0 to 255: that of the tool with Exited, 128 + the signal with Signalled.
 	Exit int
-	// Started says that the tool's command was started.
+	// Started reports whether the tool's command was started.
 	Started bool
 	// Result is what the model is shown, with Exited and Exit 0: the output of Cut.
 	Result string
-	// Cut says that Result does not show all that the tool wrote.
+	// Cut reports whether Result does not show all that the tool wrote.
 	Cut bool
 	// StdoutBytes is how much the tool wrote to stdout.
 	StdoutBytes int64
@@ -115,7 +115,7 @@ func ReportOf(stdout, stderr string, exit int) Report {
 	}
 }
 
-// Succeeded says that the tool gave a result.
+// Succeeded reports whether the tool gave a result.
 func (r Report) Succeeded() bool {
 	return r.Outcome == Exited && r.Exit == 0
 }
