@@ -17,12 +17,12 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 )
 
-// CacheOptions say what the manager keeps in memory: of Jobs and pods only our own, and of each object only what
-// decisions are made from. Messages and results beyond 2 KiB, hints of clients, and annotations of others are not kept: a
-// tenant can make them large and many. They are read live, once, when a step needs them. Entries of the journal are never cached. Objects from
-// this cache are incomplete: they are patched, never updated.
+// CacheOptions select what the manager caches: only its own Jobs and pods, and of each object only the fields that
+// decisions depend on. Messages and results beyond 2 KiB, hints of clients, and foreign annotations are not cached: a
+// tenant can make them large and many. They are read live, once, when a step needs them. Entries of the journal are
+// never cached. Objects from this cache are incomplete: they are patched, never updated.
 //
-// With namespaces, the manager sees nothing outside of these, and needs no right there.
+// With namespaces, the manager reads nothing outside of them, and needs no permissions there.
 func CacheOptions(namespaces ...string) cache.Options {
 	var only map[string]cache.Config
 	for _, namespace := range namespaces {
@@ -45,11 +45,11 @@ func CacheOptions(namespaces ...string) cache.Options {
 	}
 }
 
-// ourAnnotations begins the keys of the annotations that the manager reads.
+// ourAnnotations is the prefix of the annotations that the manager reads.
 const ourAnnotations = "capstan.dev/"
 
-// stripMetadata drops what is not read of any object: managed fields, and annotations of others, of which the one that
-// kubectl apply writes repeats the whole object.
+// stripMetadata drops metadata that is never read: managed fields, and foreign annotations, because the one of kubectl
+// apply repeats the whole object.
 func stripMetadata(object any) (any, error) {
 	o, ok := object.(client.Object)
 	if !ok {
@@ -64,7 +64,7 @@ func stripMetadata(object any) (any, error) {
 	return object, nil
 }
 
-// stripSession drops the hints that are the client's own.
+// stripSession drops the hints that the manager does not read.
 func stripSession(object any) (any, error) {
 	if session, ok := object.(*v1alpha1.Session); ok {
 		host.LeaveOutHints(session)
@@ -72,8 +72,8 @@ func stripSession(object any) (any, error) {
 	return stripMetadata(object)
 }
 
-// stripTurn drops all but the beginning of a Turn's message: it is read live once, when the Turn begins, and the journal
-// has it when the first step is closed. Of a Turn that has ended it drops the bulk.
+// stripTurn drops all but the beginning of a Turn's message: it is read live once, when the Turn begins, and the
+// journal has it when the first step is closed. Of a Turn that has ended it drops the large fields.
 func stripTurn(object any) (any, error) {
 	turn, ok := object.(*v1alpha1.Turn)
 	if !ok {
@@ -94,8 +94,8 @@ func stripTurn(object any) (any, error) {
 	return stripMetadata(turn)
 }
 
-// stripToolResult drops what a ToolResult gives: a long text is read live when a call takes it, and the journal has any
-// text once the ToolResult was accepted.
+// stripToolResult drops the text of a ToolResult: a long text is read live when it settles a call, and the journal has
+// the text once the ToolResult is accepted.
 func stripToolResult(object any) (any, error) {
 	result, ok := object.(*v1alpha1.ToolResult)
 	if !ok {
@@ -108,7 +108,7 @@ func stripToolResult(object any) (any, error) {
 	return stripMetadata(result)
 }
 
-// stripJob drops what nobody reads of a Job: the pod template with the call's arguments.
+// stripJob drops the pod template of a Job, which has the call's arguments and is never read.
 func stripJob(object any) (any, error) {
 	job, ok := object.(*batchv1.Job)
 	if !ok {
@@ -119,7 +119,7 @@ func stripJob(object any) (any, error) {
 	return stripMetadata(job)
 }
 
-// stripPod drops what nobody reads of a pod: the call's arguments.
+// stripPod drops the call's arguments from a pod: they are never read.
 func stripPod(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {

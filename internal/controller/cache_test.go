@@ -65,7 +65,7 @@ func TestATurnIsKeptWithWhatItsNextStepsNeed(t *testing.T) {
 			if err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("kept\n%s, %v\nwant\n%s", brief(got), err, brief(want))
 			}
-			// The cache passes what it has through again when it lists again.
+			// After a relist the cache transforms its objects again.
 			if again, err := stripTurn(got.(*v1alpha1.Turn).DeepCopy()); err != nil || !reflect.DeepEqual(again, want) {
 				t.Errorf("the second time, kept\n%s, %v", brief(again), err)
 			}
@@ -129,7 +129,7 @@ func TestEveryKindIsKeptWithoutTheAnnotationsOfOthers(t *testing.T) {
 	}
 }
 
-// What the cache lacks must not be taken away from the object in the API server.
+// Fields that the cache lacks must not be removed from the object in the API server.
 func TestAWriteFromACachedObjectLosesNothing(t *testing.T) {
 	text := "result"
 	decided := &v1alpha1.ToolResult{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "ann", Annotations: map[string]string{lastApplied: "{}"}}}

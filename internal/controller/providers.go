@@ -5,7 +5,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/drivers"
 )
 
-// Models are the providers that the manager has (MODEL-03).
+// Models returns the providers that the manager supports (MODEL-03).
 func Models() model.Registry {
 	return drivers.All()
 }

@@ -1,4 +1,4 @@
-// Package controller puts the reconcilers of all kinds together.
+// Package controller sets up the reconcilers of all kinds.
 package controller
 
 import (
@@ -46,53 +46,53 @@ const (
 
 // Options are the settings of the reconcilers. The zero value of a field takes its default.
 type Options struct {
-	// Store is the backend of the log. Required.
+	// Store is the backend of the journal. Required.
 	Store journal.Store
 	// Logs reads the logs of tool containers. Required.
 	Logs turn.LogReader
-	// Launcher is put into tool pods.
+	// Launcher is added to tool pods.
 	Launcher tool.Launcher
-	// MaxActiveTurns bounds how many Turns are active at once, over all namespaces. Default 1000.
+	// MaxActiveTurns bounds the number of active Turns of all namespaces together. Default 1000.
 	MaxActiveTurns int
-	// MaxBegunTurns bounds how many Turns of one namespace have begun and not ended, those that wait included. Default
-	// 2000.
+	// MaxBegunTurns bounds the number of Turns per namespace that have begun and not ended, waiting Turns included.
+	// Default 2000.
 	MaxBegunTurns int
-	// MaxActivities bounds how many model calls are under way at once, and how many requests of tools and log reads.
+	// MaxActivities bounds the number of concurrent model calls, and that of concurrent tool requests and log reads.
 	// Default 256.
 	MaxActivities int
 	// ConversationBytes bounds the memory of the conversations that models are called with. Default 256 MiB.
 	ConversationBytes int64
 	// ModelCallLimit is the longest that one model call may take. Default 30m.
 	ModelCallLimit time.Duration
-	// Workers is how many Turns, and how many Sessions, are worked on at once. Default 16.
+	// Workers is the number of Turns, and the number of Sessions, that are reconciled in parallel. Default 16.
 	Workers int
 	// JobRetention is how long the Jobs of a finished Turn are kept. Default 10m.
 	JobRetention time.Duration
-	// JournalCacheBytes bounds the memory that conversations are kept in. Default 64 MiB.
+	// JournalCacheBytes bounds the memory of the conversation cache. Default 64 MiB.
 	JournalCacheBytes int64
 	// MaxJournalBytes bounds the journal of every Session, whatever its journalLimit. Default 32 MiB.
 	MaxJournalBytes int64
 	// MaxNamespaceJournalBytes bounds the journals of each namespace together. Default 512 MiB.
 	MaxNamespaceJournalBytes int64
-	// Models makes the drivers of model providers. Default: all that the manager has.
+	// Models creates the drivers of model providers. Default: all that the manager supports.
 	Models model.Registry
-	// Egress sends the requests of HTTP tools, and those to model providers. Default: a client that reaches public
-	// addresses only.
+	// Egress sends the requests of HTTP tools and those to model providers. Default: a client that reaches only public
+	// addresses.
 	Egress *egress.Client
-	// Policies look whether the policies of the install are in force. Default: they are taken to be.
+	// Policies verifies that the admission policies of the installation are in force. Default: they are assumed to be.
 	Policies *policies.Verifier
 	// Clock returns the current time. Default: the real one.
 	Clock func() time.Time
-	// Watchdog is told of every pass over a Turn or a Session. Default: one that nobody asks.
+	// Watchdog observes every pass over a Turn or a Session. Default: one without a liveness check.
 	Watchdog *watchdog.Watchdog
-	// Metrics takes the counts of what exists. Default: none.
+	// Metrics registers the metrics of existing objects. Default: none.
 	Metrics prometheus.Registerer
-	// Jumps is for a Clock that can jump, which requests that wait in a queue do not notice. It is called once, with a
-	// function that makes all objects that may wait for a moment look at the Clock again. The manager leaves it out.
+	// Jumps is for a Clock that can jump, which requests in a delayed queue do not notice. It is called once, with a
+	// function that enqueues all objects that may wait for a point in time. The manager does not set it.
 	Jumps func(lookAgain func(context.Context) error)
 }
 
-// withDefaults fills in what is not set.
+// withDefaults sets the default of every unset field.
 func (o Options) withDefaults() Options {
 	if o.MaxActiveTurns == 0 {
 		o.MaxActiveTurns = 1000
@@ -136,7 +136,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// NewScheme has every kind that the reconcilers read or write.
+// NewScheme returns a scheme with every kind that the reconcilers read or write.
 func NewScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
@@ -220,7 +220,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// pools are the places of model calls, with the memory of their conversations, and those of requests of tools.
+// pools returns the slots of model calls, with the memory of their conversations, and the slots of tool requests.
 func (o Options) pools() activity.Pools {
 	return activity.Pools{
 		Models: fairshare.NewPool(fairshare.Options{
@@ -234,7 +234,7 @@ func (o Options) pools() activity.Pools {
 	}
 }
 
-// register registers the counts of objects and of shares as metrics, if there is a registry.
+// register registers the metrics of objects and shares, if there is a registry.
 func (o Options) register(c client.Client, turns *fairshare.Turns, pools activity.Pools, activities *activity.Executor) error {
 	if o.Metrics == nil {
 		return nil
@@ -249,7 +249,7 @@ func (o Options) register(c client.Client, turns *fairshare.Turns, pools activit
 	return nil
 }
 
-// host carries out the steps of Turns.
+// host returns the Host that runs the steps of Turns.
 func (o Options) host(mgr ctrl.Manager, v *tool.Validator) *host.Host {
 	return &host.Host{
 		Log: journal.New(o.Store, journal.Options{

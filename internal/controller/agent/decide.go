@@ -6,7 +6,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 )
 
-// decide says whether an Agent can be used, as reason and message of its Ready condition.
+// decide returns the reason and message of an Agent's Ready condition.
 func decide(spec v1alpha1.AgentSpec, seen reference.Seen) (reason, message string) {
 	if spec.Lifecycle == v1alpha1.LifecycleArchived {
 		return v1alpha1.ReasonArchived, "The Agent is archived, which stops the Turns of the Sessions that name it. Set lifecycle to Active to use it."

@@ -1,4 +1,4 @@
-// Package agent says on every Agent whether it can be used.
+// Package agent keeps the Ready condition of Agents.
 package agent
 
 import (
@@ -34,7 +34,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=capstan.dev,resources=agents;models;tools,verbs=get;list;watch
 // +kubebuilder:rbac:groups=capstan.dev,resources=agents/status,verbs=patch
 
-// Reconcile looks at one Agent and at what it names.
+// Reconcile checks one Agent and the objects that it names.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	base := &v1alpha1.Agent{}
 	if err := r.Client.Get(ctx, req.NamespacedName, base); err != nil {
@@ -52,7 +52,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 // SetupWithManager registers the reconciler. It runs for an Agent that changes and for those that name a Model or Tool
-// that comes, goes, or becomes Ready or no longer Ready.
+// that was created, deleted, or changed its readiness.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	layer := func(o client.Object) v1alpha1.ConfigLayer {
 		if agent, ok := o.(*v1alpha1.Agent); ok {

@@ -1,5 +1,5 @@
-// Package apiserver keeps the requests that the manager sends for others away from the API server: from the manager's
-// place they would reach it where a tenant's own pods may not.
+// Package apiserver keeps requests that the manager sends for tools and models away from the API server: the manager
+// may reach it from networks where a tenant's own pods may not.
 package apiserver
 
 import (
@@ -18,19 +18,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// interval is how often the addresses are looked up again.
+// interval is the time between two lookups of the addresses.
 const interval = time.Minute
 
 // name is that of the API server's EndpointSlice, which is in the namespace default.
 const name = "kubernetes"
 
-// Places looks up where the API server is, and passes that on.
+// Places looks up the addresses of the API server and passes them on.
 type Places struct {
 	// Live reads past the cache.
 	Live client.Reader
-	// Hosts are where the manager itself finds the API server: URLs, or host:port.
+	// Hosts are the addresses at which the manager itself reaches the API server: URLs, or host:port.
 	Hosts []string
-	// Deny takes the addresses. They replace the ones before.
+	// Deny receives the addresses. They replace the earlier ones.
 	Deny func([]netip.AddrPort)
 }
 
@@ -53,7 +53,7 @@ func (p *Places) Start(ctx context.Context) error {
 	}
 }
 
-// Look looks the addresses up once. What it has found counts, whatever the error.
+// Look looks the addresses up once. Addresses that it found count even if it returns an error.
 func (p *Places) Look(ctx context.Context) error {
 	var places []netip.AddrPort
 	for _, host := range p.Hosts {

@@ -6,17 +6,17 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 )
 
-// observation is all that is read for one pass.
+// observation holds everything that one pass has read.
 type observation struct {
-	// chain is the Harnesses from the root to the one in question; as far as they were found with chainError.
+	// chain is the Harnesses from the root to the one in question; with chainError, as far as they were found.
 	chain []*v1alpha1.Harness
-	// chainError says why the chain does not resolve; nil when it does.
+	// chainError is why the chain does not resolve; nil if it does.
 	chainError *config.ChainError
-	// seen is what is known of what the folded chain names.
+	// seen describes the objects that the merged chain names.
 	seen reference.Seen
 }
 
-// effective is the layers of the chain, folded.
+// effective returns the merged layers of the chain.
 func (o observation) effective() config.Effective {
 	layers := make([]v1alpha1.ConfigLayer, 0, len(o.chain))
 	for _, harness := range o.chain {
@@ -25,7 +25,7 @@ func (o observation) effective() config.Effective {
 	return config.Fold(layers...)
 }
 
-// names are those of the chain, the root first; none when the chain does not resolve.
+// names returns the names of the chain, the root first; none if the chain does not resolve.
 func (o observation) names() []string {
 	if o.chainError != nil {
 		return nil
@@ -37,8 +37,7 @@ func (o observation) names() []string {
 	return names
 }
 
-// decide says whether a Harness can be used, as reason and message of its Ready condition. An archived ancestor stops
-// nothing (GAP-19).
+// decide returns the reason and message of a Harness's Ready condition. An archived ancestor has no effect (GAP-19).
 func decide(spec v1alpha1.HarnessSpec, o observation) (reason, message string) {
 	if spec.Lifecycle == v1alpha1.LifecycleArchived {
 		return v1alpha1.ReasonArchived, "The Harness is archived, which stops the Turns of the Sessions that name it. Set lifecycle to Active to use it."

@@ -12,7 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 )
 
-// gather reads the ancestors of a Harness and what the chain names.
+// gather reads the ancestors of a Harness and the objects that the chain names.
 func (r *Reconciler) gather(ctx context.Context, leaf *v1alpha1.Harness) (observation, error) {
 	var readErr error
 	chain, chainError := config.Chain(leaf.Name, func(name string) *v1alpha1.Harness {

@@ -1,4 +1,4 @@
-// Package harness says on every Harness whether it can be used, and which chain of Harnesses it stands for (CFG-01).
+// Package harness keeps the Ready condition of Harnesses, and the chain that each stands for (CFG-01).
 package harness
 
 import (
@@ -31,7 +31,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=capstan.dev,resources=harnesses;models;tools,verbs=get;list;watch
 // +kubebuilder:rbac:groups=capstan.dev,resources=harnesses/status,verbs=patch
 
-// Reconcile looks at one Harness, its ancestors and what they name.
+// Reconcile checks one Harness, its ancestors and the objects that they name.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	base := &v1alpha1.Harness{}
 	if err := r.Client.Get(ctx, req.NamespacedName, base); err != nil {
@@ -52,7 +52,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 // SetupWithManager registers the reconciler. It runs for a Harness that changes, for all its descendants, and for those
-// that name a Model or Tool that comes, goes, or becomes Ready or no longer Ready.
+// that name a Model or Tool that was created, deleted, or changed its readiness.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	ctx := context.Background()
 	if err := reference.Index(ctx, mgr.GetFieldIndexer(), &v1alpha1.Harness{}, layer); err != nil {

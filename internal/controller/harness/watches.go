@@ -49,7 +49,7 @@ func (r *Reconciler) naming(field string) handler.MapFunc {
 	}
 }
 
-// below returns the Harnesses that build on the given ones and are not among those found before.
+// below returns the Harnesses that build on the given ones and were not found before.
 func (r *Reconciler) below(ctx context.Context, namespace string, names []string, found map[string]bool) []reconcile.Request {
 	var requests []reconcile.Request
 	for len(names) > 0 {

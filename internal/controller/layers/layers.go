@@ -1,5 +1,5 @@
-// Package layers reads what a Session is made of with a client: package config decides what it comes to. It reads again
-// at every phase of a Turn, so that an archived Harness or a removed Tool counts at once (CFG-02, BLK-02).
+// Package layers reads the configuration layers of a Session with a client; package config merges them. It reads them
+// again in every phase of a Turn, so that an archived Harness or a removed Tool takes effect at once (CFG-02, BLK-02).
 package layers
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 )
 
-// Resolve reads what the Session is made of. Something missing is not an error; Problem and Blocker of what it gives
-// tell.
+// Resolve reads the layers of the Session. A missing object is not an error: Problem and Blocker of the result report
+// it.
 func Resolve(ctx context.Context, reader client.Reader, session *v1alpha1.Session) (*config.Resolved, error) {
 	return config.Resolve(&source{ctx: ctx, reader: reader, namespace: session.Namespace}, session)
 }

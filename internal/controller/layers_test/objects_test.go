@@ -65,7 +65,7 @@ func create(ctx context.Context, objects ...client.Object) {
 	}
 }
 
-// ready reads an object and gives its Ready condition as "Reason: message"; empty while there is none for the newest
+// ready reads an object and returns its Ready condition as "Reason: message"; empty while there is none for the newest
 // spec.
 func ready(ctx context.Context, o client.Object) func(Gomega) string {
 	return func(g Gomega) string {
@@ -91,7 +91,7 @@ func expectReady(ctx context.Context, objects ...client.Object) {
 	}
 }
 
-// expectUnready waits until the objects say what is wrong, with a message that has the parts.
+// expectUnready waits until the Ready conditions are False with the reason and a message with the parts.
 func expectUnready(ctx context.Context, reason string, parts []string, objects ...client.Object) {
 	GinkgoHelper()
 	for _, o := range objects {

@@ -91,7 +91,7 @@ var _ = Describe("The steady state", Serial, func() {
 	})
 })
 
-// settle waits until the controllers have worked off what happened before: they take new objects after it.
+// settle waits until the controllers have processed all earlier events: it creates new objects and waits for those.
 func settle(ctx context.Context, ns, name string) {
 	GinkgoHelper()
 	marks := []client.Object{

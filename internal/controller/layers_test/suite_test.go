@@ -106,7 +106,7 @@ func startManager(config *rest.Config, scheme *runtime.Scheme) {
 	})
 }
 
-// objectSchemas takes every schema of type object.
+// objectSchemas accepts every schema of type object.
 type objectSchemas struct{}
 
 func (objectSchemas) CheckSchema(schema []byte) error {

@@ -9,23 +9,24 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Process identifies one process of the manager: the pod that it runs in, and a value of its own.
+// Process identifies one process of the manager: the pod that it runs in, and a unique value.
 type Process struct {
 	Pod types.NamespacedName
 	UID types.UID
-	// Nonce tells the processes of one pod apart, of which only the newest can be running.
+	// Nonce distinguishes the processes of one pod, of which only the newest can be running.
 	Nonce string
 }
 
 // separator is part of no pod's name, UID or nonce.
 const separator = "_"
 
-// identity is the form in which a process stands in the Lease.
+// identity is the holder identity of a process in the Lease.
 func (p Process) identity() string {
 	return strings.Join([]string{p.Pod.Name, string(p.UID), p.Nonce}, separator)
 }
 
-// parseIdentity reads the holder of a Lease in the namespace. It reports whether the identity has our form.
+// parseIdentity reads the holder of a Lease in the namespace. It reports whether the identity has this package's
+// format.
 func parseIdentity(namespace, identity string) (Process, bool) {
 	fields := strings.Split(identity, separator)
 	if len(fields) != 3 || slices.Contains(fields, "") {

@@ -20,15 +20,15 @@ const (
 	// LeaseName is the name of the Lease, in the manager's namespace.
 	LeaseName = "manager.capstan.dev"
 
-	// LeaseDuration is the time after which a Lease that is not renewed is free, when nothing is known of its holder:
-	// its node is lost. A loaded API server must not end the leader, so that it is long; a holder that is known to have
-	// ended is not waited for.
+	// LeaseDuration is the time after which a Lease that is not renewed is free if its holder's state is unknown,
+	// because its node is lost. It is long, so that a loaded API server does not end the leader; there is no wait for a
+	// holder that is known to have ended.
 	LeaseDuration = 45 * time.Second
 
-	// RenewDeadline is the time within which the leader must have renewed the Lease, or else ends.
+	// RenewDeadline is the time within which the leader must renew the Lease; otherwise it exits.
 	RenewDeadline = 30 * time.Second
 
-	// RetryPeriod is the pause between two tries to acquire or to renew the Lease.
+	// RetryPeriod is the pause between two attempts to acquire or renew the Lease.
 	RetryPeriod = 2 * time.Second
 )
 
@@ -43,8 +43,8 @@ func Self(getenv func(string) string) (Process, bool) {
 	return p, p.Pod.Name != "" && p.Pod.Namespace != "" && p.UID != ""
 }
 
-// NewLock returns the lock of the election for a process that runs in the container of that name. Its client has a
-// limit of requests of its own, as renewing must not wait behind other work.
+// NewLock returns the lock of the election for a process that runs in the container of that name. Its client has its
+// own rate limit, because renewing must not wait behind other requests.
 func NewLock(config *rest.Config, self Process, container string, log logr.Logger) (resourcelock.Interface, error) {
 	config = rest.CopyConfig(config)
 	config.RateLimiter, config.QPS, config.Burst = nil, 20, 30
@@ -76,8 +76,8 @@ type lock struct {
 	log       logr.Logger
 }
 
-// Get returns the record of the Lease. The update that follows is bound to the resource version that was read here, so
-// that of two managers that see the Lease free only one acquires it.
+// Get returns the record of the Lease. The following update requires the resource version read here, so that only one
+// of two managers that see a free Lease acquires it.
 func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
 	if err != nil || record.HolderIdentity == "" || record.HolderIdentity == l.Identity() {
@@ -89,7 +89,7 @@ func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	}
 	gone, err := l.gone(ctx, holder, record.AcquireTime.Time)
 	if err != nil {
-		// Not known: then the Lease has to run out.
+		// Unknown: the Lease has to expire.
 		l.log.Error(err, "failed to look at the holder of the Lease", "holder", record.HolderIdentity)
 		return record, raw, nil
 	}

@@ -1,4 +1,4 @@
-// Package model says on every Model whether it can be called.
+// Package model keeps the Ready condition of Models.
 package model
 
 import (
@@ -28,29 +28,31 @@ type Reconciler struct {
 	Client client.Client
 	// Clock returns the current time.
 	Clock func() time.Time
-	// Drivers are the providers that this manager knows.
+	// Drivers are the providers that this manager supports.
 	Drivers model.Registry
-	// Keys looks for the API keys of Models.
+	// Keys checks the API keys of Models.
 	Keys Keys
-	// Policies keep Secrets from being read while a policy of the install is missing. Nil keeps nothing back.
+	// Policies prevents reads of Secrets while an admission policy of the installation is missing. Nil prevents
+	// nothing.
 	Policies *policies.Verifier
-	// Wakes is where a model call that has found no API key announces its Model.
+	// Wakes enqueues the Model of a model call that has found no API key.
 	Wakes *wake.Source
 
 	looks pacing.Looks
 }
 
-// Keys looks for the API keys of Models, and keeps none.
+// Keys checks the API keys of Models, and keeps none.
 type Keys interface {
-	// CheckKey gives a *model.KeyError for a Model that has no API key. Any other error says nothing of the key.
+	// CheckKey returns a *model.KeyError for a Model without an API key. After any other error the state of the key is
+	// unknown.
 	CheckKey(ctx context.Context, m *v1alpha1.Model) error
 }
 
 // +kubebuilder:rbac:groups=capstan.dev,resources=models,verbs=get;list;watch
 // +kubebuilder:rbac:groups=capstan.dev,resources=models/status,verbs=patch
 
-// Reconcile looks at one Model. It makes no call to the provider. No watch tells of Secrets: a Model whose key is
-// missing is looked at again, more and more slowly; that of one which had its key is looked at by the calls.
+// Reconcile checks one Model. It does not call the provider. Secrets are not watched: a Model whose key is missing is
+// checked again, with growing pauses; the key of a Ready Model is checked by its calls.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	base := &v1alpha1.Model{}
 	if err := r.Client.Get(ctx, req.NamespacedName, base); err != nil {
@@ -81,15 +83,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: r.looks.Next(req.NamespacedName, found.message, r.Clock())}, nil
 }
 
-// finding is what a look at a Model has found.
+// finding is the result of checking a Model.
 type finding struct {
 	// reason and message are those of the Ready condition.
 	reason, message string
-	// unknown reports whether the Secret could not be looked at, so that what is known of it already counts.
+	// unknown reports whether the Secret could not be checked, so that the previous condition stays.
 	unknown bool
 }
 
-// look finds out whether the Model can be called.
+// look checks whether the Model can be called.
 func (r *Reconciler) look(ctx context.Context, m *v1alpha1.Model) (finding, error) {
 	err := r.Drivers.Check(m)
 	if err == nil && m.Spec.SecretKeyRef != nil {
@@ -109,14 +111,14 @@ func (r *Reconciler) look(ctx context.Context, m *v1alpha1.Model) (finding, erro
 	return finding{reason: reason, message: message}, nil
 }
 
-// judged reports whether the condition says already whether the Model, as its spec is now, can be called.
+// judged reports whether the Ready condition is about the current spec of the Model.
 func judged(m *v1alpha1.Model) bool {
 	ready := condition.Find(m.Status.Conditions, v1alpha1.ConditionReady)
 	return ready != nil && ready.Status != metav1.ConditionUnknown && ready.ObservedGeneration == m.Generation
 }
 
-// SetupWithManager registers the reconciler. It runs for a Model that changes. An annotation is a change too: by one a
-// user has the Model looked at now.
+// SetupWithManager registers the reconciler. It runs for a Model that changes. A change of annotations counts too, so
+// that a user can request a check now.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	own := builder.WithPredicates(predicate.Or(status.SpecChanged(), status.ReadyFlipped(), predicate.AnnotationChangedPredicate{}))
 	err := ctrl.NewControllerManagedBy(mgr).Named("model").For(&v1alpha1.Model{}, own).WatchesRawSource(r.Wakes).

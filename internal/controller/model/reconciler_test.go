@@ -19,13 +19,13 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
-// bench is the reconciler over a client in memory with one Model that needs an API key.
+// bench is the reconciler with a fake client and one Model that needs an API key.
 type bench struct {
 	*Reconciler
 	t     *testing.T
 	model *v1alpha1.Model
 	now   time.Time
-	// err is what a look for the key gives, looked how many there were.
+	// err is the result of a check of the key, looked the number of checks.
 	err    error
 	looked int
 }
@@ -56,7 +56,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// pass reconciles the Model once, and gives its Ready condition.
+// pass reconciles the Model once, and returns its Ready condition.
 func (b *bench) pass() (metav1.Condition, ctrl.Result) {
 	b.t.Helper()
 	result, err := b.Reconcile(b.t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b.model)})

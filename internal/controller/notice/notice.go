@@ -1,5 +1,5 @@
-// Package notice tells people, by Events, of what they have to act on or to know. It bounds how many Events there are:
-// tenants decide how often their Turns wait and fail.
+// Package notice records Events for situations that users have to act on or know about. It bounds the number of Events,
+// because tenants decide how often their Turns wait and fail.
 package notice
 
 import (
@@ -16,26 +16,26 @@ import (
 )
 
 const (
-	// interval is how long an Event stands for all of its reason that would follow about its object.
+	// interval is the time during which an Event suppresses later ones with its reason about its object.
 	interval = 10 * time.Minute
-	// burst is how many Events a namespace may have at once, and pause how long it takes until it may have one more.
+	// burst is the number of Events that a namespace may have at once, and pause the time until it may have one more.
 	burst = 30
 	pause = interval / burst
-	// allBurst and allPause are the same for all namespaces together: each Event under way has a goroutine.
+	// allBurst and allPause are the same for all namespaces together: each Event being sent has a goroutine.
 	allBurst = 200
 	allPause = 200 * time.Millisecond
-	// maxSeen and maxNamespaces bound the memory. What was longest ago is forgotten first.
+	// maxSeen and maxNamespaces bound the memory. The oldest items are dropped first.
 	maxSeen       = 8192
 	maxNamespaces = 1024
 )
 
-// Notice is what an Event says.
+// Notice is the content of an Event.
 type Notice struct {
-	// Warning is set for what went wrong.
+	// Warning is set for failures.
 	Warning bool
-	// Reason in CamelCase, and Action that it is about.
+	// Reason in CamelCase, and the Action.
 	Reason, Action string
-	// Message for people, without what users, models and tools have said.
+	// Message for people, without texts of users, models and tools.
 	Message string
 }
 
@@ -64,8 +64,8 @@ func NewRecorder(sink events.EventRecorder, now func() time.Time) *Recorder {
 	}
 }
 
-// Record records an Event about an object, unless one with the reason was recorded a while ago, or its namespace has
-// too many. An object that is being deleted has none: its namespace may take no more objects.
+// Record records an Event about an object, unless one with the reason was recorded recently, or its namespace has too
+// many. It records none about an object that is being deleted: its namespace may accept no more objects.
 func (r *Recorder) Record(about client.Object, n Notice) {
 	if r == nil || !about.GetDeletionTimestamp().IsZero() || !r.admits(about, n.Reason) {
 		return
@@ -77,7 +77,7 @@ func (r *Recorder) Record(about client.Object, n Notice) {
 	r.sink.Eventf(about, nil, kind, n.Reason, n.Action, "%s", condition.Cut(n.Message))
 }
 
-// admits reports whether there may be an Event, and counts it.
+// admits reports whether an Event may be recorded, and counts it.
 func (r *Recorder) admits(about client.Object, reason string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,7 +102,7 @@ func (r *Recorder) of(namespace string, now time.Time) *bucket {
 	return b
 }
 
-// bucket holds how many Events there may be now.
+// bucket holds the number of Events that may be recorded now.
 type bucket struct {
 	tokens, burst int
 	pause         time.Duration

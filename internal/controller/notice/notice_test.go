@@ -13,7 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// sink keeps the Events that it is given.
+// sink collects the recorded Events.
 type sink struct{ notes []string }
 
 func (s *sink) Eventf(_, _ runtime.Object, kind, reason, action, note string, args ...any) {

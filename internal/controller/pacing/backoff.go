@@ -1,5 +1,4 @@
-// Package pacing decides which passes of the reconcilers come next, and bounds how fast, and how slowly, they are
-// repeated.
+// Package pacing orders the passes of the reconcilers, and bounds how fast, and how slowly, they are repeated.
 package pacing
 
 import (
@@ -15,15 +14,15 @@ import (
 const (
 	// ShortestBackoff is the pause before a pass that has failed is repeated for the first time. It doubles each time.
 	ShortestBackoff = 5 * time.Millisecond
-	// LongestBackoff bounds the pauses, so that work goes on soon after an outage of the API server, however long that
-	// took.
+	// LongestBackoff bounds the pauses, so that work continues soon after an outage of the API server, however long it
+	// was.
 	LongestBackoff = 30 * time.Second
 )
 
 // FewWorkers is the number of workers for kinds whose passes are short and rare.
 const FewWorkers = 4
 
-// Options are those of a controller that works on so many objects at once. Namespaces share its workers fairly.
+// Options returns the options of a controller with a number of workers, which namespaces share fairly.
 func Options(workers int) controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: workers,
@@ -47,7 +46,7 @@ func newQueue(
 	})
 }
 
-// Backoff spaces out the repetitions of a pass that fails.
+// Backoff returns the exponential backoff for passes that fail.
 func Backoff() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](ShortestBackoff, LongestBackoff)
 }

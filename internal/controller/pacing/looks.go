@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	// shortestLook and longestLook bound the time between two looks at what no watch tells of.
+	// shortestLook and longestLook bound the time between two checks of a state that is not watched.
 	shortestLook = 2 * time.Second
 	longestLook  = 3 * time.Minute
-	// namespaceLook is the time between two looks in one namespace, however many of its objects wait.
+	// namespaceLook is the time between two checks in one namespace, however many of its objects wait.
 	namespaceLook = time.Second
 	// lookJitter keeps objects apart that began to wait together.
 	lookJitter = 0.2
 )
 
-// Looks paces the looks at what no watch tells of. An object is looked at again after half the time that it has waited,
-// so that what is repaired at once is seen at once. The objects of one namespace together are looked at once a second.
+// Looks paces the checks of state that is not watched. An object is checked again after half the time that it has
+// waited, so that a quick repair is noticed quickly. The objects of one namespace together are checked once a second.
 // The zero value is usable.
 type Looks struct {
 	mu      sync.Mutex
@@ -27,13 +27,13 @@ type Looks struct {
 	count   map[string]int
 }
 
-// since is what an object waits for, and from when on.
+// since is what an object waits for, and the start of the wait.
 type since struct {
 	what string
 	at   time.Time
 }
 
-// Next notes that an object waits for something, and gives the time until its next look.
+// Next records that an object waits, and returns the time until its next check.
 func (l *Looks) Next(key types.NamespacedName, what string, now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,7 +52,7 @@ func (l *Looks) Next(key types.NamespacedName, what string, now time.Time) time.
 	return wait.Jitter(max(pause, time.Duration(l.count[key.Namespace])*namespaceLook), lookJitter)
 }
 
-// End notes that an object waits no more, or is gone.
+// End records that an object does not wait any more, or is gone.
 func (l *Looks) End(key types.NamespacedName) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,12 +14,12 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// limit is the most that is read of one log: a result of 64 KiB with its frame, and what a container runtime may put
-// before it.
+// limit is the most that is read of one log: a result of 64 KiB with its frame, and the prefixes that a container
+// runtime may add.
 const limit = 1 << 20
 
-// timeout is how long reading one log may take. It comes through the node's kubelet, which may have stopped responding
-// without closing connections.
+// timeout bounds reading one log. The node's kubelet serves it, and may have stopped responding without closing
+// connections.
 const timeout = 30 * time.Second
 
 // Reader reads logs through the API server.

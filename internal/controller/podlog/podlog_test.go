@@ -14,8 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// TestALogOfANodeThatStoppedRespondingIsAbandoned has the node stop before the header of the log, and in the middle of
-// it.
+// TestALogOfANodeThatStoppedRespondingIsAbandoned stops the node before the header of the log, and in the middle of it.
 func TestALogOfANodeThatStoppedRespondingIsAbandoned(t *testing.T) {
 	for name, begin := range map[string]string{"before its header": "", "in the middle": "some of the log"} {
 		t.Run(name, func(t *testing.T) {

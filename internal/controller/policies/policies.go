@@ -1,6 +1,6 @@
-// Package policies sees to it that the ValidatingAdmissionPolicies of the install are in force: without them, who may
-// write a Tool could name any Secret that the manager may read. While one is missing, no Secret is read, and what needs
-// one waits.
+// Package policies verifies that the ValidatingAdmissionPolicies of the installation are in force: without them, a user
+// who may write a Tool could name any Secret that the manager may read. While a policy is missing, no Secret is read,
+// and steps that need one wait.
 package policies
 
 import (
@@ -23,16 +23,16 @@ import (
 )
 
 const (
-	// calm is the time between two looks while all is well.
+	// calm is the time between two checks while all policies are in force.
 	calm = time.Minute
-	// alert is the time between two looks while something is missing.
+	// alert is the time between two checks while a policy is missing.
 	alert = 5 * time.Second
 )
 
-// errNotLooked is the state before the first look.
+// errNotLooked is the state before the first check.
 var errNotLooked = errors.New("the policies of the install have not been looked at yet")
 
-// NotInForceError says which policy is not in force, and what to do.
+// NotInForceError names the policy that is not in force, and what to do.
 type NotInForceError struct {
 	// Why, in words without a full stop.
 	Why string
@@ -43,13 +43,13 @@ func (e *NotInForceError) Error() string {
 	return e.Why + ". Apply the install again; until then the manager reads no Secret"
 }
 
-// Verifier looks at the policies at start and then on a timer. A nil Verifier takes them to be in force.
+// Verifier checks the policies at start and then periodically. A nil Verifier assumes that they are in force.
 type Verifier struct {
 	// Live reads past the cache.
 	Live client.Reader
-	// Account is the user that the manager is to the API server.
+	// Account is the user name of the manager at the API server.
 	Account string
-	// Wake is called for each Turn that waited when the policies are in force again.
+	// Wake is called for each waiting Turn when the policies are in force again.
 	Wake func(types.NamespacedName)
 
 	mu      sync.Mutex
@@ -58,7 +58,7 @@ type Verifier struct {
 	waiting map[types.NamespacedName]struct{}
 }
 
-// NeedLeaderElection implements manager.LeaderElectionRunnable: the manager that waits to take over looks too.
+// NeedLeaderElection implements manager.LeaderElectionRunnable: a standby manager checks too.
 func (*Verifier) NeedLeaderElection() bool { return false }
 
 // Start implements manager.Runnable.
@@ -77,7 +77,7 @@ func (v *Verifier) Start(ctx context.Context) error {
 	}
 }
 
-// Look looks at the policies once. Where the API server gives no answer, what was known goes on to count.
+// Look checks the policies once. If the API server does not respond, the last result stays.
 func (v *Verifier) Look(ctx context.Context) {
 	known, problem := v.shortfall(ctx)
 	if !known {
@@ -103,7 +103,7 @@ func (v *Verifier) Look(ctx context.Context) {
 	}
 }
 
-// shortfall is whether it is known what is wrong, and what is.
+// shortfall returns whether the state of the policies could be read, and what is missing.
 func (v *Verifier) shortfall(ctx context.Context) (known bool, problem error) {
 	policies, err := policy.Policies(policy.Accounts{Manager: v.Account})
 	if err != nil {
@@ -137,7 +137,7 @@ func read[T any, P interface {
 	return object, err
 }
 
-// explained tells an error that is an answer from one that is none.
+// explained distinguishes an error response of the API server from a missing response.
 func explained(err error) (bool, error) {
 	if apierrors.IsForbidden(err) {
 		return true, &NotInForceError{Why: "the manager may not read the policies: the ClusterRole capstan-manager-cluster is not bound to it"}
@@ -145,7 +145,7 @@ func explained(err error) (bool, error) {
 	return false, fmt.Errorf("reading a policy: %w", err)
 }
 
-// InForce is nil while every policy is in force.
+// InForce returns nil while every policy is in force.
 func (v *Verifier) InForce() error {
 	if v == nil {
 		return nil
@@ -158,7 +158,7 @@ func (v *Verifier) InForce() error {
 	return v.problem
 }
 
-// Await is InForce for a Turn, which is woken once every policy is in force.
+// Await is like InForce, and wakes the Turn once every policy is in force.
 func (v *Verifier) Await(turn types.NamespacedName) error {
 	if v == nil {
 		return nil
@@ -183,7 +183,7 @@ func (v *Verifier) Check(*http.Request) error {
 	return v.InForce()
 }
 
-// Guard lets Secrets be read only while every policy is in force.
+// Guard permits reads of Secrets only while every policy is in force.
 func (v *Verifier) Guard(read host.SecretReader) host.SecretReader {
 	if v == nil {
 		return read

@@ -21,7 +21,7 @@ import (
 
 const account = "system:serviceaccount:capstan-system:capstan-manager"
 
-// cluster has the policies of an install.
+// cluster returns a client with the policies of an installation.
 func cluster(t *testing.T, get func(client.ObjectKey) error) client.WithWatch {
 	t.Helper()
 	installed, err := policy.Policies(policy.Accounts{})

@@ -1,4 +1,4 @@
-// Package population counts the objects that there are, for the metrics: by phase, never by name.
+// Package population counts the existing objects for metrics: by phase, never by name.
 package population
 
 import (
@@ -16,7 +16,7 @@ var (
 	turns = prometheus.NewDesc("capstan_turns", "Turns that exist, by phase.", []string{"phase"}, nil)
 	// sessions is labelled by phase: Pending, Started, Active, Idle, WaitingForToolResults.
 	sessions = prometheus.NewDesc("capstan_sessions", "Sessions that exist, by phase.", []string{"phase"}, nil)
-	// journalBytes is what all logs take, as far as the Sessions' status says.
+	// journalBytes is the size of all journals, according to the status of the Sessions.
 	journalBytes = prometheus.NewDesc("capstan_journal_bytes", "Bytes that the logs of all Sessions take, as of the end of their last Turns.", nil, nil)
 	slotsHeld    = prometheus.NewDesc("capstan_turn_slots_held", "Places for active Turns that are taken.", nil, nil)
 	slotsWaiting = prometheus.NewDesc("capstan_turn_slots_waiting", "Sessions that wait for a place.", nil, nil)
@@ -32,12 +32,12 @@ var sessionPhases = []v1alpha1.SessionPhase{
 	v1alpha1.SessionPending, v1alpha1.SessionStarted, v1alpha1.SessionActive, v1alpha1.SessionIdle, v1alpha1.SessionWaitingForToolResults,
 }
 
-// Collector counts when it is asked, from the cache.
+// Collector counts on demand, from the cache.
 type Collector struct {
 	// Cache has all Turns and Sessions.
 	Cache client.Reader
-	// Held and Waiting count places for active Turns and the Sessions that wait for one, Activities what runs outside
-	// of the reconcilers.
+	// Held and Waiting count the slots of active Turns and the Sessions that wait for one, Activities the running
+	// activities.
 	Held, Waiting, Activities func() int
 }
 

@@ -1,3 +1,3 @@
-// Package queue is the order in which a Session takes up the Turns that name it, and which of them go into the one that
-// is running. It is pure: what it says depends on the Turns alone.
+// Package queue decides the order in which a Session runs its Turns, and which of them go into the running one. It is
+// pure: its results depend on the Turns alone.
 package queue

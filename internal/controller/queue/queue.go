@@ -21,12 +21,12 @@ func Runnable(turn *v1alpha1.Turn) bool {
 	return turn.DeletionTimestamp.IsZero() && !Finished(turn) && turn.Spec.DesiredState != v1alpha1.DesiredCancelled && !Suspended(turn)
 }
 
-// Suspended reports whether the Turn is not to be admitted for now. Of a Turn that was admitted it means nothing.
+// Suspended reports whether the Turn must not be admitted for now. It has no meaning for an admitted Turn.
 func Suspended(turn *v1alpha1.Turn) bool {
 	return ptr.Deref(turn.Spec.Suspend, false)
 }
 
-// Next is the Turn that the Session runs next: of those that can be admitted, the first in order. Nil for none.
+// Next returns the Turn that the Session runs next: the first in order that can be admitted; nil for none.
 func Next(turns []*v1alpha1.Turn) *v1alpha1.Turn {
 	open := runnable(turns)
 	if len(open) == 0 {
@@ -35,12 +35,12 @@ func Next(turns []*v1alpha1.Turn) *v1alpha1.Turn {
 	return open[0]
 }
 
-// MaxQueuedSteers is how many of the messages that are queued at an admission are named by their UID.
+// MaxQueuedSteers is the most messages queued at an admission that are recorded by UID.
 const MaxQueuedSteers = 64
 
-// QueuedSteers are the messages with delivery Steer that are queued when a Turn is admitted: they have found no running
-// Turn, or have come too late for one. Creation times, which are in seconds, cannot tell them from those that follow.
-// end is the place of the last of them where there are more than MaxQueuedSteers.
+// QueuedSteers returns the messages with delivery Steer that are queued when a Turn is admitted: they found no running
+// Turn, or came too late for one. Creation times have a resolution of a second and cannot distinguish them from later
+// messages. end is the place of the last of them if there are more than MaxQueuedSteers.
 func QueuedSteers(turns []*v1alpha1.Turn, admitted types.UID) (queued []types.UID, end *v1alpha1.QueuePosition) {
 	for _, turn := range runnable(turns) {
 		if turn.Spec.Delivery != v1alpha1.DeliverSteer || turn.UID == admitted || turn.Status.Plan != nil {
@@ -63,8 +63,8 @@ func wasQueued(turn *v1alpha1.Turn, active v1alpha1.ActiveTurn) bool {
 	return slices.Contains(active.QueuedSteers, turn.UID)
 }
 
-// Steers are the Turns whose messages go into the active one, in order: those with delivery Steer that came when it was
-// active already. One that came before is queued like any other.
+// Steers returns the Turns whose messages go into the active one, in order: those with delivery Steer that were created
+// after its admission. An earlier one is queued like any other.
 func Steers(turns []*v1alpha1.Turn, active v1alpha1.ActiveTurn) []*v1alpha1.Turn {
 	var steers []*v1alpha1.Turn
 	for _, turn := range runnable(turns) {
@@ -75,7 +75,7 @@ func Steers(turns []*v1alpha1.Turn, active v1alpha1.ActiveTurn) []*v1alpha1.Turn
 	return steers
 }
 
-// runnable are the Turns that can be admitted, in order.
+// runnable returns the Turns that can be admitted, in order.
 func runnable(turns []*v1alpha1.Turn) []*v1alpha1.Turn {
 	var open []*v1alpha1.Turn
 	for _, turn := range turns {

@@ -10,13 +10,12 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/projection"
 )
 
-// suspendedMessage is what a Turn says that is suspended.
+// suspendedMessage is the condition message of a suspended Turn.
 const suspendedMessage = "The Turn is suspended. Set spec.suspend to false to let the Session admit it."
 
-// Reason is why a Turn that is queued in a Session, nil for one that does not exist, does not run, as a condition says
-// it. next is the Turn that the Session runs next; only that one repeats what keeps the Session from running Turns, so
-// that a long queue costs no writes. limit is how many Turns of the namespace may have begun, where that holds the
-// Session back; 0 where it does not.
+// Reason returns the condition reason and message of a queued Turn. session is nil if it does not exist. next is the
+// Turn that the Session runs next; only that one repeats why the Session cannot run Turns, so that a long queue costs
+// no writes. limit is the namespace's limit of begun Turns if it holds the Session back, and otherwise 0.
 func Reason(session *v1alpha1.Session, turn, next *v1alpha1.Turn, limit int64) (reason, message string) {
 	switch {
 	case Suspended(turn):
@@ -38,7 +37,7 @@ func Reason(session *v1alpha1.Session, turn, next *v1alpha1.Turn, limit int64) (
 	return v1alpha1.ReasonQueued, projection.QueuedMessage
 }
 
-// Blocked reports whether a Session can run no Turn, and says so.
+// Blocked reports whether a Session cannot run any Turn and its condition is False.
 func Blocked(session *v1alpha1.Session) bool {
 	ready := condition.Find(session.Status.Conditions, v1alpha1.ConditionReady)
 	return ready != nil && ready.Status == metav1.ConditionFalse && session.Status.ActiveTurn == nil
@@ -53,7 +52,7 @@ func Says(turn *v1alpha1.Turn, reason, message string) bool {
 	return said.Reason == reason && said.Message == condition.Cut(message)
 }
 
-// Outdated are the queued Turns whose conditions state something else than Reason.
+// Outdated returns the queued Turns whose conditions differ from Reason.
 func Outdated(session *v1alpha1.Session, turns []*v1alpha1.Turn, limit int64) []*v1alpha1.Turn {
 	next := Next(turns)
 	var outdated []*v1alpha1.Turn

@@ -18,7 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 )
 
-// Fields that the cache indexes an object with a layer by.
+// Indexed fields of objects with a configuration layer.
 const (
 	// IndexModel finds the objects whose layer names a Model.
 	IndexModel = "modelName"
@@ -26,15 +26,15 @@ const (
 	IndexTool = "toolName"
 )
 
-// Seen is what is known of the Models and Tools that a layer names, by name. What is not in it is missing.
+// Seen describes the Models and Tools that a layer names, by name. An object that is not in it is missing.
 type Seen struct {
-	// Models that are named.
+	// Models that the layer names.
 	Models map[string]config.Presence
-	// Tools that are named.
+	// Tools that the layer names.
 	Tools map[string]config.Presence
 }
 
-// Problem says which of the named objects cannot be used. It is empty when all can.
+// Problem returns the reason and message for named objects that cannot be used; empty if all can.
 func (s Seen) Problem(e config.Effective) (reason, message string) {
 	return e.Problem(
 		func(name string) (config.Presence, string) { return s.Models[name], config.SeeItsCondition },
@@ -42,7 +42,7 @@ func (s Seen) Problem(e config.Effective) (reason, message string) {
 	)
 }
 
-// Look reads what the folded layers name in a namespace.
+// Look reads the objects that the merged layers name in a namespace.
 func Look(ctx context.Context, reader client.Reader, namespace string, e config.Effective) (Seen, error) {
 	seen := Seen{Models: map[string]config.Presence{}, Tools: map[string]config.Presence{}}
 	if e.ModelRef != "" {
@@ -77,7 +77,8 @@ func look(ctx context.Context, reader client.Reader, namespace, name string, int
 	}
 }
 
-// Index makes the cache find objects of a kind by what their layer names. layer gives the layer of one such object.
+// Index makes the cache index objects of a kind by the objects that their layer names. layer returns the layer of an
+// object.
 func Index(ctx context.Context, indexer client.FieldIndexer, kind client.Object, layer func(client.Object) v1alpha1.ConfigLayer) error {
 	fields := map[string]client.IndexerFunc{
 		IndexModel: func(o client.Object) []string {
@@ -103,7 +104,7 @@ func Index(ctx context.Context, indexer client.FieldIndexer, kind client.Object,
 	return nil
 }
 
-// BoundFlipped passes those changes of a Tool that change whether a network access list can hold it.
+// BoundFlipped passes changes of a Tool that change whether a network access list can restrict it.
 func BoundFlipped() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },

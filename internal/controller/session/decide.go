@@ -9,7 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
-// phaseOf is where the Session stands. active is its active Turn; nil for none.
+// phaseOf returns the phase of the Session. active is its active Turn; nil for none.
 func phaseOf(status *v1alpha1.SessionStatus, active *v1alpha1.Turn, usable bool) v1alpha1.SessionPhase {
 	switch {
 	case active != nil && active.Status.Phase == v1alpha1.TurnWaitingForToolResults:
@@ -25,8 +25,8 @@ func phaseOf(status *v1alpha1.SessionStatus, active *v1alpha1.Turn, usable bool)
 	}
 }
 
-// ran reports whether a Turn which has ended ran itself: it did not take over the outcome of an earlier one, did not go
-// into another one, and was not refused for its name.
+// ran reports whether a Turn that has ended ran by itself: it did not take over the outcome of an earlier one, did not
+// go into another one, and was not refused for its name.
 func ran(turn *v1alpha1.Turn) bool {
 	succeeded := condition.Find(turn.Status.Conditions, v1alpha1.ConditionSucceeded)
 	if succeeded == nil {
@@ -40,8 +40,7 @@ func ran(turn *v1alpha1.Turn) bool {
 	}
 }
 
-// setReady says whether the Session can be used. reason is empty when it can; message is then what is to be said
-// besides.
+// setReady sets the Ready condition. reason is empty if the Session can be used; message then has additional notes.
 func setReady(session *v1alpha1.Session, reason, message string, now metav1.Time) {
 	value := metav1.ConditionFalse
 	if reason == "" {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// memory is what this process remembers of Sessions: which object a name stood for, and the version of our last write.
+// memory is the in-memory state about Sessions: the UID of each name, and the version of the last own write.
 type memory struct {
 	mu    sync.Mutex
 	byKey map[types.NamespacedName]known
@@ -16,15 +16,15 @@ type memory struct {
 type known struct {
 	uid     types.UID
 	written string
-	// whole reports whether the journal was found to be as long as the status says, looks counts the looks in a row
-	// that found that it cannot be appended to.
+	// whole reports whether the journal is known to be as long as in status; looks counts the consecutive checks that
+	// found that it cannot be appended to.
 	whole bool
 	looks int
-	// behindSince is when the cache was first seen to lag what was written; zero while it does not.
+	// behindSince is when the cache was first found to lag the last own write; zero while it does not.
 	behindSince time.Time
 }
 
-// see notes which object the name stands for. It returns the UID of an earlier one that was replaced.
+// see records the UID of a name. It returns the UID of an earlier object that was replaced.
 func (m *memory) see(key types.NamespacedName, uid types.UID) (old types.UID, replaced bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -39,7 +39,7 @@ func (m *memory) see(key types.NamespacedName, uid types.UID) (old types.UID, re
 	return before.uid, ok
 }
 
-// wrote notes the version of our last write.
+// wrote records the version of the last own write.
 func (m *memory) wrote(key types.NamespacedName, version string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -48,14 +48,14 @@ func (m *memory) wrote(key types.NamespacedName, version string) {
 	m.byKey[key] = k
 }
 
-// written is the version of our last write; empty for none.
+// written returns the version of the last own write; empty for none.
 func (m *memory) written(key types.NamespacedName) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.byKey[key].written
 }
 
-// behind notes that the cache lags what was written, and gives since when.
+// behind records that the cache lags the last own write, and returns since when.
 func (m *memory) behind(key types.NamespacedName, now time.Time) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -67,7 +67,7 @@ func (m *memory) behind(key types.NamespacedName, now time.Time) time.Time {
 	return k.behindSince
 }
 
-// caughtUp notes that the cache shows what was written.
+// caughtUp records that the cache shows the last own write.
 func (m *memory) caughtUp(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -77,7 +77,7 @@ func (m *memory) caughtUp(key types.NamespacedName) {
 	}
 }
 
-// forget drops a Session and says which object the name stood for.
+// forget drops a Session and returns its UID.
 func (m *memory) forget(key types.NamespacedName) (types.UID, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,7 +86,7 @@ func (m *memory) forget(key types.NamespacedName) (types.UID, bool) {
 	return k.uid, ok
 }
 
-// looked counts the looks in a row at a journal that cannot be appended to.
+// looked counts the consecutive checks of a journal that cannot be appended to.
 func (m *memory) looked(key types.NamespacedName, obstructed bool) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -102,7 +102,7 @@ func (m *memory) looked(key types.NamespacedName, obstructed bool) int {
 	return k.looks
 }
 
-// check notes that the journal of a Session is as long as the status says.
+// check records that the journal of a Session is as long as in status.
 func (m *memory) check(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

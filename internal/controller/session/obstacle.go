@@ -12,8 +12,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
-// obstructed deals with an error of a pass: one that only a repair of the Session's journal removes is reported on the
-// Session, which admits no Turn until then and is looked at slowly. Any other error is returned.
+// obstructed handles the error of a pass. If only a repair of the Session's journal removes it, it is reported on the
+// Session, which admits no Turn until then and is checked slowly. Any other error is returned.
 func (r *Reconciler) obstructed(ctx context.Context, s *scope, cause error) error {
 	key := client.ObjectKeyFromObject(s.session)
 	obstacle := journal.ObstacleOf(cause, s.session.Name)
@@ -33,8 +33,8 @@ func (r *Reconciler) obstructed(ctx context.Context, s *scope, cause error) erro
 	return nil
 }
 
-// checkHead makes sure, once in the life of this process, that the journal is as long as the status says, before a Turn
-// is admitted: nothing could be appended to one that is not.
+// checkHead verifies, once per process, that the journal is as long as in status before a Turn is admitted: nothing
+// could be appended to a shorter one.
 func (r *Reconciler) checkHead(ctx context.Context, s *scope) error {
 	key, head := client.ObjectKeyFromObject(s.session), s.session.Status.Journal.Head
 	if head == 0 || r.known.checked(key) {
@@ -51,7 +51,7 @@ func (r *Reconciler) checkHead(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// reaches reports a journal that ends before the head that the status of its Session has.
+// reaches returns an error for a journal that ends before the head in the status of its Session.
 func reaches(s *scope, view *journal.View) error {
 	if head := s.session.Status.Journal.Head; view.Head < head {
 		return fmt.Errorf("%w: it ends at ordinal %d, and the status of the Session says %d", journal.ErrCorrupt, view.Head, head)

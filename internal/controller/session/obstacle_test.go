@@ -24,7 +24,7 @@ import (
 	journalmemory "github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 )
 
-// refusing is a store that accepts no entry as long as it refuses.
+// refusing is a store that accepts no entries while it refuses.
 type refusing struct {
 	journal.Store
 	refuses bool
@@ -37,7 +37,7 @@ func (r *refusing) Create(ctx context.Context, s journal.Session, e *v1alpha1.Jo
 	return r.Store.Create(ctx, s, e)
 }
 
-// TestASessionReportsAJournalThatCannotBeAppendedTo has nothing admitted, and nothing released, on such a journal.
+// TestASessionReportsAJournalThatCannotBeAppendedTo expects no admission and no release on such a journal.
 func TestASessionReportsAJournalThatCannotBeAppendedTo(t *testing.T) {
 	for name, test := range map[string]struct {
 		head    int64

@@ -30,7 +30,7 @@ import (
 // demoKey names the Session of the tests.
 var demoKey = types.NamespacedName{Namespace: "ns", Name: "demo"}
 
-// bench is the reconciler over a client in memory, with a Session that can be used.
+// bench is the reconciler with a fake client and a Session that can be used.
 type bench struct {
 	*Reconciler
 	t   *testing.T
@@ -67,7 +67,7 @@ func newSession() *v1alpha1.Session {
 	}
 }
 
-// inDemo makes a Turn one of the Session of the tests.
+// inDemo returns a Turn of the tests' Session.
 func inDemo(name string, change func(*v1alpha1.Turn)) *v1alpha1.Turn {
 	turn := turnWith(name, change)
 	turn.Namespace, turn.UID, turn.Spec.SessionRef.Name = "ns", types.UID(name), "demo"
@@ -100,7 +100,7 @@ func TestASessionThatTheCacheDoesNotShowIsReadLive(t *testing.T) {
 	if active := b.session().Status.ActiveTurn; active == nil || active.Name != "demo-1" {
 		t.Fatalf("%+v is active", active)
 	}
-	// A restore of etcd: versions go back, and what was written is gone.
+	// A restore of etcd: versions go back, and the last own write is gone.
 	restored := b.session()
 	restored.Status.ActiveTurn = nil
 	if err := b.Client.Status().Update(t.Context(), restored); err != nil {

@@ -26,8 +26,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
-// lagRetry is when a pass that found the cache behind the API server is repeated, if no watch event comes first, and
-// how long a pass waits for the cache to show our own last write before it reads past it.
+// lagRetry is the pause after which a pass that found a stale cache is repeated, if no watch event comes first, and the
+// time that a pass waits for the cache to show the last own write before it reads live.
 const lagRetry = 5 * time.Second
 
 // Reconciler admits and releases Turns.
@@ -40,13 +40,13 @@ type Reconciler struct {
 	Host *host.Host
 	// Turns decides which Sessions may have an active Turn.
 	Turns *fairshare.Turns
-	// Wakes is where places that came free announce their Session.
+	// Wakes enqueues the Sessions that get a free slot.
 	Wakes *wake.Source
-	// TurnWakes wakes queued Turns that say something else than why they wait.
+	// TurnWakes wakes queued Turns whose conditions do not have the current reason.
 	TurnWakes *wake.Source
 	// Clock returns the current time.
 	Clock func() time.Time
-	// Watchdog is told of every pass.
+	// Watchdog observes every pass.
 	Watchdog *watchdog.Watchdog
 
 	known memory
@@ -59,7 +59,7 @@ type Reconciler struct {
 // scope is what one pass works on.
 type scope struct {
 	session, base *v1alpha1.Session
-	// turns are those that have not ended.
+	// turns are the Turns that have not ended.
 	turns   []*v1alpha1.Turn
 	active  *v1alpha1.Turn
 	usable  bool
@@ -98,7 +98,7 @@ func (r *Reconciler) move(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// open fetches the Session and its Turns. It returns nil for a Session that is gone or going.
+// open fetches the Session and its Turns. It returns nil for a Session that is gone or being deleted.
 func (r *Reconciler) open(ctx context.Context, key types.NamespacedName) (*scope, error) {
 	session := &v1alpha1.Session{}
 	err := r.Client.Get(ctx, key, session)
@@ -128,8 +128,8 @@ func (r *Reconciler) open(ctx context.Context, key types.NamespacedName) (*scope
 	return s, nil
 }
 
-// freshen makes sure that the pass sees at least what this process wrote, and reports whether it does: an older version
-// is left to the watch, for at most lagRetry, and then replaced by a live read.
+// freshen reports whether the pass sees at least the last own write: with an older version the pass waits for the
+// watch, for at most lagRetry, and then reads live.
 func (r *Reconciler) freshen(ctx context.Context, s *scope) (bool, error) {
 	key := client.ObjectKeyFromObject(s.session)
 	if !r.behind(s) {
@@ -147,17 +147,17 @@ func (r *Reconciler) freshen(ctx context.Context, s *scope) (bool, error) {
 		return false, fmt.Errorf("reading the Session past the cache: %w", err)
 	}
 	if err != nil || session.UID != s.session.UID || !session.DeletionTimestamp.IsZero() {
-		// The cache has yet to show it, and wakes the Session then.
+		// The watch event of that write wakes the Session.
 		s.requeue = lagRetry
 		return false, nil
 	}
-	// What the API server has is what counts, also where versions went back because etcd was restored.
+	// The API server's version counts, even if versions went back because etcd was restored.
 	r.known.wrote(key, session.ResourceVersion)
 	s.session, s.base = session.DeepCopy(), session
 	return true, nil
 }
 
-// behind reports whether the cache shows less of the Session than this process has written.
+// behind reports whether the cache lags the last own write of the Session.
 func (r *Reconciler) behind(s *scope) bool {
 	written := r.known.written(client.ObjectKeyFromObject(s.session))
 	if written == "" {
@@ -167,7 +167,7 @@ func (r *Reconciler) behind(s *scope) bool {
 	return err == nil && order < 0
 }
 
-// readiness says whether all that the Session names exists.
+// readiness sets the Ready condition from the objects that the Session names.
 func (r *Reconciler) readiness(ctx context.Context, s *scope) error {
 	resolved, err := layers.Resolve(ctx, r.Client, s.session)
 	if err != nil {
@@ -183,7 +183,7 @@ func (r *Reconciler) readiness(ctx context.Context, s *scope) error {
 }
 
 // release clears the active Turn once it has ended. A Turn that was deleted while it was active has its open step
-// closed first, so that nothing of it can still be decided afterwards (invariant 2).
+// closed first, so that no later entry can change its outcome (invariant 2).
 func (r *Reconciler) release(ctx context.Context, s *scope) error {
 	active := s.session.Status.ActiveTurn
 	if active == nil {
@@ -237,14 +237,13 @@ func (r *Reconciler) findActive(ctx context.Context, s *scope, active *v1alpha1.
 	return nil
 }
 
-// yield gives the place of a Turn that has ended back before the next one is admitted: without it a Session whose Turns
-// never end would keep its place, and who waits for one would wait for ever. When nobody does, admission takes it
-// again.
+// yield returns the slot of an ended Turn before the next one is admitted: otherwise a Session with an endless queue
+// would keep its slot and starve the others. If no Session waits, admission takes the slot again.
 func (r *Reconciler) yield(s *scope) {
 	r.Turns.End(s.session.UID)
 }
 
-// measure brings the size of the log up to date.
+// measure updates the size of the journal.
 func (r *Reconciler) measure(ctx context.Context, s *scope) error {
 	view, err := r.Host.Log.View(ctx, host.JournalOf(s.session), s.session.Status.Journal.Head)
 	if err != nil {
@@ -274,13 +273,13 @@ func (r *Reconciler) gone(ctx context.Context, s *scope, active *v1alpha1.Active
 	return true, nil
 }
 
-// next is the Turn to admit; nil for none. A Turn that has begun in the Session which had the name before goes with
-// that one: its steps are in another journal.
+// next returns the Turn to admit; nil for none. A Turn that began in an earlier Session of the name is deleted with
+// that Session: its steps are in another journal.
 func (s *scope) next() *v1alpha1.Turn {
 	return queue.Next(slices.DeleteFunc(slices.Clone(s.turns), s.isForeign))
 }
 
-// isForeign reports whether a Turn has begun in another Session of the name.
+// isForeign reports whether a Turn began in another Session of the name.
 func (s *scope) isForeign(t *v1alpha1.Turn) bool {
 	return t.Status.SessionUID != "" && t.Status.SessionUID != s.session.UID
 }
@@ -312,7 +311,7 @@ func (r *Reconciler) admit(ctx context.Context, s *scope) error {
 		return fmt.Errorf("reading Turn %s past the cache: %w", next.Name, err)
 	}
 	if err != nil || current.UID != next.UID || !queue.Runnable(current) || s.isForeign(current) {
-		// The cache lags: what it will show wakes the Session.
+		// The cache lags: its next event wakes the Session.
 		s.requeue = lagRetry
 		return nil
 	}
@@ -321,7 +320,7 @@ func (r *Reconciler) admit(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// write brings the status to the API server under optimistic lock, and gives the slot back when nothing is active.
+// write patches the status with optimistic locking, and returns the slot if no Turn is active.
 func (r *Reconciler) write(ctx context.Context, s *scope) error {
 	key := client.ObjectKeyFromObject(s.session)
 	s.session.Status.Phase = phaseOf(&s.session.Status, s.active, s.usable)
@@ -338,7 +337,7 @@ func (r *Reconciler) write(ctx context.Context, s *scope) error {
 		r.known.wrote(key, s.session.ResourceVersion)
 	}
 	if s.active != nil && host.WaitsForReference(&s.active.Status.TurnProgress) {
-		// What the Session names may have changed, the Model that the Turn waits for among it.
+		// The configuration of the Session may have changed, for example the Model that the Turn waits for.
 		r.TurnWakes.Wake(client.ObjectKeyFromObject(s.active))
 	}
 	for _, turn := range queue.Outdated(s.session, s.turns, r.Turns.Limit(s.session.UID)) {

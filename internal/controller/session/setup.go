@@ -20,7 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
-// SetupWithManager registers the reconciler. workers is how many Sessions are worked on at once.
+// SetupWithManager registers the reconciler. workers is the number of Sessions that are reconciled in parallel.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 	named := builder.WithPredicates(meaningful())
 	return ctrl.NewControllerManagedBy(mgr).
@@ -45,7 +45,7 @@ func ofTurn(_ context.Context, object client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: turn.Namespace, Name: turn.Spec.SessionRef.Name}}}
 }
 
-// ofNamespace wakes the Sessions that what has changed may concern.
+// ofNamespace wakes the Sessions that the change may concern.
 func (r *Reconciler) ofNamespace(ctx context.Context, object client.Object) []reconcile.Request {
 	var sessions v1alpha1.SessionList
 	if err := r.Client.List(ctx, &sessions, client.InNamespace(object.GetNamespace())); err != nil {
@@ -59,8 +59,9 @@ func (r *Reconciler) ofNamespace(ctx context.Context, object client.Object) []re
 	return requests
 }
 
-// turnMoved passes those changes of Turns that move a Session: a Turn that is new, gone, ended, or waits for results or
-// no longer does. After a relist, the deletion of a Turn and the creation of another one of its name are one update.
+// turnMoved passes the changes of Turns that matter to a Session: a Turn was created, deleted, has ended, or began or
+// ceased to wait for results. After a relist, the deletion of a Turn and the creation of another one of its name are
+// one update.
 func turnMoved() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool {
@@ -100,7 +101,7 @@ func meaningful() predicate.Predicate {
 	}
 }
 
-// said is the reason and the message of the Ready condition.
+// said returns the reason and the message of the Ready condition.
 func said(conditions []metav1.Condition) [2]string {
 	ready := condition.Find(conditions, v1alpha1.ConditionReady)
 	if ready == nil {

@@ -56,7 +56,7 @@ func (c *cluster) session(namespace, name string, phase v1alpha1.TurnPhase) type
 	return client.ObjectKeyFromObject(session)
 }
 
-// start makes the reconciler, as of a process that begins.
+// start creates the reconciler, as a new process does.
 func (c *cluster) start(limits fairshare.TurnsOptions) {
 	c.t.Helper()
 	scheme := runtime.NewScheme()

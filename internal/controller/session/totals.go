@@ -18,8 +18,8 @@ func addTotals(totals *v1alpha1.SessionTotals, sum *v1alpha1.TurnSummary) {
 	addCost(totals, sum)
 }
 
-// addCost adds up what the model calls of a Turn cost. A Turn that there is no room for is left out as a whole: how
-// many of its calls were in which currency is not known, so that only all of them together can be counted as left out.
+// addCost adds the cost of a Turn's model calls. A Turn with one currency too many is left out as a whole: the number
+// of its calls per currency is unknown, so that all of them count as unpriced.
 func addCost(totals *v1alpha1.SessionTotals, sum *v1alpha1.TurnSummary) {
 	sums, ok := cost.Add(totals.Cost, sum.Cost...)
 	if !ok {

@@ -14,10 +14,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// withdraw withdraws calls of a Turn that was deleted, by deleting their pods as long as those still have our gate. The
-// deletion holds for the very version of the pod that had it: a process that opens the gate at the same time makes it
-// fail, and the API server binds no pod that was told to go. A pod that a Job gets later stays gated, because there is
-// no status left to record it in. Without a pod, one may have started and be gone.
+// withdraw withdraws calls of a deleted Turn by deleting their pods while those still have the scheduling gate. The
+// deletion requires the resource version that had the gate: if a process removes the gate at the same time, it fails,
+// and the API server binds no pod that is being deleted. A later pod of the Job stays gated, because no status is left
+// to record it in. If there is no pod, one may have started and be gone.
 func (r *Reconciler) withdraw(namespace string) host.Withdrawer {
 	return func(ctx context.Context, turn v1alpha1.JournalTurn, step int32, call v1alpha1.ToolCall) (bool, error) {
 		var pods corev1.PodList

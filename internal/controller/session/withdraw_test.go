@@ -35,7 +35,7 @@ func TestACallOfADeletedTurnIsWithdrawnByDeletingItsGatedPods(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		pods []client.Object
-		// meanwhile happens to a pod before its deletion arrives.
+		// meanwhile runs before the deletion of a pod arrives.
 		meanwhile func(context.Context, client.WithWatch, client.Object) error
 		want      bool
 		left      int

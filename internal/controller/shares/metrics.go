@@ -1,4 +1,4 @@
-// Package shares measures what namespaces share: how long each resource was waited for, and how much of it is taken.
+// Package shares measures the resources that namespaces share: the waiting time for each, and how much is in use.
 package shares
 
 import (
@@ -28,7 +28,7 @@ func init() {
 	metrics.Registry.MustRegister(waits)
 }
 
-// Waited observes how long a resource was waited for.
+// Waited returns the observer of the waiting time for a resource.
 func Waited(resource string) func(time.Duration) {
 	observer := waits.WithLabelValues(resource)
 	return func(d time.Duration) { observer.Observe(d.Seconds()) }
@@ -40,7 +40,7 @@ var (
 	bytes = prometheus.NewDesc("capstan_conversation_bytes", "Memory that model calls under way may take, and responses that the journal has not accepted yet.", nil, nil)
 )
 
-// Collector counts what is taken of the Pools of activities.
+// Collector counts the used slots of the activity Pools.
 type Collector struct {
 	Models, Tools *fairshare.Pool
 }

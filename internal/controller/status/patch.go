@@ -1,4 +1,5 @@
-// Package status writes the status of an object: only what changed, and only if nobody else wrote in between.
+// Package status writes the status of an object: only the changed fields, and only if there was no other write in
+// between.
 package status
 
 import (
@@ -16,9 +17,9 @@ import (
 )
 
 // Patch writes the status of next, where it differs from that of base, as a merge patch of the status alone. The
-// resourceVersion of base is the optimistic lock: a write by anyone else since then makes it fail with a Conflict, and
-// nothing is written. Equal statuses cost no call. After a write next is what the server answered; after an error it is
-// as it was. Lists are replaced as a whole.
+// resourceVersion of base is the optimistic lock: after any other write the patch fails with a Conflict, and nothing is
+// written. Equal statuses cost no call. After a write, next is the server's response; after an error it is unchanged.
+// Lists are replaced as a whole.
 //
 // base and next are pointers to the same kind of typed object.
 func Patch(ctx context.Context, c client.Client, base, next client.Object) (changed bool, err error) {
@@ -29,7 +30,7 @@ func Patch(ctx context.Context, c client.Client, base, next client.Object) (chan
 	if patch == nil {
 		return false, nil
 	}
-	// The answer is read into a new object: decoding into next would keep what the answer lacks.
+	// The response is decoded into a new object: decoding into next would keep fields that the response lacks.
 	answer, ok := reflect.New(reflect.TypeOf(next).Elem()).Interface().(client.Object)
 	if !ok {
 		return false, fmt.Errorf("%T is not a pointer to an API object", next)
@@ -43,7 +44,7 @@ func Patch(ctx context.Context, c client.Client, base, next client.Object) (chan
 	return true, nil
 }
 
-// statusPatch is the merge patch that makes the status of base that of next, with the lock; nil when they are equal.
+// statusPatch returns the merge patch from the status of base to that of next, with the lock; nil if they are equal.
 func statusPatch(base, next client.Object) ([]byte, error) {
 	from, err := statusOf(base)
 	if err != nil {
@@ -87,11 +88,11 @@ func statusOf(o client.Object) ([]byte, error) {
 	return parts.Status, nil
 }
 
-// staleRetry is how long a pass that lost against another write waits before it looks again.
+// staleRetry is the pause before a pass that had a conflict is repeated.
 const staleRetry = 100 * time.Millisecond
 
-// Write ends the pass of a simple reconciler: it brings the status to the API server with Patch. After a conflict the
-// pass is repeated shortly, because the cache was behind; an object that is gone needs nothing.
+// Write ends the pass of a simple reconciler: it writes the status with Patch. After a conflict the pass is repeated
+// shortly, because the cache was stale; a deleted object needs no write.
 func Write(ctx context.Context, c client.Client, base, next client.Object) (ctrl.Result, error) {
 	_, err := Patch(ctx, c, base, next)
 	switch {

@@ -33,7 +33,7 @@ func asObject(t *testing.T, o runtime.Object) client.Object {
 	return object
 }
 
-// server is a fake API server with one Harness, which remembers the patches that it was sent.
+// server is a fake API server with one Harness, which records the received patches.
 func server(t *testing.T) (client.Client, *v1alpha1.Harness, *[]string) {
 	t.Helper()
 	harness := &v1alpha1.Harness{

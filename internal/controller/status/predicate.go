@@ -10,8 +10,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
-// ReadyFlipped lets the creation and the deletion of an object pass, and those updates that make it Ready or no longer
-// Ready. It is for those who depend on the object; any other update of its status or spec says nothing to them.
+// ReadyFlipped passes the creation and the deletion of an object, and updates that change its readiness. It is for
+// controllers of dependent objects, to which other updates do not matter.
 func ReadyFlipped() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
@@ -21,15 +21,15 @@ func ReadyFlipped() predicate.Predicate {
 	}
 }
 
-// SpecChanged passes the creation and the deletion of an object, and those updates that bring another spec: of the
-// object itself, or because another object has taken its name, which is one update after a relist.
+// SpecChanged passes the creation and the deletion of an object, and updates with another spec: of the same object, or
+// of a new object with its name, which after a relist is one update.
 func SpecChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return replaced(e) || e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration()
 	}}
 }
 
-// replaced reports whether an update is the deletion of one object and the creation of another one of its name.
+// replaced reports whether an update stands for the deletion of one object and the creation of another with its name.
 func replaced(e event.UpdateEvent) bool {
 	return e.ObjectOld.GetUID() != e.ObjectNew.GetUID()
 }

@@ -1,4 +1,4 @@
-// Package tool says on every Tool whether the model can be offered it.
+// Package tool keeps the Ready condition of Tools.
 package tool
 
 import (
@@ -32,7 +32,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=capstan.dev,resources=tools,verbs=get;list;watch
 // +kubebuilder:rbac:groups=capstan.dev,resources=tools/status,verbs=patch
 
-// Reconcile looks at one Tool.
+// Reconcile checks one Tool.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	base := &v1alpha1.Tool{}
 	if err := r.Client.Get(ctx, req.NamespacedName, base); err != nil {

@@ -1,3 +1,3 @@
-// Package toolresult reconciles ToolResults that no Turn can take: it says on their Accepted condition why. A
-// ToolResult that a Turn can take is left to the Turn's reconciler, which accepts it once it is in the log.
+// Package toolresult reconciles ToolResults that no Turn can accept: their Accepted condition has the reason. All
+// others are left to the Turn's reconciler, which accepts a ToolResult once it is in the journal.
 package toolresult

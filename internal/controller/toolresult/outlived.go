@@ -16,15 +16,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
-// outlived reports whether the very Turn that the ToolResult was for is gone. now is the Turn that has the name; nil
-// for none. A ToolResult that names its Turn without a UID outlives none: it is for every Turn of the name. One that
-// was applied when its Turn was gone stays: a GitOps tool would apply it again for ever.
+// outlived reports whether the exact Turn that the ToolResult was for is gone. now is the Turn that has the name; nil
+// for none. A ToolResult without a UID never outlives its Turn: it applies to every Turn of the name. A ToolResult that
+// was created after the deletion of its Turn is kept: a GitOps tool would apply it again forever.
 func outlived(result *v1alpha1.ToolResult, now *v1alpha1.Turn) bool {
 	uid := result.Spec.TurnRef.UID
 	return uid != "" && (now == nil || now.UID != uid) && metTurn(result) && result.DeletionTimestamp.IsZero()
 }
 
-// metTurn reports whether the ToolResult was judged while its Turn existed.
+// metTurn reports whether the ToolResult was accepted or refused while its Turn existed.
 func metTurn(result *v1alpha1.ToolResult) bool {
 	accepted := condition.Find(result.Status.Conditions, v1alpha1.ConditionAccepted)
 	if accepted == nil {
@@ -38,8 +38,8 @@ func metTurn(result *v1alpha1.ToolResult) bool {
 	}
 }
 
-// deleteOutlived deletes a ToolResult whose Turn is gone, which the cache alone does not prove. Its text is in the
-// Session's journal. It has no owner reference, because Argo CD prunes no object that has one.
+// deleteOutlived deletes a ToolResult whose Turn is gone, after a live read. Its text is in the Session's journal.
+// ToolResults have no owner reference, because Argo CD does not prune objects with one.
 func (r *Reconciler) deleteOutlived(ctx context.Context, result *v1alpha1.ToolResult) error {
 	live, err := r.turn(ctx, r.Live, result)
 	if err != nil {
@@ -55,7 +55,7 @@ func (r *Reconciler) deleteOutlived(ctx context.Context, result *v1alpha1.ToolRe
 	return nil
 }
 
-// ofGoneTurn wakes the ToolResults that name the very Turn.
+// ofGoneTurn wakes the ToolResults that name the Turn by UID.
 func (r *Reconciler) ofGoneTurn(ctx context.Context, object client.Object) []reconcile.Request {
 	var results v1alpha1.ToolResultList
 	if err := r.Client.List(ctx, &results, client.InNamespace(object.GetNamespace()), client.MatchingFields{turn.IndexTurnName: object.GetName()}); err != nil {
@@ -71,8 +71,8 @@ func (r *Reconciler) ofGoneTurn(ctx context.Context, object client.Object) []rec
 	return requests
 }
 
-// gone lets the ends of Turns through. After a relist, the deletion of a Turn and the creation of another one of its
-// name are one update.
+// gone passes deletions of Turns. After a relist, the deletion of a Turn and the creation of another one of its name
+// are one update.
 func gone() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },

@@ -29,7 +29,7 @@ func judged(uid types.UID, status metav1.ConditionStatus, reason string) *v1alph
 	return result
 }
 
-// server has the objects, and counts the writes that it is asked for. The index of Turns' names is the manager's.
+// server has the objects, and counts the writes. It has the manager's index of Turn names.
 func server(t *testing.T, writes *int, objects ...client.Object) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -101,7 +101,8 @@ func TestAToolResultGoesWithTheTurnThatItNamesByUID(t *testing.T) {
 	}
 }
 
-// TestAToolResultThatIsAppliedAgainStays follows one that a GitOps tool applies again after it went with its Turn.
+// TestAToolResultThatIsAppliedAgainStays covers a ToolResult that a GitOps tool applies again after it was deleted with
+// its Turn.
 func TestAToolResultThatIsAppliedAgainStays(t *testing.T) {
 	again := judged("u1", metav1.ConditionUnknown, v1alpha1.ReasonPending)
 	writes := 0

@@ -24,7 +24,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
-// Reconciler refuses ToolResults that no Turn can take, and deletes those whose Turn is gone.
+// Reconciler refuses ToolResults that no Turn can accept, and deletes those whose Turn is gone.
 type Reconciler struct {
 	// Client reads from the cache and writes.
 	Client client.Client
@@ -38,7 +38,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=capstan.dev,resources=toolresults,verbs=delete
 // +kubebuilder:rbac:groups=capstan.dev,resources=toolresults/status,verbs=patch
 
-// Reconcile says what becomes of one ToolResult.
+// Reconcile decides about one ToolResult.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	result := &v1alpha1.ToolResult{}
 	if err := r.Client.Get(ctx, req.NamespacedName, result); err != nil {
@@ -59,7 +59,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	said := answer.Judge(result, turn)
 	if said.Status == metav1.ConditionFalse {
-		// A refusal is for ever, so that it is not made on the word of a cache.
+		// A refusal is final, so that it needs a live read.
 		if turn, err = r.turn(ctx, r.Live, result); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -73,7 +73,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	condition.SetAccepted(&changed.Status.Conditions, result.Generation, metav1.NewTime(r.Clock()), said.Status, said.Reason, said.Message)
 	_, err = status.Patch(ctx, r.Client, result.DeepCopy(), changed)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		// Whoever changed it wakes us.
+		// The watch event of the other write wakes the reconciler.
 		return ctrl.Result{}, nil
 	}
 	if err != nil {
@@ -82,7 +82,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, nil
 }
 
-// turn reads the Turn that the ToolResult names; nil when there is none.
+// turn reads the Turn that the ToolResult names; nil if there is none.
 func (r *Reconciler) turn(ctx context.Context, reader client.Reader, result *v1alpha1.ToolResult) (*v1alpha1.Turn, error) {
 	turn := &v1alpha1.Turn{}
 	err := reader.Get(ctx, types.NamespacedName{Namespace: result.Namespace, Name: result.Spec.TurnRef.Name}, turn)
@@ -128,8 +128,8 @@ func (r *Reconciler) ofTurn(ctx context.Context, object client.Object) []reconci
 	return requests
 }
 
-// callsChanged passes those changes of a Turn after which another verdict is possible: it is new, moved on to other
-// calls, ended, or is deleted.
+// callsChanged passes those changes of a Turn after which another decision is possible: it is new, has other calls, has
+// ended, or is being deleted.
 func callsChanged() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
@@ -142,7 +142,7 @@ func callsChanged() predicate.Predicate {
 	}
 }
 
-// stoppedWaiting reports whether one of the calls, as many before as after, waits for nobody any more.
+// stoppedWaiting reports whether one of the calls has ceased to wait. before and after have the same length.
 func stoppedWaiting(before, after []v1alpha1.ToolCall) bool {
 	for i := range before {
 		if before[i].State == v1alpha1.CallWaiting && after[i].State != v1alpha1.CallWaiting {

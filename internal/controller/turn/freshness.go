@@ -41,7 +41,7 @@ func (r *Reconciler) freshen(ctx context.Context, s *scope) error {
 		}
 		return fmt.Errorf("reading the Turn past the cache: %w", err)
 	}
-	// What the API server has is what counts, also where versions went back because etcd was restored.
+	// The API server's version counts, even if versions went back because etcd was restored.
 	s.memory.written, s.memory.behindSince = turn.ResourceVersion, time.Time{}
 	host.LeaveOutMessage(turn)
 	s.turn, s.base = turn.DeepCopy(), turn

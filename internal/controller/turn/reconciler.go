@@ -38,15 +38,16 @@ type Reconciler struct {
 	Turns *fairshare.Turns
 	// Logs reads the log of a tool's container.
 	Logs LogReader
-	// Launcher is put into tool pods.
+	// Launcher is added to tool pods.
 	Launcher tool.Launcher
-	// Policies keep back what needs a Secret while a policy of the install is missing. Nil keeps nothing back.
+	// Policies holds back steps that need a Secret while an admission policy of the installation is missing. Nil holds
+	// nothing back.
 	Policies *policies.Verifier
 	// JobRetention is how long the Jobs of a finished Turn are kept.
 	JobRetention time.Duration
 	// Clock returns the current time.
 	Clock func() time.Time
-	// Watchdog is told of every pass.
+	// Watchdog observes every pass.
 	Watchdog *watchdog.Watchdog
 	// Notices tells people of what they have to act on. Nil tells them of nothing.
 	Notices *notice.Recorder
