@@ -80,8 +80,8 @@ func turnMoved() predicate.Predicate {
 	}
 }
 
-// meaningful passes those changes of layers, Models and Tools that can change what a Session is made of, or what its
-// condition repeats: the spec, the annotations, whether the object is ready, and why a Model is not.
+// meaningful passes those changes of layers, Models and Tools that can change the configuration of a Session, or its
+// condition: of the spec, the annotations, the readiness, and the reason why a Model is not ready.
 func meaningful() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {

@@ -21,13 +21,13 @@ import (
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=create
 
 const (
-	// podlessLimit is how long a Job may be without a pod before its account is suspected to be gone.
+	// podlessLimit is how long a Job may be without a pod before its ServiceAccount is assumed to be missing.
 	podlessLimit = 5 * time.Second
-	// renewInterval is the least time between two requests for the account of a namespace that this process has seen to.
+	// renewInterval is the minimum time between two requests for the ServiceAccount of a namespace.
 	renewInterval = time.Minute
 )
 
-// accounts holds, by namespace, when this process last saw to the ServiceAccount of tool pods. Workers that need one at
+// accounts holds, by namespace, when this process last ensured the ServiceAccount of tool pods. Workers that need it at
 // the same time share a request.
 type accounts struct {
 	mu       sync.Mutex
@@ -35,7 +35,7 @@ type accounts struct {
 	creating singleflight.Group
 }
 
-// last is zero for a namespace that this process has not seen to.
+// last returns zero for a namespace that this process has not handled.
 func (s *accounts) last(namespace string) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,8 +51,8 @@ func (s *accounts) note(namespace string, at time.Time) {
 	s.seen[namespace] = at
 }
 
-// accountWait is the wait of a step for an account that the API server refuses: since when, how often, until the next
-// try, and why.
+// accountWait is the wait of a step for a ServiceAccount that the API server refuses: its start, the attempts, the time
+// of the next one, and the cause.
 type accountWait struct {
 	since, until time.Time
 	failures     int
@@ -60,8 +60,7 @@ type accountWait struct {
 }
 
 // provideAccount creates the ServiceAccount of tool pods before the first Job of a namespace, and reports whether the
-// Job may be created now. An account of that name that exists is used as it is, so that a namespace can give it pull
-// secrets.
+// Job may be created now. An existing account is used as it is, so that a namespace can add pull secrets to it.
 func (r *Reconciler) provideAccount(ctx context.Context, a *actScope, index int, job *batchv1.Job) (bool, error) {
 	seen := r.accounts.last(job.Namespace)
 	if !runsAsOurs(job) || !seen.IsZero() {
@@ -89,9 +88,9 @@ func (r *Reconciler) provideAccount(ctx context.Context, a *actScope, index int,
 	}
 }
 
-// renewAccount creates the account again for a Job that has been without a pod since a while ago: the account, or the
-// whole namespace, may have been deleted and the namespace created again. Without an account the Job controller gets no
-// pod accepted, and tries again until the start timeout.
+// renewAccount creates the account again for a Job that has had no pod for a while: the account may have been deleted,
+// or the whole namespace deleted and created again. Without the account the API server rejects the Job's pods until the
+// start timeout.
 func (r *Reconciler) renewAccount(ctx context.Context, a *actScope, job *batchv1.Job, since time.Time) {
 	if !runsAsOurs(job) {
 		return
@@ -106,14 +105,13 @@ func (r *Reconciler) renewAccount(ctx context.Context, a *actScope, job *batchv1
 		return
 	}
 	if err := r.createAccount(ctx, job.Namespace, seen); err != nil {
-		// The call ends with what the Job controller says of it.
+		// The call ends with the error of the Job controller.
 		r.accounts.note(job.Namespace, now)
 		ctrl.LoggerFrom(ctx).Error(err, "creating the ServiceAccount of tool pods for a Job without a pod", "job", job.Name)
 	}
 }
 
-// createAccount creates the account, unless another worker has seen to it since seen. It succeeds as well where the
-// account exists.
+// createAccount creates the account, unless another worker has done so since seen. It succeeds if the account exists.
 func (r *Reconciler) createAccount(ctx context.Context, namespace string, seen time.Time) error {
 	_, err, _ := r.accounts.creating.Do(namespace, func() (any, error) {
 		if !r.accounts.last(namespace).Equal(seen) {
@@ -143,8 +141,8 @@ func (w *accountWait) refuse(err error, now time.Time) {
 	w.refused = err
 }
 
-// awaitAccount shows on a call what it waits for. It ends the call once the account has been refused for as long as its
-// pod may take to start.
+// awaitAccount shows on a call that it waits for the account. It ends the call once the account has been refused for as
+// long as its pod may take to start.
 func (a *actScope) awaitAccount(index int, now time.Time) {
 	call, wait := &a.turn.Status.ToolCalls[index], &a.step.account
 	why := "the ServiceAccount that its pod runs as was not accepted: " + wait.refused.Error()
@@ -157,7 +155,7 @@ func (a *actScope) awaitAccount(index int, now time.Time) {
 	host.Describe(call, tool.Outcome{State: v1alpha1.CallPending, Reason: tool.ReasonServiceAccountRefused, Error: "Tried again: " + why + "."})
 }
 
-// accountProvided takes back what a call shows of such a wait.
+// accountProvided removes such a wait from a call.
 func (a *actScope) accountProvided(index int) {
 	if call := &a.turn.Status.ToolCalls[index]; call.Reason == tool.ReasonServiceAccountRefused {
 		call.Reason, call.Preview = "", ""

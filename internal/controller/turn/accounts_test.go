@@ -22,8 +22,8 @@ import (
 
 const accountName = "capstan-tool"
 
-// watchAccounts counts the ServiceAccounts that managers ask for, and makes the API server refuse them while refused
-// reports an error.
+// watchAccounts counts requests for ServiceAccounts, and makes the API server refuse them while refused returns an
+// error.
 func watchAccounts(w *world, refused func() error) *int {
 	asked := new(int)
 	w.hooks.Create = func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
@@ -40,7 +40,7 @@ func watchAccounts(w *world, refused func() error) *int {
 
 func accepted() error { return nil }
 
-// noRoom is what the API server returns where a quota of the namespace allows no further ServiceAccount.
+// noRoom is the API server's error if a quota of the namespace allows no further ServiceAccount.
 func noRoom() error {
 	return apierrors.NewForbidden(schema.GroupResource{Resource: "serviceaccounts"}, accountName,
 		errors.New("exceeded quota: small, requested: count/serviceaccounts=1, used: count/serviceaccounts=1, limited: count/serviceaccounts=1"))

@@ -25,23 +25,23 @@ type actScope struct {
 	pins    tool.Pins
 	// unsure are the indexes of calls that could not be observed in this pass.
 	unsure map[int]bool
-	// retry reports whether a call was given a new attempt that is not in the API server's status yet, approved that
-	// one was given its first.
+	// retry reports whether a call has a new attempt that is not in the API server's status yet, approved whether one
+	// has its first attempt.
 	retry, approved bool
 }
 
-// calls are the calls of the step.
+// calls returns the calls of the step.
 func (a *actScope) calls() []v1alpha1.ToolCall {
 	return a.turn.Status.ToolCalls
 }
 
-// job is the Job of a call's current attempt, its name, and whether the cache has it.
+// job returns the name of the Job of a call's current attempt, the Job, and whether the cache has it.
 func (a *actScope) job(call v1alpha1.ToolCall) (string, *batchv1.Job) {
 	name := tool.JobName(a.turn.UID, a.plan().Step, call.ID, call.Attempt)
 	return name, a.jobs[name]
 }
 
-// toolSpec is the Tool that a call was planned with; nil when it is not there any more.
+// toolSpec returns the Tool that a call was planned with; nil if it is gone.
 func (a *actScope) toolSpec(call v1alpha1.ToolCall) *v1alpha1.ToolSpec {
 	definition := a.config.Tools[call.Name]
 	if !a.pins.Hold(call, definition) {
@@ -50,8 +50,8 @@ func (a *actScope) toolSpec(call v1alpha1.ToolCall) *v1alpha1.ToolSpec {
 	return &definition.Spec
 }
 
-// act runs the tool calls of the open step: observe what is under way, take what others gave, start what may start,
-// open the gates, and close the step when every call has its result.
+// act runs the tool calls of the open step: observe running calls, accept ToolResults, start calls, remove scheduling
+// gates, and close the step when every call has its result.
 func (r *Reconciler) act(ctx context.Context, s *scope) (flow, error) {
 	if s.plan().Phase != v1alpha1.PlanAct {
 		return stop, nil
@@ -63,7 +63,7 @@ func (r *Reconciler) act(ctx context.Context, s *scope) (flow, error) {
 	if a.config.Blocker != nil && len(a.jobs) == 0 && len(a.step.attempted) == 0 && !a.requested() {
 		return r.block(ctx, a)
 	}
-	// A call that cannot be observed now holds up no other one.
+	// A call that cannot be observed now does not delay the others.
 	flow, failed := r.observe(ctx, a)
 	if flow == proceed {
 		var err error
@@ -73,10 +73,10 @@ func (r *Reconciler) act(ctx context.Context, s *scope) (flow, error) {
 	return flow, failed
 }
 
-// advance goes on with the step once it is known how far each call has come.
+// advance continues the step after the state of each call was observed.
 func (r *Reconciler) advance(ctx context.Context, a *actScope) (flow, error) {
 	if a.retry {
-		// The new attempt is an intent like any other: written before it starts.
+		// The new attempt is an intent like any other: it is written before it starts.
 		return r.write(ctx, a.scope, writeRetry)
 	}
 	if err := r.takeResults(ctx, a); err != nil {
@@ -107,7 +107,7 @@ func (r *Reconciler) advance(ctx context.Context, a *actScope) (flow, error) {
 	return flow, errors.Join(failed, err)
 }
 
-// gather reads everything that the pass decides on.
+// gather reads everything that the pass needs for its decisions.
 func (r *Reconciler) gather(ctx context.Context, s *scope) (*actScope, error) {
 	a := &actScope{scope: s, step: s.memory.of(s.plan().Step), pins: tool.Pins{}, unsure: map[int]bool{}}
 	var err error
@@ -126,7 +126,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (*actScope, error) {
 	return a, nil
 }
 
-// block ends the Turn before any of the step's tools has run (BLK-02).
+// block ends the Turn before any tool of the step has run (BLK-02).
 func (r *Reconciler) block(ctx context.Context, a *actScope) (flow, error) {
 	if flow, err := r.withdraw(ctx, a.scope, a.step.outcomes); err != nil || flow != proceed {
 		return flow, err
@@ -180,8 +180,8 @@ func (r *Reconciler) close(ctx context.Context, a *actScope) (flow, error) {
 	}
 	closed, err := r.Host.Act(ctx, r.steerable(a.scope), known)
 	if errors.Is(err, journal.ErrStale) {
-		// Another process kept a result or a decision, or claimed a call, that we do not know of: read what the log
-		// has, and fold again.
+		// Another process recorded a result or a decision, or claimed a call, that this one does not know: read the
+		// journal and fold again.
 		a.forgetOthers()
 		a.step.forgetRequests(a.calls())
 		return again, nil
@@ -193,15 +193,14 @@ func (r *Reconciler) close(ctx context.Context, a *actScope) (flow, error) {
 	return again, nil
 }
 
-// show brings phase, counts and conditions of the working copy up to date with its calls.
+// show updates phase, counts and conditions of the working copy from its calls.
 func (r *Reconciler) show(a *actScope) {
 	waits := host.WaitsForOthers(a.hostTurn(), a.calls(), a.step.outcomes, a.config.Effective.ToolConcurrency)
 	host.Progress(&a.turn.Status.TurnProgress, a.step.outcomes, waits)
 	projection.SetConditions(&a.turn.Status, a.turn.Generation, nowSeconds(r.Clock()))
 }
 
-// progress shows what has changed since the last write, at most once a second, and when all that is missing is up to
-// others at once.
+// progress writes changes since the last write at most once a second, but at once if only ToolResults are missing.
 func (r *Reconciler) progress(ctx context.Context, a *actScope) (flow, error) {
 	r.show(a)
 	r.standBack(a.scope)

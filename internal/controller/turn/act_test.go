@@ -51,7 +51,7 @@ func TestResultsThatComeTogetherEnterTheJournalInCallOrder(t *testing.T) {
 	}
 }
 
-// One call that cannot be gone on with now holds up none of the others.
+// A call that cannot continue now does not delay the others.
 func TestACallThatFailsToBeObservedHoldsUpNoOther(t *testing.T) {
 	unavailable := errors.New("unavailable")
 	for name, hooks := range map[string]func(*world) interceptor.Funcs{
@@ -105,7 +105,7 @@ func TestACallThatFailsToBeObservedHoldsUpNoOther(t *testing.T) {
 			taken := func() bool {
 				return w.client.Get(t.Context(), client.ObjectKeyFromObject(given), given) == nil && decided(given)
 			}
-			// What runs beside the passes takes its own time.
+			// Activities run concurrently with the passes.
 			deadline := time.Now().Add(time.Minute)
 			all := func() bool { return taken() && w.call("work").State == v1alpha1.CallSucceeded }
 			for n := 0; n < 40 || !all() && time.Now().Before(deadline); n++ {

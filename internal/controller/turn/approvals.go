@@ -10,7 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// hasApprovals reports whether the step has calls that start only once they are approved.
+// hasApprovals reports whether the step has calls that need approval.
 func hasApprovals(calls []v1alpha1.ToolCall) bool {
 	for _, call := range calls {
 		if call.Policy == v1alpha1.PolicyRequiresApproval {
@@ -20,8 +20,8 @@ func hasApprovals(calls []v1alpha1.ToolCall) bool {
 	return false
 }
 
-// decidesInTime reports whether the ToolResult decides about this very call of the Turn while it can be approved. One
-// that the manager comes to see too late, because it was down, counts by when it was created.
+// decidesInTime reports whether the ToolResult decides about exactly this call of the Turn before its approval times
+// out. If the manager was down meanwhile, the creation time of the ToolResult counts.
 func decidesInTime(result *v1alpha1.ToolResult, turn *v1alpha1.Turn, call v1alpha1.ToolCall, now time.Time) bool {
 	if result.Spec.Decision == "" || !answer.Binds(result, turn, &call) {
 		return false
@@ -30,7 +30,7 @@ func decidesInTime(result *v1alpha1.ToolResult, turn *v1alpha1.Turn, call v1alph
 	return by == nil || now.Before(by.Time) || !result.CreationTimestamp.After(by.Time)
 }
 
-// approves reports whether one of the ToolResults lets a call start, so that together they do not complete the step.
+// approves reports whether one of the ToolResults approves a call, so that together they do not complete the step.
 func approves(offered map[int]*v1alpha1.ToolResult) bool {
 	for _, result := range offered {
 		if result.Spec.Decision == v1alpha1.DecisionApprove {
@@ -40,8 +40,8 @@ func approves(offered map[int]*v1alpha1.ToolResult) bool {
 	return false
 }
 
-// approve lets a call start that the log says is approved. Its status is an intent like any other: it is written before
-// anything starts.
+// approve lets a call start whose approval is in the journal. Its status is an intent like any other: it is written
+// before anything starts.
 func (a *actScope) approve(index int) {
 	if call := &a.turn.Status.ToolCalls[index]; tool.Unapproved(*call) {
 		tool.Approve(call)
@@ -49,15 +49,15 @@ func (a *actScope) approve(index int) {
 	}
 }
 
-// timeOut ends the calls that nobody has decided about in time. Nothing of that is in the log before the step is
-// closed: should another process have put an approval there meanwhile, the closing is refused as stale.
+// timeOut ends the calls without a decision in time. The journal does not have this before the step is closed: if
+// another process appends an approval meanwhile, the closing entry is refused as stale.
 func (a *actScope) timeOut(offered map[int]*v1alpha1.ToolResult, now time.Time) {
 	for i, call := range a.calls() {
 		_, done := a.step.outcomes[call.ID]
 		switch {
 		case done || !tool.Unapproved(call) || offered[i] != nil || host.WasGivenUp(call):
 		case call.State.Settled():
-			// The status says so already, from before a restart. A clock that is behind does not take it back.
+			// The status has it already, from before a restart. A clock that is behind does not revert it.
 			a.settle(i, tool.ApprovalTimedOut())
 		case call.ApproveBy == nil:
 		case now.Before(call.ApproveBy.Time):
@@ -68,7 +68,7 @@ func (a *actScope) timeOut(offered map[int]*v1alpha1.ToolResult, now time.Time) 
 	}
 }
 
-// beginApproved writes down that calls were approved, so that the next round starts them.
+// beginApproved records in status that calls were approved, so that the next round starts them.
 func (r *Reconciler) beginApproved(ctx context.Context, a *actScope) (flow, error) {
 	r.show(a)
 	return r.write(ctx, a.scope, writeApproval)

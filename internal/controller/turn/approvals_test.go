@@ -11,7 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// acting is a pass over an act step with these calls, as status has them.
+// acting is a pass over an act step with these calls in status.
 func acting(calls ...v1alpha1.ToolCall) *actScope {
 	turn := &v1alpha1.Turn{}
 	turn.UID, turn.Status.ToolCalls = "turn-uid", calls
@@ -75,7 +75,7 @@ func TestWhichDecisionIsOffered(t *testing.T) {
 			}
 		})
 	}
-	// While a clock says that there is time, the API server's may be ahead of it.
+	// The API server's clock may be ahead of a clock that has not reached the timeout.
 	a := acting(guardedCall("1-0"))
 	a.results = []v1alpha1.ToolResult{late}
 	if got := nameOf(a.offered(moment.Time)[0]); got != "late" {

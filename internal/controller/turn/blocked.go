@@ -6,8 +6,8 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// startOrBlock starts the calls that may start now. A Turn that is blocked starts none: what runs goes on, and once
-// nothing does, the Turn ends with what is known of its calls (BLK-02).
+// startOrBlock starts the calls that may start now. A blocked Turn starts none: running calls continue, and then the
+// Turn ends with the known results (BLK-02).
 func (r *Reconciler) startOrBlock(ctx context.Context, a *actScope) (flow, error) {
 	switch {
 	case a.config.Blocker == nil:

@@ -11,24 +11,24 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
-// endedAt is when the Turn ended.
+// endedAt returns the time at which the Turn ended.
 func endedAt(turn *v1alpha1.Turn) time.Time {
 	return condition.Find(turn.Status.Conditions, v1alpha1.ConditionFinished).LastTransitionTime.Time
 }
 
-// cleanUp deals with a Turn that has ended: it goes when its time to live is over, and its Jobs, all with one call,
-// after the retention time. A Turn without either costs nothing.
+// cleanUp handles a Turn that has ended: it deletes the Turn after its time to live, and its Jobs, all with one
+// request, after the retention time. A Turn without either costs nothing.
 func (r *Reconciler) cleanUp(ctx context.Context, s *scope) (flow, error) {
 	if !queue.Finished(s.turn) {
 		return proceed, nil
 	}
-	// What may still change in the spec changes nothing any more. Until the status says so, kstatus takes the Turn for
-	// unfinished.
+	// Later spec changes have no effect. But until the status observes them, the Turn is unfinished for kstatus.
 	if s.turn.Status.ObservedGeneration != s.turn.Generation {
 		return r.write(ctx, s, writeObserved)
 	}
 	r.Activities.Cancel(s.turn.UID)
-	// What we wrote last stays in memory as long as the Turn: a pass that sees less must not take it for one that runs.
+	// The version of the last own write stays in memory as long as the Turn: a pass with an older version must not
+	// treat it as a running Turn.
 	s.memory.forget()
 	if ttl, limited := timeToLive(s.turn, s.session); limited && s.turn.DeletionTimestamp.IsZero() {
 		due := endedAt(s.turn).Add(ttl)
@@ -40,7 +40,7 @@ func (r *Reconciler) cleanUp(ctx context.Context, s *scope) (flow, error) {
 	return r.cleanUpJobs(ctx, s)
 }
 
-// timeToLive is how long the Turn stays after its end, if that is limited. session may be nil.
+// timeToLive returns how long the Turn is kept after its end, if that is limited. session may be nil.
 func timeToLive(turn *v1alpha1.Turn, session *v1alpha1.Session) (time.Duration, bool) {
 	if ttl := turn.Spec.TTLSecondsAfterFinished; ttl != nil {
 		return time.Duration(*ttl) * time.Second, true
@@ -51,7 +51,7 @@ func timeToLive(turn *v1alpha1.Turn, session *v1alpha1.Session) (time.Duration, 
 	return 0, false
 }
 
-// cleanUpJobs deletes what the Turn has made once nobody needs it any more.
+// cleanUpJobs deletes the Jobs of the Turn after the retention time.
 func (r *Reconciler) cleanUpJobs(ctx context.Context, s *scope) (flow, error) {
 	jobs, err := r.jobs(ctx, s.turn, everyStep)
 	if err != nil || len(jobs) == 0 {
@@ -61,8 +61,8 @@ func (r *Reconciler) cleanUpJobs(ctx context.Context, s *scope) (flow, error) {
 	if err != nil {
 		return stop, err
 	}
-	// A Job that could still run is a stray: a process that was paused, or a request that was under way, made it when
-	// the Turn had ended.
+	// A Job that could still run is a stray: a process that was paused, or a request that was in flight, created it
+	// after the end of the Turn.
 	due := endedAt(s.turn).Add(r.JobRetention)
 	if r.Clock().Before(due) && s.turn.DeletionTimestamp.IsZero() {
 		s.deadline(due)
@@ -75,7 +75,8 @@ func (r *Reconciler) cleanUpJobs(ctx context.Context, s *scope) (flow, error) {
 	return r.deleteJobsOnce(ctx, s, jobs)
 }
 
-// deleteJobsOnce asks for the deletion of the Turn's Jobs, and not again for each of them that goes and wakes the Turn.
+// deleteJobsOnce requests the deletion of the Turn's Jobs, and does not repeat it when the deletion of each Job wakes
+// the Turn.
 func (r *Reconciler) deleteJobsOnce(ctx context.Context, s *scope, jobs map[string]*batchv1.Job) (flow, error) {
 	for _, job := range jobs {
 		if job.DeletionTimestamp.IsZero() {
@@ -85,7 +86,7 @@ func (r *Reconciler) deleteJobsOnce(ctx context.Context, s *scope, jobs map[stri
 	return stop, nil
 }
 
-// once asks for a deletion, unless one was asked for a moment ago that the cache may not show yet.
+// once requests a deletion, unless a recent request may not be visible in the cache yet.
 func (r *Reconciler) once(s *scope, ask func() error) (flow, error) {
 	if shown := s.memory.cleanedAt.Add(cacheLag); r.Clock().Before(shown) {
 		s.deadline(shown)

@@ -21,15 +21,16 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// takeResults takes what others gave for the calls that wait for them: the results of client tools, and decisions. What
-// completes the step goes into the entry that closes it; what does not, as an approval never does, is put into the log
-// by itself, so that it outlives its ToolResult (CLIENT-04) and the log decides between two processes.
+// takeResults accepts ToolResults for the calls that wait for them: results of client tools, and decisions. Those that
+// complete the step go into the entry that closes it; the others, and all approvals, are appended to the journal on
+// their own, so that they outlive their ToolResult (CLIENT-04) and the journal decides between two processes.
 func (r *Reconciler) takeResults(ctx context.Context, a *actScope) error {
 	clients := hasClientCalls(a.calls())
 	if !clients && !hasApprovals(a.calls()) {
 		return nil
 	}
-	// Also where clients are not waited for: they may have been until the Session was changed, and what they gave counts.
+	// Also if the Turn does not wait for clients: it may have done so before the Session was changed, and recorded
+	// results count.
 	if err := r.readSettled(ctx, a); err != nil {
 		return err
 	}
@@ -46,7 +47,7 @@ func (r *Reconciler) takeResults(ctx context.Context, a *actScope) error {
 	}
 	a.timeOut(offered, now)
 	complete := a.missing() == len(offered) && !approves(offered)
-	// In call order, as the journal then has them.
+	// In call order, which is then their order in the journal.
 	for _, index := range slices.Sorted(maps.Keys(offered)) {
 		result := offered[index]
 		if complete {
@@ -60,7 +61,7 @@ func (r *Reconciler) takeResults(ctx context.Context, a *actScope) error {
 	return nil
 }
 
-// skipClientCalls settles the client calls of a Session whose hints say that nobody answers (TURN-11).
+// skipClientCalls settles the client calls of a Session whose hints exclude client results (TURN-11).
 func (a *actScope) skipClientCalls() {
 	for i, call := range a.calls() {
 		if _, done := a.step.outcomes[call.ID]; call.Executor == v1alpha1.ExecutorClient && !done {
@@ -69,7 +70,7 @@ func (a *actScope) skipClientCalls() {
 	}
 }
 
-// readSettled asks the log, once, which results and decisions of this step it has.
+// readSettled reads the results and decisions of this step from the journal, once.
 func (r *Reconciler) readSettled(ctx context.Context, a *actScope) error {
 	if a.step.settled == nil {
 		refs, err := r.Host.Log.Settled(ctx, a.journal(), a.turn.UID, a.plan().Step, a.plan().OpenedAt)
@@ -92,14 +93,14 @@ func (r *Reconciler) readSettled(ctx context.Context, a *actScope) error {
 		if _, done := a.step.outcomes[call.ID]; !done {
 			a.take(i, ref.Call)
 		}
-		// In each pass, because marking it may have failed: once the status shows the call as answered, it counts as
-		// answered by another.
+		// In each pass, because marking the ToolResult may have failed: once the Turn's status shows the call as
+		// answered, the ToolResult would be refused as a second answer.
 		sources = append(sources, ref.Call.Source)
 	}
 	return r.accept(ctx, a.results, sources)
 }
 
-// offered is the first ToolResult that is still open for each call that waits, by the call's index.
+// offered returns the first undecided ToolResult for each waiting call, by the call's index.
 func (a *actScope) offered(now time.Time) map[int]*v1alpha1.ToolResult {
 	offered := map[int]*v1alpha1.ToolResult{}
 	for i, call := range a.calls() {
@@ -117,8 +118,8 @@ func (a *actScope) offered(now time.Time) map[int]*v1alpha1.ToolResult {
 	return offered
 }
 
-// dropOutdated removes the decisions about calls that wait for them in the cache only: the Turn may be deleted,
-// replaced or further on. The reconciler of ToolResults refuses them. A pass without decisions reads nothing.
+// dropOutdated removes decisions about calls that wait only according to the cache: the Turn may be deleted, replaced
+// or more advanced. The reconciler of ToolResults refuses them. A pass without decisions reads nothing.
 func (r *Reconciler) dropOutdated(ctx context.Context, a *actScope, offered map[int]*v1alpha1.ToolResult) error {
 	decides := func(_ int, result *v1alpha1.ToolResult) bool { return result.Spec.Decision != "" }
 	decisions := maps.Clone(offered)
@@ -140,8 +141,8 @@ func (r *Reconciler) dropOutdated(ctx context.Context, a *actScope, offered map[
 	return nil
 }
 
-// readTexts reads the texts of the ToolResults that the cache has without them. It removes those that are gone: their
-// calls go on waiting.
+// readTexts reads the texts of ToolResults that the cache has dropped. It removes ToolResults that are gone: their
+// calls keep waiting.
 func (r *Reconciler) readTexts(ctx context.Context, offered map[int]*v1alpha1.ToolResult) error {
 	for index, cached := range offered {
 		if !host.ResultLeftOut(cached) {
@@ -161,7 +162,7 @@ func (r *Reconciler) readTexts(ctx context.Context, offered map[int]*v1alpha1.To
 	return nil
 }
 
-// answers reports whether the ToolResult gives what the call waits for.
+// answers reports whether the ToolResult is of the kind that the call waits for: a result or a decision.
 func answers(result *v1alpha1.ToolResult, turn *v1alpha1.Turn, call v1alpha1.ToolCall, now time.Time) bool {
 	if tool.AwaitsApproval(call) {
 		return decidesInTime(result, turn, call, now)
@@ -169,12 +170,13 @@ func answers(result *v1alpha1.ToolResult, turn *v1alpha1.Turn, call v1alpha1.Too
 	return call.Executor == v1alpha1.ExecutorClient && result.Spec.Decision == ""
 }
 
-// missing counts the calls of the step without an outcome.
+// missing returns the number of calls without an outcome.
 func (a *actScope) missing() int {
 	return len(a.calls()) - len(a.step.outcomes)
 }
 
-// keepResult puts one result or decision into the log before the step is complete, and says so on its ToolResult.
+// keepResult appends one result or decision to the journal before the step is complete, and marks its ToolResult as
+// accepted.
 func (r *Reconciler) keepResult(ctx context.Context, a *actScope, index int, result *v1alpha1.ToolResult) error {
 	known, err := r.known(ctx, a.scope)
 	if err != nil {
@@ -193,8 +195,8 @@ func (r *Reconciler) keepResult(ctx context.Context, a *actScope, index int, res
 	return r.accept(ctx, a.results, []types.UID{ref.Call.Source})
 }
 
-// acceptResults says on each ToolResult that went into a closed step that it did. It comes before the status moves on,
-// so that whoever sees a call closed knows that the result it took is marked.
+// acceptResults marks each ToolResult that went into a closed step as accepted. It precedes the status write of the
+// Turn, so that a reader who sees a closed call finds its ToolResult marked.
 func (r *Reconciler) acceptResults(ctx context.Context, s *scope, closed *journal.Closed) error {
 	if calls := s.turn.Status.ToolCalls; !hasClientCalls(calls) && !hasApprovals(calls) {
 		return nil
@@ -227,7 +229,7 @@ func (r *Reconciler) accept(ctx context.Context, results []v1alpha1.ToolResult, 
 	return nil
 }
 
-// acceptedMessage says what became of a ToolResult that was accepted.
+// acceptedMessage returns the condition message of an accepted ToolResult.
 func acceptedMessage(decision v1alpha1.Decision) string {
 	switch decision {
 	case v1alpha1.DecisionApprove:
@@ -245,7 +247,7 @@ func decided(result *v1alpha1.ToolResult) bool {
 	return c != nil && c.Status != metav1.ConditionUnknown
 }
 
-// take records what others gave for a call.
+// take records the result or decision for a call.
 func (a *actScope) take(index int, given v1alpha1.SettledCall) {
 	a.step.sources[given.ID] = given.Source
 	switch given.Decision {
@@ -258,7 +260,7 @@ func (a *actScope) take(index int, given v1alpha1.SettledCall) {
 	}
 }
 
-// forgetOthers drops what is known of what others gave, so that the log is asked again.
+// forgetOthers drops the known results and decisions, so that the journal is read again.
 func (a *actScope) forgetOthers() {
 	a.step.settled = nil
 	for i, call := range a.calls() {

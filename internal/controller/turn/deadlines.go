@@ -6,7 +6,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 )
 
-// expire closes the open step when a time limit has passed, and asks to be woken when one will.
+// expire closes the open step when a time limit has passed, and schedules a pass for the next limit.
 func (r *Reconciler) expire(ctx context.Context, s *scope) (flow, error) {
 	for _, limit := range host.TimeLimits(s.turn) {
 		if r.Clock().Before(limit.At) {

@@ -14,7 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// requests are those that a manager makes of the API server: all that it writes, and what it reads past the cache.
+// requests counts the requests of a manager to the API server: all writes, and the reads past the cache.
 type requests map[string]int
 
 // counted makes the manager count its requests.

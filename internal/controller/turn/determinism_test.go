@@ -9,8 +9,8 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// TestAJobThatDoesSomethingElseThanWasPlannedEndsTheTurn is DUR-05: a Job of the call's name and owner carries out
-// other arguments.
+// TestAJobThatDoesSomethingElseThanWasPlannedEndsTheTurn covers DUR-05: a Job with the call's name and owner has other
+// arguments.
 func TestAJobThatDoesSomethingElseThanWasPlannedEndsTheTurn(t *testing.T) {
 	for _, class := range []v1alpha1.SideEffect{v1alpha1.Pure, v1alpha1.Idempotent, v1alpha1.AtMostOnce} {
 		t.Run(string(class), func(t *testing.T) {

@@ -12,11 +12,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 )
 
-// freshnessLimit is how long a pass waits for the watch to show our own last write before it reads past the cache.
+// freshnessLimit is how long a pass waits for the watch to show the last own write before it reads past the cache.
 const freshnessLimit = 5 * time.Second
 
-// freshen makes sure that the pass sees at least what this process wrote: an older version is left to the watch, for at
-// most freshnessLimit, and then replaced by a live read.
+// freshen ensures that the pass sees at least the last own write: with an older version the pass waits for the watch,
+// for at most freshnessLimit, and then reads live.
 func (r *Reconciler) freshen(ctx context.Context, s *scope) error {
 	if !older(s.turn.ResourceVersion, s.memory.written) {
 		s.memory.behindSince = time.Time{}
@@ -49,7 +49,7 @@ func (r *Reconciler) freshen(ctx context.Context, s *scope) error {
 }
 
 // older reports whether version seen came before version written. Versions that cannot be compared count as current:
-// the optimistic lock of the next write is what protects the Turn.
+// the optimistic lock of the next write protects the Turn.
 func older(seen, written string) bool {
 	if written == "" {
 		return false

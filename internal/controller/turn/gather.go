@@ -18,7 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 )
 
-// Fields that the cache is indexed by.
+// Indexed fields of the cache.
 const (
 	// IndexUID finds a Turn by its own UID.
 	IndexUID = "uid"
@@ -26,14 +26,14 @@ const (
 	IndexTurnName = "turnName"
 	// IndexSessionName finds the Turns of a Session.
 	IndexSessionName = "sessionName"
-	// IndexOpen finds the Turns of a Session that have not ended: a long conversation leaves many behind that have no
-	// say any more.
+	// IndexOpen finds the Turns of a Session that have not ended: a long conversation leaves many finished Turns, which
+	// are irrelevant.
 	IndexOpen = "openTurn"
 	// IndexTurnUID finds the Jobs and the pods of a Turn.
 	IndexTurnUID = "turnUID"
 )
 
-// config reads what the Turn runs with, again at every phase.
+// config reads the Turn's configuration, again at every phase.
 func (r *Reconciler) config(ctx context.Context, s *scope) (host.Config, error) {
 	resolved, err := layers.Resolve(ctx, r.Client, s.session)
 	if err != nil {
@@ -45,14 +45,14 @@ func (r *Reconciler) config(ctx context.Context, s *scope) (host.Config, error) 
 // everyStep stands for all steps of a Turn.
 const everyStep = 0
 
-// ofTurn is how the cache finds what was made for the Turn without looking at all that is in the namespace.
+// ofTurn selects the objects of the Turn by index, without a scan of the namespace.
 func ofTurn(turn *v1alpha1.Turn) client.MatchingFields {
 	return client.MatchingFields{IndexTurnUID: string(turn.UID)}
 }
 
-// ofStep are the labels of what was made for one step of the Turn, or for every step. A long Turn leaves many Jobs
-// behind: those of steps that are closed have no say in the open one, and to read them in each pass would make the Turn
-// slower with every step.
+// ofStep selects the objects of one step of the Turn, or of every step, by label. A long Turn leaves many Jobs behind:
+// those of closed steps are irrelevant for the open one, and reading them in each pass would make the Turn slower with
+// every step.
 func ofStep(turn *v1alpha1.Turn, step int32) client.MatchingLabels {
 	labels := client.MatchingLabels{v1alpha1.LabelTurnUID: string(turn.UID)}
 	if step != everyStep {
@@ -103,7 +103,7 @@ func listPods(ctx context.Context, reader client.Reader, turn *v1alpha1.Turn, wh
 	return pods, nil
 }
 
-// results returns the ToolResults that are meant for this very Turn, in the order in which they came.
+// results returns the ToolResults for exactly this Turn, in the order of their creation.
 func (r *Reconciler) results(ctx context.Context, turn *v1alpha1.Turn) ([]v1alpha1.ToolResult, error) {
 	var list v1alpha1.ToolResultList
 	if err := r.Client.List(ctx, &list, client.InNamespace(turn.Namespace), client.MatchingFields{IndexTurnName: turn.Name}); err != nil {
@@ -134,8 +134,8 @@ func (r *Reconciler) turnsOf(ctx context.Context, session types.NamespacedName, 
 	return turns, nil
 }
 
-// planned returns the bulk of the calls of the open act step, by call id: what does not fit into status is in the entry
-// just before the step. It is not kept while the Turn waits.
+// planned returns the large fields of the calls of the open act step, by call id: they do not fit into status and are
+// in the entry just before the step. They are not kept in memory while the Turn waits.
 func (r *Reconciler) planned(ctx context.Context, s *scope) (map[string]v1alpha1.PlannedCall, error) {
 	step := s.memory.of(s.plan().Step)
 	if step.planned != nil {
@@ -152,7 +152,7 @@ func (r *Reconciler) planned(ctx context.Context, s *scope) (map[string]v1alpha1
 	return step.planned, nil
 }
 
-// known is all that is known of the calls of the open step, for the entry that closes it.
+// known returns everything known about the calls of the open step, for the entry that closes it.
 func (r *Reconciler) known(ctx context.Context, s *scope) (host.ActResults, error) {
 	step := s.memory.of(s.plan().Step)
 	if s.plan().Phase == v1alpha1.PlanAct {

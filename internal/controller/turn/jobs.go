@@ -24,11 +24,11 @@ import (
 const (
 	// gatherPods is how long the first gated pod of a step waits for the others, so that one write records them all.
 	gatherPods = 500 * time.Millisecond
-	// stopLimit is how long the end of a Turn waits for its containers; a node that is gone must not hold it for ever.
+	// stopLimit is how long the end of a Turn waits for its containers; a lost node must not block it forever.
 	stopLimit = time.Minute
 )
 
-// start makes the Jobs, and sends the requests, of the calls that may start now.
+// start creates the Jobs, and sends the requests, of the calls that may start now.
 func (r *Reconciler) start(ctx context.Context, a *actScope) (flow, error) {
 	var failed []error
 	startable := tool.Startable(a.calls(), a.config.Effective.ToolConcurrency, tool.MaxConcurrency)
@@ -70,8 +70,8 @@ func (r *Reconciler) start(ctx context.Context, a *actScope) (flow, error) {
 	return proceed, errors.Join(failed...)
 }
 
-// startJob makes the Job of one call. Its intent is in the status. A Job that exists already is ours from before a
-// crash, or a second process's: its name says for which call it is.
+// startJob creates the Job of one call, whose intent is in the status. An existing Job is from before a crash, or from
+// a second process: its name identifies the call.
 func (r *Reconciler) startJob(ctx context.Context, a *actScope, index int, name string) (flow, error) {
 	call := a.calls()[index]
 	definition := a.config.Tools[call.Name]
@@ -138,7 +138,7 @@ func (r *Reconciler) startJob(ctx context.Context, a *actScope, index int, name 
 	return proceed, nil
 }
 
-// ownsJob reports whether a Job of our name belongs to the Turn.
+// ownsJob reports whether a Job with the call's name belongs to the Turn.
 func (r *Reconciler) ownsJob(ctx context.Context, turn *v1alpha1.Turn, name string) (bool, error) {
 	job := &batchv1.Job{}
 	if err := r.Live.Get(ctx, types.NamespacedName{Namespace: turn.Namespace, Name: name}, job); err != nil {
@@ -147,8 +147,8 @@ func (r *Reconciler) ownsJob(ctx context.Context, turn *v1alpha1.Turn, name stri
 	return metav1.IsControlledBy(job, turn), nil
 }
 
-// openGates records the pods of AtMostOnce calls, one write for all that are there, and only then lets them start. A
-// pod that is not recorded stays gated for ever.
+// openGates records the pods of AtMostOnce calls, with one write for all existing pods, and only then lets them start.
+// A pod that is not recorded stays gated forever.
 func (r *Reconciler) openGates(ctx context.Context, a *actScope) (flow, error) {
 	if recorded, flow, err := r.recordPods(ctx, a); recorded || err != nil {
 		return flow, err
@@ -175,7 +175,7 @@ func (r *Reconciler) openGates(ctx context.Context, a *actScope) (flow, error) {
 	return proceed, errors.Join(failed...)
 }
 
-// recordPods writes the UIDs of gated pods into the status. It waits a moment for the pods of Jobs that were made
+// recordPods writes the UIDs of gated pods into the status. It waits a moment for the pods of Jobs that were created
 // together.
 func (r *Reconciler) recordPods(ctx context.Context, a *actScope) (bool, flow, error) {
 	found, missing := map[int]*corev1.Pod{}, 0
@@ -217,7 +217,7 @@ func (r *Reconciler) recordPods(ctx context.Context, a *actScope) (bool, flow, e
 	return true, flow, err
 }
 
-// gated reports whether the pod waits for us.
+// gated reports whether the pod still has the scheduling gate.
 func gated(pod *corev1.Pod) bool {
 	for _, gate := range pod.Spec.SchedulingGates {
 		if gate.Name == v1alpha1.SchedulingGateStart {
@@ -227,11 +227,11 @@ func gated(pod *corev1.Pod) bool {
 	return false
 }
 
-// openGate lets the pod start. The patch holds for this very pod only.
+// openGate lets the pod start. The patch applies only to exactly this pod.
 func (r *Reconciler) openGate(ctx context.Context, pod *corev1.Pod) error {
 	err := r.Client.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.MergePatchType, tool.ReleasePatch(pod, r.Clock())))
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) {
-		// The pod is gone, or its gate is open already. What became of it will be observed.
+		// The pod is gone, or its gate was removed already. Its state will be observed.
 		return nil
 	}
 	if err != nil {
@@ -240,8 +240,9 @@ func (r *Reconciler) openGate(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// stopTools ends what still runs of a step that is closed, and says whether nothing does any more. Containers that have
-// ended by themselves cost no call. A step that goes on waits for nothing: what it leaves behind has no say any more.
+// stopTools stops the running tools of a closed step, and reports whether all have stopped. Containers that have ended
+// by themselves cost no request. If the Turn continues, it does not wait: tools of a closed step cannot affect it any
+// more.
 func (r *Reconciler) stopTools(ctx context.Context, s *scope, step *stepMemory) (bool, error) {
 	pods, err := r.pods(ctx, s.turn, s.plan().Step)
 	if err != nil {
@@ -263,7 +264,7 @@ func (r *Reconciler) stopTools(ctx context.Context, s *scope, step *stepMemory) 
 	if step.closed.Transition.Plan.Phase != v1alpha1.PlanComplete {
 		return true, nil
 	}
-	// What the Turn's end promises is that nothing runs any more, so that the cache is not good enough.
+	// The end of the Turn guarantees that nothing runs any more, which the cache cannot prove.
 	if pods, err = r.livePods(ctx, s.turn, everyStep); err != nil {
 		return false, err
 	}
@@ -275,7 +276,7 @@ func (r *Reconciler) stopTools(ctx context.Context, s *scope, step *stepMemory) 
 	return false, nil
 }
 
-// anyAlive reports whether a Job could still run something.
+// anyAlive reports whether a Job could still run a container.
 func anyAlive(jobs map[string]*batchv1.Job, pods map[string][]*corev1.Pod) bool {
 	for _, job := range jobs {
 		if alive(job, pods) {
@@ -285,7 +286,7 @@ func anyAlive(jobs map[string]*batchv1.Job, pods map[string][]*corev1.Pod) bool 
 	return anyPodAlive(pods)
 }
 
-// alive reports whether one Job could still run something.
+// alive reports whether one Job could still run a container.
 func alive(job *batchv1.Job, pods map[string][]*corev1.Pod) bool {
 	of := pods[string(job.UID)]
 	if len(of) == 0 {
@@ -294,7 +295,7 @@ func alive(job *batchv1.Job, pods map[string][]*corev1.Pod) bool {
 	return slices.ContainsFunc(of, podAlive)
 }
 
-// anyUnseen reports whether a Job which this process has asked for is not in the cache: it may be on its way.
+// anyUnseen reports whether a Job that this process has requested is not in the cache: it may still be created.
 func anyUnseen(jobs map[string]*batchv1.Job, step *stepMemory) bool {
 	for name := range step.attempted {
 		if jobs[name] == nil {
@@ -317,7 +318,7 @@ func podAlive(pod *corev1.Pod) bool {
 	return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed && !toolEnded(pod)
 }
 
-// toolEnded reports whether the tool's container has ended, which the pod's phase tells a little later.
+// toolEnded reports whether the tool's container has ended, which the pod's phase shows a little later.
 func toolEnded(pod *corev1.Pod) bool {
 	for _, status := range pod.Status.ContainerStatuses {
 		if status.Name == v1alpha1.ToolContainerName {
@@ -350,8 +351,8 @@ func (r *Reconciler) deleteJobsOf(ctx context.Context, turn *v1alpha1.Turn, sele
 	return nil
 }
 
-// deleteRunning deletes the Jobs of the open step that could still run, and those that may be on their way. The others
-// keep their pods and with them their logs, and later steps, which another leader may have begun, are left alone.
+// deleteRunning deletes the Jobs of the open step that could still run, and those that may still be created. The others
+// keep their pods and logs, and later steps, which another leader may have begun, are not touched.
 func (r *Reconciler) deleteRunning(
 	ctx context.Context, s *scope, step *stepMemory, jobs map[string]*batchv1.Job, pods map[string][]*corev1.Pod,
 ) error {
@@ -368,7 +369,7 @@ func (r *Reconciler) deleteRunning(
 	return r.deleteCalls(ctx, s.turn, running)
 }
 
-// runningCalls are the calls whose Jobs could still run something, by the label of their step.
+// runningCalls returns the calls whose Jobs could still run a container, by the label of their step.
 func runningCalls(jobs map[string]*batchv1.Job, pods map[string][]*corev1.Pod) map[string][]string {
 	running := map[string][]string{}
 	for _, job := range jobs {

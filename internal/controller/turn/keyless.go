@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	// firstKeyRetry is how long a Turn whose call has found no API key leaves the Model alone, which tells otherwise
-	// when it has one. Each further such pause of the step is twice as long.
+	// firstKeyRetry is the pause of a Turn whose model call has found no API key, if no change of the Model wakes it
+	// earlier. Each further such pause of the step is twice as long.
 	firstKeyRetry = 5 * time.Second
 	// lastKeyRetry bounds these pauses.
 	lastKeyRetry = 5 * time.Minute
 )
 
-// awaitKey holds a model call back while its Model has no API key, and says so on the Turn. The Model looks for its
-// key; what becomes of that wakes the Turn through its Session, so that Turns that wait cost nothing.
+// awaitKey holds a model call back while its Model has no API key, and reports it on the Turn. The Model's reconciler
+// checks for the key; a change of the Model wakes the Turn through its Session, so that waiting Turns cost nothing.
 func (r *Reconciler) awaitKey(ctx context.Context, s *scope, step *stepMemory, c host.Config) (flow, error) {
 	progress := &s.turn.Status.TurnProgress
 	missing := host.KeylessBy(c)
 	switch {
 	case missing != nil:
-		// The Model knows, and tells when it has its key.
+		// The Model's condition has it, and its change wakes the Turn.
 		step.keyRetry = time.Time{}
 		return r.waitForKey(ctx, s, missing)
 	case !host.WaitsForReference(progress):
@@ -39,7 +39,7 @@ func (r *Reconciler) awaitKey(ctx context.Context, s *scope, step *stepMemory, c
 	return r.write(ctx, s, writeWaiting)
 }
 
-// waitForKey says on the Turn which key is missing, once.
+// waitForKey reports the missing key on the Turn, once.
 func (r *Reconciler) waitForKey(ctx context.Context, s *scope, missing *host.Keyless) (flow, error) {
 	progress := &s.turn.Status.TurnProgress
 	var err error
@@ -52,8 +52,8 @@ func (r *Reconciler) waitForKey(ctx context.Context, s *scope, missing *host.Key
 	return stop, err
 }
 
-// keyless deals with a model call that has found no API key. Its Model has been told, and knows better from then on;
-// should it have found the key meanwhile, its condition does not change, and the Turn tries again by itself.
+// keyless handles a model call that has found no API key. Its Model was enqueued for a check; if that finds the key,
+// the Model's condition does not change, and so the Turn retries by itself.
 func (r *Reconciler) keyless(ctx context.Context, s *scope, step *stepMemory, missing *host.Keyless) (flow, error) {
 	delete(step.pauses, activity.Key{Turn: s.turn.UID, Step: s.plan().Step})
 	step.keyPause = min(max(2*step.keyPause, firstKeyRetry), lastKeyRetry)

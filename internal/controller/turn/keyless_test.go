@@ -15,11 +15,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
-// vault is the Secret that the Model of the tests names: there, or not.
+// vault is the Secret that the tests' Model names: present or missing.
 type vault struct {
 	there bool
 	reads int
-	// told are the Models of which calls have found no key.
+	// told are the Models whose calls have found no key.
 	told []types.NamespacedName
 }
 
@@ -49,14 +49,14 @@ func (w *world) changeModel(edit func(*v1alpha1.Model)) {
 	w.change(model, func() { edit(model) })
 }
 
-// judge gives the Model a Ready condition.
+// judge sets the Ready condition of the Model.
 func (w *world) judge(reason, message string) {
 	w.changeModel(func(model *v1alpha1.Model) {
 		condition.SetReady(&model.Status.Conditions, model.Generation, metav1.NewTime(w.present()), reason, message)
 	})
 }
 
-// succeeded is the condition Succeeded of the Turn.
+// succeeded returns the condition Succeeded of the Turn.
 func (w *world) succeeded() metav1.Condition {
 	w.t.Helper()
 	if c := condition.Find(w.turn().Status.Conditions, v1alpha1.ConditionSucceeded); c != nil {
@@ -89,7 +89,7 @@ func TestATurnWhoseKeyIsGoneWaitsForItAndGoesOnByItself(t *testing.T) {
 		t.Errorf("the model was called %d times, of no key were told %v", len(w.asked), v.told)
 	}
 
-	// The Model looks for its key, and the Turn costs nothing meanwhile.
+	// The Model's reconciler checks for the key, and the Turn costs nothing meanwhile.
 	w.judge(v1alpha1.ReasonSecretMissing, `Secret "api" does not exist. Create it: `+command)
 	reads, version := v.reads, w.turn().ResourceVersion
 	for range 3 {
@@ -102,7 +102,7 @@ func TestATurnWhoseKeyIsGoneWaitsForItAndGoesOnByItself(t *testing.T) {
 		t.Errorf("%d further reads of the Secret, the Turn was written: %t", v.reads-reads, w.turn().ResourceVersion != version)
 	}
 
-	// What is missing changes, and the Turn says so.
+	// The missing thing changes, and the Turn reports it.
 	w.judge(v1alpha1.ReasonSecretKeyMissing, "No key in it.")
 	m.until("the Turn says what is missing now", func() bool { return w.succeeded().Reason == v1alpha1.ReasonSecretKeyMissing })
 

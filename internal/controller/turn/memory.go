@@ -14,24 +14,23 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// memory is what this process remembers of a Turn between passes. It holds nothing that a new process could not find
-// out by reading.
+// memory is the in-memory state of a Turn between passes. A new process can find out all of it by reading.
 type memory struct {
 	uid types.UID
 
-	// written is the resourceVersion of our last write, behindSince when the cache was first seen to lag it.
+	// written is the resourceVersion of the last own write, behindSince when the cache was first found to lag it.
 	written     string
 	behindSince time.Time
-	// wroteAt is when we last wrote, for the spacing of progress writes.
+	// wroteAt is the time of the last own write, for the spacing of progress writes.
 	wroteAt time.Time
-	// passes and writes are what the Turn has cost this process.
+	// passes and writes count the work of this process for the Turn.
 	passes, writes int
-	// cleanedAt is when the deletion of the Jobs of a Turn that has ended was asked for.
+	// cleanedAt is when the deletion of an ended Turn's Jobs was requested.
 	cleanedAt time.Time
-	// orphanedAt is when the Turn was first seen without its Session.
+	// orphanedAt is when the Turn was first found without its Session.
 	orphanedAt time.Time
-	// stall is set while the Turn cannot go on because of its Session's journal, errors counts the passes in a row that
-	// have failed.
+	// stall is set while the Turn cannot continue because of its Session's journal; errors counts consecutive failed
+	// passes.
 	stall  *stall
 	errors int
 
@@ -41,67 +40,68 @@ type memory struct {
 // stepMemory is the part of the memory that ends with a step.
 type stepMemory struct {
 	number int32
-	// lookedUp reports whether the log was asked whether the step is closed.
+	// lookedUp reports whether the journal was checked for an entry that closes the step.
 	lookedUp bool
 	// closed is the entry that closes the step, once known.
 	closed *journal.Closed
-	// planned is the bulk of the step's calls, by call id; nil while it is not needed.
+	// planned holds the large fields of the step's calls, by call id; nil while they are not needed.
 	planned map[string]v1alpha1.PlannedCall
-	// created is when this process made a Job, by name.
+	// created is when this process created a Job, by name.
 	created map[string]time.Time
-	// shown are the names of the Jobs that the cache has had: one that it has no more is gone, and not on its way.
+	// shown are the names of the Jobs that the cache has had: such a Job that is missing now is gone, and not still
+	// being created.
 	shown map[string]bool
-	// attempted are the names of the Jobs that this process has asked for. One whose answer was lost may exist, or come
-	// to exist.
+	// attempted are the names of the Jobs that this process has requested. If the API server's response was lost, the
+	// Job may exist, or appear later.
 	attempted map[string]bool
-	// opened are the pods whose gate this process took away.
+	// opened are the pods whose gate this process has removed.
 	opened map[types.UID]bool
 	// gatedSince is when the first gated pod that is not recorded was seen.
 	gatedSince time.Time
 	// outcomes are the ends of calls, by call id.
 	outcomes map[string]tool.Outcome
-	// unfenced are the calls, by id, of which this process has concluded that they were not executed while no pod was
-	// recorded for them. That holds only as long as no other leader records one.
+	// unfenced are the calls, by id, that this process has concluded as not executed while no pod was recorded for
+	// them. That is valid only until another leader records one.
 	unfenced map[string]bool
-	// sources are the ToolResults that gave the results of client tools and the decisions, by call id.
+	// sources are the ToolResults with the results of client tools and the decisions, by call id.
 	sources map[string]types.UID
-	// settled are the results of client tools and the decisions that are in the log, by call id; nil until the log was
-	// asked.
+	// settled are the results of client tools and the decisions in the journal, by call id; nil until the journal was
+	// read.
 	settled map[string]journal.SettledRef
-	// requests are the attempts of calls of HTTP tools that this process has begun, which write to the log one after
-	// another, and kept the outcomes of those that the log has, by call id.
+	// requests are the attempts of HTTP tool calls that this process has begun, which append to the journal one after
+	// another, and kept are the outcomes that the journal has, by call id.
 	requests map[activity.Key]*host.CallRun
 	line     *host.Line
 	kept     map[string]journal.SettledRef
-	// gaveUp are the outcomes of AtMostOnce calls whose pod was told to go, by call id, should they prove not to have
-	// started. A new process that does not know them ends the call the same way, and says less of why.
+	// gaveUp are the outcomes of AtMostOnce calls whose pod is being deleted, by call id, for the case that they did
+	// not start. A new process without them ends the call the same way, with a less specific reason.
 	gaveUp map[string]tool.Outcome
-	// unstarted is, by call id, how many attempts of a Pure or Idempotent call this process knows not to have started.
-	// A new process knows of none, and does not state that the call was not executed.
+	// unstarted is, by call id, the number of attempts of a Pure or Idempotent call that this process knows not to have
+	// started. A new process starts at 0, and does not state that the call was not executed.
 	unstarted map[string]int32
-	// misread are the calls whose result was not found in the log of their container at the first reading, unread
-	// counts by call id how often a log could not be read at all.
+	// misread are the calls whose result was not found in the container log at the first reading; unread counts, by
+	// call id, how often a log could not be read at all.
 	misread map[string]bool
 	unread  map[string]int
-	// pauses are those of activities that have failed: one that cannot be carried out now holds up no other.
+	// pauses are the pauses of failed activities: an activity that fails now does not delay the others.
 	pauses map[activity.Key]pause
-	// unwritten is a response of the model that is not in the journal yet, share counts its bytes for the namespace,
-	// and panics is how often the model call has panicked.
+	// unwritten is a model response that is not in the journal yet, share counts its bytes for the namespace, and
+	// panics counts the panics of the model call.
 	unwritten *host.Unwritten
 	share     *fairshare.Share
 	panics    int
-	// backoff is what the tries of a model call have come to that is due again later.
+	// backoff is the state of a model call that is retried later.
 	backoff *host.Backoff
 	// account is the wait for the ServiceAccount of tool pods, while the API server refuses it.
 	account accountWait
-	// keyRetry is when a call that has found no API key is due again, keyPause how long that took it.
+	// keyRetry is when a call that has found no API key is due again, keyPause the length of that pause.
 	keyRetry time.Time
 	keyPause time.Duration
-	// stopping is when the deletion of the step's Jobs was asked for.
+	// stopping is when the deletion of the step's Jobs was requested.
 	stopping time.Time
 }
 
-// of returns the part for a step, emptied when the step is a new one.
+// of returns the part for a step, which is empty for a new step.
 func (m *memory) of(step int32) *stepMemory {
 	if m.step.number != step || m.step.outcomes == nil {
 		m.step.dropUnwritten()
@@ -127,33 +127,31 @@ func (m *memory) of(step int32) *stepMemory {
 	return &m.step
 }
 
-// forget drops what is known of the step.
+// forget drops the state of the step.
 func (m *memory) forget() {
 	m.step.dropUnwritten()
 	m.step = stepMemory{}
 }
 
-// dropUnwritten drops a response of the model that is in the journal, or was kept for as long as one may be.
+// dropUnwritten drops a model response that is in the journal, or was kept for the maximum time.
 func (m *stepMemory) dropUnwritten() {
 	m.unwritten = nil
 	m.share.Release()
 	m.share = nil
 }
 
-// results is what is known of the calls of the step.
+// results returns the known results of the step's calls.
 func (m *stepMemory) results() host.ActResults {
 	return host.ActResults{Outcomes: m.outcomes, Settled: m.settled, Kept: m.kept, Sources: m.sources, Planned: m.planned}
 }
 
-// memories holds the memory of each Turn. A Turn is worked on by one worker at a time, so that only the map needs a
-// lock.
+// memories holds the memory of each Turn. Only one worker at a time works on a Turn, so that only the map needs a lock.
 type memories struct {
 	mu    sync.Mutex
 	byKey map[types.NamespacedName]*memory
 }
 
-// replaced returns the UID of the Turn that is remembered under a name where it is another one than that of the given
-// UID; empty otherwise.
+// replaced returns the remembered UID of a name if it differs from the given UID; empty otherwise.
 func (m *memories) replaced(key types.NamespacedName, uid types.UID) types.UID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -182,7 +180,7 @@ func (m *memories) of(key types.NamespacedName, uid types.UID) *memory {
 	return found
 }
 
-// forget drops the memory of a Turn and says which UIDs it was known by.
+// forget drops the memory of a Turn and returns its known UIDs.
 func (m *memories) forget(key types.NamespacedName) []types.UID {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -19,28 +19,28 @@ var (
 		Name: "capstan_turn_status_writes_total",
 		Help: "Writes of Turn status, by what they were for.",
 	}, []string{"kind"})
-	// conflicts counts writes that lost against another writer.
+	// conflicts counts writes that failed because of another write.
 	conflicts = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "capstan_turn_status_conflicts_total",
 		Help: "Writes of Turn status that were refused because the Turn had changed.",
 	})
-	// staleReads counts passes that saw less than this process had written.
+	// staleReads counts passes that saw an older version than the last own write.
 	staleReads = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "capstan_turn_stale_reads_total",
 		Help: "Passes over a Turn that were put off because the cache lagged our own write.",
 	})
-	// liveReads counts the reads past the cache that followed when it lagged for too long.
+	// liveReads counts the reads past the cache after it lagged for too long.
 	liveReads = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "capstan_turn_live_reads_total",
 		Help: "Reads of Turns past the cache because it lagged our own write for too long.",
 	})
-	// queueWait is the time from the creation of a Turn to its beginning.
+	// queueWait is the time from the creation of a Turn to its start.
 	queueWait = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "capstan_turn_queue_seconds",
 		Help:    "Time from the creation of a Turn to its beginning.",
 		Buckets: prometheus.ExponentialBuckets(0.01, 4, 10),
 	})
-	// turnDuration is the time from the beginning of a Turn to its end. Label phase: Succeeded, Failed, Cancelled.
+	// turnDuration is the time from the start of a Turn to its end. Label phase: Succeeded, Failed, Cancelled.
 	turnDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "capstan_turn_duration_seconds",
 		Help:    "Time from the beginning of a Turn to its end, by its last phase.",
@@ -53,7 +53,7 @@ var (
 		Name: "capstan_turns_finished_total",
 		Help: "Turns that have ended, by their last phase and the reason of the condition Succeeded.",
 	}, []string{"phase", "reason"})
-	// turnPasses and turnWrites are what a Turn has cost this process.
+	// turnPasses and turnWrites are the passes and status writes of this process for a Turn.
 	turnPasses = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "capstan_turn_reconciles",
 		Help:    "Passes of the reconciler over a Turn up to its end.",
@@ -76,8 +76,8 @@ var (
 		Name: "capstan_tool_calls_total",
 		Help: "Tool calls that have ended, by executor, state and reason.",
 	}, []string{"executor", "state", "reason"})
-	// modelCost adds up what the model calls of Turns that have ended cost. Label currency: users set it, so that only
-	// those of the closed list of package currency count.
+	// modelCost adds up the cost of the model calls of ended Turns. Label currency: users set it, so that only
+	// currencies of the closed list of package currency count.
 	modelCost = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "capstan_model_cost_total",
 		Help: "What the model calls of Turns that have ended cost, by currency and in it.",
@@ -89,7 +89,7 @@ func init() {
 		toolEndings, toolDuration, modelCost)
 }
 
-// countEnd counts the end of a Turn, once its status says so.
+// countEnd counts the end of a Turn, once it is in status.
 func countEnd(s *scope) {
 	turn, phase := s.turn, string(s.turn.Status.Phase)
 	if succeeded := condition.Find(turn.Status.Conditions, v1alpha1.ConditionSucceeded); succeeded != nil {
@@ -103,7 +103,7 @@ func countEnd(s *scope) {
 	turnWrites.Observe(float64(s.memory.writes))
 }
 
-// countCost counts what the model calls of a Turn cost. One that took over the outcome of an earlier Turn has spent
+// countCost counts the cost of a Turn's model calls. A Turn that took over the outcome of an earlier Turn has cost
 // nothing.
 func countCost(reason string, sum *v1alpha1.TurnSummary) {
 	if sum == nil || reason == v1alpha1.ReasonAlreadyRan {
@@ -114,7 +114,7 @@ func countCost(reason string, sum *v1alpha1.TurnSummary) {
 		if err != nil {
 			continue
 		}
-		// The sum of a metric is not exact. Those in status are.
+		// The metric is a float and not exact, unlike the sums in status.
 		if amount, err := strconv.ParseFloat(c.Amount, 64); err == nil {
 			modelCost.WithLabelValues(unit.String()).Add(amount)
 		}

@@ -16,9 +16,9 @@ import (
 
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=list;create
 
-// cutOff makes sure, before a Job with `network: None` is made, that its pod can reach nothing. It returns the outcome
-// of a call that must not start, and says whether the Job may be made now. NetworkPolicies are read past the cache,
-// which has none: few calls need them, and what was true a while ago is not good enough.
+// cutOff ensures, before a Job with `network: None` is created, that NetworkPolicies deny all traffic of its pod. It
+// returns the outcome of a call that must not start, and whether the Job may be created now. NetworkPolicies are read
+// live and not cached: few calls need them, and stale policies are not good enough.
 func (r *Reconciler) cutOff(ctx context.Context, job *batchv1.Job) (*tool.Outcome, bool, error) {
 	if job.Spec.Template.Labels[v1alpha1.LabelNetwork] != string(v1alpha1.NetworkNone) {
 		return nil, true, nil
@@ -44,12 +44,12 @@ func (r *Reconciler) cutOff(ctx context.Context, job *batchv1.Job) (*tool.Outcom
 		refused := tool.Refused("the NetworkPolicy that it needs was not accepted: " + err.Error())
 		return &refused, false, nil
 	default:
-		// Of two that make it at once one is told that it exists: the next pass reads what it says.
+		// If two processes create it at once, one gets AlreadyExists: the next pass reads the existing policy.
 		return nil, false, fmt.Errorf("creating the NetworkPolicy that a tool without network needs: %w", err)
 	}
 }
 
-// networkOpen is the outcome of a call whose pod would not be cut off.
+// networkOpen is the outcome of a call whose pod would have network access.
 func networkOpen(why string) *tool.Outcome {
 	return &tool.Outcome{
 		State:  v1alpha1.CallNotExecuted,

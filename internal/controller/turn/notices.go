@@ -13,7 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// missingTold is how long what a queued Turn needs may be missing before people are told.
+// missingTold is how long a referenced object of a queued Turn may be missing before an Event reports it.
 const missingTold = 5 * time.Minute
 
 // The actions of Events: what the manager does when it records one.
@@ -22,8 +22,8 @@ const (
 	actionEnd  = "End"
 )
 
-// noticesOf are the Events that a status which was written calls for: people are asked for something, or the Turn has
-// failed. They name calls and tools, and nothing of what they are about.
+// noticesOf returns the Events for a status write: the Turn waits for people, or it has failed. They name calls and
+// tools, but not their contents.
 func noticesOf(before, after *v1alpha1.Turn) []notice.Notice {
 	var notices []notice.Notice
 	if calls := askedAnew(before, after); len(calls) > 0 {
@@ -42,8 +42,8 @@ func noticesOf(before, after *v1alpha1.Turn) []notice.Notice {
 	})
 }
 
-// askedAnew are the calls that wait for people, if there is one that did not before. Results of clients are waited for
-// once nothing else runs, and where the Session waits for clients; approvals always.
+// askedAnew returns the calls that wait for people, if one of them did not wait before. Calls wait for client results
+// once nothing else runs, and only if the Session waits for clients; they always wait for approvals.
 func askedAnew(before, after *v1alpha1.Turn) []v1alpha1.ToolCall {
 	was := asking(before)
 	now := asking(after)
@@ -55,7 +55,7 @@ func askedAnew(before, after *v1alpha1.Turn) []v1alpha1.ToolCall {
 	return nil
 }
 
-// asking are the calls of a Turn that wait for people.
+// asking returns the calls of a Turn that wait for people.
 func asking(turn *v1alpha1.Turn) []v1alpha1.ToolCall {
 	var calls []v1alpha1.ToolCall
 	for _, call := range turn.Status.ToolCalls {
@@ -67,7 +67,7 @@ func asking(turn *v1alpha1.Turn) []v1alpha1.ToolCall {
 	return calls
 }
 
-// tellMissing records, once it was missing for a while, what a queued Turn lacks.
+// tellMissing records an Event about a reference of a queued Turn that has been missing for a while.
 func (r *Reconciler) tellMissing(s *scope, reason string) {
 	since := s.turn.CreationTimestamp.Time
 	var message string

@@ -15,7 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
-// told keeps the Events that it is given.
+// told collects the recorded Events.
 type told struct{ notes []string }
 
 func (s *told) Eventf(_, _ runtime.Object, kind, reason, action, note string, args ...any) {
@@ -77,7 +77,7 @@ func TestWhatPeopleAreToldOf(t *testing.T) {
 	}
 }
 
-// TestAMissingSessionIsToldOfAfterAWhile holds that a Turn which waits for its Session has one pass more, and one
+// TestAMissingSessionIsToldOfAfterAWhile verifies that a Turn which waits for its Session has one pass more, and one
 // Event.
 func TestAMissingSessionIsToldOfAfterAWhile(t *testing.T) {
 	now, s := moment.Truncate(time.Second), &told{}

@@ -24,15 +24,15 @@ import (
 type ReadCloser = io.ReadCloser
 
 const (
-	// progressInterval is the least time between two writes that only show progress.
+	// progressInterval is the minimum time between two writes that only show progress.
 	progressInterval = time.Second
 	// maxUnread is how often the log of a container may fail to be read.
 	maxUnread = 11
-	// cacheLag is how long the cache may take to show a Job that we made before it is looked for past the cache.
+	// cacheLag is how long the cache may take to show a new Job before it is read past the cache.
 	cacheLag = 5 * time.Second
 )
 
-// observe finds out how far each call has come. The error is that of all calls of which that could not be found out.
+// observe determines the state of each call. The error joins those of all calls that could not be observed.
 func (r *Reconciler) observe(ctx context.Context, a *actScope) (flow, error) {
 	a.step.fenced(a.turn)
 	var failed []error
@@ -50,7 +50,7 @@ func (r *Reconciler) observe(ctx context.Context, a *actScope) (flow, error) {
 	return proceed, errors.Join(failed...)
 }
 
-// observeCall finds out how far one call has come.
+// observeCall determines the state of one call.
 func (r *Reconciler) observeCall(ctx context.Context, a *actScope, index int) (flow, error) {
 	call := a.calls()[index]
 	if outcome, ok := a.step.outcomes[call.ID]; ok {
@@ -59,10 +59,10 @@ func (r *Reconciler) observeCall(ctx context.Context, a *actScope, index int) (f
 	}
 	switch {
 	case tool.Withdrawn(call):
-		// From before a restart, or by another leader. What was withdrawn is never let go again.
+		// From before a restart, or by another leader. A withdrawn call never starts again.
 		a.settle(index, tool.Recalled(call))
 	case tool.Unapproved(call):
-		// Nothing of it can be there. Decisions are taken once it is known what the other calls did.
+		// No Job of it can exist. Decisions are accepted after the other calls were observed.
 	case call.Executor == v1alpha1.ExecutorNone:
 		planned, err := r.planned(ctx, a.scope)
 		if err != nil {
@@ -74,11 +74,11 @@ func (r *Reconciler) observeCall(ctx context.Context, a *actScope, index int) (f
 	case call.Executor == v1alpha1.ExecutorHTTP:
 		return r.observeRequest(ctx, a, index)
 	}
-	// Results of clients are taken once it is known what the manager's own calls did.
+	// Client results are accepted after the manager's own calls were observed.
 	return proceed, nil
 }
 
-// observeJob finds out how far one call that runs as a Job has come.
+// observeJob determines the state of one call that runs as a Job.
 func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (flow, error) {
 	call := a.calls()[index]
 	name, job := a.job(call)
@@ -96,7 +96,7 @@ func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (fl
 	start, run := tool.Timeouts(call, a.toolSpec(call))
 	seen := tool.Observe(job, pod, call, start, run, r.Clock())
 	if pod == nil && seen.Phase == tool.PhaseDone {
-		// The watches of Jobs and pods keep no common order: no call ends for want of a pod that only the cache lacks.
+		// The watches of Jobs and pods have no common order: a call must not end because only the cache lacks its pod.
 		if pod, err = r.livePod(ctx, a, call, job); err != nil {
 			return stop, err
 		}
@@ -144,12 +144,12 @@ func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (fl
 	return proceed, nil
 }
 
-// maxPodName is enough for the pods that a Job controller makes for our Jobs: 25 characters of the Job's name, and 6
-// more.
+// maxPodName is enough for the pods that the Job controller creates for tool Jobs: 25 characters of the Job's name, and
+// 6 more.
 const maxPodName = 32
 
-// podName is the name of a call's pod as status has it; empty for none. Another pod that only looks like ours may have
-// a longer name.
+// podName returns the name of a call's pod for status; empty for none. A foreign pod with the same labels may have a
+// longer name.
 func podName(pod *corev1.Pod) string {
 	if pod == nil || len(pod.Name) > maxPodName {
 		return ""
@@ -157,7 +157,7 @@ func podName(pod *corev1.Pod) string {
 	return pod.Name
 }
 
-// conclude takes the end of an attempt for the end of its call, unless the call may be tried again.
+// conclude treats the end of an attempt as the end of its call, unless the call may be retried.
 func (r *Reconciler) conclude(a *actScope, index int, outcome tool.Outcome) {
 	call := a.calls()[index]
 	if outcome.Retryable && call.SideEffect != v1alpha1.AtMostOnce && call.Attempt < tool.MaxAttempts {
@@ -167,8 +167,8 @@ func (r *Reconciler) conclude(a *actScope, index int, outcome tool.Outcome) {
 	a.settle(index, outcome)
 }
 
-// podOf is the pod that counts for a call. A recorded pod that the cache does not have is looked for past it: the
-// watches of Turns and pods keep no common order, and a pod that is taken for gone may be the one that runs.
+// podOf returns the pod that counts for a call. A recorded pod that the cache does not have is read live: the watches
+// of Turns and pods have no common order, and a pod that seems gone may be the one that runs.
 func (r *Reconciler) podOf(ctx context.Context, a *actScope, call v1alpha1.ToolCall, job *batchv1.Job) (*corev1.Pod, error) {
 	pod := tool.SelectPod(a.pods[string(job.UID)], job, call)
 	if call.PodUID == "" || (pod != nil && pod.UID == call.PodUID) {
@@ -177,7 +177,7 @@ func (r *Reconciler) podOf(ctx context.Context, a *actScope, call v1alpha1.ToolC
 	return r.livePod(ctx, a, call, job)
 }
 
-// livePod is the pod that counts for a call, read past the cache.
+// livePod returns the pod that counts for a call, read past the cache.
 func (r *Reconciler) livePod(ctx context.Context, a *actScope, call v1alpha1.ToolCall, job *batchv1.Job) (*corev1.Pod, error) {
 	live, err := r.livePods(ctx, a.turn, a.plan().Step)
 	if err != nil {
@@ -186,8 +186,8 @@ func (r *Reconciler) livePod(ctx context.Context, a *actScope, call v1alpha1.Too
 	return tool.SelectPod(live[string(job.UID)], job, call), nil
 }
 
-// observeMissing decides about a call whose Job the cache does not have. A Job that has not been made yet is not
-// handled here. One whose pod was recorded may have run, and only a live read can tell that it is gone.
+// observeMissing decides about a call whose Job the cache does not have. A Job that has not been created yet is not
+// handled here. A call whose pod was recorded may have run, and only a live read proves that its Job is gone.
 func (r *Reconciler) observeMissing(ctx context.Context, a *actScope, index int, name string) error {
 	call := a.calls()[index]
 	created, ours := a.step.created[name]
@@ -219,9 +219,9 @@ func (r *Reconciler) observeMissing(ctx context.Context, a *actScope, index int,
 	return nil
 }
 
-// recall takes up a Pure or Idempotent call that status shows as settled, whose Job is gone and of which this process
-// knows no more: an earlier one concluded it. A failure is taken from status; everything else can be found out again by
-// starting the call again.
+// recall handles a Pure or Idempotent call that is settled in status, but whose Job is gone and whose outcome this
+// process does not have: an earlier process concluded it. A failure is restored from status; any other call is started
+// again.
 func (a *actScope) recall(index int) {
 	shown := &a.turn.Status.ToolCalls[index]
 	if shown.State == v1alpha1.CallFailed {
@@ -231,10 +231,9 @@ func (a *actScope) recall(index int) {
 	shown.State, shown.Reason, shown.Preview, shown.PodName = v1alpha1.CallPending, "", "", ""
 }
 
-// logLost says, of an error that the reading of a call's log gave, that the output must count as lost. A log that does
-// not hold the result is read once more, because it may lag the end of its container. Any other failure is the
-// network's, the API server's or the node's, and may pass; with the pauses between them, maxUnread take a minute and a
-// half.
+// logLost reports whether the output of a call is lost, after an error of reading its log. A log without the result is
+// read once more, because it may lag the end of its container. Any other failure is one of the network, the API server
+// or the node, and may be transient; with the pauses between them, maxUnread attempts take a minute and a half.
 func (m *stepMemory) logLost(call string, err error) bool {
 	if errors.Is(err, tool.ErrResultLost) || apierrors.IsNotFound(err) {
 		again := m.misread[call]
@@ -271,8 +270,8 @@ func (r *Reconciler) readLog(a *actScope, call v1alpha1.ToolCall, pod *corev1.Po
 	return outcome, true, nil
 }
 
-// stopPod deletes a pod whose container must not go on. Its Job stays, so that what the pod says last can still be
-// seen.
+// stopPod deletes a pod whose container must not continue. Its Job stays, so that the last state of the pod can still
+// be observed.
 func (r *Reconciler) stopPod(ctx context.Context, pod *corev1.Pod) error {
 	if !pod.DeletionTimestamp.IsZero() {
 		return nil
@@ -283,7 +282,7 @@ func (r *Reconciler) stopPod(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// failDeterminism ends the Turn: a Job of our name does something else than what was planned (DUR-05).
+// failDeterminism ends the Turn: a Job with the call's name differs from the plan (DUR-05).
 func (r *Reconciler) failDeterminism(ctx context.Context, a *actScope, call v1alpha1.ToolCall, job string) (flow, error) {
 	if flow, err := r.withdraw(ctx, a.scope, a.step.outcomes); err != nil || flow != proceed {
 		return flow, err
@@ -300,12 +299,12 @@ func (r *Reconciler) failDeterminism(ctx context.Context, a *actScope, call v1al
 	return again, nil
 }
 
-// nowSeconds is the present as conditions carry it.
+// nowSeconds returns the current time with the resolution of conditions.
 func nowSeconds(now time.Time) metav1.Time {
 	return metav1.NewTime(now.Truncate(time.Second))
 }
 
-// sameCalls reports whether two lists of calls show the same.
+// sameCalls reports whether two lists of calls are equal.
 func sameCalls(a, b []v1alpha1.ToolCall) bool {
 	if len(a) != len(b) {
 		return false

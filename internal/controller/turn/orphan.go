@@ -15,13 +15,13 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/queue"
 )
 
-// orphaned reports whether the Session which has admitted the Turn is gone, or going: there is no log any more that the
-// Turn could go on with, nor one that its status is a projection of. session is the one that has the name now; nil for
-// none. A Turn that was never admitted belongs to no Session yet and waits for one.
+// orphaned reports whether the Session that admitted the Turn is gone or being deleted: the journal with which the Turn
+// could continue, and of which its status is a projection, is gone too. session is the one that has the name now; nil
+// for none. A Turn that was never admitted belongs to no Session yet and waits for one.
 func orphaned(turn *v1alpha1.Turn, session *v1alpha1.Session) bool {
 	uid := turn.Status.SessionUID
 	if uid == "" {
-		// Admitted by a build that did not say by which Session.
+		// Admitted by a version that did not record the Session's UID.
 		return session == nil && turn.Status.Plan != nil && turn.Status.Plan.Step > 0
 	}
 	if session == nil || !session.DeletionTimestamp.IsZero() {
@@ -36,8 +36,8 @@ func orphaned(turn *v1alpha1.Turn, session *v1alpha1.Session) bool {
 }
 
 // deleteOrphan deletes a Turn whose Session is gone; its Jobs go with it. Turns have no owner reference to their
-// Session, which would do the same: there are GitOps tools that take an object with an owner for somebody else's, and
-// never prune it.
+// Session, which would have the same effect: some GitOps tools never prune an object with an owner, because they assume
+// that the owner manages it.
 func (r *Reconciler) deleteOrphan(ctx context.Context, s *scope, key types.NamespacedName) (flow, error) {
 	r.Activities.Cancel(s.turn.UID)
 	if !s.turn.DeletionTimestamp.IsZero() {
@@ -54,7 +54,7 @@ func (r *Reconciler) deleteOrphan(ctx context.Context, s *scope, key types.Names
 			return stop, fmt.Errorf("reading Session %s past the cache: %w", key.Name, err)
 		}
 		if err == nil && !orphaned(s.turn, session) {
-			// The cache lags. What it will show wakes the Turn, if it is new; if not, this does.
+			// The cache lags. A watch event wakes the Turn if the Session is new; otherwise this deadline does.
 			s.deadline(r.Clock().Add(cacheLag))
 			return stop, nil
 		}
@@ -63,11 +63,11 @@ func (r *Reconciler) deleteOrphan(ctx context.Context, s *scope, key types.Names
 	return stop, r.deleteTurn(ctx, s.turn)
 }
 
-// orphanGrace is how long a finished Turn outlives its Session. When a namespace is deleted, the Turns go meanwhile,
-// and cost no request.
+// orphanGrace is how long a finished Turn outlives its Session. When a namespace is deleted, its Turns are deleted
+// meanwhile, and cost no request.
 const orphanGrace = 5 * time.Second
 
-// orphan is when the Turn was first seen without its Session.
+// orphan returns when the Turn was first found without its Session.
 func (m *memory) orphan(now time.Time) time.Time {
 	if m.orphanedAt.IsZero() {
 		m.orphanedAt = now
@@ -76,20 +76,20 @@ func (m *memory) orphan(now time.Time) time.Time {
 }
 
 const (
-	// goneFor is how long a Session stays known to be gone. A UID is not used again, but etcd may be restored.
+	// goneFor is how long a Session is remembered as gone. A UID is not used again, but etcd may be restored.
 	goneFor = time.Minute
-	// maxGone bounds how many are known.
+	// maxGone bounds the number of remembered Sessions.
 	maxGone = 1024
 )
 
-// goneSessions are Sessions that a live read has shown to be gone, or going: their other Turns need no read of their
-// own.
+// goneSessions are Sessions that are gone or being deleted according to a live read: their other Turns need no further
+// read.
 type goneSessions struct {
 	mu    sync.Mutex
 	since map[types.UID]time.Time
 }
 
-// known reports whether a Session was found to be gone a moment ago.
+// known reports whether a Session was recently found to be gone.
 func (g *goneSessions) known(uid types.UID, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -97,7 +97,7 @@ func (g *goneSessions) known(uid types.UID, now time.Time) bool {
 	return found && now.Before(since.Add(goneFor))
 }
 
-// note remembers that a Session is gone. An empty UID stands for no certain Session.
+// note records that a Session is gone. An empty UID identifies no Session.
 func (g *goneSessions) note(uid types.UID, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -110,8 +110,8 @@ func (g *goneSessions) note(uid types.UID, now time.Time) {
 	g.since[uid] = now
 }
 
-// stopOrphan stops the tools of a Turn that is deleted and held by somebody's finalizer. There is no log to say more
-// in.
+// stopOrphan stops the tools of a Turn that is being deleted and held by a foreign finalizer. No journal is left to
+// record more.
 func (r *Reconciler) stopOrphan(ctx context.Context, s *scope) (flow, error) {
 	jobs, err := r.jobs(ctx, s.turn, everyStep)
 	if err != nil || len(jobs) == 0 {
@@ -120,8 +120,7 @@ func (r *Reconciler) stopOrphan(ctx context.Context, s *scope) (flow, error) {
 	return r.deleteJobsOnce(ctx, s, jobs)
 }
 
-// deleteTurn deletes the Turn, if it still is the object that was looked at. What it owns goes with it, in the
-// background.
+// deleteTurn deletes the Turn, if it still is the object that was read. Its dependents are deleted in the background.
 func (r *Reconciler) deleteTurn(ctx context.Context, turn *v1alpha1.Turn) error {
 	err := r.Client.Delete(ctx, turn.DeepCopy(), client.Preconditions{UID: &turn.UID, ResourceVersion: &turn.ResourceVersion},
 		client.PropagationPolicy(metav1.DeletePropagationBackground))

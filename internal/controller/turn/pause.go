@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// firstPause is how long an activity that has failed waits for its second start; each further pause is twice as long.
+	// firstPause is the pause before a failed activity is retried; each further pause is twice as long.
 	firstPause = 100 * time.Millisecond
 	// longestPause bounds the pauses.
 	longestPause = 30 * time.Second
@@ -24,20 +24,20 @@ func pauseAfter(failures int) time.Duration {
 	return min(pause, longestPause)
 }
 
-// pause is how often an activity has failed in a row, and when it may be tried again.
+// pause is the number of consecutive failures of an activity, and when it may be retried.
 type pause struct {
 	failures int
 	until    time.Time
 }
 
-// pause notes that an activity has failed once more.
+// pause records one more failure of an activity.
 func (m *stepMemory) pause(key activity.Key, now time.Time) {
 	failures := m.pauses[key].failures + 1
 	m.pauses[key] = pause{failures: failures, until: now.Add(pauseAfter(failures))}
 }
 
-// do runs an activity of the open step and takes its result. The work queue cannot space out an activity that keeps
-// failing: the pass that starts it succeeds, and so makes the queue forget the failure of the one before.
+// do runs an activity of the open step and returns its result. The work queue cannot back off for an activity that
+// keeps failing: the pass that starts it succeeds, and so resets the backoff.
 func (r *Reconciler) do(
 	s *scope, step *stepMemory, key activity.Key, need activity.Need, fn activity.Func,
 ) (any, bool, error) {
@@ -61,8 +61,8 @@ func (r *Reconciler) do(
 	return result.Value, true, nil
 }
 
-// backsOff holds a model call back until its next try is due. The pause is in the status before it is waited for: it
-// survives a restart, people see it, and it takes no place.
+// backsOff holds a model call back until its next attempt is due. The pause is recorded in status before it begins: it
+// survives a restart, users see it, and it holds no slot.
 func (r *Reconciler) backsOff(ctx context.Context, s *scope, step *stepMemory) (bool, error) {
 	if b := step.backoff; b != nil && !b.Described(s.plan()) {
 		b.Describe(&s.turn.Status.TurnProgress)

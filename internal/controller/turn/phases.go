@@ -20,8 +20,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/projection"
 )
 
-// session reads the Turn's Session. One that does not exist yet is waited for, and named on a condition; a Turn whose
-// Session is gone goes with it.
+// session reads the Turn's Session. If it does not exist yet, the Turn waits and names it in a condition; a Turn whose
+// Session is gone is deleted.
 func (r *Reconciler) session(ctx context.Context, s *scope) (flow, error) {
 	session := &v1alpha1.Session{}
 	key := types.NamespacedName{Namespace: s.turn.Namespace, Name: s.turn.Spec.SessionRef.Name}
@@ -44,7 +44,7 @@ func (r *Reconciler) session(ctx context.Context, s *scope) (flow, error) {
 	return r.waitInQueue(ctx, s, reason, message)
 }
 
-// admission lets only the Turn pass that the Session names as its active one. The others cost nothing until they are.
+// admission passes only the active Turn of the Session. The others cost nothing until they are admitted.
 func (r *Reconciler) admission(ctx context.Context, s *scope) (flow, error) {
 	active := s.session.Status.ActiveTurn
 	if active != nil && active.UID == s.turn.UID {
@@ -68,7 +68,7 @@ func (r *Reconciler) admission(ctx context.Context, s *scope) (flow, error) {
 	return r.waitInQueue(ctx, s, reason, message)
 }
 
-// waitInQueue says why the Turn has not begun, and tells people once it lacks something for a while.
+// waitInQueue reports why the Turn has not begun, and records an Event once a reference has been missing for a while.
 func (r *Reconciler) waitInQueue(ctx context.Context, s *scope, reason, message string) (flow, error) {
 	if s.session == nil || !queue.Says(s.turn, reason, message) {
 		projection.Queue(&s.turn.Status, s.turn.Generation, metav1.NewTime(r.Clock()), reason, message)
@@ -80,8 +80,7 @@ func (r *Reconciler) waitInQueue(ctx context.Context, s *scope, reason, message 
 	return stop, nil
 }
 
-// next is the Turn that a Session which cannot run any would run next; nil for a Session that can, whose queue is not
-// read for it.
+// next returns the next Turn of a Session that cannot run any now; nil for any other Session, whose queue is not read.
 func (r *Reconciler) next(ctx context.Context, s *scope, limit int64) (*v1alpha1.Turn, error) {
 	if limit == 0 && !queue.Blocked(s.session) {
 		return nil, nil
@@ -93,8 +92,8 @@ func (r *Reconciler) next(ctx context.Context, s *scope, limit int64) (*v1alpha1
 	return queue.Next(turns), nil
 }
 
-// cancelQueued ends a Turn that never began. It has no open step, so that there is nothing for the journal to close,
-// unless its message may be on its way into another Turn: then the journal decides which comes first.
+// cancelQueued ends a Turn that never began. It has no open step for the journal to close, unless its message may be
+// being steered into another Turn: then the journal decides which comes first.
 func (r *Reconciler) cancelQueued(ctx context.Context, s *scope) (flow, error) {
 	now := metav1.NewMicroTime(r.Clock())
 	if s.session != nil && s.turn.Spec.Delivery == v1alpha1.DeliverSteer {
@@ -111,7 +110,7 @@ func (r *Reconciler) cancelQueued(ctx context.Context, s *scope) (flow, error) {
 	return ended(r.write(ctx, s, writeTransition))
 }
 
-// begin writes the plan: from here on the Turn has an open step.
+// begin writes the plan: from now on the Turn has an open step.
 func (r *Reconciler) begin(ctx context.Context, s *scope) (flow, error) {
 	if s.plan() != nil {
 		return proceed, nil
@@ -130,8 +129,8 @@ func (r *Reconciler) begin(ctx context.Context, s *scope) (flow, error) {
 	return r.write(ctx, s, writePlan)
 }
 
-// lookUp asks the log once, for an act step that this process has not opened itself, whether somebody has closed it. A
-// reason step asks in its activity, before any money is spent.
+// lookUp checks the journal once, for an act step that this process has not opened itself, for an entry that closes it.
+// A reason step does so in its activity, before any money is spent.
 func (r *Reconciler) lookUp(ctx context.Context, s *scope) (flow, error) {
 	step := s.memory.of(s.plan().Step)
 	if step.lookedUp || s.plan().Phase != v1alpha1.PlanAct {
@@ -145,7 +144,7 @@ func (r *Reconciler) lookUp(ctx context.Context, s *scope) (flow, error) {
 	return proceed, nil
 }
 
-// project brings the decision of a closed step into the status, once what must be true before that is true.
+// project writes the transition of a closed step into the status, once its preconditions are met.
 func (r *Reconciler) project(ctx context.Context, s *scope) (flow, error) {
 	step := s.memory.of(s.plan().Step)
 	if step.closed == nil {
@@ -168,13 +167,12 @@ func (r *Reconciler) project(ctx context.Context, s *scope) (flow, error) {
 	if err != nil || flow != again {
 		return flow, err
 	}
-	// Whoever closed the step and planned the next one: nobody can have closed that one before it was in the status.
+	// No process can have closed the next step before it was in the status.
 	s.memory.of(s.plan().Step).lookedUp = true
 	return again, nil
 }
 
-// cancel closes the open step when the user wants the Turn to end, or has deleted it and somebody's finalizer still
-// holds it.
+// cancel closes the open step when the user cancels the Turn, or has deleted it and a foreign finalizer still holds it.
 func (r *Reconciler) cancel(ctx context.Context, s *scope) (flow, error) {
 	end := r.Host.Cancel
 	switch {
@@ -201,7 +199,7 @@ func (r *Reconciler) cancel(ctx context.Context, s *scope) (flow, error) {
 	return again, nil
 }
 
-// reason runs the model call of the open step as an activity and takes what it decided.
+// reason runs the model call of the open step as an activity and accepts its decision.
 func (r *Reconciler) reason(ctx context.Context, s *scope) (flow, error) {
 	if s.plan().Phase != v1alpha1.PlanReason {
 		return proceed, nil
@@ -249,8 +247,8 @@ func (r *Reconciler) reason(ctx context.Context, s *scope) (flow, error) {
 // maxPanics is how often a model call may panic before the Turn ends: each may have been paid for.
 const maxPanics = 3
 
-// reasonFailed deals with a model call that has decided nothing: a response that could not be appended is kept, and a
-// defect of the manager ends the Turn rather than to cost money again and again.
+// reasonFailed handles a model call without a decision: a response that could not be appended is kept, and a defect of
+// the manager ends the Turn instead of costing money again and again.
 func (r *Reconciler) reasonFailed(ctx context.Context, s *scope, step *stepMemory, cause error) (flow, error) {
 	var unwritten *host.Unwritten
 	var panicked *activity.PanicError

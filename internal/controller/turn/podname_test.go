@@ -24,7 +24,7 @@ func TestStatusNamesThePodOfACall(t *testing.T) {
 	}
 }
 
-// A pod of which nothing else is to be said is no reason to write.
+// A new pod without any other change is no reason to write.
 func TestANewPodAloneIsNotWritten(t *testing.T) {
 	w := newWorld(t)
 	w.begin(newJobTool("work", v1alpha1.Pure))
@@ -32,7 +32,7 @@ func TestANewPodAloneIsNotWritten(t *testing.T) {
 	m.withoutCluster("the Job", func() bool { return len(w.jobs()) == 1 })
 	w.makePod(w.jobOf("work"))
 	m.withoutCluster("the pod", func() bool { return w.call("work").PodName != "" })
-	// As a version of the manager left it that names no pods.
+	// As left by a version of the manager that records no pod names.
 	before := w.turn()
 	before.Status.ToolCalls[0].PodName = ""
 	w.updateStatus(before)

@@ -13,8 +13,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/projection"
 )
 
-// awaitPolicies keeps a model call that needs a Secret back while a policy of the install is missing, and says so on
-// the Turn. The Turn is woken when all are in force again.
+// awaitPolicies holds back a model call that needs a Secret while an admission policy of the installation is missing,
+// and reports it on the Turn. The Turn is woken when all are in force again.
 func (r *Reconciler) awaitPolicies(ctx context.Context, s *scope, c host.Config) (flow, error) {
 	var missing error
 	if needsSecret(c) {
@@ -59,8 +59,8 @@ func needsSecret(c host.Config) bool {
 	return false
 }
 
-// callAwaitsPolicies keeps a tool call back that is lent a Secret or an account while a policy of the install is
-// missing.
+// callAwaitsPolicies holds back a tool call that uses a Secret or a ServiceAccount while an admission policy of the
+// installation is missing.
 func (r *Reconciler) callAwaitsPolicies(a *actScope, index int) bool {
 	call := &a.turn.Status.ToolCalls[index]
 	definition := a.toolSpec(*call)
@@ -74,7 +74,7 @@ func (r *Reconciler) callAwaitsPolicies(a *actScope, index int) bool {
 	return true
 }
 
-// lent reports whether a tool is given a Secret or an account of the namespace.
+// lent reports whether a tool uses a Secret or a ServiceAccount of the namespace.
 func lent(definition *v1alpha1.ToolSpec) bool {
 	if job := definition.Job; job != nil {
 		for _, variable := range job.Env {

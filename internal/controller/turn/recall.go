@@ -9,8 +9,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/projection"
 )
 
-// recall ends a Turn whose name the Session's log knows already: one that was deleted and created again takes over the
-// recorded outcome, and another message under the name is refused. Run identity is (Session UID, Turn name).
+// recall ends a Turn whose name is in the Session's journal already: a Turn that was deleted and created again takes
+// over the recorded outcome, and another message under the name is refused. Run identity is (Session UID, Turn name).
 func (r *Reconciler) recall(ctx context.Context, s *scope) (flow, error) {
 	if s.plan() != nil {
 		return proceed, nil

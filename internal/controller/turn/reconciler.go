@@ -21,7 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// maxRounds bounds how many steps one pass may take before others get the worker. A step needs at most a few rounds.
+// maxRounds bounds the rounds of one pass before other Turns get the worker. A step needs at most a few rounds.
 const maxRounds = 16
 
 // Reconciler advances Turns.
@@ -30,11 +30,11 @@ type Reconciler struct {
 	Client client.Client
 	// Live reads past the cache.
 	Live client.Reader
-	// Host runs the steps and writes the log.
+	// Host runs the steps and appends to the journal.
 	Host *host.Host
-	// Activities runs what is slow.
+	// Activities runs slow work.
 	Activities *activity.Executor
-	// Turns decides which Turns may start something.
+	// Turns decides which Turns may start work.
 	Turns *fairshare.Turns
 	// Logs reads the log of a tool's container.
 	Logs LogReader
@@ -49,9 +49,9 @@ type Reconciler struct {
 	Clock func() time.Time
 	// Watchdog observes every pass.
 	Watchdog *watchdog.Watchdog
-	// Notices tells people of what they have to act on. Nil tells them of nothing.
+	// Notices records Events that users have to act on. Nil records none.
 	Notices *notice.Recorder
-	// Wakes is where ended activities announce their Turn.
+	// Wakes enqueues the Turns of ended activities.
 	Wakes *wake.Source
 
 	memories memories
@@ -61,7 +61,7 @@ type Reconciler struct {
 
 // LogReader reads the log of the tool container of a pod.
 type LogReader interface {
-	// ToolLog gives the whole log. The caller closes it.
+	// ToolLog returns the whole log. The caller closes it.
 	ToolLog(ctx context.Context, pod *corev1.Pod) (ReadCloser, error)
 }
 
@@ -131,7 +131,7 @@ func (r *Reconciler) pass(ctx context.Context, s *scope) (flow, error) {
 	return stop, nil
 }
 
-// open fetches the Turn and what this process remembers of it. It returns nil for a Turn that is gone.
+// open fetches the Turn and its memory. It returns nil for a Turn that is gone.
 func (r *Reconciler) open(ctx context.Context, key types.NamespacedName) (*scope, error) {
 	turn := &v1alpha1.Turn{}
 	if err := r.Client.Get(ctx, key, turn); err != nil {
@@ -150,7 +150,7 @@ func (r *Reconciler) open(ctx context.Context, key types.NamespacedName) (*scope
 	return s, r.freshen(ctx, s)
 }
 
-// isOurs reports whether the manager made the object.
+// isOurs reports whether the manager created the object.
 func isOurs(o client.Object) bool {
 	return o.GetLabels()[v1alpha1.LabelManagedBy] == v1alpha1.ManagedByCapstan && o.GetLabels()[v1alpha1.LabelTurnUID] != ""
 }

@@ -43,7 +43,7 @@ func TestAReplacedTurnEndsTheActivitiesOfTheOneBefore(t *testing.T) {
 
 	<-started
 
-	// The work queue folds the deletion and the creation into one pass.
+	// The work queue merges the deletion and the creation into one pass.
 	if err := c.Delete(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}

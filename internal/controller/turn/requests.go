@@ -14,9 +14,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// Secrets reads Secrets past the cache, which has none: only at the moment of a request, and only those that its Tool
-// or its Model names. The right to do so is in a role of its own, config/rbac/secrets_role.yaml, that the manager has
-// only where somebody gives it.
+// Secrets reads Secrets live; the cache has none. It reads them only at the time of a request, and only those that its
+// Tool or Model names. The permission is in a separate role, config/rbac/secrets_role.yaml, which the manager has only
+// in namespaces where it is bound.
 func Secrets(live client.Reader) host.SecretReader {
 	return func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 		secret := &corev1.Secret{}
@@ -30,7 +30,7 @@ func (a *actScope) requestKey(call v1alpha1.ToolCall) activity.Key {
 	return activity.Key{Turn: a.turn.UID, Step: a.plan().Step, Call: call.ID, Attempt: call.Attempt}
 }
 
-// requested reports whether a request of the step has been sent, as far as this process and the status know.
+// requested reports whether a request of the step was sent, according to this process and the status.
 func (a *actScope) requested() bool {
 	for _, call := range a.calls() {
 		if call.Executor == v1alpha1.ExecutorHTTP && !tool.Unapproved(call) && (call.State != v1alpha1.CallPending || call.Attempt > 1) {
@@ -55,12 +55,12 @@ func (r *Reconciler) startRequest(ctx context.Context, a *actScope, index int) e
 	a.step.requests[key] = host.NewCallRun(a.step.line)
 	shown := &a.turn.Status.ToolCalls[index]
 	shown.State, shown.Reason, shown.NotBefore = v1alpha1.CallRunning, "", nil
-	// Nothing has run under the key, so that there is nothing to take yet.
+	// Nothing has run under the key, so that there is no result yet.
 	_, _ = r.Activities.Ensure(key, a.key(), a.need(), r.request(a, call, planned[call.ID], a.step.requests[key]))
 	return nil
 }
 
-// request carries out a call, with what is known now.
+// request runs a call with the current state.
 func (r *Reconciler) request(a *actScope, call v1alpha1.ToolCall, planned v1alpha1.PlannedCall, run *host.CallRun) activity.Func {
 	turn := a.hostTurn()
 	c := host.HTTPCall{
@@ -69,9 +69,9 @@ func (r *Reconciler) request(a *actScope, call v1alpha1.ToolCall, planned v1alph
 	return func(ctx context.Context) (any, error) { return r.Host.HTTP(ctx, turn, c) }
 }
 
-// observeRequest takes the end of one call of an HTTP tool. What another process has begun has ended with it, and so
-// has what it concluded: the call waits to be started again, and its claim in the journal says whether it may be, and
-// how it has ended.
+// observeRequest observes the end of one call of an HTTP tool. Requests of an earlier process have ended with it, and
+// its conclusions are lost: the call is started again, and its claim in the journal decides whether it may run, or how
+// it has ended.
 func (r *Reconciler) observeRequest(ctx context.Context, a *actScope, index int) (flow, error) {
 	shown := &a.turn.Status.ToolCalls[index]
 	key := a.requestKey(*shown)
@@ -110,8 +110,8 @@ func (r *Reconciler) observeRequest(ctx context.Context, a *actScope, index int)
 	return proceed, nil
 }
 
-// forgetRequests drops what was concluded of calls that may start only once and whose outcome is not in the log, so
-// that the log is asked again.
+// forgetRequests drops the outcomes of calls that may start only once and whose outcome is not in the journal, so that
+// the journal is read again.
 func (m *stepMemory) forgetRequests(calls []v1alpha1.ToolCall) {
 	for _, call := range calls {
 		if _, kept := m.kept[call.ID]; call.Executor == v1alpha1.ExecutorHTTP && tool.AtMostOnce(call) && !kept {

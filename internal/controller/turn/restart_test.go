@@ -16,8 +16,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
-// What a process has concluded of a call and put into no journal ends with the process. The next one finds out again,
-// or takes what status tells, but never leaves the step open for ever.
+// A conclusion about a call that is not in the journal is lost with its process. The next process finds it out again,
+// or uses the status, but never leaves the step open forever.
 func TestARestartInTheMiddleOfAnActStep(t *testing.T) {
 	finish := func(w *world) {
 		for _, job := range w.jobs() {
@@ -30,15 +30,15 @@ func TestARestartInTheMiddleOfAnActStep(t *testing.T) {
 		return func(w *world) *v1alpha1.Tool { return w.site(name, class) }
 	}
 	for name, test := range map[string]struct {
-		// look is the tool whose call is settled before the restart, other what the step waits for then.
+		// look is the tool whose call is settled before the restart, other the tool that the step waits for then.
 		look  func(*world) *v1alpha1.Tool
 		other *v1alpha1.Tool
-		// before runs ahead of the first process, between after it has ended.
+		// before runs before the first process, between after it has ended.
 		before, between func(*world)
-		// settled is what the status shows of the first call before the restart, and state how the call ends.
+		// settled is the first call's state in status before the restart, and state its final state.
 		settled, state v1alpha1.ToolCallState
 		starts         int
-		// told is part of what the model is told, where that is not the result.
+		// told is part of the text for the model, if that is not the result.
 		told string
 	}{
 		"a Pure request, and a Job": {

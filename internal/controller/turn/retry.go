@@ -14,8 +14,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// planRetry gives a Pure or Idempotent call that was disrupted its next attempt. Number and time of it are in status
-// before it starts, so that neither a restart nor another leader forgets how often it was tried.
+// planRetry plans the next attempt of a disrupted Pure or Idempotent call. Its number and time are in status before it
+// starts, so that they survive a restart or a change of the leader.
 func (a *actScope) planRetry(index int, ended tool.Outcome, now time.Time) {
 	call := &a.turn.Status.ToolCalls[index]
 	if ended.State == v1alpha1.CallNotExecuted {
@@ -28,8 +28,8 @@ func (a *actScope) planRetry(index int, ended tool.Outcome, now time.Time) {
 	a.retry = true
 }
 
-// explainNoPod asks the Job controller's Events why a Job got no pod: nothing else says. Without an answer the outcome
-// stays as it is.
+// explainNoPod reads from the Job controller's Events why a Job got no pod, as there is no other source. Without an
+// Event the outcome stays unchanged.
 func (r *Reconciler) explainNoPod(ctx context.Context, job *batchv1.Job, outcome tool.Outcome) tool.Outcome {
 	var events corev1.EventList
 	err := r.Live.List(ctx, &events, client.InNamespace(job.Namespace),

@@ -14,35 +14,35 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
-// flow is what a phase wants to happen next.
+// flow is how the pass continues after a phase.
 type flow int
 
 const (
-	// proceed leaves the Turn to the next phase.
+	// proceed continues with the next phase.
 	proceed flow = iota
 	// again starts the pass over: the status has changed, or a step is decided.
 	again
-	// stop ends the pass: something will wake the Turn.
+	// stop ends the pass: a later event wakes the Turn.
 	stop
 )
 
 // scope is what one pass works on.
 type scope struct {
-	// turn is the working copy; base is what the API server holds, as far as we know.
+	// turn is the working copy; base is the last known version of the API server.
 	turn, base *v1alpha1.Turn
 	// live reads past the cache.
 	live client.Reader
-	// memory is what this process remembers of the Turn.
+	// memory is the in-memory state of the Turn.
 	memory *memory
 	// session is the Turn's Session, once the phase that reads it has run.
 	session *v1alpha1.Session
-	// behind reports whether the cache shows less than this process has written.
+	// behind reports whether the cache lags the last own write.
 	behind bool
-	// wakeAt is the earliest moment at which the Turn must be looked at again; zero for none.
+	// wakeAt is the earliest time of the next pass; zero for none.
 	wakeAt time.Time
 }
 
-// deadline asks for another pass at the given time, if nothing else comes before it.
+// deadline requests another pass at the given time at the latest.
 func (s *scope) deadline(at time.Time) {
 	if at.IsZero() || (!s.wakeAt.IsZero() && s.wakeAt.Before(at)) {
 		return
@@ -63,22 +63,22 @@ func (s *scope) key() types.NamespacedName {
 	return client.ObjectKeyFromObject(s.turn)
 }
 
-// logged adds to a logger what tells Turns apart: names are used again.
+// logged adds the UIDs that identify the Turn to a logger, because names are reused.
 func (s *scope) logged(ctx context.Context) context.Context {
 	return ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("session", s.turn.Spec.SessionRef.Name, "turnUID", s.turn.UID))
 }
 
-// plan is the Turn's plan; nil before it has begun.
+// plan returns the Turn's plan; nil before it has begun.
 func (s *scope) plan() *v1alpha1.TurnPlan {
 	return s.turn.Status.Plan
 }
 
-// journal names the log that the Turn's entries go to.
+// journal returns the Session whose journal has the Turn's entries.
 func (s *scope) journal() journal.Session {
 	return host.JournalOf(s.session)
 }
 
-// hostTurn is the Turn as the steps see it.
+// hostTurn returns the Turn in the form that package host uses.
 func (s *scope) hostTurn() host.Turn {
 	t := host.TurnOf(s.turn, s.session)
 	if host.MessageLeftOut(s.turn.Spec) {
@@ -87,7 +87,7 @@ func (s *scope) hostTurn() host.Turn {
 	return t
 }
 
-// messageOf reads the message of a Turn that the cache has without it.
+// messageOf returns a reader for the message of a Turn, which the cache drops.
 func messageOf(live client.Reader, cached *v1alpha1.Turn) host.MessageReader {
 	key, uid := client.ObjectKeyFromObject(cached), cached.UID
 	return func(ctx context.Context) (v1alpha1.TurnSpec, error) {

@@ -25,13 +25,13 @@ import (
 type Index struct {
 	// Object of the kind that is indexed.
 	Object client.Object
-	// Field is the name that readers give.
+	// Field is the name of the index.
 	Field string
-	// Values are what an object is found by.
+	// Values returns the indexed values of an object.
 	Values client.IndexerFunc
 }
 
-// Indexes are those that the reconcilers of Turns, Sessions and ToolResults read by.
+// Indexes returns the indexes for the reconcilers of Turns, Sessions and ToolResults.
 func Indexes() []Index {
 	return []Index{
 		{&v1alpha1.Turn{}, IndexUID, func(o client.Object) []string { return []string{string(o.GetUID())} }},
@@ -73,7 +73,7 @@ func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// SetupWithManager registers the reconciler. workers is how many Turns are worked on at once.
+// SetupWithManager registers the reconciler. workers is the number of Turns that are reconciled in parallel.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("turn").
@@ -89,8 +89,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 		Complete(r.Watchdog.Watch("Turn", r))
 }
 
-// ofSession wakes the Turn that the Session has made its active one, and, when the Session is new, those that wait for
-// it to exist.
+// ofSession wakes the active Turn of the Session, and, if the Session is new, the Turns that wait for it.
 func (r *Reconciler) ofSession(ctx context.Context, object client.Object) []reconcile.Request {
 	session, ok := object.(*v1alpha1.Session)
 	if !ok {
@@ -130,7 +129,7 @@ func (r *Reconciler) ofEverySession(ctx context.Context, object client.Object) [
 	return requests
 }
 
-// ofLabelled wakes the Turn that a Job or pod of ours belongs to.
+// ofLabelled wakes the Turn that a tool Job or its pod belongs to.
 func (r *Reconciler) ofLabelled(ctx context.Context, object client.Object) []reconcile.Request {
 	var turns v1alpha1.TurnList
 	uid := object.GetLabels()[v1alpha1.LabelTurnUID]
@@ -154,8 +153,8 @@ func ofToolResult(_ context.Context, object client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: result.Namespace, Name: result.Spec.TurnRef.Name}}}
 }
 
-// activeTurnChanged lets a Session's changes through that concern its Turns: a Session that is new, or another active
-// Turn. The totals and phase that a Session shows besides wake nobody.
+// activeTurnChanged passes the changes of a Session that concern its active Turn: a new Session, or another active
+// Turn. Changes of its totals and phase wake no Turn.
 func activeTurnChanged() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
@@ -176,8 +175,8 @@ func activeTurnChanged() predicate.Predicate {
 	}
 }
 
-// concernsEveryTurn passes those changes of a Session that its finished Turns must know of as well: it is gone or
-// going, or it keeps them for another time.
+// concernsEveryTurn passes those changes of a Session that concern its finished Turns as well: its deletion, or another
+// turnTTL.
 func concernsEveryTurn() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
@@ -193,7 +192,7 @@ func concernsEveryTurn() predicate.Predicate {
 	}
 }
 
-// undecidedResult lets ToolResults through that nobody has accepted or refused.
+// undecidedResult passes ToolResults that are neither accepted nor refused.
 func undecidedResult() predicate.Predicate {
 	open := func(o client.Object) bool {
 		result, ok := o.(*v1alpha1.ToolResult)

@@ -14,13 +14,13 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 )
 
-// need is what an activity of the open step needs before it starts.
+// need returns the resources that an activity of the open step needs before it starts.
 func (s *scope) need() activity.Need {
 	return activity.Need{GoesOn: s.plan().Step > 1}
 }
 
-// needToReason is what the model call of the open step needs. The journal of the Session may have grown since its size
-// was written; the call looks at it again.
+// needToReason returns the resources that the model call of the open step needs. The journal of the Session may have
+// grown since its size was recorded; the call checks it again.
 func (r *Reconciler) needToReason(s *scope, turn host.Turn) activity.Need {
 	need := s.need()
 	need.Bytes = turn.CallBytes(max(s.session.Status.Journal.Bytes, r.Host.Log.KnownBytes(s.session.UID)))
@@ -37,7 +37,7 @@ func (r *Reconciler) refuse(ctx context.Context, s *scope, step *stepMemory, cau
 	return again, nil
 }
 
-// mayStart reports whether the Turn has a place to start something. If not, it is woken when it has one.
+// mayStart reports whether the Turn has a slot to start work. If not, it is woken when it gets one.
 func (r *Reconciler) mayStart(ctx context.Context, s *scope) (bool, error) {
 	begun := func(ctx context.Context) ([]fairshare.Begun, error) { return Begun(ctx, r.Client) }
 	if err := r.Turns.Count(ctx, begun); err != nil {
@@ -47,8 +47,8 @@ func (r *Reconciler) mayStart(ctx context.Context, s *scope) (bool, error) {
 	return r.Turns.Resume(s.session.UID, func() { r.Wakes.Wake(key) }), nil
 }
 
-// standBack gives the place of a Turn back that waits, and the memory of what it needs only when it goes on: as many
-// Turns wait as tenants like.
+// standBack releases the slot of a waiting Turn, and memory that it needs only later: tenants can have any number of
+// waiting Turns.
 func (r *Reconciler) standBack(s *scope) {
 	if !Works(s.turn) {
 		r.Turns.Wait(s.session.UID)
@@ -56,8 +56,8 @@ func (r *Reconciler) standBack(s *scope) {
 	}
 }
 
-// Works reports whether a Turn that has begun needs a place among the active ones: it exists, and does not wait, for
-// others or for a repair.
+// Works reports whether a Turn that has begun needs a slot: it exists, and waits neither for ToolResults nor for a
+// repair.
 func Works(turn *v1alpha1.Turn) bool {
 	if turn == nil || queue.Finished(turn) || turn.Status.Phase == v1alpha1.TurnWaitingForToolResults ||
 		turn.Status.Phase == v1alpha1.TurnWaiting {
@@ -66,7 +66,7 @@ func Works(turn *v1alpha1.Turn) bool {
 	return journalStall(turn) == ""
 }
 
-// Begun lists what has begun by status.
+// Begun lists the Turns that have begun according to status.
 func Begun(ctx context.Context, reader client.Reader) ([]fairshare.Begun, error) {
 	var sessions v1alpha1.SessionList
 	if err := reader.List(ctx, &sessions, client.UnsafeDisableDeepCopy); err != nil {

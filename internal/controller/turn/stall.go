@@ -18,22 +18,21 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/projection"
 )
 
-// failuresShown is after how many failures in a row a Turn reports that its step fails.
+// failuresShown is the number of consecutive failures after which a Turn reports that its step fails.
 const failuresShown = 5
 
-// stall is what this process remembers of a Turn that cannot go on before its Session's journal is repaired.
+// stall is the in-memory state of a Turn that cannot continue before its Session's journal is repaired.
 type stall struct {
 	reason string
 	looks  int
 	until  time.Time
-	// generation and deleted are those of the Turn at the last look: a user who cancels or deletes it need not wait for
-	// the next one.
+	// generation and deleted are those of the Turn at the last check: if a user cancels or deletes it, the next check
+	// is immediate.
 	generation int64
 	deleted    bool
 }
 
-// stalledBy is the reason that the status gives for a Turn that cannot go on before something is repaired; empty for
-// none.
+// stalledBy returns the reason in status of a Turn that cannot continue without a repair; empty for none.
 func stalledBy(turn *v1alpha1.Turn) string {
 	c := condition.Find(turn.Status.Conditions, v1alpha1.ConditionStalled)
 	if c == nil || c.Status != metav1.ConditionTrue || queue.Finished(turn) {
@@ -42,7 +41,7 @@ func stalledBy(turn *v1alpha1.Turn) string {
 	return c.Reason
 }
 
-// journalStall is stalledBy for what only a repair of the journal removes.
+// journalStall is stalledBy for reasons that only a repair of the journal removes.
 func journalStall(turn *v1alpha1.Turn) string {
 	if reason := stalledBy(turn); reason != v1alpha1.ReasonStepFailing {
 		return reason
@@ -50,10 +49,10 @@ func journalStall(turn *v1alpha1.Turn) string {
 	return ""
 }
 
-// failed deals with an error of a pass. One that only a repair of the journal removes is reported on the Turn, which is
-// then looked at slowly; any other is tried again, and reported when it stays.
+// failed handles the error of a pass. If only a repair of the journal removes it, it is reported on the Turn, which is
+// then checked slowly; any other error is retried, and reported if it persists.
 func (r *Reconciler) failed(ctx context.Context, s *scope, cause error) (ctrl.Result, error) {
-	// What the pass has begun to change belongs to a decision that was not made.
+	// The changes of the pass belong to a decision that was not recorded.
 	s.turn = s.base.DeepCopy()
 	obstacle := journal.ObstacleOf(cause, s.turn.Spec.SessionRef.Name)
 	if obstacle == nil || queue.Finished(s.turn) {
@@ -72,7 +71,7 @@ func (r *Reconciler) failed(ctx context.Context, s *scope, cause error) (ctrl.Re
 	s.deadline(m.until)
 	cancelled := s.turn.Spec.DesiredState == v1alpha1.DesiredCancelled
 	if m.deleted || cancelled {
-		// Nothing delivers the response of the model any more.
+		// The model response will not be appended any more.
 		s.memory.step.dropUnwritten()
 	}
 	message := obstacle.Message
@@ -94,8 +93,8 @@ func (r *Reconciler) failed(ctx context.Context, s *scope, cause error) (ctrl.Re
 	return s.result(now), err
 }
 
-// keptWords reports what becomes of a model response that could not be appended, and drops it when it was kept for as
-// long as one may be.
+// keptWords returns the note on a model response that could not be appended, and drops the response after the maximum
+// time.
 func (r *Reconciler) keptWords(s *scope) string {
 	const again = " No model is called before an entry is accepted."
 	plan := s.plan()
@@ -119,7 +118,7 @@ func (r *Reconciler) keptWords(s *scope) string {
 	return fmt.Sprintf(" The response of the model is kept until %s.", ends.UTC().Format(time.RFC3339))
 }
 
-// repeated reports an error that has come back several times. It returns the error.
+// repeated reports an error that has occurred several times. It returns the error.
 func (r *Reconciler) repeated(ctx context.Context, s *scope, cause error) error {
 	if errors.Is(cause, context.Canceled) {
 		return cause
@@ -136,7 +135,7 @@ func (r *Reconciler) repeated(ctx context.Context, s *scope, cause error) error 
 	return cause
 }
 
-// succeeded takes back what the status says of errors that are over.
+// succeeded removes reports of past errors from the status.
 func (r *Reconciler) succeeded(ctx context.Context, s *scope) error {
 	if plan := s.plan(); plan != nil && len(s.memory.of(plan.Step).pauses) > 0 {
 		return nil
@@ -149,8 +148,8 @@ func (r *Reconciler) succeeded(ctx context.Context, s *scope) error {
 	return r.goesOn(ctx, s)
 }
 
-// checkJournal holds a Turn back that could not go on because of its Session's journal, until the journal passes a
-// check that spends nothing.
+// checkJournal holds back a Turn that could not continue because of its Session's journal, until the journal passes a
+// check that costs nothing.
 func (r *Reconciler) checkJournal(ctx context.Context, s *scope) (flow, error) {
 	m, shown := s.memory.stall, journalStall(s.turn)
 	if m == nil && shown == "" {
@@ -181,7 +180,7 @@ func (r *Reconciler) checkJournal(ctx context.Context, s *scope) (flow, error) {
 	return again, nil
 }
 
-// goesOn writes the conditions of a Turn that goes on.
+// goesOn writes the conditions of a Turn that continues.
 func (r *Reconciler) goesOn(ctx context.Context, s *scope) error {
 	now := nowSeconds(r.Clock())
 	if s.plan() == nil {
@@ -194,8 +193,7 @@ func (r *Reconciler) goesOn(ctx context.Context, s *scope) error {
 	return err
 }
 
-// deliver tries again to append a response of the model that the journal did not accept. It starts nothing, and so
-// needs no place.
+// deliver retries to append a model response that the journal did not accept. It starts nothing, and so needs no slot.
 func (r *Reconciler) deliver(ctx context.Context, s *scope, step *stepMemory) (flow, error) {
 	now := r.Clock()
 	if step.unwritten.Expired(now) {

@@ -32,7 +32,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// gatedStore is a store of entries that refuses them as a full quota does, and notes what was asked of it.
+// gatedStore is an entry store that refuses entries as with an exhausted quota, and records its calls.
 type gatedStore struct {
 	journal.Store
 	mu      sync.Mutex
@@ -70,8 +70,8 @@ func (g *gatedStore) lift() {
 var errQuota = apierrors.NewForbidden(schema.GroupResource{Group: "capstan.dev", Resource: "journalentries"}, "e",
 	errors.New("exceeded quota: few, requested: count/journalentries.capstan.dev=1"))
 
-// stage is one admitted Turn and the real reconciler, on a fake API server, a journal in memory and a model that counts
-// its calls.
+// stage is one admitted Turn and the real reconciler, with a fake API server, an in-memory journal and a model that
+// counts its calls.
 type stage struct {
 	t      *testing.T
 	r      *Reconciler
@@ -119,7 +119,7 @@ func newStage(t *testing.T) *stage {
 	return st
 }
 
-// restart gives the stage another process.
+// restart replaces the process of the stage.
 func (st *stage) restart() {
 	clock := func() time.Time { st.mu.Lock(); defer st.mu.Unlock(); return st.now }
 	st.models = fairshare.NewPool(fairshare.Options{Total: fairshare.Amount{Places: 1, Bytes: 64 << 20}})
@@ -134,7 +134,7 @@ func (st *stage) restart() {
 	}
 }
 
-// expectKept checks how many bytes of a response the namespace holds without a place.
+// expectKept checks how many bytes of responses the namespace holds without a slot.
 func (st *stage) expectKept(is func(bytes int64) bool) {
 	st.t.Helper()
 	if held := st.models.Held(); held.Places != 0 || !is(held.Bytes) {
@@ -144,7 +144,7 @@ func (st *stage) expectKept(is func(bytes int64) bool) {
 
 func none(bytes int64) bool { return bytes == 0 }
 
-// pass runs the reconciler once, and again when an activity that it has begun has ended.
+// pass runs the reconciler once, and again after the end of an activity that it has begun.
 func (st *stage) pass() time.Duration {
 	st.t.Helper()
 	for {
@@ -175,7 +175,7 @@ func (st *stage) turn() *v1alpha1.Turn {
 	return turn
 }
 
-// expectStalled checks that the Turn reports why it cannot go on, and in these words.
+// expectStalled checks that the Turn reports the reason of its stall, with these words.
 func (st *stage) expectStalled(reason string, words ...string) {
 	st.t.Helper()
 	turn := st.turn()
@@ -201,7 +201,7 @@ func (st *stage) expectSucceeded() {
 	}
 }
 
-// begin writes the plan of the first step as a pass would, opened at an ordinal.
+// begin writes the plan of the first step as a pass would, with openedAt.
 func (st *stage) begin(openedAt int64) {
 	st.t.Helper()
 	turn := st.turn()
@@ -227,7 +227,7 @@ func TestATurnOnADamagedJournalSaysSoAndSpendsNothing(t *testing.T) {
 			version := ""
 			for look := range 5 {
 				if look == 1 {
-					version = st.turn().ResourceVersion // The second look may know more.
+					version = st.turn().ResourceVersion // The second check may know more.
 				}
 				if pause < time.Minute {
 					t.Fatalf("it is looked at again after %v", pause)
@@ -316,8 +316,8 @@ func TestARefusedResponseIsDroppedInTheEnd(t *testing.T) {
 	}
 }
 
-// A response that waits for the journal is memory of its namespace: a tenant whose journal refuses entries holds no
-// more of it than its share.
+// A response that waits for the journal counts as memory of its namespace: a tenant whose journal refuses entries holds
+// no more than its share.
 func TestARefusedResponseCountsForItsNamespaceUntilItIsDropped(t *testing.T) {
 	const text = 1 << 20
 	for name, drop := range map[string]func(st *stage){
@@ -440,7 +440,7 @@ func (f failingReads) Get(ctx context.Context, s journal.Session, ordinal int64)
 	return f.Store.Get(ctx, s, ordinal)
 }
 
-// TestAPauseBetweenTriesIsInThePlan has a provider that is busy for a while, and the manager restarted in every pause.
+// TestAPauseBetweenTriesIsInThePlan has a provider that is busy for a while, and restarts the manager in every pause.
 func TestAPauseBetweenTriesIsInThePlan(t *testing.T) {
 	for name, restarts := range map[string]bool{"in one process": false, "with a restart in every pause": true} {
 		t.Run(name, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 )
 
-// writeKind says what a status write is for. The write budget of a Turn counts all but progress.
+// writeKind is the purpose of a status write. The write budget of a Turn counts all but progress.
 type writeKind string
 
 const (
@@ -31,8 +31,8 @@ const (
 	writeBackoff    writeKind = "backoff"
 )
 
-// write brings the status to the API server under optimistic lock. A conflict has cost nothing: the pass ends, and the
-// version that won wakes the Turn.
+// write patches the status with optimistic locking. A conflict has no effect: the pass ends, and the watch event of the
+// other write wakes the Turn.
 func (r *Reconciler) write(ctx context.Context, s *scope, kind writeKind) (flow, error) {
 	s.turn.Status.ObservedGeneration = s.turn.Generation
 	changed, err := status.Patch(ctx, r.Client, s.base, s.turn)
@@ -49,7 +49,7 @@ func (r *Reconciler) write(ctx context.Context, s *scope, kind writeKind) (flow,
 		s.memory.writes++
 		s.memory.written, s.memory.wroteAt = s.turn.ResourceVersion, r.Clock()
 		before := s.base
-		// The answer has the message. What waits for memory must not hold it.
+		// The API server's response includes the message. A Turn that waits for memory must not hold it.
 		host.LeaveOutMessage(s.turn)
 		s.base = s.turn.DeepCopy()
 		announce(ctx, before, s, kind)
@@ -60,8 +60,8 @@ func (r *Reconciler) write(ctx context.Context, s *scope, kind writeKind) (flow,
 	return again, nil
 }
 
-// announce tells logs and metrics of a status that was written: of the beginning and the end of each Turn, and, to who
-// wants to know more, of each step.
+// announce logs a status write and updates metrics: the start and the end of each Turn, and at a higher verbosity each
+// step.
 func announce(ctx context.Context, before *v1alpha1.Turn, s *scope, kind writeKind) {
 	status := &s.turn.Status
 	level := 1

@@ -18,8 +18,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/projection"
 )
 
-// steered ends a Turn whose message went into the one that was running. It never had a step of its own: the log says
-// where its message is.
+// steered ends a Turn whose message went into the running one. It never had a step of its own: the journal has its
+// message.
 func (r *Reconciler) steered(ctx context.Context, s *scope) (flow, error) {
 	if s.turn.Spec.Delivery != v1alpha1.DeliverSteer || s.plan() != nil {
 		return proceed, nil
@@ -31,7 +31,7 @@ func (r *Reconciler) steered(ctx context.Context, s *scope) (flow, error) {
 	return r.endSteer(ctx, s, *progress, into)
 }
 
-// endSteer ends a Turn of which the journal has decided: its message went into a Turn, or into none.
+// endSteer ends a Turn as the journal has decided: its message went into a Turn, or into none.
 func (r *Reconciler) endSteer(
 	ctx context.Context, s *scope, progress v1alpha1.TurnProgress, into *v1alpha1.JournalTurn,
 ) (flow, error) {
@@ -43,7 +43,7 @@ func (r *Reconciler) endSteer(
 	return ended(r.write(ctx, s, writeTransition))
 }
 
-// steerable is the Turn as the steps see it that take in what waits for it.
+// steerable returns the Turn for steps that accept messages with delivery Steer.
 func (r *Reconciler) steerable(s *scope) host.Turn {
 	t := s.hostTurn()
 	active, key := *s.session.Status.ActiveTurn, client.ObjectKeyFromObject(s.session)
@@ -51,7 +51,7 @@ func (r *Reconciler) steerable(s *scope) host.Turn {
 	return t
 }
 
-// steers lists the messages that wait to go into the active Turn of a Session.
+// steers lists the messages to be steered into the active Turn of a Session.
 func (r *Reconciler) steers(ctx context.Context, session types.NamespacedName, active v1alpha1.ActiveTurn) ([]host.Steer, error) {
 	turns, err := r.turnsOf(ctx, session, IndexOpen)
 	if err != nil {
@@ -69,8 +69,8 @@ func (r *Reconciler) steers(ctx context.Context, session types.NamespacedName, a
 	return steers, nil
 }
 
-// giveUpWaiting settles what the Turn waits for when there is a message for it, so that the next model call can read
-// that (CLIENT-05). Nothing but a new message ends the wait for a client before its time.
+// giveUpWaiting abandons the waits of the Turn when there is a message for it, so that the next model call can read the
+// message (CLIENT-05). Only a new message ends the wait for a client before its time limit.
 func (r *Reconciler) giveUpWaiting(ctx context.Context, a *actScope) error {
 	a.recallGivenUp()
 	if !host.WaitsForOthers(a.hostTurn(), a.calls(), a.step.outcomes, a.config.Effective.ToolConcurrency) {
@@ -88,8 +88,8 @@ func (r *Reconciler) giveUpWaiting(ctx context.Context, a *actScope) error {
 	return nil
 }
 
-// recallGivenUp settles the calls that the status shows as given up, or as calls that no client answers, from before a
-// restart.
+// recallGivenUp settles the calls that were abandoned, or skipped because no client answers, according to a status from
+// before a restart.
 func (a *actScope) recallGivenUp() {
 	for i, call := range a.calls() {
 		if _, done := a.step.outcomes[call.ID]; done {
@@ -101,14 +101,14 @@ func (a *actScope) recallGivenUp() {
 	}
 }
 
-// wakeSteered wakes the Turns whose messages a closed step has taken in.
+// wakeSteered wakes the Turns whose messages a closed step has accepted.
 func (r *Reconciler) wakeSteered(s *scope, closed *journal.Closed) {
 	for _, steered := range closed.Steered {
 		r.Wakes.Wake(types.NamespacedName{Namespace: s.turn.Namespace, Name: steered.Name})
 	}
 }
 
-// ofSteer wakes the Turn that a message may go into: it may be waiting for something else.
+// ofSteer wakes the Turn that a message may be steered into, which may be waiting for something else.
 func (r *Reconciler) ofSteer(ctx context.Context, object client.Object) []reconcile.Request {
 	steer, ok := object.(*v1alpha1.Turn)
 	if !ok {
@@ -128,7 +128,7 @@ func (r *Reconciler) ofSteer(ctx context.Context, object client.Object) []reconc
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: session.Namespace, Name: active.Name}}}
 }
 
-// newSteer lets Turns through that were just created and have a message for the one that runs.
+// newSteer passes the creation of Turns with delivery Steer.
 func newSteer() predicate.Predicate {
 	created := func(o client.Object) bool {
 		turn, ok := o.(*v1alpha1.Turn)

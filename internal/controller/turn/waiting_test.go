@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
-// requested is what the journal says that clients were asked for, in the newest entry.
+// requested returns the calls for clients in the newest entry of the journal.
 func (w *world) requested() string {
 	w.t.Helper()
 	log := journal.New(w.store, journal.Options{Clock: w.present})
@@ -47,7 +47,7 @@ func (w *world) requested() string {
 	return strings.Join(said, "\n")
 }
 
-// 64 calls of 96 KiB would be 6 MiB for as long as a person takes to answer.
+// 64 calls of 96 KiB would hold 6 MiB until a person answers.
 func TestTheArgumentsOfATurnThatWaitsAreReadAgainWhenItGoesOn(t *testing.T) {
 	for name, goOn := range map[string]func(w *world, m *manager) *manager{
 		"it is answered": func(w *world, m *manager) *manager { w.answer("human", "yes"); return m },

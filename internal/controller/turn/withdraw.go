@@ -8,9 +8,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// withdraw writes into the status, under optimistic lock, which calls were not executed although they have an attempt:
-// a pod starts only once its UID is there, so that from then on no process lets one go. Only then may an entry state
-// it. A Turn without such calls costs nothing. The Turn must be about to end, or known must have all calls of the step.
+// withdraw records in status, with optimistic locking, which calls were not executed although they have an attempt: a
+// pod starts only once its UID is in status, so that from then on no process removes its gate. Only then may an entry
+// state it. A Turn without such calls costs nothing. The Turn must be about to end, or known must have all calls of the
+// step.
 func (r *Reconciler) withdraw(ctx context.Context, s *scope, known map[string]tool.Outcome) (flow, error) {
 	if s.plan().Phase != v1alpha1.PlanAct {
 		return proceed, nil
@@ -28,8 +29,8 @@ func (r *Reconciler) withdraw(ctx context.Context, s *scope, known map[string]to
 	return proceed, nil
 }
 
-// fenced drops the outcomes that another leader has overtaken: it has recorded a pod of a call that this process takes
-// for one that was not executed. It returns those that hold.
+// fenced drops outcomes that another leader has overtaken by recording a pod of a call that this process considers not
+// executed. It returns the valid ones.
 func (m *stepMemory) fenced(turn *v1alpha1.Turn) map[string]tool.Outcome {
 	for _, call := range turn.Status.ToolCalls {
 		if m.unfenced[call.ID] && call.PodUID != "" {

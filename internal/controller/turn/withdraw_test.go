@@ -14,12 +14,12 @@ import (
 )
 
 // Two managers lead at once. One ends the Turn, the other is about to let the pod of an AtMostOnce call start:
-// whichever comes first, the journal does not say of a call that it was not executed when its pod has started.
+// whichever comes first, the journal does not record a call as not executed if its pod has started.
 func TestTwoLeadersDoNotDenyWhatRuns(t *testing.T) {
 	for name, test := range map[string]struct {
 		// end makes the rival end the Turn.
 		end func(*world)
-		// late lets it do so behind the first leader's write of the pod instead of before it. early lets it look at the
+		// late makes it do so after the first leader's write of the pod instead of before it. early makes it read the
 		// step beforehand.
 		late, early bool
 	}{
@@ -117,7 +117,7 @@ func dropPayJob(w *world) {
 	w.deleteJob(w.jobOf("pay"))
 }
 
-// What the withdrawal costs: one write, and none for calls that need none.
+// The cost of a withdrawal: one write, and none if no call needs it.
 func TestAWithdrawalIsOneWrite(t *testing.T) {
 	for name, test := range map[string]struct {
 		class  v1alpha1.SideEffect

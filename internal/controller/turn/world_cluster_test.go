@@ -32,8 +32,8 @@ func (w *world) shows(name string, state v1alpha1.ToolCallState) func() bool {
 	return func() bool { return w.call(name).State == state }
 }
 
-// play lets the cluster do what is due: Jobs get pods, pods that are let go start, and those of tools that end do. It
-// says whether there was anything.
+// play runs the cluster: Jobs get pods, pods without a gate start, and pods of tools that end finish. It reports
+// whether there was a change.
 func (w *world) play() bool {
 	w.t.Helper()
 	return w.playAllBut("")
@@ -65,7 +65,7 @@ func (w *world) playAllBut(name string) bool {
 	return played
 }
 
-// starts is how often the container of a tool was started.
+// starts returns how often the container of a tool was started.
 func (w *world) starts(name string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,7 +81,7 @@ func (w *world) jobs() []batchv1.Job {
 	return slices.DeleteFunc(list.Items, func(j batchv1.Job) bool { return j.Labels[v1alpha1.LabelTurnUID] == "" })
 }
 
-// jobOf is the Job of a tool; nil for none.
+// jobOf returns the Job of a tool; nil for none.
 func (w *world) jobOf(name string) *batchv1.Job {
 	for _, job := range w.jobs() {
 		if job.Labels[v1alpha1.LabelCall] == fmt.Sprintf("1-%d", slices.Index(w.calls, name)) {
@@ -91,7 +91,7 @@ func (w *world) jobOf(name string) *batchv1.Job {
 	return nil
 }
 
-// toolOf is the tool that a pod runs.
+// toolOf returns the tool that a pod runs.
 func (w *world) toolOf(pod *corev1.Pod) string {
 	return w.toolOfCall(pod.Labels)
 }
@@ -195,7 +195,7 @@ func (w *world) collect() {
 	}
 }
 
-// answer gives the result of a client tool.
+// answer creates the result of a client tool.
 func (w *world) answer(name, text string) *v1alpha1.ToolResult {
 	w.t.Helper()
 	given := &v1alpha1.ToolResult{ObjectMeta: metav1.ObjectMeta{Name: "answer-" + name}, Spec: v1alpha1.ToolResultSpec{
@@ -205,7 +205,7 @@ func (w *world) answer(name, text string) *v1alpha1.ToolResult {
 	return given
 }
 
-// site makes the world have a server, whose requests are counted under the name of the tool.
+// site adds a server to the world, whose requests are counted under the name of the tool.
 func (w *world) site(name string, class v1alpha1.SideEffect) *v1alpha1.Tool {
 	if w.server == nil {
 		w.server = httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

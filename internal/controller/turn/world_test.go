@@ -39,7 +39,8 @@ import (
 )
 
 // world is a namespace with a Session whose active Turn is demo-1, on an API server without watches. The model makes
-// the calls that it is given in its first step and then says "done". The tests play the Job controller and the kubelet.
+// the configured calls in its first step and then responds with "done". The tests play the Job controller and the
+// kubelet.
 type world struct {
 	t      *testing.T
 	client client.Client
@@ -73,7 +74,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// indexed gives a client in memory the indexes of the cache.
+// indexed adds the indexes of the cache to a fake client.
 func indexed(builder *fake.ClientBuilder) *fake.ClientBuilder {
 	for _, index := range Indexes() {
 		builder = builder.WithIndex(index.Object, index.Field, index.Values)
@@ -81,7 +82,7 @@ func indexed(builder *fake.ClientBuilder) *fake.ClientBuilder {
 	return builder
 }
 
-// begin creates the given Tools, all of which the model calls, in order, and what the Turn needs besides.
+// begin creates the given Tools, all of which the model calls, in order, and the other objects that the Turn needs.
 func (w *world) begin(tools ...*v1alpha1.Tool) *world {
 	w.t.Helper()
 	harness := &v1alpha1.Harness{ObjectMeta: metav1.ObjectMeta{Name: "base"}}
@@ -108,7 +109,7 @@ func (w *world) newTurn(name, input string) *v1alpha1.Turn {
 	return &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "demo"}, Input: input}}
 }
 
-// creating does what an API server does for every object.
+// creating sets the fields that an API server sets on every object.
 func (w *world) creating(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
 	w.mu.Lock()
 	w.next++
@@ -199,7 +200,7 @@ func (w *world) session() *v1alpha1.Session {
 	return session
 }
 
-// transcript is the conversation as the journal has it, by the name of the tool or the role.
+// transcript returns the conversation in the journal, by the name of the tool or the role.
 func (w *world) transcript() []event.Message {
 	w.t.Helper()
 	view, err := journal.New(w.store, journal.Options{Clock: w.present}).View(w.t.Context(), host.JournalOf(w.session()), 0)
@@ -209,7 +210,7 @@ func (w *world) transcript() []event.Message {
 	return view.Messages
 }
 
-// told is what the journal tells the model of the first call of a tool; empty for a result.
+// told returns the journal's text for the model about the first call of a tool; empty for a result.
 func (w *world) told(name string) string {
 	w.t.Helper()
 	for _, m := range w.transcript() {
@@ -242,7 +243,7 @@ type manager struct {
 	woken chan struct{}
 }
 
-// manager starts a process that knows nothing. skew is how far its clock is ahead.
+// manager starts a process with an empty memory. skew is how far its clock is ahead.
 func (w *world) manager(skew time.Duration) *manager {
 	w.t.Helper()
 	m := &manager{w: w, woken: make(chan struct{}, 1024)}
@@ -298,14 +299,14 @@ func (m *manager) passOf(name string) (ctrl.Result, error) {
 	return m.Reconcile(m.w.t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: testNamespace, Name: name}})
 }
 
-// until reconciles the Turn, plays the cluster, and lets time pass where the reconciler asks for that, until something
-// is so. It fails when nothing wakes the Turn any more, as then it never will be.
+// until reconciles the Turn, plays the cluster, and advances the clock when the reconciler requests it, until a
+// condition is met. It fails when nothing wakes the Turn any more.
 func (m *manager) until(what string, is func() bool) {
 	m.w.t.Helper()
 	m.run(what, is, true)
 }
 
-// withoutCluster is until in a cluster in which no Job gets a pod, and no pod runs.
+// withoutCluster is like until in a cluster in which no Job gets a pod, and no pod runs.
 func (m *manager) withoutCluster(what string, is func() bool) {
 	m.w.t.Helper()
 	m.run(what, is, false)

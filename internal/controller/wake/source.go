@@ -1,5 +1,5 @@
-// Package wake lets other parts of the manager put an object into a controller's work queue: the end of an activity, a
-// slot that came free.
+// Package wake lets other parts of the manager add an object to a controller's work queue: after the end of an
+// activity, or for a free slot.
 package wake
 
 import (
@@ -14,7 +14,7 @@ import (
 // Queue is a controller's work queue.
 type Queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// Source is a source of a controller. What is woken before the controller has started is kept until it has. Wake never
+// Source is a source of a controller. Objects woken before the controller has started are kept until it has. Wake never
 // blocks.
 type Source struct {
 	mu      sync.Mutex
@@ -34,7 +34,7 @@ func (s *Source) Start(_ context.Context, queue Queue) error {
 	return nil
 }
 
-// Wake puts the object into the queue.
+// Wake adds the object to the queue.
 func (s *Source) Wake(key types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,4 +1,5 @@
-// Package watchdog notices reconcilers that hang: a process that holds the lease and does nothing must be replaced.
+// Package watchdog detects reconcilers that hang: a process that holds the Lease and makes no progress must be
+// replaced.
 package watchdog
 
 import (
@@ -12,10 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Limit is how long one pass may take. Passes do nothing slow: model calls and tools run outside of them.
+// Limit is how long one pass may take. Passes are short: model calls and tools run outside of them.
 const Limit = 5 * time.Minute
 
-// Watchdog knows the passes that are under way.
+// Watchdog tracks the running passes.
 type Watchdog struct {
 	clock func() time.Time
 
@@ -29,12 +30,12 @@ type pass struct {
 	since time.Time
 }
 
-// New returns a watchdog that tells the time by clock.
+// New returns a watchdog that uses clock.
 func New(clock func() time.Time) *Watchdog {
 	return &Watchdog{clock: clock, under: map[uint64]pass{}}
 }
 
-// Watch returns a reconciler whose passes the watchdog knows. kind names it.
+// Watch returns a reconciler whose passes the watchdog tracks under the name kind.
 func (w *Watchdog) Watch(kind string, r reconcile.Reconciler) reconcile.Reconciler {
 	return watched{w, kind, r}
 }
