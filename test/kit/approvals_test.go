@@ -42,7 +42,7 @@ var _ = Describe("A call that needs approval", func() {
 	It("is not executed once the clock has passed its time, and nothing wakes before", func(ctx context.Context) {
 		namespace := begin(ctx, guarded())
 		Eventually(turn(ctx, namespace)).Should(capstantest.WaitForApproval("work"))
-		quiet()
+		quiet(namespace)
 		clock.Advance(23 * time.Hour)
 		Consistently(turn(ctx, namespace)).WithTimeout(time.Second).Should(capstantest.WaitForApproval("work"))
 		clock.Advance(time.Hour)

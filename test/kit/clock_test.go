@@ -2,17 +2,16 @@ package kit_test
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/test/internal/passes"
 )
 
 var _ = Describe("The clock", func() {
@@ -50,10 +49,10 @@ var _ = Describe("The clock", func() {
 		})
 		beginIn(ctx, namespace, worker(once))
 		Eventually(turn(ctx, namespace)).Should(capstantest.HaveToolCall("work", v1alpha1.CallRunning))
-		passes := quiet()
+		before := quiet(namespace)
 		clock.Advance(4 * time.Minute)
 		Consistently(turn(ctx, namespace)).WithTimeout(time.Second).Should(capstantest.HaveToolCall("work", v1alpha1.CallRunning), "five minutes are not over")
-		Expect(turnPasses()).To(BeNumerically(">", passes), "an advance wakes what waits")
+		Expect(turnPasses(namespace)().Since(before)).To(HaveKeyWithValue("turn demo-1", BeNumerically(">", 0)), "an advance wakes what waits")
 		began := time.Now()
 		clock.Advance(time.Minute)
 		Eventually(turn(ctx, namespace)).Should(capstantest.HaveSucceeded())
@@ -89,40 +88,20 @@ func jobs(ctx context.Context, namespace string) func() ([]batchv1.Job, error) {
 	}
 }
 
-// quiet waits until nobody looks at any Turn for two seconds, and gives turnPasses then. The write that shows what a
-// Turn waits for wakes it once more.
-func quiet() (passes float64) {
+// quiet waits until no Turn of the namespace is reconciled for two seconds, and gives the passes so far. The write that
+// shows what a Turn waits for wakes it once more.
+func quiet(namespace string) passes.Counts {
 	GinkgoHelper()
+	var counted passes.Counts
 	Eventually(func(g Gomega) {
-		var err error
-		passes, err = turnPasses()
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Consistently(turnPasses).WithTimeout(2*time.Second).Should(Equal(passes), "somebody looks at what waits")
+		counted = turnPasses(namespace)()
+		g.Expect(counted).NotTo(BeEmpty(), "passes are not counted")
+		g.Consistently(turnPasses(namespace)).WithTimeout(2*time.Second).Should(Equal(counted), "a Turn that waits is reconciled")
 	}).Should(Succeed())
-	return passes
+	return counted
 }
 
-// turnPasses is how often a Turn was reconciled since the process began.
-func turnPasses() (float64, error) {
-	families, err := metrics.Registry.Gather()
-	if err != nil {
-		return 0, err
-	}
-	total := 0.0
-	for _, family := range families {
-		if family.GetName() != "controller_runtime_reconcile_total" {
-			continue
-		}
-		for _, metric := range family.GetMetric() {
-			for _, label := range metric.GetLabel() {
-				if label.GetName() == "controller" && label.GetValue() == "turn" {
-					total += metric.GetCounter().GetValue()
-				}
-			}
-		}
-	}
-	if total == 0 {
-		return 0, errors.New("the metric is not the one that counts")
-	}
-	return total, nil
+// turnPasses gives a function that counts the passes over the Turns of a namespace.
+func turnPasses(namespace string) func() passes.Counts {
+	return func() passes.Counts { return reconciled.In(namespace).Of("turn") }
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/test/internal/passes"
 )
 
 func TestKit(t *testing.T) {
@@ -36,13 +37,15 @@ var (
 	kit    *capstantest.Kit
 	clock  *capstantest.Clock
 	tools  = &scripts{of: map[string]capstantest.JobRunner{}}
+	// reconciled counts the passes of the controllers.
+	reconciled = &passes.Counter{}
 )
 
 var _ = BeforeSuite(func(context.Context) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		Fail("KUBEBUILDER_ASSETS is not set: run the tests with make, or set it to the directory that has etcd and kube-apiserver")
 	}
-	ctrl.SetLogger(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true)))
+	ctrl.SetLogger(reconciled.Count(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true))))
 	SetDefaultEventuallyTimeout(20 * time.Second)
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	environment := &envtest.Environment{}

@@ -151,9 +151,15 @@ func (r request) of(namespace string) (string, bool) {
 	return r.method + " " + what, true
 }
 
-// count is the number of all writes, in any namespace.
-func (l *requestLog) count() int {
+// concerning gives all writes to objects of a namespace, Events and conditions of layers too, and to those of none.
+func (l *requestLog) concerning(namespace string) []request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.wrote)
+	var found []request
+	for _, r := range l.wrote {
+		if !strings.Contains(r.path, "/namespaces/") || strings.Contains(r.path+"/", "/namespaces/"+namespace+"/") {
+			found = append(found, r)
+		}
+	}
+	return found
 }

@@ -43,7 +43,7 @@ var _ = BeforeSuite(func(context.Context) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		Fail("KUBEBUILDER_ASSETS is not set: run the tests with make, or set it to the directory that has etcd and kube-apiserver")
 	}
-	ctrl.SetLogger(zap.New(zap.WriteTo(io.MultiWriter(GinkgoWriter, said)), zap.UseDevMode(true)))
+	ctrl.SetLogger(reconciled.Count(zap.New(zap.WriteTo(io.MultiWriter(GinkgoWriter, said)), zap.UseDevMode(true))))
 	SetDefaultEventuallyTimeout(30 * time.Second)
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	environment = &envtest.Environment{}
