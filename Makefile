@@ -7,6 +7,7 @@ MAKEFLAGS   += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
 
 CLUSTER := go -C hack/cluster run .
+GINKGO = "$$(hack/tool.sh ginkgo)"
 GOLANGCI_LINT = "$$(hack/tool.sh golangci-lint)"
 
 # The race detector needs a C compiler.
@@ -15,6 +16,9 @@ RACE ?= $(if $(shell command -v gcc),-race,)
 FUZZTIME ?= 10s
 # The images that `make images` builds: all, or some of manager, launcher, toolbox.
 IMAGES ?=
+
+# How many processes share the specs of test/turns, each with an API server of its own: they wait for most of their time.
+TURNS_PROCS ?= 4
 
 # Go modules of their own, whose dependencies are none of the product's.
 modules = hack/cluster hack/dist test/gitops/argocd
@@ -26,7 +30,7 @@ suites = $$(go list ./test/... | grep -v /test/e2e | grep -v -E '$(measured)' ||
 # Suites that watch the clock (nothing happens for half a minute, one write a second), or that run in a single thread: the race detector
 # makes them several times slower and tells nothing that the packages' own tests under it do not.
 measured = /test/(crash|perf|turns|validation)(/|$$)
-measured_suites = $$(go list ./test/... | grep -v -E '/test/(e2e|crash)' | grep -E '$(measured)' || true) $(conformance)
+measured_suites = $$(go list ./test/... | grep -v -E '/test/(e2e|crash|turns)' | grep -E '$(measured)' || true) $(conformance)
 # The conformance suite of the log on an API server: the race detector makes it several times as long.
 conformance = ./internal/runtime/journal/kubernetes/...
 units = $$(go list ./... | grep -v -E '/(test|hack|cmd/launcher|journal/kubernetes)(/|$$)' | grep -v -E '$(single)')
@@ -114,9 +118,19 @@ test-unit: envtest ## Run the unit tests and the suites that need an API server 
 		echo "==> suites with an API server"; \
 		$(with_assets) go test $(RACE) -count=1 -p 2 -timeout 20m $$suites; \
 	fi
-	@echo "==> validation of the API, and measurements"
-	@$(with_assets) CGO_ENABLED=0 go test -count=1 -p 2 -timeout 20m $(measured_suites)
+	@$(MAKE) --jobs=2 --keep-going --output-sync=target test-turns test-measured
 	@$(MAKE) test-faults
+
+# The longest suites run beside each other: what one leaves of the processors while it waits, another takes.
+.PHONY: test-measured
+test-measured: envtest
+	@echo "==> validation of the API, the log on an API server, and measurements"
+	@$(with_assets) CGO_ENABLED=0 go test -count=1 -p 2 -timeout 20m $(measured_suites)
+
+.PHONY: test-turns
+test-turns: envtest ## Run the suite of Turns, its specs in TURNS_PROCS (4) processes.
+	@echo "==> Turns"
+	@$(with_assets) CGO_ENABLED=0 $(GINKGO) run --procs=$(TURNS_PROCS) --timeout=20m ./test/turns
 
 # The fault suite prints the kinds of faults and in how many runs they came, also when it passes.
 faults = $(with_assets) CGO_ENABLED=0 go test -count=1 -v

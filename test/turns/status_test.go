@@ -87,7 +87,8 @@ func advancing(ctx context.Context, namespace string) *v1alpha1.Turn {
 	return turn
 }
 
-var _ = Describe("A Turn of 1,000 iterations", func() {
+// They are the longest specs of the suite: the others run beside them in other processes.
+var _ = Describe("A Turn of 1,000 iterations", SpecPriority(1), func() {
 	const iterations = 1001
 
 	// long runs a Turn whose model calls the tool in every iteration.
