@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,12 +23,16 @@ func (r *Reconciler) obstructed(ctx context.Context, s *scope, cause error) erro
 	if looks == 1 {
 		ctrl.LoggerFrom(ctx).Error(cause, "the Session cannot go on", "reason", obstacle.Reason)
 	}
-	if s.session.Status.ActiveTurn == nil {
+	switch {
+	case s.session.Status.ActiveTurn == nil:
 		r.yield(s)
+	case s.active == nil:
+		// Its Turn is gone and does nothing any more.
+		r.Turns.Wait(s.session.UID)
 	}
 	s.usable = false
 	s.requeue = obstacle.Pause(looks)
-	setReady(s.session, obstacle.Reason, obstacle.Message, metav1.NewTime(r.Clock()))
+	s.reason, s.message = obstacle.Reason, obstacle.Message
 	return nil
 }
 

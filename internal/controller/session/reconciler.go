@@ -60,10 +60,12 @@ type Reconciler struct {
 type scope struct {
 	session, base *v1alpha1.Session
 	// turns are the Turns that have not ended.
-	turns   []*v1alpha1.Turn
-	active  *v1alpha1.Turn
-	usable  bool
-	requeue time.Duration
+	turns  []*v1alpha1.Turn
+	active *v1alpha1.Turn
+	usable bool
+	// reason and message are what the Ready condition is to say; an empty reason means that the Session can be used.
+	reason, message string
+	requeue         time.Duration
 }
 
 // Reconcile brings one Session up to date: readiness, release, admission, and at most one write.
@@ -81,6 +83,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.obstructed(ctx, s, r.move(ctx, s)); err != nil {
 		return ctrl.Result{}, err
 	}
+	// Once in a pass: a condition that changes there and back has another time, and each write wakes the Session again.
+	setReady(s.session, s.reason, s.message, metav1.NewTime(r.Clock()))
 	if err := r.write(ctx, s); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -178,7 +182,7 @@ func (r *Reconciler) readiness(ctx context.Context, s *scope) error {
 	if s.usable {
 		message = strings.Join(resolved.Notes(), " ")
 	}
-	setReady(s.session, reason, message, metav1.NewTime(r.Clock()))
+	s.reason, s.message = reason, message
 	return nil
 }
 

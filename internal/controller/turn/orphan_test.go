@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 )
 
 func TestATurnIsOrphanedOnlyByTheSessionThatAdmittedIt(t *testing.T) {
@@ -53,5 +54,21 @@ func TestATurnIsOrphanedOnlyByTheSessionThatAdmittedIt(t *testing.T) {
 		if got := orphaned(c.turn, c.session); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+}
+
+func TestTheSessionOfAnOrphanGivesItsPlaceBack(t *testing.T) {
+	w := newWorld(t).begin(newClientTool("ask"))
+	m := w.manager(0)
+	m.until("the client is waited for", w.shows("ask", v1alpha1.CallWaiting))
+	m.Turns.Adopt(fairshare.Begun{Session: w.session().UID, Namespace: testNamespace})
+	if err := w.client.Delete(t.Context(), w.session()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.pass(); err != nil {
+		t.Fatal(err)
+	}
+	if n := m.Turns.Active(); n != 0 {
+		t.Errorf("%d places are held for a Session that is gone", n)
 	}
 }

@@ -2,10 +2,13 @@ package host
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
@@ -79,4 +82,22 @@ func answeredBy(turn Turn) map[string]tool.Outcome {
 		outcomes[call.ID] = succeeded("yes")
 	}
 	return outcomes
+}
+
+// A Turn whose message went into another one was admitted before it could say so, and is deleted then.
+func TestAMessageThatWentIntoAnotherTurnIsNotAbandoned(t *testing.T) {
+	b := newBench(t)
+	turn, _ := b.reason(steeredBy(newTurn("demo-1"), message("demo-2", "And Bob?")), with())
+	_, last := b.reason(turn, with())
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	closed, err := b.Abandon(ctx, session, message("demo-2", "").Ref, last.Ordinal+1, nil)
+	if closed != nil || err != nil {
+		t.Errorf("the Turn was ended by %+v, %v", closed, err)
+	}
+	late := newTurn("demo-2")
+	late.Ref, late.Progress = message("demo-2", "").Ref, Begin(last.Ordinal+1, b.micro())
+	if _, err := b.Cancel(ctx, late, ActResults{}); !errors.Is(err, journal.ErrSteered) {
+		t.Errorf("the Turn can be ended once more: %v", err)
+	}
 }

@@ -126,6 +126,9 @@ func (h *Host) closing(
 		if !errors.Is(err, journal.ErrStale) {
 			return closed, err
 		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		// A call that was taken for never started was claimed meanwhile.
 		given.Outcomes = withoutAll(given.Outcomes, unclaimed)
 	}
@@ -206,7 +209,7 @@ func (h *Host) Abandon(
 	if err != nil {
 		return nil, fmt.Errorf("looking for Turn %s in the journal: %w", ref.Name, err)
 	}
-	if earlier, used := view.Turns[ref.Name]; used && earlier.UID != ref.UID {
+	if earlier, used := view.Turns[ref.Name]; used && (earlier.UID != ref.UID || earlier.SteeredInto != nil) {
 		return nil, nil
 	}
 	t := Turn{Session: s, Ref: ref, Progress: Begin(from, h.micro())}

@@ -153,7 +153,7 @@ func (h *Host) CancelSteer(ctx context.Context, t Turn, hint int64) (v1alpha1.Tu
 			return closed.Transition, nil, nil
 		}
 		closed, err := h.Log.Append(ctx, t.Session, record)
-		if errors.Is(err, journal.ErrStale) {
+		if errors.Is(err, journal.ErrStale) || errors.Is(err, journal.ErrSteered) {
 			continue
 		}
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // Append closes a step: it writes the record, in parts where it is too large for one entry, or adopts the entry that
-// closed the step before. The error is ErrFull, ErrStale, ErrTooLarge, or what the store said; after any of them the
+// closed the step before. The error is ErrFull, ErrStale, ErrSteered, ErrTooLarge, or what the store said; after any of them the
 // step may be closed nevertheless, and calling Append again is safe.
 func (l *Log) Append(ctx context.Context, s Session, r Record) (*Closed, error) {
 	r, err := canonical(r)
@@ -122,7 +122,7 @@ func (w *writer) takesIn(r Record) error {
 		}
 	}
 	if own, known := w.state.recorded(r.Turn.Name); known && own.UID == r.Turn.UID && own.SteeredInto != nil {
-		return fmt.Errorf("%w: the message of Turn %s has gone into Turn %s", ErrStale, r.Turn.Name, own.SteeredInto.Name)
+		return fmt.Errorf("%w: Turn %s into Turn %s", ErrSteered, r.Turn.Name, own.SteeredInto.Name)
 	}
 	for _, ref := range w.settled {
 		if !slices.Contains(r.Parts, ref.Ordinal) {

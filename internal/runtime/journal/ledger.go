@@ -2,6 +2,7 @@ package journal
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -38,7 +39,14 @@ func (e *FullError) Is(other error) bool { return other == ErrFull }
 type ledger struct {
 	mu         sync.Mutex
 	namespaces map[string]*namespaceBytes
+	// forgotten are the last Sessions that are gone, oldest first: a read or an append that was under way then must not
+	// bring their bytes back.
+	forgotten []types.UID
 }
+
+// maxForgotten bounds how many Sessions that are gone are remembered. What was under way when one went ends long before
+// so many others have gone.
+const maxForgotten = 4096
 
 type namespaceBytes struct {
 	total    int64
@@ -49,6 +57,23 @@ type namespaceBytes struct {
 func (l *ledger) set(s Session, bytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !slices.Contains(l.forgotten, s.UID) {
+		l.put(s, bytes)
+	}
+}
+
+// forget removes the journal of a Session that is gone. A UID is not used again.
+func (l *ledger) forget(s Session) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.put(s, 0)
+	if len(l.forgotten) == maxForgotten {
+		l.forgotten = slices.Delete(l.forgotten, 0, maxForgotten/2)
+	}
+	l.forgotten = append(l.forgotten, s.UID)
+}
+
+func (l *ledger) put(s Session, bytes int64) {
 	n := l.namespaces[s.Namespace]
 	if n == nil {
 		if bytes == 0 {

@@ -46,6 +46,8 @@ var (
 	// came in that the record does not know of. Read Settled again and compose the record again. A record marked
 	// Closing gets it only for approvals, and for a call that it says was not claimed, and was: read Claims again.
 	ErrStale = errors.New("a tool result came in that the record does not take in")
+	// ErrSteered reports a record of a Turn whose message has gone into another Turn: it has no entries of its own.
+	ErrSteered = errors.New("the message of the Turn has gone into another Turn")
 	// ErrTooLarge says that something that cannot be split is larger than an entry.
 	ErrTooLarge = errors.New("too large for an entry of the log")
 	// ErrCorrupt says that the log is not as writers leave it: an entry is missing, or is not what its place promises.
@@ -200,7 +202,7 @@ func New(store Store, opts Options) *Log {
 
 // Forget drops what is known of a Session that is gone.
 func (l *Log) Forget(s Session) {
-	l.ledger.set(s, 0)
+	l.ledger.forget(s)
 	l.cache.forget(s.UID)
 }
 

@@ -36,7 +36,12 @@ func managerBounds(f *fixture) {
 	}
 	log.Forget(known.session)
 	second.append(log, say(turn("a"), 1, 1, noise(2, 40_000)))
-	log.Forget(first.session)
 	first.append(log, say(turn("b"), 1, 2, "short"))
-	expectFull(log, known.session, journal.ByNamespace, limit)
+	expectFull(log, f.another().session, journal.ByNamespace, limit)
+	// What was under way when a Session went does not bring its bytes back.
+	log.Forget(first.session)
+	log.Measured(first.session, 40_000)
+	if _, err := log.Probe(f.t.Context(), f.another().session, turn("a"), 1, 1); err != nil {
+		f.t.Fatalf("a Session that is gone takes room: %v", err)
+	}
 }
