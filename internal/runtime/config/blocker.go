@@ -16,7 +16,7 @@ const (
 	DependencyAgent Dependency = "agent"
 )
 
-// DependencyState is what is wrong with it.
+// DependencyState is the problem of a dependency.
 type DependencyState string
 
 const (
@@ -31,13 +31,13 @@ const (
 // codeDependencyUnavailable is the one error code of all blockers (BLK-03).
 const codeDependencyUnavailable = "dependency_unavailable"
 
-// Blocker is what stops a Turn before its next model call or tool call (BLK-01).
+// Blocker is the reason that stops a Turn before its next model call or tool call (BLK-01).
 type Blocker struct {
 	// Dependency that blocks.
 	Dependency Dependency
 	// State that it is in.
 	State DependencyState
-	// Problem says what is wrong and what to do, where State does not.
+	// Problem is what is wrong and what to do, if State does not cover it.
 	Problem string
 }
 
@@ -46,7 +46,7 @@ func (b Blocker) Code() string {
 	return codeDependencyUnavailable
 }
 
-// Sentence is what the user reads (BLK-03).
+// Sentence returns the text for the user (BLK-03).
 func (b Blocker) Sentence() string {
 	return fmt.Sprintf("Execution stopped because the assigned %s was %s.", b.Dependency, b.State)
 }
@@ -60,9 +60,9 @@ func (b Blocker) Fields() map[string]string {
 	return fields
 }
 
-// FindBlocker looks at the Harness that the Session names and at its ancestors, then at its Agent if it names one; nil
-// stands for an object that does not exist (BLK-01). An archived ancestor does not block (GAP-19), one that is missing
-// does: the layers below it alone may permit what the chain as a whole does not. It returns nil when nothing blocks.
+// FindBlocker checks the Harness of the Session and its ancestors, then its Agent if it names one; nil stands for an
+// object that does not exist (BLK-01). An archived ancestor does not block (GAP-19), but a missing one does: the layers
+// below it alone may permit more than the whole chain. It returns nil if nothing blocks.
 func FindBlocker(harness *v1alpha1.Harness, chain *ChainError, agentNamed bool, agent *v1alpha1.Agent) *Blocker {
 	switch {
 	case harness == nil:

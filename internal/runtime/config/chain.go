@@ -15,7 +15,7 @@ const MaxChain = 16
 type ChainProblem string
 
 const (
-	// LeafNotFound: the Harness that the chain was asked for does not exist.
+	// LeafNotFound: the requested Harness does not exist.
 	LeafNotFound ChainProblem = "LeafNotFound"
 	// ParentNotFound: a Harness of the chain names a parent that does not exist.
 	ParentNotFound ChainProblem = "ParentNotFound"
@@ -25,11 +25,11 @@ const (
 	ChainTooLong ChainProblem = "ChainTooLong"
 )
 
-// ChainError says why a chain of Harnesses does not resolve.
+// ChainError is why a chain of Harnesses does not resolve.
 type ChainError struct {
 	// Problem is the kind of the error.
 	Problem ChainProblem
-	// Leaf is the Harness that the chain was asked for.
+	// Leaf is the requested Harness.
 	Leaf string
 	// Missing is the Harness that does not exist, with LeafNotFound and ParentNotFound.
 	Missing string
@@ -37,7 +37,7 @@ type ChainError struct {
 	Path []string
 }
 
-// Error says in plain words what is wrong and what to do.
+// Error returns what is wrong and what to do.
 func (e *ChainError) Error() string {
 	switch e.Problem {
 	case LeafNotFound:
@@ -54,7 +54,7 @@ func (e *ChainError) Error() string {
 	}
 }
 
-// Reason is the reason of the Ready condition that the error gives.
+// Reason returns the reason of the Ready condition for the error.
 func (e *ChainError) Reason() string {
 	switch e.Problem {
 	case LeafNotFound, ParentNotFound:
@@ -64,9 +64,9 @@ func (e *ChainError) Reason() string {
 	}
 }
 
-// Chain walks from a Harness to its root and gives the Harnesses from the root to the leaf (CFG-01). get gives a
-// Harness by name, or nil when it does not exist. With an error, the Harnesses that were found are given all the same,
-// the leaf last; none when the leaf is missing.
+// Chain walks from a Harness to its root and returns the Harnesses from the root to the leaf (CFG-01). get returns a
+// Harness by name, or nil if it does not exist. With an error, it returns the Harnesses that were found, the leaf last;
+// none if the leaf is missing.
 func Chain(leaf string, get func(name string) *v1alpha1.Harness) ([]*v1alpha1.Harness, *ChainError) {
 	var chain []*v1alpha1.Harness
 	var path []string

@@ -6,31 +6,31 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// DefaultMaxIterations is the most model calls that one Turn may make when no layer says otherwise (PHASE-05).
+// DefaultMaxIterations is the most model calls of one Turn if no layer sets it (PHASE-05).
 const DefaultMaxIterations int32 = 500
 
-// promptSeparator stands between the system prompts of two layers (CFG-03).
+// promptSeparator separates the system prompts of two layers (CFG-03).
 const promptSeparator = "\n\n"
 
-// Effective is what the layers come to.
+// Effective is the merged configuration of the layers.
 type Effective struct {
 	// SystemPrompt is the trimmed prompts of all layers that have one, joined by a blank line. Empty for none.
 	SystemPrompt string
 	// ModelRef names the Model of the last layer that names one. Empty for none.
 	ModelRef string
-	// Tools are the names of the Tools of all layers, each once, in the order in which they first come.
+	// Tools are the names of the Tools of all layers, each once, in the order of their first occurrence.
 	Tools []string
-	// MaxIterations is the most model calls that one Turn may make: what the last layer says that says it, otherwise
+	// MaxIterations is the most model calls of one Turn: from the last layer that sets it, otherwise
 	// DefaultMaxIterations.
 	MaxIterations int32
-	// ToolConcurrency says how the calls of one step run: what the last layer says that says it, otherwise Parallel.
+	// ToolConcurrency is how the calls of one step run: from the last layer that sets it, otherwise Parallel.
 	ToolConcurrency v1alpha1.ToolConcurrency
-	// Network is what the tools may reach: what every layer permits that has a list.
+	// Network is what the tools may reach: destinations that every layer with a list permits.
 	Network NetworkAccess
 }
 
-// Fold puts layers on top of one another, the first at the bottom: every Harness from the root to the leaf, then the
-// Agent, then the Session (CFG-02, CFG-03). It does not change or keep the layers.
+// Fold merges layers, the first at the bottom: every Harness from the root to the leaf, then the Agent, then the
+// Session (CFG-02, CFG-03). It does not change or keep the layers.
 func Fold(layers ...v1alpha1.ConfigLayer) Effective {
 	e := Effective{MaxIterations: DefaultMaxIterations, ToolConcurrency: v1alpha1.ToolConcurrencyParallel}
 	var prompts []string

@@ -7,23 +7,23 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// NetworkAccess is what the network access lists of several layers come to (CFG-05). The zero value is no list, and
-// permits everything.
+// NetworkAccess merges the network access lists of several layers (CFG-05). The zero value is no list, and permits
+// everything.
 type NetworkAccess struct {
 	// inForce reports whether a layer has a list.
 	inForce bool
-	// allowed is all that may be reached, unless there is none and closed is not set.
+	// allowed lists the only destinations that may be reached, unless it is empty and closed is not set.
 	allowed []pattern
-	// closed reports whether nothing may be reached: what two layers allow has nothing in common. No lower layer opens
-	// it again.
+	// closed reports whether nothing may be reached, because two layers allow nothing in common. No lower layer can
+	// change this.
 	closed bool
-	// blocked is what may not be reached.
+	// blocked lists the destinations that may not be reached.
 	blocked []pattern
 	// exempt are the Tools that every list exempts.
 	exempt []string
 }
 
-// narrow puts the list of a lower layer on top.
+// narrow adds the list of a lower layer.
 func (n NetworkAccess) narrow(lower v1alpha1.NetworkAccess) NetworkAccess {
 	next := NetworkAccess{inForce: true, closed: n.closed, blocked: slices.Clone(n.blocked)}
 	for _, p := range parsePatterns(lower.Blocked) {
@@ -49,8 +49,8 @@ func (n NetworkAccess) narrow(lower v1alpha1.NetworkAccess) NetworkAccess {
 	return next
 }
 
-// Permits reports whether a request may go to a URL. A URL without a host is in no list: it is permitted unless there
-// is a list of what is allowed.
+// Permits reports whether a request may go to a URL. A URL without a host matches no list: it is permitted unless an
+// allowed list exists.
 func (n NetworkAccess) Permits(u *url.URL) bool {
 	forms := formsOf(u)
 	if slices.ContainsFunc(n.blocked, func(p pattern) bool { return p.blocks(forms) }) {
@@ -62,9 +62,9 @@ func (n NetworkAccess) Permits(u *url.URL) bool {
 	return slices.ContainsFunc(n.allowed, func(p pattern) bool { return p.allows(forms) })
 }
 
-// Binds reports whether whatever a Tool does, it reaches no more than the list permits, or is exempt. The manager sends
-// the requests of HTTP tools itself, and has no part in what clients do. What a Job reaches nobody sees; one without a
-// network reaches nothing.
+// Binds reports whether a Tool cannot reach more than the list permits, or is exempt. The manager itself sends the
+// requests of HTTP tools, and clients run their tools. The manager cannot see the connections of a Job; a Job without a
+// network has none.
 func (n NetworkAccess) Binds(name string, tool *v1alpha1.ToolSpec) bool {
 	return !n.inForce || !Unbounded(tool) || slices.Contains(n.exempt, name)
 }
@@ -74,7 +74,7 @@ func Unbounded(tool *v1alpha1.ToolSpec) bool {
 	return tool.Job != nil && tool.Job.Network != v1alpha1.NetworkNone
 }
 
-// Presence is what is known of a Tool, the list taken into account.
+// Presence returns the state of a Tool, including the list's effect on it.
 func (n NetworkAccess) Presence(tool *v1alpha1.Tool, without Presence) Presence {
 	if without == Usable && !n.Binds(tool.Name, &tool.Spec) {
 		return Unbound

@@ -11,15 +11,14 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// pattern is a v1alpha1.NetworkPattern that was read. The zero value stands for one that cannot be read, and matches
-// nothing.
+// pattern is a parsed v1alpha1.NetworkPattern. The zero value is an invalid pattern, and matches nothing.
 type pattern struct {
 	// host that the pattern is about.
 	host string
-	// subdomains reports whether all hosts below are meant as well.
+	// subdomains reports whether all subdomains match too.
 	subdomains bool
-	// sent and cleaned are the beginning of a URL in both its forms; empty when the pattern stands for a host whatever
-	// the rest.
+	// sent and cleaned are the URL prefix in both its forms; empty if the pattern is a host, which matches any URL of
+	// it.
 	sent, cleaned string
 	// root is the beginning of such a URL up to its path, the first slash included, if there is more of the path;
 	// otherwise it is empty.
@@ -31,8 +30,8 @@ type pattern struct {
 type form struct {
 	host string
 	text string
-	// climbs reports whether somebody may read the path as one that leads upwards, whatever the form says of where it
-	// leads.
+	// climbs reports whether a server may read the path as one that leads upwards, whatever the form of the path leads
+	// to.
 	climbs bool
 }
 
@@ -43,8 +42,8 @@ const (
 	anySubdomain = "*."
 )
 
-// parsePatterns reads patterns. One that cannot be read keeps its place: a list of what is allowed is one although
-// nothing matches it.
+// parsePatterns parses patterns. An invalid pattern keeps its place: an allowed list is in force even if nothing
+// matches it.
 func parsePatterns(texts []v1alpha1.NetworkPattern) []pattern {
 	var patterns []pattern
 	for _, text := range texts {
@@ -69,21 +68,20 @@ func parsePattern(text string) pattern {
 	return p
 }
 
-// allows reports whether the pattern, as one of what is allowed, stands for a URL in all its forms, and with a path for
-// none that may lead upwards.
+// allows reports whether the pattern, in an allowed list, matches a URL in all its forms, and with a path does not
+// match a URL that may lead upwards.
 func (p pattern) allows(forms []form) bool {
 	return len(forms) > 0 && !slices.ContainsFunc(forms, func(f form) bool { return !p.matches(f) || p.root != "" && f.climbs })
 }
 
-// blocks reports whether the pattern, as one of what is blocked, stands for a URL in one of its forms, or that its path
-// may lead there.
+// blocks reports whether the pattern, in a blocked list, matches a URL in one of its forms, or its path may lead there.
 func (p pattern) blocks(forms []form) bool {
 	return slices.ContainsFunc(forms, func(f form) bool {
 		return p.matches(f) || p.root != "" && f.climbs && strings.HasPrefix(f.text, p.root)
 	})
 }
 
-// matches reports whether the pattern stands for a URL in one of its forms.
+// matches reports whether the pattern matches a URL in one of its forms.
 func (p pattern) matches(f form) bool {
 	switch {
 	case p.host == "":
@@ -95,7 +93,7 @@ func (p pattern) matches(f form) bool {
 	}
 }
 
-// within reports whether all that the pattern stands for, another one stands for too.
+// within reports whether another pattern matches everything that this one matches.
 func (p pattern) within(other pattern) bool {
 	switch {
 	case p.host == "":
@@ -109,9 +107,9 @@ func (p pattern) within(other pattern) bool {
 	}
 }
 
-// formsOf are the ways in which a server may read a URL: as it is sent, and with what is escaped in its path read and
-// its dots resolved. A path that leads elsewhere in one of them is not within what the other seems to be. A URL without
-// a host has none.
+// formsOf returns the ways in which a server may read a URL: as it is sent, and with the escapes of its path decoded
+// and its dots resolved. A path that leads elsewhere in one of them is not within the apparent path of the other. A URL
+// without a host has none.
 func formsOf(u *url.URL) []form {
 	if u.Hostname() == "" {
 		return nil
@@ -125,12 +123,11 @@ func formsOf(u *url.URL) []form {
 	return []form{sent, cleaned}
 }
 
-// maxUnescaped is how often a path is unescaped. Whoever escapes it once more than that means no good.
+// maxUnescaped is how often a path is unescaped. A path with more levels of escapes is malicious.
 const maxUnescaped = 8
 
-// climbs reports whether some server, or what stands before it, may read a path as one that leads upwards: with what is
-// escaped read, again and again; with backslashes for slashes; and without parameters, spaces and what else is cut off
-// a segment.
+// climbs reports whether a server, or a proxy in front of it, may read a path as one that leads upwards: with escapes
+// decoded repeatedly, with backslashes for slashes, and without parameters, spaces and other suffixes of a segment.
 func climbs(escaped string) bool {
 	for range maxUnescaped {
 		before := escaped
@@ -157,7 +154,7 @@ func isUpwards(segment string) bool {
 	}, segment) == ".."
 }
 
-// unescaped is a path with what is escaped in it read once. What is no escape is left as it is.
+// unescaped decodes the escapes of a path once. Invalid escapes stay unchanged.
 func unescaped(text string) string {
 	var read strings.Builder
 	for i := 0; i < len(text); i++ {

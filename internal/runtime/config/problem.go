@@ -8,24 +8,24 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// Presence is what is known of an object that a layer names.
+// Presence is the known state of an object that a layer names.
 type Presence int
 
 const (
 	// Missing: the object does not exist.
 	Missing Presence = iota
-	// NotReady: the object exists and does not say that it can be used.
+	// NotReady: the object exists and is not Ready.
 	NotReady
-	// Usable: the object says that it can be used.
+	// Usable: the object is Ready.
 	Usable
-	// Unbound: the Tool says that it can be used, and the network access list cannot hold it.
+	// Unbound: the Tool is Ready, but the network access list cannot restrict it.
 	Unbound
 )
 
-// Problem says which of the named Models and Tools cannot be used, as a reason of the Ready condition and a message
-// that names all of them and says what to do. Both are empty when all can. What is missing comes before what is not
-// ready, because it may well be the cause, and before what the network access list cannot hold. model also gives the
-// sentence on why a Model is not ready.
+// Problem returns the reason and message of a Ready condition for the named Models and Tools that cannot be used. The
+// message names all of them and what to do. Both are empty if all can be used. Missing objects precede objects that are
+// not ready, because they may be the cause, and those precede Tools that the network access list cannot restrict. model
+// also returns the sentence on why a Model is not ready.
 func (e Effective) Problem(model func(name string) (Presence, string), tool func(name string) Presence) (reason, message string) {
 	var all Problems
 	modelPresence, why := Usable, ""
@@ -71,7 +71,7 @@ func (e Effective) Problem(model func(name string) (Presence, string), tool func
 	return all.First()
 }
 
-// Problems are all that keeps an object from being used, the first one first.
+// Problems are the reasons why an object cannot be used, the most important first.
 type Problems struct {
 	reason   string
 	messages []string

@@ -10,10 +10,10 @@ import (
 // isDefault is the value of the default annotation that counts.
 const isDefault = "true"
 
-// ResolveModel chooses the Model that answers among those of a namespace: the one that the Turn's controls name, then
-// the one that the layers name, then the default one (CFG-07, MODEL-02). A name is empty when nothing is named; one
-// that does not exist is passed over. Of several defaults the newest counts, of those made in the same second the first
-// by name. It returns false when there is none.
+// ResolveModel chooses the Model among those of a namespace: the one that the Turn's controls name, then the one that
+// the layers name, then the default one (CFG-07, MODEL-02). A name is empty if nothing is named; a Model that does not
+// exist is skipped. Of several defaults the newest counts, and of those created in the same second the first by name.
+// It returns false if there is none.
 func ResolveModel(controls, layered string, models []v1alpha1.Model) (*v1alpha1.Model, bool) {
 	for _, name := range []string{controls, layered} {
 		if name == "" {

@@ -10,29 +10,29 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
-// Source is where the objects of a Session's namespace are read from. What does not exist is nil and no error.
+// Source reads the objects of a Session's namespace. An object that does not exist is nil and not an error.
 type Source interface {
-	// Harness gives the Harness of a name.
+	// Harness returns the Harness of a name.
 	Harness(name string) (*v1alpha1.Harness, error)
-	// Agent gives the Agent of a name.
+	// Agent returns the Agent of a name.
 	Agent(name string) (*v1alpha1.Agent, error)
-	// Tool gives the Tool of a name.
+	// Tool returns the Tool of a name.
 	Tool(name string) (*v1alpha1.Tool, error)
-	// Models gives all Models.
+	// Models returns all Models.
 	Models() ([]v1alpha1.Model, error)
 }
 
-// Resolved is what a Session is made of at one moment.
+// Resolved is the configuration of a Session at one point in time.
 type Resolved struct {
 	// Chain is the Harnesses from the root to the one that the Session names, as far as they exist.
 	Chain []*v1alpha1.Harness
-	// Harness is the one that the Session names; nil when it does not exist.
+	// Harness is the one that the Session names; nil if it does not exist.
 	Harness *v1alpha1.Harness
-	// ChainError says why the Harness's ancestors do not resolve; nil when they do.
+	// ChainError is why the Harness's ancestors do not resolve; nil if they do.
 	ChainError *ChainError
-	// Agent is the one that the Session names; nil when it names none or it does not exist.
+	// Agent is the one that the Session names; nil if it names none or it does not exist.
 	Agent *v1alpha1.Agent
-	// AgentName is the name that the Session gives; empty for none.
+	// AgentName is the name in the Session; empty for none.
 	AgentName string
 	// Effective is the layers folded into one.
 	Effective Effective
@@ -42,8 +42,8 @@ type Resolved struct {
 	Tools map[string]*v1alpha1.Tool
 }
 
-// Resolve reads what the Session is made of: its chain of Harnesses, its Agent, and the Models and Tools that the
-// folded layers name. Something missing is not an error; Problem and Blocker tell.
+// Resolve reads the configuration of the Session: its chain of Harnesses, its Agent, and the Models and Tools that the
+// merged layers name. A missing object is not an error; Problem and Blocker report it.
 func Resolve(source Source, session *v1alpha1.Session) (*Resolved, error) {
 	r := &Resolved{Tools: map[string]*v1alpha1.Tool{}}
 	var folded []v1alpha1.ConfigLayer
@@ -98,12 +98,12 @@ func (r *Resolved) readNamed(source Source) error {
 	return nil
 }
 
-// Blocker says what stops the Session's Turns (BLK-01); nil for nothing.
+// Blocker returns the reason that stops the Session's Turns (BLK-01); nil for none.
 func (r *Resolved) Blocker() *Blocker {
 	return FindBlocker(r.Harness, r.ChainError, r.AgentName != "", r.Agent)
 }
 
-// Model is the one that answers a Turn with the given controls (CFG-07).
+// Model returns the Model for a Turn with the given controls (CFG-07).
 func (r *Resolved) Model(controls *v1alpha1.TurnControls) (*v1alpha1.Model, bool) {
 	named := ""
 	if controls != nil && controls.ModelRef != nil {
@@ -112,8 +112,8 @@ func (r *Resolved) Model(controls *v1alpha1.TurnControls) (*v1alpha1.Model, bool
 	return ResolveModel(named, r.Effective.ModelRef, r.Models)
 }
 
-// Fallbacks are the Models that may answer instead of a Model, in order: those of the ones that it names that exist and
-// are ready. It is none of them itself, and theirs do not count, so that Models may name each other.
+// Fallbacks returns the Models that may be called instead of a Model, in order: its fallbacks that exist and are ready.
+// It does not include the Model itself or the fallbacks of fallbacks, so that Models may name each other.
 func (r *Resolved) Fallbacks(m *v1alpha1.Model) []*v1alpha1.Model {
 	var fallbacks []*v1alpha1.Model
 	for _, ref := range m.Spec.Fallbacks {
@@ -126,8 +126,8 @@ func (r *Resolved) Fallbacks(m *v1alpha1.Model) []*v1alpha1.Model {
 	return fallbacks
 }
 
-// Problem says what keeps the Session from being used, as a condition reason and a message that tells what to do. Empty
-// for nothing. An archived Harness or Agent is none: it stops Turns, it does not make them wait.
+// Problem returns why the Session cannot be used, as a condition reason and a message with the remedy. Both are empty
+// if it can. An archived Harness or Agent is not a problem here: it stops Turns, and does not make them wait.
 func (r *Resolved) Problem(session *v1alpha1.Session) (reason, message string) {
 	var all Problems
 	switch {
@@ -148,7 +148,7 @@ func (r *Resolved) Problem(session *v1alpha1.Session) (reason, message string) {
 	return all.First()
 }
 
-// defaultModelProblem says what is wrong with the namespace's default Model, which is used where none is named.
+// defaultModelProblem returns the problem of the namespace's default Model, which is used if none is named.
 func (r *Resolved) defaultModelProblem() (reason, message string) {
 	model, ok := r.Model(nil)
 	if !ok {
@@ -178,7 +178,7 @@ func (r *Resolved) named(name string) *v1alpha1.Model {
 	return &r.Models[i]
 }
 
-// presenceOf says whether a Model, or one of its fallbacks in its place, can be called.
+// presenceOf returns whether a Model, or one of its fallbacks in its place, can be called.
 func (r *Resolved) presenceOf(m *v1alpha1.Model) Presence {
 	if len(r.Fallbacks(m)) > 0 {
 		return Usable
@@ -206,8 +206,8 @@ func (r *Resolved) ModelNotFound(controls *v1alpha1.TurnControls) string {
 	return controls.ModelRef.Name
 }
 
-// Notes are what keeps the Session from nothing and is not as its user may think: several Models are the default, or
-// the Model cannot be called and its fallbacks are.
+// Notes returns remarks that do not prevent the Session's use but may surprise its user: several Models are the
+// default, or the Model cannot be called and its fallbacks are.
 func (r *Resolved) Notes() []string {
 	model, ok := r.Model(nil)
 	if !ok {
@@ -224,7 +224,7 @@ func (r *Resolved) Notes() []string {
 	return notes
 }
 
-// otherDefaults are the names of the Models besides one that have the annotation of the default, in order.
+// otherDefaults returns the names of the other Models that have the annotation of the default, in order.
 func (r *Resolved) otherDefaults(chosen *v1alpha1.Model) []string {
 	var others []string
 	for i := range r.Models {
@@ -244,7 +244,7 @@ func (r *Resolved) toolPresence(name string) Presence {
 	return r.Effective.Network.Presence(tool, presence(tool.Status.Conditions))
 }
 
-// presence says whether an object that exists can be used.
+// presence returns whether an existing object can be used.
 func presence(conditions []metav1.Condition) Presence {
 	if condition.IsTrue(conditions, v1alpha1.ConditionReady) {
 		return Usable

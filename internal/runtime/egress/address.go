@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// refused are the ranges that no request goes to, of those that are not refused by what they are: see public. Most are
-// in IANA's registries of special-purpose addresses.
+// refused are the ranges that no request goes to, in addition to those that public excludes by class. Most are in
+// IANA's registries of special-purpose addresses.
 var refused = prefixes(
 	"0.0.0.0/8",         // this network
 	"10.0.0.0/8",        // private
@@ -31,16 +31,16 @@ var refused = prefixes(
 	"240.0.0.0/4",       // reserved, and broadcast
 	"2001::/23",         // protocol assignments, Teredo among them
 	"2001:db8::/32",     // documentation
-	"2002::/16",         // 6to4, which stands for any IPv4 address
+	"2002::/16",         // 6to4, which maps any IPv4 address
 	"2620:4f:8000::/48", // AS112
 	"3fff::/20",         // documentation
 )
 
 var (
-	// globalUnicast is all of IPv6 that is routed in public. What lies outside is loopback, mapped, private,
-	// link-local, multicast or unassigned.
+	// globalUnicast is all of IPv6 that is routed publicly. Other addresses are loopback, mapped, private, link-local,
+	// multicast or unassigned.
 	globalUnicast = netip.MustParsePrefix("2000::/3")
-	// nat64 stands for the IPv4 address in its last 32 bits. Networks without IPv4 reach all of it so.
+	// nat64 maps the IPv4 address in its last 32 bits. Networks without IPv4 reach all of it this way.
 	nat64 = netip.MustParsePrefix("64:ff9b::/96")
 )
 
@@ -52,7 +52,7 @@ func prefixes(list ...string) []netip.Prefix {
 	return parsed
 }
 
-// public reports whether an address is one that anybody on the internet could reach.
+// public reports whether an address is reachable from anywhere on the internet.
 func public(a netip.Addr) bool {
 	switch a = a.Unmap(); {
 	case !a.IsValid(), a.Zone() != "":
@@ -76,8 +76,8 @@ func within(ranges []netip.Prefix, a netip.Addr) bool {
 	return false
 }
 
-// Own are the public ranges that a host of these addresses, as net.InterfaceAddrs gives them, is in: in clusters whose
-// pods have public addresses, those of IPv6 with their network of 64 bits, they are where its neighbours are.
+// Own returns the public ranges of a host with these addresses, as net.InterfaceAddrs returns them: in clusters whose
+// pods have public addresses, its neighbours are in the same ranges; those of IPv6 have 64 bits.
 func Own(addresses []net.Addr) []netip.Prefix {
 	var own []netip.Prefix
 	for _, address := range addresses {
@@ -94,13 +94,13 @@ func Own(addresses []net.Addr) []netip.Prefix {
 }
 
 // permitted reports whether a request may go to an address: it is public, or the operator has allowed it. A range of
-// IPv4 holds for the addresses that IPv6 maps to it as well.
+// IPv4 also covers the addresses that IPv6 maps to it.
 func (c *Client) permitted(a netip.Addr) bool {
 	return (public(a) && !within(c.private, a.Unmap())) || (a.Zone() == "" && within(c.allow, a.Unmap()))
 }
 
-// denied reports whether no request goes to an address, on a port, whatever else permits it. An address that stands for
-// one of IPv4 by NAT64 counts as that one.
+// denied reports whether no request goes to an address and port, whatever else permits it. An address that maps an IPv4
+// address by NAT64 counts as that one.
 func (c *Client) denied(a netip.Addr, port string) bool {
 	a = a.Unmap()
 	if nat64.Contains(a) {

@@ -16,21 +16,21 @@ import (
 const (
 	// DefaultConnectTimeout is how long a connection may take without Options.ConnectTimeout.
 	DefaultConnectTimeout = 10 * time.Second
-	// DefaultHeaderTimeout is how long an answer may take to begin without Options.HeaderTimeout.
+	// DefaultHeaderTimeout is how long a response may take to begin without Options.HeaderTimeout.
 	DefaultHeaderTimeout = 15 * time.Minute
 	// MaxRedirects is how many redirects one request follows.
 	MaxRedirects = 5
 	// maxAddresses is how many addresses of a host are tried.
 	maxAddresses = 4
-	// maxHeaderBytes is the most that the header of an answer may take.
+	// maxHeaderBytes is the most that the header of a response may take.
 	maxHeaderBytes = 64 << 10
-	// userAgent is what requests say of who sends them, unless they say it themselves.
+	// userAgent is the User-Agent of requests that set none themselves.
 	userAgent = "capstan"
 )
 
 // Resolver finds the addresses of a host. *net.Resolver is one.
 type Resolver interface {
-	// LookupNetIP gives the addresses of a host. network is always "ip".
+	// LookupNetIP returns the addresses of a host. network is always "ip".
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
@@ -39,12 +39,12 @@ type Resolver interface {
 type Options struct {
 	// Allow are ranges of addresses that requests may go to although they are not public.
 	Allow []netip.Prefix
-	// Private are ranges of public addresses that are used privately here: requests go there only as Allow says.
+	// Private are ranges of public addresses that are used privately here: requests go there only if Allow permits it.
 	Private []netip.Prefix
 	// Deny are ranges of addresses that no request goes to, whatever else permits them.
 	Deny []netip.Prefix
-	// Refusals is told why a host has no address that a request may go to, which errors leave out: who may not reach
-	// internal names learns nothing of which of them exist. It may be called by several goroutines. Default: nothing is.
+	// Refusals receives why a host has no permitted address, which errors leave out: a user who may not reach internal
+	// names must not learn which of them exist. Several goroutines may call it. Default: none.
 	Refusals func(host, why string)
 	// Resolver finds the addresses of hosts. Default: the system's.
 	Resolver Resolver
@@ -52,7 +52,7 @@ type Options struct {
 	Roots *x509.CertPool
 	// ConnectTimeout is how long it may take to find a host, connect to it and shake hands, each. Default 10s.
 	ConnectTimeout time.Duration
-	// HeaderTimeout is how long an answer may take to begin once the request is sent. Default 15m.
+	// HeaderTimeout is how long a response may take to begin once the request is sent. Default 15m.
 	HeaderTimeout time.Duration
 }
 
@@ -107,7 +107,7 @@ func (c *Client) Deny(places []netip.AddrPort) {
 	c.places.Store(&kept)
 }
 
-// transport is for one request. It knows no proxy, and sends nothing a second time, because it keeps no connection.
+// transport serves one request. It uses no proxy, and sends nothing a second time, because it keeps no connection.
 func (c *Client) transport() *http.Transport {
 	return &http.Transport{
 		DialContext:            c.dial,
@@ -144,8 +144,8 @@ func (c *Client) dial(ctx context.Context, network, hostPort string) (net.Conn, 
 	return nil, failure(ReasonUnreachable, "no connection to %s came about", host)
 }
 
-// addresses are those of a host that a request may go to, at most maxAddresses. A host that does not exist and one that
-// may not be reached are told apart by nothing that the error says.
+// addresses returns the addresses of a host that a request may go to, at most maxAddresses. The error does not reveal
+// whether a host does not exist or may not be reached.
 func (c *Client) addresses(ctx context.Context, host, port string) ([]netip.Addr, error) {
 	found, why, err := c.lookUp(ctx, host)
 	if err != nil {
@@ -167,7 +167,7 @@ func (c *Client) addresses(ctx context.Context, host, port string) ([]netip.Addr
 	return permitted, nil
 }
 
-// lookUp returns all addresses of a host, and why there are none where the host is known not to exist.
+// lookUp returns all addresses of a host, and why there are none if the host is known not to exist.
 func (c *Client) lookUp(ctx context.Context, host string) (found []netip.Addr, why string, err error) {
 	if address, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{address}, "", nil
@@ -185,10 +185,10 @@ func (c *Client) lookUp(ctx context.Context, host string) (found []netip.Addr, w
 	}
 }
 
-// qualified is the name that a host is looked up by: with a dot at its end, so that the search path of the pod is left
-// out of it. With the usual one, api.example.com would be asked for as api.example.com.svc.cluster.local first, which
-// is a Service's name in a namespace "com". Names of Services in the short form need the search path: only it knows the
-// domain of the cluster.
+// qualified returns the name for looking up a host: with a final dot, so that the search path of the pod is not used.
+// With the usual one, api.example.com would be looked up as api.example.com.svc.cluster.local first, which is a
+// Service's name in a namespace "com". Names of Services in the short form need the search path: only it has the domain
+// of the cluster.
 func qualified(host string) string {
 	lower := strings.ToLower(host)
 	if strings.HasSuffix(host, ".") || strings.HasSuffix(lower, ".svc") {

@@ -14,7 +14,7 @@ const (
 	schemeHTTPS = "https"
 )
 
-// hop is one request of those that a Request becomes by redirects.
+// hop is one of the requests that a Request leads to by redirects.
 type hop struct {
 	method  string
 	url     *url.URL
@@ -64,7 +64,7 @@ func parse(raw string, plain bool) (*url.URL, *Error) {
 	return u, nil
 }
 
-// mayGo says whether the request may go to its URL.
+// mayGo returns whether the request may go to its URL.
 func (h *hop) mayGo() *Error {
 	if h.permits != nil && !h.permits(h.url) {
 		return failure(ReasonForbidden, "the network access list does not permit the url at %s", place(h.url))
@@ -84,7 +84,7 @@ func (h *hop) headers() http.Header {
 	return all
 }
 
-// identity tells requests apart: the same one is never sent twice.
+// identity identifies a request: the same one is never sent twice.
 func (h *hop) identity() string {
 	return h.method + " " + h.url.Scheme + "://" + place(h.url) + h.url.RequestURI()
 }
@@ -92,7 +92,7 @@ func (h *hop) identity() string {
 // aboutBody are the headers that go wherever the body goes.
 var aboutBody = []string{"Accept", "Content-Type", "User-Agent"}
 
-// follow is the request that a redirect asks for.
+// follow returns the request for a redirect.
 func (h *hop) follow(status int, location string) (*hop, *Error) {
 	target, err := h.url.Parse(location)
 	if err != nil {
@@ -137,8 +137,8 @@ func becomesGet(status int, method string) bool {
 	}
 }
 
-// Listed reports whether a list of hosts has that of a URL: as host, for the port 443 alone, or as host:port. Case
-// makes no difference.
+// Listed reports whether a list of hosts has that of a URL: as host, for port 443 only, or as host:port. Case does not
+// matter.
 func Listed(hosts []string, u *url.URL) bool {
 	return slices.ContainsFunc(hosts, func(listed string) bool {
 		listed = strings.ToLower(strings.TrimSpace(listed))

@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// Request is what is asked, and where it may go.
+// Request is a request and the destinations that it may go to.
 type Request struct {
 	// Method of HTTP.
 	Method string
 	// URL to send it to: absolute, https, without user and password.
 	URL string
-	// Header of the request. A redirect to another place takes no more of it than what describes the body.
+	// Header of the request. A redirect to another destination keeps only the fields that describe the body.
 	Header http.Header
 	// Secret is the part of the header that is for the URL's own scheme, host and port. A redirect to another place is
 	// refused.
@@ -29,30 +29,30 @@ type Request struct {
 	// Permits reports whether the request may go to a URL, and where a redirect may lead it. Without it, it may go to
 	// all.
 	Permits func(*url.URL) bool
-	// AllowHTTP lets the URL be one of http, without encryption. A redirect from https to http is refused all the same.
+	// AllowHTTP permits an http URL, without encryption. A redirect from https to http is refused all the same.
 	AllowHTTP bool
 	// Timeout of the whole, redirects and body included; 0 for none but the context's.
 	Timeout time.Duration
-	// MaxBody is how much of the answer's body is read, in bytes.
+	// MaxBody is how much of the response's body is read, in bytes.
 	MaxBody int64
 }
 
-// Response is the answer.
+// Response is the response.
 type Response struct {
 	// Status code of HTTP.
 	Status int
-	// Header of the answer.
+	// Header of the response.
 	Header http.Header
-	// Body of the answer, at most MaxBody bytes of it.
+	// Body of the response, at most MaxBody bytes of it.
 	Body []byte
 	// More reports whether the body was longer.
 	More bool
-	// Length of the whole body, in bytes; negative when the server did not say.
+	// Length of the whole body, in bytes; negative if the server did not send it.
 	Length int64
 }
 
-// Do sends a request and reads the answer, whatever its status. The error is an *Error. It never sends the same request
-// twice to one URL.
+// Do sends a request and reads the response, whatever its status. The error is an *Error. It never sends the same
+// request twice to one URL.
 func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	if r.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -90,7 +90,7 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	}
 }
 
-// send sends one request and gives the answer, whose body is open.
+// send sends one request and returns the response, whose body is open.
 func (c *Client) send(ctx context.Context, h *hop) (*http.Response, *Error) {
 	var sent atomic.Bool
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }})
@@ -108,7 +108,7 @@ func (c *Client) send(ctx context.Context, h *hop) (*http.Response, *Error) {
 	return nil, e
 }
 
-// explain says what an error of the standard library means, in words that give nothing away.
+// explain returns the meaning of an error of the standard library, without confidential details.
 func (c *Client) explain(ctx context.Context, h *hop, connected bool, err error) *Error {
 	if ended := over(ctx); ended != nil {
 		return ended
@@ -133,7 +133,7 @@ func (c *Client) explain(ctx context.Context, h *hop, connected bool, err error)
 	}
 }
 
-// over says why a context has ended; nil when it has not.
+// over returns why a context has ended; nil if it has not.
 func over(ctx context.Context) *Error {
 	switch err := ctx.Err(); {
 	case err == nil:
@@ -145,7 +145,7 @@ func over(ctx context.Context) *Error {
 	}
 }
 
-// read reads the answer's body.
+// read reads the response's body.
 func read(ctx context.Context, answer *http.Response, limit int64) (*Response, error) {
 	defer answer.Body.Close()
 	r := &Response{Status: answer.StatusCode, Header: answer.Header, Length: answer.ContentLength}

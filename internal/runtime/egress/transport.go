@@ -11,24 +11,23 @@ import (
 	"time"
 )
 
-// DefaultMaxStream is how much of an answer's body a transport hands on without TransportOptions.MaxBody, in bytes.
+// DefaultMaxStream is how much of a response's body a transport passes on without TransportOptions.MaxBody, in bytes.
 const DefaultMaxStream = 256 << 20
 
-// TransportOptions are where the requests of a transport may go, and how much of an answer they take.
+// TransportOptions are the permitted destinations of a transport's requests, and the limit of a response.
 type TransportOptions struct {
 	// Hosts are the only ones that requests may go to, as host or host:port, the port 443 without one. Without any,
 	// none may be.
 	Hosts []string
-	// MaxBody is how much of an answer's body is handed on, in bytes. Default DefaultMaxStream.
+	// MaxBody is how much of a response's body is passed on, in bytes. Default DefaultMaxStream.
 	MaxBody int64
 }
 
-// HTTPClient is for libraries that send requests of their own and read the answers as they come: the rules are those of
-// Do. A request goes by https to a listed host and to a checked address of it, over a connection of its own, past any
-// proxy, and at most once. What its header holds may be a secret, whatever its name, so that no redirect is followed.
-// An answer may take as long as it likes, as long as it goes on: one that says nothing for Options.HeaderTimeout is
-// given up. Errors of requests and of bodies are an *Error, which the standard library wraps in words of its own; those
-// hold the URL.
+// HTTPClient is for libraries that send their own requests and stream the responses: the rules are those of Do. A
+// request goes by https to a listed host and to a checked address of it, over a separate connection, past any proxy,
+// and at most once. Any header may be a secret, so that no redirect is followed. A response may take any time while it
+// makes progress: it is abandoned after Options.HeaderTimeout without data. Errors of requests and of bodies are an
+// *Error, which the standard library wraps in its own text; that includes the URL.
 func (c *Client) HTTPClient(o TransportOptions) *http.Client {
 	if o.MaxBody <= 0 {
 		o.MaxBody = DefaultMaxStream
@@ -70,7 +69,7 @@ func (t *transport) begin(r *http.Request) (*hop, *Error) {
 	if len(t.options.Hosts) == 0 {
 		return nil, failure(ReasonRefused, "there is no host that the request may go to")
 	}
-	// The host of the header decides which site of a server answers.
+	// The Host header selects the site of a server.
 	if r.Host != "" && r.Host != r.URL.Host {
 		return nil, failure(ReasonInvalid, "the request names another host than its URL")
 	}
@@ -81,13 +80,13 @@ func (t *transport) begin(r *http.Request) (*hop, *Error) {
 	return h, problem
 }
 
-// send sends the request and gives the answer, unless it is a redirect.
+// send sends the request and returns the response, unless it is a redirect.
 func (t *transport) send(ctx context.Context, r *http.Request, h *hop) (*http.Response, *Error) {
 	var connected atomic.Bool
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
 	request := r.Clone(traced)
 	request.URL, request.Header, request.Host, request.Close = h.url, h.headers(), "", true
-	// Without it nobody can send the body a second time.
+	// Without it no transport can send the body a second time.
 	request.GetBody = nil
 	answer, err := t.client.transport().RoundTrip(request)
 	if err != nil {
@@ -110,7 +109,7 @@ func closeBody(r *http.Request) {
 	}
 }
 
-// stream is the body of an answer that is read as it comes.
+// stream is the body of a streamed response.
 type stream struct {
 	body   io.ReadCloser
 	ctx    context.Context
@@ -125,7 +124,7 @@ type stream struct {
 	closing sync.Once
 }
 
-// watch gives the body up when nothing more comes.
+// watch abandons the body when no more data arrives.
 func (s *stream) watch() {
 	s.timer = time.AfterFunc(s.idle, func() {
 		s.silent.Store(true)
@@ -149,7 +148,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, s.explain()
 }
 
-// more says whether a body of which all has been handed on that may be has ended.
+// more returns whether a body that has reached its limit continues.
 func (s *stream) more() (int, error) {
 	var next [1]byte
 	n, err := io.ReadFull(s.body, next[:])
@@ -163,7 +162,7 @@ func (s *stream) more() (int, error) {
 	}
 }
 
-// explain says why the body broke off.
+// explain returns why the body broke off.
 func (s *stream) explain() *Error {
 	if ended := over(s.ctx); ended != nil {
 		return s.failed(ended)

@@ -18,9 +18,9 @@ import (
 // maxKeyBytes is the longest API key that is sent.
 const maxKeyBytes = 4 << 10
 
-// access is how the driver of a Model reaches its provider: the API key, read now and kept by nobody, and a client that
-// reaches the host of the provider and no other. A *model.KeyError says what keeps the Model from having a key; any
-// other error says nothing of the Model.
+// access returns the driver's access to the provider of a Model: the API key, read now and not kept, and a client that
+// reaches only the host of the provider. A *model.KeyError is why the Model has no key; any other error is not about
+// the Model.
 func (h *Host) access(ctx context.Context, namespace string, m *v1alpha1.Model) (model.Access, error) {
 	if m.Spec.SecretKeyRef == nil {
 		return model.Access{}, nil
@@ -32,8 +32,8 @@ func (h *Host) access(ctx context.Context, namespace string, m *v1alpha1.Model) 
 	return model.Access{HTTP: h.Egress.HTTPClient(egress.TransportOptions{Hosts: []string{endpoint.Host}}), Key: key}, nil
 }
 
-// CheckKey reports what keeps a Model from having an API key, as a *model.KeyError; nil when it has one or needs none.
-// Any other error says nothing of the key. It reads the Secret as a call does, and keeps nothing of it.
+// CheckKey returns why a Model has no API key, as a *model.KeyError; nil if it has one or needs none. After any other
+// error the state of the key is unknown. It reads the Secret as a call does, and keeps nothing of it.
 func (h *Host) CheckKey(ctx context.Context, m *v1alpha1.Model) error {
 	if m.Spec.SecretKeyRef == nil {
 		return nil
@@ -67,8 +67,8 @@ func (h *Host) key(ctx context.Context, namespace string, m *v1alpha1.Model) (st
 	return key, endpoint, nil
 }
 
-// keyOf is the API key that a Secret holds for an address, or what is wrong, as a reason and a message that says what
-// to do. A line break at the end comes from how files are made, and belongs to no key.
+// keyOf returns the API key in a Secret for an address, or what is wrong, as a reason and a message with the remedy. A
+// line break at the end usually comes from a file, and is not part of the key.
 func keyOf(secret *corev1.Secret, namespace string, ref *v1alpha1.SecretKeyReference, to *url.URL) (key, reason, problem string) {
 	if listed, bound := secret.Annotations[v1alpha1.AnnotationAllowedHosts]; bound && !egress.Listed(strings.Split(listed, ","), to) {
 		return "", v1alpha1.ReasonSecretUnusable, fmt.Sprintf("Secret %q is bound to hosts by %s, and %s is not among them: add it there, or name another Secret",
@@ -89,11 +89,11 @@ func keyOf(secret *corev1.Secret, namespace string, ref *v1alpha1.SecretKeyRefer
 	}
 }
 
-// placeholder stands for the API key in commands that people are shown.
+// placeholder stands for the API key in commands in messages.
 const placeholder = "YOUR_API_KEY"
 
-// secretMissing says how to create a Secret. The name of one that cannot exist is in no command: it could be anything
-// that a shell understands.
+// secretMissing returns how to create a Secret. An invalid name is not part of any command: it could contain anything
+// that a shell interprets.
 func secretMissing(namespace string, ref *v1alpha1.SecretKeyReference) string {
 	if len(validation.IsDNS1123Subdomain(ref.Name)) > 0 {
 		return fmt.Sprintf("Secret %q does not exist, and no Secret can have this name: change secretKeyRef of the Model", ref.Name)
@@ -105,7 +105,7 @@ func secretMissing(namespace string, ref *v1alpha1.SecretKeyReference) string {
 // secretsRole is the ClusterRole that lets the manager read the Secrets of a namespace where it is bound.
 const secretsRole = "capstan-manager-secrets"
 
-// roleMissing says how to let the manager read Secrets.
+// roleMissing returns how to permit the manager to read Secrets.
 func (h *Host) roleMissing(namespace string, ref *v1alpha1.SecretKeyReference) string {
 	return fmt.Sprintf("The manager may not read Secret %q. Let it: kubectl create rolebinding %s --namespace %s --clusterrole=%s %s",
 		ref.Name, secretsRole, namespace, secretsRole, subject(h.Account))

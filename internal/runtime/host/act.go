@@ -17,19 +17,19 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// ActResults is what became of the calls of an act step.
+// ActResults are the known results of the calls of an act step.
 type ActResults struct {
 	// Outcomes by call id; every call of the step has one.
 	Outcomes map[string]tool.Outcome
-	// Settled are the results of client tools and the decisions that are in the log already, by call id.
+	// Settled are the results of client tools and the decisions in the journal, by call id.
 	Settled map[string]journal.SettledRef
-	// Kept are the outcomes of calls that were claimed that are in the log already, by call id.
+	// Kept are the outcomes of claimed calls in the journal, by call id.
 	Kept map[string]journal.SettledRef
-	// Sources are the UIDs of the ToolResults that gave the results of client tools and the decisions, by call id.
+	// Sources are the UIDs of the ToolResults with the results of client tools and the decisions, by call id.
 	Sources map[string]types.UID
 	// Planned is the bulk of the calls, by call id.
 	Planned map[string]v1alpha1.PlannedCall
-	// short leaves out the results, also those that the journal holds.
+	// short leaves out the results, including those in the journal.
 	short bool
 }
 
@@ -68,7 +68,7 @@ func (h *Host) Act(ctx context.Context, t Turn, results ActResults) (*journal.Cl
 	return closed, err
 }
 
-// endCalls gives every call of an open act step an outcome, because the Turn ends: the known one, or what can be said
+// endCalls sets an outcome for every call of an open act step when the Turn ends: the known one, or a conclusion
 // without one. It returns the events of the calls, as Act does, and the ids of the calls that it reports as never
 // claimed.
 func (h *Host) endCalls(t Turn, known ActResults, claims map[string]journal.ClaimRef) ([]v1alpha1.JournalEvent, []string) {
@@ -98,9 +98,8 @@ func (h *Host) endCalls(t Turn, known ActResults, claims map[string]journal.Clai
 // reasonTurnEnded: the Turn ended before the call had a result.
 const reasonTurnEnded = "TurnEnded"
 
-// endedWith is the outcome of a call that had none when the Turn ended. A call of a Job is only known not to have been
-// executed when status holds its withdrawal: the process that asks may be behind another one that has let its pod
-// start.
+// endedWith returns the outcome of a call that had none when the Turn ended. A call of a Job is only known not to have
+// been executed if status has its withdrawal: this process may be behind another one that has let its pod start.
 func (t Turn) endedWith(call v1alpha1.ToolCall, claims map[string]journal.ClaimRef) tool.Outcome {
 	switch {
 	case t.inProcess(call) && !tool.Unapproved(call):
@@ -118,8 +117,8 @@ func (t Turn) endedWith(call v1alpha1.ToolCall, claims map[string]journal.ClaimR
 	}
 }
 
-// unwithdrawn reports whether an outcome says of a call that it was not executed while another process may still let
-// its pod start.
+// unwithdrawn reports whether an outcome is NotExecuted although another process may still let the pod of the call
+// start.
 func (t Turn) unwithdrawn(call v1alpha1.ToolCall, outcome tool.Outcome) bool {
 	return !t.inProcess(call) && outcome.State == v1alpha1.CallNotExecuted && tool.Withdrawable(call) && !tool.Withdrawn(call)
 }
@@ -144,8 +143,7 @@ func neverStarted() tool.Outcome {
 	return tool.Outcome{State: v1alpha1.CallNotExecuted, Reason: reasonTurnEnded, Error: tool.NotExecuted("the turn ended first")}
 }
 
-// noClientResult is the outcome of a client call that has no result. What the client has done is not known to the
-// manager.
+// noClientResult is the outcome of a client call without a result. The manager does not know what the client has done.
 func noClientResult() tool.Outcome {
 	return tool.Outcome{State: v1alpha1.CallNotExecuted, Reason: reasonTurnEnded, Error: "The client gave no result before the turn ended."}
 }
@@ -175,7 +173,8 @@ func Waits(t Turn) bool {
 	return waits
 }
 
-// actEvents tells of the tool calls: the manager's own, then what clients were asked for and gave (TOOL-11, TOOL-17).
+// actEvents returns the events of the tool calls: first the manager's own calls, then the requests to clients and their
+// results (TOOL-11, TOOL-17).
 func (h *Host) actEvents(t Turn, results ActResults) []v1alpha1.JournalEvent {
 	f := h.events(t).Step(t.step(), 1)
 	var server, client []v1alpha1.ToolCall
@@ -194,7 +193,7 @@ func (h *Host) actEvents(t Turn, results ActResults) []v1alpha1.JournalEvent {
 	return append(serverEvents(f, t, server, results), h.clientEvents(f, client, results)...)
 }
 
-// serverEvents tells of the manager's own calls.
+// serverEvents returns the events of the manager's own calls.
 func serverEvents(f event.Step, t Turn, calls []v1alpha1.ToolCall, results ActResults) []v1alpha1.JournalEvent {
 	if len(calls) == 0 {
 		return nil
@@ -218,7 +217,7 @@ func serverEvents(f event.Step, t Turn, calls []v1alpha1.ToolCall, results ActRe
 	return append(events, f.ActCompleted(event.ActCompleted{Completed: true, SuccessCount: int32(len(calls)) - failed, ErrorCount: failed}))
 }
 
-// clientEvents tells what clients were asked for and gave. A call that nobody answers has no completed event: the
+// clientEvents returns the events of the calls of client tools. A call without an answer has no completed event: the
 // prompt is repaired instead (CLIENT-06).
 func (h *Host) clientEvents(f event.Step, calls []v1alpha1.ToolCall, results ActResults) []v1alpha1.JournalEvent {
 	if len(calls) == 0 {
@@ -240,7 +239,7 @@ func (h *Host) clientEvents(f event.Step, calls []v1alpha1.ToolCall, results Act
 	return events
 }
 
-// from names in an event the ToolResult that it comes from, if there is one.
+// from adds the source ToolResult to an event, if there is one.
 func from(e v1alpha1.JournalEvent, source types.UID) v1alpha1.JournalEvent {
 	if source != "" {
 		e.Context[contextToolResult] = string(source)
@@ -276,7 +275,7 @@ func completed(call v1alpha1.ToolCall, outcome tool.Outcome) event.ToolCompleted
 	return data
 }
 
-// ClientOutcome is what a client gave for a call.
+// ClientOutcome returns the outcome of a call with a client's result.
 func ClientOutcome(call v1alpha1.SettledCall) tool.Outcome {
 	if call.Error != nil {
 		return tool.Outcome{State: v1alpha1.CallFailed, Reason: "ClientError", Error: *call.Error}
@@ -288,7 +287,7 @@ func ClientOutcome(call v1alpha1.SettledCall) tool.Outcome {
 	return tool.Outcome{State: v1alpha1.CallSucceeded, Reason: "ClientResult", Result: &text}
 }
 
-// FromStatus is the outcome of a call for which no process waits any more, as status alone tells it.
+// FromStatus returns the outcome of a call for which no process waits any more, from status alone.
 func FromStatus(call v1alpha1.ToolCall) (tool.Outcome, bool) {
 	switch {
 	case WasGivenUp(call):
@@ -300,10 +299,10 @@ func FromStatus(call v1alpha1.ToolCall) (tool.Outcome, bool) {
 	}
 }
 
-// reasonNoClient: the Session's hints say that nobody answers client tools.
+// reasonNoClient: according to the Session's hints no client answers the calls of client tools.
 const reasonNoClient = "NoClient"
 
-// NoClient is the outcome of a client call that nobody answers.
+// NoClient is the outcome of a client call that no client answers.
 func NoClient() tool.Outcome {
 	return tool.Outcome{State: v1alpha1.CallNotExecuted, Reason: reasonNoClient, Error: event.SentenceNotExecuted}
 }
@@ -328,7 +327,7 @@ func at(f event.Step, t time.Time) event.Step {
 	return f.At(t)
 }
 
-// DeterminismViolation says that a Job of the call's name does something else (DUR-05).
+// DeterminismViolation is an error about a Job with the call's name that differs from the plan (DUR-05).
 func DeterminismViolation(call v1alpha1.ToolCall, job string) plan.Failure {
 	return plan.Failure{
 		Code:   plan.CodeProcessingError,

@@ -16,16 +16,17 @@ import (
 )
 
 const (
-	// MaxTries is how often one Model is asked for one answer.
+	// MaxTries is how often one Model is called for one response.
 	MaxTries = 4
-	// firstPause is the pause before the second try when the provider does not say how long; it is four times as long
-	// before each further one.
+	// firstPause is the pause before the second attempt if the provider does not request one; each further pause is
+	// four times as long.
 	firstPause = time.Second
-	// longestPause is the longest that a provider may have a try wait. One that asks for more is not asked again.
+	// longestPause is the longest pause that a provider may request. A Model that requests a longer one is not called
+	// again.
 	longestPause = time.Minute
 )
 
-// asked is one Model that was asked, and how that ended.
+// asked is one Model that was called, and the result.
 type asked struct {
 	model    *v1alpha1.Model
 	response *model.Response
@@ -33,7 +34,7 @@ type asked struct {
 	tries    int32
 	began    time.Time
 	ended    time.Time
-	// message is the id of the answer, the same in the log while it comes in and when it is whole.
+	// message is the id of the response, the same in the journal for its parts and for the complete response.
 	message string
 }
 
@@ -55,9 +56,9 @@ func (a asked) failure() plan.Failure {
 	return failure
 }
 
-// ask asks the Models of a Config for an answer, each as often as it makes sense, the next one when the one before it
-// could not serve anybody. It gives them all in order; at most the last one has answered. An error means that nothing
-// can be said of a Model, and that all is to be done again.
+// ask calls the Models of a Config for a response, each as often as it makes sense, and the next one if the previous
+// one could not serve the request. It returns all of them in order; at most the last one has responded. An error is not
+// about a Model, and the whole step has to be repeated.
 func (h *Host) ask(ctx context.Context, t Turn, c Config, r model.Request) ([]asked, error) {
 	if c.Model == nil {
 		now := h.Clock()
@@ -85,7 +86,7 @@ func (h *Host) ask(ctx context.Context, t Turn, c Config, r model.Request) ([]as
 	return all, nil
 }
 
-// elsewhere reports whether another Model may answer where one has failed so: the failure is none of the request's own.
+// elsewhere reports whether another Model may succeed after such a failure: the cause is not the request itself.
 func elsewhere(code plan.ErrorCode) bool {
 	switch code {
 	case plan.CodeModelUnavailable, plan.CodeProviderRateLimited, plan.CodeProviderQuotaExhausted, plan.CodeProviderUnavailable, plan.CodeProviderMisconfigured:
@@ -95,8 +96,8 @@ func elsewhere(code plan.ErrorCode) bool {
 	}
 }
 
-// askOne asks one Model, and again after a pause as long as what keeps it from answering may pass. A pause that is not
-// short is for the caller. a is what is known of earlier tries.
+// askOne calls one Model, and again after a pause while the failure may be transient. The caller has to wait for a
+// pause that is not short. a has the results of earlier attempts.
 func (h *Host) askOne(ctx context.Context, t Turn, m *v1alpha1.Model, r model.Request, a asked) (asked, error) {
 	a.model = m
 	if a.began.IsZero() {
@@ -121,8 +122,8 @@ func (h *Host) askOne(ctx context.Context, t Turn, m *v1alpha1.Model, r model.Re
 	}
 }
 
-// try asks one Model once, for a message of an id. A failure of the Model, its key included, is its own; err is about
-// anything else.
+// try calls one Model once, for a message with an id. A failure of the Model, including its key, is in the result; err
+// is about anything else.
 func (h *Host) try(ctx context.Context, t Turn, m *v1alpha1.Model, r model.Request, message string) (response *model.Response, failure, err error) {
 	access, err := h.access(ctx, t.Session.Namespace, m)
 	if err != nil {
@@ -179,7 +180,7 @@ func callWithin(ctx context.Context, driver model.Driver, m *v1alpha1.Model, r m
 	return provider.WithTimeouts(ctx, driver, string(m.Spec.Provider), bounds, r)
 }
 
-// pauseBefore is how long to wait before a try, counted from 1, and whether there is one after an error.
+// pauseBefore returns the pause before an attempt, counted from 1, and whether there is another attempt after an error.
 func pauseBefore(try int32, err error) (time.Duration, bool) {
 	var refusal *provider.Error
 	if !errors.As(err, &refusal) || try > refusal.Tries(MaxTries) || refusal.RetryAfter > longestPause {
@@ -191,7 +192,7 @@ func pauseBefore(try int32, err error) (time.Duration, bool) {
 	return firstPause << (2 * (try - 2)), true
 }
 
-// pause waits, and gives up with the context.
+// pause waits, and returns early when the context ends.
 func (h *Host) pause(ctx context.Context, d time.Duration) error {
 	if h.Pause != nil {
 		return h.Pause(ctx, d)

@@ -10,22 +10,22 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// shortPause is the longest pause between two tries that is waited for in place. A longer one is in the plan, where it
-// survives a restart, and takes no place.
+// shortPause is the longest pause between two attempts that is waited for in place. A longer one is recorded in the
+// plan, where it survives a restart, and holds no slot.
 const shortPause = time.Second
 
-// Backoff is a model call that has failed for a reason that may pass, and is due again later. Whoever runs the Turn
-// calls Reason again then, with the Backoff if it still has it.
+// Backoff is a model call that failed with a transient error and is retried later. The caller runs Reason again then,
+// with the Backoff if it still has it.
 type Backoff struct {
 	// Model is the name of the Model that is called again, Tries how often it was called.
 	Model string
 	Tries int32
-	// NotBefore is when the next try is due.
+	// NotBefore is when the next attempt is due.
 	NotBefore time.Time
 	// Cause is why the last one failed.
 	Cause error
 
-	// before are the Models that were asked before this one, current is this one.
+	// before are the Models that were called before this one, current is this one.
 	before  []asked
 	current asked
 }
@@ -38,7 +38,7 @@ func (b *Backoff) Error() string {
 // Unwrap returns the cause.
 func (b *Backoff) Unwrap() error { return b.Cause }
 
-// Describe puts the wait into the status of the Turn.
+// Describe records the wait in the status of the Turn.
 func (b *Backoff) Describe(p *v1alpha1.TurnProgress) {
 	at := metav1.NewMicroTime(b.NotBefore)
 	p.Phase = v1alpha1.TurnWaiting
@@ -52,8 +52,8 @@ func (b *Backoff) Described(p *v1alpha1.TurnPlan) bool {
 	return p.Attempt == b.Tries && p.Model == b.Model && p.NotBefore != nil
 }
 
-// resumed is where a model call goes on that has failed before: the Models that have failed, and of those that are
-// left, which begin with the first one to call, what is known of that first one.
+// resumed returns where a failed model call continues: the Models that have failed, the remaining ones, starting with
+// the next to call, and the earlier results of that one.
 func (t Turn) resumed(models []*v1alpha1.Model) ([]asked, asked, []*v1alpha1.Model) {
 	name, tries := t.Progress.Plan.Model, t.Progress.Plan.Attempt
 	if t.Backoff != nil {

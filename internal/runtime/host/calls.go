@@ -19,16 +19,16 @@ const (
 	RefusedUnknownTool = "ToolNotFound"
 	// RefusedArguments: the arguments violate the tool's inputSchema.
 	RefusedArguments = "InvalidArguments"
-	// RefusedTooLarge: the arguments are larger than a tool can be given.
+	// RefusedTooLarge: the arguments are larger than a tool can receive.
 	RefusedTooLarge = "ArgumentsTooLarge"
 )
 
 // maxLoggedArguments is how much of the arguments of a refused call is kept in the journal.
 const maxLoggedArguments = 4 << 10
 
-// pin plans the model's calls: what goes into the log in full, and what goes into status. Calls that cannot be carried
-// out are planned as refused, so that the model is told and nothing starts. Those that are more than a step may have
-// are refused too, and are in the log alone: status has room for tool.MaxCallsPerStep.
+// pin plans the model's calls: the full form for the journal, and the short form for status. Calls that cannot run are
+// planned as refused, so that the model is told and nothing starts. Calls beyond the limit of a step are refused too,
+// and are only in the journal: status has room for tool.MaxCallsPerStep.
 func (h *Host) pin(t Turn, c Config, calls []model.ToolCall) ([]v1alpha1.PlannedCall, []v1alpha1.ToolCall) {
 	planned := make([]v1alpha1.PlannedCall, 0, len(calls))
 	pinned := make([]v1alpha1.ToolCall, 0, min(len(calls), tool.MaxCallsPerStep))
@@ -52,7 +52,7 @@ func (h *Host) pin(t Turn, c Config, calls []model.ToolCall) ([]v1alpha1.Planned
 	return planned, pinned
 }
 
-// callID is the runtime's id of a call of the open step, or of the one that follows from it.
+// callID returns the runtime's id of a call of the open step, or of the next one.
 func callID(t Turn, index int) string {
 	return fmt.Sprintf("%d-%d", max(t.Progress.Iteration, 1), index)
 }
@@ -129,7 +129,7 @@ func executorOf(spec *v1alpha1.ToolSpec) v1alpha1.ToolExecutor {
 	return v1alpha1.ExecutorJob
 }
 
-// timeoutOf is how long a run of the tool may take; nil when the Tool does not say.
+// timeoutOf returns the timeout of one run of the tool; nil if the Tool sets none.
 func timeoutOf(spec *v1alpha1.ToolSpec) *metav1.Duration {
 	if spec.HTTP != nil {
 		return spec.HTTP.Timeout
@@ -137,8 +137,8 @@ func timeoutOf(spec *v1alpha1.ToolSpec) *metav1.Duration {
 	return spec.Job.Timeout
 }
 
-// TraceParent is the W3C trace context of a call of the open step, so that what the tool traces hangs below the Turn's
-// own spans (TOOL-11).
+// TraceParent returns the W3C trace context of a call of the open step, so that the spans of the tool are children of
+// the Turn's spans (TOOL-11).
 func (h *Host) TraceParent(t Turn, call string) string {
 	return h.events(t).Step(t.step(), 1).TraceParent(call)
 }
@@ -160,7 +160,7 @@ func definitions(c Config) []model.ToolDefinition {
 	return offered
 }
 
-// modelName is what the provider calls the model.
+// modelName returns the provider's name of the model.
 func modelName(m *v1alpha1.Model) string {
 	switch {
 	case m == nil:

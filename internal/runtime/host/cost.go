@@ -5,8 +5,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/cost"
 )
 
-// cost is what the answer costs, at the price of the Model that has given it; nil when that is not known, or there is
-// none.
+// cost returns the cost of the response, at the price of its Model; nil if the cost is unknown, or there is no price.
 func (a asked) cost() *v1alpha1.Cost {
 	if a.model == nil || a.response == nil || a.err != nil {
 		return nil
@@ -14,9 +13,9 @@ func (a asked) cost() *v1alpha1.Cost {
 	return cost.Of(a.model.Spec.Price, a.response.Usage)
 }
 
-// addCost adds what the model call costs to the summary of the status that follows from it. It is reckoned here and
-// nowhere else: whoever applies the entry later takes the sum as it is, whatever the price is by then (invariant 3).
-// What is not known is counted, so that nobody takes the sum for whole.
+// addCost adds the cost of the model call to the summary in the next status. The cost is calculated only here: a
+// process that applies the entry later uses the recorded sum, whatever the price is by then (invariant 3). Calls with
+// an unknown cost are counted, so that the sum is not mistaken for the total.
 func (g generation) addCost(sum *v1alpha1.TurnSummary) {
 	answer := g.answer()
 	if answer.err != nil {

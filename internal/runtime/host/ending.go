@@ -14,13 +14,13 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// CodeJournalFull is the error code of a Turn that the Session's log has no room for.
+// CodeJournalFull is the error code of a Turn for which the Session's journal has no room.
 const CodeJournalFull plan.ErrorCode = "journal_full"
 
 // Block ends the Turn because its Harness or Agent may not be used (LIFE-10).
 //
-// What is known of the calls of an open act step goes into the log with the end, here as in the other functions that
-// end a Turn: the next Turn's model must not take a call that ran for one that did not.
+// The known results of the calls of an open act step are appended with the end, here as in the other functions that end
+// a Turn: the next Turn's model must not mistake an executed call for one that was not executed.
 func (h *Host) Block(ctx context.Context, t Turn, b *config.Blocker, known ActResults) (*journal.Closed, error) {
 	failure := plan.Failure{Code: plan.ErrorCode(b.Code()), Fields: map[string]any{}}
 	for name, value := range b.Fields() {
@@ -48,12 +48,12 @@ func (h *Host) Deleted(ctx context.Context, t Turn, known ActResults) (*journal.
 // deletedSentence is the error of a Turn that was deleted.
 const deletedSentence = "The Turn was deleted while it ran."
 
-// Fail ends the Turn for a reason that the manager knows exactly.
+// Fail ends the Turn with an error that the manager has determined.
 func (h *Host) Fail(ctx context.Context, t Turn, failure plan.Failure, known ActResults) (*journal.Closed, error) {
 	return h.end(ctx, t, plan.FailAs(t.state(), failure, ""), known, "")
 }
 
-// full ends the Turn because the log has no room for what it was about to say.
+// full ends the Turn because the journal has no room for the next entry.
 func (h *Host) full(ctx context.Context, t Turn, known ActResults, cause error) (*journal.Closed, error) {
 	sentence := fullSentence(t.Session, cause)
 	closed, err := h.end(ctx, t, plan.FailAs(t.state(), plan.Failure{Code: CodeJournalFull}, sentence), known.brief(), sentence)
@@ -63,7 +63,7 @@ func (h *Host) full(ctx context.Context, t Turn, known ActResults, cause error) 
 	return closed, nil
 }
 
-// fullSentence reports which bound a journal has reached, and what to do.
+// fullSentence returns the bound that a journal has reached, and what to do.
 func fullSentence(s journal.Session, cause error) string {
 	var full *journal.FullError
 	if !errors.As(cause, &full) {
@@ -80,7 +80,7 @@ func fullSentence(s journal.Session, cause error) string {
 	}
 }
 
-// end closes the open step and with it the Turn. What was said before the end, if anything, comes first.
+// end closes the open step and with it the Turn. said holds the events that precede the end, if any.
 func (h *Host) end(ctx context.Context, t Turn, outcome plan.Outcome, known ActResults, sentence string, said ...v1alpha1.JournalEvent) (*journal.Closed, error) {
 	complete, ok := outcome.Plan.(plan.Complete)
 	if !ok {
@@ -102,9 +102,9 @@ func (h *Host) end(ctx context.Context, t Turn, outcome plan.Outcome, known ActR
 	})
 }
 
-// closing appends the record that ends a Turn. compose makes it of the Turn and the events of its open calls: again
-// each time that another process claims a call, or puts a result or a decision into the journal, before the record is
-// there.
+// closing appends the record that ends a Turn. compose builds it from the Turn and the events of its open calls, and
+// builds it again each time that another process claims a call, or appends a result or a decision, before the record is
+// in the journal.
 func (h *Host) closing(
 	ctx context.Context, t Turn, given ActResults, compose func(Turn, []v1alpha1.JournalEvent) journal.Record,
 ) (*journal.Closed, error) {
@@ -143,8 +143,8 @@ func withoutAll(outcomes map[string]tool.Outcome, ids []string) map[string]tool.
 	return rest
 }
 
-// effects turns what the planner wants to happen into events. The Session's status follows from its active Turn and is
-// not an event (LIFE-07).
+// effects turns the planner's effects into events. The Session's status follows from its active Turn and is not an
+// event (LIFE-07).
 func (h *Host) effects(t Turn, effects []plan.Effect) []v1alpha1.JournalEvent {
 	f := h.events(t)
 	var events []v1alpha1.JournalEvent
@@ -193,15 +193,15 @@ func pointer(count uint32) *int32 {
 	return &n
 }
 
-// Withdrawer makes sure, of an AtMostOnce call that runs as a Job, that none of its pods has started and none will, and
-// reports whether it could. It is asked where no status is left in which the call could be withdrawn.
+// Withdrawer ensures that no pod of an AtMostOnce call that runs as a Job has started or will start, and reports
+// whether it could. It is called if no status is left in which the call could be withdrawn.
 type Withdrawer func(ctx context.Context, turn v1alpha1.JournalTurn, step int32, call v1alpha1.ToolCall) (bool, error)
 
 // Abandon ends a Turn that was deleted while it was active, found by following its entries from the ordinal at which it
-// may have begun. What is closed already stays as it is. A step that another process closes meanwhile, such as a model
-// call that was under way, leads to another one: only an entry that ends the Turn is the end. Which pods were let go
-// was in the Turn's status alone, so that only withdraw can tell that a call was not executed; nil tells it of none. It
-// returns nil for a Turn that never began, because its name was another Turn's before.
+// may have begun. Closed steps stay unchanged. If another process closes a step meanwhile, such as one with a running
+// model call, another step follows: only an entry that ends the Turn is the end. The released pods were recorded only
+// in the Turn's status, so that only withdraw can prove that a call was not executed; a nil withdraw proves it for
+// none. Abandon returns nil for a Turn that never began, because an earlier Turn had its name.
 func (h *Host) Abandon(
 	ctx context.Context, s journal.Session, ref v1alpha1.JournalTurn, from int64, withdraw Withdrawer,
 ) (*journal.Closed, error) {

@@ -48,7 +48,7 @@ type TimeLimit struct {
 	Expiry Expiry
 }
 
-// TimeLimits are those that hold for the Turn as it stands. They follow from what is in its status, so that a restart
+// TimeLimits returns the time limits of the Turn in its current state. They follow from its status, so that a restart
 // changes nothing.
 func TimeLimits(turn *v1alpha1.Turn) []TimeLimit {
 	var limits []TimeLimit

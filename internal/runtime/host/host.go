@@ -22,7 +22,7 @@ import (
 type Host struct {
 	// Log is where every step ends.
 	Log *journal.Log
-	// Models makes the drivers of model providers.
+	// Models creates the drivers of model providers.
 	Models model.Registry
 	// Validator checks the model's arguments.
 	Validator *tool.Validator
@@ -30,54 +30,57 @@ type Host struct {
 	Clock func() time.Time
 	// Egress sends the requests of HTTP tools, and those to model providers.
 	Egress *egress.Client
-	// Secrets reads what the headers of HTTP tools need, and the API keys of Models.
+	// Secrets reads the Secrets for headers of HTTP tools and for API keys of Models.
 	Secrets SecretReader
-	// Account is the user that the host is to the API server, for what people are told to do. Default: the account of a
-	// usual install.
+	// Account is the user name of the host at the API server, for instructions in messages. Default: the account of a
+	// standard installation.
 	Account string
-	// OnNoKey is told of each Model that could not be called because it has no API key. It may be nil.
+	// OnNoKey is called for each Model that could not be called because it has no API key. It may be nil.
 	OnNoKey func(types.NamespacedName)
-	// CallLimit is the longest that one model call may take as a whole; 0 for no limit. A call that takes longer holds
-	// its place no more, and is not repeated.
+	// CallLimit is the longest that one model call may take as a whole; 0 for no limit. A call that takes longer loses
+	// its slot, and is not repeated.
 	CallLimit time.Duration
-	// Pause waits before a Model is asked again, and gives up with the context. Default: it takes the time that it takes.
+	// Pause waits before a Model is called again, and returns early when the context ends. Default: it waits in real
+	// time.
 	Pause func(ctx context.Context, d time.Duration) error
-	// OnUnwritten is told, each time, that an answer cannot be written down, and why. The answer waits. nil for nobody.
+	// OnUnwritten is called with the cause each time that a response cannot be appended. The response is kept. It may
+	// be nil.
 	OnUnwritten func(ctx context.Context, t Turn, err error)
 
-	// identity tells the Host from all others.
+	// identity identifies this Host.
 	identity struct {
 		once sync.Once
 		id   string
 	}
 }
 
-// MessageReader gives the spec of a Turn with its whole message.
+// MessageReader returns the spec of a Turn with its whole message.
 type MessageReader func(context.Context) (v1alpha1.TurnSpec, error)
 
 // Turn is a Turn as its steps see it.
 type Turn struct {
-	// Session names the log.
+	// Session names the journal.
 	Session journal.Session
-	// Ref names the Turn in the log.
+	// Ref names the Turn in the journal.
 	Ref v1alpha1.JournalTurn
 	// Input is the user's text; of a message in parts, its texts joined by line breaks.
 	Input string
 	// Content is the user's message in parts; nil when it is Input alone.
 	Content []event.Part
-	// ReadMessage gives the message where Input is but its beginning; nil where Input and Content are the message.
+	// ReadMessage returns the whole message if Input is only its beginning; nil if Input and Content are the message.
 	ReadMessage MessageReader
 	// MessageBytes is the size of a message that is yet to be read.
 	MessageBytes int64
 	// Locale that the message is to be answered in; empty for none (CFG-08).
 	Locale string
-	// Harness and Agent are the names that the Session gives; Agent may be empty.
+	// Harness and Agent are the names in the Session; Agent may be empty.
 	Harness, Agent string
-	// Backoff is what the process knows of the tries of the open step before a pause; nil for no more than the plan says.
+	// Backoff is the state of the open step's attempts before a pause, if this process has it; nil if there is only the
+	// plan.
 	Backoff *Backoff
 	// Progress is the Turn's status: the plan is that of the open step.
 	Progress v1alpha1.TurnProgress
-	// Steers gives the messages that wait to go into the Turn, in order, as they are when it is asked; nil for none.
+	// Steers returns the current messages to be steered into the Turn, in order; nil for none.
 	Steers func(context.Context) ([]Steer, error)
 	// Local reports whether the process which runs the Turn carries out the calls of Job tools itself, so that they are
 	// claimed as requests are.
@@ -87,23 +90,23 @@ type Turn struct {
 	Hints       map[string]v1alpha1.JSON
 }
 
-// Config is what a Turn runs with at one moment.
+// Config is the configuration of a Turn at one point in time.
 type Config struct {
 	// Blocker stops the Turn; nil for none.
 	Blocker *config.Blocker
 	// Effective is the layers folded into one.
 	Effective config.Effective
-	// Model that answers; nil when there is none.
+	// Model to call; nil if there is none.
 	Model *v1alpha1.Model
 	// ModelNotFound is the name of the Model that the controls name and that does not exist; empty for none (CFG-07).
 	ModelNotFound string
-	// Fallbacks are asked instead, in order, when it cannot serve anybody.
+	// Fallbacks are called instead, in order, if Model cannot serve the request.
 	Fallbacks []*v1alpha1.Model
 	// Tools that exist, by name.
 	Tools map[string]*v1alpha1.Tool
 }
 
-// JournalOf names the log of a Session.
+// JournalOf returns the journal's name of a Session.
 func JournalOf(session *v1alpha1.Session) journal.Session {
 	j := journal.Session{Namespace: session.Namespace, Name: session.Name, UID: session.UID}
 	if limit := session.Spec.JournalLimit; limit != nil {
@@ -112,8 +115,8 @@ func JournalOf(session *v1alpha1.Session) journal.Session {
 	return j
 }
 
-// messageID is the id of the user's message: a Turn has exactly one, so that it is the Turn's own UID, whoever writes
-// it and however often.
+// messageID returns the id of the user's message: a Turn has exactly one, so that it is the Turn's own UID, whichever
+// process writes it and however often.
 func (t Turn) messageID() string {
 	return string(t.Ref.UID)
 }
@@ -142,7 +145,7 @@ func (t Turn) state() plan.State {
 	return s
 }
 
-// facts are what a decision needs besides.
+// facts are the further inputs of a decision.
 func (t Turn) facts(maxIterations int32, now time.Time) plan.Facts {
 	return plan.Facts{
 		Hints:         decodeHints(t.Hints),
@@ -162,7 +165,7 @@ func (t Turn) step() int32 {
 	return t.Progress.Plan.Step
 }
 
-// record is the entry that closes the open step, without what it says.
+// record returns the entry that closes the open step, without its content.
 func (t Turn) record() journal.Record {
 	r := journal.Record{Turn: t.Ref, Step: t.step(), OpenedAt: t.Progress.Plan.OpenedAt}
 	if t.step() == 1 {
@@ -171,7 +174,7 @@ func (t Turn) record() journal.Record {
 	return r
 }
 
-// opening is what a Turn's first entry begins with: the message, and that the Session works on it (LIFE-01, EVT-04).
+// opening returns the first events of a Turn: the message, and that the Session works on it (LIFE-01, EVT-04).
 func (h *Host) opening(t Turn) []v1alpha1.JournalEvent {
 	if t.step() != 1 {
 		return nil
@@ -195,8 +198,8 @@ func Sources(closed *journal.Closed) []types.UID {
 	return uids
 }
 
-// contextToolResult names the ToolResult that a tool.completed event comes from: the one that gave its result, or the
-// decision about it.
+// contextToolResult names the ToolResult behind a tool.completed event: the one with its result, or with the decision
+// about it.
 const contextToolResult = "tool_result_uid"
 
 // contextToolImage names in a tool.completed event the image, with its digest, that the container of the call ran.

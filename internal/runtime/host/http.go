@@ -17,25 +17,25 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// SecretReader reads a Secret as it is now. It keeps nothing of it.
+// SecretReader reads the current version of a Secret. It keeps nothing of it.
 type SecretReader func(ctx context.Context, namespace, name string) (*corev1.Secret, error)
 
 // HTTPCall is a call of an HTTP tool that is to be carried out.
 type HTTPCall struct {
 	// Call as it was pinned.
 	Call v1alpha1.ToolCall
-	// Arguments that the model gave.
+	// Arguments from the model.
 	Arguments string
 	// Tool that the call was planned with; nil when it was changed since, or is gone.
 	Tool *v1alpha1.ToolSpec
-	// Network is what the call may reach.
+	// Network is the list of what the call may reach.
 	Network config.NetworkAccess
-	// Run is what this process knows of the attempt. The same for each try to carry it out.
+	// Run is the state of the attempt in this process. It is the same for each execution of the attempt.
 	Run *CallRun
 }
 
-// CallRun is what a process remembers of one attempt of a call that it carries out itself, so that a try that failed on
-// the way goes on where it was.
+// CallRun is the in-memory state of one attempt of a call that this process runs itself, so that an execution that
+// failed halfway continues where it was.
 type CallRun struct {
 	holder string
 	line   *Line
@@ -45,8 +45,8 @@ type CallRun struct {
 	outcome *tool.Outcome
 }
 
-// Line is where the calls of one step that a process carries out wait for each other to write to the log: of two that
-// write at once, one would have to write twice.
+// Line serializes the journal writes of a step's calls in this process: of two concurrent writers one would have to
+// write twice.
 type Line struct {
 	mu sync.Mutex
 }
@@ -56,7 +56,7 @@ func NewCallRun(line *Line) *CallRun {
 	return &CallRun{holder: string(uuid.NewUUID()), line: line}
 }
 
-// begin says, once, that the request may be sent.
+// begin records, once, that the request may be sent.
 func (r *CallRun) begin() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,7 +65,7 @@ func (r *CallRun) begin() bool {
 	return first
 }
 
-// end keeps the outcome until it is in the log.
+// end keeps the outcome until it is in the journal.
 func (r *CallRun) end(outcome tool.Outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,11 +79,11 @@ func (r *CallRun) ended() *tool.Outcome {
 	return r.outcome
 }
 
-// CallEnd is what became of a call.
+// CallEnd is the result of a call.
 type CallEnd struct {
 	// Outcome of the call, unless Closed is set.
 	Outcome tool.Outcome
-	// Kept is where the log has the outcome; its Ordinal is 0 when it has not.
+	// Kept is where the journal has the outcome; its Ordinal is 0 if it does not have it.
 	Kept journal.SettledRef
 	// Closed is the entry that has closed the step meanwhile; nil for none.
 	Closed *journal.Closed
@@ -94,8 +94,7 @@ func (h *Host) HTTP(ctx context.Context, t Turn, c HTTPCall) (CallEnd, error) {
 	return h.Once(ctx, t, c.Call, c.Run, tool.HTTPAbandoned(), func(ctx context.Context) (tool.Outcome, error) { return h.request(ctx, t, c) })
 }
 
-// Local carries out one call of a Job tool with a function of this process, as Once does. The Turn must say that it is
-// Local.
+// Local runs one call of a Job tool with a function of this process, as Once does. The Turn must be marked as Local.
 func (h *Host) Local(ctx context.Context, t Turn, call v1alpha1.ToolCall, run *CallRun, do func(context.Context) tool.Outcome) (CallEnd, error) {
 	return h.Once(ctx, t, call, run, tool.LocalAbandoned(), func(ctx context.Context) (tool.Outcome, error) {
 		if !run.begin() && tool.AtMostOnce(call) {
@@ -110,10 +109,10 @@ func (h *Host) Local(ctx context.Context, t Turn, call v1alpha1.ToolCall, run *C
 	})
 }
 
-// Once carries out one call in this process. An AtMostOnce call is claimed in the log before it starts, and its outcome
-// is put there when it ends (DUR-01, DUR-02): a claim of somebody else, or one that led to nothing, means that the call
-// must not be started again, and that its outcome is the given one. An error leaves open what has become of the call;
-// to try again is safe.
+// Once runs one call in this process. An AtMostOnce call is claimed in the journal before it starts, and its outcome is
+// appended when it ends (DUR-01, DUR-02): if another process has claimed it, or a claim has no outcome, the call must
+// not be started again, and its outcome is the returned one. After an error the state of the call is unknown; it is
+// safe to retry.
 func (h *Host) Once(
 	ctx context.Context, t Turn, call v1alpha1.ToolCall, run *CallRun, abandoned tool.Outcome, do func(context.Context) (tool.Outcome, error),
 ) (CallEnd, error) {
@@ -146,21 +145,21 @@ func (h *Host) Once(
 	return h.keepOutcome(ctx, t, call.ID, run, *outcome)
 }
 
-// claim says in the log that the call is about to start.
+// claim records in the journal that the call is about to start.
 func (h *Host) claim(ctx context.Context, t Turn, call string, run *CallRun) (journal.ClaimRef, *journal.Closed, error) {
 	run.line.mu.Lock()
 	defer run.line.mu.Unlock()
 	return h.Log.Claim(ctx, t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAt, v1alpha1.ClaimedCall{ID: call, Holder: run.holder})
 }
 
-// keepOutcome puts the outcome of a claimed call into the log.
+// keepOutcome appends the outcome of a claimed call to the journal.
 func (h *Host) keepOutcome(ctx context.Context, t Turn, call string, run *CallRun, outcome tool.Outcome) (CallEnd, error) {
 	run.line.mu.Lock()
 	defer run.line.mu.Unlock()
 	ref, closed, err := h.Log.Settle(ctx, t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAt, keptCall(call, outcome))
 	switch {
 	case errors.Is(err, journal.ErrFull):
-		// The step cannot be closed either, and the Turn ends with what this process knows.
+		// The step cannot be closed either, and the Turn ends with the results that this process has.
 		return CallEnd{Outcome: outcome}, nil
 	case err != nil:
 		return CallEnd{}, err
@@ -171,7 +170,7 @@ func (h *Host) keepOutcome(ctx context.Context, t Turn, call string, run *CallRu
 	}
 }
 
-// request sends the request of a call, once for each attempt if the call must not start twice, and gives its outcome.
+// request sends the request of a call, once per attempt if the call must not start twice, and returns its outcome.
 func (h *Host) request(ctx context.Context, t Turn, c HTTPCall) (tool.Outcome, error) {
 	if c.Tool == nil || c.Tool.HTTP == nil {
 		return tool.HTTPChanged(c.Call), nil
@@ -216,7 +215,7 @@ func (h *Host) secrets(ctx context.Context, namespace string, definition *v1alph
 	return found, nil
 }
 
-// keptCall is an outcome as the log keeps it.
+// keptCall returns an outcome in the form of the journal.
 func keptCall(id string, outcome tool.Outcome) v1alpha1.SettledCall {
 	call := v1alpha1.SettledCall{ID: id, State: outcome.State, Reason: outcome.Reason, Result: outcome.Result}
 	if outcome.Error != "" {
@@ -233,7 +232,7 @@ func keptCall(id string, outcome tool.Outcome) v1alpha1.SettledCall {
 	return call
 }
 
-// KeptOutcome is the outcome of a call that the log has kept.
+// KeptOutcome returns the outcome of a call from the journal.
 func KeptOutcome(call v1alpha1.SettledCall) tool.Outcome {
 	if call.State == "" {
 		return ClientOutcome(call)
@@ -256,12 +255,12 @@ func (t Turn) inProcess(call v1alpha1.ToolCall) bool {
 	return call.Executor == v1alpha1.ExecutorHTTP || (t.Local && call.Executor == v1alpha1.ExecutorJob)
 }
 
-// claimable reports whether a call is claimed in the log before it starts.
+// claimable reports whether a call is claimed in the journal before it starts.
 func (t Turn) claimable(call v1alpha1.ToolCall) bool {
 	return t.inProcess(call) && tool.AtMostOnce(call)
 }
 
-// claims asks the log for the claims of an act step, when one of its calls without an outcome may have one.
+// claims reads the claims of an act step from the journal, if one of its calls without an outcome may have one.
 func (h *Host) claims(ctx context.Context, t Turn, known ActResults) (map[string]journal.ClaimRef, error) {
 	open := func(call v1alpha1.ToolCall) bool {
 		_, done := known.Outcomes[call.ID]
@@ -281,8 +280,7 @@ func (h *Host) claims(ctx context.Context, t Turn, known ActResults) (map[string
 	return claims, nil
 }
 
-// unclaimed are the calls of which the record that closes a step says that they never started although nobody has
-// claimed them.
+// unclaimed returns the calls that the closing record reports as never started because no process has claimed them.
 func unclaimed(t Turn, outcomes map[string]tool.Outcome, kept map[string]journal.SettledRef, claims map[string]journal.ClaimRef) []string {
 	if t.Progress.Plan.Phase != v1alpha1.PlanAct {
 		return nil

@@ -11,8 +11,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// Keep puts what others gave for a call of the open act step into the log before the step is complete (CLIENT-04). Of a
-// step that is closed, or whose Turn ends here because the log has no room, it gives the closing.
+// Keep appends a result or decision for a call of the open act step to the journal before the step is complete
+// (CLIENT-04). It returns the closing entry if the step is closed, or if the Turn ends here because the journal has no
+// room.
 func (h *Host) Keep(ctx context.Context, t Turn, call v1alpha1.SettledCall, known ActResults) (journal.SettledRef, *journal.Closed, error) {
 	ref, closed, err := h.Log.Settle(ctx, t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAt, call)
 	if errors.Is(err, journal.ErrFull) {
@@ -25,8 +26,8 @@ func (h *Host) Keep(ctx context.Context, t Turn, call v1alpha1.SettledCall, know
 	return ref, closed, nil
 }
 
-// takeIn adds to what is known of the calls of an open act step what the journal holds of them, which counts before
-// anything else. The ordinals are those of the entries that hold it.
+// takeIn adds the journal's results to the known results of the calls of an open act step; they take precedence. The
+// ordinals are those of their entries.
 func (h *Host) takeIn(ctx context.Context, t Turn, known ActResults) (ActResults, []int64, error) {
 	if t.Progress.Plan.Phase != v1alpha1.PlanAct {
 		return known, nil, nil
@@ -68,8 +69,8 @@ func cloned[V any](m map[string]V) map[string]V {
 	return maps.Clone(m)
 }
 
-// approvedElsewhere reports whether the log has an approval of a call that the status does not show: another process
-// may have started it.
+// approvedElsewhere reports whether the journal has an approval of a call that the status does not show: another
+// process may have started it.
 func approvedElsewhere(call v1alpha1.ToolCall, known ActResults) bool {
 	return tool.Unapproved(call) && known.Settled[call.ID].Call.Decision == v1alpha1.DecisionApprove
 }
@@ -83,7 +84,7 @@ func GivenByOthers(call v1alpha1.SettledCall) bool {
 // maxResultBytes is the length up to which a text stays with a ToolResult that nothing has taken yet.
 const maxResultBytes = 2 << 10
 
-// LeaveOutResult drops a long text of a ToolResult. Who keeps many ToolResults that are read later keeps them so.
+// LeaveOutResult drops a long text of a ToolResult. Caches that keep many ToolResults use it, and read the text later.
 func LeaveOutResult(result *v1alpha1.ToolResult) {
 	for _, text := range []**string{&result.Spec.Result, &result.Spec.Error} {
 		if *text != nil && len(**text) > maxResultBytes {
@@ -92,20 +93,20 @@ func LeaveOutResult(result *v1alpha1.ToolResult) {
 	}
 }
 
-// ResultLeftOut reports whether LeaveOutResult has dropped what the ToolResult gives. The API server accepts no
-// ToolResult that gives nothing.
+// ResultLeftOut reports whether LeaveOutResult has dropped the text of the ToolResult. The API server accepts no
+// ToolResult without one.
 func ResultLeftOut(result *v1alpha1.ToolResult) bool {
 	return result.Spec.Result == nil && result.Spec.Error == nil && result.Spec.Decision == ""
 }
 
-// SettledCallOf is a ToolResult as the log keeps it.
+// SettledCallOf returns a ToolResult in the form of the journal.
 func SettledCallOf(result *v1alpha1.ToolResult) v1alpha1.SettledCall {
 	call := v1alpha1.SettledCall{ID: result.Spec.CallID, Source: result.UID, Error: result.Spec.Error, Decision: result.Spec.Decision}
 	if call.Decision != "" {
 		call.By = result.Spec.SubmittedBy
 	}
 	if text := result.Spec.Result; text != nil {
-		// Cut here, because what the log keeps must fit into one entry however it is encoded.
+		// Truncated here, because the entry must hold it however it is encoded.
 		kept := tool.CutResult(*text)
 		call.Result = &kept
 	}

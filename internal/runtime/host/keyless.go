@@ -9,8 +9,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
-// Keyless is a model call that waits because no Model which could be called has its API key. Nothing was sent. Whoever
-// runs the Turn calls Reason again when the key may be there.
+// Keyless is a model call that waits because no Model that could be called has its API key. Nothing was sent. The
+// caller runs Reason again when the key may be there.
 type Keyless struct {
 	// Model is the name of the first Model that was to be called.
 	Model string
@@ -23,8 +23,8 @@ func (k *Keyless) Error() string {
 	return fmt.Sprintf("Model %q cannot be called (%s). %s", k.Model, k.Reason, k.Problem)
 }
 
-// withoutKey is the wait when all Models that were asked lack their API key; nil when one of them was called. A
-// fallback that lacks its key changes nothing of how the call of another Model has ended.
+// withoutKey returns the wait if all called Models lack their API key; nil if one of them was called. A fallback
+// without a key does not change the result of another Model.
 func withoutKey(all []asked) *Keyless {
 	var first *Keyless
 	for _, a := range all {
@@ -39,7 +39,7 @@ func withoutKey(all []asked) *Keyless {
 	return first
 }
 
-// KeylessBy is the wait that the condition of the Model tells of, before anything is tried; nil for none. A Model with
+// KeylessBy returns the wait according to the condition of the Model, before any attempt; nil for none. A Model with
 // fallbacks that can be called does not wait.
 func KeylessBy(c Config) *Keyless {
 	if c.Model == nil || len(c.Fallbacks) > 0 || c.Blocker != nil {
@@ -52,7 +52,7 @@ func KeylessBy(c Config) *Keyless {
 	return &Keyless{Model: c.Model.Name, Reason: ready.Reason, Problem: ready.Message}
 }
 
-// Describe puts the wait into the status of the Turn. The plan stays, with the tries that it knows of.
+// Describe records the wait in the status of the Turn. The plan stays, with its recorded attempts.
 func (k *Keyless) Describe(p *v1alpha1.TurnProgress) {
 	p.Phase, p.WaitsFor = v1alpha1.TurnWaiting, []v1alpha1.TurnWait{k.wait()}
 }
@@ -71,7 +71,7 @@ func WaitsForReference(p *v1alpha1.TurnProgress) bool {
 	return p.Phase == v1alpha1.TurnWaiting && len(p.WaitsFor) > 0 && p.WaitsFor[0].Type == v1alpha1.WaitReference
 }
 
-// Resume takes the wait for a reference out of the status of the Turn, whose model call is to be tried again.
+// Resume removes the wait for a reference from the status of the Turn, whose model call is about to be retried.
 func Resume(p *v1alpha1.TurnProgress) {
 	p.Phase, p.WaitsFor = v1alpha1.TurnReason, nil
 }

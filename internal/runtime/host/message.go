@@ -15,8 +15,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 )
 
-// MessageOf is the message of a Turn as its steps see it: its text, and its parts where it is given in parts. Of a
-// message that was left out it is the beginning.
+// MessageOf returns the message of a Turn for its steps: its text, and its parts if it has parts. If the message was
+// left out, it is its beginning.
 func MessageOf(spec v1alpha1.TurnSpec) (input string, content []event.Part) {
 	if spec.Message == nil || MessageLeftOut(spec) {
 		return spec.Input, nil
@@ -36,15 +36,15 @@ func MessageOf(spec v1alpha1.TurnSpec) (input string, content []event.Part) {
 // Turn's end repeats it.
 func Excerpt(spec v1alpha1.TurnSpec) string {
 	input, _ := MessageOf(spec)
-	// One byte more than the event has room for shows that there was more. The copy lets go of the rest.
+	// One byte more than the event has room for shows that the text was longer. The copy releases the rest.
 	return strings.Clone(input[:min(len(input), maxMessageBytes+1)])
 }
 
 // annotationMessageBytes has the size of a message that was left out. Objects of the API server never have it.
 const annotationMessageBytes = "capstan.dev/message-bytes"
 
-// LeaveOutMessage leaves the beginning alone of a message that is longer than Excerpt. Who keeps many Turns whose
-// messages are read later keeps them so.
+// LeaveOutMessage keeps only the beginning of a message that is longer than Excerpt. Caches that keep many Turns use
+// it, and read the message later.
 func LeaveOutMessage(turn *v1alpha1.Turn) {
 	if MessageLeftOut(turn.Spec) {
 		return
@@ -64,7 +64,7 @@ func MessageLeftOut(spec v1alpha1.TurnSpec) bool {
 	return spec.Message != nil && len(spec.Message.Content) == 0
 }
 
-// keptBytes is what a message takes in memory, addresses of images included.
+// keptBytes returns the memory that a message takes, URLs of images included.
 func keptBytes(spec v1alpha1.TurnSpec) int64 {
 	input, content := MessageOf(spec)
 	n := messageBytes(input, content)
@@ -86,7 +86,7 @@ func leftOutBytes(turn *v1alpha1.Turn) int64 {
 // maxTurnMessageBytes is the size of the largest message that the API server accepts.
 const maxTurnMessageBytes = 1 << 20
 
-// whole is the Turn with its whole message, for what is said of it or sent to a model.
+// whole returns the Turn with its whole message, for events and model requests.
 func (t Turn) whole(ctx context.Context) (Turn, error) {
 	if t.ReadMessage == nil {
 		return t, nil
@@ -123,7 +123,7 @@ func userMessage(id, input string, content []event.Part) event.Message {
 	return m
 }
 
-// partsMark begins what the digest of a message in parts is taken of. It is not UTF-8, so that no text begins with it.
+// partsMark is the prefix of the digest input for a message in parts. It is not UTF-8, so that no text begins with it.
 const partsMark = "\xffparts\n"
 
 // digest identifies the user's message.
@@ -131,7 +131,7 @@ func (t Turn) digest() string {
 	return digestOf(t.message())
 }
 
-// digestOf identifies a user's message. A message of one text has the digest of that text, however it was given.
+// digestOf identifies a user's message. A message with a single text has the digest of that text, in both forms.
 func digestOf(m event.Message) string {
 	content, said := m.Content, []byte(m.PlainText())
 	if len(content) != 1 || content[0].Type != event.PartText {
@@ -141,8 +141,8 @@ func digestOf(m event.Message) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// canonicalParts says what a message in parts is made of, in one way only. It must never change: Turns are known by it
-// for as long as their log is there.
+// canonicalParts encodes a message in parts in a unique way. It must never change: Turns are identified by it for as
+// long as their journal exists.
 func canonicalParts(content []event.Part) []byte {
 	parts := make([][]string, len(content))
 	for i, p := range content {

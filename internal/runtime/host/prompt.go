@@ -8,8 +8,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 )
 
-// systemPrompt is what the model is told first: what the layers say, what fences mean where there are or may be any,
-// and the locale. What changes least comes first, so that providers can keep it.
+// systemPrompt is the system prompt for the model: the prompts of the layers, the meaning of fences where there are or
+// may be any, and the locale. The most stable parts come first, so that providers can cache them.
 func systemPrompt(layers, locale string, fences bool) string {
 	var blocks []string
 	if layers != "" {
@@ -25,7 +25,7 @@ func systemPrompt(layers, locale string, fences bool) string {
 	return strings.Join(blocks, "\n\n")
 }
 
-// hasToolResult reports whether there is something in a prompt that a tool gave.
+// hasToolResult reports whether a prompt has a tool result.
 func hasToolResult(prompt []event.Message) bool {
 	return slices.ContainsFunc(prompt, func(m event.Message) bool { return m.Role == event.RoleToolResult })
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
-// Reason runs the open reason step: it asks the log whether the step is closed, calls the model, and appends what
-// follows (PHASE-04). A failure of the model is an outcome like any other (LLM-03); an error means that nothing was
-// decided and the step must be run again. One that is an Unwritten has a response: Deliver is to be called instead.
-// After a Backoff it is to be called again when that is over, after a Keyless when its Model may have an API key.
+// Reason runs the open reason step: it checks the journal for an entry that closes the step, calls the model, and
+// appends the result (PHASE-04). A failure of the model is an outcome like any other (LLM-03); after an error nothing
+// was decided and the step must be run again. An Unwritten error has a response: call Deliver instead. After a Backoff,
+// call Reason again when its time has come; after a Keyless, when its Model may have an API key.
 func (h *Host) Reason(ctx context.Context, t Turn, c Config) (*journal.Closed, error) {
 	closed, kept, err := h.Log.Resume(ctx, t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAt)
 	if err != nil || closed != nil {
@@ -52,7 +52,7 @@ func (h *Host) Reason(ctx context.Context, t Turn, c Config) (*journal.Closed, e
 	}
 	g.prompt = nil // It is large, and the response may be kept for a while.
 	compose := func(ctx context.Context, turns map[string]journal.RecordedTurn) journal.Record {
-		// A message that cannot be looked for now waits: an answer that has been paid for must not be lost over it.
+		// A message that cannot be read now waits: a response that has been paid for must not be lost because of it.
 		offered, _ := t.offered(ctx)
 		return h.closeReason(t, c, g, read(ctx, unused(offered, turns)))
 	}
@@ -60,27 +60,28 @@ func (h *Host) Reason(ctx context.Context, t Turn, c Config) (*journal.Closed, e
 }
 
 const (
-	// firstRetry and lastRetry are the waits between attempts to write an answer down.
+	// firstRetry and lastRetry are the pauses between attempts to append a response.
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 15 * time.Second
 )
 
-// generation is one model call and what led to it.
+// generation is one model call and its inputs.
 type generation struct {
 	prompt   []event.Message
 	messages int32
 	repairs  []event.TranscriptRepaired
 	lastText string
-	// asked are the Models that were asked, in order: the one that is configured, and its fallbacks after it. At most
-	// the last one has answered.
+	// asked are the called Models, in order: the configured one, and then its fallbacks. At most the last one has
+	// responded.
 	asked []asked
-	// kept is what an earlier process wrote down of its answer; nil for nothing. finalized says that it is the answer.
+	// kept is the recorded partial response of an earlier process; nil for none. finalized reports whether it is the
+	// response.
 	kept      *journal.Partial
 	finalized bool
 }
 
-// answer is the Model that decides what follows: the one that has answered, or, when none has, the one that is
-// configured.
+// answer returns the Model that determines the next step: the one that has responded, or, if none has, the configured
+// one.
 func (g generation) answer() asked {
 	if last := g.asked[len(g.asked)-1]; last.err == nil {
 		return last
@@ -88,7 +89,7 @@ func (g generation) answer() asked {
 	return g.asked[0]
 }
 
-// generate composes the prompt and calls the model, unless an earlier process has kept enough of its answer.
+// generate composes the prompt and calls the model, unless an earlier process has recorded enough of a response.
 func (h *Host) generate(ctx context.Context, t Turn, c Config, history []event.Message, kept *journal.Partial) (generation, error) {
 	g := generation{kept: kept}
 	messages := withoutErrors(history)
@@ -116,8 +117,8 @@ func (h *Host) generate(ctx context.Context, t Turn, c Config, history []event.M
 	return g, err
 }
 
-// closeReason asks the planner what follows the model call, with so many messages waiting, and composes the entry that
-// says so.
+// closeReason calls the planner with the model's result and the number of waiting messages, and composes the entry that
+// closes the step.
 func (h *Host) closeReason(t Turn, c Config, g generation, steers []Steer) journal.Record {
 	result, message, planned, pinned := h.result(t, c, g)
 	now := h.Clock()
@@ -154,8 +155,7 @@ func (h *Host) closeReason(t Turn, c Config, g generation, steers []Steer) journ
 	return record
 }
 
-// result is the model call as the planner sees it (LLM-01), with the message that it gave and the calls that it
-// planned.
+// result is the model call in the form of the planner (LLM-01), with its message and the planned calls.
 func (h *Host) result(t Turn, c Config, g generation) (plan.ReasonResult, event.Message, []v1alpha1.PlannedCall, []v1alpha1.ToolCall) {
 	result := plan.ReasonResult{MaxIterations: uint32(max(c.Effective.MaxIterations, 0))}
 	answer := g.answer()
@@ -189,7 +189,7 @@ func (h *Host) result(t Turn, c Config, g generation) (plan.ReasonResult, event.
 	return result, message, planned, pinned
 }
 
-// reasonEvents tells of the model call, in the order of LLM-02.
+// reasonEvents returns the events of the model call, in the order of LLM-02.
 func (h *Host) reasonEvents(t Turn, c Config, g generation, result plan.ReasonResult, message event.Message) []v1alpha1.JournalEvent {
 	f := h.events(t).Step(t.step(), 1)
 	first, last := g.asked[0], g.asked[len(g.asked)-1]
@@ -235,7 +235,7 @@ func (h *Host) reasonEvents(t Turn, c Config, g generation, result plan.ReasonRe
 	)
 }
 
-// generationOf tells of one Model that was asked.
+// generationOf returns the event of one called Model.
 func generationOf(a asked, g generation, c Config, iteration int32) event.LLMGeneration {
 	duration := a.ended.Sub(a.began).Milliseconds()
 	call := event.LLMGeneration{
@@ -267,7 +267,7 @@ func generationOf(a asked, g generation, c Config, iteration int32) event.LLMGen
 	return call
 }
 
-// withoutErrors leaves out the messages that told the user of an error: they are not the model's (LLM-07).
+// withoutErrors leaves out the messages that reported an error to the user: they are not the model's (LLM-07).
 func withoutErrors(history []event.Message) []event.Message {
 	kept := make([]event.Message, 0, len(history)+1)
 	for _, m := range history {
@@ -279,7 +279,8 @@ func withoutErrors(history []event.Message) []event.Message {
 	return kept
 }
 
-// lastText is the newest text of the model in the Turn, which answers when the Turn ends without one (SM-02).
+// lastText returns the newest text of the model in the Turn, which becomes the response if the Turn ends without one
+// (SM-02).
 func lastText(messages []event.Message, input string) string {
 	for i := len(messages) - 1; i >= 0; i-- {
 		m := messages[i]
@@ -293,8 +294,9 @@ func lastText(messages []event.Message, input string) string {
 	return ""
 }
 
-// repairState decides what a model is told of a call without a result (DUR-08). The log closes every act step with all
-// its results, so that what is left was never run: a client tool that nobody answers, or a call of a Turn that ended.
+// repairState returns the text for the model about a call without a result (DUR-08). The journal closes every act step
+// with all its results, so that the remaining calls never ran: a client tool that no client answered, or a call of a
+// Turn that ended.
 func repairState(event.Message, event.ToolCall) event.CallRecord {
 	return event.CallRecord{State: event.CallNotRecorded}
 }

@@ -12,26 +12,26 @@ import (
 // CodeNameReused is the error code of a Turn whose name belongs to another message of the Session.
 const CodeNameReused plan.ErrorCode = "name_reused"
 
-// codeInterrupted is the error code of a Turn that is recalled although its end is not in the log.
+// codeInterrupted is the error code of a Turn that is recalled although its end is not in the journal.
 const codeInterrupted plan.ErrorCode = "interrupted"
 
-// Recalled is what the log says of an earlier Turn of the same name.
+// Recalled is the journal's record of an earlier Turn of the same name.
 type Recalled struct {
-	// Progress is the status of the Turn: what the earlier one came to, or why it must not run.
+	// Progress is the status of the Turn: the outcome of the earlier one, or why it must not run.
 	Progress v1alpha1.TurnProgress
 	// SameMessage reports whether the earlier Turn was this one, which was deleted and created again. Otherwise its
 	// message was another.
 	SameMessage bool
 	// SteeredInto is the Turn that the message went into; nil if it ran as a Turn of its own.
 	SteeredInto *v1alpha1.JournalTurn
-	// Open is the newest step of the earlier Turn when its end is not in the log; nil when it is. Who knows that nobody
-	// else runs it may go on from there, under the UID that it has.
+	// Open is the newest step of the earlier Turn if its end is not in the journal; nil if it is. A caller that knows
+	// that no other process runs the Turn may continue from there, under its UID.
 	Open *journal.Closed
 }
 
-// Recall looks for an earlier Turn of the same name in the Session: the Turn was deleted and is created again, by hand
-// or by a pipeline. What ran once does not run again. It returns nil for a name that the log does not know. The hint is
-// an ordinal known to exist, 0 if none is.
+// Recall looks for an earlier Turn of the same name in the Session: the Turn was deleted and created again, by a user
+// or by a pipeline. A Turn that ran once does not run again. It returns nil for a name that is not in the journal. The
+// hint is an ordinal known to exist, 0 if none is.
 func (h *Host) Recall(ctx context.Context, t Turn, hint int64) (*Recalled, error) {
 	view, err := h.Log.View(ctx, t.Session, hint)
 	if err != nil {
@@ -56,15 +56,15 @@ func (h *Host) Recall(ctx context.Context, t Turn, hint int64) (*Recalled, error
 		return nil, fmt.Errorf("reading what became of the earlier Turn %s: %w", t.Ref.Name, err)
 	}
 	if closed == nil || closed.Transition.Plan == nil || closed.Transition.Plan.Phase != v1alpha1.PlanComplete {
-		// Whoever releases a Session closes its Turn first. Somebody has cleared activeTurn by hand.
+		// A manager closes a Turn before it releases its Session: activeTurn was cleared by hand.
 		return &Recalled{SameMessage: true, Open: closed, Progress: h.refused(plan.Failure{Code: codeInterrupted},
 			"The Turn began before and its end is not in the log. It is not run again. Create a Turn with a new name.")}, nil
 	}
 	return &Recalled{SameMessage: true, Progress: closed.Transition}, nil
 }
 
-// refused is the status of a Turn that ends before it has begun: no step was open, so that there is nothing for the log
-// to close.
+// refused returns the status of a Turn that ends before it has begun: no step was open, so that there is nothing for
+// the journal to close.
 func (h *Host) refused(failure plan.Failure, sentence string) v1alpha1.TurnProgress {
 	now := h.micro()
 	return v1alpha1.TurnProgress{

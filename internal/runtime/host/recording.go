@@ -17,41 +17,41 @@ import (
 )
 
 const (
-	// keepEvery is how often what has come of an answer is written down in its first minute (HB-02). What comes in less
-	// time is asked for again.
+	// keepEvery is the interval at which a streaming response is recorded in its first minute (HB-02). A response that
+	// is shorter is requested again.
 	keepEvery = 5 * time.Second
-	// keepParts is the part of the time so far that passes between two pieces after that: the log of a long answer must
-	// not grow with its length in time, and what is lost with the process stays a small part of the whole.
+	// keepParts is the fraction of the elapsed time that passes between two parts after that: the journal of a long
+	// response must not grow with its duration, and only a small part is lost with the process.
 	keepParts = 12
-	// keepTimeout bounds the writing of one piece. The next one makes up for it.
+	// keepTimeout bounds the write of one part. The next one makes up for a failed write.
 	keepTimeout = 10 * time.Second
-	// discardTimeout bounds the time for which it is tried to take back what was written. A place is held meanwhile.
+	// discardTimeout bounds the time for discarding recorded parts. A slot is held meanwhile.
 	discardTimeout = 30 * time.Second
 )
 
-// recording writes down what comes of one try to get an answer, for as long as it is text, so that a later process can
-// take it for the answer (PART-02). It does not hold up what comes.
+// recording records the response of one attempt while it streams, as long as it is text, so that a later process can
+// use it as the response (PART-02). It does not delay the stream.
 type recording struct {
 	draft *journal.Draft
 	began time.Time
-	// abandon ends the try: somebody else has closed the step.
+	// abandon ends the attempt: another process has closed the step.
 	abandon context.CancelFunc
-	// stop ends the recording; done says that it has ended.
+	// stop ends the recording; done is closed when it has ended.
 	stop context.CancelFunc
 	done chan struct{}
-	// calls says that the model has begun to call tools.
+	// calls reports whether the model has begun to call tools.
 	calls     chan struct{}
 	callsOnce sync.Once
 
 	mu    sync.Mutex
 	heard string
 
-	// tried reports whether some of the text may be in the log, discarded that it does not count any more. Both are the
-	// recording's own until it has ended.
+	// tried reports whether some of the text may be in the journal, discarded whether it is marked as not the response.
+	// Only the recording uses both until it has ended.
 	tried, discarded bool
 }
 
-// record begins to write down what comes of an answer of a Model. abandon ends the try.
+// record starts to record the streaming response of a Model. abandon ends the attempt.
 func (h *Host) record(ctx context.Context, t Turn, m *v1alpha1.Model, message string, abandon context.CancelFunc) *recording {
 	stopped, stop := context.WithCancel(ctx)
 	r := &recording{
@@ -62,12 +62,12 @@ func (h *Host) record(ctx context.Context, t Turn, m *v1alpha1.Model, message st
 	return r
 }
 
-// draft is what the open step's answer is kept in.
+// draft is the writer of the open step's partial response.
 func (h *Host) draft(t Turn, of journal.Partial) *journal.Draft {
 	return h.Log.Draft(t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAt, of)
 }
 
-// hear takes note of what has come.
+// hear consumes the next part of the stream.
 func (r *recording) hear(p model.Partial) {
 	if p.ToolCalls {
 		r.callsOnce.Do(func() { close(r.calls) })
@@ -78,13 +78,13 @@ func (r *recording) hear(p model.Partial) {
 	r.heard = p.Text
 }
 
-// run writes down what was heard, whenever it is time. A piece that cannot be written is made up for by the next one.
+// run records the consumed text at intervals. The next write makes up for a failed one.
 func (r *recording) run(stopped context.Context) {
 	defer close(r.done)
 	defer func() {
 		if p := recover(); p != nil {
-			// The response goes on without a recording. A panic here would end the process, and the next one would come
-			// to the same place.
+			// The response continues without a recording. A panic here would end the process, and the next one would
+			// panic at the same place.
 			utilruntime.HandleErrorWithContext(stopped, fmt.Errorf("%v\n%s", p, debug.Stack()), "recording a model response panicked")
 		}
 	}()
@@ -95,7 +95,7 @@ func (r *recording) run(stopped context.Context) {
 		case <-stopped.Done():
 			return
 		case <-r.calls:
-			// The end of the try finds out whether this has failed, and tries again.
+			// The end of the attempt checks whether this has failed, and retries.
 			_ = r.discard(stopped)
 			return
 		case <-timer.C:
@@ -111,7 +111,7 @@ func (r *recording) interval() time.Duration {
 	return max(keepEvery, time.Since(r.began)/keepParts)
 }
 
-// write writes down what was heard, and says whether there may be more to write.
+// write records the consumed text, and reports whether there may be more to write.
 func (r *recording) write(ctx context.Context) (goOn bool) {
 	r.mu.Lock()
 	text := r.heard
@@ -138,8 +138,8 @@ func hopeless(err error) bool {
 		errors.Is(err, journal.ErrCorrupt) || errors.Is(err, journal.ErrFormat)
 }
 
-// discard takes back what was written. Until it has, nothing that follows may happen: a later process would take that
-// text for the answer.
+// discard marks the recorded text as not the response. Until that is done the step must not continue: a later process
+// would use that text as the response.
 func (r *recording) discard(ctx context.Context) error {
 	if !r.tried || r.discarded {
 		return nil
@@ -149,9 +149,9 @@ func (r *recording) discard(ctx context.Context) error {
 	return err
 }
 
-// end ends the recording of a try that is over. What was written counts only as long as a text alone may be the answer.
-// A response that is whole goes on without an error: a journal that does not take this does not take the response
-// either, which is kept until it does.
+// end ends the recording of a finished attempt. The recorded text is valid only if it can be the response. A complete
+// response continues without an error: a journal that does not accept this entry does not accept the response either,
+// which is kept until it does.
 func (r *recording) end(ctx context.Context, answer *model.Response, failure error) error {
 	r.stop()
 	<-r.done
@@ -164,7 +164,7 @@ func (r *recording) end(ctx context.Context, answer *model.Response, failure err
 	return nil
 }
 
-// discard takes back what was kept of an answer. It tries for a while, unless trying again is of no use.
+// discard marks the recorded parts of a response as discarded. It retries for a while, unless a retry is useless.
 func discard(ctx context.Context, draft *journal.Draft) error {
 	ctx, cancel := context.WithTimeout(ctx, discardTimeout)
 	defer cancel()
@@ -176,7 +176,7 @@ func discard(ctx context.Context, draft *journal.Draft) error {
 	}
 }
 
-// wait waits, and gives up with the context.
+// wait waits, and returns early when the context ends.
 func wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -11,16 +11,16 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
-// holder tells this Host from all others, in the log.
+// holder identifies this Host in the journal.
 func (h *Host) holder() string {
 	h.identity.once.Do(func() { h.identity.id = uuid.NewString() })
 	return h.identity.id
 }
 
-// recovered is the Model whose answer an earlier process has kept, if that is to be taken for the answer (PART-02); nil
-// if the model is to be asked. The Model must say so now as well, and still be one that answers in the Turn. Where
-// nothing was said, or the model had begun to call tools, it is asked again: calls that are not whole would be lost
-// without a word.
+// recovered returns the Model of a partial response that an earlier process recorded, if that is to be used as the
+// response (PART-02); nil if the model has to be called. The Model must still have this setting, and still be one of
+// the Turn's Models. If there was no text yet, or the model had begun to call tools, it is called again: incomplete
+// calls would be lost silently.
 func recovered(c Config, kept *journal.Partial) *v1alpha1.Model {
 	if kept == nil || kept.Discarded || strings.TrimSpace(kept.Text) == "" {
 		return nil
@@ -33,8 +33,8 @@ func recovered(c Config, kept *journal.Partial) *v1alpha1.Model {
 	return nil
 }
 
-// own takes back what this process itself has kept of the open step's answer: the step is run again, and nobody has
-// died. What is left is what another process has kept.
+// own discards the parts that this process itself has recorded for the open step: the step is run again, and no process
+// has died. Only the parts of other processes remain.
 func (h *Host) own(ctx context.Context, t Turn, kept *journal.Partial) (*journal.Partial, error) {
 	if kept == nil || kept.Holder != h.holder() {
 		return kept, nil
@@ -45,7 +45,8 @@ func (h *Host) own(ctx context.Context, t Turn, kept *journal.Partial) (*journal
 	return nil, discard(ctx, h.draft(t, *kept))
 }
 
-// finalize is the answer that an earlier process kept, as if the Model had just given it. What it cost nobody knows.
+// finalize returns the partial response of an earlier process, as if the Model had just returned it. Its cost is
+// unknown.
 func (h *Host) finalize(m *v1alpha1.Model, kept *journal.Partial) asked {
 	now := h.Clock()
 	return asked{

@@ -10,8 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
-// CallBytes is the memory that the next model call of the Turn takes, by the bytes of the journal as far as they are
-// known.
+// CallBytes returns the memory that the next model call of the Turn takes, by the known size of the journal.
 func (t Turn) CallBytes(journal int64) int64 {
 	if t.step() == 1 {
 		journal += max(t.MessageBytes, messageBytes(t.Input, t.Content))
@@ -30,8 +29,8 @@ func messageBytes(input string, content []event.Part) int64 {
 	return n
 }
 
-// conversation reads the conversation under the Share of the model call. One that proves to be larger than was asked
-// for is dropped again until there is room for it.
+// conversation reads the conversation under the Share of the model call. If it is larger than requested, it is dropped
+// again until there is room for it.
 func (h *Host) conversation(ctx context.Context, t Turn) (*journal.View, error) {
 	share := fairshare.FromContext(ctx)
 	for {

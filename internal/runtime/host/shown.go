@@ -15,16 +15,16 @@ const (
 	maxShownEncoded = 4 << 10
 	// maxShownCalls is the most calls whose arguments status shows.
 	maxShownCalls = 16
-	// maxCallsBytes is what the calls of a step may take in status, as JSON: the rest of a status is conditions, plan
+	// maxCallsBytes is the room for the calls of a step in status, as JSON: the rest of a status is conditions, plan
 	// and summary.
 	maxCallsBytes = 52 << 10
-	// maxCallGrowth is what a call that goes on may take more than when it was planned: its attempt, its pod, and the
-	// start of its result.
+	// maxCallGrowth is the most by which a call grows after it was planned: its attempt, its pod, and the start of its
+	// result.
 	maxCallGrowth = 408
 )
 
-// showArguments puts the arguments of the calls that wait for people into status, so that who is asked sees what is
-// asked. What has no room is in the entry that plans the calls, and the call says so.
+// showArguments adds the arguments of calls that wait for people to status, so that they see what they decide about.
+// Arguments without room are in the entry that plans the calls, and the call refers to it.
 func showArguments(pinned []v1alpha1.ToolCall, planned []v1alpha1.PlannedCall) {
 	room := maxCallsBytes
 	for i := range pinned {
@@ -47,7 +47,7 @@ func showArguments(pinned []v1alpha1.ToolCall, planned []v1alpha1.PlannedCall) {
 	}
 }
 
-// sizeOf is what a call takes as JSON.
+// sizeOf returns the size of a call as JSON.
 func sizeOf(call v1alpha1.ToolCall) int {
 	raw, err := json.Marshal(call)
 	if err != nil {
@@ -56,7 +56,7 @@ func sizeOf(call v1alpha1.ToolCall) int {
 	return len(raw)
 }
 
-// encodedSize is what a text takes at most within a JSON string.
+// encodedSize returns the most that a text takes within a JSON string.
 func encodedSize(text string) int {
 	size := 0
 	for _, r := range text {

@@ -14,8 +14,8 @@ import (
 // MaxSteers is how many messages go into a Turn at one step. The others follow at the next one.
 const MaxSteers = 32
 
-// maxSteerBytes bounds what the messages that go into a Turn at one step take together, the last one aside. It is twice
-// the size of the largest.
+// maxSteerBytes bounds the messages that go into a Turn at one step together, except for the last one. It is twice the
+// size of the largest.
 const maxSteerBytes = 2 * maxTurnMessageBytes
 
 // Steer is a message that waits to go into a Turn that runs (STEER-01).
@@ -26,14 +26,14 @@ type Steer struct {
 	Input string
 	// Content is the user's message in parts; nil when it is Input alone.
 	Content []event.Part
-	// ReadMessage gives the message where Input is but its beginning; nil where Input and Content are the message.
+	// ReadMessage returns the whole message if Input is only its beginning; nil if Input and Content are the message.
 	ReadMessage MessageReader
 	// Controls of the message; nil for none.
 	Controls *v1alpha1.TurnControls
 }
 
-// Pending are the messages that would go into the Turn if its open step ended now. What the log has of a name already,
-// under which something else was said before or the same, does not go into any Turn.
+// Pending returns the messages that would go into the Turn if its open step ended now. A message whose name is in the
+// journal already does not go into any Turn.
 func (h *Host) Pending(ctx context.Context, t Turn) ([]Steer, error) {
 	offered, err := t.offered(ctx)
 	if err != nil || len(offered) == 0 {
@@ -58,7 +58,7 @@ func (t Turn) offered(ctx context.Context) ([]Steer, error) {
 	return steers, nil
 }
 
-// unused are those of the messages whose names the log does not know, as many as go into a Turn at once.
+// unused returns the messages whose names are not in the journal, as many as go into a Turn at once.
 func unused(offered []Steer, known map[string]journal.RecordedTurn) []Steer {
 	var pending []Steer
 	for _, s := range offered {
@@ -69,8 +69,8 @@ func unused(offered []Steer, known map[string]journal.RecordedTurn) []Steer {
 	return pending
 }
 
-// read returns the messages as they are sent to a model, in order, as many as a step takes in. One that cannot be read
-// now waits with those behind it.
+// read returns the messages as they are sent to a model, in order, as many as a step accepts. A message that cannot be
+// read now waits, and so do those after it.
 func read(ctx context.Context, steers []Steer) []Steer {
 	var whole []Steer
 	var size int64
@@ -91,15 +91,14 @@ func read(ctx context.Context, steers []Steer) []Steer {
 	return whole
 }
 
-// steer makes the record of a step that another model call follows take the messages in. They are part of the entry
-// that decides it: whoever finds that entry finds the messages, and whoever finds none of them there knows that they
-// are still to be delivered.
+// steer adds the messages to the record of a step that another model call follows. They are part of the entry that
+// decides it: a reader of that entry finds the messages, and if they are missing, they are still to be delivered.
 func (h *Host) steer(t Turn, record *journal.Record, steers []Steer) {
 	for _, s := range steers {
 		message := s.message()
 		record.Events = append(record.Events, h.events(t).InputMessage(message))
 		record.Steered = append(record.Steered, journal.RecordedTurn{Name: s.Ref.Name, UID: s.Ref.UID, Digest: digestOf(message)})
-		// The last user message has the say, also by saying nothing (CFG-07).
+		// The controls of the last user message apply, even if they are empty (CFG-07).
 		record.Transition.Controls, record.Transition.ModelNotFound = &v1alpha1.TurnControls{}, ""
 		if s.Controls != nil {
 			record.Transition.Controls = s.Controls.DeepCopy()
@@ -107,7 +106,7 @@ func (h *Host) steer(t Turn, record *journal.Record, steers []Steer) {
 	}
 }
 
-// Steered looks whether the Turn's message has gone into another Turn, and gives the status that says so and the Turn;
+// Steered checks whether the Turn's message has gone into another Turn, and returns the resulting status and that Turn;
 // nil if it has not. The hint is an ordinal known to exist, 0 if none is.
 func (h *Host) Steered(ctx context.Context, t Turn, hint int64) (*v1alpha1.TurnProgress, *v1alpha1.JournalTurn, error) {
 	view, err := h.Log.View(ctx, t.Session, hint)
@@ -123,8 +122,8 @@ func (h *Host) Steered(ctx context.Context, t Turn, hint int64) (*v1alpha1.TurnP
 }
 
 // CancelSteer ends a Turn whose message was to go into another one. The journal decides: an entry withdraws the
-// message, so that no step takes it in any more, unless one has done so. It returns the status of the Turn, and the
-// Turn that has its message; nil for none.
+// message, so that no step accepts it any more, unless one has done so. It returns the status of the Turn, and the Turn
+// that has its message; nil for none.
 func (h *Host) CancelSteer(ctx context.Context, t Turn, hint int64) (v1alpha1.TurnProgress, *v1alpha1.JournalTurn, error) {
 	for {
 		view, err := h.Log.View(ctx, t.Session, hint)
@@ -134,7 +133,7 @@ func (h *Host) CancelSteer(ctx context.Context, t Turn, hint int64) (v1alpha1.Tu
 		recorded, known := view.Turns[t.Ref.Name]
 		switch {
 		case known && recorded.UID != t.Ref.UID:
-			// No Turn takes in a message whose name was used before.
+			// No Turn accepts a message whose name was used before.
 			return CancelledBeforeStart(h.micro()), nil, nil
 		case known && recorded.SteeredInto != nil:
 			return h.steered(), recorded.SteeredInto, nil
@@ -173,7 +172,7 @@ func (h *Host) steered() v1alpha1.TurnProgress {
 	}
 }
 
-// reasonSteered: a new message came while the Turn waited for somebody to answer the call or to approve it.
+// reasonSteered: a new message came while the Turn waited for an answer to the call or for its approval.
 const reasonSteered = "Steered"
 
 // GivenUp is the outcome of a call that the Turn no longer waits for, because the user has sent a new message
@@ -186,7 +185,7 @@ func GivenUp(call v1alpha1.ToolCall) tool.Outcome {
 	return tool.Outcome{State: v1alpha1.CallNotExecuted, Reason: reasonSteered, Error: text}
 }
 
-// WasGivenUp reports whether the status shows the call as given up.
+// WasGivenUp reports whether the status shows the call as abandoned.
 func WasGivenUp(call v1alpha1.ToolCall) bool {
 	return call.State == v1alpha1.CallNotExecuted && call.Reason == reasonSteered
 }

@@ -5,8 +5,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 )
 
-// TurnOf is a Turn of a Session as its steps see it, without the messages that wait to go into it. Where the message was
-// left out, the caller adds what reads it.
+// TurnOf returns a Turn of a Session for its steps, without the messages to be steered into it. If the message was left
+// out, the caller adds its reader.
 func TurnOf(turn *v1alpha1.Turn, session *v1alpha1.Session) Turn {
 	t := Turn{
 		Session:     JournalOf(session),
@@ -35,7 +35,7 @@ func ControlsOf(turn *v1alpha1.Turn) *v1alpha1.TurnControls {
 	return turn.Spec.Controls
 }
 
-// ConfigOf is what a Turn with the given controls runs with, of what its Session is made of now.
+// ConfigOf returns the configuration of a Turn with the given controls, from the current layers of its Session.
 func ConfigOf(resolved *config.Resolved, controls *v1alpha1.TurnControls) Config {
 	c := Config{Blocker: resolved.Blocker(), Effective: resolved.Effective, Tools: resolved.Tools, ModelNotFound: resolved.ModelNotFound(controls)}
 	if model, ok := resolved.Model(controls); ok {

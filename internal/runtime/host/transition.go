@@ -12,14 +12,14 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// maxOutputBytes is the length of an answer in status, as JSON.
+// maxOutputBytes is the most bytes of a response in status, as JSON.
 const maxOutputBytes = 8 << 10
 
 // maxMessageBytes is the length of an error's message in status, as JSON.
 const maxMessageBytes = 2 << 10
 
-// Begin is the status of a Turn that was just admitted: the first reason step is open. head is the first free ordinal
-// of the log, as far as is known.
+// Begin returns the status of an admitted Turn: the first reason step is open. head is the first free ordinal of the
+// journal that is known.
 func Begin(openedAt int64, now metav1.MicroTime) v1alpha1.TurnProgress {
 	return v1alpha1.TurnProgress{
 		Phase:     v1alpha1.TurnReason,
@@ -39,8 +39,8 @@ func CancelledBeforeStart(now metav1.MicroTime) v1alpha1.TurnProgress {
 	}
 }
 
-// next is the status after the open step, but for what the decision says. The calls of the newest act step stay in it,
-// so that people can see how they ended.
+// next returns the status after the open step, without the decision. The calls of the newest act step stay in it, so
+// that users can see how they ended.
 func (t Turn) next(state plan.State) v1alpha1.TurnProgress {
 	p := *t.Progress.DeepCopy()
 	p.Plan = &v1alpha1.TurnPlan{Step: t.step() + 1, PreviousResponseID: state.PreviousResponseID}
@@ -63,7 +63,7 @@ func (t Turn) reasonNext(state plan.State) v1alpha1.TurnProgress {
 	return p
 }
 
-// actNext is the status when tool calls follow, as many as planned says; calls are those that status has room for.
+// actNext returns the status when tool calls follow. planned is their number; calls are those that fit into status.
 func (t Turn) actNext(state plan.State, calls []v1alpha1.ToolCall, planned int, concurrency v1alpha1.ToolConcurrency) v1alpha1.TurnProgress {
 	p := t.next(state)
 	p.Phase, p.Plan.Phase = v1alpha1.TurnAct, v1alpha1.PlanAct
@@ -98,12 +98,12 @@ func (t Turn) complete(c plan.Complete, output, sentence string, now metav1.Micr
 }
 
 const (
-	// maxFieldBytes bounds a field of an error in the status, and maxProblemBytes the one that has a provider's own words.
+	// maxFieldBytes bounds a field of an error in the status, and maxProblemBytes the field with a provider's own text.
 	maxFieldBytes   = 256
 	maxProblemBytes = 1040
 )
 
-// turnError says why the Turn failed, in what users may read.
+// turnError returns why the Turn failed, in a form that users may read.
 func turnError(c plan.Complete, sentence string) *v1alpha1.TurnError {
 	e := &v1alpha1.TurnError{Code: string(plan.CodeProcessingError)}
 	if c.Failure != nil {
@@ -126,7 +126,7 @@ func turnError(c plan.Complete, sentence string) *v1alpha1.TurnError {
 	return e
 }
 
-// setCalls brings the counts of tool calls up to date.
+// setCalls updates the counts of tool calls.
 func setCalls(p *v1alpha1.TurnProgress) {
 	open := int32(0)
 	for _, call := range p.ToolCalls {
@@ -141,7 +141,7 @@ func setCalls(p *v1alpha1.TurnProgress) {
 	}
 }
 
-// Progress brings a status up to date while the calls of its act step are under way.
+// Progress updates a status while the calls of its act step are running.
 func Progress(p *v1alpha1.TurnProgress, outcomes map[string]tool.Outcome, waits bool) {
 	for i := range p.ToolCalls {
 		if outcome, ok := outcomes[p.ToolCalls[i].ID]; ok {
@@ -155,9 +155,9 @@ func Progress(p *v1alpha1.TurnProgress, outcomes map[string]tool.Outcome, waits 
 	setCalls(p)
 }
 
-// WaitsForOthers reports whether the act step goes on only once others give something: each call without an outcome is
-// a client's, waits for approval, or is held back behind one that does, and there is one. Clients count only where they
-// are waited for; approvals always do (GAP-06).
+// WaitsForOthers reports whether the act step only waits for ToolResults: there are calls without an outcome, and each
+// is a client's, waits for approval, or is held back behind one that does. Client calls count only if the Turn waits
+// for clients; approvals always do (GAP-06).
 func WaitsForOthers(t Turn, calls []v1alpha1.ToolCall, outcomes map[string]tool.Outcome, concurrency v1alpha1.ToolConcurrency) bool {
 	held := tool.Held(calls, concurrency)
 	missing := false
@@ -177,7 +177,7 @@ func WaitsForOthers(t Turn, calls []v1alpha1.ToolCall, outcomes map[string]tool.
 	return missing
 }
 
-// Describe puts the end of a call into status.
+// Describe writes the end of a call to status.
 func Describe(call *v1alpha1.ToolCall, outcome tool.Outcome) {
 	call.State, call.Reason, call.NotBefore = outcome.State, outcome.Reason, nil
 	tool.Asked(call)
@@ -208,7 +208,7 @@ func cut(text string, limit int) string {
 }
 
 // cutEncoded shortens text so that it takes at most limit bytes within a JSON string, where some characters take six:
-// what others write into status must not make it grow beyond its bound (invariant 7).
+// foreign text must not make status grow beyond its bound (invariant 7).
 func cutEncoded(text string, limit int) string {
 	const mark = "…"
 	size, fits := 0, 0
@@ -223,7 +223,7 @@ func cutEncoded(text string, limit int) string {
 	return text
 }
 
-// encodedLength is what a character takes at most within a JSON string.
+// encodedLength returns the most that a character takes within a JSON string.
 func encodedLength(r rune) int {
 	switch {
 	case r == '"' || r == '\\' || r == '\n' || r == '\r' || r == '\t' || r == '\b' || r == '\f':

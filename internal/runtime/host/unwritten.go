@@ -10,11 +10,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
-// KeepUnwritten is how long a model response that the journal does not accept is kept for another try. It is memory
-// that a tenant can make the manager hold.
+// KeepUnwritten is how long a model response that the journal does not accept is kept for another attempt. A tenant can
+// make the manager hold this memory.
 const KeepUnwritten = 10 * time.Minute
 
-// Unwritten is a model response that has been paid for and is not in the journal yet. Deliver tries again to append it.
+// Unwritten is a model response that has been paid for and is not in the journal yet. Deliver retries to append it.
 type Unwritten struct {
 	// Since is when the response was there.
 	Since time.Time
@@ -22,7 +22,7 @@ type Unwritten struct {
 	Err error
 
 	record journal.Record
-	// compose makes the record again, given the Turns that the journal knows.
+	// compose builds the record again, for the Turns that the journal has.
 	compose func(context.Context, map[string]journal.RecordedTurn) journal.Record
 }
 
@@ -63,7 +63,7 @@ func (h *Host) Probe(ctx context.Context, t Turn) (*journal.Closed, error) {
 	return closed, nil
 }
 
-// Deliver tries once more to close the step with a response that could not be appended before.
+// Deliver retries to close the step with a response that could not be appended before.
 func (h *Host) Deliver(ctx context.Context, t Turn, u *Unwritten) (*journal.Closed, error) {
 	return h.deliver(ctx, t, u)
 }
@@ -115,9 +115,9 @@ func (h *Host) unacceptable(ctx context.Context, t Turn, cause error) (*journal.
 	return closed, nil
 }
 
-// ReasonInPlace runs the open reason step to its end as Reason does, for callers that have nothing else to do: it waits
-// here for the next try of a model, and for the journal to accept the response. It ends with the context, and when the
-// journal is damaged.
+// ReasonInPlace runs the open reason step to its end as Reason does, for callers without other work: it waits for the
+// next attempt of a model, and for the journal to accept the response. It ends with the context, and when the journal
+// is damaged.
 func (h *Host) ReasonInPlace(ctx context.Context, t Turn, c Config) (*journal.Closed, error) {
 	closed, err := h.Reason(ctx, t, c)
 	for errors.As(err, &t.Backoff) {

@@ -8,9 +8,9 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// Append closes a step: it writes the record, in parts where it is too large for one entry, or adopts the entry that
-// closed the step before. The error is ErrFull, ErrStale, ErrSteered, ErrTooLarge, or what the store said; after any of them the
-// step may be closed nevertheless, and calling Append again is safe.
+// Append closes a step: it writes the record, in parts if it is too large for one entry, or adopts the entry that
+// closed the step before. The error is ErrFull, ErrStale, ErrSteered, ErrTooLarge, or the error of the store; after any
+// of them the step may be closed nevertheless, and calling Append again is safe.
 func (l *Log) Append(ctx context.Context, s Session, r Record) (*Closed, error) {
 	r, err := canonical(r)
 	if err != nil {
@@ -21,7 +21,7 @@ func (l *Log) Append(ctx context.Context, s Session, r Record) (*Closed, error) 
 		return nil, err
 	}
 	if slices.ContainsFunc(r.Parts, func(ordinal int64) bool { return ordinal >= w.next }) {
-		// The record takes in what another writer has written and this one has not looked at.
+		// The record includes an entry of another writer that this one has not read.
 		if err := l.catchUp(ctx, s, w.state, nil); err != nil {
 			return nil, err
 		}
@@ -47,7 +47,7 @@ func (l *Log) Append(ctx context.Context, s Session, r Record) (*Closed, error) 
 	return w.finish(r, final)
 }
 
-// specs are the entries that the record takes, the final one last.
+// specs returns the entries that the record takes, the final one last.
 func (w *writer) specs(r Record) ([]v1alpha1.JournalEntrySpec, error) {
 	frame, err := w.frame(v1alpha1.JournalEntrySpec{})
 	if err != nil {
@@ -76,9 +76,9 @@ func (w *writer) specs(r Record) ([]v1alpha1.JournalEntrySpec, error) {
 	return specs, nil
 }
 
-// writeAll writes the entries one after another and gives the final one; none when somebody else has closed the step.
+// writeAll writes the entries one after another and returns the final one; none if another writer has closed the step.
 func (w *writer) writeAll(ctx context.Context, r Record, specs []v1alpha1.JournalEntrySpec) (*entry, error) {
-	rest := make([]remainder, len(specs)) // what follows each entry
+	rest := make([]remainder, len(specs)) // size of the entries after each one
 	for i := len(specs) - 1; i > 0; i-- {
 		e, err := w.entry(specs[i], w.next)
 		if err != nil {
@@ -108,8 +108,8 @@ func (w *writer) writeAll(ctx context.Context, r Record, specs []v1alpha1.Journa
 	return nil, fmt.Errorf("step %d of Turn %s has no final entry", w.step, w.turn.Name)
 }
 
-// takesIn checks that the record takes in every result that was settled before it, names nothing else, says of no call
-// that was claimed that it never started, and takes in no message that was withdrawn or went elsewhere.
+// takesIn checks that the record includes every result that was settled before it and no others, does not report a
+// claimed call as never started, and includes no message that was withdrawn or went elsewhere.
 func (w *writer) takesIn(r Record) error {
 	for _, id := range r.Unclaimed {
 		if claim := w.claim(id); claim.Ordinal != 0 {

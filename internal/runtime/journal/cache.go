@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// cache keeps entries, which never change, and one state a Session, which grows, within a bound of bytes. What was used
-// longest ago goes first; what is larger than the bound alone is not kept.
+// cache keeps entries, which never change, and one state per Session, which grows, within a bound of bytes. The least
+// recently used are evicted first; an item that alone is larger than the bound is not kept.
 type cache struct {
 	mu       sync.Mutex
 	limit    int64
@@ -67,7 +67,7 @@ func (c *cache) putEntry(session types.UID, e *entry) {
 	c.put(&cached{session: session, ordinal: e.spec.Ordinal, entry: e, cost: e.cost()})
 }
 
-// putState keeps the state, or notes that it has grown. A state that has come further than the one given stays.
+// putState keeps the state, or records that it has grown. A more advanced state stays.
 func (c *cache) putState(session types.UID, st *state) {
 	if old := c.state(session); old != nil && old != st && old.at() >= st.at() {
 		return

@@ -14,8 +14,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 )
 
-// checkpoint is the entry for a reserved ordinal. What it says is a function of the entries before it. It sums up as
-// much as its place in the tree allows, and less, by powers of two, when that would be too large.
+// checkpoint returns the entry for a reserved ordinal. Its content is a function of the entries before it. It
+// summarizes as much as its place in the tree allows, and less, by powers of two, if that would be too large.
 func checkpoint(s Session, st *state, ordinal int64, time metav1.MicroTime) (*entry, error) {
 	totals, sums := st.sums(starts(ordinal))
 	for _, sum := range sums {
@@ -54,7 +54,7 @@ func starts(ordinal int64) []int64 {
 	return from
 }
 
-// restore is what a checkpoint sums up.
+// restore returns the content of a checkpoint.
 func restore(e *entry) (change, error) {
 	c := e.spec.Checkpoint
 	messages, err := decompress(c.Transcript)
@@ -94,14 +94,14 @@ func decompress(transcript []byte) ([]event.Message, error) {
 	if err := json.NewDecoder(decompressor).Decode(&messages); err != nil {
 		return nil, err
 	}
-	// The check sum comes after the last message.
+	// The checksum comes after the last message.
 	if _, err := io.Copy(io.Discard, decompressor); err != nil {
 		return nil, err
 	}
 	return messages, decompressor.Close()
 }
 
-// boundedWriter gives up when there is no more room, so that no more is compressed than can be used.
+// boundedWriter fails when there is no more room, so that no more is compressed than can be used.
 type boundedWriter struct {
 	to   io.Writer
 	room int64

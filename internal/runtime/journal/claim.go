@@ -13,15 +13,15 @@ import (
 type ClaimRef struct {
 	// Ordinal of the claim; 0 means that there is none.
 	Ordinal int64
-	// Call that is claimed, with the one who claims it.
+	// Call that is claimed, with its holder.
 	Call v1alpha1.ClaimedCall
-	// Settled is the result that the claim has led to; its Ordinal is 0 as long as there is none.
+	// Settled is the result of the claimed call; its Ordinal is 0 while there is none.
 	Settled SettledRef
 }
 
-// Claim writes down that the holder is about to start a call (DUR-01), unless somebody has claimed it before, whose
-// claim is then given, or the step is closed, which is then given too. Only the holder of the claim that is given may
-// start the call, once. The error is ErrFull, or what the store said; calling Claim again, with the same holder, is
+// Claim records that the holder is about to start a call (DUR-01), unless another process has claimed it before, whose
+// claim it then returns, or the step is closed, which it then returns too. Only the holder of the returned claim may
+// start the call, once. The error is ErrFull, or the error of the store; calling Claim again, with the same holder, is
 // safe.
 func (l *Log) Claim(ctx context.Context, s Session, turn Turn, step int32, openedAt int64, call v1alpha1.ClaimedCall) (ClaimRef, *Closed, error) {
 	if call.ID == "" || call.Holder == "" {
@@ -39,7 +39,7 @@ func (l *Log) Claim(ctx context.Context, s Session, turn Turn, step int32, opene
 	if e != nil {
 		return ClaimRef{Ordinal: e.spec.Ordinal, Call: call}, nil, w.took(ctx, e)
 	}
-	// A claim that was found among the entries known so far says nothing about what came behind it.
+	// A claim that was found among the entries known so far does not exclude later entries.
 	if err := w.toEnd(ctx); err != nil {
 		return ClaimRef{}, nil, err
 	}
@@ -61,8 +61,8 @@ func (w *walk) claim(id string) ClaimRef {
 	return ClaimRef{}
 }
 
-// Claims are the claims of a step's calls, in the order of the log, with what they have led to. While the step is open
-// it always asks the store for the first free ordinal.
+// Claims returns the claims of a step's calls, in the order of the journal, with their results. While the step is open
+// it always reads the store's first free ordinal.
 func (l *Log) Claims(ctx context.Context, s Session, turn types.UID, step int32, openedAt int64) ([]ClaimRef, error) {
 	w := l.walk(s, turn, step, openedAt)
 	if err := w.toEnd(ctx); err != nil {

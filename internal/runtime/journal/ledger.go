@@ -35,7 +35,7 @@ func (e *FullError) Error() string { return e.text }
 // Is reports whether the other error is ErrFull.
 func (e *FullError) Is(other error) bool { return other == ErrFull }
 
-// ledger knows what the journals of each namespace take.
+// ledger has the sizes of the journals of each namespace.
 type ledger struct {
 	mu         sync.Mutex
 	namespaces map[string]*namespaceBytes
@@ -53,7 +53,7 @@ type namespaceBytes struct {
 	sessions map[types.UID]int64
 }
 
-// set notes what one journal takes.
+// set records the size of one journal.
 func (l *ledger) set(s Session, bytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,7 +95,7 @@ func (l *ledger) put(s Session, bytes int64) {
 	}
 }
 
-// of is what one journal takes, as far as is known.
+// of returns the known size of one journal.
 func (l *ledger) of(s Session) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,7 +105,7 @@ func (l *ledger) of(s Session) int64 {
 	return 0
 }
 
-// others is what the other journals of the Session's namespace take.
+// others returns the size of the other journals in the Session's namespace.
 func (l *ledger) others(s Session) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,8 +116,8 @@ func (l *ledger) others(s Session) int64 {
 	return n.total - n.sessions[s.UID]
 }
 
-// Measured tells the Log what the journal of a Session takes, by the Session's status: the Log itself knows only of
-// journals that it has read.
+// Measured reports the size of a Session's journal, from the Session's status, to the Log: the Log itself knows only
+// the journals that it has read.
 func (l *Log) Measured(s Session, bytes int64) {
 	if bytes > l.ledger.of(s) {
 		l.ledger.set(s, bytes)
@@ -129,7 +129,7 @@ func (l *Log) bounded(s Session) bool {
 	return s.Limit > 0 || l.maxBytes > 0 || l.maxNamespaceBytes > 0
 }
 
-// room reports, as an error, a journal that has no room for so many bytes besides those that it takes.
+// room returns an error if a journal has no room for a number of further bytes.
 func (l *Log) room(s Session, used, needed int64) error {
 	full := func(by LimitedBy, limit int64) error {
 		return &FullError{By: by, Limit: limit, text: fmt.Sprintf("the journal of Session %s/%s is full: it takes %d bytes and needs %d more; the limit (%s) is %d",
@@ -147,7 +147,7 @@ func (l *Log) room(s Session, used, needed int64) error {
 	}
 }
 
-// remember keeps the state of a Session in the cache, and what its journal takes.
+// remember keeps the state of a Session in the cache, and the size of its journal.
 func (l *Log) remember(s Session, st *state) {
 	l.cache.putState(s.UID, st)
 	l.ledger.set(s, st.bytes())

@@ -25,13 +25,13 @@ const (
 )
 
 var (
-	// ErrNotFound is what a Store says of an ordinal that is free.
+	// ErrNotFound is the error of a Store for a free ordinal.
 	ErrNotFound = errors.New("the entry does not exist")
-	// ErrExists is what a Store says when the ordinal is taken.
+	// ErrExists is the error of a Store if the ordinal is taken.
 	ErrExists = errors.New("the entry exists already")
-	// ErrRefused is part of a Store's error when it is certain that nothing was written and that trying again is of no
-	// use: no permission, the namespace is being deleted, the entry breaks the schema. Any other error of a create
-	// leaves open what happened.
+	// ErrRefused is part of a Store's error if it is certain that nothing was written and that a retry is useless: no
+	// permission, the namespace is being deleted, the entry violates the schema. Any other error of a create leaves
+	// open what happened.
 	ErrRefused = errors.New("the store refused the entry")
 	// ErrInvalid is part of a Store's error, beside ErrRefused, when the entry itself is the reason: another entry may
 	// be accepted.
@@ -39,44 +39,45 @@ var (
 	// ErrFormat reports an entry that a later build has written, in a form that this one does not know. Nothing is
 	// concluded from it.
 	ErrFormat = errors.New("the journal has an entry of an unknown format")
-	// ErrFull says that the log has no room for the record within the Session's limit. A record marked Closing never
-	// gets it.
+	// ErrFull: the journal has no room for the record within the Session's limit. A record marked Closing never gets
+	// it.
 	ErrFull = errors.New("the log of the Session is full")
-	// ErrStale says that a record does not name a settled part that was in the log before it could be written: a result
-	// came in that the record does not know of. Read Settled again and compose the record again. A record marked
-	// Closing gets it only for approvals, and for a call that it says was not claimed, and was: read Claims again.
+	// ErrStale: a record does not name a settled part that was in the journal before the record could be written: a
+	// result was appended that the record does not include. Read Settled again and compose the record again. A record
+	// marked Closing gets it only for approvals, and for a call that it reports as not claimed although it was: read
+	// Claims again.
 	ErrStale = errors.New("a tool result came in that the record does not take in")
 	// ErrSteered reports a record of a Turn whose message has gone into another Turn: it has no entries of its own.
 	ErrSteered = errors.New("the message of the Turn has gone into another Turn")
-	// ErrTooLarge says that something that cannot be split is larger than an entry.
+	// ErrTooLarge: something that cannot be split is larger than an entry.
 	ErrTooLarge = errors.New("too large for an entry of the log")
-	// ErrCorrupt says that the log is not as writers leave it: an entry is missing, or is not what its place promises.
+	// ErrCorrupt: the journal is not as writers leave it: an entry is missing, or does not fit its position.
 	ErrCorrupt = errors.New("the log is damaged")
 )
 
-// Session names a log.
+// Session names a journal.
 type Session struct {
 	// Namespace and Name of the Session.
 	Namespace, Name string
-	// UID of the Session. The log belongs to it alone: a Session that is created again under the name has another log.
+	// UID of the Session. The journal belongs to it alone: a Session that is created again under the name has another
+	// journal.
 	UID types.UID
-	// Limit is the most bytes that the log may take; 0 means no limit.
+	// Limit is the maximum size of the journal in bytes; 0 means no limit.
 	Limit int64
 }
 
-// Store keeps entries. Both operations may be ambiguous: an error, unless it is one of those named here, says nothing
-// about what happened. Entries given and returned are not changed afterwards by either side.
+// Store stores entries. Both operations may be ambiguous: after any error, except for those named here, the outcome is
+// unknown. Neither side changes entries after they were passed or returned.
 type Store interface {
-	// Get reads the entry at an ordinal, as of now: an entry whose create has returned is found. ErrNotFound when there
-	// is none.
+	// Get reads the current entry at an ordinal: an entry whose create has returned is found. It returns ErrNotFound if
+	// there is none.
 	Get(ctx context.Context, s Session, ordinal int64) (*v1alpha1.JournalEntrySpec, error)
 	// Create writes an entry at its ordinal. ErrExists when there is one already, an error with ErrRefused when it can
 	// never be written.
 	Create(ctx context.Context, s Session, e *v1alpha1.JournalEntrySpec) error
 }
 
-// A DryRunner is a Store that can report what would become of a create, and writes nothing. The errors are those of
-// Create.
+// A DryRunner is a Store that can report the result of a create without writing. The errors are those of Create.
 type DryRunner interface {
 	DryRun(ctx context.Context, s Session, e *v1alpha1.JournalEntrySpec) error
 }
@@ -89,17 +90,17 @@ type Options struct {
 	MaxBytes int64
 	// MaxNamespaceBytes bounds the journals of each namespace together; 0 for no bound.
 	MaxNamespaceBytes int64
-	// Clock gives the times of entries. Default time.Now.
+	// Clock returns the times of entries. Default time.Now.
 	Clock func() time.Time
 }
 
 // Turn names the Turn that an entry belongs to.
 type Turn = v1alpha1.JournalTurn
 
-// RecordedTurn is a Turn whose first step, or whose message, is in the log.
+// RecordedTurn is a Turn whose first step, or whose message, is in the journal.
 type RecordedTurn = v1alpha1.RecordedTurn
 
-// Record is what closes a step.
+// Record is the content that closes a step.
 type Record struct {
 	// Turn and Step that are closed.
 	Turn Turn
@@ -114,11 +115,11 @@ type Record struct {
 	Calls []v1alpha1.PlannedCall
 	// Steered are the Turns whose messages, which are among the events, go into this one behind the step.
 	Steered []RecordedTurn
-	// Parts are the ordinals of the settled parts that the record takes in.
+	// Parts are the ordinals of the settled parts that the record includes.
 	Parts []int64
-	// Unclaimed are the calls of which the record says that they never started because nobody has claimed them.
+	// Unclaimed are the calls that the record reports as never started because no process has claimed them.
 	Unclaimed []string
-	// Transition is what becomes of the Turn's status.
+	// Transition is the new progress of the Turn.
 	Transition v1alpha1.TurnProgress
 	// Closing exempts the record from the Session's limit and from taking in every settled part but approvals: for
 	// cancel and failure, which must always fit.
@@ -144,8 +145,7 @@ type Closed struct {
 	Steered []RecordedTurn
 	// Settled are the settled parts that the record took in.
 	Settled []SettledRef
-	// Transition is what becomes of the Turn's status. Where its plan says no ordinal, openedAt is the one after this
-	// entry.
+	// Transition is the new progress of the Turn. If its plan has no openedAt, it is the ordinal after this entry.
 	Transition v1alpha1.TurnProgress
 	// Digest of the Turn's message, if this was the Turn's first step.
 	Digest string
@@ -161,9 +161,9 @@ type SettledRef struct {
 	Adopted bool
 }
 
-// View is the log folded up to its head. It is shared and must not be changed.
+// View is the journal folded up to its head. It is shared and must not be changed.
 type View struct {
-	// Head is the ordinal of the newest entry, 0 of an empty log.
+	// Head is the ordinal of the newest entry, 0 for an empty journal.
 	Head int64
 	// Bytes is the size of all entries.
 	Bytes int64
@@ -177,7 +177,7 @@ type View struct {
 	Turns map[string]RecordedTurn
 }
 
-// Log is the log of any number of Sessions on one Store. It is safe for concurrent use.
+// Log gives access to the journals of any number of Sessions on one Store. It is safe for concurrent use.
 type Log struct {
 	store Store
 	clock func() time.Time
@@ -200,7 +200,7 @@ func New(store Store, opts Options) *Log {
 	}
 }
 
-// Forget drops what is known of a Session that is gone.
+// Forget drops the state of a Session that is gone.
 func (l *Log) Forget(s Session) {
 	l.ledger.forget(s)
 	l.cache.forget(s.UID)

@@ -16,17 +16,17 @@ import (
 type Obstacle struct {
 	// Reason of the condition that reports it.
 	Reason string
-	// Message reports what is wrong and what to do.
+	// Message returns what is wrong and what to do.
 	Message string
 }
 
 const (
-	// firstLook and lastLook bound the pauses between two looks at a journal that cannot be appended to.
+	// firstLook and lastLook bound the pauses between two checks of a journal that cannot be appended to.
 	firstLook = 10 * time.Second
 	lastLook  = 5 * time.Minute
 )
 
-// ObstacleOf is what an error of a Log means for its Session; nil for one that may pass by itself.
+// ObstacleOf returns the meaning of a Log's error for its Session; nil for an error that may be transient.
 func ObstacleOf(err error, session string) *Obstacle {
 	switch {
 	case errors.Is(err, ErrFormat):
@@ -58,7 +58,7 @@ func (o *Obstacle) Pause(looks int) time.Duration {
 	return min(pause, lastLook)
 }
 
-// words are what an error says of its kind, without what was being done: the API server's own words where it has any.
+// words returns the cause of an error without its context: the API server's own text if there is one.
 func words(err, kind error) string {
 	var status apierrors.APIStatus
 	text := err.Error()

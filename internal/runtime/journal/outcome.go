@@ -11,10 +11,9 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// Outcome is the entry that ended the Turn of a name, or its newest one if it has not ended: what a Turn that is
-// created again under the name of one that ran before adopts. Of several of one name the first counts. nil without an
-// error says that the log knows no Turn of that name, or that its message went into another Turn. The hint is that of
-// View.
+// Outcome returns the entry that ended the Turn of a name, or its newest one if it has not ended: a Turn that is
+// created again under the name adopts it. If several Turns had the name, the first counts. nil without an error means
+// that the journal has no Turn of that name, or that its message went into another Turn. The hint is that of View.
 func (l *Log) Outcome(ctx context.Context, s Session, turn string, hint int64) (*Closed, error) {
 	st, err := l.upToDate(ctx, s, hint)
 	if err != nil {
@@ -62,11 +61,11 @@ func ended(t *v1alpha1.TurnProgress) bool {
 	}
 }
 
-// locate is the ordinal of the entry that records a Turn, which is between two ordinals. Checkpoints say in which of
-// their blocks it is, until less than one interval is left, which is read.
+// locate returns the ordinal of the entry that records a Turn, between two ordinals. Checkpoints show in which of their
+// blocks it is, until less than one interval is left, which is read.
 func (l *Log) locate(ctx context.Context, s Session, turn types.UID, first, last int64) (int64, error) {
 	type span struct{ first, last int64 }
-	var open []span // what no checkpoint within the range sums up
+	var open []span // the range that no checkpoint within it summarizes
 	for at := last; at >= first; {
 		if !reserved(at) {
 			low := max(first, nextReserved(at)-CheckpointInterval+1)

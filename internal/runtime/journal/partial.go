@@ -8,25 +8,26 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// MaxPieceBytes is the most text of an answer that one entry keeps while it comes in. It fits an entry however much
-// JSON escapes of it.
+// MaxPieceBytes is the most text of a streaming response that one entry holds. It fits an entry however much JSON
+// escapes of it.
 const MaxPieceBytes = 64 << 10
 
-// Partial is what the log has of an answer that was coming in (PART-01).
+// Partial is the journal's record of a response that was streaming (PART-01).
 type Partial struct {
-	// Message is the id that the answer was to have.
+	// Message is the id that the complete response was to have.
 	Message string
 	// Model is the name of the Model that was answering.
 	Model string
-	// Holder tells the process that received it from all others.
+	// Holder identifies the process that received it.
 	Holder string
-	// Text that had come. It may be empty.
+	// Text that had arrived. It may be empty.
 	Text string
-	// Discarded reports whether the text is not the answer: the model had begun to call tools, or the try has failed.
+	// Discarded reports whether the text is not the response: the model had begun to call tools, or the attempt has
+	// failed.
 	Discarded bool
 }
 
-// Draft writes an answer down while it comes in. One goroutine uses it at a time.
+// Draft records a response while it streams. Only one goroutine uses it at a time.
 type Draft struct {
 	log      *Log
 	session  Session
@@ -34,19 +35,19 @@ type Draft struct {
 	step     int32
 	openedAt int64
 	partial  Partial
-	// writer is kept from piece to piece: each looks only at what is new in the log.
+	// writer is kept from part to part: each reads only the new entries of the journal.
 	writer *writer
 }
 
-// Draft begins to write down an answer of an open step: message, Model and holder are those of the Partial. Nothing is
+// Draft starts to record a response of an open step: message, Model and holder are those of the Partial. Nothing is
 // written yet.
 func (l *Log) Draft(s Session, turn Turn, step int32, openedAt int64, of Partial) *Draft {
 	return &Draft{log: l, session: s, turn: turn, step: step, openedAt: openedAt, partial: of}
 }
 
-// Keep brings the log up to the text that has come so far, which only ever grows. A step that somebody has closed takes
-// no more: closed says so. The error is ErrFull or what the store said; after any of them some of the text may be
-// there, and calling Keep again, with the same text or more, is safe.
+// Keep updates the journal to the text that has arrived so far, which only ever grows. A step that another process has
+// closed accepts no more: closed reports it. The error is ErrFull or the error of the store; after any of them some of
+// the text may be there, and calling Keep again, with the same text or more, is safe.
 func (d *Draft) Keep(ctx context.Context, text string) (closed bool, err error) {
 	for {
 		known, closed, err := d.known(ctx)
@@ -59,15 +60,15 @@ func (d *Draft) Keep(ctx context.Context, text string) (closed bool, err error) 
 		offset := len(known.Text)
 		piece := d.piece(v1alpha1.PartialText)
 		piece.Offset, piece.Text = int64(offset), cutAt(text[offset:], MaxPieceBytes)
-		// A piece whose create has timed out may be there in the end. What follows begins behind it.
+		// A part whose create has timed out may still appear. The next part begins after it.
 		if err := d.write(ctx, piece, func() bool { return len(d.writer.partialOf(d.partial.Message).Text) == offset }); err != nil {
 			return false, err
 		}
 	}
 }
 
-// Discard reports whether what was kept is not the answer. It needs no room within the Session's limit. Calling it
-// again is safe.
+// Discard marks the recorded text as not the response. It needs no room within the Session's limit. Calling it again is
+// safe.
 func (d *Draft) Discard(ctx context.Context) (closed bool, err error) {
 	known, closed, err := d.known(ctx)
 	if err != nil || closed || known.Discarded {
@@ -80,7 +81,7 @@ func (d *Draft) Discard(ctx context.Context) (closed bool, err error) {
 	return d.writer.final != nil, err
 }
 
-// known is what the log has of the answer, and whether somebody has closed the step.
+// known is the journal's text of the response, and whether another process has closed the step.
 func (d *Draft) known(ctx context.Context) (Partial, bool, error) {
 	if d.writer == nil {
 		w, err := d.log.writer(ctx, d.session, d.turn, d.step, d.openedAt)
@@ -115,9 +116,9 @@ func (d *Draft) failed(err error) error {
 	return fmt.Errorf("keeping what came of the answer of step %d of Turn %s: %w", d.step, d.turn.Name, err)
 }
 
-// Resume looks for the entry that closed a step, as Find does, and of a step that is open for what was kept of its
-// answer: of the one that began last (GAP-14). Both nil without an error says that the step is open and nothing was
-// kept. It always asks the store for the first free ordinal.
+// Resume looks for the entry that closed a step, as Find does, and for an open step returns the recorded partial
+// response: the one that began last (GAP-14). If both are nil without an error, the step is open and nothing was
+// recorded. It always reads the store's first free ordinal.
 func (l *Log) Resume(ctx context.Context, s Session, turn Turn, step int32, openedAt int64) (*Closed, *Partial, error) {
 	w := l.walk(s, turn.UID, step, openedAt)
 	if err := w.toEnd(ctx); err != nil {
@@ -134,8 +135,8 @@ func (l *Log) Resume(ctx context.Context, s Session, turn Turn, step int32, open
 	return nil, &newest, nil
 }
 
-// keep takes a piece of an answer up. One that does not follow what is there is a piece that was written twice, or one
-// whose forerunner is missing.
+// keep adds a part of a response. A part that does not follow the known text was written twice, or its predecessor is
+// missing.
 func (w *walk) keep(found *entry) {
 	piece := found.spec.Partial
 	w.partialBytes += found.size
@@ -155,7 +156,7 @@ func (w *walk) keep(found *entry) {
 	p.Discarded = p.Discarded || piece.Content == v1alpha1.PartialDiscarded
 }
 
-// partialOf is what was kept of a message.
+// partialOf returns the recorded text of a message.
 func (w *walk) partialOf(message string) Partial {
 	for _, p := range w.partials {
 		if p.Message == message {

@@ -22,9 +22,9 @@ type splitter struct {
 	used   int // by the last piece
 }
 
-// split distributes events and calls over pieces of at most budget bytes, in order. What is larger than a piece is cut:
-// an event into events of the same id whose data is text, a call into calls of the same id. join undoes it. There is at
-// least one piece. The second value is the size of the last piece.
+// split distributes events and calls over pieces of at most budget bytes, in order. An item that is larger than a piece
+// is cut: an event into events of the same id whose data is text, a call into calls of the same id. join reverses it.
+// There is at least one piece. The second value is the size of the last piece.
 func split(events []v1alpha1.JournalEvent, calls []v1alpha1.PlannedCall, budget int) ([]piece, int, error) {
 	s := &splitter{budget: budget, pieces: make([]piece, 1)}
 	for _, e := range events {
@@ -40,7 +40,7 @@ func split(events []v1alpha1.JournalEvent, calls []v1alpha1.PlannedCall, budget 
 	return s.pieces, s.used, nil
 }
 
-// room makes sure that the last piece has so much room, by beginning another if it has not.
+// room ensures that the last piece has a number of free bytes, by beginning another if necessary.
 func (s *splitter) room(size int) *piece {
 	if s.used > 0 && s.used+size > s.budget {
 		s.pieces = append(s.pieces, piece{})
@@ -119,10 +119,10 @@ func (s *splitter) call(c v1alpha1.PlannedCall) error {
 	return nil
 }
 
-// minChunk is the least room that a piece of text is given: any one character fits.
+// minChunk is the minimum room for a piece of text: any one character fits.
 const minChunk = 16
 
-// jsonSize is what a member of a list takes, with the comma.
+// jsonSize returns the size of a list member, with the comma.
 func jsonSize(v any) (int, error) {
 	raw, err := json.Marshal(v)
 	return len(raw) + 1, err
@@ -156,7 +156,7 @@ func escapedSize(text string) int {
 	return size
 }
 
-// escapedRune is what a character takes at most within a JSON string as encoding/json writes it.
+// escapedRune returns the most that a character takes within a JSON string as encoding/json writes it.
 func escapedRune(r rune, n int) int {
 	switch {
 	case r == '"' || r == '\\':
@@ -168,7 +168,7 @@ func escapedRune(r rune, n int) int {
 	}
 }
 
-// joinEvents undoes what split did to events: those of one id, one after another, are one.
+// joinEvents reverses split for events: consecutive events of one id become one.
 func joinEvents(events []v1alpha1.JournalEvent) ([]v1alpha1.JournalEvent, error) {
 	if len(events) == 0 {
 		return nil, nil
@@ -211,7 +211,7 @@ func joinData(fragments []v1alpha1.JournalEvent) ([]byte, error) {
 	return data.Bytes(), nil
 }
 
-// joinCalls undoes what split did to calls.
+// joinCalls reverses split for calls.
 func joinCalls(calls []v1alpha1.PlannedCall) []v1alpha1.PlannedCall {
 	var joined []v1alpha1.PlannedCall
 	for _, c := range calls {

@@ -8,8 +8,9 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// Probe reports whether a step can be closed, and writes nothing: an error is what Append would say as well. It reads
-// the journal up to its end and, where the store can, lets it check an entry. A step that is closed is returned.
+// Probe checks whether a step can be closed, and writes nothing: it returns the error that Append would return. It
+// reads the journal up to its end and, if the store supports it, makes the store check an entry. It returns a step that
+// is closed.
 func (l *Log) Probe(ctx context.Context, s Session, turn Turn, step int32, openedAt int64) (*Closed, error) {
 	w, err := l.writer(ctx, s, turn, step, openedAt)
 	if err != nil {

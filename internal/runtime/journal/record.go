@@ -9,9 +9,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 )
 
-// canonical gives a record the form that it has when it is read back: times in microseconds, text in valid UTF-8, the
-// keys of data sorted. So the writer and every later reader count the same bytes, and split cuts between characters. It
-// refuses what no reader could read.
+// canonical returns a record in the form in which it is read back: times in microseconds, text in valid UTF-8, the keys
+// of data sorted. So the writer and every later reader count the same bytes, and split cuts between characters. It
+// rejects a record that no reader could read.
 func canonical(r Record) (Record, error) {
 	raw, err := json.Marshal(content{Events: r.Events, Calls: r.Calls, Transition: r.Transition})
 	if err != nil {
@@ -77,7 +77,7 @@ func canonicalJSON(raw []byte) (*v1alpha1.JSON, error) {
 	return &v1alpha1.JSON{Raw: sorted}, nil
 }
 
-// assemble reads the parts of a final entry and gives the step as it was recorded.
+// assemble reads the parts of a final entry and returns the step as it was recorded.
 func assemble(final *v1alpha1.JournalEntrySpec, parts []*entry) (*Closed, error) {
 	closed := &Closed{Ordinal: final.Ordinal, Adopted: true, Time: final.Time, Step: final.Step, Digest: final.Digest, Steered: final.Steered}
 	if final.Turn == nil || final.Transition == nil {

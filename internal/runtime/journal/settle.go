@@ -8,10 +8,10 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// Settle writes down the result of one call, of a client tool (CLIENT-04) or one that was claimed (DUR-02), unless
-// there is one already, which is then given as adopted, or the step is closed, which is then given too. Of a closed
-// step the reference is set only if the record that closed it took the call's result in. The error is ErrFull,
-// ErrTooLarge (a result of up to 64 KiB always fits), or what the store said; calling Settle again is safe.
+// Settle records the result of one call, of a client tool (CLIENT-04) or of a claimed call (DUR-02), unless there is
+// one already, which it then returns as adopted, or the step is closed, which it then returns too. For a closed step
+// the reference is set only if the record that closed it includes the call's result. The error is ErrFull, ErrTooLarge
+// (a result of up to 64 KiB always fits), or the error of the store; calling Settle again is safe.
 func (l *Log) Settle(
 	ctx context.Context, s Session, turn Turn, step int32, openedAt int64, call v1alpha1.SettledCall,
 ) (SettledRef, *Closed, error) {
@@ -31,7 +31,7 @@ func (l *Log) Settle(
 	if e != nil {
 		return SettledRef{Ordinal: e.spec.Ordinal, Call: call}, nil, w.took(ctx, e)
 	}
-	// A result that was found among the entries known so far says nothing about what came behind it.
+	// A result that was found among the entries known so far does not exclude later entries.
 	if err := w.toEnd(ctx); err != nil {
 		return SettledRef{}, nil, err
 	}
@@ -48,7 +48,7 @@ func (l *Log) Settle(
 	return ref, closed, err
 }
 
-// canonicalCall gives a settled call the form that it has when it is read back.
+// canonicalCall returns a settled call in the form in which it is read back.
 func canonicalCall(call v1alpha1.SettledCall) (v1alpha1.SettledCall, error) {
 	if call.ID == "" {
 		return call, fmt.Errorf("a settled call needs an id")

@@ -9,8 +9,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 )
 
-// state is the log of one Session folded up to a head. It grows entry by entry and is shared by everyone who works on
-// the Session.
+// state is the journal of one Session folded up to a head. It grows entry by entry and is shared by all readers of the
+// Session.
 type state struct {
 	mu     sync.Mutex
 	head   int64
@@ -34,7 +34,7 @@ type beginning struct {
 	first, last int64
 }
 
-// change is what an entry, or all that a checkpoint sums up, adds to a state.
+// change is the addition of an entry, or of all entries that a checkpoint summarizes, to a state.
 type change struct {
 	events   int64
 	messages []event.Message
@@ -45,7 +45,7 @@ func newState() *state {
 	return &state{turns: map[string]RecordedTurn{}}
 }
 
-// changeOf is what a closed step adds.
+// changeOf returns the addition of a closed step.
 func changeOf(closed *Closed) (change, error) {
 	messages, err := event.MessagesOf(closed.Events)
 	if err != nil {
@@ -62,7 +62,7 @@ func changeOf(closed *Closed) (change, error) {
 	return c, nil
 }
 
-// fold adds the entry behind the head. Any other entry changes nothing: somebody else has folded it.
+// fold adds the entry after the head. Any other entry changes nothing: another goroutine has folded it.
 func (st *state) fold(e *entry, c change) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -75,7 +75,7 @@ func (st *state) fold(e *entry, c change) {
 	st.events += c.events
 }
 
-// block adds what a checkpoint sums up, in a state that nobody else has yet.
+// block adds the content of a checkpoint to a state that is not shared yet.
 func (st *state) block(checkpoint *entry, c change) {
 	at := checkpoint.spec.Ordinal
 	st.add(checkpoint.spec.Checkpoint.From, at-1, c)
@@ -125,7 +125,7 @@ func (st *state) bytes() int64 {
 	return st.size
 }
 
-// view is the state as it is now. What is folded later does not change it.
+// view returns the current state. Later folding does not change it.
 func (st *state) view() *View {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -134,14 +134,15 @@ func (st *state) view() *View {
 	return &View{Head: st.head, Bytes: st.size, NextSequence: st.events + 1, Messages: st.messages[:n:n], Turns: st.turns}
 }
 
-// sum is what a checkpoint sums up from an ordinal on.
+// sum returns the content of a checkpoint that begins at an ordinal.
 type sum struct {
 	from     int64
 	messages []event.Message
 	turns    []RecordedTurn
 }
 
-// totals are what every checkpoint behind the head says, and sums from each of the ordinals given.
+// totals returns the totals that every checkpoint after the head has, and sums the contents from each of the given
+// ordinals.
 func (st *state) sums(from []int64) (v1alpha1.JournalCheckpoint, []sum) {
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 // createAttempts bounds how often a create whose outcome is not known is tried, always at the same ordinal.
 const createAttempts = 3
 
-// entry is an entry of the log with its size as JSON. It never changes.
+// entry is an entry of the journal with its size as JSON. It never changes.
 type entry struct {
 	spec *v1alpha1.JournalEntrySpec
 	size int64
@@ -28,7 +28,7 @@ func newEntry(spec *v1alpha1.JournalEntrySpec) (*entry, error) {
 	return &entry{spec: spec, size: int64(len(raw))}, nil
 }
 
-// cost estimates the memory that the entry takes: its text, and what Go needs around it.
+// cost estimates the memory of the entry: its text, and Go's overhead.
 func (e *entry) cost() int64 {
 	size := e.size
 	if c := e.spec.Checkpoint; c != nil {
@@ -37,7 +37,8 @@ func (e *entry) cost() int64 {
 	return size + 512 + 512*int64(len(e.spec.Events)) + 128*int64(len(e.spec.Calls))
 }
 
-// light is the entry without what only a cold reader needs, so that checkpoints do not fill the cache.
+// light returns the entry without the fields that only a reader without a cache needs, so that checkpoints do not fill
+// the cache.
 func (e *entry) light() *entry {
 	if e.spec.Checkpoint == nil {
 		return e
@@ -98,7 +99,7 @@ func (l *Log) must(ctx context.Context, s Session, ordinal int64) (*entry, error
 	return e, promised(s, ordinal, err)
 }
 
-// mustFetch reads an entry that other entries promise, with all that it holds.
+// mustFetch reads the whole content of an entry that other entries refer to.
 func (l *Log) mustFetch(ctx context.Context, s Session, ordinal int64) (*entry, error) {
 	e, err := l.fetch(ctx, s, ordinal)
 	return e, promised(s, ordinal, err)
@@ -111,11 +112,11 @@ func promised(s Session, ordinal int64, err error) error {
 	return err
 }
 
-// put creates an entry at its ordinal and gives what is there afterwards, and whether that is the entry given.
+// put creates an entry at its ordinal and returns the entry that is there afterwards, and whether it is the given one.
 //
 // After an error the create may still happen at any later time. Two rules keep that harmless: the create is only ever
-// tried again at the same ordinal with the same content, and the writer moves on to another ordinal only when somebody
-// else's entry has this one, after which the create can no longer succeed.
+// retried at the same ordinal with the same content, and the writer moves on to another ordinal only when another
+// writer's entry has this one, after which the create can no longer succeed.
 func (l *Log) put(ctx context.Context, s Session, e *entry) (*entry, bool, error) {
 	var last error
 	for range createAttempts {
@@ -128,7 +129,7 @@ func (l *Log) put(ctx context.Context, s Session, e *entry) (*entry, bool, error
 		if ctx.Err() != nil {
 			break
 		}
-		// After a refusal as well: what used up the quota may be this very entry, whose first create seemed to fail.
+		// After a refusal as well: this very entry may have used up the quota, if its first create only seemed to fail.
 		there, err := l.get(ctx, s, e.spec.Ordinal)
 		if err == nil {
 			return there, same(there, e), nil
@@ -143,8 +144,7 @@ func (l *Log) put(ctx context.Context, s Session, e *entry) (*entry, bool, error
 	return nil, false, fmt.Errorf("writing the entry at ordinal %d of Session %s/%s: %w", e.spec.Ordinal, s.Namespace, s.Name, last)
 }
 
-// same reports whether two entries have the same content. The store may have written JSON in another way than it was
-// given.
+// same reports whether two entries have the same content. The store may have encoded the JSON in another way.
 func same(a, b *entry) bool {
 	x, errX := json.Marshal(a.light().spec)
 	y, errY := json.Marshal(b.light().spec)

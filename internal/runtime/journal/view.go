@@ -10,8 +10,8 @@ import (
 // staleBy is how far the hint may be ahead of a cached state before reading again costs less than reading on.
 const staleBy = CheckpointInterval + 8
 
-// View folds the log up to its head. A view that is cached is brought up to the head, at the cost of one read when
-// nothing is new. The hint is an ordinal known to exist, 0 if none is: a cold read starts at the checkpoint at or below
+// View folds the journal up to its head. A cached view is updated to the head, at the cost of one read if nothing is
+// new. The hint is an ordinal known to exist, 0 if none is: a read without a cache starts at the checkpoint at or below
 // it.
 func (l *Log) View(ctx context.Context, s Session, hint int64) (*View, error) {
 	st, err := l.upToDate(ctx, s, hint)
@@ -21,7 +21,7 @@ func (l *Log) View(ctx context.Context, s Session, hint int64) (*View, error) {
 	return st.view(), nil
 }
 
-// upToDate is the state up to an entry after which the store had none when it was asked.
+// upToDate returns the state up to an entry after which the store had none at the time of the read.
 func (l *Log) upToDate(ctx context.Context, s Session, hint int64) (*state, error) {
 	st, fresh, err := l.load(ctx, s, hint)
 	if err != nil || fresh {
@@ -30,7 +30,7 @@ func (l *Log) upToDate(ctx context.Context, s Session, hint int64) (*state, erro
 	return st, l.catchUp(ctx, s, st, nil)
 }
 
-// load is the state of the Session: the cached one, or one that is read now, which is fresh.
+// load returns the state of the Session: the cached one, or one that is read now, which is fresh.
 func (l *Log) load(ctx context.Context, s Session, hint int64) (st *state, fresh bool, err error) {
 	if st := l.cache.state(s.UID); st != nil && hint <= st.at()+staleBy {
 		return st, false, nil
@@ -43,7 +43,7 @@ func (l *Log) load(ctx context.Context, s Session, hint int64) (st *state, fresh
 	return st, true, nil
 }
 
-// catchUp folds entries until the store has no more, leaving out those that absent says it has not.
+// catchUp folds entries until the store has no more, without reading those that absent reports as missing.
 func (l *Log) catchUp(ctx context.Context, s Session, st *state, absent map[int64]bool) error {
 	grown := false
 	for {
@@ -98,7 +98,7 @@ func (l *Log) closed(ctx context.Context, s Session, final *entry) (*Closed, err
 	return assemble(final.spec, parts)
 }
 
-// cold reads the log with nothing in hand: the newest checkpoint, those that it builds on, and the entries behind it.
+// cold reads the journal without a cache: the newest checkpoint, those that it builds on, and the entries after it.
 func (l *Log) cold(ctx context.Context, s Session, hint int64) (*state, error) {
 	r := &coldRead{log: l, session: s, found: map[int64]*entry{}, absent: map[int64]bool{}}
 	newest, err := r.newest(ctx, max(hint, 0)/CheckpointInterval)
@@ -109,15 +109,15 @@ func (l *Log) cold(ctx context.Context, s Session, hint int64) (*state, error) {
 	if err := r.blocks(ctx, st, newest*CheckpointInterval); err != nil {
 		return nil, err
 	}
-	// An ordinal that was free earlier in this read bounds the head then; the entry before it was found later. The head
-	// was exactly that entry at some time in between, so that the ordinal need not be asked for again.
+	// An ordinal that was free earlier in this read bounds the head then; the entry before it was found later. At some
+	// time in between the head was exactly that entry, so that the ordinal need not be read again.
 	if err := l.catchUp(ctx, s, st, r.absent); err != nil {
 		return nil, err
 	}
 	return st, nil
 }
 
-// coldRead remembers what one cold read has asked the store.
+// coldRead records the reads of the store without a cache.
 type coldRead struct {
 	log     *Log
 	session Session
@@ -125,9 +125,9 @@ type coldRead struct {
 	absent  map[int64]bool
 }
 
-// newest is the number of the newest checkpoint, 0 if there is none. It is looked for from a number on whose checkpoint
-// should exist, at distances that double, then by halving. From 0 on, that finds every checkpoint that the newest one
-// builds on.
+// newest returns the number of the newest checkpoint, 0 if there is none. The search starts at a number whose
+// checkpoint should exist, at distances that double, and continues by halving. From 0 on, that finds every checkpoint
+// that the newest one builds on.
 func (r *coldRead) newest(ctx context.Context, from int64) (int64, error) {
 	if from > 0 {
 		there, err := r.exists(ctx, from)
@@ -204,7 +204,7 @@ func (r *coldRead) blocks(ctx context.Context, st *state, ordinal int64) error {
 	return nil
 }
 
-// before is the ordinal of the checkpoint that sums up what lies before another one's sum, 0 if nothing does.
+// before returns the ordinal of the checkpoint that summarizes the entries before another one's range, 0 if none does.
 func before(e *entry) (int64, error) {
 	at, from := e.spec.Ordinal, e.spec.Checkpoint.From
 	if from == at {

@@ -11,20 +11,20 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// walk reads the entries from the one where a step was opened on, and keeps what concerns that step: the entry that
-// closed it, and until then the first claim and the first settled part of each call, and what has come of answers.
+// walk reads the entries from the one at which a step was opened, and keeps those of the step: the entry that closed
+// it, and until then the first claim and the first settled part of each call, and the recorded parts of responses.
 type walk struct {
 	log     *Log
 	session Session
 	uid     types.UID // of the Turn
 	step    int32
-	next    int64 // the first ordinal that was not looked at
+	next    int64 // the first ordinal that was not read
 	final   *entry
 	settled []SettledRef
 	claims  []ClaimRef
-	// partials are what was kept of answers that were coming in, in the order in which they began.
+	// partials are the recorded parts of streaming responses, in the order in which they began.
 	partials []*Partial
-	// partialBytes is what they take.
+	// partialBytes is their size.
 	partialBytes int64
 }
 
@@ -32,7 +32,7 @@ func (l *Log) walk(s Session, turn types.UID, step int32, openedAt int64) *walk 
 	return &walk{log: l, session: s, uid: turn, step: step, next: max(openedAt, 1)}
 }
 
-// look takes note of the entry at next.
+// look processes the entry at next.
 func (w *walk) look(found *entry) {
 	e := found.spec
 	w.next = e.Ordinal + 1
@@ -54,7 +54,7 @@ func (w *walk) look(found *entry) {
 	}
 }
 
-// to looks at the entries up to an ordinal, all of which exist, or up to the one that closed the step.
+// to reads the entries up to an ordinal, all of which exist, or up to the one that closed the step.
 func (w *walk) to(ctx context.Context, last int64) error {
 	for w.final == nil && w.next <= last {
 		e, err := w.log.must(ctx, w.session, w.next)
@@ -66,7 +66,7 @@ func (w *walk) to(ctx context.Context, last int64) error {
 	return nil
 }
 
-// toEnd looks at the entries until the store has no more, or up to the one that closed the step.
+// toEnd reads the entries until the store has no more, or up to the one that closed the step.
 func (w *walk) toEnd(ctx context.Context) error {
 	for w.final == nil {
 		e, err := w.log.get(ctx, w.session, w.next)
@@ -81,8 +81,8 @@ func (w *walk) toEnd(ctx context.Context) error {
 	return nil
 }
 
-// settledCall is the settled part of a call that counts. The decision about a call and its outcome are two: what was
-// approved has yet to run.
+// settledCall identifies the settled part of a call that counts. The decision about a call and its outcome are
+// separate: an approved call has yet to run.
 func (w *walk) settledCall(call v1alpha1.SettledCall) SettledRef {
 	for _, ref := range w.settled {
 		if sameSlot(ref.Call, call) {
@@ -97,8 +97,8 @@ func sameSlot(a, b v1alpha1.SettledCall) bool {
 	return a.ID == b.ID && (a.Decision == "") == (b.Decision == "")
 }
 
-// counted are the settled parts that count: all of them while the step is open, those that its record took in when it
-// is closed.
+// counted returns the settled parts that count: all of them while the step is open, those that its record includes when
+// it is closed.
 func (w *walk) counted() []SettledRef {
 	if w.final == nil {
 		return w.settled
@@ -108,13 +108,13 @@ func (w *walk) counted() []SettledRef {
 	})
 }
 
-// outcome is the step that was closed, as somebody else's.
+// outcome returns the step as closed by another writer.
 func (w *walk) outcome(ctx context.Context) (*Closed, error) {
 	return w.log.closed(ctx, w.session, w.final)
 }
 
-// Find looks for the entry that closed a step; nil without an error says that the step is open. It always asks the
-// store for the first free ordinal.
+// Find looks for the entry that closed a step; nil without an error means that the step is open. It always reads the
+// store's first free ordinal.
 func (l *Log) Find(ctx context.Context, s Session, turn types.UID, step int32, openedAt int64) (*Closed, error) {
 	w := l.walk(s, turn, step, openedAt)
 	if err := w.toEnd(ctx); err != nil {
@@ -126,8 +126,8 @@ func (l *Log) Find(ctx context.Context, s Session, turn types.UID, step int32, o
 	return w.outcome(ctx)
 }
 
-// Settled are the results of calls that count for a step, in the order of the log. While the step is open it always
-// asks the store for the first free ordinal.
+// Settled returns the results of calls that count for a step, in the order of the journal. While the step is open it
+// always reads the store's first free ordinal.
 func (l *Log) Settled(ctx context.Context, s Session, turn types.UID, step int32, openedAt int64) ([]SettledRef, error) {
 	w := l.walk(s, turn, step, openedAt)
 	if err := w.toEnd(ctx); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 )
 
-// writer writes the entries of one operation for one step. Before each it has looked at every entry since the step was
+// writer writes the entries of one operation for one step. Before each it has read every entry since the step was
 // opened.
 type writer struct {
 	*walk
@@ -19,13 +19,13 @@ type writer struct {
 	turn    Turn
 	time    metav1.MicroTime
 	bounded bool // by the Session's limit
-	// forgiving leaves out of what the log takes what was kept of the step's own answer: the answer itself must not
-	// find the log full because of it.
+	// forgiving excludes the recorded parts of the step's own response from the size of the journal: they must not
+	// leave the response itself without room.
 	forgiving bool
 }
 
-// writer begins an operation: it looks at all entries that are known to exist. The first free ordinal is not asked for,
-// because a create finds out as well as a read.
+// writer begins an operation: it reads all entries that are known to exist. It does not read the first free ordinal,
+// because a create shows as well whether it is free.
 func (l *Log) writer(ctx context.Context, s Session, turn Turn, step int32, openedAt int64) (*writer, error) {
 	openedAt = max(openedAt, 1)
 	st, fresh, err := l.load(ctx, s, openedAt-1)
@@ -56,15 +56,15 @@ func (w *writer) now() metav1.MicroTime {
 	return event.MicroTime(w.log.clock())
 }
 
-// remainder is what follows an entry in the same record.
+// remainder is the rest of the same record after an entry.
 type remainder struct {
 	entries int
 	bytes   int64
 }
 
-// write creates an entry at the first free ordinal, and a checkpoint first where one is due. Before each create, when
-// every entry in front of it was looked at, wanted is asked. There is no entry and no error when the step was closed,
-// or the entry not wanted any more.
+// write creates an entry at the first free ordinal, and before it a checkpoint if one is due. Before each create, after
+// every earlier entry was read, it calls wanted. It returns no entry and no error if the step was closed, or the entry
+// is not wanted any more.
 func (w *writer) write(ctx context.Context, spec v1alpha1.JournalEntrySpec, rest remainder, wanted func() (bool, error)) (*entry, error) {
 	for {
 		if err := w.to(ctx, w.state.at()); err != nil || w.final != nil {
@@ -100,7 +100,7 @@ func (w *writer) write(ctx context.Context, spec v1alpha1.JournalEntrySpec, rest
 	}
 }
 
-// entry is what is written at an ordinal.
+// entry returns the content for an ordinal.
 func (w *writer) entry(spec v1alpha1.JournalEntrySpec, ordinal int64) (*entry, error) {
 	spec.Session, spec.Ordinal, spec.Time, spec.Turn, spec.Step = w.session.Name, ordinal, w.time, &w.turn, w.step
 	spec.Format = Format
@@ -114,7 +114,7 @@ func (w *writer) entry(spec v1alpha1.JournalEntrySpec, ordinal int64) (*entry, e
 	return e, nil
 }
 
-// moveOn takes in an entry that is not the one to be written. Behind somebody else's there may be more.
+// moveOn processes an entry that is not the one to be written. After another writer's entry there may be more.
 func (w *writer) moveOn(ctx context.Context, there *entry, ours bool) error {
 	if !ours {
 		return w.log.catchUp(ctx, w.session, w.state, nil)
@@ -131,7 +131,7 @@ func (w *writer) took(ctx context.Context, e *entry) error {
 	return nil
 }
 
-// fits says whether what is to be written, and the checkpoints that will come in between, keep the log within the
+// fits reports whether the content to be written, and the checkpoints that come in between, keep the journal within the
 // Session's limit.
 func (w *writer) fits(rest remainder) error {
 	if !w.bounded {
@@ -162,7 +162,7 @@ func (w *writer) fits(rest remainder) error {
 	return nil
 }
 
-// frame is what an entry of this step takes at most, but for events, calls and parts.
+// frame is the most that an entry of this step takes, without events, calls and parts.
 func (w *writer) frame(spec v1alpha1.JournalEntrySpec) (int, error) {
 	const largest = 99_999_999
 	spec.Session, spec.Time, spec.Turn, spec.Step = w.session.Name, w.time, &w.turn, w.step

@@ -16,41 +16,41 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// act is an act step that is being carried out. It holds nothing that another process could not find out from the log.
+// act is a running act step. A new process can find out all of it from the journal.
 type act struct {
 	*run
-	// config is what the Turn runs with in this round.
+	// config is the Turn's configuration in this round.
 	config host.Config
 	// planned is the bulk of the calls, by call id.
 	planned map[string]v1alpha1.PlannedCall
-	// outcomes are the ends of calls, sources the answers that gave them, kept and settled what of them is in the log,
-	// by call id.
+	// outcomes are the ends of calls, sources the ToolResults behind them, kept and settled those in the journal, by
+	// call id.
 	outcomes map[string]tool.Outcome
 	sources  map[string]types.UID
 	kept     map[string]journal.SettledRef
 	settled  map[string]journal.SettledRef
 	// pins compares Tools with those that the calls were planned with.
 	pins tool.Pins
-	// line is where the calls wait for each other to write to the log.
+	// line serializes the journal writes of the calls.
 	line *host.Line
 	// begun reports whether a call has been started.
 	begun bool
-	// ended brings the ends of calls.
+	// ended delivers the ends of calls.
 	ended chan callEnd
-	// alarmAt is when the step must be looked at again; zero for never.
+	// alarmAt is the time of the next check of the step; zero for none.
 	alarmAt time.Time
 }
 
 // act carries out the calls of the open act step (PHASE-06).
 func (r *run) act(ctx context.Context) (*journal.Closed, error) {
-	// What still runs when the step is closed is stopped.
+	// Calls that still run when the step is closed are stopped.
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	a := &act{
 		run: r, planned: map[string]v1alpha1.PlannedCall{}, outcomes: map[string]tool.Outcome{}, sources: map[string]types.UID{},
 		kept: map[string]journal.SettledRef{}, pins: tool.Pins{}, line: &host.Line{}, ended: make(chan callEnd, len(r.turn.Status.ToolCalls)),
 	}
-	// The step was opened by the entry just before it, which has what does not fit into status.
+	// The entry just before the step opened it, and has the fields that do not fit into status.
 	reason, err := r.loop.Host.Log.Step(ctx, host.JournalOf(r.session()), r.turn.UID, r.turn.Status.Plan.OpenedAt-1)
 	if err != nil {
 		return nil, fmt.Errorf("reading the entry that planned the calls: %w", err)
@@ -69,7 +69,7 @@ func (r *run) act(ctx context.Context) (*journal.Closed, error) {
 	}
 }
 
-// round takes what has come, starts what may start, and closes the step when every call has its result.
+// round accepts new results, starts the calls that may start, and closes the step when every call has its result.
 func (a *act) round(ctx context.Context) (*journal.Closed, error) {
 	a.alarmAt = a.nextLimit()
 	if closed, err := a.cutShort(ctx, a.results()); closed != nil || err != nil {
@@ -98,7 +98,7 @@ func (a *act) round(ctx context.Context) (*journal.Closed, error) {
 		if !errors.Is(err, journal.ErrStale) {
 			return closed, err
 		}
-		// Another process put something into the log that this one does not know of.
+		// Another process appended an entry that this one does not know.
 		a.forgetOthers()
 		return a.round(ctx)
 	}
@@ -109,7 +109,7 @@ func (a *act) round(ctx context.Context) (*journal.Closed, error) {
 	return nil, nil
 }
 
-// wait waits until something has happened, and takes the ends of calls.
+// wait waits until something has happened, and receives the ends of calls.
 func (a *act) wait(ctx context.Context) (*journal.Closed, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -129,7 +129,7 @@ func (a *act) calls() []v1alpha1.ToolCall {
 	return a.turn.Status.ToolCalls
 }
 
-// results is what is known of the calls.
+// results returns the known results of the calls.
 func (a *act) results() host.ActResults {
 	return host.ActResults{Outcomes: a.outcomes, Settled: a.settled, Kept: a.kept, Sources: a.sources, Planned: a.planned}
 }
@@ -172,7 +172,7 @@ func (a *act) underWay() bool {
 	return false
 }
 
-// conclude takes the end of an attempt for the end of its call, unless the call may be tried again.
+// conclude treats the end of an attempt as the end of its call, unless the call may be retried.
 func (a *act) conclude(end callEnd) (*journal.Closed, error) {
 	if end.err != nil || end.Closed != nil {
 		return end.Closed, end.err
@@ -192,8 +192,8 @@ func (a *act) conclude(end callEnd) (*journal.Closed, error) {
 	return nil, nil
 }
 
-// giveUpWaiting settles what the Turn waits for when there is a message for it, so that the next model call can read
-// that (CLIENT-05).
+// giveUpWaiting abandons the waits of the Turn when there is a message for it, so that the next model call can read the
+// message (CLIENT-05).
 func (a *act) giveUpWaiting(ctx context.Context) error {
 	t := a.hostTurn()
 	if !host.WaitsForOthers(t, a.calls(), a.outcomes, a.config.Effective.ToolConcurrency) {
@@ -211,7 +211,7 @@ func (a *act) giveUpWaiting(ctx context.Context) error {
 	return nil
 }
 
-// show brings phase, counts and conditions up to date with the calls.
+// show updates phase, counts and conditions from the calls.
 func (a *act) show() {
 	waits := host.WaitsForOthers(a.hostTurn(), a.calls(), a.outcomes, a.config.Effective.ToolConcurrency)
 	host.Progress(&a.turn.Status.TurnProgress, a.outcomes, waits)
@@ -220,7 +220,7 @@ func (a *act) show() {
 	a.publish(true)
 }
 
-// forgetOthers drops what is known of what others gave, so that the log is asked again.
+// forgetOthers drops the known results and decisions, so that the journal is read again.
 func (a *act) forgetOthers() {
 	a.settled = nil
 	for i, call := range a.calls() {

@@ -96,8 +96,8 @@ func (a *act) job(call v1alpha1.ToolCall) func(context.Context) (host.CallEnd, e
 	}
 }
 
-// carryOut asks the function, for as long as the call may take. A function that does not return is left behind: like a
-// container that is killed, it has no say any more.
+// carryOut calls the function, for at most the timeout of the call. A function that does not return is abandoned: like
+// a killed container, it cannot affect the call any more.
 func (l *Loop) carryOut(ctx context.Context, j Job) tool.Outcome {
 	_, timeout := tool.Timeouts(j.Call, &j.Tool.Spec)
 	ctx, stop := context.WithCancel(ctx)
@@ -129,7 +129,7 @@ func (l *Loop) carryOut(ctx context.Context, j Job) tool.Outcome {
 	case <-over:
 		return tool.LocalEnded(j.Call, result.Report{Outcome: result.TimedOut, Exit: result.ExitTimeout, Started: true}, timeout)
 	case <-ctx.Done():
-		// The step is closed, or the process ends: nobody asks any more.
+		// The step is closed, or the process ends: no receiver is left.
 		return tool.LocalAbandoned()
 	}
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// given is what somebody gave for a call of a Turn: a result, an error or a decision.
+// given is a result, an error or a decision for a call of a Turn.
 type given struct {
 	result *v1alpha1.ToolResult
 	// reply gets nil when it has become part of the Turn, or why it never will.
 	reply chan error
 }
 
-// RefusedError says why what was given for a call is not taken. Reason and Message are those of the condition Accepted
-// of a ToolResult.
+// RefusedError is why an answer to a call is not accepted. Reason and Message are those of the condition Accepted of a
+// ToolResult.
 type RefusedError struct {
 	// Reason in CamelCase, and Message for people.
 	Reason, Message string
@@ -31,8 +31,8 @@ func (e *RefusedError) Error() string {
 	return e.Message + " (" + e.Reason + ")"
 }
 
-// judge says why a Turn that stands so does not take it; nil when it does. What may come later is refused as well:
-// nobody keeps it until then.
+// judge returns why a Turn in this state does not accept it; nil if it does. An answer that is too early is refused as
+// well: it is not kept until the call waits.
 func (g *given) judge(turn *v1alpha1.Turn) error {
 	if said := answer.Judge(g.result, turn); said.Reason != "" {
 		return &RefusedError{Reason: said.Reason, Message: said.Message}
@@ -40,9 +40,9 @@ func (g *given) judge(turn *v1alpha1.Turn) error {
 	return nil
 }
 
-// Give gives a ToolResult to the Turn that it names, and then waits for that Turn as Run does (CLIENT-04). The error is
-// a *RefusedError when the Turn does not take it. What was given has been put into the log when Give returns without an
-// error, also when the Turn waits for more.
+// Give passes a ToolResult to the Turn that it names, and then waits for that Turn as Run does (CLIENT-04). The error
+// is a *RefusedError if the Turn does not accept it. The answer is in the journal when Give returns without an error,
+// even if the Turn waits for more.
 func (l *Loop) Give(ctx context.Context, result *v1alpha1.ToolResult) (*v1alpha1.Turn, error) {
 	r, err := l.find(result.Spec.TurnRef.Name)
 	if err != nil {
@@ -74,7 +74,7 @@ func (l *Loop) Give(ctx context.Context, result *v1alpha1.ToolResult) (*v1alpha1
 	}
 }
 
-// open takes what has come and nobody has looked at.
+// open takes the new answers from the inbox.
 func (a *act) open() []*given {
 	a.loop.mu.Lock()
 	defer a.loop.mu.Unlock()
@@ -83,8 +83,8 @@ func (a *act) open() []*given {
 	return inbox
 }
 
-// takeGiven takes what others gave for the calls that wait for them, as the Turn reconciler does: what completes the
-// step goes into the entry that closes it, and what does not is put into the log by itself (CLIENT-04). An approval
+// takeGiven accepts answers for the calls that wait for them, as the Turn reconciler does: those that complete the step
+// go into the entry that closes it, and the others are appended to the journal on their own (CLIENT-04). An approval
 // never completes a step.
 func (a *act) takeGiven(ctx context.Context) (*journal.Closed, error) {
 	if err := a.readSettled(ctx); err != nil {
@@ -134,7 +134,7 @@ func (a *act) takeGiven(ctx context.Context) (*journal.Closed, error) {
 	return nil, nil
 }
 
-// overtaken is why something that was given could not be put into the log.
+// overtaken is why an answer could not be appended to the journal.
 func overtaken(g *given, err error) error {
 	if err != nil {
 		return err
@@ -144,7 +144,7 @@ func overtaken(g *given, err error) error {
 	}
 }
 
-// readSettled asks the log, once, which results and decisions of this step it has.
+// readSettled reads the results and decisions of this step from the journal, once.
 func (a *act) readSettled(ctx context.Context) error {
 	if a.settled != nil {
 		return nil
@@ -164,7 +164,7 @@ func (a *act) readSettled(ctx context.Context) error {
 	return nil
 }
 
-// take records what others gave for a call.
+// take records the result or decision for a call.
 func (a *act) take(call v1alpha1.SettledCall) {
 	for i := range a.calls() {
 		shown := &a.calls()[i]
@@ -183,7 +183,7 @@ func (a *act) take(call v1alpha1.SettledCall) {
 	}
 }
 
-// skipClientCalls settles the client calls of a Session whose hints say that nobody answers (TURN-11).
+// skipClientCalls settles the client calls of a Session whose hints exclude client results (TURN-11).
 func (a *act) skipClientCalls() {
 	for i, call := range a.calls() {
 		if call.Executor == v1alpha1.ExecutorClient && !a.done(call) {
@@ -192,7 +192,7 @@ func (a *act) skipClientCalls() {
 	}
 }
 
-// timeOut ends the calls that nobody has decided about in time.
+// timeOut ends the calls without a decision in time.
 func (a *act) timeOut(now time.Time) {
 	for i, call := range a.calls() {
 		switch {

@@ -1,13 +1,13 @@
-// Package loop runs Turns in the process that asks for them, without an API server: the planner, the host, the log and
-// the fold are those that the controllers use, and so is what a Turn's status says (RT-04 to RT-07).
+// Package loop runs Turns in the calling process, without an API server: the planner, the host, the journal and the
+// fold are those of the controllers, and so is a Turn's status (RT-04 to RT-07).
 //
-// Each Turn that runs has a goroutine of its own, which is the only one to work on it. It opens a step, carries out
-// what the step needs, closes it by an entry of the log, and projects that entry into the status, until the Turn has
-// ended. The Turns of one Session run one after another, in the order in which they came (GAP-15).
+// Each running Turn has its own goroutine, which is the only one to work on it. It opens a step, runs it, closes it by
+// an entry of the journal, and projects that entry into the status, until the Turn has ended. The Turns of one Session
+// run one after another, in the order of their arrival (GAP-15).
 //
-// What a process forgets when it ends, the log still knows: a Turn of the same name and message goes on where the log
-// says that it was. No call that may start only once is started again for that: it is claimed in the log before it
-// starts.
+// The journal has all that a process loses when it ends: a Turn of the same name and message continues where the
+// journal shows that it was. This never starts a call twice that may start only once: it is claimed in the journal
+// before it starts.
 package loop
 
 import (
@@ -26,28 +26,28 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
-// ErrStopped says that the loop has ended while a Turn was under way. The Turn stays where it is in the log; another
-// loop can go on with it.
+// ErrStopped: the loop has ended while a Turn was running. The Turn's state stays in the journal; another loop can
+// continue it.
 var ErrStopped = errors.New("the runtime has been stopped")
 
 // Clock returns the current time.
 type Clock interface {
 	// Now is the time that the clock shows.
 	Now() time.Time
-	// Reach waits until the clock shows a time, and says whether it does: the context may end before.
+	// Reach waits until the clock shows a time, and reports whether it does: the context may end before.
 	Reach(ctx context.Context, t time.Time) bool
 }
 
-// Objects are what Turns run with, as they are when they are asked for. They are safe for concurrent use.
+// Objects are the current objects that Turns use. They are safe for concurrent use.
 type Objects interface {
 	config.Source
-	// Session gives the Session of a name; nil for none.
+	// Session returns the Session of a name; nil for none.
 	Session(name string) *v1alpha1.Session
 }
 
-// Job is a call of a Job tool, for the function that stands in for its container.
+// Job is a call of a Job tool, for the function that replaces its container.
 type Job struct {
-	// Turn that makes the call, and Session that it belongs to.
+	// Turn that makes the call, and its Session.
 	Turn    *v1alpha1.Turn
 	Session string
 	// Call as it was pinned.
@@ -60,7 +60,7 @@ type Job struct {
 	Locale string
 }
 
-// Options are what a Loop works with. All are required.
+// Options are the dependencies of a Loop. All are required.
 type Options struct {
 	// Host carries out the steps.
 	Host *host.Host
@@ -68,15 +68,15 @@ type Options struct {
 	Objects Objects
 	// Clock returns the current time.
 	Clock Clock
-	// Jobs carries out a call of a Job tool and gives the report that a launcher would have written; false when nothing
-	// stands in for the tool. The context ends when the call is to stop.
+	// Jobs runs a call of a Job tool and returns the report that a launcher would have written; false if no function
+	// replaces the tool. The context ends when the call is to stop.
 	Jobs func(ctx context.Context, job Job) (result.Report, bool)
 }
 
 // Loop runs Turns. It is safe for concurrent use.
 type Loop struct {
 	Options
-	// life ends with the process that the loop stands for.
+	// life ends with the process that the loop represents.
 	life context.Context
 
 	mu       sync.Mutex
@@ -90,9 +90,9 @@ func New(life context.Context, o Options) *Loop {
 	return &Loop{Options: o, life: life, sessions: map[string]*queue{}, turns: map[string]*run{}}
 }
 
-// Run runs a Turn until it has ended or waits for others, and gives it with its status. The Turn has a name, a UID and
-// a Session that exists. If it is under way already, it is waited for; it is an error if the one under way has another
-// message. If ctx ends first, the Turn is cancelled, and given with the context's error (RT-04).
+// Run runs a Turn until it has ended or waits for ToolResults, and returns it with its status. The Turn has a name, a
+// UID and a Session that exists. If it is running already, Run waits for it; it is an error if the running Turn has
+// another message. If ctx ends first, the Turn is cancelled, and returned with the context's error (RT-04).
 func (l *Loop) Run(ctx context.Context, turn *v1alpha1.Turn) (*v1alpha1.Turn, error) {
 	r, err := l.submit(turn)
 	if err != nil {
@@ -101,7 +101,7 @@ func (l *Loop) Run(ctx context.Context, turn *v1alpha1.Turn) (*v1alpha1.Turn, er
 	return l.await(ctx, r)
 }
 
-// submit puts a Turn into its Session's queue, or finds it there.
+// submit adds a Turn to its Session's queue, or finds it there.
 func (l *Loop) submit(turn *v1alpha1.Turn) (*run, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,7 +126,7 @@ func (l *Loop) submit(turn *v1alpha1.Turn) (*run, error) {
 	return r, nil
 }
 
-// Turn returns a Turn that was given to Run, with its status as it is now; nil for a name that nobody has used.
+// Turn returns a Turn that was passed to Run, with its current status; nil for an unused name.
 func (l *Loop) Turn(name string) *v1alpha1.Turn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -136,8 +136,8 @@ func (l *Loop) Turn(name string) *v1alpha1.Turn {
 	return nil
 }
 
-// Await waits until a Turn has ended or waits for others, and gives it. When ctx ends first it gives the Turn as it is,
-// with the context's error, and the Turn goes on.
+// Await waits until a Turn has ended or waits for ToolResults, and returns it. If ctx ends first it returns the Turn in
+// its current state, with the context's error, and the Turn continues.
 func (l *Loop) Await(ctx context.Context, name string) (*v1alpha1.Turn, error) {
 	r, err := l.find(name)
 	if err != nil {
@@ -146,7 +146,8 @@ func (l *Loop) Await(ctx context.Context, name string) (*v1alpha1.Turn, error) {
 	return l.watch(ctx, r)
 }
 
-// Cancel ends a Turn, as its desiredState does, and gives it once it has ended. A Turn that has ended stays as it is.
+// Cancel ends a Turn, as its desiredState does, and returns it once it has ended. A Turn that has ended stays
+// unchanged.
 func (l *Loop) Cancel(ctx context.Context, name string) (*v1alpha1.Turn, error) {
 	r, err := l.find(name)
 	if err != nil {
@@ -187,7 +188,7 @@ func (l *Loop) cancel(r *run) {
 	r.alert()
 }
 
-// withdraw ends a Turn whose message may be on its way into another one: the journal decides which comes first.
+// withdraw ends a Turn whose message may be being steered into another one: the journal decides which comes first.
 func (l *Loop) withdraw(r *run) {
 	l.mu.Lock()
 	message := r.shown.DeepCopy()
@@ -208,7 +209,7 @@ func (l *Loop) withdraw(r *run) {
 	r.finish(err)
 }
 
-// Changed says that Objects have changed: what waits looks at them again.
+// Changed reports that Objects have changed: waiting Turns check them again.
 func (l *Loop) Changed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -250,7 +251,7 @@ func (l *Loop) watch(ctx context.Context, r *run) (*v1alpha1.Turn, error) {
 	}
 }
 
-// config is what a Turn of a Session runs with at this moment.
+// config returns the current configuration of a Turn of a Session.
 func (l *Loop) config(session *v1alpha1.Session, turn *v1alpha1.Turn) (host.Config, error) {
 	resolved, err := config.Resolve(l.Objects, session)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 
 // queue is the Turns of one Session that have not ended. The Loop's lock guards it.
 type queue struct {
-	// order counts the Turns that came.
+	// order counts the Turns in the order of their arrival.
 	order int64
 	// active is the one that runs; nil for none.
 	active *run
@@ -18,7 +18,7 @@ type queue struct {
 	steers []*run
 }
 
-// add takes a Turn up: it runs at once, waits behind others, or waits to go into the one that runs.
+// add adds a Turn: it runs at once, waits behind others, or waits to be steered into the running one.
 func (q *queue) add(r *run) {
 	r.number = q.order
 	if r.shown.Spec.Delivery == v1alpha1.DeliverSteer && q.active != nil {
@@ -40,7 +40,7 @@ func (q *queue) admit() {
 	go q.active.drive()
 }
 
-// remove takes out a Turn that has not begun, and says whether it was there.
+// remove removes a Turn that has not begun, and reports whether it was there.
 func (q *queue) remove(r *run) bool {
 	is := func(other *run) bool { return other == r }
 	found := slices.ContainsFunc(q.waiting, is) || slices.ContainsFunc(q.steers, is)

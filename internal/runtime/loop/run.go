@@ -15,23 +15,23 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/projection"
 )
 
-// run is one Turn that was given to the loop.
+// run is one Turn that was passed to the loop.
 type run struct {
 	loop   *Loop
 	queue  *queue
 	number int64
 
-	// What follows is guarded by the Loop's lock.
+	// The following fields are guarded by the Loop's lock.
 
-	// shown is the Turn as everybody sees it.
+	// shown is the Turn as all callers see it.
 	shown *v1alpha1.Turn
-	// done reports whether the Turn has ended, or that the loop gave it up with err. waits says that it waits for
-	// others.
+	// done reports whether the Turn has ended, or the loop abandoned it with err. waits reports whether it waits for
+	// ToolResults.
 	done, waits bool
 	err         error
 	// cancelled reports whether the Turn is to end.
 	cancelled bool
-	// inbox is what others gave and nobody has looked at.
+	// inbox holds answers that were not processed yet.
 	inbox []*given
 	// changed is closed whenever shown, done or waits change.
 	changed chan struct{}
@@ -39,7 +39,7 @@ type run struct {
 	// alerts wakes the goroutine that works on the Turn.
 	alerts chan struct{}
 
-	// What follows belongs to that goroutine.
+	// The following fields belong to that goroutine.
 
 	// turn is its working copy.
 	turn *v1alpha1.Turn
@@ -78,7 +78,7 @@ func (r *run) alert() {
 	}
 }
 
-// announce tells those who watch that something has changed. The lock is held.
+// announce notifies the observers of a change. The lock is held.
 func (r *run) announce() {
 	close(r.changed)
 	r.changed = make(chan struct{})
@@ -98,7 +98,7 @@ func (r *run) finish(err error) {
 	r.announce()
 }
 
-// look returns the Turn as it is, and what is closed when that changes: nil when there is nothing to wait for. The
+// look returns the current Turn, and a channel that is closed when it changes: nil if there is nothing to wait for. The
 // error is that of the run.
 func (r *run) look() (turn *v1alpha1.Turn, changed <-chan struct{}, err error) {
 	r.loop.mu.Lock()
@@ -116,15 +116,15 @@ func (r *run) over() bool {
 	return r.done
 }
 
-// toEnd reports whether somebody wants the Turn to end.
+// toEnd reports whether the Turn was cancelled.
 func (r *run) toEnd() bool {
 	r.loop.mu.Lock()
 	defer r.loop.mu.Unlock()
 	return r.cancelled
 }
 
-// publish shows the working copy to everybody. settled says that all that has come was taken, so that there is nothing
-// but to wait where the Turn says that it waits.
+// publish shows the working copy to all callers. settled reports whether all answers were processed, so that the Turn
+// only waits if its status says so.
 func (r *run) publish(settled bool) {
 	r.loop.mu.Lock()
 	defer r.loop.mu.Unlock()
@@ -152,7 +152,7 @@ func (r *run) drive() {
 	}
 }
 
-// advance takes the Turn from step to step.
+// advance runs the Turn from step to step.
 func (r *run) advance(ctx context.Context) error {
 	if r.toEnd() {
 		now := metav1.NewMicroTime(r.loop.Clock.Now())
@@ -178,8 +178,7 @@ func (r *run) advance(ctx context.Context) error {
 	return nil
 }
 
-// giveUp ends a Turn whose step cannot be carried out: nobody would come to try it again, and the Session would stay
-// active (GAP-08).
+// giveUp ends a Turn whose step cannot run: there would be no retry, and the Session would stay active (GAP-08).
 func (r *run) giveUp(ctx context.Context, cause error) (*journal.Closed, error) {
 	closed, err := r.loop.Host.Fail(ctx, r.hostTurn(), plan.Failure{Code: plan.CodeProcessingError}, host.ActResults{})
 	if err != nil {
@@ -188,7 +187,7 @@ func (r *run) giveUp(ctx context.Context, cause error) (*journal.Closed, error) 
 	return closed, nil
 }
 
-// begin opens the first step, unless the log knows the Turn: then it takes over what became of it, or goes on with it.
+// begin opens the first step, unless the journal has the Turn: then it takes over its outcome, or continues it.
 func (r *run) begin(ctx context.Context) error {
 	session := r.session()
 	r.turn.Status.SessionUID = session.UID
@@ -250,7 +249,7 @@ func (r *run) steers(context.Context) ([]host.Steer, error) {
 	return steers, nil
 }
 
-// project brings the decision of a closed step into the status, and ends the Turns whose messages went into this one.
+// project writes the decision of a closed step to the status, and ends the Turns whose messages went into this one.
 func (r *run) project(ctx context.Context, closed *journal.Closed) error {
 	projection.Apply(&r.turn.Status, r.turn.Generation, closed.Transition, closed.Time)
 	for _, steered := range closed.Steered {

@@ -9,10 +9,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
-// step carries out the open step and gives the entry that closes it.
+// step runs the open step and returns the entry that closes it.
 func (r *run) step(ctx context.Context) (*journal.Closed, error) {
 	if r.adopted {
-		// A step that this process opened itself nobody can have closed before.
+		// No other process can have closed a step that this process opened itself.
 		plan := r.turn.Status.Plan
 		closed, err := r.loop.Host.Log.Find(ctx, host.JournalOf(r.session()), r.turn.UID, plan.Step, plan.OpenedAt)
 		if err != nil || closed != nil {
@@ -60,15 +60,14 @@ func (r *run) reason(ctx context.Context) (*journal.Closed, error) {
 			return nil, ctx.Err()
 		}
 		if r.toEnd() || r.expired() != nil {
-			// The call is given up. If it has been answered meanwhile, the log says so.
+			// The call is abandoned. If it was answered meanwhile, the journal has the answer.
 			hangUp()
 			return r.cutShort(ctx, host.ActResults{})
 		}
 	}
 }
 
-// cutShort closes the open step when somebody wants the Turn to end, or a time limit has passed. It returns nil when
-// neither is so.
+// cutShort closes the open step when the Turn was cancelled, or a time limit has passed. It returns nil otherwise.
 func (r *run) cutShort(ctx context.Context, known host.ActResults) (*journal.Closed, error) {
 	if r.toEnd() {
 		return r.loop.Host.Cancel(ctx, r.hostTurn(), known)
@@ -99,7 +98,7 @@ func (r *run) nextLimit() time.Time {
 	return next
 }
 
-// earlier is the earlier of two moments, of which a zero one is none.
+// earlier returns the earlier of two times; a zero time is ignored.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
 		return b
@@ -107,7 +106,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// alarm is closed when the clock shows a time. There is none for the zero time.
+// alarm returns a channel that is closed when the clock shows a time; nil for the zero time.
 func (r *run) alarm(ctx context.Context, at time.Time) <-chan struct{} {
 	if at.IsZero() {
 		return nil

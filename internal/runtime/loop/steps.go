@@ -8,7 +8,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
-// Steps reads the steps of a Session that are closed, in the order of the log, which is on the given store.
+// Steps reads the closed steps of a Session, in the order of the journal, from the given store.
 func Steps(ctx context.Context, log *journal.Log, store journal.Store, s journal.Session) ([]*journal.Closed, error) {
 	var steps []*journal.Closed
 	for ordinal := int64(1); ; ordinal++ {

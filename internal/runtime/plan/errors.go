@@ -2,7 +2,7 @@ package plan
 
 import "errors"
 
-// ErrorKind says whose mistake an Error is (ERR-04).
+// ErrorKind is the cause of an Error (ERR-04).
 type ErrorKind string
 
 const (
@@ -13,9 +13,9 @@ const (
 	KindInternal ErrorKind = "internal"
 )
 
-// Error is what Next and Machine return when they can not decide. No effect was planned and no state has changed.
+// Error is returned by Next and Machine when they cannot decide. No effect was planned and no state has changed.
 type Error struct {
-	// Kind tells the two kinds of error apart.
+	// Kind distinguishes the two kinds of errors.
 	Kind ErrorKind
 
 	cause error

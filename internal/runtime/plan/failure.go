@@ -72,7 +72,7 @@ var sentences = map[ErrorCode]string{
 	CodeCancelled:              "The turn was cancelled.",
 }
 
-// FieldProblem is the field that says in words what is wrong, and what to do where that is known.
+// FieldProblem is the field that explains what is wrong, and what to do if that is known.
 const FieldProblem = "problem"
 
 // With returns the failure with one more field.
@@ -87,7 +87,7 @@ func (f Failure) With(name string, value any) Failure {
 	return f
 }
 
-// Sentence is a plain text for the user that gives nothing away about the inside of the system.
+// Sentence is a plain text for the user without internal details.
 func (f Failure) Sentence() string {
 	if sentence, known := sentences[f.Code]; known {
 		return sentence
@@ -98,11 +98,11 @@ func (f Failure) Sentence() string {
 	return "The turn could not be processed. Try again later."
 }
 
-// ErrorContext is what the caller knows about a model call that failed. Empty values add no field.
+// ErrorContext is the caller's knowledge about a failed model call. Empty values add no field.
 type ErrorContext struct {
 	// Provider and ModelID name the provider and the model of the call.
 	Provider, ModelID string
-	// RetryAfterSeconds is how long the provider asked to wait.
+	// RetryAfterSeconds is the pause that the provider requested.
 	RetryAfterSeconds int64
 }
 
@@ -142,7 +142,7 @@ func ClassifyWith(text string, context ErrorContext) Failure {
 	return classifyProvider(text, context)
 }
 
-// activityPrefixes are what activities put in front of the errors they pass on.
+// activityPrefixes are the prefixes that activities add to errors.
 var activityPrefixes = []string{
 	"InputAtom execution failed: ",
 	"ReasonAtom execution failed: ",

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Phase is where a Machine stands (SM-01).
+// Phase is the state of a Machine (SM-01).
 type Phase string
 
 // The phases of a Machine. PhaseWaiting has no counterpart in SM-01: there, a wait for tool results was ignored.
@@ -38,7 +38,7 @@ type ExecuteAct struct {
 	Act ScheduleAct
 }
 
-// Wait stands still until tool results have arrived from outside; OnToolResults follows.
+// Wait does nothing until client results have arrived; OnToolResults follows.
 type Wait struct {
 	Resume State
 }
@@ -61,7 +61,7 @@ const (
 	// OutcomeSuccess is a turn that ended by itself, on whatever iteration. This departs from SM-03(a), which reports a
 	// natural end on the last allowed iteration as OutcomeMaxIterationsReached.
 	OutcomeSuccess OutcomeKind = "Success"
-	// OutcomeMaxIterationsReached is a turn that wanted to go on but had used all its iterations.
+	// OutcomeMaxIterationsReached is a turn that needed another iteration but had used all of them.
 	OutcomeMaxIterationsReached OutcomeKind = "MaxIterationsReached"
 	// OutcomeFailed is a turn that failed, was blocked or was cancelled.
 	OutcomeFailed OutcomeKind = "Failed"
@@ -78,13 +78,13 @@ type TurnOutcome struct {
 	ToolCalls uint32
 	// Error is the technical error text of OutcomeFailed, never empty there. After a blocked act it is the failure's code.
 	Error string
-	// StopReason says why the turn ended.
+	// StopReason is why the turn ended.
 	StopReason StopReason
 	// Failure classifies OutcomeFailed; nil otherwise.
 	Failure *Failure
 }
 
-// TurnResult is what the in-process runtime gives its caller (SM-04).
+// TurnResult is the result of a turn for the caller of the in-process runtime (SM-04).
 type TurnResult struct {
 	TurnID         string
 	Success        bool
@@ -136,7 +136,7 @@ func NewMachine(state State) (*Machine, error) {
 	return &Machine{phase: PhasePendingInput, state: state}, nil
 }
 
-// Phase is where the machine stands.
+// Phase returns the state of the machine.
 func (m *Machine) Phase() Phase {
 	return m.phase
 }

@@ -15,22 +15,22 @@ const (
 	ActivityAct          = "act"
 )
 
-// ClientToolsPolicy says when a turn waits for tool results from outside (GAP-06).
+// ClientToolsPolicy is when a turn waits for client results (GAP-06).
 type ClientToolsPolicy string
 
 const (
 	// ClientToolsWait waits whenever the act step asks for it. It is the default: the empty policy means the same, and so
 	// does an unknown one, because a turn that waits can be continued but one that went on can not be taken back.
 	ClientToolsWait ClientToolsPolicy = "Wait"
-	// ClientToolsFollowHints waits only if the session hint setup_connection is the JSON boolean true, and goes on
-	// with a reason step otherwise (TURN-11, TURN-12).
+	// ClientToolsFollowHints waits only if the session hint setup_connection is the JSON boolean true, and otherwise
+	// continues with a reason step (TURN-11, TURN-12).
 	ClientToolsFollowHints ClientToolsPolicy = "FollowHints"
 )
 
 // HintSetupConnection is the hint that the policy FollowHints reads.
 const HintSetupConnection = "setup_connection"
 
-// Facts is what a decision needs to know beyond the state and the step's result. The zero value is usable.
+// Facts are the inputs of a decision besides the state and the step's result. The zero value is usable.
 type Facts struct {
 	// Hints are the hints of the session, not of the message, with JSON values as encoding/json decodes them. Nil when
 	// there are none or they could not be read (TURN-12).
@@ -43,7 +43,7 @@ type Facts struct {
 	Now time.Time
 }
 
-// Input is what Next decides on.
+// Input is the input of Next.
 type Input struct {
 	// Activity is the name of the activity that has just ended.
 	Activity string

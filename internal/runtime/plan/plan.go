@@ -2,7 +2,7 @@ package plan
 
 import "encoding/json"
 
-// Plan is what a turn does next. It is exactly one of ScheduleReason, ScheduleAct, Complete and WaitForToolResults
+// Plan is the next step of a turn: exactly one of ScheduleReason, ScheduleAct, Complete and WaitForToolResults
 // (TURN-02).
 type Plan interface {
 	isPlan()
@@ -33,7 +33,7 @@ type Complete struct {
 	// Error is the technical error text: that of the reason result, or GenericError when a failed step gave none. It is
 	// empty after a blocked act. StopReason, not Error, says whether the turn failed.
 	Error string
-	// StopReason says why the turn ended.
+	// StopReason is why the turn ended.
 	StopReason StopReason
 	// Failure classifies the failure; nil if, and only if, the turn succeeded.
 	Failure *Failure

@@ -9,7 +9,7 @@ import (
 
 // Usage counts the tokens of one or several model calls.
 type Usage struct {
-	// InputTokens and OutputTokens are the tokens of the prompt and of the answer.
+	// InputTokens and OutputTokens are the tokens of the prompt and of the response.
 	InputTokens  int64 `json:"input_tokens"`
 	OutputTokens int64 `json:"output_tokens"`
 	// CacheReadTokens and CacheWriteTokens are the tokens taken from, and stored in, the provider's prompt cache.
@@ -36,14 +36,14 @@ func addTokens(a, b int64) int64 {
 	return a + b
 }
 
-// ToolCall is one call that the model asks for. All of it is the model's text and must be treated as data.
+// ToolCall is one call that the model requests. All of it is the model's text and must be treated as data.
 type ToolCall struct {
 	// ID names the call in the transcript.
 	ID string `json:"id"`
 	// Name is the tool as the model saw it.
 	Name string `json:"name"`
-	// Arguments is the JSON value that the model gave; nil when it gave none. It must be valid JSON: a driver keeps text
-	// that is not as a JSON string.
+	// Arguments is the JSON value from the model; nil for none. It must be valid JSON: a driver keeps other text as a
+	// JSON string.
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 }
 
@@ -54,12 +54,12 @@ type ToolCall struct {
 type ReasonResult struct {
 	// Success reports whether the model answered.
 	Success bool `json:"success"`
-	// Text is the answer or, on failure, the sentence for the user.
+	// Text is the response or, on failure, the sentence for the user.
 	Text string `json:"text"`
-	// HasToolCalls reports whether the turn goes on with an act step. It is trusted; ToolCalls is not consulted
+	// HasToolCalls reports whether the turn continues with an act step. It is trusted; ToolCalls is not consulted
 	// (TURN-06).
 	HasToolCalls bool `json:"has_tool_calls"`
-	// ToolCalls are the calls that the model asks for.
+	// ToolCalls are the calls that the model requests.
 	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
 	// ToolDefinitions are the tools the model saw, handed to the act step unread.
 	ToolDefinitions []json.RawMessage `json:"tool_definitions,omitempty"`
@@ -81,7 +81,7 @@ type ReasonResult struct {
 	// FinishReason is why the model stopped, in the provider's own word or the one that its driver has put in its
 	// place; StopReasonFor maps it (SM-09).
 	FinishReason string `json:"finish_reason,omitempty"`
-	// Failure is the classification of a failure by whoever knows better than the texts tell. It is used as it is,
+	// Failure is the classification of a failure by a caller with more knowledge than the texts. It is used unchanged,
 	// unless its code is empty (TURN-10).
 	Failure *Failure `json:"failure,omitempty"`
 	// TerminalEmitted reports whether the step itself has emitted turn.failed and session.idled, as a blocked one does;
@@ -119,9 +119,9 @@ func (r *ReasonResult) UnmarshalJSON(data []byte) error {
 type ActResult struct {
 	// Blocked reports whether the step refused to run and has already emitted turn.failed and session.idled (BLK-04).
 	Blocked bool `json:"blocked"`
-	// WaitingForToolResults reports whether results are still to come from outside.
+	// WaitingForToolResults reports whether client results are still missing.
 	WaitingForToolResults bool `json:"waiting_for_tool_results"`
-	// Failure says why the step was blocked; nil stands for CodeDependencyUnavailable.
+	// Failure is why the step was blocked; nil stands for CodeDependencyUnavailable.
 	Failure *Failure `json:"failure,omitempty"`
 }
 

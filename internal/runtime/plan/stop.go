@@ -2,17 +2,17 @@ package plan
 
 import "strings"
 
-// StopReason says why a turn ended (SM-09). Its value is the form used in the API; Wire gives the form used in events.
+// StopReason is why a turn ended (SM-09). Its value is the form used in the API; Wire returns the form used in events.
 type StopReason string
 
 const (
 	// StopEndTurn is the natural end: the model had nothing more to do.
 	StopEndTurn StopReason = "EndTurn"
-	// StopMaxTokens means that the provider cut the answer at its token limit.
+	// StopMaxTokens means that the provider cut the response at its token limit.
 	StopMaxTokens StopReason = "MaxTokens"
-	// StopMaxTurnRequests means that the turn wanted to go on but had used all its iterations (TURN-14).
+	// StopMaxTurnRequests means that the turn needed another iteration but had used all of them (TURN-14).
 	StopMaxTurnRequests StopReason = "MaxTurnRequests"
-	// StopRefusal means that the model, or the provider's filter, declined to answer.
+	// StopRefusal means that the model, or the provider's filter, declined to respond.
 	StopRefusal StopReason = "Refusal"
 	// StopError means that the turn failed.
 	StopError StopReason = "Error"

@@ -1,5 +1,5 @@
-// Package projection makes the status of a Turn of what its Session's log says (invariant 3). It is pure: it reads no
-// clock and makes no plan, so that whoever runs the Turn, and however often, shows the same.
+// Package projection computes the status of a Turn from its Session's journal (invariant 3). It is pure: it reads no
+// clock and makes no plan, so that every process shows the same status, however often it computes it.
 package projection
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// Apply makes the status say what a step's entry decided, at the time of that entry. The same entry gives the same
+// Apply sets the status that a step's entry determines, at the time of that entry. The same entry produces the same
 // status after any crash (invariant 3).
 func Apply(status *v1alpha1.TurnStatus, generation int64, progress v1alpha1.TurnProgress, at metav1.MicroTime) {
 	status.TurnProgress = *progress.DeepCopy()
@@ -52,7 +52,7 @@ func SetConditions(status *v1alpha1.TurnStatus, generation int64, at metav1.Time
 	}
 }
 
-// successMessage says how a Turn has succeeded.
+// successMessage returns the condition message of a Turn that succeeded.
 func successMessage(status *v1alpha1.TurnStatus) string {
 	if into := status.SteeredInto; into != nil {
 		return fmt.Sprintf("The message went into Turn %q, which was running. The answer is there.", into.Name)
@@ -76,8 +76,7 @@ func setEnd(set func(string, metav1.ConditionStatus, string, string), succeeded 
 	set(v1alpha1.ConditionStalled, stalled, reason, message)
 }
 
-// passedOver is the sentence on a Model that the controls name and that did not exist; empty when there is none
-// (CFG-07).
+// passedOver returns the sentence about a Model that the controls name and that did not exist; empty for none (CFG-07).
 func passedOver(status *v1alpha1.TurnStatus) string {
 	if status.ModelNotFound == "" {
 		return ""
@@ -85,7 +84,7 @@ func passedOver(status *v1alpha1.TurnStatus) string {
 	return fmt.Sprintf(" Model %q, which controls.modelRef names, does not exist and is passed over.", status.ModelNotFound)
 }
 
-// running is why a Turn that has begun has not ended. What it waits for may have a reason of its own.
+// running returns why a Turn that has begun has not ended. Its wait may have its own reason.
 func running(status *v1alpha1.TurnStatus) (reason, message string) {
 	reason = v1alpha1.ReasonRunning
 	if status.Phase == v1alpha1.TurnWaiting && len(status.WaitsFor) > 0 && status.WaitsFor[0].Reason != "" {
@@ -94,7 +93,7 @@ func running(status *v1alpha1.TurnStatus) (reason, message string) {
 	return reason, runningMessage(status)
 }
 
-// runningMessage says what the Turn does, in words that do not change while it does it.
+// runningMessage returns the current activity of the Turn, in a text that does not change during the activity.
 func runningMessage(status *v1alpha1.TurnStatus) string {
 	switch status.Phase {
 	case v1alpha1.TurnReason:
@@ -113,7 +112,7 @@ func runningMessage(status *v1alpha1.TurnStatus) string {
 	}
 }
 
-// QueuedMessage is what a Turn says that has yet to be admitted. It is also the default in the API.
+// QueuedMessage is the condition message of a Turn that is not admitted yet. It is also the default in the API.
 const QueuedMessage = "Waiting to be admitted by the Session, which runs its Turns in the order of their creation."
 
 // failure returns the reason and message of a Turn that did not succeed.
@@ -146,7 +145,7 @@ func camelCase(code string) string {
 	return b.String()
 }
 
-// WaitsFor says what others must give, and for which calls.
+// WaitsFor returns the condition message on the ToolResults that the Turn waits for, and for which calls.
 func WaitsFor(calls []v1alpha1.ToolCall) (reason, message string) {
 	var results, approvals []string
 	for _, call := range calls {
@@ -169,7 +168,7 @@ func WaitsFor(calls []v1alpha1.ToolCall) (reason, message string) {
 	return reason, strings.Join(sentences, " ")
 }
 
-// Queue says why a Turn has not begun.
+// Queue sets why a Turn has not begun.
 func Queue(status *v1alpha1.TurnStatus, generation int64, at metav1.Time, reason, message string) {
 	status.Phase = v1alpha1.TurnQueued
 	for kind, value := range map[string]metav1.ConditionStatus{
@@ -181,7 +180,7 @@ func Queue(status *v1alpha1.TurnStatus, generation int64, at metav1.Time, reason
 	}
 }
 
-// Stall reports that the Turn has begun, or is to begin, and cannot go on before something is repaired.
+// Stall reports that the Turn has begun, or is about to begin, and cannot continue without a repair.
 func Stall(status *v1alpha1.TurnStatus, generation int64, at metav1.Time, reason, message string) {
 	set := func(kind string, value metav1.ConditionStatus) {
 		condition.Set(&status.Conditions, generation, at, kind, value, reason, message)
@@ -192,8 +191,8 @@ func Stall(status *v1alpha1.TurnStatus, generation int64, at metav1.Time, reason
 	set(v1alpha1.ConditionStalled, metav1.ConditionTrue)
 }
 
-// AlreadyRan returns the conditions of a Turn that takes over the outcome of an earlier one of its name their reason.
-// Whether it succeeded is for that outcome to say, which Apply has put into the status.
+// AlreadyRan sets the reason in the conditions of a Turn that takes over the outcome of an earlier one of its name.
+// That outcome, which Apply has put into the status, determines whether it succeeded.
 func AlreadyRan(status *v1alpha1.TurnStatus, generation int64, at metav1.Time) {
 	succeeded := condition.Find(status.Conditions, v1alpha1.ConditionSucceeded)
 	message := fmt.Sprintf("This Turn ran in the Session before and was not run again. It had ended with %s: %s", succeeded.Reason, succeeded.Message)

@@ -30,8 +30,8 @@ func accountName(job *v1alpha1.JobTool) string {
 	return v1alpha1.ToolServiceAccount
 }
 
-// pullSecrets are the Secrets that the images of a pod are pulled with. Where there are none, the API server adds those
-// of the account.
+// pullSecrets returns the Secrets for pulling the images of a pod. If there are none, the API server adds those of the
+// account.
 func pullSecrets(job *v1alpha1.JobTool) []corev1.LocalObjectReference {
 	var secrets []corev1.LocalObjectReference
 	for _, secret := range job.ImagePullSecrets {

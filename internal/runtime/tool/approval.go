@@ -8,11 +8,11 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// DefaultApprovalTimeout is how long a call may wait for its approval when its Tool does not say.
+// DefaultApprovalTimeout is how long a call may wait for its approval if its Tool does not set a timeout.
 const DefaultApprovalTimeout = 24 * time.Hour
 
-// ApproveBy is until when a call that is planned now can be approved, to the second and never less than its Tool says;
-// nil when calls of the Tool need no approval.
+// ApproveBy returns the latest time at which a call that is planned now can be approved, to the second and never
+// earlier than its Tool requires; nil if calls of the Tool need no approval.
 func ApproveBy(spec *v1alpha1.ToolSpec, now time.Time) *metav1.Time {
 	if spec.Policy != v1alpha1.PolicyRequiresApproval {
 		return nil
@@ -36,31 +36,31 @@ func AwaitsApproval(call v1alpha1.ToolCall) bool {
 	return Unapproved(call) && !call.State.Settled()
 }
 
-// Approve lets a call start: it becomes one like any other, with its first attempt.
+// Approve lets a call start: it becomes an ordinary call with its first attempt.
 func Approve(call *v1alpha1.ToolCall) {
 	Asked(call)
 	call.Attempt, call.State, call.Reason, call.Preview = 1, v1alpha1.CallPending, "", ""
 }
 
-// Asked takes out of a call what only those who are asked about it need: it waits no longer.
+// Asked removes the fields for approvers and clients from a call that does not wait any more.
 func Asked(call *v1alpha1.ToolCall) {
 	call.CallDigest, call.ApproveBy, call.Arguments = "", nil, ""
 }
 
-// Rejected is the outcome of a call that somebody rejected.
+// Rejected is the outcome of a rejected call.
 func Rejected() Outcome {
 	return Outcome{State: v1alpha1.CallNotExecuted, Reason: ReasonRejected, Error: sentence("The tool was not executed", "its approval was refused") +
 		" It has changed nothing. Do not call it again with the same arguments unless you are told to."}
 }
 
-// ApprovalTimedOut is the outcome of a call that nobody approved in time.
+// ApprovalTimedOut is the outcome of a call that was not approved in time.
 func ApprovalTimedOut() Outcome {
 	return notExecuted(ReasonApprovalTimeout, "it needs approval, and nobody approved it in time")
 }
 
-// Held says of each call whether it must wait for an approval, its own or another's: in Sequential nothing overtakes a
-// call that waits for approval, and in Parallel nothing of its concurrencyClass does, so that calls start in the order
-// in which the model made them. Calls that run or have ended, and those of client tools, are not held.
+// Held reports for each call whether it must wait for an approval, its own or another's: in Sequential nothing
+// overtakes a call that waits for approval, and in Parallel nothing of its concurrencyClass does, so that calls start
+// in the model's order. Calls that run or have ended, and those of client tools, are not held.
 func Held(calls []v1alpha1.ToolCall, concurrency v1alpha1.ToolConcurrency) []bool {
 	held := make([]bool, len(calls))
 	classes, waits := map[string]bool{}, false

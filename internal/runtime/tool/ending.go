@@ -10,7 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
-// Reasons that a kubelet or a container runtime gives for a container's end.
+// Reasons of kubelets and container runtimes for the end of a container.
 const (
 	containerOOMKilled     = "OOMKilled"
 	containerStatusUnknown = "ContainerStatusUnknown"
@@ -56,8 +56,8 @@ func (v *view) endedBy(status *corev1.ContainerStatus, t *corev1.ContainerStateT
 	return outcome
 }
 
-// neverSeen reports whether the node has never had the container: a kubelet that ends a pod gives the containers that
-// it does not know a status without anything in it.
+// neverSeen reports whether the node has never had the container: a kubelet that ends a pod sets an empty status for
+// containers that it does not know.
 func neverSeen(status *corev1.ContainerStatus) bool {
 	t := status.State.Terminated
 	return status.ContainerID == "" && t.ContainerID == "" && seconds(t.StartedAt).IsZero() && !restarted(status)
@@ -176,7 +176,7 @@ func unknown(reason, why string) Outcome {
 	return Outcome{State: v1alpha1.CallUnknown, Reason: reason, Error: OutcomeUnknown(why)}
 }
 
-// interrupted is the outcome of a call that may have started and did not end by itself.
+// interrupted is the outcome of a call that may have started and did not end normally.
 func interrupted(call v1alpha1.ToolCall, reason, why string) Outcome {
 	if atMostOnce(call) {
 		return unknown(reason, why)
@@ -186,8 +186,8 @@ func interrupted(call v1alpha1.ToolCall, reason, why string) Outcome {
 	return outcome
 }
 
-// ran is the outcome of a call that ended by itself and whose output is lost. It was no disruption, so that nobody but
-// the model decides whether to call again.
+// ran is the outcome of a call that ended normally and whose output is lost. It was not a disruption, so that only the
+// model decides whether to call again.
 func ran(call v1alpha1.ToolCall, why string) Outcome {
 	text := OutputLost(why)
 	if !atMostOnce(call) {

@@ -19,8 +19,8 @@ const ownPrefix = "CAPSTAN_"
 // traceParent is a W3C trace context of any version.
 var traceParent = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
-// containerEnvironment is the environment of the tool's container: what the Tool says, and what is ours. The kubelet
-// expands $(NAME) in values, so ours are escaped; those of a Tool are left to it.
+// containerEnvironment returns the environment of the tool's container: the Tool's variables, and the runtime's. The
+// kubelet expands $(NAME) in values, so the runtime's are escaped; those of a Tool are not.
 func containerEnvironment(p JobParams) []corev1.EnvVar {
 	_, timeout := Timeouts(p.Call, p.Tool)
 	own := []corev1.EnvVar{
@@ -53,7 +53,7 @@ func containerEnvironment(p JobParams) []corev1.EnvVar {
 	return environment
 }
 
-// given is a variable as a Tool says it. A Secret's value is left to the kubelet: the manager never sees it.
+// given returns a variable of a Tool. The kubelet reads a Secret's value: the manager never sees it.
 func given(variable v1alpha1.EnvVar) corev1.EnvVar {
 	ref := variable.SecretKeyRef
 	if ref == nil {
@@ -64,8 +64,8 @@ func given(variable v1alpha1.EnvVar) corev1.EnvVar {
 	}}}
 }
 
-// isOwn reports whether a Tool must not set a variable. The API refuses most of that; this holds for what it was given
-// before.
+// isOwn reports whether a Tool must not set a variable. The API rejects most of them; this covers Tools from before
+// that rule.
 func isOwn(name string, own []corev1.EnvVar) bool {
 	return strings.HasPrefix(name, ownPrefix) ||
 		slices.ContainsFunc(own, func(variable corev1.EnvVar) bool { return variable.Name == name })

@@ -22,9 +22,9 @@ const nameHexDigits = 20
 // emptyArguments is what blank arguments stand for.
 const emptyArguments = "{}"
 
-// Fingerprint is the SHA-256, in hexadecimal, over a tool's name and the model's arguments (DUR-06). Arguments that are
-// JSON are taken by their meaning: white space, the order of keys and the key human_intent make no difference. Others
-// are taken byte for byte, and so are those that are larger than a tool can be given: they are not decoded.
+// Fingerprint is the SHA-256, in hexadecimal, over a tool's name and the model's arguments (DUR-06). JSON arguments are
+// compared by meaning: white space, the order of keys and the key human_intent do not matter. Others are compared byte
+// for byte, and so are those that are larger than a tool can receive: they are not decoded.
 func Fingerprint(name, arguments string) string {
 	if len(arguments) <= MaxArgumentsBytes {
 		if normal, ok := normalize(arguments); ok {
@@ -55,7 +55,7 @@ func normalize(arguments string) (string, bool) {
 	return strings.TrimSuffix(normal.String(), "\n"), true
 }
 
-// Given are the arguments as a tool is given them: byte for byte, but for blank ones, which stand for an empty object.
+// Given returns the arguments for the tool: byte for byte, except for blank ones, which stand for an empty object.
 func Given(arguments string) string {
 	return withDefault(arguments)
 }
@@ -73,13 +73,13 @@ func withDefault(arguments string) string {
 func hash(parts ...string) string {
 	sum := sha256.New()
 	for _, part := range parts {
-		_, _ = fmt.Fprintf(sum, "%d:%s", len(part), part) // a hash takes everything
+		_, _ = fmt.Fprintf(sum, "%d:%s", len(part), part) // a hash accepts everything
 	}
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// IdempotencyKey is what a tool can hand to a service that must not do a thing twice. It is the same for every attempt
-// of a call and different for every other call. It is 64 hexadecimal digits.
+// IdempotencyKey is a key for services that must not perform an operation twice. It is the same for every attempt of a
+// call and different for every other call. It has 64 hexadecimal digits.
 func IdempotencyKey(turn types.UID, callID string) string {
 	return hash("idempotency-key", string(turn), callID)
 }

@@ -37,7 +37,7 @@ type HTTPParams struct {
 	TraceParent string
 	// Secrets that headers name, by their name, as they are now. Those that do not exist are left out.
 	Secrets map[string]*corev1.Secret
-	// Permits is what the network access list says of a URL.
+	// Permits applies the network access list to a URL.
 	Permits func(*url.URL) bool
 }
 
@@ -52,8 +52,8 @@ func HTTPSecrets(tool *v1alpha1.HTTPTool) []string {
 	return names
 }
 
-// BuildRequest is the request of one call, or the outcome of a call that cannot be sent. What a model gave is in the
-// body or in values of the query, and nowhere else.
+// BuildRequest returns the request of one call, or the outcome of a call that cannot be sent. Text from the model is
+// only in the body or in values of the query.
 func BuildRequest(p HTTPParams) (egress.Request, *Outcome) {
 	spec := p.Tool.HTTP
 	r := egress.Request{Method: string(methodOf(spec)), URL: spec.URL, Header: http.Header{}, MaxBody: MaxResultBytes + MaxHeaderBytes, Permits: p.Permits}
@@ -85,7 +85,7 @@ func methodOf(spec *v1alpha1.HTTPTool) v1alpha1.HTTPMethod {
 	return spec.Method
 }
 
-// argumentsOf says where the arguments go.
+// argumentsOf returns where the arguments go.
 func argumentsOf(spec *v1alpha1.HTTPTool) v1alpha1.HTTPArguments {
 	switch {
 	case spec.Arguments != "":
@@ -97,7 +97,7 @@ func argumentsOf(spec *v1alpha1.HTTPTool) v1alpha1.HTTPArguments {
 	}
 }
 
-// addHeaders sets what the Tool says.
+// addHeaders sets the headers of the Tool.
 func addHeaders(r *egress.Request, p HTTPParams) *Outcome {
 	r.Secret = http.Header{}
 	for _, header := range p.Tool.HTTP.Headers {
@@ -122,8 +122,8 @@ func addHeaders(r *egress.Request, p HTTPParams) *Outcome {
 	return nil
 }
 
-// secretValue is what a header holds, or why it cannot. A line break at the end comes from how files are made, and
-// belongs to no header.
+// secretValue returns the value of a header, or why it has none. A line break at the end usually comes from a file, and
+// is not part of the header.
 func secretValue(secret *corev1.Secret, ref *v1alpha1.SecretKeyReference) (value, why string) {
 	if secret == nil {
 		return "", fmt.Sprintf("Secret %q, which one of its headers needs, does not exist, or the manager has no role capstan-manager-secrets that lets it read it", ref.Name)
@@ -140,8 +140,8 @@ func secretValue(secret *corev1.Secret, ref *v1alpha1.SecretKeyReference) (value
 	}
 }
 
-// boundElsewhere says why a Secret may not be sent to a URL: it is bound to hosts, of which this is none. An empty list
-// allows none. Nothing that holds a Secret is redirected to another host.
+// boundElsewhere returns why a Secret may not be sent to a URL: it is bound to other hosts. An empty list allows none.
+// A request with a Secret is not redirected to another host.
 func boundElsewhere(to string, secret *corev1.Secret) (why string) {
 	listed, bound := secret.Annotations[v1alpha1.AnnotationAllowedHosts]
 	if !bound {
@@ -213,8 +213,8 @@ func scalar(value any) (string, bool) {
 	}
 }
 
-// CheckHTTP says why the calls of an HTTP tool could not be sent whatever the arguments, empty when they could:
-// arguments in a query must be scalars, and must not stand beside parameters of the same name.
+// CheckHTTP returns why the calls of an HTTP tool could not be sent whatever the arguments, empty if they could:
+// arguments in a query must be scalars, and must not collide with parameters of the same name.
 func CheckHTTP(tool *v1alpha1.ToolSpec) string {
 	if tool.HTTP == nil || argumentsOf(tool.HTTP) != v1alpha1.ArgumentsInQuery || tool.InputSchema == nil {
 		return ""

@@ -12,8 +12,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
-// HTTPEnded is the outcome of a call whose request has ended: with an answer, or with an error of the egress client.
-// Its times are left to the caller.
+// HTTPEnded returns the outcome of a call whose request has ended: with a response, or with an error of the egress
+// client. The caller sets its times.
 func HTTPEnded(call v1alpha1.ToolCall, request egress.Request, answer *egress.Response, err error) Outcome {
 	if err != nil {
 		return unanswered(call, request, err)
@@ -47,7 +47,7 @@ func answerText(body []byte, answer *egress.Response) string {
 	return result.CutOpen(body)
 }
 
-// unanswered is the outcome of a request without an answer.
+// unanswered is the outcome of a request without a response.
 func unanswered(call v1alpha1.ToolCall, request egress.Request, err error) Outcome {
 	var e *egress.Error
 	if !errors.As(err, &e) {
@@ -76,8 +76,7 @@ func unanswered(call v1alpha1.ToolCall, request egress.Request, err error) Outco
 	}
 }
 
-// undelivered is the outcome of a request that was not answered because of the connection. What may pass is worth
-// another attempt.
+// undelivered is the outcome of a request without a response because of the connection. Transient errors are retryable.
 func undelivered(call v1alpha1.ToolCall, reason string, e *egress.Error, passes bool) Outcome {
 	if !e.Sent {
 		outcome := notSent(call, reason, e.Text)
@@ -89,7 +88,7 @@ func undelivered(call v1alpha1.ToolCall, reason string, e *egress.Error, passes 
 	return outcome
 }
 
-// timedOut is the outcome of a request that took too long. The server may go on with it.
+// timedOut is the outcome of a request that took too long. The server may continue with it.
 func timedOut(call v1alpha1.ToolCall, request egress.Request, e *egress.Error) Outcome {
 	why := e.Text
 	if request.Timeout > 0 {
@@ -114,8 +113,8 @@ func notSent(call v1alpha1.ToolCall, reason, why string) Outcome {
 	return failed(reason, Interrupted(why))
 }
 
-// HTTPChanged is the outcome of a call whose Tool is not the one that it was planned with. An earlier process may have
-// started the call if it may start more than once.
+// HTTPChanged is the outcome of a call whose Tool has changed since it was planned. An earlier process may have started
+// the call if it may start more than once.
 func HTTPChanged(call v1alpha1.ToolCall) Outcome {
 	const why = "it was changed or removed after it was called"
 	if atMostOnce(call) {
@@ -124,17 +123,17 @@ func HTTPChanged(call v1alpha1.ToolCall) Outcome {
 	return failed(ReasonToolChanged, Interrupted(why))
 }
 
-// HTTPAbandoned is the outcome of a call that somebody claimed who did not say what became of it.
+// HTTPAbandoned is the outcome of a call whose claim has no recorded outcome.
 func HTTPAbandoned() Outcome {
 	return afterStart(unknown(ReasonManagerLost, "the manager was restarted, or replaced, while the request was under way"))
 }
 
-// HTTPUnclaimed is the outcome of a call that was not started because the log had no room to say so.
+// HTTPUnclaimed is the outcome of a call that was not started because the journal had no room for its claim.
 func HTTPUnclaimed() Outcome {
 	return notExecuted(ReasonLogFull, "the Session's log has no room")
 }
 
-// withoutSecrets takes the values of secret headers out of an answer: a server may send back what it was sent.
+// withoutSecrets removes the values of secret headers from a response: a server may echo them.
 func withoutSecrets(body []byte, secret http.Header) []byte {
 	text := string(body)
 	for _, values := range secret {
@@ -147,11 +146,11 @@ func withoutSecrets(body []byte, secret http.Header) []byte {
 
 const (
 	redacted = "[redacted]"
-	// minHidden is the length of the shortest text that is taken out. What is shorter is found in any text.
+	// minHidden is the length of the shortest text that is removed. A shorter one occurs in any text.
 	minHidden = 4
 )
 
-// hidden are the forms of a secret, each followed by what stands in its place: as it is, without its scheme, such as
+// hidden returns the forms of a secret, each followed by its replacement: unchanged, without its scheme, such as
 // Bearer, and each within JSON.
 func hidden(value string) []string {
 	_, token, _ := strings.Cut(value, " ")

@@ -16,15 +16,15 @@ import (
 // turnKind is the kind that owns every Job.
 const turnKind = "Turn"
 
-// JobName is the name of the Job of one attempt of a call. It is a hash, so that nothing a model wrote can be in it;
+// JobName returns the name of the Job of one attempt of a call. It is a hash, so that it contains no text from a model;
 // attempts count from 1, and 0 stands for 1.
 func JobName(turn types.UID, step int32, callID string, attempt int32) string {
 	attempt = max(attempt, 1)
 	return "tool-" + hash("job", string(turn), decimal(step), callID, decimal(attempt))[:nameHexDigits]
 }
 
-// BuildJob is the Job of one attempt of a call. The same parameters give the same Job. Nothing that a model gave is in
-// it but the arguments, in an annotation of the pod.
+// BuildJob returns the Job of one attempt of a call. The same parameters produce the same Job. The only text from the
+// model in it is the arguments, in an annotation of the pod.
 func BuildJob(p JobParams) *batchv1.Job {
 	labels := jobLabels(p)
 	return &batchv1.Job{
@@ -39,7 +39,8 @@ func BuildJob(p JobParams) *batchv1.Job {
 				Name:       p.Turn.Name,
 				UID:        p.Turn.UID,
 				Controller: ptr.To(true),
-				// Turns are deleted in the background, and to block a foreground deletion takes a right on the owner's finalizers.
+				// Turns are deleted in the background, and blocking a foreground deletion requires a permission on the
+				// owner's finalizers.
 				BlockOwnerDeletion: ptr.To(false),
 			}},
 		},
@@ -69,7 +70,7 @@ func jobLabels(p JobParams) map[string]string {
 	}
 }
 
-// podLabels are those of the Job, and the one that the NetworkPolicy selects by.
+// podLabels returns the labels of the Job, and the one that the NetworkPolicy selects by.
 func podLabels(p JobParams) map[string]string {
 	labels := jobLabels(p)
 	if p.Tool.Job.Network == v1alpha1.NetworkNone {
@@ -90,8 +91,8 @@ func Matches(job *batchv1.Job, turn types.UID, call v1alpha1.ToolCall) bool {
 	return owner != nil && owner.UID == turn && job.Annotations[v1alpha1.AnnotationFingerprint] == call.Fingerprint
 }
 
-// Timeouts are how long the container of a call may take to start, and how long the tool, or its request, may run. What
-// was pinned in the call counts first, then what the Tool says, then the defaults. tool may be nil.
+// Timeouts returns how long the container of a call may take to start, and how long the tool, or its request, may run.
+// The values pinned in the call take precedence, then those of the Tool, then the defaults. tool may be nil.
 func Timeouts(call v1alpha1.ToolCall, tool *v1alpha1.ToolSpec) (start, run time.Duration) {
 	start, run = DefaultStartTimeout, DefaultTimeout
 	if tool != nil && tool.Job != nil {
@@ -111,12 +112,12 @@ func positive(given *metav1.Duration, otherwise time.Duration) time.Duration {
 	return given.Duration
 }
 
-// AtMostOnce reports whether a call must never start twice. It is what an empty class means (TOOL-09).
+// AtMostOnce reports whether a call must never start twice. It is the meaning of an empty class (TOOL-09).
 func AtMostOnce(call v1alpha1.ToolCall) bool {
 	return atMostOnce(call)
 }
 
-// atMostOnce reports whether a call must never start twice. It is what an empty class means (TOOL-09).
+// atMostOnce reports whether a call must never start twice. It is the meaning of an empty class (TOOL-09).
 func atMostOnce(call v1alpha1.ToolCall) bool {
 	return call.SideEffect != v1alpha1.Pure && call.SideEffect != v1alpha1.Idempotent
 }

@@ -19,9 +19,9 @@ const (
 	maxExponent    = 400
 )
 
-// decodeJSON reads one JSON value, with numbers as they are written. What would be out of proportion to check is
-// refused, and so is an object that has a key twice: the schema would be checked against one of its values, and the
-// tool may read the other.
+// decodeJSON reads one JSON value, with numbers as they are written. It rejects values that are too expensive to check,
+// and objects with a duplicate key: the schema would be checked against one of its values, and the tool may read the
+// other.
 func decodeJSON(text string) (any, error) {
 	if !utf8.ValidString(text) {
 		return nil, errors.New("it is not UTF-8")

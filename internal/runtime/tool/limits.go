@@ -19,20 +19,20 @@ const (
 	MaxURLBytes = 8 * 1024
 	// MaxHeaderBytes is the most that the value of one header may take.
 	MaxHeaderBytes = 8 * 1024
-	// MaxErrorBodyBytes is the most that the model is shown of an answer that is an error.
+	// MaxErrorBodyBytes is the most of an error response that the model is shown.
 	MaxErrorBodyBytes = 4 * 1024
 	// MaxCallsPerStep is the most calls that one step may have.
 	MaxCallsPerStep = 64
 )
 
 const (
-	// DefaultTimeout is how long a tool may run when its Tool does not say, counted from the start of its container.
+	// DefaultTimeout is how long a tool may run if its Tool sets no timeout, counted from the start of its container.
 	DefaultTimeout = 5 * time.Minute
-	// DefaultHTTPTimeout is how long a request may take when its Tool does not say.
+	// DefaultHTTPTimeout is how long a request may take if its Tool sets no timeout.
 	DefaultHTTPTimeout = 30 * time.Second
-	// DefaultStartTimeout is how long a tool's container may take to start when its Tool does not say.
+	// DefaultStartTimeout is how long a tool's container may take to start if its Tool sets no timeout.
 	DefaultStartTimeout = 2 * time.Minute
-	// RunMargin is how long past its timeout a container may still be seen running before it must be killed from
+	// RunMargin is how long past its timeout a container may still be observed as running before it is killed from
 	// outside: the launcher enforces the timeout itself, and its report needs time to arrive.
 	RunMargin = 10 * time.Second
 	// DeletionMargin is how long past the end of its grace period a deleted pod may go without news before its node
@@ -45,8 +45,8 @@ const (
 	retryPauseGrowth = 3
 )
 
-// RetryPause is how long the next attempt of a call waits when as many as attempts were disrupted: 5s, then three times
-// as long each time, for what disrupts a tool, such as a node that is drained, lasts longer than a moment.
+// RetryPause is the pause before the next attempt of a call after a number of disrupted attempts: 5s, then three times
+// as long each time, because disruptions of a tool, such as the drain of a node, last for a while.
 func RetryPause(attempts int32) time.Duration {
 	pause := firstRetryPause
 	for range min(attempts, MaxAttempts) - 1 {

@@ -25,8 +25,7 @@ func LocalEnded(call v1alpha1.ToolCall, report result.Report, timeout time.Durat
 	return afterStart(outcome)
 }
 
-// LocalPanicked is the outcome of a call whose function panicked. It is not tried again: what makes a function panic
-// once does so the next time.
+// LocalPanicked is the outcome of a call whose function panicked. It is not retried: the function would panic again.
 func LocalPanicked(call v1alpha1.ToolCall, value any) Outcome {
 	why := "its function panicked" + quoted(fmt.Sprint(value))
 	if atMostOnce(call) {
@@ -35,17 +34,17 @@ func LocalPanicked(call v1alpha1.ToolCall, value any) Outcome {
 	return afterStart(failed(ReasonPanicked, Interrupted(why)))
 }
 
-// LocalMissing is the outcome of a call of a Job tool that no function stands in for.
+// LocalMissing is the outcome of a call of a Job tool that no function replaces.
 func LocalMissing(name string) Outcome {
 	return notExecuted(ReasonNoFunction, fmt.Sprintf("no function stands in for the Job of Tool %q in this process; give one with WithTool or WithTools", name))
 }
 
-// LocalAbandoned is the outcome of a call that a process claimed which did not say what became of it.
+// LocalAbandoned is the outcome of a call whose claim has no recorded outcome.
 func LocalAbandoned() Outcome {
 	return afterStart(unknown(ReasonManagerLost, "the process that ran it ended meanwhile"))
 }
 
-// Changed is the outcome of a call that has not started, and whose Tool is not the one that it was planned with.
+// Changed is the outcome of a call that has not started, and whose Tool has changed since it was planned.
 func Changed() Outcome {
 	return notExecuted(ReasonToolChanged, "it was changed or removed after it was called")
 }

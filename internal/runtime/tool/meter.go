@@ -13,7 +13,7 @@ import (
 const (
 	// maxWork is how many steps one validation may take, a step being about as long as to compare two numbers.
 	maxWork = 500_000
-	// scanSpeed is how many bytes of a string are looked at in one step.
+	// scanSpeed is how many bytes of a string are read in one step.
 	scanSpeed = 100
 	// formatRegex is the format of a string that is a regular expression.
 	formatRegex = "regex"
@@ -22,15 +22,15 @@ const (
 // errTooMuchWork ends a validation.
 var errTooMuchWork = errors.New("the arguments take too long to check against the schema of the tool")
 
-// meter bounds the work of one validation at a time. A schema of a few hundred bytes can ask for more than any machine
-// can do, by references that double at each step; the library has no limit of its own, but it asks a hook for each part
-// of a schema that it is about to apply.
+// meter bounds the work of one validation at a time. A schema of a few hundred bytes can require more work than any
+// machine can do, by references that double at each step; the library has no limit of its own, but it calls a hook for
+// each part of a schema that it is about to apply.
 type meter struct {
 	mu   sync.Mutex
 	left int
 }
 
-// outOfWork is what a validation is stopped with from deep inside the library.
+// outOfWork stops a validation from deep inside the library.
 type outOfWork struct{}
 
 func (m *meter) spend(steps int) {
@@ -60,7 +60,7 @@ func (s *compiledSchema) validate(value any) (err error) {
 	return nil
 }
 
-// attach puts the hook into every part of a schema, and refuses schemas whose parts cannot all be found from the top.
+// attach adds the hook to every part of a schema, and rejects schemas whose parts cannot all be found from the top.
 func (m *meter) attach(top *jsonschema.Schema) error {
 	seen := map[*jsonschema.Schema]bool{top: true}
 	var outside []string
@@ -88,8 +88,8 @@ func (m *meter) attach(top *jsonschema.Schema) error {
 	return nil
 }
 
-// hook makes the library pay before it applies a part of a schema. Formats are checked first, before anything is
-// descended into. What is checked even before, like the type or an enum, is paid for by the part around it.
+// hook charges the library before it applies a part of a schema. Formats are checked first, before anything is
+// descended into. Keywords that are checked even earlier, like the type or an enum, are charged to the enclosing part.
 func (m *meter) hook(s *jsonschema.Schema, p parts) {
 	once := 1 + len(s.Required)
 	for _, part := range p.once {
@@ -133,7 +133,7 @@ func (m *meter) checkRegex(value any) error {
 	return err
 }
 
-// entryPrice is what it takes to find out whether a part applies at all.
+// entryPrice is the work to find out whether a part applies at all.
 func entryPrice(s *jsonschema.Schema) int {
 	price := 1
 	if s.Const != nil {
@@ -147,7 +147,7 @@ func entryPrice(s *jsonschema.Schema) int {
 	return price
 }
 
-// elements is how many members a value has, or for a string how many steps it takes to read it.
+// elements returns how many members a value has, or for a string how many steps it takes to read it.
 func elements(value any) int {
 	switch value := value.(type) {
 	case map[string]any:

@@ -13,8 +13,8 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// NetworkPolicyNone is the NetworkPolicy that lets the pods of tools with `network: None` reach nothing, and nothing
-// reach them. Nobody owns it: it must outlast every pod that it holds for.
+// NetworkPolicyNone returns the NetworkPolicy that denies all traffic of the pods of tools with `network: None`. It has
+// no owner: it must outlast every pod that it selects.
 func NetworkPolicyNone(namespace string) *networkingv1.NetworkPolicy {
 	return &networkingv1.NetworkPolicy{
 		ObjectMeta: metav1.ObjectMeta{
@@ -38,9 +38,9 @@ func Unenforceable() Outcome {
 	}
 }
 
-// Opening says why the NetworkPolicies of a namespace do not cut off the pod of a Job, empty when they do. missing says
-// that all that is wrong is that ours is not there. NetworkPolicies add up, so that any other one may let the pod reach
-// what ours does not.
+// Opening returns why the NetworkPolicies of a namespace do not isolate the pod of a Job, empty if they do. missing
+// reports whether the only problem is that the manager's policy does not exist. NetworkPolicies add up, so that any
+// other one may permit more than the manager's policy.
 func Opening(policies []networkingv1.NetworkPolicy, job *batchv1.Job) (why string, missing bool) {
 	missing = true
 	for i := range policies {
@@ -60,8 +60,8 @@ func Opening(policies []networkingv1.NetworkPolicy, job *batchv1.Job) (why strin
 }
 
 // selects reports whether a NetworkPolicy selects the pod of a Job. The Job controller labels the pod with the name and
-// UID of the Job; the UID is not known before the Job exists, so that a selector that asks for one is taken to select
-// it, and so is one that cannot be read.
+// UID of the Job; the UID is not known before the Job exists, so that a selector on the UID is assumed to select it,
+// and so is an invalid selector.
 func selects(policy *networkingv1.NetworkPolicy, job *batchv1.Job) bool {
 	selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
 	if err != nil {
@@ -84,7 +84,7 @@ func selects(policy *networkingv1.NetworkPolicy, job *batchv1.Job) bool {
 	return true
 }
 
-// The labels that the Job controller gave pods before they had a prefix, and still does.
+// The labels of the Job controller without a prefix, from early versions, which it still sets.
 const (
 	legacyJobNameLabel       = "job-name"
 	legacyControllerUIDLabel = "controller-uid"

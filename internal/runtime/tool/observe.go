@@ -13,24 +13,25 @@ import (
 // clockSkew is how far the clocks of two managers may lie apart.
 const clockSkew = time.Minute
 
-// Observe says how far a call has come, from its Job, the pod that counts (SelectPod), what was pinned, its start
+// Observe returns the state of a call, from its Job, the pod that counts (SelectPod), its pinned fields, its start
 // timeout and its run timeout (Timeouts). It is a pure function. The tool's container decides, not the Job, whose
-// status comes a second or more later.
+// status lags by a second or more.
 //
 // job or pod may be nil when they do not exist. A job that is nil must be known to be gone, and not only missing in a
 // cache.
 //
 // An AtMostOnce call is NotExecuted only if its container certainly has not started and cannot start any more: its pod
-// was never released, never had a node, or its node said so after the pod's end. Where a start timeout has passed and
-// that is not certain yet, the observation stays Pending with Stop: once the pod has ended, its last status tells.
+// was never released, never had a node, or its node reported so after the pod's end. If a start timeout has passed and
+// that is not certain yet, the observation stays Pending with Stop: once the pod has ended, its last status is
+// conclusive.
 func Observe(job *batchv1.Job, pod *corev1.Pod, call v1alpha1.ToolCall, start, run time.Duration, now time.Time) Observation {
 	v := &view{job: job, pod: pod, call: call, start: start, run: run, now: now}
 	seen := v.observe()
 	if seen.Outcome.Started && pod != nil {
 		seen.Outcome.Image = imageOf(pod)
 	}
-	// A suspended Job loses its pod and gets another one when it goes on. Only calls that may start twice can profit
-	// from that, and those of which no pod was let go.
+	// A suspended Job loses its pod and gets another one when it is resumed. Only calls that may start twice can profit
+	// from that, and those without a released pod.
 	if v.suspended() && (seen.Outcome.Retryable || v.neverLetGo(seen)) {
 		return v.pending(ReasonSuspended, time.Time{})
 	}
@@ -54,7 +55,7 @@ func (v *view) neverLetGo(seen Observation) bool {
 	return atMostOnce(v.call) && v.call.PodUID == "" && seen.Phase == PhaseDone && seen.Outcome.Reason == ReasonDisruption
 }
 
-// view is what Observe is given.
+// view is the input of Observe.
 type view struct {
 	job        *batchv1.Job
 	pod        *corev1.Pod
@@ -126,7 +127,7 @@ func (v *view) withoutPod() Observation {
 	return seen
 }
 
-// running is a container that was seen to run and not to end.
+// running handles a container that was observed to run and not to end.
 func (v *view) running(startedAt time.Time) Observation {
 	deadline := startedAt.Add(v.run + RunMargin)
 	if !v.now.Before(deadline) {
@@ -160,8 +161,8 @@ func (v *view) since(running *corev1.ContainerStateRunning) time.Time {
 	return v.pod.CreationTimestamp.Time
 }
 
-// overdue is the outcome of a container that should have ended by itself: the launcher enforces the timeout. Whatever
-// keeps it from saying so, nobody can know how far the tool came.
+// overdue is the outcome of a container that should have ended by itself: the launcher enforces the timeout. Without
+// its report, the progress of the tool cannot be determined.
 func (v *view) overdue() Outcome {
 	if podCondition(v.pod, corev1.PodReady) == corev1.ConditionFalse {
 		return interrupted(v.call, ReasonNodeLost, "its node stopped reporting")
@@ -173,7 +174,7 @@ func (v *view) overdue() Outcome {
 	return failed(ReasonTimeout, "The tool timed out: "+why+". It is being stopped.")
 }
 
-// leaving is a pod that was told to go before its container was seen to run.
+// leaving handles a pod that was deleted before its container was observed to run.
 func (v *view) leaving() Observation {
 	if v.neverBound() {
 		return done(v.notStarted())
@@ -185,7 +186,7 @@ func (v *view) leaving() Observation {
 	return done(interrupted(v.call, ReasonNodeLost, "its pod was told to end, and its node does not say that it has"))
 }
 
-// waiting is a pod whose container has not been seen to run.
+// waiting handles a pod whose container was not observed to run.
 func (v *view) waiting(status *corev1.ContainerStatus) Observation {
 	switch {
 	case v.suspended():
@@ -220,8 +221,8 @@ func (v *view) gaveUp(o obstacle) Outcome {
 	return notExecuted(o.reason, within(v.start, o.detail))
 }
 
-// notStarted is the outcome of a pod that ended without having started its container. When its start timeout had
-// passed, that is why it was told to go.
+// notStarted is the outcome of a pod that ended without having started its container. If its start timeout had passed,
+// that is the reason of its deletion.
 func (v *view) notStarted() Outcome {
 	status := toolStatus(v.pod)
 	if status == nil {
@@ -236,8 +237,8 @@ func (v *view) notStarted() Outcome {
 	return outcome
 }
 
-// neverBound reports whether the pod cannot have started anything: it waits for our release, or never had a node. A pod
-// that was told to go gets none any more.
+// neverBound reports whether the pod cannot have started anything: it still has the scheduling gate, or never had a
+// node. A pod that is being deleted gets none any more.
 func (v *view) neverBound() bool {
 	return Gated(v.pod) || v.pod.Spec.NodeName == ""
 }
@@ -258,7 +259,7 @@ func (v *view) startDeadline() time.Time {
 		from = v.pod.CreationTimestamp.Time
 	}
 	if v.pod != nil {
-		// What is no time does not count, and neither does one that no clock of ours can have said.
+		// Invalid times are ignored, and so are times that no clock of the cluster can have had.
 		released, err := time.Parse(time.RFC3339, v.pod.Annotations[v1alpha1.AnnotationReleasedAt])
 		if err == nil && released.Before(v.now.Add(clockSkew)) {
 			from = later(from, released)
@@ -267,8 +268,8 @@ func (v *view) startDeadline() time.Time {
 	return from.Add(v.start)
 }
 
-// suspended reports whether the Job is held back. It still is when it was let go and the Job controller has not taken
-// note of that.
+// suspended reports whether the Job is held back. This includes the time after its release until the Job controller has
+// observed it.
 func (v *view) suspended() bool {
 	if v.job == nil {
 		return false
@@ -334,7 +335,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// seconds turns a time of the API into one that is zero when it is not known; runtimes say 1970 for that.
+// seconds converts a time of the API into one that is zero if it is unknown; runtimes report 1970 for that.
 func seconds(t metav1.Time) time.Time {
 	if t.IsZero() || t.Unix() <= 0 {
 		return time.Time{}

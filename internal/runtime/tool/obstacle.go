@@ -11,7 +11,7 @@ import (
 // maxWordsBytes is how much of a message of the cluster the model is shown.
 const maxWordsBytes = 500
 
-// obstacle is what keeps a container from starting.
+// obstacle is why a container does not start.
 type obstacle struct {
 	// reason that the call ends with if the obstacle stays.
 	reason string
@@ -21,7 +21,7 @@ type obstacle struct {
 	hopeless bool
 }
 
-// pullReasons are what a kubelet says of a container whose image it cannot get; those that are true do not go away by
+// pullReasons are the kubelet's reasons for an image that it cannot pull; those with the value true do not go away by
 // waiting.
 var pullReasons = map[string]bool{
 	"ErrImagePull":              false,
@@ -33,7 +33,7 @@ var pullReasons = map[string]bool{
 	"InvalidImageName":          true,
 }
 
-// startReasons are what a kubelet says of a container that it cannot make or start.
+// startReasons are the kubelet's reasons for a container that it cannot create or start.
 var startReasons = map[string]bool{
 	"CreateContainerConfigError": true,
 	"CreateContainerError":       true,
@@ -43,7 +43,7 @@ var startReasons = map[string]bool{
 	"CrashLoopBackOff":           true,
 }
 
-// findObstacle says what keeps the container of a pod from starting, as far as the pod tells.
+// findObstacle returns why the container of a pod does not start, as far as the pod shows it.
 func findObstacle(pod *corev1.Pod, status *corev1.ContainerStatus) obstacle {
 	for _, waiting := range waitingStates(pod, status) {
 		if hopeless, ok := pullReasons[waiting.Reason]; ok {
@@ -61,7 +61,7 @@ func findObstacle(pod *corev1.Pod, status *corev1.ContainerStatus) obstacle {
 	return obstacle{ReasonStartTimeout, "its container did not start", false}
 }
 
-// waitingStates are the containers that wait: those that come before the tool's, and the tool's own.
+// waitingStates returns the waiting containers: those that come before the tool's, and the tool's own.
 func waitingStates(pod *corev1.Pod, status *corev1.ContainerStatus) []*corev1.ContainerStateWaiting {
 	var waiting []*corev1.ContainerStateWaiting
 	for i := range pod.Status.InitContainerStatuses {
@@ -75,7 +75,7 @@ func waitingStates(pod *corev1.Pod, status *corev1.ContainerStatus) []*corev1.Co
 	return waiting
 }
 
-// pendingReason is what is shown while there is still time.
+// pendingReason is the reason that is shown while there is still time.
 func (o obstacle) pendingReason() string {
 	if o.reason == ReasonStartTimeout {
 		return ReasonStarting
@@ -83,7 +83,7 @@ func (o obstacle) pendingReason() string {
 	return o.reason
 }
 
-// podWords is what the pod says of its own end.
+// podWords returns the pod's own message about its end.
 func podWords(pod *corev1.Pod) string {
 	if pod.Status.Reason != "" {
 		return " (" + pod.Status.Reason + ")" + quoted(pod.Status.Message)

@@ -102,7 +102,7 @@ func (r *meteredRegexp) MatchString(s string) bool {
 	return r.matcher.MatchString(s)
 }
 
-// regexpOf gives the library a regular expression, which it does not compile yet.
+// regexpOf passes a regular expression to the library, without compiling it yet.
 func (m *meter) regexpOf(pattern string) (jsonschema.Regexp, error) {
 	units, err := parsePattern(pattern)
 	if err != nil {

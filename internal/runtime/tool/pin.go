@@ -8,8 +8,8 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// carriedOut is what of a Tool decides how its calls run. Descriptions and the wording of the schema are for the model;
-// the time for an approval and the class are fixed in the call when it is planned.
+// carriedOut holds the fields of a Tool that decide how its calls run. Descriptions and the wording of the schema are
+// for the model; the approval timeout and the class are fixed in the call when it is planned.
 type carriedOut struct {
 	Job        *v1alpha1.JobTool    `json:"job,omitempty"`
 	HTTP       *v1alpha1.HTTPTool   `json:"http,omitempty"`
@@ -23,7 +23,7 @@ type carriedOut struct {
 // digestDigits is how much of its SHA-256 stands for a Tool: 160 bits, because status has to have room for 64 of them.
 const digestDigits = 40
 
-// Digest is the start of the SHA-256, in hexadecimal, of what a Tool runs. Two specs have the same digest when a call
+// Digest is the start of the SHA-256, in hexadecimal, of a Tool's definition. Two specs have the same digest if a call
 // with the same arguments runs in the same way under both.
 func Digest(spec *v1alpha1.ToolSpec) string {
 	of := carriedOut{
@@ -49,12 +49,11 @@ func Pin(call *v1alpha1.ToolCall, planned *v1alpha1.Tool) {
 	call.ToolUID, call.ToolDigest = planned.UID, Digest(&planned.Spec)
 }
 
-// Pins compares Tools with those that calls were planned with. It remembers digests, for the Tools as they were read
-// once.
+// Pins compares Tools with those that calls were planned with. It caches digests of the Tools, which were read once.
 type Pins map[*v1alpha1.Tool]string
 
 // Hold reports whether a Tool is the one that a call was planned with, and runs it in the same way. definition is nil
-// when there is no Tool of the name.
+// if there is no Tool of the name.
 func (p Pins) Hold(call v1alpha1.ToolCall, definition *v1alpha1.Tool) bool {
 	switch {
 	case definition == nil:
@@ -73,8 +72,8 @@ func (p Pins) Hold(call v1alpha1.ToolCall, definition *v1alpha1.Tool) bool {
 	return digest == call.ToolDigest
 }
 
-// CallDigest is the SHA-256, in hexadecimal, over all that an approval of a call is about: the Turn, the step that runs
-// the call, the call, the Tool as it is pinned in the call, and the arguments that the tool is given.
+// CallDigest is the SHA-256, in hexadecimal, over everything that an approval of a call covers: the Turn, the step that
+// runs the call, the call, the Tool as it is pinned in the call, and the arguments for the tool.
 func CallDigest(turn types.UID, step int32, call v1alpha1.ToolCall, arguments string) string {
 	return hash("call", string(turn), decimal(step), call.ID, string(call.ToolUID), call.ToolDigest, Given(arguments))
 }

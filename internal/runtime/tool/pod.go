@@ -25,7 +25,7 @@ const (
 	terminationMessageFile = "/dev/termination-log"
 )
 
-// What is mounted, and where. Each directory of ours has its own volume.
+// The mounts and their paths. Each directory of the runtime has its own volume.
 const (
 	launcherVolume  = "capstan-launcher"
 	launcherMount   = "/capstan/launcher"
@@ -39,7 +39,7 @@ const (
 	scratchMount    = "/tmp"
 )
 
-// podSpec is the pod of a call: one container, restricted, that gets nothing it was not given.
+// podSpec returns the pod of a call: one container, restricted, without any access that the Tool does not declare.
 func podSpec(p JobParams) corev1.PodSpec {
 	spec := corev1.PodSpec{
 		Containers:                    []corev1.Container{toolContainer(p)},
@@ -74,9 +74,9 @@ func podSpec(p JobParams) corev1.PodSpec {
 	return spec
 }
 
-// leaveLostNodes makes the cluster give up the pod soon after it has lost the node, instead of after the usual five
-// minutes: the call can be tried on another one. A call that cannot is left the time in which its node may come back
-// with the result.
+// leaveLostNodes makes the cluster evict the pod soon after it has lost the node, instead of after the usual five
+// minutes: the call can be retried on another node. A call that cannot be retried keeps the time in which its node may
+// come back with the result.
 func leaveLostNodes() []corev1.Toleration {
 	var tolerations []corev1.Toleration
 	for _, taint := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
@@ -172,7 +172,7 @@ func emptyDir(limit string) corev1.VolumeSource {
 	return corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: ptr.To(resource.MustParse(limit))}}
 }
 
-// restricted is what the restricted Pod Security Standard wants of a container, and a read-only root.
+// restricted returns the container settings of the restricted Pod Security Standard, and a read-only root.
 func restricted() *corev1.SecurityContext {
 	return &corev1.SecurityContext{
 		RunAsNonRoot:             ptr.To(true),

@@ -11,15 +11,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
-// MaxLogBytes is how much of a container's log is worth asking for: the launcher writes no more.
+// MaxLogBytes is how much of a container's log is worth reading: the launcher writes no more.
 const MaxLogBytes = result.MaxLogBytes
 
-// ErrResultLost says that the result of a tool is not where its report says. The log of a container that has just ended
-// may lag behind for a moment, so it is worth a second look. Any other error of ReadResult comes from reading the log.
+// ErrResultLost: the result of a tool is not where its report points to. The log of a container that has just ended may
+// lag behind for a moment, so that a second read is useful. Any other error of ReadResult comes from reading the log.
 var ErrResultLost = errors.New("the result of the tool is lost")
 
 // ReadResult finds the result of a tool in the log of its container. message is the container's termination message,
-// which says how to find the result and how to tell it from anything that the tool wrote itself.
+// which has the position of the result and distinguishes it from the tool's own output.
 func ReadResult(log io.Reader, message string) (string, error) {
 	report, err := result.Decode(message)
 	if err != nil {
@@ -32,7 +32,7 @@ func ReadResult(log io.Reader, message string) (string, error) {
 	return text, err
 }
 
-// TerminationMessage is what the tool's container left behind; empty when it has not ended.
+// TerminationMessage returns the message that the tool's container left behind; empty if it has not ended.
 func TerminationMessage(pod *corev1.Pod) string {
 	status := toolStatus(pod)
 	if status == nil || status.State.Terminated == nil {
@@ -48,7 +48,7 @@ func LostOutput(call v1alpha1.ToolCall, succeeded Outcome) Outcome {
 	return lost
 }
 
-// toolStatus is the status of the container that runs the tool, found by its name; nil when there is none.
+// toolStatus returns the status of the container that runs the tool, found by its name; nil if there is none.
 func toolStatus(pod *corev1.Pod) *corev1.ContainerStatus {
 	for i := range pod.Status.ContainerStatuses {
 		if pod.Status.ContainerStatuses[i].Name == v1alpha1.ToolContainerName {

@@ -6,14 +6,14 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// SchemaChecker says what is wrong with an inputSchema.
+// SchemaChecker checks an inputSchema.
 type SchemaChecker interface {
-	// CheckSchema gives an error when the schema is not a JSON Schema of an object. Its text must be the same each time.
+	// CheckSchema returns an error if the schema is not a JSON Schema of an object. Its text must be the same each
+	// time.
 	CheckSchema(schema []byte) error
 }
 
-// Readiness says whether a Tool can be offered to a model, as reason and message of its Ready condition. A schema that
-// is too large is not checked.
+// Readiness returns the reason and message of a Tool's Ready condition. A schema that is too large is not checked.
 func Readiness(spec *v1alpha1.ToolSpec, schemas SchemaChecker) (reason, message string) {
 	schema := spec.InputSchema
 	if schema == nil {

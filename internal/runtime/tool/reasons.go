@@ -12,7 +12,7 @@ const (
 	ReasonExitCode = "ExitCode"
 	// ReasonTimeout: the tool ran longer than its timeout.
 	ReasonTimeout = "Timeout"
-	// ReasonStartTimeout: the tool's container did not start within its start timeout, and nothing says why.
+	// ReasonStartTimeout: the tool's container did not start within its start timeout, and the cause is unknown.
 	ReasonStartTimeout = "StartTimeout"
 	// ReasonStartError: the container or the command in it could not be started.
 	ReasonStartError = "StartError"
@@ -24,32 +24,32 @@ const (
 	ReasonQuotaExceeded = "QuotaExceeded"
 	// ReasonRefused: the API server, or a policy in it, did not accept the Job or its pod.
 	ReasonRefused = "Refused"
-	// ReasonNetworkOpen: the tool must run without network, and the namespace's NetworkPolicies would let it use one.
+	// ReasonNetworkOpen: the tool must run without network, and the namespace's NetworkPolicies would permit traffic.
 	ReasonNetworkOpen = "NetworkOpen"
 	// ReasonNetworkAccessUnenforceable: a network access list is in force, and cannot hold the pod of this tool.
 	ReasonNetworkAccessUnenforceable = v1alpha1.ReasonNetworkAccessUnenforceable
-	// ReasonNoPod: the Job got no pod, and nothing says why.
+	// ReasonNoPod: the Job got no pod, and the cause is unknown.
 	ReasonNoPod = "NoPod"
 	// ReasonToolChanged: the Tool was changed or deleted after the call was planned.
 	ReasonToolChanged = "ToolChanged"
-	// ReasonRejected: the call needs approval, and somebody rejected it.
+	// ReasonRejected: the call needs approval, and was rejected.
 	ReasonRejected = "Rejected"
-	// ReasonApprovalTimeout: the call needs approval, and nobody approved it in time.
+	// ReasonApprovalTimeout: the call needs approval, and was not approved in time.
 	ReasonApprovalTimeout = "ApprovalTimeout"
 	// ReasonOOMKilled: the tool was killed because it used more memory than its limit.
 	ReasonOOMKilled = "OOMKilled"
 	// ReasonDisruption: the pod was evicted, preempted or deleted before the tool had ended.
 	ReasonDisruption = "Disruption"
-	// ReasonKilled: the tool's container was killed from outside, and nothing says by whom.
+	// ReasonKilled: the tool's container was killed from outside, by an unknown party.
 	ReasonKilled = "Killed"
 	// ReasonNodeLost: the node stopped reporting, or lost the container.
 	ReasonNodeLost = "NodeLost"
-	// ReasonOutputLost: the tool ended, and what it wrote cannot be read.
+	// ReasonOutputLost: the tool ended, and its output cannot be read.
 	ReasonOutputLost = "OutputLost"
 	// ReasonSecondStart: a pod or a container other than the first one ran or would have run; the first one's end is
 	// not known.
 	ReasonSecondStart = "SecondStart"
-	// ReasonPodGone: the pod that was to run the call no longer exists, and its end was not seen.
+	// ReasonPodGone: the pod for the call no longer exists, and its end was not observed.
 	ReasonPodGone = "PodGone"
 	// ReasonHTTPStatus: the server answered with another status than 200 to 299. It is never retried.
 	ReasonHTTPStatus = "HTTPStatus"
@@ -59,29 +59,29 @@ const (
 	ReasonInvalidArguments = "InvalidArguments"
 	// ReasonArgumentsTooLarge: the arguments are larger than a request's URL can be.
 	ReasonArgumentsTooLarge = "ArgumentsTooLarge"
-	// ReasonSecretUnusable: a Secret that a header needs does not exist, lacks the key, holds no header, or is bound to
+	// ReasonSecretUnusable: a Secret for a header does not exist, lacks the key, holds no valid header, or is bound to
 	// other hosts.
 	ReasonSecretUnusable = "SecretUnusable"
-	// ReasonAddressRefused: the host is none that the manager may reach.
+	// ReasonAddressRefused: the manager may not reach the host.
 	ReasonAddressRefused = "AddressRefused"
 	// ReasonNetworkAccessDenied: the network access list does not permit the URL.
 	ReasonNetworkAccessDenied = "NetworkAccessDenied"
-	// ReasonConnectionFailed: no connection to the host came about, or none that can be trusted.
+	// ReasonConnectionFailed: no connection to the host was established, or none that can be trusted.
 	ReasonConnectionFailed = "ConnectionFailed"
-	// ReasonConnectionLost: the connection broke before the answer was there.
+	// ReasonConnectionLost: the connection broke before the response was there.
 	ReasonConnectionLost = "ConnectionLost"
 	// ReasonRedirectRefused: the server redirected the request to where it may not go.
 	ReasonRedirectRefused = "RedirectRefused"
-	// ReasonPanicked: the function that stands in for the tool's container panicked. There are such functions in the
-	// in-process runtime only.
+	// ReasonPanicked: the function that replaces the tool's container panicked. Such functions exist only in the
+	// in-process runtime.
 	ReasonPanicked = "Panicked"
-	// ReasonNoFunction: no function stands in for the tool's container in the in-process runtime.
+	// ReasonNoFunction: no function replaces the tool's container in the in-process runtime.
 	ReasonNoFunction = "NoFunction"
-	// ReasonManagerLost: the manager ended, or lost the lead, while the request was under way.
+	// ReasonManagerLost: the manager ended, or lost leadership, while the request was in progress.
 	ReasonManagerLost = "ManagerLost"
-	// ReasonLogFull: the Session's log had no room to say that the call starts.
+	// ReasonLogFull: the Session's journal had no room for the claim of the call.
 	ReasonLogFull = "LogFull"
-	// ReasonJobGone: the Job of the call no longer exists, and its end was not seen.
+	// ReasonJobGone: the Job of the call no longer exists, and its end was not observed.
 	ReasonJobGone = "JobGone"
 )
 

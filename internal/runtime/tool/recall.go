@@ -10,8 +10,8 @@ import (
 // previewCut ends a preview that is not the whole text.
 const previewCut = "…"
 
-// Recalled is the outcome of a call that status shows as settled and of which nothing else is left. The preview of a
-// result is not the result; of an error it is what the model can still be told.
+// Recalled is the outcome of a call that is settled in status and has no other traces. The preview of a result is not
+// the result; the preview of an error is still useful for the model.
 func Recalled(call v1alpha1.ToolCall) Outcome {
 	if call.State == v1alpha1.CallSucceeded {
 		return ran(call, "of its result only the start is known, "+strconv.Quote(call.Preview))
@@ -35,14 +35,14 @@ func Recalled(call v1alpha1.ToolCall) Outcome {
 	return outcome
 }
 
-// Withdrawable reports whether only status can tell that a call was not executed: the pod of an AtMostOnce call starts
+// Withdrawable reports whether only status can prove that a call was not executed: the pod of an AtMostOnce call starts
 // once its UID is recorded there. The call is withdrawn when status shows it as NotExecuted without a pod; from then on
 // no process records one.
 func Withdrawable(call v1alpha1.ToolCall) bool {
 	return call.Executor == v1alpha1.ExecutorJob && atMostOnce(call) && call.PodUID == "" && call.Attempt > 0
 }
 
-// Withdrawn reports whether status holds the withdrawal of a call.
+// Withdrawn reports whether the call is withdrawn in status.
 func Withdrawn(call v1alpha1.ToolCall) bool {
 	return Withdrawable(call) && call.State == v1alpha1.CallNotExecuted
 }

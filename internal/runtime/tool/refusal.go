@@ -4,21 +4,21 @@ import (
 	"strings"
 )
 
-// quotaWords are what the API server says when a quota has no room. It has no code of its own for that.
+// quotaWords are the API server's text for an exhausted quota. It has no specific code for that.
 const quotaWords = "exceeded quota"
 
-// quotaUnknownWords are what the API server says of a quota that is so new that nobody has counted what it limits.
+// quotaUnknownWords are the API server's text for a new quota whose usage was not counted yet.
 const quotaUnknownWords = "status unknown for quota"
 
-// RefusedForNow reports whether what the API server has refused is worth another try in a moment.
+// RefusedForNow reports whether a request that the API server has refused is worth an early retry.
 func RefusedForNow(message string) bool {
 	return strings.Contains(message, quotaUnknownWords)
 }
 
-// Refused is the outcome of a call whose Job, or the pod of it, the API server does not accept. message is what it
-// says.
+// Refused is the outcome of a call if the API server does not accept its Job, or the pod of it. message is the API
+// server's text.
 func Refused(message string) Outcome {
-	// The Job controller's own words come before those of the API server.
+	// The Job controller's own text precedes that of the API server.
 	why := strings.TrimPrefix(message, "Error creating: ")
 	if strings.Contains(why, quotaWords) {
 		return notExecuted(ReasonQuotaExceeded, "a quota of the namespace has no room for it"+quoted(why))

@@ -57,11 +57,11 @@ func ReleasePatch(pod *corev1.Pod, now time.Time) []byte {
 	return patch
 }
 
-// SelectPod picks, of the pods of a Job, the one that counts for a call; nil when there is none. pods may hold those of
-// other Jobs.
+// SelectPod returns the pod of a Job that counts for a call; nil if there is none. pods may include those of other
+// Jobs.
 //
-// Of an AtMostOnce call only the recorded pod counts, and before one is recorded the first one made. Of other calls it
-// is the newest, but one that has not been told to go counts before one that has.
+// For an AtMostOnce call only the recorded pod counts, and before one is recorded the first one created. For other
+// calls it is the newest, but pods that are being deleted come last.
 func SelectPod(pods []*corev1.Pod, job *batchv1.Job, call v1alpha1.ToolCall) *corev1.Pod {
 	var chosen *corev1.Pod
 	for _, pod := range pods {

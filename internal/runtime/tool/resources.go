@@ -7,7 +7,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// resourceDefaults are what a tool's container asks for, and may use at most, when its Tool does not say.
+// resourceDefaults are the requests and limits of a tool's container if its Tool sets none.
 var resourceDefaults = []struct {
 	name           corev1.ResourceName
 	request, limit resource.Quantity
@@ -16,8 +16,8 @@ var resourceDefaults = []struct {
 	{corev1.ResourceMemory, resource.MustParse("32Mi"), resource.MustParse("256Mi")},
 }
 
-// resources completes what a Tool says. A default never contradicts it: where only one of request and limit is given,
-// the default of the other is moved to it if they would clash.
+// resources completes the resources of a Tool. A default never contradicts it: if only one of request and limit is set,
+// the default of the other is adjusted if they would clash.
 func resources(given *v1alpha1.JobResources) corev1.ResourceRequirements {
 	requests, limits := corev1.ResourceList{}, corev1.ResourceList{}
 	if given != nil {

@@ -3,10 +3,9 @@ package tool
 import "github.com/capstan-dev/capstan/api/v1alpha1"
 
 // Startable returns the indexes of the calls that may start now, in call order (TOOL-12). Only Jobs and requests are
-// started; calls of client tools and calls that were refused take no place. A call that is Running takes a place; one
-// that is Pending does not have its Job yet, or its Job was made and that is not recorded: it is returned again, and
-// takes the same place as before. A call that waits for approval takes no place, and holds back what must not overtake
-// it (see Held).
+// started; calls of client tools and refused calls take no slot. A Running call takes a slot; a Pending call does not
+// have its Job yet, or its Job was created and that is not recorded: it is returned again, and takes the same slot as
+// before. A call that waits for approval takes no slot, and holds back calls that must not overtake it (see Held).
 //
 // Sequential starts one call at a time, in order. Parallel starts as many as limit allows, but of one concurrencyClass
 // only the first that is not settled. A limit below 1 stands for MaxConcurrency.

@@ -17,13 +17,12 @@ import (
 const (
 	// schemaLocation is the address under which a schema is compiled. References that lead elsewhere are refused.
 	schemaLocation = "schema:///tool"
-	// maxCompiledBytes is the most memory that the compiled schemas of a Validator take, by an estimate that is above
-	// what they take.
+	// maxCompiledBytes is the most memory of the compiled schemas of a Validator, by an upper bound.
 	maxCompiledBytes = 16 << 20
 )
 
 // Validator checks arguments against the inputSchema of a Tool: JSON Schema, draft 2020-12 unless the schema names
-// another. It keeps the compiled schemas that were used last. It is safe for concurrent use; the zero value is not
+// another. It caches the most recently used compiled schemas. It is safe for concurrent use; the zero value is not
 // usable, use NewValidator.
 //
 // Schemas come from users and arguments from models, so both are bounded: in size, in nesting, in the length of
@@ -33,11 +32,11 @@ type Validator struct {
 	mu sync.Mutex
 	// compiled are the elements of recent, by the digest of the schema.
 	compiled map[digest]*list.Element
-	// recent are *compiledSchema, the one that was used last in front, and bytes what they take together.
+	// recent are *compiledSchema, the most recently used first, and bytes their total size.
 	recent *list.List
 	bytes  int
 
-	// compiling is held while a schema is compiled: what that takes for a moment is not taken by several at once.
+	// compiling is held while a schema is compiled, so that only one compilation uses memory at a time.
 	compiling sync.Mutex
 }
 
@@ -49,7 +48,7 @@ type compiledSchema struct {
 	schema *jsonschema.Schema
 	meter  *meter
 	err    error
-	// bytes is what the schema takes in memory, at most.
+	// bytes is the most memory of the schema.
 	bytes int
 }
 
@@ -58,7 +57,7 @@ func NewValidator() *Validator {
 	return &Validator{compiled: map[digest]*list.Element{}, recent: list.New()}
 }
 
-// CheckSchema says whether a schema can be used: it is JSON of at most MaxSchemaBytes, valid JSON Schema, refers to
+// CheckSchema checks whether a schema can be used: it is JSON of at most MaxSchemaBytes, valid JSON Schema, refers to
 // nothing outside, and describes an object. An empty schema accepts every object. The text of an error is the same each
 // time.
 func CheckSchema(schema []byte) error {
@@ -68,7 +67,7 @@ func CheckSchema(schema []byte) error {
 	return compile(schema).err
 }
 
-// CheckSchema is CheckSchema, one schema at a time. It keeps nothing: a schema that is checked may never be used.
+// CheckSchema is CheckSchema, one schema at a time. It caches nothing: a schema that is checked may never be used.
 func (v *Validator) CheckSchema(schema []byte) error {
 	v.compiling.Lock()
 	defer v.compiling.Unlock()
@@ -76,8 +75,7 @@ func (v *Validator) CheckSchema(schema []byte) error {
 }
 
 // Validate checks arguments against a schema. Blank arguments stand for {}; without a schema every object is accepted.
-// The text of an error is for the model: where in the arguments what is wrong, at most MaxErrorBytes, the same each
-// time.
+// The text of an error is for the model: the position and the problem, at most MaxErrorBytes, the same each time.
 func (v *Validator) Validate(schema []byte, arguments string) error {
 	if len(arguments) > MaxArgumentsBytes {
 		return errors.New(ArgumentsTooLarge(len(arguments)))
@@ -127,7 +125,7 @@ func (v *Validator) find(key digest) *compiledSchema {
 	return found.Value.(*compiledSchema)
 }
 
-// keep keeps a compiled schema, and drops those that were not used for the longest time.
+// keep caches a compiled schema, and drops the least recently used ones.
 func (v *Validator) keep(s *compiledSchema) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -178,7 +176,7 @@ func compileBounded(schema []byte) (*compiledSchema, error) {
 }
 
 // compileDocument compiles the document of a schema. The library visits the parts of a schema in random order and stops
-// at the first error; what is told does not depend on which that was.
+// at the first error; the returned error does not depend on the order.
 func compileDocument(document any) (*jsonschema.Schema, *meter, error) {
 	limit := &meter{}
 	patterns := patternErrors{}
@@ -199,7 +197,7 @@ func compileDocument(document any) (*jsonschema.Schema, *meter, error) {
 	return compiled, limit, nil
 }
 
-// patternErrors collects what is wrong with the patterns of a schema, so that the library goes on to the end.
+// patternErrors collects the errors in the patterns of a schema, so that the library continues to the end.
 type patternErrors struct {
 	errs map[string]error
 }

@@ -12,12 +12,12 @@ const (
 	// maxParts is the most objects and booleans of one schema: each may be a schema of its own, which the library turns
 	// into a kilobyte.
 	maxParts = 2000
-	// maxPathBytes is the most that the places of all parts may come to, in bytes: the library writes them out for each
-	// part.
+	// maxPathBytes is the most that the places of all parts may take together, in bytes: the library writes them out
+	// for each part.
 	maxPathBytes = 256 * 1024
 )
 
-// Estimates of what a compiled schema keeps in memory, in bytes. They are upper bounds, measured by the tests.
+// Estimates of the memory of a compiled schema, in bytes. They are upper bounds, measured by the tests.
 const (
 	bytesPerSchema = 8 * 1024
 	bytesPerPart   = 2048
@@ -26,7 +26,7 @@ const (
 	bytesPerPath   = 8
 )
 
-// bounds count what is in the document of a schema before anything is compiled.
+// bounds counts the content of a schema's document before anything is compiled.
 type bounds struct {
 	parts, values, pathBytes int
 	patterns, units          int
@@ -80,8 +80,8 @@ func (b *bounds) part(path int) error {
 	return nil
 }
 
-// keyword counts the patterns of a member of an object, which may be a keyword of a schema. One that does not parse
-// counts for nothing: its error is told later, if the schema uses it.
+// keyword counts the patterns of a member of an object, which may be a keyword of a schema. A pattern that does not
+// parse is ignored: its error is reported later, if the schema uses it.
 func (b *bounds) keyword(key string, value any) error {
 	switch key {
 	case "pattern":
@@ -115,13 +115,13 @@ func (b *bounds) pattern(pattern string) error {
 	return nil
 }
 
-// bytes is an upper bound of what the compiled schema keeps.
+// bytes returns an upper bound of the compiled schema's memory.
 func (b *bounds) bytes(schema []byte) int {
 	return bytesPerSchema + 4*len(schema) + bytesPerPart*b.parts + bytesPerValue*b.values + bytesPerPath*b.pathBytes + bytesPerUnit*b.units
 }
 
-// referencesOf lists, in order, what is wrong with the references of a document of which the library has said that it
-// cannot be compiled. The library tells of one, by chance; this looks at all.
+// referencesOf lists, in order, the invalid references of a document that the library could not compile. The library
+// reports a random one; this checks all.
 func referencesOf(document any) []string {
 	r := references{root: document, anchors: map[string]bool{}}
 	r.visit(document, r.name)
@@ -152,7 +152,7 @@ func (r *references) visit(value any, look func(map[string]any)) {
 	}
 }
 
-// name takes note of the names that references may use.
+// name records the names that references may use.
 func (r *references) name(object map[string]any) {
 	for _, keyword := range []string{"$anchor", "$dynamicAnchor", "$id", "id"} {
 		name, ok := object[keyword].(string)
@@ -168,8 +168,8 @@ func (r *references) name(object map[string]any) {
 	}
 }
 
-// check looks at the reference of an object. Where parts of the schema have ids of their own, it is not known what a
-// reference is relative to.
+// check checks the reference of an object. If parts of the schema have their own ids, the base of a reference is
+// unknown.
 func (r *references) check(object map[string]any) {
 	reference, ok := object["$ref"].(string)
 	switch {

@@ -17,13 +17,13 @@ import (
 const (
 	// MaxErrorBytes is the most that the text of a validation error takes.
 	MaxErrorBytes = 2048
-	// maxFindingBytes is the most that one finding in it takes, and maxFindings how many are told.
+	// maxFindingBytes is the most that one finding in it takes, and maxFindings the most findings.
 	maxFindingBytes = 300
 	maxFindings     = 10
 )
 
-// explainSchema tells why a schema cannot be compiled. Of several errors the library reports one, by chance; what is
-// told here is the same each time.
+// explainSchema returns why a schema cannot be compiled. Of several errors the library reports a random one; this text
+// is the same each time.
 func explainSchema(err error, document any) error {
 	const invalidSchema = "the schema is not a valid JSON Schema"
 	var invalid *jsonschema.SchemaValidationError
@@ -41,7 +41,7 @@ func explainSchema(err error, document any) error {
 	return fmt.Errorf("%s: an $id, $anchor, $schema or $ref in it is malformed, or stands for two things", invalidSchema)
 }
 
-// explainArguments says what is wrong with arguments.
+// explainArguments returns what is wrong with arguments.
 func explainArguments(err *jsonschema.ValidationError) error {
 	return errors.New(describe("the arguments do not match the schema of the tool", err))
 }
@@ -68,7 +68,7 @@ func listed(what string, findings []string) string {
 	return text
 }
 
-// collect adds the innermost findings: those around them only say that something in them is wrong.
+// collect adds the innermost findings: the enclosing ones only state that something in them is wrong.
 func collect(err *jsonschema.ValidationError, printer *message.Printer, findings *[]string) {
 	for _, cause := range err.Causes {
 		collect(cause, printer, findings)
@@ -83,8 +83,8 @@ func collect(err *jsonschema.ValidationError, printer *message.Printer, findings
 	*findings = append(*findings, strings.ToValidUTF8(strings.ReplaceAll(finding, "\n", " "), "\uFFFD"))
 }
 
-// findingText is the library's own text, but for what depends on chance in it, and for what the model knows and may be
-// long.
+// findingText returns the library's own text, without its random parts, and without parts that the model knows and that
+// may be long.
 func findingText(k jsonschema.ErrorKind, printer *message.Printer) string {
 	switch k := k.(type) {
 	case *kind.AdditionalProperties:
@@ -95,7 +95,7 @@ func findingText(k jsonschema.ErrorKind, printer *message.Printer) string {
 	return k.LocalizedString(printer)
 }
 
-// tellsOfItself reports whether a finding with causes has something to say that they do not.
+// tellsOfItself reports whether a finding with causes adds information to them.
 func tellsOfItself(k jsonschema.ErrorKind) bool {
 	switch k.(type) {
 	case *kind.OneOf, *kind.PropertyNames, *kind.Contains, *kind.MinContains:

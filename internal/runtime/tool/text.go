@@ -8,8 +8,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
-// CutResult cuts a result at MaxResultBytes on a rune boundary, with a note that says so (TOOL-19), and replaces
-// invalid UTF-8 by U+FFFD. What it returns is never cut again.
+// CutResult cuts a result at MaxResultBytes on a rune boundary, with a note about it (TOOL-19), and replaces invalid
+// UTF-8 by U+FFFD. Its result is never cut again.
 func CutResult(s string) string {
 	text, _ := result.Cut([]byte(s), int64(len(s)))
 	return text
@@ -18,7 +18,7 @@ func CutResult(s string) string {
 // Preview is the start of a text in one line, at most MaxPreviewBytes.
 func Preview(s string) string {
 	const ellipsis = "…"
-	// Runs of white space shrink, so a little more than the limit is looked at; a text of blanks alone gives nothing.
+	// Runs of white space shrink, so that a little more than the limit is read; a blank text produces nothing.
 	start := strings.ToValidUTF8(result.Head(s, 8*MaxPreviewBytes), string(unicode.ReplacementChar))
 	line := strings.Join(strings.FieldsFunc(start, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
 	if len(line) <= MaxPreviewBytes && len(s) <= 8*MaxPreviewBytes {
@@ -38,14 +38,14 @@ func NotExecuted(why string) string {
 	return sentence(toolNotExecuted, why) + changedNothing
 }
 
-// What the model is told of a call that never started.
+// Texts for the model about a call that never started.
 const (
 	toolNotExecuted = "The tool was not executed"
 	changedNothing  = " It has changed nothing and may be called again."
 )
 
-// OutcomeUnknown is the error of a call that started and of which nobody can know what became. why is a sentence
-// without its end, or empty.
+// OutcomeUnknown is the error of a call that started and whose outcome cannot be determined. why is a sentence without
+// its end, or empty.
 func OutcomeUnknown(why string) string {
 	return sentence("The outcome of this tool call is unknown", why) +
 		" The tool may have done all, part or none of its work. It was not run again. Find out what it has done before you call it again."
@@ -63,7 +63,7 @@ func OutputLostSafely(why string) string {
 	return sentence("The tool ran to its end, but its output was lost", why) + " It is safe to call it again."
 }
 
-// Interrupted is the error of a call of a Pure or Idempotent tool that started and did not end by itself. why is a
+// Interrupted is the error of a call of a Pure or Idempotent tool that started and did not end normally. why is a
 // sentence without its end, or empty.
 func Interrupted(why string) string {
 	return sentence("The tool was interrupted before it gave a result", why) + " It is safe to call it again."

@@ -18,9 +18,9 @@ const (
 	DeliveryInitContainer Delivery = "InitContainer"
 )
 
-// Launcher says where the launcher comes from.
+// Launcher is the source of the launcher.
 type Launcher struct {
-	// Image that holds the launcher.
+	// Image with the launcher.
 	Image string
 	// PullPolicy of that image; empty for Kubernetes' own default.
 	PullPolicy corev1.PullPolicy
@@ -30,7 +30,7 @@ type Launcher struct {
 	Path string
 	// RuntimeClass that tool pods run with; empty for the cluster's default.
 	RuntimeClass string
-	// UserNamespaces gives every tool pod a user namespace of its own: its users are none of the node's.
+	// UserNamespaces gives every tool pod its own user namespace: its users are not users of the node.
 	UserNamespaces bool
 }
 
@@ -58,11 +58,11 @@ type JobParams struct {
 	TraceParent string
 }
 
-// Phase is where a call stands.
+// Phase is the state of a call.
 type Phase string
 
 const (
-	// PhasePending: the tool's container has not been seen to start.
+	// PhasePending: the tool's container was not observed to start.
 	PhasePending Phase = "Pending"
 	// PhaseRunning: the tool's container runs.
 	PhaseRunning Phase = "Running"
@@ -70,13 +70,13 @@ const (
 	PhaseDone Phase = "Done"
 )
 
-// Outcome is what became of a call.
+// Outcome is the outcome of a call.
 type Outcome struct {
 	// State is Succeeded, Failed, NotExecuted or Unknown once the call is done; Pending or Running before.
 	State v1alpha1.ToolCallState
 	// Reason of the state: one of the Reason constants of this package. Before the end, why the call does not start.
 	Reason string
-	// Result that the tool gave, with State Succeeded and NeedsLog false. It may be empty.
+	// Result of the tool, with State Succeeded and NeedsLog false. It may be empty.
 	Result *string
 	// Error is the text for the model, with every other final State.
 	Error string
@@ -93,7 +93,7 @@ type Outcome struct {
 	Retryable bool
 }
 
-// Observation is what a look at a call's Job and pod says.
+// Observation is the state of a call according to its Job and pod.
 type Observation struct {
 	// Phase of the call.
 	Phase Phase
@@ -105,10 +105,10 @@ type Observation struct {
 	// AtMostOnce.
 	Gated bool
 	// Stop reports whether the pod must be deleted because its container may still start or still runs. With PhaseDone
-	// the outcome stands. With another phase it is not known before the pod has ended: delete the pod (not the Job, so
-	// that its last status can be seen) and observe again.
+	// the outcome is final. With another phase it is not known before the pod has ended: delete the pod (not the Job,
+	// so that its last status can be observed) and observe again.
 	Stop bool
 	// GaveUp is, with Stop before the end, the outcome of the call if it turns out that its container has not started.
-	// What kept it from starting cannot be seen any more by then.
+	// By then the cause cannot be observed any more.
 	GaveUp *Outcome
 }

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// maxColdReads is what a cold read may take where every checkpoint sums up what its place allows, in logs of this
-	// size.
+	// maxColdReads is the most reads without a cache if every checkpoint summarizes as much as its place allows, in
+	// journals of this size.
 	maxColdReads = 70
-	// maxSearch is what it may take besides to find the newest checkpoint when the hint is far behind it.
+	// maxSearch is the most additional reads to find the newest checkpoint if the hint is far behind it.
 	maxSearch = 10
 )
 
@@ -40,7 +40,7 @@ func viewsAtEverySize(f *fixture) {
 	f.check()
 }
 
-// views compares the ways to come to a view of a log, and what they cost.
+// views compares the ways to obtain a view of a journal, and their costs.
 func (f *fixture) views(warm *journal.Log, head int64) {
 	f.t.Helper()
 	want := f.naive(f.entries())
@@ -55,7 +55,7 @@ func (f *fixture) views(warm *journal.Log, head int64) {
 		limit := maxColdReads
 		switch {
 		case hint == head:
-			// An entry each up to the last checkpoint, a checkpoint for each bit, and one that is not there.
+			// One entry each up to the last checkpoint, a checkpoint for each bit, and one that does not exist.
 			limit = journal.CheckpointInterval + bits.OnesCount64(uint64(head/journal.CheckpointInterval))
 		case hint > 0 || head > 1000:
 			limit += maxSearch
@@ -236,7 +236,7 @@ func fullLog(f *fixture) {
 	f.check()
 }
 
-// checkpointCounts lets a record meet a checkpoint of a few hundred KiB, right before it and in its middle.
+// checkpointCounts places a checkpoint of a few hundred KiB right before a record and in its middle.
 func checkpointCounts(f *fixture) {
 	for head, r := range map[int64]journal.Record{
 		63: say(turn("last"), 1, 64, "short"),

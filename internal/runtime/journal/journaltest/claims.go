@@ -61,7 +61,7 @@ func claimedOnce(f *fixture) {
 	f.check()
 }
 
-// firstClaimCounts puts a second claim of a call into the log, as no writer of this package does.
+// firstClaimCounts appends a second claim of a call, which no writer of this package does.
 func firstClaimCounts(f *fixture) {
 	of := turn("a")
 	first := f.claim(f.log(), of, 1, "1-0", "ann")
@@ -120,7 +120,7 @@ func claimedConcurrently(f *fixture) {
 	}
 }
 
-// unclaimedRecord shows that nobody can say of a call that was claimed that it never started.
+// unclaimedRecord verifies that no record can report a claimed call as never started.
 func unclaimedRecord(f *fixture) {
 	of := turn("a")
 	for _, closing := range []bool{true, false} {

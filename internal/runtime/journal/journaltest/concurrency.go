@@ -11,7 +11,7 @@ import (
 
 const writers = 16
 
-// logs are so many Logs: all one and the same, as the goroutines of one process, or each its own, as processes.
+// logs are a number of Logs: all the same one, as the goroutines of one process, or separate ones, as processes.
 func (f *fixture) logs(shared bool) []*journal.Log {
 	logs := make([]*journal.Log, writers)
 	for i := range logs {
@@ -108,8 +108,8 @@ type contest struct {
 	record journal.Record
 }
 
-// contests are the circumstances in which a step is contested: by a writer that knows nothing of a short log, and by
-// one that knows the log and has a checkpoint to write in the middle of its entries.
+// contests are the circumstances in which a step is contested: by a writer without any state of a short journal, and by
+// one that knows the journal and has a checkpoint to write between its entries.
 var contests = []struct {
 	name   string
 	head   int64
@@ -128,9 +128,8 @@ func (f *fixture) contest(head int64) contest {
 	return c
 }
 
-// everyCall runs a test for each call that it takes to close the contested step, and both for a fault before the call
-// is executed and for one after it. The Log that the test is given closes the step by way of the store that it is
-// given.
+// everyCall runs a test for each call that is needed to close the contested step, for a fault before the call is
+// executed and for one after it. The Log of the test closes the step through the given store.
 func (f *fixture) everyCall(run func(c contest, log *journal.Log, store *Store, index int, executed bool)) {
 	for _, kind := range contests {
 		begin := func(t *testing.T) (contest, *journal.Log, *Store) {
@@ -160,7 +159,7 @@ func (f *fixture) everyCall(run func(c contest, log *journal.Log, store *Store, 
 }
 
 // heldWriter holds a writer before and after each of its calls in turn, lets another one end the turn and begin the
-// next, and lets the first go on.
+// next, and then continues the first.
 func heldWriter(f *fixture) {
 	f.everyCall(func(c contest, log *journal.Log, store *Store, index int, executed bool) {
 		c.hold(log, store, index, executed)

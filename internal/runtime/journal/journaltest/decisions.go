@@ -13,8 +13,8 @@ func approval() v1alpha1.SettledCall {
 	return v1alpha1.SettledCall{ID: "1-0", Source: "source", Decision: v1alpha1.DecisionApprove, By: "ann@example.org"}
 }
 
-// approvalTakenIn closes a step as a process would for which the time for an approval has run out, when another one has
-// put it into the log.
+// approvalTakenIn closes a step as a process would for which the approval has timed out, when another process has
+// appended the approval.
 func approvalTakenIn(f *fixture) {
 	ctx, of := f.t.Context(), turn("a")
 	stale := f.log()
@@ -57,7 +57,7 @@ func approvalTakenInByTheEnd(f *fixture) {
 }
 
 // approvalRaces approves a call while others end its step without knowing of it: either the step is closed and there is
-// no approval, or there is one and nobody has closed the step.
+// no approval, or there is one and no process has closed the step.
 func approvalRaces(f *fixture) {
 	for _, shared := range []bool{true, false} {
 		f := f.another()

@@ -9,8 +9,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
-// faultAtAnyCall lets each call in turn fail, with and without having been executed, and expects the same history every
-// time.
+// faultAtAnyCall makes each call in turn fail, with and without having been executed, and expects the same history
+// every time.
 func faultAtAnyCall(f *fixture) {
 	f.everyCall(func(c contest, log *journal.Log, store *Store, index int, executed bool) {
 		c.fault(log, store, index, executed)
@@ -46,7 +46,7 @@ func (f contest) fault(log *journal.Log, faulty *Store, index int, executed bool
 	f.check()
 }
 
-// reread is the step as a process reads it that knows nothing.
+// reread returns the step as a process without a cache reads it.
 func (f *fixture) reread(closed *journal.Closed) *journal.Closed {
 	f.t.Helper()
 	again, err := f.log().Step(f.t.Context(), f.session, closed.Turn.UID, closed.Ordinal)
@@ -133,8 +133,8 @@ func refusedCreate(f *fixture) {
 	}
 }
 
-// createThenRefused lets the first create be executed and its answer be lost; every later one is refused, as by a quota
-// which that entry has used up.
+// createThenRefused executes the first create and loses its response; every later create is refused, as by a quota that
+// this entry has used up.
 func createThenRefused(f *fixture) {
 	faulty, creates := Wrap(f.store), 0
 	faulty.Intercept(func(c Call) Fault {
@@ -158,7 +158,7 @@ func createThenRefused(f *fixture) {
 	f.check()
 }
 
-// lateCreate lets the create of a writer that gave up be executed before and after the one of its successor.
+// lateCreate executes the create of an abandoned writer before and after that of its successor.
 func lateCreate(f *fixture) {
 	for _, before := range []bool{true, false} {
 		f := f.another()
@@ -194,7 +194,7 @@ type losing struct {
 	lost func(*v1alpha1.JournalEntrySpec)
 }
 
-// Create implements journal.Store: it tells what it was given, and writes nothing.
+// Create implements journal.Store: it reports the entry, and writes nothing.
 func (l *losing) Create(_ context.Context, _ journal.Session, e *v1alpha1.JournalEntrySpec) error {
 	l.lost(e)
 	return ErrInjected

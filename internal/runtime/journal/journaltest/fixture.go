@@ -41,7 +41,7 @@ func (f *fixture) another() *fixture {
 	return &fixture{t: f.t, store: f.store, session: newSession()}
 }
 
-// log is a Log with nothing in its cache, as that of a process that has just started.
+// log returns a Log with an empty cache, as in a new process.
 func (f *fixture) log() *journal.Log {
 	return journal.New(f.store, journal.Options{})
 }
@@ -50,7 +50,7 @@ func turn(name string) journal.Turn {
 	return journal.Turn{Name: name, UID: types.UID(name + "-uid")}
 }
 
-// say is a record of a turn's step with an answer of the model, which opens a further reason step.
+// say returns a record of a turn's step with a response of the model, which opens a further reason step.
 func say(of journal.Turn, step int32, openedAt int64, texts ...string) journal.Record {
 	factory := event.NewFactory(event.Identity{Session: "session", Turn: of.UID, InputMessage: "input"}, nil)
 	r := journal.Record{
@@ -104,7 +104,7 @@ func (f *fixture) append(log *journal.Log, r journal.Record) *journal.Closed {
 	return closed
 }
 
-// fill appends one step each of as many turns as it takes for the head to be at an ordinal.
+// fill appends one step each of as many turns as needed for the head to be at an ordinal.
 func (f *fixture) fill(head int64) {
 	f.t.Helper()
 	log, openedAt := f.log(), int64(1)
@@ -129,7 +129,7 @@ func (f *fixture) view(log *journal.Log, hint int64) *journal.View {
 	return v
 }
 
-// entries are all entries of the log. It fails the test if there is one behind a gap.
+// entries returns all entries of the journal. It fails the test if there is one after a gap.
 func (f *fixture) entries() []*v1alpha1.JournalEntrySpec {
 	f.t.Helper()
 	var entries []*v1alpha1.JournalEntrySpec
@@ -184,7 +184,7 @@ func (f *fixture) naive(entries []*v1alpha1.JournalEntrySpec) *journal.View {
 	return v
 }
 
-// events are those of a final entry and its parts, put together again.
+// events returns the events of a final entry and its parts, joined.
 func (f *fixture) events(entries []*v1alpha1.JournalEntrySpec, final *v1alpha1.JournalEntrySpec) []v1alpha1.JournalEvent {
 	f.t.Helper()
 	var all []v1alpha1.JournalEvent
@@ -238,7 +238,7 @@ func shorten(s string) string {
 	return s
 }
 
-// check holds the log against everything that it promises.
+// check verifies all guarantees of the journal.
 func (f *fixture) check() []*v1alpha1.JournalEntrySpec {
 	f.t.Helper()
 	entries := f.entries()
@@ -283,7 +283,7 @@ func (f *fixture) check() []*v1alpha1.JournalEntrySpec {
 	return entries
 }
 
-// checkpoint holds a checkpoint against the entries before it.
+// checkpoint verifies a checkpoint against the entries before it.
 func (f *fixture) checkpoint(before []*v1alpha1.JournalEntrySpec, e *v1alpha1.JournalEntrySpec) {
 	f.t.Helper()
 	want := f.naive(before)
@@ -304,7 +304,7 @@ func (f *fixture) checkpoint(before []*v1alpha1.JournalEntrySpec, e *v1alpha1.Jo
 	}
 }
 
-// deadline is a context for what may block if the code under test is wrong.
+// deadline returns a context for calls that may block if the code under test is wrong.
 func deadline(t *testing.T) context.Context {
 	t.Helper()
 	ctx, done := context.WithTimeout(t.Context(), 2*time.Minute)

@@ -9,7 +9,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
-// unknownFormat has a journal with an entry of a later build: every operation says so, and none goes on without it.
+// unknownFormat has a journal with an entry of a later version: every operation reports it, and none continues without
+// it.
 func unknownFormat(f *fixture) {
 	of := turn("a")
 	whole := say(of, 1, 1, "x")

@@ -11,12 +11,12 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
-// draft begins to write down the answer of the first step of a Turn.
+// draft starts to record the response of the first step of a Turn.
 func (f *fixture) draft(log *journal.Log, of journal.Turn, openedAt int64, message string) *journal.Draft {
 	return log.Draft(f.session, of, 1, openedAt, journal.Partial{Message: message, Model: "m", Holder: "ann"})
 }
 
-// keep keeps what has come of an answer and fails the test if that is not possible.
+// keep records the current text of a response and fails the test if that is not possible.
 func (f *fixture) keep(d *journal.Draft, text string) {
 	f.t.Helper()
 	if closed, err := d.Keep(f.t.Context(), text); err != nil || closed {
@@ -31,7 +31,7 @@ func (f *fixture) discard(d *journal.Draft) {
 	}
 }
 
-// resume is what a process finds that knows nothing.
+// resume returns the state that a process without a cache finds.
 func (f *fixture) resume(of journal.Turn, step int32, openedAt int64) (*journal.Closed, *journal.Partial) {
 	f.t.Helper()
 	closed, partial, err := f.log().Resume(f.t.Context(), f.session, of, step, openedAt)
@@ -41,7 +41,7 @@ func (f *fixture) resume(of journal.Turn, step int32, openedAt int64) (*journal.
 	return closed, partial
 }
 
-// expectPartial is what a process finds of an open step.
+// expectPartial checks the state that a process finds of an open step.
 func (f *fixture) expectPartial(of journal.Turn, openedAt int64, message, text string, discarded bool) {
 	f.t.Helper()
 	closed, partial := f.resume(of, 1, openedAt)
@@ -87,7 +87,8 @@ func partialIsKept(f *fixture) {
 	}
 }
 
-// newestPartialCounts has two processes receive answers at a time, each of which believes that it is the only one.
+// newestPartialCounts has two processes that receive responses at the same time, each of which assumes that it is the
+// only one.
 func newestPartialCounts(f *fixture) {
 	of := turn("a")
 	one, two := f.draft(f.log(), of, 1, "x"), f.draft(f.log(), of, 1, "y")
@@ -100,7 +101,8 @@ func newestPartialCounts(f *fixture) {
 	f.expectEntries(5)
 }
 
-// partialOfAClosedStep shows that what is kept is no part of the conversation, and that a closed step keeps nothing.
+// partialOfAClosedStep verifies that recorded parts are not part of the conversation, and that a closed step accepts
+// none.
 func partialOfAClosedStep(f *fixture) {
 	of := turn("a")
 	d := f.draft(f.log(), of, 1, "x")
@@ -121,8 +123,8 @@ func partialOfAClosedStep(f *fixture) {
 	f.expectEntries(2)
 }
 
-// partialSurvivesFaults lets each call of the store fail, executed and not, while an answer grows. Whoever keeps it
-// goes on with more than failed.
+// partialSurvivesFaults makes each call of the store fail, executed and not, while a response grows. The writer
+// continues with more text than that which failed.
 func partialSurvivesFaults(f *fixture) {
 	const whole = "abcdefgh"
 	for _, executed := range []bool{false, true} {
@@ -132,8 +134,8 @@ func partialSurvivesFaults(f *fixture) {
 	}
 }
 
-// growsOver keeps a growing answer with every call of the store from one on failing for a while, and says whether one
-// has failed.
+// growsOver records a growing response while every call of the store from one on fails for a while, and reports whether
+// one has failed.
 func (f *fixture) growsOver(whole string, index int, executed bool) (failed bool) {
 	store := Wrap(f.store)
 	store.Intercept(func(c Call) Fault {
@@ -169,7 +171,7 @@ func (f *fixture) growsOver(whole string, index int, executed bool) (failed bool
 	return failed
 }
 
-// partialMustFit shows what the limit of a Session means for what is kept, and for the answer behind it.
+// partialMustFit verifies the effect of a Session's limit on recorded parts, and on the response after them.
 func partialMustFit(f *fixture) {
 	of := turn("a")
 	nul := strings.Repeat("\x00", journal.MaxPieceBytes)
@@ -213,7 +215,7 @@ func partialPiecesAreReadOnce(f *fixture) {
 	f.expectPartial(of, 1, "x", text, false)
 }
 
-// partialOutOfPlace puts pieces into the log that no writer of this package leaves.
+// partialOutOfPlace appends parts that no writer of this package would append.
 func partialOutOfPlace(f *fixture) {
 	of := turn("a")
 	f.keep(f.draft(f.log(), of, 1, "x"), "abc")

@@ -55,7 +55,7 @@ func largeStep(f *fixture) {
 	f.same("the text of the large answer", len(answer), len(strings.Repeat("\\\"<&\u2028\u0001ü", 200_000)))
 }
 
-// deadParts lets a writer die after each of its entries, and another one close the step, or another Turn go on.
+// deadParts stops a writer after each of its entries, and lets another one close the step, or another Turn continue.
 func deadParts(f *fixture) {
 	for dead := 1; dead <= 3; dead++ {
 		f.t.Run(fmt.Sprintf("after %d entries", dead), func(t *testing.T) {

@@ -65,7 +65,7 @@ func settledOnce(f *fixture) {
 	f.check()
 }
 
-// firstResultCounts puts a second result of a call into the log, as no writer of this package does.
+// firstResultCounts appends a second result of a call, which no writer of this package does.
 func firstResultCounts(f *fixture) {
 	of := turn("a")
 	first := f.settle(f.log(), of, 1, result("1-0", "first"))
@@ -154,7 +154,7 @@ func staleRecord(f *fixture) {
 	if _, err := log.Append(ctx, f.session, r); !errors.Is(err, journal.ErrStale) {
 		f.t.Fatalf("a record that does not take in a result says %v", err)
 	}
-	// The end of a Turn is no exception: it must not deny what the journal holds.
+	// The end of a Turn is no exception: it must not contradict the journal.
 	end := cancel(of, 1, 1)
 	end.Parts = []int64{first.Ordinal}
 	other := f.another()

@@ -10,7 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
-// steered is a record that takes the messages of other Turns in.
+// steered returns a record that includes the messages of other Turns.
 func steered(r journal.Record, names ...string) journal.Record {
 	factory := event.NewFactory(event.Identity{Session: "session", Turn: r.Turn.UID, InputMessage: "input"}, nil)
 	for _, name := range names {
@@ -20,8 +20,8 @@ func steered(r journal.Record, names ...string) journal.Record {
 	return r
 }
 
-// steeredIsRemembered holds that the log knows a message that went into another Turn by the name it was sent under,
-// whoever reads it, and that a record which lost takes nothing in.
+// steeredIsRemembered verifies that the journal has a message that went into another Turn under its own name, for every
+// reader, and that a record which lost includes nothing.
 func steeredIsRemembered(f *fixture) {
 	log, of := f.log(), turn("a")
 	closed := f.append(log, steered(say(of, 1, 1, "first"), "b", "c"))

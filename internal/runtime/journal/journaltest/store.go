@@ -1,4 +1,4 @@
-// Package journaltest is the suite that every backend of the log passes, with a store that counts, fails and delays
+// Package journaltest is the suite that every backend of the journal passes, with a store that counts, fails and delays
 // calls.
 package journaltest
 
@@ -21,21 +21,21 @@ type Call struct {
 	Ordinal int64
 }
 
-// Fault is what happens to a call. Both functions may block.
+// Fault is injected into a call. Both functions may block.
 type Fault struct {
 	// Before runs before the call is executed. An error is the outcome, and the call is not executed.
 	Before func(ctx context.Context) error
-	// After runs when the call was executed. An error takes the place of the outcome.
+	// After runs when the call was executed. Its error replaces the outcome.
 	After func(ctx context.Context) error
 }
 
-// ErrInjected is what a call that fails on purpose says.
+// ErrInjected is the error of a call that fails on purpose.
 var ErrInjected = errors.New("injected: the connection was lost")
 
-// Fail is an outcome that says nothing of what happened.
+// Fail is an outcome that leaves open what happened.
 func Fail(context.Context) error { return ErrInjected }
 
-// Store passes calls on to another store, counts them, and lets faults happen to them. It is safe for concurrent use.
+// Store passes calls on to another store, counts them, and injects faults. It is safe for concurrent use.
 type Store struct {
 	inner journal.Store
 
@@ -53,14 +53,14 @@ func Wrap(inner journal.Store) *Store {
 	return &Store{inner: inner}
 }
 
-// Intercept sets what happens to the calls to come, and starts counting again.
+// Intercept sets the faults of later calls, and resets the counts.
 func (f *Store) Intercept(fault func(Call) Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls, f.reads, f.creates, f.fault = 0, 0, 0, fault
 }
 
-// Reset starts counting again and lets no more faults happen.
+// Reset resets the counts and stops injecting faults.
 func (f *Store) Reset() { f.Intercept(nil) }
 
 // Calls is the number of calls.
@@ -70,14 +70,14 @@ func (f *Store) Calls() int {
 	return f.calls
 }
 
-// Reads is the number of reads, those that found nothing among them.
+// Reads is the number of reads, including those that found nothing.
 func (f *Store) Reads() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.reads
 }
 
-// Creates is the number of creates, those that failed among them.
+// Creates is the number of creates, including those that failed.
 func (f *Store) Creates() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

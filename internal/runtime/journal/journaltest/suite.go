@@ -6,8 +6,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
-// Run is the suite that every backend passes. A store is asked for once a test; its Sessions are in the namespace
-// default and have UIDs of their own.
+// Run is the suite that every backend passes. newStore is called once per test; its Sessions are in the namespace
+// default and have unique UIDs.
 func Run(t *testing.T, newStore func(t *testing.T) journal.Store) {
 	tests := []struct {
 		name string

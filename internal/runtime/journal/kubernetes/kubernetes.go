@@ -1,5 +1,5 @@
-// Package kubernetes keeps the log of Sessions as JournalEntry objects, one an entry, owned by their Session. It reads
-// and creates entries by name, and never lists or watches them.
+// Package kubernetes stores the journals of Sessions as JournalEntry objects, one per entry, owned by their Session. It
+// reads and creates entries by name, and never lists or watches them.
 package kubernetes
 
 import (
@@ -23,7 +23,7 @@ import (
 
 const resource = "journalentries"
 
-// Store keeps entries in the API server. It is safe for concurrent use.
+// Store stores entries in the API server. It is safe for concurrent use.
 type Store struct {
 	client rest.Interface
 }
@@ -38,8 +38,7 @@ func New(client rest.Interface) *Store {
 	return &Store{client: client}
 }
 
-// ForConfig is a store with a REST client of its own. It uses the HTTP client given, or one of its own when that is
-// nil.
+// ForConfig returns a store with its own REST client. It uses the given HTTP client, or a new one if that is nil.
 func ForConfig(config *rest.Config, httpClient *http.Client) (*Store, error) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
@@ -92,7 +91,7 @@ func (k *Store) Create(ctx context.Context, s journal.Session, e *v1alpha1.Journ
 	return k.create(ctx, s, e, metav1.CreateOptions{})
 }
 
-// DryRun lets the API server check an entry, against quotas and policies as well, without writing it.
+// DryRun makes the API server check an entry, including quotas and policies, without writing it.
 func (k *Store) DryRun(ctx context.Context, s journal.Session, e *v1alpha1.JournalEntrySpec) error {
 	return k.create(ctx, s, e, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 }
@@ -131,8 +130,8 @@ func (k *Store) create(ctx context.Context, s journal.Session, e *v1alpha1.Journ
 	}
 }
 
-// missing reports whether the API server looked for the object and found none. Of a kind that it does not serve it says
-// NotFound too, in words of another form, and a log must not look empty then.
+// missing reports whether the API server looked for the object and found none. For a kind that it does not serve it
+// returns NotFound too, in another form, and a journal must not appear empty then.
 func missing(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err)
 }

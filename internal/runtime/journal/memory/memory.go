@@ -1,4 +1,4 @@
-// Package memory keeps the log of Sessions in memory, for tests and for the runtime without Kubernetes.
+// Package memory stores the journals of Sessions in memory, for tests and for the runtime without Kubernetes.
 package memory
 
 import (
@@ -17,7 +17,7 @@ type key struct {
 	ordinal int64
 }
 
-// Store keeps entries in a map. It is safe for concurrent use. What it holds is lost with the process.
+// Store stores entries in a map. It is safe for concurrent use. Its content is lost with the process.
 type Store struct {
 	mu      sync.Mutex
 	entries map[key]*v1alpha1.JournalEntrySpec

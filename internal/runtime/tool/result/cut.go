@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// Cut makes a result of the start of a tool's output: invalid UTF-8 becomes U+FFFD and what is above MaxResultBytes is
-// cut on a rune boundary, with a note that says so and what to do about it (TOOL-19). The note is part of the
-// MaxResultBytes. total is the length of the whole output in bytes, of which output may be the first part only. cut
-// says whether anything was left out.
+// Cut returns a result from the start of a tool's output: invalid UTF-8 becomes U+FFFD and bytes above MaxResultBytes
+// are cut on a rune boundary, with a note about it and what to do (TOOL-19). The note is part of the MaxResultBytes.
+// total is the length of the whole output in bytes, of which output may be only the first part. cut reports whether
+// anything was left out.
 func Cut(output []byte, total int64) (text string, cut bool) {
 	total = max(total, int64(len(output)))
 	if int64(len(output)) < total {
@@ -25,7 +25,7 @@ func Cut(output []byte, total int64) (text string, cut bool) {
 	return text + cutNote(len(text), total), true
 }
 
-// CutOpen makes a result of the start of an output whose length nobody knows, like Cut.
+// CutOpen is like Cut for the start of an output of unknown length.
 func CutOpen(output []byte) string {
 	text := strings.ToValidUTF8(string(withoutBrokenRune(output)), string(utf8.RuneError))
 	text = Head(text, MaxResultBytes-len(openNote(MaxResultBytes)))

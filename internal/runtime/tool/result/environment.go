@@ -1,14 +1,14 @@
 package result
 
-// What the Job of a tool call sets in the environment of the launcher and the launcher in that of the tool. No variable
-// has a value that a model gave, but for those that begin with EnvArgumentPrefix, which the launcher sets after the
-// kubelet has expanded all it ever will.
+// Variables that the Job of a tool call sets for the launcher, and the launcher for the tool. No variable has a value
+// from a model, except for those that begin with EnvArgumentPrefix, which the launcher sets after the kubelet's
+// expansion.
 const (
 	// EnvArgumentsFile is the file with the arguments, byte for byte.
 	EnvArgumentsFile = "CAPSTAN_ARGUMENTS_FILE"
 	// EnvIdempotencyKey is the same for every attempt of a call and differs between calls.
 	EnvIdempotencyKey = "CAPSTAN_IDEMPOTENCY_KEY"
-	// EnvLocale is the language that the user is to be answered in, a BCP 47 tag. It is not set when there is none.
+	// EnvLocale is the response language for the user, a BCP 47 tag. It is unset if there is none.
 	EnvLocale = "CAPSTAN_LOCALE"
 	// EnvSession is the name of the Session.
 	EnvSession = "CAPSTAN_SESSION"

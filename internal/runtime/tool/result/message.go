@@ -13,14 +13,14 @@ import (
 const (
 	// MaxLogStderrBytes is how much of stderr the launcher shows in the log while the tool runs.
 	MaxLogStderrBytes = 64 * 1024
-	// MaxLogBytes is the most that the launcher writes to the log, and how much of it is worth asking for.
+	// MaxLogBytes is the most that the launcher writes to the log, and how much of it is worth reading.
 	MaxLogBytes = MaxLogStderrBytes + MaxResultBytes + 4096
 )
 
-// ErrMalformed says that a termination message is not a report. What the tool wrote is lost.
+// ErrMalformed: a termination message is not a report. The tool's output is lost.
 var ErrMalformed = errors.New("not a report of the launcher")
 
-// ErrNoFrame says that a log does not hold the result that the report promises. What the tool wrote is lost.
+// ErrNoFrame: a log does not hold the result that the report promises. The tool's output is lost.
 var ErrNoFrame = errors.New("the log does not hold the result")
 
 // Message is a report as the manager reads it.
@@ -32,7 +32,7 @@ type Message struct {
 	StdoutBytes int64
 	// Cut reports whether the result does not show all that the tool wrote.
 	Cut bool
-	// Result is what the tool gave; nil without success, and when it must be read from the log.
+	// Result is the tool's result; nil without success, and if it must be read from the log.
 	Result *string
 	// NeedsLog reports whether the result is in the log.
 	NeedsLog bool
@@ -69,7 +69,7 @@ func Decode(message string) (*Message, error) {
 	return m, nil
 }
 
-// split takes a message apart and checks the header.
+// split splits a message and checks the header.
 func split(message string) (*header, string, error) {
 	_, report, found := strings.Cut(message, messageMark)
 	if !found {

@@ -16,16 +16,16 @@ const (
 	MaxMessageBytes = 4096
 	// MaxResultBytes is the most that a result may take (TOOL-19).
 	MaxResultBytes = 64 * 1024
-	// MaxStderrBytes is the most that the launcher keeps of the end of stderr.
+	// MaxStderrBytes is the most of the end of stderr that the launcher keeps.
 	MaxStderrBytes = 4096
-	// sureMessageBytes is what a message may take without any kubelet shortening it. A kubelet gives all containers of
-	// a pod 12 KiB together, in equal shares; this leaves room for a dozen containers that others add to the pod.
+	// sureMessageBytes is the size of a message that no kubelet shortens. A kubelet gives all containers of a pod 12
+	// KiB together, in equal shares; this leaves room for a dozen injected containers.
 	sureMessageBytes = 1024
 	// nonceBytes is the length of a nonce before it is written in hexadecimal.
 	nonceBytes = 16
 )
 
-// messageMark opens every message. A container runtime may put text of its own before it.
+// messageMark opens every message. A container runtime may prefix its own text.
 const messageMark = "capstan-report "
 
 // frameMark opens the line before the bytes of a result in the log.
@@ -35,7 +35,7 @@ const frameMark = "capstan-result "
 type Outcome string
 
 const (
-	// Exited: the tool ended by itself; the header has its exit code.
+	// Exited: the tool ended normally; the header has its exit code.
 	Exited Outcome = "exited"
 	// Signalled: the tool was ended by a signal that the launcher did not send.
 	Signalled Outcome = "signalled"
@@ -63,7 +63,7 @@ const (
 	ExitTerminated = 143
 )
 
-// Report is what the launcher has to say at its end.
+// Report is the launcher's report at its end.
 type Report struct {
 	// Outcome of the run.
 	Outcome Outcome
@@ -71,13 +71,13 @@ type Report struct {
 	Exit int
 	// Started reports whether the tool's command was started.
 	Started bool
-	// Result is what the model is shown, with Exited and Exit 0: the output of Cut.
+	// Result is the text for the model, with Exited and Exit 0: the output of Cut.
 	Result string
 	// Cut reports whether Result does not show all that the tool wrote.
 	Cut bool
 	// StdoutBytes is how much the tool wrote to stdout.
 	StdoutBytes int64
-	// Stderr is the end of what the tool wrote to stderr or, with StartError, what went wrong.
+	// Stderr is the end of the tool's stderr or, with StartError, the error.
 	Stderr string
 }
 
@@ -87,12 +87,12 @@ type header struct {
 	Exit    int     `json:"exit"`
 	Outcome Outcome `json:"outcome"`
 	Started bool    `json:"started"`
-	// Stdout is how many bytes the tool wrote; Cut says that the result does not show them all.
+	// Stdout is the number of bytes of the tool's stdout; Cut reports whether the result does not show them all.
 	Stdout int64 `json:"stdout"`
 	Cut    bool  `json:"cut,omitempty"`
-	// Body is the length of what follows the header in the message.
+	// Body is the length of the message after the header.
 	Body int `json:"body"`
-	// Log is the length of the result in the log; nil when it is not there.
+	// Log is the length of the result in the log; nil if it is not there.
 	Log *int `json:"log,omitempty"`
 	// SHA256 is the digest of the result or, without one, of the body.
 	SHA256 string `json:"sha256"`
@@ -107,7 +107,7 @@ func NewNonce() string {
 	return hex.EncodeToString(nonce)
 }
 
-// ReportOf is the report about a tool that has ended by itself, of all that it wrote and its exit code.
+// ReportOf returns the report about a tool that has ended normally, from its whole output and its exit code.
 func ReportOf(stdout, stderr string, exit int) Report {
 	text, cut := Cut([]byte(stdout), int64(len(stdout)))
 	return Report{
@@ -115,13 +115,13 @@ func ReportOf(stdout, stderr string, exit int) Report {
 	}
 }
 
-// Succeeded reports whether the tool gave a result.
+// Succeeded reports whether the tool returned a result.
 func (r Report) Succeeded() bool {
 	return r.Outcome == Exited && r.Exit == 0
 }
 
-// Encode writes the termination message, and the frame for the log, which is empty when the message says everything.
-// Write the frame first: the message is what makes it count.
+// Encode writes the termination message, and the frame for the log, which is empty if the message is complete. Write
+// the frame first: only the message makes it count.
 func (r Report) Encode(nonce string) (message, frame []byte) {
 	if !r.Succeeded() {
 		return r.encodeFailure(nonce), nil
@@ -144,7 +144,7 @@ func (r Report) Encode(nonce string) (message, frame []byte) {
 	return head.encode(""), frame
 }
 
-// encodeFailure writes a message without a result. Of stderr it keeps as much of the end as fits.
+// encodeFailure writes a message without a result. It keeps as much of the end of stderr as fits.
 func (r Report) encodeFailure(nonce string) []byte {
 	head := header{
 		Version: Version, Exit: r.Exit, Outcome: r.Outcome, Started: r.Started, Stdout: r.StdoutBytes, Nonce: nonce,
