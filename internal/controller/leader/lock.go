@@ -74,12 +74,17 @@ type lock struct {
 	container string
 	pods      corev1client.PodsGetter
 	log       logr.Logger
+	// holder is the identity in the Lease as it was last read or written.
+	holder string
 }
 
 // Get returns the record of the Lease. The following update requires the resource version read here, so that only one
 // of two managers that see a free Lease acquires it.
 func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
+	if err == nil {
+		l.holder = record.HolderIdentity
+	}
 	if err != nil || record.HolderIdentity == "" || record.HolderIdentity == l.Identity() {
 		return record, raw, err
 	}
@@ -98,6 +103,28 @@ func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 		record.HolderIdentity = ""
 	}
 	return record, raw, nil
+}
+
+// Create creates the Lease.
+func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if err := l.Interface.Create(ctx, record); err != nil {
+		return err
+	}
+	l.holder = record.HolderIdentity
+	return nil
+}
+
+// Update writes the Lease. A release by a process that no longer holds the Lease is an error: client-go releases by what
+// it last believed, and a leader that was paused for longer than its Lease would release that of its successor.
+func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if record.HolderIdentity == "" && l.holder != l.Identity() {
+		return fmt.Errorf("releasing Lease %s: it is held by %q", l.Describe(), l.holder)
+	}
+	if err := l.Interface.Update(ctx, record); err != nil {
+		return err
+	}
+	l.holder = record.HolderIdentity
+	return nil
 }
 
 // gone reports whether the holder is known to have ended.

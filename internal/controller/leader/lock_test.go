@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
 // heldBy is the Lease of the election, held by a process, just renewed.
@@ -104,6 +105,60 @@ func TestALeaseWhoseHolderCannotBeLookedAtIsLeft(t *testing.T) {
 	if leads(t, clients, process("new", "u1", "b"), 300*time.Millisecond) {
 		t.Error("it leads beside a manager of which nothing is known")
 	}
+}
+
+// A leader that was paused beyond its Lease releases on its way out: it still believes to be the leader, and client-go
+// reads the Lease only for its resource version.
+func TestAFormerLeaderDoesNotReleaseTheLeaseOfItsSuccessor(t *testing.T) {
+	former, successor := process("old", "u0", "a"), process("new", "u1", "b")
+	clients := fake.NewClientset(heldBy(successor.identity()))
+	lock := newLock(clients, former, "manager", logr.Discard())
+	if _, _, err := lock.Get(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Update(t.Context(), resourcelock.LeaderElectionRecord{LeaseDurationSeconds: 1}); err == nil {
+		t.Error("the update succeeded")
+	}
+	if got := holder(t, clients); got != successor.identity() {
+		t.Errorf("the Lease is held by %q, want %q", got, successor.identity())
+	}
+}
+
+func TestALeaderReleasesItsLease(t *testing.T) {
+	self := process("new", "u1", "b")
+	for name, before := range map[string]string{"held": self.identity(), "acquired from one that ended": process("old", "u0", "a").identity()} {
+		t.Run(name, func(t *testing.T) {
+			clients := fake.NewClientset(heldBy(before))
+			lock := newLock(clients, self, "manager", logr.Discard())
+			record, _, err := lock.Get(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			record.HolderIdentity = self.identity()
+			if err := lock.Update(t.Context(), *record); err != nil {
+				t.Fatal(err)
+			}
+			if err := lock.Update(t.Context(), resourcelock.LeaderElectionRecord{LeaseDurationSeconds: 1}); err != nil {
+				t.Fatal(err)
+			}
+			if got := holder(t, clients); got != "" {
+				t.Errorf("the Lease is held by %q after its release", got)
+			}
+		})
+	}
+}
+
+// holder is the identity in the Lease.
+func holder(t *testing.T, clients *fake.Clientset) string {
+	t.Helper()
+	lease, err := clients.CoordinationV1().Leases("capstan-system").Get(t.Context(), LeaseName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *lease.Spec.HolderIdentity
 }
 
 func TestSelfIsKnownInAPodOnly(t *testing.T) {
