@@ -230,11 +230,8 @@ func gated(pod *corev1.Pod) bool {
 // openGate lets the pod start. The patch applies only to exactly this pod.
 func (r *Reconciler) openGate(ctx context.Context, pod *corev1.Pod) error {
 	err := r.Client.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.MergePatchType, tool.ReleasePatch(pod, r.Clock())))
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err) {
-		// The pod is gone, or its gate was removed already. Its state will be observed.
-		return nil
-	}
-	if err != nil {
+	if client.IgnoreNotFound(err) != nil {
+		// Also a conflict, or a gate of another controller that the cache still shows, keeps the pod from starting.
 		return fmt.Errorf("opening the gate of pod %s: %w", pod.Name, err)
 	}
 	return nil

@@ -1,0 +1,41 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// An API server answers a patch with a conflict when others keep changing the pod, and calls it invalid when it would
+// bring a gate back that another controller has removed meanwhile.
+func TestAGateThatCouldNotBeOpenedIsOpenedLater(t *testing.T) {
+	pods, kind := schema.GroupResource{Resource: "pods"}, schema.GroupKind{Kind: "Pod"}
+	for name, refusal := range map[string]error{
+		"conflict": apierrors.NewConflict(pods, "tool", errors.New("the object has been modified")),
+		"invalid":  apierrors.NewInvalid(kind, "tool", nil),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.begin(newJobTool("pay", v1alpha1.AtMostOnce))
+			refused := 0
+			w.hooks.Patch = func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, o ...client.PatchOption) error {
+				if _, isPod := object.(*corev1.Pod); isPod && refused < 2 {
+					refused++
+					return refusal
+				}
+				return c.Patch(ctx, object, patch, o...)
+			}
+			w.manager(0).until("the end of the call", w.shows("pay", v1alpha1.CallSucceeded))
+			if refused != 2 || w.starts("pay") != 1 {
+				t.Errorf("the gate was refused %d times, and the call started %d times", refused, w.starts("pay"))
+			}
+		})
+	}
+}
