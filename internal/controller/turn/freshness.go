@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // freshnessLimit is how long a pass waits for the watch to show the last own write before it reads past the cache.
@@ -46,6 +48,27 @@ func (r *Reconciler) freshen(ctx context.Context, s *scope) error {
 	host.LeaveOutMessage(turn)
 	s.turn, s.base = turn.DeepCopy(), turn
 	return nil
+}
+
+// lacksRecord reports whether the pass sees a version of the Turn from before the record of a pod whose gate is open:
+// watches of Turns and pods have no common order, and another process may have written the record. The pass then waits
+// for the newer version, as for one of its own.
+func (r *Reconciler) lacksRecord(ctx context.Context, s *scope, call v1alpha1.ToolCall, pod *corev1.Pod) (bool, error) {
+	if !tool.AtMostOnce(call) || call.PodUID != "" || pod == nil || gated(pod) {
+		return false, nil
+	}
+	liveReads.Inc()
+	turn := &v1alpha1.Turn{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(s.turn), turn); err != nil {
+		return true, client.IgnoreNotFound(err)
+	}
+	if turn.UID == s.turn.UID && !older(s.base.ResourceVersion, turn.ResourceVersion) {
+		return false, nil // A user removed the gate.
+	}
+	staleReads.Inc()
+	s.memory.written = turn.ResourceVersion
+	s.deadline(r.Clock().Add(freshnessLimit))
+	return true, nil
 }
 
 // older reports whether version seen came before version written. Versions that cannot be compared count as current:

@@ -93,6 +93,9 @@ func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (fl
 	if err != nil {
 		return stop, err
 	}
+	if behind, err := r.lacksRecord(ctx, a.scope, call, pod); err != nil || behind {
+		return stop, err
+	}
 	start, run := tool.Timeouts(call, a.toolSpec(call))
 	seen := tool.Observe(job, pod, call, start, run, r.Clock())
 	if pod == nil && seen.Phase == tool.PhaseDone {
