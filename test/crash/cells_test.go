@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"math/rand/v2"
 	"regexp"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 )
@@ -26,6 +23,8 @@ const (
 	familyRelay   family = "two paused leaders, clocks 2 s apart"
 	familyRivals  family = "two leaders"
 	familyAhead   family = "two leaders, clocks 2 s apart"
+	familyElected family = "two elected leaders, clocks 2 s apart"
+	familyThree   family = "three elected leaders, clocks 2 s apart"
 	familyWatch   family = "watch"
 	familyAct     family = "user"
 )
@@ -73,153 +72,11 @@ type undisturbed struct {
 	outcome []string
 	writes  []string
 	reads   []string
+	// events counts those that came of each resource.
+	events map[string]int
 	// acted is how many writes came before the user interfered.
 	acted int
 	err   error
-}
-
-// lateness is how late events are, by the streams that are late.
-var lateness = map[string]map[string]time.Duration{
-	"turns-late":         {"turns": 400 * time.Millisecond},
-	"sessions-late":      {"sessions": 400 * time.Millisecond},
-	"jobs-late":          {"jobs": 400 * time.Millisecond},
-	"pods-late":          {"pods": 400 * time.Millisecond},
-	"results-late":       {"toolresults": 400 * time.Millisecond},
-	"turns-very-late":    {"turns": 6 * time.Second},
-	"jobs-and-pods-late": {"jobs": 200 * time.Millisecond, "pods": 900 * time.Millisecond},
-	"pods-before-jobs":   {"jobs": 900 * time.Millisecond},
-	"all-late":           {"turns": 300 * time.Millisecond, "sessions": 150 * time.Millisecond, "jobs": 500 * time.Millisecond, "pods": 250 * time.Millisecond},
-}
-
-// cells are all combinations of scenarios and faults.
-func cells(base []undisturbed) []cell {
-	var all []cell
-	for i := range scenarios {
-		s, b := scenarios[i], base[i]
-		if len(b.writes) == 0 {
-			continue
-		}
-		first := max(s.from, 1)
-		each := func(n int, do func(nth int)) {
-			for nth := first; nth <= n; nth++ {
-				do(nth)
-			}
-		}
-		add := func(c cell) { c.scenario = i; all = append(all, c) }
-		each(len(b.writes), func(nth int) {
-			write := b.writes[nth-1]
-			for _, how := range []fate{refuse, lose, fail500, done500, fail504, done504, throttle} {
-				add(cell{family: familyRequest, strikes: []strike{{writes, nth, how}}})
-			}
-			if strings.HasPrefix(write, "PATCH") {
-				add(cell{family: familyRequest, strikes: []strike{{writes, nth, conflict}}})
-			}
-			// Without its first Job such a conversation has nothing to go on with.
-			needed := (s.drive != nil || s.act != nil) && !slices.Contains(b.writes[:nth-1], "POST jobs")
-			if write == "POST journalentries" || (write == "POST jobs" && !needed) {
-				add(cell{family: familyRequest, strikes: []strike{{writes, nth, forbid}}})
-				add(cell{family: familyRequest, strikes: []strike{{writes, nth, quota}}})
-			}
-			for _, how := range []fate{die, dieAfter} {
-				add(cell{family: familyDeath, strikes: []strike{{writes, nth, how}, {}}})
-				for second := 1; second <= 4; second++ {
-					add(cell{family: familyTwice, strikes: []strike{{writes, nth, how}, {writes, second, dieAfter}, {}}})
-				}
-			}
-			for _, how := range []fate{hold, holdAfter} {
-				add(cell{family: familyPaused, strikes: []strike{{writes, nth, how}, {}}})
-				for second := 1; second <= 4 && s.expires > 0; second++ {
-					add(cell{family: familyRelay, ahead: true, strikes: []strike{{writes, nth, how}, {writes, second, hold}}})
-				}
-			}
-		})
-		each(len(b.reads), func(nth int) {
-			for _, how := range []fate{refuse, fail504, throttle} {
-				add(cell{family: familyRead, strikes: []strike{{reads, nth, how}}})
-			}
-		})
-		moments := b.acted
-		if s.anytime {
-			moments = len(b.writes)
-		}
-		each(moments, func(nth int) {
-			add(cell{family: familyAct, strikes: []strike{{writes, nth, stall}}})
-			add(cell{family: familyAct, strikes: []strike{{writes, nth, stallAfter}}})
-		})
-		for seed := range 8 {
-			add(cell{family: familyChaos, strikes: []strike{{writes, seed + 1, chaos}}})
-		}
-		for run := range 4 {
-			add(cell{family: familyRivals, label: "both from the start", run: run})
-			add(cell{family: familyAhead, label: "both from the start", ahead: true, run: run})
-		}
-		for label, late := range lateness {
-			if s.from > 0 && late["turns"] > time.Second {
-				continue // Each of its steps would take as long.
-			}
-			if concerned(b, slices.Collect(maps.Keys(late))...) {
-				add(cell{family: familyWatch, label: label, streams: streamFault{late: late}})
-			}
-		}
-		add(cell{family: familyWatch, label: "doubled", streams: streamFault{twice: true}})
-		for _, resource := range []string{"turns", "sessions", "jobs", "pods", "toolresults"} {
-			for nth := 1; nth <= 3 && concerned(b, resource); nth++ {
-				add(cell{family: familyWatch, label: resource + "-410", streams: streamFault{gap: resource, nth: nth}})
-			}
-		}
-	}
-	sort.SliceStable(all, func(a, b int) bool { return all[a].String() < all[b].String() })
-	return all
-}
-
-// concerned reports whether objects of one of the resources are in the scenario, going by what the manager wrote: a
-// stream without events cannot be disturbed.
-func concerned(b undisturbed, resources ...string) bool {
-	return slices.ContainsFunc(resources, func(resource string) bool {
-		if resource == "pods" {
-			resource = "jobs"
-		}
-		return slices.ContainsFunc(b.writes, func(write string) bool { return strings.Contains(write, resource) })
-	})
-}
-
-// maxGaps is how often the watch of a resource expires in a sample: a client waits before it lists again, twice as long
-// each time, up to a minute.
-const maxGaps = 3
-
-// sample chooses cells: as evenly as it can over the kinds of faults, and over the scenarios within a kind.
-func sample(all []cell, size int, seed uint64) []cell {
-	random := rand.New(rand.NewPCG(seed, 0))
-	byKind := map[string][]cell{}
-	for _, c := range all {
-		byKind[c.kind()] = append(byKind[c.kind()], c)
-	}
-	kinds := slices.Sorted(maps.Keys(byKind))
-	for _, k := range kinds {
-		random.Shuffle(len(byKind[k]), func(a, b int) { byKind[k][a], byKind[k][b] = byKind[k][b], byKind[k][a] })
-	}
-	used, taken := map[int]int{}, map[string]int{}
-	var chosen []cell
-	for len(chosen) < min(size, len(all)) {
-		for _, k := range kinds {
-			if len(chosen) == size || len(byKind[k]) == 0 || (byKind[k][0].streams.gap != "" && taken[k] == maxGaps) {
-				continue
-			}
-			taken[k]++
-			// Of a few that come next the one whose scenario has had the fewest.
-			best := 0
-			for i := range min(8, len(byKind[k])) {
-				if used[byKind[k][i].scenario] < used[byKind[k][best].scenario] {
-					best = i
-				}
-			}
-			c := byKind[k][best]
-			byKind[k] = slices.Delete(byKind[k], best, best+1)
-			used[c.scenario]++
-			chosen = append(chosen, c)
-		}
-	}
-	return chosen
 }
 
 // stage are the processes that the cells are played with.
@@ -235,7 +92,9 @@ type stage struct {
 // leaders are the processes of a cell, in the order in which they lead.
 func (s *stage) leaders(c cell) []*process {
 	switch {
-	case c.ahead:
+	case c.family == familyThree:
+		return []*process{s.first, s.second, s.ahead}
+	case c.ahead || c.family == familyElected:
 		return []*process{s.first, s.ahead}
 	case c.streams.gap != "":
 		return []*process{s.lossy}
@@ -246,8 +105,12 @@ func (s *stage) leaders(c cell) []*process {
 	}
 }
 
-// play plays one cell. It reports whether the faults came.
-func (s *stage) play(ctx context.Context, c cell, want undisturbed) (befallen bool, err error) {
+// play plays one cell. It reports whether the faults came, and changes the cell where they did not.
+func (s *stage) play(ctx context.Context, played *cell, want undisturbed) (befallen bool, err error) {
+	c := *played
+	if c.family == familyElected || c.family == familyThree {
+		return s.playElected(ctx, played, want)
+	}
 	leaders := s.leaders(c)
 	rivals := c.family == familyRivals || c.family == familyAhead
 	led := leaders[:1]
@@ -282,22 +145,67 @@ func (s *stage) play(ctx context.Context, c cell, want undisturbed) (befallen bo
 		// What becomes of the conversation depends on when the user interferes.
 		due, r.varies = make(chan struct{}), true
 	}
-	played, stop := context.WithCancel(ctx)
+	playing, stop := context.WithCancel(ctx)
 	defer stop()
 	end := make(chan error, 1)
-	go func() { end <- r.play(played, due) }()
-	cut, err := s.direct(ctx, c, r, leaders, due, end)
+	go func() { end <- r.play(playing, due) }()
+	err = s.direct(ctx, c, r, leaders, due, end)
+	if befallen = r.isBefallen(c, leaders); !befallen {
+		r.replaceMissed(played, leaders, want)
+	}
+	return befallen, r.judge(ctx, want, c, leaders, err)
+}
+
+// isBefallen reports whether all faults of a cell came.
+func (r *run) isBefallen(c cell, leaders []*process) bool {
 	for i, p := range leaders {
-		if i < len(c.strikes) && c.strikeAt(i).fate == pass {
+		switch {
+		case c.family == familyRivals || c.family == familyAhead:
+			if len(p.wire.counted(r.namespace, writes)) == 0 {
+				return false
+			}
+		case i < len(c.strikes) && c.strikes[i].fate != pass, i == 0:
+			if !p.wire.befallen(r.namespace) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// maxTries is how often a cell is played at most until its faults come.
+const maxTries = 4
+
+// playUntilBefallen plays a cell, and again where its faults did not come: the number of requests depends on the time. A
+// request that did not come is replaced by the last one of its kind that did. It reports in which try all faults came;
+// 0 for none.
+func (s *stage) playUntilBefallen(ctx context.Context, c cell, want undisturbed) (try int, err error) {
+	for try := 1; try <= maxTries; try++ {
+		befallen, err := s.play(ctx, &c, want)
+		if befallen || err != nil {
+			return try, err
+		}
+	}
+	return 0, nil
+}
+
+// replaceMissed lets the strikes of a cell that did not come befall requests that came.
+func (r *run) replaceMissed(c *cell, leaders []*process, want undisturbed) {
+	c.strikes, c.streams.nth = slices.Clone(c.strikes), min(c.streams.nth, 1)
+	for i, p := range leaders {
+		if i >= len(c.strikes) || slices.Contains([]fate{pass, chaos}, c.strikes[i].fate) || p.wire.befallen(r.namespace) {
 			continue
 		}
-		befallen = befallen || p.wire.befallen(r.namespace) > 0
+		at := &c.strikes[i]
+		came := p.wire.counted(r.namespace, at.kind)
+		if i == 0 {
+			planned := [][]string{want.writes, want.reads}[at.kind][at.nth-1]
+			for len(came) > 0 && came[len(came)-1] != planned {
+				came = came[:len(came)-1]
+			}
+		}
+		at.nth = min(at.nth, max(len(came), 1))
 	}
-	if rivals {
-		befallen = len(leaders[0].wire.counted(r.namespace, writes)) > 0 && len(leaders[1].wire.counted(r.namespace, writes)) > 0
-	}
-	_ = cut
-	return befallen, r.judge(ctx, want, c, leaders, err)
 }
 
 // rivalRepeats is how many model calls two leaders may make in vain: each of them calls the model of each step.
@@ -311,7 +219,7 @@ func (c cell) strikeAt(i int) strike {
 }
 
 // direct lets the leaders follow each other as the strikes come, and waits for the end.
-func (s *stage) direct(ctx context.Context, c cell, r *run, leaders []*process, due chan struct{}, end chan error) (cut int, err error) {
+func (s *stage) direct(ctx context.Context, c cell, r *run, leaders []*process, due chan struct{}, end chan error) error {
 	for i, at := range c.strikes {
 		if at.fate == pass || at.fate == chaos {
 			break
@@ -319,9 +227,8 @@ func (s *stage) direct(ctx context.Context, c cell, r *run, leaders []*process, 
 		p := leaders[i]
 		select {
 		case err := <-end:
-			return cut, err
+			return err
 		case <-p.wire.cutOf(r.namespace):
-			cut++
 		}
 		switch {
 		case due != nil:
@@ -329,7 +236,7 @@ func (s *stage) direct(ctx context.Context, c cell, r *run, leaders []*process, 
 			select {
 			case <-r.acted:
 			case err := <-end:
-				return cut, err
+				return err
 			}
 			s.settle(ctx, r, p)
 			p.wire.release(r.namespace)
@@ -349,7 +256,7 @@ func (s *stage) direct(ctx context.Context, c cell, r *run, leaders []*process, 
 			p.wire.disarm(r.namespace)
 		}
 	}
-	return cut, <-end
+	return <-end
 }
 
 // settle waits until a process has done all that it can do now.
@@ -373,7 +280,18 @@ func (r *run) judge(ctx context.Context, want undisturbed, c cell, leaders []*pr
 	for _, p := range leaders {
 		p.wire.disarm(r.namespace)
 	}
-	for _, p := range leaders {
+	if err := r.atRest(ctx, leaders); err != nil {
+		return err
+	}
+	if err := r.finish(ctx, want); err != nil {
+		return fmt.Errorf("when the paused leader went on: %w", err)
+	}
+	return nil
+}
+
+// atRest waits until processes have done all that they can do.
+func (r *run) atRest(ctx context.Context, processes []*process) error {
+	for _, p := range processes {
 		err := await(ctx, func() error {
 			if !p.wire.quiet(r.namespace, 200*time.Millisecond) {
 				return errors.New("the leader that was paused does not come to rest")
@@ -383,9 +301,6 @@ func (r *run) judge(ctx context.Context, want undisturbed, c cell, leaders []*pr
 		if err != nil {
 			return err
 		}
-	}
-	if err := r.finish(ctx, want); err != nil {
-		return fmt.Errorf("when the paused leader went on: %w", err)
 	}
 	return nil
 }
@@ -405,15 +320,43 @@ func (r *run) finish(ctx context.Context, want undisturbed) error {
 	return difference(want.outcome, got)
 }
 
+// measurings is how often each scenario is run undisturbed: what comes in each of the runs can be disturbed.
+const measurings = 2
+
 // measure runs the scenarios whose names match undisturbed, several at a time. Of the others there are no cells.
 func (s *stage) measure(ctx context.Context, names *regexp.Regexp) []undisturbed {
-	found := make([]undisturbed, len(scenarios))
-	all(indices(len(scenarios)), func(i int) {
-		if names.MatchString(scenarios[i].name) {
-			found[i] = s.measureOne(ctx, scenarios[i])
+	found := make([]undisturbed, measurings*len(scenarios))
+	all(indices(len(found)), func(i int) {
+		if what := scenarios[i/measurings]; names.MatchString(what.name) {
+			found[i] = s.measureOne(ctx, what)
 		}
 	})
-	return found
+	each := make([]undisturbed, len(scenarios))
+	for i := range each {
+		each[i] = found[measurings*i]
+		for _, other := range found[measurings*i+1 : measurings*(i+1)] {
+			each[i].bound(scenarios[i], other)
+		}
+	}
+	return each
+}
+
+// bound leaves what came in another run as well.
+func (u *undisturbed) bound(what scenario, other undisturbed) {
+	u.err = errors.Join(u.err, other.err)
+	if !what.varies {
+		u.err = errors.Join(u.err, difference(u.outcome, other.outcome))
+	}
+	if len(other.writes) < len(u.writes) {
+		u.writes = other.writes
+	}
+	if len(other.reads) < len(u.reads) {
+		u.reads = other.reads
+	}
+	u.acted = min(u.acted, other.acted)
+	for resource, n := range other.events {
+		u.events[resource] = min(u.events[resource], n)
+	}
 }
 
 func (s *stage) measureOne(ctx context.Context, what scenario) undisturbed {
@@ -425,6 +368,7 @@ func (s *stage) measureOne(ctx context.Context, what scenario) undisturbed {
 	}
 	defer seen.forget(r.namespace)
 	s.first.wire.arm(r.namespace, strike{})
+	s.first.wire.disturb(r.namespace, streamFault{})
 	acted := make(chan int, 1)
 	go func() {
 		select {
@@ -444,6 +388,7 @@ func (s *stage) measureOne(ctx context.Context, what scenario) undisturbed {
 	default:
 	}
 	u.writes, u.reads = s.first.wire.counted(r.namespace, writes), s.first.wire.counted(r.namespace, reads)
+	u.events = s.first.wire.events(r.namespace)
 	var err2 error
 	if u.outcome, err2 = r.outcome(ctx); err2 != nil {
 		u.err = errors.Join(u.err, err2)

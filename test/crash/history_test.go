@@ -255,23 +255,17 @@ func (o *observer) caughtUp(ctx context.Context, c client.Client, namespace stri
 
 // note collects the newest revision of each object of a history.
 func note(seen map[types.UID]int64, h history) {
-	for _, v := range h.turns {
-		seen[v.object.UID] = v.revision
-	}
-	for _, v := range h.sessions {
-		seen[v.object.UID] = v.revision
-	}
-	for _, v := range h.results {
-		seen[v.object.UID] = v.revision
-	}
-	for _, v := range h.entries {
-		seen[v.object.UID] = v.revision
-	}
-	for _, v := range h.jobs {
-		seen[v.object.UID] = v.revision
-	}
-	for _, v := range h.pods {
-		seen[v.object.UID] = v.revision
+	noteAll(seen, h.turns)
+	noteAll(seen, h.sessions)
+	noteAll(seen, h.results)
+	noteAll(seen, h.entries)
+	noteAll(seen, h.jobs)
+	noteAll(seen, h.pods)
+}
+
+func noteAll[T client.Object](seen map[types.UID]int64, versions []version[T]) {
+	for _, v := range versions {
+		seen[v.object.GetUID()] = v.revision
 	}
 }
 

@@ -23,38 +23,38 @@ import (
 var interfered = slices.Concat(
 	threeEnds("an AtMostOnce Job", scenario{
 		simulation: calling("It is {{tool:pay}}.", "pay"),
-		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{jobTool("pay", v1alpha1.AtMostOnce)} },
+		tools:      given(jobTool("pay", v1alpha1.AtMostOnce)),
 		tool:       blockFirst,
 		ripe:       isRunning,
 	}),
 	threeEnds("an AtMostOnce request", scenario{
 		simulation: calling("It is {{tool:pay}}.", "pay"),
-		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{httpTool("pay", v1alpha1.AtMostOnce)} },
+		tools:      given(httpTool("pay", v1alpha1.AtMostOnce)),
 		respond:    blockUntilActed,
 		ripe:       isRunning,
 	}),
 	threeEnds("an approval that does not come", scenario{
 		simulation: calling("It is {{tool:pay}}.", "pay"),
-		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{approved(jobTool("pay", v1alpha1.AtMostOnce))} },
+		tools:      given(approved(jobTool("pay", v1alpha1.AtMostOnce))),
 		ripe:       func(r *run) error { return r.waits(v1alpha1.CallWaiting, "1-0") },
 	}),
 	threeEnds("an approved AtMostOnce Job", scenario{
 		simulation: calling("It is {{tool:pay}}.", "pay"),
-		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{approved(jobTool("pay", v1alpha1.AtMostOnce))} },
+		tools:      given(approved(jobTool("pay", v1alpha1.AtMostOnce))),
 		tool:       blockFirst,
 		drive:      func(ctx context.Context, r *run) error { return r.decide(ctx, "1-0", v1alpha1.DecisionApprove) },
 		ripe:       isRunning,
 	}),
 	threeEnds("an approved AtMostOnce request", scenario{
 		simulation: calling("It is {{tool:pay}}.", "pay"),
-		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{approved(httpTool("pay", v1alpha1.AtMostOnce))} },
+		tools:      given(approved(httpTool("pay", v1alpha1.AtMostOnce))),
 		respond:    blockUntilActed,
 		drive:      func(ctx context.Context, r *run) error { return r.decide(ctx, "1-0", v1alpha1.DecisionApprove) },
 		ripe:       isRunning,
 	}),
 	threeEnds("a client's result that came early", scenario{
 		simulation: calling("{{tool:ask-ann}}, {{tool:ask-bob}}", "ask-ann", "ask-bob"),
-		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{clientTool("ask-ann"), clientTool("ask-bob")} },
+		tools:      given(clientTool("ask-ann"), clientTool("ask-bob")),
 		drive:      answerBob,
 		ripe:       bobIsAccepted,
 	}),
@@ -62,8 +62,7 @@ var interfered = slices.Concat(
 		{
 			name:       "a message for the running Turn is cancelled",
 			simulation: slowly(thinking("{{input}}", []string{"look"}, []string{"look"}, []string{"look"})),
-			tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{httpTool("look", v1alpha1.Pure)} },
-			turns:      []string{"demo-1"},
+			tools:      given(httpTool("look", v1alpha1.Pure)),
 			steers:     []string{"demo-2"},
 			drive:      steerOnceBegun,
 			ripe:       func(r *run) error { return exists(r.seen.turn(r.namespace, "demo-2")) },
@@ -74,7 +73,6 @@ var interfered = slices.Concat(
 		{
 			name:       "a message for the running Turn is cancelled before the model has responded",
 			simulation: slowly(v1alpha1.Simulation{Response: fixed("Hello to you too.")}),
-			turns:      []string{"demo-1"},
 			steers:     []string{"demo-2"},
 			drive:      steerOnceBegun,
 			ripe:       func(r *run) error { return exists(r.seen.turn(r.namespace, "demo-2")) },
@@ -85,8 +83,7 @@ var interfered = slices.Concat(
 		{
 			name:       "the Session is replaced",
 			simulation: calling("It is {{tool:pay}}.", "pay"),
-			tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{jobTool("pay", v1alpha1.AtMostOnce)} },
-			turns:      []string{"demo-1"},
+			tools:      given(jobTool("pay", v1alpha1.AtMostOnce)),
 			steers:     []string{"demo-2"},
 			tool:       blockFirst,
 			ripe:       isRunning,
@@ -98,8 +95,7 @@ var interfered = slices.Concat(
 		{
 			name:       "the Turn is replaced",
 			simulation: calling("It is {{tool:pay}}.", "pay"),
-			tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{jobTool("pay", v1alpha1.AtMostOnce)} },
-			turns:      []string{"demo-1"},
+			tools:      given(jobTool("pay", v1alpha1.AtMostOnce)),
 			tool:       blockFirst,
 			ripe:       isRunning,
 			act:        replaceTurn,
@@ -108,8 +104,7 @@ var interfered = slices.Concat(
 		{
 			name:       "the Turn is replaced while its model is called",
 			simulation: slowly(calling("It is {{tool:pay}}.", "pay")),
-			tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{jobTool("pay", v1alpha1.AtMostOnce)} },
-			turns:      []string{"demo-1"},
+			tools:      given(jobTool("pay", v1alpha1.AtMostOnce)),
 			ripe:       func(r *run) error { return hasBegun(r.seen.turn(r.namespace, "demo-1")) },
 			act:        replaceTurn,
 			varies:     true,
@@ -123,70 +118,46 @@ var mixed = []scenario{
 	{
 		name:       "a request, a Job and a client that is slow",
 		simulation: calling("{{tool:look}}, {{tool:work}}, {{tool:ask-ann}}", "look", "work", "ask-ann"),
-		tools: func() []*v1alpha1.Tool {
-			return []*v1alpha1.Tool{httpTool("look", v1alpha1.Pure), jobTool("work", v1alpha1.Pure), clientTool("ask-ann")}
-		},
-		turns: []string{"demo-1"},
-		drive: answerOnceSettled("1-2", "1-0", "1-1"),
+		tools:      given(httpTool("look", v1alpha1.Pure), jobTool("work", v1alpha1.Pure), clientTool("ask-ann")),
+		drive:      onceSettled(respondTo("1-2"), "1-0", "1-1"),
 	},
 	{
 		name:       "an AtMostOnce request, an AtMostOnce Job and a client that is slow",
 		simulation: calling("{{tool:look}}, {{tool:work}}, {{tool:ask-ann}}", "look", "work", "ask-ann"),
-		tools: func() []*v1alpha1.Tool {
-			return []*v1alpha1.Tool{httpTool("look", v1alpha1.AtMostOnce), jobTool("work", v1alpha1.AtMostOnce), clientTool("ask-ann")}
-		},
-		turns: []string{"demo-1"},
-		drive: answerOnceSettled("1-2", "1-0", "1-1"),
+		tools:      given(httpTool("look", v1alpha1.AtMostOnce), jobTool("work", v1alpha1.AtMostOnce), clientTool("ask-ann")),
+		drive:      onceSettled(respondTo("1-2"), "1-0", "1-1"),
 	},
 	{
 		name:       "a request and a Job that is slow",
 		simulation: calling("{{tool:look}}, {{tool:work}}", "look", "work"),
-		tools: func() []*v1alpha1.Tool {
-			return []*v1alpha1.Tool{httpTool("look", v1alpha1.Pure), jobTool("work", v1alpha1.AtMostOnce)}
-		},
-		tool:  slow,
-		turns: []string{"demo-1"},
+		tools:      given(httpTool("look", v1alpha1.Pure), jobTool("work", v1alpha1.AtMostOnce)),
+		tool:       slow,
 	},
 	{
 		name:       "an AtMostOnce request and a Pure Job that is slow",
 		simulation: calling("{{tool:pay}}, {{tool:work}}", "pay", "work"),
-		tools: func() []*v1alpha1.Tool {
-			return []*v1alpha1.Tool{httpTool("pay", v1alpha1.AtMostOnce), jobTool("work", v1alpha1.Pure)}
-		},
-		tool:  slow,
-		turns: []string{"demo-1"},
+		tools:      given(httpTool("pay", v1alpha1.AtMostOnce), jobTool("work", v1alpha1.Pure)),
+		tool:       slow,
 	},
 	{
 		name:       "a request and an approval that is slow",
 		simulation: calling("{{tool:look}}, {{tool:pay}}", "look", "pay"),
-		tools: func() []*v1alpha1.Tool {
-			return []*v1alpha1.Tool{httpTool("look", v1alpha1.Pure), approved(jobTool("pay", v1alpha1.AtMostOnce))}
-		},
-		turns: []string{"demo-1"},
-		drive: func(ctx context.Context, r *run) error {
-			if err := awaitFor(ctx, r.patience, func() error { return r.settled("1-0") }); err != nil {
-				return err
-			}
+		tools:      given(httpTool("look", v1alpha1.Pure), approved(jobTool("pay", v1alpha1.AtMostOnce))),
+		drive: onceSettled(func(ctx context.Context, r *run) error {
 			return r.decide(ctx, "1-1", v1alpha1.DecisionApprove)
-		},
+		}, "1-0"),
 	},
 	{
 		name:       "a Job that is deleted once it has ended, and a client that is slow",
 		simulation: calling("{{tool:work}}, {{tool:ask-ann}}", "work", "ask-ann"),
-		tools: func() []*v1alpha1.Tool {
-			return []*v1alpha1.Tool{jobTool("work", v1alpha1.Pure), clientTool("ask-ann")}
-		},
-		turns: []string{"demo-1"},
-		drive: func(ctx context.Context, r *run) error {
-			if err := awaitFor(ctx, r.patience, func() error { return r.settled("1-0") }); err != nil {
-				return err
-			}
+		tools:      given(jobTool("work", v1alpha1.Pure), clientTool("ask-ann")),
+		drive: onceSettled(func(ctx context.Context, r *run) error {
 			err := r.user.DeleteAllOf(ctx, &batchv1.Job{}, client.InNamespace(r.namespace), client.PropagationPolicy(metav1.DeletePropagationBackground))
 			if err != nil {
 				return err
 			}
 			return r.user.Create(ctx, r.toolResult("ann", "1-1", "yes"))
-		},
+		}, "1-0"),
 		varies: true,
 	},
 }
@@ -196,24 +167,21 @@ var bulky = []scenario{
 	{
 		name:       "results that fill several parts",
 		simulation: calling("done", slices.Repeat([]string{"look"}, 12)...),
-		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{httpTool("look", v1alpha1.Pure)} },
+		tools:      given(httpTool("look", v1alpha1.Pure)),
 		respond:    respondAtLength,
-		turns:      []string{"demo-1"},
 	},
 	{
 		name:       "a checkpoint in the way",
 		simulation: thinking("done", slices.Repeat([][]string{{"look"}}, 33)...),
-		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{httpTool("look", v1alpha1.Pure)} },
-		turns:      []string{"demo-1"},
+		tools:      given(httpTool("look", v1alpha1.Pure)),
 		from:       126,
 	},
 	{
 		name:       "a journal that is full",
 		simulation: thinking("done", []string{"look"}, []string{"look"}),
-		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{httpTool("look", v1alpha1.Pure)} },
+		tools:      given(httpTool("look", v1alpha1.Pure)),
 		respond:    respondAtLength,
 		session:    func(s *v1alpha1.SessionSpec) { s.JournalLimit = resource.NewQuantity(64<<10, resource.BinarySI) },
-		turns:      []string{"demo-1"},
 	},
 }
 
@@ -222,7 +190,6 @@ const deadline = 3 * time.Second
 
 // threeEnds are three scenarios of one: the first Turn is cancelled, is deleted, and takes too long.
 func threeEnds(what string, s scenario) []scenario {
-	s.turns = []string{"demo-1"}
 	s.varies = true
 	cancelled, deleted, expired := s, s, s
 	cancelled.name, cancelled.act = what+", cancelled", cancel
@@ -386,14 +353,19 @@ func bobIsAccepted(r *run) error {
 	return errors.New("the result is not accepted")
 }
 
-// answerOnceSettled answers a call when the status shows others as settled.
-func answerOnceSettled(call string, others ...string) func(context.Context, *run) error {
+// onceSettled does something when the status shows calls as settled.
+func onceSettled(do func(context.Context, *run) error, calls ...string) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
-		if err := awaitFor(ctx, r.patience, func() error { return r.settled(others...) }); err != nil {
+		if err := awaitFor(ctx, r.patience, func() error { return r.settled(calls...) }); err != nil {
 			return err
 		}
-		return r.user.Create(ctx, r.toolResult("ann", call, "yes"))
+		return do(ctx, r)
 	}
+}
+
+// respondTo gives the result of a call of a client tool.
+func respondTo(call string) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error { return r.user.Create(ctx, r.toolResult("ann", call, "yes")) }
 }
 
 func (r *run) steer(ctx context.Context) error {

@@ -48,8 +48,8 @@ type run struct {
 	ripeAt time.Time
 }
 
-// prepare makes all but the Turns, and waits until the Session can be used.
-func prepare(ctx context.Context, s scenario, leaders ...*process) (*run, error) {
+// newRun makes the namespace of a run.
+func newRun(ctx context.Context, s scenario) (*run, error) {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: namespacePrefix}}
 	if err := user.Create(ctx, namespace); err != nil {
 		return nil, err
@@ -58,10 +58,28 @@ func prepare(ctx context.Context, s scenario, leaders ...*process) (*run, error)
 		scenario: s, namespace: namespace.Name, user: user, seen: seen, started: make(chan struct{}, 256), acted: make(chan struct{}),
 		patience: patience, moment: moment,
 	}
+	if r.turns == nil {
+		r.turns = []string{"demo-1"}
+	}
+	tools.play(r)
+	return r, nil
+}
+
+// prepare makes a run whose leaders are known.
+func prepare(ctx context.Context, s scenario, leaders ...*process) (*run, error) {
+	r, err := newRun(ctx, s)
+	if err != nil {
+		return nil, err
+	}
 	for _, p := range leaders {
 		p.wire.lead(r.namespace, streamFault{})
 	}
-	tools.play(r)
+	return r, r.setUp(ctx)
+}
+
+// setUp makes all but the Turns, and waits until the Session can be used.
+func (r *run) setUp(ctx context.Context) error {
+	s := r.scenario
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: r.namespace, Name: name} }
 	harness := &v1alpha1.Harness{ObjectMeta: meta("base")}
 	model := &v1alpha1.Model{ObjectMeta: meta("simulated"), Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated, Simulation: s.simulation.DeepCopy()}}
@@ -80,10 +98,10 @@ func prepare(ctx context.Context, s scenario, leaders ...*process) (*run, error)
 	}
 	for _, object := range append(objects, harness, session) {
 		if err := user.Create(ctx, object); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return r, await(ctx, func() error { return r.isPhase(v1alpha1.SessionStarted) })
+	return await(ctx, func() error { return r.isPhase(v1alpha1.SessionStarted) })
 }
 
 func (r *run) newSession() *v1alpha1.Session {
@@ -332,14 +350,19 @@ func (r *run) verify(ctx context.Context, whole bool) error {
 	if err := await(ctx, func() error { return r.seen.caughtUp(ctx, r.user, r.namespace) }); err != nil {
 		return fmt.Errorf("observing: %w", err)
 	}
-	e := &evidence{history: r.seen.snapshot(r.namespace), repeats: r.cuts, whole: whole}
-	e.requests = func(key string) int { return web.started(r.namespace, key) }
-	e.modelCalls = prompts.of(e.uids())
-	errs := []error{e.violations()}
+	errs := []error{r.evidence(whole).violations()}
 	if whole && r.stops {
 		errs = append(errs, await(ctx, func() error { return r.noJobs(ctx) }))
 	}
 	return errors.Join(errs...)
+}
+
+// evidence is what was seen of the run so far.
+func (r *run) evidence(whole bool) *evidence {
+	e := &evidence{history: r.seen.snapshot(r.namespace), repeats: r.cuts, whole: whole}
+	e.requests = func(key string) int { return web.started(r.namespace, key) }
+	e.modelCalls = prompts.of(e.uids())
+	return e
 }
 
 // unknown reports whether no process can know the outcome of a request: the process that had claimed it died, or

@@ -22,7 +22,7 @@ type scenario struct {
 	simulation v1alpha1.Simulation
 	// tools makes the Tools.
 	tools func() []*v1alpha1.Tool
-	// turns are the names of the Turns, all created at once.
+	// turns are the names of the Turns, all created at once. Default: demo-1.
 	turns []string
 	// spec adds to the spec of the Turns; nil for nothing.
 	spec func(*v1alpha1.TurnSpec)
@@ -63,7 +63,6 @@ var plain = []scenario{
 	{
 		name:       "no tools",
 		simulation: v1alpha1.Simulation{Response: fixed("Hello to you too.")},
-		turns:      []string{"demo-1"},
 	},
 	{
 		name:       "two Turns in a row",
@@ -73,67 +72,57 @@ var plain = []scenario{
 	{
 		name:       "one Pure Job",
 		simulation: calling("It is {{tool:work}}.", "work"),
-		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{jobTool("work", v1alpha1.Pure)} },
-		turns:      []string{"demo-1"},
+		tools:      given(jobTool("work", v1alpha1.Pure)),
 	},
 	{
 		name:       "one AtMostOnce Job",
 		simulation: calling("It is {{tool:pay}}.", "pay"),
-		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{jobTool("pay", v1alpha1.AtMostOnce)} },
-		turns:      []string{"demo-1"},
+		tools:      given(jobTool("pay", v1alpha1.AtMostOnce)),
 	},
 	{
 		name:       "two AtMostOnce Jobs side by side",
 		simulation: calling("It is {{tool:pay}}.", "pay", "pay"),
-		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{jobTool("pay", v1alpha1.AtMostOnce)} },
-		turns:      []string{"demo-1"},
+		tools:      given(jobTool("pay", v1alpha1.AtMostOnce)),
 	},
 	{
 		name:       "one Pure request",
 		simulation: calling("It is {{tool:ask}}.", "ask"),
-		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{httpTool("ask", v1alpha1.Pure)} },
-		turns:      []string{"demo-1"},
+		tools:      given(httpTool("ask", v1alpha1.Pure)),
 	},
 	{
 		name:       "two AtMostOnce requests side by side",
 		simulation: calling("It is {{tool:pay}}.", "pay", "pay"),
-		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{httpTool("pay", v1alpha1.AtMostOnce)} },
-		turns:      []string{"demo-1"},
+		tools:      given(httpTool("pay", v1alpha1.AtMostOnce)),
 	},
 	{
 		name:       "client tools, one of which answers early",
 		simulation: calling("{{tool:ask-ann}}, {{tool:ask-bob}}", "ask-ann", "ask-bob"),
-		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{clientTool("ask-ann"), clientTool("ask-bob")} },
-		turns:      []string{"demo-1"},
+		tools:      given(clientTool("ask-ann"), clientTool("ask-bob")),
 		drive:      answerOneByOne,
 	},
 	{
 		name:       "a message ends the wait for a client",
 		simulation: calling("{{input}}: {{tool:ask-ann}}", "ask-ann"),
-		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{clientTool("ask-ann")} },
-		turns:      []string{"demo-1"},
+		tools:      given(clientTool("ask-ann")),
 		drive:      steerOnceWaiting,
 		steers:     []string{"demo-2"},
 	},
 	{
 		name:       "waits for a client for too long",
 		simulation: calling("{{tool:ask-ann}}", "ask-ann"),
-		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{clientTool("ask-ann")} },
-		turns:      []string{"demo-1"},
+		tools:      given(clientTool("ask-ann")),
 		spec:       func(s *v1alpha1.TurnSpec) { s.WaitTimeoutSeconds = new(int64(1)) },
 	},
 	{
 		name:       "created again once it has ended",
 		simulation: calling("It is {{tool:pay}}.", "pay"),
-		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{jobTool("pay", v1alpha1.AtMostOnce)} },
-		turns:      []string{"demo-1"},
+		tools:      given(jobTool("pay", v1alpha1.AtMostOnce)),
 		drive:      createAgain,
 	},
 	{
 		name:       "cancelled while its tool runs",
 		simulation: calling("never", "work"),
-		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{jobTool("work", v1alpha1.Pure)} },
-		turns:      []string{"demo-1"},
+		tools:      given(jobTool("work", v1alpha1.Pure)),
 		tool:       blockForEver,
 		ripe:       isRunning,
 		act:        cancel,
@@ -142,7 +131,7 @@ var plain = []scenario{
 	{
 		name:       "deleted while its tool runs",
 		simulation: calling("It is {{tool:work}}.", "work"),
-		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{jobTool("work", v1alpha1.Pure)} },
+		tools:      given(jobTool("work", v1alpha1.Pure)),
 		turns:      []string{"demo-1", "demo-2"},
 		tool: func(r *run, call capstantest.Call) string {
 			if call.Turn == "demo-1" {
@@ -158,8 +147,7 @@ var plain = []scenario{
 	{
 		name:       "a Pure tool is evicted and runs again",
 		simulation: calling("It is {{tool:work}}.", "work"),
-		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{jobTool("work", v1alpha1.Pure)} },
-		turns:      []string{"demo-1"},
+		tools:      given(jobTool("work", v1alpha1.Pure)),
 		tool: func(r *run, call capstantest.Call) string {
 			if call.Attempt == 1 {
 				r.toolStarted()
@@ -172,29 +160,22 @@ var plain = []scenario{
 	{
 		name:       "an AtMostOnce tool is evicted and does not run again",
 		simulation: calling("It is {{tool:pay}}.", "pay"),
-		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{jobTool("pay", v1alpha1.AtMostOnce)} },
-		turns:      []string{"demo-1"},
+		tools:      given(jobTool("pay", v1alpha1.AtMostOnce)),
 		tool:       blockForEver,
 		drive:      evictOnceRunning,
 	},
 	{
 		name:       "the pod of an AtMostOnce tool vanishes",
 		simulation: calling("It is {{tool:pay}}.", "pay"),
-		tools:      func() []*v1alpha1.Tool { return []*v1alpha1.Tool{jobTool("pay", v1alpha1.AtMostOnce)} },
-		turns:      []string{"demo-1"},
+		tools:      given(jobTool("pay", v1alpha1.AtMostOnce)),
 		tool:       blockForEver,
 		drive:      removePodOnceRunning,
 	},
 	{
 		name:       "AtMostOnce tools that need approval, one of which gets it",
 		simulation: calling("{{tool:pay}}, {{tool:refund}}", "pay", "refund"),
-		tools: func() []*v1alpha1.Tool {
-			pay, refund := jobTool("pay", v1alpha1.AtMostOnce), jobTool("refund", v1alpha1.AtMostOnce)
-			pay.Spec.Policy, refund.Spec.Policy = v1alpha1.PolicyRequiresApproval, v1alpha1.PolicyRequiresApproval
-			return []*v1alpha1.Tool{pay, refund}
-		},
-		turns: []string{"demo-1"},
-		drive: approveOne,
+		tools:      given(approved(jobTool("pay", v1alpha1.AtMostOnce)), approved(jobTool("refund", v1alpha1.AtMostOnce))),
+		drive:      approveOne,
 	},
 }
 
@@ -391,6 +372,17 @@ func jobTool(name string, class v1alpha1.SideEffect) *v1alpha1.Tool {
 			Description: "A tool of the tests.", SideEffect: class,
 			Job: &v1alpha1.JobTool{Image: "capstan.dev/toolbox:test", Command: []string{"/toolbox", name}},
 		},
+	}
+}
+
+// given are the Tools of a scenario.
+func given(tools ...*v1alpha1.Tool) func() []*v1alpha1.Tool {
+	return func() []*v1alpha1.Tool {
+		copies := make([]*v1alpha1.Tool, len(tools))
+		for i, tool := range tools {
+			copies[i] = tool.DeepCopy()
+		}
+		return copies
 	}
 }
 

@@ -277,6 +277,17 @@ func (w *wire) disturb(namespace string, faults streamFault) {
 	}
 }
 
+// events counts the events of a namespace since it was disturbed, by resource.
+func (w *wire) events(namespace string) map[string]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	found := map[string]int{}
+	for _, f := range w.feeds {
+		found[f.resource] = max(found[f.resource], f.seen[namespace])
+	}
+	return found
+}
+
 // Read implements io.Reader.
 func (b *streamBody) Read(p []byte) (int, error) {
 	for len(b.rest) == 0 {

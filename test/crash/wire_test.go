@@ -90,12 +90,22 @@ func (s strike) String() string {
 	return fmt.Sprintf("%s%d:%s", []string{"w", "r"}[s.kind], s.nth, s.fate)
 }
 
+// strikesOf is how many strikes disturb something.
+func strikesOf(strikes []strike) (n int) {
+	for _, s := range strikes {
+		if s.fate != pass {
+			n++
+		}
+	}
+	return n
+}
+
 // line is the connection of one kit's controllers to one namespace.
 type line struct {
 	strike strike
 	count  [2]int
 	seen   [2][]string
-	// cut is closed once the strike has come, and isCut says so.
+	// cut is closed once the strike has come, and isCut reports whether it has.
 	cut   chan struct{}
 	isCut bool
 	// released is closed when requests that are held back may go on.
@@ -115,6 +125,8 @@ type line struct {
 	// dead reports whether the process is gone.
 	dead    bool
 	streams streamFault
+	// bent carries requests instead of the connection; nil for none.
+	bent func(next http.RoundTripper, r *http.Request, t target) (*http.Response, error)
 	// disturbed counts the events that a fault of the streams has befallen.
 	disturbed int
 }
@@ -149,8 +161,13 @@ func (w *wire) arm(namespace string, s strike) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l := w.of(namespace)
+	if l.isCut {
+		// The process was started again since.
+		l.isCut, l.cut, l.released = false, make(chan struct{}), make(chan struct{})
+	}
+	l.dead = false
 	l.strike, l.count, l.seen = s, [2]int{}, [2][]string{}
-	l.random = rand.New(rand.NewPCG(uint64(s.nth), 0))
+	l.random = chaotic(s.nth)
 }
 
 // disarm disturbs nothing from now on, lets all go on that is held back, and shows the namespace.
@@ -165,6 +182,24 @@ func (w *wire) disarm(namespace string) {
 		close(l.released)
 	}
 	w.show(namespace)
+}
+
+// kill ends the process as far as a namespace is concerned.
+func (w *wire) kill(namespace string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := w.of(namespace)
+	l.dead, l.open = true, false
+}
+
+// frozen is closed when a process that is held back goes on; nil for one that is not.
+func (w *wire) frozen(namespace string) <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if l := w.of(namespace); l.isCut && (l.strike.fate == hold || l.strike.fate == holdAfter) {
+		return l.released
+	}
+	return nil
 }
 
 // release lets one request go on that was stalled.
@@ -188,15 +223,12 @@ func (w *wire) cutOf(namespace string) <-chan struct{} {
 	return w.of(namespace).cut
 }
 
-// befallen is how much of a namespace was disturbed.
-func (w *wire) befallen(namespace string) int {
+// befallen reports whether the fault of a namespace has come.
+func (w *wire) befallen(namespace string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l := w.of(namespace)
-	if l.isCut && l.strike.fate != chaos {
-		return 1
-	}
-	return l.failed + l.disturbed
+	return l.isCut || l.failed > 0 || l.disturbed > 0
 }
 
 // quiet reports whether nothing was asked of the API server for a while, and nothing is under way but what is held
@@ -224,8 +256,25 @@ func (w *wire) wrap(next http.RoundTripper) http.RoundTripper {
 		}
 		w.begin(t.namespace, 1)
 		defer w.begin(t.namespace, -1)
-		return w.carry(next, r, t)
+		return w.carry(w.through(next, t), r, t)
 	})
+}
+
+// bend makes the requests of a namespace pass a function.
+func (w *wire) bend(namespace string, by func(http.RoundTripper, *http.Request, target) (*http.Response, error)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.of(namespace).bent = by
+}
+
+func (w *wire) through(next http.RoundTripper, t target) http.RoundTripper {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	bent := w.of(t.namespace).bent
+	if bent == nil {
+		return next
+	}
+	return roundTripper(func(r *http.Request) (*http.Response, error) { return bent(next, r, t) })
 }
 
 // carry does with a request what its fate is.
@@ -233,7 +282,7 @@ func (w *wire) carry(next http.RoundTripper, r *http.Request, t target) (*http.R
 	what, held := w.fateOf(r, t)
 	switch what {
 	case refuse, die:
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+		return refused()
 	case lose, dieAfter:
 		return loseResponse(next.RoundTrip(r))
 	case throttle:
@@ -257,6 +306,11 @@ func (w *wire) carry(next http.RoundTripper, r *http.Request, t target) (*http.R
 		if err := w.meddle(r.Context(), t.resource, t.namespace, t.name); err != nil {
 			return nil, err
 		}
+		if bound, err := isBound(r); err != nil || !bound {
+			// So an API server answers whose own tries have all come to nothing.
+			return answer(r, http.StatusConflict, metav1.StatusReasonConflict, fmt.Sprintf("Operation cannot be fulfilled on %s %q: "+
+				"the object has been modified; please apply your changes to the latest version and try again", t.resource, t.name), "")
+		}
 	case hold, stall:
 		if err := w.wait(r, t.namespace, held); err != nil {
 			return nil, err
@@ -271,6 +325,20 @@ func (w *wire) carry(next http.RoundTripper, r *http.Request, t target) (*http.R
 		// chaos has been turned into the fate of this very request.
 	}
 	return next.RoundTrip(r)
+}
+
+func refused() (*http.Response, error) {
+	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+}
+
+// isBound reports whether a request holds for one version of its object.
+func isBound(r *http.Request) (bool, error) {
+	if r.Body == nil {
+		return false, nil
+	}
+	body, err := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return bytes.Contains(body, []byte(`"resourceVersion"`)), err
 }
 
 var errLost = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ETIMEDOUT}
@@ -363,6 +431,23 @@ func (w *wire) fateOf(r *http.Request, t target) (fate, <-chan struct{}) {
 	default:
 	}
 	return l.strike.fate, l.released
+}
+
+func chaotic(seed int) *rand.Rand { return rand.New(rand.NewPCG(uint64(seed), 0)) }
+
+// chaoticSeeds are seeds that disturb one of the first requests.
+func chaoticSeeds(n, first int) []int {
+	var seeds []int
+	for seed := 1; len(seeds) < n; seed++ {
+		l := &line{random: chaotic(seed)}
+		for range first {
+			l.chaos()
+		}
+		if l.failed > 0 {
+			seeds = append(seeds, seed)
+		}
+	}
+	return seeds
 }
 
 // chaos is the fate of a request while all is chaos.

@@ -1,0 +1,383 @@
+package crash_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller"
+)
+
+// deed is a request of the manager on its way to the API server. A break makes another one of it: to the cluster, that
+// is a manager that is broken.
+type deed struct {
+	target
+	method string
+	// object is what the request creates, and patch the status that it changes; nil otherwise.
+	object client.Object
+	patch  map[string]any
+	// pretended reports whether the API server only pretends to carry it out.
+	pretended bool
+	// after is done once it is carried out.
+	after func(ctx context.Context) error
+}
+
+// brokenManager is a break of the manager's behaviour and the invariant that catches it.
+type brokenManager struct {
+	invariant, message string
+	scenario           string
+	// do changes a request. It reports whether it did.
+	do func(ctx context.Context, r *run, d *deed) (bool, error)
+	// forgets is the write at which the manager forgets what it has not written; empty for none.
+	forgets string
+	moment  time.Duration
+}
+
+var brokenManagers = []brokenManager{
+	{
+		invariant: notExecutedNeverStarted, message: "was not executed", scenario: "one Pure Job",
+		do: closingCalls(func(c *v1alpha1.ToolCall) { c.State = v1alpha1.CallNotExecuted }),
+	},
+	{
+		invariant: succeededStarted, message: "ran in another pod", scenario: "one AtMostOnce Job",
+		do: closingCalls(func(c *v1alpha1.ToolCall) { c.PodUID = "another" }),
+	},
+	{invariant: startedOnce, message: "started 2 times", scenario: "one AtMostOnce Job", do: startTwice},
+	{
+		invariant: approvedBeforeStart, message: "the journal had no approval", scenario: "AtMostOnce tools that need approval, one of which gets it",
+		do: entries(func(s *v1alpha1.JournalEntrySpec, _ *deed) bool {
+			approves := s.Settled != nil && s.Settled.Decision == v1alpha1.DecisionApprove
+			if approves {
+				s.Settled.Decision = v1alpha1.DecisionReject
+			}
+			return approves
+		}),
+	},
+	{
+		invariant: entryBeforeStatus, message: "before the journal had its end", scenario: "no tools",
+		do: entries(func(s *v1alpha1.JournalEntrySpec, d *deed) bool {
+			d.pretended = s.Final
+			return s.Final
+		}),
+	},
+	{invariant: entryBeforeRelease, message: "the Session released Turn demo-1", scenario: "no tools", do: releaseEarly},
+	{invariant: planBeforeJob, message: "no status had planned it", scenario: "one Pure Job", do: jobs(func(job *batchv1.Job) {
+		job.Labels[v1alpha1.LabelAttempt] = "2"
+	})},
+	{invariant: podBeforeGate, message: "let go before the status named it", scenario: "one AtMostOnce Job", do: jobs(func(job *batchv1.Job) {
+		job.Spec.Template.Spec.SchedulingGates = nil
+	})},
+	{
+		invariant: settledStepCloses, message: "shows all calls of its act step as settled", scenario: "a request and a Job that is slow",
+		do: settleEarly, moment: 300 * time.Millisecond,
+	},
+	{
+		invariant: acceptedInJournal, message: "was accepted before the journal had it", scenario: "client tools, one of which answers early",
+		do: entries(func(s *v1alpha1.JournalEntrySpec, _ *deed) bool {
+			if s.Settled != nil {
+				s.Settled.Source = "another"
+			}
+			return s.Settled != nil
+		}),
+	},
+	{invariant: paidOnce, message: "model calls were repeated", scenario: "no tools", forgets: "POST journalentries"},
+	{
+		invariant: journalWhole, message: "whose step 1 is open", scenario: "no tools",
+		do: entries(func(s *v1alpha1.JournalEntrySpec, _ *deed) bool {
+			if s.Final {
+				s.Step++
+			}
+			return s.Final
+		}),
+	},
+	{invariant: oneConversation, message: "which the journal has ended", scenario: "no tools", do: admitAgain},
+	{invariant: neverBegun, message: "and the journal delivers its message", scenario: "a message ends the wait for a client", do: denyDelivery},
+	{invariant: statusOrder, message: "went back from step 3 to 1", scenario: "one Pure Job", do: goBack},
+	{invariant: oneRuns, message: "run at the same time", scenario: "two Turns in a row", do: runBoth},
+}
+
+// entries breaks what the manager writes into the journal.
+func entries(change func(*v1alpha1.JournalEntrySpec, *deed) bool) func(context.Context, *run, *deed) (bool, error) {
+	return func(_ context.Context, _ *run, d *deed) (bool, error) {
+		entry, ok := d.object.(*v1alpha1.JournalEntry)
+		return ok && change(&entry.Spec, d), nil
+	}
+}
+
+// closingCalls breaks what entries state of the calls of an act step.
+func closingCalls(change func(*v1alpha1.ToolCall)) func(context.Context, *run, *deed) (bool, error) {
+	return entries(func(s *v1alpha1.JournalEntrySpec, _ *deed) bool { return changeSettled(s, change) })
+}
+
+// changeSettled changes what a final entry states of calls that have their final state.
+func changeSettled(s *v1alpha1.JournalEntrySpec, change func(*v1alpha1.ToolCall)) bool {
+	changed := false
+	if s.Final && s.Transition != nil {
+		for i := range s.Transition.ToolCalls {
+			if call := &s.Transition.ToolCalls[i]; call.State.Settled() {
+				change(call)
+				changed = true
+			}
+		}
+	}
+	return changed
+}
+
+// jobs breaks the Jobs that the manager creates.
+func jobs(change func(*batchv1.Job)) func(context.Context, *run, *deed) (bool, error) {
+	return func(_ context.Context, _ *run, d *deed) (bool, error) {
+		job, ok := d.object.(*batchv1.Job)
+		if ok {
+			change(job)
+		}
+		return ok, nil
+	}
+}
+
+// startTwice creates each Job twice, once without the gate.
+func startTwice(ctx context.Context, _ *run, d *deed) (bool, error) {
+	job, ok := d.object.(*batchv1.Job)
+	if !ok {
+		return false, nil
+	}
+	second := job.DeepCopy()
+	second.Name += "-again"
+	second.Spec.Template.Spec.SchedulingGates = nil
+	return true, client.IgnoreAlreadyExists(user.Create(ctx, second))
+}
+
+// releaseEarly lets the Session go on when the Turn begins.
+func releaseEarly(ctx context.Context, r *run, d *deed) (bool, error) {
+	if d.path != "turns/status" {
+		return false, nil
+	}
+	return true, changeStatus(ctx, r.newSession(), `{"status":{"activeTurn":null}}`)
+}
+
+// settleEarly shows all calls as settled that have just been planned.
+func settleEarly(_ context.Context, _ *run, d *deed) (bool, error) {
+	calls, _ := statusField(d, "turns/status", "toolCalls").([]any)
+	for _, call := range calls {
+		if call, ok := call.(map[string]any); ok {
+			call["state"] = v1alpha1.CallSucceeded
+		}
+	}
+	return len(calls) > 0, nil
+}
+
+// admitAgain makes a Turn active again that the Session releases.
+func admitAgain(_ context.Context, r *run, d *deed) (bool, error) {
+	before := r.seen.session(r.namespace).Status.ActiveTurn
+	status, ok := d.patch["status"].(map[string]any)
+	if _, released := status["activeTurn"]; !ok || !released || status["activeTurn"] != nil || before == nil || d.path != "sessions/status" {
+		return false, nil
+	}
+	active, err := json.Marshal(before)
+	d.after = func(ctx context.Context) error {
+		return changeStatus(ctx, r.newSession(), fmt.Sprintf(`{"status":{"activeTurn":%s}}`, active))
+	}
+	return true, err
+}
+
+// denyDelivery ends a message that was delivered as if it was not.
+func denyDelivery(_ context.Context, _ *run, d *deed) (bool, error) {
+	if statusField(d, "turns/status", "steeredInto") == nil {
+		return false, nil
+	}
+	delete(d.patch["status"].(map[string]any), "steeredInto")
+	return true, nil
+}
+
+// goBack takes a Turn back to its first step.
+func goBack(_ context.Context, r *run, d *deed) (bool, error) {
+	plan, _ := statusField(d, "turns/status", "plan").(map[string]any)
+	if plan["step"] != float64(3) {
+		return false, nil
+	}
+	d.after = func(ctx context.Context) error {
+		return changeStatus(ctx, r.newTurn("demo-1"), `{"status":{"plan":{"step":1}}}`)
+	}
+	return true, nil
+}
+
+// runBoth begins the second Turn while the first one runs.
+func runBoth(ctx context.Context, r *run, d *deed) (bool, error) {
+	first := r.seen.turn(r.namespace, "demo-1")
+	if !runs(first) || r.seen.turn(r.namespace, "demo-2").UID == "" {
+		return false, nil
+	}
+	begun := fmt.Sprintf(`{"status":{"sessionUID":%q,"plan":{"step":1,"phase":"Reason","openedAt":1}}}`, first.Status.SessionUID)
+	return true, changeStatus(ctx, r.newTurn("demo-2"), begun)
+}
+
+func changeStatus(ctx context.Context, object client.Object, patch string) error {
+	return user.Status().Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(patch)))
+}
+
+// statusField is a field of the status that a request changes; nil for none.
+func statusField(d *deed, path, name string) any {
+	status, _ := d.patch["status"].(map[string]any)
+	if d.path != path {
+		return nil
+	}
+	return status[name]
+}
+
+// codecs read what the manager creates.
+var codecs = serializer.NewCodecFactory(controller.NewScheme())
+
+// breaking makes the requests of a run pass a break. It counts those that it changed.
+func (b *brokenManager) breaking(r *run, changed *atomic.Int32) func(http.RoundTripper, *http.Request, target) (*http.Response, error) {
+	return func(next http.RoundTripper, request *http.Request, t target) (*http.Response, error) {
+		d := &deed{target: t, method: request.Method}
+		if err := d.read(request); err != nil {
+			return nil, err
+		}
+		did, err := b.do(request.Context(), r, d)
+		if err != nil {
+			return nil, err
+		}
+		if did {
+			changed.Add(1)
+			if request, err = d.write(request); err != nil {
+				return nil, err
+			}
+		}
+		response, err := next.RoundTrip(request)
+		if err == nil && d.after != nil && response.StatusCode < http.StatusBadRequest {
+			err = d.after(request.Context())
+		}
+		return response, err
+	}
+}
+
+// read takes in what a request says.
+func (d *deed) read(request *http.Request) error {
+	if request.Body == nil {
+		return nil
+	}
+	body, err := io.ReadAll(request.Body)
+	if err != nil {
+		return err
+	}
+	request.Body = io.NopCloser(bytes.NewReader(body))
+	switch {
+	case request.Method == http.MethodPatch:
+		return json.Unmarshal(body, &d.patch)
+	case request.Method == http.MethodPost && slices.Contains([]string{"jobs", "journalentries"}, d.path):
+		object, _, err := codecs.UniversalDeserializer().Decode(body, nil, nil)
+		if err != nil {
+			return err
+		}
+		d.object, _ = object.(client.Object)
+	}
+	return nil
+}
+
+// write gives the request that says what the deed is now.
+func (d *deed) write(request *http.Request) (*http.Request, error) {
+	request = request.Clone(request.Context())
+	if d.pretended {
+		query := request.URL.Query()
+		query.Set("dryRun", "All")
+		request.URL.RawQuery = query.Encode()
+	}
+	var body []byte
+	var err error
+	switch {
+	case d.patch != nil:
+		body, err = json.Marshal(d.patch)
+	case d.object != nil:
+		body, err = json.Marshal(d.object)
+		request.Header.Set("Content-Type", "application/json")
+	default:
+		return request, nil
+	}
+	request.Body, request.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	request.GetBody = nil
+	return request, err
+}
+
+// playBroken plays a scenario with a broken manager, until the invariant catches it.
+func (s *stage) playBroken(ctx context.Context, b brokenManager, base []undisturbed) error {
+	nth := slices.IndexFunc(scenarios, func(one scenario) bool { return one.name == b.scenario })
+	r, err := prepare(ctx, scenarios[nth], s.first)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer func() {
+		stop()
+		s.first.wire.kill(r.namespace)
+		s.second.wire.kill(r.namespace)
+		seen.forget(r.namespace)
+	}()
+	if b.moment > 0 {
+		r.moment = b.moment
+	}
+	var changed atomic.Int32
+	if b.forgets != "" {
+		s.first.wire.arm(r.namespace, strike{writes, slices.Index(base[nth].writes, b.forgets) + 1, die})
+		go func() {
+			select {
+			case <-s.first.wire.cutOf(r.namespace):
+				changed.Add(1)
+				s.second.wire.lead(r.namespace, streamFault{})
+			case <-ctx.Done():
+			}
+		}()
+	} else {
+		s.first.wire.bend(r.namespace, b.breaking(r, &changed))
+	}
+	end := make(chan error, 1)
+	go func() { end <- r.play(ctx, nil) }()
+	var ended error
+	caught := func() error {
+		select {
+		case ended = <-end:
+		default:
+		}
+		found := errors.Join(ended, r.evidence(false).violations())
+		if found == nil || !strings.Contains(found.Error(), b.invariant+": ") || !strings.Contains(found.Error(), b.message) {
+			return fmt.Errorf("%s did not catch that %q; %d requests were changed, and it found: %w", b.invariant, b.message, changed.Load(), found)
+		}
+		return nil
+	}
+	return awaitFor(ctx, patience/2, caught)
+}
+
+// catchBreaks holds that each invariant catches a manager that breaks it.
+func (s *stage) catchBreaks(ctx context.Context, base []undisturbed) error {
+	errs := make([]error, len(brokenManagers))
+	all(indices(len(brokenManagers)), func(i int) { errs[i] = s.playBroken(ctx, brokenManagers[i], base) })
+	return errors.Join(errs...)
+}
+
+// invariants are all that the suite holds.
+var invariants = []string{
+	notExecutedNeverStarted, succeededStarted, startedOnce, approvedBeforeStart, entryBeforeStatus, entryBeforeRelease, planBeforeJob, podBeforeGate,
+	settledStepCloses, acceptedInJournal, paidOnce, journalWhole, oneConversation, neverBegun, statusOrder, oneRuns,
+}
+
+func TestEachInvariantHasABreak(t *testing.T) {
+	for _, invariant := range invariants {
+		if !slices.ContainsFunc(brokenManagers, func(b brokenManager) bool { return b.invariant == invariant }) {
+			t.Errorf("no manager breaks %s", invariant)
+		}
+	}
+}

@@ -1,0 +1,477 @@
+package crash_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/internal/controller/leader"
+)
+
+// The times of the suite's elections. They relate to each other as those of the manager do.
+const (
+	leaseDuration = 3 * time.Second
+	renewDeadline = 2 * time.Second
+	retryPeriod   = 200 * time.Millisecond
+	// lastMoment is how long a process still acts once it knows that it leads no longer.
+	lastMoment = 300 * time.Millisecond
+	// managerContainer is the name of the manager's container.
+	managerContainer = "manager"
+)
+
+// election decides by a Lease which process leads one run, with the manager's own lock.
+type election struct {
+	run     *run
+	strikes []strike
+	// namespace is that of the managers' pods and of the Lease.
+	namespace  string
+	candidates []*candidate
+	// began gets each candidate that begins to lead, and struck each whose strike has come.
+	began, struck chan *candidate
+	stop          context.CancelFunc
+	group         sync.WaitGroup
+
+	mu sync.Mutex
+	// led are those that have led, in their order.
+	led []*candidate
+	// wakes counts how often a process that was paused went on.
+	wakes int
+	// pausedAt is when the newest leader was paused; zero when it was not.
+	pausedAt time.Time
+	// strokes counts the strikes that have come.
+	strokes int
+	errs    []error
+}
+
+// candidate is a process that stands for election.
+type candidate struct {
+	*process
+	election *election
+	pod      *corev1.Pod
+	// life is that of the process as it runs now, and end ends it.
+	life context.Context
+	end  context.CancelFunc
+	// gone reports whether the process has ended, and successor is closed once another one leads.
+	gone      bool
+	successor chan struct{}
+}
+
+// elect lets the processes stand for election. The first of them leads when it returns, and the others wait.
+func elect(ctx context.Context, r *run, strikes []strike, processes []*process) (*election, error) {
+	e := &election{
+		run: r, strikes: strikes, namespace: "managers-of-" + r.namespace,
+		began: make(chan *candidate, 64), struck: make(chan *candidate, 64),
+	}
+	if err := user.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.namespace}}); err != nil {
+		return nil, err
+	}
+	ctx, e.stop = context.WithCancel(ctx)
+	for i, p := range processes {
+		c := &candidate{process: p, election: e, successor: make(chan struct{})}
+		if err := c.createPod(ctx, fmt.Sprintf("manager-%d", i)); err != nil {
+			return e, err
+		}
+		e.candidates = append(e.candidates, c)
+		e.group.Go(func() { c.stand(ctx) })
+		if i > 0 {
+			continue
+		}
+		select {
+		case <-e.began:
+		case <-time.After(patience):
+			return e, errors.New("no process was elected")
+		}
+	}
+	return e, nil
+}
+
+// close ends the election.
+func (e *election) close() {
+	e.stop()
+	e.group.Wait()
+	seen.forget(e.namespace)
+}
+
+// createPod makes the pod that the process runs in, as the kubelet would.
+func (c *candidate) createPod(ctx context.Context, name string) error {
+	c.pod = &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.election.namespace, Name: name},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: managerContainer, Image: "capstan.dev/manager:test"}}},
+	}
+	if err := user.Create(ctx, c.pod); err != nil {
+		return err
+	}
+	c.pod.Status.Phase = corev1.PodRunning
+	return c.contain(ctx, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: c.now()}})
+}
+
+// contain shows a state of the pod's container.
+func (c *candidate) contain(ctx context.Context, state corev1.ContainerState) error {
+	c.pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: managerContainer, State: state}}
+	return user.Status().Update(ctx, c.pod)
+}
+
+// now is the time of the process's node.
+func (c *candidate) now() metav1.Time { return metav1.NewTime(time.Now().Add(c.ahead)) }
+
+// stand stands for election, and again each time the process has ended: the kubelet starts it again.
+func (c *candidate) stand(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := c.standOnce(ctx); err != nil {
+			c.election.fail(fmt.Errorf("standing for election: %w", err))
+			return
+		}
+	}
+}
+
+func (c *candidate) standOnce(ctx context.Context) error {
+	life, end := context.WithCancel(ctx)
+	defer end()
+	self := leader.Process{
+		Pod: client.ObjectKeyFromObject(c.pod), UID: c.pod.UID, Nonce: string(uuid.NewUUID()),
+	}
+	connection := rest.CopyConfig(config)
+	connection.Wrap(c.wrap)
+	lock, err := leader.NewLock(connection, self, managerContainer, logr.Discard())
+	if err != nil {
+		return err
+	}
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: skewed{lock, c.ahead}, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
+		ReleaseOnCancel: true,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(context.Context) { c.lead(life, end) },
+			OnStoppedLeading: func() {},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	elector.Run(klog.NewContext(life, logr.Discard()))
+	return c.leave(ctx)
+}
+
+// lead is called when the process has acquired the Lease.
+func (c *candidate) lead(life context.Context, end context.CancelFunc) {
+	e := c.election
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if life.Err() != nil {
+		return
+	}
+	if len(e.led) > 0 {
+		e.checkTakeover()
+		close(e.led[len(e.led)-1].successor)
+	}
+	c.successor, c.life, c.end = make(chan struct{}), life, end
+	e.led, e.pausedAt = append(e.led, c), time.Time{}
+	if len(e.led) > 1 {
+		e.arm(c)
+	}
+	c.wire.lead(e.run.namespace, streamFault{})
+	e.began <- c
+}
+
+// begin disturbs the first leader from now on.
+func (e *election) begin() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.arm(e.led[len(e.led)-1])
+}
+
+// arm disturbs the newest leader. The caller holds the lock.
+func (e *election) arm(c *candidate) {
+	var at strike
+	if n := len(e.led); n <= len(e.strikes) {
+		at = e.strikes[n-1]
+	}
+	c.wire.arm(e.run.namespace, at)
+	go c.awaitStrike(c.life, c.end, at, c.wire.cutOf(e.run.namespace))
+}
+
+// checkTakeover holds that a Lease whose holder is paused, and therefore not known to have ended, runs out first.
+func (e *election) checkTakeover() {
+	if waited := time.Since(e.pausedAt); !e.pausedAt.IsZero() && waited < leaseDuration-renewDeadline-retryPeriod {
+		e.errs = append(e.errs, fmt.Errorf("the Lease of a leader that was paused changed hands after %s, before it had run out", waited))
+	}
+}
+
+// awaitStrike does to the process itself what its strike does to its requests.
+func (c *candidate) awaitStrike(life context.Context, end context.CancelFunc, at strike, cut <-chan struct{}) {
+	e := c.election
+	select {
+	case <-cut:
+	case <-life.Done():
+		return
+	}
+	e.mu.Lock()
+	e.strokes++
+	switch at.fate {
+	case die, dieAfter:
+		c.gone = true
+		end()
+	case hold, holdAfter:
+		e.pausedAt = time.Now()
+	default:
+	}
+	e.mu.Unlock()
+	e.struck <- c
+}
+
+// leave ends the process when it leads no longer. One that was paused learns so when it goes on, and still acts for a
+// moment. The kubelet starts it again once another process leads.
+func (c *candidate) leave(ctx context.Context) error {
+	e, namespace := c.election, c.election.run.namespace
+	if released := c.wire.frozen(namespace); released != nil {
+		select {
+		case <-released:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	select {
+	case <-time.After(lastMoment):
+	case <-ctx.Done():
+		return nil
+	}
+	c.wire.kill(namespace)
+	e.mu.Lock()
+	c.gone = true
+	successor := c.successor
+	e.mu.Unlock()
+	now := c.now()
+	if err := c.contain(ctx, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: now}}); err != nil {
+		return ignoreEnd(ctx, err)
+	}
+	select {
+	case <-successor:
+	case <-ctx.Done():
+		return nil
+	}
+	e.mu.Lock()
+	c.gone = false
+	e.mu.Unlock()
+	return ignoreEnd(ctx, c.contain(ctx, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: c.now()}}))
+}
+
+// ignoreEnd drops the error of a request that failed because the election is over.
+func ignoreEnd(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// wrap is the connection of the process's election: it fares as the process does.
+func (c *candidate) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		if released := c.wire.frozen(c.election.run.namespace); released != nil {
+			select {
+			case <-released:
+			case <-r.Context().Done():
+				return nil, r.Context().Err()
+			}
+		}
+		c.election.mu.Lock()
+		gone := c.gone
+		c.election.mu.Unlock()
+		if gone {
+			return refused()
+		}
+		return next.RoundTrip(r)
+	})
+}
+
+// skewed is a lock of a process whose clock is ahead.
+type skewed struct {
+	resourcelock.Interface
+	ahead time.Duration
+}
+
+// Create implements resourcelock.Interface.
+func (s skewed) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return s.Interface.Create(ctx, s.dated(record))
+}
+
+// Update implements resourcelock.Interface.
+func (s skewed) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return s.Interface.Update(ctx, s.dated(record))
+}
+
+func (s skewed) dated(record resourcelock.LeaderElectionRecord) resourcelock.LeaderElectionRecord {
+	record.AcquireTime = metav1.NewTime(record.AcquireTime.Add(s.ahead))
+	record.RenewTime = metav1.NewTime(record.RenewTime.Add(s.ahead))
+	return record
+}
+
+func (e *election) fail(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.errs = append(e.errs, err)
+}
+
+// allStruck reports whether all strikes have come.
+func (e *election) allStruck() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.strokes >= strikesOf(e.strikes)
+}
+
+// repeats is how many model calls may have been made in vain: one for each process that took over, and one for each
+// that went on beside it.
+func (e *election) repeats() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.led) - 1 + e.wakes
+}
+
+// wake lets all processes go on that are paused. It reports whether there were any.
+func (e *election) wake() bool {
+	woken := false
+	for _, c := range e.candidates {
+		if c.wire.frozen(e.run.namespace) != nil {
+			e.mu.Lock()
+			e.wakes++
+			e.mu.Unlock()
+			c.wire.disarm(e.run.namespace)
+			woken = true
+		}
+	}
+	return woken
+}
+
+// direct lets the leaders follow each other as the strikes come and the Lease changes hands, and waits for the end. A
+// leader that is paused goes on when the next one that is not paused leads: at once, or in the middle of a request of
+// that one.
+func (e *election) direct(ctx context.Context, s *stage, end <-chan error) error {
+	for {
+		select {
+		case err := <-end:
+			return err
+		case c := <-e.began:
+			if at := e.strikeOf(c); at.fate == pass {
+				e.wake()
+			}
+		case c := <-e.struck:
+			if at := e.strikeOf(c); at.fate == stall {
+				e.wake()
+				for _, other := range e.candidates {
+					if other != c {
+						s.settle(ctx, e.run, other.process)
+					}
+				}
+				c.wire.release(e.run.namespace)
+			}
+		}
+	}
+}
+
+// strikeOf is the strike that the newest term of a process has.
+func (e *election) strikeOf(c *candidate) strike {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i := len(e.led) - 1; i >= 0; i-- {
+		if e.led[i] == c && i < len(e.strikes) {
+			return e.strikes[i]
+		}
+	}
+	return strike{}
+}
+
+// check holds that the leaders followed each other by the Lease, each of which only its holder gave up.
+func (e *election) check(ctx context.Context) error {
+	err := awaitFor(ctx, leaseDuration, func() error {
+		var lease coordinationv1.Lease
+		if err := user.Get(ctx, types.NamespacedName{Namespace: e.namespace, Name: leader.LeaseName}, &lease); err != nil {
+			return err
+		}
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if transitions := ptr.Deref(lease.Spec.LeaseTransitions, 0); int(transitions) != len(e.led)-1 {
+			return fmt.Errorf("%d processes led, one after the other, and the Lease changed hands %d times", len(e.led), transitions)
+		}
+		return nil
+	})
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return errors.Join(append(e.errs, err)...)
+}
+
+// inOrder are the processes in the order in which they led.
+func (e *election) inOrder() []*process {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var led []*process
+	for _, c := range e.led {
+		led = append(led, c.process)
+	}
+	return led
+}
+
+// playElected plays a cell whose leaders are elected. It reports whether all faults came.
+func (s *stage) playElected(ctx context.Context, played *cell, want undisturbed) (befallen bool, err error) {
+	c := *played
+	leaders := s.leaders(c)
+	r, err := newRun(ctx, scenarios[c.scenario])
+	if err != nil {
+		return false, err
+	}
+	defer func() {
+		for _, p := range leaders {
+			p.wire.disarm(r.namespace)
+		}
+		seen.forget(r.namespace)
+	}()
+	e, err := elect(ctx, r, c.strikes, leaders)
+	if e != nil {
+		defer e.close()
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := r.setUp(ctx); err != nil {
+		return false, fmt.Errorf("preparing: %w", err)
+	}
+	e.begin()
+	end := make(chan error, 1)
+	playing, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() { end <- r.play(playing, nil) }()
+	err = e.direct(ctx, s, end)
+	if befallen = e.allStruck(); !befallen {
+		r.replaceMissed(played, e.inOrder(), want)
+	}
+	r.cuts = e.repeats()
+	if err != nil {
+		return befallen, errors.Join(err, r.verify(ctx, false), e.check(ctx))
+	}
+	if err := r.finish(ctx, want); err != nil {
+		return befallen, err
+	}
+	if e.wake() {
+		r.cuts = e.repeats()
+		if err := r.atRest(ctx, leaders); err != nil {
+			return befallen, err
+		}
+		if err := r.finish(ctx, want); err != nil {
+			return befallen, fmt.Errorf("when the paused leader went on: %w", err)
+		}
+	}
+	return befallen, e.check(ctx)
+}
