@@ -16,7 +16,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// Answer gives the result of a client tool that a Turn waits for. Of several calls of the tool it answers the first.
+// Answer creates the result of a client tool that a Turn waits for. If there are several calls of the tool, it answers
+// the first.
 func (k *Kit) Answer(ctx context.Context, namespace, turn, tool, text string) error {
 	return k.answer(ctx, namespace, turn, tool, v1alpha1.ToolResultSpec{Result: &text})
 }
@@ -36,7 +37,7 @@ func (k *Kit) Reject(ctx context.Context, namespace, turn, tool string) error {
 	return k.decide(ctx, namespace, turn, tool, v1alpha1.DecisionReject)
 }
 
-// decide says who the kit's user is, as a decision has to.
+// decide adds the kit's user and the digests that a decision requires.
 func (k *Kit) decide(ctx context.Context, namespace, turn, tool string, decision v1alpha1.Decision) error {
 	review := &authenticationv1.SelfSubjectReview{}
 	if err := k.Client.Create(ctx, review); err != nil {
@@ -45,8 +46,9 @@ func (k *Kit) decide(ctx context.Context, namespace, turn, tool string, decision
 	return k.answer(ctx, namespace, turn, tool, v1alpha1.ToolResultSpec{Decision: decision, SubmittedBy: review.Status.UserInfo.Username})
 }
 
-// Decision is a decision about a call of a Turn, as somebody writes it who has read the Turn: it names the Turn's UID
-// and the digest of the call. For a call that shows no digest, because it needs no approval, the digest is 64 zeros.
+// Decision returns a decision about a call of a Turn, as a user writes it after reading the Turn: it names the Turn's
+// UID and the digest of the call. For a call that shows no digest, because it needs no approval, the digest is 64
+// zeros.
 func Decision(turn *v1alpha1.Turn, call string, decision v1alpha1.Decision, submittedBy string) *v1alpha1.ToolResult {
 	return &v1alpha1.ToolResult{
 		ObjectMeta: metav1.ObjectMeta{Namespace: turn.Namespace, Name: turn.Name + "-" + call},
@@ -95,8 +97,8 @@ func (k *Kit) answer(ctx context.Context, namespace, name, tool string, spec v1a
 // awaitsApproval reports whether a call waits for approval, and not for a client.
 func awaitsApproval(call v1alpha1.ToolCall) bool { return tool.AwaitsApproval(call) }
 
-// Told returns a function that reads what the model is told of a tool call, for Eventually: the result, or the error.
-// It is known when the step of the call is closed.
+// Told returns a function that reads the text for the model about a tool call, for Eventually: the result, or the
+// error. It is known when the step of the call is closed.
 func (k *Kit) Told(ctx context.Context, namespace, turn, call string) func() (string, error) {
 	return func() (string, error) {
 		var entries v1alpha1.JournalEntryList
@@ -119,7 +121,7 @@ func (k *Kit) Told(ctx context.Context, namespace, turn, call string) func() (st
 
 var errNotTold = errors.New("the model has not been told of the call")
 
-// told is what an event tells of a call.
+// told returns the text of an event about a call.
 func told(e v1alpha1.JournalEvent, call string) (string, bool) {
 	if e.Type != event.TypeToolCompleted || e.Data == nil {
 		return "", false

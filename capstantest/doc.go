@@ -1,6 +1,6 @@
-// Package capstantest is for those who test their own agents: it installs Capstan into any envtest environment and runs
-// the real controllers there, with the simulated model provider. No container runs: the kit plays Job controller and
-// kubelet, and asks a function of the test what each tool call gives.
+// Package capstantest is for tests of your own agents: it installs Capstan into any envtest environment and runs the
+// real controllers there, with the simulated model provider. No container runs: the kit plays Job controller and
+// kubelet, and calls a function of the test for the result of each tool call.
 //
 //	kit, err := capstantest.Start(ctx, config, capstantest.Options{
 //		Jobs: func(call capstantest.Call) (stdout, stderr string, exit int) { return "42", "", 0 },
@@ -8,13 +8,13 @@
 //	...
 //	Eventually(kit.Turn(ctx, "default", "demo-1")).Should(capstantest.HaveSucceeded())
 //
-// The tool calls go through the real path otherwise: the real Job objects with gates and fingerprints, the launcher's
-// result format, the log.
+// Otherwise the tool calls use the real path: the real Job objects with gates and fingerprints, the launcher's result
+// format, the journal.
 //
-// A Clock puts the time forward, so that timeouts and deadlines are over at once. Kit.Inject makes tools fail as they
-// do in clusters: an image that cannot be pulled, an eviction, a node that is lost. Kit.Apply applies manifests,
-// Kit.Answer plays the client, Kit.Told reads what the model was told of a call, and the matchers HaveSucceeded,
-// HaveFailed, WaitForTools and HaveToolCall look at Turns.
+// A Clock advances the time, so that timeouts and deadlines pass at once. Kit.Inject makes tools fail as they do in
+// clusters: an image that cannot be pulled, an eviction, a lost node. Kit.Apply applies manifests, Kit.Answer plays the
+// client, Kit.Told reads the text for the model about a call, and the matchers HaveSucceeded, HaveFailed, WaitForTools
+// and HaveToolCall check Turns.
 //
 // Package inprocess runs the same Turns without an API server, in the process of the test.
 //

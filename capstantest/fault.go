@@ -2,10 +2,10 @@ package capstantest
 
 import "slices"
 
-// Fault is something that befalls a tool call: what a cluster does to a tool, rather than what the tool does itself,
-// for which Options.Jobs is there. The kit writes of it what scheduler, kubelet and Job controller would write.
+// Fault is a disruption of a tool call by the cluster. For the behaviour of the tool itself, use Options.Jobs. The kit
+// writes the statuses that scheduler, kubelet and Job controller would write.
 //
-// Of a call that a fault befalls the function Options.Jobs is not asked, but with OutputLost.
+// For a call with a fault the function Options.Jobs is not called, except with OutputLost.
 type Fault string
 
 // Faults before there is a pod.
@@ -24,8 +24,8 @@ const (
 const (
 	// Unschedulable: no node has room. After the start timeout the call is NotExecuted, Unschedulable.
 	Unschedulable Fault = "Unschedulable"
-	// PodDeletedBeforeStart: somebody deletes the pod before it has a node. The call is NotExecuted, Disruption; one
-	// that may start again is tried again.
+	// PodDeletedBeforeStart: the pod is deleted before it has a node. The call is NotExecuted, Disruption; one that may
+	// start again is retried.
 	PodDeletedBeforeStart Fault = "PodDeletedBeforeStart"
 	// ImagePullBackOff: the image cannot be pulled. After the start timeout the call is NotExecuted, ImagePull.
 	ImagePullBackOff Fault = "ImagePullBackOff"
@@ -36,9 +36,8 @@ const (
 	StartError Fault = "StartError"
 )
 
-// Faults while the container runs. After one of the last six nobody can know what the tool has done: a call of an
-// AtMostOnce tool is Unknown; any other is tried again after a pause, which a Clock can skip, and Failed when that does
-// not help.
+// Faults while the container runs. After one of the last six the effect of the tool is unknown: a call of an AtMostOnce
+// tool is Unknown; any other is retried after a pause, which a Clock can skip, and Failed if that does not help.
 const (
 	// Hangs: the tool does not end by itself. After its timeout the call is Failed, Timeout.
 	Hangs Fault = "Hangs"
@@ -46,20 +45,19 @@ const (
 	TimedOut Fault = "TimedOut"
 	// OOMKilled: the tool uses more memory than it may. The call is Failed, OOMKilled.
 	OOMKilled Fault = "OOMKilled"
-	// OutputLost: the tool runs to its end, and what it wrote is lost. The call is Failed, OutputLost.
+	// OutputLost: the tool runs to its end, and its output is lost. The call is Failed, OutputLost.
 	OutputLost Fault = "OutputLost"
-	// Killed: the container is killed from outside, and nothing says by whom. The reason is Killed.
+	// Killed: the container is killed from outside, by an unknown party. The reason is Killed.
 	Killed Fault = "Killed"
-	// PodDeleted: somebody deletes the pod. The reason is Disruption.
+	// PodDeleted: the pod is deleted. The reason is Disruption.
 	PodDeleted Fault = "PodDeleted"
 	// Evicted: the pod is evicted, as when its node is drained. The reason is Disruption.
 	Evicted Fault = "Evicted"
 	// NodeLost: the node is removed from the cluster. The reason is NodeLost.
 	NodeLost Fault = "NodeLost"
-	// NodeSilent: the node does not answer any more, and the pod is told to go. Half a minute later the reason is
-	// NodeLost.
+	// NodeSilent: the node stops responding, and the pod is deleted. Half a minute later the reason is NodeLost.
 	NodeSilent Fault = "NodeSilent"
-	// JobDeleted: somebody deletes the Job. The reason is JobGone.
+	// JobDeleted: the Job is deleted. The reason is JobGone.
 	JobDeleted Fault = "JobDeleted"
 )
 
@@ -87,9 +85,9 @@ type injection struct {
 	matches []Match
 }
 
-// Inject makes a fault befall every tool call that all the given functions match, from its next step on; without any,
-// every call. Of several faults the one that was injected first counts. heal takes the fault away: what it holds back,
-// goes on.
+// Inject injects a fault into every tool call that all the given functions match, from its next step on; without any,
+// into every call. Of several faults the one that was injected first counts. heal removes the fault: calls that it
+// holds back continue.
 func (k *Kit) Inject(fault Fault, matches ...Match) (heal func()) {
 	return k.player.inject(&injection{fault: fault, matches: matches})
 }

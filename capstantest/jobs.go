@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// What the Job controller does.
+// The behaviour of the Job controller.
 
 const (
 	// suspendedByKit marks a Job that a fault has suspended.
@@ -48,7 +48,7 @@ func (p *player) createPod(ctx context.Context, job *batchv1.Job, refused bool) 
 	return p.client.Status().Patch(ctx, job, client.MergeFrom(base))
 }
 
-// explain says in an Event that a quota refuses the Job's pod: its status does not.
+// explain records an Event if a quota refuses the Job's pod: the Job's status does not show it.
 func (p *player) explain(ctx context.Context, job *batchv1.Job) error {
 	now := p.present()
 	said := &corev1.Event{
@@ -91,7 +91,7 @@ func (p *player) letGo(ctx context.Context, pod *corev1.Pod) error {
 	return p.client.Patch(ctx, pod, client.MergeFrom(base))
 }
 
-// endJob says that the Job is complete, or failed.
+// endJob marks the Job as complete, or failed.
 func (p *player) endJob(ctx context.Context, job *batchv1.Job, succeeded bool) error {
 	base := job.DeepCopy()
 	now := p.present()
@@ -108,7 +108,7 @@ func (p *player) endJob(ctx context.Context, job *batchv1.Job, succeeded bool) e
 	return p.client.Status().Patch(ctx, job, client.MergeFrom(base))
 }
 
-// suspend suspends a Job, or lets it go on, as a queue for Jobs does.
+// suspend suspends a Job, or resumes it, as a queue for Jobs does.
 func (p *player) suspend(ctx context.Context, job *batchv1.Job, suspend bool) error {
 	base := job.DeepCopy()
 	job.Spec.Suspend = &suspend
@@ -131,7 +131,7 @@ func (p *player) suspend(ctx context.Context, job *batchv1.Job, suspend bool) er
 	return p.client.Status().Patch(ctx, job, client.MergeFrom(base))
 }
 
-// holdBack does what the Job controller does with a Job that is suspended: its pod goes.
+// holdBack deletes the pod of a suspended Job, as the Job controller does.
 func (p *player) holdBack(ctx context.Context, job *batchv1.Job, pod *corev1.Pod, exists bool) error {
 	if exists {
 		return p.client.Delete(ctx, pod)
@@ -157,7 +157,7 @@ func (p *player) say(job *batchv1.Job, kind batchv1.JobConditionType, value core
 	job.Status.Conditions = append(job.Status.Conditions, condition)
 }
 
-// collect does what the garbage collector does for a Job that is gone: its pod ends and goes.
+// collect deletes the pod of a deleted Job, as the garbage collector does.
 func (p *player) collect(ctx context.Context, job types.NamespacedName) error {
 	p.stopContainers(job)
 	pod := &corev1.Pod{}

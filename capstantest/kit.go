@@ -28,9 +28,9 @@ import (
 
 // Options are the settings of a Kit. The zero value is usable: every tool call then succeeds with the empty result.
 type Options struct {
-	// Jobs says what a tool call that runs as a Job gives. Default: the empty result.
+	// Jobs returns the result of a tool call that runs as a Job. Default: the empty result.
 	Jobs JobRunner
-	// Clock tells the controllers the time, and the kit where it plays the cluster. Default: the real one.
+	// Clock is the time of the controllers, and of the kit where it plays the cluster. Default: the real one.
 	Clock *Clock
 	// Transport wraps the HTTP transport of the controllers, to count or to disturb their requests. The kit's own
 	// requests do not pass it.
@@ -46,12 +46,12 @@ type Options struct {
 	// then act under the manager's account, and the kit under the cluster's: cfg must be allowed to impersonate them. A
 	// test's own clients are refused what users are refused.
 	Policies bool
-	// Prompts is shown all that models are given, before they answer. It is called from several goroutines at once.
-	// Default: nobody is.
+	// Prompts receives all model requests before the models respond. It is called from several goroutines at once.
+	// Default: none.
 	Prompts func(Prompt)
-	// EgressAllow are ranges of addresses that HTTP tools may reach, and requests to model providers, although they are
-	// not public, as with the manager's flag --egress-allow-cidr: 127.0.0.0/8 for a server of the test's own. Without
-	// it, they reach what they reach in a cluster.
+	// EgressAllow are ranges of addresses that HTTP tools, and requests to model providers, may reach although they are
+	// not public, as with the manager's flag --egress-allow-cidr: 127.0.0.0/8 for a server of the test itself. Without
+	// it, they reach the same addresses as in a cluster.
 	EgressAllow []netip.Prefix
 	// EgressRoots are the certificates that HTTP tools and requests to model providers trust servers by. Default: those
 	// of the system.
@@ -70,9 +70,9 @@ type Kit struct {
 	ended  chan error
 }
 
-// Install puts the CustomResourceDefinitions into the cluster, and waits until they are served. It may be called again.
-// What the manager runs with in a cluster, its Deployment and its account, is not part of it: the kit's controllers
-// have the rights of cfg.
+// Install creates the CustomResourceDefinitions in the cluster, and waits until they are served. It may be called
+// again. The manager's Deployment and ServiceAccount are not part of it: the kit's controllers have the permissions of
+// cfg.
 func Install(_ context.Context, cfg *rest.Config) error {
 	definitions, err := crd.Definitions()
 	if err != nil {
@@ -99,8 +99,8 @@ func Start(ctx context.Context, cfg *rest.Config, o Options) (*Kit, error) {
 	return kit, nil
 }
 
-// Stop ends the controllers and waits for their end, as a process that is told to stop would. Turns stay where they
-// are; another Kit, or the manager, goes on with them.
+// Stop stops the controllers and waits for their end, as a process that receives a stop signal would. Turns keep their
+// state; another Kit, or the manager, continues them.
 func (k *Kit) Stop() error {
 	k.cancel()
 	err := <-k.ended
@@ -159,7 +159,7 @@ func (k *Kit) start(ctx context.Context, cfg *rest.Config, o Options) error {
 		Egress:         egress.New(egress.Options{Allow: o.EgressAllow, Roots: o.EgressRoots}),
 		Clock:          o.Clock.Now,
 		Jumps: func(lookAgain func(context.Context) error) {
-			// It fails when the kit has been stopped, and then nobody waits any more.
+			// It fails if the kit has been stopped, and then there is no waiter any more.
 			o.Clock.OnJump(func() { _ = lookAgain(ctx) })
 		},
 	})
@@ -199,8 +199,8 @@ func newManager(cfg *rest.Config, w *wire, namespaces []string) (ctrl.Manager, e
 	return view{Manager: mgr, reader: w.wrap(direct)}, nil
 }
 
-// play starts the manager that stands in for Job controller and kubelet. It has a connection of its own, so that what
-// it does is not taken for the controllers' work.
+// play starts the manager that plays Job controller and kubelet. It has a separate connection, so that its requests are
+// not counted as the controllers'.
 func (k *Kit) play(ctx context.Context, cfg *rest.Config) error {
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:     controller.NewScheme(),

@@ -16,15 +16,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
-// What scheduler and kubelet do.
+// The behaviour of scheduler and kubelet.
 
-// nodeName is the node that all pods run on. Nobody asks for the Node itself.
+// nodeName is the node that all pods run on. The Node itself is never read.
 const nodeName = "capstantest"
 
 var (
 	// errStopped ends a container whose pod is to end: the launcher still reports.
 	errStopped = errors.New("the pod is told to end")
-	// errGone ends a container whose pod is gone: nobody is left to report to.
+	// errGone ends a container whose pod is gone: there is nothing left to report to.
 	errGone = errors.New("the pod is gone")
 )
 
@@ -111,8 +111,8 @@ func (p *player) startContainer(ctx context.Context, job *batchv1.Job, pod *core
 	return nil
 }
 
-// resume goes on with a container that another kit has started and left behind when it ended. It is the same container:
-// it was started once.
+// resume continues a container that another kit has started and left behind when it ended. It is the same container: it
+// was started once.
 func (p *player) resume(job *batchv1.Job, pod *corev1.Pod, call Call, fault Fault) {
 	c, ours := p.claim(job, pod.UID, fault)
 	if !ours {
@@ -141,7 +141,7 @@ func (p *player) runContainer(c *container, job *batchv1.Job, pod *corev1.Pod, c
 		NodeSilent: func() error { return p.silence(ctx, pod.DeepCopy()) },
 	}[c.fault]
 	if befall != nil {
-		// What fails here has been overtaken: the pod is gone already.
+		// A failure here is obsolete: the pod is gone already.
 		_ = befall()
 	}
 	end, ok := p.endingOf(c, call, timeoutOf(job))
@@ -158,11 +158,12 @@ func (p *player) runContainer(c *container, job *batchv1.Job, pod *corev1.Pod, c
 		return
 	}
 	end.started = c.started
-	// What fails here has been overtaken as well.
+	// A failure here is obsolete as well.
 	_ = p.ends(ctx, current, end)
 }
 
-// endingOf is the end of a container. There is none when nobody is left to tell it, or when the node does not.
+// endingOf returns the end of a container. There is none if the container is not observed any more, or if the node does
+// not report it.
 func (p *player) endingOf(c *container, call Call, timeout time.Duration) (ending, bool) {
 	switch c.fault {
 	case OOMKilled:
@@ -231,7 +232,7 @@ func (p *player) terminate(ctx context.Context, pod *corev1.Pod, call Call) erro
 	}
 }
 
-// silence is a node that does not answer any more: its pods are told to go and do not say that they have.
+// silence is a node that has stopped responding: its pods are deleted and do not report their end.
 func (p *player) silence(ctx context.Context, pod *corev1.Pod) error {
 	err := p.patch(ctx, pod, func() {
 		p.tell(pod, corev1.PodReady, corev1.ConditionFalse, "", "")
@@ -243,7 +244,7 @@ func (p *player) silence(ctx context.Context, pod *corev1.Pod) error {
 	return p.client.Delete(ctx, pod)
 }
 
-// claim says once for each pod that its container is to be started.
+// claim returns true once for each pod, for the start of its container.
 func (p *player) claim(job *batchv1.Job, uid types.UID, fault Fault) (*container, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

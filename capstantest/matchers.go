@@ -12,7 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// HaveSucceeded matches a Turn that ended with an answer. With Eventually it gives up at once when the Turn failed.
+// HaveSucceeded matches a Turn that ended with a response. With Eventually it fails at once when the Turn failed.
 func HaveSucceeded() gomegatypes.GomegaMatcher {
 	return turnMatcher("to have succeeded", func(turn *v1alpha1.Turn) (bool, error) {
 		c := find(turn, v1alpha1.ConditionSucceeded)
@@ -23,7 +23,7 @@ func HaveSucceeded() gomegatypes.GomegaMatcher {
 	})
 }
 
-// HaveFailed matches a Turn that ended without an answer, with the given reason of its condition Succeeded, such as
+// HaveFailed matches a Turn that ended without a response, with the given reason of its condition Succeeded, such as
 // Cancelled.
 func HaveFailed(reason string) gomegatypes.GomegaMatcher {
 	return turnMatcher("to have failed with reason "+reason, func(turn *v1alpha1.Turn) (bool, error) {
@@ -36,7 +36,7 @@ func HaveFailed(reason string) gomegatypes.GomegaMatcher {
 }
 
 // HaveSteered matches a Turn with delivery Steer whose message went into the Turn of this name. With Eventually it
-// gives up at once when the Turn ended otherwise.
+// fails at once when the Turn ended otherwise.
 func HaveSteered(into string) gomegatypes.GomegaMatcher {
 	return turnMatcher("to have gone into Turn "+into, func(turn *v1alpha1.Turn) (bool, error) {
 		steered := turn.Status.SteeredInto != nil && turn.Status.SteeredInto.Name == into
@@ -59,7 +59,7 @@ func WaitForTools(names ...string) gomegatypes.GomegaMatcher {
 }
 
 // WaitForApproval matches a Turn in which exactly the calls of tools of these names, in any order, wait for approval.
-// Other calls may be under way meanwhile.
+// Other calls may be running meanwhile.
 func WaitForApproval(names ...string) gomegatypes.GomegaMatcher {
 	want := slices.Sorted(slices.Values(names))
 	return turnMatcher("to wait for the approval of "+strings.Join(want, ", "), func(turn *v1alpha1.Turn) (bool, error) {
@@ -124,7 +124,7 @@ func (m *matcher) NegatedFailureMessage(actual any) string {
 	return fmt.Sprintf("Expected the Turn not %s\n%s", m.what, describe(actual))
 }
 
-// describe says where a Turn stands, in a few lines.
+// describe returns the state of a Turn, in a few lines.
 func describe(actual any) string {
 	turn, ok := actual.(*v1alpha1.Turn)
 	if !ok {

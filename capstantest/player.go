@@ -30,8 +30,8 @@ import (
 // Call is a tool call that runs as a Job.
 type Call = inprocess.Call
 
-// JobRunner says what a tool call gives: what the tool writes to stdout and stderr, and its exit code. It may take its
-// time. The same function serves package inprocess.
+// JobRunner returns the result of a tool call: the tool's stdout and stderr, and its exit code. It may take its time.
+// The same function serves package inprocess.
 type JobRunner = inprocess.JobRunner
 
 // player stands in for Job controller, scheduler, kubelet and garbage collector.
@@ -88,7 +88,7 @@ func (p *player) lookAgain() {
 	}
 }
 
-// reconcile does for one Job what the cluster would do.
+// reconcile handles one Job as the cluster would.
 func (p *player) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	job := &batchv1.Job{}
 	err := p.client.Get(ctx, req.NamespacedName, job)
@@ -165,7 +165,7 @@ func callOf(job *batchv1.Job) Call {
 	}
 }
 
-// timeoutOf is how long the tool may run, as its launcher is told; 0 when it is not.
+// timeoutOf returns the timeout in the launcher's configuration; 0 for none.
 func timeoutOf(job *batchv1.Job) time.Duration {
 	for _, container := range job.Spec.Template.Spec.Containers {
 		for _, v := range container.Env {

@@ -14,7 +14,7 @@ import (
 type ending struct {
 	exit            int32
 	reason, message string
-	// log is what the container's log then has.
+	// log is the content of the container's log at that time.
 	log []byte
 	// started is when it had started. It has not with neverStarted, and with neverSeen the node has not even made it.
 	started                 metav1.Time
@@ -54,7 +54,7 @@ func (p *player) ends(ctx context.Context, pod *corev1.Pod, end ending) error {
 	})
 }
 
-// waits says what a container waits for.
+// waits returns why a container waits.
 func (p *player) waits(ctx context.Context, pod *corev1.Pod, reason, message string) error {
 	return p.patch(ctx, pod, func() {
 		status := p.status(pod, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}})

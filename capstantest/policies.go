@@ -23,9 +23,9 @@ const (
 	jobControllerAccount = "system:serviceaccount:kube-system:job-controller"
 )
 
-// InstallPolicies puts the ValidatingAdmissionPolicies of an installation into the cluster, and waits until they hold.
-// From then on nobody but the manager's account writes statuses and entries of the log, whatever rights he has. The
-// user of cfg must have all rights.
+// InstallPolicies creates the ValidatingAdmissionPolicies of an installation in the cluster, and waits until they are
+// in force. From then on only the manager's account can write statuses and journal entries, whatever permissions other
+// users have. The user of cfg must have all permissions.
 func InstallPolicies(ctx context.Context, cfg *rest.Config) error {
 	c, err := client.New(cfg, client.Options{Scheme: controller.NewScheme()})
 	if err != nil {

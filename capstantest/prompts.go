@@ -12,7 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
-// Prompt is what a model is given in one call.
+// Prompt is the input of one model call.
 type Prompt struct {
 	// Turn is the UID of the Turn.
 	Turn types.UID
@@ -26,7 +26,7 @@ type Prompt struct {
 	Messages []string
 }
 
-// observed are the models of the manager, with somebody who is shown each prompt before it is answered.
+// observed are the models of the manager, which pass each prompt to an observer before the call.
 func observed(show func(Prompt)) model.Registry {
 	models := controller.Models()
 	for provider, factory := range models {

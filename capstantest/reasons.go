@@ -10,7 +10,7 @@ const (
 	ReasonExitCode = tool.ReasonExitCode
 	// ReasonTimeout: the tool ran longer than its timeout.
 	ReasonTimeout = tool.ReasonTimeout
-	// ReasonStartTimeout: the container did not start within its start timeout, and nothing says why.
+	// ReasonStartTimeout: the container did not start within its start timeout, and the cause is unknown.
 	ReasonStartTimeout = tool.ReasonStartTimeout
 	// ReasonStartError: the container or the command in it could not be started.
 	ReasonStartError = tool.ReasonStartError
@@ -22,19 +22,19 @@ const (
 	ReasonQuotaExceeded = tool.ReasonQuotaExceeded
 	// ReasonRefused: the API server did not accept the Job or its pod.
 	ReasonRefused = tool.ReasonRefused
-	// ReasonRejected: somebody rejected the call.
+	// ReasonRejected: the call was rejected.
 	ReasonRejected = tool.ReasonRejected
-	// ReasonApprovalTimeout: nobody approved the call in time.
+	// ReasonApprovalTimeout: the call was not approved in time.
 	ReasonApprovalTimeout = tool.ReasonApprovalTimeout
 	// ReasonOOMKilled: the tool used more memory than its limit.
 	ReasonOOMKilled = tool.ReasonOOMKilled
 	// ReasonDisruption: the pod was evicted, preempted or deleted before the tool had ended.
 	ReasonDisruption = tool.ReasonDisruption
-	// ReasonKilled: the container was killed from outside, and nothing says by whom.
+	// ReasonKilled: the container was killed from outside, by an unknown party.
 	ReasonKilled = tool.ReasonKilled
 	// ReasonNodeLost: the node stopped reporting, or lost the container.
 	ReasonNodeLost = tool.ReasonNodeLost
-	// ReasonOutputLost: the tool ended, and what it wrote cannot be read.
+	// ReasonOutputLost: the tool ended, and its output cannot be read.
 	ReasonOutputLost = tool.ReasonOutputLost
 	// ReasonJobGone: the Job no longer exists.
 	ReasonJobGone = tool.ReasonJobGone
@@ -45,7 +45,7 @@ const (
 	// ReasonSecretUnusable: a Secret that a header needs does not exist, lacks the key, holds no header, or is bound to
 	// other hosts.
 	ReasonSecretUnusable = tool.ReasonSecretUnusable
-	// ReasonAddressRefused: the host is none that the manager may reach.
+	// ReasonAddressRefused: the manager may not reach the host.
 	ReasonAddressRefused = tool.ReasonAddressRefused
 	// ReasonNetworkAccessDenied: the network access list does not permit the URL.
 	ReasonNetworkAccessDenied = tool.ReasonNetworkAccessDenied
@@ -53,11 +53,11 @@ const (
 	ReasonNetworkAccessUnenforceable = tool.ReasonNetworkAccessUnenforceable
 	// ReasonConnectionFailed: no connection to the host came about, or none that can be trusted.
 	ReasonConnectionFailed = tool.ReasonConnectionFailed
-	// ReasonConnectionLost: the connection broke before the answer was there.
+	// ReasonConnectionLost: the connection broke before the response was there.
 	ReasonConnectionLost = tool.ReasonConnectionLost
 	// ReasonRedirectRefused: the server redirected the request to where it may not go.
 	ReasonRedirectRefused = tool.ReasonRedirectRefused
-	// ReasonManagerLost: the manager ended, or lost the lead, while the request was under way.
+	// ReasonManagerLost: the manager ended, or lost leadership, while the request was in progress.
 	ReasonManagerLost = tool.ReasonManagerLost
 	// ReasonPanicked: the function that stands in for the tool panicked. Package inprocess alone has such functions.
 	ReasonPanicked = tool.ReasonPanicked

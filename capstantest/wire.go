@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// wire stands between the controllers and the API server: what they read is dated by the kit's clock, and Jobs are
-// refused where a test wants that.
+// wire is between the controllers and the API server: timestamps are converted to the kit's clock, and Jobs are refused
+// if a test requires it.
 type wire struct {
 	clock  *Clock
 	player *player
@@ -32,7 +32,7 @@ type view struct {
 // GetAPIReader implements manager.Manager.
 func (v view) GetAPIReader() client.Reader { return v.reader }
 
-// cached makes what comes into the cache pass the wire.
+// cached makes all objects of the cache pass the wire.
 func (w *wire) cached(o cache.Options) cache.Options {
 	o.DefaultTransform = w.transform(o.DefaultTransform)
 	for object, by := range o.ByObject {
@@ -98,7 +98,7 @@ func (w *wire) dated(object client.Object, err error) error {
 	return err
 }
 
-// refusal is what an API server answers when an admission policy does not let a Job pass.
+// refusal is the API server's response if an admission policy does not permit a Job.
 func refusal(job *batchv1.Job) error {
 	return apierrors.NewForbidden(batchv1.Resource("jobs"), job.Name,
 		errors.New("ValidatingAdmissionPolicy 'capstantest' with binding 'capstantest' denied request: no Jobs here"))

@@ -1,5 +1,5 @@
-// Package clock has the clock of tests: one that runs, and jumps when it is told to. The kit of capstantest and the
-// runtime of capstantest/inprocess take the same one.
+// Package clock has the clock of tests: it runs, and jumps on request. The kit of capstantest and the runtime of
+// capstantest/inprocess use the same one.
 package clock
 
 import (
@@ -15,9 +15,9 @@ import (
 // tools, deadlines, the retention of Jobs. Between two jumps it runs as fast as the real one, because controllers also
 // wait for moments that no test should have to know of, such as for their caches. The zero value shows the real time.
 //
-// All controllers of a capstantest.Kit, and the kit as Job controller and kubelet, read it. What the API server dates,
-// it dates by the real time; the kit shows it to the controllers by the Clock. Wait until the status of a Turn shows
-// what is to be overtaken before you put the Clock forward: what begins later, begins at the new time.
+// All controllers of a capstantest.Kit, and the kit as Job controller and kubelet, read it. The API server sets
+// timestamps by the real time; the kit converts them to the Clock for the controllers. Before you advance the Clock,
+// wait until the status of a Turn shows the state whose time limit you test: what begins later, begins at the new time.
 type Clock struct {
 	mu sync.Mutex
 	// offset is how far the clock is ahead of the real one.
@@ -72,14 +72,14 @@ func (c *Clock) Set(t time.Time) {
 	c.Advance(t.Sub(c.Now()))
 }
 
-// OnJump has a function called after each jump, by whoever puts the clock forward.
+// OnJump registers a function that is called after each jump, by the goroutine that advances the clock.
 func (c *Clock) OnJump(alarm func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.alarms = append(c.alarms, alarm)
 }
 
-// Reach waits until the clock shows the given time. It says whether it does: the context may end before.
+// Reach waits until the clock shows the given time. It reports whether it does: the context may end before.
 func (c *Clock) Reach(ctx context.Context, t time.Time) bool {
 	for {
 		c.mu.Lock()
@@ -104,7 +104,7 @@ func (c *Clock) Reach(ctx context.Context, t time.Time) bool {
 	}
 }
 
-// Date makes an object of an API server say by this clock when it was created and deleted. To do it again changes
+// Date converts the creation and deletion times of an object from an API server to this clock. Calling it again changes
 // nothing.
 func (c *Clock) Date(object metav1.Object) {
 	if object.GetUID() == "" {

@@ -33,10 +33,10 @@ type Call struct {
 	Context context.Context
 }
 
-// JobRunner says what a tool call gives: what the tool writes to stdout and stderr, and its exit code. With exit code 0
-// the result is stdout, of which the model is shown at most 64 KiB; with any other it is an error that carries the end
-// of stderr. It may take its time. In process, one that panics has failed, or, of an AtMostOnce Tool, has an outcome
-// that nobody knows; and one that outlives its timeout is left behind.
+// JobRunner returns the result of a tool call: the tool's stdout and stderr, and its exit code. With exit code 0 the
+// result is stdout, of which the model is shown at most 64 KiB; with any other it is an error that carries the end of
+// stderr. It may take its time. In process, a call whose function panics has failed, or, for an AtMostOnce Tool, has an
+// unknown outcome; and a function that outlives its timeout is abandoned.
 type JobRunner func(call Call) (stdout, stderr string, exit int)
 
 // callOf is a call for the function that stands in for its container.
@@ -57,7 +57,7 @@ func callOf(ctx context.Context, j loop.Job) Call {
 	}
 }
 
-// jobs finds the function of a Tool, and reports what it gives as a launcher would.
+// jobs finds the function of a Tool, and reports its result as a launcher would.
 func (b *builder) jobs(ctx context.Context, j loop.Job) (result.Report, bool) {
 	run := b.tools[j.Tool.Name]
 	if run == nil {

@@ -10,34 +10,34 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
-// Effective is what the configuration layers of a Session come to.
+// Effective is the merged configuration of a Session's layers.
 type Effective = config.Effective
 
-// Context is what the next model call of a Session would be made with (INSPECT-01).
+// Context is the input of a Session's next model call (INSPECT-01).
 type Context struct {
-	// Session that was asked for, Chain of its Harnesses from the root to the one that it names, and Agent; nil for none.
+	// Session of the request, Chain of its Harnesses from the root to the one that it names, and Agent; nil for none.
 	Session *v1alpha1.Session
 	Chain   []*v1alpha1.Harness
 	Agent   *v1alpha1.Agent
 	// Effective is the layers folded into one: the most model calls of a Turn, among others.
 	Effective Effective
-	// Model that would answer, and the provider's name of it.
+	// Model that would be called, and the provider's name of it.
 	Model     *v1alpha1.Model
 	ModelName string
-	// SystemPrompt is what the model would be told first.
+	// SystemPrompt is the system prompt for the model.
 	SystemPrompt string
 	// Tools that it would be offered.
 	Tools []ToolDefinition
-	// Locale to answer in; empty for none.
+	// Locale of the response; empty for none.
 	Locale string
-	// Messages is the conversation as the model would be shown it, without what told the user of errors, and with
-	// fences around what tools gave. It may be empty.
+	// Messages is the conversation as the model would receive it, without error messages to the user, and with fences
+	// around tool results. It may be empty.
 	Messages []Message
 }
 
-// LoadContext assembles what the next model call of a Session, the default one for an empty name, would be made with,
-// and makes none (INSPECT-01). A conversation that has not begun is fine. It is an error if the Session is missing or
-// cannot be used: its message names the Harness, Agent, Model or Tool that is missing.
+// LoadContext assembles the input of the next model call of a Session, the default one for an empty name, without
+// making a call (INSPECT-01). The conversation may be empty. It is an error if the Session is missing or cannot be
+// used: its message names the Harness, Agent, Model or Tool that is missing.
 func (r *Runtime) LoadContext(ctx context.Context, session string) (*Context, error) {
 	of, err := r.session(session)
 	if err != nil {

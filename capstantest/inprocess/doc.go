@@ -1,6 +1,6 @@
 // Package inprocess runs Turns in the process of a test, or of a program that embeds agents, without an API server,
-// etcd or Jobs: a Turn takes a millisecond. It is the same loop as that of the controllers: the planner, the log, the
-// fold of the configuration layers, the checks of arguments, what models are told, and what the status of a Turn says.
+// etcd or Jobs: a Turn takes a millisecond. It uses the same loop as the controllers: the planner, the journal, the
+// merge of the configuration layers, the checks of arguments, the texts for models, and the status of a Turn.
 //
 //	runtime, err := inprocess.New(ctx,
 //		inprocess.WithManifests(os.DirFS("manifests")),
@@ -10,9 +10,9 @@
 //	...
 //	turn, err := runtime.RunText(ctx, "demo", "How many words has this sentence?")
 //
-// A function stands in for the container of a Job tool; the same function serves capstantest.Options.Jobs. The requests
-// of HTTP tools, and those to model providers, are sent. Calls of client tools and calls that need approval make
-// RunTurn return: Answer, Refuse and Decide go on.
+// A function replaces the container of a Job tool; the same function serves capstantest.Options.Jobs. The requests of
+// HTTP tools, and those to model providers, are sent. Calls of client tools and calls that need approval make RunTurn
+// return: Answer, Refuse and Decide continue the Turn.
 //
 // There are no Jobs, pods, images, quotas, network policies, rights or admission policies here, and nothing is deleted
 // by its age. For those there is capstantest, which runs the real controllers against an API server. The defaults, the

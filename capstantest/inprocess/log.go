@@ -5,7 +5,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 )
 
-// The log of Sessions, which decides what has happened.
+// The journal of Sessions, which decides what has happened.
 type (
 	// Store keeps the entries of logs: it creates an entry at an ordinal that is free, and reads it. See NewMemoryStore
 	// for one.
@@ -15,11 +15,11 @@ type (
 	LogSession = journal.Session
 )
 
-// What a Store says.
+// Errors of a Store.
 var (
-	// ErrNotFound is what a Store says of an ordinal that is free.
+	// ErrNotFound is the error of a Store for a free ordinal.
 	ErrNotFound = journal.ErrNotFound
-	// ErrExists is what a Store says when the ordinal is taken.
+	// ErrExists is the error of a Store if the ordinal is taken.
 	ErrExists = journal.ErrExists
 	// ErrRefused is part of a Store's error when it is certain that nothing was written and that trying again is of no
 	// use. After any other error of a create, the entry is looked for, and written again.

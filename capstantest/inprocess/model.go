@@ -10,15 +10,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
-// What models are asked and what they answer, and what a conversation is made of.
+// Requests to models, their responses, and the parts of a conversation.
 type (
 	// Request is one model call: the system prompt, the conversation and the tools that are offered.
 	Request = model.Request
-	// Response is the model's answer. Its FinishReason may be empty.
+	// Response is the model's response. Its FinishReason may be empty.
 	Response = model.Response
-	// ToolDefinition is what the model is told of a tool.
+	// ToolDefinition is the definition of a tool for the model.
 	ToolDefinition = model.ToolDefinition
-	// ModelToolCall is a tool call that the model asks for.
+	// ModelToolCall is a tool call that the model requests.
 	ModelToolCall = model.ToolCall
 	// ModelUsage counts the tokens of one call.
 	ModelUsage = model.Usage
@@ -30,17 +30,17 @@ type (
 	MessageToolCall = event.ToolCall
 )
 
-// Answer is a model that is a function: it gives one answer, or the error of the provider. It is called from several
-// goroutines at once, and ends soon after its context does. The text of an error is what the Turn's error is classified
-// by; one that panics has failed.
+// Answer is a model that is a function: it returns one response, or the error of the provider. It is called from
+// several goroutines at once, and must end soon after its context does. The Turn's error is classified by the text of
+// the error; a function that panics has failed.
 type Answer func(ctx context.Context, m *v1alpha1.Model, r Request) (*Response, error)
 
-// factory makes drivers that ask the function.
+// factory creates drivers that call the function.
 func (a Answer) factory(m *v1alpha1.Model, _ model.Access) (model.Driver, error) {
 	return &answering{model: m, answer: a}, nil
 }
 
-// answering is the driver of a Model that a function answers for.
+// answering is the driver of a Model that a function implements.
 type answering struct {
 	model  *v1alpha1.Model
 	answer Answer
@@ -56,7 +56,7 @@ func (d *answering) Generate(ctx context.Context, r model.Request) (response *mo
 	return d.answer(ctx, d.model.DeepCopy(), r)
 }
 
-// observed are drivers with somebody who is shown each request before it is answered.
+// observed are drivers that pass each request to an observer before the call.
 func observed(models model.Registry, show func(Request)) model.Registry {
 	shown := model.Registry{}
 	for provider, factory := range models {

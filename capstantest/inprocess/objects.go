@@ -20,13 +20,13 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// objects are the objects of one namespace. What it gives is never changed afterwards: another version replaces it.
+// objects are the objects of one namespace. Returned objects never change: another version replaces them.
 type objects struct {
 	namespace string
 	now       func() time.Time
 	models    model.Registry
 	schemas   tool.SchemaChecker
-	// keyless are the providers that functions answer for.
+	// keyless are the providers that functions implement.
 	keyless map[v1alpha1.ModelProvider]bool
 
 	mu      sync.RWMutex
@@ -80,8 +80,8 @@ func (s *objects) apply(given admission.Object) error {
 	return nil
 }
 
-// identify gives an object what an API server would: a UID, its age, and a generation that counts the versions of its
-// spec.
+// identify sets the fields of an object that an API server would set: a UID, its age, and a generation that counts the
+// versions of its spec.
 func (s *objects) identify(o, known admission.Object) {
 	if known != nil {
 		o.SetUID(known.GetUID())
@@ -123,7 +123,7 @@ func (s *objects) uidFor(kind string, o admission.Object) types.UID {
 	return types.UID(uuid.NewSHA1(uuid.NameSpaceURL, []byte("capstan.dev/"+kind+"/"+s.namespace+"/"+o.GetName())).String())
 }
 
-// observe says whether a Model can be called, and a Tool offered, as their controllers do.
+// observe sets the Ready condition of Models and Tools, as their controllers do.
 func (s *objects) observe(o admission.Object) {
 	now := metav1.NewTime(s.now())
 	switch o := o.(type) {

@@ -23,7 +23,7 @@ type Object interface {
 	metav1.Object
 }
 
-// Option is a part of what a Runtime is built of (RT-02).
+// Option configures a Runtime (RT-02).
 type Option func(*builder) error
 
 // builder is what options build.
@@ -53,9 +53,9 @@ func WithNamespace(name string) Option {
 	}
 }
 
-// WithObjects adds Harnesses, Agents, Sessions, Models, Tools and Turns; one of the same kind and name as before
-// replaces it. They get the defaults of the API and are checked as the package comment says. A Turn is not run:
-// Runtime.Turn gives it, for RunTurn.
+// WithObjects adds Harnesses, Agents, Sessions, Models, Tools and Turns; an object of the same kind and name as an
+// earlier one replaces it. They get the defaults of the API and are validated as the package comment describes. A Turn
+// is not run: Runtime.Turn returns it, for RunTurn.
 func WithObjects(given ...Object) Option {
 	return func(b *builder) error {
 		b.later = append(b.later, func() error {
@@ -71,8 +71,8 @@ func WithObjects(given ...Object) Option {
 }
 
 // WithManifests adds the objects of all files at the top of a file system that end in .yaml, .yml or .json, as
-// WithObjects does, and Secrets, in the order of the names of the files. They are read strictly: an unknown field is an
-// error, and so is a kind that there is not in process. Kustomizations are left out. os.DirFS gives the files of a
+// WithObjects does, and Secrets, in the order of the file names. They are parsed strictly: an unknown field is an
+// error, and so is a kind that is not supported in process. Kustomizations are skipped. os.DirFS returns the files of a
 // directory.
 func WithManifests(files fs.FS) Option {
 	return func(b *builder) error {
@@ -107,7 +107,7 @@ func WithClock(c *clock.Clock) Option {
 	}
 }
 
-// WithStore keeps the log in a Store. Default: one of NewMemoryStore, for this Runtime alone (RT-08).
+// WithStore keeps the journal in a Store. Default: one of NewMemoryStore, for this Runtime alone (RT-08).
 func WithStore(s Store) Option {
 	return func(b *builder) error {
 		if s == nil {
@@ -118,7 +118,7 @@ func WithStore(s Store) Option {
 	}
 }
 
-// WithAnswer has a function answer for all Models of a provider, instead of that provider: a real one or
+// WithAnswer makes a function respond for all Models of a provider, instead of that provider: a real one or
 // v1alpha1.ProviderSimulated (RT-02). Its Models need no API key then.
 func WithAnswer(provider v1alpha1.ModelProvider, answer Answer) Option {
 	return func(b *builder) error {
@@ -131,8 +131,8 @@ func WithAnswer(provider v1alpha1.ModelProvider, answer Answer) Option {
 	}
 }
 
-// WithSimulation adds a Model named simulated that answers by a script. It is the default Model, unless another one is
-// marked so (RT-03, SIM-01).
+// WithSimulation adds a Model named simulated that responds by a script. It is the default Model, unless another one is
+// marked as the default (RT-03, SIM-01).
 func WithSimulation(script v1alpha1.Simulation) Option {
 	return func(b *builder) error {
 		b.simulation = script.DeepCopy()
@@ -140,8 +140,8 @@ func WithSimulation(script v1alpha1.Simulation) Option {
 	}
 }
 
-// WithPrompts shows a function all that models are asked, before they answer. It is called from several goroutines at
-// once.
+// WithPrompts passes every model request to a function before the model responds. It is called from several goroutines
+// at once.
 func WithPrompts(show func(Request)) Option {
 	return func(b *builder) error {
 		if show == nil {
@@ -164,8 +164,8 @@ func WithTool(name string, run JobRunner) Option {
 	}
 }
 
-// WithTools has a function stand in for the containers of all Job tools that have none of their own. Without it, the
-// model is told of a call of such a tool that it was not executed, with reason NoFunction.
+// WithTools makes a function replace the containers of all Job tools without a function of their own. Without it, the
+// model is told that a call of such a tool was not executed, with reason NoFunction.
 func WithTools(run JobRunner) Option {
 	return func(b *builder) error {
 		if run == nil {
@@ -194,8 +194,8 @@ func WithEgressRoots(roots *x509.CertPool) Option {
 	}
 }
 
-// WithDefaultSession names the Session that DefaultSession gives, of which there must be one (RT-02). The last call
-// wins. Default: the only Session that there is.
+// WithDefaultSession names the Session that DefaultSession returns, which must exist (RT-02). The last call wins.
+// Default: the only Session.
 func WithDefaultSession(name string) Option {
 	return func(b *builder) error {
 		b.defaultSession = name

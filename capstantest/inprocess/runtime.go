@@ -23,11 +23,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// ErrStopped says that the context of New has ended while a Turn was under way. The Turn stays where it is in the log:
-// a Runtime on the same Store goes on with it when it is given the Turn again.
+// ErrStopped: the context of New has ended while a Turn was running. The Turn's state stays in the journal: a Runtime
+// on the same Store continues it when the Turn is run there.
 var ErrStopped = loop.ErrStopped
 
-// RefusedError says why a Turn does not take what was given for one of its calls. Reason and Message are those of the
+// RefusedError is why a Turn does not accept an answer to one of its calls. Reason and Message are those of the
 // condition Accepted of a ToolResult.
 type RefusedError = loop.RefusedError
 
@@ -42,10 +42,10 @@ type Runtime struct {
 // simulatedModel is the name of the Model that WithSimulation adds.
 const simulatedModel = "simulated"
 
-// New builds a Runtime of options, in the order of RT-03: the drivers of models, the log and the clock, the simulated
-// Model, the objects in the order of their options, and the check that there is a model. The first failure aborts. Each
-// Session must be usable: that something it names is missing is an error that says what to do. Turns stay where they
-// are when ctx ends: see ErrStopped.
+// New builds a Runtime from options, in the order of RT-03: the drivers of models, the journal and the clock, the
+// simulated Model, the objects in the order of their options, and the check that there is a model. The first failure
+// aborts. Each Session must be usable: a missing reference is an error with the remedy. Turns keep their state when ctx
+// ends: see ErrStopped.
 func New(ctx context.Context, options ...Option) (*Runtime, error) {
 	b := newBuilder()
 	for _, option := range options {
@@ -112,7 +112,7 @@ func (b *builder) simulate() error {
 	return b.objects.apply(m)
 }
 
-// check says what keeps a Session from being used.
+// check returns why a Session cannot be used.
 func (b *builder) check() error {
 	for _, session := range all[*v1alpha1.Session](b.objects) {
 		if _, err := b.resolve(session); err != nil {
@@ -129,7 +129,7 @@ func (b *builder) check() error {
 var errNoModel = errors.New("there is no model: mark a Model as the default one with the annotation " + v1alpha1.AnnotationDefaultModel +
 	`: "true", or add a simulated one with WithSimulation`)
 
-// resolve reads what a Session is made of. It is an error if the Session cannot be used.
+// resolve reads the configuration of a Session. It is an error if the Session cannot be used.
 func (b *builder) resolve(session *v1alpha1.Session) (*config.Resolved, error) {
 	resolved, err := config.Resolve(b.objects, session)
 	if err != nil {

@@ -11,23 +11,23 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/loop"
 )
 
-// submitter is who gives results and decisions in process.
+// submitter is the user of results and decisions in process.
 const submitter = "inprocess"
 
-// RunTurn runs a Turn until it has ended or waits for others, and gives it with its status (RT-04): its phase and
-// conditions are those that the controllers would give. A Turn that fails is no error. The status of the given Turn
-// does not count, and the Turn is not changed.
+// RunTurn runs a Turn until it has ended or waits for ToolResults, and returns it with its status (RT-04): its phase
+// and conditions are those that the controllers would set. A failed Turn is not an error. The status of the given Turn
+// is ignored, and the Turn is not changed.
 //
 // The Turns of a Session run one at a time, in the order of the calls (GAP-15): RunTurn waits for those before it, also
 // for one that waits for others. A Turn with delivery Steer goes into the one that runs, if there is one, and has then
 // ended with StopReason Steered (STEER-01). Turns of different Sessions run at the same time.
 //
-// A name and message that the Session has seen take over what became of that Turn (reason AlreadyRan), or go on with it
-// where the log says that another Runtime left it; another message under a used name is refused (NameReused).
+// A name and message that the Session has seen take over the outcome of that Turn (reason AlreadyRan), or continue it
+// where another Runtime left it according to the journal; another message under a used name is refused (NameReused).
 //
-// When ctx ends before, the Turn is cancelled, and given with the context's error. The error is ErrStopped when the
-// context of New has ended. Any other error says that the Turn is not valid or suspended, or its Session missing or not
-// usable.
+// When ctx ends before, the Turn is cancelled, and returned with the context's error. The error is ErrStopped when the
+// context of New has ended. After any other error the Turn is invalid or suspended, or its Session is missing or cannot
+// be used.
 func (r *Runtime) RunTurn(ctx context.Context, turn *v1alpha1.Turn) (*v1alpha1.Turn, error) {
 	given := turn.DeepCopy()
 	if err := admission.Admit(given); err != nil {
@@ -47,8 +47,8 @@ func (r *Runtime) RunTurn(ctx context.Context, turn *v1alpha1.Turn) (*v1alpha1.T
 	return r.loop.Run(ctx, given)
 }
 
-// RunText runs a Turn of a text in a Session, the default one for an empty name, as RunTurn does (RT-04). The Turn gets
-// a name that is new. Its status.output is what the model said, cut at 8 KiB; Messages has it in full.
+// RunText runs a Turn with a text in a Session, the default one for an empty name, as RunTurn does (RT-04). The Turn
+// gets a new name. Its status.output is the model's response, truncated at 8 KiB; Messages has the whole text.
 func (r *Runtime) RunText(ctx context.Context, session, text string) (*v1alpha1.Turn, error) {
 	of, err := r.session(session)
 	if err != nil {
@@ -59,8 +59,8 @@ func (r *Runtime) RunText(ctx context.Context, session, text string) (*v1alpha1.
 	return r.RunTurn(ctx, turn)
 }
 
-// Turn returns a Turn by its name, as long as the Runtime lives: with its status as it is now if it was run, without
-// one if it came with the manifests and was not; nil when there is none.
+// Turn returns a Turn by its name, as long as the Runtime lives: with its current status if it was run, without one if
+// it came with the manifests and was not; nil if there is none.
 func (r *Runtime) Turn(name string) *v1alpha1.Turn {
 	if turn := r.loop.Turn(name); turn != nil {
 		return turn
@@ -68,21 +68,21 @@ func (r *Runtime) Turn(name string) *v1alpha1.Turn {
 	return r.built.objects.turn(name)
 }
 
-// Await waits until a Turn that was run has ended, or waits for others, and gives it. When ctx ends before, the Turn
-// goes on.
+// Await waits until a Turn that was run has ended, or waits for ToolResults, and returns it. If ctx ends before, the
+// Turn continues.
 func (r *Runtime) Await(ctx context.Context, turn string) (*v1alpha1.Turn, error) {
 	return r.loop.Await(ctx, turn)
 }
 
-// Cancel ends a Turn, as desiredState: Cancelled does, and gives it once it has ended. A Turn that has ended stays as
-// it is. Functions of tools are told by Call.Context, and not waited for.
+// Cancel ends a Turn, as desiredState: Cancelled does, and returns it once it has ended. A Turn that has ended stays
+// unchanged. The functions of tools are cancelled by Call.Context, without waiting for them.
 func (r *Runtime) Cancel(ctx context.Context, turn string) (*v1alpha1.Turn, error) {
 	return r.loop.Cancel(ctx, turn)
 }
 
-// Answer gives the result of a call of a client tool that a Turn waits for, at most 100 KiB, of which the model is
-// shown 64 KiB, and then waits as RunTurn does; the Turn is cancelled when ctx ends before. A result is kept in the log
-// also when the Turn waits for more (CLIENT-04). The error is a *RefusedError when the Turn does not take it.
+// Answer passes the result of a call of a client tool to a waiting Turn, at most 100 KiB, of which the model is shown
+// 64 KiB, and then waits as RunTurn does; the Turn is cancelled when ctx ends before. A result is kept in the journal
+// even if the Turn waits for more (CLIENT-04). The error is a *RefusedError if the Turn does not accept it.
 func (r *Runtime) Answer(ctx context.Context, turn, call, text string) (*v1alpha1.Turn, error) {
 	return r.give(ctx, turn, v1alpha1.ToolResultSpec{CallID: call, Result: &text})
 }
@@ -92,7 +92,7 @@ func (r *Runtime) Refuse(ctx context.Context, turn, call, text string) (*v1alpha
 	return r.give(ctx, turn, v1alpha1.ToolResultSpec{CallID: call, Error: &text})
 }
 
-// noDigest stands for the digest of a call that has none, so that the Turn says why it takes no decision about it.
+// noDigest stands for the digest of a call that has none, so that the Turn returns why it accepts no decision about it.
 var noDigest = strings.Repeat("0", 64)
 
 // Decide approves or rejects a call that waits for approval (TOOL-07), and then waits as RunTurn does. The error is a
@@ -134,8 +134,8 @@ func (r *Runtime) Messages(ctx context.Context, session string) ([]Message, erro
 	return append([]Message(nil), view.Messages...), nil
 }
 
-// Events returns the events of a Session, the default one for an empty name, in the order of the log: those of steps
-// that are closed (RT-04). The sequence number of an event is its place, from 1 (EVT-02).
+// Events returns the events of a Session, the default one for an empty name, in the order of the journal: those of
+// closed steps (RT-04). The sequence number of an event is its place, from 1 (EVT-02).
 func (r *Runtime) Events(ctx context.Context, session string) ([]v1alpha1.JournalEvent, error) {
 	of, err := r.session(session)
 	if err != nil {

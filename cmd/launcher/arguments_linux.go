@@ -7,8 +7,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
-// toolEnvironment is the environment of the tool: that of the container without what is the launcher's own, and a
-// variable for every declared argument that has a scalar value. Text that is not a JSON object declares nothing.
+// toolEnvironment returns the environment of the tool: that of the container without the launcher's own variables, and
+// a variable for every declared argument that has a scalar value. Text that is not a JSON object declares nothing.
 func toolEnvironment(container []string, arguments []byte, scalars []string) []string {
 	environment := make([]string, 0, len(container)+len(scalars))
 	for _, variable := range container {
@@ -55,9 +55,9 @@ func variableName(argument string) string {
 	return name.String()
 }
 
-// scalarText is the value of a variable: a string as it is, a number as its JSON text, a boolean as true or false.
-// There is none for anything else, for what is longer than MaxScalarBytes, and for what holds a NUL byte, which no
-// variable can.
+// scalarText returns the value of a variable: a string as it is, a number as its JSON text, a boolean as true or false.
+// There is none for anything else, for texts longer than MaxScalarBytes, and for texts with a NUL byte, which no
+// variable can hold.
 func scalarText(value json.RawMessage) (string, bool) {
 	if len(value) == 0 {
 		return "", false

@@ -9,7 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
-// config is what the Job says to the launcher.
+// config is the launcher's configuration in the Job.
 type config struct {
 	// argumentsFile, markFile and messageFile are paths.
 	argumentsFile, markFile, messageFile string

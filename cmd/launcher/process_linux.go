@@ -129,9 +129,9 @@ func (p *process) killAll(deadline time.Time) {
 	}
 }
 
-// killOthers kills every process of the container but this one. Where this is not the container's first process, that
-// would reach processes that are none of the tool's; there it kills its children, to which orphans are added as their
-// parents die.
+// killOthers kills every process of the container but this one. If this is not the container's first process, that
+// would reach processes other than the tool's; there it kills its children, to which orphans are added as their parents
+// die.
 func killOthers() {
 	if os.Getpid() == 1 {
 		_ = syscall.Kill(-1, syscall.SIGKILL)

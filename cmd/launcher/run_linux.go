@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// lingering is how long processes that the tool leaves may go on writing after it has exited.
+	// lingering is how long the remaining processes of the tool may continue writing after it has exited.
 	lingering = time.Second
 	// stopGrace is how long the tool may take to end when the pod is stopped. The pod's own grace period is two seconds.
 	stopGrace = time.Second
-	// killGrace is how long the launcher waits for what it has killed.
+	// killGrace is how long the launcher waits for killed processes.
 	killGrace = 500 * time.Millisecond
 )
 
@@ -42,8 +42,8 @@ func run(command, environment []string, log io.Writer) int {
 	return report.Exit
 }
 
-// deliver writes the frame first, because the message is what makes it count. A frame that cannot be written is missed
-// by whoever looks for it.
+// deliver writes the frame first, because only the message makes it count. A reader reports a frame that could not be
+// written as missing.
 func deliver(report result.Report, messageFile string, log io.Writer) error {
 	message, frame := report.Encode(result.NewNonce())
 	if len(frame) > 0 {
@@ -96,8 +96,8 @@ func execute(conf config, command, environment []string, log io.Writer, begin ti
 	return complete(report, out)
 }
 
-// claim creates the mark that says that the tool was started. It is on disk before the tool runs, so that not even a
-// node that loses power forgets it. first is false when the mark was there already.
+// claim creates the mark of the tool's start. It is on disk before the tool runs, so that it survives even a power
+// failure of the node. first is false if the mark existed already.
 func claim(path string) (first bool, err error) {
 	mark, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o444)
 	if errors.Is(err, fs.ErrExist) {
@@ -134,7 +134,8 @@ func openArguments(path string) (*os.File, []byte, error) {
 	return stdin, arguments, nil
 }
 
-// await waits until the tool has ended or must end, and says why. The tool, and what it left, may still run afterwards.
+// await waits until the tool has ended or must end, and returns why. The tool, and its remaining processes, may still
+// run afterwards.
 func await(tool *process, out *output, deadline time.Time, stop <-chan os.Signal) result.Report {
 	timeout := time.NewTimer(time.Until(deadline))
 	defer timeout.Stop()
@@ -195,7 +196,7 @@ func ended(status syscall.WaitStatus) result.Report {
 	return result.Report{Outcome: result.Exited, Exit: status.ExitStatus(), Started: true}
 }
 
-// complete adds what the tool wrote to its report.
+// complete adds the tool's output to its report.
 func complete(report result.Report, out *output) result.Report {
 	stdout, total := out.out.content()
 	report.StdoutBytes = total

@@ -12,7 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
-// head keeps the start of what is written to it, and counts the rest. It is safe for concurrent use.
+// head keeps the start of the written bytes, and counts the rest. It is safe for concurrent use.
 type head struct {
 	mu    sync.Mutex
 	limit int
@@ -29,14 +29,14 @@ func (h *head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// content is a copy of what was kept, and the length of all that was written.
+// content returns a copy of the kept bytes, and the length of all written bytes.
 func (h *head) content() ([]byte, int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return append([]byte(nil), h.kept...), h.total
 }
 
-// tail keeps the end of what is written to it. It is safe for concurrent use.
+// tail keeps the end of the written bytes. It is safe for concurrent use.
 type tail struct {
 	mu    sync.Mutex
 	limit int
@@ -59,7 +59,7 @@ func (t *tail) String() string {
 	return string(t.kept)
 }
 
-// echo shows the start of a stream in the log, so that a person can follow a tool that runs. It never fails: a log that
+// echo writes the start of a stream to the log, so that a person can follow a running tool. It never fails: a log that
 // cannot be written must not stop the tool.
 type echo struct {
 	log  io.Writer
@@ -100,7 +100,7 @@ func newStream() (*stream, error) {
 	return &stream{reader: os.NewFile(uintptr(ends[0]), "pipe"), writer: ends[1], ended: make(chan struct{})}, nil
 }
 
-// collect closes the tool's end here and reads until nobody has it any more.
+// collect closes the tool's end here and reads until no process has it open any more.
 func (s *stream) collect(into io.Writer) {
 	_ = syscall.Close(s.writer)
 	go func() {
@@ -116,7 +116,7 @@ func (s *stream) finish(deadline time.Time) {
 	_ = s.reader.Close()
 }
 
-// output is the two streams of a tool and what is kept of them.
+// output is the two streams of a tool and their kept parts.
 type output struct {
 	stdout, stderr *stream
 	out            *head

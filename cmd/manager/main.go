@@ -125,7 +125,7 @@ func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
 	return mgr, nil
 }
 
-// metrics are the settings of the server of metrics. Without HTTP/2, whose streams cost more than what it serves.
+// metrics are the settings of the metrics server. Without HTTP/2, whose streams cost more than the metrics.
 func (o *options) metrics() metricsserver.Options {
 	if !o.metricsSecure {
 		return metricsserver.Options{BindAddress: o.metricsAddress}

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// ownMemory is what the manager needs for itself.
+	// ownMemory is the memory that the manager needs for itself.
 	ownMemory = 64 << 20
 	// minConversationBytes is the least memory for conversations that makes sense: one call of a small Session in each
 	// of several namespaces.
@@ -20,7 +20,7 @@ const (
 	assumedMemory = 576 << 20
 )
 
-// memoryLimit is the memory that the process may use: GOMEMLIMIT, or nine tenths of what the container may use. 0 for
+// memoryLimit returns the memory that the process may use: GOMEMLIMIT, or nine tenths of the container's limit. 0 for
 // no limit.
 func memoryLimit() int64 {
 	limit := debug.SetMemoryLimit(-1)
@@ -48,9 +48,9 @@ func cgroupLimit(path string) int64 {
 	return limit
 }
 
-// divide sets how much memory conversations take that flags leave open: of what the manager does not need for itself,
-// half goes to conversations that models are called with and an eighth to the cache of conversations. The rest is for
-// the caches of objects and for the garbage collector.
+// divide sets the memory of conversations that flags leave open: of the memory that the manager does not need for
+// itself, half goes to conversations of model calls and an eighth to the cache of conversations. The rest is for the
+// caches of objects and for the garbage collector.
 func (o *options) divide(limit int64) {
 	if limit == 0 {
 		limit = assumedMemory

@@ -23,7 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// imageVolumesSince is the minor version of Kubernetes from which on image volumes are there without being asked for.
+// imageVolumesSince is the minor version of Kubernetes from which on image volumes are enabled by default.
 const imageVolumesSince = 35
 
 // deliveryAuto lets the manager choose how the launcher gets into tool pods.
@@ -101,8 +101,7 @@ func parse(args []string) (options, error) {
 	return o, o.validate()
 }
 
-// addNamespaces takes a list of namespaces. An empty one is refused: it would mean all of them, which is more than was
-// asked for.
+// addNamespaces accepts a list of namespaces. An empty one is rejected: it would mean all of them.
 func (o *options) addNamespaces(list string) error {
 	for name := range strings.SplitSeq(list, ",") {
 		name = strings.TrimSpace(name)
@@ -144,7 +143,7 @@ func (o *options) egress() *egress.Client {
 	return egress.New(settings)
 }
 
-// validate says what is wrong with the command line.
+// validate returns what is wrong with the command line.
 func (o *options) validate() error {
 	if o.controllers.Launcher.Image == "" {
 		return errors.New("--launcher-image is required: the image that holds the launcher")

@@ -59,8 +59,8 @@ func isModule(dir, path string) bool {
 	return strings.TrimSpace(first) == "module "+path
 }
 
-// lockFile takes an exclusive lock that the kernel gives back when the process ends, however it ends. It calls waiting
-// once when somebody else holds it.
+// lockFile takes an exclusive lock that the kernel releases when the process ends, however it ends. It calls waiting
+// once if another process holds it.
 func lockFile(path string, waiting func()) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("making the directory of a lock: %w", err)

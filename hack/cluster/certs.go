@@ -23,7 +23,7 @@ type authority struct {
 	key         *ecdsa.PrivateKey
 }
 
-// identity is what a certificate says about its holder.
+// identity is the content of a certificate about its holder.
 type identity struct {
 	// name and group are what Kubernetes takes as user and group.
 	name, group string

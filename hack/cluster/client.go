@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// apiClient asks the API server the few things this command must know. No proxy is ever used: the server is on this
-// machine.
+// apiClient reads the few things from the API server that this command needs. No proxy is ever used: the server is on
+// this machine.
 type apiClient struct {
 	base, token string
 	http        *http.Client
@@ -43,7 +43,7 @@ func (c *cluster) apiClient() (*apiClient, error) {
 	}, nil
 }
 
-// get decodes the answer into out, unless that is nil.
+// get decodes the response into out, unless that is nil.
 func (a *apiClient) get(ctx context.Context, path string, out any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.base+path, nil)
 	if err != nil {

@@ -27,7 +27,7 @@ func render(name string, data any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// nodeConfig is what the kubelet's and containerd's templates read.
+// nodeConfig is the input of the kubelet's and containerd's templates.
 type nodeConfig struct {
 	Gateway                        string
 	KubeletPort, KubeletHealthPort int
@@ -53,7 +53,7 @@ func (c *cluster) nodeConfig(cniPlugins string) nodeConfig {
 	}
 }
 
-// kubeconfig is what the kubeconfig template reads: a token, or a certificate and its key.
+// kubeconfig is the input of the kubeconfig template: a token, or a certificate and its key.
 type kubeconfig struct {
 	Cluster, Server, Authority string
 	User                       string

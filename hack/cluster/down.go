@@ -56,8 +56,8 @@ func purgeBinaries(progress io.Writer) error {
 	return nil
 }
 
-// remove ends the cluster's processes and undoes what they and up have done to the host. It does not need any of them
-// to work: it can follow a crash, and an earlier remove that was interrupted.
+// remove ends the cluster's processes and reverts their and up's changes of the host. It does not need any of them to
+// work: it can follow a crash, and an earlier remove that was interrupted.
 func (c *cluster) remove(ctx context.Context, progress io.Writer) error {
 	fmt.Fprintf(progress, "stopping cluster %s\n", c.Name)
 	shims := c.stopDaemons()

@@ -24,8 +24,8 @@ const (
 	devicePluginsDir = "/var/lib/kubelet/device-plugins"
 )
 
-// removeHostFiles removes the cluster's files outside its state directory, which must still be there: it says which
-// they are.
+// removeHostFiles removes the cluster's files outside its state directory, which must still exist, because it lists
+// them.
 func (c *cluster) removeHostFiles() error {
 	files := c.shimSockets()
 	files = append(files, c.cniResults()...)
@@ -126,7 +126,7 @@ func (c *cluster) logLinks() []string {
 }
 
 // deviceSocket is the kubelet's socket for device plugins with its checkpoint. All kubelets of the host share it, and
-// the last one started has it, so it stays as long as there is another cluster or a kubelet that answers.
+// the last one started has it, so it stays as long as there is another cluster or a running kubelet.
 func (c *cluster) deviceSocket() []string {
 	others, err := listClusters()
 	if err != nil || slices.ContainsFunc(others, func(other *cluster) bool { return other.Name != c.Name }) {

@@ -49,8 +49,8 @@ func (c *cluster) mounts() []string {
 	return targets
 }
 
-// removeMounts unmounts what the kubelet and containerd left. Once detached a mount is out of reach, whoever still has
-// a file of it open.
+// removeMounts unmounts the remaining mounts of the kubelet and containerd. A detached mount is out of reach, even if a
+// process still has a file of it open.
 func (c *cluster) removeMounts() error {
 	var failures []error
 	for _, target := range c.mounts() {

@@ -31,7 +31,7 @@ func (c *cluster) networkInUse() bool {
 	return false
 }
 
-// portsInUse names the ports of the cluster that somebody else listens on.
+// portsInUse names the ports of the cluster that other processes listen on.
 func (c *cluster) portsInUse() []int {
 	var taken []int
 	for port := c.PortBase; port <= c.schedulerPort(); port++ {

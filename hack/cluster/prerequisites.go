@@ -33,7 +33,7 @@ func prerequisites() []prerequisite {
 	}
 }
 
-// onPath looks where daemons look, whatever the user's PATH says.
+// onPath looks in the directories of daemons, whatever the user's PATH is.
 func onPath(name string) bool {
 	return slices.ContainsFunc(filepath.SplitList(systemPath), func(dir string) bool {
 		info, err := os.Stat(filepath.Join(dir, name))
@@ -57,7 +57,7 @@ func cniPlugins() string {
 	return ""
 }
 
-// prepareHost makes sure that a node can run here: it installs what a Debian lacks, and says what is missing elsewhere.
+// prepareHost ensures that a node can run here: it installs missing packages on Debian, and lists them elsewhere.
 func prepareHost(ctx context.Context, progress io.Writer) error {
 	if runtime.GOOS != "linux" {
 		return errors.New("a cluster needs Linux; `build --only envtest` works here too")

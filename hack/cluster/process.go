@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// process is one process of this machine. A process id alone is not enough to end it later: the kernel gives ids out
-// again.
+// process is one process of this machine. A process id alone is not enough to end it later: the kernel reuses ids.
 type process struct {
 	pid int
 	// started is the kernel's start time of the process, in clock ticks since boot.
@@ -43,12 +42,12 @@ func (p process) running() bool {
 
 func (p process) signal(s syscall.Signal) {
 	if p.running() {
-		// It may end in between, which is what was wanted.
+		// It may end in between, which is the goal.
 		_ = syscall.Kill(p.pid, s)
 	}
 }
 
-// stopAll asks processes to end, and ends those that have not done so when patience is over.
+// stopAll stops processes gracefully, and kills those that have not ended when patience is over.
 func stopAll(processes []process, patience time.Duration) {
 	for _, p := range processes {
 		p.signal(syscall.SIGTERM)

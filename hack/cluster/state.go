@@ -24,7 +24,7 @@ const (
 type cluster struct {
 	// Name is the cluster's and its node's name.
 	Name string `json:"name"`
-	// Index tells clusters on one machine apart: it selects the bridge and the address ranges.
+	// Index distinguishes clusters on one machine: it selects the bridge and the address ranges.
 	Index int `json:"index"`
 	// PortBase is the API server's port on the loopback address; the next ones are those of the other daemons.
 	PortBase int `json:"portBase"`
@@ -52,7 +52,7 @@ func stateDir(name string) (string, error) {
 	return filepath.Join(root, name), err
 }
 
-// loadCluster reads a cluster's state; errNoCluster when there is none.
+// loadCluster reads a cluster's state; errNoCluster if there is none.
 func loadCluster(name string) (*cluster, error) {
 	dir, err := stateDir(name)
 	if err != nil {
@@ -156,14 +156,14 @@ func (c *cluster) serviceRange() netip.Prefix { return subRange("10.78.0.0", c.I
 // gateway is the host's address on the pods' bridge, and the node's address.
 func (c *cluster) gateway() netip.Addr { return c.podRange().Addr().Next() }
 
-// serviceAddress is the cluster IP that the API server gives to its own Service: the first of the range.
+// serviceAddress is the cluster IP that the API server assigns to its own Service: the first of the range.
 func (c *cluster) serviceAddress() netip.Addr { return c.serviceRange().Addr().Next() }
 
 // bridge is the name of the pods' bridge; a network interface's name has at most 15 characters.
 func (c *cluster) bridge() string { return fmt.Sprintf("capstan%d", c.Index) }
 
 // fullName is the cluster's name among other things of the host: its CNI network, and the control group above all its
-// pods'. Clusters must not share the latter: a kubelet kills what it does not know.
+// pods'. Clusters must not share the latter: a kubelet kills unknown pods.
 func (c *cluster) fullName() string { return "capstan-" + c.Name }
 
 func (c *cluster) kubeconfig() string       { return c.path("kubeconfig") }

@@ -81,7 +81,7 @@ func runsAlready(ctx context.Context, progress io.Writer, name string) (bool, er
 	return false, c.remove(ctx, progress)
 }
 
-// trouble says why the cluster is not whole, or "".
+// trouble returns why the cluster is not complete, or "".
 func (c *cluster) trouble(ctx context.Context) string {
 	if dead := c.dead(); len(dead) > 0 {
 		return "not running: " + strings.Join(dead, ", ")
@@ -118,7 +118,7 @@ func (c *cluster) prepare(ctx context.Context, progress io.Writer) error {
 			return fmt.Errorf("making %s: %w", dir, err)
 		}
 	}
-	// The data of etcd is nobody else's business; it says so itself when the directory is open.
+	// The data of etcd is private; etcd itself warns if the directory is open.
 	if err := os.MkdirAll(c.path("etcd"), 0o700); err != nil {
 		return fmt.Errorf("making etcd's directory: %w", err)
 	}
@@ -136,7 +136,7 @@ func (c *cluster) prepare(ctx context.Context, progress io.Writer) error {
 	return c.createCgroups()
 }
 
-// startAll starts the daemons stage by stage, and says when each one serves.
+// startAll starts the daemons stage by stage, and reports when each one serves.
 func (c *cluster) startAll(ctx context.Context, progress io.Writer) error {
 	fmt.Fprintf(progress, "starting cluster %s, logs in %s\n", c.Name, filepath.Dir(c.logFile("etcd")))
 	began := time.Now()

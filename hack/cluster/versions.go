@@ -22,8 +22,8 @@ func versionsName() string {
 	return fmt.Sprintf("kubernetes-%s-etcd-%s-containerd-%s", kubernetesVersion, etcdVersion, containerdVersion)
 }
 
-// kubernetesLinkFlags makes the programs say the version they are: without it they call themselves v0.0.0-master and
-// clients that compare versions misjudge them.
+// kubernetesLinkFlags sets the version in the programs: without it they report v0.0.0-master and clients that compare
+// versions misjudge them.
 func kubernetesLinkFlags() string {
 	major, rest, _ := strings.Cut(strings.TrimPrefix(kubernetesVersion, "v"), ".")
 	minor, _, _ := strings.Cut(rest, ".")

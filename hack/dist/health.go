@@ -22,8 +22,8 @@ metadata:
 data:
 `
 
-// healthChecks makes config/argocd/argocd-cm.yaml: one key a kind, with the script that says how healthy an object of
-// it is.
+// healthChecks generates config/argocd/argocd-cm.yaml: one key per kind, with the script that returns the health of an
+// object.
 func healthChecks(root string, files map[string][]byte) error {
 	definitions, err := readDefinitions(root)
 	if err != nil {

@@ -24,7 +24,7 @@ func main() {
 	}
 }
 
-// run brings every generated file up to date and says which ones it wrote.
+// run updates every generated file and prints which ones it wrote.
 func run(root string, progress io.Writer) error {
 	files, err := generate(root)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // schemaFolder is where the schemas are; kubeconform finds them by {{.ResourceKind}}_{{.ResourceAPIVersion}}.json.
 const schemaFolder = "dist/schemas"
 
-// definition is what is read of a CustomResourceDefinition.
+// definition holds the parts of a CustomResourceDefinition that are read.
 type definition struct {
 	Spec struct {
 		Group string `json:"group"`
@@ -85,8 +85,8 @@ func jsonSchema(openAPI map[string]any, kind, apiVersion string) map[string]any 
 	return root
 }
 
-// standard turns the dialect of CustomResourceDefinitions into plain JSON Schema: unknown fields are refused, as the
-// API server refuses them to kubectl; what may be null says so; extensions are left out.
+// standard turns the dialect of CustomResourceDefinitions into plain JSON Schema: unknown fields are rejected, as the
+// API server rejects them for kubectl; nullable values are declared; extensions are left out.
 func standard(schema any) any {
 	switch schema := schema.(type) {
 	case []any:

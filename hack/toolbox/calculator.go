@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Bounds of an expression: its arithmetic is exact, and would use whatever memory it is given.
+// Bounds of an expression: its arithmetic is exact, and would use any amount of memory.
 const (
 	maxExpression = 1000
 	maxDepth      = 100
@@ -46,7 +46,7 @@ func formatNumber(value *big.Rat) string {
 // parser reads an expression from left to right, a function for each level of precedence.
 type parser struct{ rest string }
 
-// ended skips white space, and says whether nothing is left.
+// ended skips white space, and reports whether nothing is left.
 func (p *parser) ended() bool {
 	p.rest = strings.TrimLeft(p.rest, " \t\r\n")
 	return p.rest == ""

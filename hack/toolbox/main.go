@@ -22,7 +22,7 @@ const (
 	exitUsage  = 2
 )
 
-// streams are what a tool reads and writes.
+// streams are the input and outputs of a tool.
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
@@ -52,7 +52,7 @@ var tools = map[string]tool{
 	"weather":    weather,
 	"word-count": wordCount,
 
-	// What fork leaves running; nothing else calls it.
+	// The process that fork leaves running; nothing else calls it.
 	backgroundTool: writeInBackground,
 }
 

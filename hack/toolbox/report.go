@@ -9,8 +9,8 @@ import (
 	"os"
 )
 
-// report tells a server that this tool has started and prints what the server answers, however long that takes. So
-// somebody outside counts how often a tool really ran, and says when it ends.
+// report reports the start of this tool to a server and prints the server's response, however long that takes. So an
+// outside observer counts how often a tool really ran, and decides when it ends.
 func report(s streams) error {
 	args, err := arguments[struct{ URL string }](s)
 	if err != nil {

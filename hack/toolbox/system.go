@@ -23,7 +23,7 @@ func sleep(s streams) error {
 	return err
 }
 
-// fail writes what it is given to both streams, and ends with the exit code it is given: 1 if that is none.
+// fail writes its argument to both streams, and ends with the given exit code: 1 if that is invalid.
 func fail(s streams) error {
 	args, err := arguments[struct {
 		Code           int
@@ -44,7 +44,7 @@ func fail(s streams) error {
 	return exitCode(args.Code)
 }
 
-// raise sends itself the signal of that number, SIGKILL if none is given, and fails if it outlives it.
+// raise sends itself the signal of that number, SIGKILL by default, and fails if it survives it.
 func raise(s streams) error {
 	args, err := arguments[struct{ Number int }](s)
 	if err != nil {
@@ -127,8 +127,7 @@ const backgroundTool = "write-in-background"
 const backgroundInterval = 200 * time.Millisecond
 
 // fork ends at once, and leaves a child that holds the standard error output open and writes to it for that many
-// seconds: 10 if none are given. With detach the child leaves the session too, out of reach of a signal to the process
-// group.
+// seconds: 10 by default. With detach the child leaves the session too, out of reach of a signal to the process group.
 func fork(s streams) error {
 	args, err := arguments[struct {
 		Seconds float64

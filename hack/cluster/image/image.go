@@ -36,7 +36,7 @@ type File struct {
 	Target string
 }
 
-// Spec says what an image is made of.
+// Spec is the content of an image.
 type Spec struct {
 	// Tag is the image's full name, registry host and tag included.
 	Tag string

@@ -1,5 +1,4 @@
-// Command pause is the process of a pod's sandbox: it holds the namespaces open until it is told to end, and reaps
-// orphans.
+// Command pause is the process of a pod's sandbox: it holds the namespaces open until it is stopped, and reaps orphans.
 package main
 
 import (

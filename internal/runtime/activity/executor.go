@@ -53,7 +53,8 @@ type Need struct {
 	GoesOn bool
 }
 
-// Pools are what the activities of all namespaces share. An activity finds its Share with fairshare.FromContext.
+// Pools are the resources that the activities of all namespaces share. An activity finds its Share with
+// fairshare.FromContext.
 type Pools struct {
 	// Models bounds the steps as a whole, which are model calls.
 	Models *fairshare.Pool
@@ -119,7 +120,7 @@ func (e *Executor) Ensure(key Key, turn types.NamespacedName, need Need, fn Func
 	return Result{}, false
 }
 
-// Cancel ends every activity of the Turn and forgets what has ended. It does not wait.
+// Cancel ends every activity of the Turn and drops the results of ended ones. It does not wait.
 func (e *Executor) Cancel(turn types.UID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -133,7 +134,7 @@ func (e *Executor) Cancel(turn types.UID) {
 	}
 }
 
-// Len is the number of activities that run, wait for a place, or have a result that nobody has asked for.
+// Len returns the number of activities that run, wait for a slot, or have a result that was not fetched.
 func (e *Executor) Len() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -158,7 +159,7 @@ func (e *Executor) run(ctx context.Context, key Key, turn types.NamespacedName, 
 	}
 }
 
-// kept gives back what an activity that has ended does not hold any more. It returns the rest; nil for none.
+// kept releases the resources that an ended activity does not hold any more. It returns the rest; nil for none.
 func kept(share *fairshare.Share, err error) *fairshare.Share {
 	var keeper Keeper
 	if !errors.As(err, &keeper) {

@@ -1,6 +1,6 @@
 // Package admission does to objects of this API what an API server does before it stores them, with the API server's
-// own packages: it fills in the defaults of the CustomResourceDefinition, and holds the object against its schema and
-// its rules in CEL. Policies are none of its business.
+// own packages: it sets the defaults of the CustomResourceDefinition, and validates the object against its schema and
+// its CEL rules. It does not evaluate policies.
 package admission
 
 import (
@@ -34,7 +34,7 @@ type Object interface {
 	metav1.Object
 }
 
-// kind is what is known of one kind.
+// kind is the definition of one kind.
 type kind struct {
 	structural *schema.Structural
 	validator  *validate.SchemaValidator
@@ -90,8 +90,8 @@ func read(plural string) (*kind, error) {
 	}, nil
 }
 
-// Admit fills in the defaults of an object and checks it. Its status is not the user's to set, and becomes what the
-// definition says. The object is changed in place, and is as it was after an error.
+// Admit sets the defaults of an object and validates it. Users cannot set its status, which becomes the default of the
+// definition. The object is changed in place, and is unchanged after an error.
 func Admit(o Object) error {
 	name, err := kindOf(o)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// New returns an empty object of a kind; nil for a kind that nobody writes, or that there is not.
+// New returns an empty object of a kind; nil for a kind that users do not write, or that does not exist.
 func New(kind string) Object {
 	switch kind {
 	case "Agent":
@@ -38,13 +38,13 @@ func kindOf(o Object) (string, error) {
 	return name, nil
 }
 
-// reset empties an object, so that nothing is left of it in what is read into it.
+// reset empties an object, so that no old field remains after decoding into it.
 func reset(o Object) {
 	value := reflect.ValueOf(o).Elem()
 	value.Set(reflect.Zero(value.Type()))
 }
 
-// replace makes an object equal to another one of its kind, and says of which kind it is.
+// replace makes an object equal to another one of its kind, and returns its kind.
 func replace(o, by Object) {
 	reflect.ValueOf(o).Elem().Set(reflect.ValueOf(by).Elem())
 	kind, err := kindOf(o)

@@ -1,4 +1,4 @@
-// Package answer judges what others give for the calls of a Turn: results of client tools, and decisions (CLIENT-04,
+// Package answer judges ToolResults for the calls of a Turn: results of client tools, and decisions (CLIENT-04,
 // TOOL-07). It is pure.
 package answer
 
@@ -13,7 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// Verdict is what is said of a ToolResult. An empty Reason says nothing: its Turn will.
+// Verdict is the decision about a ToolResult. An empty Reason leaves it to the Turn.
 type Verdict struct {
 	// Status of the condition Accepted: Unknown while the call may still come, False when the ToolResult is refused.
 	Status metav1.ConditionStatus
@@ -21,7 +21,7 @@ type Verdict struct {
 	Reason, Message string
 }
 
-// Judge says what becomes of a ToolResult. turn is the one that it names; nil when there is none.
+// Judge returns the verdict on a ToolResult. turn is the one that it names; nil if there is none.
 func Judge(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Verdict {
 	ref, decides := result.Spec.TurnRef, result.Spec.Decision != ""
 	if turn == nil {
@@ -73,8 +73,8 @@ func Binds(decision *v1alpha1.ToolResult, turn *v1alpha1.Turn, call *v1alpha1.To
 	return decision.Spec.CallID == call.ID && ref.UID != "" && ref.UID == turn.UID && call.CallDigest != "" && decision.Spec.CallDigest == call.CallDigest
 }
 
-// mistaken refuses what is no answer to the call: a result for one that no client runs, and a decision about one that
-// needs none.
+// mistaken refuses ToolResults that do not answer the call: a result for a call that no client runs, and a decision
+// about a call that needs none.
 func mistaken(result *v1alpha1.ToolResult, call *v1alpha1.ToolCall, turn *v1alpha1.Turn) Verdict {
 	switch {
 	case result.Spec.Decision != "" && call.Policy != v1alpha1.PolicyRequiresApproval:
@@ -111,9 +111,9 @@ func decidedAbout(call *v1alpha1.ToolCall) bool {
 	return call.Policy == v1alpha1.PolicyRequiresApproval && (call.Attempt > 0 || call.Reason == tool.ReasonRejected)
 }
 
-// unknown deals with a call that the Turn's status does not name. Before the Turn has asked for anything, it may still
-// come; once the Turn waits, or is past the call, it will not. A decision is about a call that can be seen, and never
-// kept for one that may come.
+// unknown handles a call that is not in the Turn's status. Before the Turn has planned any call, it may still come;
+// once the Turn waits, or is past the call, it will not. A decision is about a call that users can see, and never kept
+// for a later one.
 func unknown(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Verdict {
 	waiting := waitingCalls(turn.Status.ToolCalls)
 	if len(waiting) > 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// MaxMessageBytes is the most bytes that a condition's message may have; what is above is cut.
+// MaxMessageBytes is the most bytes of a condition's message; longer ones are truncated.
 const MaxMessageBytes = 1024
 
 // ellipsis ends a message that was cut.
@@ -33,14 +33,14 @@ func Set(conditions *[]metav1.Condition, generation int64, now metav1.Time, kind
 		*conditions = append(*conditions, next)
 		return
 	}
-	// The defaults of the API have the earliest time there is: nobody has set them.
+	// The defaults of the API have the zero time: the manager has not set them.
 	if current.Status == status && current.LastTransitionTime.Unix() > 0 {
 		next.LastTransitionTime = current.LastTransitionTime
 	}
 	*current = next
 }
 
-// Find returns the condition of a type, for reading or changing in place; nil when there is none.
+// Find returns the condition of a type, for reading or changing in place; nil if there is none.
 func Find(conditions []metav1.Condition, kind string) *metav1.Condition {
 	for i := range conditions {
 		if conditions[i].Type == kind {
@@ -80,8 +80,8 @@ func SetReady(conditions *[]metav1.Condition, generation int64, now metav1.Time,
 	Set(conditions, generation, now, v1alpha1.ConditionReady, status, reason, message)
 }
 
-// SetStalled says whether only a change of a spec can help. The condition is there only while it is True, as kstatus
-// wants it.
+// SetStalled sets the condition that only a change of the spec can help. It exists only while it is True, as kstatus
+// requires.
 func SetStalled(conditions *[]metav1.Condition, generation int64, now metav1.Time, stalled bool, reason, message string) {
 	if !stalled {
 		remove(conditions, v1alpha1.ConditionStalled)
@@ -90,9 +90,9 @@ func SetStalled(conditions *[]metav1.Condition, generation int64, now metav1.Tim
 	Set(conditions, generation, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, message)
 }
 
-// SetAccepted says what became of a ToolResult: True when it is part of its Turn, False when it never will be, Unknown
-// while it waits. kstatus knows no such condition, so that Reconciling stands beside it while it waits, and Stalled
-// once it is refused.
+// SetAccepted sets the state of a ToolResult: True if it is part of its Turn, False if it never will be, Unknown while
+// it waits. kstatus does not know this condition, so that Reconciling is set too while it waits, and Stalled once it is
+// refused.
 func SetAccepted(conditions *[]metav1.Condition, generation int64, now metav1.Time, status metav1.ConditionStatus, reason, message string) {
 	Set(conditions, generation, now, v1alpha1.ConditionAccepted, status, reason, message)
 	if status == metav1.ConditionUnknown {

@@ -14,8 +14,8 @@ const (
 	amountPlaces = pricePlaces + 6
 )
 
-// parse reads a decimal as a whole number of its last place. It takes what the schema of the API takes, and no sign,
-// exponent or rounding.
+// parse reads a decimal as a whole number of its last place. It accepts the same values as the schema of the API, and
+// no sign, exponent or rounding.
 func parse(text string, places int) (*big.Int, bool) {
 	whole, fraction, point := strings.Cut(text, ".")
 	if whole == "" || point && fraction == "" || len(fraction) > places || !digits(whole) || !digits(fraction) {
@@ -29,7 +29,7 @@ func digits(text string) bool {
 	return strings.Trim(text, "0123456789") == ""
 }
 
-// format writes a whole number of the last place of an amount as a decimal, without zeros that say nothing.
+// format writes a whole number of the last place of an amount as a decimal, without insignificant zeros.
 func format(amount *big.Int) string {
 	text := amount.String()
 	if missing := amountPlaces + 1 - len(text); missing > 0 {

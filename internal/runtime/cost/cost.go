@@ -13,13 +13,13 @@ import (
 // MaxCurrencies is how many currencies a list of costs may have. The API has the same limit.
 const MaxCurrencies = 4
 
-// Of is what a model call costs that has taken these tokens; nil when that cannot be known: there is no price, or the
-// provider has not said how many tokens it took.
+// Of returns the cost of a model call with these tokens; nil if it is unknown: there is no price, or the provider has
+// not reported its token usage.
 func Of(price *v1alpha1.ModelPrice, usage model.Usage) *v1alpha1.Cost {
 	if price == nil || usage.InputTokens <= 0 && usage.OutputTokens <= 0 {
 		return nil
 	}
-	// What a server says that has miscounted must make nothing negative, and count nothing twice.
+	// A server that miscounts must not cause a negative amount, or count tokens twice.
 	input, output := max(usage.InputTokens, 0), max(usage.OutputTokens, 0)
 	read := min(max(usage.CacheReadTokens, 0), input)
 	written := min(max(usage.CacheWriteTokens, 0), input-read)
@@ -42,8 +42,8 @@ func Of(price *v1alpha1.ModelPrice, usage model.Usage) *v1alpha1.Cost {
 	return &v1alpha1.Cost{Currency: price.Currency, Amount: format(sum)}
 }
 
-// Add adds costs to costs, by currency, in the order of the currencies. It changes neither list. With more currencies
-// than there is room for it adds nothing, and says so.
+// Add adds costs to costs, by currency, in the order of the currencies. It changes neither list. If there are more
+// currencies than there is room for, it adds nothing, and reports it.
 func Add(to []v1alpha1.Cost, more ...v1alpha1.Cost) ([]v1alpha1.Cost, bool) {
 	sums := slices.Clone(to)
 	for _, c := range more {

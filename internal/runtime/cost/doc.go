@@ -1,3 +1,3 @@
-// Package cost says what model calls cost: tokens times price. It reckons with whole numbers alone, so that every
-// amount is exact, and knows nothing but what it is given.
+// Package cost calculates the cost of model calls: tokens times price. It uses whole numbers only, so that every amount
+// is exact, and depends only on its arguments.
 package cost

@@ -7,9 +7,9 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// MessageOf is the message that an event stands for (MSG-02): the message of input.message and
-// output.message.completed, the tool result of tool.completed, and none (false) of any other. The error says that the
-// event's data is not what its type promises.
+// MessageOf returns the message that an event stands for (MSG-02): the message of input.message and
+// output.message.completed, the tool result of tool.completed, and none (false) for any other. It is an error if the
+// event's data does not match its type.
 func MessageOf(e v1alpha1.JournalEvent) (Message, bool, error) {
 	switch e.Type {
 	case TypeInputMessage:
@@ -86,7 +86,7 @@ func toolResult(id string, data ToolCompleted) Message {
 	return m
 }
 
-// tidy gives a message the one form that it also has after being written and read again.
+// tidy brings a message into the form that it also has after being written and read again.
 func tidy(m Message) Message {
 	if len(m.ToolCalls) == 0 {
 		m.ToolCalls = nil

@@ -10,13 +10,13 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// Identity says what the events of a turn belong to.
+// Identity identifies the owners of a turn's events.
 type Identity struct {
 	// Session is the UID of the Session.
 	Session types.UID
 	// Turn is the UID of the Turn.
 	Turn types.UID
-	// InputMessage is the id of the user's message that the turn answers.
+	// InputMessage is the id of the user's message of the turn.
 	InputMessage string
 }
 
@@ -41,24 +41,24 @@ func (f Factory) At(t time.Time) Factory {
 	return f
 }
 
-// InputMessage says that the user's message was taken into the conversation. Metadata that JSON cannot say is replaced
-// by a sentence.
+// InputMessage: the user's message was added to the conversation. Metadata without a JSON form is replaced by a
+// sentence.
 func (f Factory) InputMessage(m Message) v1alpha1.JournalEvent {
 	m.Metadata = encodable(m.Metadata)
 	return f.turn(TypeInputMessage, InputMessage{Message: m})
 }
 
-// SessionActivated says that the Session has an active turn (LIFE-01).
+// SessionActivated: the Session has an active turn (LIFE-01).
 func (f Factory) SessionActivated() v1alpha1.JournalEvent {
 	return f.turn(TypeSessionActivated, SessionActivated{TurnID: string(f.identity.Turn), InputMessageID: f.identity.InputMessage})
 }
 
-// TurnStarted says that the turn began, with the user's text (LIFE-01).
+// TurnStarted: the turn began, with the user's text (LIFE-01).
 func (f Factory) TurnStarted(input string) v1alpha1.JournalEvent {
 	return f.turn(TypeTurnStarted, TurnStarted{TurnID: string(f.identity.Turn), InputMessageID: f.identity.InputMessage, InputContent: input})
 }
 
-// TurnCompleted says that the turn ended with an answer (LIFE-02).
+// TurnCompleted: the turn ended with a response (LIFE-02).
 func (f Factory) TurnCompleted(data TurnCompleted) v1alpha1.JournalEvent {
 	data.TurnID = string(f.identity.Turn)
 	if data.Status == "" {
@@ -67,20 +67,20 @@ func (f Factory) TurnCompleted(data TurnCompleted) v1alpha1.JournalEvent {
 	return f.turn(TypeTurnCompleted, data)
 }
 
-// TurnFailed says that the turn ended with an error (LIFE-06).
+// TurnFailed: the turn ended with an error (LIFE-06).
 func (f Factory) TurnFailed(data TurnFailed) v1alpha1.JournalEvent {
 	data.TurnID = string(f.identity.Turn)
 	return f.turn(TypeTurnFailed, data)
 }
 
-// SessionIdled says that the Session has no active turn any more (LIFE-04, LIFE-06).
+// SessionIdled: the Session has no active turn any more (LIFE-04, LIFE-06).
 func (f Factory) SessionIdled(data SessionIdled) v1alpha1.JournalEvent {
 	data.TurnID = string(f.identity.Turn)
 	return f.turn(TypeSessionIdled, data)
 }
 
-// OutputMessage says that a message was given to the user outside of any model call: a prompt that was blocked, a
-// dependency that is missing (LIFE-09, LIFE-10).
+// OutputMessage: the user received a message outside of any model call: a prompt that was blocked, a missing dependency
+// (LIFE-09, LIFE-10).
 func (f Factory) OutputMessage(data OutputMessageCompleted) v1alpha1.JournalEvent {
 	data.Message.Metadata = encodable(data.Message.Metadata)
 	return f.turn(TypeOutputMessageCompleted, data)
@@ -112,71 +112,70 @@ func (s Step) At(t time.Time) Step {
 	return s
 }
 
-// ReasonStarted says that a reason step began.
+// ReasonStarted: a reason step began.
 func (s Step) ReasonStarted(data ReasonStarted) v1alpha1.JournalEvent {
 	return s.step(TypeReasonStarted, data)
 }
 
-// TranscriptRepaired says that a tool call was given a result for the prompt (DUR-08).
+// TranscriptRepaired: a tool call received a result for the prompt (DUR-08).
 func (s Step) TranscriptRepaired(data TranscriptRepaired) v1alpha1.JournalEvent {
 	return s.step(TypeTranscriptRepaired, data)
 }
 
-// OutputMessageStarted says that the model began to answer.
+// OutputMessageStarted: the model began to respond.
 func (s Step) OutputMessageStarted(data OutputMessageStarted) v1alpha1.JournalEvent {
 	data.TurnID = string(s.factory.identity.Turn)
 	return s.step(TypeOutputMessageStarted, data)
 }
 
-// LLMGeneration says that a call of a provider ended.
+// LLMGeneration: a call of a provider ended.
 func (s Step) LLMGeneration(data LLMGeneration) v1alpha1.JournalEvent {
 	return s.step(TypeLLMGeneration, data)
 }
 
-// OutputMessageCompleted says that the answer is whole. Metadata that JSON cannot say is replaced by a sentence.
+// OutputMessageCompleted: the response is complete. Metadata without a JSON form is replaced by a sentence.
 func (s Step) OutputMessageCompleted(data OutputMessageCompleted) v1alpha1.JournalEvent {
 	data.Message.Metadata = encodable(data.Message.Metadata)
 	return s.step(TypeOutputMessageCompleted, data)
 }
 
-// ReasonRecovered says that an earlier process had begun to receive the answer (PART-02).
+// ReasonRecovered: an earlier process had begun to receive the response (PART-02).
 func (s Step) ReasonRecovered(data ReasonRecovered) v1alpha1.JournalEvent {
 	return s.step(TypeReasonRecovered, data)
 }
 
-// ReasonCompleted says that a reason step ended.
+// ReasonCompleted: a reason step ended.
 func (s Step) ReasonCompleted(data ReasonCompleted) v1alpha1.JournalEvent {
 	return s.step(TypeReasonCompleted, data)
 }
 
-// ActStarted says that an act step began.
+// ActStarted: an act step began.
 func (s Step) ActStarted(data ActStarted) v1alpha1.JournalEvent {
 	return s.step(TypeActStarted, data)
 }
 
-// ActCompleted says that an act step ended.
+// ActCompleted: an act step ended.
 func (s Step) ActCompleted(data ActCompleted) v1alpha1.JournalEvent {
 	return s.step(TypeActCompleted, data)
 }
 
-// ToolCallRequested says that the client is asked for results (TOOL-17).
+// ToolCallRequested: the client's results are requested (TOOL-17).
 func (s Step) ToolCallRequested(data ToolCallRequested) v1alpha1.JournalEvent {
 	return s.step(TypeToolCallRequested, data)
 }
 
-// ToolStarted says that a tool call was started.
+// ToolStarted: a tool call was started.
 func (s Step) ToolStarted(data ToolStarted) v1alpha1.JournalEvent {
 	return s.tool(TypeToolStarted, data.ToolCall.ID, data)
 }
 
-// ToolCompleted says that a tool call has its result. It mints the fence, after the tool has said all that it will ever
-// say.
+// ToolCompleted: a tool call has its result. It generates the fence after the tool has written all its output.
 func (s Step) ToolCompleted(data ToolCompleted) v1alpha1.JournalEvent {
 	data.Fence = NewFence()
 	return s.tool(TypeToolCompleted, data.ToolCallID, data)
 }
 
-// TraceParent is the W3C traceparent of a tool call of this step, for the tool to go on with.
+// TraceParent returns the W3C traceparent of a tool call of this step, for the tool's own spans.
 func (s Step) TraceParent(call string) string {
 	turn := s.factory.identity.Turn
 	return TraceParent(turn, ToolSpan(turn, s.exec, call))
@@ -222,7 +221,7 @@ func (f Factory) build(kind string, context map[string]string, data any) v1alpha
 	}
 }
 
-// MicroTime is a time as the log keeps it: UTC, in microseconds.
+// MicroTime returns a time in the form of the journal: UTC, in microseconds.
 func MicroTime(t time.Time) metav1.MicroTime {
 	return metav1.NewMicroTime(t.UTC().Truncate(time.Microsecond))
 }
@@ -238,8 +237,8 @@ type Envelope struct {
 	Data      *v1alpha1.JSON    `json:"data,omitempty"`
 }
 
-// Envelope gives an event of the log its Session and its sequence number, which follows from its position. The time is
-// in milliseconds.
+// Envelope adds the Session and the sequence number, which follows from its position, to an event of the journal. The
+// time is in milliseconds.
 func (f Factory) Envelope(e v1alpha1.JournalEvent, sequence int64) Envelope {
 	context := e.Context
 	if context == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Role says who speaks.
+// Role is the author of the message.
 type Role string
 
 const (
@@ -21,7 +21,7 @@ const (
 	RoleToolResult Role = "tool_result"
 )
 
-// Phase says what an assistant message is (LLM-09).
+// Phase is the kind of an assistant message (LLM-09).
 type Phase string
 
 const (
@@ -41,7 +41,7 @@ const (
 	PartImage PartType = "image"
 )
 
-// Metadata keys of a message that says what went wrong (ERR-03).
+// Metadata keys of a message about an error (ERR-03).
 const (
 	// MetadataErrorCode is the code of the error.
 	MetadataErrorCode = "error_code"
@@ -69,9 +69,9 @@ type ToolCall struct {
 	ID string `json:"id"`
 	// ProviderID is the model's own id of the call.
 	ProviderID string `json:"provider_id,omitempty"`
-	// Name of the tool, as the model gave it.
+	// Name of the tool, as in the model's response.
 	Name string `json:"name"`
-	// Arguments as the model gave them, valid JSON or not.
+	// Arguments of the model's response, valid JSON or not.
 	Arguments string `json:"arguments"`
 }
 
@@ -79,7 +79,7 @@ type ToolCall struct {
 type Message struct {
 	// ID of the message: a UUIDv7; of a tool result, the id of its event.
 	ID string `json:"id"`
-	// Role says who speaks.
+	// Role is the author of the message.
 	Role Role `json:"role"`
 	// Content in order. A tool result that has none at all, not even an empty one, has nil (MSG-03).
 	Content []Part `json:"content"`
@@ -93,7 +93,7 @@ type Message struct {
 	Error string `json:"error,omitempty"`
 	// Fence is the nonce that the model reads around a tool result (see Fenced).
 	Fence string `json:"fence,omitempty"`
-	// Metadata says more, for programs.
+	// Metadata has details for programs.
 	Metadata map[string]any `json:"metadata,omitempty"`
 	// Phase of an assistant message (LLM-09).
 	Phase Phase `json:"phase,omitempty"`
@@ -119,8 +119,8 @@ func NewUserParts(content []Part) Message {
 	return Message{ID: NewID(), Role: RoleUser, Content: content}
 }
 
-// NewAssistantMessage is a model's message with a new id. Its phase is commentary with calls and final_answer without
-// (LLM-09). An empty text gives no part.
+// NewAssistantMessage returns a model's message with a new id. Its phase is commentary with calls and final_answer
+// without (LLM-09). An empty text adds no part.
 func NewAssistantMessage(text string, calls []ToolCall) Message {
 	m := Message{ID: NewID(), Role: RoleAssistant, Content: []Part{}, ToolCalls: calls, Phase: PhaseFinalAnswer}
 	if text != "" {
@@ -132,8 +132,8 @@ func NewAssistantMessage(text string, calls []ToolCall) Message {
 	return m
 }
 
-// NewErrorMessage is an assistant message that tells the user what went wrong, with code and fields in its metadata
-// (ERR-03, LIFE-09, LIFE-10). Fields are left out when there are none.
+// NewErrorMessage returns an assistant message that explains an error to the user, with code and fields in its metadata
+// (ERR-03, LIFE-09, LIFE-10). Empty fields are left out.
 func NewErrorMessage(text, code string, fields map[string]string) Message {
 	m := NewAssistantMessage(text, nil)
 	m.Metadata = map[string]any{MetadataErrorCode: code}
@@ -147,7 +147,7 @@ func NewErrorMessage(text, code string, fields map[string]string) Message {
 	return m
 }
 
-// ErrorCode is the code of the error that the message tells of, empty for any other message (ERR-03, LLM-07).
+// ErrorCode returns the code of the error that the message is about, empty for any other message (ERR-03, LLM-07).
 func (m Message) ErrorCode() string {
 	code, _ := m.Metadata[MetadataErrorCode].(string)
 	return code
@@ -175,8 +175,8 @@ func (m Message) Images() []Part {
 	return images
 }
 
-// Result is the result of a tool as JSON (MSG-03): the string of the only text part, an array of several text parts as
-// objects, null when there is none, and nothing (false) when the tool gave no result at all.
+// Result returns the result of a tool as JSON (MSG-03): the string of the only text part, an array of several text
+// parts as objects, null if there is none, and nothing (false) if the tool returned no result at all.
 func (m Message) Result() (json.RawMessage, bool) {
 	if m.Content == nil {
 		return nil, false
@@ -197,13 +197,13 @@ func (m Message) Result() (json.RawMessage, bool) {
 	}
 }
 
-// textPart is a text part that says its text even when that is empty.
+// textPart is a text part that includes its text even if that is empty.
 type textPart struct {
 	Type PartType `json:"type"`
 	Text string   `json:"text"`
 }
 
-// encode is for values of this package that JSON can always say.
+// encode is for values of this package, which always have a JSON form.
 func encode(v any) json.RawMessage {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -212,8 +212,8 @@ func encode(v any) json.RawMessage {
 	return raw
 }
 
-// encodable returns a copy of metadata in which each value that JSON cannot say is replaced by a sentence that names
-// its type, so that no caller's metadata can keep an event out of the log.
+// encodable returns a copy of metadata in which each value without a JSON form is replaced by a sentence that names its
+// type, so that no caller's metadata can prevent an event from being recorded.
 func encodable(metadata map[string]any) map[string]any {
 	clean := maps.Clone(metadata)
 	for k, v := range clean {

@@ -7,13 +7,13 @@ type Usage struct {
 	InputTokens  int64 `json:"input_tokens"`
 	OutputTokens int64 `json:"output_tokens"`
 	TotalTokens  int64 `json:"total_tokens"`
-	// CacheReadTokens and CacheWriteTokens are those of InputTokens that came from the provider's prompt cache, and
-	// that were put into it. Only llm.generation tells them.
+	// CacheReadTokens and CacheWriteTokens are those of InputTokens that were read from the provider's prompt cache,
+	// and written to it. Only llm.generation has them.
 	CacheReadTokens  int64 `json:"cache_read_tokens,omitempty"`
 	CacheWriteTokens int64 `json:"cache_write_tokens,omitempty"`
 }
 
-// UsageOf gives the counts of an API object the names of the event contract.
+// UsageOf converts the counts of an API object to the names of the event contract.
 func UsageOf(u v1alpha1.Usage) *Usage {
 	return &Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, TotalTokens: u.TotalTokens}
 }
@@ -46,7 +46,7 @@ type TurnCompleted struct {
 	// Usage of all model calls of the turn (GAP-13).
 	Usage        *Usage `json:"usage,omitempty"`
 	InputContent string `json:"input_content,omitempty"`
-	// FinalMessageID is the id of the message that answers.
+	// FinalMessageID is the id of the final response.
 	FinalMessageID     string `json:"final_message_id,omitempty"`
 	FinalAnswerPreview string `json:"final_answer_preview,omitempty"`
 	TimeToFirstTokenMS *int64 `json:"time_to_first_token_ms,omitempty"`
@@ -54,7 +54,7 @@ type TurnCompleted struct {
 	LLMCallCount       *int32 `json:"llm_call_count,omitempty"`
 	// Status is "completed". The Factory sets it when it is empty.
 	Status string `json:"status,omitempty"`
-	// StopReason says why the model stopped, in the names of SM-09: end_turn, max_tokens, max_turn_requests, refusal.
+	// StopReason is why the model stopped, in the names of SM-09: end_turn, max_tokens, max_turn_requests, refusal.
 	StopReason string `json:"stop_reason,omitempty"`
 }
 
@@ -64,7 +64,7 @@ type TurnFailed struct {
 	TurnID string `json:"turn_id"`
 	// Error is free text.
 	Error string `json:"error"`
-	// ErrorCode and ErrorFields are set when the user is told of the error (ERR-03).
+	// ErrorCode and ErrorFields are set if the user is told about the error (ERR-03).
 	ErrorCode   string            `json:"error_code,omitempty"`
 	ErrorFields map[string]string `json:"error_fields,omitempty"`
 }
@@ -112,20 +112,20 @@ type OutputMessageCompleted struct {
 	Message    Message `json:"message"`
 	Usage      *Usage  `json:"usage,omitempty"`
 	ResponseID string  `json:"response_id,omitempty"`
-	// ErrorCode and ErrorFields are set when the message tells of an error (ERR-03).
+	// ErrorCode and ErrorFields are set if the message is about an error (ERR-03).
 	ErrorCode   string            `json:"error_code,omitempty"`
 	ErrorFields map[string]string `json:"error_fields,omitempty"`
 }
 
 // Modes of ReasonRecovered (PART-02).
 const (
-	// RecoveredFinalize: what had come is the answer.
+	// RecoveredFinalize: the partial response is the response.
 	RecoveredFinalize = "finalize"
-	// RecoveredRestart: the model was asked again.
+	// RecoveredRestart: the model was called again.
 	RecoveredRestart = "restart"
 )
 
-// ReasonRecovered is the data of reason.recovered: an earlier process had begun to receive the answer (PART-02).
+// ReasonRecovered is the data of reason.recovered: an earlier process had begun to receive the response (PART-02).
 type ReasonRecovered struct {
 	// Mode is finalize or restart.
 	Mode string `json:"mode"`
@@ -148,7 +148,7 @@ type LLMGeneration struct {
 	TimeToFirstTokenMS *int64         `json:"time_to_first_token_ms,omitempty"`
 	FinishReason       string         `json:"finish_reason,omitempty"`
 	ResponseID         string         `json:"response_id,omitempty"`
-	// Tries is how often the model was asked, when it was more than once.
+	// Tries is how often the model was called, if more than once.
 	Tries   int32  `json:"tries,omitempty"`
 	Success bool   `json:"success"`
 	Error   string `json:"error,omitempty"`
@@ -188,16 +188,16 @@ type ToolStarted struct {
 	Attempt  int32    `json:"attempt,omitempty"`
 }
 
-// ToolCompleted is the data of tool.completed (TOOL-15). MSG-03 says which message it becomes.
+// ToolCompleted is the data of tool.completed (TOOL-15). MSG-03 defines the resulting message.
 type ToolCompleted struct {
 	ToolCallID string `json:"tool_call_id"`
 	ToolName   string `json:"tool_name"`
 	Success    bool   `json:"success"`
 	// Status is one of the Status constants.
 	Status string `json:"status"`
-	// Result is what the tool gave: nil when it gave none at all, empty when what it gave is empty.
+	// Result is the tool's result: nil if it returned none at all, empty if it returned an empty one.
 	Result []Part `json:"result"`
-	// Error is what the model is told when the call failed.
+	// Error is the text for the model if the call failed.
 	Error      string `json:"error,omitempty"`
 	DurationMS *int64 `json:"duration_ms,omitempty"`
 	// Fingerprint of the call (DUR-06).
@@ -206,7 +206,7 @@ type ToolCompleted struct {
 	Fence string `json:"fence,omitempty"`
 }
 
-// RequestedCall is a tool call that the client is asked to make.
+// RequestedCall is a tool call that is requested from the client.
 type RequestedCall struct {
 	ID        string `json:"id"`
 	Name      string `json:"name"`

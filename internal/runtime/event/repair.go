@@ -1,6 +1,6 @@
 package event
 
-// CallState is what is known of a tool call that has no result in the transcript (DUR-03, DUR-08).
+// CallState is the known state of a tool call that has no result in the transcript (DUR-03, DUR-08).
 type CallState int
 
 const (
@@ -8,7 +8,7 @@ const (
 	CallNotRecorded CallState = iota
 	// CallSettled: the call has an outcome, which the transcript lacks.
 	CallSettled
-	// CallInterrupted: the call was started, and nobody can know what became of it.
+	// CallInterrupted: the call was started, and its outcome cannot be determined.
 	CallInterrupted
 	// CallRunning: the call was started and may still run.
 	CallRunning
@@ -22,18 +22,18 @@ const (
 type CallRecord struct {
 	// State of the call.
 	State CallState
-	// Result of a settled call; nil when it gave none.
+	// Result of a settled call; nil if it returned none.
 	Result []Part
 	// Error of a settled or interrupted call.
 	Error string
 }
 
-// Lookup says what is known of a call of an assistant message.
+// Lookup returns the known state of a call of an assistant message.
 type Lookup func(message Message, call ToolCall) CallRecord
 
-// What a model is told of a tool call that has no result (DUR-08).
+// Texts for the model about a tool call that has no result (DUR-08).
 const (
-	// SentenceInterrupted: the call was started, and nobody can know what became of it.
+	// SentenceInterrupted: the call was started, and its outcome cannot be determined.
 	SentenceInterrupted = "The tool call was interrupted after it had started and its result is unknown. It was not run again."
 	// SentenceUncertain: the call may still run.
 	SentenceUncertain = "The outcome of this tool call is uncertain: it was started and no result was recorded. Do not retry it."
@@ -45,10 +45,9 @@ const (
 	SentenceCancelled = "cancelled - another message came in"
 )
 
-// Repair gives every tool call of an assistant message that has no later result one, for the prompt alone: neither the
-// messages given nor the log change (DUR-08). What a result says is decided by lookup; without one, calls count as
-// cancelled. Results that were put in follow those that the message has already. The second value tells of each repair,
-// in order.
+// Repair adds a result for every tool call of an assistant message that has no later result, for the prompt alone:
+// neither the given messages nor the journal change (DUR-08). lookup determines the content; without it, calls count as
+// cancelled. Added results follow those that the message has already. The second value lists the repairs, in order.
 //
 // A result belongs to the newest call before it that has its id and no result yet, because ids are unique within a turn
 // only.
@@ -118,7 +117,7 @@ func repair(m Message, call ToolCall, lookup Lookup) (Message, string) {
 	if lookup != nil {
 		record = lookup(m, call)
 	}
-	// The id is a function of what is repaired, so that a prompt that is built twice is the same to the byte.
+	// The id is a function of the repaired call, so that a prompt that is built twice is the same to the byte.
 	result := Message{ID: m.ID + "/" + call.ID, Role: RoleToolResult, ToolCallID: call.ID, ToolName: call.Name}
 	switch record.State {
 	case CallSettled:

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Span ids are a function of what they stand for. So a started and a completed event share their span without anything
-// being kept between them, over a restart as well, and a tool's Job is given the span that its events will have.
+// Span ids are derived from the spanned things. So a started and a completed event share their span without stored
+// state, even across a restart, and a tool's Job gets the span that its events will have.
 
 // TurnSpan is the id of the root span of a turn.
 func TurnSpan(turn types.UID) string {

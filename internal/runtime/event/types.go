@@ -10,21 +10,21 @@ const (
 	TypeSessionIdled = "session.idled"
 	// TypeTurnStarted: a turn began (LIFE-01).
 	TypeTurnStarted = "turn.started"
-	// TypeTurnCompleted: a turn ended with an answer (LIFE-02).
+	// TypeTurnCompleted: a turn ended with a response (LIFE-02).
 	TypeTurnCompleted = "turn.completed"
 	// TypeTurnFailed: a turn ended with an error (LIFE-06).
 	TypeTurnFailed = "turn.failed"
 	// TypeReasonStarted: a reason step began (LLM-02).
 	TypeReasonStarted = "reason.started"
-	// TypeReasonCompleted: a reason step ended, with an answer or with an error (LLM-02, LLM-03).
+	// TypeReasonCompleted: a reason step ended, with a response or with an error (LLM-02, LLM-03).
 	TypeReasonCompleted = "reason.completed"
-	// TypeOutputMessageStarted: the model began to answer.
+	// TypeOutputMessageStarted: the model began to respond.
 	TypeOutputMessageStarted = "output.message.started"
-	// TypeOutputMessageCompleted: the answer is whole.
+	// TypeOutputMessageCompleted: the response is complete.
 	TypeOutputMessageCompleted = "output.message.completed"
-	// TypeReasonRecovered: an earlier process had begun to receive the answer (PART-02).
+	// TypeReasonRecovered: an earlier process had begun to receive the response (PART-02).
 	TypeReasonRecovered = "reason.recovered"
-	// TypeLLMGeneration: a call of a provider ended, with what it took.
+	// TypeLLMGeneration: a call of a provider ended, with its usage.
 	TypeLLMGeneration = "llm.generation"
 	// TypeTranscriptRepaired: a tool call without a result was given one for the prompt (DUR-08).
 	TypeTranscriptRepaired = "transcript.repaired"
@@ -36,7 +36,7 @@ const (
 	TypeToolStarted = "tool.started"
 	// TypeToolCompleted: a tool call has its result (TOOL-11, TOOL-15).
 	TypeToolCompleted = "tool.completed"
-	// TypeToolCallRequested: the client of the Session is asked for results (TOOL-17).
+	// TypeToolCallRequested: results are requested from the client of the Session (TOOL-17).
 	TypeToolCallRequested = "tool.call_requested"
 )
 
@@ -44,7 +44,7 @@ const (
 const (
 	// ContextTurn is the UID of the Turn.
 	ContextTurn = "turn_id"
-	// ContextInputMessage is the id of the user's message that the turn answers.
+	// ContextInputMessage is the id of the user's message of the turn.
 	ContextInputMessage = "input_message_id"
 	// ContextExec is the id of one run of a phase (PHASE-09).
 	ContextExec = "exec_id"
@@ -58,15 +58,15 @@ const (
 
 // Status strings of tool.completed (TOOL-13).
 const (
-	// StatusSuccess: the tool gave a result.
+	// StatusSuccess: the tool returned a result.
 	StatusSuccess = "success"
-	// StatusError: the tool, or the client, gave an error.
+	// StatusError: the tool, or the client, returned an error.
 	StatusError = "error"
 	// StatusTimeout: the tool ran out of time.
 	StatusTimeout = "timeout"
 	// StatusCancelled: the call was given up.
 	StatusCancelled = "cancelled"
-	// StatusInterrupted: the tool started, and nobody can know what became of it.
+	// StatusInterrupted: the tool started, and its outcome cannot be determined.
 	StatusInterrupted = "interrupted"
 )
 

@@ -28,7 +28,7 @@ type Options struct {
 	Total Amount
 	// PerNamespace is the most that one namespace may hold. Default: Ceiling of the total.
 	PerNamespace Amount
-	// Waited is told how long each request waited for its Share. nil for no report.
+	// Waited is called with the waiting time of each request for its Share. It may be nil.
 	Waited func(time.Duration)
 }
 
@@ -96,7 +96,7 @@ func (p *Pool) Ask(r Request) (*Share, error) {
 	return s, nil
 }
 
-// Hold takes a Share whether there is room or not: what it is for is under way already.
+// Hold takes a Share even without room: its work is in progress already.
 func (p *Pool) Hold(namespace string, amount Amount) *Share {
 	p.mu.Lock()
 	defer p.mu.Unlock()

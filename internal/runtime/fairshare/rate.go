@@ -42,8 +42,8 @@ type caller struct {
 // prunedAbove is the number of namespaces above which idle ones are forgotten.
 const prunedAbove = 1024
 
-// NewRate returns a Rate of at least one request a second. waited is told how long each request waited; nil for no
-// report.
+// NewRate returns a Rate of at least one request a second. waited is called with the waiting time of each request; it
+// may be nil.
 func NewRate(qps float64, burst int, waited func(time.Duration)) *Rate {
 	all := limit{max(qps, 1), max(float64(burst), 1)}
 	each := limit{all.qps / 8 * 7, max(float64(Ceiling(int64(all.burst))), 1)}

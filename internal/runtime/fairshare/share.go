@@ -24,7 +24,7 @@ type Share struct {
 	state  state
 	number uint64
 	since  time.Time
-	// granted is closed when the Share is given.
+	// granted is closed when the Share is granted.
 	granted chan struct{}
 	// quiet suppresses Ready while the request is being made.
 	quiet bool
@@ -58,7 +58,7 @@ func (s *Share) Amount() Amount {
 	return s.request.Amount
 }
 
-// Release gives the Share back, or withdraws the request. It may be called more than once.
+// Release releases the Share, or withdraws the request. It may be called more than once.
 func (s *Share) Release() {
 	if s == nil {
 		return
@@ -81,8 +81,8 @@ func (s *Share) Release() {
 	tell(ready)
 }
 
-// Shrink gives back at once what the Share holds above an amount. The place of a model call is so given back while its
-// response, which is to be written yet, stays counted.
+// Shrink releases at once what the Share holds above an amount. So the slot of a model call is released while its
+// response, which is yet to be written, stays counted.
 func (s *Share) Shrink(to Amount) {
 	if s == nil {
 		return

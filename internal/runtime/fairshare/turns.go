@@ -15,14 +15,14 @@ type TurnsOptions struct {
 	// BegunPerNamespace is the most Turns of one namespace that have begun and not ended, those that wait included. 0
 	// for no limit.
 	BegunPerNamespace int64
-	// Waited is told how long each Turn waited for its place among the active ones. nil for no report.
+	// Waited is called with the waiting time of each Turn for its slot. It may be nil.
 	Waited func(time.Duration)
 }
 
 // Turns decides which Sessions may have an active Turn. A Session has one Turn at a time, so that the Session's UID
 // stands for it.
 //
-// It lives in memory: what has begun is in status, and each process counts that before it decides anything.
+// The state is in memory: status has the begun Turns, and each process counts them before it decides anything.
 type Turns struct {
 	active, begun *Pool
 
@@ -59,7 +59,7 @@ func NewTurns(o TurnsOptions) *Turns {
 	}
 }
 
-// Count takes in what has begun by status, once. Nothing may be admitted before it has succeeded.
+// Count counts the Turns that have begun according to status, once. Nothing may be admitted before it has succeeded.
 func (t *Turns) Count(ctx context.Context, list func(context.Context) ([]Begun, error)) error {
 	t.counting.Lock()
 	defer t.counting.Unlock()
@@ -149,7 +149,7 @@ func (t *Turns) Resume(session types.UID, wake func()) bool {
 	return e.active.Held()
 }
 
-// Wait gives back the place of a Turn that waits.
+// Wait releases the slot of a waiting Turn.
 func (t *Turns) Wait(session types.UID) {
 	t.mu.Lock()
 	e := t.sessions[session]
@@ -163,7 +163,7 @@ func (t *Turns) Wait(session types.UID) {
 	active.Release()
 }
 
-// End gives back all that a Session holds, or takes it out of the line.
+// End releases everything that a Session holds, or removes it from the queue.
 func (t *Turns) End(session types.UID) {
 	t.mu.Lock()
 	e := t.sessions[session]

@@ -1,3 +1,3 @@
-// Package model is how the runtime asks a language model: one request, one answer. A Driver speaks to one Model; a
-// Registry makes drivers by provider (MODEL-03). Drivers keep nothing between calls.
+// Package model is how the runtime calls a language model: one request, one response. A Driver calls one Model; a
+// Registry creates drivers by provider (MODEL-03). Drivers keep nothing between calls.
 package model

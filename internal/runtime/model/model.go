@@ -7,11 +7,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 )
 
-// ToolDefinition is what the model is told of a tool.
+// ToolDefinition is the definition of a tool for the model.
 type ToolDefinition struct {
 	// Name by which the model calls the tool.
 	Name string
-	// Description tells what the tool does and when to use it.
+	// Description tells the model what the tool does and when to use it.
 	Description string
 	// InputSchema is the JSON Schema of the arguments; nil accepts any object.
 	InputSchema json.RawMessage
@@ -19,12 +19,12 @@ type ToolDefinition struct {
 
 // Request is one model call (LLM-01).
 type Request struct {
-	// Model is the provider's name of the model, as Name gives it.
+	// Model is the provider's name of the model, as Name returns it.
 	Model string
-	// SystemPrompt is what the model is told first, about the locale too. It may be empty.
+	// SystemPrompt is the system prompt, including the locale. It may be empty.
 	SystemPrompt string
-	// Messages is the conversation, oldest first, with fences around what tools gave (event.Fenced). Drivers do not
-	// change it.
+	// Messages is the conversation, oldest first, with fences around tool results (event.Fenced). Drivers do not change
+	// it.
 	Messages []event.Message
 	// Tools that the model may call.
 	Tools []ToolDefinition
@@ -34,35 +34,35 @@ type Request struct {
 	Iteration int32
 	// TurnID is the UID of the Turn.
 	TurnID string
-	// PreviousResponseID is the ResponseID of the Turn's last answer, where the provider keeps the conversation.
+	// PreviousResponseID is the ResponseID of the Turn's last response, if the provider stores the conversation.
 	PreviousResponseID string
-	// OnPartial is told what has come of the answer, whenever more has come, by the goroutine that called Generate. It
-	// returns at once. nil for nobody.
+	// OnPartial is called with the response so far, whenever more has arrived, by the goroutine that called Generate.
+	// It returns at once. It may be nil.
 	OnPartial func(Partial)
 }
 
-// Partial is what has come of an answer.
+// Partial is the part of a response that has arrived.
 type Partial struct {
-	// Text that the model has said so far, what it thinks left out.
+	// Text of the model so far, without its reasoning.
 	Text string
 	// ToolCalls reports whether it has begun to call tools.
 	ToolCalls bool
 }
 
-// Tell tells OnPartial, if there is one.
+// Tell calls OnPartial, if it is set.
 func (r Request) Tell(p Partial) {
 	if r.OnPartial != nil {
 		r.OnPartial(p)
 	}
 }
 
-// ToolCall is a tool call that the model asks for.
+// ToolCall is a tool call that the model requests.
 type ToolCall struct {
 	// ProviderID is the model's own id of the call.
 	ProviderID string
-	// Name of the tool, as the model gave it. It may be that of no tool.
+	// Name of the tool, as in the model's response. There may be no such tool.
 	Name string
-	// Arguments as the model gave them, byte for byte, valid JSON or not.
+	// Arguments of the model's response, byte for byte, valid JSON or not.
 	Arguments string
 }
 
@@ -80,19 +80,19 @@ type Usage struct {
 
 // Words for Response.FinishReason. Providers may use others.
 const (
-	// FinishStop: the model had nothing more to say.
+	// FinishStop: the response is complete.
 	FinishStop = "stop"
 	// FinishToolCalls: the model waits for the results of its calls.
 	FinishToolCalls = "tool_calls"
-	// FinishFiltered: a filter of the provider ended the answer, or let none begin.
+	// FinishFiltered: a filter of the provider ended the response, or prevented it.
 	FinishFiltered = "content_filter"
 )
 
-// Response is the model's answer.
+// Response is the model's response.
 type Response struct {
 	// Text that the model said. It may be empty.
 	Text string
-	// ToolCalls that the model asks for, in order. With none, the model has finished.
+	// ToolCalls that the model requests, in order. With none, the model has finished.
 	ToolCalls []ToolCall
 	// FinishReason is why the model stopped: one of the words above, or the provider's own.
 	FinishReason string
@@ -100,7 +100,7 @@ type Response struct {
 	FinishWord string
 	// Usage of this call alone (GAP-13).
 	Usage Usage
-	// ResponseID is the provider's id of the answer, at most 256 bytes. It may be empty.
+	// ResponseID is the provider's id of the response, at most 256 bytes. It may be empty.
 	ResponseID string
 	// Model is the provider's name of the model that answered.
 	Model string
@@ -108,7 +108,7 @@ type Response struct {
 
 // Driver speaks to one Model. It is safe for concurrent use.
 type Driver interface {
-	// Generate asks for one answer. It ends early with the context's error when the context does. The text of any other
-	// error is what the Turn's error is classified by (ERR-02).
+	// Generate requests one response. It ends early with the context's error when the context does. The Turn's error is
+	// classified by the text of any other error (ERR-02).
 	Generate(ctx context.Context, r Request) (*Response, error)
 }

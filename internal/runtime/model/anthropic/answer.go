@@ -23,7 +23,7 @@ const (
 	deltaArguments    = "input_json_delta"
 )
 
-// maxResponseID is the longest id of an answer that is kept, in bytes.
+// maxResponseID is the longest id of a response that is kept, in bytes.
 const maxResponseID = 256
 
 // answer collects the events of a stream. The SDK's own way to do it would make arguments that broke off empty ones,
@@ -52,7 +52,7 @@ type call struct {
 	ended     bool
 }
 
-// add takes one event up. The error says that the answer has become too long.
+// add processes one event. It is an error if the response has become too long.
 func (a *answer) add(e sdk.MessageStreamEventUnion) error {
 	a.events++
 	switch e.Type {
@@ -134,7 +134,7 @@ func (a *answer) end(e sdk.MessageStreamEventUnion) {
 	}
 }
 
-// response is what has come so far.
+// response returns the response so far.
 func (a *answer) response(asked string) model.Response {
 	r := model.Response{
 		Text: a.text.String(),

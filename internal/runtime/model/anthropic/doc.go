@@ -1,4 +1,4 @@
-// Package anthropic asks models of Anthropic, and of servers that speak its Messages API (MODEL-03).
+// Package anthropic calls models of Anthropic, and of servers that implement its Messages API (MODEL-03).
 //
 // What a model thinks is neither kept nor sent back: a Turn can be taken up again from its log alone, by another model
 // too. So reasoning is asked for as adaptive thinking, which, unlike thinking with a budget, lets the model go on from

@@ -21,7 +21,7 @@ const (
 	DefaultBaseURL = "https://api.anthropic.com/"
 	// name of the provider in errors.
 	name = "Anthropic"
-	// userAgent is what requests say of who sends them.
+	// userAgent is the User-Agent of requests.
 	userAgent = "capstan"
 )
 
@@ -36,7 +36,7 @@ type driver struct {
 	key        string
 }
 
-// machine are headers by which the SDK tells what it runs on.
+// machine are headers in which the SDK describes its platform.
 var machine = []string{
 	"X-Stainless-Lang", "X-Stainless-Package-Version", "X-Stainless-Os", "X-Stainless-Arch", "X-Stainless-Runtime", "X-Stainless-Runtime-Version",
 	"X-Stainless-Retry-Count", "X-Stainless-Timeout",
@@ -88,7 +88,7 @@ func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response
 	stream := d.messages.NewStreaming(ctx, body, option.WithResponseInto(&raw))
 	defer func() { _ = stream.Close() }()
 	var a answer
-	// What one read has brought may be many events.
+	// One read may return many events.
 	for ctx.Err() == nil && stream.Next() {
 		e := stream.Current()
 		if err := a.add(e); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
-// failure is why there is no whole answer. raw is the answer, if there is any, and err the SDK's own error, which has
-// the URL and the body in it.
+// failure returns why there is no complete response. raw is the response, if there is any, and err the SDK's own error,
+// which includes the URL and the body.
 func (d *driver) failure(ctx context.Context, asked string, raw *http.Response, err error, events int) error {
 	var refused *sdk.Error
 	if errors.As(err, &refused) {

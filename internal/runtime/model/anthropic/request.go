@@ -181,7 +181,7 @@ func modelBlocks(entry provider.Entry) (blocks, results []sdk.ContentBlockParamU
 	return blocks, results
 }
 
-// resultOf is what the model is told of a call.
+// resultOf returns the text for the model about a call.
 func resultOf(call provider.Call) *sdk.ToolResultBlockParam {
 	result := &sdk.ToolResultBlockParam{ToolUseID: call.ID}
 	content := call.Result.Content

@@ -11,7 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/simulator"
 )
 
-// All are the providers that there are (MODEL-03). The caller may change what it is given.
+// All returns all providers (MODEL-03). The caller may change the result.
 func All() model.Registry {
 	return model.Registry{
 		v1alpha1.ProviderSimulated: simulator.Factory,

@@ -10,7 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
-// maxResponseID is the longest id of an answer that is kept, in bytes.
+// maxResponseID is the longest id of a response that is kept, in bytes.
 const maxResponseID = 256
 
 // answer collects the chunks of a stream.
@@ -27,8 +27,8 @@ type answer struct {
 	chunks, size, largest int
 }
 
-// add takes one chunk up, with the arguments of its calls as they came. The error says that the answer has become too
-// long.
+// add processes one chunk, with the arguments of its calls as they arrived. It is an error if the response has become
+// too long.
 func (a *answer) add(chunk *genai.GenerateContentResponse, arguments []json.RawMessage) error {
 	a.chunks++
 	if a.id == "" && len(chunk.ResponseID) <= maxResponseID {
@@ -83,7 +83,7 @@ func (a *answer) addCandidate(c *genai.Candidate, arguments []json.RawMessage) {
 	}
 }
 
-// response is what has come so far.
+// response returns the response so far.
 func (a *answer) response(asked string) model.Response {
 	r := model.Response{Text: a.text.String(), ToolCalls: a.calls, Usage: a.usage, ResponseID: a.id, Model: a.model}
 	if r.Model == "" {

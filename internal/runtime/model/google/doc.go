@@ -1,4 +1,4 @@
-// Package google asks models of Google by the Gemini API with an API key (MODEL-03). It keeps nothing between calls.
+// Package google calls models of Google by the Gemini API with an API key (MODEL-03). It keeps nothing between calls.
 //
 // Models since Gemini 3 want back the signatures of what they thought before they called a tool, and refuse a
 // conversation without them. The log has no place for them, and a conversation may come from another provider. So the

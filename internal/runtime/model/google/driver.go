@@ -89,7 +89,7 @@ func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response
 	var a answer
 	var broke error
 	for chunk, err := range d.models.GenerateContentStream(context.WithValue(ctx, recordKey{}, &seen), r.Model, contents, config) {
-		// What one read has brought may be many events.
+		// One read may return many events.
 		if broke = cmp.Or(err, ctx.Err()); broke != nil {
 			break
 		}
@@ -112,8 +112,8 @@ func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response
 	return provider.Broken(a.response(r.Model), d.failure(ctx, r.Model, &seen, broke, a.chunks))
 }
 
-// wantsSignatures reports whether a model refuses a call of a tool without the signature of what it thought. All do but
-// the older ones, which refuse a signature that is none.
+// wantsSignatures reports whether a model refuses a call of a tool without the signature of its reasoning. All do but
+// the older ones, which refuse an invalid signature.
 func wantsSignatures(model string) bool {
 	model = strings.TrimPrefix(model, "models/")
 	for _, older := range []string{"gemini-1.", "gemini-2.", "gemma-"} {

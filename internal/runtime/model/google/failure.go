@@ -12,7 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
-// failure is why there is no whole answer.
+// failure returns why there is no complete response.
 func (d *driver) failure(ctx context.Context, asked string, seen *record, err error, chunks int) error {
 	var told genai.APIError
 	within := errors.As(err, &told)

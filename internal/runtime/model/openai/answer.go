@@ -17,7 +17,7 @@ const (
 	finishRefusal = "refusal"
 )
 
-// maxResponseID is the longest id of an answer that is kept, in bytes.
+// maxResponseID is the longest id of a response that is kept, in bytes.
 const maxResponseID = 256
 
 // answer collects the chunks of a stream.
@@ -43,7 +43,7 @@ type call struct {
 	arguments strings.Builder
 }
 
-// add takes one chunk up. The error says that the answer has become too long.
+// add processes one chunk. It is an error if the response has become too long.
 func (a *answer) add(chunk sdk.ChatCompletionChunk) error {
 	a.chunks++
 	if a.id == "" && len(chunk.ID) <= maxResponseID {
@@ -99,7 +99,7 @@ func (a *answer) addCall(piece sdk.ChatCompletionChunkChoiceDeltaToolCall) {
 	a.size += len(piece.ID) + len(piece.Function.Name) + len(piece.Function.Arguments)
 }
 
-// response is what has come so far.
+// response returns the response so far.
 func (a *answer) response(asked string) model.Response {
 	r := model.Response{Text: a.text.String(), Usage: a.usage, ResponseID: a.id, Model: a.model}
 	if r.Text == "" {

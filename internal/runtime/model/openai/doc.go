@@ -1,4 +1,4 @@
-// Package openai asks models of OpenAI, and of the many servers that speak its API (MODEL-03).
+// Package openai calls models of OpenAI, and of the many servers that implement its API (MODEL-03).
 //
 // It speaks Chat Completions and not the newer Responses. Chat Completions is what servers behind a Model's baseURL
 // have in common: vLLM, Ollama, llama.cpp, gateways, and other providers. It keeps nothing between calls, so that a

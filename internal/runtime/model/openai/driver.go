@@ -94,7 +94,7 @@ func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response
 	stream := d.completions.NewStreaming(ctx, body, option.WithResponseInto(&raw))
 	defer func() { _ = stream.Close() }()
 	var a answer
-	// What one read has brought may be many events.
+	// One read may return many events.
 	for ctx.Err() == nil && stream.Next() {
 		chunk := stream.Current()
 		if err := a.add(chunk); err != nil {

@@ -14,14 +14,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
-// failure is why there is no whole answer: an error, or a filter of the server, of which filtered is the word.
+// failure returns why there is no complete response: an error, or a filter of the server, of which filtered is the
+// word.
 type failure struct {
 	err      error
 	filtered string
 }
 
-// failure reads why there is no whole answer. raw is the answer's header and, where the status is an error, its body,
-// which the SDK has read.
+// failure returns why there is no complete response. raw is the response's header and, if the status is an error, its
+// body, which the SDK has read.
 func (d *driver) failure(ctx context.Context, asked string, raw *http.Response, err error, chunks int) failure {
 	// A redirect that was not followed is an error of the request.
 	if raw != nil && (raw.StatusCode >= http.StatusBadRequest || raw.StatusCode >= http.StatusMultipleChoices && err == nil) {

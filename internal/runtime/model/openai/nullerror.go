@@ -22,7 +22,7 @@ func withoutNullErrors(r *http.Request, next option.MiddlewareNext) (*http.Respo
 	return answer, err
 }
 
-// lines is a stream that is read line by line. What limits an event limits its lines.
+// lines is a stream that is read line by line. The limit of an event also limits its lines.
 type lines struct {
 	body   io.Closer
 	reader *bufio.Reader

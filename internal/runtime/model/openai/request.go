@@ -192,7 +192,7 @@ func modelMessages(entry provider.Entry) []sdk.ChatCompletionMessageParamUnion {
 	return append(messages, userMessage(shown)...)
 }
 
-// resultText is what a model is told of a call. The API has no other way to say that one failed than to say it.
+// resultText returns the text for the model about a call. The API has no other way to report a failed call.
 func resultText(result event.Message) string {
 	text := result.PlainText()
 	if result.Error == "" {
