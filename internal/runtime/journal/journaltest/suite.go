@@ -7,7 +7,7 @@ import (
 )
 
 // Run is the suite that every backend passes. newStore is called once per test; its Sessions are in the namespace
-// default and have unique UIDs.
+// default and have unique UIDs, so that the tests run in parallel.
 func Run(t *testing.T, newStore func(t *testing.T) journal.Store) {
 	tests := []struct {
 		name string
@@ -67,6 +67,9 @@ func Run(t *testing.T, newStore func(t *testing.T) journal.Store) {
 		{"PiecesOutOfPlaceDoNotCount", partialOutOfPlace},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) { test.run(newFixture(t, newStore)) })
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.run(newFixture(t, newStore))
+		})
 	}
 }
