@@ -53,6 +53,8 @@ func main() {
 
 // run starts the controllers and waits for their end.
 func run(ctx context.Context, o options) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return fmt.Errorf("finding the cluster: %w", err)
@@ -61,7 +63,7 @@ func run(ctx context.Context, o options) error {
 	config.QPS = -1
 	config.Wrap(fairshare.NewRate(o.qps, o.burst, shares.Waited(shares.APIRequests)).Transport)
 	o.controllers.Watchdog = watchdog.New(time.Now)
-	mgr, err := newManager(config, o)
+	mgr, err := newManager(config, o, func(holder string) { stop(&lostError{holder}) })
 	if err != nil {
 		return err
 	}
@@ -88,12 +90,25 @@ func run(ctx context.Context, o options) error {
 		"perNamespace", fairshare.Ceiling(o.controllers.ConversationBytes), "largestConversation", o.largestConversation(),
 		"cache", o.controllers.JournalCacheBytes)
 	ctrl.Log.Info("starting", "launcherImage", o.controllers.Launcher.Image, "launcherDelivery", o.controllers.Launcher.Delivery)
-	return mgr.Start(ctx)
+	err = mgr.Start(ctx)
+	if lost := (*lostError)(nil); errors.As(context.Cause(ctx), &lost) {
+		return lost
+	}
+	return err
 }
 
-// newManager returns the manager with its cache, its probes and its metrics.
-func newManager(config *rest.Config, o options) (ctrl.Manager, error) {
-	lock, err := electionLock(config, o)
+// lostError ends a manager whose Lease another one has acquired.
+type lostError struct{ holder string }
+
+// Error implements error.
+func (e *lostError) Error() string {
+	return fmt.Sprintf("lost the leader election: %s holds the Lease %s", e.holder, leader.LeaseName)
+}
+
+// newManager returns the manager with its cache, its probes and its metrics. onLost is called once another manager holds
+// the Lease that this one has held.
+func newManager(config *rest.Config, o options, onLost func(holder string)) (ctrl.Manager, error) {
+	lock, err := electionLock(config, o, onLost)
 	if err != nil {
 		return nil, err
 	}
@@ -171,12 +186,12 @@ func awayFromAPIServer(ctx context.Context, mgr ctrl.Manager, config *rest.Confi
 
 // electionLock returns the lock of the leader election: nil for that of controller-runtime, where this process is not
 // in a pod.
-func electionLock(config *rest.Config, o options) (resourcelock.Interface, error) {
+func electionLock(config *rest.Config, o options, onLost func(holder string)) (resourcelock.Interface, error) {
 	self, ok := leader.Self(os.Getenv)
 	if !o.leaderElect || !ok {
 		return nil, nil
 	}
-	return leader.NewLock(config, self, managerContainer, ctrl.Log.WithName("election"))
+	return leader.NewLock(config, self, managerContainer, onLost, ctrl.Log.WithName("election"))
 }
 
 // cachesFilled is a readiness check: a manager is of use, as the leader or as the one to take over, once it knows all

@@ -148,7 +148,7 @@ func (c *candidate) standOnce(ctx context.Context) error {
 	}
 	connection := rest.CopyConfig(config)
 	connection.Wrap(c.wrap)
-	lock, err := leader.NewLock(connection, self, managerContainer, logr.Discard())
+	lock, err := leader.NewLock(connection, self, managerContainer, func(string) { end() }, logr.Discard())
 	if err != nil {
 		return err
 	}

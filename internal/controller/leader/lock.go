@@ -44,8 +44,10 @@ func Self(getenv func(string) string) (Process, bool) {
 }
 
 // NewLock returns the lock of the election for a process that runs in the container of that name. Its client has its
-// own rate limit, because renewing must not wait behind other requests.
-func NewLock(config *rest.Config, self Process, container string, log logr.Logger) (resourcelock.Interface, error) {
+// own rate limit, because renewing must not wait behind other requests. onLost is called once another process holds the
+// Lease that this one has held: client-go goes on trying to renew it until RenewDeadline, and this process would act
+// beside its successor for as long.
+func NewLock(config *rest.Config, self Process, container string, onLost func(holder string), log logr.Logger) (resourcelock.Interface, error) {
 	config = rest.CopyConfig(config)
 	config.RateLimiter, config.QPS, config.Burst = nil, 20, 30
 	config.Timeout = RenewDeadline / 2
@@ -53,17 +55,17 @@ func NewLock(config *rest.Config, self Process, container string, log logr.Logge
 	if err != nil {
 		return nil, fmt.Errorf("creating the client for leader election: %w", err)
 	}
-	return newLock(clients, self, container, log), nil
+	return newLock(clients, self, container, onLost, log), nil
 }
 
-func newLock(clients kubernetes.Interface, self Process, container string, log logr.Logger) *lock {
+func newLock(clients kubernetes.Interface, self Process, container string, onLost func(string), log logr.Logger) *lock {
 	return &lock{
 		Interface: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: self.Pod.Namespace, Name: LeaseName},
 			Client:     clients.CoordinationV1(),
 			LockConfig: resourcelock.ResourceLockConfig{Identity: self.identity()},
 		},
-		self: self, container: container, pods: clients.CoreV1(), log: log,
+		self: self, container: container, pods: clients.CoreV1(), onLost: onLost, log: log,
 	}
 }
 
@@ -73,6 +75,7 @@ type lock struct {
 	self      Process
 	container string
 	pods      corev1client.PodsGetter
+	onLost    func(holder string)
 	log       logr.Logger
 	// holder is the identity in the Lease as it was last read or written.
 	holder string
@@ -83,6 +86,9 @@ type lock struct {
 func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
 	if err == nil {
+		if l.holder == l.Identity() && record.HolderIdentity != l.holder {
+			l.onLost(record.HolderIdentity)
+		}
 		l.holder = record.HolderIdentity
 	}
 	if err != nil || record.HolderIdentity == "" || record.HolderIdentity == l.Identity() {

@@ -45,7 +45,7 @@ func leads(t *testing.T, clients *fake.Clientset, self Process, within time.Dura
 	defer cancel()
 	led := false
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock:          newLock(clients, self, "manager", logr.Discard()),
+		Lock:          newLock(clients, self, "manager", func(string) {}, logr.Discard()),
 		LeaseDuration: LeaseDuration, RenewDeadline: RenewDeadline, RetryPeriod: 10 * time.Millisecond,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) {},
@@ -112,7 +112,7 @@ func TestALeaseWhoseHolderCannotBeLookedAtIsLeft(t *testing.T) {
 func TestAFormerLeaderDoesNotReleaseTheLeaseOfItsSuccessor(t *testing.T) {
 	former, successor := process("old", "u0", "a"), process("new", "u1", "b")
 	clients := fake.NewClientset(heldBy(successor.identity()))
-	lock := newLock(clients, former, "manager", logr.Discard())
+	lock := newLock(clients, former, "manager", func(string) {}, logr.Discard())
 	if _, _, err := lock.Get(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -124,12 +124,45 @@ func TestAFormerLeaderDoesNotReleaseTheLeaseOfItsSuccessor(t *testing.T) {
 	}
 }
 
+// A pod that was deleted by force is gone for the API server while its process runs.
+func TestALeaderWhoseLeaseAnotherHasAcquiredIsToldAtOnce(t *testing.T) {
+	self, successor := process("old", "u0", "a"), process("new", "u1", "b")
+	clients := fake.NewClientset(heldBy(""))
+	var lost []string
+	mine := newLock(clients, self, "manager", func(holder string) { lost = append(lost, holder) }, logr.Discard())
+	acquire := func(l *lock, identity string) {
+		t.Helper()
+		record, _, err := l.Get(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		record.HolderIdentity = identity
+		if err := l.Update(t.Context(), *record); err != nil {
+			t.Fatal(err)
+		}
+	}
+	acquire(mine, self.identity())
+	acquire(mine, self.identity())
+	if len(lost) != 0 {
+		t.Fatalf("told of %q while it holds the Lease", lost)
+	}
+	acquire(newLock(clients, successor, "manager", func(string) {}, logr.Discard()), successor.identity())
+	for range 2 {
+		if _, _, err := mine.Get(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(lost) != 1 || lost[0] != successor.identity() {
+		t.Errorf("told of %q, want once of %q", lost, successor.identity())
+	}
+}
+
 func TestALeaderReleasesItsLease(t *testing.T) {
 	self := process("new", "u1", "b")
 	for name, before := range map[string]string{"held": self.identity(), "acquired from one that ended": process("old", "u0", "a").identity()} {
 		t.Run(name, func(t *testing.T) {
 			clients := fake.NewClientset(heldBy(before))
-			lock := newLock(clients, self, "manager", logr.Discard())
+			lock := newLock(clients, self, "manager", func(string) {}, logr.Discard())
 			record, _, err := lock.Get(t.Context())
 			if err != nil {
 				t.Fatal(err)
