@@ -1,5 +1,5 @@
-# `make` alone lists the targets. Nothing but go, git and make is needed: tools, a control plane for tests and a whole cluster are built
-# from Go modules, once per version, into the user's cache directory ($XDG_CACHE_HOME, else ~/.cache).
+# `make` alone lists the targets. Nothing but go, git and make is needed: tools, a control plane for tests and a whole
+# cluster are built from Go modules, once per version, into the user's cache directory ($XDG_CACHE_HOME, else ~/.cache).
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -17,30 +17,31 @@ FUZZTIME ?= 10s
 # The images that `make images` builds: all, or some of manager, launcher, toolbox.
 IMAGES ?=
 
-# How many processes share the specs of test/turns, each with an API server of its own: they wait for most of their time.
+# How many processes share the specs of test/turns, each with an API server of its own: they wait for most of their
+# time.
 TURNS_PROCS ?= 4
 
 # Go modules of their own, whose dependencies are none of the product's.
 modules = hack/cluster hack/dist test/gitops/argocd
-# Modules of their own as users have them, with what is public.
+# Separate modules, as users have them, which use only public packages.
 examples = examples/testing
 
 # Suites that need an API server are run two at a time: each brings its own, and spends much of its time waiting.
 suites = $$(go list ./test/... | grep -v /test/e2e | grep -v -E '$(measured)' || true)
-# Suites that watch the clock (nothing happens for half a minute, one write a second), or that run in a single thread: the race detector
-# makes them several times slower and tells nothing that the packages' own tests under it do not.
+# Suites that watch the clock (nothing happens for half a minute, one write a second), or that run in a single thread:
+# the race detector makes them several times slower and tells nothing that the packages' own tests under it do not.
 measured = /test/(crash|perf|turns|validation)(/|$$)
 measured_suites = $$(go list ./test/... | grep -v -E '/test/(e2e|crash|turns)' | grep -E '$(measured)' || true) $(conformance)
 # The conformance suite of the log on an API server: the race detector makes it several times as long.
 conformance = ./internal/runtime/journal/kubernetes/...
 units = $$(go list ./... | grep -v -E '/(test|hack|cmd/launcher|journal/kubernetes)(/|$$)' | grep -v -E '$(single)')
-# The drivers' tests and those of the log in memory decode megabytes in a single thread, which the race detector makes twenty times as long. Those of
-# the packages that use them from many are run under it.
+# The drivers' tests and those of the in-memory journal decode megabytes in a single thread, which the race detector
+# makes twenty times as long. Those of the packages that use them from many are run under it.
 single = /(model/(anthropic|google|openai|drivers)|journal/memory)$$
 # Programs of their own, built without C as the images have them.
 plain_units = ./cmd/launcher/... ./hack/... $$(go list ./internal/... | grep -E '$(single)')
 with_assets = KUBEBUILDER_ASSETS="$$($(CLUSTER) assets)"
-# What runs beside the tests takes what they leave over: suites wait for much of their time.
+# The other checks run beside the tests, at a lower priority: suites wait for much of their time.
 idly = nice -n 19 $$(command -v ionice >/dev/null && echo ionice -c 3)
 kubectl = "$${KUBECTL:-$$(command -v kubectl || echo "$$($(CLUSTER) assets)/kubectl")}"
 

@@ -21,7 +21,7 @@ for path in "${generated[@]}"; do
     stale=1
   fi
 done
-# What was generated but never added to git would be missing for everybody else.
+# Generated files that were never added to git would be missing in every other clone.
 if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
   untracked=$(git ls-files --others --exclude-standard -- "${generated[@]}")
   if [[ -n $untracked && -n ${CI:-} ]]; then

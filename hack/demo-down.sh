@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Takes away what the demo made: the whole cluster when it is the demo's own, and only our objects in a cluster that was there before.
+# Removes the objects of the demo: the whole cluster when it is the demo's own, and only our objects in a cluster that
+# was there before.
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 source "$(dirname "$0")/lib.sh"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The demo: a Kubernetes cluster, the manager in it, a question, tool containers, an answer. Exits 0 only if the Turn succeeded.
+# The demo: a Kubernetes cluster, the manager in it, a question, tool containers, an answer. Exits 0 only if the Turn
+# succeeded.
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -8,7 +9,7 @@ namespace=capstan-demo
 session=trip
 turn=trip-1
 
-# What a Turn shows while it runs: one line for each change.
+# Prints the progress of a Turn while it runs: one line for each change.
 progress='{{with .status}}  {{.phase}}{{if .iteration}}, model call {{.iteration}}{{end}}{{range .toolCalls}}
       {{.id}} {{.name}}: {{.state}}{{if .preview}} - {{.preview}}{{end}}{{end}}{{end}}
 '

@@ -83,7 +83,7 @@ if [ "$deploy" = yes ]; then
   progress "applying config/default"
   k apply --server-side --force-conflicts -k config/default
   k wait --for=condition=Established --timeout=60s -f config/crd/bases
-  # The tag of the image never changes: what is in it decides whether the manager must be started anew.
+  # The tag of the image never changes: its content decides whether the manager must be restarted.
   image=$(sha256sum "$work/manager.tar" | cut -c1-16)
   k -n capstan-system patch deployment capstan-manager --patch \
     "{\"spec\":{\"template\":{\"metadata\":{\"annotations\":{\"capstan.dev/e2e-image\":\"$image\"}}}}}"

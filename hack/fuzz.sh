@@ -12,7 +12,8 @@ while read -r package; do
   for target in $(grep -hoE '^func Fuzz[A-Za-z0-9_]*' "$package"/*_test.go | sed 's/^func //' | sort -u); do
     echo "==> fuzzing $target in $package for $each"
     if ! go test -run '^$' -fuzz "^$target\$" -fuzztime "$each" "./$package" 2>&1 | tee "$log"; then
-      # go test also fails when the time is up while an input is being tried. A real failure names the input it wrote down.
+      # go test also fails when the time is up while an input is being tried. A real failure names the input it wrote
+      # down.
       if grep -q 'Failing input written' "$log" || ! grep -q '^ *context deadline exceeded' "$log"; then
         exit 1
       fi

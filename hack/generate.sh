@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Generates the code and the manifests that follow from the API types and from the controllers' markers. A file is only written when it
-# changes.
+# Generates the code and the manifests that follow from the API types and from the controllers' markers. A file is only
+# written when it changes.
 # Usage: hack/generate.sh objects|manifests|dist|all
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

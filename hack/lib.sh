@@ -1,4 +1,5 @@
-# Shared by the scripts of this folder: which cluster they work on, and how they say what they do. Source it; do not run it.
+# Shared by the scripts of this folder: which cluster they work on, and how they say what they do. Source it; do not run
+# it.
 
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 began=$SECONDS
@@ -12,8 +13,8 @@ die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 # cluster VERB...: the development cluster's own command.
 cluster() { go -C "$repo/hack/cluster" run . "$@"; }
 
-# choose_cluster sets kind_of_cluster (given, kind or own), KUBECONFIG and kubectl. KUBECONFIG given by the user wins; then a kind that
-# can run; then the cluster that this repository builds itself.
+# choose_cluster sets kind_of_cluster (given, kind or own), KUBECONFIG and kubectl. KUBECONFIG given by the user wins;
+# then a kind that can run; then the cluster that this repository builds itself.
 choose_cluster() {
   if [ -n "${KUBECONFIG:-}" ]; then
     kind_of_cluster=given

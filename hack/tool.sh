@@ -12,7 +12,7 @@ if [[ -z $package ]]; then
   exit 1
 fi
 
-# What a tool is built from names its directory, so that a change builds it anew beside the old one.
+# The directory of a tool is named by its sources, so that a change builds it again beside the old one.
 version=$({ go env GOVERSION GOOS GOARCH; cat "$root/hack/tools/go.mod" "$root/hack/tools/go.sum"; } | sha256sum | cut -c1-16)
 directory=${XDG_CACHE_HOME:-${HOME:?set HOME or XDG_CACHE_HOME}/.cache}/capstan/tools/$version
 mkdir -p "$directory"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Removes Capstan from a cluster without cutting off a Turn: the running ones end first, then the manager goes, then what belongs to it, and the
-# CustomResourceDefinitions last. It may be run again at any point, and on a cluster where parts are missing.
+# Removes Capstan from a cluster without cutting off a Turn: the running ones end first, then the manager goes, then
+# what belongs to it, and the CustomResourceDefinitions last. It may be run again at any point, and on a cluster where
+# parts are missing.
 set -euo pipefail
 
 usage() {
@@ -37,12 +38,12 @@ say() { printf '==> %s\n' "$*"; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 # A dead cluster must not hang the script.
 kube() { "$kubectl" --request-timeout=30s "$@"; }
-# What waits by itself needs more time than one request may take.
+# A command that waits by itself needs more time than one request may take.
 kube_waiting() { "$kubectl" --request-timeout=0 "$@"; }
 served() { [ -n "$(kube get "customresourcedefinitions/$1.capstan.dev" --ignore-not-found -o name)" ]; }
 
-# active lists the Sessions in which a Turn runs: namespace, Session, Turn. A Session with queued Turns names the next one with the same write
-# that releases the last, so that no gap is taken for the end.
+# active lists the Sessions in which a Turn runs: namespace, Session, Turn. A Session with queued Turns names the next
+# one with the same write that releases the last, so that no gap is taken for the end.
 active() {
   served sessions || return 0
   kube get sessions.capstan.dev --all-namespaces -o go-template='{{range .items}}{{$meta := .metadata}}{{with .status}}{{with .activeTurn}}{{$meta.namespace}} {{$meta.name}} {{.name}}{{"\n"}}{{end}}{{end}}{{end}}'
@@ -106,7 +107,7 @@ settle() {
   die "Turns still run in these Sessions (namespace, Session, Turn); nothing was removed. Wait longer with --wait, cancel them with --cancel, or delete them where they stand with --force"
 }
 
-# tell says what is about to be destroyed.
+# tell prints the objects that are about to be deleted.
 tell() {
   local kind count found=
   for kind in sessions turns toolresults journalentries harnesses agents models tools; do
