@@ -61,6 +61,9 @@ func newRun(ctx context.Context, s scenario) (*run, error) {
 	if r.turns == nil {
 		r.turns = []string{"demo-1"}
 	}
+	if r.from > 0 {
+		r.patience = 3 * patience // It has many more steps than others.
+	}
 	tools.play(r)
 	return r, nil
 }

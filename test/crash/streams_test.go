@@ -43,6 +43,8 @@ type feed struct {
 	// queue are events that the reader has not had yet, and wake tells it of more.
 	queue [][]byte
 	wake  chan struct{}
+	// late are events that are kept back for a while, in their order.
+	late []frame
 	// seen counts the events of a namespace.
 	seen map[string]int
 	// dropping is the namespace whose events are dropped.
@@ -156,7 +158,8 @@ func (w *wire) route(b *streamBody, e frame) {
 		time.AfterFunc(outage, func() { w.expire(b) })
 	case faults.late[f.resource] > 0:
 		l.disturbed++
-		time.AfterFunc(faults.late[f.resource], func() { w.deliver(f, e) })
+		f.late = append(f.late, e)
+		time.AfterFunc(faults.late[f.resource], func() { w.deliver(f, e.namespace) })
 	case faults.twice:
 		l.disturbed++
 		f.push(e.raw)
@@ -166,11 +169,14 @@ func (w *wire) route(b *streamBody, e frame) {
 	}
 }
 
-// deliver shows an event that was late, unless the namespace is not shown any more.
-func (w *wire) deliver(f *feed, e frame) {
+// deliver shows the oldest event of a namespace that was late, unless the namespace is not shown any more.
+func (w *wire) deliver(f *feed, namespace string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if f.isHidden(w.of(e.namespace)) {
+	i := slices.IndexFunc(f.late, func(e frame) bool { return e.namespace == namespace })
+	e := f.late[i]
+	f.late = slices.Delete(f.late, i, i+1)
+	if f.isHidden(w.of(namespace)) {
 		f.keep(e)
 		return
 	}

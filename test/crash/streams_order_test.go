@@ -1,0 +1,42 @@
+package crash_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// A watch may be late, and never shows the events of one resource in another order.
+func TestLateEventsKeepTheirOrder(t *testing.T) {
+	const events = 500
+	w := newWire()
+	f := &feed{resource: "turns", kept: map[string][]frame{}, seen: map[string]int{}, wake: make(chan struct{}, 1)}
+	b := &streamBody{wire: w, feed: f}
+	l := w.of("crash-order")
+	l.open, l.streams = true, streamFault{late: map[string]time.Duration{"turns": 2 * time.Millisecond}}
+	var want []string
+	for i := range events {
+		name := fmt.Sprint(i)
+		want = append(want, name)
+		w.mu.Lock()
+		w.route(b, frame{kind: "MODIFIED", namespace: "crash-order", key: name, raw: []byte(name)})
+		w.mu.Unlock()
+	}
+	var got []string
+	err := await(t.Context(), func() error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		got = nil
+		for _, raw := range f.queue {
+			got = append(got, string(raw))
+		}
+		if len(got) < events {
+			return fmt.Errorf("%d of %d events came", len(got), events)
+		}
+		return nil
+	})
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("the events came in the order %v (%v)", got, err)
+	}
+}
