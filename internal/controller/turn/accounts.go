@@ -59,32 +59,31 @@ type accountWait struct {
 	refused      error
 }
 
-// provideAccount creates the ServiceAccount of tool pods before the first Job of a namespace, and reports whether the
-// Job may be created now. An existing account is used as it is, so that a namespace can add pull secrets to it.
-func (r *Reconciler) provideAccount(ctx context.Context, a *actScope, index int, job *batchv1.Job) (bool, error) {
+// provideAccount creates the ServiceAccount of tool pods before the first Job of a namespace. It returns the outcome of
+// a call that must not start, and whether the Job may be created now. An existing account is used as it is, so that a
+// namespace can add pull secrets to it.
+func (r *Reconciler) provideAccount(ctx context.Context, a *actScope, index int, job *batchv1.Job) (*tool.Outcome, bool, error) {
 	seen := r.accounts.last(job.Namespace)
 	if !runsAsOurs(job) || !seen.IsZero() {
 		a.accountProvided(index)
-		return true, nil
+		return nil, true, nil
 	}
 	now, wait := r.Clock(), &a.step.account
 	if now.Before(wait.until) {
-		a.awaitAccount(index, now)
-		return false, nil
+		return a.awaitAccount(index, now), false, nil
 	}
 	err := r.createAccount(ctx, job.Namespace, seen)
 	switch {
 	case err == nil:
 		a.accountProvided(index)
-		return true, nil
+		return nil, true, nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return false, nil
+		return nil, false, nil
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
 		wait.refuse(err, now)
-		a.awaitAccount(index, now)
-		return false, nil
+		return a.awaitAccount(index, now), false, nil
 	default:
-		return false, fmt.Errorf("creating ServiceAccount %s: %w", v1alpha1.ToolServiceAccount, err)
+		return nil, false, fmt.Errorf("creating ServiceAccount %s: %w", v1alpha1.ToolServiceAccount, err)
 	}
 }
 
@@ -141,18 +140,19 @@ func (w *accountWait) refuse(err error, now time.Time) {
 	w.refused = err
 }
 
-// awaitAccount shows on a call that it waits for the account. It ends the call once the account has been refused for as
-// long as its pod may take to start.
-func (a *actScope) awaitAccount(index int, now time.Time) {
+// awaitAccount shows on a call that it waits for the account. It returns the outcome of the call once the account has
+// been refused for as long as its pod may take to start.
+func (a *actScope) awaitAccount(index int, now time.Time) *tool.Outcome {
 	call, wait := &a.turn.Status.ToolCalls[index], &a.step.account
 	why := "the ServiceAccount that its pod runs as was not accepted: " + wait.refused.Error()
 	start, _ := tool.Timeouts(*call, a.toolSpec(*call))
 	if !now.Before(wait.since.Add(start)) {
-		a.settle(index, tool.Refused(why))
-		return
+		refused := tool.Refused(why)
+		return &refused
 	}
 	a.deadline(wait.until)
 	host.Describe(call, tool.Outcome{State: v1alpha1.CallPending, Reason: tool.ReasonServiceAccountRefused, Error: "Tried again: " + why + "."})
+	return nil
 }
 
 // accountProvided removes such a wait from a call.

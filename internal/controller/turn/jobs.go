@@ -26,6 +26,9 @@ const (
 	gatherPods = 500 * time.Millisecond
 	// stopLimit is how long the end of a Turn waits for its containers; a lost node must not block it forever.
 	stopLimit = time.Minute
+	// requestLimit is how long a request without a response may still take effect: an API server's own limit for
+	// requests.
+	requestLimit = time.Minute
 )
 
 // start creates the Jobs, and sends the requests, of the calls that may start now.
@@ -76,12 +79,10 @@ func (r *Reconciler) startJob(ctx context.Context, a *actScope, index int, name 
 	call := a.calls()[index]
 	definition := a.config.Tools[call.Name]
 	if !a.pins.Hold(call, definition) {
-		a.settle(index, tool.Changed())
-		return proceed, nil
+		return proceed, r.deny(ctx, a, index, name, tool.Changed())
 	}
 	if !a.config.Effective.Network.Binds(definition.Name, &definition.Spec) {
-		a.settle(index, tool.Unenforceable())
-		return proceed, nil
+		return proceed, r.deny(ctx, a, index, name, tool.Unenforceable())
 	}
 	planned, err := r.planned(ctx, a.scope)
 	if err != nil {
@@ -100,51 +101,94 @@ func (r *Reconciler) startJob(ctx context.Context, a *actScope, index int, name 
 
 		TraceParent: r.Host.TraceParent(a.hostTurn(), call.ID),
 	})
-	if refused, ready, err := r.cutOff(ctx, job); err != nil || !ready {
-		if refused != nil {
-			a.settle(index, *refused)
-		}
-		return proceed, err
+	refused, ready, err := r.cutOff(ctx, job)
+	if err == nil && ready {
+		refused, ready, err = r.provideAccount(ctx, a, index, job)
 	}
-	if ready, err := r.provideAccount(ctx, a, index, job); err != nil || !ready {
-		return proceed, err
-	}
-	a.step.attempted[name] = true
-	err = r.Client.Create(ctx, job)
 	switch {
-	case err == nil:
-	case apierrors.IsAlreadyExists(err):
-		ours, err := r.ownsJob(ctx, a.turn, name)
-		if err != nil {
-			return proceed, err
-		}
-		if !ours {
-			return r.failDeterminism(ctx, a, call, name)
-		}
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		delete(a.step.attempted, name)
+	case err != nil:
+		return proceed, err
+	case refused != nil:
+		return proceed, r.deny(ctx, a, index, name, *refused)
+	case !ready:
 		return proceed, nil
-	case tool.RefusedForNow(err.Error()):
-		delete(a.step.attempted, name)
-		return proceed, fmt.Errorf("creating Job %s for call %s: %w", name, call.ID, err)
-	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
-		delete(a.step.attempted, name)
-		a.settle(index, tool.Refused(err.Error()))
-		return proceed, nil
-	default:
-		return proceed, fmt.Errorf("creating Job %s for call %s: %w", name, call.ID, err)
 	}
-	a.step.created[name] = r.Clock()
-	return proceed, nil
+	return r.createJob(ctx, a, index, job)
 }
 
-// ownsJob reports whether a Job with the call's name belongs to the Turn.
-func (r *Reconciler) ownsJob(ctx context.Context, turn *v1alpha1.Turn, name string) (bool, error) {
-	job := &batchv1.Job{}
-	if err := r.Live.Get(ctx, types.NamespacedName{Namespace: turn.Namespace, Name: name}, job); err != nil {
-		return false, fmt.Errorf("reading Job %s, which exists already: %w", name, err)
+// createJob requests the Job of one call. A definite refusal takes the request back, unless the outcome of an earlier
+// one is unknown.
+func (r *Reconciler) createJob(ctx context.Context, a *actScope, index int, job *batchv1.Job) (flow, error) {
+	call, name := a.calls()[index], job.Name
+	a.step.attempted[name] = true
+	err := r.Client.Create(ctx, job)
+	switch {
+	case err == nil:
+		a.step.created[name] = r.Clock()
+		return proceed, nil
+	case apierrors.IsAlreadyExists(err):
+		existing, err := r.liveJob(ctx, a.turn, name)
+		if err != nil {
+			return proceed, fmt.Errorf("reading Job %s, which exists already: %w", name, err)
+		}
+		if !metav1.IsControlledBy(existing, a.turn) {
+			return r.failDeterminism(ctx, a, call, name)
+		}
+		a.step.created[name] = r.Clock()
+		return proceed, nil
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		a.step.takeBack(name)
+		return proceed, nil
+	case tool.RefusedForNow(err.Error()):
+		a.step.takeBack(name)
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
+		a.step.takeBack(name)
+		return proceed, r.deny(ctx, a, index, name, tool.Refused(err.Error()))
+	default:
+		a.step.unanswered[name] = r.Clock()
 	}
-	return metav1.IsControlledBy(job, turn), nil
+	return proceed, fmt.Errorf("creating Job %s for call %s: %w", name, call.ID, err)
+}
+
+// takeBack records that the request for a Job was refused.
+func (m *stepMemory) takeBack(name string) {
+	if m.unanswered[name].IsZero() {
+		delete(m.attempted, name)
+	}
+}
+
+// deny ends a call as not executed, unless a Job of it exists that the cache does not show yet: one of an earlier
+// process, or of a request whose response was lost. Such a Job counts. As long as such a request may still be on its
+// way, only a call with a withdrawal ends.
+func (r *Reconciler) deny(ctx context.Context, a *actScope, index int, name string, outcome tool.Outcome) error {
+	job, err := r.liveJob(ctx, a.turn, name)
+	switch {
+	case err == nil && metav1.IsControlledBy(job, a.turn):
+		a.step.adopt(name, r.Clock())
+		return nil
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("reading Job %s before its call ends as not executed: %w", name, err)
+	}
+	if sent := a.step.unanswered[name]; !sent.IsZero() && !tool.Withdrawable(a.calls()[index]) {
+		if until := sent.Add(requestLimit); r.Clock().Before(until) {
+			a.deadline(until)
+			return nil
+		}
+	}
+	a.settle(index, outcome)
+	return nil
+}
+
+// adopt makes a Job that exists count as created by this process.
+func (m *stepMemory) adopt(name string, now time.Time) {
+	m.attempted[name], m.created[name] = true, now
+}
+
+// liveJob reads a Job past the cache.
+func (r *Reconciler) liveJob(ctx context.Context, turn *v1alpha1.Turn, name string) (*batchv1.Job, error) {
+	job := &batchv1.Job{}
+	err := r.Live.Get(ctx, types.NamespacedName{Namespace: turn.Namespace, Name: name}, job)
+	return job, err
 }
 
 // openGates records the pods of AtMostOnce calls, with one write for all existing pods, and only then lets them start.

@@ -54,6 +54,8 @@ type stepMemory struct {
 	// attempted are the names of the Jobs that this process has requested. If the API server's response was lost, the
 	// Job may exist, or appear later.
 	attempted map[string]bool
+	// unanswered is when the response to such a request was last lost.
+	unanswered map[string]time.Time
 	// opened are the pods whose gate this process has removed.
 	opened map[types.UID]bool
 	// gatedSince is when the first gated pod that is not recorded was seen.
@@ -106,22 +108,23 @@ func (m *memory) of(step int32) *stepMemory {
 	if m.step.number != step || m.step.outcomes == nil {
 		m.step.dropUnwritten()
 		m.step = stepMemory{
-			number:    step,
-			created:   map[string]time.Time{},
-			shown:     map[string]bool{},
-			attempted: map[string]bool{},
-			opened:    map[types.UID]bool{},
-			outcomes:  map[string]tool.Outcome{},
-			unfenced:  map[string]bool{},
-			pauses:    map[activity.Key]pause{},
-			gaveUp:    map[string]tool.Outcome{},
-			unstarted: map[string]int32{},
-			misread:   map[string]bool{},
-			unread:    map[string]int{},
-			sources:   map[string]types.UID{},
-			requests:  map[activity.Key]*host.CallRun{},
-			line:      &host.Line{},
-			kept:      map[string]journal.SettledRef{},
+			number:     step,
+			created:    map[string]time.Time{},
+			shown:      map[string]bool{},
+			attempted:  map[string]bool{},
+			unanswered: map[string]time.Time{},
+			opened:     map[types.UID]bool{},
+			outcomes:   map[string]tool.Outcome{},
+			unfenced:   map[string]bool{},
+			pauses:     map[activity.Key]pause{},
+			gaveUp:     map[string]tool.Outcome{},
+			unstarted:  map[string]int32{},
+			misread:    map[string]bool{},
+			unread:     map[string]int{},
+			sources:    map[string]types.UID{},
+			requests:   map[activity.Key]*host.CallRun{},
+			line:       &host.Line{},
+			kept:       map[string]journal.SettledRef{},
 		}
 	}
 	return &m.step

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -205,9 +204,11 @@ func (r *Reconciler) observeMissing(ctx context.Context, a *actScope, index int,
 		a.deadline(lag)
 		return nil
 	}
-	job := &batchv1.Job{}
-	err := r.Live.Get(ctx, types.NamespacedName{Namespace: a.turn.Namespace, Name: name}, job)
+	job, err := r.liveJob(ctx, a.turn, name)
 	if err == nil {
+		if !ours && metav1.IsControlledBy(job, a.turn) {
+			a.step.adopt(name, r.Clock())
+		}
 		a.deadline(r.Clock().Add(cacheLag))
 		return nil
 	}
