@@ -176,11 +176,7 @@ func (w *wire) disarm(namespace string) {
 	defer w.mu.Unlock()
 	l := w.of(namespace)
 	l.strike, l.dead, l.streams = strike{}, false, streamFault{}
-	select {
-	case <-l.released:
-	default:
-		close(l.released)
-	}
+	l.goOn()
 	w.show(namespace)
 }
 
@@ -206,7 +202,16 @@ func (w *wire) frozen(namespace string) <-chan struct{} {
 func (w *wire) release(namespace string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	close(w.of(namespace).released)
+	w.of(namespace).goOn()
+}
+
+// goOn lets go on what is held back, if it does not already: a leader that lost its Lease meanwhile leads in a new term.
+func (l *line) goOn() {
+	select {
+	case <-l.released:
+	default:
+		close(l.released)
+	}
 }
 
 // counted are the requests of a kind so far.
