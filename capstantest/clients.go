@@ -54,7 +54,8 @@ func Decision(turn *v1alpha1.Turn, call string, decision v1alpha1.Decision, subm
 		ObjectMeta: metav1.ObjectMeta{Namespace: turn.Namespace, Name: turn.Name + "-" + call},
 		Spec: v1alpha1.ToolResultSpec{
 			TurnRef: v1alpha1.TurnReference{Name: turn.Name, UID: turn.UID}, CallID: call,
-			Decision: decision, CallDigest: digestOf(turn, call), SubmittedBy: submittedBy, TurnSubmittedBy: turn.Spec.SubmittedBy,
+			Decision: decision, CallDigest: digestOf(turn, call), SubmittedBy: submittedBy,
+			TurnSubmittedBy: turn.Spec.SubmittedBy,
 		},
 	}
 }

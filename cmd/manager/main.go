@@ -105,8 +105,8 @@ func (e *lostError) Error() string {
 	return fmt.Sprintf("lost the leader election: %s holds the Lease %s", e.holder, leader.LeaseName)
 }
 
-// newManager returns the manager with its cache, its probes and its metrics. onLost is called once another manager holds
-// the Lease that this one has held.
+// newManager returns the manager with its cache, its probes and its metrics. onLost is called once another manager
+// holds the Lease that this one has held.
 func newManager(config *rest.Config, o options, onLost func(holder string)) (ctrl.Manager, error) {
 	lock, err := electionLock(config, o, onLost)
 	if err != nil {
@@ -150,7 +150,9 @@ func (o *options) metrics() metricsserver.Options {
 		SecureServing:  true,
 		CertDir:        o.metricsCerts,
 		FilterProvider: filters.WithAuthenticationAndAuthorization,
-		TLSOpts:        []func(*tls.Config){func(c *tls.Config) { c.NextProtos, c.MinVersion = []string{"http/1.1"}, tls.VersionTLS12 }},
+		TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+			c.NextProtos, c.MinVersion = []string{"http/1.1"}, tls.VersionTLS12
+		}},
 	}
 }
 
@@ -176,7 +178,8 @@ func awayFromAPIServer(ctx context.Context, mgr ctrl.Manager, config *rest.Confi
 		places.Hosts = append(places.Hosts, net.JoinHostPort(host, os.Getenv("KUBERNETES_SERVICE_PORT")))
 	}
 	if err := places.Look(ctx); err != nil {
-		ctrl.Log.Info("not all addresses of the API server are known, which requests of tools are kept from", "why", err.Error())
+		ctrl.Log.Info("not all addresses of the API server are known, which requests of tools are kept from",
+			"why", err.Error())
 	}
 	if err := mgr.Add(places); err != nil {
 		return fmt.Errorf("adding the look-up of the API server's addresses: %w", err)

@@ -56,12 +56,14 @@ func parse(args []string) (options, error) {
 		"Serve the metrics over TLS, to callers that may get /metrics (ClusterRole capstan-metrics-reader). "+
 			"With false they are served in plain text to everybody who reaches the address.")
 	flags.StringVar(&o.metricsCerts, "metrics-cert-dir", "",
-		"Directory with tls.crt and tls.key for the metrics. Without it, the certificate is self-signed and new at every start.")
+		"Directory with tls.crt and tls.key for the metrics. Without it, the certificate is self-signed and new at "+
+			"every start.")
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "Address of the probes.")
 	flags.BoolVar(&o.leaderElect, "leader-elect", false, "Let one of several managers lead.")
 	flags.Func("watch-namespaces", "The namespaces to work in, separated by commas. Without it, all of them.", o.addNamespaces)
 	flags.Func("egress-allow-cidr",
-		"A range of addresses that HTTP tools may reach, and requests to model providers, although it is not public, such as 10.96.0.0/12. "+
+		"A range of addresses that HTTP tools may reach, and requests to model providers, although it is not public, "+
+			"such as 10.96.0.0/12. "+
 			"May be given several times. Without it, none.", into(&o.egressAllow))
 	flags.Func("egress-deny-cidr",
 		"A range of addresses that HTTP tools and requests to model providers never reach, even if it is public or allowed. "+
@@ -72,25 +74,32 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.controllers.Launcher.RuntimeClass, "tool-runtime-class", "",
 		"RuntimeClass of tool pods, such as one of gVisor or Kata. Without it, the cluster's default.")
 	flags.BoolVar(&o.controllers.Launcher.UserNamespaces, "tool-user-namespaces", false,
-		"Give every tool pod a user namespace (hostUsers: false). The nodes must support it: Kubernetes 1.33 and a recent container runtime.")
+		"Give every tool pod a user namespace (hostUsers: false). The nodes must support it: Kubernetes 1.33 and a "+
+			"recent container runtime.")
 	flags.StringVar(&o.launcher, "launcher-delivery", deliveryAuto, "How the launcher gets into tool pods: ImageVolume, InitContainer, or Auto for the first where the cluster has it.")
-	flags.IntVar(&o.controllers.MaxActiveTurns, "max-active-turns", 1000, "The most Turns that are active at once, shared fairly between namespaces. A Turn that waits for results is not active.")
+	flags.IntVar(&o.controllers.MaxActiveTurns, "max-active-turns", 1000, "The most Turns that are active at once, "+
+		"shared fairly between namespaces. A Turn that waits for results is not active.")
 	flags.IntVar(&o.controllers.MaxBegunTurns, "max-begun-turns-per-namespace", 2000,
 		"The most Turns of one namespace that have begun and not ended, those that wait included.")
 	flags.IntVar(&o.controllers.MaxActivities, "max-activities", 256, "The most model calls that are under way at once, and the most requests of HTTP tools.")
 	flags.Int64Var(&o.controllers.ConversationBytes, "conversation-bytes", 0,
-		"The most memory for the conversations that models are called with, shared fairly between namespaces, at least 16777216. "+
+		"The most memory for the conversations that models are called with, shared fairly between namespaces, at "+
+			"least 16777216. "+
 			"Default: half of the memory limit above 64 MiB.")
-	flags.DurationVar(&o.controllers.ModelCallLimit, "model-call-limit", 30*time.Minute, "The longest that one model call may take as a whole.")
+	flags.DurationVar(&o.controllers.ModelCallLimit, "model-call-limit", 30*time.Minute,
+		"The longest that one model call may take as a whole.")
 	flags.IntVar(&o.controllers.Workers, "workers", 16, "How many Turns, and how many Sessions, are worked on at once.")
 	flags.DurationVar(&o.controllers.JobRetention, "job-retention", 10*time.Minute, "How long the Jobs of a finished Turn are kept.")
 	flags.Int64Var(&o.controllers.MaxJournalBytes, "max-journal-bytes", controller.DefaultMaxJournalBytes,
 		"The most bytes that the journal of a Session takes, whatever its journalLimit.")
-	flags.Int64Var(&o.controllers.MaxNamespaceJournalBytes, "max-journal-bytes-per-namespace", controller.DefaultMaxNamespaceJournalBytes,
+	flags.Int64Var(&o.controllers.MaxNamespaceJournalBytes, "max-journal-bytes-per-namespace",
+		controller.DefaultMaxNamespaceJournalBytes,
 		"The most bytes that the journals of a namespace take together.")
 	flags.Int64Var(&o.controllers.JournalCacheBytes, "journal-cache-bytes", 0,
-		"The most memory that cached conversations take. Default: an eighth of the memory limit above 64 MiB, at most 64 MiB.")
-	flags.Float64Var(&o.qps, "kube-api-qps", 500, "The most requests to the API server a second, over all kinds, shared fairly between namespaces.")
+		"The most memory that cached conversations take. Default: an eighth of the memory limit above 64 MiB, at "+
+			"most 64 MiB.")
+	flags.Float64Var(&o.qps, "kube-api-qps", 500,
+		"The most requests to the API server a second, over all kinds, shared fairly between namespaces.")
 	flags.IntVar(&o.burst, "kube-api-burst", 1000, "The most requests to the API server at once.")
 	o.logging.BindFlags(flags)
 	if err := flags.Parse(args); err != nil {
@@ -149,7 +158,8 @@ func (o *options) validate() error {
 		return errors.New("--launcher-image is required: the image that holds the launcher")
 	}
 	if o.controllers.ConversationBytes < minConversationBytes {
-		return fmt.Errorf("--conversation-bytes is %d: it must be at least %d", o.controllers.ConversationBytes, minConversationBytes)
+		return fmt.Errorf("--conversation-bytes is %d: it must be at least %d", o.controllers.ConversationBytes,
+			minConversationBytes)
 	}
 	if o.controllers.ModelCallLimit <= 0 {
 		return fmt.Errorf("--model-call-limit is %s: it must be positive", o.controllers.ModelCallLimit)

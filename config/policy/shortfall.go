@@ -26,7 +26,8 @@ var editable = []string{jobControllersVariable, "clusterControllers", "statusWri
 // are nil where there are none. Of a policy that is newer than ours the expressions are not compared, but for the
 // account that it takes for the manager.
 func Shortfall(
-	want Policy, policy *admissionregistrationv1.ValidatingAdmissionPolicy, binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding,
+	want Policy, policy *admissionregistrationv1.ValidatingAdmissionPolicy,
+	binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding,
 ) string {
 	switch {
 	case policy == nil:
@@ -66,11 +67,13 @@ func holdsLess(want, have *admissionregistrationv1.ValidatingAdmissionPolicy) st
 	case spec.FailurePolicy != nil && *spec.FailurePolicy != admissionregistrationv1.Fail:
 		return "lets requests pass when it fails"
 	case version < Version:
-		return fmt.Sprintf("is of version %d and the manager needs %d: apply the install of the manager's own version", version, Version)
+		return fmt.Sprintf("is of version %d and the manager needs %d: apply the install of the manager's own version",
+			version, Version)
 	case spec.MatchConstraints == nil || narrower(want.Spec.MatchConstraints, spec.MatchConstraints):
 		return "matches less than that of the install"
 	case !knowsManager(&want.Spec, spec):
-		return "takes another account for the manager: is there a second install? All managers of a cluster are named in the policies of one"
+		return "takes another account for the manager: is there a second install? All managers of a cluster are " +
+			"named in the policies of one"
 	case version > Version:
 		return ""
 	}
@@ -107,9 +110,10 @@ func holdsLess(want, have *admissionregistrationv1.ValidatingAdmissionPolicy) st
 // knowsManager reports whether the account that we take for the manager is one of those that the policy does.
 func knowsManager(want, have *admissionregistrationv1.ValidatingAdmissionPolicySpec) bool {
 	for _, variable := range want.Variables {
-		if variable.Name == managerVariable && !slices.ContainsFunc(have.Variables, func(v admissionregistrationv1.Variable) bool {
-			return v.Name == managerVariable && same(v.Expression, variable.Expression)
-		}) {
+		if variable.Name == managerVariable &&
+			!slices.ContainsFunc(have.Variables, func(v admissionregistrationv1.Variable) bool {
+				return v.Name == managerVariable && same(v.Expression, variable.Expression)
+			}) {
 			return false
 		}
 	}
@@ -128,7 +132,8 @@ func knowsManager(want, have *admissionregistrationv1.ValidatingAdmissionPolicyS
 
 // narrower reports whether constraints match less than others.
 func narrower(want, have *admissionregistrationv1.MatchResources) bool {
-	if len(have.ExcludeResourceRules) > 0 || narrows(want.NamespaceSelector, have.NamespaceSelector) || narrows(want.ObjectSelector, have.ObjectSelector) {
+	if len(have.ExcludeResourceRules) > 0 || narrows(want.NamespaceSelector, have.NamespaceSelector) ||
+		narrows(want.ObjectSelector, have.ObjectSelector) {
 		return true
 	}
 	for _, rule := range want.ResourceRules {
@@ -146,13 +151,17 @@ func narrower(want, have *admissionregistrationv1.MatchResources) bool {
 }
 
 // matched reports whether rules match a resource and an operation, in all versions and namespaces.
-func matched(rules []admissionregistrationv1.NamedRuleWithOperations, group, resource string, operation admissionregistrationv1.OperationType) bool {
+func matched(
+	rules []admissionregistrationv1.NamedRuleWithOperations, group, resource string,
+	operation admissionregistrationv1.OperationType,
+) bool {
 	return slices.ContainsFunc(rules, func(rule admissionregistrationv1.NamedRuleWithOperations) bool {
 		return len(rule.ResourceNames) == 0 && (rule.Scope == nil || *rule.Scope == admissionregistrationv1.AllScopes) &&
 			slices.Contains(rule.APIVersions, wildcard) &&
 			(slices.Contains(rule.APIGroups, group) || slices.Contains(rule.APIGroups, wildcard)) &&
 			(slices.Contains(rule.Resources, resource) || slices.Contains(rule.Resources, "*/*")) &&
-			(slices.Contains(rule.Operations, operation) || slices.Contains(rule.Operations, admissionregistrationv1.OperationAll))
+			(slices.Contains(rule.Operations, operation) ||
+				slices.Contains(rule.Operations, admissionregistrationv1.OperationAll))
 	})
 }
 

@@ -203,7 +203,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		}},
 		{"Turn", func() error {
 			return (&turn.Reconciler{
-				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Host: steps, Clock: o.Clock, Activities: activities, Turns: turns, Wakes: turnWakes,
+				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Host: steps, Clock: o.Clock, Activities: activities,
+				Turns: turns, Wakes: turnWakes,
 				Notices: notice.NewRecorder(mgr.GetEventRecorder("capstan-manager"), o.Clock),
 				Logs:    o.Logs, Launcher: o.Launcher, Policies: o.Policies, JobRetention: o.JobRetention, Watchdog: o.Watchdog,
 			}).SetupWithManager(mgr, o.Workers)
@@ -235,11 +236,14 @@ func (o Options) pools() activity.Pools {
 }
 
 // register registers the metrics of objects and shares, if there is a registry.
-func (o Options) register(c client.Client, turns *fairshare.Turns, pools activity.Pools, activities *activity.Executor) error {
+func (o Options) register(
+	c client.Client, turns *fairshare.Turns, pools activity.Pools, activities *activity.Executor,
+) error {
 	if o.Metrics == nil {
 		return nil
 	}
-	err := o.Metrics.Register(&population.Collector{Cache: c, Held: turns.Active, Waiting: turns.Waiting, Activities: activities.Len})
+	err := o.Metrics.Register(&population.Collector{Cache: c, Held: turns.Active, Waiting: turns.Waiting,
+		Activities: activities.Len})
 	if err != nil {
 		return fmt.Errorf("registering the counts of objects: %w", err)
 	}
@@ -253,7 +257,8 @@ func (o Options) register(c client.Client, turns *fairshare.Turns, pools activit
 func (o Options) host(mgr ctrl.Manager, v *tool.Validator) *host.Host {
 	return &host.Host{
 		Log: journal.New(o.Store, journal.Options{
-			CacheBytes: o.JournalCacheBytes, MaxBytes: o.MaxJournalBytes, MaxNamespaceBytes: o.MaxNamespaceJournalBytes, Clock: o.Clock,
+			CacheBytes: o.JournalCacheBytes, MaxBytes: o.MaxJournalBytes, MaxNamespaceBytes: o.MaxNamespaceJournalBytes,
+			Clock: o.Clock,
 		}),
 		Models:    o.Models,
 		Validator: v,
@@ -262,7 +267,8 @@ func (o Options) host(mgr ctrl.Manager, v *tool.Validator) *host.Host {
 		Egress:    o.Egress,
 		Secrets:   o.Policies.Guard(turn.Secrets(mgr.GetAPIReader())),
 		OnUnwritten: func(_ context.Context, t host.Turn, err error) {
-			mgr.GetLogger().Error(err, "an answer of a model waits: the log does not take it", "namespace", t.Session.Namespace, "session", t.Session.Name, "turn", t.Ref.Name)
+			mgr.GetLogger().Error(err, "failed to append the model response to the journal; retrying",
+				"namespace", t.Session.Namespace, "session", t.Session.Name, "turn", t.Ref.Name)
 		},
 	}
 }

@@ -32,7 +32,8 @@ func parseIdentity(namespace, identity string) (Process, bool) {
 	if len(fields) != 3 || slices.Contains(fields, "") {
 		return Process{}, false
 	}
-	return Process{Pod: types.NamespacedName{Namespace: namespace, Name: fields[0]}, UID: types.UID(fields[1]), Nonce: fields[2]}, true
+	pod := types.NamespacedName{Namespace: namespace, Name: fields[0]}
+	return Process{Pod: pod, UID: types.UID(fields[1]), Nonce: fields[2]}, true
 }
 
 // replacedBy reports whether self runs in the pod of p as a later process: the kubelet starts a container again only

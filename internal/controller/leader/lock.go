@@ -47,7 +47,9 @@ func Self(getenv func(string) string) (Process, bool) {
 // own rate limit, because renewing must not wait behind other requests. onLost is called once another process holds the
 // Lease that this one has held: client-go goes on trying to renew it until RenewDeadline, and this process would act
 // beside its successor for as long.
-func NewLock(config *rest.Config, self Process, container string, onLost func(holder string), log logr.Logger) (resourcelock.Interface, error) {
+func NewLock(
+	config *rest.Config, self Process, container string, onLost func(holder string), log logr.Logger,
+) (resourcelock.Interface, error) {
 	config = rest.CopyConfig(config)
 	config.RateLimiter, config.QPS, config.Burst = nil, 20, 30
 	config.Timeout = RenewDeadline / 2
@@ -120,8 +122,8 @@ func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRec
 	return nil
 }
 
-// Update writes the Lease. A release by a process that no longer holds the Lease is an error: client-go releases by what
-// it last believed, and a leader that was paused for longer than its Lease would release that of its successor.
+// Update writes the Lease. A release by a process that no longer holds the Lease is an error: client-go releases by
+// what it last believed, and a leader that was paused for longer than its Lease would release that of its successor.
 func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if record.HolderIdentity == "" && l.holder != l.Identity() {
 		return fmt.Errorf("releasing Lease %s: it is held by %q", l.Describe(), l.holder)

@@ -69,7 +69,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if !found.unknown || !judged(base) {
 		now := metav1.NewTime(r.Clock())
 		condition.SetReady(&next.Status.Conditions, next.Generation, now, found.reason, found.message)
-		condition.SetStalled(&next.Status.Conditions, next.Generation, now, found.reason == v1alpha1.ReasonModelNotReady, found.reason, found.message)
+		condition.SetStalled(&next.Status.Conditions, next.Generation, now,
+			found.reason == v1alpha1.ReasonModelNotReady, found.reason, found.message)
 		next.Status.ObservedGeneration = next.Generation
 	}
 	result, err := status.Write(ctx, r.Client, base, next)
@@ -97,7 +98,8 @@ func (r *Reconciler) look(ctx context.Context, m *v1alpha1.Model) (finding, erro
 	if err == nil && m.Spec.SecretKeyRef != nil {
 		if waits := r.Policies.InForce(); waits != nil {
 			return finding{
-				reason: v1alpha1.ReasonReady, message: fmt.Sprintf("The Model can be called as far as its spec goes. Its Secret is not read: %v.", waits), unknown: true,
+				reason: v1alpha1.ReasonReady, message: fmt.Sprintf("The Model can be called as far as its spec goes. "+
+					"Its Secret is not read: %v.", waits), unknown: true,
 			}, nil
 		}
 		err = r.Keys.CheckKey(ctx, m)
@@ -120,7 +122,8 @@ func judged(m *v1alpha1.Model) bool {
 // SetupWithManager registers the reconciler. It runs for a Model that changes. A change of annotations counts too, so
 // that a user can request a check now.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	own := builder.WithPredicates(predicate.Or(status.SpecChanged(), status.ReadyFlipped(), predicate.AnnotationChangedPredicate{}))
+	own := builder.WithPredicates(predicate.Or(status.SpecChanged(), status.ReadyFlipped(),
+		predicate.AnnotationChangedPredicate{}))
 	err := ctrl.NewControllerManagedBy(mgr).Named("model").For(&v1alpha1.Model{}, own).WatchesRawSource(r.Wakes).
 		WithOptions(pacing.Options(pacing.FewWorkers)).Complete(r)
 	if err != nil {

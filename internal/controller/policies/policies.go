@@ -94,7 +94,8 @@ func (v *Verifier) Look(ctx context.Context) {
 	v.mu.Unlock()
 	switch {
 	case problem != nil && (before == nil || before.Error() != problem.Error()):
-		ctrl.Log.WithName("policies").Error(problem, "a policy of the install is not in force: the manager is not ready and reads no Secret")
+		ctrl.Log.WithName("policies").Error(problem,
+			"a policy of the install is not in force: the manager is not ready and reads no Secret")
 	case problem == nil && !first && before != nil:
 		ctrl.Log.WithName("policies").Info("the policies of the install are in force again")
 	}
@@ -140,7 +141,8 @@ func read[T any, P interface {
 // explained distinguishes an error response of the API server from a missing response.
 func explained(err error) (bool, error) {
 	if apierrors.IsForbidden(err) {
-		return true, &NotInForceError{Why: "the manager may not read the policies: the ClusterRole capstan-manager-cluster is not bound to it"}
+		return true, &NotInForceError{Why: "the manager may not read the policies: the ClusterRole " +
+			"capstan-manager-cluster is not bound to it"}
 	}
 	return false, fmt.Errorf("reading a policy: %w", err)
 }

@@ -18,7 +18,8 @@ func Finished(turn *v1alpha1.Turn) bool {
 // Runnable reports whether the Turn can be admitted as it is. A Turn that is to be cancelled ends by itself while it is
 // queued.
 func Runnable(turn *v1alpha1.Turn) bool {
-	return turn.DeletionTimestamp.IsZero() && !Finished(turn) && turn.Spec.DesiredState != v1alpha1.DesiredCancelled && !Suspended(turn)
+	return turn.DeletionTimestamp.IsZero() && !Finished(turn) && turn.Spec.DesiredState != v1alpha1.DesiredCancelled &&
+		!Suspended(turn)
 }
 
 // Suspended reports whether the Turn must not be admitted for now. It has no meaning for an admitted Turn.
@@ -68,7 +69,8 @@ func wasQueued(turn *v1alpha1.Turn, active v1alpha1.ActiveTurn) bool {
 func Steers(turns []*v1alpha1.Turn, active v1alpha1.ActiveTurn) []*v1alpha1.Turn {
 	var steers []*v1alpha1.Turn
 	for _, turn := range runnable(turns) {
-		if turn.Spec.Delivery == v1alpha1.DeliverSteer && turn.UID != active.UID && turn.Status.Plan == nil && !wasQueued(turn, active) {
+		if turn.Spec.Delivery == v1alpha1.DeliverSteer && turn.UID != active.UID && turn.Status.Plan == nil &&
+			!wasQueued(turn, active) {
 			steers = append(steers, turn)
 		}
 	}

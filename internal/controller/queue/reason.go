@@ -21,7 +21,8 @@ func Reason(session *v1alpha1.Session, turn, next *v1alpha1.Turn, limit int64) (
 	case Suspended(turn):
 		return v1alpha1.ReasonSuspended, suspendedMessage
 	case session == nil:
-		return v1alpha1.ReasonSessionNotFound, fmt.Sprintf("Session %q does not exist. Create it, or delete this Turn.", turn.Spec.SessionRef.Name)
+		return v1alpha1.ReasonSessionNotFound,
+			fmt.Sprintf("Session %q does not exist. Create it, or delete this Turn.", turn.Spec.SessionRef.Name)
 	case next == nil || next.UID != turn.UID:
 		return v1alpha1.ReasonQueued, projection.QueuedMessage
 	}
@@ -31,7 +32,8 @@ func Reason(session *v1alpha1.Session, turn, next *v1alpha1.Turn, limit int64) (
 			fmt.Sprintf("Session %q cannot run the Turn (%s). %s", session.Name, ready.Reason, ready.Message)
 	}
 	if limit > 0 && session.Status.ActiveTurn == nil {
-		return v1alpha1.ReasonTurnLimit, fmt.Sprintf("Namespace %q has %d Turns that have begun and not ended, those that wait included, and may have no more. "+
+		return v1alpha1.ReasonTurnLimit, fmt.Sprintf("Namespace %q has %d Turns that have begun and not ended, those "+
+			"that wait included, and may have no more. "+
 			"The Turn begins when one of them has ended: answer or cancel those that wait.", session.Namespace, limit)
 	}
 	return v1alpha1.ReasonQueued, projection.QueuedMessage

@@ -113,7 +113,8 @@ func BoundFlipped() predicate.Predicate {
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, okBefore := e.ObjectOld.(*v1alpha1.Tool)
 			after, okAfter := e.ObjectNew.(*v1alpha1.Tool)
-			return okBefore && okAfter && (before.UID != after.UID || config.Unbounded(&before.Spec) != config.Unbounded(&after.Spec))
+			return okBefore && okAfter && (before.UID != after.UID ||
+				config.Unbounded(&before.Spec) != config.Unbounded(&after.Spec))
 		},
 	}
 }

@@ -123,7 +123,8 @@ func (r *Reconciler) open(ctx context.Context, key types.NamespacedName) (*scope
 	s := &scope{session: session.DeepCopy(), base: session.DeepCopy()}
 	r.Host.Log.Measured(host.JournalOf(session), session.Status.Journal.Bytes)
 	var list v1alpha1.TurnList
-	if err := r.Client.List(ctx, &list, client.InNamespace(key.Namespace), client.MatchingFields{turn.IndexOpen: key.Name}); err != nil {
+	if err := r.Client.List(ctx, &list, client.InNamespace(key.Namespace),
+		client.MatchingFields{turn.IndexOpen: key.Name}); err != nil {
 		return nil, fmt.Errorf("listing the Session's Turns: %w", err)
 	}
 	for i := range list.Items {
@@ -201,7 +202,8 @@ func (r *Reconciler) release(ctx context.Context, s *scope) error {
 		if err != nil || !gone {
 			return err
 		}
-		closed, err := r.Host.Abandon(ctx, host.JournalOf(s.session), v1alpha1.JournalTurn{Name: active.Name, UID: active.UID}, s.session.Status.Journal.Head+1,
+		closed, err := r.Host.Abandon(ctx, host.JournalOf(s.session),
+			v1alpha1.JournalTurn{Name: active.Name, UID: active.UID}, s.session.Status.Journal.Head+1,
 			r.withdraw(s.session.Namespace))
 		if err != nil {
 			return err

@@ -75,7 +75,8 @@ func turnMoved() predicate.Predicate {
 				return false
 			}
 			waits := func(t *v1alpha1.Turn) bool { return t.Status.Phase == v1alpha1.TurnWaitingForToolResults }
-			return before.UID != after.UID || queue.Runnable(before) != queue.Runnable(after) || queue.Finished(before) != queue.Finished(after) || waits(before) != waits(after)
+			return before.UID != after.UID || queue.Runnable(before) != queue.Runnable(after) ||
+				queue.Finished(before) != queue.Finished(after) || waits(before) != waits(after)
 		},
 	}
 }

@@ -36,8 +36,10 @@ func Waited(resource string) func(time.Duration) {
 
 var (
 	held  = prometheus.NewDesc("capstan_share_held", "Places that are taken, by resource.", []string{"resource"}, nil)
-	lines = prometheus.NewDesc("capstan_share_waiting", "Requests that wait for a place, by resource.", []string{"resource"}, nil)
-	bytes = prometheus.NewDesc("capstan_conversation_bytes", "Memory that model calls under way may take, and responses that the journal has not accepted yet.", nil, nil)
+	lines = prometheus.NewDesc("capstan_share_waiting", "Requests that wait for a place, by resource.",
+		[]string{"resource"}, nil)
+	bytes = prometheus.NewDesc("capstan_conversation_bytes",
+		"Memory that model calls under way may take, and responses that the journal has not accepted yet.", nil, nil)
 )
 
 // Collector counts the used slots of the activity Pools.

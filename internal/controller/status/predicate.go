@@ -15,7 +15,8 @@ import (
 func ReadyFlipped() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			return replaced(e) || condition.IsTrue(Conditions(e.ObjectOld), v1alpha1.ConditionReady) != condition.IsTrue(Conditions(e.ObjectNew), v1alpha1.ConditionReady)
+			before := condition.IsTrue(Conditions(e.ObjectOld), v1alpha1.ConditionReady)
+			return replaced(e) || before != condition.IsTrue(Conditions(e.ObjectNew), v1alpha1.ConditionReady)
 		},
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}

@@ -50,7 +50,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // SetupWithManager registers the reconciler. It runs for a Tool that changes.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	own := builder.WithPredicates(predicate.Or(status.SpecChanged(), status.ReadyFlipped()))
-	err := ctrl.NewControllerManagedBy(mgr).Named("tool").For(&v1alpha1.Tool{}, own).WithOptions(pacing.Options(pacing.FewWorkers)).Complete(r)
+	err := ctrl.NewControllerManagedBy(mgr).Named("tool").For(&v1alpha1.Tool{}, own).
+		WithOptions(pacing.Options(pacing.FewWorkers)).Complete(r)
 	if err != nil {
 		return fmt.Errorf("setting up the Tool controller: %w", err)
 	}

@@ -58,7 +58,8 @@ func (r *Reconciler) deleteOutlived(ctx context.Context, result *v1alpha1.ToolRe
 // ofGoneTurn wakes the ToolResults that name the Turn by UID.
 func (r *Reconciler) ofGoneTurn(ctx context.Context, object client.Object) []reconcile.Request {
 	var results v1alpha1.ToolResultList
-	if err := r.Client.List(ctx, &results, client.InNamespace(object.GetNamespace()), client.MatchingFields{turn.IndexTurnName: object.GetName()}); err != nil {
+	if err := r.Client.List(ctx, &results, client.InNamespace(object.GetNamespace()),
+		client.MatchingFields{turn.IndexTurnName: object.GetName()}); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "listing the ToolResults for a Turn that is gone", "turn", object.GetName())
 		return nil
 	}

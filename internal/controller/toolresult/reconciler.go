@@ -135,7 +135,8 @@ func callsChanged() predicate.Predicate {
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, okBefore := e.ObjectOld.(*v1alpha1.Turn)
 			after, okAfter := e.ObjectNew.(*v1alpha1.Turn)
-			return okBefore && okAfter && (before.UID != after.UID || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+			return okBefore && okAfter && (before.UID != after.UID ||
+				before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
 				before.Status.Iteration != after.Status.Iteration || before.Status.Phase != after.Status.Phase ||
 				len(before.Status.ToolCalls) != len(after.Status.ToolCalls) || stoppedWaiting(before.Status.ToolCalls, after.Status.ToolCalls))
 		},

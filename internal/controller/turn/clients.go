@@ -109,7 +109,8 @@ func (a *actScope) offered(now time.Time) map[int]*v1alpha1.ToolResult {
 		}
 		for j := range a.results {
 			result := &a.results[j]
-			if result.Spec.CallID == call.ID && answers(result, a.turn, call, now) && !decided(result) && result.DeletionTimestamp.IsZero() {
+			if result.Spec.CallID == call.ID && answers(result, a.turn, call, now) && !decided(result) &&
+				result.DeletionTimestamp.IsZero() {
 				offered[i] = result
 				break
 			}

@@ -86,7 +86,9 @@ func (r *Reconciler) livePods(ctx context.Context, turn *v1alpha1.Turn, step int
 	return listPods(ctx, r.Live, turn, ofStep(turn, step))
 }
 
-func listPods(ctx context.Context, reader client.Reader, turn *v1alpha1.Turn, which ...client.ListOption) (map[string][]*corev1.Pod, error) {
+func listPods(
+	ctx context.Context, reader client.Reader, turn *v1alpha1.Turn, which ...client.ListOption,
+) (map[string][]*corev1.Pod, error) {
 	var list corev1.PodList
 	if err := reader.List(ctx, &list, append(which, client.InNamespace(turn.Namespace))...); err != nil {
 		return nil, fmt.Errorf("listing the Turn's pods: %w", err)
@@ -122,9 +124,12 @@ func (r *Reconciler) results(ctx context.Context, turn *v1alpha1.Turn) ([]v1alph
 }
 
 // turnsOf lists the Turns of a Session, all of them by IndexSessionName, or those that have not ended by IndexOpen.
-func (r *Reconciler) turnsOf(ctx context.Context, session types.NamespacedName, index string) ([]*v1alpha1.Turn, error) {
+func (r *Reconciler) turnsOf(
+	ctx context.Context, session types.NamespacedName, index string,
+) ([]*v1alpha1.Turn, error) {
 	var list v1alpha1.TurnList
-	if err := r.Client.List(ctx, &list, client.InNamespace(session.Namespace), client.MatchingFields{index: session.Name}); err != nil {
+	if err := r.Client.List(ctx, &list, client.InNamespace(session.Namespace),
+		client.MatchingFields{index: session.Name}); err != nil {
 		return nil, fmt.Errorf("listing the Turns of Session %s: %w", session.Name, err)
 	}
 	turns := make([]*v1alpha1.Turn, len(list.Items))

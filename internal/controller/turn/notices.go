@@ -38,7 +38,8 @@ func noticesOf(before, after *v1alpha1.Turn) []notice.Notice {
 		return notices
 	}
 	return append(notices, notice.Notice{
-		Warning: true, Reason: succeeded.Reason, Action: actionEnd, Message: "The Turn has failed. Its condition Succeeded says why and what to do.",
+		Warning: true, Reason: succeeded.Reason, Action: actionEnd,
+		Message: "The Turn has failed. Its condition Succeeded says why and what to do.",
 	})
 }
 
@@ -79,7 +80,8 @@ func (r *Reconciler) tellMissing(s *scope, reason string) {
 		if at := ready.LastTransitionTime.Time; at.After(since) {
 			since = at
 		}
-		message = fmt.Sprintf("Session %q cannot run the Turn (%s). Its condition Ready says what is missing.", s.session.Name, ready.Reason)
+		message = fmt.Sprintf("Session %q cannot run the Turn (%s). Its condition Ready says what is missing.",
+			s.session.Name, ready.Reason)
 	default:
 		return
 	}

@@ -180,7 +180,9 @@ func (r *Reconciler) podOf(ctx context.Context, a *actScope, call v1alpha1.ToolC
 }
 
 // livePod returns the pod that counts for a call, read past the cache.
-func (r *Reconciler) livePod(ctx context.Context, a *actScope, call v1alpha1.ToolCall, job *batchv1.Job) (*corev1.Pod, error) {
+func (r *Reconciler) livePod(
+	ctx context.Context, a *actScope, call v1alpha1.ToolCall, job *batchv1.Job,
+) (*corev1.Pod, error) {
 	live, err := r.livePods(ctx, a.turn, a.plan().Step)
 	if err != nil {
 		return nil, err

@@ -37,7 +37,8 @@ func (r *Reconciler) awaitPolicies(ctx context.Context, s *scope, c host.Config)
 		name  string
 		value metav1.ConditionStatus
 	}{{v1alpha1.ConditionSucceeded, metav1.ConditionUnknown}, {v1alpha1.ConditionReconciling, metav1.ConditionTrue}} {
-		condition.Set(&s.turn.Status.Conditions, s.turn.Generation, now, kind.name, kind.value, v1alpha1.ReasonPoliciesNotInForce, waitingFor(why))
+		condition.Set(&s.turn.Status.Conditions, s.turn.Generation, now, kind.name, kind.value,
+			v1alpha1.ReasonPoliciesNotInForce, waitingFor(why))
 	}
 	return ended(r.write(ctx, s, writeWaiting))
 }

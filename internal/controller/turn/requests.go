@@ -61,10 +61,13 @@ func (r *Reconciler) startRequest(ctx context.Context, a *actScope, index int) e
 }
 
 // request runs a call with the current state.
-func (r *Reconciler) request(a *actScope, call v1alpha1.ToolCall, planned v1alpha1.PlannedCall, run *host.CallRun) activity.Func {
+func (r *Reconciler) request(
+	a *actScope, call v1alpha1.ToolCall, planned v1alpha1.PlannedCall, run *host.CallRun,
+) activity.Func {
 	turn := a.hostTurn()
 	c := host.HTTPCall{
-		Call: call, Arguments: planned.Arguments, Tool: a.toolSpec(call).DeepCopy(), Network: a.config.Effective.Network, Run: run,
+		Call: call, Arguments: planned.Arguments, Tool: a.toolSpec(call).DeepCopy(),
+		Network: a.config.Effective.Network, Run: run,
 	}
 	return func(ctx context.Context) (any, error) { return r.Host.HTTP(ctx, turn, c) }
 }

@@ -28,7 +28,9 @@ func (r *Reconciler) needToReason(s *scope, turn host.Turn) activity.Need {
 }
 
 // refuse ends a Turn whose conversation is too large.
-func (r *Reconciler) refuse(ctx context.Context, s *scope, step *stepMemory, cause *fairshare.TooLargeError) (flow, error) {
+func (r *Reconciler) refuse(
+	ctx context.Context, s *scope, step *stepMemory, cause *fairshare.TooLargeError,
+) (flow, error) {
 	closed, err := r.Host.RefuseTooLarge(ctx, s.hostTurn(), cause)
 	if err != nil {
 		return stop, err

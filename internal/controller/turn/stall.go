@@ -83,7 +83,8 @@ func (r *Reconciler) failed(ctx context.Context, s *scope, cause error) (ctrl.Re
 	case obstacle.Reason == v1alpha1.ReasonJournalRefused:
 		message += r.keptWords(s)
 	default:
-		message += fmt.Sprintf(" It is looked at again every %v, and nothing is spent on the Turn meanwhile.", obstacle.Pause(1))
+		message += fmt.Sprintf(" It is looked at again every %v, and nothing is spent on the Turn meanwhile.",
+			obstacle.Pause(1))
 	}
 	projection.Stall(&s.turn.Status, s.turn.Generation, nowSeconds(now), obstacle.Reason, message)
 	_, err := r.write(ctx, s, writeStalled)
@@ -155,7 +156,8 @@ func (r *Reconciler) checkJournal(ctx context.Context, s *scope) (flow, error) {
 	if m == nil && shown == "" {
 		return proceed, nil
 	}
-	if m != nil && r.Clock().Before(m.until) && m.generation == s.turn.Generation && m.deleted == !s.turn.DeletionTimestamp.IsZero() {
+	if m != nil && r.Clock().Before(m.until) && m.generation == s.turn.Generation &&
+		m.deleted == !s.turn.DeletionTimestamp.IsZero() {
 		s.deadline(m.until)
 		return stop, nil
 	}

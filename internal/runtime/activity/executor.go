@@ -141,7 +141,9 @@ func (e *Executor) Len() int {
 	return len(e.work)
 }
 
-func (e *Executor) run(ctx context.Context, key Key, turn types.NamespacedName, w *work, share *fairshare.Share, fn Func) {
+func (e *Executor) run(
+	ctx context.Context, key Key, turn types.NamespacedName, w *work, share *fairshare.Share, fn Func,
+) {
 	defer e.running.Done()
 	defer w.cancel()
 	result := call(ctx, share, fn)

@@ -26,10 +26,12 @@ func Judge(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Verdict {
 	ref, decides := result.Spec.TurnRef, result.Spec.Decision != ""
 	if turn == nil {
 		if decides {
-			return refused(v1alpha1.ReasonTurnNotFound, fmt.Sprintf("Turn %q does not exist. A decision is about a call that waits, and is not kept for later.", ref.Name))
+			return refused(v1alpha1.ReasonTurnNotFound, fmt.Sprintf("Turn %q does not exist. A decision is about a "+
+				"call that waits, and is not kept for later.", ref.Name))
 		}
 		if ref.UID != "" {
-			return refused(v1alpha1.ReasonTurnNotFound, fmt.Sprintf("Turn %q with the UID %s does not exist any more.", ref.Name, ref.UID))
+			return refused(v1alpha1.ReasonTurnNotFound,
+				fmt.Sprintf("Turn %q with the UID %s does not exist any more.", ref.Name, ref.UID))
 		}
 		return pending(v1alpha1.ReasonTurnNotFound, fmt.Sprintf("Turn %q does not exist yet. The result is kept until it asks for call %s.", ref.Name, result.Spec.CallID))
 	}
@@ -54,11 +56,13 @@ func Judge(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Verdict {
 	}
 	if by := result.Spec.TurnSubmittedBy; by != "" && by != turn.Spec.SubmittedBy {
 		return refused(v1alpha1.ReasonTurnSubmitterMismatch, fmt.Sprintf(
-			"Turn %q was not submitted by %q, as turnSubmittedBy says. Write what spec.submittedBy of the Turn says.", turn.Name, by))
+			"Turn %q was not submitted by %q, as turnSubmittedBy says. Write what spec.submittedBy of the Turn says.",
+			turn.Name, by))
 	}
 	if decides && !Binds(result, turn, call) {
 		return refused(v1alpha1.ReasonCallDigestMismatch, fmt.Sprintf(
-			"The decision is about another call: %s (%s) of Turn %q has the callDigest %s. Look at what it would do, and decide again.", call.ID, call.Name, turn.Name, call.CallDigest))
+			"The decision is about another call: %s (%s) of Turn %q has the callDigest %s. Look at what it would do, "+
+				"and decide again.", call.ID, call.Name, turn.Name, call.CallDigest))
 	}
 	return Verdict{}
 }
@@ -70,7 +74,8 @@ func Binds(decision *v1alpha1.ToolResult, turn *v1alpha1.Turn, call *v1alpha1.To
 	if by != "" && by != turn.Spec.SubmittedBy {
 		return false
 	}
-	return decision.Spec.CallID == call.ID && ref.UID != "" && ref.UID == turn.UID && call.CallDigest != "" && decision.Spec.CallDigest == call.CallDigest
+	return decision.Spec.CallID == call.ID && ref.UID != "" && ref.UID == turn.UID && call.CallDigest != "" &&
+		decision.Spec.CallDigest == call.CallDigest
 }
 
 // mistaken refuses ToolResults that do not answer the call: a result for a call that no client runs, and a decision
@@ -125,7 +130,8 @@ func unknown(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Verdict {
 	}
 	if result.Spec.Decision != "" {
 		return refused(v1alpha1.ReasonUnknownCall, fmt.Sprintf(
-			"Turn %q has not asked for call %s. A decision is about a call that waits, and is not kept for later.", turn.Name, result.Spec.CallID))
+			"Turn %q has not asked for call %s. A decision is about a call that waits, and is not kept for later.",
+			turn.Name, result.Spec.CallID))
 	}
 	return pending(v1alpha1.ReasonCallPending, fmt.Sprintf("Turn %q has not asked for call %s yet. The result is kept until it does.", turn.Name, result.Spec.CallID))
 }

@@ -26,14 +26,17 @@ const (
 // message names all of them and what to do. Both are empty if all can be used. Missing objects precede objects that are
 // not ready, because they may be the cause, and those precede Tools that the network access list cannot restrict. model
 // also returns the sentence on why a Model is not ready.
-func (e Effective) Problem(model func(name string) (Presence, string), tool func(name string) Presence) (reason, message string) {
+func (e Effective) Problem(
+	model func(name string) (Presence, string), tool func(name string) Presence,
+) (reason, message string) {
 	var all Problems
 	modelPresence, why := Usable, ""
 	if e.ModelRef != "" {
 		modelPresence, why = model(e.ModelRef)
 	}
 	if modelPresence == Missing {
-		all.Add(v1alpha1.ReasonModelNotFound, fmt.Sprintf("Model %q does not exist. Create it, or change modelRef.", e.ModelRef))
+		all.Add(v1alpha1.ReasonModelNotFound,
+			fmt.Sprintf("Model %q does not exist. Create it, or change modelRef.", e.ModelRef))
 	}
 	var missing, unready, unbound []string
 	for _, name := range e.Tools {
@@ -49,7 +52,8 @@ func (e Effective) Problem(model func(name string) (Presence, string), tool func
 	}
 	switch {
 	case len(missing) == 1:
-		all.Add(v1alpha1.ReasonToolNotFound, fmt.Sprintf("Tool %s does not exist. Create it, or remove it from tools.", missing[0]))
+		all.Add(v1alpha1.ReasonToolNotFound, fmt.Sprintf("Tool %s does not exist. Create it, or remove it from tools.",
+			missing[0]))
 	case len(missing) > 1:
 		all.Add(v1alpha1.ReasonToolNotFound, fmt.Sprintf("%d Tools do not exist. Create them, or remove them from tools: %s.",
 			len(missing), strings.Join(missing, ", ")))
@@ -65,8 +69,10 @@ func (e Effective) Problem(model func(name string) (Presence, string), tool func
 			len(unready), strings.Join(unready, ", ")))
 	}
 	if len(unbound) > 0 {
-		all.Add(v1alpha1.ReasonNetworkAccessUnenforceable, fmt.Sprintf("networkAccess cannot hold what runs as a Job with a network. "+
-			"Set job.network to None in these Tools, or name them in exemptTools of every layer that has networkAccess: %s.", strings.Join(unbound, ", ")))
+		all.Add(v1alpha1.ReasonNetworkAccessUnenforceable,
+			fmt.Sprintf("networkAccess cannot hold what runs as a Job with a network. "+
+				"Set job.network to None in these Tools, or name them in exemptTools of every layer that has "+
+				"networkAccess: %s.", strings.Join(unbound, ", ")))
 	}
 	return all.First()
 }

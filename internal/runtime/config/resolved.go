@@ -132,7 +132,8 @@ func (r *Resolved) Problem(session *v1alpha1.Session) (reason, message string) {
 	var all Problems
 	switch {
 	case r.Harness == nil:
-		all.Add(v1alpha1.ReasonHarnessNotFound, fmt.Sprintf("Harness %q does not exist. Create it.", session.Spec.HarnessRef.Name))
+		all.Add(v1alpha1.ReasonHarnessNotFound,
+			fmt.Sprintf("Harness %q does not exist. Create it.", session.Spec.HarnessRef.Name))
 	case r.ChainError != nil:
 		all.Add(r.ChainError.Reason(), r.ChainError.Error())
 	}
@@ -215,11 +216,13 @@ func (r *Resolved) Notes() []string {
 	}
 	var notes []string
 	if others := r.otherDefaults(model); r.Effective.ModelRef == "" && len(others) > 0 {
-		notes = append(notes, fmt.Sprintf("The default Model is %q, the newest of %d that are annotated with %s: \"true\"; %q is another one.",
+		notes = append(notes, fmt.Sprintf("The default Model is %q, the newest of %d that are annotated with %s: "+
+			"\"true\"; %q is another one.",
 			model.Name, len(others)+1, v1alpha1.AnnotationDefaultModel, others[0]))
 	}
 	if fallbacks := r.Fallbacks(model); presence(model.Status.Conditions) != Usable && len(fallbacks) > 0 {
-		notes = append(notes, fmt.Sprintf("Model %q is not ready, and fallback %q is called in its place%s", model.Name, fallbacks[0].Name, whyNot(model)))
+		notes = append(notes, fmt.Sprintf("Model %q is not ready, and fallback %q is called in its place%s", model.Name,
+			fallbacks[0].Name, whyNot(model)))
 	}
 	return notes
 }

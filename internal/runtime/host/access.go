@@ -47,7 +47,8 @@ func (h *Host) key(ctx context.Context, namespace string, m *v1alpha1.Model) (st
 	ref := m.Spec.SecretKeyRef
 	endpoint, err := url.Parse(model.Endpoint(m))
 	if err != nil || endpoint.Host == "" {
-		return "", nil, &model.UnavailableError{Model: m.Name, Cause: fmt.Errorf("the baseURL of Model %q has no host", m.Name)}
+		return "", nil, &model.UnavailableError{Model: m.Name,
+			Cause: fmt.Errorf("the baseURL of Model %q has no host", m.Name)}
 	}
 	secret, err := h.Secrets(ctx, namespace, ref.Name)
 	var key, reason, problem string
@@ -69,9 +70,12 @@ func (h *Host) key(ctx context.Context, namespace string, m *v1alpha1.Model) (st
 
 // keyOf returns the API key in a Secret for an address, or what is wrong, as a reason and a message with the remedy. A
 // line break at the end usually comes from a file, and is not part of the key.
-func keyOf(secret *corev1.Secret, namespace string, ref *v1alpha1.SecretKeyReference, to *url.URL) (key, reason, problem string) {
+func keyOf(
+	secret *corev1.Secret, namespace string, ref *v1alpha1.SecretKeyReference, to *url.URL,
+) (key, reason, problem string) {
 	if listed, bound := secret.Annotations[v1alpha1.AnnotationAllowedHosts]; bound && !egress.Listed(strings.Split(listed, ","), to) {
-		return "", v1alpha1.ReasonSecretUnusable, fmt.Sprintf("Secret %q is bound to hosts by %s, and %s is not among them: add it there, or name another Secret",
+		return "", v1alpha1.ReasonSecretUnusable, fmt.Sprintf("Secret %q is bound to hosts by %s, and %s is not "+
+			"among them: add it there, or name another Secret",
 			ref.Name, v1alpha1.AnnotationAllowedHosts, to.Host)
 	}
 	raw, ok := secret.Data[ref.Key]
@@ -79,11 +83,13 @@ func keyOf(secret *corev1.Secret, namespace string, ref *v1alpha1.SecretKeyRefer
 	switch {
 	case !ok:
 		return "", v1alpha1.ReasonSecretKeyMissing, fmt.Sprintf(
-			"Secret %q has no key %q. Add it: kubectl patch secret %s --namespace %s --type merge --patch '{\"stringData\":{%q:%q}}'",
+			"Secret %q has no key %q. Add it: kubectl patch secret %s --namespace %s --type merge --patch "+
+				"'{\"stringData\":{%q:%q}}'",
 			ref.Name, ref.Key, ref.Name, namespace, ref.Key, placeholder)
 	case key == "", len(key) > maxKeyBytes, strings.ContainsFunc(key, func(c rune) bool { return c <= ' ' || c > '~' }):
 		return "", v1alpha1.ReasonSecretUnusable,
-			fmt.Sprintf("key %q of Secret %q is not a valid API key: it must be 1 to %d printable ASCII characters without spaces", ref.Key, ref.Name, maxKeyBytes)
+			fmt.Sprintf("key %q of Secret %q is not a valid API key: it must be 1 to %d printable ASCII characters "+
+				"without spaces", ref.Key, ref.Name, maxKeyBytes)
 	default:
 		return key, "", ""
 	}
@@ -98,7 +104,8 @@ func secretMissing(namespace string, ref *v1alpha1.SecretKeyReference) string {
 	if len(validation.IsDNS1123Subdomain(ref.Name)) > 0 {
 		return fmt.Sprintf("Secret %q does not exist, and no Secret can have this name: change secretKeyRef of the Model", ref.Name)
 	}
-	return fmt.Sprintf("Secret %q does not exist. Create it: kubectl create secret generic %s --namespace %s --from-literal=%s=%s",
+	return fmt.Sprintf("Secret %q does not exist. Create it: kubectl create secret generic %s --namespace %s "+
+		"--from-literal=%s=%s",
 		ref.Name, ref.Name, namespace, ref.Key, placeholder)
 }
 
@@ -107,7 +114,8 @@ const secretsRole = "capstan-manager-secrets"
 
 // roleMissing returns how to permit the manager to read Secrets.
 func (h *Host) roleMissing(namespace string, ref *v1alpha1.SecretKeyReference) string {
-	return fmt.Sprintf("The manager may not read Secret %q. Let it: kubectl create rolebinding %s --namespace %s --clusterrole=%s %s",
+	return fmt.Sprintf("The manager may not read Secret %q. Let it: kubectl create rolebinding %s --namespace %s "+
+		"--clusterrole=%s %s",
 		ref.Name, secretsRole, namespace, secretsRole, subject(h.Account))
 }
 

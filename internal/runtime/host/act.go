@@ -120,7 +120,8 @@ func (t Turn) endedWith(call v1alpha1.ToolCall, claims map[string]journal.ClaimR
 // unwithdrawn reports whether an outcome is NotExecuted although another process may still let the pod of the call
 // start.
 func (t Turn) unwithdrawn(call v1alpha1.ToolCall, outcome tool.Outcome) bool {
-	return !t.inProcess(call) && outcome.State == v1alpha1.CallNotExecuted && tool.Withdrawable(call) && !tool.Withdrawn(call)
+	return !t.inProcess(call) && outcome.State == v1alpha1.CallNotExecuted && tool.Withdrawable(call) &&
+		!tool.Withdrawn(call)
 }
 
 // Withdraw marks in the Turn's progress those calls as not executed whose pods start only once they are recorded there,
@@ -145,7 +146,8 @@ func neverStarted() tool.Outcome {
 
 // noClientResult is the outcome of a client call without a result. The manager does not know what the client has done.
 func noClientResult() tool.Outcome {
-	return tool.Outcome{State: v1alpha1.CallNotExecuted, Reason: reasonTurnEnded, Error: "The client gave no result before the turn ended."}
+	return tool.Outcome{State: v1alpha1.CallNotExecuted, Reason: reasonTurnEnded,
+		Error: "The client gave no result before the turn ended."}
 }
 
 func mayHaveRun() tool.Outcome {
@@ -154,7 +156,8 @@ func mayHaveRun() tool.Outcome {
 
 // brief leaves out the results, for an entry that must fit where they did not.
 func (r ActResults) brief() ActResults {
-	short := ActResults{Outcomes: map[string]tool.Outcome{}, Settled: r.Settled, Kept: r.Kept, Sources: r.Sources, short: true}
+	short := ActResults{Outcomes: map[string]tool.Outcome{}, Settled: r.Settled, Kept: r.Kept, Sources: r.Sources,
+		short: true}
 	for id, outcome := range r.Outcomes {
 		if outcome.Result != nil {
 			text := tool.Preview(*outcome.Result)

@@ -155,7 +155,9 @@ func (h *Host) try(ctx context.Context, t Turn, m *v1alpha1.Model, r model.Reque
 }
 
 // call calls the model. There is a response when there is no error.
-func (h *Host) call(ctx context.Context, driver model.Driver, m *v1alpha1.Model, r model.Request) (*model.Response, error) {
+func (h *Host) call(
+	ctx context.Context, driver model.Driver, m *v1alpha1.Model, r model.Request,
+) (*model.Response, error) {
 	limited, cancel := ctx, context.CancelFunc(func() {})
 	if h.CallLimit > 0 {
 		limited, cancel = context.WithTimeout(ctx, h.CallLimit)

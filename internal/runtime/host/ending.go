@@ -71,12 +71,14 @@ func fullSentence(s journal.Session, cause error) string {
 	}
 	switch full.By {
 	case journal.ByNamespace:
-		return fmt.Sprintf("The journals of namespace %q are full (%d bytes, the manager's --max-journal-bytes-per-namespace). "+
+		return fmt.Sprintf("The journals of namespace %q are full (%d bytes, the manager's "+
+			"--max-journal-bytes-per-namespace). "+
 			"Delete Sessions that are not needed any more.", s.Namespace, full.Limit)
 	case journal.ByManager:
 		return fmt.Sprintf("The Session's log is full (%d bytes, the manager's --max-journal-bytes). Go on in a new Session.", full.Limit)
 	default:
-		return fmt.Sprintf("The Session's log is full (%d bytes). Raise spec.journalLimit of Session %s, or go on in a new Session.", full.Limit, s.Name)
+		return fmt.Sprintf("The Session's log is full (%d bytes). Raise spec.journalLimit of Session %s, or go on in "+
+			"a new Session.", full.Limit, s.Name)
 	}
 }
 

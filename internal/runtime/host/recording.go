@@ -85,7 +85,8 @@ func (r *recording) run(stopped context.Context) {
 		if p := recover(); p != nil {
 			// The response continues without a recording. A panic here would end the process, and the next one would
 			// panic at the same place.
-			utilruntime.HandleErrorWithContext(stopped, fmt.Errorf("%v\n%s", p, debug.Stack()), "recording a model response panicked")
+			utilruntime.HandleErrorWithContext(stopped, fmt.Errorf("%v\n%s", p, debug.Stack()),
+				"recording a model response panicked")
 		}
 	}()
 	timer := time.NewTimer(r.interval())

@@ -52,8 +52,10 @@ func (h *Host) conversation(ctx context.Context, t Turn) (*journal.View, error) 
 
 // RefuseTooLarge ends the Turn because its conversation needs more memory than its namespace may use.
 func (h *Host) RefuseTooLarge(ctx context.Context, t Turn, cause *fairshare.TooLargeError) (*journal.Closed, error) {
-	sentence := fmt.Sprintf("The conversation of Session %s is too large for this manager: its journal and the message may have %d bytes together. "+
+	sentence := fmt.Sprintf("The conversation of Session %s is too large for this manager: its journal and the "+
+		"message may have %d bytes together. "+
 		"Go on in a new Session, or have the manager run with more memory for conversations (--conversation-bytes).",
 		t.Session.Name, fairshare.LargestConversation(cause.Ceiling.Bytes))
-	return h.end(ctx, t, plan.FailAs(t.state(), plan.Failure{Code: plan.CodeRequestTooLarge}, sentence), ActResults{}, sentence)
+	return h.end(ctx, t, plan.FailAs(t.state(), plan.Failure{Code: plan.CodeRequestTooLarge}, sentence), ActResults{},
+		sentence)
 }

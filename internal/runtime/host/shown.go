@@ -42,7 +42,8 @@ func showArguments(pinned []v1alpha1.ToolCall, planned []v1alpha1.PlannedCall) {
 			call.Arguments, room, shown = part, room-cost, shown+1
 		}
 		if call.Arguments != whole {
-			call.Preview = fmt.Sprintf("The arguments have %d bytes and are not shown in full. The journal has them: calls with id %s, of this Turn.", len(whole), call.ID)
+			call.Preview = fmt.Sprintf("The arguments have %d bytes and are not shown in full. The journal has them: "+
+				"calls with id %s, of this Turn.", len(whole), call.ID)
 		}
 	}
 }

@@ -124,7 +124,9 @@ func (h *Host) Steered(ctx context.Context, t Turn, hint int64) (*v1alpha1.TurnP
 // CancelSteer ends a Turn whose message was to go into another one. The journal decides: an entry withdraws the
 // message, so that no step accepts it any more, unless one has done so. It returns the status of the Turn, and the Turn
 // that has its message; nil for none.
-func (h *Host) CancelSteer(ctx context.Context, t Turn, hint int64) (v1alpha1.TurnProgress, *v1alpha1.JournalTurn, error) {
+func (h *Host) CancelSteer(
+	ctx context.Context, t Turn, hint int64,
+) (v1alpha1.TurnProgress, *v1alpha1.JournalTurn, error) {
 	for {
 		view, err := h.Log.View(ctx, t.Session, hint)
 		if err != nil {
@@ -142,7 +144,8 @@ func (h *Host) CancelSteer(ctx context.Context, t Turn, hint int64) (v1alpha1.Tu
 			return v1alpha1.TurnProgress{}, nil, err
 		}
 		record := journal.Record{
-			Turn: t.Ref, Step: 1, OpenedAt: view.Head + 1, Digest: t.digest(), Closing: true, Transition: CancelledBeforeStart(h.micro()),
+			Turn: t.Ref, Step: 1, OpenedAt: view.Head + 1, Digest: t.digest(), Closing: true,
+			Transition: CancelledBeforeStart(h.micro()),
 		}
 		if known {
 			closed, err := h.Log.Outcome(ctx, t.Session, t.Ref.Name, hint)

@@ -108,7 +108,8 @@ func (h *Host) deliver(ctx context.Context, t Turn, u *Unwritten) (*journal.Clos
 // unacceptable ends the Turn because the API server refuses the response itself: it would refuse it again.
 func (h *Host) unacceptable(ctx context.Context, t Turn, cause error) (*journal.Closed, error) {
 	sentence := cut("The API server refuses the journal entry with the model's response: "+cause.Error(), maxMessageBytes)
-	closed, err := h.end(ctx, t, plan.FailAs(t.state(), plan.Failure{Code: plan.CodeProcessingError}, sentence), ActResults{}, sentence)
+	closed, err := h.end(ctx, t, plan.FailAs(t.state(), plan.Failure{Code: plan.CodeProcessingError}, sentence),
+		ActResults{}, sentence)
 	if err != nil {
 		return nil, fmt.Errorf("%w (after: %w)", err, cause)
 	}

@@ -118,7 +118,8 @@ func (w *writer) takesIn(r Record) error {
 	}
 	for _, steered := range r.Steered {
 		if _, known := w.state.recorded(steered.Name); known {
-			return fmt.Errorf("%w: message %s, which Turn %s was to take in, has been recorded", ErrStale, steered.Name, w.turn.Name)
+			return fmt.Errorf("%w: message %s, which Turn %s was to take in, has been recorded", ErrStale, steered.Name,
+				w.turn.Name)
 		}
 	}
 	if own, known := w.state.recorded(r.Turn.Name); known && own.UID == r.Turn.UID && own.SteeredInto != nil {

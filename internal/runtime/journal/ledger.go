@@ -132,7 +132,8 @@ func (l *Log) bounded(s Session) bool {
 // room returns an error if a journal has no room for a number of further bytes.
 func (l *Log) room(s Session, used, needed int64) error {
 	full := func(by LimitedBy, limit int64) error {
-		return &FullError{By: by, Limit: limit, text: fmt.Sprintf("the journal of Session %s/%s is full: it takes %d bytes and needs %d more; the limit (%s) is %d",
+		return &FullError{By: by, Limit: limit, text: fmt.Sprintf("the journal of Session %s/%s is full: it takes %d "+
+			"bytes and needs %d more; the limit (%s) is %d",
 			s.Namespace, s.Name, used, needed, by, limit)}
 	}
 	switch {

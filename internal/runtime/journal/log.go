@@ -196,7 +196,8 @@ func New(store Store, opts Options) *Log {
 		opts.Clock = time.Now
 	}
 	return &Log{
-		store: store, clock: opts.Clock, cache: newCache(opts.CacheBytes), maxBytes: opts.MaxBytes, maxNamespaceBytes: opts.MaxNamespaceBytes,
+		store: store, clock: opts.Clock, cache: newCache(opts.CacheBytes), maxBytes: opts.MaxBytes,
+		maxNamespaceBytes: opts.MaxNamespaceBytes,
 	}
 }
 

@@ -31,15 +31,18 @@ func ObstacleOf(err error, session string) *Obstacle {
 	switch {
 	case errors.Is(err, ErrFormat):
 		return &Obstacle{v1alpha1.ReasonJournalFormatUnsupported, fmt.Sprintf(
-			"A later version of the manager has written to the journal of Session %q (%s). Upgrade the manager, or continue in a new Session.",
+			"A later version of the manager has written to the journal of Session %q (%s). Upgrade the manager, or "+
+				"continue in a new Session.",
 			session, words(err, ErrFormat))}
 	case errors.Is(err, ErrCorrupt):
 		return &Obstacle{v1alpha1.ReasonJournalDamaged, fmt.Sprintf(
-			"The journal of Session %q cannot be appended to (%s). Restore its JournalEntries from a backup of etcd, or continue in a new Session.",
+			"The journal of Session %q cannot be appended to (%s). Restore its JournalEntries from a backup of etcd, "+
+				"or continue in a new Session.",
 			session, words(err, ErrCorrupt))}
 	case errors.Is(err, ErrRefused):
 		return &Obstacle{v1alpha1.ReasonJournalRefused, fmt.Sprintf(
-			"The API server accepts no journal entries for Session %q: %s. Remove the cause, such as a ResourceQuota, a policy or a missing permission.",
+			"The API server accepts no journal entries for Session %q: %s. Remove the cause, such as a "+
+				"ResourceQuota, a policy or a missing permission.",
 			session, words(err, ErrRefused))}
 	default:
 		return nil

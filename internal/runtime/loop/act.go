@@ -48,7 +48,8 @@ func (r *run) act(ctx context.Context) (*journal.Closed, error) {
 	defer stop()
 	a := &act{
 		run: r, planned: map[string]v1alpha1.PlannedCall{}, outcomes: map[string]tool.Outcome{}, sources: map[string]types.UID{},
-		kept: map[string]journal.SettledRef{}, pins: tool.Pins{}, line: &host.Line{}, ended: make(chan callEnd, len(r.turn.Status.ToolCalls)),
+		kept: map[string]journal.SettledRef{}, pins: tool.Pins{}, line: &host.Line{},
+		ended: make(chan callEnd, len(r.turn.Status.ToolCalls)),
 	}
 	// The entry just before the step opened it, and has the fields that do not fit into status.
 	reason, err := r.loop.Host.Log.Step(ctx, host.JournalOf(r.session()), r.turn.UID, r.turn.Status.Plan.OpenedAt-1)

@@ -28,7 +28,8 @@ func Readiness(err error) (reason, message string) {
 // role mends, and no other spec.
 func NeedsKey(reason string) bool {
 	switch reason {
-	case v1alpha1.ReasonSecretMissing, v1alpha1.ReasonSecretKeyMissing, v1alpha1.ReasonSecretUnusable, v1alpha1.ReasonRoleMissing:
+	case v1alpha1.ReasonSecretMissing, v1alpha1.ReasonSecretKeyMissing, v1alpha1.ReasonSecretUnusable,
+		v1alpha1.ReasonRoleMissing:
 		return true
 	default:
 		return false

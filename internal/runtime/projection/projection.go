@@ -58,7 +58,8 @@ func successMessage(status *v1alpha1.TurnStatus) string {
 		return fmt.Sprintf("The message went into Turn %q, which was running. The answer is there.", into.Name)
 	}
 	if status.Plan != nil && status.Plan.StopReason == v1alpha1.StopMaxTurnRequests {
-		return "The Turn has made as many model calls as maxIterations permits. The agent may not have finished: raise maxIterations, or go on in " +
+		return "The Turn has made as many model calls as maxIterations permits. The agent may not have finished: " +
+			"raise maxIterations, or go on in " +
 			"another Turn."
 	}
 	return "The agent has answered."
@@ -81,7 +82,8 @@ func passedOver(status *v1alpha1.TurnStatus) string {
 	if status.ModelNotFound == "" {
 		return ""
 	}
-	return fmt.Sprintf(" Model %q, which controls.modelRef names, does not exist and is passed over.", status.ModelNotFound)
+	return fmt.Sprintf(" Model %q, which controls.modelRef names, does not exist and is passed over.",
+		status.ModelNotFound)
 }
 
 // running returns why a Turn that has begun has not ended. Its wait may have its own reason.

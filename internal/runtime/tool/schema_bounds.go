@@ -117,7 +117,8 @@ func (b *bounds) pattern(pattern string) error {
 
 // bytes returns an upper bound of the compiled schema's memory.
 func (b *bounds) bytes(schema []byte) int {
-	return bytesPerSchema + 4*len(schema) + bytesPerPart*b.parts + bytesPerValue*b.values + bytesPerPath*b.pathBytes + bytesPerUnit*b.units
+	return bytesPerSchema + 4*len(schema) + bytesPerPart*b.parts + bytesPerValue*b.values +
+		bytesPerPath*b.pathBytes + bytesPerUnit*b.units
 }
 
 // referencesOf lists, in order, the invalid references of a document that the library could not compile. The library
@@ -175,7 +176,8 @@ func (r *references) check(object map[string]any) {
 	switch {
 	case !ok || r.ids || reference == "" || reference == "#" || r.anchors[reference]:
 	case reference[0] != '#':
-		r.findings = append(r.findings, fmt.Sprintf("%.200q lies outside the schema, and nothing is loaded from elsewhere", reference))
+		r.findings = append(r.findings,
+			fmt.Sprintf("%.200q lies outside the schema, and nothing is loaded from elsewhere", reference))
 	case !r.found(reference[1:]):
 		r.findings = append(r.findings, fmt.Sprintf("$ref %.200q refers to nothing in the schema", reference))
 	}

@@ -59,7 +59,8 @@ func probe(f *fixture) {
 		f.t.Fatalf("a journal that ends too early: %v", err)
 	}
 	f.append(f.log(), say(turn("b"), 1, 4, "x"))
-	if closed, err = log.Probe(f.t.Context(), f.session, turn("b"), 1, 4); err != nil || closed == nil || closed.Ordinal != 4 {
+	if closed, err = log.Probe(f.t.Context(), f.session, turn("b"), 1, 4); err != nil || closed == nil ||
+		closed.Ordinal != 4 {
 		f.t.Fatalf("a step that another process has closed: %+v, %v", closed, err)
 	}
 }

@@ -29,10 +29,12 @@ func steeredIsRemembered(f *fixture) {
 	adopted := f.append(f.log(), steered(say(of, 1, 1, "another"), "d"))
 	closed.Adopted = true
 	f.same("the adopted step", adopted, closed)
-	if _, err := f.log().Append(f.t.Context(), f.session, say(turn("b"), 1, 2, "of its own")); !errors.Is(err, journal.ErrSteered) {
+	if _, err := f.log().Append(f.t.Context(), f.session, say(turn("b"), 1, 2, "of its own")); !errors.Is(err,
+		journal.ErrSteered) {
 		f.t.Fatalf("a step of a Turn whose message went into another one says %v", err)
 	}
-	if _, err := f.log().Append(f.t.Context(), f.session, steered(say(turn("e"), 1, 2, "once more"), "c")); !errors.Is(err, journal.ErrStale) {
+	if _, err := f.log().Append(f.t.Context(), f.session,
+		steered(say(turn("e"), 1, 2, "once more"), "c")); !errors.Is(err, journal.ErrStale) {
 		f.t.Fatalf("a record that takes in a message which has been taken in says %v", err)
 	}
 	namesake := turn("b")

@@ -96,7 +96,9 @@ func (k *Store) DryRun(ctx context.Context, s journal.Session, e *v1alpha1.Journ
 	return k.create(ctx, s, e, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 }
 
-func (k *Store) create(ctx context.Context, s journal.Session, e *v1alpha1.JournalEntrySpec, options metav1.CreateOptions) error {
+func (k *Store) create(
+	ctx context.Context, s journal.Session, e *v1alpha1.JournalEntrySpec, options metav1.CreateOptions,
+) error {
 	name := EntryName(s.UID, e.Ordinal)
 	no := false
 	entry := &v1alpha1.JournalEntry{
@@ -122,7 +124,8 @@ func (k *Store) create(ctx context.Context, s journal.Session, e *v1alpha1.Journ
 	case apierrors.IsAlreadyExists(err):
 		return journal.ErrExists
 	case invalid(err):
-		return fmt.Errorf("writing JournalEntry %s/%s: %w", s.Namespace, name, errors.Join(journal.ErrRefused, journal.ErrInvalid, err))
+		return fmt.Errorf("writing JournalEntry %s/%s: %w", s.Namespace, name,
+			errors.Join(journal.ErrRefused, journal.ErrInvalid, err))
 	case refused(err):
 		return fmt.Errorf("writing JournalEntry %s/%s: %w", s.Namespace, name, errors.Join(journal.ErrRefused, err))
 	default:
@@ -143,5 +146,6 @@ func invalid(err error) bool {
 
 // refused reports whether the API server answered, wrote nothing, and will not write this at any later time either.
 func refused(err error) bool {
-	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
+	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) ||
+		apierrors.IsMethodNotSupported(err)
 }

@@ -58,7 +58,8 @@ func toldBy(refused *sdk.Error) told {
 // filtered reports whether a filter of the provider ended the response, which it reports as an error
 // (github.com/anthropics/claude-code/issues/58367).
 func (t told) filtered() bool {
-	return t.Type == string(sdk.ErrorTypeInvalidRequestError) && strings.Contains(strings.ToLower(t.Message), "blocked by content filtering policy")
+	return t.Type == string(sdk.ErrorTypeInvalidRequestError) &&
+		strings.Contains(strings.ToLower(t.Message), "blocked by content filtering policy")
 }
 
 // kind is the provider's word for an error, with the field of the request that is at fault where it says so.
@@ -67,7 +68,8 @@ func (d *driver) kind(t told) string {
 	switch {
 	case strings.Contains(message, "prompt is too long"), strings.Contains(message, "exceed context limit"), strings.Contains(message, "context window"):
 		return provider.KindContextLength
-	case t.Type == string(sdk.ErrorTypeBillingError), strings.Contains(message, "credit balance is too low"), spent.MatchString(message):
+	case t.Type == string(sdk.ErrorTypeBillingError), strings.Contains(message, "credit balance is too low"),
+		spent.MatchString(message):
 		return provider.KindQuota
 	}
 	word := provider.Words(t.Type, d.key)

@@ -22,7 +22,9 @@ func (s *stall) Error() string { return s.text }
 // WithTimeouts makes one call of a driver, and ends it when a bound is reached. The error is then an *Error that says
 // which one: a call that brought no content in time may be tried again, as another server of the provider may be well;
 // the others are not.
-func WithTimeouts(ctx context.Context, d model.Driver, provider string, bounds model.Timeouts, r model.Request) (*model.Response, error) {
+func WithTimeouts(
+	ctx context.Context, d model.Driver, provider string, bounds model.Timeouts, r model.Request,
+) (*model.Response, error) {
 	limited, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	w := &watch{end: end, bounds: bounds}
