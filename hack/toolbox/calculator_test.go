@@ -66,7 +66,7 @@ func TestMalformedExpressionsAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzEvaluate holds the evaluator to a law of arithmetic for every expression it accepts.
+// FuzzEvaluate checks an arithmetic identity of the evaluator for every expression it accepts.
 func FuzzEvaluate(f *testing.F) {
 	for _, seed := range []string{"1+2", "(3)/4", "-.5*8", "((", "1/0", "0\x00"} {
 		f.Add(seed)

@@ -334,8 +334,8 @@ func evictOnceRunning(ctx context.Context, r *run) error {
 	return r.user.Status().Patch(ctx, pod, client.MergeFrom(base))
 }
 
-// removePodOnceRunning deletes the pod of the tool, so that nobody sees its end. Without the Job controller's finalizer
-// nothing keeps it.
+// removePodOnceRunning deletes the pod of the tool, so that its end is not observed. Without the Job controller's
+// finalizer nothing keeps it.
 func removePodOnceRunning(ctx context.Context, r *run) error {
 	pod, err := r.runningPod(ctx)
 	if err != nil {

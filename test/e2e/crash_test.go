@@ -200,7 +200,8 @@ func recorded(ctx context.Context, d drama) {
 	Expect(d.strike()).To(Succeed())
 }
 
-// running strikes while all tools run. One of them ends while nobody leads, the others when another manager does.
+// running strikes while all tools run. One of them ends while there is no leader, the others when another manager
+// leads.
 func running(ctx context.Context, d drama) {
 	GinkgoHelper()
 	d.witness.hold("read", "write", "send")
@@ -240,7 +241,7 @@ func ended(ctx context.Context, d drama) {
 	Expect(d.strike()).To(Succeed())
 }
 
-// expectOneStartEach says that every tool started once, by both accounts, and that the Turn has the result of that
+// expectOneStartEach checks that every tool started once, by both accounts, and that the Turn has the result of that
 // start.
 func expectOneStartEach(answer *v1alpha1.Turn, w *witness, ran *containers) {
 	GinkgoHelper()

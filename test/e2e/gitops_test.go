@@ -203,8 +203,8 @@ var _ = Describe("A repository in git", func() {
 	})
 })
 
-// expectReady waits until the Session is at rest and all that it names is ready, so that nobody has anything left to
-// write.
+// expectReady waits until the Session is at rest and all that it names is ready, so that no controller has anything
+// left to write.
 func expectReady(ctx context.Context, namespace string) {
 	GinkgoHelper()
 	kubectl(ctx, "wait", "--namespace", namespace, "--for=condition=Ready", "--timeout=60s", "--all", "models,tools,harnesses,agents,sessions")

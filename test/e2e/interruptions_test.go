@@ -153,8 +153,8 @@ func deleteJob(ctx context.Context, turn *v1alpha1.Turn) {
 	Expect(api.Delete(ctx, jobOf(ctx, turn), client.PropagationPolicy(metav1.DeletePropagationBackground))).To(Succeed())
 }
 
-// killContainer kills the first process of the tool's container, which takes the others with it, and nobody can write a
-// report.
+// killContainer kills the first process of the tool's container, which takes the others with it, and no process can
+// write a report.
 func killContainer(ctx context.Context, turn *v1alpha1.Turn) {
 	GinkgoHelper()
 	id, err := firstProcess(runningPod(ctx, turn), v1alpha1.ToolContainerName)

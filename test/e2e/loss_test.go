@@ -190,7 +190,7 @@ func read1(ctx context.Context, namespace string) *v1alpha1.Turn {
 	return read(ctx, namespace, "demo-1")
 }
 
-// finishedTurn returns a function that says whether the Turn demo-1 of a namespace has ended.
+// finishedTurn returns a function that reports whether the Turn demo-1 of a namespace has ended.
 func finishedTurn(namespace string) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
 		turn := &v1alpha1.Turn{}

@@ -182,7 +182,7 @@ func noJobs(ctx context.Context, namespace string) {
 }
 
 // noScheduler makes a policy that leaves the pods of a namespace to a scheduler that does not exist, and waits until it
-// holds. Nobody ever says anything about such a pod.
+// holds. No component ever reports anything about such a pod.
 func noScheduler(ctx context.Context, namespace string) {
 	GinkgoHelper()
 	const nobody = "nobody"

@@ -27,7 +27,7 @@ import (
 const (
 	// progressing: it is not there yet, and gets there by itself or once something else comes.
 	progressing = "InProgress/Progressing"
-	// suspended: it is not there yet, and somebody must do something.
+	// suspended: it is not there yet, and a user must act.
 	suspended = "InProgress/Suspended"
 	// finished: it is as it should be.
 	finished = "Current/Healthy"
@@ -64,7 +64,7 @@ func truth(object *unstructured.Unstructured) string {
 	}
 }
 
-// observed reports whether the status is about the spec as it is now. A status that nobody wrote yet is about any.
+// observed reports whether the status is about the spec as it is now. A status that was not written yet counts for any.
 func observed(object *unstructured.Unstructured) bool {
 	generation, found, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
 	return !found || generation == object.GetGeneration()

@@ -26,7 +26,8 @@ type befallen struct {
 	class  v1alpha1.SideEffect
 	state  v1alpha1.ToolCallState
 	reason string
-	// shown is the reason that the call shows before the clock is put forward by after; without a time nobody waits.
+	// shown is the reason that the call shows before the clock is put forward by after; without a time there is no
+	// wait.
 	shown string
 	after time.Duration
 	// starts of the container, over all attempts.

@@ -22,7 +22,7 @@ import (
 )
 
 // managerRights is all that the manager may do in a namespace that it works in. It grows on purpose only: a line more
-// here is power that everybody's Turns are run with.
+// here is power that the Turns of all users are run with.
 var managerRights = []string{
 	"batch/jobs: create delete deletecollection get list watch",
 	"capstan.dev/agents: get list watch",

@@ -175,7 +175,7 @@ func updating[T client.Object](ctx context.Context, c client.Client, object T, c
 	}
 }
 
-// stored creates an object as somebody who may, for the spec.
+// stored creates an object as a user with the permission, for the spec.
 func stored[T client.Object](ctx context.Context, c client.Client, object T) T {
 	GinkgoHelper()
 	accepts(func() error { return c.Create(ctx, object) })

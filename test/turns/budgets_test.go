@@ -131,7 +131,7 @@ var _ = Describe("The write budget of a Turn", func() {
 
 		create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-		// The Session's write, that it goes on, is one among the Turn's: nobody waits for it.
+		// The Session's write, that it goes on, is one among the Turn's: no process waits for it.
 		expectWrites(ctx, namespace, before, ConsistOf(slices.Concat(waiting, []string{entryWrite, acceptWrite, turnWrite, entryWrite}, ending, times(1, sessionWrite))))
 	})
 

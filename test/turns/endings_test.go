@@ -116,7 +116,7 @@ func expectReleased(ctx context.Context, namespace, name string) {
 	}).Should(HaveField("Status.ActiveTurn", BeNil()))
 }
 
-// expectNothingRuns says that no pod of the namespace has a container that could still run.
+// expectNothingRuns checks that no pod of the namespace has a container that could still run.
 func expectNothingRuns(ctx context.Context, namespace string) {
 	GinkgoHelper()
 	var pods corev1.PodList

@@ -56,7 +56,7 @@ var _ = BeforeSuite(func() {
 	DeferCleanup(func() { Expect(environment.Stop()).To(Succeed()) })
 	kubeconfig = filepath.Join(GinkgoT().TempDir(), "kubeconfig")
 	Expect(os.WriteFile(kubeconfig, environment.KubeConfig, 0o600)).To(Succeed())
-	// The policies that are installed on the way let nobody but the manager's account write what the kit writes.
+	// The policies that are installed on the way permit only the manager's account to write the kit's statuses.
 	asManager := rest.CopyConfig(config)
 	asManager.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + systemNamespace + ":capstan-manager", Groups: []string{"system:masters"}}
 	kit, err = capstantest.Start(context.Background(), asManager, capstantest.Options{})
@@ -148,7 +148,7 @@ func undeploy(ctx context.Context, arguments ...string) (string, error) {
 
 func kubectlPath() string { return filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl") }
 
-// installed applies config/default, and says that the manager's pod is there, as the cluster would.
+// installed applies config/default, and reports the manager's pod as present, as the cluster would.
 func installed(ctx context.Context) {
 	GinkgoHelper()
 	command := exec.CommandContext(ctx, kubectlPath(), "--kubeconfig", kubeconfig, "apply", "--server-side", "--force-conflicts", "-k", "../../config/default")

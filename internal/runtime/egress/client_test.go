@@ -104,8 +104,8 @@ func newClient(change func(*Options), sites ...*site) (*Client, *names) {
 
 func get(u string) Request { return Request{Method: http.MethodGet, URL: u, MaxBody: 1024} }
 
-// expect checks that a request failed in one way, that it says whether it was sent, and that its words give nothing
-// away.
+// expect checks that a request failed in one way, that it reports whether it was sent, and that its text reveals
+// nothing.
 func expect(t *testing.T, err error, want Reason, sent bool) {
 	t.Helper()
 	_ = failedWith(t, err, want, sent)

@@ -20,7 +20,7 @@ func (s *site) hosts() TransportOptions {
 	return TransportOptions{Hosts: []string{"example.com:" + s.port}}
 }
 
-// reply is the answer that a library gets. Its body is closed at the end of the test.
+// reply is the response that a library gets. Its body is closed at the end of the test.
 type reply struct {
 	status int
 	body   io.Reader
@@ -309,7 +309,7 @@ func TestTheBodyOfARequestIsClosedWhateverBecomesOfIt(t *testing.T) {
 	for _, u := range []string{s.at("/"), "https://elsewhere.example/"} {
 		body := &closable{Reader: strings.NewReader("x"), closed: make(chan struct{})}
 		_, _ = post(t, c.HTTPClient(s.hosts()), u, "", func(r *http.Request) { r.Body, r.ContentLength = body, 1 })
-		// The standard library closes it a moment after the answer.
+		// The standard library closes it a moment after the response.
 		select {
 		case <-body.closed:
 		case <-time.After(10 * time.Second):

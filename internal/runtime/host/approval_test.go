@@ -72,7 +72,7 @@ func TestARejectionThatCompletesTheStepIsToldWithItsSource(t *testing.T) {
 	}
 }
 
-// A process that lags must not say that a call was not approved in time when the log says that it was.
+// A process that lags must not record a call as not approved in time if the journal has its approval.
 func TestAnApprovalThatIsInTheLogIsNotClosedOver(t *testing.T) {
 	b := newBench(t)
 	b.says("", calls(1, "pay")...)

@@ -65,7 +65,7 @@ func TestAMessageThatWasWithdrawnIsNotDelivered(t *testing.T) {
 				if delivered == before || (into != nil) != delivered || (ended.Phase == v1alpha1.TurnCancelled) == delivered {
 					t.Errorf("delivered: %v; its Turn is %s and went into %+v", delivered, ended.Phase, into)
 				}
-				// It stays what it is, whoever asks.
+				// It stays unchanged for every later reader.
 				again, _, err := b.CancelSteer(t.Context(), cancelled, 0)
 				if err != nil || again.Phase != ended.Phase {
 					t.Errorf("asked again, it is %s, %v", again.Phase, err)

@@ -207,7 +207,7 @@ func TestAFullLogEndsTheTurnAndSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// raced lets somebody else write just before a create.
+// raced lets another writer append just before a create.
 type raced struct {
 	journal.Store
 	before func()

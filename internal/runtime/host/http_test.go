@@ -108,7 +108,7 @@ func TestACallThatStartsOnceIsClaimedAndItsOutcomeKept(t *testing.T) {
 	if err != nil || first.Outcome.State != v1alpha1.CallSucceeded || first.Kept.Ordinal != 2 || b.entries() != 2 {
 		t.Fatalf("it ends with %+v, %v, %d entries", first, err, b.entries())
 	}
-	// Whoever comes later, in this process or another, is given what the log has.
+	// A later execution, in this process or another, gets the journal's outcome.
 	_, other := requesting(s, v1alpha1.AtMostOnce)
 	for name, c := range map[string]HTTPCall{"the same try": call, "another process": other} {
 		end, err := onStore(t, store).reaching(s).HTTP(t.Context(), turn, c)

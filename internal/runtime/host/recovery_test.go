@@ -55,7 +55,7 @@ func (l *line) Create(ctx context.Context, s journal.Session, e *v1alpha1.Journa
 	return l.Store.Create(ctx, s, e)
 }
 
-// process is a bench that dies: whatever it does then reaches nobody.
+// process is a bench that dies: its later actions have no effect.
 type process struct {
 	*bench
 	line *line
@@ -97,7 +97,7 @@ func (p *process) run(turn Turn, c Config) {
 	}
 }
 
-// passes lets time pass, and everybody do what is due.
+// passes advances the clock and runs all due work.
 func passes(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
@@ -297,7 +297,7 @@ func TestTheTextOfATryThatHasFailedIsNoAnswer(t *testing.T) {
 	}
 }
 
-// TestAStepThatIsRunAgainInTheSameProcessAsksAgain has nobody die.
+// TestAStepThatIsRunAgainInTheSameProcessAsksAgain runs the step twice without a crash.
 func TestAStepThatIsRunAgainInTheSameProcessAsksAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, store journal.Store) {
 		b := onStore(t, store)
@@ -346,7 +346,7 @@ func TestWhatIsRecoveredIsAlwaysABeginning(t *testing.T) {
 					passes(time.Duration(random.IntN(8000)) * time.Millisecond)
 				}
 				if calls {
-					// Whoever calls tools has said so before anything can follow from it.
+					// The start of tool calls is reported before anything can follow from it.
 					first.line.down.Store(false)
 					passes(lastRetry)
 				}

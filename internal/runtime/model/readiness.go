@@ -7,8 +7,8 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// Readiness says whether a Model can be called, as reason and message of its Ready condition. err is what making its
-// driver gave, or a *KeyError.
+// Readiness returns the reason and message of a Model's Ready condition. err is the error of creating its driver, or a
+// *KeyError.
 func Readiness(err error) (reason, message string) {
 	if err == nil {
 		return v1alpha1.ReasonReady, "The Model can be called."
@@ -24,8 +24,8 @@ func Readiness(err error) (reason, message string) {
 	return v1alpha1.ReasonModelNotReady, fmt.Sprintf("The Model cannot be called: %v.", err)
 }
 
-// NeedsKey reports whether a reason of the Ready condition says that the Model has no API key, which another Secret or
-// role mends, and no other spec.
+// NeedsKey reports whether a reason of the Ready condition means that the Model has no API key, which another Secret or
+// role fixes, and no other spec.
 func NeedsKey(reason string) bool {
 	switch reason {
 	case v1alpha1.ReasonSecretMissing, v1alpha1.ReasonSecretKeyMissing, v1alpha1.ReasonSecretUnusable,

@@ -15,7 +15,7 @@ const (
 	defaultCall           = 30 * time.Minute
 )
 
-// Timeouts bound one call of a Model. Content is text, reasoning or a tool call; a ping is none.
+// Timeouts bound one call of a Model. Content is text, reasoning or a tool call; a ping is not content.
 type Timeouts struct {
 	// FirstContent bounds the time until the first content, Idle that between two pieces of it, Call the whole.
 	FirstContent, Idle, Call time.Duration

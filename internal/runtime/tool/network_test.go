@@ -10,7 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// other is a NetworkPolicy of somebody else that selects pods by a selector and allows them to talk to everybody.
+// other is a foreign NetworkPolicy that selects pods by a selector and permits all their traffic.
 func other(selector metav1.LabelSelector) networkingv1.NetworkPolicy {
 	return networkingv1.NetworkPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "other"},

@@ -110,8 +110,8 @@ func (a *answer) grow(e sdk.MessageStreamEventUnion) {
 	}
 }
 
-// end takes up why the model stopped, and what the answer cost. Each number is that of the whole answer; those that do
-// not apply are missing.
+// end takes up why the model stopped, and what the response cost. Each number is that of the whole response; those that
+// do not apply are missing.
 func (a *answer) end(e sdk.MessageStreamEventUnion) {
 	if reason := string(e.Delta.StopReason); reason != "" {
 		a.finish = reason
@@ -161,7 +161,7 @@ func (c *call) given() string {
 	return c.arguments.String()
 }
 
-// complete is an answer that the model has ended.
+// complete is a response that the model has ended.
 func (a *answer) complete(asked, key string) (*model.Response, error) {
 	r := a.response(asked)
 	r.FinishReason = provider.Words(a.finish, key)
@@ -181,7 +181,7 @@ func (a *answer) complete(asked, key string) (*model.Response, error) {
 	}
 }
 
-// cut is an answer that a limit has ended. A call that was cut before its first piece ends like one without arguments.
+// cut is a response that a limit has ended. A call that was cut before its first piece ends like one without arguments.
 func (a *answer) cut(r model.Response) model.Response {
 	if last := len(a.calls) - 1; last >= 0 && a.calls[last].arguments.Len() == 0 {
 		r.ToolCalls[last].Arguments = ""

@@ -16,7 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
-// usage of an answer that came to its end, and of one that broke off: cached tokens are tokens.
+// usage of a response that came to its end, and of one that broke off: cached tokens are tokens.
 var (
 	whole  = model.Usage{InputTokens: 1125, CacheReadTokens: 1000, CacheWriteTokens: 100, OutputTokens: 15}
 	broken = model.Usage{InputTokens: 1125, CacheReadTokens: 1000, CacheWriteTokens: 100, OutputTokens: 1}
@@ -251,7 +251,7 @@ func TestAServerThatIsNotThereIsUnavailable(t *testing.T) {
 	quiet(t, err, d)
 }
 
-// TestTheKeyIsInNoAnswer, which a server could have put there for the log to keep.
+// TestTheKeyIsInNoAnswer, which a server could have put there for the journal to keep.
 func TestTheKeyIsInNoAnswer(t *testing.T) {
 	hides := strings.NewReplacer("msg_01", "id-"+key, "claude-test-20260101", key)
 	got, err := newDouble(t, streams(hides.Replace(start), textStart(0), text(0, "x-api-key: "+key), blockStop(0),

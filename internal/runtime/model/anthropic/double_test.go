@@ -122,7 +122,7 @@ func simple() model.Request {
 	return model.Request{Model: "claude-test", Messages: []event.Message{event.NewUserMessage(prompt)}}
 }
 
-// ask asks the double for one answer.
+// ask asks the double for one response.
 func (d *double) ask(t *testing.T) (*model.Response, error) {
 	t.Helper()
 	return d.driver(t, v1alpha1.ModelParameters{}).Generate(t.Context(), simple())

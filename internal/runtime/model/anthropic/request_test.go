@@ -98,7 +98,7 @@ func TestTheRequestIsWhatTheAPIWants(t *testing.T) {
 	}
 }
 
-// TestARequestHasNoEmptyMessage: the API refuses one, and takes an answer that comes last for the beginning of the
+// TestARequestHasNoEmptyMessage: the API refuses one, and takes a response that comes last for the beginning of the
 // next.
 func TestARequestHasNoEmptyMessage(t *testing.T) {
 	d := newDouble(t, streams(start, ends("end_turn"), stop))

@@ -92,7 +92,7 @@ func (a *answer) response(asked string) model.Response {
 	return r
 }
 
-// complete is an answer that has ended.
+// complete is a response that has ended.
 func (a *answer) complete(asked, key string) (*model.Response, error) {
 	r := a.response(asked)
 	r.FinishReason = provider.Words(string(a.finish), key)
@@ -113,7 +113,7 @@ func (a *answer) complete(asked, key string) (*model.Response, error) {
 	}
 }
 
-// refused is an answer that a filter has let nobody begin, because of the question.
+// refused is a response that a filter has prevented because of the prompt.
 func (a *answer) refused(asked, key string) *model.Response {
 	r := a.response(asked)
 	r.FinishReason = provider.Words(a.blocked, key)

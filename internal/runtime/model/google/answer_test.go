@@ -150,7 +150,7 @@ func TestAnswersThatBreakOff(t *testing.T) {
 	}
 }
 
-// TestWhatAFilterEndsIsARefusal: it runs no tool, and is none the less an answer.
+// TestWhatAFilterEndsIsARefusal: it runs no tool, and is nevertheless a response.
 func TestWhatAFilterEndsIsARefusal(t *testing.T) {
 	for _, word := range []string{
 		"SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION",
@@ -191,7 +191,7 @@ func TestAnswersOfNoSense(t *testing.T) {
 	}
 }
 
-// cut is an answer whose connection breaks.
+// cut is a response whose connection breaks.
 func cut(data ...string) providertest.Answer {
 	return providertest.Answer{Body: stream(data...), Cut: true}
 }
@@ -213,7 +213,7 @@ func TestAnAnswerThatIsTooLongIsNotCollected(t *testing.T) {
 	}
 }
 
-// TestTheKeyIsInNoAnswer, which a server could have put there for the log to keep.
+// TestTheKeyIsInNoAnswer, which a server could have put there for the journal to keep.
 func TestTheKeyIsInNoAnswer(t *testing.T) {
 	got, err := ask(t, providertest.Answer{Body: strings.NewReplacer("Wx9_a", "id-"+key, "gemini-3-pro-001", key).Replace(stream(
 		said(text("x-api-key: "+key)+","+callPart(key, "look", `{"a":"`+key+`"}`)), `{"candidates": [{"finishReason": "STOP"}]}`))})

@@ -8,7 +8,7 @@ import (
 	"net/http"
 )
 
-// record is what the SDK does not tell of an answer: its status and header, what broke it off, and its events as they
+// record is what the SDK does not tell of a response: its status and header, what broke it off, and its events as they
 // came. The SDK reads the arguments of calls into numbers that lose digits; a call's arguments are the bytes that the
 // model gave.
 type record struct {

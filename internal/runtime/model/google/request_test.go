@@ -54,8 +54,8 @@ func TestParameters(t *testing.T) {
 	}`)
 }
 
-// TestAModelThatIsNotKnownIsNotToldHowMuchToThink: older models refuse thinkingConfig, and nobody knows what later ones
-// take.
+// TestAModelThatIsNotKnownIsNotToldHowMuchToThink: older models refuse thinkingConfig, and the parameters of later ones
+// are unknown.
 func TestAModelThatIsNotKnownIsNotToldHowMuchToThink(t *testing.T) {
 	for _, name := range []string{"gemini-2.0-flash", "gemini-4-argon", "gemma-3-27b-it", "gemini-flash-latest"} {
 		r := question()

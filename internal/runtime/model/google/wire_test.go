@@ -25,7 +25,7 @@ func stream(data ...string) string {
 	return events.String()
 }
 
-// said is a chunk with parts of the answer, and ended one that ends it.
+// said is a chunk with parts of the response, and ended one that ends it.
 func said(parts string) string {
 	return `{"candidates": [{"content": {"parts": [` + parts + `],"role": "model"},"index": 0}],` +
 		`"usageMetadata": {"promptTokenCount": 120,"totalTokenCount": 120},"modelVersion": "gemini-3-pro-001","responseId": "Wx9_a"}`
@@ -42,7 +42,7 @@ func text(text string) string {
 	return `{"text": "` + text + `"}`
 }
 
-// hello is an answer without anything special.
+// hello is a response without anything special.
 var hello = stream(said(text("Hel")), ended("STOP", text("lo")))
 
 // driverOf makes a driver that asks a server.

@@ -9,7 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
-// Finish reasons of an answer that is not whole. Other servers pass on words of those that they ask.
+// Finish reasons of a response that is not whole. Other servers pass on words of those that they ask.
 const (
 	finishLength  = "length"
 	finishFilter  = "content_filter"
@@ -114,7 +114,7 @@ func (a *answer) response(asked string) model.Response {
 	return r
 }
 
-// complete is an answer that the model has ended.
+// complete is a response that the model has ended.
 func (a *answer) complete(asked, key string) (*model.Response, error) {
 	r := a.response(asked)
 	r.FinishReason = provider.Words(a.finish, key)
@@ -128,7 +128,7 @@ func (a *answer) complete(asked, key string) (*model.Response, error) {
 	}
 }
 
-// filtered is an answer of which a filter of the server let nothing begin, or let nothing more come, with the server's
+// filtered is a response of which a filter of the server let nothing begin, or let nothing more come, with the server's
 // word for it.
 func (a *answer) filtered(asked, word string) *model.Response {
 	r := a.response(asked)

@@ -210,7 +210,7 @@ func TestAnswersOfNoSense(t *testing.T) {
 	}
 }
 
-// cut is an answer whose connection breaks.
+// cut is a response whose connection breaks.
 func cut(data ...string) providertest.Answer {
 	return providertest.Answer{Body: unfinished(data...), Cut: true}
 }
@@ -250,7 +250,7 @@ func TestAnAnswerThatIsTooLongIsNotCollected(t *testing.T) {
 	}
 }
 
-// TestTheKeyIsInNoAnswer, which a server could have put there for the log to keep.
+// TestTheKeyIsInNoAnswer, which a server could have put there for the journal to keep.
 func TestTheKeyIsInNoAnswer(t *testing.T) {
 	got, err := ask(t, providertest.Answer{Body: strings.NewReplacer("chatcmpl-9", "id-"+key, "gpt-5-2026", key).Replace(chunks(
 		delta(`{"content":"x-api-key: `+key+`"}`), callPiece("0", key, "look", `{\"a\":\"`+key+`\"}`), finish("tool_calls")))})

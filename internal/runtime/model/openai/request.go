@@ -44,7 +44,7 @@ func (d *driver) request(r model.Request) (sdk.ChatCompletionNewParams, error) {
 	return body, nil
 }
 
-// limit says how long the answer may be. OpenAI's newer models refuse max_tokens, and many other servers know nothing
+// limit says how long the response may be. OpenAI's newer models refuse max_tokens, and many other servers know nothing
 // else.
 func (d *driver) limit(body *sdk.ChatCompletionNewParams) {
 	if d.parameters.MaxOutputTokens == nil {

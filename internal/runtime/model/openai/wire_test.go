@@ -30,7 +30,7 @@ func unfinished(data ...string) string {
 	return stream.String()
 }
 
-// delta is a chunk with a piece of the answer, and finish one that ends it.
+// delta is a chunk with a piece of the response, and finish one that ends it.
 func delta(piece string) string {
 	return `{"id":"chatcmpl-9","object":"chat.completion.chunk","created":1760000000,"model":"gpt-5-2026","service_tier":"default",` +
 		`"choices":[{"index":0,"delta":` + piece + `,"logprobs":null,"finish_reason":null}],"usage":null,"obfuscation":"aX"}`
@@ -45,7 +45,7 @@ const usage = `{"id":"chatcmpl-9","object":"chat.completion.chunk","created":176
 	`"usage":{"prompt_tokens":120,"completion_tokens":34,"total_tokens":154,"prompt_tokens_details":{"cached_tokens":100,"cache_write_tokens":15},` +
 	`"completion_tokens_details":{"reasoning_tokens":20}}}`
 
-// hello is an answer without anything special.
+// hello is a response without anything special.
 var hello = chunks(delta(`{"role":"assistant","content":""}`), delta(`{"content":"Hel"}`), delta(`{"content":"lo"}`), finish("stop"), usage)
 
 // driverOf makes a driver that asks a server.

@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	// MaxAnswer is the most that an answer may come to, its text and the arguments of its calls together, in bytes. No
+	// MaxAnswer is the most that a response may come to, its text and the arguments of its calls together, in bytes. No
 	// model writes as much at once.
 	MaxAnswer = 2 << 20
 	// MaxArguments is the most that the arguments of one call may come to, in bytes. A tool can be given a tenth of it;
 	// the model is told so.
 	MaxArguments = 1 << 20
-	// MaxCalls is how many tools an answer may call. A step runs far fewer, and tells the model of the rest; more than
+	// MaxCalls is how many tools a response may call. A step runs far fewer, and tells the model of the rest; more than
 	// these no model means.
 	MaxCalls = 1024
 )
 
-// TooLong is the error of an answer that comes to so many bytes and calls, with so many bytes of arguments in the
+// TooLong is the error of a response that comes to so many bytes and calls, with so many bytes of arguments in the
 // largest of them; nil for one that may be kept.
 func TooLong(provider string, size, calls, arguments int) error {
 	if size <= MaxAnswer && calls <= MaxCalls && arguments <= MaxArguments {
@@ -29,9 +29,9 @@ func TooLong(provider string, size, calls, arguments int) error {
 	return &Error{Provider: provider, text: fmt.Sprintf("the answer of %s is too long to be kept", provider)}
 }
 
-// Broken is what counts of an answer that broke off with an error (LLM-05): its text, and the calls whose arguments are
-// whole. An answer that broke off within its first call is the error: what was said before would pass for an answer
-// that the model never gave. So is one with nothing in it.
+// Broken is what counts of a response that broke off with an error (LLM-05): its text, and the calls whose arguments
+// are whole. A response that broke off within its first call is the error: what was said before would pass for a
+// response that the model never gave. So is one with nothing in it.
 func Broken(r model.Response, err error) (*model.Response, error) {
 	begun := len(r.ToolCalls)
 	r.ToolCalls = whole(r.ToolCalls)
@@ -42,20 +42,20 @@ func Broken(r model.Response, err error) (*model.Response, error) {
 	return &r, nil
 }
 
-// CutShort is what counts of an answer that the limit of its tokens has ended: its text, and the calls whose arguments
+// CutShort is what counts of a response that the limit of its tokens has ended: its text, and the calls whose arguments
 // are whole. It is an error when the limit was reached within the first call, or before anything was said.
 func CutShort(provider string, r model.Response) (*model.Response, error) {
 	return ended(r, &Error{Provider: provider, text: fmt.Sprintf(
 		"the answer of %s came to the limit of its tokens too early: raise maxOutputTokens of the Model", provider)})
 }
 
-// OutOfContext is what counts of an answer that ended where the model could read and write no more: what CutShort
+// OutOfContext is what counts of a response that ended where the model could read and write no more: what CutShort
 // keeps. It is an error when the conversation left no room for it.
 func OutOfContext(provider, asked string, r model.Response) (*model.Response, error) {
 	return ended(r, StatusError(provider, asked, http.StatusBadRequest, 0, KindContextLength))
 }
 
-// ended is what is kept of an answer that broke off, with the reason that it gave for that.
+// ended is what is kept of a response that broke off, with the reason that it gave for that.
 func ended(r model.Response, err error) (*model.Response, error) {
 	finish := r.FinishReason
 	kept, err := Broken(r, err)
@@ -66,7 +66,7 @@ func ended(r model.Response, err error) (*model.Response, error) {
 	return kept, nil
 }
 
-// Filtered is what counts of an answer that a filter of the provider has ended: its text, which may be none. What it
+// Filtered is what counts of a response that a filter of the provider has ended: its text, which may be none. What it
 // had begun to call before is not what it wants, or not what it may want.
 func Filtered(r model.Response) *model.Response {
 	if r.FinishReason != model.FinishFiltered {
@@ -76,8 +76,8 @@ func Filtered(r model.Response) *model.Response {
 	return &r
 }
 
-// Stopped is what counts of an answer that the provider has ended for a reason of its own, which it gives: its text. It
-// is an error when there is none, or when the text led up to a call.
+// Stopped returns the usable part of a response that the provider has ended for a reason of its own, which it reports:
+// its text. It is an error if there is none, or if the text led up to a call.
 func Stopped(provider string, r model.Response) (*model.Response, error) {
 	if len(r.ToolCalls) > 0 || r.Text == "" {
 		return nil, NoAnswer(provider, r.FinishReason, false)
@@ -85,7 +85,7 @@ func Stopped(provider string, r model.Response) (*model.Response, error) {
 	return &r, nil
 }
 
-// NoAnswer is the error of a provider that ended its answer before it said anything, with its own word for why.
+// NoAnswer is the error of a provider that ended its response before it said anything, with its own word for why.
 func NoAnswer(provider, kind string, transient bool) error {
 	e := &Error{Provider: provider, Kind: Words(kind, ""), text: provider + " gave no answer", transient: transient}
 	if e.Kind != "" {

@@ -30,13 +30,13 @@ const (
 )
 
 // Client is a copy of an HTTP client for one provider's SDK: it follows no redirect, because a provider has no reason
-// for one and the key must go nowhere else, and reads no more of an answer than the limits above. An SDK is given whole
-// events, each of which is within its limits.
+// for one and the key must go nowhere else, and reads no more of a response than the limits above. An SDK is given
+// whole events, each of which is within its limits.
 func Client(h *http.Client) *http.Client {
 	return limitedClient(h, limits{body: MaxBody, events: MaxEvents, event: MaxEvent, values: MaxValues, depth: MaxDepth})
 }
 
-// limits of an answer that is no error.
+// limits of a response that is no error.
 type limits struct {
 	body, events         int
 	event, values, depth int
@@ -53,7 +53,7 @@ func limitedClient(h *http.Client, l limits) *http.Client {
 	return &c
 }
 
-// limitedTransport reads no more than so much of an answer's body.
+// limitedTransport reads no more than so much of a response's body.
 type limitedTransport struct {
 	next   http.RoundTripper
 	limits limits

@@ -33,7 +33,7 @@ type Call struct {
 // the order of the calls. A result belongs to the newest call before it that has its id and no result yet, because the
 // runtime's ids are unique within a turn only (DUR-08); one that belongs to no call is left out. A message of the user
 // and an error have something in them, without which providers refuse the request or take the model's last words for
-// the beginning of its answer; a message of the model and a result may be empty. valid makes an id that the provider
+// the beginning of its response; a message of the model and a result may be empty. valid makes an id that the provider
 // takes, the same each time (CallID).
 func Conversation(messages []event.Message, valid func(id string) string) []Entry {
 	type place struct{ entry, call int }
@@ -129,7 +129,7 @@ func toolName(name string) string {
 	return valid[:min(len(valid), maxToolName)]
 }
 
-// arguments of a call as a JSON object, which providers insist on. What a model wrote that is none is told as it was.
+// arguments of a call as a JSON object, which providers require. Invalid arguments of a model are passed on as text.
 func arguments(given string) json.RawMessage {
 	if strings.TrimSpace(given) == "" {
 		return json.RawMessage("{}")

@@ -26,12 +26,12 @@ const (
 // time.
 const statusOverloaded = 529
 
-// Error is why a provider gave no answer. Its text is in our own words and classifies rightly (ERR-02). It wraps
+// Error is why a provider gave no response. Its text is in our own words and classifies rightly (ERR-02). It wraps
 // nothing, so that no key, header or prompt can be got out of it.
 type Error struct {
 	// Provider that was asked.
 	Provider string
-	// Status of HTTP, or the one that the provider's own word amounts to; 0 when no answer came.
+	// Status of HTTP, or the one that the provider's own word amounts to; 0 when no response came.
 	Status int
 	// RetryAfter is how long the provider asks to wait; 0 when it does not say.
 	RetryAfter time.Duration
@@ -70,8 +70,8 @@ func (e *Error) Tries(usual int32) int32 {
 	}
 }
 
-// StatusError is the *Error of an answer that is none: its status, how long the provider asks to wait, and the
-// provider's own word for it. An error within an answer that began well has the status 200, or 0: then the word alone
+// StatusError returns the *Error of a failed request: its status, the pause that the provider requests, and the
+// provider's own word for it. An error within a response that began well has the status 200, or 0: then the word alone
 // decides.
 func StatusError(provider, model string, status int, retryAfter time.Duration, kind string) error {
 	kind = Words(kind, "")
@@ -118,7 +118,7 @@ func describe(provider string, status int) (text string, transient bool) {
 	return fmt.Sprintf("%s refused the request (%d)", provider, status), false
 }
 
-// statuses are what the words of the providers amount to, for errors within an answer, which have no status of their
+// statuses are what the words of the providers amount to, for errors within a response, which have no status of their
 // own.
 var statuses = map[string]int{
 	"invalid_request_error": http.StatusBadRequest,
@@ -148,8 +148,8 @@ var statuses = map[string]int{
 	KindInvalidKey:          http.StatusUnauthorized,
 }
 
-// statusOf is the status that a word amounts to. An answer that broke off for a reason that nobody knows is one of a
-// bad gateway.
+// statusOf returns the status for a word. A response that broke off for an unknown reason counts as one of a bad
+// gateway.
 func statusOf(kind string) int {
 	if status, known := statuses[kind]; known {
 		return status

@@ -9,16 +9,16 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
-// Guard stands between a driver and whoever asks it. What a server sends is never the end of more than one try: a panic
-// over it, of which the SDKs are capable, is an error of the provider that another try may not have. And the API key is
-// in no answer, which a server or a proxy could have put there for the log to keep.
+// Guard wraps a driver. Data from a server never ends more than one attempt: a panic caused by it, of which the SDKs
+// are capable, is an error of the provider that a retry may not have. And it keeps the API key out of responses, in
+// which a server or a proxy could have put it, and so out of the journal.
 func Guard(provider, key string, d model.Driver) model.Driver {
 	return guarded{driver: d, provider: provider, key: key}
 }
 
 const (
 	// minKey is the shortest key that is looked for, in bytes. A shorter one, such as "none", protects nothing, and may
-	// be a word of the answer.
+	// be a word of the response.
 	minKey = 8
 	// hidden stands where the key was. It is whole within a text of JSON.
 	hidden = "[API key]"
@@ -33,7 +33,7 @@ type guarded struct {
 // Generate implements model.Driver.
 func (g guarded) Generate(ctx context.Context, r model.Request) (answer *model.Response, err error) {
 	defer func() {
-		// What the panic says may have the answer in it.
+		// What the panic says may have the response in it.
 		if recover() != nil {
 			answer, err = nil, unreadable(ctx, g.provider)
 		}
@@ -46,7 +46,7 @@ func (g guarded) Generate(ctx context.Context, r model.Request) (answer *model.R
 	return answer, err
 }
 
-// unreadable is the error of an answer that nobody could read. It counts as one of a bad gateway (502).
+// unreadable is the error of a response that could not be decoded. It counts as one of a bad gateway (502).
 func unreadable(ctx context.Context, provider string) error {
 	if ended := ctx.Err(); ended != nil {
 		return ended
@@ -62,8 +62,8 @@ func (g guarded) has(text string) bool {
 	return len(g.key) >= minKey && strings.Contains(text, g.key)
 }
 
-// redact takes the key out of an answer. An id with the key in it is none, and so is the name of a model: then it is
-// the one that was asked.
+// redact removes the key from a response. An id or a model name that contains the key is dropped: the model is then the
+// requested one.
 func (g guarded) redact(answer *model.Response, asked string) {
 	if g.has(answer.ResponseID) {
 		answer.ResponseID = ""
@@ -89,7 +89,7 @@ func (g guarded) without(text string) string {
 	return strings.ReplaceAll(text, g.key, hidden)
 }
 
-// withheld tells what comes of an answer up to where the key begins, or some bytes further: what was told is not taken
+// withheld tells what comes of a response up to where the key begins, or some bytes further: what was told is not taken
 // back. All is looked at once, however often it is told.
 func (g guarded) withheld(tell func(model.Partial)) func(model.Partial) {
 	if tell == nil || len(g.key) < minKey {

@@ -67,7 +67,7 @@ func TestTheKeyIsInNoAnswer(t *testing.T) {
 	}
 }
 
-// TestTheKeyIsNotTold: whatever the pieces, what is told of an answer only grows, and has too little of the key to be
+// TestTheKeyIsNotTold: whatever the pieces, what is told of a response only grows, and has too little of the key to be
 // of use.
 func TestTheKeyIsNotTold(t *testing.T) {
 	const key = "sk-secret-key"

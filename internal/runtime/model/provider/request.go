@@ -14,7 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 )
 
-// RequestError is why a request got no answer, or no whole one: the context's own error when the context has ended,
+// RequestError is why a request got no response, or no whole one: the context's own error when the context has ended,
 // otherwise an *Error. The SDK's error may have the URL, the key or the prompt in it, and is left behind. A request
 // that cannot be sent the way it is set up counts as forbidden (403), one that could be answered a moment later as
 // unavailable (503): ERR-02 knows no other words for it.
@@ -35,18 +35,18 @@ func RequestError(ctx context.Context, provider string, err error) error {
 	}
 }
 
-// IsEventStream reports whether an answer is one of events, as its header has it.
+// IsEventStream reports whether a response is one of events, as its header has it.
 func IsEventStream(h http.Header) bool {
 	mediaType, _, err := mime.ParseMediaType(h.Get("Content-Type"))
 	return err == nil && mediaType == "text/event-stream"
 }
 
-// NoStream is the error of an answer that should be one of events and is something else, such as a page for people.
+// NoStream is the error of a response that should be one of events and is something else, such as a page for people.
 func NoStream(provider string) error {
 	return &Error{Provider: provider, text: fmt.Sprintf("%s answered with something that is no stream of events: check the base URL", provider)}
 }
 
-// egressError tells what kept a request from its answer. The text of an *egress.Error may be shown to anybody.
+// egressError returns why a request has no response. The text of an *egress.Error may be shown to any user.
 func egressError(provider string, e *egress.Error) *Error {
 	switch e.Reason {
 	case egress.ReasonInvalid, egress.ReasonRefused, egress.ReasonUntrusted, egress.ReasonRedirect:
@@ -58,7 +58,7 @@ func egressError(provider string, e *egress.Error) *Error {
 	}
 }
 
-// RetryAfter is how long the header of an answer asks to wait: milliseconds, seconds or a date. It is 0 when it does
+// RetryAfter is how long the header of a response asks to wait: milliseconds, seconds or a date. It is 0 when it does
 // not say, or nothing sensible.
 func RetryAfter(h http.Header, now time.Time) time.Duration {
 	if d, ok := duration(h.Get("Retry-After-Ms"), time.Millisecond); ok {

@@ -124,7 +124,7 @@ func wait(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// say returns the text of an answer without tool calls, or the error that the script fails with. index counts
+// say returns the text of a response without tool calls, or the error that the script fails with. index counts
 // iterations from 0.
 func say(response *v1alpha1.SimulatedResponse, input string, index int, values *expander) (string, error) {
 	if response == nil {

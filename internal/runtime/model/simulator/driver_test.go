@@ -62,7 +62,7 @@ func generate(t *testing.T, driver model.Driver, iteration int32, messages ...ev
 	return answer
 }
 
-// tools returns the names of the calls, or the text of an answer without calls.
+// tools returns the names of the calls, or the text of a response without calls.
 func tools(answer *model.Response) string {
 	if len(answer.ToolCalls) == 0 {
 		return answer.Text

@@ -17,9 +17,9 @@ const (
 	noImage = "(no image)"
 	// noLocale stands for the locale where there is none.
 	noLocale = "(no locale)"
-	// tooLong stands for a value that would make an answer larger than maxExpansion.
+	// tooLong stands for a value that would make a response larger than maxExpansion.
 	tooLong = "(too long)"
-	// maxExpansion is the most bytes that the placeholders of one answer may come to: a short text that names a long
+	// maxExpansion is the most bytes that the placeholders of one response may come to: a short text that names a long
 	// result many times must not fill the manager's memory.
 	maxExpansion = 1 << 20
 )
@@ -27,7 +27,7 @@ const (
 // placeholder is {{input}}, {{images}}, {{locale}} or {{tool:NAME}}; the groups are the word and the NAME.
 var placeholder = regexp.MustCompile(`\{\{(?:(input|images|locale)|tool:([^{}]+))\}\}`)
 
-// turn is the part of the conversation that an answer depends on.
+// turn is the part of the conversation that a response depends on.
 type turn struct {
 	// input is the text of the last user message.
 	input string
@@ -86,7 +86,7 @@ func outcome(m event.Message) string {
 	return m.PlainText()
 }
 
-// expander replaces placeholders in the texts of one answer.
+// expander replaces placeholders in the texts of one response.
 type expander struct {
 	turn
 	// left is how many bytes of values may still be put in.

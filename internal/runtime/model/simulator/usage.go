@@ -18,7 +18,7 @@ func promptTokens(r model.Request) int64 {
 	return tokens(size)
 }
 
-// answerTokens counts the text and the tool calls of an answer.
+// answerTokens counts the text and the tool calls of a response.
 func answerTokens(answer *model.Response) int64 {
 	size := len(answer.Text)
 	for _, call := range answer.ToolCalls {

@@ -21,13 +21,14 @@ import (
 type Answer struct {
 	// Status of HTTP; 0 is 200.
 	Status int
-	// Header of the answer. Without a Content-Type it is a stream of events where the status is 200, and JSON otherwise.
+	// Header of the response. Without a Content-Type it is a stream of events where the status is 200, and JSON
+	// otherwise.
 	Header map[string]string
-	// Body of the answer.
+	// Body of the response.
 	Body string
 	// Cut breaks the connection off after the body.
 	Cut bool
-	// Hold keeps the connection open after the body until whoever asked has gone.
+	// Hold keeps the connection open after the body until the client is gone.
 	Hold bool
 }
 
@@ -75,7 +76,7 @@ func (s *Server) Client() *http.Client {
 	}}
 }
 
-// After is a client that does something when whoever asked has read so many bytes of the answer and wants more.
+// After is a client that acts when the reader has read a number of bytes of the response and wants more.
 func After(h *http.Client, read int, do func()) *http.Client {
 	c := *h
 	c.Transport = afterTransport{next: h.Transport, read: read, do: do}
