@@ -27,12 +27,15 @@ func (r *Reconciler) awaitKey(ctx context.Context, s *scope, step *stepMemory, c
 	case missing != nil:
 		// The Model's condition has it, and its change wakes the Turn.
 		step.keyRetry = time.Time{}
+		if flow, err := r.hold(ctx, s); err != nil || flow == again {
+			return flow, err
+		}
 		return r.waitForKey(ctx, s, missing)
 	case !host.WaitsForReference(progress):
 		return proceed, nil
 	case r.Clock().Before(step.keyRetry):
 		s.deadline(step.keyRetry)
-		return stop, nil
+		return r.hold(ctx, s)
 	}
 	host.Resume(progress)
 	projection.SetConditions(&s.turn.Status, s.turn.Generation, nowSeconds(r.Clock()))

@@ -40,7 +40,8 @@ type memory struct {
 // stepMemory is the part of the memory that ends with a step.
 type stepMemory struct {
 	number int32
-	// lookedUp reports whether the journal was checked for an entry that closes the step.
+	// lookedUp reports whether the journal was checked for an entry that closes the step, after the last model call that
+	// may have appended one.
 	lookedUp bool
 	// closed is the entry that closes the step, once known.
 	closed *journal.Closed

@@ -63,19 +63,22 @@ func (r *Reconciler) do(
 
 // backsOff holds a model call back until its next attempt is due. The pause is recorded in status before it begins: it
 // survives a restart, users see it, and it holds no slot.
-func (r *Reconciler) backsOff(ctx context.Context, s *scope, step *stepMemory) (bool, error) {
+func (r *Reconciler) backsOff(ctx context.Context, s *scope, step *stepMemory) (flow, error) {
 	if b := step.backoff; b != nil && !b.Described(s.plan()) {
+		if flow, err := r.hold(ctx, s); err != nil || flow == again {
+			return flow, err
+		}
 		b.Describe(&s.turn.Status.TurnProgress)
 		projection.SetConditions(&s.turn.Status, s.turn.Generation, nowSeconds(r.Clock()))
 		s.deadline(b.NotBefore)
 		_, err := r.write(ctx, s, writeBackoff)
 		r.standBack(s)
-		return true, err
+		return stop, err
 	}
 	at := s.plan().NotBefore
 	if at == nil || !r.Clock().Before(at.Time) {
-		return false, nil
+		return proceed, nil
 	}
 	s.deadline(at.Time)
-	return true, nil
+	return r.hold(ctx, s)
 }

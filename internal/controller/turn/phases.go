@@ -130,18 +130,26 @@ func (r *Reconciler) begin(ctx context.Context, s *scope) (flow, error) {
 }
 
 // lookUp checks the journal once, for an act step that this process has not opened itself, for an entry that closes it.
-// A reason step does so in its activity, before any money is spent.
+// A reason step does so in its activity, before any money is spent, or before it waits.
 func (r *Reconciler) lookUp(ctx context.Context, s *scope) (flow, error) {
-	step := s.memory.of(s.plan().Step)
-	if step.lookedUp || s.plan().Phase != v1alpha1.PlanAct {
+	if s.plan().Phase != v1alpha1.PlanAct {
 		return proceed, nil
+	}
+	return proceed, r.findClosed(ctx, s)
+}
+
+// findClosed looks for the entry that closes the open step, unless this process knows that it had none to find.
+func (r *Reconciler) findClosed(ctx context.Context, s *scope) error {
+	step := s.memory.of(s.plan().Step)
+	if step.lookedUp || step.closed != nil {
+		return nil
 	}
 	closed, err := r.Host.Log.Find(ctx, s.journal(), s.turn.UID, s.plan().Step, s.plan().OpenedAt)
 	if err != nil {
-		return stop, err
+		return err
 	}
 	step.closed, step.lookedUp = closed, true
-	return proceed, nil
+	return nil
 }
 
 // project writes the transition of a closed step into the status, once its preconditions are met.
@@ -208,12 +216,30 @@ func (r *Reconciler) reason(ctx context.Context, s *scope) (flow, error) {
 	if step.unwritten != nil {
 		return r.deliver(ctx, s, step)
 	}
-	if waits, err := r.backsOff(ctx, s, step); err != nil || waits {
-		return stop, err
+	key := activity.Key{Turn: s.turn.UID, Step: s.plan().Step}
+	if r.Activities.Known(key) {
+		// The call passed the gates when it began: recording its result waits for none of them.
+		return r.callModel(ctx, s, step, key, activity.Need{}, nil)
 	}
 	config, err := r.config(ctx, s)
 	if err != nil {
 		return stop, err
+	}
+	if flow, err := r.awaitStart(ctx, s, step, config); err != nil || flow != proceed {
+		return flow, err
+	}
+	turn := r.steerable(s)
+	turn.Backoff = step.backoff
+	return r.callModel(ctx, s, step, key, r.needToReason(s, turn), func(ctx context.Context) (any, error) {
+		return r.Host.Reason(ctx, turn, config)
+	})
+}
+
+// awaitStart passes a model call that may start now. Each of these gates checks the journal before it holds the call
+// back.
+func (r *Reconciler) awaitStart(ctx context.Context, s *scope, step *stepMemory, config host.Config) (flow, error) {
+	if flow, err := r.backsOff(ctx, s, step); err != nil || flow != proceed {
+		return flow, err
 	}
 	if flow, err := r.awaitPolicies(ctx, s, config); err != nil || flow != proceed {
 		return flow, err
@@ -221,15 +247,30 @@ func (r *Reconciler) reason(ctx context.Context, s *scope) (flow, error) {
 	if flow, err := r.awaitKey(ctx, s, step, config); err != nil || flow != proceed {
 		return flow, err
 	}
-	if mayStart, err := r.mayStart(ctx, s); err != nil || !mayStart {
+	mayStart, err := r.mayStart(ctx, s)
+	if err != nil || mayStart {
+		return proceed, err
+	}
+	return r.hold(ctx, s)
+}
+
+// hold ends a pass whose step is to wait, unless the journal has the entry that closes the step: then the pass starts
+// over and projects it.
+func (r *Reconciler) hold(ctx context.Context, s *scope) (flow, error) {
+	if err := r.findClosed(ctx, s); err != nil {
 		return stop, err
 	}
-	turn := r.steerable(s)
-	turn.Backoff = step.backoff
-	key := activity.Key{Turn: s.turn.UID, Step: s.plan().Step}
-	value, done, err := r.do(s, step, key, r.needToReason(s, turn), func(ctx context.Context) (any, error) {
-		return r.Host.Reason(ctx, turn, config)
-	})
+	if s.memory.of(s.plan().Step).closed != nil {
+		return again, nil
+	}
+	return stop, nil
+}
+
+// callModel runs the model call of the open step, or takes its result.
+func (r *Reconciler) callModel(
+	ctx context.Context, s *scope, step *stepMemory, key activity.Key, need activity.Need, call activity.Func,
+) (flow, error) {
+	value, done, err := r.do(s, step, key, need, call)
 	if err != nil {
 		return r.reasonFailed(ctx, s, step, err)
 	}
@@ -255,15 +296,18 @@ func (r *Reconciler) reasonFailed(ctx context.Context, s *scope, step *stepMemor
 	var backoff *host.Backoff
 	var keyless *host.Keyless
 	var tooLarge *fairshare.TooLargeError
+	// The call may have closed the step before it failed. One that is to be repeated later has checked the journal, and
+	// has appended nothing.
+	step.lookedUp = false
 	switch {
 	case errors.As(cause, &tooLarge):
 		return r.refuse(ctx, s, step, tooLarge)
 	case errors.As(cause, &backoff):
-		step.backoff = backoff
+		step.backoff, step.lookedUp = backoff, true
 		delete(step.pauses, activity.Key{Turn: s.turn.UID, Step: s.plan().Step})
-		_, err := r.backsOff(ctx, s, step)
-		return stop, err
+		return r.backsOff(ctx, s, step)
 	case errors.As(cause, &keyless):
+		step.lookedUp = true
 		return r.keyless(ctx, s, step, keyless)
 	case errors.As(cause, &unwritten):
 		step.unwritten = unwritten

@@ -30,7 +30,11 @@ func (r *Reconciler) awaitPolicies(ctx context.Context, s *scope, c host.Config)
 	case missing == nil:
 		projection.SetConditions(&s.turn.Status, s.turn.Generation, now)
 		return r.write(ctx, s, writeWaiting)
-	case !errors.As(missing, &why), waited && shown.Message == waitingFor(why):
+	}
+	if flow, err := r.hold(ctx, s); err != nil || flow == again {
+		return flow, err
+	}
+	if !errors.As(missing, &why) || waited && shown.Message == waitingFor(why) {
 		return stop, nil
 	}
 	for _, kind := range []struct {

@@ -54,6 +54,8 @@ type world struct {
 	asked []model.Request
 	calls []string
 	sent  map[string]int
+	// during runs in each model call.
+	during func()
 }
 
 const (
@@ -223,6 +225,9 @@ func (w *world) told(name string) string {
 
 // Generate implements model.Driver.
 func (w *world) Generate(_ context.Context, r model.Request) (*model.Response, error) {
+	if w.during != nil {
+		w.during()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.asked = append(w.asked, r)

@@ -120,6 +120,14 @@ func (e *Executor) Ensure(key Key, turn types.NamespacedName, need Need, fn Func
 	return Result{}, false
 }
 
+// Known reports whether an activity was started and its result was not handed out.
+func (e *Executor) Known(key Key) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, ok := e.work[key]
+	return ok
+}
+
 // Cancel ends every activity of the Turn and drops the results of ended ones. It does not wait.
 func (e *Executor) Cancel(turn types.UID) {
 	e.mu.Lock()

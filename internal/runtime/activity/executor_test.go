@@ -43,8 +43,14 @@ func TestResultIsHandedOutOnceAndWakesTheTurn(t *testing.T) {
 	if got := <-woken; got != turnA {
 		t.Fatalf("woke %v", got)
 	}
+	if !e.Known(key) || e.Known(Key{Turn: "a", Step: 2}) {
+		t.Fatal("the activity that was started is not the one that is known")
+	}
 	if r, done := e.Ensure(key, turnA, Need{}, fn); !done || r.Value != 1 {
 		t.Fatalf("got %v, %v; want the first run's result", r, done)
+	}
+	if e.Known(key) {
+		t.Fatal("an activity is known whose result was handed out")
 	}
 	if _, done := e.Ensure(key, turnA, Need{}, fn); done {
 		t.Fatal("the result was handed out twice")
