@@ -62,7 +62,9 @@ type accountWait struct {
 // provideAccount creates the ServiceAccount of tool pods before the first Job of a namespace. It returns the outcome of
 // a call that must not start, and whether the Job may be created now. An existing account is used as it is, so that a
 // namespace can add pull secrets to it.
-func (r *Reconciler) provideAccount(ctx context.Context, a *actScope, index int, job *batchv1.Job) (*tool.Outcome, bool, error) {
+func (r *Reconciler) provideAccount(
+	ctx context.Context, a *actScope, index int, job *batchv1.Job,
+) (*tool.Outcome, bool, error) {
 	seen := r.accounts.last(job.Namespace)
 	if !runsAsOurs(job) || !seen.IsZero() {
 		a.accountProvided(index)

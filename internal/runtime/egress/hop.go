@@ -174,7 +174,7 @@ func validPort(port string) bool {
 	return err == nil && n > 0
 }
 
-// validName says that a text can be the name of a header.
+// validName reports whether a text can be the name of a header.
 func validName(name string) bool {
 	for _, r := range name {
 		if r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r) {
@@ -184,7 +184,7 @@ func validName(name string) bool {
 	return name != ""
 }
 
-// validValues says that texts can be the values of a header.
+// validValues reports whether texts can be the values of a header.
 func validValues(values []string) bool {
 	return !slices.ContainsFunc(values, func(value string) bool {
 		return strings.ContainsFunc(value, func(r rune) bool { return (r < ' ' && r != '\t') || r == 0x7f })

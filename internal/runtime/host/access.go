@@ -102,7 +102,8 @@ const placeholder = "YOUR_API_KEY"
 // that a shell interprets.
 func secretMissing(namespace string, ref *v1alpha1.SecretKeyReference) string {
 	if len(validation.IsDNS1123Subdomain(ref.Name)) > 0 {
-		return fmt.Sprintf("Secret %q does not exist, and no Secret can have this name: change secretKeyRef of the Model", ref.Name)
+		return fmt.Sprintf("Secret %q does not exist, and no Secret can have this name: change secretKeyRef of the Model",
+			ref.Name)
 	}
 	return fmt.Sprintf("Secret %q does not exist. Create it: kubectl create secret generic %s --namespace %s "+
 		"--from-literal=%s=%s",

@@ -8,8 +8,8 @@
 //
 //   - Next takes the name of the finished activity and its raw JSON output. Hosts that persist a turn between steps use
 //     it (TURN-03 to TURN-14).
-//   - Machine holds one turn in memory and is fed typed results. It is SM-01 to SM-08 in a form that tests can run; no host uses it, for the
-//     in-process runtime carries out the same steps as the controllers.
+//   - Machine holds one turn in memory and is fed typed results. It is SM-01 to SM-08 in a form that tests can run; no
+//     host uses it, for the in-process runtime carries out the same steps as the controllers.
 //
 // Both call AfterInput, AfterReason and AfterAct, so that they can not disagree about limits, failures or waiting. A
 // step ends in an Outcome: one Plan, and the lifecycle Effects that the host applies in the order given. Fail, FailAs
@@ -21,20 +21,20 @@
 // departs from it in these points, each of which has a test:
 //
 //   - SM-03(a), vector 10: a turn that finishes by itself on the last allowed iteration is a success with stop reason
-//     EndTurn. Only a turn that wanted to go on (tool calls, or steering messages) and was not allowed to is reported as
-//     having reached the limit (GAP-03).
-//   - SM-02, SM-06: a reason result that says it has tool calls but lists none schedules an act step in both runtimes, as
-//     TURN-06 says; the machine of SM-02 would complete.
-//   - SM-07: the machine honours the act result. A blocked act ends the turn, and a wait for tool results is returned as
-//     the action Wait (GAP-05, GAP-06).
-//   - SM-08: a turn that fails in-process carries the same classification as one that fails on the planner path, and its
-//     turn.failed carries the user-facing text.
+//     EndTurn. Only a turn that wanted to go on (tool calls, or steering messages) and was not allowed to is reported
+//     as having reached the limit (GAP-03).
+//   - SM-02, SM-06: a reason result that says it has tool calls but lists none schedules an act step in both runtimes,
+//     as TURN-06 says; the machine of SM-02 would complete.
+//   - SM-07: the machine honours the act result. A blocked act ends the turn, and a wait for tool results is returned
+//     as the action Wait (GAP-05, GAP-06).
+//   - SM-08: a turn that fails in-process carries the same classification as one that fails on the planner path, and
+//     its turn.failed carries the user-facing text.
 //   - TURN-08: usage in turn.completed and session.idled is that of the whole turn, not of the last call (GAP-13).
 //   - TURN-11: the wait for tool results is taken whenever the act step asks for it; the rule with the session hint
 //     applies under the policy FollowHints only (GAP-06).
 //   - A failed reason step without an error string fails the turn with GenericError (SM-03(b), GAP-07).
 //   - A turn without an id is not given a fresh one at every step: Next refuses to plan past process_input (GAP-17).
-//   - The texts that providers use for a quota that is used up are recognised before those for a rate limit; ERR-02 has the
-//     code but no rule for it.
+//   - The texts that providers use for a quota that is used up are recognised before those for a rate limit; ERR-02 has
+//     the code but no rule for it.
 //   - A max_iterations of 0 counts as not set.
 package plan

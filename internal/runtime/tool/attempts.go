@@ -15,6 +15,7 @@ func WithEarlierAttempts(call v1alpha1.ToolCall, outcome Outcome) Outcome {
 	why := strings.TrimSuffix(outcome.Error, changedNothing)
 	why = strings.Replace(why, toolNotExecuted, "The last attempt was not executed", 1)
 	outcome.State = v1alpha1.CallFailed
-	outcome.Error = "An earlier attempt of the tool was interrupted and may have done part of its work. " + why + " It is safe to call it again."
+	outcome.Error = "An earlier attempt of the tool was interrupted and may have done part of its work. " + why +
+		" It is safe to call it again."
 	return outcome
 }

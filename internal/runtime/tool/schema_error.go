@@ -36,7 +36,8 @@ func explainSchema(err error, document any) error {
 	}
 	var outside *jsonschema.LoadURLError
 	if errors.As(err, &outside) {
-		return fmt.Errorf("%s: it refers to something that lies outside the schema, and nothing is loaded from elsewhere", invalidSchema)
+		return fmt.Errorf("%s: it refers to something that lies outside the schema, and nothing is loaded from elsewhere",
+			invalidSchema)
 	}
 	return fmt.Errorf("%s: an $id, $anchor, $schema or $ref in it is malformed, or stands for two things", invalidSchema)
 }

@@ -34,11 +34,15 @@ type family struct {
 
 // families lists the generations. It follows what Anthropic's API accepted and refused in these public reports:
 //
-//   - which models take "enabled" and which "adaptive", tried one by one: github.com/lidge-jun/opencodex/pull/65 (2026-07);
-//   - Claude 4.6 takes both, 4.7 and later only "adaptive": vercel.com/docs/ai-gateway/models-and-providers/reasoning/anthropic;
-//   - temperature and top_p are refused by Opus 4.7 and later: github.com/OpenHands/software-agent-sdk/pull/3427 (2026-05);
+//   - which models take "enabled" and which "adaptive", tried one by one: github.com/lidge-jun/opencodex/pull/65
+//     (2026-07);
+//   - Claude 4.6 takes both, 4.7 and later only "adaptive":
+//     vercel.com/docs/ai-gateway/models-and-providers/reasoning/anthropic;
+//   - temperature and top_p are refused by Opus 4.7 and later: github.com/OpenHands/software-agent-sdk/pull/3427
+//     (2026-05);
 //   - Sonnet 5 and Opus 5 think by default and take "disabled": github.com/promptfoo/promptfoo/pull/10631 (2026-09);
-//   - Fable and Mythos always think and refuse "disabled" and sampling: github.com/tetsuo-ai/agenc-core/pull/1392 (2026-07);
+//   - Fable and Mythos always think and refuse "disabled" and sampling: github.com/tetsuo-ai/agenc-core/pull/1392
+//     (2026-07);
 //   - Haiku 5.5 and Mythos take no sampling parameters: github.com/danielmiessler/Fabric/releases/tag/v1.4.526.
 //
 // The versions 5.5 of Opus, Sonnet and Haiku refuse "disabled" as well.

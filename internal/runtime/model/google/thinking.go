@@ -19,9 +19,10 @@ type thinker struct {
 
 // thinkers lists the models that can be told. It follows ai.google.dev/gemini-api/docs/thinking (read 2026-11):
 //
-//   - 2.5 takes a budget: Pro from 128 tokens on, which cannot be turned off, Flash from 0, Flash-Lite 0 or from 512; the numbers are those that
-//     Google's OpenAI-compatible API uses for these words;
-//   - later ones take a level: 3 Pro low and high, 3.1 Pro and later low, medium and high, Flash minimal as well, but 3.7 Flash.
+//   - 2.5 takes a budget: Pro from 128 tokens on, which cannot be turned off, Flash from 0, Flash-Lite 0 or from 512;
+//     the numbers are those that Google's OpenAI-compatible API uses for these words;
+//   - later ones take a level: 3 Pro low and high, 3.1 Pro and later low, medium and high, Flash minimal as well, but
+//     3.7 Flash.
 //
 // None is the least that a model can do. A model that is not listed is sent nothing.
 var thinkers = []thinker{

@@ -59,13 +59,13 @@ var oSeries = regexp.MustCompile(`^o[134](?:-mini)?(?:-20[0-9]{2}-[0-9]{2}-[0-9]
 // reasoningOf returns what a model takes. It reports false for a model that does not reason, or is not known: it is
 // sent no effort. It follows these public sources:
 //
-//   - the values of each model: github.com/anomalyco/models.dev/pull/2351 (2026-06), which cites OpenAI's page of each model; "none" instead of
-//     "minimal" since gpt-5.1: github.com/openai/openai-dotnet/pull/877 (2025-12);
+//   - the values of each model: github.com/anomalyco/models.dev/pull/2351 (2026-06), which cites OpenAI's page of each
+//     model; "none" instead of "minimal" since gpt-5.1: github.com/openai/openai-dotnet/pull/877 (2025-12);
 //   - gpt-5.4 and 5.5 refuse tools beside an effort: github.com/openai/openai-openapi/issues/541 (2026-05),
 //     github.com/pipecat-ai/pipecat/issues/4043 (2026-03);
 //   - gpt-5.6 refuses tools unless the effort is none: github.com/BerriAI/litellm/issues/34569 (2026);
-//   - gpt-5 refuses temperature: community.openai.com/t/gpt-5-models-temperature/1337957 (2025-08), later ones unless the effort is none:
-//     github.com/langgenius/dify-official-plugins/pull/2821 (2026-04).
+//   - gpt-5 refuses temperature: community.openai.com/t/gpt-5-models-temperature/1337957 (2025-08), later ones unless
+//     the effort is none: github.com/langgenius/dify-official-plugins/pull/2821 (2026-04).
 func reasoningOf(model string) (reasoning, bool) {
 	// Gateways put the provider in front.
 	model = strings.ToLower(model[strings.LastIndex(model, "/")+1:])
