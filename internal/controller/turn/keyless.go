@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/activity"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/projection"
 )
@@ -58,7 +57,7 @@ func (r *Reconciler) waitForKey(ctx context.Context, s *scope, missing *host.Key
 // keyless handles a model call that has found no API key. Its Model was enqueued for a check; if that finds the key,
 // the Model's condition does not change, and so the Turn retries by itself.
 func (r *Reconciler) keyless(ctx context.Context, s *scope, step *stepMemory, missing *host.Keyless) (flow, error) {
-	delete(step.pauses, activity.Key{Turn: s.turn.UID, Step: s.plan().Step})
+	delete(step.pauses, s.stepKey())
 	step.keyPause = min(max(2*step.keyPause, firstKeyRetry), lastKeyRetry)
 	step.keyRetry = r.Clock().Add(step.keyPause)
 	s.deadline(step.keyRetry)

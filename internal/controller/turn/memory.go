@@ -91,8 +91,10 @@ type stepMemory struct {
 	// unwritten is a model response that is not in the journal yet, share counts its bytes for the namespace, and
 	// panics counts the panics of the model call.
 	unwritten *host.Unwritten
-	share     *fairshare.Share
-	panics    int
+	// dropped is a paid model response that was dropped. No model is called before the journal has stored that.
+	dropped *host.Dropped
+	share   *fairshare.Share
+	panics  int
 	// backoff is the state of a model call that is retried later.
 	backoff *host.Backoff
 	// account is the wait for the ServiceAccount of tool pods, while the API server refuses it.
@@ -142,6 +144,12 @@ func (m *stepMemory) dropUnwritten() {
 	m.unwritten = nil
 	m.share.Release()
 	m.share = nil
+}
+
+// expireUnwritten drops a model response that was kept for the maximum time.
+func (m *stepMemory) expireUnwritten() {
+	m.dropped = m.unwritten.Drop()
+	m.dropUnwritten()
 }
 
 // results returns the known results of the step's calls.

@@ -213,10 +213,10 @@ func (r *Reconciler) reason(ctx context.Context, s *scope) (flow, error) {
 		return proceed, nil
 	}
 	step := s.memory.of(s.plan().Step)
-	if step.unwritten != nil {
-		return r.deliver(ctx, s, step)
+	if flow, err := r.deliver(ctx, s, step); err != nil || flow != proceed {
+		return flow, err
 	}
-	key := activity.Key{Turn: s.turn.UID, Step: s.plan().Step}
+	key := s.stepKey()
 	if r.Activities.Known(key) {
 		// The call passed the gates when it began: recording its result waits for none of them.
 		return r.callModel(ctx, s, step, key, activity.Need{}, nil)
@@ -304,7 +304,7 @@ func (r *Reconciler) reasonFailed(ctx context.Context, s *scope, step *stepMemor
 		return r.refuse(ctx, s, step, tooLarge)
 	case errors.As(cause, &backoff):
 		step.backoff, step.lookedUp = backoff, true
-		delete(step.pauses, activity.Key{Turn: s.turn.UID, Step: s.plan().Step})
+		delete(step.pauses, s.stepKey())
 		return r.backsOff(ctx, s, step)
 	case errors.As(cause, &keyless):
 		step.lookedUp = true

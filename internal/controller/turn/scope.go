@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/activity"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
@@ -36,6 +37,8 @@ type scope struct {
 	memory *memory
 	// session is the Turn's Session, once the phase that reads it has run.
 	session *v1alpha1.Session
+	// notStored is why an append of a model response that was paid for has failed in this pass.
+	notStored error
 	// behind reports whether the cache lags the last own write.
 	behind bool
 	// wakeAt is the earliest time of the next pass; zero for none.
@@ -71,6 +74,11 @@ func (s *scope) logged(ctx context.Context) context.Context {
 // plan returns the Turn's plan; nil before it has begun.
 func (s *scope) plan() *v1alpha1.TurnPlan {
 	return s.turn.Status.Plan
+}
+
+// stepKey is the key of the open step's own activity.
+func (s *scope) stepKey() activity.Key {
+	return activity.Key{Turn: s.turn.UID, Step: s.plan().Step}
 }
 
 // journal returns the Session whose journal has the Turn's entries.

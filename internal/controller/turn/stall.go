@@ -11,7 +11,6 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/queue"
-	"github.com/capstan-dev/capstan/internal/runtime/activity"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
@@ -55,6 +54,10 @@ func (r *Reconciler) failed(ctx context.Context, s *scope, cause error) (ctrl.Re
 	// The changes of the pass belong to a decision that was not recorded.
 	s.turn = s.base.DeepCopy()
 	obstacle := journal.ObstacleOf(cause, s.turn.Spec.SessionRef.Name)
+	if obstacle == nil && s.notStored != nil && (s.memory.stall != nil || s.memory.errors+1 >= failuresShown) {
+		// The model was paid, and may not be paid again for a response that is not stored either.
+		obstacle = journal.NotStored(s.notStored, s.turn.Spec.SessionRef.Name)
+	}
 	if obstacle == nil || queue.Finished(s.turn) {
 		return ctrl.Result{}, r.repeated(ctx, s, cause)
 	}
@@ -103,14 +106,18 @@ func (r *Reconciler) keptWords(s *scope) string {
 		return again
 	}
 	step := s.memory.of(plan.Step)
+	dropped := fmt.Sprintf(" The response of the model was dropped after %v.", host.KeepUnwritten) + again
 	u := step.unwritten
 	if u == nil {
+		if step.dropped != nil {
+			return dropped
+		}
 		return again
 	}
 	ends := u.Since.Add(host.KeepUnwritten)
 	if !r.Clock().Before(ends) {
-		step.dropUnwritten()
-		return fmt.Sprintf(" The response of the model was dropped after %v.", host.KeepUnwritten) + again
+		step.expireUnwritten()
+		return dropped
 	}
 	s.deadline(ends)
 	if s.memory.stall.until.After(ends) {
@@ -165,6 +172,10 @@ func (r *Reconciler) checkJournal(ctx context.Context, s *scope) (flow, error) {
 		return proceed, nil
 	}
 	closed, err := r.Host.Probe(ctx, s.hostTurn())
+	if err == nil && closed == nil && !ending(s.turn) {
+		// A dry run does not show that entries are stored.
+		closed, err = r.appendOwed(ctx, s)
+	}
 	if err != nil {
 		return stop, err
 	}
@@ -195,25 +206,60 @@ func (r *Reconciler) goesOn(ctx context.Context, s *scope) error {
 	return err
 }
 
-// deliver retries to append a model response that the journal did not accept. It starts nothing, and so needs no slot.
+// ending reports whether a user has cancelled or deleted the Turn.
+func ending(turn *v1alpha1.Turn) bool {
+	return !turn.DeletionTimestamp.IsZero() || turn.Spec.DesiredState == v1alpha1.DesiredCancelled
+}
+
+// deliver retries to append a model response that the journal did not accept, or the record of its drop. No model is
+// called before. It starts nothing, and so needs no slot.
 func (r *Reconciler) deliver(ctx context.Context, s *scope, step *stepMemory) (flow, error) {
-	now := r.Clock()
-	if step.unwritten.Expired(now) {
-		step.dropUnwritten()
-		return again, nil
+	if step.unwritten == nil && step.dropped == nil {
+		return proceed, nil
 	}
-	key := activity.Key{Turn: s.turn.UID, Step: s.plan().Step}
-	if until := step.pauses[key].until; now.Before(until) {
+	if until := step.pauses[s.stepKey()].until; r.Clock().Before(until) {
 		s.deadline(until)
 		return stop, nil
 	}
-	closed, err := r.Host.Deliver(ctx, s.hostTurn(), step.unwritten)
+	closed, err := r.appendOwed(ctx, s)
 	if err != nil {
-		step.pause(key, now)
 		return stop, err
 	}
+	if closed == nil {
+		return proceed, nil
+	}
 	step.closed = closed
-	step.dropUnwritten()
-	delete(step.pauses, key)
 	return again, nil
+}
+
+// appendOwed appends the model response that was paid for and is not in the journal. A response that was kept for the
+// maximum time is dropped, which is appended instead. It returns the entry that closes the step; nil for none.
+func (r *Reconciler) appendOwed(ctx context.Context, s *scope) (*journal.Closed, error) {
+	step, now := s.memory.of(s.plan().Step), r.Clock()
+	if u := step.unwritten; u != nil && u.Expired(now) {
+		step.expireUnwritten()
+	}
+	var closed *journal.Closed
+	var err error
+	switch {
+	case step.unwritten != nil:
+		closed, err = r.Host.Deliver(ctx, s.hostTurn(), step.unwritten)
+	case step.dropped != nil:
+		closed, err = r.Host.RecordDrop(ctx, s.hostTurn(), step.dropped)
+	default:
+		return nil, nil
+	}
+	if err != nil {
+		step.pause(s.stepKey(), now)
+		s.notStored = err
+		var unwritten *host.Unwritten
+		if errors.As(err, &unwritten) {
+			s.notStored = unwritten.Err
+		}
+		return nil, err
+	}
+	step.dropUnwritten()
+	step.dropped = nil
+	delete(step.pauses, s.stepKey())
+	return closed, nil
 }

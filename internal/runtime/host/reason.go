@@ -56,7 +56,12 @@ func (h *Host) Reason(ctx context.Context, t Turn, c Config) (*journal.Closed, e
 		offered, _ := t.offered(ctx)
 		return h.closeReason(t, c, g, read(ctx, unused(offered, turns)))
 	}
-	return h.deliver(ctx, t, &Unwritten{Since: h.Clock(), record: compose(ctx, view.Turns), compose: compose})
+	unwritten := &Unwritten{Since: h.Clock(), record: compose(ctx, view.Turns), compose: compose}
+	if m := g.answer().model; m != nil && !g.finalized {
+		// The id is a new one: the journal may have text of the response, as discarded.
+		unwritten.dropped = &Dropped{message: event.NewID(), model: m.Name}
+	}
+	return h.deliver(ctx, t, unwritten)
 }
 
 const (

@@ -21,7 +21,9 @@ type Unwritten struct {
 	// Err is why it could not be appended.
 	Err error
 
-	record journal.Record
+	// dropped is what the drop of the response is recorded with; nil for a response that nothing was paid for.
+	dropped *Dropped
+	record  journal.Record
 	// compose builds the record again, for the Turns that the journal has.
 	compose func(context.Context, map[string]journal.RecordedTurn) journal.Record
 }
@@ -51,6 +53,24 @@ func (u *Unwritten) Bytes() int64 {
 // Expired reports whether the response was kept for as long as one may be.
 func (u *Unwritten) Expired(now time.Time) bool {
 	return !now.Before(u.Since.Add(KeepUnwritten))
+}
+
+// Dropped is a model response that was paid for and was dropped, because the journal did not accept it for too long.
+type Dropped struct {
+	message, model string
+}
+
+// Drop returns the response as it is after it was dropped; nil for a response that nothing was paid for.
+func (u *Unwritten) Drop() *Dropped { return u.dropped }
+
+// RecordDrop records in the journal that a response was dropped. Only then may a model be called again: a success shows
+// that entries are stored, which no dry run does. It returns the entry that closes the step; nil for none.
+func (h *Host) RecordDrop(ctx context.Context, t Turn, d *Dropped) (*journal.Closed, error) {
+	closed, err := h.draft(t, journal.Partial{Message: d.message, Model: d.model, Holder: h.holder()}).Discard(ctx)
+	if err != nil || !closed {
+		return nil, err
+	}
+	return h.Log.Find(ctx, t.Session, t.Ref.UID, t.step(), t.Progress.Plan.OpenedAt)
 }
 
 // Probe reports whether the open step could be closed, and spends nothing on it: it reads the journal and, where that
@@ -102,7 +122,7 @@ func (h *Host) deliver(ctx context.Context, t Turn, u *Unwritten) (*journal.Clos
 	if h.OnUnwritten != nil {
 		h.OnUnwritten(ctx, t, err)
 	}
-	return nil, &Unwritten{Since: u.Since, Err: err, record: record, compose: u.compose}
+	return nil, &Unwritten{Since: u.Since, Err: err, dropped: u.dropped, record: record, compose: u.compose}
 }
 
 // unacceptable ends the Turn because the API server refuses the response itself: it would refuse it again.
