@@ -29,6 +29,7 @@ var _ = Describe("The policy manager-jobs", func() {
 		namespaces   = "the manager creates no Jobs in namespaces of the cluster and in its own."
 		unrestricted = "the manager creates Jobs only within the restricted Pod Security Standard"
 		volume       = "the manager gives the pods of tool calls only the volumes of their launcher."
+		account      = "the manager names the ServiceAccount of the pod of a tool call"
 		environment  = "the manager gives the containers of tool calls only values, and Secrets by key."
 	)
 
@@ -64,6 +65,8 @@ var _ = Describe("The policy manager-jobs", func() {
 			"host IPC":           {pod(func(p *corev1.PodSpec) { p.HostIPC = true }), unrestricted},
 			"a node":             {pod(func(p *corev1.PodSpec) { p.NodeName = "node-1" }), unrestricted},
 			"a system class":     {pod(func(p *corev1.PodSpec) { p.PriorityClassName = "system-node-critical" }), unrestricted},
+			"no account":         {pod(func(p *corev1.PodSpec) { p.ServiceAccountName = "" }), account},
+			"a token by default": {pod(func(p *corev1.PodSpec) { p.AutomountServiceAccountToken = nil }), account},
 			"privileged": {pod(func(p *corev1.PodSpec) {
 				p.Containers[0].SecurityContext.Privileged, p.Containers[0].SecurityContext.AllowPrivilegeEscalation = ptr.To(true), nil
 			}), unrestricted},

@@ -106,6 +106,36 @@ var _ = Describe("The policy journal-entries", func() {
 	)
 })
 
+var _ = Describe("The policy session-deletions", func() {
+	It("lets no journal stay without its Session", func(ctx context.Context) {
+		const (
+			refusal   = "a Session takes its journal with it. Delete it without --cascade=orphan."
+			finalizer = "a Session takes its journal with it. Leave out the finalizer orphan."
+		)
+		user, _ := newUser(ctx, "capstan-edit")
+		session := stored(ctx, user, newSession("kept"))
+		orphan := client.PropagationPolicy(metav1.DeletePropagationOrphan)
+		for _, c := range []client.Client{user, admin} {
+			refuses(func() error { return c.Delete(ctx, session.DeepCopy(), orphan, client.DryRunAll) }, refusal)
+			refuses(func() error {
+				return c.DeleteAllOf(ctx, &v1alpha1.Session{}, client.InNamespace(teamA), orphan, client.DryRunAll)
+			}, refusal)
+			refuses(func() error {
+				legacy := &client.DeleteOptions{Raw: &metav1.DeleteOptions{OrphanDependents: ptr.To(true)}, DryRun: []string{metav1.DryRunAll}}
+				return c.Delete(ctx, session.DeepCopy(), legacy)
+			}, refusal)
+			refuses(updating(ctx, c, session, func(s *v1alpha1.Session) { s.Finalizers = []string{metav1.FinalizerOrphanDependents} }), finalizer)
+			accepts(updating(ctx, c, session, func(s *v1alpha1.Session) { s.Finalizers = []string{"example.org/held"} }))
+			for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
+				accepts(func() error {
+					return c.Delete(ctx, session.DeepCopy(), client.PropagationPolicy(policy), client.DryRunAll)
+				})
+			}
+			accepts(func() error { return c.Delete(ctx, session.DeepCopy(), client.DryRunAll) })
+		}
+	})
+})
+
 var _ = Describe("The policy statuses", func() {
 	It("lets nobody but the manager say what is the case, whatever his role", func(ctx context.Context) {
 		const refusal = "a status is written by the manager only. Change the spec, or what the status is about."
