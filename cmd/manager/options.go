@@ -73,6 +73,9 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.pullPolicy, "launcher-pull-policy", string(corev1.PullIfNotPresent), "Pull policy of the launcher's image.")
 	flags.StringVar(&o.controllers.Launcher.RuntimeClass, "tool-runtime-class", "",
 		"RuntimeClass of tool pods, such as one of gVisor or Kata. Without it, the cluster's default.")
+	flags.StringVar(&o.controllers.Launcher.PriorityClass, "tool-priority-class", "",
+		"PriorityClass of tool pods. One that is not below the manager's own (capstan-manager, 1000000) keeps them from being preempted for it. "+
+			"Without it, the cluster's default.")
 	flags.BoolVar(&o.controllers.Launcher.UserNamespaces, "tool-user-namespaces", false,
 		"Give every tool pod a user namespace (hostUsers: false). The nodes must support it: Kubernetes 1.33 and a "+
 			"recent container runtime.")
@@ -169,16 +172,31 @@ func (o *options) validate() error {
 	default:
 		return fmt.Errorf("--launcher-delivery is %q: it must be Auto, ImageVolume or InitContainer", o.launcher)
 	}
-	if class := o.controllers.Launcher.RuntimeClass; class != "" {
-		if problems := validation.IsDNS1123Subdomain(class); len(problems) > 0 {
-			return fmt.Errorf("--tool-runtime-class is %q: %s", class, strings.Join(problems, "; "))
-		}
+	if err := validateClasses(o.controllers.Launcher); err != nil {
+		return err
 	}
 	switch policy := corev1.PullPolicy(o.pullPolicy); policy {
 	case corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever:
 		o.controllers.Launcher.PullPolicy = policy
 	default:
 		return fmt.Errorf("--launcher-pull-policy is %q: it must be Always, IfNotPresent or Never", o.pullPolicy)
+	}
+	return nil
+}
+
+// validateClasses checks the names of the classes of tool pods. Those of the cluster itself are refused here, because
+// the policy on the manager refuses every Job with one.
+func validateClasses(launcher tool.Launcher) error {
+	for flag, class := range map[string]string{"tool-runtime-class": launcher.RuntimeClass, "tool-priority-class": launcher.PriorityClass} {
+		if class == "" {
+			continue
+		}
+		if problems := validation.IsDNS1123Subdomain(class); len(problems) > 0 {
+			return fmt.Errorf("--%s is %q: %s", flag, class, strings.Join(problems, "; "))
+		}
+	}
+	if strings.HasPrefix(launcher.PriorityClass, "system-") {
+		return fmt.Errorf("--tool-priority-class is %q: classes of the cluster's own components are not for tools", launcher.PriorityClass)
 	}
 	return nil
 }

@@ -69,12 +69,16 @@ func TestTheRangesThatToolsMayReach(t *testing.T) {
 	}
 }
 
-func TestTheRuntimeClassOfToolPods(t *testing.T) {
-	o, err := parse([]string{"--launcher-image=i", "--tool-runtime-class=gvisor", "--tool-user-namespaces"})
-	if err != nil || o.controllers.Launcher.RuntimeClass != "gvisor" || !o.controllers.Launcher.UserNamespaces {
-		t.Errorf("it is %+v, error %v", o.controllers.Launcher, err)
+func TestTheClassesOfToolPods(t *testing.T) {
+	o, err := parse([]string{"--launcher-image=i", "--tool-runtime-class=gvisor", "--tool-user-namespaces", "--tool-priority-class=agents"})
+	l := o.controllers.Launcher
+	if err != nil || l.RuntimeClass != "gvisor" || !l.UserNamespaces || l.PriorityClass != "agents" {
+		t.Errorf("the launcher is %+v, error %v", l, err)
 	}
-	if _, err := parse([]string{"--launcher-image=i", "--tool-runtime-class=A b"}); err == nil {
-		t.Error("an invalid name is taken")
+	for _, flag := range []string{"--tool-runtime-class=A b", "--tool-priority-class=A b", "--tool-priority-class=system-node-critical"} {
+		name, _, _ := strings.Cut(flag, "=")
+		if _, err := parse([]string{"--launcher-image=i", flag}); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s gives the error %v", flag, err)
+		}
 	}
 }

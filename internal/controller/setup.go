@@ -16,6 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/agent"
 	"github.com/capstan-dev/capstan/internal/controller/harness"
+	"github.com/capstan-dev/capstan/internal/controller/job"
 	modelcontroller "github.com/capstan-dev/capstan/internal/controller/model"
 	"github.com/capstan-dev/capstan/internal/controller/notice"
 	"github.com/capstan-dev/capstan/internal/controller/policies"
@@ -208,6 +209,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 				Notices: notice.NewRecorder(mgr.GetEventRecorder("capstan-manager"), o.Clock),
 				Logs:    o.Logs, Launcher: o.Launcher, Policies: o.Policies, JobRetention: o.JobRetention, Watchdog: o.Watchdog,
 			}).SetupWithManager(mgr, o.Workers)
+		}},
+		{"Job", func() error {
+			return (&job.Reconciler{Client: mgr.GetClient(), Clock: o.Clock, Retention: o.JobRetention}).SetupWithManager(mgr)
 		}},
 		{"ToolResult", func() error {
 			return (&toolresult.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock}).SetupWithManager(mgr)

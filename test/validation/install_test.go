@@ -13,6 +13,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -101,6 +102,19 @@ var _ = Describe("The install", Ordered, func() {
 		pod.Spec.SecurityContext.RunAsNonRoot = nil
 		Expect(api.Create(ctx, pod, client.DryRunAll)).To(MatchError(ContainSubstring(`violates PodSecurity "restricted`)),
 			"the standard must be in force, or the check above says nothing")
+	})
+
+	It("lets the scheduler make room for the manager, and asks for little of it", func(ctx context.Context) {
+		spec := getDeployment(ctx).Spec.Template.Spec
+		class := &schedulingv1.PriorityClass{}
+		Expect(api.Get(ctx, client.ObjectKey{Name: spec.PriorityClassName}, class)).To(Succeed())
+		Expect(class.GlobalDefault).To(BeFalse(), "tool pods would have it too")
+		Expect(class.PreemptionPolicy).To(HaveValue(Equal(corev1.PreemptLowerPriority)))
+		Expect(class.Value).To(And(BeNumerically(">", 0), BeNumerically("<", 1_000_000_000)), "below the classes of the cluster itself")
+		Expect(spec.Containers).To(HaveLen(1))
+		requests := spec.Containers[0].Resources.Requests
+		Expect(requests.Cpu().MilliValue()).To(BeNumerically("<=", 100))
+		Expect(requests.Memory().Value()).To(BeNumerically("<=", 128<<20))
 	})
 
 	It("binds roles that exist to the manager's own account", func(ctx context.Context) {

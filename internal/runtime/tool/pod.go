@@ -50,6 +50,7 @@ func podSpec(p JobParams) corev1.PodSpec {
 		AutomountServiceAccountToken:  ptr.To(p.Tool.Job.ServiceAccountName != ""),
 		ImagePullSecrets:              pullSecrets(p.Tool.Job),
 		EnableServiceLinks:            ptr.To(false),
+		PriorityClassName:             p.Launcher.PriorityClass,
 		SecurityContext: &corev1.PodSecurityContext{
 			RunAsNonRoot:   ptr.To(true),
 			RunAsUser:      ptr.To(unprivilegedUser),

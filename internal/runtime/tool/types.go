@@ -30,6 +30,8 @@ type Launcher struct {
 	Path string
 	// RuntimeClass that tool pods run with; empty for the cluster's default.
 	RuntimeClass string
+	// PriorityClass that tool pods run with; empty for the cluster's default.
+	PriorityClass string
 	// UserNamespaces gives every tool pod its own user namespace: its users are not users of the node.
 	UserNamespaces bool
 }

@@ -1,0 +1,101 @@
+// Package job reconciles the Jobs of tool calls whose Turn was deleted without them.
+//
+// Jobs are owned by their Turn, and go with it. `kubectl delete turn --cascade=orphan` takes the owner away: nothing
+// reads the result of such a Job any more. One that runs is stopped, and one that has ended is kept for the retention
+// time, like those of a Turn that has ended. A Job that has an owner costs nothing here.
+package job
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/pacing"
+	"github.com/capstan-dev/capstan/internal/controller/turn"
+)
+
+// settled is the age from which on the absence of a Job's Turn in the cache proves that the Turn is gone: the Turn was
+// created before its Job, and no cache lags for so long.
+const settled = time.Minute
+
+// Reconciler deletes orphaned Jobs, one at a time.
+type Reconciler struct {
+	// Client reads from the cache and writes.
+	Client client.Client
+	// Clock tells the time.
+	Clock func() time.Time
+	// Retention is how long a Job that has ended is kept.
+	Retention time.Duration
+}
+
+// +kubebuilder:rbac:groups=capstan.dev,resources=turns,verbs=get;list;watch
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;delete
+
+// SetupWithManager registers the reconciler.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("job").
+		For(&batchv1.Job{}, builder.WithPredicates(predicate.NewPredicateFuncs(ownerless))).
+		WithOptions(pacing.Options(1)).
+		Complete(r)
+}
+
+// ownerless reports whether an object is the Job of a tool call that no Turn owns.
+func ownerless(object client.Object) bool {
+	labels := object.GetLabels()
+	return labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedByCapstan && labels[v1alpha1.LabelTurnUID] != "" &&
+		metav1.GetControllerOf(object) == nil
+}
+
+// Reconcile deletes one Job, if it is an orphan and its time is over.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	job := &batchv1.Job{}
+	if err := r.Client.Get(ctx, req.NamespacedName, job); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !ownerless(job) || !job.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil
+	}
+	now := r.Clock()
+	if due := r.due(job); now.Before(due) {
+		return ctrl.Result{RequeueAfter: due.Sub(now)}, nil
+	}
+	var turns v1alpha1.TurnList
+	found := client.MatchingFields{turn.IndexUID: job.Labels[v1alpha1.LabelTurnUID]}
+	if err := r.Client.List(ctx, &turns, client.InNamespace(job.Namespace), found); err != nil {
+		return ctrl.Result{}, fmt.Errorf("finding the Turn of an orphaned Job: %w", err)
+	}
+	if len(turns.Items) > 0 {
+		// The Turn reconciler cleans up, or this one does when the Turn is gone as well.
+		return ctrl.Result{RequeueAfter: max(r.Retention, settled)}, nil
+	}
+	err := r.Client.Delete(ctx, job.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationBackground),
+		client.Preconditions{UID: &job.UID, ResourceVersion: &job.ResourceVersion})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return ctrl.Result{}, fmt.Errorf("deleting an orphaned Job: %w", err)
+	}
+	return ctrl.Result{}, nil
+}
+
+// due is when an orphaned Job may be deleted.
+func (r *Reconciler) due(job *batchv1.Job) time.Time {
+	due := job.CreationTimestamp.Add(settled)
+	for _, c := range job.Status.Conditions {
+		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
+			if kept := c.LastTransitionTime.Add(r.Retention); kept.After(due) {
+				return kept
+			}
+		}
+	}
+	return due
+}
