@@ -6,11 +6,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
@@ -28,6 +30,23 @@ const (
 	maxSeen       = 8192
 	maxNamespaces = 1024
 )
+
+// The values of label limit.
+const (
+	limitNamespace = "namespace"
+	limitManager   = "manager"
+)
+
+// dropped counts Events that were not recorded. Label limit: namespace, manager. An Event that another one of its
+// reason stands for is not counted.
+var dropped = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Name: "capstan_events_dropped_total",
+	Help: "Events that were not recorded because there were too many, by the limit: that of their namespace or that of the manager.",
+}, []string{"limit"})
+
+func init() {
+	metrics.Registry.MustRegister(dropped)
+}
 
 // Notice is the content of an Event.
 type Notice struct {
@@ -85,7 +104,12 @@ func (r *Recorder) admits(about client.Object, reason string) bool {
 	if at, ok := r.seen.Get(k); ok && now.Before(at.(time.Time).Add(interval)) {
 		return false
 	}
-	if !r.of(about.GetNamespace(), now).take(now) || !r.all.take(now) {
+	if !r.of(about.GetNamespace(), now).take(now) {
+		dropped.WithLabelValues(limitNamespace).Inc()
+		return false
+	}
+	if !r.all.take(now) {
+		dropped.WithLabelValues(limitManager).Inc()
 		return false
 	}
 	r.seen.Add(k, now)

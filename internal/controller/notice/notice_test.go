@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,6 +32,7 @@ func recorder() (*Recorder, *sink, *time.Time) {
 
 func TestThereIsOneEventForAnObjectAndReasonInTenMinutes(t *testing.T) {
 	r, s, now := recorder()
+	was := testutil.ToFloat64(dropped.WithLabelValues(limitNamespace))
 	record := func(uid, reason string) {
 		r.Record(turn("ns", uid), Notice{Reason: reason, Action: "Wait", Message: "100% sure."})
 	}
@@ -51,12 +53,20 @@ func TestThereIsOneEventForAnObjectAndReasonInTenMinutes(t *testing.T) {
 	if got := len(s.notes); got != 4 {
 		t.Errorf("%d Events after ten minutes, want 4", got)
 	}
+	if got := testutil.ToFloat64(dropped.WithLabelValues(limitNamespace)); got != was {
+		t.Errorf("%v Events are counted as dropped, which others stand for", got-was)
+	}
 }
 
 func TestANamespaceCannotFlood(t *testing.T) {
 	r, s, now := recorder()
+	ofNamespace, ofManager := dropped.WithLabelValues(limitNamespace), dropped.WithLabelValues(limitManager)
+	was := testutil.ToFloat64(ofNamespace) + testutil.ToFloat64(ofManager)
+	wasManager := testutil.ToFloat64(ofManager)
+	tried := 0
 	flood := func(namespace string) int {
 		before := len(s.notes)
+		tried += 10 * burst
 		for i := range 10 * burst {
 			r.Record(turn(namespace, fmt.Sprintf("%s-%d-%d", namespace, len(s.notes), i)), Notice{Warning: true, Reason: "Failed"})
 		}
@@ -77,6 +87,10 @@ func TestANamespaceCannotFlood(t *testing.T) {
 	}
 	if got := len(s.notes); got > 2*burst+3+allBurst {
 		t.Errorf("%d Events in all", got)
+	}
+	counted := testutil.ToFloat64(ofNamespace) + testutil.ToFloat64(ofManager) - was
+	if missing := tried - len(s.notes); counted != float64(missing) || testutil.ToFloat64(ofManager) <= wasManager {
+		t.Errorf("%v Events are counted as dropped, want %d; by the manager's limit %v", counted, missing, testutil.ToFloat64(ofManager)-wasManager)
 	}
 }
 
