@@ -152,6 +152,17 @@ remove_parts() {
     END { flush() }' | kube_waiting delete --ignore-not-found --timeout=120s -f - | sed 's/^/    /'
 }
 
+# remove_made deletes what the manager has made in the namespaces of users and nothing owns: the account of tool pods and the NetworkPolicy of
+# tools without network. One of the name that a user has made does not have the label, and stays.
+remove_made() {
+  local object
+  for object in serviceaccounts/capstan-tool networkpolicies.networking.k8s.io/capstan-network-none; do
+    say "deleting each ${object#*/} that the manager has made"
+    kube_waiting delete "${object%/*}" --all-namespaces --selector app.kubernetes.io/managed-by=capstan \
+      --field-selector "metadata.name=${object#*/}" --timeout=120s | sed 's/^/    /'
+  done
+}
+
 remove_definitions() {
   say "deleting the CustomResourceDefinitions, and with them every object of their kinds"
   kube_waiting delete --ignore-not-found --timeout=120s -k "$root/config/crd" | sed 's/^/    /'
@@ -162,6 +173,7 @@ settle
 if [ "$all" = yes ]; then
   remove_sessions
   stop_manager
+  remove_made
   remove_parts
 fi
 remove_definitions

@@ -29,6 +29,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 const systemNamespace = "capstan-system"
@@ -36,6 +37,8 @@ const systemNamespace = "capstan-system"
 var (
 	kit        *capstantest.Kit
 	kubeconfig string
+	// admin is a user of the group system:masters: the policies on the manager do not hold it.
+	admin client.Client
 )
 
 func TestUndeploy(t *testing.T) {
@@ -56,6 +59,8 @@ var _ = BeforeSuite(func() {
 	DeferCleanup(func() { Expect(environment.Stop()).To(Succeed()) })
 	kubeconfig = filepath.Join(GinkgoT().TempDir(), "kubeconfig")
 	Expect(os.WriteFile(kubeconfig, environment.KubeConfig, 0o600)).To(Succeed())
+	admin, err = client.New(config, client.Options{})
+	Expect(err).NotTo(HaveOccurred())
 	// The policies that are installed on the way permit only the manager's account to write the kit's statuses.
 	asManager := rest.CopyConfig(config)
 	asManager.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + systemNamespace + ":capstan-manager", Groups: []string{"system:masters"}}
@@ -112,11 +117,13 @@ var _ = Describe("hack/undeploy.sh", Ordered, func() {
 
 	It("cancels what runs or is queued when it is told to, and then removes everything, the definitions last", func(ctx context.Context) {
 		playNamespaceController(ctx)
+		madeByManager(ctx)
 		output, err := undeploy(ctx, "--wait", "2", "--cancel")
 		Expect(err).NotTo(HaveOccurred(), output)
 		last := -1
 		for _, step := range []string{
-			"cancelling Turn demo-1", "cancelling Turn demo-2", "deleting the Sessions", "stopping the manager", "deleting the manager's namespace",
+			"cancelling Turn demo-1", "cancelling Turn demo-2", "deleting the Sessions", "stopping the manager", "deleting each capstan-tool",
+			"deleting each capstan-network-none", "deleting the manager's namespace",
 			`"capstan-manager" deleted`, "deleting the CustomResourceDefinitions", `"turns.capstan.dev" deleted`, "==> done",
 		} {
 			at := strings.Index(output, step)
@@ -124,6 +131,7 @@ var _ = Describe("hack/undeploy.sh", Ordered, func() {
 			last = at
 		}
 		expectGone(ctx)
+		expectOthersKept(ctx)
 	})
 
 	It("finds nothing to do the second time", func(ctx context.Context) {
@@ -159,6 +167,47 @@ func installed(ctx context.Context) {
 	base := deployment.DeepCopy()
 	deployment.Status.Replicas, deployment.Status.ReadyReplicas, deployment.Status.AvailableReplicas = 1, 1, 1
 	Expect(kit.Client.Status().Patch(ctx, deployment, client.MergeFrom(base))).To(Succeed())
+}
+
+// madeByManager puts what the manager makes in the namespaces of users into two of them, and the like of others beside
+// it.
+func madeByManager(ctx context.Context) {
+	GinkgoHelper()
+	for _, namespace := range []string{"team-a", "team-b", "own"} {
+		Expect(admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
+	}
+	for _, namespace := range []string{"team-a", "team-b"} {
+		Expect(admin.Create(ctx, tool.ServiceAccount(namespace))).To(Succeed())
+		Expect(admin.Create(ctx, tool.NetworkPolicyNone(namespace))).To(Succeed())
+	}
+	for _, object := range others() {
+		Expect(admin.Create(ctx, object)).To(Succeed())
+	}
+}
+
+// others are objects of users that look like what the manager makes: they have the name and not the label, the label of
+// another tool, or the label and not the name.
+func others() []client.Object {
+	account := tool.ServiceAccount("own")
+	account.Labels = nil
+	policy := tool.NetworkPolicyNone("own")
+	policy.Labels = map[string]string{v1alpha1.LabelManagedBy: "helm"}
+	labelled := tool.ServiceAccount("team-a")
+	labelled.Name = "capstan"
+	return []client.Object{account, policy, labelled}
+}
+
+// expectOthersKept looks at the objects of users, and that those of the manager are gone.
+func expectOthersKept(ctx context.Context) {
+	GinkgoHelper()
+	for _, object := range others() {
+		Expect(admin.Get(ctx, client.ObjectKeyFromObject(object), object)).To(Succeed())
+	}
+	for _, namespace := range []string{"team-a", "team-b"} {
+		for _, object := range []client.Object{tool.ServiceAccount(namespace), tool.NetworkPolicyNone(namespace)} {
+			Expect(admin.Get(ctx, client.ObjectKeyFromObject(object), object)).To(MatchError(apierrors.IsNotFound, "IsNotFound"))
+		}
+	}
 }
 
 // playNamespaceController lets go of the manager's namespace once it is being deleted, as the cluster would.
