@@ -43,7 +43,7 @@ type Agent struct {
 	Spec AgentSpec `json:"spec,omitempty"`
 	// status is the observed state. Only the manager writes it.
 	// +optional
-	// +kubebuilder:default={conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "Waiting for the manager.", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
+	// +kubebuilder:default={observedGeneration:-1}
 	Status AgentStatus `json:"status,omitempty"`
 }
 

@@ -30,7 +30,8 @@ const (
 const (
 	// ReasonReady: the object can be used.
 	ReasonReady = "Ready"
-	// ReasonPending: the manager has not processed the object yet. It is the default in the API.
+	// ReasonPending: the manager has not processed the object yet. Objects of earlier builds have it, as a default of the
+	// API.
 	ReasonPending = "Pending"
 	// ReasonHarnessNotFound: a referenced Harness does not exist yet.
 	ReasonHarnessNotFound = "HarnessNotFound"

@@ -55,7 +55,7 @@ type Harness struct {
 	Spec HarnessSpec `json:"spec,omitempty"`
 	// status is the observed state. Only the manager writes it.
 	// +optional
-	// +kubebuilder:default={conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "Waiting for the manager.", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
+	// +kubebuilder:default={observedGeneration:-1}
 	Status HarnessStatus `json:"status,omitempty"`
 }
 

@@ -81,7 +81,7 @@ type Usage struct {
 }
 
 // WaitType is the kind of thing that a Turn waits for.
-// +kubebuilder:validation:Enum=Backoff;Reference
+// +kubebuilder:validation:Enum=Backoff;Reference;Cluster
 type WaitType string
 
 const (
@@ -90,11 +90,14 @@ const (
 	// WaitReference: a referenced object is missing, such as the Secret of the Turn's Model. The Turn continues by
 	// itself once the object exists.
 	WaitReference WaitType = "Reference"
+	// WaitCluster: the API server refuses what a tool call needs to start. It is tried again until the call's
+	// startTimeout.
+	WaitCluster WaitType = "Cluster"
 )
 
 // TurnWait is one thing that a Turn waits for.
 type TurnWait struct {
-	// type of the wait: Backoff or Reference.
+	// type of the wait: Backoff, Reference or Cluster.
 	// +required
 	Type WaitType `json:"type"`
 	// reason of the wait, in CamelCase. It is the reason of the condition Succeeded while the Turn waits.
@@ -347,7 +350,7 @@ type TurnProgress struct {
 	// plan is the next step of the Turn.
 	// +optional
 	Plan *TurnPlan `json:"plan,omitempty"`
-	// waitsFor lists the things that the Turn waits for in phase Waiting.
+	// waitsFor lists the things that the Turn waits for, other than results and approvals.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16

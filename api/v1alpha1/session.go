@@ -211,7 +211,7 @@ type Session struct {
 	Spec SessionSpec `json:"spec"`
 	// status is the observed state. Only the manager writes it.
 	// +optional
-	// +kubebuilder:default={conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "Waiting for the manager.", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
+	// +kubebuilder:default={observedGeneration:-1}
 	Status SessionStatus `json:"status,omitempty"`
 }
 

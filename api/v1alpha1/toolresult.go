@@ -119,7 +119,7 @@ type ToolResult struct {
 	Spec ToolResultSpec `json:"spec"`
 	// status is the observed state. Only the manager writes it.
 	// +optional
-	// +kubebuilder:default={conditions: {{type: "Accepted", status: "Unknown", reason: "Pending", message: "Waiting for the manager.", lastTransitionTime: "1970-01-01T00:00:00Z"}, {type: "Reconciling", status: "True", reason: "Pending", message: "Waiting for the manager.", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
+	// +kubebuilder:default={observedGeneration:-1}
 	Status ToolResultStatus `json:"status,omitempty"`
 }
 

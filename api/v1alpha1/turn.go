@@ -170,7 +170,7 @@ type Turn struct {
 	Spec TurnSpec `json:"spec"`
 	// status is the observed state. Only the manager writes it.
 	// +optional
-	// +kubebuilder:default={phase: "Queued", conditions: {{type: "Succeeded", status: "Unknown", reason: "Queued", message: "Waiting to be admitted by the Session, which runs its Turns in the order of their creation.", lastTransitionTime: "1970-01-01T00:00:00Z"}, {type: "Finished", status: "False", reason: "Queued", message: "Waiting to be admitted by the Session, which runs its Turns in the order of their creation.", lastTransitionTime: "1970-01-01T00:00:00Z"}, {type: "Reconciling", status: "True", reason: "Queued", message: "Waiting to be admitted by the Session, which runs its Turns in the order of their creation.", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
+	// +kubebuilder:default={observedGeneration:-1, phase: "Queued"}
 	Status TurnStatus `json:"status,omitempty"`
 }
 

@@ -105,6 +105,9 @@ var _ = Describe("An approval is for what was approved", func() {
 				return err.Error()
 			}
 			accepted := apimeta.FindStatusCondition(result.Status.Conditions, v1alpha1.ConditionAccepted)
+			if accepted == nil {
+				return "not judged yet"
+			}
 			return string(accepted.Status) + " " + accepted.Reason
 		}
 	}

@@ -72,7 +72,7 @@ var _ = Describe("kubectl", func() {
 		turn.SetName("seen-queued")
 		Expect(api.Create(ctx, turn)).To(Succeed())
 		DeferCleanup(func(ctx context.Context) error { return api.Delete(ctx, turn) })
-		Expect(kubectl(ctx, "get", "turn", "seen-queued", "--namespace", storedNamespace)).To(MatchRegexp(`seen-queued\s+demo\s+Queued\s+Queued\s`))
+		Expect(kubectl(ctx, "get", "turn", "seen-queued", "--namespace", storedNamespace)).To(MatchRegexp(`seen-queued\s+demo\s+Queued\s+\d+s\s`))
 	})
 
 	It("shows what a Session is about", func(ctx context.Context) {

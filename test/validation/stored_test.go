@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -61,16 +61,36 @@ var _ = Describe("Stored objects", func() {
 
 		Expect(turn.Status.Phase).To(Equal(capstanv1alpha1.TurnQueued))
 		Expect(turn.Spec.DesiredState).To(Equal(capstanv1alpha1.DesiredRunning))
-		for conditionType, status := range map[string]metav1.ConditionStatus{
-			capstanv1alpha1.ConditionSucceeded:   metav1.ConditionUnknown,
-			capstanv1alpha1.ConditionFinished:    metav1.ConditionFalse,
-			capstanv1alpha1.ConditionReconciling: metav1.ConditionTrue,
-		} {
-			condition := meta.FindStatusCondition(turn.Status.Conditions, conditionType)
-			Expect(condition).NotTo(BeNil(), conditionType)
-			Expect(condition.Status).To(Equal(status), conditionType)
-			Expect(condition.Reason).To(Equal(capstanv1alpha1.ReasonQueued), conditionType)
+		Expect(turn.Status.Conditions).To(BeEmpty())
+	})
+
+	It("state no time before the manager has seen them, and are in progress to kstatus", func(ctx context.Context) {
+		kinds := map[string]bool{}
+		for _, s := range specimens {
+			if kinds[s.kind] || s.kind == "JournalEntry" {
+				continue
+			}
+			kinds[s.kind] = true
+			object := s.object(storedNamespace)
+			object.SetName("just-created")
+			Expect(api.Create(ctx, object)).To(Succeed())
+			DeferCleanup(func(ctx context.Context) error { return api.Delete(ctx, object) })
+			Expect(api.Get(ctx, client.ObjectKeyFromObject(object), object)).To(Succeed())
+			Expect(object.Object).To(HaveKeyWithValue("status", HaveKeyWithValue("observedGeneration", int64(-1))), s.kind)
+			result, err := status.Compute(object)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(result.Status).To(Equal(status.InProgressStatus), "%s: %s", s.kind, result.Message)
+
+			resource := strings.ToLower(s.kind) + ".capstan.dev/just-created"
+			for _, shown := range []string{
+				kubectl(ctx, "get", "-n", storedNamespace, resource, "-o", "yaml"),
+				kubectl(ctx, "get", "-n", storedNamespace, resource, "-o", "wide"),
+				kubectl(ctx, "describe", "-n", storedNamespace, resource),
+			} {
+				Expect(shown).NotTo(MatchRegexp(`\b(1970|0001)-|\b5\dy`), s.kind)
+			}
 		}
+		Expect(kinds).To(HaveLen(len(definitionsByKind()) - 1))
 	})
 
 	It("keep JSON as it was written", func(ctx context.Context) {

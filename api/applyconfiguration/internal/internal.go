@@ -60,12 +60,7 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.AgentStatus
       default:
-        conditions:
-        - lastTransitionTime: "1970-01-01T00:00:00Z"
-          message: Waiting for the manager.
-          reason: Pending
-          status: Unknown
-          type: Ready
+        observedGeneration: -1
 - name: com.github.capstan-dev.capstan.api.v1alpha1.AgentSpec
   map:
     fields:
@@ -220,12 +215,7 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.HarnessStatus
       default:
-        conditions:
-        - lastTransitionTime: "1970-01-01T00:00:00Z"
-          message: Waiting for the manager.
-          reason: Pending
-          status: Unknown
-          type: Ready
+        observedGeneration: -1
 - name: com.github.capstan-dev.capstan.api.v1alpha1.HarnessSpec
   map:
     fields:
@@ -544,12 +534,7 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.ModelStatus
       default:
-        conditions:
-        - lastTransitionTime: "1970-01-01T00:00:00Z"
-          message: Waiting for the manager.
-          reason: Pending
-          status: Unknown
-          type: Ready
+        observedGeneration: -1
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ModelParameters
   map:
     fields:
@@ -784,12 +769,7 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.SessionStatus
       default:
-        conditions:
-        - lastTransitionTime: "1970-01-01T00:00:00Z"
-          message: Waiting for the manager.
-          reason: Pending
-          status: Unknown
-          type: Ready
+        observedGeneration: -1
 - name: com.github.capstan-dev.capstan.api.v1alpha1.SessionPhase
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.SessionSpec
@@ -1051,12 +1031,7 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.ToolStatus
       default:
-        conditions:
-        - lastTransitionTime: "1970-01-01T00:00:00Z"
-          message: Waiting for the manager.
-          reason: Pending
-          status: Unknown
-          type: Ready
+        observedGeneration: -1
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ToolCall
   map:
     fields:
@@ -1150,17 +1125,7 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.ToolResultStatus
       default:
-        conditions:
-        - lastTransitionTime: "1970-01-01T00:00:00Z"
-          message: Waiting for the manager.
-          reason: Pending
-          status: Unknown
-          type: Accepted
-        - lastTransitionTime: "1970-01-01T00:00:00Z"
-          message: Waiting for the manager.
-          reason: Pending
-          status: "True"
-          type: Reconciling
+        observedGeneration: -1
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ToolResultSpec
   map:
     fields:
@@ -1275,25 +1240,7 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnStatus
       default:
-        conditions:
-        - lastTransitionTime: "1970-01-01T00:00:00Z"
-          message: Waiting to be admitted by the Session, which runs its Turns in
-            the order of their creation.
-          reason: Queued
-          status: Unknown
-          type: Succeeded
-        - lastTransitionTime: "1970-01-01T00:00:00Z"
-          message: Waiting to be admitted by the Session, which runs its Turns in
-            the order of their creation.
-          reason: Queued
-          status: "False"
-          type: Finished
-        - lastTransitionTime: "1970-01-01T00:00:00Z"
-          message: Waiting to be admitted by the Session, which runs its Turns in
-            the order of their creation.
-          reason: Queued
-          status: "True"
-          type: Reconciling
+        observedGeneration: -1
         phase: Queued
 - name: com.github.capstan-dev.capstan.api.v1alpha1.TurnControls
   map:

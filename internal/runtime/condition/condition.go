@@ -33,7 +33,7 @@ func Set(conditions *[]metav1.Condition, generation int64, now metav1.Time, kind
 		*conditions = append(*conditions, next)
 		return
 	}
-	// The defaults of the API have the zero time: the manager has not set them.
+	// Earlier versions of the API had default conditions with the earliest time there is: no process has set them.
 	if current.Status == status && current.LastTransitionTime.Unix() > 0 {
 		next.LastTransitionTime = current.LastTransitionTime
 	}

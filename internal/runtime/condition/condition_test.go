@@ -43,7 +43,7 @@ func TestSetMovesTheTransitionTimeOnlyWithTheStatus(t *testing.T) {
 		"another status":      {current: metav1.Condition{Status: metav1.ConditionFalse, LastTransitionTime: early}, want: late},
 		"unknown before":      {current: metav1.Condition{Status: metav1.ConditionUnknown, LastTransitionTime: early}, want: late},
 		"no transition time":  {current: metav1.Condition{Status: metav1.ConditionTrue}, want: late},
-		"the API's default":   {current: metav1.Condition{Status: metav1.ConditionTrue, LastTransitionTime: metav1.Unix(0, 0)}, want: late},
+		"an earlier default":  {current: metav1.Condition{Status: metav1.ConditionTrue, LastTransitionTime: metav1.Unix(0, 0)}, want: late},
 		"no condition before": {want: late},
 	} {
 		t.Run(name, func(t *testing.T) {

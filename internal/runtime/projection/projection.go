@@ -89,10 +89,15 @@ func passedOver(status *v1alpha1.TurnStatus) string {
 // running returns why a Turn that has begun has not ended. Its wait may have its own reason.
 func running(status *v1alpha1.TurnStatus) (reason, message string) {
 	reason = v1alpha1.ReasonRunning
-	if status.Phase == v1alpha1.TurnWaiting && len(status.WaitsFor) > 0 && status.WaitsFor[0].Reason != "" {
+	if (status.Phase == v1alpha1.TurnWaiting || refused(status)) && len(status.WaitsFor) > 0 && status.WaitsFor[0].Reason != "" {
 		reason = status.WaitsFor[0].Reason
 	}
 	return reason, runningMessage(status)
+}
+
+// refused reports whether the API server refuses what a tool call needs to start.
+func refused(status *v1alpha1.TurnStatus) bool {
+	return status.Phase == v1alpha1.TurnAct && len(status.WaitsFor) > 0 && status.WaitsFor[0].Type == v1alpha1.WaitCluster
 }
 
 // runningMessage returns the current activity of the Turn, in a text that does not change during the activity.
@@ -101,6 +106,9 @@ func runningMessage(status *v1alpha1.TurnStatus) string {
 	case v1alpha1.TurnReason:
 		return fmt.Sprintf("Model call %d is under way.", status.Iteration)
 	case v1alpha1.TurnAct:
+		if refused(status) {
+			return status.WaitsFor[0].Message
+		}
 		return fmt.Sprintf("The tool calls of model call %d are under way.", status.Iteration)
 	case v1alpha1.TurnWaiting:
 		if len(status.WaitsFor) > 0 {
@@ -114,7 +122,7 @@ func runningMessage(status *v1alpha1.TurnStatus) string {
 	}
 }
 
-// QueuedMessage is the condition message of a Turn that is not admitted yet. It is also the default in the API.
+// QueuedMessage is the condition message of a Turn that is not admitted yet. A Turn without conditions is one, too.
 const QueuedMessage = "Waiting to be admitted by the Session, which runs its Turns in the order of their creation."
 
 // failure returns the reason and message of a Turn that did not succeed.
