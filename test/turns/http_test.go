@@ -306,11 +306,23 @@ var _ = Describe("A Secret in a header of an HTTP tool", func() {
 		Expect(s.requests()).To(HaveLen(1))
 	})
 
-	It("that does not exist keeps the request from being sent", func(ctx context.Context) {
+	It("that does not exist is waited for, and the request is sent once it is there", func(ctx context.Context) {
 		s := newSite(says("fine"))
-		turn := answered(ctx, asking(ctx, withSecret(s, v1alpha1.AtMostOnce), "{}"))
-		Expect(turn).To(capstantest.HaveToolCall("ask", v1alpha1.CallNotExecuted, capstantest.ReasonSecretUnusable))
-		Expect(turn.Status.Output).To(ContainSubstring(`Secret "api", which one of its headers needs, does not exist`))
+		tool := withSecret(s, v1alpha1.AtMostOnce)
+		namespace := asking(ctx, tool, "{}")
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(And(
+			HaveField("Status.Phase", v1alpha1.TurnWaiting),
+			HaveField("Status.WaitsFor", ConsistOf(And(
+				HaveField("Reason", v1alpha1.ReasonSecretMissing),
+				HaveField("Message", ContainSubstring("kubectl create secret generic api --namespace "+namespace+" --from-literal="))))),
+		))
+		Expect(journalOf(ctx, namespace)).NotTo(ContainElement(HaveField("Claimed", Not(BeNil()))))
 		Expect(s.requests()).To(BeEmpty())
+		key := tool.Spec.HTTP.Headers[0].SecretKeyRef.Key
+		create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "api"}, StringData: map[string]string{key: "token"}})
+		turn := answered(ctx, namespace)
+		Expect(turn).To(capstantest.HaveToolCall("ask", v1alpha1.CallSucceeded, capstantest.ReasonCompleted))
+		Expect(turn.Status.WaitsFor).To(BeEmpty())
+		Expect(s.requests()).To(HaveLen(1))
 	})
 })

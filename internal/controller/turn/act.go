@@ -196,13 +196,14 @@ func (r *Reconciler) close(ctx context.Context, a *actScope) (flow, error) {
 // show updates phase, counts and conditions of the working copy from its calls.
 func (r *Reconciler) show(a *actScope) {
 	waits := host.WaitsForOthers(a.hostTurn(), a.calls(), a.step.outcomes, a.config.Effective.ToolConcurrency)
-	host.Progress(&a.turn.Status.TurnProgress, a.step.outcomes, waits)
+	host.Progress(&a.turn.Status.TurnProgress, a.step.outcomes, waits, a.lacks())
 	projection.SetConditions(&a.turn.Status, a.turn.Generation, nowSeconds(r.Clock()))
 }
 
 // progress writes changes since the last write at most once a second, but at once if only ToolResults are missing.
 func (r *Reconciler) progress(ctx context.Context, a *actScope) (flow, error) {
 	r.show(a)
+	r.tellReference(a.scope)
 	r.standBack(a.scope)
 	began := a.base.Status.Phase != a.turn.Status.Phase
 	next := a.memory.wroteAt.Add(progressInterval)

@@ -34,12 +34,15 @@ const (
 // start creates the Jobs, and sends the requests, of the calls that may start now.
 func (r *Reconciler) start(ctx context.Context, a *actScope) (flow, error) {
 	var failed []error
+	if err := r.lookForSecrets(ctx, a); err != nil {
+		failed = append(failed, err)
+	}
 	startable := tool.Startable(a.calls(), a.config.Effective.ToolConcurrency, tool.MaxConcurrency)
 	if len(startable) == 0 {
-		return proceed, nil
+		return proceed, errors.Join(failed...)
 	}
 	if mayStart, err := r.mayStart(ctx, a.scope); err != nil || !mayStart {
-		return proceed, err
+		return proceed, errors.Join(append(failed, err)...)
 	}
 	for _, index := range startable {
 		if a.unsure[index] {

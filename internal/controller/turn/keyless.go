@@ -50,6 +50,7 @@ func (r *Reconciler) waitForKey(ctx context.Context, s *scope, missing *host.Key
 		projection.SetConditions(&s.turn.Status, s.turn.Generation, nowSeconds(r.Clock()))
 		_, err = r.write(ctx, s, writeWaiting)
 	}
+	r.tellReference(s)
 	r.standBack(s)
 	return stop, err
 }

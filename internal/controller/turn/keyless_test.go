@@ -2,6 +2,7 @@ package turn
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -175,5 +176,28 @@ func TestAModelThatControlsNameAndThatDoesNotExistIsPassedOverAndTheTurnSaysSo(t
 	m.until("the Turn has succeeded", func() bool { return w.turn().Status.Phase == v1alpha1.TurnSucceeded })
 	if got, want := w.succeeded().Message, "The agent has answered. "+says; got != want || w.turn().Status.Model != "m" {
 		t.Errorf("the Turn says %q, want %q; model %q", got, want, w.turn().Status.Model)
+	}
+}
+
+func TestATurnWhoseModelIsGoneWaitsForIt(t *testing.T) {
+	w := newWorld(t).begin(newJobTool("work", v1alpha1.Pure))
+	m := w.manager(0)
+	m.until("the calls of the first step", func() bool { return w.turn().Status.Phase == v1alpha1.TurnAct })
+	model := &v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "m"}}
+	if err := w.client.Delete(t.Context(), model); err != nil {
+		t.Fatal(err)
+	}
+	m.until("the Turn waits", func() bool { return w.turn().Status.Phase == v1alpha1.TurnWaiting || w.finished() })
+	said, asked := w.succeeded(), len(w.asked)
+	if said.Reason != v1alpha1.ReasonModelNotFound || !strings.HasPrefix(said.Message, "There is no Model to call (ModelNotFound). ") || m.Turns.Active() != 0 {
+		t.Fatalf("Succeeded is %+v, %d places are held", said, m.Turns.Active())
+	}
+	w.create(&v1alpha1.Model{
+		ObjectMeta: metav1.ObjectMeta{Name: "m", Annotations: map[string]string{v1alpha1.AnnotationDefaultModel: "true"}},
+		Spec:       v1alpha1.ModelSpec{Provider: "Test"},
+	})
+	m.until("the Turn has succeeded", func() bool { return w.turn().Status.Phase == v1alpha1.TurnSucceeded })
+	if waits := w.turn().Status.WaitsFor; len(waits) != 0 || len(w.asked) != asked+1 {
+		t.Errorf("waitsFor %+v, called %d times", waits, len(w.asked)-asked)
 	}
 }

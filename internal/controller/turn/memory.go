@@ -102,6 +102,12 @@ type stepMemory struct {
 	// keyRetry is when a call that has found no API key is due again, keyPause the length of that pause.
 	keyRetry time.Time
 	keyPause time.Duration
+	// podless are the Jobs, by name, that have had no pod for a while.
+	podless map[string]*podless
+	// withheld are the calls, by id, that wait for a Secret, and missingSince is since when the Turn waits for something
+	// that it refers to.
+	withheld     map[string]*withheldCall
+	missingSince time.Time
 	// stopping is when the deletion of the step's Jobs was requested.
 	stopping time.Time
 }
@@ -128,6 +134,8 @@ func (m *memory) of(step int32) *stepMemory {
 			requests:   map[activity.Key]*host.CallRun{},
 			line:       &host.Line{},
 			kept:       map[string]journal.SettledRef{},
+			withheld:   map[string]*withheldCall{},
+			podless:    map[string]*podless{},
 		}
 	}
 	return &m.step

@@ -116,12 +116,18 @@ func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (fl
 	if pod == nil && seen.Phase == tool.PhasePending && seen.Outcome.Reason == tool.ReasonStarting {
 		r.renewAccount(ctx, a, job, seen.Deadline.Add(-start))
 	}
+	if pod != nil {
+		a.podMade(index, name)
+	}
 	if seen.Phase != tool.PhaseDone {
 		shown := &a.turn.Status.ToolCalls[index]
 		if shown.State != seen.Outcome.State || shown.Reason != seen.Outcome.Reason {
 			shown.PodName = podName(pod)
 		}
 		shown.State, shown.Reason = seen.Outcome.State, seen.Outcome.Reason
+		if pod == nil && shown.Reason == tool.ReasonStarting {
+			r.explainPodless(ctx, a, index, job, seen.Deadline.Add(-start))
+		}
 		return proceed, nil
 	}
 	if pod != nil {

@@ -91,6 +91,9 @@ func (r *Reconciler) observeRequest(ctx context.Context, a *actScope, index int)
 		return stop, err
 	}
 	value, done, err := r.do(a.scope, a.step, key, a.need(), r.request(a, *shown, planned[shown.ID], run))
+	if err != nil && a.withheldBy(index, err, r.Clock()) {
+		return proceed, nil
+	}
 	if err != nil || !done {
 		return proceed, err
 	}

@@ -28,15 +28,24 @@ func (a *actScope) planRetry(index int, ended tool.Outcome, now time.Time) {
 	a.retry = true
 }
 
-// explainNoPod reads from the Job controller's Events why a Job got no pod, as there is no other source. Without an
-// Event the outcome stays unchanged.
+// explainNoPod returns the outcome of a call whose Job got no pod, with the cause from the Job controller's Events.
+// Without an Event the outcome stays unchanged.
 func (r *Reconciler) explainNoPod(ctx context.Context, job *batchv1.Job, outcome tool.Outcome) tool.Outcome {
+	if why := r.whyNoPod(ctx, job); why != "" {
+		return tool.Refused(why)
+	}
+	return outcome
+}
+
+// whyNoPod reads from the Job controller's Events why a Job has no pod, as there is no other source. It is empty without
+// an Event.
+func (r *Reconciler) whyNoPod(ctx context.Context, job *batchv1.Job) string {
 	var events corev1.EventList
 	err := r.Live.List(ctx, &events, client.InNamespace(job.Namespace),
 		client.MatchingFields{"involvedObject.uid": string(job.UID), "reason": "FailedCreate"})
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "asking why a Job got no pod", "job", job.Name)
-		return outcome
+		return ""
 	}
 	var newest *corev1.Event
 	for i := range events.Items {
@@ -45,7 +54,7 @@ func (r *Reconciler) explainNoPod(ctx context.Context, job *batchv1.Job, outcome
 		}
 	}
 	if newest == nil {
-		return outcome
+		return ""
 	}
-	return tool.Refused(newest.Message)
+	return newest.Message
 }

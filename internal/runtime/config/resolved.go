@@ -149,6 +149,14 @@ func (r *Resolved) Problem(session *v1alpha1.Session) (reason, message string) {
 	return all.First()
 }
 
+// NoModel reports why there is no Model to call, and what to do.
+func (r *Resolved) NoModel() (reason, message string) {
+	if name := r.Effective.ModelRef; name != "" {
+		return v1alpha1.ReasonModelNotFound, fmt.Sprintf("Model %q does not exist. Create it, or change modelRef.", name)
+	}
+	return r.defaultModelProblem()
+}
+
 // defaultModelProblem returns the problem of the namespace's default Model, which is used if none is named.
 func (r *Resolved) defaultModelProblem() (reason, message string) {
 	model, ok := r.Model(nil)

@@ -54,7 +54,7 @@ func (h *Host) key(ctx context.Context, namespace string, m *v1alpha1.Model) (st
 	var key, reason, problem string
 	switch {
 	case apierrors.IsNotFound(err):
-		reason, problem = v1alpha1.ReasonSecretMissing, secretMissing(namespace, ref)
+		reason, problem = v1alpha1.ReasonSecretMissing, secretMissing(namespace, ref, modelWords)
 	case apierrors.IsForbidden(err):
 		reason, problem = v1alpha1.ReasonRoleMissing, h.roleMissing(namespace, ref)
 	case err != nil:
@@ -82,10 +82,7 @@ func keyOf(
 	key = strings.TrimRight(string(raw), "\r\n")
 	switch {
 	case !ok:
-		return "", v1alpha1.ReasonSecretKeyMissing, fmt.Sprintf(
-			"Secret %q has no key %q. Add it: kubectl patch secret %s --namespace %s --type merge --patch "+
-				"'{\"stringData\":{%q:%q}}'",
-			ref.Name, ref.Key, ref.Name, namespace, ref.Key, placeholder)
+		return "", v1alpha1.ReasonSecretKeyMissing, secretKeyMissing(namespace, ref, modelWords)
 	case key == "", len(key) > maxKeyBytes, strings.ContainsFunc(key, func(c rune) bool { return c <= ' ' || c > '~' }):
 		return "", v1alpha1.ReasonSecretUnusable,
 			fmt.Sprintf("key %q of Secret %q is not a valid API key: it must be 1 to %d printable ASCII characters "+
@@ -95,19 +92,28 @@ func keyOf(
 	}
 }
 
-// placeholder stands for the API key in commands in messages.
-const placeholder = "YOUR_API_KEY"
+// words are the field that refers to a Secret and the placeholder of its value, in messages with commands.
+type words struct{ field, placeholder string }
+
+var (
+	modelWords = words{field: "secretKeyRef of the Model", placeholder: "YOUR_API_KEY"}
+	toolWords  = words{field: "secretKeyRef in the headers of the Tool", placeholder: "YOUR_VALUE"}
+)
+
+// secretKeyMissing says how to add a key to a Secret.
+func secretKeyMissing(namespace string, ref *v1alpha1.SecretKeyReference, w words) string {
+	return fmt.Sprintf("Secret %q has no key %q. Add it: kubectl patch secret %s --namespace %s --type merge --patch '{\"stringData\":{%q:%q}}'",
+		ref.Name, ref.Key, ref.Name, namespace, ref.Key, w.placeholder)
+}
 
 // secretMissing returns how to create a Secret. An invalid name is not part of any command: it could contain anything
 // that a shell interprets.
-func secretMissing(namespace string, ref *v1alpha1.SecretKeyReference) string {
+func secretMissing(namespace string, ref *v1alpha1.SecretKeyReference, w words) string {
 	if len(validation.IsDNS1123Subdomain(ref.Name)) > 0 {
-		return fmt.Sprintf("Secret %q does not exist, and no Secret can have this name: change secretKeyRef of the Model",
-			ref.Name)
+		return fmt.Sprintf("Secret %q does not exist, and no Secret can have this name: change %s", ref.Name, w.field)
 	}
-	return fmt.Sprintf("Secret %q does not exist. Create it: kubectl create secret generic %s --namespace %s "+
-		"--from-literal=%s=%s",
-		ref.Name, ref.Name, namespace, ref.Key, placeholder)
+	return fmt.Sprintf("Secret %q does not exist. Create it: kubectl create secret generic %s --namespace %s --from-literal=%s=%s",
+		ref.Name, ref.Name, namespace, ref.Key, w.placeholder)
 }
 
 // secretsRole is the ClusterRole that lets the manager read the Secrets of a namespace where it is bound.

@@ -177,9 +177,11 @@ func TestWhereNothingCanChangeATurnWithoutItsKeyFails(t *testing.T) {
 }
 
 func TestACommandHasNoNameThatCouldBeMoreThanAName(t *testing.T) {
-	problem := secretMissing("ns", &v1alpha1.SecretKeyReference{Name: "api; echo gone", Key: "key"})
-	if strings.Contains(problem, "kubectl") || !strings.Contains(problem, "change secretKeyRef") {
-		t.Errorf("people are told: %s", problem)
+	for w, field := range map[words]string{modelWords: "change secretKeyRef of the Model", toolWords: "change secretKeyRef in the headers of the Tool"} {
+		problem := secretMissing("ns", &v1alpha1.SecretKeyReference{Name: "api; echo gone", Key: "key"}, w)
+		if strings.Contains(problem, "kubectl") || !strings.Contains(problem, field) {
+			t.Errorf("people are told: %s", problem)
+		}
 	}
 }
 

@@ -100,6 +100,8 @@ type Config struct {
 	Model *v1alpha1.Model
 	// ModelNotFound is the name of the Model that the controls name and that does not exist; empty for none (CFG-07).
 	ModelNotFound string
+	// NoModel is the wait for a Model where Model is nil.
+	NoModel *Keyless
 	// Fallbacks are called instead, in order, if Model cannot serve the request.
 	Fallbacks []*v1alpha1.Model
 	// Tools that exist, by name.

@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
@@ -89,9 +88,29 @@ type CallEnd struct {
 	Closed *journal.Closed
 }
 
-// HTTP carries out one call of an HTTP tool, as Once does.
+// HTTP carries out one call of an HTTP tool, as Once does. The error is a *Withheld as long as a Secret is missing that
+// a header needs.
 func (h *Host) HTTP(ctx context.Context, t Turn, c HTTPCall) (CallEnd, error) {
-	return h.Once(ctx, t, c.Call, c.Run, tool.HTTPAbandoned(), func(ctx context.Context) (tool.Outcome, error) { return h.request(ctx, t, c) })
+	var secrets map[string]*corev1.Secret
+	if c.Tool != nil && c.Tool.HTTP != nil {
+		found, withheld, err := h.secrets(ctx, t.Session.Namespace, c.Call.Name, c.Tool.HTTP)
+		if err != nil {
+			return CallEnd{}, err
+		}
+		if withheld != nil {
+			begun, err := h.begun(ctx, t, c)
+			if err != nil {
+				return CallEnd{}, fmt.Errorf("looking for the claim of call %s: %w", c.Call.ID, err)
+			}
+			if !begun {
+				return CallEnd{}, withheld
+			}
+		}
+		secrets = found
+	}
+	return h.Once(ctx, t, c.Call, c.Run, tool.HTTPAbandoned(), func(ctx context.Context) (tool.Outcome, error) {
+		return h.request(ctx, t, c, secrets)
+	})
 }
 
 // Local runs one call of a Job tool with a function of this process, as Once does. The Turn must be marked as Local.
@@ -171,13 +190,9 @@ func (h *Host) keepOutcome(ctx context.Context, t Turn, call string, run *CallRu
 }
 
 // request sends the request of a call, once per attempt if the call must not start twice, and returns its outcome.
-func (h *Host) request(ctx context.Context, t Turn, c HTTPCall) (tool.Outcome, error) {
+func (h *Host) request(ctx context.Context, t Turn, c HTTPCall, secrets map[string]*corev1.Secret) (tool.Outcome, error) {
 	if c.Tool == nil || c.Tool.HTTP == nil {
 		return tool.HTTPChanged(c.Call), nil
-	}
-	secrets, err := h.secrets(ctx, t.Session.Namespace, c.Tool.HTTP)
-	if err != nil {
-		return tool.Outcome{}, err
 	}
 	request, refused := tool.BuildRequest(tool.HTTPParams{
 		Turn: t.Ref.UID, Call: c.Call, Tool: c.Tool, Arguments: c.Arguments, TraceParent: h.TraceParent(t, c.Call.ID), Secrets: secrets,
@@ -196,23 +211,6 @@ func (h *Host) request(ctx context.Context, t Turn, c HTTPCall) (tool.Outcome, e
 		outcome.StartedAt, outcome.FinishedAt = began, h.Clock()
 	}
 	return outcome, nil
-}
-
-// secrets reads the Secrets that a Tool's headers need. One that does not exist, or that the manager may not read, is
-// left out.
-func (h *Host) secrets(ctx context.Context, namespace string, definition *v1alpha1.HTTPTool) (map[string]*corev1.Secret, error) {
-	found := map[string]*corev1.Secret{}
-	for _, name := range tool.HTTPSecrets(definition) {
-		secret, err := h.Secrets(ctx, namespace, name)
-		switch {
-		case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
-		case err != nil:
-			return nil, fmt.Errorf("reading Secret %s: %w", name, err)
-		default:
-			found[name] = secret
-		}
-	}
-	return found, nil
 }
 
 // keptCall returns an outcome in the form of the journal.

@@ -161,14 +161,14 @@ func (b *bench) claimFor(turn Turn, holder string) {
 	}
 }
 
-func TestATryThatFailedOnTheWayGoesOnWhereItWas(t *testing.T) {
+func TestATryThatCouldNotReadItsSecretClaimsNothingAndIsMadeAgain(t *testing.T) {
 	s := newSite(t, fine)
 	b := newBench(t).reaching(s)
 	turn, call := requesting(s, v1alpha1.AtMostOnce)
 	call.Tool.HTTP.Headers = []v1alpha1.HTTPHeader{{Name: "X-Key", SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "key", Key: "token"}}}
 	broken := errors.New("the API server is away")
 	b.Secrets = func(context.Context, string, string) (*corev1.Secret, error) { return nil, broken }
-	if _, err := b.HTTP(t.Context(), turn, call); !errors.Is(err, broken) || b.entries() != 1 {
+	if _, err := b.HTTP(t.Context(), turn, call); !errors.Is(err, broken) || b.entries() != 0 {
 		t.Fatalf("it says %v, %d entries", err, b.entries())
 	}
 	b.Secrets = func(context.Context, string, string) (*corev1.Secret, error) {
@@ -227,13 +227,13 @@ func TestACallThatCannotBeSentIsNotExecuted(t *testing.T) {
 	}{
 		"its Tool is gone":         {func(_ *bench, c *HTTPCall) { c.Tool = nil }, tool.ReasonToolChanged},
 		"its Tool is another kind": {func(_ *bench, c *HTTPCall) { c.Tool = &jobTool("ask").Spec }, tool.ReasonToolChanged},
-		"its Secret is missing": {func(_ *bench, c *HTTPCall) {
-			c.Tool.HTTP.Headers = []v1alpha1.HTTPHeader{{Name: "X-Key", SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "key", Key: "token"}}}
-		}, tool.ReasonSecretUnusable},
-		"its Secret may not be read": {func(b *bench, c *HTTPCall) {
-			c.Tool.HTTP.Headers = []v1alpha1.HTTPHeader{{Name: "X-Key", SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "key", Key: "token"}}}
+		"its Secret is bound to other hosts": {func(b *bench, c *HTTPCall) {
+			c.Tool.HTTP.Headers = []v1alpha1.HTTPHeader{secretHeader("key", "token")}
 			b.Secrets = func(context.Context, string, string) (*corev1.Secret, error) {
-				return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "key", errors.New("no"))
+				return &corev1.Secret{
+					ObjectMeta: metav1.ObjectMeta{Name: "key", Annotations: map[string]string{v1alpha1.AnnotationAllowedHosts: "api.example.org"}},
+					Data:       map[string][]byte{"token": []byte("a")},
+				}, nil
 			}
 		}, tool.ReasonSecretUnusable},
 		"no network access list permits it": {func(_ *bench, c *HTTPCall) {

@@ -12,7 +12,7 @@ import (
 // Keyless is a model call that waits because no Model that could be called has its API key. Nothing was sent. The
 // caller runs Reason again when the key may be there.
 type Keyless struct {
-	// Model is the name of the first Model that was to be called.
+	// Model is the name of the first Model that was to be called; empty where there is none.
 	Model string
 	// Reason and Problem are those of its model.KeyError.
 	Reason, Problem string
@@ -20,6 +20,9 @@ type Keyless struct {
 
 // Error implements error.
 func (k *Keyless) Error() string {
+	if k.Model == "" {
+		return fmt.Sprintf("There is no Model to call (%s). %s", k.Reason, k.Problem)
+	}
 	return fmt.Sprintf("Model %q cannot be called (%s). %s", k.Model, k.Reason, k.Problem)
 }
 
@@ -39,9 +42,12 @@ func withoutKey(all []asked) *Keyless {
 	return first
 }
 
-// KeylessBy returns the wait according to the condition of the Model, before any attempt; nil for none. A Model with
-// fallbacks that can be called does not wait.
+// KeylessBy returns the wait for a Model that does not exist, or the wait according to the condition of the Model,
+// before any attempt; nil for none. A Model with fallbacks that can be called does not wait.
 func KeylessBy(c Config) *Keyless {
+	if c.Model == nil && c.Blocker == nil {
+		return c.NoModel
+	}
 	if c.Model == nil || len(c.Fallbacks) > 0 || c.Blocker != nil {
 		return nil
 	}

@@ -41,6 +41,9 @@ func ConfigOf(resolved *config.Resolved, controls *v1alpha1.TurnControls) Config
 		ModelNotFound: resolved.ModelNotFound(controls)}
 	if model, ok := resolved.Model(controls); ok {
 		c.Model, c.Fallbacks = model, resolved.Fallbacks(model)
+	} else {
+		reason, problem := resolved.NoModel()
+		c.NoModel = &Keyless{Reason: reason, Problem: problem}
 	}
 	return c
 }

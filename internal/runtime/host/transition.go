@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -141,23 +142,32 @@ func setCalls(p *v1alpha1.TurnProgress) {
 	}
 }
 
-// Progress updates a status while the calls of its act step are running.
-func Progress(p *v1alpha1.TurnProgress, outcomes map[string]tool.Outcome, waits bool) {
+// Progress updates a status while the calls of its act step are running. lacks are the waits of calls for anything but
+// clients and approvals. The phase is Waiting where the Turn waits for these alone.
+func Progress(p *v1alpha1.TurnProgress, outcomes map[string]tool.Outcome, waits bool, lacks []v1alpha1.TurnWait) {
 	for i := range p.ToolCalls {
 		if outcome, ok := outcomes[p.ToolCalls[i].ID]; ok {
 			Describe(&p.ToolCalls[i], outcome)
 		}
 	}
-	p.Phase = v1alpha1.TurnAct
-	if waits {
+	p.Phase, p.WaitsFor = v1alpha1.TurnAct, lacks
+	switch {
+	case waits && len(lacks) > 0 && !slices.ContainsFunc(p.ToolCalls, asks):
+		p.Phase = v1alpha1.TurnWaiting
+	case waits:
 		p.Phase = v1alpha1.TurnWaitingForToolResults
 	}
 	setCalls(p)
 }
 
-// WaitsForOthers reports whether the act step only waits for ToolResults: there are calls without an outcome, and each
-// is a client's, waits for approval, or is held back behind one that does. Client calls count only if the Turn waits
-// for clients; approvals always do (GAP-06).
+// asks reports whether a call waits for others: for a client, or for approval.
+func asks(call v1alpha1.ToolCall) bool {
+	return call.State == v1alpha1.CallWaiting || tool.AwaitsApproval(call)
+}
+
+// WaitsForOthers reports whether the act step only waits for ToolResults and Secrets: there are calls without an outcome,
+// and each is a client's, waits for approval or a Secret, or is held back behind one that does. Client calls count only
+// if the Turn waits for clients; approvals always do (GAP-06).
 func WaitsForOthers(t Turn, calls []v1alpha1.ToolCall, outcomes map[string]tool.Outcome, concurrency v1alpha1.ToolConcurrency) bool {
 	held := tool.Held(calls, concurrency)
 	missing := false

@@ -215,7 +215,7 @@ func (a *act) giveUpWaiting(ctx context.Context) error {
 // show updates phase, counts and conditions from the calls.
 func (a *act) show() {
 	waits := host.WaitsForOthers(a.hostTurn(), a.calls(), a.outcomes, a.config.Effective.ToolConcurrency)
-	host.Progress(&a.turn.Status.TurnProgress, a.outcomes, waits)
+	host.Progress(&a.turn.Status.TurnProgress, a.outcomes, waits, nil)
 	projection.SetConditions(&a.turn.Status, a.turn.Generation, metav1.NewTime(a.loop.Clock.Now().Truncate(time.Second)))
 	a.alarmAt = earlier(a.alarmAt, a.nextLimit())
 	a.publish(true)

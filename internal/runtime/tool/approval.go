@@ -58,8 +58,8 @@ func ApprovalTimedOut() Outcome {
 	return notExecuted(ReasonApprovalTimeout, "it needs approval, and nobody approved it in time")
 }
 
-// Held reports for each call whether it must wait for an approval, its own or another's: in Sequential nothing
-// overtakes a call that waits for approval, and in Parallel nothing of its concurrencyClass does, so that calls start
+// Held reports for each call whether it must wait for an approval or a Secret, its own or another's: in Sequential
+// nothing overtakes a call that waits for one, and in Parallel nothing of its concurrencyClass does, so that calls start
 // in the model's order. Calls that run or have ended, and those of client tools, are not held.
 func Held(calls []v1alpha1.ToolCall, concurrency v1alpha1.ToolConcurrency) []bool {
 	held := make([]bool, len(calls))
@@ -67,7 +67,7 @@ func Held(calls []v1alpha1.ToolCall, concurrency v1alpha1.ToolConcurrency) []boo
 	for i := range calls {
 		call := &calls[i]
 		switch {
-		case AwaitsApproval(*call):
+		case AwaitsApproval(*call), Withheld(*call):
 			held[i], waits = true, true
 			classes[call.ConcurrencyClass] = call.ConcurrencyClass != ""
 		case !open(call) || running(call):

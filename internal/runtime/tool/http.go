@@ -41,17 +41,6 @@ type HTTPParams struct {
 	Permits func(*url.URL) bool
 }
 
-// HTTPSecrets are the names of the Secrets that the headers of a Tool need, each once.
-func HTTPSecrets(tool *v1alpha1.HTTPTool) []string {
-	var names []string
-	for _, header := range tool.Headers {
-		if ref := header.SecretKeyRef; ref != nil && !slices.Contains(names, ref.Name) {
-			names = append(names, ref.Name)
-		}
-	}
-	return names
-}
-
 // BuildRequest returns the request of one call, or the outcome of a call that cannot be sent. Text from the model is
 // only in the body or in values of the query.
 func BuildRequest(p HTTPParams) (egress.Request, *Outcome) {

@@ -175,15 +175,6 @@ func TestASecretThatCannotBeSentIsNot(t *testing.T) {
 	}
 }
 
-func TestHTTPSecretsAreEachNamedOnce(t *testing.T) {
-	names := HTTPSecrets(&v1alpha1.HTTPTool{Headers: []v1alpha1.HTTPHeader{
-		secretHeader("A", "one", "a"), {Name: "B", Value: new("b")}, secretHeader("C", "two", "a"), secretHeader("D", "one", "b"),
-	}})
-	if strings.Join(names, " ") != "one two" {
-		t.Errorf("the Secrets are %v", names)
-	}
-}
-
 func TestAToolThatCouldNeverBeCalledIsNotReady(t *testing.T) {
 	for name, test := range map[string]struct {
 		url, schema string

@@ -1,0 +1,88 @@
+package turn
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// podlessAgain is the time between two questions why a Job has no pod.
+const podlessAgain = 30 * time.Second
+
+// podless is what this process knows of a Job without a pod: when it asked last, and why the cluster makes none, as a
+// reason and in the words of the API server.
+type podless struct {
+	askedAt     time.Time
+	reason, why string
+}
+
+// explainPodless shows on a call why its Job has been without a pod for a while. The Job controller goes on trying until
+// the start timeout.
+func (r *Reconciler) explainPodless(ctx context.Context, a *actScope, index int, job *batchv1.Job, since time.Time) {
+	now, known := r.Clock(), a.step.podless[job.Name]
+	due := since.Add(podlessLimit)
+	if known != nil {
+		due = known.askedAt.Add(podlessAgain)
+	}
+	if !now.Before(due) {
+		known = &podless{askedAt: now}
+		if why := r.whyNoPod(ctx, job); why != "" {
+			known.reason, known.why = tool.Refused(why).Reason, strings.TrimPrefix(why, "Error creating: ")
+		}
+		a.step.podless[job.Name] = known
+		due = now.Add(podlessAgain)
+	}
+	a.deadline(due)
+	if known == nil || known.reason == "" {
+		return
+	}
+	host.Describe(&a.turn.Status.ToolCalls[index], tool.Outcome{State: v1alpha1.CallPending, Reason: known.reason, Error: known.why})
+}
+
+// podMade takes back what a call shows of a Job without a pod.
+func (a *actScope) podMade(index int, job string) {
+	known := a.step.podless[job]
+	if known == nil {
+		return
+	}
+	delete(a.step.podless, job)
+	if shown := &a.turn.Status.ToolCalls[index]; known.reason != "" && !shown.State.Settled() {
+		shown.Preview = ""
+	}
+}
+
+// refusals are what the cluster refuses that calls of the step need to start, in the words of the API server.
+func (a *actScope) refusals() []v1alpha1.TurnWait {
+	var waits []v1alpha1.TurnWait
+	for _, call := range a.calls() {
+		if call.State != v1alpha1.CallPending || len(waits) == host.MaxWaits {
+			continue
+		}
+		name, _ := a.job(call)
+		known := a.step.podless[name]
+		switch {
+		case call.Reason == tool.ReasonServiceAccountRefused && a.step.account.refused != nil:
+			waits = append(waits, refusal(call, "the ServiceAccount that its pod runs as was not accepted: "+a.step.account.refused.Error()))
+		case known != nil && known.reason != "" && call.Reason == known.reason:
+			waits = append(waits, refusal(call, known.why))
+		}
+	}
+	return waits
+}
+
+func refusal(call v1alpha1.ToolCall, why string) v1alpha1.TurnWait {
+	return host.ClusterWait(call.Reason, fmt.Sprintf("Call %s (%s) cannot start, and is tried again until its startTimeout: %s", call.ID, call.Name, why))
+}
+
+// lacks are what calls of the step wait for, other than people: what the cluster refuses, and what they refer to.
+func (a *actScope) lacks() []v1alpha1.TurnWait {
+	waits := append(a.refusals(), a.missingReferences()...)
+	return waits[:min(len(waits), host.MaxWaits)]
+}

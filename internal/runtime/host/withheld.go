@@ -1,0 +1,111 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// MaxWaits bounds how many obstacles the status of a Turn names at once.
+const MaxWaits = 4
+
+// Withheld is the error of a call of an HTTP tool that waits for a Secret which a header needs. Nothing of the call was
+// claimed or sent.
+type Withheld struct {
+	// Tool is the name of the Tool.
+	Tool string
+	// Reason and Problem report what is missing, and what to do.
+	Reason, Problem string
+}
+
+// Error implements error.
+func (w *Withheld) Error() string {
+	return fmt.Sprintf("Tool %q cannot be called (%s). %s", w.Tool, w.Reason, w.Problem)
+}
+
+// Describe shows on a call that it is withheld.
+func (w *Withheld) Describe(call *v1alpha1.ToolCall) {
+	call.State, call.Reason, call.Preview = v1alpha1.CallPending, w.Reason, preview(w.Problem)
+}
+
+// ClusterWait is the wait of a Turn for what the API server refuses.
+func ClusterWait(reason, message string) v1alpha1.TurnWait {
+	return v1alpha1.TurnWait{Type: v1alpha1.WaitCluster, Reason: reason, Message: cut(message, 1024)}
+}
+
+// ReferenceWaits are the waits of a Turn for what its calls refer to, each once, in the order of the calls.
+func ReferenceWaits(calls []v1alpha1.ToolCall, withheld map[string]*Withheld) []v1alpha1.TurnWait {
+	var waits []v1alpha1.TurnWait
+	for _, call := range calls {
+		w := withheld[call.ID]
+		if w == nil || !tool.Withheld(call) || len(waits) == MaxWaits {
+			continue
+		}
+		wait := v1alpha1.TurnWait{Type: v1alpha1.WaitReference, Reason: w.Reason, Message: cut(w.Error(), 1024)}
+		if !slices.Contains(waits, wait) {
+			waits = append(waits, wait)
+		}
+	}
+	return waits
+}
+
+// CheckSecrets reports what keeps the headers of an HTTP tool from their Secrets; nil when all are there. It reads the
+// Secrets as a call does, and keeps nothing of them.
+func (h *Host) CheckSecrets(ctx context.Context, namespace, name string, definition *v1alpha1.HTTPTool) (*Withheld, error) {
+	_, withheld, err := h.secrets(ctx, namespace, name, definition)
+	return withheld, err
+}
+
+// secrets reads the Secrets that a Tool's headers need, or reports the first that is missing.
+func (h *Host) secrets(
+	ctx context.Context, namespace, name string, definition *v1alpha1.HTTPTool,
+) (map[string]*corev1.Secret, *Withheld, error) {
+	found := map[string]*corev1.Secret{}
+	for _, header := range definition.Headers {
+		ref := header.SecretKeyRef
+		if ref == nil {
+			continue
+		}
+		withheld := &Withheld{Tool: name}
+		if found[ref.Name] == nil {
+			secret, err := h.Secrets(ctx, namespace, ref.Name)
+			switch {
+			case apierrors.IsNotFound(err):
+				withheld.Reason, withheld.Problem = v1alpha1.ReasonSecretMissing, secretMissing(namespace, ref, toolWords)
+				return nil, withheld, nil
+			case apierrors.IsForbidden(err):
+				withheld.Reason, withheld.Problem = v1alpha1.ReasonRoleMissing, h.roleMissing(namespace, ref)
+				return nil, withheld, nil
+			case err != nil:
+				return nil, nil, fmt.Errorf("reading Secret %s: %w", ref.Name, err)
+			}
+			found[ref.Name] = secret
+		}
+		if _, ok := found[ref.Name].Data[ref.Key]; !ok {
+			withheld.Reason, withheld.Problem = v1alpha1.ReasonSecretKeyMissing, secretKeyMissing(namespace, ref, toolWords)
+			return nil, withheld, nil
+		}
+	}
+	return found, nil, nil
+}
+
+// begun reports whether a call that must not start twice was claimed: what became of it then is in the journal, and not
+// up to its Secrets.
+func (h *Host) begun(ctx context.Context, t Turn, c HTTPCall) (bool, error) {
+	if !tool.AtMostOnce(c.Call) {
+		return false, nil
+	}
+	claims, err := h.Log.Claims(ctx, t.Session, t.Ref.UID, t.step(), t.Progress.Plan.OpenedAt)
+	for _, claim := range claims {
+		if claim.Call.ID == c.Call.ID {
+			return true, nil
+		}
+	}
+	return false, err
+}

@@ -1,0 +1,22 @@
+package tool
+
+import "github.com/capstan-dev/capstan/api/v1alpha1"
+
+// Withheld reports whether a call of an HTTP tool waits for a Secret that a header needs.
+func Withheld(call v1alpha1.ToolCall) bool {
+	if call.Executor != v1alpha1.ExecutorHTTP || call.State != v1alpha1.CallPending {
+		return false
+	}
+	switch call.Reason {
+	case v1alpha1.ReasonSecretMissing, v1alpha1.ReasonSecretKeyMissing, v1alpha1.ReasonRoleMissing:
+		return true
+	default:
+		return false
+	}
+}
+
+// WithheldOutcome is the outcome of a call that is not waited for although a Secret is missing that it needs. why
+// reports which.
+func WithheldOutcome(why string) Outcome {
+	return notExecuted(ReasonSecretUnusable, why)
+}
