@@ -18,7 +18,7 @@ type TurnProgressApplyConfiguration struct {
 	Iteration *int32 `json:"iteration,omitempty"`
 	// plan is the next step of the Turn.
 	Plan *TurnPlanApplyConfiguration `json:"plan,omitempty"`
-	// waitsFor lists the things that the Turn waits for in phase Waiting.
+	// waitsFor lists the things that the Turn waits for, other than results and approvals.
 	WaitsFor []TurnWaitApplyConfiguration `json:"waitsFor,omitempty"`
 	// model is the name of the Model of the newest response. It is absent before the first one.
 	Model *string `json:"model,omitempty"`
