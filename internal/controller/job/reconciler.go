@@ -1,8 +1,8 @@
 // Package job reconciles the Jobs of tool calls whose Turn was deleted without them.
 //
-// Jobs are owned by their Turn, and go with it. `kubectl delete turn --cascade=orphan` takes the owner away: nothing
-// reads the result of such a Job any more. One that runs is stopped, and one that has ended is kept for the retention
-// time, like those of a Turn that has ended. A Job that has an owner costs nothing here.
+// Jobs are owned by their Turn and are deleted with it. `kubectl delete turn --cascade=orphan` removes the owner
+// reference instead: nothing reads the result of such a Job any more. A Job that runs is deleted, and one that has ended
+// is kept for the retention time, like the Jobs of a Turn that has ended. A Job with an owner costs nothing here.
 package job
 
 import (
@@ -32,7 +32,7 @@ const settled = time.Minute
 type Reconciler struct {
 	// Client reads from the cache and writes.
 	Client client.Client
-	// Clock tells the time.
+	// Clock returns the current time.
 	Clock func() time.Time
 	// Retention is how long a Job that has ended is kept.
 	Retention time.Duration

@@ -13,11 +13,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// podlessAgain is the time between two questions why a Job has no pod.
+// podlessAgain is the time between two looks at the Events of a Job without a pod.
 const podlessAgain = 30 * time.Second
 
-// podless is what this process knows of a Job without a pod: when it asked last, and why the cluster makes none, as a
-// reason and in the words of the API server.
+// podless holds the last look at the Events of a Job without a pod: when it was, and why there is no pod, as a reason and
+// in the words of the API server.
 type podless struct {
 	askedAt     time.Time
 	reason, why string
@@ -46,7 +46,7 @@ func (r *Reconciler) explainPodless(ctx context.Context, a *actScope, index int,
 	host.Describe(&a.turn.Status.ToolCalls[index], tool.Outcome{State: v1alpha1.CallPending, Reason: known.reason, Error: known.why})
 }
 
-// podMade takes back what a call shows of a Job without a pod.
+// podMade removes the refusal of the pod from a call whose pod exists now.
 func (a *actScope) podMade(index int, job string) {
 	known := a.step.podless[job]
 	if known == nil {
@@ -58,7 +58,7 @@ func (a *actScope) podMade(index int, job string) {
 	}
 }
 
-// refusals are what the cluster refuses that calls of the step need to start, in the words of the API server.
+// refusals are the waits for objects that calls of the step need to start and that the API server refuses, in its words.
 func (a *actScope) refusals() []v1alpha1.TurnWait {
 	var waits []v1alpha1.TurnWait
 	for _, call := range a.calls() {
@@ -81,7 +81,8 @@ func refusal(call v1alpha1.ToolCall, why string) v1alpha1.TurnWait {
 	return host.ClusterWait(call.Reason, fmt.Sprintf("Call %s (%s) cannot start, and is tried again until its startTimeout: %s", call.ID, call.Name, why))
 }
 
-// lacks are what calls of the step wait for, other than people: what the cluster refuses, and what they refer to.
+// lacks are the waits of the step's calls, other than for results and approvals: for refused objects and for missing
+// references.
 func (a *actScope) lacks() []v1alpha1.TurnWait {
 	waits := append(a.refusals(), a.missingReferences()...)
 	return waits[:min(len(waits), host.MaxWaits)]

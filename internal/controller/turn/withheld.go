@@ -11,7 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// withheldCall is what this process remembers of a call that waits for a Secret.
+// withheldCall is the state of a call that waits for a Secret, in this process.
 type withheldCall struct {
 	*host.Withheld
 	// lookAt is when the Secret is looked for again, pause how long that took it.
@@ -33,7 +33,7 @@ func (a *actScope) withhold(index int, missing *host.Withheld, now time.Time) {
 	a.deadline(w.lookAt)
 }
 
-// withheldBy takes the error of a request that has found no Secret, and reports whether it is one.
+// withheldBy handles the error of a request that has found no Secret, and reports whether the error is one.
 func (a *actScope) withheldBy(index int, err error, now time.Time) bool {
 	var missing *host.Withheld
 	if !errors.As(err, &missing) {
@@ -82,7 +82,7 @@ func (r *Reconciler) lookForSecrets(ctx context.Context, a *actScope) error {
 	return errors.Join(failed...)
 }
 
-// missingReferences are what the calls of the step wait for that they refer to.
+// missingReferences are the waits of the step's calls for missing references.
 func (a *actScope) missingReferences() []v1alpha1.TurnWait {
 	withheld := map[string]*host.Withheld{}
 	for id, w := range a.step.withheld {
@@ -91,7 +91,8 @@ func (a *actScope) missingReferences() []v1alpha1.TurnWait {
 	return host.ReferenceWaits(a.calls(), withheld)
 }
 
-// tellReference records, once it was missing for a while, what a Turn lacks that has begun.
+// tellReference records an Event about the reference that a Turn which has begun waits for, once it was missing for a
+// while.
 func (r *Reconciler) tellReference(s *scope) {
 	step := s.memory.of(s.plan().Step)
 	var missing *v1alpha1.TurnWait

@@ -100,7 +100,7 @@ var (
 	toolWords  = words{field: "secretKeyRef in the headers of the Tool", placeholder: "YOUR_VALUE"}
 )
 
-// secretKeyMissing says how to add a key to a Secret.
+// secretKeyMissing returns a message with the command that adds a key to a Secret.
 func secretKeyMissing(namespace string, ref *v1alpha1.SecretKeyReference, w words) string {
 	return fmt.Sprintf("Secret %q has no key %q. Add it: kubectl patch secret %s --namespace %s --type merge --patch '{\"stringData\":{%q:%q}}'",
 		ref.Name, ref.Key, ref.Name, namespace, ref.Key, w.placeholder)

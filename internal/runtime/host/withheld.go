@@ -20,7 +20,7 @@ const MaxWaits = 4
 type Withheld struct {
 	// Tool is the name of the Tool.
 	Tool string
-	// Reason and Problem report what is missing, and what to do.
+	// Reason and Problem name the missing reference and the remedy.
 	Reason, Problem string
 }
 
@@ -34,12 +34,12 @@ func (w *Withheld) Describe(call *v1alpha1.ToolCall) {
 	call.State, call.Reason, call.Preview = v1alpha1.CallPending, w.Reason, preview(w.Problem)
 }
 
-// ClusterWait is the wait of a Turn for what the API server refuses.
+// ClusterWait is the wait of a Turn for an object that the API server refuses.
 func ClusterWait(reason, message string) v1alpha1.TurnWait {
 	return v1alpha1.TurnWait{Type: v1alpha1.WaitCluster, Reason: reason, Message: cut(message, 1024)}
 }
 
-// ReferenceWaits are the waits of a Turn for what its calls refer to, each once, in the order of the calls.
+// ReferenceWaits are the waits of a Turn for the missing references of its calls, each once, in the order of the calls.
 func ReferenceWaits(calls []v1alpha1.ToolCall, withheld map[string]*Withheld) []v1alpha1.TurnWait {
 	var waits []v1alpha1.TurnWait
 	for _, call := range calls {
@@ -95,8 +95,8 @@ func (h *Host) secrets(
 	return found, nil, nil
 }
 
-// begun reports whether a call that must not start twice was claimed: what became of it then is in the journal, and not
-// up to its Secrets.
+// begun reports whether a call that must not start twice was claimed. The outcome of a claimed call follows from the
+// journal, and does not depend on its Secrets.
 func (h *Host) begun(ctx context.Context, t Turn, c HTTPCall) (bool, error) {
 	if !tool.AtMostOnce(c.Call) {
 		return false, nil
