@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // startOrBlock starts the calls that may start now. A blocked Turn starts none: running calls continue, and then the
@@ -19,10 +20,11 @@ func (r *Reconciler) startOrBlock(ctx context.Context, a *actScope) (flow, error
 	}
 }
 
-// underWay reports whether a call of the step that has no result yet has begun.
+// underWay reports whether a call of the step that has no result yet has begun. A call whose pod is gated and not
+// recorded has not: it is withdrawn.
 func (a *actScope) underWay() bool {
 	for _, call := range a.calls() {
-		if _, done := a.step.outcomes[call.ID]; done {
+		if _, done := a.step.outcomes[call.ID]; done || tool.Withdrawable(call) {
 			continue
 		}
 		switch call.Executor {

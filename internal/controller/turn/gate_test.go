@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,5 +38,30 @@ func TestAGateThatCouldNotBeOpenedIsOpenedLater(t *testing.T) {
 				t.Errorf("the gate was refused %d times, and the call started %d times", refused, w.starts("pay"))
 			}
 		})
+	}
+}
+
+// A pod that is gone has no gate to open.
+func TestAGateOfAPodThatIsGoneIsNotTriedAgain(t *testing.T) {
+	w := newWorld(t)
+	patches := 0
+	w.hooks.Patch = func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, o ...client.PatchOption) error {
+		if _, isPod := object.(*corev1.Pod); isPod {
+			patches++
+			return apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, object.GetName())
+		}
+		return c.Patch(ctx, object, patch, o...)
+	}
+	w.begin(newJobTool("look", v1alpha1.AtMostOnce))
+	m := w.manager(0)
+	m.until("the first patch", func() bool { return patches > 0 })
+	for range 5 {
+		if _, err := m.pass(); err != nil {
+			t.Fatal(err)
+		}
+		w.sleep(time.Second)
+	}
+	if patches != 1 {
+		t.Errorf("%d patches, want 1", patches)
 	}
 }

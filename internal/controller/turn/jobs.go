@@ -195,10 +195,12 @@ func (r *Reconciler) liveJob(ctx context.Context, turn *v1alpha1.Turn, name stri
 }
 
 // openGates records the pods of AtMostOnce calls, with one write for all existing pods, and only then lets them start.
-// A pod that is not recorded stays gated forever.
+// A pod that is not recorded stays gated forever. A blocked Turn records none: a recorded pod counts as started.
 func (r *Reconciler) openGates(ctx context.Context, a *actScope) (flow, error) {
-	if recorded, flow, err := r.recordPods(ctx, a); recorded || err != nil {
-		return flow, err
+	if a.config.Blocker == nil {
+		if recorded, flow, err := r.recordPods(ctx, a); recorded || err != nil {
+			return flow, err
+		}
 	}
 	var failed []error
 	for _, call := range a.calls() {
