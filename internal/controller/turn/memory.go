@@ -68,6 +68,8 @@ type stepMemory struct {
 	unfenced map[string]bool
 	// sources are the ToolResults with the results of client tools and the decisions, by call id.
 	sources map[string]types.UID
+	// accepted are the ToolResults that are marked as accepted, which the cache may not show yet.
+	accepted map[types.UID]bool
 	// settled are the results of client tools and the decisions in the journal, by call id; nil until the journal was
 	// read.
 	settled map[string]journal.SettledRef
@@ -131,6 +133,7 @@ func (m *memory) of(step int32) *stepMemory {
 			misread:    map[string]bool{},
 			unread:     map[string]int{},
 			sources:    map[string]types.UID{},
+			accepted:   map[types.UID]bool{},
 			requests:   map[activity.Key]*host.CallRun{},
 			line:       &host.Line{},
 			kept:       map[string]journal.SettledRef{},
