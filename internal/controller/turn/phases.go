@@ -46,8 +46,7 @@ func (r *Reconciler) session(ctx context.Context, s *scope) (flow, error) {
 
 // admission passes only the active Turn of the Session. The others cost nothing until they are admitted.
 func (r *Reconciler) admission(ctx context.Context, s *scope) (flow, error) {
-	active := s.session.Status.ActiveTurn
-	if active != nil && active.UID == s.turn.UID {
+	if s.active() {
 		return proceed, nil
 	}
 	if s.plan() != nil {

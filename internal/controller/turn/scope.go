@@ -86,6 +86,11 @@ func (s *scope) journal() journal.Session {
 	return host.JournalOf(s.session)
 }
 
+// active reports whether the Turn is the active one of its Session.
+func (s *scope) active() bool {
+	return s.session != nil && s.session.Status.ActiveTurn != nil && s.session.Status.ActiveTurn.UID == s.turn.UID
+}
+
 // hostTurn returns the Turn in the form that package host uses.
 func (s *scope) hostTurn() host.Turn {
 	t := host.TurnOf(s.turn, s.session)

@@ -50,9 +50,9 @@ func (r *Reconciler) mayStart(ctx context.Context, s *scope) (bool, error) {
 }
 
 // standBack releases the slot of a waiting Turn, and memory that it needs only later: tenants can have any number of
-// waiting Turns.
+// waiting Turns. The slot of a Session is that of its active Turn, and no other Turn releases it.
 func (r *Reconciler) standBack(s *scope) {
-	if !Works(s.turn) {
+	if s.active() && !Works(s.turn) {
 		r.Turns.Wait(s.session.UID)
 		s.memory.step.planned = nil
 	}

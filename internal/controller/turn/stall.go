@@ -91,9 +91,7 @@ func (r *Reconciler) failed(ctx context.Context, s *scope, cause error) (ctrl.Re
 	}
 	projection.Stall(&s.turn.Status, s.turn.Generation, nowSeconds(now), obstacle.Reason, message)
 	_, err := r.write(ctx, s, writeStalled)
-	if s.session != nil {
-		r.standBack(s)
-	}
+	r.standBack(s)
 	return s.result(now), err
 }
 
