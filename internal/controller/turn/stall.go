@@ -143,7 +143,8 @@ func (r *Reconciler) repeated(ctx context.Context, s *scope, cause error) error 
 
 // succeeded removes reports of past errors from the status.
 func (r *Reconciler) succeeded(ctx context.Context, s *scope) error {
-	if plan := s.plan(); plan != nil && len(s.memory.of(plan.Step).pauses) > 0 {
+	// Not the memory of the step in status: a Turn that has ended has none.
+	if len(s.memory.step.pauses) > 0 {
 		return nil
 	}
 	s.memory.errors = 0

@@ -57,3 +57,20 @@ func TestAStalledActiveTurnReleasesItsSlot(t *testing.T) {
 		t.Error("a Turn that waits for a repair keeps its slot")
 	}
 }
+
+// A Turn that has ended needs no memory of its last step, as long as it exists.
+func TestATurnThatHasEndedKeepsNoStepInMemory(t *testing.T) {
+	w := newWorld(t)
+	w.begin(newJobTool("look", v1alpha1.Pure))
+	m := w.manager(0)
+	m.until("the end", w.finished)
+	for range 2 {
+		if _, err := m.pass(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	turn := w.turn()
+	if step := m.memories.of(types.NamespacedName{Namespace: testNamespace, Name: turnName}, turn.UID).step; step.outcomes != nil || step.number != 0 {
+		t.Errorf("it keeps step %d with %d outcomes", step.number, len(step.outcomes))
+	}
+}
