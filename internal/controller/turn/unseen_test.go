@@ -87,7 +87,8 @@ func TestAJobThatFillsTheQuotaCounts(t *testing.T) {
 			hidden, requests := true, 0
 			hideJobs(w, &hidden)
 			onCreate(w, isJob, func(create func() error, name string) error {
-				if requests++; requests > 1 {
+				requests++
+				if requests > 1 {
 					return jobQuota(name)
 				}
 				if err := create(); err != nil {
@@ -170,7 +171,8 @@ func TestARefusalDoesNotDenyARequestOnItsWay(t *testing.T) {
 	var late func() error
 	requests := 0
 	onCreate(w, isJob, func(create func() error, name string) error {
-		if requests++; requests > 1 {
+		requests++
+		if requests > 1 {
 			return jobQuota(name)
 		}
 		late = create
@@ -192,7 +194,8 @@ func TestARequestThatNeverArrivesIsNotExecuted(t *testing.T) {
 	w := newWorld(t)
 	requests := 0
 	onCreate(w, isJob, func(_ func() error, name string) error {
-		if requests++; requests > 1 {
+		requests++
+		if requests > 1 {
 			return jobQuota(name)
 		}
 		return apierrors.NewTimeoutError("the request timed out", 1)
