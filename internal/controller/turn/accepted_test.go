@@ -18,7 +18,9 @@ func freezeResults(w *world) {
 	if err := w.client.List(w.t.Context(), frozen, client.InNamespace(testNamespace)); err != nil {
 		w.t.Fatal(err)
 	}
-	w.hooks.List = func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+	w.hooks.List = func(
+		ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption,
+	) error {
 		if results, ok := list.(*v1alpha1.ToolResultList); ok {
 			frozen.DeepCopyInto(results)
 			return nil
@@ -31,7 +33,8 @@ func freezeResults(w *world) {
 func countAccepting(w *world) *int {
 	writes := new(int)
 	w.hooks.SubResourcePatch = func(
-		ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, options ...client.SubResourcePatchOption,
+		ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch,
+		options ...client.SubResourcePatchOption,
 	) error {
 		if _, ok := o.(*v1alpha1.ToolResult); ok {
 			*writes++
@@ -60,7 +63,8 @@ func (w *world) expectAccepted(result *v1alpha1.ToolResult) {
 	if err := w.client.Get(w.t.Context(), key, result); err != nil {
 		w.t.Fatal(err)
 	}
-	if c := condition.Find(result.Status.Conditions, v1alpha1.ConditionAccepted); c == nil || c.Reason != v1alpha1.ReasonAccepted {
+	c := condition.Find(result.Status.Conditions, v1alpha1.ConditionAccepted)
+	if c == nil || c.Reason != v1alpha1.ReasonAccepted {
 		w.t.Errorf("ToolResult %s has the condition %+v", result.Name, c)
 	}
 }

@@ -210,7 +210,9 @@ func (r *Reconciler) acceptResults(ctx context.Context, s *scope, closed *journa
 }
 
 // accept marks the ToolResults with the given UIDs as part of their Turn.
-func (r *Reconciler) accept(ctx context.Context, step *stepMemory, results []v1alpha1.ToolResult, uids []types.UID) error {
+func (r *Reconciler) accept(
+	ctx context.Context, step *stepMemory, results []v1alpha1.ToolResult, uids []types.UID,
+) error {
 	for _, uid := range uids {
 		for i := range results {
 			if results[i].UID != uid || step.accepted[uid] || decided(&results[i]) {

@@ -45,7 +45,9 @@ func TestAGateThatCouldNotBeOpenedIsOpenedLater(t *testing.T) {
 func TestAGateOfAPodThatIsGoneIsNotTriedAgain(t *testing.T) {
 	w := newWorld(t)
 	patches := 0
-	w.hooks.Patch = func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, o ...client.PatchOption) error {
+	w.hooks.Patch = func(
+		ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, o ...client.PatchOption,
+	) error {
 		if _, isPod := object.(*corev1.Pod); isPod {
 			patches++
 			return apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, object.GetName())

@@ -69,8 +69,8 @@ func TestATurnThatHasEndedKeepsNoStepInMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	turn := w.turn()
-	if step := m.memories.of(types.NamespacedName{Namespace: testNamespace, Name: turnName}, turn.UID).step; step.outcomes != nil || step.number != 0 {
+	key := types.NamespacedName{Namespace: testNamespace, Name: turnName}
+	if step := m.memories.of(key, w.turn().UID).step; step.outcomes != nil || step.number != 0 {
 		t.Errorf("it keeps step %d with %d outcomes", step.number, len(step.outcomes))
 	}
 }

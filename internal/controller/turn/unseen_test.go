@@ -23,12 +23,15 @@ import (
 // exists the same way, because it comes first.
 func jobQuota(name string) error {
 	return apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, name,
-		errors.New("exceeded quota: one, requested: count/jobs.batch=1, used: count/jobs.batch=1, limited: count/jobs.batch=1"))
+		errors.New("exceeded quota: one, requested: count/jobs.batch=1, used: count/jobs.batch=1, "+
+			"limited: count/jobs.batch=1"))
 }
 
 // hideJobs makes the watch of Jobs lag: the cache shows none while hidden is true.
 func hideJobs(w *world, hidden *bool) {
-	w.hooks.List = func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+	w.hooks.List = func(
+		ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption,
+	) error {
 		if _, ok := list.(*batchv1.JobList); ok && *hidden {
 			return nil
 		}
@@ -220,7 +223,9 @@ func TestOnlyARefusalReadsTheJob(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			reads := 0
-			w.hooks.Get = func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			w.hooks.Get = func(
+				ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption,
+			) error {
 				if isJob(o) {
 					reads++
 				}
