@@ -23,8 +23,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// ErrStopped: the context of New has ended while a Turn was running. The Turn's state stays in the journal: a Runtime
-// on the same Store continues it when the Turn is run there.
+// ErrStopped means that the context of New has ended while a Turn was running. The Turn's state stays in the journal: a
+// Runtime on the same Store continues it when the Turn is run there.
 var ErrStopped = loop.ErrStopped
 
 // RefusedError is why a Turn does not accept an answer to one of its calls. Reason and Message are those of the

@@ -246,8 +246,10 @@ func (o Options) register(
 	if o.Metrics == nil {
 		return nil
 	}
-	err := o.Metrics.Register(&population.Collector{Cache: c, Held: turns.Active, Waiting: turns.Waiting,
-		Activities: activities.Len})
+	err := o.Metrics.Register(&population.Collector{
+		Cache: c, Held: turns.Active, Waiting: turns.Waiting,
+		Activities: activities.Len,
+	})
 	if err != nil {
 		return fmt.Errorf("registering the counts of objects: %w", err)
 	}

@@ -216,7 +216,7 @@ func goBack(_ context.Context, r *run, d *deed) (bool, error) {
 }
 
 // runBoth begins the second Turn while the first one runs.
-func runBoth(ctx context.Context, r *run, d *deed) (bool, error) {
+func runBoth(ctx context.Context, r *run, _ *deed) (bool, error) {
 	first := r.seen.turn(r.namespace, "demo-1")
 	if !runs(first) || r.seen.turn(r.namespace, "demo-2").UID == "" {
 		return false, nil
@@ -342,7 +342,7 @@ func (s *stage) playBroken(ctx context.Context, b brokenManager, base []undistur
 			}
 		}()
 	} else {
-		s.first.wire.bend(r.namespace, b.breaking(r, &changed))
+		s.first.wire.bend(r.namespace, b.breaking(r, &changed)) //nolint:bodyclose // bend passes each response on to the client
 	}
 	end := make(chan error, 1)
 	go func() { end <- r.play(ctx, nil) }()

@@ -345,13 +345,14 @@ func (e *election) repeats() int {
 func (e *election) wake() bool {
 	woken := false
 	for _, c := range e.candidates {
-		if c.wire.frozen(e.run.namespace) != nil {
-			e.mu.Lock()
-			e.wakes++
-			e.mu.Unlock()
-			c.wire.disarm(e.run.namespace)
-			woken = true
+		if c.wire.frozen(e.run.namespace) == nil {
+			continue
 		}
+		e.mu.Lock()
+		e.wakes++
+		e.mu.Unlock()
+		c.wire.disarm(e.run.namespace)
+		woken = true
 	}
 	return woken
 }

@@ -28,7 +28,8 @@ func Options(workers int) controller.Options {
 		MaxConcurrentReconciles: workers,
 		RateLimiter:             Backoff(),
 		NewQueue: func(name string,
-			limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+			limiter workqueue.TypedRateLimiter[reconcile.Request],
+		) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 			return newQueue(name, workers, limiter)
 		},
 	}

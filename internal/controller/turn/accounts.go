@@ -153,8 +153,10 @@ func (a *actScope) awaitAccount(index int, now time.Time) *tool.Outcome {
 		return &refused
 	}
 	a.deadline(wait.until)
-	host.Describe(call, tool.Outcome{State: v1alpha1.CallPending, Reason: tool.ReasonServiceAccountRefused,
-		Error: "Tried again: " + why + "."})
+	host.Describe(call, tool.Outcome{
+		State: v1alpha1.CallPending, Reason: tool.ReasonServiceAccountRefused,
+		Error: "Tried again: " + why + ".",
+	})
 	return nil
 }
 

@@ -20,9 +20,9 @@ func TestANewLeaderWhoseTurnsAreLateNamesThePodThatRan(t *testing.T) {
 	first := w.manager(0)
 	first.withoutCluster("the Job", func() bool { return len(w.jobs()) == 1 })
 	late := w.turn()
-	pod := w.makePod(w.jobOf("pay"))
+	w.makePod(w.jobOf("pay"))
 	first.withoutCluster("an open gate", func() bool { return !gated(w.podOf(w.jobOf("pay"))) })
-	pod = w.podOf(w.jobOf("pay"))
+	pod := w.podOf(w.jobOf("pay"))
 	w.runs(pod)
 	w.ends(pod, result.Report{Outcome: result.Exited, Started: true, Result: "paid"})
 

@@ -433,8 +433,10 @@ func (r *Reconciler) deleteCalls(ctx context.Context, turn *v1alpha1.Turn, calls
 		if err != nil {
 			return fmt.Errorf("selecting the Jobs of calls: %w", err)
 		}
-		selected := labels.SelectorFromSet(labels.Set{v1alpha1.LabelTurnUID: string(turn.UID),
-			v1alpha1.LabelStep: step}).Add(*call)
+		selected := labels.SelectorFromSet(labels.Set{
+			v1alpha1.LabelTurnUID: string(turn.UID),
+			v1alpha1.LabelStep:    step,
+		}).Add(*call)
 		if err := r.deleteJobsOf(ctx, turn, client.MatchingLabelsSelector{Selector: selected}); err != nil {
 			return err
 		}

@@ -41,24 +41,24 @@ func (f Factory) At(t time.Time) Factory {
 	return f
 }
 
-// InputMessage: the user's message was added to the conversation. Metadata without a JSON form is replaced by a
-// sentence.
+// InputMessage returns an event: the user's message was added to the conversation. Metadata without a JSON form is
+// replaced by a sentence.
 func (f Factory) InputMessage(m Message) v1alpha1.JournalEvent {
 	m.Metadata = encodable(m.Metadata)
 	return f.turn(TypeInputMessage, InputMessage{Message: m})
 }
 
-// SessionActivated: the Session has an active turn (LIFE-01).
+// SessionActivated returns an event: the Session has an active turn (LIFE-01).
 func (f Factory) SessionActivated() v1alpha1.JournalEvent {
 	return f.turn(TypeSessionActivated, SessionActivated{TurnID: string(f.identity.Turn), InputMessageID: f.identity.InputMessage})
 }
 
-// TurnStarted: the turn began, with the user's text (LIFE-01).
+// TurnStarted returns an event: the turn began, with the user's text (LIFE-01).
 func (f Factory) TurnStarted(input string) v1alpha1.JournalEvent {
 	return f.turn(TypeTurnStarted, TurnStarted{TurnID: string(f.identity.Turn), InputMessageID: f.identity.InputMessage, InputContent: input})
 }
 
-// TurnCompleted: the turn ended with a response (LIFE-02).
+// TurnCompleted returns an event: the turn ended with a response (LIFE-02).
 func (f Factory) TurnCompleted(data TurnCompleted) v1alpha1.JournalEvent {
 	data.TurnID = string(f.identity.Turn)
 	if data.Status == "" {
@@ -67,20 +67,20 @@ func (f Factory) TurnCompleted(data TurnCompleted) v1alpha1.JournalEvent {
 	return f.turn(TypeTurnCompleted, data)
 }
 
-// TurnFailed: the turn ended with an error (LIFE-06).
+// TurnFailed returns an event: the turn ended with an error (LIFE-06).
 func (f Factory) TurnFailed(data TurnFailed) v1alpha1.JournalEvent {
 	data.TurnID = string(f.identity.Turn)
 	return f.turn(TypeTurnFailed, data)
 }
 
-// SessionIdled: the Session has no active turn any more (LIFE-04, LIFE-06).
+// SessionIdled returns an event: the Session has no active turn any more (LIFE-04, LIFE-06).
 func (f Factory) SessionIdled(data SessionIdled) v1alpha1.JournalEvent {
 	data.TurnID = string(f.identity.Turn)
 	return f.turn(TypeSessionIdled, data)
 }
 
-// OutputMessage: the user received a message outside of any model call: a prompt that was blocked, a missing dependency
-// (LIFE-09, LIFE-10).
+// OutputMessage returns an event: the user received a message outside of any model call: a prompt that was blocked, a
+// missing dependency (LIFE-09, LIFE-10).
 func (f Factory) OutputMessage(data OutputMessageCompleted) v1alpha1.JournalEvent {
 	data.Message.Metadata = encodable(data.Message.Metadata)
 	return f.turn(TypeOutputMessageCompleted, data)
@@ -112,64 +112,66 @@ func (s Step) At(t time.Time) Step {
 	return s
 }
 
-// ReasonStarted: a reason step began.
+// ReasonStarted returns an event: a reason step began.
 func (s Step) ReasonStarted(data ReasonStarted) v1alpha1.JournalEvent {
 	return s.step(TypeReasonStarted, data)
 }
 
-// TranscriptRepaired: a tool call received a result for the prompt (DUR-08).
+// TranscriptRepaired returns an event: a tool call received a result for the prompt (DUR-08).
 func (s Step) TranscriptRepaired(data TranscriptRepaired) v1alpha1.JournalEvent {
 	return s.step(TypeTranscriptRepaired, data)
 }
 
-// OutputMessageStarted: the model began to respond.
+// OutputMessageStarted returns an event: the model began to respond.
 func (s Step) OutputMessageStarted(data OutputMessageStarted) v1alpha1.JournalEvent {
 	data.TurnID = string(s.factory.identity.Turn)
 	return s.step(TypeOutputMessageStarted, data)
 }
 
-// LLMGeneration: a call of a provider ended.
+// LLMGeneration returns an event: a call of a provider ended.
 func (s Step) LLMGeneration(data LLMGeneration) v1alpha1.JournalEvent {
 	return s.step(TypeLLMGeneration, data)
 }
 
-// OutputMessageCompleted: the response is complete. Metadata without a JSON form is replaced by a sentence.
+// OutputMessageCompleted returns an event: the response is complete. Metadata without a JSON form is replaced by a
+// sentence.
 func (s Step) OutputMessageCompleted(data OutputMessageCompleted) v1alpha1.JournalEvent {
 	data.Message.Metadata = encodable(data.Message.Metadata)
 	return s.step(TypeOutputMessageCompleted, data)
 }
 
-// ReasonRecovered: an earlier process had begun to receive the response (PART-02).
+// ReasonRecovered returns an event: an earlier process had begun to receive the response (PART-02).
 func (s Step) ReasonRecovered(data ReasonRecovered) v1alpha1.JournalEvent {
 	return s.step(TypeReasonRecovered, data)
 }
 
-// ReasonCompleted: a reason step ended.
+// ReasonCompleted returns an event: a reason step ended.
 func (s Step) ReasonCompleted(data ReasonCompleted) v1alpha1.JournalEvent {
 	return s.step(TypeReasonCompleted, data)
 }
 
-// ActStarted: an act step began.
+// ActStarted returns an event: an act step began.
 func (s Step) ActStarted(data ActStarted) v1alpha1.JournalEvent {
 	return s.step(TypeActStarted, data)
 }
 
-// ActCompleted: an act step ended.
+// ActCompleted returns an event: an act step ended.
 func (s Step) ActCompleted(data ActCompleted) v1alpha1.JournalEvent {
 	return s.step(TypeActCompleted, data)
 }
 
-// ToolCallRequested: the client's results are requested (TOOL-17).
+// ToolCallRequested returns an event: the client's results are requested (TOOL-17).
 func (s Step) ToolCallRequested(data ToolCallRequested) v1alpha1.JournalEvent {
 	return s.step(TypeToolCallRequested, data)
 }
 
-// ToolStarted: a tool call was started.
+// ToolStarted returns an event: a tool call was started.
 func (s Step) ToolStarted(data ToolStarted) v1alpha1.JournalEvent {
 	return s.tool(TypeToolStarted, data.ToolCall.ID, data)
 }
 
-// ToolCompleted: a tool call has its result. It generates the fence after the tool has written all its output.
+// ToolCompleted returns an event: a tool call has its result. It generates the fence after the tool has written all its
+// output.
 func (s Step) ToolCompleted(data ToolCompleted) v1alpha1.JournalEvent {
 	data.Fence = NewFence()
 	return s.tool(TypeToolCompleted, data.ToolCallID, data)

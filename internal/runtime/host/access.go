@@ -47,8 +47,10 @@ func (h *Host) key(ctx context.Context, namespace string, m *v1alpha1.Model) (st
 	ref := m.Spec.SecretKeyRef
 	endpoint, err := url.Parse(model.Endpoint(m))
 	if err != nil || endpoint.Host == "" {
-		return "", nil, &model.UnavailableError{Model: m.Name,
-			Cause: fmt.Errorf("the baseURL of Model %q has no host", m.Name)}
+		return "", nil, &model.UnavailableError{
+			Model: m.Name,
+			Cause: fmt.Errorf("the baseURL of Model %q has no host", m.Name),
+		}
 	}
 	secret, err := h.Secrets(ctx, namespace, ref.Name)
 	var key, reason, problem string

@@ -146,8 +146,10 @@ func neverStarted() tool.Outcome {
 
 // noClientResult is the outcome of a client call without a result. The manager does not know what the client has done.
 func noClientResult() tool.Outcome {
-	return tool.Outcome{State: v1alpha1.CallNotExecuted, Reason: reasonTurnEnded,
-		Error: "The client gave no result before the turn ended."}
+	return tool.Outcome{
+		State: v1alpha1.CallNotExecuted, Reason: reasonTurnEnded,
+		Error: "The client gave no result before the turn ended.",
+	}
 }
 
 func mayHaveRun() tool.Outcome {
@@ -156,8 +158,10 @@ func mayHaveRun() tool.Outcome {
 
 // brief leaves out the results, for an entry that must fit where they did not.
 func (r ActResults) brief() ActResults {
-	short := ActResults{Outcomes: map[string]tool.Outcome{}, Settled: r.Settled, Kept: r.Kept, Sources: r.Sources,
-		short: true}
+	short := ActResults{
+		Outcomes: map[string]tool.Outcome{}, Settled: r.Settled, Kept: r.Kept, Sources: r.Sources,
+		short: true,
+	}
 	for id, outcome := range r.Outcomes {
 		if outcome.Result != nil {
 			text := tool.Preview(*outcome.Result)

@@ -37,8 +37,10 @@ func ControlsOf(turn *v1alpha1.Turn) *v1alpha1.TurnControls {
 
 // ConfigOf returns the configuration of a Turn with the given controls, from the current layers of its Session.
 func ConfigOf(resolved *config.Resolved, controls *v1alpha1.TurnControls) Config {
-	c := Config{Blocker: resolved.Blocker(), Effective: resolved.Effective, Tools: resolved.Tools,
-		ModelNotFound: resolved.ModelNotFound(controls)}
+	c := Config{
+		Blocker: resolved.Blocker(), Effective: resolved.Effective, Tools: resolved.Tools,
+		ModelNotFound: resolved.ModelNotFound(controls),
+	}
 	if model, ok := resolved.Model(controls); ok {
 		c.Model, c.Fallbacks = model, resolved.Fallbacks(model)
 	} else {

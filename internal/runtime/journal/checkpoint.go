@@ -41,8 +41,10 @@ func checkpoint(s Session, st *state, ordinal int64, time metav1.MicroTime) (*en
 	}
 	nothing := totals
 	nothing.From = ordinal
-	return newEntry(&v1alpha1.JournalEntrySpec{Session: s.Name, Ordinal: ordinal, Format: Format, Time: time,
-		Checkpoint: &nothing})
+	return newEntry(&v1alpha1.JournalEntrySpec{
+		Session: s.Name, Ordinal: ordinal, Format: Format, Time: time,
+		Checkpoint: &nothing,
+	})
 }
 
 // starts are the ordinals from which a checkpoint may sum up, the most first.

@@ -26,8 +26,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
-// ErrStopped: the loop has ended while a Turn was running. The Turn's state stays in the journal; another loop can
-// continue it.
+// ErrStopped means that the loop has ended while a Turn was running. The Turn's state stays in the journal; another
+// loop can continue it.
 var ErrStopped = errors.New("the runtime has been stopped")
 
 // Clock returns the current time.

@@ -73,8 +73,8 @@ func (e *KeyError) Error() string {
 	return fmt.Sprintf("configure the API key of Model %q: %s", e.Model, e.Problem)
 }
 
-// UnavailableError: a Model has no driver. Its text follows ERR-02, which reads the part after the colon as the name of
-// the model; the cause is for the Model's own condition and for logs.
+// UnavailableError reports a Model that has no driver. Its text follows ERR-02, which reads the part after the colon as
+// the name of the model; the cause is for the Model's own condition and for logs.
 type UnavailableError struct {
 	// Model is the name of the Model.
 	Model string
@@ -92,7 +92,7 @@ func (e *UnavailableError) Unwrap() error {
 	return e.Cause
 }
 
-// UnknownProviderError: the registry has no factory for a provider.
+// UnknownProviderError reports a provider that the registry has no factory for.
 type UnknownProviderError struct {
 	// Provider that the Model names.
 	Provider v1alpha1.ModelProvider

@@ -14,8 +14,9 @@ import (
 // MaxLogBytes is how much of a container's log is worth reading: the launcher writes no more.
 const MaxLogBytes = result.MaxLogBytes
 
-// ErrResultLost: the result of a tool is not where its report points to. The log of a container that has just ended may
-// lag behind for a moment, so that a second read is useful. Any other error of ReadResult comes from reading the log.
+// ErrResultLost means that the result of a tool is not where its report points to. The log of a container that has just
+// ended may lag behind for a moment, so that a second read is useful. Any other error of ReadResult comes from reading
+// the log.
 var ErrResultLost = errors.New("the result of the tool is lost")
 
 // ReadResult finds the result of a tool in the log of its container. message is the container's termination message,

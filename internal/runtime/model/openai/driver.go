@@ -76,8 +76,10 @@ func New(o Options) (model.Driver, error) {
 
 // ownHosts end the names of hosts that are OpenAI's, or Azure's in its public and national clouds, its API Management
 // included.
-var ownHosts = []string{".openai.com", ".azure.com", ".azure.us", ".azure.cn", ".azure-api.net", ".azure-api.us",
-	".azure-api.cn"}
+var ownHosts = []string{
+	".openai.com", ".azure.com", ".azure.us", ".azure.cn", ".azure-api.net", ".azure-api.us",
+	".azure-api.cn",
+}
 
 // isOwn reports whether a host is OpenAI's or Azure's.
 func isOwn(host string) bool {

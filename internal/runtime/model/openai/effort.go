@@ -43,8 +43,10 @@ const (
 
 // levels are the efforts of the older reasoning models, which always reason.
 var (
-	levels = [4]shared.ReasoningEffort{"", shared.ReasoningEffortLow, shared.ReasoningEffortMedium,
-		shared.ReasoningEffortHigh}
+	levels = [4]shared.ReasoningEffort{
+		"", shared.ReasoningEffortLow, shared.ReasoningEffortMedium,
+		shared.ReasoningEffortHigh,
+	}
 	fromLowest = [4]shared.ReasoningEffort{shared.ReasoningEffortMinimal, levels[1], levels[2], levels[3]}
 	fromNone   = [4]shared.ReasoningEffort{shared.ReasoningEffortNone, levels[1], levels[2], levels[3]}
 )

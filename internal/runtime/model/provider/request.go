@@ -50,11 +50,15 @@ func NoStream(provider string) error {
 func egressError(provider string, e *egress.Error) *Error {
 	switch e.Reason {
 	case egress.ReasonInvalid, egress.ReasonRefused, egress.ReasonUntrusted, egress.ReasonRedirect:
-		return &Error{Provider: provider, text: fmt.Sprintf("%s cannot be asked this way (403): %s", provider, e.Text),
-			Problem: e.Text}
+		return &Error{
+			Provider: provider, text: fmt.Sprintf("%s cannot be asked this way (403): %s", provider, e.Text),
+			Problem: e.Text,
+		}
 	default:
-		return &Error{Provider: provider, text: fmt.Sprintf("%s gave no whole answer (503): %s", provider, e.Text),
-			Problem: e.Text, transient: true}
+		return &Error{
+			Provider: provider, text: fmt.Sprintf("%s gave no whole answer (503): %s", provider, e.Text),
+			Problem: e.Text, transient: true,
+		}
 	}
 }
 

@@ -17,10 +17,10 @@ const (
 	MaxLogBytes = MaxLogStderrBytes + MaxResultBytes + 4096
 )
 
-// ErrMalformed: a termination message is not a report. The tool's output is lost.
+// ErrMalformed means that a termination message is not a report. The tool's output is lost.
 var ErrMalformed = errors.New("not a report of the launcher")
 
-// ErrNoFrame: a log does not hold the result that the report promises. The tool's output is lost.
+// ErrNoFrame means that a log does not hold the result that the report promises. The tool's output is lost.
 var ErrNoFrame = errors.New("the log does not hold the result")
 
 // Message is a report as the manager reads it.
