@@ -84,7 +84,10 @@ var _ = Describe("Deleting", func() {
 			Expect(w.of("work")).To(HaveLen(2), "starts of the tool, one for each Turn that ran")
 
 			Eventually(ctx, turn(namespace, "demo-3")).Should(WithTransform(func(t *v1alpha1.Turn) string {
-				return meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionSucceeded).Reason
+				if c := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionSucceeded); c != nil {
+					return c.Reason
+				}
+				return ""
 			}, Equal(v1alpha1.ReasonSessionNotFound)))
 			w.letGo("work")
 			create(ctx, &v1alpha1.Session{ObjectMeta: named(namespace, "demo"), Spec: v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}}})

@@ -121,7 +121,7 @@ var _ = Describe("The policy session-deletions", func() {
 				return c.DeleteAllOf(ctx, &v1alpha1.Session{}, client.InNamespace(teamA), orphan, client.DryRunAll)
 			}, refusal)
 			refuses(func() error {
-				legacy := &client.DeleteOptions{Raw: &metav1.DeleteOptions{OrphanDependents: ptr.To(true)}, DryRun: []string{metav1.DryRunAll}}
+				legacy := &client.DeleteOptions{Raw: &metav1.DeleteOptions{OrphanDependents: ptr.To(true)}, DryRun: []string{metav1.DryRunAll}} //nolint:staticcheck // old clients send it
 				return c.Delete(ctx, session.DeepCopy(), legacy)
 			}, refusal)
 			refuses(updating(ctx, c, session, func(s *v1alpha1.Session) { s.Finalizers = []string{metav1.FinalizerOrphanDependents} }), finalizer)

@@ -28,7 +28,7 @@ func (v *vault) guard(m *manager) { m.Host.Secrets = v.read }
 // events keeps what people are told.
 type events struct{ told []string }
 
-func (e *events) Eventf(_, _ runtime.Object, _, reason, _, note string, args ...any) {
+func (e *events) Eventf(_, _ runtime.Object, _, reason, _, _ string, args ...any) {
 	e.told = append(e.told, reason+": "+args[0].(string))
 }
 
