@@ -43,6 +43,11 @@ func (r *Reconciler) freshen(ctx context.Context, s *scope) error {
 		}
 		return fmt.Errorf("reading the Turn past the cache: %w", err)
 	}
+	if turn.UID != s.turn.UID {
+		// The memory is not that of this Turn. The watch event of its creation starts it.
+		s.behind = true
+		return nil
+	}
 	// The API server's version counts, even if versions went back because etcd was restored.
 	s.memory.written, s.memory.behindSince = turn.ResourceVersion, time.Time{}
 	host.LeaveOutMessage(turn)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -78,5 +79,36 @@ func TestAnotherObjectOfTheNameIsANewOneForThoseItWakes(t *testing.T) {
 	}
 	if !activeTurnChanged().Update(event.UpdateEvent{ObjectOld: session("1"), ObjectNew: session("2")}) {
 		t.Error("a Session that replaced another one in one event wakes no Turn")
+	}
+}
+
+// A Turn that is deleted and created again while the watch lags is not run with the memory of the first one.
+func TestAReplacedTurnWaitsForTheWatch(t *testing.T) {
+	w := newWorld(t).begin()
+	m := w.manager(0)
+	late := w.turn()
+	m.until("the plan", func() bool { return w.turn().Status.Plan != nil })
+	m.Client = interceptor.NewClient(m.Client.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if turn, isTurn := o.(*v1alpha1.Turn); isTurn {
+				late.DeepCopyInto(turn)
+				return nil
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+	})
+	if err := w.client.Delete(t.Context(), w.turn()); err != nil {
+		t.Fatal(err)
+	}
+	w.create(w.newTurn(turnName, "Another message."))
+	second := w.turn()
+	for range 3 {
+		if _, err := m.pass(); err != nil {
+			t.Fatal(err)
+		}
+		w.sleep(2 * freshnessLimit)
+	}
+	if got := w.turn(); got.ResourceVersion != second.ResourceVersion {
+		t.Errorf("the second Turn was written: phase %s, %+v", got.Status.Phase, w.succeeded())
 	}
 }
