@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/projection"
@@ -32,13 +34,23 @@ func (r *Reconciler) awaitKey(ctx context.Context, s *scope, step *stepMemory, c
 		return r.waitForKey(ctx, s, missing)
 	case !host.WaitsForReference(progress):
 		return proceed, nil
-	case r.Clock().Before(step.keyRetry):
+	case r.Clock().Before(step.keyRetry) && !newlyReady(step.readySince, c):
 		s.deadline(step.keyRetry)
 		return r.hold(ctx, s)
 	}
 	host.Resume(progress)
 	projection.SetConditions(&s.turn.Status, s.turn.Generation, nowSeconds(r.Clock()))
 	return r.write(ctx, s, writeWaiting)
+}
+
+// newlyReady reports whether a Model of the configuration has become Ready since the given times, by name.
+func newlyReady(since map[string]metav1.Time, c host.Config) bool {
+	for name, at := range host.ReadySince(c) {
+		if before, known := since[name]; !known || !before.Equal(&at) {
+			return true
+		}
+	}
+	return false
 }
 
 // waitForKey reports the missing key on the Turn, once.
@@ -56,7 +68,7 @@ func (r *Reconciler) waitForKey(ctx context.Context, s *scope, missing *host.Key
 }
 
 // keyless handles a model call that has found no API key. Its Model was enqueued for a check; if that finds the key,
-// the Model's condition does not change, and so the Turn retries by itself.
+// the Model's condition does not change, and so the Turn retries by itself. A Model that becomes Ready ends the pause.
 func (r *Reconciler) keyless(ctx context.Context, s *scope, step *stepMemory, missing *host.Keyless) (flow, error) {
 	delete(step.pauses, s.stepKey())
 	step.keyPause = min(max(2*step.keyPause, firstKeyRetry), lastKeyRetry)

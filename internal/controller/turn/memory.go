@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -110,6 +111,8 @@ type stepMemory struct {
 	// that it refers to.
 	withheld     map[string]*withheldCall
 	missingSince time.Time
+	// readySince is, by name of each Model that was Ready when the last model call began, since when.
+	readySince map[string]metav1.Time
 	// stopping is when the deletion of the step's Jobs was requested.
 	stopping time.Time
 }

@@ -228,7 +228,7 @@ func (r *Reconciler) reason(ctx context.Context, s *scope) (flow, error) {
 		return flow, err
 	}
 	turn := r.steerable(s)
-	turn.Backoff = step.backoff
+	turn.Backoff, step.readySince = step.backoff, host.ReadySince(config)
 	return r.callModel(ctx, s, step, key, r.needToReason(s, turn), func(ctx context.Context) (any, error) {
 		return r.Host.Reason(ctx, turn, config)
 	})

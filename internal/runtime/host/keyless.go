@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
@@ -56,6 +58,20 @@ func KeylessBy(c Config) *Keyless {
 		return nil
 	}
 	return &Keyless{Model: c.Model.Name, Reason: ready.Reason, Problem: ready.Message}
+}
+
+// ReadySince returns, by name of each Model of the configuration that is Ready, since when it has been.
+func ReadySince(c Config) map[string]metav1.Time {
+	since := map[string]metav1.Time{}
+	for _, m := range append([]*v1alpha1.Model{c.Model}, c.Fallbacks...) {
+		if m == nil {
+			continue
+		}
+		if ready := condition.Find(m.Status.Conditions, v1alpha1.ConditionReady); ready != nil && ready.Status == metav1.ConditionTrue {
+			since[m.Name] = ready.LastTransitionTime
+		}
+	}
+	return since
 }
 
 // Describe records the wait in the status of the Turn. The plan stays, with its recorded attempts.
