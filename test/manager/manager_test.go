@@ -13,6 +13,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -161,9 +162,13 @@ var _ = Describe("A Model whose Secret the manager cannot read", func() {
 		Eventually(ready).Should(HaveField("Status", metav1.ConditionTrue))
 		Eventually(says).ShouldNot(ContainSubstring("is not ready"), "the Turn goes on by itself")
 
+		// Without a Turn no call finds out that the key is missing: only the annotation makes the manager look.
+		Expect(admin.Delete(ctx, turn)).To(Succeed())
+		Eventually(func() error { return admin.Get(ctx, client.ObjectKeyFromObject(turn), turn) }).
+			Should(MatchError(apierrors.IsNotFound, "NotFound"))
 		secret := &corev1.Secret{ObjectMeta: meta("key")}
 		Expect(admin.Patch(ctx, secret, client.RawPatch(types.MergePatchType, []byte(`{"data":{"token":null}}`)))).To(Succeed())
-		kubectl(ctx, "annotate", "model", "real", "--namespace=team-b", "look=now")
+		kubectl(ctx, "annotate", "model", "real", "--namespace=team-b", "--overwrite", "capstan.dev/looked-at=now")
 		mend(v1alpha1.ReasonSecretKeyMissing)
 		Eventually(ready).Should(HaveField("Status", metav1.ConditionTrue))
 	})

@@ -120,7 +120,7 @@ func judged(m *v1alpha1.Model) bool {
 }
 
 // SetupWithManager registers the reconciler. It runs for a Model that changes. A change of annotations counts too, so
-// that a user can request a check now.
+// that a user can request a check now. The cache has only those in capstan.dev/.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	own := builder.WithPredicates(predicate.Or(status.SpecChanged(), status.ReadyFlipped(),
 		predicate.AnnotationChangedPredicate{}))
