@@ -119,10 +119,11 @@ test-unit: envtest ## Run the unit tests and the suites that need an API server 
 		echo "==> suites with an API server"; \
 		$(with_assets) go test $(RACE) -count=1 -p 2 -timeout 20m $$suites; \
 	fi
-	@$(MAKE) --jobs=2 --keep-going --output-sync=target test-turns test-measured
+	@$(MAKE) test-turns
+	@$(MAKE) test-measured
 	@$(MAKE) test-faults
 
-# The longest suites run beside each other: what one leaves of the processors while it waits, another takes.
+# Not beside the suite of Turns, which fills the processors: they watch what happens within minutes.
 .PHONY: test-measured
 test-measured: envtest
 	@echo "==> validation of the API, the log on an API server, and measurements"

@@ -10,6 +10,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/test/internal/passes"
 )
 
 const (
@@ -53,15 +54,19 @@ var _ = Describe("A thousand finished Turns and a hundred that wait", func() {
 			Should(Equal(map[v1alpha1.TurnPhase]int{v1alpha1.TurnWaitingForToolResults: waitingTurns, v1alpha1.TurnQueued: waitingTurns}))
 		show("all Turns ended or waited after", took(began))
 
-		passes, sent := atRest(ctx), requests.all()
-		show("passes and requests that it took", fmt.Sprint(passes, sent))
-		Expect(passes["turn"]).To(BeNumerically(">=", finishedTurns+waitingTurns), "the metric is not the one that counts")
+		made, sent := atRest(ctx), requests.all()
+		show("passes and requests that it took", fmt.Sprint(made, sent))
+		Expect(made["turn"]).To(BeNumerically(">=", finishedTurns+waitingTurns), "the metric is not the one that counts")
 		Expect(requests.writes()).To(HaveKeyWithValue("PATCH turns/status", BeNumerically(">=", 2*finishedTurns)), "the requests are not those that count")
 		Expect(requests.writes()).To(And(HaveKeyWithValue("POST jobs", waitingTurns), HaveKeyWithValue("POST serviceaccounts", 1)), "one for the first Job of the namespace")
+		rested := map[string]passes.Counts{done: reconciled.In(done), waiting: reconciled.In(waiting)}
 		Consistently(ctx, func() (map[string]float64, error) {
+			for namespace, before := range rested {
+				Expect(reconciled.In(namespace).Since(before)).To(BeEmpty(), "somebody polls")
+			}
 			Expect(requests.all()).To(Equal(sent), "somebody asks or writes")
 			return reconciles()
-		}).WithTimeout(steadyFor).WithPolling(time.Second).Should(Equal(passes), "somebody polls")
+		}).WithTimeout(steadyFor).WithPolling(time.Second).Should(Equal(made), "somebody polls")
 
 		Expect(kit.Stop()).To(Succeed())
 		fresh := &traffic{}
@@ -70,7 +75,7 @@ var _ = Describe("A thousand finished Turns and a hundred that wait", func() {
 		again := atRest(ctx)
 		show("a new process had looked at everything after", took(restarted))
 		show("requests of the new process", fmt.Sprint(fresh.all()))
-		Expect(again["turn"]-passes["turn"]).To(BeNumerically(">=", finishedTurns+2*waitingTurns), "it has not looked at every Turn")
+		Expect(again["turn"]-made["turn"]).To(BeNumerically(">=", finishedTurns+2*waitingTurns), "it has not looked at every Turn")
 		Expect(fresh.writes()).To(BeEmpty(), "a new process writes")
 		Expect(fresh.all()).NotTo(BeEmpty())
 

@@ -19,7 +19,11 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/test/internal/passes"
 )
+
+// reconciled names in a failure the objects whose passes were not to come.
+var reconciled = &passes.Counter{}
 
 func TestPerf(t *testing.T) {
 	RegisterFailHandler(Fail)
@@ -35,7 +39,7 @@ var _ = BeforeSuite(func() {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		Fail("KUBEBUILDER_ASSETS is not set: run the tests with make, or set it to the directory that has etcd and kube-apiserver")
 	}
-	ctrl.SetLogger(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true)))
+	ctrl.SetLogger(reconciled.Count(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true))))
 	environment := &envtest.Environment{}
 	var err error
 	config, err = environment.Start()
