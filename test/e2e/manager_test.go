@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"syscall"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -193,7 +194,7 @@ func changeManager(ctx context.Context, change func(*corev1.PodSpec)) {
 		Eventually(ctx, func(ctx context.Context) (bool, error) {
 			err := api.Get(ctx, key, deployment)
 			return deployment.Status.ObservedGeneration >= deployment.Generation && deployment.Status.UpdatedReplicas == deployment.Status.Replicas, err
-		}).Should(BeTrue(), "the manager must be rolled out")
+		}).WithTimeout(rolloutLimit).Should(BeTrue(), "the manager must be rolled out")
 		settled(ctx)
 	}
 	deployment := &appsv1.Deployment{}
@@ -204,6 +205,10 @@ func changeManager(ctx context.Context, change func(*corev1.PodSpec)) {
 	}, NodeTimeout(specLimit))
 	set(ctx, change)
 }
+
+// rolloutLimit bounds a rollout. A new manager is ready once its caches are filled: beside a gigabyte of queued messages
+// it takes 80 s on two processors.
+const rolloutLimit = 3 * time.Minute
 
 // managerIn is the manager's container in its pod.
 func managerIn(spec *corev1.PodSpec) *corev1.Container {
