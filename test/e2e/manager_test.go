@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 	"syscall"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
