@@ -14,12 +14,8 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -30,81 +26,160 @@ const (
 	hostileTime = 10 * time.Minute
 	// goodTurns is how many Turns its neighbour has in that time, one after another.
 	goodTurns = 200
+	// shortTime and shortTurns are the same for a single means.
+	shortTime  = time.Minute
+	shortTurns = 50
 )
 
 var _ = Describe("A hostile tenant", Serial, Label(loadLabel, hereLabel), func() {
 	It("neither stops its neighbour nor the manager, by all means at once", SpecTimeout(loadLimit), func(ctx SpecContext) {
 		server := newModelServer(ctx)
-		limitMemory(ctx, "512Mi")
-		runManagerWith(ctx, "--egress-allow-cidr="+server.address+"/32")
-		before := settled(ctx)
-
-		alone := goodTenant(ctx, 200*time.Second)
-		show("alone", alone)
-
-		hostile, full := newStage(ctx, script("Hello.")), newStage(ctx, script("Hello."))
-		attack, stop := context.WithCancel(ctx)
-		var running sync.WaitGroup
-		tally := &tally{seen: map[string]int{}}
-		for name, mean := range means(hostile, full, server) {
-			running.Go(func() {
-				defer GinkgoRecover()
-				mean(attack, func(err error) { tally.note(name, err) })
-			})
-		}
-		DeferCleanup(func() {
-			stop()
-			running.Wait()
+		beside(ctx, server, "all", hostileTime, goodTurns, func(hostile, full string) map[string]mean {
+			return means(hostile, full, server)
 		})
-		beside := goodTenant(ctx, hostileTime)
-		stop()
-		running.Wait()
-		show("beside the hostile tenant", beside)
-		show("what the hostile tenant did", tally)
-		peak, err := memoryPeak(before)
-		Expect(err).NotTo(HaveOccurred())
-		show("memory of the container, peak", fmt.Sprintf("%d MiB of 512 MiB", peak>>20))
-		show("shares", sharesOf(managerMetrics(ctx)))
-		Expect(settled(ctx)).To(Equal(before), "the manager was started again")
+	})
+
+	DescribeTable("neither stops its neighbour nor the manager, with", func(ctx SpecContext, name string) {
+		server := newModelServer(ctx)
+		beside(ctx, server, name, shortTime, shortTurns, func(hostile, full string) map[string]mean {
+			return map[string]mean{name: means(hostile, full, server)[name]}
+		})
+	},
+		Entry(nil, patternSchemas, SpecTimeout(loadLimit)),
+		Entry(nil, badResponses, SpecTimeout(loadLimit)),
+		Entry(nil, waitingTurns, SpecTimeout(loadLimit)),
+		Entry(nil, slowModels, SpecTimeout(loadLimit)),
+		Entry(nil, journalQuota, SpecTimeout(loadLimit)),
+		Entry(nil, largeConversations, SpecTimeout(loadLimit)),
+		Entry(nil, loopingTurns, SpecTimeout(loadLimit)),
+	)
+
+	It("that is deleted with 1,000 finished Turns hardly delays its neighbour", SpecTimeout(loadLimit), func(ctx SpecContext) {
+		runManagerWith(ctx, logsWaits)
+		waits := waitsOf(ctx)
+		gone := thousandFinished(ctx)
+		alone := goodTenant(ctx, shortTurns, shortTurns*time.Second)
+		show("alone", alone.String()+"\n"+waits.take(alone.namespace))
+		Expect(api.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: gone}})).To(Succeed())
+		deleted := time.Now()
+		meanwhile := goodTenant(ctx, shortTurns, shortTurns*time.Second)
+		show("beside the deletion", meanwhile.String()+"\n"+waits.take(meanwhile.namespace))
+		Eventually(ctx, func(ctx context.Context) (int, error) { return countOf(ctx, gone, "journalentries") }).
+			WithTimeout(4 * manyLimit).Should(BeZero())
+		show("the journals were gone after", time.Since(deleted).Round(time.Millisecond).String())
 	})
 })
 
-// means are what a tenant can do to others with the roles of a namespace's admin, by name. Each goes on until its
-// context ends, and reports what the API server said. full is a namespace in which no journal entry may be created.
-func means(hostile, full string, server *modelServer) map[string]func(context.Context, func(error)) {
-	return map[string]func(context.Context, func(error)){
-		"schemas full of patterns": func(ctx context.Context, report func(error)) {
+// thousandFinished returns a namespace with 1,000 finished Turns in 10 Sessions.
+func thousandFinished(ctx context.Context) string {
+	GinkgoHelper()
+	const sessions, turns = 10, 1000
+	namespace := newStage(ctx, script("done"))
+	for s := range sessions {
+		create(ctx, &v1alpha1.Session{
+			ObjectMeta: named(namespace, fmt.Sprintf("s%d", s)),
+			Spec:       v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}},
+		})
+	}
+	each(ctx, turns, func(ctx context.Context, i int) error {
+		turn := newTurn(namespace, fmt.Sprintf("t%d", i), "Please.")
+		turn.Spec.SessionRef.Name = fmt.Sprintf("s%d", i%sessions)
+		return api.Create(ctx, turn)
+	})
+	Eventually(ctx, func(ctx context.Context) (int, error) {
+		counts, err := finishedIn(ctx, []string{namespace})
+		return counts[namespace], err
+	}).WithTimeout(hostileTime).WithPolling(time.Second).Should(Equal(turns))
+	return namespace
+}
+
+// beside runs a good tenant, first alone and then beside what a hostile one does, with a manager of 512 MiB.
+func beside(ctx context.Context, server *modelServer, name string, within time.Duration, turns int, does func(hostile, full string) map[string]mean) {
+	GinkgoHelper()
+	limitMemory(ctx, "512Mi")
+	runManagerWith(ctx, "--egress-allow-cidr="+server.address+"/32", logsWaits)
+	before := settled(ctx)
+	waits := waitsOf(ctx)
+	alone := goodTenant(ctx, turns, time.Duration(turns)*time.Second)
+	show("alone", alone.String()+"\n"+waits.take(alone.namespace))
+
+	hostile, full := newStage(ctx, script("Hello.")), newStage(ctx, script("Hello."))
+	attack, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	tally := &tally{seen: map[string]int{}}
+	for name, mean := range does(hostile, full) {
+		running.Go(func() {
+			defer GinkgoRecover()
+			mean(attack, func(err error) { tally.note(name, err) })
+		})
+	}
+	DeferCleanup(func() {
+		stop()
+		running.Wait()
+	})
+	disturbed := goodTenant(ctx, turns, within)
+	stop()
+	running.Wait()
+	show("beside the hostile tenant: "+name, disturbed.String()+"\n"+waits.take(disturbed.namespace))
+	show("what the hostile tenant did", tally)
+	peak, err := memoryPeak(before)
+	Expect(err).NotTo(HaveOccurred())
+	show("memory of the container, peak", fmt.Sprintf("%d MiB of 512 MiB", peak>>20))
+	show("shares", sharesOf(managerMetrics(ctx)))
+	Expect(settled(ctx)).To(Equal(before), "the manager was started again")
+}
+
+// mean is something that a tenant can do to others. It goes on until its context ends, and reports what the API server
+// said.
+type mean func(context.Context, func(error))
+
+// The names of the means.
+const (
+	patternSchemas     = "schemas full of patterns"
+	badResponses       = "responses of models that are too large, too deep or endless"
+	waitingTurns       = "a thousand Turns that wait for a client"
+	slowModels         = "256 models that take an hour"
+	journalQuota       = "a quota on journal entries"
+	largeConversations = "conversations of 15 MiB"
+	loopingTurns       = "Turns that loop"
+)
+
+// means are all that a tenant can do to others with the roles of a namespace's admin, by name. full is a namespace in
+// which no journal entry may be created.
+func means(hostile, full string, server *modelServer) map[string]mean {
+	return map[string]mean{
+		patternSchemas: func(ctx context.Context, report func(error)) {
 			repeatedly(ctx, 50*time.Millisecond, func(n int) {
 				report(patternTool(ctx, hostile, n))
 			})
 		},
-		"responses of models that are too large, too deep or endless": func(ctx context.Context, report func(error)) {
+		badResponses: func(ctx context.Context, report func(error)) {
 			report(server.offer(ctx, hostile, "giant", "chains", "endless", "drip"))
 			repeatedly(ctx, 250*time.Millisecond, func(n int) {
 				report(talk(ctx, hostile, fmt.Sprintf("bad-%d", n%64), n, []string{"giant", "chains", "endless", "drip"}[n%4], "Hello"))
 			})
 		},
-		"a thousand Turns that wait for a client": func(ctx context.Context, report func(error)) {
+		waitingTurns: func(ctx context.Context, report func(error)) {
 			report(api.Create(ctx, &v1alpha1.Tool{ObjectMeta: named(hostile, "ask"), Spec: v1alpha1.ToolSpec{Description: "Asks.", Client: &v1alpha1.ClientTool{}}}))
 			report(simulated(ctx, hostile, "asking", script("", calls{{Name: "ask"}})))
 			upTo(ctx, 1000, func(n int) { report(talk(ctx, hostile, fmt.Sprintf("wait-%d", n), n, "asking", "Hello", "ask")) })
 		},
-		"256 models that take an hour": func(ctx context.Context, report func(error)) {
+		slowModels: func(ctx context.Context, report func(error)) {
 			report(simulated(ctx, hostile, "slow", slow(time.Hour, script("late"))))
 			upTo(ctx, 256, func(n int) { report(talk(ctx, hostile, fmt.Sprintf("slow-%d", n), n, "slow", "Hello")) })
 		},
-		"a quota on journal entries": func(ctx context.Context, report func(error)) {
+		journalQuota: func(ctx context.Context, report func(error)) {
 			report(api.Create(ctx, &corev1.ResourceQuota{
 				ObjectMeta: named(full, "none"),
 				Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/journalentries.capstan.dev": resource.MustParse("0")}},
 			}))
 			upTo(ctx, 256, func(n int) { report(talk(ctx, full, fmt.Sprintf("full-%d", n), n, "simulated", "Hello")) })
 		},
-		"conversations of 15 MiB": func(ctx context.Context, report func(error)) {
+		largeConversations: func(ctx context.Context, report func(error)) {
 			report(server.offer(ctx, hostile, "patient"))
 			repeatedly(ctx, 500*time.Millisecond, func(n int) { report(showImage(ctx, hostile, fmt.Sprintf("large-%d", n%5), n)) })
 		},
-		"Turns that loop": func(ctx context.Context, report func(error)) {
+		loopingTurns: func(ctx context.Context, report func(error)) {
 			report(simulated(ctx, hostile, "looping", v1alpha1.Simulation{ToolCalls: &v1alpha1.SimulatedToolCalls{Fixed: calls{{Name: "missing"}}}}))
 			repeatedly(ctx, 500*time.Millisecond, func(n int) {
 				report(talk(ctx, hostile, fmt.Sprintf("loop-%d", n%200), n, "looping", "Hello"))
@@ -232,119 +307,6 @@ func (t *tally) String() string {
 		lines = append(lines, fmt.Sprintf("%s: %d", said, count))
 	}
 	slices.Sort(lines)
-	return strings.Join(lines, "\n")
-}
-
-// goodTenant sends plain Turns within a time, each in a Session of its own, expects that all succeed, and returns how
-// long they took and, beside that, a ConfigMap that is created and read back by a watch.
-func goodTenant(ctx context.Context, within time.Duration) string {
-	GinkgoHelper()
-	namespace := newStage(ctx, script("the answer"))
-	ended := endsOf(ctx, namespace)
-	began := make([]time.Time, goodTurns)
-	var probes []time.Duration
-	ticker := time.NewTicker(within / goodTurns)
-	defer ticker.Stop()
-	for n := range goodTurns {
-		session := fmt.Sprintf("s%d", n)
-		create(ctx, &v1alpha1.Session{ObjectMeta: named(namespace, session), Spec: v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}}})
-		probes = append(probes, probe(ctx, namespace, n))
-		turn := newTurn(namespace, session, "Please.")
-		turn.Spec.SessionRef.Name = session
-		began[n] = time.Now()
-		create(ctx, turn)
-		<-ticker.C
-	}
-	Eventually(ctx, ended.count).WithTimeout(hostileTime).WithPolling(interval).Should(Equal(goodTurns))
-	took := make([]time.Duration, goodTurns)
-	for n := range took {
-		took[n] = ended.at(fmt.Sprintf("s%d", n)).Sub(began[n])
-	}
-	counts, err := finishedIn(ctx, []string{namespace})
-	Expect(err).NotTo(HaveOccurred())
-	Expect(counts).To(HaveKeyWithValue(namespace, goodTurns))
-	return fmt.Sprintf("a Turn %s; a ConfigMap, written and read, %s", quantiles(took), quantiles(probes))
-}
-
-// quantiles describes durations.
-func quantiles(of []time.Duration) string {
-	slices.Sort(of)
-	at := func(percent int) time.Duration {
-		return of[min(len(of)*percent/100, len(of)-1)].Round(time.Millisecond)
-	}
-	return fmt.Sprintf("p50 %s, p99 %s, at most %s", at(50), at(99), of[len(of)-1].Round(time.Millisecond))
-}
-
-// probe is how long the API server takes to write an object that is not ours and to read it.
-func probe(ctx context.Context, namespace string, n int) time.Duration {
-	GinkgoHelper()
-	began := time.Now()
-	object := &corev1.ConfigMap{ObjectMeta: named(namespace, fmt.Sprintf("probe-%d", n))}
-	create(ctx, object)
-	Expect(api.Get(ctx, keyOf(object), object)).To(Succeed())
-	return time.Since(began)
-}
-
-// ends are the moments at which a watch showed that Turns have ended, by name.
-type ends struct {
-	mu sync.Mutex
-	of map[string]time.Time
-}
-
-// endsOf watches the Turns of a namespace until the end of the spec.
-func endsOf(ctx context.Context, namespace string) *ends {
-	GinkgoHelper()
-	e := &ends{of: map[string]time.Time{}}
-	informer := cache.NewSharedInformer(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
-			list := &v1alpha1.TurnList{}
-			return list, api.List(ctx, list, client.InNamespace(namespace))
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return api.Watch(ctx, &v1alpha1.TurnList{}, client.InNamespace(namespace), &client.ListOptions{Raw: &options})
-		},
-	}, &v1alpha1.Turn{}, 0)
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(_, object any) { e.see(object) }})
-	Expect(err).NotTo(HaveOccurred())
-	stop := make(chan struct{})
-	go informer.Run(stop)
-	DeferCleanup(func() { close(stop) })
-	Expect(cache.WaitForCacheSync(ctx.Done(), informer.HasSynced)).To(BeTrue())
-	return e
-}
-
-func (e *ends) see(object any) {
-	turn, ok := object.(*v1alpha1.Turn)
-	if !ok || !meta.IsStatusConditionTrue(turn.Status.Conditions, v1alpha1.ConditionFinished) {
-		return
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if _, known := e.of[turn.Name]; !known {
-		e.of[turn.Name] = time.Now()
-	}
-}
-
-func (e *ends) count() int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return len(e.of)
-}
-
-func (e *ends) at(name string) time.Time {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.of[name]
-}
-
-// sharesOf are the lines of the manager's metrics about shares.
-func sharesOf(text string) string {
-	var lines []string
-	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, "capstan_share_") || strings.HasPrefix(line, "capstan_turn_slots_") || strings.HasPrefix(line, "go_memstats_heap_inuse") {
-			lines = append(lines, strings.TrimSpace(line))
-		}
-	}
 	return strings.Join(lines, "\n")
 }
 

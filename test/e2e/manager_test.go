@@ -202,7 +202,7 @@ func changeManager(ctx context.Context, change func(*corev1.PodSpec)) {
 	before := deployment.Spec.Template.Spec
 	DeferCleanup(func(ctx SpecContext) {
 		set(ctx, func(spec *corev1.PodSpec) { *spec = before })
-	}, NodeTimeout(specLimit))
+	}, NodeTimeout(rolloutLimit+patience))
 	set(ctx, change)
 }
 

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/capstan-dev/capstan/internal/controller/shares"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 )
 
@@ -39,7 +40,8 @@ func Options(workers int) controller.Options {
 func newQueue(
 	name string, workers int, limiter workqueue.TypedRateLimiter[reconcile.Request],
 ) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-	fair := fairshare.NewQueue(workers, func(r reconcile.Request) string { return r.Namespace })
+	fair := fairshare.NewQueue(workers, func(r reconcile.Request) string { return r.Namespace },
+		shares.Waited(shares.Passes))
 	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
 		workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{
 			Name: name,

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
@@ -16,6 +17,7 @@ const (
 	ModelCalls   = "model_calls"
 	ToolRequests = "tool_requests"
 	APIRequests  = "api_requests"
+	Passes       = "passes"
 )
 
 var waits = prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -28,10 +30,20 @@ func init() {
 	metrics.Registry.MustRegister(waits)
 }
 
-// Waited returns the observer of the waiting time for a resource.
-func Waited(resource string) func(time.Duration) {
+// loggedWait is the shortest waiting time that is logged.
+const loggedWait = 10 * time.Millisecond
+
+// Waited returns the observer of the waiting time for a resource. Metrics have no label for a namespace, as there may be
+// any number: the log at level debug has it.
+func Waited(resource string) fairshare.Observer {
 	observer := waits.WithLabelValues(resource)
-	return func(d time.Duration) { observer.Observe(d.Seconds()) }
+	log := ctrl.Log.WithName("shares").V(1)
+	return func(namespace string, waited time.Duration) {
+		observer.Observe(waited.Seconds())
+		if waited >= loggedWait {
+			log.Info("Waited for a share", "resource", resource, "namespace", namespace, "seconds", waited.Seconds())
+		}
+	}
 }
 
 var (

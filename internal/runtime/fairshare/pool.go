@@ -9,6 +9,9 @@ import (
 // unlimited stands for a resource that a Pool does not bound. Sums of what is held stay far below overflow.
 const unlimited = math.MaxInt64 / 4
 
+// Observer learns how long a request of a namespace waited. It is called outside of any lock.
+type Observer func(namespace string, waited time.Duration)
+
 // Request asks a Pool for a Share.
 type Request struct {
 	// Namespace that the Share counts for.
@@ -29,13 +32,13 @@ type Options struct {
 	// PerNamespace is the most that one namespace may hold. Default: Ceiling of the total.
 	PerNamespace Amount
 	// Waited is called with the waiting time of each request for its Share. It may be nil.
-	Waited func(time.Duration)
+	Waited Observer
 }
 
 // Pool divides places and bytes between namespaces.
 type Pool struct {
 	total, ceiling Amount
-	waited         func(time.Duration)
+	waited         Observer
 
 	mu      sync.Mutex
 	used    Amount
@@ -126,11 +129,11 @@ func (p *Pool) ask(s *Share) {
 
 // serve gives Shares for as long as a request can have one, and returns what to call after the lock is released.
 func (p *Pool) serve() []func() {
-	var ready []func()
+	var after []func()
 	for {
 		s, due := p.next()
 		if s == nil {
-			return ready
+			return after
 		}
 		p.unqueue(s)
 		p.pass(s)
@@ -141,10 +144,11 @@ func (p *Pool) serve() []func() {
 			due.around = due.around.plus(s.request.Amount)
 		}
 		if p.waited != nil {
-			p.waited(time.Since(s.since))
+			took := time.Since(s.since)
+			after = append(after, func() { p.waited(s.request.Namespace, took) })
 		}
 		if s.request.Ready != nil && !s.quiet {
-			ready = append(ready, s.request.Ready)
+			after = append(after, s.request.Ready)
 		}
 	}
 }

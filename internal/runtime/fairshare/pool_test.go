@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // ask makes a request and returns its Share.
@@ -419,4 +420,27 @@ func TestNoNamespaceGetsAPlaceBeforeOneThatHoldsLess(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestHowLongARequestWaitedIsObservedOutsideOfTheLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		waits := map[string]time.Duration{}
+		var p *Pool
+		p = NewPool(Options{Total: Amount{Places: 1}, Waited: func(namespace string, waited time.Duration) {
+			_ = p.Held() // This would not return under the lock.
+			waits[namespace] += waited
+		}})
+		first, err := p.Ask(Request{Namespace: "a", Amount: Amount{Places: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Ask(Request{Namespace: "b", Amount: Amount{Places: 1}}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second)
+		first.Release()
+		if waits["a"] != 0 || waits["b"] != 3*time.Second {
+			t.Errorf("a waited %v, want 0s; b waited %v, want 3s", waits["a"], waits["b"])
+		}
+	})
 }

@@ -1,6 +1,9 @@
 package fairshare
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // Queue is a work queue that serves namespaces fairly: the next item is one of the namespace that has the fewest items
 // under way, and of several such namespaces the one that was served the longest ago. A namespace alone has all but an
@@ -9,6 +12,7 @@ import "sync"
 type Queue[T comparable] struct {
 	namespace func(T) string
 	ceiling   int
+	waited    Observer
 
 	mu       sync.Mutex
 	changed  *sync.Cond
@@ -22,17 +26,25 @@ type Queue[T comparable] struct {
 
 // line is what one namespace has in a Queue.
 type line[T comparable] struct {
-	items    []T
+	items    []queued[T]
 	underWay int
 	// last numbers the last time that the namespace was served.
 	last uint64
 }
 
-// NewQueue returns a Queue for a number of workers.
-func NewQueue[T comparable](workers int, namespace func(T) string) *Queue[T] {
+// queued is an item in line.
+type queued[T comparable] struct {
+	item  T
+	since time.Time
+}
+
+// NewQueue returns a Queue for a number of workers. waited is called with the time that each item was in line; it may be
+// nil.
+func NewQueue[T comparable](workers int, namespace func(T) string, waited Observer) *Queue[T] {
 	q := &Queue[T]{
 		namespace: namespace,
 		ceiling:   int(Ceiling(int64(max(workers, 1)))),
+		waited:    waited,
 		lines:     map[string]*line[T]{},
 		dirty:     map[T]struct{}{},
 		underWay:  map[T]struct{}{},
@@ -63,6 +75,14 @@ func (q *Queue[T]) Len() int {
 
 // Get waits for the next item. Done must be called with it. shutdown reports that there will be none.
 func (q *Queue[T]) Get() (item T, shutdown bool) {
+	first, shutdown := q.get()
+	if q.waited != nil && !shutdown {
+		q.waited(q.namespace(first.item), time.Since(first.since))
+	}
+	return first.item, shutdown
+}
+
+func (q *Queue[T]) get() (first queued[T], shutdown bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for {
@@ -70,7 +90,7 @@ func (q *Queue[T]) Get() (item T, shutdown bool) {
 			return q.take(l), false
 		}
 		if q.closed && q.waiting == 0 {
-			return item, true
+			return first, true
 		}
 		q.changed.Wait()
 	}
@@ -129,7 +149,7 @@ func (q *Queue[T]) enqueue(item T) {
 		l = &line[T]{last: q.served}
 		q.lines[namespace] = l
 	}
-	l.items = append(l.items, item)
+	l.items = append(l.items, queued[T]{item, time.Now()})
 	q.waiting++
 	q.changed.Broadcast()
 }
@@ -151,16 +171,15 @@ func (q *Queue[T]) next() *line[T] {
 	return best
 }
 
-func (q *Queue[T]) take(l *line[T]) T {
-	var none T
-	item := l.items[0]
-	l.items[0] = none
+func (q *Queue[T]) take(l *line[T]) queued[T] {
+	first := l.items[0]
+	l.items[0] = queued[T]{}
 	l.items = l.items[1:]
 	q.waiting--
 	q.served++
 	l.underWay++
 	l.last = q.served
-	delete(q.dirty, item)
-	q.underWay[item] = struct{}{}
-	return item
+	delete(q.dirty, first.item)
+	q.underWay[first.item] = struct{}{}
+	return first
 }

@@ -6,12 +6,13 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 type work struct{ namespace, name string }
 
 func newQueue(workers int) *Queue[work] {
-	return NewQueue(workers, func(w work) string { return w.namespace })
+	return NewQueue(workers, func(w work) string { return w.namespace }, nil)
 }
 
 func TestAnItemOfAQuietNamespaceIsNotTheLastOfAll(t *testing.T) {
@@ -121,4 +122,28 @@ func TestAnItemIsUnderWayOnceAtATimeAndNoneIsLost(t *testing.T) {
 	if !q.ShuttingDown() || q.Len() != 0 {
 		t.Error("an item was taken after the end")
 	}
+}
+
+func TestHowLongAnItemWasInLineIsObserved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		waits := map[string]time.Duration{}
+		q := NewQueue(1, func(w work) string { return w.namespace }, func(namespace string, waited time.Duration) {
+			waits[namespace] += waited
+		})
+		a, b := work{"a", "1"}, work{"b", "1"}
+		q.Add(a)
+		q.Add(b)
+		q.Get()
+		time.Sleep(3 * time.Second)
+		q.Add(a) // It comes again, and is in line only once it is done.
+		time.Sleep(time.Second)
+		q.Done(a)
+		q.Get()
+		time.Sleep(2 * time.Second)
+		q.Done(b)
+		q.Get()
+		if waits["a"] != 2*time.Second || waits["b"] != 4*time.Second {
+			t.Errorf("a waited %v, want 2s; b waited %v, want 4s", waits["a"], waits["b"])
+		}
+	})
 }

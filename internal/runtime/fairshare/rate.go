@@ -12,7 +12,7 @@ import (
 // are fewer than are wanted, namespaces take turns.
 type Rate struct {
 	all, each limit
-	waited    func(time.Duration)
+	waited    Observer
 
 	mu      sync.Mutex
 	bucket  bucket
@@ -44,7 +44,7 @@ const prunedAbove = 1024
 
 // NewRate returns a Rate of at least one request a second. waited is called with the waiting time of each request; it
 // may be nil.
-func NewRate(qps float64, burst int, waited func(time.Duration)) *Rate {
+func NewRate(qps float64, burst int, waited Observer) *Rate {
 	all := limit{max(qps, 1), max(float64(burst), 1)}
 	each := limit{all.qps / 8 * 7, max(float64(Ceiling(int64(all.burst))), 1)}
 	return &Rate{
@@ -68,7 +68,7 @@ func (r *Rate) Wait(ctx context.Context, namespace string) error {
 		return ctx.Err()
 	}
 	if r.waited != nil {
-		r.waited(time.Since(began))
+		r.waited(namespace, time.Since(began))
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package fairshare
 import (
 	"context"
 	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -16,7 +15,7 @@ type TurnsOptions struct {
 	// for no limit.
 	BegunPerNamespace int64
 	// Waited is called with the waiting time of each Turn for its slot. It may be nil.
-	Waited func(time.Duration)
+	Waited Observer
 }
 
 // Turns decides which Sessions may have an active Turn. A Session has one Turn at a time, so that the Session's UID
