@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -133,15 +132,4 @@ func (e *ends) at(name string) time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.of[name]
-}
-
-// sharesOf are the lines of the manager's metrics about shares.
-func sharesOf(text string) string {
-	var lines []string
-	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, "capstan_share_") || strings.HasPrefix(line, "capstan_turn_slots_") || strings.HasPrefix(line, "go_memstats_heap_inuse") {
-			lines = append(lines, strings.TrimSpace(line))
-		}
-	}
-	return strings.Join(lines, "\n")
 }

@@ -80,3 +80,14 @@ func (w *waits) take(namespace string) string {
 	}
 	return strings.Join(lines, "\n")
 }
+
+// sharesOf are the lines of the manager's metrics about shares.
+func sharesOf(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "capstan_share_") || strings.HasPrefix(line, "capstan_turn_slots_") || strings.HasPrefix(line, "go_memstats_heap_inuse") {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return strings.Join(lines, "\n")
+}

@@ -437,7 +437,7 @@ func TestHowLongARequestWaitedIsObservedOutsideOfTheLock(t *testing.T) {
 		if _, err := p.Ask(Request{Namespace: "b", Amount: Amount{Places: 1}}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(3 * time.Second)
+		<-time.After(3 * time.Second)
 		first.Release()
 		if waits["a"] != 0 || waits["b"] != 3*time.Second {
 			t.Errorf("a waited %v, want 0s; b waited %v, want 3s", waits["a"], waits["b"])

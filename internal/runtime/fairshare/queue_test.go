@@ -134,12 +134,12 @@ func TestHowLongAnItemWasInLineIsObserved(t *testing.T) {
 		q.Add(a)
 		q.Add(b)
 		q.Get()
-		time.Sleep(3 * time.Second)
+		<-time.After(3 * time.Second)
 		q.Add(a) // It comes again, and is in line only once it is done.
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		q.Done(a)
 		q.Get()
-		time.Sleep(2 * time.Second)
+		<-time.After(2 * time.Second)
 		q.Done(b)
 		q.Get()
 		if waits["a"] != 2*time.Second || waits["b"] != 4*time.Second {
