@@ -5,6 +5,7 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -13,9 +14,12 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -34,15 +38,15 @@ const (
 var _ = Describe("A hostile tenant", Serial, Label(loadLabel, hereLabel), func() {
 	It("neither stops its neighbour nor the manager, by all means at once", SpecTimeout(loadLimit), func(ctx SpecContext) {
 		server := newModelServer(ctx)
-		beside(ctx, server, "all", hostileTime, goodTurns, func(hostile, full string) map[string]mean {
-			return means(hostile, full, server)
+		beside(ctx, server, "all", hostileTime, goodTurns, func(as client.Client, hostile, full string) map[string]mean {
+			return means(as, hostile, full, server)
 		})
 	})
 
 	DescribeTable("neither stops its neighbour nor the manager, with", func(ctx SpecContext, name string) {
 		server := newModelServer(ctx)
-		beside(ctx, server, name, shortTime, shortTurns, func(hostile, full string) map[string]mean {
-			return map[string]mean{name: means(hostile, full, server)[name]}
+		beside(ctx, server, name, shortTime, shortTurns, func(as client.Client, hostile, full string) map[string]mean {
+			return map[string]mean{name: means(as, hostile, full, server)[name]}
 		})
 	},
 		Entry(nil, patternSchemas, SpecTimeout(loadLimit)),
@@ -52,6 +56,7 @@ var _ = Describe("A hostile tenant", Serial, Label(loadLabel, hereLabel), func()
 		Entry(nil, journalQuota, SpecTimeout(loadLimit)),
 		Entry(nil, largeConversations, SpecTimeout(loadLimit)),
 		Entry(nil, loopingTurns, SpecTimeout(loadLimit)),
+		Entry(nil, largeConfiguration, SpecTimeout(loadLimit)),
 	)
 
 	It("that is deleted with 1,000 finished Turns hardly delays its neighbour", SpecTimeout(loadLimit), func(ctx SpecContext) {
@@ -94,7 +99,7 @@ func thousandFinished(ctx context.Context) string {
 }
 
 // beside runs a good tenant, first alone and then beside what a hostile one does, with a manager of 512 MiB.
-func beside(ctx context.Context, server *modelServer, name string, within time.Duration, turns int, does func(hostile, full string) map[string]mean) {
+func beside(ctx context.Context, server *modelServer, name string, within time.Duration, turns int, does func(as client.Client, hostile, full string) map[string]mean) {
 	GinkgoHelper()
 	limitMemory(ctx, "512Mi")
 	runManagerWith(ctx, "--egress-allow-cidr="+server.address+"/32", logsWaits)
@@ -104,10 +109,14 @@ func beside(ctx context.Context, server *modelServer, name string, within time.D
 	show("alone", alone.String()+"\n"+waits.take(alone.namespace))
 
 	hostile, full := newStage(ctx, script("Hello.")), newStage(ctx, script("Hello."))
+	create(ctx, &corev1.ResourceQuota{
+		ObjectMeta: named(full, "none"),
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/journalentries.capstan.dev": resource.MustParse("0")}},
+	})
 	attack, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	tally := &tally{seen: map[string]int{}}
-	for name, mean := range does(hostile, full) {
+	for name, mean := range does(adminOf(ctx, "hostile", hostile, full), hostile, full) {
 		running.Go(func() {
 			defer GinkgoRecover()
 			mean(attack, func(err error) { tally.note(name, err) })
@@ -129,6 +138,25 @@ func beside(ctx context.Context, server *modelServer, name string, within time.D
 	Expect(settled(ctx)).To(Equal(before), "the manager was started again")
 }
 
+// adminOf returns a client for a user who has the role admin in namespaces, and no other.
+func adminOf(ctx context.Context, user string, namespaces ...string) client.Client {
+	GinkgoHelper()
+	for _, namespace := range namespaces {
+		create(ctx, &rbacv1.RoleBinding{
+			ObjectMeta: named(namespace, user),
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+		})
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	Expect(err).NotTo(HaveOccurred())
+	config.QPS = -1
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
+	as, err := client.New(config, client.Options{Scheme: api.Scheme()})
+	Expect(err).NotTo(HaveOccurred())
+	return as
+}
+
 // mean is something that a tenant can do to others. It goes on until its context ends, and reports what the API server
 // said.
 type mean func(context.Context, func(error))
@@ -142,47 +170,52 @@ const (
 	journalQuota       = "a quota on journal entries"
 	largeConversations = "conversations of 15 MiB"
 	loopingTurns       = "Turns that loop"
+	largeConfiguration = "Sessions with prompts of 200 MiB"
 )
 
 // means are all that a tenant can do to others with the roles of a namespace's admin, by name. full is a namespace in
 // which no journal entry may be created.
-func means(hostile, full string, server *modelServer) map[string]mean {
+func means(as client.Client, hostile, full string, server *modelServer) map[string]mean {
 	return map[string]mean{
 		patternSchemas: func(ctx context.Context, report func(error)) {
 			repeatedly(ctx, 50*time.Millisecond, func(n int) {
-				report(patternTool(ctx, hostile, n))
+				report(patternTool(ctx, as, hostile, n))
 			})
 		},
 		badResponses: func(ctx context.Context, report func(error)) {
-			report(server.offer(ctx, hostile, "giant", "chains", "endless", "drip"))
+			report(server.offer(ctx, as, hostile, "giant", "chains", "endless", "drip"))
 			repeatedly(ctx, 250*time.Millisecond, func(n int) {
-				report(talk(ctx, hostile, fmt.Sprintf("bad-%d", n%64), n, []string{"giant", "chains", "endless", "drip"}[n%4], "Hello"))
+				report(talk(ctx, as, hostile, fmt.Sprintf("bad-%d", n%64), n, []string{"giant", "chains", "endless", "drip"}[n%4], "Hello"))
 			})
 		},
 		waitingTurns: func(ctx context.Context, report func(error)) {
-			report(api.Create(ctx, &v1alpha1.Tool{ObjectMeta: named(hostile, "ask"), Spec: v1alpha1.ToolSpec{Description: "Asks.", Client: &v1alpha1.ClientTool{}}}))
-			report(simulated(ctx, hostile, "asking", script("", calls{{Name: "ask"}})))
-			upTo(ctx, 1000, func(n int) { report(talk(ctx, hostile, fmt.Sprintf("wait-%d", n), n, "asking", "Hello", "ask")) })
+			report(as.Create(ctx, &v1alpha1.Tool{ObjectMeta: named(hostile, "ask"), Spec: v1alpha1.ToolSpec{Description: "Asks.", Client: &v1alpha1.ClientTool{}}}))
+			report(simulated(ctx, as, hostile, "asking", script("", calls{{Name: "ask"}})))
+			upTo(ctx, 1000, func(n int) { report(talk(ctx, as, hostile, fmt.Sprintf("wait-%d", n), n, "asking", "Hello", "ask")) })
 		},
 		slowModels: func(ctx context.Context, report func(error)) {
-			report(simulated(ctx, hostile, "slow", slow(time.Hour, script("late"))))
-			upTo(ctx, 256, func(n int) { report(talk(ctx, hostile, fmt.Sprintf("slow-%d", n), n, "slow", "Hello")) })
+			report(simulated(ctx, as, hostile, "slow", slow(time.Hour, script("late"))))
+			upTo(ctx, 256, func(n int) { report(talk(ctx, as, hostile, fmt.Sprintf("slow-%d", n), n, "slow", "Hello")) })
 		},
 		journalQuota: func(ctx context.Context, report func(error)) {
-			report(api.Create(ctx, &corev1.ResourceQuota{
-				ObjectMeta: named(full, "none"),
-				Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/journalentries.capstan.dev": resource.MustParse("0")}},
-			}))
-			upTo(ctx, 256, func(n int) { report(talk(ctx, full, fmt.Sprintf("full-%d", n), n, "simulated", "Hello")) })
+			upTo(ctx, 256, func(n int) { report(talk(ctx, as, full, fmt.Sprintf("full-%d", n), n, "simulated", "Hello")) })
 		},
 		largeConversations: func(ctx context.Context, report func(error)) {
-			report(server.offer(ctx, hostile, "patient"))
-			repeatedly(ctx, 500*time.Millisecond, func(n int) { report(showImage(ctx, hostile, fmt.Sprintf("large-%d", n%5), n)) })
+			report(server.offer(ctx, as, hostile, "patient"))
+			repeatedly(ctx, 500*time.Millisecond, func(n int) { report(showImage(ctx, as, hostile, fmt.Sprintf("large-%d", n%5), n)) })
 		},
 		loopingTurns: func(ctx context.Context, report func(error)) {
-			report(simulated(ctx, hostile, "looping", v1alpha1.Simulation{ToolCalls: &v1alpha1.SimulatedToolCalls{Fixed: calls{{Name: "missing"}}}}))
+			report(simulated(ctx, as, hostile, "looping", v1alpha1.Simulation{ToolCalls: &v1alpha1.SimulatedToolCalls{Fixed: calls{{Name: "missing"}}}}))
 			repeatedly(ctx, 500*time.Millisecond, func(n int) {
-				report(talk(ctx, hostile, fmt.Sprintf("loop-%d", n%200), n, "looping", "Hello"))
+				report(talk(ctx, as, hostile, fmt.Sprintf("loop-%d", n%200), n, "looping", "Hello"))
+			})
+		},
+		largeConfiguration: func(ctx context.Context, report func(error)) {
+			upTo(ctx, 800, func(n int) {
+				prompt := strings.Repeat("Be good. ", 256<<10/9)
+				report(as.Create(ctx, &v1alpha1.Session{ObjectMeta: named(hostile, fmt.Sprintf("prompt-%d", n)), Spec: v1alpha1.SessionSpec{
+					HarnessRef: v1alpha1.LocalReference{Name: "base"}, ConfigLayer: v1alpha1.ConfigLayer{SystemPrompt: prompt},
+				}}))
 			})
 		},
 	}
@@ -212,7 +245,7 @@ func repeatedly(ctx context.Context, pace time.Duration, do func(int)) {
 
 // patternTool writes one of 50 Tools, whose schema is another one each time: by turns more than is allowed, and as much
 // as is.
-func patternTool(ctx context.Context, namespace string, n int) error {
+func patternTool(ctx context.Context, as client.Client, namespace string, n int) error {
 	count, alternatives := 420, 110
 	if n%2 == 1 {
 		count, alternatives = 60, 100
@@ -222,7 +255,7 @@ func patternTool(ctx context.Context, namespace string, n int) error {
 		properties[i] = fmt.Sprintf(`"p%d":{"type":"string","pattern":"(?:a|b%d|001){%d}"}`, i, n, alternatives)
 	}
 	tool := &v1alpha1.Tool{ObjectMeta: named(namespace, fmt.Sprintf("patterns-%d", n%50))}
-	err := api.Get(ctx, keyOf(tool), tool)
+	err := as.Get(ctx, keyOf(tool), tool)
 	if client.IgnoreNotFound(err) != nil {
 		return err
 	}
@@ -231,29 +264,29 @@ func patternTool(ctx context.Context, namespace string, n int) error {
 		InputSchema: &v1alpha1.JSON{Raw: []byte(`{"type":"object","properties":{` + strings.Join(properties, ",") + `}}`)},
 	}
 	if err != nil {
-		return api.Create(ctx, tool)
+		return as.Create(ctx, tool)
 	}
-	return api.Update(ctx, tool)
+	return as.Update(ctx, tool)
 }
 
 // simulated creates a simulated Model.
-func simulated(ctx context.Context, namespace, name string, script v1alpha1.Simulation) error {
-	return api.Create(ctx, &v1alpha1.Model{
+func simulated(ctx context.Context, as client.Client, namespace, name string, script v1alpha1.Simulation) error {
+	return as.Create(ctx, &v1alpha1.Model{
 		ObjectMeta: named(namespace, name), Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated, Simulation: &script},
 	})
 }
 
 // talk creates a Turn in a Session, which it creates with the Model and the Tools unless it is there.
-func talk(ctx context.Context, namespace, session string, n int, model, text string, tools ...string) error {
-	if err := newTalk(ctx, namespace, session, model, tools...); err != nil {
+func talk(ctx context.Context, as client.Client, namespace, session string, n int, model, text string, tools ...string) error {
+	if err := newTalk(ctx, as, namespace, session, model, tools...); err != nil {
 		return err
 	}
 	turn := newTurn(namespace, fmt.Sprintf("%s-%d", session, n), text)
 	turn.Spec.SessionRef.Name = session
-	return api.Create(ctx, turn)
+	return as.Create(ctx, turn)
 }
 
-func newTalk(ctx context.Context, namespace, session, model string, tools ...string) error {
+func newTalk(ctx context.Context, as client.Client, namespace, session, model string, tools ...string) error {
 	of := &v1alpha1.Session{ObjectMeta: named(namespace, session), Spec: v1alpha1.SessionSpec{
 		HarnessRef:  v1alpha1.LocalReference{Name: "base"},
 		ConfigLayer: v1alpha1.ConfigLayer{ModelRef: &v1alpha1.LocalReference{Name: model}, MaxIterations: new(int32(10_000))},
@@ -261,13 +294,13 @@ func newTalk(ctx context.Context, namespace, session, model string, tools ...str
 	for _, tool := range tools {
 		of.Spec.Tools = append(of.Spec.Tools, v1alpha1.LocalReference{Name: tool})
 	}
-	return client.IgnoreAlreadyExists(api.Create(ctx, of))
+	return client.IgnoreAlreadyExists(as.Create(ctx, of))
 }
 
 // showImage creates a Turn with an image of almost a mebibyte, which stays in the conversation. The journal holds
 // fifteen of them.
-func showImage(ctx context.Context, namespace, session string, n int) error {
-	if err := newTalk(ctx, namespace, session, "patient"); err != nil {
+func showImage(ctx context.Context, as client.Client, namespace, session string, n int) error {
+	if err := newTalk(ctx, as, namespace, session, "patient"); err != nil {
 		return err
 	}
 	turn := newTurn(namespace, fmt.Sprintf("%s-%d", session, n), "")
@@ -275,7 +308,7 @@ func showImage(ctx context.Context, namespace, session string, n int) error {
 	turn.Spec.Message = &v1alpha1.TurnMessage{Content: []v1alpha1.MessagePart{{
 		Image: &v1alpha1.MessageImage{MediaType: v1alpha1.ImagePNG, Data: strings.Repeat("iVBO", 1000<<10/4)},
 	}}}
-	return api.Create(ctx, turn)
+	return as.Create(ctx, turn)
 }
 
 // tally counts what the API server said to a tenant.
@@ -328,10 +361,10 @@ func trust(ctx context.Context, certificate []byte) {
 }
 
 // secretFor creates the Secret with a provider's key in a namespace, and lets the manager read it.
-func secretFor(ctx context.Context, namespace, name string) error {
+func secretFor(ctx context.Context, as client.Client, namespace, name string) error {
 	secret := &corev1.Secret{ObjectMeta: named(namespace, name), StringData: map[string]string{"key": "any"}}
-	if err := api.Create(ctx, secret); err != nil {
+	if err := as.Create(ctx, secret); err != nil {
 		return err
 	}
-	return client.IgnoreAlreadyExists(api.Create(ctx, managerMayReadSecrets(namespace)))
+	return client.IgnoreAlreadyExists(as.Create(ctx, managerMayReadSecrets(namespace)))
 }

@@ -17,6 +17,7 @@ import (
 	. "github.com/onsi/gomega"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/util/cert"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
@@ -50,12 +51,12 @@ func newModelServer(ctx context.Context) *modelServer {
 }
 
 // offer creates Models of the server in a namespace, with the Secret that they name.
-func (s *modelServer) offer(ctx context.Context, namespace string, models ...string) error {
-	if err := secretFor(ctx, namespace, models[0]); err != nil {
+func (s *modelServer) offer(ctx context.Context, as client.Client, namespace string, models ...string) error {
+	if err := secretFor(ctx, as, namespace, models[0]); err != nil {
 		return err
 	}
 	for _, name := range models {
-		if err := api.Create(ctx, &v1alpha1.Model{ObjectMeta: named(namespace, name), Spec: v1alpha1.ModelSpec{
+		if err := as.Create(ctx, &v1alpha1.Model{ObjectMeta: named(namespace, name), Spec: v1alpha1.ModelSpec{
 			Provider: v1alpha1.ProviderOpenAI, Model: name, BaseURL: s.url,
 			SecretKeyRef: &v1alpha1.SecretKeyReference{Name: models[0], Key: "key"},
 		}}); err != nil {
