@@ -212,7 +212,7 @@ func means(as client.Client, hostile, full string, server *modelServer) map[stri
 		},
 		largeConfiguration: func(ctx context.Context, report func(error)) {
 			upTo(ctx, 800, func(n int) {
-				prompt := strings.Repeat("Be good. ", 256<<10/9)
+				prompt := strings.Repeat("\U0001F642", 65_536) // Four bytes each.
 				report(as.Create(ctx, &v1alpha1.Session{ObjectMeta: named(hostile, fmt.Sprintf("prompt-%d", n)), Spec: v1alpha1.SessionSpec{
 					HarnessRef: v1alpha1.LocalReference{Name: "base"}, ConfigLayer: v1alpha1.ConfigLayer{SystemPrompt: prompt},
 				}}))
