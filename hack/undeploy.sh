@@ -40,7 +40,13 @@ die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 kube() { "$kubectl" --request-timeout=30s "$@"; }
 # A command that waits by itself needs more time than one request may take.
 kube_waiting() { "$kubectl" --request-timeout=0 "$@"; }
-served() { [ -n "$(kube get "customresourcedefinitions/$1.capstan.dev" --ignore-not-found -o name)" ]; }
+# served reports whether a kind is defined. If that cannot be read the script ends: an error is not an absent kind.
+served() {
+  local found
+  found=$(kube get "customresourcedefinitions/$1.capstan.dev" --ignore-not-found -o name) ||
+    die "reading the definition of $1 failed; run this again"
+  [ -n "$found" ]
+}
 
 # active lists the Sessions in which a Turn runs: namespace, Session, Turn. A Session with queued Turns names the next
 # one with the same write that releases the last, so that no gap is taken for the end.
@@ -55,10 +61,16 @@ unfinished() {
   kube get turns.capstan.dev --all-namespaces -o go-template='{{range .items}}{{$ended := false}}{{with .status}}{{range .conditions}}{{if and (eq .type "Finished") (eq .status "True")}}{{$ended = true}}{{end}}{{end}}{{end}}{{if not $ended}}{{.metadata.namespace}} {{.metadata.name}}{{"\n"}}{{end}}{{end}}'
 }
 
-# drain waits until no Session has a running Turn, for so many seconds at most.
+# drain waits until no Session has a running Turn, for so many seconds at most. A list that cannot be read is read again.
 drain() {
   local deadline=$((SECONDS + $1)) left space session turn
-  while left=$(active); [ -n "$left" ]; do
+  while true; do
+    if ! left=$(active); then
+      ((SECONDS < deadline)) || return 1
+      sleep 1
+      continue
+    fi
+    [ -n "$left" ] || return 0
     read -r space session turn <<<"$left"
     if ((SECONDS >= deadline)); then
       return 1
@@ -152,8 +164,8 @@ remove_parts() {
     END { flush() }' | kube_waiting delete --ignore-not-found --timeout=120s -f - | sed 's/^/    /'
 }
 
-# remove_made deletes what the manager has made in the namespaces of users and nothing owns: the account of tool pods and the NetworkPolicy of
-# tools without network. One of the name that a user has made does not have the label, and stays.
+# remove_made deletes the objects that the manager has made in users' namespaces and that have no owner: the account of
+# tool pods and the NetworkPolicy of tools without network. One that a user has made lacks the label, and stays.
 remove_made() {
   local object
   for object in serviceaccounts/capstan-tool networkpolicies.networking.k8s.io/capstan-network-none; do
