@@ -10,6 +10,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -79,6 +80,41 @@ var _ = Describe("The policy manager-jobs", func() {
 			}), unrestricted},
 			"host port": {pod(func(p *corev1.PodSpec) {
 				p.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
+			}), unrestricted},
+			"no seccomp": {pod(func(p *corev1.PodSpec) { p.SecurityContext.SeccompProfile = nil }), unrestricted},
+			"no seccomp in particular": {pod(func(p *corev1.PodSpec) {
+				p.Containers[0].SecurityContext.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}
+			}), unrestricted},
+			"no AppArmor": {pod(func(p *corev1.PodSpec) {
+				p.SecurityContext.AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
+			}), unrestricted},
+			"no AppArmor in particular": {pod(func(p *corev1.PodSpec) {
+				p.InitContainers[0].SecurityContext.AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
+			}), unrestricted},
+			"no AppArmor by annotation": {func(j *batchv1.Job) {
+				j.Spec.Template.Annotations["container.apparmor.security.beta.kubernetes.io/tool"] = "unconfined"
+			}, unrestricted},
+			"SELinux": {pod(func(p *corev1.PodSpec) {
+				p.SecurityContext.SELinuxOptions = &corev1.SELinuxOptions{Type: "spc_t"}
+			}), unrestricted},
+			"SELinux in particular": {pod(func(p *corev1.PodSpec) {
+				p.Containers[0].SecurityContext.SELinuxOptions = &corev1.SELinuxOptions{Type: "spc_t"}
+			}), unrestricted},
+			"sysctls": {pod(func(p *corev1.PodSpec) {
+				p.SecurityContext.Sysctls = []corev1.Sysctl{{Name: "kernel.shm_rmid_forced", Value: "0"}}
+			}), unrestricted},
+			"Windows": {pod(func(p *corev1.PodSpec) {
+				p.SecurityContext.WindowsOptions = &corev1.WindowsSecurityContextOptions{RunAsUserName: ptr.To("ContainerAdministrator")}
+			}), unrestricted},
+			"a probe of another host": {pod(func(p *corev1.PodSpec) {
+				p.Containers[0].LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
+					TCPSocket: &corev1.TCPSocketAction{Host: "169.254.169.254", Port: intstr.FromInt32(80)},
+				}}
+			}), unrestricted},
+			"a hook to another host": {pod(func(p *corev1.PodSpec) {
+				p.Containers[0].Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{
+					HTTPGet: &corev1.HTTPGetAction{Host: "169.254.169.254", Port: intstr.FromInt32(80)},
+				}}
 			}), unrestricted},
 			"host path": {pod(func(p *corev1.PodSpec) {
 				p.Volumes[0].VolumeSource = corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}

@@ -143,6 +143,10 @@ var _ = Describe("The policies bound-secrets", func() {
 		accepts(creating(ctx, user, free))
 		accepts(creating(ctx, as(managerUser), callJob(turn, free)))
 
+		initial := callJob(turn, newTool("tool"))
+		initial.Spec.Template.Spec.InitContainers[0].Env = callJob(turn, tool).Spec.Template.Spec.Containers[0].Env
+		refuses(creating(ctx, as(managerUser), initial), `Secret "to-bind" `+bound)
+
 		pulled := pulling(newTool("tool"), "to-bind")
 		refuses(creating(ctx, admin, pulled), `Secret "to-bind" `+bound)
 		refuses(creating(ctx, as(managerUser), callJob(turn, pulled)), `Secret "to-bind" `+bound)
