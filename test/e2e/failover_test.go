@@ -10,11 +10,15 @@ import (
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // successionLimit bounds the time from the start of a new manager's container until it leads, when the one before it
@@ -51,10 +55,94 @@ var _ = Describe("On a full cluster", Serial, func() {
 		Expect(api.List(ctx, &left, client.InNamespace(namespace))).To(Succeed())
 		Expect(len(left.Items)).To(BeNumerically("<", 2), "no pod had to make room: the cluster was not full")
 	})
+
+	It("a tool whose class is below the manager's is preempted for it", SpecTimeout(crashLimit), func(ctx SpecContext) {
+		scene := rolloutBesideTool(ctx, 1000)
+		answer := scene.answer(ctx)
+		expectEnding(ctx, answer, "work", v1alpha1.CallUnknown, tool.ReasonDisruption,
+			unknown, corev1.PodReasonPreemptionByScheduler, "It was not run again.")
+		Expect(scene.of("work")).To(HaveLen(1), "starts of the tool")
+		Expect(scene.otherStays(ctx)).To(BeTrue(), "a pod of a higher class made room too")
+	})
+
+	It("a tool whose class is that of the manager stays, and another pod makes room", SpecTimeout(crashLimit), func(ctx SpecContext) {
+		scene := rolloutBesideTool(ctx, managerPriority)
+		Expect(scene.otherStays(ctx)).To(BeFalse(), "no pod had to make room: the cluster was not full")
+		scene.letGo("work")
+		made := callOf(scene.answer(ctx), "work")
+		Expect(made.State).To(Equal(v1alpha1.CallSucceeded))
+		Expect(made.Attempt).To(BeEquivalentTo(1))
+		Expect(scene.of("work")).To(HaveLen(1), "starts of the tool")
+	})
 })
+
+const (
+	// managerPriority is the value of the manager's PriorityClass.
+	managerPriority = 1000000
+	// managerCPU is what the manager's pod requests, in thousandths of a processor.
+	managerCPU = 100
+)
+
+// contest is a full node on which the next manager needs the place of a tool or of another pod.
+type contest struct {
+	*witness
+	asked *v1alpha1.Turn
+	other *corev1.Pod
+}
+
+// rolloutBesideTool runs an AtMostOnce tool in a PriorityClass of the given value, and a pod of half the manager's value
+// that takes up the rest of the node. Then it rolls the manager out, whose new pod needs the place of one of the two.
+func rolloutBesideTool(ctx context.Context, value int32) contest {
+	GinkgoHelper()
+	never := corev1.PreemptNever
+	class := func(name string, value int32) *schedulingv1.PriorityClass {
+		meta := metav1.ObjectMeta{Name: "capstan-e2e-" + name}
+		return &schedulingv1.PriorityClass{ObjectMeta: meta, Value: value, PreemptionPolicy: &never}
+	}
+	tools, others := class("tools", value), class("others", managerPriority/2)
+	install(ctx, tools, others)
+	flag := "--tool-priority-class=" + tools.Name
+	runManagerWith(ctx, flag)
+	w := newWitness(ctx)
+	w.hold("work")
+	most := *resource.NewMilliQuantity(freeCPU(ctx)-managerCPU-managerCPU/2, resource.DecimalSI)
+	work := with(corev1.ResourceList{corev1.ResourceCPU: most}, toolbox("work", "report", v1alpha1.AtMostOnce))
+	namespace := newStage(ctx, script("{{tool:work}}", calls{w.call("work")}), work)
+	asked := ask(ctx, namespace, "demo-1")
+	w.visited(ctx, "work", 1)
+	Expect(runningPod(ctx, asked).Spec.Priority).To(HaveValue(Equal(value)))
+	other := fillWith(ctx, namespace, "other", freeCPU(ctx), others.Name)
+	runManagerWith(ctx, flag)
+	return contest{witness: w, asked: asked, other: other}
+}
+
+// answer waits for the answer of the Turn.
+func (c contest) answer(ctx context.Context) *v1alpha1.Turn {
+	GinkgoHelper()
+	return succeeded(ctx, c.asked.Namespace, c.asked.Name)
+}
+
+// otherStays reports whether the other pod did not have to make room.
+func (c contest) otherStays(ctx context.Context) bool {
+	GinkgoHelper()
+	pod := &corev1.Pod{}
+	err := api.Get(ctx, keyOf(c.other), pod)
+	Expect(client.IgnoreNotFound(err)).To(Succeed())
+	return err == nil && pod.DeletionTimestamp == nil
+}
 
 // fill takes up CPU of the only node: the first call all but what one manager needs, the next call that too.
 func fill(ctx context.Context, namespace, name string) {
+	GinkgoHelper()
+	free := freeCPU(ctx)
+	if free > 2*managerCPU {
+		free -= managerCPU
+	}
+	fillWith(ctx, namespace, name, free, "")
+}
+
+// freeCPU is what the pods of the only node leave of its CPU, in thousandths of a processor.
+func freeCPU(ctx context.Context) int64 {
 	GinkgoHelper()
 	var nodes corev1.NodeList
 	Expect(api.List(ctx, &nodes)).To(Succeed())
@@ -70,17 +158,21 @@ func fill(ctx context.Context, namespace, name string) {
 			free -= c.Resources.Requests.Cpu().MilliValue()
 		}
 	}
-	const manager = 100
-	if free > 2*manager {
-		free -= manager
-	}
 	Expect(free).To(BeNumerically(">", 0))
+	return free
+}
+
+// fillWith runs a pod that takes up CPU, in a PriorityClass; empty for the cluster's default.
+func fillWith(ctx context.Context, namespace, name string, cpu int64, class string) *corev1.Pod {
+	GinkgoHelper()
 	pod := &corev1.Pod{ObjectMeta: named(namespace, name), Spec: probeSpec()}
-	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
-	pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(free, resource.DecimalSI)}
+	pod.Spec.RestartPolicy, pod.Spec.PriorityClassName = corev1.RestartPolicyAlways, class
+	requests := corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(cpu, resource.DecimalSI)}
+	pod.Spec.Containers[0].Resources.Requests = requests
 	create(ctx, pod)
 	Eventually(ctx, func(ctx context.Context) (string, error) {
 		err := api.Get(ctx, keyOf(pod), pod)
 		return pod.Spec.NodeName, err
 	}).ShouldNot(BeEmpty())
+	return pod
 }
