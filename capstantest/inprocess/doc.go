@@ -11,8 +11,8 @@
 //	turn, err := runtime.RunText(ctx, "demo", "How many words has this sentence?")
 //
 // A function replaces the container of a Job tool; the same function serves capstantest.Options.Jobs. The requests of
-// HTTP tools, and those to model providers, are sent. Calls of client tools and calls that need approval make RunTurn
-// return: Answer, Refuse and Decide continue the Turn.
+// HTTP tools, and those to model providers, are sent. Calls of client tools, calls that need approval and calls of HTTP
+// tools whose Secret is missing make RunTurn return: Answer, Refuse, Decide and Apply continue the Turn.
 //
 // There are no Jobs, pods, images, quotas, network policies, rights or admission policies here, and nothing is deleted
 // by its age. For those there is capstantest, which runs the real controllers against an API server. The defaults, the

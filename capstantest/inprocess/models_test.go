@@ -36,13 +36,6 @@ func TestAFunctionAnswersForAProvider(t *testing.T) {
 	}
 }
 
-func TestAModelWithoutAKey(t *testing.T) {
-	turn := run(t, start(t, inprocess.WithYAML(realModel)), message("demo-1", "Go."))
-	if reason(turn) != "False ProviderMisconfigured" {
-		t.Errorf("the Turn ended with %s", reason(turn))
-	}
-}
-
 func TestAFunctionThatFailsOrPanicsFailsTheTurn(t *testing.T) {
 	for name, test := range map[string]struct {
 		answer inprocess.Answer

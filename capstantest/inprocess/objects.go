@@ -1,9 +1,11 @@
 package inprocess
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,6 +30,8 @@ type objects struct {
 	schemas   tool.SchemaChecker
 	// keyless are the providers that functions implement.
 	keyless map[v1alpha1.ModelProvider]bool
+	// checkKey returns why a Model has no API key.
+	checkKey func(context.Context, *v1alpha1.Model) error
 
 	mu      sync.RWMutex
 	byKey   map[key]admission.Object
@@ -44,6 +48,18 @@ type key struct {
 
 func keyOf(o admission.Object) key {
 	return key{reflect.TypeOf(o), o.GetName()}
+}
+
+// applyAny applies an object or a Secret.
+func (s *objects) applyAny(given Object) error {
+	switch o := given.(type) {
+	case *corev1.Secret:
+		return s.addSecret(o)
+	case admission.Object:
+		return s.apply(o)
+	default:
+		return fmt.Errorf("%T is no object", given)
+	}
 }
 
 // apply puts an object in its place, as `kubectl apply` would that of the same name.
@@ -181,8 +197,30 @@ func (s *objects) Models() ([]v1alpha1.Model, error) {
 		if s.keyless[m.Spec.Provider] {
 			models[i].Spec.SecretKeyRef = nil
 		}
+		if err := s.observeKey(&models[i]); err != nil {
+			return nil, err
+		}
 	}
 	return models, nil
+}
+
+// observeKey sets the Ready condition of a Model that needs an API key, which a Secret gives or takes at any time.
+func (s *objects) observeKey(m *v1alpha1.Model) error {
+	if m.Spec.SecretKeyRef == nil || !condition.IsTrue(m.Status.Conditions, v1alpha1.ConditionReady) {
+		return nil
+	}
+	missing := s.checkKey(context.Background(), m)
+	if missing == nil {
+		return nil
+	}
+	var key *model.KeyError
+	if !errors.As(missing, &key) {
+		return missing
+	}
+	m.Status.Conditions = slices.Clone(m.Status.Conditions)
+	reason, message := model.Readiness(key)
+	condition.SetReady(&m.Status.Conditions, m.Generation, metav1.NewTime(s.now()), reason, message)
+	return nil
 }
 
 // Session implements loop.Objects.

@@ -14,6 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest/clock"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
@@ -38,6 +39,8 @@ type builder struct {
 	otherTools     JobRunner
 	egress         egress.Options
 	defaultSession string
+	// host carries out the steps.
+	host *host.Host
 	// later are what needs to know all of the above.
 	later []func() error
 }

@@ -56,7 +56,7 @@ func New(ctx context.Context, options ...Option) (*Runtime, error) {
 	if err := b.build(); err != nil {
 		return nil, fmt.Errorf("building the runtime: %w", err)
 	}
-	r := &Runtime{built: b, host: b.host(), store: b.store}
+	r := &Runtime{built: b, host: b.host, store: b.store}
 	r.loop = loop.New(ctx, loop.Options{Host: r.host, Objects: b.objects, Clock: b.clock, Jobs: b.jobs})
 	return r, nil
 }
@@ -76,6 +76,8 @@ func (b *builder) build() error {
 		b.models = observed(b.models, b.prompts)
 	}
 	b.objects.models, b.objects.now = b.models, b.clock.Now
+	b.host = b.newHost()
+	b.objects.checkKey = b.host.CheckKey
 	for _, add := range b.later {
 		if err := add(); err != nil {
 			return err
@@ -144,8 +146,8 @@ func (b *builder) resolve(session *v1alpha1.Session) (*config.Resolved, error) {
 	return resolved, nil
 }
 
-// host carries out the steps.
-func (b *builder) host() *host.Host {
+// newHost returns the host that carries out the steps.
+func (b *builder) newHost() *host.Host {
 	now := b.clock.Now
 	return &host.Host{
 		Log:       journal.New(b.store, journal.Options{Clock: now}),
@@ -176,10 +178,11 @@ func (r *Runtime) DefaultSession() string {
 }
 
 // Apply adds objects while Turns run, or replaces those of the same kind and name, as `kubectl apply` would: a Harness
-// that is archived stops a Turn before its next model call or tool call (BLK-02). Secrets cannot be changed.
+// that is archived stops a Turn before its next model call or tool call (BLK-02), and a Turn that waits for a Secret
+// continues when a *corev1.Secret adds it.
 func (r *Runtime) Apply(given ...Object) error {
 	for _, o := range given {
-		if err := r.built.objects.apply(o); err != nil {
+		if err := r.built.objects.applyAny(o); err != nil {
 			return fmt.Errorf("applying: %w", err)
 		}
 	}

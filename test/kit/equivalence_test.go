@@ -11,6 +11,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -71,8 +72,10 @@ var _ = Describe("A Turn in process", func() {
 	for name, s := range scenarios {
 		It("takes the course that it takes with the controllers: "+name, func(ctx context.Context) {
 			prompt := "Scenario: " + name + "."
-			inCluster := inCluster(ctx, s, prompt)
-			inProcess := inThisProcess(ctx, s, prompt)
+			namespace := newNamespace(ctx)
+			inCluster := inCluster(ctx, s, prompt, namespace)
+			inProcess := inThisProcess(ctx, s, prompt, namespace)
+			Expect(inProcess.rests).To(Equal(inCluster.rests))
 			Expect(inProcess.status).To(Equal(inCluster.status))
 			Expect(inProcess.types).To(Equal(inCluster.types))
 			Expect(inProcess.data).To(Equal(inCluster.data))
@@ -84,22 +87,34 @@ var _ = Describe("A Turn in process", func() {
 
 // course is what is left of a Turn, without ids and times.
 type course struct {
+	// rests are the statuses while the Turn waited for others, status is the last one.
+	rests          []map[string]any
 	status         map[string]any
 	types          []string
 	data, messages []string
 }
 
-// goThrough does what others do in a scenario. begun is closed when a tool has started.
-func goThrough(ctx context.Context, s scenario, w world, begun <-chan struct{}) {
+// goThrough does what others do in a scenario, and returns the statuses of the Turn before. begun is closed when a tool
+// has started.
+func goThrough(ctx context.Context, s scenario, w world, begun <-chan struct{}) []map[string]any {
 	GinkgoHelper()
 	if s.during != nil {
 		Eventually(ctx, begun).Should(BeClosed())
 		s.during(ctx, w)
 	}
+	var rests []map[string]any
 	for _, then := range s.then {
-		Expect(w.rest(ctx).Status.Phase).To(Equal(v1alpha1.TurnWaitingForToolResults))
+		turn := w.rest(ctx)
+		Expect(waits(turn)).To(BeTrue(), "phase %s", turn.Status.Phase)
+		rests = append(rests, statusOf(turn))
 		then(ctx, w)
 	}
+	return rests
+}
+
+// waits reports whether a Turn waits for others.
+func waits(turn *v1alpha1.Turn) bool {
+	return turn.Status.Phase == v1alpha1.TurnWaitingForToolResults || host.WaitsForReference(&turn.Status.TurnProgress)
 }
 
 // starting makes the scenario's tools a JobRunner that tells when one has started.
@@ -120,9 +135,9 @@ type cluster struct {
 	answered int
 }
 
-func inCluster(ctx context.Context, s scenario, prompt string) course {
+func inCluster(ctx context.Context, s scenario, prompt, namespace string) course {
 	GinkgoHelper()
-	c := &cluster{namespace: newNamespace(ctx)}
+	c := &cluster{namespace: namespace}
 	run, begun := s.starting()
 	tools.in(c.namespace, run)
 	file := filepath.Join(GinkgoT().TempDir(), "scenario.yaml")
@@ -139,7 +154,7 @@ func inCluster(ctx context.Context, s scenario, prompt string) course {
 	asked := question()
 	asked.Namespace = c.namespace
 	Expect(kit.Client.Create(ctx, asked)).To(Succeed())
-	goThrough(ctx, s, c, begun)
+	rests := goThrough(ctx, s, c, begun)
 	var ended *v1alpha1.Turn
 	Eventually(ctx, func() string { ended = c.read(ctx); return string(ended.Status.Phase) }).Should(BeElementOf("Succeeded", "Failed", "Cancelled"))
 
@@ -156,7 +171,7 @@ func inCluster(ctx context.Context, s scenario, prompt string) course {
 	}
 	view, err := log.View(ctx, host.JournalOf(session), 0)
 	Expect(err).NotTo(HaveOccurred())
-	return courseOf(ended, events, view.Messages)
+	return courseOf(rests, ended, events, view.Messages)
 }
 
 func (c *cluster) read(ctx context.Context) *v1alpha1.Turn {
@@ -177,7 +192,7 @@ func (c *cluster) rest(ctx context.Context) *v1alpha1.Turn {
 				settled++
 			}
 		}
-		return turn.Status.Phase == v1alpha1.TurnWaitingForToolResults && settled >= c.answered
+		return waits(turn) && settled >= c.answered
 	}).Should(BeTrue())
 	return turn
 }
@@ -202,6 +217,18 @@ func (c *cluster) decide(ctx context.Context, call string, decision v1alpha1.Dec
 	c.give(ctx, call, capstantest.Decision(c.read(ctx), call, decision, "ann").Spec)
 }
 
+func (c *cluster) supply(ctx context.Context) {
+	GinkgoHelper()
+	Expect(kit.Client.Create(ctx, keySecret(c.namespace))).To(Succeed())
+	clock.Advance(time.Minute) // The manager may not watch Secrets, and looks for it again after a pause.
+}
+
+// keySecret is the Secret that the tool of some scenarios needs.
+func keySecret(namespace string) *corev1.Secret {
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: "key"}
+	return &corev1.Secret{ObjectMeta: meta, StringData: map[string]string{"token": "Bearer hidden"}}
+}
+
 func (c *cluster) cancel(ctx context.Context) {
 	GinkgoHelper()
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"desiredState":"Cancelled"}}`))
@@ -213,12 +240,12 @@ type process struct {
 	runtime *inprocess.Runtime
 }
 
-func inThisProcess(ctx context.Context, s scenario, prompt string) course {
+func inThisProcess(ctx context.Context, s scenario, prompt, namespace string) course {
 	GinkgoHelper()
 	run, begun := s.starting()
 	p := &process{}
 	archiving := sync.Once{}
-	options := []inprocess.Option{inprocess.WithYAML(s.yaml(prompt)), inprocess.WithTools(run)}
+	options := []inprocess.Option{inprocess.WithNamespace(namespace), inprocess.WithYAML(s.yaml(prompt)), inprocess.WithTools(run)}
 	if s.archive {
 		options = append(options, inprocess.WithPrompts(func(inprocess.Request) {
 			archiving.Do(func() {
@@ -238,7 +265,7 @@ func inThisProcess(ctx context.Context, s scenario, prompt string) course {
 		going <- err
 	}()
 	Eventually(func() *v1alpha1.Turn { return p.runtime.Turn("demo-1") }, time.Second, time.Millisecond).ShouldNot(BeNil())
-	goThrough(ctx, s, p, begun)
+	rests := goThrough(ctx, s, p, begun)
 	Eventually(ctx, going).Should(Receive(BeNil()))
 	ended, err := p.runtime.Await(ctx, "demo-1")
 	Expect(err).NotTo(HaveOccurred())
@@ -246,7 +273,7 @@ func inThisProcess(ctx context.Context, s scenario, prompt string) course {
 	Expect(err).NotTo(HaveOccurred())
 	messages, err := p.runtime.Messages(ctx, "demo")
 	Expect(err).NotTo(HaveOccurred())
-	return courseOf(ended, events, messages)
+	return courseOf(rests, ended, events, messages)
 }
 
 func (p *process) rest(ctx context.Context) *v1alpha1.Turn {
@@ -274,6 +301,11 @@ func (p *process) decide(ctx context.Context, call string, decision v1alpha1.Dec
 	Expect(err).NotTo(HaveOccurred())
 }
 
+func (p *process) supply(context.Context) {
+	GinkgoHelper()
+	Expect(p.runtime.Apply(keySecret(""))).To(Succeed())
+}
+
 func (p *process) cancel(ctx context.Context) {
 	GinkgoHelper()
 	_, err := p.runtime.Cancel(ctx, "demo-1")
@@ -281,14 +313,11 @@ func (p *process) cancel(ctx context.Context) {
 }
 
 // courseOf leaves out what differs from one run to the next.
-func courseOf(turn *v1alpha1.Turn, events []v1alpha1.JournalEvent, messages []inprocess.Message) course {
+func courseOf(
+	rests []map[string]any, turn *v1alpha1.Turn, events []v1alpha1.JournalEvent, messages []inprocess.Message,
+) course {
 	GinkgoHelper()
-	c := course{status: withoutIDs(turn.Status)}
-	conditions := map[string]string{}
-	for _, condition := range turn.Status.Conditions {
-		conditions[condition.Type] = string(condition.Status) + " " + condition.Reason + ": " + condition.Message
-	}
-	c.status["conditions"] = conditions
+	c := course{rests: rests, status: statusOf(turn)}
 	for _, condition := range turn.Status.Conditions {
 		if condition.Type == v1alpha1.ConditionSucceeded {
 			c.status["succeeded"] = string(condition.Status) + " " + condition.Reason
@@ -302,6 +331,17 @@ func courseOf(turn *v1alpha1.Turn, events []v1alpha1.JournalEvent, messages []in
 		c.messages = append(c.messages, text(withoutIDs(m)))
 	}
 	return c
+}
+
+// statusOf leaves out of a status what differs from one run to the next.
+func statusOf(turn *v1alpha1.Turn) map[string]any {
+	GinkgoHelper()
+	status, conditions := withoutIDs(turn.Status), map[string]string{}
+	for _, condition := range turn.Status.Conditions {
+		conditions[condition.Type] = string(condition.Status) + " " + condition.Reason + ": " + condition.Message
+	}
+	status["conditions"] = conditions
+	return status
 }
 
 // changing are the keys of what is another each time.

@@ -16,6 +16,8 @@ type world interface {
 	answer(ctx context.Context, call, text string)
 	refuse(ctx context.Context, call, text string)
 	decide(ctx context.Context, call string, decision v1alpha1.Decision)
+	// supply creates the Secret key, with the key token.
+	supply(ctx context.Context)
 	// cancel ends the Turn.
 	cancel(ctx context.Context)
 }
@@ -62,6 +64,13 @@ metadata: {name: ask}
 spec: {description: Asks the user., client: {}}
 ---
 apiVersion: capstan.dev/v1alpha1
+kind: Tool
+metadata: {name: send}
+spec:
+  description: Sends.
+  http: {url: "https://127.0.0.1:1/", headers: [{name: Authorization, secretKeyRef: {name: key, key: token}}]}
+---
+apiVersion: capstan.dev/v1alpha1
 kind: Model
 metadata: {name: backup}
 spec: {provider: Simulated, simulation: {response: {text: The backup answers.}}}
@@ -74,7 +83,7 @@ spec: {provider: Simulated, %MODEL%}
 apiVersion: capstan.dev/v1alpha1
 kind: Harness
 metadata: {name: base}
-spec: {systemPrompt: "%PROMPT%", tools: [{name: look}, {name: pay}, {name: guarded}, {name: ask}], %HARNESS%}
+spec: {systemPrompt: "%PROMPT%", tools: [{name: look}, {name: pay}, {name: guarded}, {name: ask}, {name: send}], %HARNESS%}
 ---
 apiVersion: capstan.dev/v1alpha1
 kind: Session
@@ -93,7 +102,7 @@ func (s scenario) yaml(prompt string) string {
 
 // script makes the model call tools, each step in flow style, and answer with what it was told.
 func script(steps ...string) string {
-	return `simulation: {response: {text: "Told: {{tool:look}} {{tool:pay}} {{tool:guarded}} {{tool:ask}}"}, toolCalls: {sequence: [` +
+	return `simulation: {response: {text: "Told: {{tool:look}} {{tool:pay}} {{tool:guarded}} {{tool:ask}} {{tool:send}}"}, toolCalls: {sequence: [` +
 		strings.Join(append(steps, "{}"), ", ") + `]}}`
 }
 
@@ -164,6 +173,22 @@ var scenarios = map[string]scenario{
 	"a rejection": {
 		model: script(`{calls: [{name: guarded}, {name: pay}]}`), tools: speak,
 		then: []func(context.Context, world){func(ctx context.Context, w world) { w.decide(ctx, "1-0", v1alpha1.DecisionReject) }}, ends: "EndTurn",
+	},
+	"a Secret that is missing": {
+		model: script(`{calls: [{name: send}, {name: look}]}`), tools: speak,
+		then: []func(context.Context, world){func(ctx context.Context, w world) { w.supply(ctx) }}, ends: "EndTurn",
+	},
+	"a Secret that is missing, and a client": {
+		model: script(`{calls: [{name: send}, {name: ask}]}`), tools: speak,
+		then: []func(context.Context, world){
+			func(ctx context.Context, w world) { w.answer(ctx, "1-1", "Yes.") },
+			func(ctx context.Context, w world) { w.supply(ctx) },
+		},
+		ends: "EndTurn",
+	},
+	"cancelled while a Secret is missing": {
+		model: script(`{calls: [{name: send}]}`),
+		then:  []func(context.Context, world){func(ctx context.Context, w world) { w.cancel(ctx) }}, ends: "Cancelled",
 	},
 	"a Harness that is archived before the tools run": {model: script(callPay), archive: true, tools: speak, ends: "DependencyUnavailable"},
 	"a fallback": {

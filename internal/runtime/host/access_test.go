@@ -16,7 +16,6 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
-	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
@@ -162,20 +161,6 @@ func TestWithoutAKeyNothingIsSentAndTheTurnWaitsAndSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestWhereNothingCanChangeATurnWithoutItsKeyFails(t *testing.T) {
-	s := newSite(t, fine)
-	b := newBench(t).reaching(s)
-	b.reads(apiKey("Bearer sk-hidden"), nil)
-	turn := newTurn("demo-1")
-	turn.Local = true
-	turn, closed := b.reason(turn, keyed(s))
-	e := turn.Progress.Error
-	if e == nil || e.Code != "provider_misconfigured" || !strings.Contains(e.Fields["problem"], "is not a valid API key") || e.Fields["model_id"] != "m" {
-		t.Fatalf("error %+v", e)
-	}
-	expectNowhere(t, turn, closed, "hidden")
-}
-
 func TestACommandHasNoNameThatCouldBeMoreThanAName(t *testing.T) {
 	for w, field := range map[words]string{modelWords: "change secretKeyRef of the Model", toolWords: "change secretKeyRef in the headers of the Tool"} {
 		problem := secretMissing("ns", &v1alpha1.SecretKeyReference{Name: "api; echo gone", Key: "key"}, w)
@@ -249,21 +234,6 @@ func TestTheStatusNamesTheModelThatAnsweredAndTheOneThatWasNotFound(t *testing.T
 	turn, _ := b.reason(newTurn("demo-1"), c)
 	if turn.Progress.Model != "m" || turn.Progress.ModelNotFound != "gone" {
 		t.Errorf("model %q, modelNotFound %q", turn.Progress.Model, turn.Progress.ModelNotFound)
-	}
-}
-
-// expectNowhere checks that a word is neither in the status nor in the log.
-func expectNowhere(t *testing.T, turn Turn, closed *journal.Closed, word string) {
-	t.Helper()
-	for _, value := range turn.Progress.Error.Fields {
-		if strings.Contains(value, word) {
-			t.Errorf("the status says %q", value)
-		}
-	}
-	for _, e := range closed.Events {
-		if e.Data != nil && strings.Contains(string(e.Data.Raw), word) {
-			t.Errorf("the log says %s", e.Data.Raw)
-		}
 	}
 }
 

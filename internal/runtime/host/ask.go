@@ -80,7 +80,7 @@ func (h *Host) ask(ctx context.Context, t Turn, c Config, r model.Request) ([]as
 			break
 		}
 	}
-	if keyless := withoutKey(all); keyless != nil && !t.Local {
+	if keyless := withoutKey(all); keyless != nil {
 		return nil, keyless
 	}
 	return all, nil

@@ -12,7 +12,6 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
-	"github.com/capstan-dev/capstan/internal/runtime/projection"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -29,6 +28,8 @@ type act struct {
 	sources  map[string]types.UID
 	kept     map[string]journal.SettledRef
 	settled  map[string]journal.SettledRef
+	// withheld are the calls, by id, that wait for a Secret.
+	withheld map[string]*host.Withheld
 	// pins compares Tools with those that the calls were planned with.
 	pins tool.Pins
 	// line serializes the journal writes of the calls.
@@ -48,7 +49,7 @@ func (r *run) act(ctx context.Context) (*journal.Closed, error) {
 	defer stop()
 	a := &act{
 		run: r, planned: map[string]v1alpha1.PlannedCall{}, outcomes: map[string]tool.Outcome{}, sources: map[string]types.UID{},
-		kept: map[string]journal.SettledRef{}, pins: tool.Pins{}, line: &host.Line{},
+		kept: map[string]journal.SettledRef{}, withheld: map[string]*host.Withheld{}, pins: tool.Pins{}, line: &host.Line{},
 		ended: make(chan callEnd, len(r.turn.Status.ToolCalls)),
 	}
 	// The entry just before the step opened it, and has the fields that do not fit into status.
@@ -92,6 +93,9 @@ func (a *act) round(ctx context.Context) (*journal.Closed, error) {
 		return nil, err
 	}
 	if a.config.Blocker == nil {
+		if err := a.lookForSecrets(ctx); err != nil {
+			return nil, err
+		}
 		a.start(ctx)
 	}
 	if a.complete() {
@@ -175,10 +179,15 @@ func (a *act) underWay() bool {
 
 // conclude treats the end of an attempt as the end of its call, unless the call may be retried.
 func (a *act) conclude(end callEnd) (*journal.Closed, error) {
+	call := &a.calls()[end.index]
+	var missing *host.Withheld
+	if errors.As(end.err, &missing) {
+		a.withhold(call, missing)
+		return nil, nil
+	}
 	if end.err != nil || end.Closed != nil {
 		return end.Closed, end.err
 	}
-	call := &a.calls()[end.index]
 	if end.Outcome.Retryable && !tool.AtMostOnce(*call) && call.Attempt < tool.MaxAttempts {
 		notBefore := metav1.NewTime(a.loop.Clock.Now().Add(tool.RetryPause(call.Attempt)))
 		call.NotBefore = &notBefore
@@ -215,10 +224,9 @@ func (a *act) giveUpWaiting(ctx context.Context) error {
 // show updates phase, counts and conditions from the calls.
 func (a *act) show() {
 	waits := host.WaitsForOthers(a.hostTurn(), a.calls(), a.outcomes, a.config.Effective.ToolConcurrency)
-	host.Progress(&a.turn.Status.TurnProgress, a.outcomes, waits, nil)
-	projection.SetConditions(&a.turn.Status, a.turn.Generation, metav1.NewTime(a.loop.Clock.Now().Truncate(time.Second)))
+	host.Progress(&a.turn.Status.TurnProgress, a.outcomes, waits, host.ReferenceWaits(a.calls(), a.withheld))
 	a.alarmAt = earlier(a.alarmAt, a.nextLimit())
-	a.publish(true)
+	a.run.show()
 }
 
 // forgetOthers drops the known results and decisions, so that the journal is read again.

@@ -2,7 +2,6 @@ package loop
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 
@@ -67,15 +66,7 @@ func (a *act) request(call v1alpha1.ToolCall) func(context.Context) (host.CallEn
 	if definition := a.definition(call); definition != nil {
 		c.Tool = definition.Spec.DeepCopy()
 	}
-	return func(ctx context.Context) (host.CallEnd, error) {
-		end, err := a.loop.Host.HTTP(ctx, turn, c)
-		var withheld *host.Withheld
-		if errors.As(err, &withheld) {
-			// No other process creates the Secret meanwhile.
-			return host.CallEnd{Outcome: tool.WithheldOutcome(withheld.Error())}, nil
-		}
-		return end, err
-	}
+	return func(ctx context.Context) (host.CallEnd, error) { return a.loop.Host.HTTP(ctx, turn, c) }
 }
 
 // refuse is the outcome of a call of a Job tool that must not start; nil when it may.

@@ -90,9 +90,9 @@ func New(life context.Context, o Options) *Loop {
 	return &Loop{Options: o, life: life, sessions: map[string]*queue{}, turns: map[string]*run{}}
 }
 
-// Run runs a Turn until it has ended or waits for ToolResults, and returns it with its status. The Turn has a name, a
-// UID and a Session that exists. If it is running already, Run waits for it; it is an error if the running Turn has
-// another message. If ctx ends first, the Turn is cancelled, and returned with the context's error (RT-04).
+// Run runs a Turn until it has ended or waits for ToolResults or a Secret, and returns it with its status. The Turn has
+// a name, a UID and a Session that exists. If it is running already, Run waits for it; it is an error if the running
+// Turn has another message. If ctx ends first, the Turn is cancelled, and returned with the context's error (RT-04).
 func (l *Loop) Run(ctx context.Context, turn *v1alpha1.Turn) (*v1alpha1.Turn, error) {
 	r, err := l.submit(turn)
 	if err != nil {
@@ -136,8 +136,8 @@ func (l *Loop) Turn(name string) *v1alpha1.Turn {
 	return nil
 }
 
-// Await waits until a Turn has ended or waits for ToolResults, and returns it. If ctx ends first it returns the Turn in
-// its current state, with the context's error, and the Turn continues.
+// Await waits until a Turn has ended or waits for ToolResults or a Secret, and returns it. If ctx ends first it returns
+// the Turn in its current state, with the context's error, and the Turn continues.
 func (l *Loop) Await(ctx context.Context, name string) (*v1alpha1.Turn, error) {
 	r, err := l.find(name)
 	if err != nil {
@@ -215,6 +215,7 @@ func (l *Loop) Changed() {
 	defer l.mu.Unlock()
 	for _, q := range l.sessions {
 		if q.active != nil {
+			q.active.waits = false // Until it has checked them.
 			q.active.alert()
 		}
 	}

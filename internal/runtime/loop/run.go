@@ -26,7 +26,7 @@ type run struct {
 	// shown is the Turn as all callers see it.
 	shown *v1alpha1.Turn
 	// done reports whether the Turn has ended, or the loop abandoned it with err. waits reports whether it waits for
-	// ToolResults.
+	// ToolResults or a Secret.
 	done, waits bool
 	err         error
 	// cancelled reports whether the Turn is to end.
@@ -130,7 +130,8 @@ func (r *run) publish(settled bool) {
 	defer r.loop.mu.Unlock()
 	r.turn.Status.ObservedGeneration = r.turn.Generation
 	r.turn.Status.DeepCopyInto(&r.shown.Status)
-	r.waits = settled && r.turn.Status.Phase == v1alpha1.TurnWaitingForToolResults && len(r.inbox) == 0 && !r.cancelled
+	waits := r.turn.Status.Phase == v1alpha1.TurnWaitingForToolResults || host.WaitsForReference(&r.turn.Status.TurnProgress)
+	r.waits = settled && waits && len(r.inbox) == 0 && !r.cancelled
 	r.announce()
 }
 

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -25,17 +26,33 @@ func (r *run) step(ctx context.Context) (*journal.Closed, error) {
 	return r.reason(ctx)
 }
 
-// reason carries out a model call (PHASE-04).
+// reason carries out a model call (PHASE-04), once its Model has an API key.
 func (r *run) reason(ctx context.Context) (*journal.Closed, error) {
+	for {
+		if closed, err := r.cutShort(ctx, host.ActResults{}); closed != nil || err != nil {
+			return closed, err
+		}
+		config, err := r.loop.config(r.session(), r.turn)
+		if err != nil {
+			return nil, err
+		}
+		missing := host.KeylessBy(config)
+		if missing == nil {
+			closed, err := r.call(ctx, config)
+			if !errors.As(err, &missing) {
+				return closed, err
+			}
+		}
+		if err := r.awaitKey(ctx, missing); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// call calls the model until it has responded, the Turn is to end or a time limit has passed.
+func (r *run) call(ctx context.Context, config host.Config) (*journal.Closed, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	if closed, err := r.cutShort(ctx, host.ActResults{}); closed != nil || err != nil {
-		return closed, err
-	}
-	config, err := r.loop.config(r.session(), r.turn)
-	if err != nil {
-		return nil, err
-	}
 	type answer struct {
 		closed *journal.Closed
 		err    error

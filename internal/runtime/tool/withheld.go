@@ -14,9 +14,3 @@ func Withheld(call v1alpha1.ToolCall) bool {
 		return false
 	}
 }
-
-// WithheldOutcome is the outcome of a call that is not waited for although a Secret is missing that it needs. why
-// reports which.
-func WithheldOutcome(why string) Outcome {
-	return notExecuted(ReasonSecretUnusable, why)
-}
