@@ -36,19 +36,14 @@ func Options(workers int) controller.Options {
 	}
 }
 
-// newQueue returns a queue that serves namespaces fairly.
+// newQueue returns a queue that serves namespaces fairly, and drops the deadlines of earlier passes.
 func newQueue(
 	name string, workers int, limiter workqueue.TypedRateLimiter[reconcile.Request],
 ) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 	fair := fairshare.NewQueue(workers, func(r reconcile.Request) string { return r.Namespace },
 		shares.Waited(shares.Passes))
 	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
-		workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{
-			Name: name,
-			DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[reconcile.Request]{
-				Name: name, Queue: fair,
-			}),
-		})
+		workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{Name: name, DelayingQueue: newDeadlines(fair)})
 }
 
 // Backoff returns the exponential backoff for passes that fail.

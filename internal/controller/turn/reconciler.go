@@ -88,6 +88,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	ctx = s.logged(ctx)
 	s.memory.passes++
 	for range maxRounds {
+		s.wakeAt = time.Time{} // The deadlines of an earlier round are those of another state.
 		flow, err := r.pass(ctx, s)
 		if err != nil {
 			return r.failed(ctx, s, err)

@@ -41,7 +41,7 @@ type scope struct {
 	notStored error
 	// behind reports whether the cache lags the last own write.
 	behind bool
-	// wakeAt is the earliest time of the next pass; zero for none.
+	// wakeAt is the earliest time of the next pass, according to this round; zero for none.
 	wakeAt time.Time
 }
 
