@@ -3,16 +3,18 @@ package toolresult
 import (
 	"context"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/turn"
+	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
@@ -38,45 +40,59 @@ func metTurn(result *v1alpha1.ToolResult) bool {
 	}
 }
 
-// deleteOutlived deletes a ToolResult whose Turn is gone, after a live read. Its text is in the Session's journal.
-// ToolResults have no owner reference, because Argo CD does not prune objects with one.
-func (r *Reconciler) deleteOutlived(ctx context.Context, result *v1alpha1.ToolResult) error {
-	live, err := r.turn(ctx, r.Live, result)
-	if err != nil {
-		return err
+// grace is how long a ToolResult outlives its Turn. When a namespace is deleted, its ToolResults are deleted meanwhile,
+// and cost no request.
+const grace = 5 * time.Second
+
+// deleteOutlived deletes a ToolResult whose Turn is gone according to the watch or, because the cache may lag, to a live
+// read: one for all ToolResults of the Turn. Their texts are in the Session's journal. ToolResults have no owner
+// reference, because Argo CD does not prune objects with one. A collection cannot be deleted instead: a selector does
+// not distinguish those that no Turn has judged, and the API server deletes the objects of a collection one by one too.
+func (r *Reconciler) deleteOutlived(ctx context.Context, result *v1alpha1.ToolResult) (ctrl.Result, error) {
+	now := r.Clock()
+	since, known := r.gone.Since(result.Spec.TurnRef.UID, now)
+	if !known {
+		live, err := r.turn(ctx, r.Live, result)
+		if err != nil || !outlived(result, live) {
+			return ctrl.Result{}, err
+		}
+		r.gone.Note(result.Spec.TurnRef.UID, now)
+		since = now
 	}
-	if !outlived(result, live) {
-		return nil
+	if due := since.Add(grace); now.Before(due) {
+		return ctrl.Result{RequeueAfter: due.Sub(now)}, nil
 	}
-	err = r.Client.Delete(ctx, result.DeepCopy(), client.Preconditions{UID: &result.UID})
+	err := r.Client.Delete(ctx, result.DeepCopy(), client.Preconditions{UID: &result.UID})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("deleting the ToolResult of a Turn that is gone: %w", err)
+		return ctrl.Result{}, fmt.Errorf("deleting the ToolResult of a Turn that is gone: %w", err)
 	}
-	return nil
+	return ctrl.Result{}, nil
 }
 
-// ofGoneTurn wakes the ToolResults that name the Turn by UID.
-func (r *Reconciler) ofGoneTurn(ctx context.Context, object client.Object) []reconcile.Request {
+// turnGone wakes the ToolResults that name a Turn by UID when it is gone: deleted, or replaced by another one.
+func (r *Reconciler) turnGone() handler.EventHandler {
+	return handler.Funcs{
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, queue wake.Queue) { r.outlive(ctx, e.Object, queue) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, queue wake.Queue) {
+			if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() {
+				r.outlive(ctx, e.ObjectOld, queue)
+			}
+		},
+	}
+}
+
+// outlive wakes the ToolResults for a Turn that is gone.
+func (r *Reconciler) outlive(ctx context.Context, object client.Object, queue wake.Queue) {
 	var results v1alpha1.ToolResultList
 	if err := r.Client.List(ctx, &results, client.InNamespace(object.GetNamespace()),
 		client.MatchingFields{turn.IndexTurnName: object.GetName()}); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "listing the ToolResults for a Turn that is gone", "turn", object.GetName())
-		return nil
+		return
 	}
-	var requests []reconcile.Request
 	for i := range results.Items {
 		if results.Items[i].Spec.TurnRef.UID == object.GetUID() {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&results.Items[i])})
+			r.gone.Note(object.GetUID(), r.Clock())
+			queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&results.Items[i])})
 		}
-	}
-	return requests
-}
-
-// gone passes deletions of Turns. After a relist, the deletion of a Turn and the creation of another one of its name
-// are one update.
-func gone() predicate.Predicate {
-	return predicate.Funcs{
-		CreateFunc: func(event.CreateEvent) bool { return false },
-		UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() },
 	}
 }

@@ -14,9 +14,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/pacing"
 	"github.com/capstan-dev/capstan/internal/controller/turn"
+	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
@@ -86,9 +89,14 @@ func TestAToolResultGoesWithTheTurnThatItNamesByUID(t *testing.T) {
 				api = append(api, test.live)
 			}
 			c := server(t, &writes, cache...)
-			r := &Reconciler{Client: c, Live: server(t, &writes, api...), Clock: time.Now}
-			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(test.result)}); err != nil {
-				t.Fatal(err)
+			now := time.Now()
+			r := &Reconciler{Client: c, Live: server(t, &writes, api...), Clock: func() time.Time { return now }}
+			for range 2 {
+				next, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(test.result)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				now = now.Add(next.RequeueAfter)
 			}
 			err := c.Get(t.Context(), client.ObjectKeyFromObject(test.result), &v1alpha1.ToolResult{})
 			if deleted := apierrors.IsNotFound(err); deleted != test.deleted {
@@ -127,19 +135,51 @@ func TestAToolResultThatIsAppliedAgainStays(t *testing.T) {
 }
 
 func TestTheEndOfATurnWakesTheToolResultsThatNameIt(t *testing.T) {
-	byName := judged("", metav1.ConditionTrue, v1alpha1.ReasonAccepted)
-	byName.Name = "by-name"
-	writes := 0
-	r := &Reconciler{Client: server(t, &writes, judged("u1", metav1.ConditionTrue, v1alpha1.ReasonAccepted), byName)}
-	requests := r.ofGoneTurn(t.Context(), at(func(turn *v1alpha1.Turn) { turn.Namespace = "ns" }))
-	if len(requests) != 1 || requests[0].Name != "answer" {
-		t.Errorf("woken: %v", requests)
+	in := func(uid types.UID) *v1alpha1.Turn {
+		return at(func(turn *v1alpha1.Turn) { turn.Namespace, turn.UID = "ns", uid })
 	}
-	replaced := event.UpdateEvent{ObjectOld: at(nil), ObjectNew: at(func(turn *v1alpha1.Turn) { turn.UID = "u2" })}
-	if p := gone(); !p.Update(replaced) || !p.Delete(event.DeleteEvent{Object: at(nil)}) {
-		t.Error("a Turn that is gone wakes nothing")
-	}
-	if p := gone(); p.Update(event.UpdateEvent{ObjectOld: at(nil), ObjectNew: at(nil)}) || p.Create(event.CreateEvent{Object: at(nil)}) {
-		t.Error("a Turn that is there wakes those that were judged")
+	for name, test := range map[string]struct {
+		happens func(events handler.EventHandler, queue wake.Queue)
+		woken   int
+	}{
+		"it is deleted": {func(events handler.EventHandler, queue wake.Queue) {
+			events.Delete(t.Context(), event.DeleteEvent{Object: in("u1")}, queue)
+		}, 1},
+		"it is replaced": {func(events handler.EventHandler, queue wake.Queue) {
+			events.Update(t.Context(), event.UpdateEvent{ObjectOld: in("u1"), ObjectNew: in("u2")}, queue)
+		}, 1},
+		"it replaces another one": {func(events handler.EventHandler, queue wake.Queue) {
+			events.Update(t.Context(), event.UpdateEvent{ObjectOld: in("u0"), ObjectNew: in("u1")}, queue)
+		}, 0},
+		"it changes": {func(events handler.EventHandler, queue wake.Queue) {
+			events.Update(t.Context(), event.UpdateEvent{ObjectOld: in("u1"), ObjectNew: in("u1")}, queue)
+		}, 0},
+		"it is created": {func(events handler.EventHandler, queue wake.Queue) {
+			events.Create(t.Context(), event.CreateEvent{Object: in("u1")}, queue)
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			byName := judged("", metav1.ConditionTrue, v1alpha1.ReasonAccepted)
+			byName.Name = "by-name"
+			writes := 0
+			r := &Reconciler{
+				Client: server(t, &writes, judged("u1", metav1.ConditionTrue, v1alpha1.ReasonAccepted), byName), Clock: time.Now,
+			}
+			queue := pacing.Options(1).NewQueue("test", pacing.Backoff())
+			defer queue.ShutDown()
+			test.happens(r.turnGone(), queue)
+			if queue.Len() != test.woken {
+				t.Fatalf("%d are woken, want %d", queue.Len(), test.woken)
+			}
+			if _, known := r.gone.Since("u1", time.Now()); known != (test.woken > 0) {
+				t.Errorf("the Turn is known to be gone: %v", known)
+			}
+			if test.woken == 0 {
+				return
+			}
+			if item, _ := queue.Get(); item.Name != "answer" {
+				t.Errorf("woken: %v", item)
+			}
+		})
 	}
 }

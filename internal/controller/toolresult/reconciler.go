@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/gone"
 	"github.com/capstan-dev/capstan/internal/controller/pacing"
 	"github.com/capstan-dev/capstan/internal/controller/status"
 	"github.com/capstan-dev/capstan/internal/controller/turn"
@@ -32,6 +33,9 @@ type Reconciler struct {
 	Live client.Reader
 	// Clock returns the current time.
 	Clock func() time.Time
+
+	// gone are the Turns with ToolResults that are gone.
+	gone gone.Objects
 }
 
 // +kubebuilder:rbac:groups=capstan.dev,resources=toolresults;turns,verbs=get;list;watch
@@ -52,7 +56,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if outlived(result, turn) {
-		return ctrl.Result{}, r.deleteOutlived(ctx, result)
+		return r.deleteOutlived(ctx, result)
 	}
 	if Decided(result) {
 		return ctrl.Result{}, nil
@@ -107,7 +111,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Named("toolresult").
 		For(&v1alpha1.ToolResult{}).
 		Watches(&v1alpha1.Turn{}, handler.EnqueueRequestsFromMapFunc(r.ofTurn), builder.WithPredicates(callsChanged())).
-		Watches(&v1alpha1.Turn{}, handler.EnqueueRequestsFromMapFunc(r.ofGoneTurn), builder.WithPredicates(gone())).
+		Watches(&v1alpha1.Turn{}, r.turnGone()).
 		WithOptions(pacing.Options(pacing.FewWorkers)).
 		Complete(r)
 }

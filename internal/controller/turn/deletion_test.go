@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -131,21 +130,5 @@ func TestWhatTheDeletionOfFinishedTurnsCosts(t *testing.T) {
 				t.Errorf("%d Turns are still in memory", len(m.memories.byKey))
 			}
 		})
-	}
-}
-
-func TestASessionIsKnownToBeGoneForAWhileOnly(t *testing.T) {
-	var g goneSessions
-	now := moment.Time
-	g.note("", now)
-	g.note("s", now)
-	if g.known("", now) || g.known("other", now) || !g.known("s", now) || g.known("s", now.Add(goneFor)) {
-		t.Error("what is known is wrong")
-	}
-	for i := range 2 * maxGone {
-		g.note(types.UID(fmt.Sprint(i)), now)
-	}
-	if len(g.since) > maxGone {
-		t.Errorf("%d Sessions are known to be gone", len(g.since))
 	}
 }

@@ -3,7 +3,6 @@ package turn
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -47,7 +46,7 @@ func (r *Reconciler) deleteOrphan(ctx context.Context, s *scope, key types.Names
 		s.deadline(due)
 		return stop, nil
 	}
-	if !r.gone.known(s.turn.Status.SessionUID, r.Clock()) {
+	if _, known := r.gone.Since(s.turn.Status.SessionUID, r.Clock()); !known {
 		session := &v1alpha1.Session{}
 		err := r.Live.Get(ctx, key, session)
 		if client.IgnoreNotFound(err) != nil {
@@ -58,7 +57,7 @@ func (r *Reconciler) deleteOrphan(ctx context.Context, s *scope, key types.Names
 			s.deadline(r.Clock().Add(cacheLag))
 			return stop, nil
 		}
-		r.gone.note(s.turn.Status.SessionUID, r.Clock())
+		r.gone.Note(s.turn.Status.SessionUID, r.Clock())
 		// Its own controller may never have seen it, if it went while the manager started and counted what has begun.
 		r.Turns.End(s.turn.Status.SessionUID)
 	}
@@ -75,41 +74,6 @@ func (m *memory) orphan(now time.Time) time.Time {
 		m.orphanedAt = now
 	}
 	return m.orphanedAt
-}
-
-const (
-	// goneFor is how long a Session is remembered as gone. A UID is not used again, but etcd may be restored.
-	goneFor = time.Minute
-	// maxGone bounds the number of remembered Sessions.
-	maxGone = 1024
-)
-
-// goneSessions are Sessions that are gone or being deleted according to a live read: their other Turns need no further
-// read.
-type goneSessions struct {
-	mu    sync.Mutex
-	since map[types.UID]time.Time
-}
-
-// known reports whether a Session was recently found to be gone.
-func (g *goneSessions) known(uid types.UID, now time.Time) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	since, found := g.since[uid]
-	return found && now.Before(since.Add(goneFor))
-}
-
-// note records that a Session is gone. An empty UID identifies no Session.
-func (g *goneSessions) note(uid types.UID, now time.Time) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if uid == "" {
-		return
-	}
-	if g.since == nil || len(g.since) >= maxGone {
-		g.since = map[types.UID]time.Time{}
-	}
-	g.since[uid] = now
 }
 
 // stopOrphan stops the tools of a Turn that is being deleted and held by a foreign finalizer. No journal is left to

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/gone"
 	"github.com/capstan-dev/capstan/internal/controller/notice"
 	"github.com/capstan-dev/capstan/internal/controller/policies"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
@@ -55,7 +56,8 @@ type Reconciler struct {
 	Wakes *wake.Source
 
 	memories memories
-	gone     goneSessions
+	// gone are Sessions that are gone or being deleted.
+	gone     gone.Objects
 	accounts accounts
 }
 
