@@ -145,7 +145,7 @@ func TestOfTheDeadlinesOfOnePassTheEarliestCounts(t *testing.T) {
 
 func TestAQueueThatIsShutDownHasNoDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		queue := newDeadlines(fairshare.NewQueue(1, func(string) string { return "" }))
+		queue := newDeadlines(fairshare.NewQueue(1, func(string) string { return "" }, func(string, time.Duration) {}))
 		queue.AddAfter("a", time.Minute)
 		queue.ShutDown()
 		queue.AddAfter("b", time.Minute)
