@@ -109,7 +109,7 @@ func (r *Reconciler) open(ctx context.Context, key types.NamespacedName) (*scope
 	if client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("reading the Session: %w", err)
 	}
-	if err != nil || !session.DeletionTimestamp.IsZero() {
+	if err != nil {
 		if uid, ok := r.known.forget(key); ok {
 			r.Host.Log.Forget(journal.Session{Namespace: key.Namespace, Name: key.Name, UID: uid})
 			r.Turns.End(uid)
@@ -120,8 +120,13 @@ func (r *Reconciler) open(ctx context.Context, key types.NamespacedName) (*scope
 		r.Host.Log.Forget(journal.Session{Namespace: key.Namespace, Name: key.Name, UID: old})
 		r.Turns.End(old)
 	}
-	s := &scope{session: session.DeepCopy(), base: session.DeepCopy()}
 	r.Host.Log.Measured(host.JournalOf(session), session.Status.Journal.Bytes)
+	if !session.DeletionTimestamp.IsZero() {
+		// A finalizer may keep the Session, and its journal with it.
+		r.Turns.End(session.UID)
+		return nil, nil
+	}
+	s := &scope{session: session.DeepCopy(), base: session.DeepCopy()}
 	var list v1alpha1.TurnList
 	if err := r.Client.List(ctx, &list, client.InNamespace(key.Namespace),
 		client.MatchingFields{turn.IndexOpen: key.Name}); err != nil {
