@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -45,7 +44,7 @@ type brokenManager struct {
 	do func(ctx context.Context, r *run, d *deed) (bool, error)
 	// forgets is the write at which the manager forgets what it has not written; empty for none.
 	forgets string
-	moment  time.Duration
+	moment  beats
 }
 
 var brokenManagers = []brokenManager{
@@ -84,7 +83,7 @@ var brokenManagers = []brokenManager{
 	})},
 	{
 		invariant: settledStepCloses, message: "shows all calls of its act step as settled", scenario: "a request and a Job that is slow",
-		do: settleEarly, moment: 300 * time.Millisecond,
+		do: settleEarly, moment: 3,
 	},
 	{
 		invariant: acceptedInJournal, message: "was accepted before the journal had it", scenario: "client tools, one of which answers early",

@@ -181,7 +181,9 @@ const maxTries = 4
 // 0 for none.
 func (s *stage) playUntilBefallen(ctx context.Context, c cell, want undisturbed) (try int, err error) {
 	for try := 1; try <= maxTries; try++ {
+		began, first := time.Now(), pulse.now()
 		befallen, err := s.play(ctx, &c, want)
+		say("played", c, "in", time.Since(began).Round(time.Millisecond), pulse.now()-first, "beats")
 		if befallen || err != nil {
 			return try, err
 		}
@@ -261,7 +263,7 @@ func (s *stage) direct(ctx context.Context, c cell, r *run, leaders []*process, 
 
 // settle waits until a process has done all that it can do now.
 func (s *stage) settle(ctx context.Context, r *run, p *process) {
-	_ = awaitFor(ctx, 2*time.Second, func() error {
+	_ = awaitFor(ctx, 20, func() error {
 		if !p.wire.quiet(r.namespace, 150*time.Millisecond) {
 			return errors.New("requests are under way")
 		}

@@ -92,10 +92,16 @@ func elect(ctx context.Context, r *run, strikes []strike, processes []*process) 
 		if i > 0 {
 			continue
 		}
-		select {
-		case <-e.began:
-		case <-time.After(patience):
-			return e, errors.New("no process was elected")
+		err := await(ctx, func() error {
+			select {
+			case <-e.began:
+				return nil
+			default:
+				return errors.New("no process was elected")
+			}
+		})
+		if err != nil {
+			return e, err
 		}
 	}
 	return e, nil
@@ -397,7 +403,7 @@ func (e *election) strikeOf(c *candidate) strike {
 
 // check holds that the leaders followed each other by the Lease, each of which only its holder gave up.
 func (e *election) check(ctx context.Context) error {
-	err := awaitFor(ctx, leaseDuration, func() error {
+	err := awaitFor(ctx, patience/10, func() error {
 		var lease coordinationv1.Lease
 		if err := user.Get(ctx, types.NamespacedName{Namespace: e.namespace, Name: leader.LeaseName}, &lease); err != nil {
 			return err

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -36,7 +35,10 @@ type history struct {
 	jobs     []version[*batchv1.Job]
 	pods     []version[*corev1.Pod]
 	// settled is since when the newest version of each Turn shows an act step without open calls.
-	settled map[types.UID]time.Time
+	settled map[types.UID]beats
+	// milestones are what has happened, and reached is when the newest was reached.
+	milestones map[string]bool
+	reached    beats
 }
 
 // observer watches the cluster by a connection that nothing disturbs.
@@ -44,6 +46,9 @@ type observer struct {
 	mu         sync.Mutex
 	namespaces map[string]*history
 	broken     error
+	// longest is the longest time between two milestones of a namespace, and longestIn that namespace.
+	longest   beats
+	longestIn string
 }
 
 // observe starts an observer, which ends with the context.
@@ -103,13 +108,23 @@ func (o *observer) see(deleted bool, object client.Object) {
 	defer o.mu.Unlock()
 	h := o.of(object.GetNamespace())
 	at := revision(object)
+	for _, milestone := range milestonesOf(deleted, object) {
+		if h.milestones[milestone] {
+			continue
+		}
+		now := pulse.now()
+		if h.reached > 0 && now-h.reached > o.longest {
+			o.longest, o.longestIn = now-h.reached, object.GetNamespace()
+		}
+		h.milestones[milestone], h.reached = true, now
+	}
 	switch object := object.(type) {
 	case *v1alpha1.Turn:
 		h.turns = append(h.turns, version[*v1alpha1.Turn]{at, deleted, object})
 		if deleted || !isSettled(object) {
 			delete(h.settled, object.UID)
-		} else if h.settled[object.UID].IsZero() {
-			h.settled[object.UID] = time.Now()
+		} else if _, known := h.settled[object.UID]; !known {
+			h.settled[object.UID] = pulse.now()
 		}
 	case *v1alpha1.Session:
 		h.sessions = append(h.sessions, version[*v1alpha1.Session]{at, deleted, object})
@@ -128,7 +143,7 @@ func (o *observer) see(deleted bool, object client.Object) {
 func (o *observer) of(namespace string) *history {
 	h := o.namespaces[namespace]
 	if h == nil {
-		h = &history{settled: map[types.UID]time.Time{}}
+		h = &history{settled: map[types.UID]beats{}, milestones: map[string]bool{}}
 		o.namespaces[namespace] = h
 	}
 	return h
@@ -146,17 +161,65 @@ func (o *observer) snapshot(namespace string) history {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	h := *o.of(namespace)
-	h.settled = nil
+	h.settled, h.milestones = nil, nil
 	return h
 }
 
+// progress is how many milestones a namespace has reached.
+func (o *observer) progress(namespace string) progress {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	h := o.of(namespace)
+	return progress{len(h.milestones), h.reached}
+}
+
+// longestWait describes the longest time in which a run made no progress.
+func (o *observer) longestWait() string {
+	o.mu.Lock()
+	longest, namespace := o.longest, o.longestIn
+	o.mu.Unlock()
+	if r := tools.of(namespace); r != nil {
+		return fmt.Sprintf("%d beats, in %q", longest, r.name)
+	}
+	return fmt.Sprintf("%d beats", longest)
+}
+
+// milestonesOf are what an object shows to have happened. None of them comes twice: an object that changes back and
+// forth makes no progress.
+func milestonesOf(deleted bool, object client.Object) []string {
+	uid := string(object.GetUID())
+	reached := []string{fmt.Sprint(uid, deleted, object.GetDeletionTimestamp() != nil)}
+	switch object := object.(type) {
+	case *v1alpha1.Turn:
+		reached = append(reached, fmt.Sprint(uid, object.Status.Phase, step(object)))
+		for _, c := range object.Status.ToolCalls {
+			reached = append(reached, fmt.Sprint(uid, c.ID, c.Attempt, c.State, c.PodUID))
+		}
+	case *v1alpha1.Session:
+		active := types.UID("")
+		if object.Status.ActiveTurn != nil {
+			active = object.Status.ActiveTurn.UID
+		}
+		reached = append(reached, fmt.Sprint(uid, object.Status.Phase, active))
+	case *v1alpha1.ToolResult:
+		for _, c := range object.Status.Conditions {
+			reached = append(reached, fmt.Sprint(uid, c.Status))
+		}
+	case *batchv1.Job:
+		reached = append(reached, fmt.Sprint(uid, object.Status.Active, object.Status.Succeeded, object.Status.Failed))
+	case *corev1.Pod:
+		reached = append(reached, fmt.Sprint(uid, object.Status.Phase, len(object.Spec.SchedulingGates)))
+	}
+	return reached
+}
+
 // stuck reports a Turn that has shown an act step without open calls for longer than the given time.
-func (o *observer) stuck(namespace string, moment time.Duration) error {
+func (o *observer) stuck(namespace string, moment beats) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for uid, since := range o.of(namespace).settled {
-		if lasted := time.Since(since); lasted > moment {
-			return fmt.Errorf("%s: Turn %s shows all calls of its act step as settled for %s", settledStepCloses, uid, lasted.Round(time.Second))
+		if lasted := pulse.now() - since; lasted > moment {
+			return fmt.Errorf("%s: Turn %s shows all calls of its act step as settled for %d beats", settledStepCloses, uid, lasted)
 		}
 	}
 	return nil
@@ -313,35 +376,6 @@ func runs(turn *v1alpha1.Turn) bool {
 
 func ended(turn *v1alpha1.Turn) bool {
 	return condition.IsTrue(turn.Status.Conditions, v1alpha1.ConditionFinished)
-}
-
-// await waits until a condition says nil. Its last error is part of the error.
-func await(ctx context.Context, condition func() error) error {
-	return awaitFor(ctx, patience, condition)
-}
-
-// hopeless is an error that no waiting mends.
-type hopeless struct{ error }
-
-func awaitFor(ctx context.Context, patience time.Duration, condition func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := condition()
-		if err == nil {
-			return nil
-		}
-		if _, ok := err.(hopeless); ok { //nolint:errorlint // Nothing wraps it.
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waited %s: %w", patience, err)
-		case <-tick.C:
-		}
-	}
 }
 
 // isRun reports whether a namespace is one of a run.

@@ -201,7 +201,7 @@ func threeEnds(what string, s scenario) []scenario {
 
 // expire waits until the Turn has taken too long.
 func expire(ctx context.Context, r *run) error {
-	return awaitFor(ctx, r.patience, func() error { return r.hasExpired(time.Now()) })
+	return r.await(ctx, func() error { return r.hasExpired(time.Now()) })
 }
 
 // hasExpired reports whether the first Turn has taken too long by a time. One that has not begun cannot.
@@ -321,7 +321,7 @@ func (r *run) settled(ids ...string) error {
 
 // decide decides about a call once it waits for that.
 func (r *run) decide(ctx context.Context, call string, decision v1alpha1.Decision) error {
-	if err := awaitFor(ctx, r.patience, func() error { return r.waits(v1alpha1.CallWaiting, call) }); err != nil {
+	if err := r.await(ctx, func() error { return r.waits(v1alpha1.CallWaiting, call) }); err != nil {
 		return err
 	}
 	turn := r.seen.turn(r.namespace, "demo-1")
@@ -338,7 +338,7 @@ func (r *run) decide(ctx context.Context, call string, decision v1alpha1.Decisio
 
 // answerBob answers the second of two calls.
 func answerBob(ctx context.Context, r *run) error {
-	if err := awaitFor(ctx, r.patience, func() error { return r.waits(v1alpha1.CallWaiting, "1-0", "1-1") }); err != nil {
+	if err := r.await(ctx, func() error { return r.waits(v1alpha1.CallWaiting, "1-0", "1-1") }); err != nil {
 		return err
 	}
 	return r.user.Create(ctx, r.toolResult("bob", "1-1", "no"))
@@ -356,7 +356,7 @@ func bobIsAccepted(r *run) error {
 // onceSettled does something when the status shows calls as settled.
 func onceSettled(do func(context.Context, *run) error, calls ...string) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
-		if err := awaitFor(ctx, r.patience, func() error { return r.settled(calls...) }); err != nil {
+		if err := r.await(ctx, func() error { return r.settled(calls...) }); err != nil {
 			return err
 		}
 		return do(ctx, r)
@@ -376,7 +376,7 @@ func (r *run) steer(ctx context.Context) error {
 
 // steerOnceBegun sends a message for the Turn when it runs.
 func steerOnceBegun(ctx context.Context, r *run) error {
-	if err := awaitFor(ctx, r.patience, func() error { return hasBegun(r.seen.turn(r.namespace, "demo-1")) }); err != nil {
+	if err := r.await(ctx, func() error { return hasBegun(r.seen.turn(r.namespace, "demo-1")) }); err != nil {
 		return err
 	}
 	return r.steer(ctx)
@@ -395,7 +395,7 @@ func replaceSession(ctx context.Context, r *run) error {
 	if err := r.user.Delete(ctx, r.newSession()); err != nil {
 		return err
 	}
-	err := awaitFor(ctx, r.patience, func() error {
+	err := r.await(ctx, func() error {
 		err := r.user.Create(ctx, r.newSession())
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return hopeless{err}

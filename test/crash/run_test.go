@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -40,12 +39,12 @@ type run struct {
 	cuts int
 	// refused reports whether the cluster has no room for a tool, which then does not run.
 	refused bool
-	// patience is how long each part of the run may take.
-	patience time.Duration
+	// patience is how long the run may make no progress.
+	patience beats
 	// moment is how long an act step may stay open without open calls.
-	moment time.Duration
-	// ripeAt is since when the user could interfere.
-	ripeAt time.Time
+	moment beats
+	// ripeAt is since when the user could interfere; 0 if not yet.
+	ripeAt beats
 }
 
 // newRun makes the namespace of a run.
@@ -60,9 +59,6 @@ func newRun(ctx context.Context, s scenario) (*run, error) {
 	}
 	if r.turns == nil {
 		r.turns = []string{"demo-1"}
-	}
-	if r.from > 0 {
-		r.patience = 3 * patience // It has many more steps than others.
 	}
 	tools.play(r)
 	return r, nil
@@ -169,14 +165,14 @@ func (r *run) play(ctx context.Context, due <-chan struct{}) error {
 		go func() { _ = r.drive(driving, r) }()
 	}
 	if r.act != nil {
-		if err := awaitFor(ctx, r.patience, func() error { return r.isRipe(due) }); err != nil {
+		if err := r.await(ctx, func() error { return r.isRipe(due) }); err != nil {
 			return fmt.Errorf("before the user interferes: %w", err)
 		}
 		if err := r.interfere(ctx); err != nil {
 			return err
 		}
 	}
-	return awaitFor(ctx, r.patience, r.isOver)
+	return r.await(ctx, r.isOver)
 }
 
 // isRipe reports whether it is time for the user to interfere.
@@ -193,10 +189,10 @@ func (r *run) isRipe(due <-chan struct{}) error {
 		return err
 	}
 	// The moment at which the user was to interfere should have come by now; a while later it will not come any more.
-	if r.ripeAt.IsZero() {
-		r.ripeAt = time.Now()
+	if r.ripeAt == 0 {
+		r.ripeAt = pulse.now()
 	}
-	if time.Since(r.ripeAt) < 2*time.Second {
+	if pulse.now()-r.ripeAt < 20 {
 		return errors.New("the moment to interfere has not come")
 	}
 	return nil

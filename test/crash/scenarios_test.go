@@ -197,13 +197,13 @@ func answerOneByOne(ctx context.Context, r *run) error {
 			return err
 		}
 	}
-	if err := awaitFor(ctx, r.patience, waitsFor("ask-ann", "ask-bob")); err != nil {
+	if err := r.await(ctx, waitsFor("ask-ann", "ask-bob")); err != nil {
 		return err
 	}
 	if err := r.user.Create(ctx, r.toolResult("bob", "1-1", "no")); err != nil {
 		return err
 	}
-	if err := awaitFor(ctx, r.patience, waitsFor("ask-ann")); err != nil {
+	if err := r.await(ctx, waitsFor("ask-ann")); err != nil {
 		return err
 	}
 	return r.user.Create(ctx, r.toolResult("ann", "1-0", "yes"))
@@ -211,7 +211,7 @@ func answerOneByOne(ctx context.Context, r *run) error {
 
 // steerOnceWaiting sends a message for the Turn when it waits for a client.
 func steerOnceWaiting(ctx context.Context, r *run) error {
-	err := awaitFor(ctx, r.patience, func() error {
+	err := r.await(ctx, func() error {
 		if phase := r.seen.turn(r.namespace, "demo-1").Status.Phase; phase != v1alpha1.TurnWaitingForToolResults {
 			return fmt.Errorf("the Turn is in phase %s", phase)
 		}
@@ -227,7 +227,7 @@ func steerOnceWaiting(ctx context.Context, r *run) error {
 
 // approveOne approves the first call and rejects the second, in any order. Nothing starts before.
 func approveOne(ctx context.Context, r *run) error {
-	err := awaitFor(ctx, r.patience, func() error {
+	err := r.await(ctx, func() error {
 		matched, err := capstantest.WaitForApproval("pay", "refund").Match(r.seen.turn(r.namespace, "demo-1"))
 		if err == nil && !matched {
 			err = errors.New("the Turn does not wait for approval")
@@ -255,14 +255,14 @@ func isRunning(r *run) error {
 
 // running waits until a tool has started.
 func (r *run) running(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, r.patience)
-	defer cancel()
-	select {
-	case <-r.started:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("the tool did not start: %w", ctx.Err())
-	}
+	return r.await(ctx, func() error {
+		select {
+		case <-r.started:
+			return nil
+		default:
+			return errors.New("the tool did not start")
+		}
+	})
 }
 
 // remove deletes the first Turn.
@@ -273,7 +273,7 @@ func remove(ctx context.Context, r *run) error {
 // createAgain deletes the Turn when it has ended and creates it again. It must take over its outcome, and its tool must
 // not run again.
 func createAgain(ctx context.Context, r *run) error {
-	if err := awaitFor(ctx, r.patience, r.isOver); err != nil {
+	if err := r.await(ctx, r.isOver); err != nil {
 		return err
 	}
 	first := r.seen.turn(r.namespace, "demo-1")
@@ -283,7 +283,7 @@ func createAgain(ctx context.Context, r *run) error {
 	if err := r.user.Create(ctx, r.newTurn("demo-1")); err != nil {
 		return err
 	}
-	return awaitFor(ctx, r.patience, func() error {
+	return r.await(ctx, func() error {
 		if second := r.seen.turn(r.namespace, "demo-1"); second.UID == first.UID || !ended(second) {
 			return errors.New("the Turn that was created again has not ended")
 		}

@@ -1,6 +1,7 @@
 package crash_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -24,7 +25,9 @@ func TestLateEventsKeepTheirOrder(t *testing.T) {
 		w.mu.Unlock()
 	}
 	var got []string
-	err := await(t.Context(), func() error {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err := await(ctx, func() error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		got = nil

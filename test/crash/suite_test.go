@@ -41,10 +41,6 @@ func TestCrash(t *testing.T) {
 }
 
 const (
-	// patience is how long each part of a run may take. Retries after a lost request are far shorter.
-	patience = time.Minute
-	// moment is how long an act step may stay open without open calls.
-	moment = 20 * time.Second
 	// sideBySide is how many runs are under way at once.
 	sideBySide = 16
 	// defaultCells is how many cells a sample has.
@@ -60,6 +56,7 @@ var (
 	tools   = &toolPlayers{}
 	prompts = &promptCounter{}
 	web     = newServer()
+	pulse   = &heart{}
 )
 
 var _ = BeforeSuite(func() {
@@ -85,6 +82,7 @@ var _ = BeforeSuite(func() {
 	DeferCleanup(cancel)
 	seen, err = observe(ctx, user)
 	Expect(err).NotTo(HaveOccurred())
+	Expect(pulse.start(ctx, user)).To(Succeed())
 })
 
 // process is a kit whose connection to the API server the test holds in its hands.
@@ -261,7 +259,7 @@ var _ = Describe("Faults", func() {
 		if size > 0 {
 			chosen = sample(every, size, uint64(seed))
 		}
-		chosen = only(chosen, every)
+		chosen = slices.Repeat(only(chosen, every), int(setting("FAULT_REPEAT", 1)))
 		say(fmt.Sprintf("seed %d: %d of %d cells, measured in %s", seed, len(chosen), len(every), time.Since(began).Round(time.Second)))
 		all(chosen, func(c cell) {
 			try, err := s.playUntilBefallen(ctx, c, base[c.scenario])
@@ -273,8 +271,10 @@ var _ = Describe("Faults", func() {
 		}
 
 		AddReportEntry("Faults", ReportEntryVisibilityAlways, fmt.Sprintf(
-			"seed %d: %d of %d cells in %s, %d scenarios; the faults of %d came in a later try, of %d never\n%s",
-			seed, len(chosen), len(every), time.Since(began).Round(time.Second), len(scenarios), t.again, len(t.missed), t.histogram()))
+			"seed %d: %d of %d cells in %s (%d beats), %d scenarios; the faults of %d came in a later try, of %d never; "+
+				"the longest time without progress was %s\n%s",
+			seed, len(chosen), len(every), time.Since(began).Round(time.Second), pulse.now(), len(scenarios), t.again, len(t.missed),
+			seen.longestWait(), t.histogram()))
 		Expect(errors.Join(t.errs...)).NotTo(HaveOccurred())
 		t.expectBefallen()
 	})
