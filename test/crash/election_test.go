@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -54,15 +53,16 @@ type election struct {
 	wakes int
 	// pausedAt is when the newest leader was paused; zero when it was not.
 	pausedAt time.Time
-	// strokes counts the strikes that have come.
-	strokes int
-	errs    []error
+	// strokes counts the strikes that have come, and usurped those that deleted a pod.
+	strokes, usurped int
+	errs             []error
 }
 
 // candidate is a process that stands for election.
 type candidate struct {
 	*process
 	election *election
+	name     string
 	pod      *corev1.Pod
 	// life is that of the process as it runs now, and end ends it.
 	life context.Context
@@ -70,6 +70,9 @@ type candidate struct {
 	// gone reports whether the process has ended, and successor is closed once another one leads.
 	gone      bool
 	successor chan struct{}
+	// usurped reports whether the pod was deleted while the process runs, and pods counts those that it had.
+	usurped bool
+	pods    int
 }
 
 // elect lets the processes stand for election. The first of them leads when it returns, and the others wait.
@@ -84,7 +87,8 @@ func elect(ctx context.Context, r *run, strikes []strike, processes []*process) 
 	ctx, e.stop = context.WithCancel(ctx)
 	for i, p := range processes {
 		c := &candidate{process: p, election: e, successor: make(chan struct{})}
-		if err := c.createPod(ctx, fmt.Sprintf("manager-%d", i)); err != nil {
+		c.name = fmt.Sprintf("manager-%d", i)
+		if err := c.createPod(ctx); err != nil {
 			return e, err
 		}
 		e.candidates = append(e.candidates, c)
@@ -115,9 +119,10 @@ func (e *election) close() {
 }
 
 // createPod makes the pod that the process runs in, as the kubelet would.
-func (c *candidate) createPod(ctx context.Context, name string) error {
+func (c *candidate) createPod(ctx context.Context) error {
+	c.pods++
 	c.pod = &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: c.election.namespace, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.election.namespace, Name: fmt.Sprintf("%s-%d", c.name, c.pods)},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: managerContainer, Image: "capstan.dev/manager:test"}}},
 	}
 	if err := user.Create(ctx, c.pod); err != nil {
@@ -159,7 +164,7 @@ func (c *candidate) standOnce(ctx context.Context) error {
 		return err
 	}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: skewed{lock, c.ahead}, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
+		Lock: &witness{Interface: lock, ahead: c.ahead, fail: c.election.fail}, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
 		ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) { c.lead(life, end) },
@@ -234,9 +239,17 @@ func (c *candidate) awaitStrike(life context.Context, end context.CancelFunc, at
 		end()
 	case hold, holdAfter:
 		e.pausedAt = time.Now()
+	case usurp:
+		c.usurped = true
+		e.usurped++
 	default:
 	}
 	e.mu.Unlock()
+	if at.fate == usurp {
+		if err := user.Delete(life, c.pod, client.GracePeriodSeconds(0)); err != nil && life.Err() == nil {
+			e.fail(fmt.Errorf("deleting the pod of a leader: %w", err))
+		}
+	}
 	e.struck <- c
 }
 
@@ -259,11 +272,13 @@ func (c *candidate) leave(ctx context.Context) error {
 	c.wire.kill(namespace)
 	e.mu.Lock()
 	c.gone = true
-	successor := c.successor
+	successor, usurped := c.successor, c.usurped
 	e.mu.Unlock()
-	now := c.now()
-	if err := c.contain(ctx, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: now}}); err != nil {
-		return ignoreEnd(ctx, err)
+	if !usurped {
+		ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: c.now()}}
+		if err := c.contain(ctx, ended); err != nil {
+			return ignoreEnd(ctx, err)
+		}
 	}
 	select {
 	case <-successor:
@@ -271,8 +286,11 @@ func (c *candidate) leave(ctx context.Context) error {
 		return nil
 	}
 	e.mu.Lock()
-	c.gone = false
+	c.gone, c.usurped = false, false
 	e.mu.Unlock()
+	if usurped {
+		return ignoreEnd(ctx, c.createPod(ctx))
+	}
 	return ignoreEnd(ctx, c.contain(ctx, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: c.now()}}))
 }
 
@@ -304,28 +322,6 @@ func (c *candidate) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// skewed is a lock of a process whose clock is ahead.
-type skewed struct {
-	resourcelock.Interface
-	ahead time.Duration
-}
-
-// Create implements resourcelock.Interface.
-func (s skewed) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return s.Interface.Create(ctx, s.dated(record))
-}
-
-// Update implements resourcelock.Interface.
-func (s skewed) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return s.Interface.Update(ctx, s.dated(record))
-}
-
-func (s skewed) dated(record resourcelock.LeaderElectionRecord) resourcelock.LeaderElectionRecord {
-	record.AcquireTime = metav1.NewTime(record.AcquireTime.Add(s.ahead))
-	record.RenewTime = metav1.NewTime(record.RenewTime.Add(s.ahead))
-	return record
-}
-
 func (e *election) fail(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -340,11 +336,11 @@ func (e *election) allStruck() bool {
 }
 
 // repeats is how many model calls may have been made in vain: one for each process that took over, and one for each
-// that went on beside it.
+// that went on beside it, or more for one that did not know before that it was usurped.
 func (e *election) repeats() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return len(e.led) - 1 + e.wakes
+	return len(e.led) - 1 + e.wakes + e.usurped*rivalRepeats
 }
 
 // wake lets all processes go on that are paused. It reports whether there were any.
@@ -375,6 +371,7 @@ func (e *election) direct(ctx context.Context, s *stage, end <-chan error) error
 			if at := e.strikeOf(c); at.fate == pass {
 				e.wake()
 			}
+			e.releaseUsurped()
 		case c := <-e.struck:
 			if at := e.strikeOf(c); at.fate == stall {
 				e.wake()
@@ -385,6 +382,17 @@ func (e *election) direct(ctx context.Context, s *stage, end <-chan error) error
 				}
 				c.wire.release(e.run.namespace)
 			}
+		}
+	}
+}
+
+// releaseUsurped lets the requests go on that were held back until another process leads.
+func (e *election) releaseUsurped() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, c := range e.candidates {
+		if c.usurped {
+			c.wire.release(e.run.namespace)
 		}
 	}
 }

@@ -92,6 +92,10 @@ func takeoverCells(s scenario, nth, rest int, add func(cell)) {
 			add(cell{family: familyTwice, strikes: []strike{{writes, nth, how}, {writes, second, dieAfter}, {}}})
 		}
 	}
+	add(cell{family: familyElected, strikes: []strike{{writes, nth, usurp}, {}}})
+	for second := 1; second <= min(rest, 2); second++ {
+		add(cell{family: familyThree, strikes: []strike{{writes, nth, usurp}, {writes, second, usurp}, {}}})
+	}
 	for _, how := range []fate{hold, holdAfter} {
 		for second := 1; second <= min(rest, 3); second++ {
 			add(cell{family: familyElected, strikes: []strike{{writes, nth, how}, {writes, second, stall}}})

@@ -50,6 +50,8 @@ const (
 	stall fate = "stall"
 	// stallAfter is stall, but the request is carried out first.
 	stallAfter fate = "mark"
+	// usurp is stall, and the pod of the process is deleted by force: another process takes over while this one runs.
+	usurp fate = "usurped"
 	// die fails this request before the API server sees it, and every later one of the namespace: for it, the process
 	// is gone.
 	die fate = "die"
@@ -316,7 +318,7 @@ func (w *wire) carry(next http.RoundTripper, r *http.Request, t target) (*http.R
 			return answer(r, http.StatusConflict, metav1.StatusReasonConflict, fmt.Sprintf("Operation cannot be fulfilled on %s %q: "+
 				"the object has been modified; please apply your changes to the latest version and try again", t.resource, t.name), "")
 		}
-	case hold, stall:
+	case hold, stall, usurp:
 		if err := w.wait(r, t.namespace, held); err != nil {
 			return nil, err
 		}
