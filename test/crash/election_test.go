@@ -164,7 +164,8 @@ func (c *candidate) standOnce(ctx context.Context) error {
 		return err
 	}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: &witness{Interface: lock, ahead: c.ahead, fail: c.election.fail}, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
+		Lock:          &witness{Interface: lock, ahead: c.ahead, fail: c.election.fail},
+		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
 		ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) { c.lead(life, end) },

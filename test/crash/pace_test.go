@@ -68,7 +68,8 @@ func (h *heart) beat(ctx context.Context, c client.WithWatch) error {
 	defer tick.Stop()
 	for {
 		next := strconv.FormatInt(h.count.Load()+1, 10)
-		if err := c.Patch(ctx, newPulse(), client.RawPatch(types.MergePatchType, []byte(`{"data":{"beat":"`+next+`"}}`))); err != nil {
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"data":{"beat":"`+next+`"}}`))
+		if err := c.Patch(ctx, newPulse(), patch); err != nil {
 			return err
 		}
 		for shown := ""; shown != next; {
