@@ -161,8 +161,9 @@ func (m *stepMemory) takeBack(name string) {
 }
 
 // deny ends a call as not executed, unless a Job of it exists that the cache does not show yet: one of an earlier
-// process, or of a request whose response was lost. Such a Job counts. As long as such a request may still be on its
-// way, only a call with a withdrawal ends.
+// process, or of a request whose response was lost. Such a Job counts. As long as such a request of this process may
+// still be on its way, only a call with a withdrawal ends. The requests of an earlier process are unknown: after them
+// only a call with a withdrawal ends as not executed.
 func (r *Reconciler) deny(ctx context.Context, a *actScope, index int, name string, outcome tool.Outcome) error {
 	job, err := r.liveJob(ctx, a.turn, name)
 	switch {
@@ -177,6 +178,9 @@ func (r *Reconciler) deny(ctx context.Context, a *actScope, index int, name stri
 			a.deadline(until)
 			return nil
 		}
+	}
+	if call := a.calls()[index]; !tool.Withdrawable(call) && a.step.intended[call.ID] != call.Attempt {
+		outcome = tool.PerhapsStarted(outcome)
 	}
 	a.settle(index, outcome)
 	return nil

@@ -56,6 +56,9 @@ type stepMemory struct {
 	// attempted are the names of the Jobs that this process has requested. If the API server's response was lost, the
 	// Job may exist, or appear later.
 	attempted map[string]bool
+	// intended are the attempts, by call id, that this process has written to status: no earlier process has requested
+	// their Jobs.
+	intended map[string]int32
 	// unanswered is when the response to such a request was last lost.
 	unanswered map[string]time.Time
 	// opened are the pods whose gate this process has removed.
@@ -126,6 +129,7 @@ func (m *memory) of(step int32) *stepMemory {
 			created:    map[string]time.Time{},
 			shown:      map[string]bool{},
 			attempted:  map[string]bool{},
+			intended:   map[string]int32{},
 			unanswered: map[string]time.Time{},
 			opened:     map[types.UID]bool{},
 			outcomes:   map[string]tool.Outcome{},
@@ -145,6 +149,25 @@ func (m *memory) of(step int32) *stepMemory {
 		}
 	}
 	return &m.step
+}
+
+// intend records the attempts of an act step that a status write of this process has begun.
+func (m *memory) intend(before, now *v1alpha1.Turn) {
+	plan := now.Status.Plan
+	if plan == nil || plan.Phase != v1alpha1.PlanAct {
+		return
+	}
+	known := map[string]int32{}
+	if before.Status.Plan != nil && before.Status.Plan.Step == plan.Step {
+		for _, call := range before.Status.ToolCalls {
+			known[call.ID] = call.Attempt
+		}
+	}
+	for _, call := range now.Status.ToolCalls {
+		if call.Attempt > known[call.ID] {
+			m.of(plan.Step).intended[call.ID] = call.Attempt
+		}
+	}
 }
 
 // forget drops the state of the step.

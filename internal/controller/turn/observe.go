@@ -197,7 +197,8 @@ func (r *Reconciler) livePod(
 }
 
 // observeMissing decides about a call whose Job the cache does not have. A Job that has not been created yet is not
-// handled here. A call whose pod was recorded may have run, and only a live read proves that its Job is gone.
+// handled here. A Job that was there, according to this process or to status, is gone only if a live read proves it:
+// that ends the attempt.
 func (r *Reconciler) observeMissing(ctx context.Context, a *actScope, index int, name string) error {
 	call := a.calls()[index]
 	created, ours := a.step.created[name]
@@ -205,7 +206,7 @@ func (r *Reconciler) observeMissing(ctx context.Context, a *actScope, index int,
 		a.recall(index)
 		return nil
 	}
-	if call.PodUID == "" && !ours && call.State != v1alpha1.CallRunning {
+	if call.PodUID == "" && !ours && !a.step.shown[name] && !tool.HadJob(call) {
 		return nil
 	}
 	if lag := created.Add(cacheLag); ours && !a.step.shown[name] && r.Clock().Before(lag) {

@@ -52,6 +52,7 @@ func (r *Reconciler) write(ctx context.Context, s *scope, kind writeKind) (flow,
 		// The API server's response includes the message. A Turn that waits for memory must not hold it.
 		host.LeaveOutMessage(s.turn)
 		s.base = s.turn.DeepCopy()
+		s.memory.intend(before, s.turn)
 		announce(ctx, before, s, kind)
 		for _, n := range noticesOf(before, s.turn) {
 			r.Notices.Record(s.turn, n)

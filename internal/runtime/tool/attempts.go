@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -18,4 +19,35 @@ func WithEarlierAttempts(call v1alpha1.ToolCall, outcome Outcome) Outcome {
 	outcome.Error = "An earlier attempt of the tool was interrupted and may have done part of its work. " + why +
 		" It is safe to call it again."
 	return outcome
+}
+
+// startedElsewhere is the reason of an outcome after an attempt that another process of the manager may have started.
+const startedElsewhere = "Another process of the manager may have started the tool, and it may do part of its work. "
+
+// PerhapsStarted is the outcome of a call that this process has not executed, and of which it is not known whether an
+// earlier process of the manager has started it: its request for a Job may arrive at any time. The Job of a call that
+// may be withdrawn starts nothing then.
+func PerhapsStarted(outcome Outcome) Outcome {
+	why := strings.TrimSuffix(outcome.Error, changedNothing)
+	why = strings.Replace(why, toolNotExecuted, "It was not started again", 1)
+	outcome.State = v1alpha1.CallFailed
+	outcome.Error = startedElsewhere + why + " It is safe to call it again."
+	return outcome
+}
+
+// pendingReasons are those that only a call shows whose Job exists.
+var pendingReasons = []string{
+	ReasonStarting, ReasonSuspended, ReasonGated, ReasonImagePull, ReasonStartError, ReasonUnschedulable,
+}
+
+// HadJob reports whether status shows that the Job of the current attempt of an open call was there.
+func HadJob(call v1alpha1.ToolCall) bool {
+	switch call.State {
+	case v1alpha1.CallRunning:
+		return true
+	case v1alpha1.CallPending:
+		return call.PodName != "" || slices.Contains(pendingReasons, call.Reason)
+	default:
+		return false
+	}
 }

@@ -1,0 +1,97 @@
+package turn
+
+import (
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// A user deletes each Job of a call before its pod runs. That ends an attempt like any other disruption, for every
+// process that can know of the Job.
+func TestAJobThatIsDeletedBeforeItRunsEndsAnAttempt(t *testing.T) {
+	shown := func(w *world) func() bool {
+		return func() bool { return w.call("look").Reason == tool.ReasonStarting }
+	}
+	for name, lose := range map[string]func(m *manager, job *batchv1.Job) *manager{
+		"the process that created it": func(m *manager, job *batchv1.Job) *manager {
+			m.w.deleteJob(job)
+			return m
+		},
+		"a process that has seen it": func(m *manager, job *batchv1.Job) *manager {
+			next := m.w.manager(0)
+			if _, err := next.pass(); err != nil {
+				m.w.t.Fatal(err)
+			}
+			m.w.deleteJob(job)
+			return next
+		},
+		"a process that only the status tells of it": func(m *manager, job *batchv1.Job) *manager {
+			m.withoutCluster("the progress", shown(m.w))
+			m.w.deleteJob(job)
+			return m.w.manager(0)
+		},
+	} {
+		for _, class := range []v1alpha1.SideEffect{v1alpha1.Pure, v1alpha1.Idempotent} {
+			t.Run(name+", "+string(class), func(t *testing.T) {
+				w := newWorld(t)
+				var made []time.Time
+				onCreate(w, isJob, func(create func() error, _ string) error {
+					made = append(made, w.present())
+					return create()
+				})
+				w.begin(newJobTool("look", class))
+				m := w.manager(0)
+				for range 2 * tool.MaxAttempts {
+					m.withoutCluster("the next attempt", func() bool { return w.jobOf("look") != nil || w.finished() })
+					if w.finished() {
+						break
+					}
+					m = lose(m, w.jobOf("look"))
+				}
+				m.until("the end", w.finished)
+				if call := w.call("look"); call.State != v1alpha1.CallFailed || call.Reason != tool.ReasonJobGone ||
+					call.Attempt != tool.MaxAttempts {
+					t.Errorf("the call is %s (%s) after %d attempts", call.State, call.Reason, call.Attempt)
+				}
+				if len(made) != tool.MaxAttempts {
+					t.Fatalf("%d Jobs were created, want %d", len(made), tool.MaxAttempts)
+				}
+				for i := 1; i < len(made); i++ {
+					// The time of an attempt is in status in whole seconds.
+					if pause := made[i].Sub(made[i-1]); pause < tool.RetryPause(int32(i))-time.Second {
+						t.Errorf("attempt %d began after %v", i+1, pause)
+					}
+				}
+			})
+		}
+	}
+}
+
+// The pod of such a call was never let go.
+func TestAnAtMostOnceCallWhoseJobIsDeletedBeforeItsPodIsRecordedIsNotExecuted(t *testing.T) {
+	for name, restart := range map[string]bool{"the same process": false, "a new process": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			made := 0
+			onCreate(w, isJob, func(create func() error, _ string) error {
+				made++
+				return create()
+			})
+			w.begin(newJobTool("look", v1alpha1.AtMostOnce))
+			m := w.manager(0)
+			m.withoutCluster("the Job", func() bool { return w.call("look").Reason == tool.ReasonStarting })
+			w.deleteJob(w.jobOf("look"))
+			if restart {
+				m = w.manager(0)
+			}
+			m.until("the end", w.finished)
+			if call := w.call("look"); call.State != v1alpha1.CallNotExecuted || call.Reason != tool.ReasonJobGone || made != 1 {
+				t.Errorf("the call is %s (%s) after %d Jobs", call.State, call.Reason, made)
+			}
+		})
+	}
+}
