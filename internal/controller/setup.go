@@ -211,7 +211,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 			}).SetupWithManager(mgr, o.Workers)
 		}},
 		{"Job", func() error {
-			return (&job.Reconciler{Client: mgr.GetClient(), Clock: o.Clock, Retention: o.JobRetention}).SetupWithManager(mgr)
+			return (&job.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Retention: o.JobRetention}).SetupWithManager(mgr)
 		}},
 		{"ToolResult", func() error {
 			return (&toolresult.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock}).SetupWithManager(mgr)

@@ -1,8 +1,11 @@
-// Package job reconciles the Jobs of tool calls whose Turn was deleted without them.
+// Package job reconciles the Jobs of tool calls whose Turn was deleted without them, or has moved on without them.
 //
 // Jobs are owned by their Turn and are deleted with it. `kubectl delete turn --cascade=orphan` removes the owner
 // reference instead: nothing reads the result of such a Job any more. A Job that runs is deleted, and one that has ended
-// is kept for the retention time, like the Jobs of a Turn that has ended. A Job with an owner costs nothing here.
+// is kept for the retention time, like the Jobs of a Turn that has ended.
+//
+// A Job may also appear after its step was closed, when the request of an earlier process arrives late. It is deleted
+// as well (stray.go). Any other Job with an owner costs nothing here.
 package job
 
 import (
@@ -17,6 +20,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -28,10 +32,12 @@ import (
 // created before its Job, and no cache lags for so long.
 const settled = time.Minute
 
-// Reconciler deletes orphaned Jobs, one at a time.
+// Reconciler deletes orphaned and stray Jobs, one at a time.
 type Reconciler struct {
 	// Client reads from the cache and writes.
 	Client client.Client
+	// Live reads past the cache.
+	Live client.Reader
 	// Clock returns the current time.
 	Clock func() time.Time
 	// Retention is how long a Job that has ended is kept.
@@ -40,12 +46,14 @@ type Reconciler struct {
 
 // +kubebuilder:rbac:groups=capstan.dev,resources=turns,verbs=get;list;watch
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
 
 // SetupWithManager registers the reconciler.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("job").
 		For(&batchv1.Job{}, builder.WithPredicates(predicate.NewPredicateFuncs(ownerless))).
+		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(r.strays)).
 		WithOptions(pacing.Options(1)).
 		Complete(r)
 }
@@ -57,34 +65,54 @@ func ownerless(object client.Object) bool {
 		metav1.GetControllerOf(object) == nil
 }
 
-// Reconcile deletes one Job, if it is an orphan and its time is over.
+// Reconcile deletes one Job, if it is a stray, or an orphan whose time is over.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	job := &batchv1.Job{}
 	if err := r.Client.Get(ctx, req.NamespacedName, job); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if !ownerless(job) || !job.DeletionTimestamp.IsZero() {
+	switch {
+	case !job.DeletionTimestamp.IsZero():
 		return ctrl.Result{}, nil
+	case !ownerless(job):
+		return ctrl.Result{}, r.deleteStray(ctx, job)
 	}
 	now := r.Clock()
 	if due := r.due(job); now.Before(due) {
 		return ctrl.Result{RequeueAfter: due.Sub(now)}, nil
 	}
-	var turns v1alpha1.TurnList
-	found := client.MatchingFields{turn.IndexUID: job.Labels[v1alpha1.LabelTurnUID]}
-	if err := r.Client.List(ctx, &turns, client.InNamespace(job.Namespace), found); err != nil {
-		return ctrl.Result{}, fmt.Errorf("finding the Turn of an orphaned Job: %w", err)
+	there, err := r.turnOf(ctx, job)
+	if err != nil {
+		return ctrl.Result{}, err
 	}
-	if len(turns.Items) > 0 {
+	if there != nil {
 		// The Turn reconciler cleans up, or this one does when the Turn is gone as well.
 		return ctrl.Result{RequeueAfter: max(r.Retention, settled)}, nil
 	}
+	return ctrl.Result{}, r.delete(ctx, job)
+}
+
+// turnOf returns the Turn that a Job was created for, from the cache; nil for none.
+func (r *Reconciler) turnOf(ctx context.Context, job *batchv1.Job) (*v1alpha1.Turn, error) {
+	var turns v1alpha1.TurnList
+	found := client.MatchingFields{turn.IndexUID: job.Labels[v1alpha1.LabelTurnUID]}
+	if err := r.Client.List(ctx, &turns, client.InNamespace(job.Namespace), found); err != nil {
+		return nil, fmt.Errorf("finding the Turn of a Job: %w", err)
+	}
+	if len(turns.Items) == 0 {
+		return nil, nil
+	}
+	return &turns.Items[0], nil
+}
+
+// delete deletes the Job, if it still is the object that was read, and its pods in the background.
+func (r *Reconciler) delete(ctx context.Context, job *batchv1.Job) error {
 	err := r.Client.Delete(ctx, job.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationBackground),
 		client.Preconditions{UID: &job.UID, ResourceVersion: &job.ResourceVersion})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return ctrl.Result{}, fmt.Errorf("deleting an orphaned Job: %w", err)
+		return fmt.Errorf("deleting Job %s: %w", job.Name, err)
 	}
-	return ctrl.Result{}, nil
+	return nil
 }
 
 // due is when an orphaned Job may be deleted.

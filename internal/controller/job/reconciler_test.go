@@ -48,7 +48,7 @@ func ended(kind batchv1.JobConditionType, after time.Duration) func(*batchv1.Job
 func reconciler(t *testing.T, age time.Duration, writes *int, objects ...client.Object) *Reconciler {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(v1alpha1.AddToScheme(scheme), batchv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(v1alpha1.AddToScheme(scheme), batchv1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
@@ -58,9 +58,7 @@ func reconciler(t *testing.T, age time.Duration, writes *int, objects ...client.
 		},
 	})
 	for _, index := range turn.Indexes() {
-		if _, ok := index.Object.(*v1alpha1.Turn); ok {
-			builder = builder.WithIndex(index.Object, index.Field, index.Values)
-		}
+		builder = builder.WithIndex(index.Object, index.Field, index.Values)
 	}
 	return &Reconciler{Client: builder.Build(), Clock: func() time.Time { return created.Add(age) }, Retention: retention}
 }

@@ -338,11 +338,15 @@ func anyAlive(jobs map[string]*batchv1.Job, pods map[string][]*corev1.Pod) bool 
 
 // alive reports whether one Job could still run a container.
 func alive(job *batchv1.Job, pods map[string][]*corev1.Pod) bool {
-	of := pods[string(job.UID)]
-	if len(of) == 0 {
+	return CanRun(job, pods[string(job.UID)])
+}
+
+// CanRun reports whether a Job could still run a container, according to its status and the pods that it controls.
+func CanRun(job *batchv1.Job, pods []*corev1.Pod) bool {
+	if len(pods) == 0 {
 		return !jobEnded(job)
 	}
-	return slices.ContainsFunc(of, podAlive)
+	return slices.ContainsFunc(pods, podAlive)
 }
 
 // anyUnseen reports whether a Job that this process has requested is not in the cache: it may still be created.
