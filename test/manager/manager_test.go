@@ -11,6 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -54,6 +55,16 @@ var _ = Describe("The manager's metrics", func() {
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "capstan-metrics-reader"},
 			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: teamA, Name: "scraper"}},
 		})).To(Succeed())
+		// The API server reads bindings from its cache, and the manager remembers a refusal for a while.
+		Eventually(func() (bool, error) {
+			review, err := clientset.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+				Spec: authorizationv1.SubjectAccessReviewSpec{
+					User:                  "system:serviceaccount:" + teamA + ":scraper",
+					NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/metrics", Verb: "get"},
+				},
+			}, metav1.CreateOptions{})
+			return err == nil && review.Status.Allowed, err
+		}).Should(BeTrue())
 		code, text := scrape(tokenOf("scraper"))
 		Expect(code).To(Equal(http.StatusOK))
 		Expect(text).To(ContainSubstring("capstan_turns"))
