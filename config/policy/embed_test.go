@@ -1,9 +1,15 @@
 package policy_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/config/policy"
 )
 
@@ -47,5 +53,51 @@ func TestEachCallGivesObjectsOfItsOwn(t *testing.T) {
 	}
 	if second[0].Policy.Spec.Validations[0].Expression == "true" {
 		t.Error("a caller's change is seen by the next")
+	}
+}
+
+// TestPoliciesWithParametersSelectTheirObjects holds down what the policies cost others: one with parameters is
+// evaluated once for each object that is a parameter, so that it must not match what a namespace has many writes of.
+func TestPoliciesWithParametersSelectTheirObjects(t *testing.T) {
+	policies, err := policy.Policies(policy.Accounts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, p := range policies {
+		if p.Policy.Spec.ParamKind == nil {
+			continue
+		}
+		found++
+		constraints := p.Policy.Spec.MatchConstraints
+		for _, rule := range constraints.ResourceRules {
+			if !slices.Equal(rule.APIGroups, []string{"capstan.dev"}) && constraints.ObjectSelector == nil {
+				t.Errorf("policy %s has parameters and matches all %v", p.Policy.Name, rule.Resources)
+			}
+		}
+		if p.Policy.Name != "capstan-job-pods" {
+			continue
+		}
+		selector, err := metav1.LabelSelectorAsSelector(constraints.ObjectSelector)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, pod := range map[string]struct {
+			labels  labels.Set
+			matches bool
+		}{
+			"a pod without labels": {nil, false},
+			"the pod of a tool call": {labels.Set{
+				v1alpha1.LabelTurnUID: "1", v1alpha1.LabelManagedBy: "capstan", batchv1.ControllerUidLabel: "2",
+			}, false},
+			"a pod with the UID of a Job": {labels.Set{batchv1.ControllerUidLabel: "2"}, true},
+		} {
+			if got := selector.Matches(pod.labels); got != pod.matches {
+				t.Errorf("policy %s matches %s: %t, want %t", p.Policy.Name, what, got, pod.matches)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no policy has parameters")
 	}
 }

@@ -104,20 +104,26 @@ var _ = Describe("The policy job-pods", func() {
 		turn := stored(ctx, admin, newTurn("adopting"))
 		job := stored(ctx, as(managerUser), callJob(turn, newTool("tool")))
 		own := stored(ctx, user, func() *batchv1.Job { j := plainJob("own-job"); j.Spec.Suspend = ptr.To(true); return j }())
-		slip := func(of *batchv1.Job, label string) *corev1.Pod {
+		slip := func(of *batchv1.Job) *corev1.Pod {
 			pod := podOf(plainJob("slipped"))
-			pod.OwnerReferences, pod.Labels = nil, map[string]string{label: string(of.UID)}
+			pod.OwnerReferences, pod.Labels = nil, map[string]string{batchv1.ControllerUidLabel: string(of.UID)}
 			return pod
 		}
-		for _, label := range []string{batchv1.ControllerUidLabel, "controller-uid"} {
-			refuses(creating(ctx, user, slip(job, label)), refusal)
-			accepts(creating(ctx, user, slip(own, label)))
-			plain := podOf(plainJob("later"))
-			plain.OwnerReferences = nil
-			stored(ctx, user, plain)
-			refuses(updating(ctx, user, plain, func(p *corev1.Pod) { p.Labels = map[string]string{label: string(job.UID)} }), refusal)
-			Expect(client.IgnoreNotFound(admin.Delete(ctx, plain, client.GracePeriodSeconds(0)))).To(Succeed())
-		}
+		Expect(job.Spec.Selector.MatchLabels).To(Equal(map[string]string{batchv1.ControllerUidLabel: string(job.UID)}),
+			"the Job controller adopts by this label alone")
+		refuses(creating(ctx, user, slip(job)), refusal)
+		refuses(creating(ctx, admin, slip(job)), refusal)
+		accepts(creating(ctx, user, slip(own)))
+		accepts(creating(ctx, as(jobController), slip(own)))
+		plain := podOf(plainJob("later"))
+		plain.OwnerReferences = nil
+		stored(ctx, user, plain)
+		refuses(updating(ctx, user, plain, func(p *corev1.Pod) {
+			p.Labels = map[string]string{batchv1.ControllerUidLabel: string(job.UID)}
+		}), refusal)
+		disguised := slip(job)
+		disguised.Labels[v1alpha1.LabelTurnUID] = string(turn.UID)
+		refuses(creating(ctx, user, disguised), "the pods of tool calls are made by the Job controller only.")
 		accepts(creating(ctx, as(jobController), podOf(job)))
 	})
 })

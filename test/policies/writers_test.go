@@ -212,7 +212,7 @@ var _ = Describe("The policy pods", func() {
 	const (
 		refusal = "the pods of tool calls are made by the Job controller only."
 		gate    = "the scheduling gate capstan.dev/start is taken away by the manager only, once it has recorded the pod."
-		marked  = "labels and annotations of capstan.dev, and app.kubernetes.io/managed-by, on the pod of a tool call are set by the manager only."
+		marked  = "on the pod of a tool call are set by the manager and the Job controller only."
 		frozen  = "images and owners of the pod of a tool call cannot be changed. Change the Tool."
 	)
 
@@ -251,7 +251,13 @@ var _ = Describe("The policy pods", func() {
 		accepts(updating(ctx, user, pod, func(p *corev1.Pod) {
 			p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{Key: "spot", Operator: corev1.TolerationOpExists})
 		}))
-		refuses(updating(ctx, user, pod, func(p *corev1.Pod) { p.Labels[v1alpha1.LabelAttempt] = "2" }), marked)
+		for _, label := range []string{
+			v1alpha1.LabelAttempt, batchv1.ControllerUidLabel, batchv1.JobNameLabel, "controller-uid", "job-name",
+		} {
+			By(label)
+			refuses(updating(ctx, user, pod, func(p *corev1.Pod) { p.Labels[label] = "2" }), marked)
+			refuses(updating(ctx, user, pod, func(p *corev1.Pod) { delete(p.Labels, label) }), marked)
+		}
 		refuses(updating(ctx, user, pod, func(p *corev1.Pod) { delete(p.Annotations, v1alpha1.AnnotationArguments) }), marked)
 		refuses(updating(ctx, user, pod, func(p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationReleasedAt] = "now" }), marked)
 		refuses(updating(ctx, user, pod, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "example.org/other:1" }), frozen)
