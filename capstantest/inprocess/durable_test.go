@@ -205,8 +205,8 @@ func TestCancelling(t *testing.T) {
 	}
 	spec := message("demo-4", "Go.")
 	spec.Spec.DesiredState = v1alpha1.DesiredCancelled
-	if turn := run(t, runtime, spec); reason(turn) != "False Cancelled" {
-		t.Errorf("by its spec: %s", reason(turn))
+	if turn := run(t, runtime, spec); reason(turn) != "False Cancelled" || turn.Status.Summary.StartedAt != nil {
+		t.Errorf("by its spec: %s, %+v", reason(turn), turn.Status.Summary)
 	}
 }
 

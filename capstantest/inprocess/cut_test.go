@@ -1,0 +1,192 @@
+package inprocess_test
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/capstantest/clock"
+	"github.com/capstan-dev/capstan/capstantest/inprocess"
+)
+
+// within waits for a channel to be closed, for no longer than a Turn takes.
+func within(t *testing.T, closed <-chan struct{}, what string) {
+	t.Helper()
+	select {
+	case <-closed:
+	case <-time.After(10 * time.Second):
+		t.Fatal(what)
+	}
+}
+
+func TestAModelCallIsAbandonedWhenItsTurnIsCancelled(t *testing.T) {
+	called, abandoned := make(chan struct{}), make(chan struct{})
+	runtime := start(t, inprocess.WithYAML(realModel), inprocess.WithAnswer(v1alpha1.ProviderAnthropic,
+		func(ctx context.Context, _ *v1alpha1.Model, _ inprocess.Request) (*inprocess.Response, error) {
+			close(called)
+			<-ctx.Done()
+			close(abandoned)
+			return nil, ctx.Err()
+		}))
+	go func() { _, _ = runtime.RunTurn(t.Context(), message("demo-1", "Go.")) }()
+	within(t, called, "the model was not called")
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	turn, err := runtime.Cancel(ctx, "demo-1")
+	if err != nil || reason(turn) != "False Cancelled" {
+		t.Errorf("the Turn ended as %+v, %v", turn.Status, err)
+	}
+	within(t, abandoned, "the model call goes on")
+}
+
+// A function whose call is over is told to stop: nothing waits for it.
+func TestACallIsStoppedWhenItsStepIsClosed(t *testing.T) {
+	running, stopped := make(chan struct{}), make(chan struct{})
+	runtime := start(t, inprocess.WithSimulation(calling([]string{"look"})),
+		inprocess.WithTools(func(call inprocess.Call) (string, string, int) {
+			close(running)
+			<-call.Context.Done()
+			close(stopped)
+			return "", "", 1
+		}))
+	go func() { _, _ = runtime.RunTurn(t.Context(), message("demo-1", "Go.")) }()
+	within(t, running, "the tool was not called")
+	if _, err := runtime.Cancel(t.Context(), "demo-1"); err != nil {
+		t.Fatal(err)
+	}
+	within(t, stopped, "the call goes on although its Turn has ended")
+}
+
+// blocked starts a runtime whose Turn demo-1 runs in a tool until the function is called.
+func blocked(t *testing.T, store inprocess.Store) (*inprocess.Runtime, func()) {
+	t.Helper()
+	running, end := make(chan struct{}), make(chan struct{})
+	runtime := start(t, inprocess.WithStore(store), inprocess.WithSimulation(calling([]string{"look"})),
+		inprocess.WithTools(func(call inprocess.Call) (string, string, int) {
+			if call.Turn != "demo-1" {
+				return "", "", 0
+			}
+			close(running)
+			select {
+			case <-end:
+			case <-call.Context.Done():
+			}
+			return "", "", 0
+		}))
+	go func() { _, _ = runtime.RunTurn(t.Context(), message("demo-1", "Go.")) }()
+	within(t, running, "the tool was not called")
+	return runtime, func() { close(end) }
+}
+
+func steer(name string) *v1alpha1.Turn {
+	turn := message(name, "Never mind.")
+	turn.Spec.Delivery = v1alpha1.DeliverSteer
+	return turn
+}
+
+func known(turn *v1alpha1.Turn) bool { return turn.Status.Phase == v1alpha1.TurnQueued }
+
+func TestAMessageIsQueuedWhenTheTurnThatItWasForIsCancelled(t *testing.T) {
+	runtime, _ := blocked(t, inprocess.NewMemoryStore())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		turn, err := runtime.RunTurn(t.Context(), steer("demo-2"))
+		if err != nil || reason(turn) != "True EndTurn" {
+			t.Errorf("the message ended as %+v, %v", turn.Status, err)
+		}
+	}()
+	await(t, runtime, "demo-2", known)
+	if _, err := runtime.Cancel(t.Context(), "demo-1"); err != nil {
+		t.Fatal(err)
+	}
+	within(t, ended, "the message did not run as a Turn of its own")
+}
+
+// A message that was cancelled is withdrawn in the journal: no other process delivers it.
+func TestAMessageThatWasCancelledIsWithdrawnInTheJournal(t *testing.T) {
+	store := inprocess.NewMemoryStore()
+	runtime, end := blocked(t, store)
+	go func() { _, _ = runtime.RunTurn(t.Context(), steer("demo-2")) }()
+	await(t, runtime, "demo-2", known)
+	if turn, err := runtime.Cancel(t.Context(), "demo-2"); err != nil || reason(turn) != "False Cancelled" {
+		t.Fatalf("the message ended as %+v, %v", turn.Status, err)
+	}
+	end()
+	if turn, err := runtime.Await(t.Context(), "demo-1"); err != nil || reason(turn) != "True EndTurn" {
+		t.Fatalf("the Turn ended with %s, %v", reason(turn), err)
+	}
+	other := start(t, inprocess.WithStore(store), inprocess.WithSimulation(calling()))
+	if turn := run(t, other, steer("demo-2")); turn.Status.Phase != v1alpha1.TurnCancelled {
+		t.Errorf("another process runs the message: %+v", turn.Status)
+	}
+}
+
+// What a Turn is made of is archived while its first call runs: the second one never starts.
+func TestABlockedTurnStartsNoFurtherCall(t *testing.T) {
+	var started atomic.Int32
+	var runtime *inprocess.Runtime
+	oneByOne := strings.Replace(base, "systemPrompt:", "toolConcurrency: Sequential\n  systemPrompt:", 1)
+	script := calling([]string{"look", "pay"})
+	runtime, err := inprocess.New(t.Context(), inprocess.WithYAML(oneByOne), inprocess.WithSimulation(script),
+		inprocess.WithTools(func(call inprocess.Call) (string, string, int) {
+			started.Add(1)
+			found, err := runtime.LoadContext(call.Context, "")
+			if err == nil {
+				found.Chain[0].Spec.Lifecycle = v1alpha1.LifecycleArchived
+				err = runtime.Apply(found.Chain[0])
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			return "", "", 0
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn := run(t, runtime, message("demo-1", "Go."))
+	if reason(turn) != "False DependencyUnavailable" || started.Load() != 1 {
+		t.Errorf("the Turn ended with %s, and %d calls started", reason(turn), started.Load())
+	}
+	calls := turn.Status.ToolCalls
+	if len(calls) != 2 || calls[0].State != v1alpha1.CallSucceeded || calls[1].State != v1alpha1.CallNotExecuted {
+		t.Errorf("the calls are %s and %s", calls[0].State, calls[1].State)
+	}
+}
+
+// A call that can be retried is not before its time, which the status shows.
+func TestARetryWaitsForItsTime(t *testing.T) {
+	c := clock.New(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
+	unreachable := `
+apiVersion: capstan.dev/v1alpha1
+kind: Tool
+metadata: {name: weather}
+spec: {description: Says the weather., sideEffect: Pure, http: {url: "https://127.0.0.1:1", method: GET}}
+---
+apiVersion: capstan.dev/v1alpha1
+kind: Session
+metadata: {name: demo}
+spec: {harnessRef: {name: base}, tools: [{name: weather}]}
+`
+	runtime := start(t, inprocess.WithClock(c), inprocess.WithYAML(unreachable),
+		inprocess.WithSimulation(calling([]string{"weather"})),
+		inprocess.WithEgressAllow(netip.MustParsePrefix("127.0.0.0/8")))
+	go func() { _, _ = runtime.RunTurn(context.WithoutCancel(t.Context()), message("demo-1", "Go.")) }()
+	for attempt := int32(2); attempt <= 4; attempt++ {
+		turn := await(t, runtime, "demo-1", func(turn *v1alpha1.Turn) bool {
+			calls := turn.Status.ToolCalls
+			return len(calls) == 1 && calls[0].Attempt == attempt && calls[0].NotBefore != nil
+		})
+		c.Advance(turn.Status.ToolCalls[0].NotBefore.Sub(c.Now()))
+	}
+	ended := func(turn *v1alpha1.Turn) bool { return turn.Status.Phase == v1alpha1.TurnSucceeded }
+	turn := await(t, runtime, "demo-1", ended)
+	if call := turn.Status.ToolCalls[0]; call.Reason != capstantest.ReasonConnectionFailed {
+		t.Errorf("the call is %+v", call)
+	}
+}
