@@ -175,7 +175,7 @@ func (h *Host) call(
 
 // callWithin calls the model within the timeouts of its Model.
 func callWithin(ctx context.Context, driver model.Driver, m *v1alpha1.Model, r model.Request) (*model.Response, error) {
-	bounds, bounded := model.TimeoutsOf(m)
+	bounds, bounded := model.TimeoutsOf(m, driver, r)
 	if !bounded {
 		return driver.Generate(ctx, r)
 	}

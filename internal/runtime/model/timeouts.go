@@ -21,14 +21,21 @@ type Timeouts struct {
 	FirstContent, Idle, Call time.Duration
 }
 
-// TimeoutsOf returns the bounds of a call of the Model. It reports false where there are none: a simulated Model
-// answers after its latency.
-func TimeoutsOf(m *v1alpha1.Model) (Timeouts, bool) {
+// Reasoner is a Driver that knows which models reason.
+type Reasoner interface {
+	// Reasons reports whether the model may reason before the first content of its response. It may send nothing
+	// meanwhile.
+	Reasons(r Request) bool
+}
+
+// TimeoutsOf returns the bounds of a call of the Model with its driver. It reports false where there are none: a
+// simulated Model answers after its latency.
+func TimeoutsOf(m *v1alpha1.Model, d Driver, r Request) (Timeouts, bool) {
 	if m.Spec.Provider == v1alpha1.ProviderSimulated {
 		return Timeouts{}, false
 	}
 	t := Timeouts{FirstContent: defaultFirstContent, Idle: defaultIdle, Call: defaultCall}
-	if p := m.Spec.Parameters; p != nil && p.ReasoningEffort != "" && p.ReasoningEffort != v1alpha1.ReasoningNone {
+	if reasons(m, d, r) {
 		t.FirstContent = reasoningFirstContent
 	}
 	if given := m.Spec.Timeouts; given != nil {
@@ -37,6 +44,16 @@ func TimeoutsOf(m *v1alpha1.Model) (Timeouts, bool) {
 		t.Call = orDefault(given.Call, t.Call)
 	}
 	return t, true
+}
+
+// reasons reports whether the model may reason: because it is told to, even where the driver does not know it, or by
+// itself.
+func reasons(m *v1alpha1.Model, d Driver, r Request) bool {
+	if p := m.Spec.Parameters; p != nil && p.ReasoningEffort != "" && p.ReasoningEffort != v1alpha1.ReasoningNone {
+		return true
+	}
+	known, ok := d.(Reasoner)
+	return ok && known.Reasons(r)
 }
 
 func orDefault(given *metav1.Duration, d time.Duration) time.Duration {

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -8,6 +9,13 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
+
+// reasoner is a driver whose model reasons, or does not.
+type reasoner bool
+
+func (r reasoner) Reasons(Request) bool { return bool(r) }
+
+func (reasoner) Generate(context.Context, Request) (*Response, error) { return nil, nil }
 
 func TestTimeoutsOfAModel(t *testing.T) {
 	const s = time.Second
@@ -17,16 +25,19 @@ func TestTimeoutsOfAModel(t *testing.T) {
 	given := &v1alpha1.ModelTimeouts{FirstContent: &metav1.Duration{Duration: 3 * s}, Call: &metav1.Duration{Duration: 5 * s}}
 	for name, test := range map[string]struct {
 		spec    v1alpha1.ModelSpec
+		driver  Driver
 		want    Timeouts
 		bounded bool
 	}{
-		"defaults":            {v1alpha1.ModelSpec{Provider: v1alpha1.ProviderOpenAI}, Timeouts{120 * s, 120 * s, 1800 * s}, true},
-		"reasoning":           {v1alpha1.ModelSpec{Parameters: effort(v1alpha1.ReasoningLow)}, Timeouts{600 * s, 120 * s, 1800 * s}, true},
-		"no reasoning":        {v1alpha1.ModelSpec{Parameters: effort(v1alpha1.ReasoningNone)}, Timeouts{120 * s, 120 * s, 1800 * s}, true},
-		"given":               {v1alpha1.ModelSpec{Parameters: effort(v1alpha1.ReasoningLow), Timeouts: given}, Timeouts{3 * s, 120 * s, 5 * s}, true},
-		"a model by a script": {v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated}, Timeouts{}, false},
+		"defaults":             {v1alpha1.ModelSpec{Provider: v1alpha1.ProviderOpenAI}, nil, Timeouts{120 * s, 120 * s, 1800 * s}, true},
+		"reasoning":            {v1alpha1.ModelSpec{Parameters: effort(v1alpha1.ReasoningLow)}, reasoner(false), Timeouts{600 * s, 120 * s, 1800 * s}, true},
+		"no reasoning":         {v1alpha1.ModelSpec{Parameters: effort(v1alpha1.ReasoningNone)}, reasoner(false), Timeouts{120 * s, 120 * s, 1800 * s}, true},
+		"without being told":   {v1alpha1.ModelSpec{Provider: v1alpha1.ProviderOpenAI}, reasoner(true), Timeouts{600 * s, 120 * s, 1800 * s}, true},
+		"although told not to": {v1alpha1.ModelSpec{Parameters: effort(v1alpha1.ReasoningNone)}, reasoner(true), Timeouts{600 * s, 120 * s, 1800 * s}, true},
+		"given":                {v1alpha1.ModelSpec{Parameters: effort(v1alpha1.ReasoningLow), Timeouts: given}, reasoner(true), Timeouts{3 * s, 120 * s, 5 * s}, true},
+		"a model by a script":  {v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated}, nil, Timeouts{}, false},
 	} {
-		if got, bounded := TimeoutsOf(&v1alpha1.Model{Spec: test.spec}); got != test.want || bounded != test.bounded {
+		if got, bounded := TimeoutsOf(&v1alpha1.Model{Spec: test.spec}, test.driver, Request{}); got != test.want || bounded != test.bounded {
 			t.Errorf("%s: %v, %t; want %v, %t", name, got, bounded, test.want, test.bounded)
 		}
 	}

@@ -19,6 +19,7 @@ const (
 	eventBlockStop    = "content_block_stop"
 	blockText         = "text"
 	blockToolUse      = "tool_use"
+	blockThinking     = "thinking"
 	deltaText         = "text_delta"
 	deltaArguments    = "input_json_delta"
 )
@@ -189,10 +190,14 @@ func (a *answer) cut(r model.Response) model.Response {
 	return r
 }
 
-// hasContent reports whether an event brings something of the response, the model's thinking included: a ping does not.
+// hasContent reports whether an event brings something of the response, the model's thinking included: a ping does not,
+// nor does the start of a thought with nothing in it, behind which newer models send nothing until they have thought
+// (github.com/docker/docker-agent/pull/2451).
 func hasContent(e sdk.MessageStreamEventUnion) bool {
 	switch e.Type {
-	case eventBlockStart, eventBlockDelta, eventBlockStop, eventMessageDelta:
+	case eventBlockStart:
+		return e.ContentBlock.Type != blockThinking || e.ContentBlock.Thinking != ""
+	case eventBlockDelta, eventBlockStop, eventMessageDelta:
 		return true
 	default:
 		return false

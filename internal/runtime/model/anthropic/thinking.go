@@ -8,6 +8,7 @@ import (
 	sdk "github.com/anthropics/anthropic-sdk-go"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
 // generation is how a generation of Claude thinks, and which parameters it refuses.
@@ -130,8 +131,7 @@ var efforts = map[v1alpha1.ReasoningEffort]sdk.OutputConfigEffort{
 func (d *driver) reason(body *sdk.MessageNewParams) {
 	g, _ := generationOf(body.Model)
 	effort := d.parameters.ReasoningEffort
-	asked := g.thinks && budgets[effort] > 0
-	thinking := asked || g.byDefault && (effort != v1alpha1.ReasoningNone || g.always)
+	asked, thinking := g.told(effort)
 	body.MaxTokens = DefaultMaxOutputTokens
 	if thinking {
 		body.MaxTokens = ThinkingMaxOutputTokens
@@ -154,6 +154,28 @@ func (d *driver) reason(body *sdk.MessageNewParams) {
 	if !thinking && !g.unsampled {
 		d.sample(body)
 	}
+}
+
+// told reports whether an effort asks a model of the generation to think, and whether the model thinks then, if there is
+// room for it.
+func (g generation) told(effort v1alpha1.ReasoningEffort) (asked, thinks bool) {
+	asked = g.thinks && budgets[effort] > 0
+	return asked, asked || g.byDefault && (effort != v1alpha1.ReasoningNone || g.always)
+}
+
+// Reasons implements model.Reasoner. The newer models send nothing of what they think. Those that are not known yet
+// think by themselves, as all do since version 5.
+func (d *driver) Reasons(r model.Request) bool {
+	g, known := generationOf(r.Model)
+	if !known {
+		_, major, _, ok := version(strings.ToLower(r.Model))
+		return ok && major >= 5
+	}
+	_, thinks := g.told(d.parameters.ReasoningEffort)
+	if limit := d.parameters.MaxOutputTokens; thinks && g.budget && limit != nil {
+		return int64(*limit)/2 >= minBudget
+	}
+	return thinks
 }
 
 // withBudget asks for thinking with a budget, which must be below the limit of the response. It reports false where

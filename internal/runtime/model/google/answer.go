@@ -2,6 +2,7 @@ package google
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"google.golang.org/genai"
@@ -123,9 +124,14 @@ func (a *answer) refused(asked, key string) *model.Response {
 // hasContent reports whether a chunk brings something of the response, the model's thinking included.
 func hasContent(chunk *genai.GenerateContentResponse) bool {
 	for _, candidate := range chunk.Candidates {
-		if candidate.FinishReason != "" || candidate.Content != nil && len(candidate.Content.Parts) > 0 {
+		if candidate.FinishReason != "" || candidate.Content != nil && slices.ContainsFunc(candidate.Content.Parts, brings) {
 			return true
 		}
 	}
 	return false
+}
+
+// brings reports whether there is something in a part.
+func brings(part *genai.Part) bool {
+	return part != nil && (part.Text != "" || part.FunctionCall != nil || len(part.ThoughtSignature) > 0)
 }

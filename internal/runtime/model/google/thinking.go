@@ -2,11 +2,13 @@ package google
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"google.golang.org/genai"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
 // thinker is how the models of one kind are told how much to think: by a number of tokens or by a level, for None, Low,
@@ -24,7 +26,8 @@ type thinker struct {
 //   - later ones take a level: 3 Pro low and high, 3.1 Pro and later low, medium and high, Flash minimal as well, but
 //     3.7 Flash.
 //
-// None is the least that a model can do. A model that is not listed is sent nothing.
+// None is the least that a model can do. A model that is not listed is sent nothing. Without being told, Gemini thinks
+// since 2.5, but for 2.5 Flash-Lite.
 var thinkers = []thinker{
 	{names: regexp.MustCompile(`^gemini-2\.5-pro`), budgets: []int32{128, 1024, 8192, 24576}},
 	{names: regexp.MustCompile(`^gemini-2\.5-flash`), budgets: []int32{0, 1024, 8192, 24576}},
@@ -42,6 +45,24 @@ var thinkers = []thinker{
 	}},
 }
 
+// thoughtless begin the names of the Gemini models that do not think unless they are told to.
+var thoughtless = []string{"gemini-1.", "gemini-2.0", "gemini-2.5-flash-lite"}
+
+// Reasons implements model.Reasoner. What a model thinks is not asked for, so that it sends nothing meanwhile.
+func (d *driver) Reasons(r model.Request) bool {
+	if told := thinking(d.parameters.ReasoningEffort, r.Model); told != nil {
+		return told.ThinkingBudget == nil || *told.ThinkingBudget > 0
+	}
+	name := ownName(r.Model)
+	return strings.HasPrefix(name, "gemini-") &&
+		!slices.ContainsFunc(thoughtless, func(older string) bool { return strings.HasPrefix(name, older) })
+}
+
+// ownName is a model's name without the collection that it is in.
+func ownName(model string) string {
+	return strings.TrimPrefix(model, "models/")
+}
+
 var places = map[v1alpha1.ReasoningEffort]int{
 	v1alpha1.ReasoningNone: 0, v1alpha1.ReasoningLow: 1, v1alpha1.ReasoningMedium: 2, v1alpha1.ReasoningHigh: 3,
 }
@@ -52,7 +73,7 @@ func thinking(effort v1alpha1.ReasoningEffort, model string) *genai.ThinkingConf
 	if !asked {
 		return nil
 	}
-	model = strings.TrimPrefix(model, "models/")
+	model = ownName(model)
 	for _, t := range thinkers {
 		switch {
 		case !t.names.MatchString(model):

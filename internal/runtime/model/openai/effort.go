@@ -10,6 +10,7 @@ import (
 	"github.com/openai/openai-go/v3/shared"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
 // toolRule is what a model demands of reasoning_effort in a request with tools.
@@ -29,6 +30,8 @@ type reasoning struct {
 	// efforts are the values for None, Low, Medium and High; an empty one is not sent.
 	efforts [4]shared.ReasoningEffort
 	tools   toolRule
+	// byDefault: the model reasons when no effort is sent.
+	byDefault bool
 	// sampled: temperature and top_p are accepted: never, only without reasoning, or always.
 	sampled sampling
 }
@@ -53,10 +56,14 @@ var (
 
 // gpt5 matches gpt-5 and its minor versions, with a date or a size behind, but none of the kinds that differ: pro takes
 // only some efforts, chat-latest and codex only one or none on this API.
-var gpt5 = regexp.MustCompile(`^gpt-5(?:\.([0-9]{1,2}))?(?:-(?:mini|nano))?(?:-20[0-9]{2}-[0-9]{2}-[0-9]{2})?$`)
+var gpt5 = regexp.MustCompile(`^gpt-5(?:\.([0-9]{1,2}))?(?:-(?:mini|nano|sol|terra|luna))?(?:-20[0-9]{2}-[0-9]{2}-[0-9]{2})?$`)
 
 // oSeries matches o1, o3, o3-mini, o4-mini, with a date behind.
 var oSeries = regexp.MustCompile(`^o[134](?:-mini)?(?:-20[0-9]{2}-[0-9]{2}-[0-9]{2})?$`)
+
+// reasoningFamily matches the names of models that reason by themselves, as far as reasoningOf does not know better:
+// the kinds of gpt-5 that differ, and what comes after.
+var reasoningFamily = regexp.MustCompile(`^(?:o[1-9](?:-|$)|gpt-(?:5|[6-9])(?:[.-]|$))`)
 
 // reasoningOf returns what a model takes. It reports false for a model that does not reason, or is not known: it is
 // sent no effort. It follows these public sources:
@@ -65,17 +72,20 @@ var oSeries = regexp.MustCompile(`^o[134](?:-mini)?(?:-20[0-9]{2}-[0-9]{2}-[0-9]
 //     model; "none" instead of "minimal" since gpt-5.1: github.com/openai/openai-dotnet/pull/877 (2025-12);
 //   - gpt-5.4 and 5.5 refuse tools beside an effort: github.com/openai/openai-openapi/issues/541 (2026-05),
 //     github.com/pipecat-ai/pipecat/issues/4043 (2026-03);
-//   - gpt-5.6 refuses tools unless the effort is none: github.com/BerriAI/litellm/issues/34569 (2026);
+//   - gpt-5.6 and its sizes refuse tools unless the effort is none: github.com/BerriAI/litellm/pull/34569 (2026-07),
+//     github.com/livekit/agents/pull/7169 (2026-09);
+//   - without an effort, models before gpt-5.1 reason and gpt-5.1 does not: OpenAI's description of reasoning_effort;
+//     neither does gpt-5.2, but gpt-5.5 does: github.com/BerriAI/litellm-docs/pull/1066 (2026-08), and gpt-5.6:
+//     github.com/UKGovernmentBEIS/inspect_ai/issues/5162 (2026-09);
 //   - gpt-5 refuses temperature: community.openai.com/t/gpt-5-models-temperature/1337957 (2025-08), later ones unless
 //     the effort is none: github.com/langgenius/dify-official-plugins/pull/2821 (2026-04).
 func reasoningOf(model string) (reasoning, bool) {
-	// Gateways put the provider in front.
-	model = strings.ToLower(model[strings.LastIndex(model, "/")+1:])
+	model = ownName(model)
 	if oSeries.MatchString(model) {
-		return reasoning{efforts: levels}, true
+		return reasoning{efforts: levels, byDefault: true}, true
 	}
 	if strings.HasPrefix(model, "gpt-oss-") {
-		return reasoning{efforts: levels, sampled: sampledAlways}, true
+		return reasoning{efforts: levels, byDefault: true, sampled: sampledAlways}, true
 	}
 	match := gpt5.FindStringSubmatch(model)
 	if match == nil {
@@ -84,16 +94,23 @@ func reasoningOf(model string) (reasoning, bool) {
 	minor, _ := strconv.Atoi(match[1])
 	switch {
 	case minor == 0:
-		return reasoning{efforts: fromLowest}, true
+		return reasoning{efforts: fromLowest, byDefault: true}, true
 	case minor <= 3:
 		return reasoning{efforts: fromNone, sampled: sampledWithoutReasoning}, true
-	case minor <= 5:
+	case minor == 4:
 		return reasoning{efforts: fromNone, sampled: sampledWithoutReasoning, tools: toolsWithoutEffort}, true
+	case minor == 5:
+		return reasoning{efforts: fromNone, sampled: sampledWithoutReasoning, tools: toolsWithoutEffort, byDefault: true}, true
 	case minor == 6:
-		return reasoning{efforts: fromNone, sampled: sampledWithoutReasoning, tools: toolsWithNone}, true
+		return reasoning{efforts: fromNone, sampled: sampledWithoutReasoning, tools: toolsWithNone, byDefault: true}, true
 	default:
 		return reasoning{}, false
 	}
+}
+
+// ownName is a model's name without the provider, which gateways put in front.
+func ownName(model string) string {
+	return strings.ToLower(model[strings.LastIndex(model, "/")+1:])
 }
 
 var places = map[v1alpha1.ReasoningEffort]int{
@@ -107,23 +124,39 @@ func (d *driver) reason(body *sdk.ChatCompletionNewParams) {
 		d.sample(body)
 		return
 	}
-	if place, ok := places[d.parameters.ReasoningEffort]; ok {
-		body.ReasoningEffort = r.efforts[place]
+	effort, reasons := r.told(d.parameters.ReasoningEffort, len(body.Tools) > 0)
+	body.ReasoningEffort = effort
+	if r.sampled == sampledAlways || r.sampled == sampledWithoutReasoning && !reasons {
+		d.sample(body)
 	}
-	if len(body.Tools) > 0 {
+}
+
+// told returns the effort that is sent to a model, and whether the model reasons then.
+func (r reasoning) told(effort v1alpha1.ReasoningEffort, tools bool) (sent shared.ReasoningEffort, reasons bool) {
+	if place, ok := places[effort]; ok {
+		sent = r.efforts[place]
+	}
+	if tools {
 		switch r.tools {
 		case toolsWithoutEffort:
-			body.ReasoningEffort = ""
+			sent = ""
 		case toolsWithNone:
-			body.ReasoningEffort = shared.ReasoningEffortNone
+			sent = shared.ReasoningEffortNone
 		case toolsFree:
 		}
 	}
-	// gpt-5.1 to 5.5 do not reason unless they are asked to.
-	quiet := body.ReasoningEffort == shared.ReasoningEffortNone || body.ReasoningEffort == "" && r.tools != toolsWithNone
-	if r.sampled == sampledAlways || r.sampled == sampledWithoutReasoning && quiet {
-		d.sample(body)
+	return sent, sent != shared.ReasoningEffortNone && (sent != "" || r.byDefault)
+}
+
+// Reasons implements model.Reasoner. Of its reasoning a model sends nothing on this API.
+func (d *driver) Reasons(request model.Request) bool {
+	r, known := reasoningOf(request.Model)
+	if !known {
+		name := ownName(request.Model)
+		return reasoningFamily.MatchString(name) && !strings.HasPrefix(name, "gpt-5-chat")
 	}
+	_, reasons := r.told(d.parameters.ReasoningEffort, len(request.Tools) > 0)
+	return reasons
 }
 
 // sample sets how the next token is chosen.

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"bufio"
+	"bytes"
 	"io"
 )
 
@@ -75,7 +76,21 @@ func (b *eventBody) next() {
 			b.err, b.event = errTooLong, nil
 		}
 	}
+	if b.err == nil && isComment(b.event) {
+		// A server keeps the connection open so, and the SDK of Google takes it for a broken stream.
+		return
+	}
 	b.rest = b.event
+}
+
+// isComment reports whether there are only comments in an event.
+func isComment(event []byte) bool {
+	for line := range bytes.Lines(event) {
+		if line = bytes.TrimRight(line, "\r\n"); len(line) > 0 && line[0] != ':' {
+			return false
+		}
+	}
+	return bytes.HasPrefix(event, []byte(":"))
 }
 
 // extent is what has come of an event.

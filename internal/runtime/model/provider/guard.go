@@ -46,6 +46,12 @@ func (g guarded) Generate(ctx context.Context, r model.Request) (answer *model.R
 	return answer, err
 }
 
+// Reasons implements model.Reasoner.
+func (g guarded) Reasons(r model.Request) bool {
+	known, ok := g.driver.(model.Reasoner)
+	return ok && known.Reasons(r)
+}
+
 // unreadable is the error of a response that could not be decoded. It counts as one of a bad gateway (502).
 func unreadable(ctx context.Context, provider string) error {
 	if ended := ctx.Err(); ended != nil {
