@@ -46,6 +46,9 @@ func (a asked) failure() plan.Failure {
 		known = plan.ErrorContext{Provider: refusal.Provider, ModelID: modelName(a.model), RetryAfterSeconds: int64(refusal.RetryAfter.Seconds())}
 	}
 	failure := plan.ClassifyWith(a.err.Error(), known)
+	if class := provider.Class(a.err); class != failure.Code {
+		failure = plan.ClassifyAs(class, known)
+	}
 	if refusal != nil && refusal.Problem != "" {
 		failure = failure.With(plan.FieldProblem, refusal.Problem)
 	}
@@ -165,7 +168,7 @@ func (h *Host) call(
 	defer cancel()
 	response, err := callWithin(limited, driver, m, r)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("(504) the model has not ended its response within %s", h.CallLimit)
+		return nil, provider.Late(string(m.Spec.Provider), fmt.Sprintf("the response was not complete after %s (the manager's limit)", h.CallLimit))
 	}
 	if err == nil && response == nil {
 		return nil, errors.New("the model gave no response")

@@ -234,7 +234,11 @@ var providerRules = []struct {
 }
 
 func classifyProvider(text string, context ErrorContext) Failure {
-	code := providerCode(text)
+	return ClassifyAs(providerCode(text), context)
+}
+
+// ClassifyAs returns the failure of a model call whose class is known. Its fields are those of ClassifyWith.
+func ClassifyAs(code ErrorCode, context ErrorContext) Failure {
 	fields := map[string]any{}
 	if context.Provider != "" {
 		fields["provider"] = context.Provider

@@ -62,7 +62,7 @@ func TestStatuses(t *testing.T) {
 		"a body that is too large": {status: 413, body: "<html>", code: plan.CodeRequestTooLarge},
 		"a wrong key": {
 			status: 400, body: problem("400", "INVALID_ARGUMENT", "API key not valid.", invalidKey),
-			code: plan.CodeProviderMisconfigured, says: "Google does not accept the API key (401)",
+			code: plan.CodeProviderMisconfigured, says: "Google does not accept the API key (400)",
 		},
 		"no key":                   {status: 401, body: problem("401", "UNAUTHENTICATED", "no", ""), code: plan.CodeProviderMisconfigured},
 		"a key for something else": {status: 403, body: problem("403", "PERMISSION_DENIED", "no", ""), code: plan.CodeProviderMisconfigured},
@@ -110,7 +110,7 @@ func TestStatuses(t *testing.T) {
 			}
 			// The runtime decides what is tried again, and nothing follows a redirect with the key.
 			server.One(t)
-			if code := plan.Classify(err.Error()).Code; code != test.code {
+			if code := provider.Class(err); code != test.code {
 				t.Errorf("%q classifies as %s, want %s", err, code, test.code)
 			}
 			if test.says != "" && err.Error() != test.says {
@@ -131,7 +131,7 @@ func TestAServerThatIsNotThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer, err := driver.Generate(t.Context(), question())
-	if answer != nil || err == nil || plan.Classify(err.Error()).Code != plan.CodeProviderUnavailable {
+	if answer != nil || err == nil || provider.Class(err) != plan.CodeProviderUnavailable {
 		t.Errorf("Generate = %+v, %v", answer, err)
 	}
 	tellsNothing(t, err)

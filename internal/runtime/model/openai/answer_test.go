@@ -187,7 +187,7 @@ func TestAnswersThatBreakOff(t *testing.T) {
 			if got != nil || err == nil {
 				t.Fatalf("Generate = %+v, %v", got, err)
 			}
-			if code := plan.Classify(err.Error()).Code; code != test.code {
+			if code := provider.Class(err); code != test.code {
 				t.Errorf("%q classifies as %s, want %s", err, code, test.code)
 			}
 			tellsNothing(t, err)
@@ -202,7 +202,7 @@ func TestAnswersOfNoSense(t *testing.T) {
 		`{"choices":[{"delta":{"tool_calls":[{"index":"x","function":[]}]}}]}`, `{"choices":null}`, `{"usage":[]}`, `{}`, `[]`, `null`, `1`,
 	} {
 		got, err := ask(t, providertest.Answer{Body: unfinished(chunk)})
-		if got != nil || err == nil || plan.Classify(err.Error()).Code != plan.CodeProviderUnavailable {
+		if got != nil || err == nil || provider.Class(err) != plan.CodeProviderUnavailable {
 			t.Errorf("%s: Generate = %+v, %v", chunk, got, err)
 			continue
 		}

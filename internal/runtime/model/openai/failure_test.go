@@ -93,7 +93,7 @@ func TestStatuses(t *testing.T) {
 		"overload":                 {status: 503, body: body("null", "service_unavailable", "busy"), code: plan.CodeProviderUnavailable, again: true},
 		"overload of another kind": {status: 529, body: "null", code: plan.CodeProviderUnavailable, says: "OpenAI is overloaded (529)", again: true},
 		"a status of a gateway's own": {
-			status: 522, body: "", code: plan.CodeProviderUnavailable, says: "OpenAI has a problem (500), status 522", again: true,
+			status: 522, body: "", code: plan.CodeProviderUnavailable, says: "OpenAI has a problem (522)", again: true,
 		},
 		"a body that takes too long": {status: 408, body: "", code: plan.CodeProviderUnavailable, again: true},
 		"a huge body":                {status: 500, body: strings.Repeat(prompt, 100_000), code: plan.CodeProviderUnavailable, again: true},
@@ -113,7 +113,7 @@ func TestStatuses(t *testing.T) {
 			}
 			// The runtime decides what is tried again, and nothing follows a redirect with the key.
 			server.One(t)
-			if code := plan.Classify(err.Error()).Code; code != test.code {
+			if code := provider.Class(err); code != test.code {
 				t.Errorf("%q classifies as %s, want %s", err, code, test.code)
 			}
 			if test.says != "" && err.Error() != test.says {
@@ -135,7 +135,7 @@ func TestAServerThatIsNotThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer, err := driver.Generate(t.Context(), question())
-	if answer != nil || err == nil || plan.Classify(err.Error()).Code != plan.CodeProviderUnavailable {
+	if answer != nil || err == nil || provider.Class(err) != plan.CodeProviderUnavailable {
 		t.Errorf("Generate = %+v, %v", answer, err)
 	}
 	tellsNothing(t, err)

@@ -8,6 +8,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
 // Kinds that have a meaning here whatever the status is. Drivers may translate a provider's own word into one of them.
@@ -42,7 +44,9 @@ type Error struct {
 	// not for logs. It may be empty.
 	Problem string
 
-	text      string
+	text string
+	// class of the failure; empty where the text has it (ERR-02).
+	class     plan.ErrorCode
 	transient bool
 	// once: another try is worth it once only.
 	once bool
@@ -51,6 +55,23 @@ type Error struct {
 // Error is what the failure is classified by.
 func (e *Error) Error() string {
 	return e.text
+}
+
+// Class is the class of an error of a driver: the one that an *Error has, otherwise that of its text (ERR-02).
+func Class(err error) plan.ErrorCode {
+	var e *Error
+	if errors.As(err, &e) && e.class != "" {
+		return e.class
+	}
+	return plan.Classify(err.Error()).Code
+}
+
+// Late is the error of a call that a bound of ours has ended.
+func Late(provider, problem string) *Error {
+	return &Error{
+		Provider: provider, Problem: problem, class: plan.CodeProviderUnavailable,
+		text: fmt.Sprintf("%s did not respond in time: %s", provider, problem),
+	}
 }
 
 // Transient reports whether the same request may be answered a moment later.
@@ -75,8 +96,10 @@ func (e *Error) Tries(usual int32) int32 {
 // decides.
 func StatusError(provider, model string, status int, retryAfter time.Duration, kind string) error {
 	kind = Words(kind, "")
+	number := fmt.Sprintf(" (%d)", status)
 	if status < http.StatusMultipleChoices {
-		status = statusOf(kind)
+		// The server sent a word, and no such status.
+		status, number = statusOf(kind), ""
 	}
 	e := &Error{Provider: provider, Status: status, RetryAfter: max(retryAfter, 0), Kind: kind}
 	switch {
@@ -88,9 +111,11 @@ func StatusError(provider, model string, status int, retryAfter time.Duration, k
 	case kind == KindQuota, status == http.StatusPaymentRequired:
 		e.text = fmt.Sprintf("insufficient quota: what model %s may cost at %s is used up", model, provider)
 	case kind == KindInvalidKey, status == http.StatusUnauthorized:
-		e.text = fmt.Sprintf("%s does not accept the API key (401)", provider)
+		e.class = plan.CodeProviderMisconfigured
+		e.text = provider + " does not accept the API key" + number
 	default:
-		e.text, e.transient = describe(provider, status)
+		e.text, e.class, e.transient = describe(provider, status)
+		e.text += number
 		if kind != "" {
 			e.text += ": " + kind
 		}
@@ -98,24 +123,23 @@ func StatusError(provider, model string, status int, retryAfter time.Duration, k
 	return e
 }
 
-// describe says what a status means that needs no word besides, and whether the same request may be answered later.
-func describe(provider string, status int) (text string, transient bool) {
+// describe says what a status means that needs no word besides, its class, and whether the same request may be answered
+// later.
+func describe(provider string, status int) (text string, class plan.ErrorCode, transient bool) {
 	switch status {
 	case http.StatusForbidden:
-		return fmt.Sprintf("%s does not permit the request with this API key (403)", provider), false
+		return provider + " does not permit the request with this API key", plan.CodeProviderMisconfigured, false
 	case http.StatusTooManyRequests:
-		return fmt.Sprintf("%s limits requests (429)", provider), true
-	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return fmt.Sprintf("%s has a problem (%d)", provider, status), true
+		return provider + " limits requests", plan.CodeProviderRateLimited, true
 	case statusOverloaded:
-		return fmt.Sprintf("%s is overloaded (529)", provider), true
+		return provider + " is overloaded", plan.CodeProviderUnavailable, true
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly:
-		return fmt.Sprintf("%s could not take the request now (503), status %d", provider, status), true
+		return provider + " could not take the request now", plan.CodeProviderUnavailable, true
 	}
 	if status >= http.StatusInternalServerError {
-		return fmt.Sprintf("%s has a problem (500), status %d", provider, status), true
+		return provider + " has a problem", plan.CodeProviderUnavailable, true
 	}
-	return fmt.Sprintf("%s refused the request (%d)", provider, status), false
+	return provider + " refused the request", plan.CodeProcessingError, false
 }
 
 // statuses are what the words of the providers amount to, for errors within a response, which have no status of their

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -48,12 +49,14 @@ func TestStatusErrorsClassifyRightly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := StatusError("Someone", "large-1", test.status, time.Minute, test.kind)
-			failure := plan.Classify(err.Error())
-			if failure.Code != test.want {
-				t.Errorf("%q classifies as %s, want %s", err, failure.Code, test.want)
+			if got := Class(err); got != test.want {
+				t.Errorf("%q is of the class %s, want %s", err, got, test.want)
 			}
-			if test.want == plan.CodeModelUnavailable && failure.Fields["model_id"] != "large-1" {
-				t.Errorf("the fields are %v", failure.Fields)
+			if fields := plan.Classify(err.Error()).Fields; test.want == plan.CodeModelUnavailable && fields["model_id"] != "large-1" {
+				t.Errorf("the fields are %v", fields)
+			}
+			if shown := number.FindString(err.Error()); shown != "" && shown != strconv.Itoa(test.status) {
+				t.Errorf("no server sent the status in %q", err)
 			}
 			var own *Error
 			if !errors.As(err, &own) || own.Transient() != test.again || own.RetryAfter != time.Minute || own.Kind != test.kind || own.Provider != "Someone" {
@@ -87,7 +90,7 @@ func TestWords(t *testing.T) {
 func TestAWordCannotChangeTheClass(t *testing.T) {
 	for _, kind := range []string{"(401)", "Model not available: x", "api key\nmissing (429)", "context length (413)"} {
 		err := StatusError("Someone", "large-1", 400, 0, kind)
-		if got := plan.Classify(err.Error()).Code; got != plan.CodeProcessingError {
+		if got := Class(err); got != plan.CodeProcessingError {
 			t.Errorf("%q classifies as %s", err, got)
 		}
 	}

@@ -2,11 +2,10 @@ package provider
 
 import (
 	"context"
-	"fmt"
-	"net/http"
 	"strings"
 
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
 // Guard wraps a driver. Data from a server never ends more than one attempt: a panic caused by it, of which the SDKs
@@ -52,14 +51,14 @@ func (g guarded) Reasons(r model.Request) bool {
 	return ok && known.Reasons(r)
 }
 
-// unreadable is the error of a response that could not be decoded. It counts as one of a bad gateway (502).
+// unreadable is the error of a response that could not be decoded. Another try may bring one that can.
 func unreadable(ctx context.Context, provider string) error {
 	if ended := ctx.Err(); ended != nil {
 		return ended
 	}
 	return &Error{
-		Provider: provider, Status: http.StatusBadGateway, transient: true,
-		text: fmt.Sprintf("%s gave an answer that cannot be read (502)", provider),
+		Provider: provider, class: plan.CodeProviderUnavailable, transient: true,
+		text: provider + " gave an answer that cannot be read",
 	}
 }
 

@@ -23,10 +23,10 @@ func TestAPanicIsAnErrorOfTheProvider(t *testing.T) {
 	d := Guard("Someone", "sk-secret", driverFunc(func(context.Context, model.Request) (*model.Response, error) { panic("a private question") }))
 	answer, err := d.Generate(t.Context(), model.Request{})
 	var own *Error
-	if answer != nil || !errors.As(err, &own) || !own.Transient() || plan.Classify(err.Error()).Code != plan.CodeProviderUnavailable {
+	if answer != nil || !errors.As(err, &own) || !own.Transient() || Class(err) != plan.CodeProviderUnavailable {
 		t.Fatalf("Generate = %+v, %v", answer, err)
 	}
-	if err.Error() != "Someone gave an answer that cannot be read (502)" || errors.Unwrap(err) != nil {
+	if err.Error() != "Someone gave an answer that cannot be read" || errors.Unwrap(err) != nil {
 		t.Errorf("the error is %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

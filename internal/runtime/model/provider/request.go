@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
 // RequestError is why a request got no response, or no whole one: the context's own error when the context has ended,
-// otherwise an *Error. The SDK's error may have the URL, the key or the prompt in it, and is left behind. A request
-// that cannot be sent the way it is set up counts as forbidden (403), one that could be answered a moment later as
-// unavailable (503): ERR-02 knows no other words for it.
+// otherwise an *Error. The SDK's error may have the URL, the key or the prompt in it, and is left behind. No status is
+// in the text, as no server has sent one.
 func RequestError(ctx context.Context, provider string, err error) error {
 	if ended := ctx.Err(); ended != nil {
 		return ended
@@ -27,11 +27,18 @@ func RequestError(ctx context.Context, provider string, err error) error {
 	case errors.Is(err, errTooLong):
 		return &Error{Provider: provider, text: fmt.Sprintf("the answer of %s is too long to be read", provider)}
 	case errors.Is(err, errRedirected):
-		return &Error{Provider: provider, text: fmt.Sprintf("%s sends the request elsewhere, which is not followed (403): check the base URL", provider)}
+		const problem = "the server redirects the request, which is not followed: check the base URL"
+		return &Error{
+			Provider: provider, text: fmt.Sprintf("%s sends the request elsewhere: %s", provider, problem), Problem: problem,
+			class: plan.CodeProviderMisconfigured,
+		}
 	case errors.As(err, &refused):
 		return egressError(provider, refused)
 	default:
-		return &Error{Provider: provider, text: fmt.Sprintf("%s gave no whole answer (503): the connection broke", provider), transient: true}
+		return &Error{
+			Provider: provider, text: provider + " gave no whole answer: the connection broke",
+			class: plan.CodeProviderUnavailable, transient: true,
+		}
 	}
 }
 
@@ -51,13 +58,13 @@ func egressError(provider string, e *egress.Error) *Error {
 	switch e.Reason {
 	case egress.ReasonInvalid, egress.ReasonRefused, egress.ReasonUntrusted, egress.ReasonRedirect:
 		return &Error{
-			Provider: provider, text: fmt.Sprintf("%s cannot be asked this way (403): %s", provider, e.Text),
-			Problem: e.Text,
+			Provider: provider, text: fmt.Sprintf("%s cannot be asked this way: %s", provider, e.Text),
+			Problem: e.Text, class: plan.CodeProviderMisconfigured,
 		}
 	default:
 		return &Error{
-			Provider: provider, text: fmt.Sprintf("%s gave no whole answer (503): %s", provider, e.Text),
-			Problem: e.Text, transient: true,
+			Provider: provider, text: fmt.Sprintf("%s gave no whole answer: %s", provider, e.Text),
+			Problem: e.Text, class: plan.CodeProviderUnavailable, transient: true,
 		}
 	}
 }

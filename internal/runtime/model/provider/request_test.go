@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
+
+// number matches the number of a status.
+var number = regexp.MustCompile(`\b[1-5][0-9]{2}\b`)
 
 func TestRequestErrors(t *testing.T) {
 	// As the standard library wraps what a transport says.
@@ -45,8 +49,11 @@ func TestRequestErrors(t *testing.T) {
 			if !errors.As(err, &own) || own.Transient() != test.again || own.Status != 0 {
 				t.Errorf("the error is %+v", err)
 			}
-			if got := plan.Classify(err.Error()).Code; got != test.want {
-				t.Errorf("%q classifies as %s, want %s", err, got, test.want)
+			if got := Class(err); got != test.want {
+				t.Errorf("%q is of the class %s, want %s", err, got, test.want)
+			}
+			if number.MatchString(err.Error()) {
+				t.Errorf("no server sent the status in %q", err)
 			}
 			if !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "Someone") || strings.Contains(err.Error(), "secret") {
 				t.Errorf("the error is %q", err)

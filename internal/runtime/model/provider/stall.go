@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
@@ -46,10 +45,9 @@ func WithTimeouts(
 	if err == nil || ctx.Err() != nil || !errors.As(context.Cause(limited), &reached) {
 		return response, err
 	}
-	return nil, &Error{
-		Provider: provider, Status: http.StatusGatewayTimeout, Problem: reached.text, transient: reached.first, once: true,
-		text: fmt.Sprintf("%s did not respond in time (504): %s", provider, reached.text),
-	}
+	late := Late(provider, reached.text)
+	late.transient, late.once = reached.first, true
+	return nil, late
 }
 
 // watch ends a call when no content has come for too long.

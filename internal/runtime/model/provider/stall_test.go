@@ -59,8 +59,8 @@ func TestACallThatStallsIsEnded(t *testing.T) {
 				if !errors.As(err, &refusal) || !strings.Contains(refusal.Problem, test.says) || refusal.Tries(4) != test.tries {
 					t.Errorf("%#v, want %q and %d tries", err, test.says, test.tries)
 				}
-				if code := plan.Classify(err.Error()).Code; code != plan.CodeProviderUnavailable {
-					t.Errorf("%q classifies as %s", err, code)
+				if code := Class(err); code != plan.CodeProviderUnavailable || number.MatchString(err.Error()) || refusal.Status != 0 {
+					t.Errorf("%q is of the class %s and has the status %d", err, code, refusal.Status)
 				}
 			})
 		})
