@@ -59,9 +59,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("finding the cluster: %w", err)
 	}
-	// client-go's own limit would hold for each kind by itself and know no namespaces.
-	config.QPS = -1
-	config.Wrap(fairshare.NewRate(o.qps, o.burst, shares.Waited(shares.APIRequests)).Transport)
+	o.limit(config)
 	o.controllers.Watchdog = watchdog.New(time.Now)
 	mgr, err := newManager(config, o, func(holder string) { stop(&lostError{holder}) })
 	if err != nil {
@@ -95,6 +93,15 @@ func run(ctx context.Context, o options) error {
 		return lost
 	}
 	return err
+}
+
+// limit bounds the requests to the API server, of which a tenth may only show progress.
+func (o *options) limit(config *rest.Config) {
+	// client-go's own limit would hold for each kind by itself and know no namespaces.
+	config.QPS = -1
+	requests := fairshare.NewRate(o.qps, o.burst, shares.Waited(shares.APIRequests))
+	config.Wrap(requests.Transport)
+	o.controllers.Progress = requests.Tenth()
 }
 
 // lostError ends a manager whose Lease another one has acquired.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/client-go/rest"
 )
 
 func TestTheNamespacesToWatch(t *testing.T) {
@@ -80,5 +82,23 @@ func TestTheClassesOfToolPods(t *testing.T) {
 		if _, err := parse([]string{"--launcher-image=i", flag}); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s gives the error %v", flag, err)
 		}
+	}
+}
+
+func TestATenthOfTheRequestsMayShowProgress(t *testing.T) {
+	o, err := parse([]string{"--launcher-image=l", "--kube-api-qps=1", "--kube-api-burst=80"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := &rest.Config{}
+	o.limit(config)
+	granted := 0
+	for range 100 {
+		if o.controllers.Progress.Ask("ns", nil).Granted() {
+			granted++
+		}
+	}
+	if granted != 7 || config.QPS != -1 || config.WrapTransport == nil {
+		t.Errorf("a namespace may show progress with %d of 80 requests at once, want all but an eighth of 8", granted)
 	}
 }

@@ -65,6 +65,9 @@ type Options struct {
 	ConversationBytes int64
 	// ModelCallLimit is the longest that one model call may take. Default 30m.
 	ModelCallLimit time.Duration
+	// Progress bounds the status writes that only show how far tool calls have come. Default: no bound but one write a
+	// second for each Turn.
+	Progress *fairshare.Rate
 	// Workers is the number of Turns, and the number of Sessions, that are reconciled in parallel. Default 16.
 	Workers int
 	// JobRetention is how long the Jobs of a finished Turn are kept. Default 10m.
@@ -205,7 +208,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		{"Turn", func() error {
 			return (&turn.Reconciler{
 				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Host: steps, Clock: o.Clock, Activities: activities,
-				Turns: turns, Wakes: turnWakes,
+				Turns: turns, Progress: o.Progress, Wakes: turnWakes,
 				Notices: notice.NewRecorder(mgr.GetEventRecorder("capstan-manager"), o.Clock),
 				Logs:    o.Logs, Launcher: o.Launcher, Policies: o.Policies, JobRetention: o.JobRetention, Watchdog: o.Watchdog,
 			}).SetupWithManager(mgr, o.Workers)

@@ -146,7 +146,7 @@ var _ = Describe("The write budget of a Turn", func() {
 		partial := slices.Concat(beginning, []string{turnWrite, sessionWrite, entryWrite, acceptWrite})
 		counted, progress := requests.budgeted(namespace)
 		Expect(counted[before:]).To(Equal(partial))
-		Expect(progress).To(Equal(1), "what shows that only ann's answer is missing")
+		Expect(progress).To(HaveLen(1), "what shows that only ann's answer is missing")
 		create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		expectWrites(ctx, namespace, before, ConsistOf(slices.Concat(partial, []string{entryWrite, acceptWrite, turnWrite, entryWrite}, ending, times(1, sessionWrite))))
@@ -271,7 +271,8 @@ func expectCost(ctx context.Context, namespace string, before int, want []string
 	expectWrites(ctx, namespace, before, Equal(want))
 }
 
-// expectWrites waits until the Session is idle, checks the writes that the budget counts, and that none follow.
+// expectWrites waits until the Session is idle, checks the writes that the budget counts, and that none follow. Writes
+// that only show progress are a second apart, and none of them shows no more than another phase.
 func expectWrites(ctx context.Context, namespace string, before int, match gomegatypes.GomegaMatcher) {
 	GinkgoHelper()
 	Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionIdle))
@@ -279,6 +280,9 @@ func expectWrites(ctx context.Context, namespace string, before int, match gomeg
 		counted, _ := requests.budgeted(namespace)
 		return counted[before:]
 	}).WithTimeout(300 * time.Millisecond).Should(match)
+	_, progress := requests.budgeted(namespace)
+	Expect(phases(progress)).To(BeEmpty(), "a phase of its own that the budget does not have")
+	Expect(requests.hasty(namespace)).To(BeEmpty(), "progress is shown more than once a second")
 	expectFewEvents(ctx, namespace)
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
@@ -15,8 +16,9 @@ import (
 type request struct {
 	method, path string
 	// progress marks a write of a Turn's status that only shows how far its tool calls have come. The budget counts
-	// those apart.
-	progress bool
+	// those apart. phase marks one of them that shows another phase.
+	progress, phase bool
+	at              time.Time
 }
 
 // requestLog notes what the controllers write.
@@ -28,7 +30,7 @@ type requestLog struct {
 
 // callCounts is what the newest write of a Turn's status said of its tool calls.
 type callCounts struct {
-	pods, attempts int
+	pods, attempts, withdrawn int
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -47,7 +49,8 @@ func (l *requestLog) wrap(next http.RoundTripper) http.RoundTripper {
 func (l *requestLog) note(method, path string, body []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.wrote = append(l.wrote, request{method, path, l.isProgress(method, path, body)})
+	progress, phase := l.isProgress(method, path, body)
+	l.wrote = append(l.wrote, request{method, path, progress, phase, time.Now()})
 }
 
 // bodyOf is a copy of the request's body.
@@ -68,10 +71,10 @@ func bodyOf(r *http.Request) []byte {
 }
 
 // isProgress reports whether a write of a Turn's status decides nothing: the plan is as it was, no pod was recorded, no
-// attempt begun.
-func (l *requestLog) isProgress(method, path string, body []byte) bool {
+// attempt begun, no call withdrawn. phase reports whether it shows another phase.
+func (l *requestLog) isProgress(method, path string, body []byte) (progress, phase bool) {
 	if method != http.MethodPatch || !strings.Contains(path, "/turns/") || !strings.HasSuffix(path, "/status") {
-		return false
+		return false, false
 	}
 	var patch struct {
 		Status struct {
@@ -82,13 +85,16 @@ func (l *requestLog) isProgress(method, path string, body []byte) bool {
 		} `json:"status"`
 	}
 	if json.Unmarshal(body, &patch) != nil {
-		return false
+		return false, false
 	}
 	var now callCounts
 	for _, call := range patch.Status.ToolCalls {
 		now.attempts += int(call.Attempt)
 		if call.PodUID != "" {
 			now.pods++
+		}
+		if call.Executor == v1alpha1.ExecutorJob && call.State == v1alpha1.CallNotExecuted {
+			now.withdrawn++
 		}
 	}
 	before := l.calls[path]
@@ -99,7 +105,9 @@ func (l *requestLog) isProgress(method, path string, body []byte) bool {
 		l.calls[path] = now
 	}
 	shows := patch.Status.ToolCalls != nil || patch.Status.Phase != ""
-	return patch.Status.Plan == nil && shows && now.pods <= before.pods && now.attempts <= before.attempts
+	progress = patch.Status.Plan == nil && shows && now.pods <= before.pods && now.attempts <= before.attempts &&
+		now.withdrawn <= before.withdrawn
+	return progress, progress && patch.Status.Phase != ""
 }
 
 // in returns the writes to objects of a namespace, as `METHOD resource[/subresource]`, without those that only say
@@ -117,8 +125,8 @@ func (l *requestLog) in(namespace string) []string {
 	return found
 }
 
-// budgeted returns the writes that the budget of a Turn counts, and how many others there were that only show progress.
-func (l *requestLog) budgeted(namespace string) (counted []string, progress int) {
+// budgeted returns the writes that the budget of a Turn counts, and those that only show progress.
+func (l *requestLog) budgeted(namespace string) (counted []string, progress []request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, r := range l.wrote {
@@ -126,12 +134,35 @@ func (l *requestLog) budgeted(namespace string) (counted []string, progress int)
 		switch {
 		case !ok:
 		case r.progress:
-			progress++
+			progress = append(progress, r)
 		default:
 			counted = append(counted, what)
 		}
 	}
 	return counted, progress
+}
+
+// hasty returns the progress writes, but for those of a new phase, that came within a second after another write of the
+// same Turn's status.
+func (l *requestLog) hasty(namespace string) (found []request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	last := map[string]time.Time{}
+	for _, r := range l.wrote {
+		if what, ok := r.of(namespace); !ok || what != turnWrite {
+			continue
+		}
+		if r.progress && !r.phase && r.at.Sub(last[r.path]) < time.Second {
+			found = append(found, r)
+		}
+		last[r.path] = r.at
+	}
+	return found
+}
+
+// phases returns those writes that show another phase.
+func phases(progress []request) []request {
+	return slices.DeleteFunc(slices.Clone(progress), func(r request) bool { return !r.phase })
 }
 
 // of says what was written, if it is in the namespace and part of a Turn.

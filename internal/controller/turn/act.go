@@ -6,6 +6,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
@@ -213,5 +214,24 @@ func (r *Reconciler) progress(ctx context.Context, a *actScope) (flow, error) {
 		}
 		return stop, nil
 	}
+	if !began && !r.mayShow(a) {
+		return stop, nil
+	}
 	return ended(r.write(ctx, a.scope, writeProgress))
+}
+
+// mayShow reports whether changes may be written that only show progress. If not, the Turn is woken when they may.
+func (r *Reconciler) mayShow(a *actScope) bool {
+	if a.base.Status.ObservedGeneration == a.turn.Generation && apiequality.Semantic.DeepEqual(a.base.Status, a.turn.Status) {
+		return true
+	}
+	key := a.key()
+	if a.step.showing == nil {
+		a.step.showing = r.Progress.Ask(key.Namespace, func() { r.Wakes.Wake(key) })
+	}
+	if !a.step.showing.Granted() {
+		return false
+	}
+	a.step.showing = nil
+	return true
 }

@@ -116,6 +116,8 @@ type stepMemory struct {
 	missingSince time.Time
 	// readySince is, by name of each Model that was Ready when the last model call began, since when.
 	readySince map[string]metav1.Time
+	// showing is the place in line for a write that only shows progress.
+	showing *fairshare.Ticket
 	// stopping is when the deletion of the step's Jobs was requested.
 	stopping time.Time
 }
@@ -123,7 +125,7 @@ type stepMemory struct {
 // of returns the part for a step, which is empty for a new step.
 func (m *memory) of(step int32) *stepMemory {
 	if m.step.number != step || m.step.outcomes == nil {
-		m.step.dropUnwritten()
+		m.step.drop()
 		m.step = stepMemory{
 			number:     step,
 			created:    map[string]time.Time{},
@@ -172,8 +174,14 @@ func (m *memory) intend(before, now *v1alpha1.Turn) {
 
 // forget drops the state of the step.
 func (m *memory) forget() {
-	m.step.dropUnwritten()
+	m.step.drop()
 	m.step = stepMemory{}
+}
+
+// drop gives back what a step that is over holds.
+func (m *stepMemory) drop() {
+	m.dropUnwritten()
+	m.showing.Withdraw()
 }
 
 // dropUnwritten drops a model response that is in the journal, or was kept for the maximum time.

@@ -37,6 +37,8 @@ type Reconciler struct {
 	Activities *activity.Executor
 	// Turns decides which Turns may start work.
 	Turns *fairshare.Turns
+	// Progress bounds the writes that only show progress. Nil bounds nothing.
+	Progress *fairshare.Rate
 	// Logs reads the log of a tool's container.
 	Logs LogReader
 	// Launcher is added to tool pods.

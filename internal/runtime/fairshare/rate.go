@@ -3,6 +3,7 @@ package fairshare
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -36,7 +37,16 @@ type caller struct {
 	bucket bucket
 	// turn is how far the namespace has come.
 	turn  float64
-	lines []chan struct{}
+	lines []*Ticket
+}
+
+// Ticket is a request of a namespace that is in line, or may be made. Its methods may be called on a nil Ticket, which
+// stands for a request that no Rate bounds.
+type Ticket struct {
+	rate      *Rate
+	namespace string
+	granted   chan struct{}
+	ready     func()
 }
 
 // prunedAbove is the number of namespaces above which idle ones are forgotten.
@@ -45,32 +55,90 @@ const prunedAbove = 1024
 // NewRate returns a Rate of at least one request a second. waited is called with the waiting time of each request; it
 // may be nil.
 func NewRate(qps float64, burst int, waited Observer) *Rate {
-	all := limit{max(qps, 1), max(float64(burst), 1)}
+	return newRate(limit{max(qps, 1), max(float64(burst), 1)}, waited)
+}
+
+func newRate(all limit, waited Observer) *Rate {
 	each := limit{all.qps / 8 * 7, max(float64(Ceiling(int64(all.burst))), 1)}
 	return &Rate{
 		all: all, each: each, waited: waited, bucket: bucket{all.burst, time.Now()}, tenants: map[string]*caller{},
 	}
 }
 
+// Tenth returns a Rate of a tenth of the requests, for those that can be left out.
+func (r *Rate) Tenth() *Rate {
+	return newRate(limit{r.all.qps / 10, max(r.all.burst/10, 1)}, nil)
+}
+
 // Wait waits until the namespace may make a request. When the context ends first, it may not.
 func (r *Rate) Wait(ctx context.Context, namespace string) error {
 	began := time.Now()
-	r.mu.Lock()
-	c := r.caller(namespace, began)
-	granted := make(chan struct{})
-	c.lines = append(c.lines, granted)
-	r.serve(began)
-	r.mu.Unlock()
+	ticket := r.Ask(namespace, nil)
 	select {
-	case <-granted:
+	case <-ticket.granted:
 	case <-ctx.Done():
-		r.withdraw(namespace, granted)
+		ticket.Withdraw()
 		return ctx.Err()
 	}
 	if r.waited != nil {
 		r.waited(namespace, time.Since(began))
 	}
 	return nil
+}
+
+// Ask puts a request of the namespace in line. If it may not be made at once, ready is called when it may; it may be nil
+// and must not block. A nil Rate bounds nothing.
+func (r *Rate) Ask(namespace string, ready func()) *Ticket {
+	if r == nil {
+		return nil
+	}
+	ticket := &Ticket{rate: r, namespace: namespace, granted: make(chan struct{})}
+	now := time.Now()
+	r.mu.Lock()
+	c := r.caller(namespace, now)
+	c.lines = append(c.lines, ticket)
+	granted := r.serve(now)
+	if !ticket.Granted() {
+		ticket.ready = ready
+	}
+	r.mu.Unlock()
+	tellAll(granted)
+	return ticket
+}
+
+// Granted reports whether the request may be made.
+func (t *Ticket) Granted() bool {
+	if t == nil {
+		return true
+	}
+	select {
+	case <-t.granted:
+		return true
+	default:
+		return false
+	}
+}
+
+// Withdraw takes the request out of its line. One that was let go already has used its token.
+func (t *Ticket) Withdraw() {
+	if t == nil {
+		return
+	}
+	r := t.rate
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c := r.tenants[t.namespace]; c != nil {
+		c.lines = slices.DeleteFunc(c.lines, func(other *Ticket) bool { return other == t })
+	}
+}
+
+// tellAll calls what waits for the Tickets.
+func tellAll(granted []*Ticket) {
+	for _, ticket := range granted {
+		if ticket.ready != nil {
+			ticket.ready()
+		}
+	}
 }
 
 func (r *Rate) caller(namespace string, now time.Time) *caller {
@@ -98,22 +166,24 @@ func (r *Rate) prune(now time.Time) {
 	}
 }
 
-// serve lets requests go for as long as there are tokens, and sees to it that it is called again while one waits.
-func (r *Rate) serve(now time.Time) {
+// serve lets requests go for as long as there are tokens, and sees to it that it is called again while one waits. It
+// returns the requests that may be made now.
+func (r *Rate) serve(now time.Time) (granted []*Ticket) {
 	for {
 		r.bucket.fill(r.all, now)
 		next, wait := r.next(now)
 		if next == nil {
 			r.again(wait)
-			return
+			return granted
 		}
-		granted := next.lines[0]
+		ticket := next.lines[0]
 		next.lines = next.lines[1:]
 		next.bucket.tokens--
 		r.bucket.tokens--
 		r.turn = next.turn
 		next.turn++
-		close(granted)
+		close(ticket.granted)
+		granted = append(granted, ticket)
 	}
 }
 
@@ -144,25 +214,10 @@ func (r *Rate) again(wait time.Duration) {
 	if wait > 0 {
 		r.timer = time.AfterFunc(wait, func() {
 			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.serve(time.Now())
+			granted := r.serve(time.Now())
+			r.mu.Unlock()
+			tellAll(granted)
 		})
-	}
-}
-
-// withdraw takes a request out of its line. One that was let go at the same moment has used its token.
-func (r *Rate) withdraw(namespace string, granted chan struct{}) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	c := r.tenants[namespace]
-	if c == nil {
-		return
-	}
-	for i, other := range c.lines {
-		if other == granted {
-			c.lines = append(c.lines[:i:i], c.lines[i+1:]...)
-			return
-		}
 	}
 }
 

@@ -68,6 +68,59 @@ func TestNamespacesTakeTurnsWhileRequestsAreScarce(t *testing.T) {
 	})
 }
 
+func TestATenthOfTheRequestsIsForThoseThatCanBeLeftOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := NewRate(80, 80, nil).Tenth()
+		granted := map[string]int{}
+		var mu sync.Mutex
+		ask := func(namespace string, n int) (tickets []*Ticket) {
+			for range n {
+				tickets = append(tickets, r.Ask(namespace, func() {
+					mu.Lock()
+					defer mu.Unlock()
+					granted[namespace]++
+				}))
+			}
+			return tickets
+		}
+		atOnce := 0
+		loud := ask("loud", 1000)
+		for _, ticket := range loud {
+			if ticket.Granted() {
+				atOnce++
+			}
+		}
+		if atOnce != 7 || granted["loud"] != 0 {
+			t.Errorf("a namespace alone makes %d of 8 requests at once, and %d calls tell it so, want 7 and 0", atOnce, granted["loud"])
+		}
+		if quiet := ask("quiet", 1); !quiet[0].Granted() {
+			t.Error("another namespace has to wait for its first request")
+		}
+		ask("quiet", 1000)
+		<-time.After(10 * time.Second)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if l, q := granted["loud"], granted["quiet"]; l+q > 80 || l < 35 || q < 35 {
+			t.Errorf("two namespaces were told of %d and %d requests in 10 s at 8 a second", l, q)
+		}
+		for _, ticket := range loud {
+			ticket.Withdraw()
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if n := len(r.tenants["loud"].lines); n != 0 {
+			t.Errorf("%d requests that were withdrawn are in line", n)
+		}
+		if r.timer != nil {
+			r.timer.Stop()
+		}
+	})
+	if none := (*Ticket)(nil); !none.Granted() {
+		t.Error("a request that no Rate bounds has to wait")
+	}
+}
+
 func TestWhichRequestsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := NewRate(1, 1, nil)
