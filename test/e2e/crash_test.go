@@ -53,7 +53,8 @@ var _ = Describe("When the manager dies", Serial, Label(hereLabel), func() {
 		func(ctx SpecContext, die death) {
 			manager := settled(ctx)
 			strike, survived := die(ctx, manager)
-			namespace := newStage(ctx, slow(5*time.Second, script("the answer")))
+			const responding = 5 * time.Second
+			namespace := newStage(ctx, slow(responding, script("the answer")))
 			reasoning := shown(ctx, &v1alpha1.TurnList{}, namespace, func(turn *v1alpha1.Turn) bool { return turn.Status.Phase == v1alpha1.TurnReason })
 			ask(ctx, namespace, "demo-1")
 			Expect(reasoning()).To(Succeed())
@@ -62,8 +63,9 @@ var _ = Describe("When the manager dies", Serial, Label(hereLabel), func() {
 			Eventually(ctx, turn(namespace, "demo-1")).WithTimeout(takeover).Should(capstantest.HaveSucceeded())
 			show("answered after", time.Since(dead).Round(time.Millisecond).String())
 			Eventually(ctx, survived).Should(Succeed())
-			expectSuccession(ctx)
+			started := expectSuccession(ctx)
 			answer := read(ctx, namespace, "demo-1")
+			expectWorkWentOn(started, answer, responding)
 			Expect(answer.Status.Output).To(Equal("the answer"))
 			Expect(answer.Status.Summary.ModelCalls).To(BeEquivalentTo(1))
 			Expect(finalEntries(ctx, answer)).To(Equal(map[string]int{"step 1": 1}))

@@ -21,12 +21,12 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// successionLimit bounds the time from the start of a new manager's container until it leads, when the one before it
-// was killed. The Lease of the dead one would run for 45 s.
+// successionLimit bounds the time from the start of a new manager's container until it leads, and until work goes on,
+// when the one before it was killed. The Lease of the dead one would run for 45 s.
 const successionLimit = 5 * time.Second
 
-// expectSuccession checks that the manager acquired the Lease as soon as it had started.
-func expectSuccession(ctx context.Context) {
+// expectSuccession checks that the manager acquired the Lease as soon as it had started, and returns when that was.
+func expectSuccession(ctx context.Context) (started time.Time) {
 	GinkgoHelper()
 	m := settled(ctx)
 	pod, lease := &corev1.Pod{}, &coordinationv1.Lease{}
@@ -34,9 +34,21 @@ func expectSuccession(ctx context.Context) {
 	Expect(api.Get(ctx, types.NamespacedName{Namespace: managerNamespace, Name: managerLease}, lease)).To(Succeed())
 	status := statusOf(pod, managerContainer)
 	Expect(status.State.Running).NotTo(BeNil())
-	took := lease.Spec.AcquireTime.Sub(status.State.Running.StartedAt.Time)
+	started = status.State.Running.StartedAt.Time
+	took := lease.Spec.AcquireTime.Sub(started)
 	show("led after its container's start by", took.Round(time.Millisecond).String())
 	Expect(took).To(BeNumerically("<", successionLimit))
+	return started
+}
+
+// expectWorkWentOn checks that the Turn ended as soon as a manager that has started could end it. responding is how long
+// its model takes.
+func expectWorkWentOn(started time.Time, answer *v1alpha1.Turn, responding time.Duration) {
+	GinkgoHelper()
+	Expect(answer.Status.Summary.FinishedAt).NotTo(BeNil())
+	idle := answer.Status.Summary.FinishedAt.Sub(started) - responding
+	show("went on after the container's start by", idle.Round(time.Millisecond).String())
+	Expect(idle).To(BeNumerically("<", successionLimit))
 }
 
 var _ = Describe("On a full cluster", Serial, func() {
