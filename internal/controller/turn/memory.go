@@ -97,6 +97,9 @@ type stepMemory struct {
 	// unwritten is a model response that is not in the journal yet, share counts its bytes for the namespace, and
 	// panics counts the panics of the model call.
 	unwritten *host.Unwritten
+	// begun reports whether this process has written the plan of the step to status: no earlier one has called a model
+	// for it. refused reports whether an earlier process could not append to the journal.
+	begun, refused bool
 	// dropped is a paid model response that was dropped. No model is called before the journal has stored that.
 	dropped *host.Dropped
 	share   *fairshare.Share
@@ -153,10 +156,10 @@ func (m *memory) of(step int32) *stepMemory {
 	return &m.step
 }
 
-// intend records the attempts of an act step that a status write of this process has begun.
+// intend records the step and the attempts of calls that a status write of this process has begun.
 func (m *memory) intend(before, now *v1alpha1.Turn) {
 	plan := now.Status.Plan
-	if plan == nil || plan.Phase != v1alpha1.PlanAct {
+	if plan == nil || plan.Phase == v1alpha1.PlanComplete {
 		return
 	}
 	known := map[string]int32{}
@@ -164,6 +167,11 @@ func (m *memory) intend(before, now *v1alpha1.Turn) {
 		for _, call := range before.Status.ToolCalls {
 			known[call.ID] = call.Attempt
 		}
+	} else {
+		m.of(plan.Step).begun = true
+	}
+	if plan.Phase != v1alpha1.PlanAct {
+		return
 	}
 	for _, call := range now.Status.ToolCalls {
 		if call.Attempt > known[call.ID] {

@@ -170,6 +170,9 @@ func (r *Reconciler) checkJournal(ctx context.Context, s *scope) (flow, error) {
 	if s.plan() == nil {
 		return proceed, nil
 	}
+	if m == nil && shown == v1alpha1.ReasonJournalRefused {
+		s.memory.of(s.plan().Step).refused = true
+	}
 	closed, err := r.Host.Probe(ctx, s.hostTurn())
 	if err == nil && closed == nil && !ending(s.turn) {
 		// A dry run does not show that entries are stored.

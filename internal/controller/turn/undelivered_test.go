@@ -7,6 +7,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
@@ -76,6 +78,104 @@ func TestAModelIsNotPaidAgainWhileTheJournalStoresNothing(t *testing.T) {
 				t.Errorf("the model was called %d times", st.asked)
 			}
 		})
+	}
+}
+
+// What the memory of a process holds is lost with it. The next one stores an entry before it calls the model again.
+func TestARestartDoesNotPayForAResponseThatTheJournalDoesNotStore(t *testing.T) {
+	full := errors.New("etcdserver: mvcc: database space exceeded")
+	for name, test := range map[string]struct {
+		// after is when the process is replaced, again and again.
+		after time.Duration
+		// readOnly reports whether the API server refuses to write status as well.
+		readOnly bool
+	}{
+		"before the Turn reports it": {after: time.Second},
+		"while the response is kept": {after: time.Minute},
+		"after it was dropped":       {after: host.KeepUnwritten + time.Minute},
+		"that can write nothing":     {after: time.Second, readOnly: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := newStage(t)
+			broken := st.breakStore(full)
+			writable := st.client
+			for range 4 {
+				st.run(test.after)
+				if test.readOnly {
+					st.client = interceptor.NewClient(writable.(client.WithWatch), interceptor.Funcs{SubResourcePatch: func(
+						context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption,
+					) error {
+						return full
+					}})
+				}
+				st.restart()
+				st.r.Host.Log = journal.New(broken, journal.Options{Clock: st.r.Clock})
+			}
+			st.run(test.after)
+			if st.asked != 1 {
+				t.Errorf("the model was called %d times", st.asked)
+			}
+			broken.cause, st.client = nil, writable
+			st.restart()
+			st.run(10 * time.Minute)
+			st.expectSucceeded()
+			if st.asked != 2 {
+				t.Errorf("the model was called %d times", st.asked)
+			}
+			if entries := st.entries(); entries != 2 {
+				t.Errorf("the journal has %d entries, want the one that came first and the end", entries)
+			}
+		})
+	}
+}
+
+// A journal that works costs no entry for each Turn that a new process takes up.
+func TestANewProcessStoresOneEntryFirst(t *testing.T) {
+	for name, test := range map[string]struct {
+		restart bool
+		stored  bool
+		entries int
+	}{
+		"the same process":                  {entries: 1},
+		"a new process":                     {restart: true, entries: 2},
+		"a new process that has stored one": {restart: true, stored: true, entries: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := newStage(t)
+			if test.restart {
+				st.begin(1)
+			}
+			if test.stored {
+				other := journal.Session{Namespace: "ns", Name: "other", UID: "other-uid"}
+				_, err := st.r.Host.Log.Append(t.Context(), other, journal.Record{
+					Turn: v1alpha1.JournalTurn{Name: "other-1", UID: "other-turn"}, Step: 1, OpenedAt: 1,
+					Transition: v1alpha1.TurnProgress{Plan: &v1alpha1.TurnPlan{Step: 1, Phase: v1alpha1.PlanComplete}},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			st.run(time.Second)
+			st.expectSucceeded()
+			if entries := st.entries(); entries != test.entries || st.asked != 1 {
+				t.Errorf("%d entries after %d model calls, want %d", entries, st.asked, test.entries)
+			}
+		})
+	}
+}
+
+// entries is the number of entries that the journal of the Session has.
+func (st *stage) entries() int {
+	st.t.Helper()
+	session := journal.Session{Namespace: "ns", Name: "demo", UID: "session-uid"}
+	for ordinal := int64(1); ; ordinal++ {
+		_, err := st.store.Get(st.t.Context(), session, ordinal)
+		if errors.Is(err, journal.ErrNotFound) {
+			return int(ordinal - 1)
+		}
+		if err != nil {
+			st.t.Fatal(err)
+		}
 	}
 }
 

@@ -78,6 +78,9 @@ type Turn struct {
 	// Backoff is the state of the open step's attempts before a pause, if this process has it; nil if there is only the
 	// plan.
 	Backoff *Backoff
+	// StoreFirst reports whether an earlier process may have paid for a response of the open step that the journal did not
+	// store. No model is called before an entry is stored.
+	StoreFirst bool
 	// Progress is the Turn's status: the plan is that of the open step.
 	Progress v1alpha1.TurnProgress
 	// Steers returns the current messages to be steered into the Turn, in order; nil for none.

@@ -27,6 +27,7 @@ func (h *Host) Reason(ctx context.Context, t Turn, c Config) (*journal.Closed, e
 	if c.Blocker != nil {
 		return h.Block(ctx, t, c.Blocker, ActResults{})
 	}
+	storeFirst := t.StoreFirst && c.Model != nil && recovered(c, kept) == nil && (kept == nil || kept.Holder != h.holder())
 	if kept, err = h.own(ctx, t, kept); err != nil {
 		return nil, err
 	}
@@ -41,6 +42,12 @@ func (h *Host) Reason(ctx context.Context, t Turn, c Config) (*journal.Closed, e
 	if t.step() == 1 {
 		if t, err = t.whole(ctx); err != nil {
 			return nil, err
+		}
+	}
+	if storeFirst {
+		closed, err := h.RecordDrop(ctx, t, &Dropped{message: event.NewID(), model: c.Model.Name})
+		if err != nil || closed != nil {
+			return closed, err
 		}
 	}
 	g, err := h.generate(ctx, t, c, view.Messages, kept)

@@ -55,7 +55,8 @@ func (u *Unwritten) Expired(now time.Time) bool {
 	return !now.Before(u.Since.Add(KeepUnwritten))
 }
 
-// Dropped is a model response that was paid for and was dropped, because the journal did not accept it for too long.
+// Dropped is a model response that was paid for and was dropped, because the journal did not accept it for too long, or
+// that an earlier process may have lost.
 type Dropped struct {
 	message, model string
 }

@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -185,6 +186,7 @@ type Log struct {
 
 	maxBytes, maxNamespaceBytes int64
 	ledger                      ledger
+	stored                      atomic.Bool
 }
 
 // New is a Log on a store.
@@ -200,6 +202,10 @@ func New(store Store, opts Options) *Log {
 		maxNamespaceBytes: opts.MaxNamespaceBytes,
 	}
 }
+
+// Stored reports whether the store has accepted an entry of this Log. No dry run shows that: entries are also lost to a
+// database without space, and to a server without time.
+func (l *Log) Stored() bool { return l.stored.Load() }
 
 // Forget drops the state of a Session that is gone.
 func (l *Log) Forget(s Session) {

@@ -122,6 +122,7 @@ func (l *Log) put(ctx context.Context, s Session, e *entry) (*entry, bool, error
 	for range createAttempts {
 		createErr := l.store.Create(ctx, s, e.spec)
 		if createErr == nil {
+			l.stored.Store(true)
 			l.cache.putEntry(s.UID, e.light())
 			return e, true, nil
 		}
