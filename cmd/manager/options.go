@@ -54,12 +54,12 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "Address of the metrics, 0 for none.")
 	flags.BoolVar(&o.metricsSecure, "metrics-secure", true,
 		"Serve the metrics over TLS, to callers that may get /metrics (ClusterRole capstan-metrics-reader). "+
-			"With false they are served in plain text to everybody who reaches the address.")
+			"With false they are served in plain text to any client that reaches the address.")
 	flags.StringVar(&o.metricsCerts, "metrics-cert-dir", "",
 		"Directory with tls.crt and tls.key for the metrics. Without it, the certificate is self-signed and new at "+
 			"every start.")
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "Address of the probes.")
-	flags.BoolVar(&o.leaderElect, "leader-elect", false, "Let one of several managers lead.")
+	flags.BoolVar(&o.leaderElect, "leader-elect", false, "Enable leader election, so that only one manager is active at a time.")
 	flags.Func("watch-namespaces", "The namespaces to work in, separated by commas. Without it, all of them.", o.addNamespaces)
 	flags.Func("egress-allow-cidr",
 		"A range of addresses that HTTP tools may reach, and requests to model providers, although it is not public, "+
