@@ -61,9 +61,10 @@ unfinished() {
   kube get turns.capstan.dev --all-namespaces -o go-template='{{range .items}}{{$ended := false}}{{with .status}}{{range .conditions}}{{if and (eq .type "Finished") (eq .status "True")}}{{$ended = true}}{{end}}{{end}}{{end}}{{if not $ended}}{{.metadata.namespace}} {{.metadata.name}}{{"\n"}}{{end}}{{end}}'
 }
 
-# drain waits until no Session has a running Turn, for so many seconds at most. A list that cannot be read is read again.
+# drain waits until no Session has a running Turn, for so many seconds at most from the first look on. A list that cannot
+# be read is read again.
 drain() {
-  local deadline=$((SECONDS + $1)) left space session turn
+  local deadline=$((SECONDS + $1)) looked=no left space session turn
   while true; do
     if ! left=$(active); then
       ((SECONDS < deadline)) || return 1
@@ -71,6 +72,9 @@ drain() {
       continue
     fi
     [ -n "$left" ] || return 0
+    if [ "$looked" = no ]; then
+      looked=yes deadline=$((SECONDS + $1))
+    fi
     read -r space session turn <<<"$left"
     if ((SECONDS >= deadline)); then
       return 1

@@ -38,7 +38,7 @@ func TestAFailedRequestEndsNoTurn(t *testing.T) {
 			if err := os.WriteFile(kubectl, []byte(failing), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			script := exec.CommandContext(t.Context(), "../../hack/undeploy.sh", "--wait", "1")
+			script := exec.CommandContext(t.Context(), "../../hack/undeploy.sh", "--wait", "2")
 			script.Env = append(os.Environ(), "KUBECTL="+kubectl, "CALLS="+calls, "FAILS="+strconv.Itoa(request))
 			output, err := script.CombinedOutput()
 			if err == nil {
