@@ -146,7 +146,8 @@ var _ = Describe("The log of a Turn", func() {
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(turn.Status.Error.Code).To(Equal("dependency_unavailable"))
-		Expect(turn.Status.Error.Fields).To(Equal(map[string]string{"dependency": "harness", "state": "archived"}))
+		Expect(turn.Status.Error.Fields).To(SatisfyAll(HaveLen(3), HaveKeyWithValue("dependency", "harness"), HaveKeyWithValue("state", "archived"),
+			HaveKeyWithValue("remedy", ContainSubstring(harnessOf(namespace).GetName()))))
 	})
 
 	It("of a Turn whose Harness is archived while a tool runs: the tool ends, and no model is called", func(ctx context.Context) {
@@ -183,7 +184,8 @@ var _ = Describe("The log of a Turn", func() {
 		expectLog(ctx, namespace, opened, reasoned, acted("tool.started", "tool.completed"), reasoned, []string{"tool.call_requested", "tool.completed"}, blocked)
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
-		Expect(turn.Status.Error.Fields).To(Equal(map[string]string{"dependency": "agent", "state": "archived"}))
+		Expect(turn.Status.Error.Fields).To(SatisfyAll(HaveLen(3), HaveKeyWithValue("dependency", "agent"), HaveKeyWithValue("state", "archived"),
+			HaveKeyWithValue("remedy", ContainSubstring(`lifecycle of Agent "helper"`))))
 	})
 
 	It("of a Turn whose Harness is deleted while it waits is the same as of one that is archived", func(ctx context.Context) {

@@ -39,6 +39,8 @@ type Blocker struct {
 	State DependencyState
 	// Problem is what is wrong and what to do, if State does not cover it.
 	Problem string
+	// Remedy is what to do, with the name of the object; empty where Problem has it.
+	Remedy string
 }
 
 // Code is the error code of the Turn (BLK-03).
@@ -57,7 +59,22 @@ func (b Blocker) Fields() map[string]string {
 	if b.Problem != "" {
 		fields["problem"] = b.Problem
 	}
+	if b.Remedy != "" {
+		fields["remedy"] = b.Remedy
+	}
 	return fields
+}
+
+// remedy says what to do about an object that is archived or does not exist.
+func (b *Blocker) remedy(r *Resolved) string {
+	kind, name := "Harness", r.HarnessName
+	if b.Dependency == DependencyAgent {
+		kind, name = "Agent", r.AgentName
+	}
+	if b.State == DependencyArchived {
+		return fmt.Sprintf("Set lifecycle of %s %q to Active, or let the Session name another one; then create another Turn.", kind, name)
+	}
+	return fmt.Sprintf("Create %s %q, or let the Session name another one; then create another Turn.", kind, name)
 }
 
 // FindBlocker checks the Harness of the Session and its ancestors, then its Agent if it names one; nil stands for an

@@ -26,6 +26,8 @@ type Source interface {
 type Resolved struct {
 	// Chain is the Harnesses from the root to the one that the Session names, as far as they exist.
 	Chain []*v1alpha1.Harness
+	// HarnessName is the name in the Session.
+	HarnessName string
 	// Harness is the one that the Session names; nil if it does not exist.
 	Harness *v1alpha1.Harness
 	// ChainError is why the Harness's ancestors do not resolve; nil if they do.
@@ -45,7 +47,7 @@ type Resolved struct {
 // Resolve reads the configuration of the Session: its chain of Harnesses, its Agent, and the Models and Tools that the
 // merged layers name. A missing object is not an error; Problem and Blocker report it.
 func Resolve(source Source, session *v1alpha1.Session) (*Resolved, error) {
-	r := &Resolved{Tools: map[string]*v1alpha1.Tool{}}
+	r := &Resolved{Tools: map[string]*v1alpha1.Tool{}, HarnessName: session.Spec.HarnessRef.Name}
 	var folded []v1alpha1.ConfigLayer
 
 	var readErr error
@@ -100,7 +102,11 @@ func (r *Resolved) readNamed(source Source) error {
 
 // Blocker returns the reason that stops the Session's Turns (BLK-01); nil for none.
 func (r *Resolved) Blocker() *Blocker {
-	return FindBlocker(r.Harness, r.ChainError, r.AgentName != "", r.Agent)
+	b := FindBlocker(r.Harness, r.ChainError, r.AgentName != "", r.Agent)
+	if b != nil && b.Problem == "" {
+		b.Remedy = b.remedy(r)
+	}
+	return b
 }
 
 // Model returns the Model for a Turn with the given controls (CFG-07).

@@ -49,8 +49,16 @@ func (a asked) failure() plan.Failure {
 	if class := provider.Class(a.err); class != failure.Code {
 		failure = plan.ClassifyAs(class, known)
 	}
-	if refusal != nil && refusal.Problem != "" {
+	switch {
+	case refusal == nil:
+	case refusal.Problem != "":
 		failure = failure.With(plan.FieldProblem, refusal.Problem)
+	case failure.Code == plan.CodeProcessingError:
+		// The text is in our own words.
+		failure = failure.With(plan.FieldProblem, refusal.Error())
+	}
+	if remedy := remedy(failure.Code, a.model, refusal); remedy != "" {
+		failure = failure.With(plan.FieldRemedy, remedy)
 	}
 	var key *model.KeyError
 	if errors.As(a.err, &key) {

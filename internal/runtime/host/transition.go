@@ -99,7 +99,8 @@ func (t Turn) complete(c plan.Complete, output, sentence string, now metav1.Micr
 }
 
 const (
-	// maxFieldBytes bounds a field of an error in the status, and maxProblemBytes the field with a provider's own text.
+	// maxFieldBytes bounds a field of an error in the status, and maxProblemBytes the field with a
+	// provider's own text, and the one with the remedy.
 	maxFieldBytes   = 256
 	maxProblemBytes = 1040
 )
@@ -114,7 +115,7 @@ func turnError(c plan.Complete, sentence string) *v1alpha1.TurnError {
 				e.Fields = map[string]string{}
 			}
 			limit := maxFieldBytes
-			if name == plan.FieldProblem {
+			if name == plan.FieldProblem || name == plan.FieldRemedy {
 				limit = maxProblemBytes
 			}
 			e.Fields[name] = cutEncoded(fmt.Sprint(value), limit)

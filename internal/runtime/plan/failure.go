@@ -59,21 +59,25 @@ func (f *Failure) UnmarshalJSON(data []byte) error {
 var sentences = map[ErrorCode]string{
 	CodeBudgetExhausted:        "The budget is used up. Raise it to go on.",
 	CodeBudgetPaused:           "The budget is paused. Raise or resume it to go on.",
-	CodeSoftLimitReached:       "A soft limit of the budget has been reached.",
+	CodeSoftLimitReached:       "A soft limit of the budget has been reached. Raise it to go on.",
 	CodeModelUnavailable:       "The model is not available. Choose another one.",
 	CodeRequestTooLarge:        "The conversation is too long for the model. Shorten it or start a new session.",
 	CodeProviderRateLimited:    "The model provider is limiting requests. Try again in a moment.",
-	CodeProviderMisconfigured:  "The access to the model provider is not set up correctly.",
-	CodeProviderQuotaExhausted: "The quota at the model provider is used up.",
+	CodeProviderMisconfigured:  "The access to the model provider is not set up correctly. Correct the Model and its API key.",
+	CodeProviderQuotaExhausted: "The quota at the model provider is used up. Raise it there, or choose a Model with another one.",
 	CodeProviderUnavailable:    "The model provider has a problem. Try again later.",
-	CodeDependencyUnavailable:  "The session depends on something that is no longer available.",
-	CodeBlockedByHook:          "A hook has refused the message.",
-	CodeMaxIterations:          "The turn has used all its iterations.",
+	CodeDependencyUnavailable:  "The session depends on something that is no longer available. Make it available again, or go on without it.",
+	CodeBlockedByHook:          "A hook has refused the message. Change the message.",
+	CodeMaxIterations:          "The turn has used all its iterations. Raise maxIterations to permit more.",
 	CodeCancelled:              "The turn was cancelled.",
 }
 
-// FieldProblem is the field that explains what is wrong, and what to do if that is known.
-const FieldProblem = "problem"
+const (
+	// FieldProblem is the field that explains what is wrong, and what to do if that is known.
+	FieldProblem = "problem"
+	// FieldRemedy is the field that says what to do, with the names of the objects to change.
+	FieldRemedy = "remedy"
+)
 
 // With returns the failure with one more field.
 func (f Failure) With(name string, value any) Failure {
@@ -95,7 +99,8 @@ func (f Failure) Sentence() string {
 	if f.Fields[FieldProblem] != nil {
 		return "The model provider refused the request."
 	}
-	return "The turn could not be processed. Try again later."
+	return "The turn could not be processed. Create another Turn to try again; if that fails too, the manager's log has " +
+		"the cause."
 }
 
 // ErrorContext is the caller's knowledge about a failed model call. Empty values add no field.

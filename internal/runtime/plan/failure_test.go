@@ -175,6 +175,10 @@ func TestEveryCodeHasItsOwnSentence(t *testing.T) {
 			t.Errorf("%s has the sentence of %s: %q", code, other, sentence)
 		}
 		seen[sentence] = code
+		// A user who cancels knows what to do.
+		if code != CodeCancelled && strings.Count(sentence, ".") < 2 {
+			t.Errorf("%s does not say what to do: %q", code, sentence)
+		}
 	}
 	if got := (Failure{Code: "unheard_of"}).Sentence(); got != (Failure{Code: CodeProcessingError}).Sentence() {
 		t.Errorf("unknown code: %q", got)

@@ -131,8 +131,12 @@ func failure(err *v1alpha1.TurnError) (reason, message string) {
 		return v1alpha1.ReasonFailed, "The Turn failed."
 	}
 	message = err.Message
-	if problem := strings.TrimSpace(err.Fields["problem"]); problem != "" && !strings.Contains(message, problem) {
-		message += " " + strings.ToUpper(problem[:1]) + problem[1:]
+	for _, field := range []string{"problem", "remedy"} {
+		said := strings.TrimSpace(err.Fields[field])
+		if said == "" || strings.Contains(message, said) {
+			continue
+		}
+		message += " " + strings.ToUpper(said[:1]) + said[1:]
 		if !strings.HasSuffix(message, ".") {
 			message += "."
 		}

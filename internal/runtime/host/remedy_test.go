@@ -1,0 +1,98 @@
+package host
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
+	"github.com/capstan-dev/capstan/internal/runtime/config"
+	"github.com/capstan-dev/capstan/internal/runtime/egress"
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
+	"github.com/capstan-dev/capstan/internal/runtime/projection"
+)
+
+// conditionOf is the message of Succeeded=False of a Turn that failed so.
+func conditionOf(t *testing.T, progress v1alpha1.TurnProgress) string {
+	t.Helper()
+	if progress.Error == nil {
+		t.Fatal("the Turn did not fail")
+	}
+	status := v1alpha1.TurnStatus{TurnProgress: progress}
+	projection.SetConditions(&status, 1, metav1.Now())
+	return condition.Find(status.Conditions, v1alpha1.ConditionSucceeded).Message
+}
+
+// TestEveryFailureOfAModelSaysWhatToDo: the condition names the objects to change.
+func TestEveryFailureOfAModelSaysWhatToDo(t *testing.T) {
+	const key = `key "token" of Secret "provider", which Model "m" uses`
+	status := func(status int, kind string) error { return provider.StatusError("Test", "m", status, 0, kind) }
+	for name, test := range map[string]struct {
+		err  error
+		code plan.ErrorCode
+		want []string
+	}{
+		"a refused key":           {status(401, ""), plan.CodeProviderMisconfigured, []string{key, "Put an API key"}},
+		"a key without rights":    {status(403, ""), plan.CodeProviderMisconfigured, []string{key}},
+		"a wrong address":         {provider.RequestError(t.Context(), "Test", &egress.Error{Reason: egress.ReasonRefused, Text: "h has no address"}), plan.CodeProviderMisconfigured, []string{"H has no address.", `baseURL of Model "m"`}},
+		"a quota that is used":    {status(429, provider.KindQuota), plan.CodeProviderQuotaExhausted, []string{key, "Raise the quota"}},
+		"a limit":                 {provider.StatusError("Test", "m", 429, longestPause*2, ""), plan.CodeProviderRateLimited, []string{`Model "m"`, "another Turn later"}},
+		"an unknown model":        {status(404, ""), plan.CodeModelUnavailable, []string{`model of Model "m"`, key}},
+		"an outage":               {errors.New("(503) out of order"), plan.CodeProviderUnavailable, []string{`Model "m"`, "another Turn later"}},
+		"a refused request":       {provider.WithProblem(status(400, ""), "no such parameter"), plan.CodeProcessingError, []string{"No such parameter.", `Model "m"`}},
+		"a response too long":     {provider.TooLong("Test", provider.MaxAnswer+1, 0, 0), plan.CodeProcessingError, []string{"too long to be kept", `Model "m"`}},
+		"a response of no sense":  {errors.New("boom"), plan.CodeProcessingError, []string{`Model "m"`}},
+		"a conversation too long": {status(413, ""), plan.CodeRequestTooLarge, []string{"start a new session"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := named("m")
+			m.Spec.SecretKeyRef = &v1alpha1.SecretKeyReference{Name: "provider", Key: "token"}
+			failure := asked{model: m, err: test.err}.failure()
+			var progress v1alpha1.TurnProgress
+			progress.Phase, progress.Error = v1alpha1.TurnFailed, turnError(plan.Complete{Failure: &failure}, "")
+			message := conditionOf(t, progress)
+			if progress.Error.Code != string(test.code) {
+				t.Errorf("the code is %s", progress.Error.Code)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(message, want) {
+					t.Errorf("%q does not say %q", message, want)
+				}
+			}
+		})
+	}
+}
+
+// TestALayerThatBlocksIsNamed: the condition of a Turn that its Harness or Agent has ended.
+func TestALayerThatBlocksIsNamed(t *testing.T) {
+	archived := v1alpha1.LifecycleArchived
+	for name, test := range map[string]struct {
+		resolved config.Resolved
+		want     string
+	}{
+		"an archived Harness": {
+			config.Resolved{HarnessName: "base", Harness: &v1alpha1.Harness{Spec: v1alpha1.HarnessSpec{Lifecycle: archived}}},
+			`Set lifecycle of Harness "base" to Active`,
+		},
+		"a missing Harness": {config.Resolved{HarnessName: "base"}, `Create Harness "base"`},
+		"an archived Agent": {
+			config.Resolved{Harness: &v1alpha1.Harness{}, AgentName: "a", Agent: &v1alpha1.Agent{Spec: v1alpha1.AgentSpec{Lifecycle: archived}}},
+			`Set lifecycle of Agent "a" to Active`,
+		},
+		"a missing Agent": {config.Resolved{Harness: &v1alpha1.Harness{}, AgentName: "a"}, `Create Agent "a"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			c := with()
+			c.Blocker = test.resolved.Blocker()
+			turn, _ := b.reason(newTurn("demo-1"), c)
+			if message := conditionOf(t, turn.Progress); !strings.Contains(message, test.want) {
+				t.Errorf("%q does not say %q", message, test.want)
+			}
+		})
+	}
+}
