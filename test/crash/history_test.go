@@ -45,7 +45,9 @@ type history struct {
 type observer struct {
 	mu         sync.Mutex
 	namespaces map[string]*history
-	broken     error
+	// over are the namespaces that are not observed any more.
+	over   map[string]bool
+	broken error
 	// longest is the longest time between two milestones of a namespace, and longestIn that namespace.
 	longest   beats
 	longestIn string
@@ -53,7 +55,7 @@ type observer struct {
 
 // observe starts an observer, which ends with the context.
 func observe(ctx context.Context, c client.WithWatch) (*observer, error) {
-	o := &observer{namespaces: map[string]*history{}}
+	o := &observer{namespaces: map[string]*history{}, over: map[string]bool{}}
 	for _, list := range kinds() {
 		stream, err := c.Watch(ctx, list)
 		if err != nil {
@@ -106,6 +108,9 @@ func (o *observer) breaks(err error) {
 func (o *observer) see(deleted bool, object client.Object) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.over[object.GetNamespace()] {
+		return
+	}
 	h := o.of(object.GetNamespace())
 	at := revision(object)
 	for _, milestone := range milestonesOf(deleted, object) {
@@ -149,10 +154,11 @@ func (o *observer) of(namespace string) *history {
 	return h
 }
 
-// forget drops the history of a namespace.
+// forget drops the history of a namespace, and of all that comes.
 func (o *observer) forget(namespace string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.over[namespace] = true
 	delete(o.namespaces, namespace)
 }
 

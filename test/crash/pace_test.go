@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"strconv"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
 // beats measure how long the suite waits: one takes as long as a change of an object needs to come back as an event,
@@ -141,5 +144,24 @@ func awaitProgress(ctx context.Context, patience beats, made func() progress, co
 			return fmt.Errorf("waited %s: %w (%w)", time.Since(began).Round(time.Second), err, ctx.Err())
 		case <-tick.C:
 		}
+	}
+}
+
+// What comes when a run is over is no part of it: neither its history nor its progress.
+func TestAnObserverIgnoresRunsThatAreOver(t *testing.T) {
+	o := &observer{namespaces: map[string]*history{}, over: map[string]bool{}}
+	turn := &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Namespace: "crash-over", Name: "demo-1", UID: "u1", ResourceVersion: "1"}}
+	o.see(false, turn)
+	if got := o.progress("crash-over"); got.made == 0 {
+		t.Errorf("progress of a run: %+v", got)
+	}
+	o.see(false, turn)
+	if before, got := 2, o.progress("crash-over"); got.made != before {
+		t.Errorf("%d milestones of one object that is seen twice, want %d", got.made, before)
+	}
+	o.forget("crash-over")
+	o.see(true, turn)
+	if len(o.namespaces) != 0 {
+		t.Errorf("the history of a run that is over: %+v", o.namespaces)
 	}
 }
