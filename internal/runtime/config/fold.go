@@ -14,7 +14,8 @@ const promptSeparator = "\n\n"
 
 // Effective is the merged configuration of the layers.
 type Effective struct {
-	// SystemPrompt is the trimmed prompts of all layers that have one, joined by a blank line. Empty for none.
+	// SystemPrompt is the trimmed prompts of all layers that have one, joined by a blank line. Empty for none. If a
+	// cache has left out one of them, it is a mark of package leftout.
 	SystemPrompt string
 	// ModelRef names the Model of the last layer that names one. Empty for none.
 	ModelRef string
@@ -58,6 +59,6 @@ func Fold(layers ...v1alpha1.ConfigLayer) Effective {
 			e.ToolConcurrency = layer.ToolConcurrency
 		}
 	}
-	e.SystemPrompt = strings.Join(prompts, promptSeparator)
+	e.SystemPrompt = foldPrompts(prompts)
 	return e
 }

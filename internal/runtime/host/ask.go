@@ -78,7 +78,7 @@ func (h *Host) ask(ctx context.Context, t Turn, c Config, r model.Request) ([]as
 	}
 	all, first, models := t.resumed(append([]*v1alpha1.Model{c.Model}, c.Fallbacks...))
 	for _, m := range models {
-		one, err := h.askOne(ctx, t, m, r, first)
+		one, err := h.askOne(ctx, t, c, m, r, first)
 		if err != nil {
 			var backoff *Backoff
 			if errors.As(err, &backoff) {
@@ -109,12 +109,18 @@ func elsewhere(code plan.ErrorCode) bool {
 
 // askOne calls one Model, and again after a pause while the failure may be transient. The caller has to wait for a
 // pause that is not short. a has the results of earlier attempts.
-func (h *Host) askOne(ctx context.Context, t Turn, m *v1alpha1.Model, r model.Request, a asked) (asked, error) {
+func (h *Host) askOne(
+	ctx context.Context, t Turn, c Config, m *v1alpha1.Model, r model.Request, a asked,
+) (asked, error) {
 	a.model = m
 	if a.began.IsZero() {
 		a.began = h.Clock()
 	}
 	r.Model = modelName(m)
+	m, err := c.wholeModel(ctx, m)
+	if err != nil {
+		return a, err
+	}
 	for a.tries++; ; a.tries++ {
 		var err error
 		a.message = event.NewID()

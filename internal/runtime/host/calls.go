@@ -91,6 +91,7 @@ func (h *Host) pinOne(t Turn, c Config, p *v1alpha1.PlannedCall, call model.Tool
 		return refuse(RefusedTooLarge, fmt.Sprintf(
 			"The arguments have %d bytes; a tool can be given at most %d. The tool was not executed. Call it again with less.", len(call.Arguments), tool.MaxArgumentsBytes))
 	}
+	tool.MustHaveOffer(&definition.Spec)
 	var schema []byte
 	if definition.Spec.InputSchema != nil {
 		schema = definition.Spec.InputSchema.Raw
@@ -151,6 +152,7 @@ func definitions(c Config) []model.ToolDefinition {
 		if definition == nil {
 			continue
 		}
+		tool.MustHaveOffer(&definition.Spec)
 		schema := json.RawMessage(`{"type":"object"}`)
 		if definition.Spec.InputSchema != nil {
 			schema = definition.Spec.InputSchema.Raw

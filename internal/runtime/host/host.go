@@ -71,6 +71,8 @@ type Turn struct {
 	ReadMessage MessageReader
 	// MessageBytes is the size of a message that is yet to be read.
 	MessageBytes int64
+	// ConfigBytes is the size of the configuration that is yet to be read.
+	ConfigBytes int64
 	// Locale that the message is to be answered in; empty for none (CFG-08).
 	Locale string
 	// Harness and Agent are the names in the Session; Agent may be empty.
@@ -109,6 +111,8 @@ type Config struct {
 	Fallbacks []*v1alpha1.Model
 	// Tools that exist, by name.
 	Tools map[string]*v1alpha1.Tool
+	// Texts reads what is left out of the system prompt, the Tools and the Models. Not needed if all are whole.
+	Texts Texts
 }
 
 // JournalOf returns the journal's name of a Session.

@@ -63,7 +63,7 @@ func TestWhichMessagesAreLeftOut(t *testing.T) {
 		"a size that a user claims": {v1alpha1.TurnSpec{Input: "Hello"}, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			turn := &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{annotationMessageBytes: "7"}}, Spec: test.spec}
+			turn := &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationMessageBytes: "7"}}, Spec: test.spec}
 			whole := *test.spec.DeepCopy()
 			LeaveOutMessage(turn)
 			if test.bytes == 0 {

@@ -40,8 +40,8 @@ func Excerpt(spec v1alpha1.TurnSpec) string {
 	return strings.Clone(input[:min(len(input), maxMessageBytes+1)])
 }
 
-// annotationMessageBytes has the size of a message that was left out. Objects of the API server never have it.
-const annotationMessageBytes = "capstan.dev/message-bytes"
+// AnnotationMessageBytes has the size of a message that was left out. Objects of the API server never have it.
+const AnnotationMessageBytes = "capstan.dev/message-bytes"
 
 // LeaveOutMessage keeps only the beginning of a message that is longer than Excerpt. Caches that keep many Turns use
 // it, and read the message later.
@@ -49,12 +49,12 @@ func LeaveOutMessage(turn *v1alpha1.Turn) {
 	if MessageLeftOut(turn.Spec) {
 		return
 	}
-	delete(turn.Annotations, annotationMessageBytes)
+	delete(turn.Annotations, AnnotationMessageBytes)
 	size := keptBytes(turn.Spec)
 	if size <= maxMessageBytes {
 		return
 	}
-	metav1.SetMetaDataAnnotation(&turn.ObjectMeta, annotationMessageBytes, strconv.FormatInt(size, 10))
+	metav1.SetMetaDataAnnotation(&turn.ObjectMeta, AnnotationMessageBytes, strconv.FormatInt(size, 10))
 	turn.Spec.Input, turn.Spec.Message = Excerpt(turn.Spec), &v1alpha1.TurnMessage{}
 }
 
@@ -76,7 +76,7 @@ func keptBytes(spec v1alpha1.TurnSpec) int64 {
 
 // leftOutBytes is the size of a message that was left out.
 func leftOutBytes(turn *v1alpha1.Turn) int64 {
-	n, err := strconv.ParseInt(turn.Annotations[annotationMessageBytes], 10, 64)
+	n, err := strconv.ParseInt(turn.Annotations[AnnotationMessageBytes], 10, 64)
 	if err != nil {
 		return maxTurnMessageBytes
 	}

@@ -6,11 +6,15 @@ import (
 	"strings"
 
 	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/leftout"
 )
 
 // systemPrompt is the system prompt for the model: the prompts of the layers, the meaning of fences where there are or
 // may be any, and the locale. The most stable parts come first, so that providers can cache them.
 func systemPrompt(layers, locale string, fences bool) string {
+	if leftout.Is(layers) {
+		panic("the system prompt is used before it is read")
+	}
 	var blocks []string
 	if layers != "" {
 		blocks = append(blocks, layers)

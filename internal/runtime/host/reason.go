@@ -44,6 +44,11 @@ func (h *Host) Reason(ctx context.Context, t Turn, c Config) (*journal.Closed, e
 			return nil, err
 		}
 	}
+	if recovered(c, kept) == nil {
+		if c, err = c.whole(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if storeFirst {
 		closed, err := h.RecordDrop(ctx, t, &Dropped{message: event.NewID(), model: c.Model.Name})
 		if err != nil || closed != nil {
@@ -57,7 +62,8 @@ func (h *Host) Reason(ctx context.Context, t Turn, c Config) (*journal.Closed, e
 	if err != nil {
 		return nil, err
 	}
-	g.prompt = nil // It is large, and the response may be kept for a while.
+	// They are large, and the response may be kept for a while.
+	g.prompt, c = nil, c.after(g.calls())
 	compose := func(ctx context.Context, turns map[string]journal.RecordedTurn) journal.Record {
 		// A message that cannot be read now waits: a response that has been paid for must not be lost because of it.
 		offered, _ := t.offered(ctx)
@@ -99,6 +105,14 @@ func (g generation) answer() asked {
 		return last
 	}
 	return g.asked[0]
+}
+
+// calls returns the tool calls of the response.
+func (g generation) calls() []model.ToolCall {
+	if response := g.answer().response; response != nil {
+		return response.ToolCalls
+	}
+	return nil
 }
 
 // generate composes the prompt and calls the model, unless an earlier process has recorded enough of a response.

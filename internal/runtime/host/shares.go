@@ -15,7 +15,7 @@ func (t Turn) CallBytes(journal int64) int64 {
 	if t.step() == 1 {
 		journal += max(t.MessageBytes, messageBytes(t.Input, t.Content))
 	}
-	return fairshare.ConversationBytes(journal)
+	return fairshare.ConversationBytes(journal + t.ConfigBytes)
 }
 
 func messageBytes(input string, content []event.Part) int64 {
@@ -52,8 +52,8 @@ func (h *Host) conversation(ctx context.Context, t Turn) (*journal.View, error) 
 
 // RefuseTooLarge ends the Turn because its conversation needs more memory than its namespace may use.
 func (h *Host) RefuseTooLarge(ctx context.Context, t Turn, cause *fairshare.TooLargeError) (*journal.Closed, error) {
-	sentence := fmt.Sprintf("The conversation of Session %s is too large for this manager: its journal and the "+
-		"message may have %d bytes together. "+
+	sentence := fmt.Sprintf("The conversation of Session %s is too large for this manager: its journal, the "+
+		"message, and long prompts and Tools of its configuration may have %d bytes together. "+
 		"Go on in a new Session, or have the manager run with more memory for conversations (--conversation-bytes).",
 		t.Session.Name, fairshare.LargestConversation(cause.Ceiling.Bytes))
 	return h.end(ctx, t, plan.FailAs(t.state(), plan.Failure{Code: plan.CodeRequestTooLarge}, sentence), ActResults{},

@@ -42,7 +42,11 @@ func ConfigOf(resolved *config.Resolved, controls *v1alpha1.TurnControls) Config
 		ModelNotFound: resolved.ModelNotFound(controls),
 	}
 	if model, ok := resolved.Model(controls); ok {
-		c.Model, c.Fallbacks = model, resolved.Fallbacks(model)
+		// Copies, so that a model call does not keep the other Models of the namespace in memory.
+		c.Model = model.DeepCopy()
+		for _, fallback := range resolved.Fallbacks(model) {
+			c.Fallbacks = append(c.Fallbacks, fallback.DeepCopy())
+		}
 	} else {
 		reason, problem := resolved.NoModel()
 		c.NoModel = &Keyless{Reason: reason, Problem: problem}

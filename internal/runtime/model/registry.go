@@ -24,6 +24,9 @@ type Registry map[v1alpha1.ModelProvider]Factory
 
 // Driver makes the driver of a Model. The error is an *UnavailableError when it cannot.
 func (r Registry) Driver(m *v1alpha1.Model, access Access) (Driver, error) {
+	if LeftOut(m) {
+		panic("Model " + m.Name + " is used before its script is read")
+	}
 	factory := r[m.Spec.Provider]
 	if factory == nil {
 		return nil, &UnavailableError{Model: m.Name, Cause: &UnknownProviderError{Provider: m.Spec.Provider}}

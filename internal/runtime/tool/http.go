@@ -44,6 +44,7 @@ type HTTPParams struct {
 // BuildRequest returns the request of one call, or the outcome of a call that cannot be sent. Text from the model is
 // only in the body or in values of the query.
 func BuildRequest(p HTTPParams) (egress.Request, *Outcome) {
+	mustBeWhole(p.Tool)
 	spec := p.Tool.HTTP
 	r := egress.Request{Method: string(methodOf(spec)), URL: spec.URL, Header: http.Header{}, MaxBody: MaxResultBytes + MaxHeaderBytes, Permits: p.Permits}
 	_, r.Timeout = Timeouts(p.Call, p.Tool)
@@ -205,6 +206,7 @@ func scalar(value any) (string, bool) {
 // CheckHTTP returns why the calls of an HTTP tool could not be sent whatever the arguments, empty if they could:
 // arguments in a query must be scalars, and must not collide with parameters of the same name.
 func CheckHTTP(tool *v1alpha1.ToolSpec) string {
+	mustBeWhole(tool)
 	if tool.HTTP == nil || argumentsOf(tool.HTTP) != v1alpha1.ArgumentsInQuery || tool.InputSchema == nil {
 		return ""
 	}

@@ -26,6 +26,7 @@ func JobName(turn types.UID, step int32, callID string, attempt int32) string {
 // BuildJob returns the Job of one attempt of a call. The same parameters produce the same Job. The only text from the
 // model in it is the arguments, in an annotation of the pod.
 func BuildJob(p JobParams) *batchv1.Job {
+	mustBeWhole(p.Tool)
 	labels := jobLabels(p)
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{

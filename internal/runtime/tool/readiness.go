@@ -15,6 +15,7 @@ type SchemaChecker interface {
 
 // Readiness returns the reason and message of a Tool's Ready condition. A schema that is too large is not checked.
 func Readiness(spec *v1alpha1.ToolSpec, schemas SchemaChecker) (reason, message string) {
+	mustBeWhole(spec)
 	schema := spec.InputSchema
 	if schema == nil {
 		return v1alpha1.ReasonReady, "The Tool can be used. It has no inputSchema: any object is accepted."

@@ -1,0 +1,38 @@
+package config
+
+import (
+	"strings"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/leftout"
+)
+
+// maxPromptBytes is the length up to which a system prompt stays in a cache.
+const maxPromptBytes = 2 << 10
+
+// LeaveOutPrompt puts a mark in place of a long system prompt. Caches that keep many layers use it, and read the prompt
+// later. The folded prompt of layers with a mark is a mark as well.
+func LeaveOutPrompt(layer *v1alpha1.ConfigLayer) {
+	if n := len(layer.SystemPrompt); n > maxPromptBytes && !leftout.Is(layer.SystemPrompt) {
+		layer.SystemPrompt = leftout.Mark(int64(n), "")
+	}
+}
+
+// foldPrompts joins the trimmed prompts of layers. If one of them was left out, so is the result: a mark for the size
+// of all.
+func foldPrompts(prompts []string) string {
+	total, left := int64(0), false
+	for _, prompt := range prompts {
+		total += int64(len(promptSeparator))
+		if leftout.Is(prompt) {
+			left = true
+			total += leftout.Bytes(prompt)
+		} else {
+			total += int64(len(prompt))
+		}
+	}
+	if left {
+		return leftout.Mark(total, "")
+	}
+	return strings.Join(prompts, promptSeparator)
+}
