@@ -49,8 +49,8 @@ func cgroupLimit(path string) int64 {
 }
 
 // divide sets the memory of conversations that flags leave open: of the memory that the manager does not need for
-// itself, half goes to conversations of model calls and an eighth to the cache of conversations. The rest is for the
-// caches of objects and for the garbage collector.
+// itself, half goes to conversations of model calls, an eighth to the cache of conversations, and a thirty-second to
+// that of long texts of configuration. The rest is for the caches of objects and for the garbage collector.
 func (o *options) divide(limit int64) {
 	if limit == 0 {
 		limit = assumedMemory
@@ -61,6 +61,9 @@ func (o *options) divide(limit int64) {
 	}
 	if o.controllers.JournalCacheBytes == 0 {
 		o.controllers.JournalCacheBytes = min(max(rest/8, 4<<20), 64<<20)
+	}
+	if o.controllers.ConfigCacheBytes == 0 {
+		o.controllers.ConfigCacheBytes = min(max(rest/32, 1<<20), 16<<20)
 	}
 }
 

@@ -9,14 +9,15 @@ import (
 func TestMemoryForConversationsFollowsFromTheLimit(t *testing.T) {
 	const mib = 1 << 20
 	for name, c := range map[string]struct {
-		limit, given                        int64
-		conversations, cache, largestAtMost int64
+		limit, given                 int64
+		conversations, cache, config int64
+		largestAtMost                int64
 	}{
-		"no limit":          {0, 0, 256 * mib, 64 * mib, 28 * mib},
-		"the shipped limit": {450 * mib, 0, 193 * mib, 386 * mib / 8, 21 * mib},
-		"a small manager":   {115 * mib, 0, 51 * mib / 2, 51 * mib / 8, 3 * mib},
-		"almost nothing":    {32 * mib, 0, 16 * mib, 4 * mib, 2 * mib},
-		"as the flag says":  {450 * mib, 40 * mib, 40 * mib, 386 * mib / 8, 4 * mib},
+		"no limit":          {0, 0, 256 * mib, 64 * mib, 16 * mib, 28 * mib},
+		"the shipped limit": {450 * mib, 0, 193 * mib, 386 * mib / 8, 386 * mib / 32, 21 * mib},
+		"a small manager":   {115 * mib, 0, 51 * mib / 2, 51 * mib / 8, 51 * mib / 32, 3 * mib},
+		"almost nothing":    {32 * mib, 0, 16 * mib, 4 * mib, 1 * mib, 2 * mib},
+		"as the flag says":  {450 * mib, 40 * mib, 40 * mib, 386 * mib / 8, 386 * mib / 32, 4 * mib},
 	} {
 		o := options{}
 		o.controllers.ConversationBytes = c.given
@@ -24,6 +25,9 @@ func TestMemoryForConversationsFollowsFromTheLimit(t *testing.T) {
 		if o.controllers.ConversationBytes != c.conversations || o.controllers.JournalCacheBytes != c.cache {
 			t.Errorf("%s: %d bytes for conversations and %d for their cache, want %d and %d", name,
 				o.controllers.ConversationBytes, o.controllers.JournalCacheBytes, c.conversations, c.cache)
+		}
+		if o.controllers.ConfigCacheBytes != c.config {
+			t.Errorf("%s: %d bytes for configuration, want %d", name, o.controllers.ConfigCacheBytes, c.config)
 		}
 		if largest := o.largestConversation(); largest <= 0 || largest > c.largestAtMost {
 			t.Errorf("%s: the largest conversation has %d bytes", name, largest)

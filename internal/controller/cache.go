@@ -2,11 +2,12 @@ package controller
 
 import (
 	"fmt"
-	"maps"
+	"slices"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,13 +15,17 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/queue"
 	"github.com/capstan-dev/capstan/internal/controller/toolresult"
+	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // CacheOptions select what the manager caches: only its own Jobs and pods, and of each object only the fields that
-// decisions depend on. Messages and results beyond 2 KiB, hints of clients, and foreign annotations are not cached: a
-// tenant can make them large and many. They are read live, once, when a step needs them. Entries of the journal are
-// never cached. Objects from this cache are incomplete: they are patched, never updated.
+// decisions depend on. A tenant can make the others large and many: long messages and results, hints of clients, long
+// system prompts, large definitions of Tools and scripts of Models, and foreign metadata. They are read live when a
+// step needs them. Entries of the journal are never cached. Objects from this cache are incomplete: they are patched,
+// never updated.
 //
 // With namespaces, the manager reads nothing outside of them, and needs no permissions there.
 func CacheOptions(namespaces ...string) cache.Options {
@@ -38,6 +43,10 @@ func CacheOptions(namespaces ...string) cache.Options {
 		ByObject: map[client.Object]cache.ByObject{
 			&batchv1.Job{}:         {Label: ours, Transform: stripJob},
 			&corev1.Pod{}:          {Label: ours, Transform: stripPod},
+			&v1alpha1.Harness{}:    {Transform: stripHarness},
+			&v1alpha1.Agent{}:      {Transform: stripAgent},
+			&v1alpha1.Model{}:      {Transform: stripModel},
+			&v1alpha1.Tool{}:       {Transform: stripTool},
 			&v1alpha1.Session{}:    {Transform: stripSession},
 			&v1alpha1.Turn{}:       {Transform: stripTurn},
 			&v1alpha1.ToolResult{}: {Transform: stripToolResult},
@@ -45,29 +54,103 @@ func CacheOptions(namespaces ...string) cache.Options {
 	}
 }
 
-// ourAnnotations is the prefix of the annotations that the manager reads.
-const ourAnnotations = "capstan.dev/"
+// ourPrefix begins the names of the labels and annotations that the manager reads.
+const ourPrefix = "capstan.dev/"
 
-// stripMetadata drops metadata that is never read: managed fields, and foreign annotations, because the one of kubectl
-// apply repeats the whole object.
+// maxMetadataBytes bounds the labels, and the annotations, that are kept of an object. Users may write any number of
+// them, also with our prefix.
+const maxMetadataBytes = 1 << 10
+
+// readKeys are the labels and annotations that decisions depend on. They are kept before all others.
+var readKeys = []string{
+	v1alpha1.LabelManagedBy, v1alpha1.LabelTurnUID, v1alpha1.LabelStep, v1alpha1.LabelCall, v1alpha1.LabelAttempt,
+	v1alpha1.AnnotationDefaultModel, v1alpha1.AnnotationFingerprint, v1alpha1.AnnotationReleasedAt,
+	host.AnnotationMessageBytes,
+}
+
+// stripMetadata drops metadata that is never read: managed fields, finalizers, and foreign labels, annotations and
+// owners. The annotation of kubectl apply repeats the whole object.
 func stripMetadata(object any) (any, error) {
 	o, ok := object.(client.Object)
 	if !ok {
 		return object, nil
 	}
 	o.SetManagedFields(nil)
-	annotations := o.GetAnnotations()
-	maps.DeleteFunc(annotations, func(key, _ string) bool { return !strings.HasPrefix(key, ourAnnotations) })
-	if len(annotations) == 0 {
-		o.SetAnnotations(nil)
+	o.SetFinalizers(nil)
+	o.SetLabels(ours(o.GetLabels()))
+	o.SetAnnotations(ours(o.GetAnnotations()))
+	var owners []metav1.OwnerReference
+	if owner := metav1.GetControllerOf(o); owner != nil {
+		owners = append(owners, *owner)
 	}
+	o.SetOwnerReferences(owners)
 	return object, nil
 }
 
-// stripSession drops the hints that the manager does not read.
+// ours returns the labels or annotations that are kept, up to maxMetadataBytes.
+func ours(all map[string]string) map[string]string {
+	keys := slices.Clone(readKeys)
+	for key := range all {
+		if strings.HasPrefix(key, ourPrefix) && !slices.Contains(readKeys, key) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys[len(readKeys):])
+	var kept map[string]string
+	room := maxMetadataBytes
+	for _, key := range keys {
+		value, has := all[key]
+		if !has || len(key)+len(value) > room {
+			continue
+		}
+		if kept == nil {
+			kept = map[string]string{}
+		}
+		kept[key] = value
+		room -= len(key) + len(value)
+	}
+	return kept
+}
+
+// stripHarness drops a long system prompt: it is read live when a model is called.
+func stripHarness(object any) (any, error) {
+	if harness, ok := object.(*v1alpha1.Harness); ok {
+		config.LeaveOutPrompt(&harness.Spec.ConfigLayer)
+	}
+	return stripMetadata(object)
+}
+
+// stripAgent drops a long system prompt, as stripHarness does.
+func stripAgent(object any) (any, error) {
+	if agent, ok := object.(*v1alpha1.Agent); ok {
+		config.LeaveOutPrompt(&agent.Spec.ConfigLayer)
+	}
+	return stripMetadata(object)
+}
+
+// stripModel drops a large script of a simulated model: it is read live when the Model is called.
+func stripModel(object any) (any, error) {
+	if m, ok := object.(*v1alpha1.Model); ok {
+		model.LeaveOut(m)
+	}
+	return stripMetadata(object)
+}
+
+// stripTool drops the texts of a large Tool: they are read live when a model is called, and when a call of the tool
+// starts. The digest of the whole definition stays.
+func stripTool(object any) (any, error) {
+	if definition, ok := object.(*v1alpha1.Tool); ok {
+		tool.LeaveOut(definition)
+	}
+	return stripMetadata(object)
+}
+
+// stripSession drops a long system prompt, the title, and the hints that the manager does not read.
 func stripSession(object any) (any, error) {
 	if session, ok := object.(*v1alpha1.Session); ok {
+		config.LeaveOutPrompt(&session.Spec.ConfigLayer)
 		host.LeaveOutHints(session)
+		session.Spec.Title = ""
 	}
 	return stripMetadata(object)
 }
@@ -108,24 +191,24 @@ func stripToolResult(object any) (any, error) {
 	return stripMetadata(result)
 }
 
-// stripJob drops the pod template of a Job, which has the call's arguments and is never read.
+// stripJob drops the pod template of a Job, which has the texts of the Tool and the call's arguments. Only its account
+// is read.
 func stripJob(object any) (any, error) {
 	job, ok := object.(*batchv1.Job)
 	if !ok {
 		return nil, fmt.Errorf("the cache of Jobs got a %T", object)
 	}
-	delete(job.Spec.Template.Annotations, v1alpha1.AnnotationArguments)
-	job.Spec.Template.Spec.Volumes = nil
+	account := job.Spec.Template.Spec.ServiceAccountName
+	job.Spec.Template = corev1.PodTemplateSpec{Spec: corev1.PodSpec{ServiceAccountName: account}}
 	return stripMetadata(job)
 }
 
-// stripPod drops the call's arguments from a pod: they are never read.
+// stripPod drops all of a pod's spec but its node and its gates: it has the texts of the Tool.
 func stripPod(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
 		return nil, fmt.Errorf("the cache of pods got a %T", object)
 	}
-	delete(pod.Annotations, v1alpha1.AnnotationArguments)
-	pod.Spec.Volumes = nil
+	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, SchedulingGates: pod.Spec.SchedulingGates}
 	return stripMetadata(pod)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/agent"
 	"github.com/capstan-dev/capstan/internal/controller/harness"
 	"github.com/capstan-dev/capstan/internal/controller/job"
+	"github.com/capstan-dev/capstan/internal/controller/layers"
 	modelcontroller "github.com/capstan-dev/capstan/internal/controller/model"
 	"github.com/capstan-dev/capstan/internal/controller/notice"
 	"github.com/capstan-dev/capstan/internal/controller/policies"
@@ -74,6 +75,8 @@ type Options struct {
 	JobRetention time.Duration
 	// JournalCacheBytes bounds the memory of the conversation cache. Default 64 MiB.
 	JournalCacheBytes int64
+	// ConfigCacheBytes bounds the memory of the cache of long texts of configuration. Default 16 MiB.
+	ConfigCacheBytes int64
 	// MaxJournalBytes bounds the journal of every Session, whatever its journalLimit. Default 32 MiB.
 	MaxJournalBytes int64
 	// MaxNamespaceJournalBytes bounds the journals of each namespace together. Default 512 MiB.
@@ -118,6 +121,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.JobRetention == 0 {
 		o.JobRetention = 10 * time.Minute
+	}
+	if o.ConfigCacheBytes == 0 {
+		o.ConfigCacheBytes = 16 << 20
 	}
 	if o.MaxJournalBytes == 0 {
 		o.MaxJournalBytes = DefaultMaxJournalBytes
@@ -181,6 +187,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if o.Jumps != nil {
 		o.Jumps(lookAgain(mgr.GetClient(), turnWakes, sessionWakes, modelWakes))
 	}
+	texts := layers.NewTexts(mgr.GetAPIReader(), o.ConfigCacheBytes)
 	kinds := []struct {
 		name  string
 		setup func() error
@@ -193,11 +200,14 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		}},
 		{"Model", func() error {
 			return (&modelcontroller.Reconciler{
-				Client: mgr.GetClient(), Clock: o.Clock, Drivers: o.Models, Keys: steps, Policies: o.Policies, Wakes: modelWakes,
+				Client: mgr.GetClient(), Texts: texts, Clock: o.Clock, Drivers: o.Models, Keys: steps,
+				Policies: o.Policies, Wakes: modelWakes,
 			}).SetupWithManager(mgr)
 		}},
 		{"Tool", func() error {
-			return (&toolcontroller.Reconciler{Client: mgr.GetClient(), Clock: o.Clock, Schemas: validator}).SetupWithManager(mgr)
+			return (&toolcontroller.Reconciler{
+				Client: mgr.GetClient(), Texts: texts, Clock: o.Clock, Schemas: validator,
+			}).SetupWithManager(mgr)
 		}},
 		{"Session", func() error {
 			return (&session.Reconciler{
@@ -207,8 +217,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		}},
 		{"Turn", func() error {
 			return (&turn.Reconciler{
-				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Host: steps, Clock: o.Clock, Activities: activities,
-				Turns: turns, Progress: o.Progress, Wakes: turnWakes,
+				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Texts: texts, Host: steps, Clock: o.Clock,
+				Activities: activities, Turns: turns, Progress: o.Progress, Wakes: turnWakes,
 				Notices: notice.NewRecorder(mgr.GetEventRecorder("capstan-manager"), o.Clock),
 				Logs:    o.Logs, Launcher: o.Launcher, Policies: o.Policies, JobRetention: o.JobRetention, Watchdog: o.Watchdog,
 			}).SetupWithManager(mgr, o.Workers)

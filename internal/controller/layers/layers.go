@@ -42,10 +42,11 @@ func (s *source) Tool(name string) (*v1alpha1.Tool, error) {
 	return get(s, name, &v1alpha1.Tool{})
 }
 
-// Models implements config.Source.
+// Models implements config.Source. The Models are those of the cache and must not be changed: a namespace can have
+// many.
 func (s *source) Models() ([]v1alpha1.Model, error) {
 	var models v1alpha1.ModelList
-	if err := s.reader.List(s.ctx, &models, client.InNamespace(s.namespace)); err != nil {
+	if err := s.reader.List(s.ctx, &models, client.InNamespace(s.namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing Models: %w", err)
 	}
 	return models.Items, nil

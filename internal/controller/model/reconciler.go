@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/layers"
 	"github.com/capstan-dev/capstan/internal/controller/pacing"
 	"github.com/capstan-dev/capstan/internal/controller/policies"
 	"github.com/capstan-dev/capstan/internal/controller/status"
@@ -26,6 +27,8 @@ import (
 type Reconciler struct {
 	// Client reads from the cache and writes.
 	Client client.Client
+	// Texts reads the scripts that the cache leaves out.
+	Texts *layers.Texts
 	// Clock returns the current time.
 	Clock func() time.Time
 	// Drivers are the providers that this manager supports.
@@ -61,7 +64,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	found, err := r.look(ctx, base)
+	whole, err := r.Texts.Model(ctx, base)
+	if err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	found, err := r.look(ctx, whole)
 	if err != nil {
 		return ctrl.Result{}, err
 	}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/layers"
 	"github.com/capstan-dev/capstan/internal/controller/pacing"
 	"github.com/capstan-dev/capstan/internal/controller/status"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
@@ -23,6 +24,8 @@ import (
 type Reconciler struct {
 	// Client reads from the cache and writes.
 	Client client.Client
+	// Texts reads the definitions that the cache leaves out.
+	Texts *layers.Texts
 	// Clock returns the current time.
 	Clock func() time.Time
 	// Schemas checks inputSchemas.
@@ -38,8 +41,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, base); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	whole, err := r.Texts.Tool(ctx, base)
+	if err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
 	next := base.DeepCopy()
-	reason, message := tool.Readiness(&next.Spec, r.Schemas)
+	reason, message := tool.Readiness(&whole.Spec, r.Schemas)
 	now := metav1.NewTime(r.Clock())
 	condition.SetReady(&next.Status.Conditions, next.Generation, now, reason, message)
 	condition.SetStalled(&next.Status.Conditions, next.Generation, now, reason == v1alpha1.ReasonInvalidSchema, reason, message)

@@ -42,13 +42,36 @@ func (a *actScope) job(call v1alpha1.ToolCall) (string, *batchv1.Job) {
 	return name, a.jobs[name]
 }
 
-// toolSpec returns the Tool that a call was planned with; nil if it is gone.
+// toolSpec returns the Tool that a call was planned with; nil if it is gone. A cache may have left out its texts.
 func (a *actScope) toolSpec(call v1alpha1.ToolCall) *v1alpha1.ToolSpec {
 	definition := a.config.Tools[call.Name]
 	if !a.pins.Hold(call, definition) {
 		return nil
 	}
 	return &definition.Spec
+}
+
+// wholeTool returns the Tool that a call was planned with, with all its texts; nil if it is gone or has changed.
+func (a *actScope) wholeTool(ctx context.Context, call v1alpha1.ToolCall) (*v1alpha1.Tool, error) {
+	definition := a.config.Tools[call.Name]
+	if !a.pins.Hold(call, definition) {
+		return nil, nil
+	}
+	return wholeTool(ctx, a.config, call, definition)
+}
+
+// wholeTool returns the texts of a Tool that a call was planned with; nil if it has changed.
+func wholeTool(
+	ctx context.Context, config host.Config, call v1alpha1.ToolCall, cached *v1alpha1.Tool,
+) (*v1alpha1.Tool, error) {
+	definition, err := config.Texts.Tool(ctx, cached)
+	if err != nil {
+		return nil, err
+	}
+	if !(tool.Pins{}).Hold(call, definition) {
+		return nil, nil
+	}
+	return definition, nil
 }
 
 // act runs the tool calls of the open step: observe running calls, accept ToolResults, start calls, remove scheduling

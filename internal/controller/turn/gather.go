@@ -39,7 +39,9 @@ func (r *Reconciler) config(ctx context.Context, s *scope) (host.Config, error) 
 	if err != nil {
 		return host.Config{}, err
 	}
-	return host.ConfigOf(resolved, host.ControlsOf(s.turn)), nil
+	c := host.ConfigOf(resolved, host.ControlsOf(s.turn))
+	c.Texts = r.Texts.Of(resolved, s.session)
+	return c, nil
 }
 
 // everyStep stands for all steps of a Turn.

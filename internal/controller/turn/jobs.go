@@ -80,8 +80,11 @@ func (r *Reconciler) start(ctx context.Context, a *actScope) (flow, error) {
 // a second process: its name identifies the call.
 func (r *Reconciler) startJob(ctx context.Context, a *actScope, index int, name string) (flow, error) {
 	call := a.calls()[index]
-	definition := a.config.Tools[call.Name]
-	if !a.pins.Hold(call, definition) {
+	definition, err := a.wholeTool(ctx, call)
+	if err != nil {
+		return proceed, err
+	}
+	if definition == nil {
 		return proceed, r.deny(ctx, a, index, name, tool.Changed())
 	}
 	if !a.config.Effective.Network.Binds(definition.Name, &definition.Spec) {

@@ -230,6 +230,7 @@ func (r *Reconciler) reason(ctx context.Context, s *scope) (flow, error) {
 	turn := r.steerable(s)
 	turn.Backoff, step.readySince = step.backoff, host.ReadySince(config)
 	turn.StoreFirst = step.refused || !step.begun && !r.Host.Log.Stored()
+	turn.ConfigBytes = config.LeftOutBytes()
 	return r.callModel(ctx, s, step, key, r.needToReason(s, turn), func(ctx context.Context) (any, error) {
 		return r.Host.Reason(ctx, turn, config)
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/gone"
+	"github.com/capstan-dev/capstan/internal/controller/layers"
 	"github.com/capstan-dev/capstan/internal/controller/notice"
 	"github.com/capstan-dev/capstan/internal/controller/policies"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
@@ -31,6 +32,8 @@ type Reconciler struct {
 	Client client.Client
 	// Live reads past the cache.
 	Live client.Reader
+	// Texts reads the configuration that the cache leaves out. Not needed with a cache that has whole objects.
+	Texts *layers.Texts
 	// Host runs the steps and appends to the journal.
 	Host *host.Host
 	// Activities runs slow work.

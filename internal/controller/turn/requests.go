@@ -64,12 +64,22 @@ func (r *Reconciler) startRequest(ctx context.Context, a *actScope, index int) e
 func (r *Reconciler) request(
 	a *actScope, call v1alpha1.ToolCall, planned v1alpha1.PlannedCall, run *host.CallRun,
 ) activity.Func {
-	turn := a.hostTurn()
-	c := host.HTTPCall{
-		Call: call, Arguments: planned.Arguments, Tool: a.toolSpec(call).DeepCopy(),
-		Network: a.config.Effective.Network, Run: run,
+	turn, config := a.hostTurn(), a.config
+	cached := config.Tools[call.Name]
+	held := a.pins.Hold(call, cached)
+	return func(ctx context.Context) (any, error) {
+		c := host.HTTPCall{Call: call, Arguments: planned.Arguments, Network: config.Effective.Network, Run: run}
+		if held {
+			definition, err := wholeTool(ctx, config, call, cached)
+			if err != nil {
+				return nil, err
+			}
+			if definition != nil {
+				c.Tool = definition.Spec.DeepCopy()
+			}
+		}
+		return r.Host.HTTP(ctx, turn, c)
 	}
-	return func(ctx context.Context) (any, error) { return r.Host.HTTP(ctx, turn, c) }
 }
 
 // observeRequest observes the end of one call of an HTTP tool. Requests of an earlier process have ended with it, and

@@ -64,12 +64,13 @@ func (r *Reconciler) lookForSecrets(ctx context.Context, a *actScope) error {
 			continue
 		}
 		var missing *host.Withheld
-		if spec := a.toolSpec(call); spec != nil && spec.HTTP != nil {
-			var err error
-			if missing, err = r.Host.CheckSecrets(ctx, a.turn.Namespace, call.Name, spec.HTTP); err != nil {
-				failed = append(failed, err)
-				continue
-			}
+		definition, err := a.wholeTool(ctx, call)
+		if err == nil && definition != nil && definition.Spec.HTTP != nil {
+			missing, err = r.Host.CheckSecrets(ctx, a.turn.Namespace, call.Name, definition.Spec.HTTP)
+		}
+		if err != nil {
+			failed = append(failed, err)
+			continue
 		}
 		if missing != nil {
 			a.withhold(i, missing, now)

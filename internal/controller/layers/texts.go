@@ -1,0 +1,130 @@
+package layers
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/config"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/leftout"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// Texts reads the long texts of configuration that the manager's cache leaves out. It keeps those that were used last,
+// so that a Turn of a busy agent costs no read.
+type Texts struct {
+	live client.Reader
+	kept *kept
+}
+
+// NewTexts returns a reader of texts that keeps about as many bytes of them as given. live reads past the cache.
+func NewTexts(live client.Reader, bytes int64) *Texts {
+	return &Texts{live: live, kept: newKept(bytes)}
+}
+
+// Of returns a reader for the resolved configuration of a Session.
+func (t *Texts) Of(resolved *config.Resolved, session *v1alpha1.Session) host.Texts {
+	return &ofSession{Texts: t, chain: resolved.Chain, agent: resolved.Agent, session: session}
+}
+
+type ofSession struct {
+	*Texts
+	chain   []*v1alpha1.Harness
+	agent   *v1alpha1.Agent
+	session *v1alpha1.Session
+}
+
+// Prompt implements host.Texts.
+func (t *ofSession) Prompt(ctx context.Context) (string, error) {
+	layers := make([]v1alpha1.ConfigLayer, 0, len(t.chain)+2)
+	for _, harness := range t.chain {
+		prompt, err := promptOf(ctx, t.Texts, harness, harness.Spec.ConfigLayer, &v1alpha1.Harness{},
+			func(h *v1alpha1.Harness) v1alpha1.ConfigLayer { return h.Spec.ConfigLayer })
+		if err != nil {
+			return "", err
+		}
+		layers = append(layers, prompt)
+	}
+	if agent := t.agent; agent != nil {
+		prompt, err := promptOf(ctx, t.Texts, agent, agent.Spec.ConfigLayer, &v1alpha1.Agent{},
+			func(a *v1alpha1.Agent) v1alpha1.ConfigLayer { return a.Spec.ConfigLayer })
+		if err != nil {
+			return "", err
+		}
+		layers = append(layers, prompt)
+	}
+	prompt, err := promptOf(ctx, t.Texts, t.session, t.session.Spec.ConfigLayer, &v1alpha1.Session{},
+		func(s *v1alpha1.Session) v1alpha1.ConfigLayer { return s.Spec.ConfigLayer })
+	if err != nil {
+		return "", err
+	}
+	return config.Fold(append(layers, prompt)...).SystemPrompt, nil
+}
+
+// promptOf returns a layer with nothing but the prompt of an object.
+func promptOf[T client.Object](
+	ctx context.Context, t *Texts, object T, cached v1alpha1.ConfigLayer, into T, layer func(T) v1alpha1.ConfigLayer,
+) (v1alpha1.ConfigLayer, error) {
+	if !leftout.Is(cached.SystemPrompt) {
+		return v1alpha1.ConfigLayer{SystemPrompt: cached.SystemPrompt}, nil
+	}
+	return read(ctx, t, object, into, func(o T) v1alpha1.ConfigLayer {
+		return v1alpha1.ConfigLayer{SystemPrompt: layer(o).SystemPrompt}
+	})
+}
+
+// Tool implements host.Texts. It returns the Tool itself if nothing of it was left out.
+func (t *Texts) Tool(ctx context.Context, cached *v1alpha1.Tool) (*v1alpha1.Tool, error) {
+	if !tool.LeftOut(&cached.Spec) {
+		return cached, nil
+	}
+	whole, err := read(ctx, t, cached, &v1alpha1.Tool{}, func(o *v1alpha1.Tool) *v1alpha1.Tool {
+		return &v1alpha1.Tool{ObjectMeta: identity(o), Spec: o.Spec}
+	})
+	return whole.DeepCopy(), err
+}
+
+// Model implements host.Texts. It returns the Model itself if nothing of it was left out.
+func (t *Texts) Model(ctx context.Context, cached *v1alpha1.Model) (*v1alpha1.Model, error) {
+	if !model.LeftOut(cached) {
+		return cached, nil
+	}
+	whole, err := read(ctx, t, cached, &v1alpha1.Model{}, func(o *v1alpha1.Model) *v1alpha1.Model {
+		return &v1alpha1.Model{ObjectMeta: identity(o), Spec: o.Spec}
+	})
+	return whole.DeepCopy(), err
+}
+
+// identity is the metadata that an object is known by.
+func identity(o client.Object) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), Generation: o.GetGeneration(),
+		ResourceVersion: o.GetResourceVersion(),
+	}
+}
+
+// read returns the texts of an object as they are now: those kept for this generation of the object, or those that the
+// API server has. It fails if the object is gone or was replaced, which the cache will show. into receives the object.
+func read[T client.Object, V any](ctx context.Context, t *Texts, cached, into T, texts func(T) V) (V, error) {
+	if value, ok := t.kept.get(cached.GetUID(), cached.GetGeneration()); ok {
+		if v, ok := value.(V); ok {
+			return v, nil
+		}
+	}
+	var none V
+	key := client.ObjectKeyFromObject(cached)
+	if err := t.live.Get(ctx, key, into); err != nil {
+		return none, fmt.Errorf("reading %T %s past the cache: %w", into, key.Name, err)
+	}
+	if into.GetUID() != cached.GetUID() {
+		return none, fmt.Errorf("another %T has the name %s now", into, key.Name)
+	}
+	value := texts(into)
+	t.kept.add(key.Namespace, into.GetUID(), into.GetGeneration(), value, leftout.Size(value))
+	return value, nil
+}

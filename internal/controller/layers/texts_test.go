@@ -1,0 +1,197 @@
+package layers
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/config"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// server is an API server that counts the objects which are read.
+type server struct {
+	client.WithWatch
+	reads int
+}
+
+func newServer(t *testing.T, objects ...client.Object) *server {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	s := &server{}
+	s.WithWatch = interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			s.reads++
+			return c.Get(ctx, key, o, options...)
+		},
+	})
+	return s
+}
+
+func meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name), Generation: 1}
+}
+
+func longTool(text string) *v1alpha1.Tool {
+	return &v1alpha1.Tool{ObjectMeta: meta("t"), Spec: v1alpha1.ToolSpec{Description: text, Client: &v1alpha1.ClientTool{}}}
+}
+
+// leftOut is a Tool as the cache has it.
+func leftOut(t *v1alpha1.Tool) *v1alpha1.Tool {
+	cached := t.DeepCopy()
+	tool.LeaveOut(cached)
+	return cached
+}
+
+// withoutPrompts is the cache of a server.
+func withoutPrompts(s *server) client.Reader {
+	return interceptor.NewClient(s.WithWatch, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			err := c.Get(ctx, key, o, options...)
+			switch o := o.(type) {
+			case *v1alpha1.Harness:
+				config.LeaveOutPrompt(&o.Spec.ConfigLayer)
+			case *v1alpha1.Agent:
+				config.LeaveOutPrompt(&o.Spec.ConfigLayer)
+			}
+			return err
+		},
+	})
+}
+
+var long = strings.Repeat("x", 64<<10)
+
+func TestATextIsReadOnceForEachGeneration(t *testing.T) {
+	whole := longTool(long)
+	s := newServer(t, whole)
+	texts := NewTexts(s, 16<<20)
+	for range 3 {
+		got, err := texts.Tool(t.Context(), leftOut(whole))
+		if err != nil || got.Spec.Description != long || got.UID != whole.UID || got.Generation != 1 {
+			t.Fatalf("read %+v, %v", got, err)
+		}
+		got.Spec.Description = "changed by the reader"
+	}
+	if s.reads != 1 {
+		t.Errorf("%d reads, want 1", s.reads)
+	}
+	if err := s.Get(t.Context(), client.ObjectKeyFromObject(whole), whole); err != nil {
+		t.Fatal(err)
+	}
+	behind := leftOut(whole)
+	whole.Spec.Description, whole.Generation = long+"2", 2
+	if err := s.Update(t.Context(), whole); err != nil {
+		t.Fatal(err)
+	}
+	s.reads = 0
+	for _, cached := range []*v1alpha1.Tool{leftOut(whole), leftOut(whole)} {
+		if got, err := texts.Tool(t.Context(), cached); err != nil || got.Spec.Description != long+"2" {
+			t.Errorf("read %d bytes of the new generation, %v", len(got.Spec.Description), err)
+		}
+	}
+	if s.reads != 1 {
+		t.Errorf("%d reads of the new generation, want 1", s.reads)
+	}
+	if got, err := texts.Tool(t.Context(), behind); err != nil || got.Generation != 2 {
+		t.Errorf("a cache that is behind gets %+v, %v, want what the API server has", got.ObjectMeta, err)
+	}
+}
+
+func TestAnObjectThatIsGoneOrReplacedHasNoTexts(t *testing.T) {
+	cached := leftOut(longTool(long))
+	if got, err := NewTexts(newServer(t), 1<<20).Tool(t.Context(), cached); !apierrors.IsNotFound(err) {
+		t.Errorf("of a Tool that is gone: %v, %v", got, err)
+	}
+	other := longTool(long)
+	other.UID = "another"
+	if got, err := NewTexts(newServer(t, other), 1<<20).Tool(t.Context(), cached); err == nil {
+		t.Errorf("of a Tool that was replaced: %v", got)
+	}
+}
+
+func TestWholeObjectsAreNotRead(t *testing.T) {
+	var none *Texts
+	definition, m := longTool("short"), &v1alpha1.Model{ObjectMeta: meta("m")}
+	if got, err := none.Tool(t.Context(), definition); err != nil || got != definition {
+		t.Errorf("the Tool is %v, %v", got, err)
+	}
+	if got, err := none.Model(t.Context(), m); err != nil || got != m {
+		t.Errorf("the Model is %v, %v", got, err)
+	}
+}
+
+func TestAScriptIsRead(t *testing.T) {
+	m := &v1alpha1.Model{ObjectMeta: meta("m"), Spec: v1alpha1.ModelSpec{Simulation: &v1alpha1.Simulation{
+		Response: &v1alpha1.SimulatedResponse{Text: long},
+	}}}
+	texts := NewTexts(newServer(t, m), 16<<20)
+	cached := m.DeepCopy()
+	model.LeaveOut(cached)
+	got, err := texts.Model(t.Context(), cached)
+	if err != nil || got.Spec.Simulation.Response.Text != long || got.Name != "m" || got.Namespace != "ns" {
+		t.Errorf("read %+v, %v", got, err)
+	}
+}
+
+// The folded prompt is that of whole objects, whichever of the layers are long.
+func TestThePromptOfAllLayersIsRead(t *testing.T) {
+	text := func(name string, isLong bool) v1alpha1.ConfigLayer {
+		if isLong {
+			return v1alpha1.ConfigLayer{SystemPrompt: "  " + name + " " + long + "\n"}
+		}
+		return v1alpha1.ConfigLayer{SystemPrompt: name}
+	}
+	for longOnes := range 1 << 4 {
+		t.Run(fmt.Sprintf("%04b", longOnes), func(t *testing.T) {
+			isLong := func(i int) bool { return longOnes&(1<<i) != 0 }
+			root := &v1alpha1.Harness{ObjectMeta: meta("root"), Spec: v1alpha1.HarnessSpec{ConfigLayer: text("root", isLong(0))}}
+			leaf := &v1alpha1.Harness{ObjectMeta: meta("leaf"), Spec: v1alpha1.HarnessSpec{
+				ConfigLayer: text("leaf", isLong(1)), ParentRef: &v1alpha1.LocalReference{Name: "root"},
+			}}
+			agent := &v1alpha1.Agent{ObjectMeta: meta("agent"), Spec: v1alpha1.AgentSpec{ConfigLayer: text("agent", isLong(2))}}
+			session := &v1alpha1.Session{ObjectMeta: meta("session"), Spec: v1alpha1.SessionSpec{
+				ConfigLayer: text("session", isLong(3)), HarnessRef: v1alpha1.LocalReference{Name: "leaf"},
+				AgentRef: &v1alpha1.LocalReference{Name: "agent"},
+			}}
+			live := newServer(t, root, leaf, agent, session)
+			want, err := Resolve(t.Context(), live, session)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resolved, err := Resolve(t.Context(), withoutPrompts(live), session)
+			if err != nil {
+				t.Fatal(err)
+			}
+			config.LeaveOutPrompt(&session.Spec.ConfigLayer)
+			live.reads = 0
+			got, err := NewTexts(live, 16<<20).Of(resolved, session).Prompt(t.Context())
+			if err != nil || got != want.Effective.SystemPrompt {
+				t.Errorf("the prompt has %d bytes, want %d: %v", len(got), len(want.Effective.SystemPrompt), err)
+			}
+			reads := 0
+			for i := range 4 {
+				if isLong(i) {
+					reads++
+				}
+			}
+			if live.reads != reads {
+				t.Errorf("%d reads, want %d", live.reads, reads)
+			}
+		})
+	}
+}
