@@ -21,10 +21,12 @@ type request struct {
 	at              time.Time
 }
 
-// requestLog notes what the controllers write.
+// requestLog notes what the controllers write, and which objects they read.
 type requestLog struct {
 	mu    sync.Mutex
 	wrote []request
+	// read are the paths of GETs, those of lists and watches too.
+	read  []string
 	calls map[string]callCounts
 }
 
@@ -41,6 +43,8 @@ func (l *requestLog) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		if r.Method != http.MethodGet {
 			l.note(r.Method, r.URL.Path, bodyOf(r))
+		} else {
+			l.noteRead(r.URL.Path)
 		}
 		return next.RoundTrip(r)
 	})
@@ -51,6 +55,28 @@ func (l *requestLog) note(method, path string, body []byte) {
 	defer l.mu.Unlock()
 	progress, phase := l.isProgress(method, path, body)
 	l.wrote = append(l.wrote, request{method, path, progress, phase, time.Now()})
+}
+
+func (l *requestLog) noteRead(path string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.read = append(l.read, path)
+}
+
+// configReads counts how often each Harness, Agent, Session, Model and Tool of a namespace was read past the cache, by
+// `resource/name`.
+func (l *requestLog) configReads(namespace string) map[string]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	counts := map[string]int{}
+	for _, path := range l.read {
+		_, of, _ := strings.Cut(path, "/namespaces/"+namespace+"/")
+		resource, name, _ := strings.Cut(of, "/")
+		if name != "" && slices.Contains([]string{"harnesses", "agents", "sessions", "models", "tools"}, resource) {
+			counts[of]++
+		}
+	}
+	return counts
 }
 
 // bodyOf is a copy of the request's body.
