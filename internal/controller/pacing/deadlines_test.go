@@ -48,6 +48,12 @@ func reconciles(t *testing.T, pass reconcile.Func) *wake.Source {
 // after is the result of a pass that requests another one.
 func after(d time.Duration) ctrl.Result { return ctrl.Result{RequeueAfter: d} }
 
+// passTime puts the time of the bubble forward, and runs everything that is due.
+func passTime(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
 // A pass states its deadline anew: the one of an earlier pass has no meaning any more.
 func TestADeadlineDoesNotOutliveTheNextPass(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -90,12 +96,11 @@ func TestADeadlineDoesNotOutliveTheNextPass(t *testing.T) {
 					return ctrl.Result{}, nil
 				})
 				for _, at := range test.woken {
-					time.Sleep(at - time.Since(began))
+					passTime(at - time.Since(began))
 					wakes.Wake(key)
 					synctest.Wait()
 				}
-				time.Sleep(time.Hour)
-				synctest.Wait()
+				passTime(time.Hour)
 				if len(passes) != len(test.passes) {
 					t.Fatalf("passes at %v, want %v", passes, test.passes)
 				}
@@ -121,20 +126,17 @@ func TestOfTheDeadlinesOfOnePassTheEarliestCounts(t *testing.T) {
 				for _, pause := range pauses {
 					queue.AddAfter(reconcile.Request{}, pause)
 				}
-				time.Sleep(time.Minute - time.Millisecond)
-				synctest.Wait()
+				passTime(time.Minute - time.Millisecond)
 				if queue.Len() != 0 {
 					t.Error("the pass comes too early")
 				}
-				time.Sleep(time.Millisecond)
-				synctest.Wait()
+				passTime(time.Millisecond)
 				if queue.Len() != 1 {
 					t.Error("the pass does not come in time")
 				}
 				item, _ := queue.Get()
 				queue.Done(item)
-				time.Sleep(2 * time.Hour)
-				synctest.Wait()
+				passTime(2 * time.Hour)
 				if queue.Len() != 0 {
 					t.Error("another pass comes")
 				}
@@ -152,8 +154,7 @@ func TestAQueueThatIsShutDownHasNoDeadlines(t *testing.T) {
 		if len(queue.due) != 0 {
 			t.Errorf("%d items are due", len(queue.due))
 		}
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		passTime(time.Hour)
 		if _, shutdown := queue.Get(); !shutdown {
 			t.Error("an item is due after the end")
 		}
