@@ -197,7 +197,8 @@ var _ = Describe("The log of a Turn", func() {
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("DependencyUnavailable"))
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
-		Expect(turn.Status.Error.Fields).To(Equal(map[string]string{"dependency": "harness", "state": "deleted"}))
+		Expect(turn.Status.Error.Fields).To(SatisfyAll(HaveLen(3), HaveKeyWithValue("dependency", "harness"), HaveKeyWithValue("state", "deleted"),
+			HaveKeyWithValue("remedy", ContainSubstring("Create Harness"))))
 		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPending))
 	})
 

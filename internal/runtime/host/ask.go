@@ -87,7 +87,7 @@ func (h *Host) ask(ctx context.Context, t Turn, c Config, r model.Request) ([]as
 			return nil, err
 		}
 		all, first = append(all, one), asked{}
-		if one.err == nil || ctx.Err() != nil || !elsewhere(one.failure().Code) {
+		if one.err == nil || ctx.Err() != nil || !one.elsewhere() {
 			break
 		}
 	}
@@ -95,6 +95,13 @@ func (h *Host) ask(ctx context.Context, t Turn, c Config, r model.Request) ([]as
 		return nil, keyless
 	}
 	return all, nil
+}
+
+// elsewhere reports whether another Model may succeed: the cause is not the request itself, or another provider may take
+// it.
+func (a asked) elsewhere() bool {
+	var refusal *provider.Error
+	return errors.As(a.err, &refusal) && refusal.Elsewhere() || elsewhere(a.failure().Code)
 }
 
 // elsewhere reports whether another Model may succeed after such a failure: the cause is not the request itself.

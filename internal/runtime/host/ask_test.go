@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -97,6 +98,25 @@ func TestWhatPassesIsTriedAgain(t *testing.T) {
 				t.Errorf("error %+v, want %s", turn.Progress.Error, test.code)
 			}
 		})
+	}
+}
+
+// TestAToolThatAProviderDoesNotTakeIsForAFallback: the Model is passed over, and if none is left the Turn names the tool.
+func TestAToolThatAProviderDoesNotTakeIsForAFallback(t *testing.T) {
+	odd := model.ToolDefinition{Name: "odd", InputSchema: json.RawMessage(`{"type":"object","anyOf":[]}`)}
+	refused := provider.CheckSchema("Test", odd, "anyOf")
+	b := newBench(t)
+	b.failing(refused)
+	c := with()
+	c.Fallbacks = []*v1alpha1.Model{named("other")}
+	if turn, _ := b.reason(newTurn("demo-1"), c); turn.Progress.Output != "Hello from other." || turn.Progress.Model != "other" {
+		t.Errorf("progress %+v", turn.Progress)
+	}
+	b = newBench(t)
+	b.failing(refused, refused)
+	turn, _ := b.reason(newTurn("demo-1"), c)
+	if e := turn.Progress.Error; e == nil || !strings.Contains(e.Fields["problem"], "inputSchema of tool odd") || len(b.asked) != 2 {
+		t.Errorf("error %+v", e)
 	}
 }
 

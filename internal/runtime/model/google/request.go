@@ -71,6 +71,11 @@ func toolsOf(definitions []model.ToolDefinition) ([]*genai.Tool, error) {
 	}
 	functions := make([]*genai.FunctionDeclaration, len(definitions))
 	for i, d := range definitions {
+		// The schema must be that of an object, whose properties are the parameters of the function
+		// (googleapis.github.io/java-genai, FunctionDeclaration.parametersJsonSchema).
+		if err := provider.CheckSchema(name, d); err != nil {
+			return nil, err
+		}
 		schema := map[string]any{"type": "object"}
 		if len(d.InputSchema) > 0 {
 			// The SDK would send an empty request in place of one that is no JSON.

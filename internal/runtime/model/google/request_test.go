@@ -3,12 +3,14 @@ package google
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider/providertest"
 )
 
@@ -113,6 +115,17 @@ func TestTools(t *testing.T) {
 			{"name": "none", "parametersJsonSchema": {"type": "object"}}
 		]}]
 	}`)
+}
+
+func TestASchemaThatIsNoObjectIsFoundBeforeAnythingIsSent(t *testing.T) {
+	r := question()
+	r.Tools = []model.ToolDefinition{{Name: "fine"}, {Name: "odd", InputSchema: json.RawMessage(`{"type":"string"}`)}}
+	server := providertest.Serve(t, providertest.Answer{Body: hello})
+	_, err := driverOf(t, server, Options{}).Generate(t.Context(), r)
+	var refusal *provider.Error
+	if !errors.As(err, &refusal) || !refusal.Elsewhere() || !strings.Contains(refusal.Problem, "tool odd") || len(server.Seen()) != 0 {
+		t.Errorf("%v after %d requests", err, len(server.Seen()))
+	}
 }
 
 func TestASchemaThatIsNoJSON(t *testing.T) {

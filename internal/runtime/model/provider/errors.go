@@ -50,6 +50,8 @@ type Error struct {
 	transient bool
 	// once: another try is worth it once only.
 	once bool
+	// elsewhere: another provider may take the request, which was not sent.
+	elsewhere bool
 }
 
 // Error is what the failure is classified by.
@@ -77,6 +79,11 @@ func Late(provider, problem string) *Error {
 // Transient reports whether the same request may be answered a moment later.
 func (e *Error) Transient() bool {
 	return e.transient
+}
+
+// Elsewhere reports whether the request is one that this provider alone is known to refuse. It was not sent.
+func (e *Error) Elsewhere() bool {
+	return e.elsewhere
 }
 
 // Tries is how often the same request is sent at most, given the usual limit.
