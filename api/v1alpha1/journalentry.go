@@ -77,7 +77,7 @@ type ClaimedCall struct {
 }
 
 // SettledCall is the outcome of one call, recorded before the step closes: the result of a client tool (CLIENT-04), the
-// outcome of a claimed call (DUR-02), or the decision about a call that needs approval.
+// outcome of a call that the manager carried out (DUR-02), or the decision about a call that needs approval.
 type SettledCall struct {
 	// id of the call.
 	// +required
@@ -101,7 +101,7 @@ type SettledCall struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	By string `json:"by,omitempty"`
-	// state is the final state of a claimed call. The call of a client tool has none.
+	// state is the final state of a call that the manager carried out. The call of a client tool has none.
 	// +optional
 	State ToolCallState `json:"state,omitempty"`
 	// reason of the state.
@@ -114,6 +114,10 @@ type SettledCall struct {
 	// finishedAt is the time at which the call ended.
 	// +optional
 	FinishedAt *metav1.MicroTime `json:"finishedAt,omitempty"`
+	// image that the container of the call ran, with its digest.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Image string `json:"image,omitempty"`
 }
 
 // PartialContent is the kind of a part of a response.
@@ -254,6 +258,10 @@ type JournalEntrySpec struct {
 	// settled is the outcome of a call before the step was complete: its result, or the decision about it.
 	// +optional
 	Settled *SettledCall `json:"settled,omitempty"`
+	// outcomes are the outcomes of calls that the manager carried out, recorded together before the step was complete.
+	// +optional
+	// +listType=atomic
+	Outcomes []SettledCall `json:"outcomes,omitempty"`
 	// partial is a part of a response that is still streaming.
 	// +optional
 	Partial *PartialAnswer `json:"partial,omitempty"`

@@ -601,6 +601,13 @@ func (in *JournalEntrySpec) DeepCopyInto(out *JournalEntrySpec) {
 		*out = new(SettledCall)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.Outcomes != nil {
+		in, out := &in.Outcomes, &out.Outcomes
+		*out = make([]SettledCall, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
 	if in.Partial != nil {
 		in, out := &in.Partial, &out.Partial
 		*out = new(PartialAnswer)

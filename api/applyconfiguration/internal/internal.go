@@ -404,6 +404,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: ordinal
       type:
         scalar: numeric
+    - name: outcomes
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.SettledCall
+          elementRelationship: atomic
     - name: part
       type:
         scalar: numeric
@@ -891,6 +897,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
     - name: id
+      type:
+        scalar: string
+    - name: image
       type:
         scalar: string
     - name: reason

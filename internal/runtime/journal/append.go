@@ -91,7 +91,7 @@ func (w *writer) writeAll(ctx context.Context, r Record, specs []v1alpha1.Journa
 	for i, spec := range specs {
 		if spec.Final {
 			slices.Sort(parts)
-			spec.Parts = parts
+			spec.Parts = slices.Compact(parts) // one part may have the outcomes of several calls
 		}
 		e, err := w.write(ctx, spec, rest[i], wanted)
 		if err != nil || e == nil {

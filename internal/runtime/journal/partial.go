@@ -139,7 +139,7 @@ func (l *Log) Resume(ctx context.Context, s Session, turn Turn, step int32, open
 // missing.
 func (w *walk) keep(found *entry) {
 	piece := found.spec.Partial
-	w.partialBytes += found.size
+	w.ownBytes += found.size
 	var p *Partial
 	for _, known := range w.partials {
 		if known.Message == piece.Message {

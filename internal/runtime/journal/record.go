@@ -91,9 +91,7 @@ func assemble(final *v1alpha1.JournalEntrySpec, parts []*entry) (*Closed, error)
 		if p.Final || p.Turn == nil || p.Turn.UID != final.Turn.UID || p.Step != final.Step || p.Ordinal >= final.Ordinal {
 			return nil, fmt.Errorf("%w: the entry at ordinal %d is not a part of the one at %d, which names it", ErrCorrupt, p.Ordinal, final.Ordinal)
 		}
-		if p.Settled != nil {
-			closed.Settled = append(closed.Settled, SettledRef{Ordinal: p.Ordinal, Call: *p.Settled, Adopted: true})
-		}
+		closed.Settled = settledIn(closed.Settled, p)
 		events = append(events, p.Events...)
 		calls = append(calls, p.Calls...)
 	}

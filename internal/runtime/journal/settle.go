@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
@@ -35,17 +36,114 @@ func (l *Log) Settle(
 	if err := w.toEnd(ctx); err != nil {
 		return SettledRef{}, nil, err
 	}
-	var ref SettledRef
-	for _, counted := range w.counted() {
-		if sameSlot(counted.Call, call) {
-			ref = counted
-		}
-	}
+	ref := slotOf(w.counted(), call)
 	if w.final == nil {
 		return ref, nil, nil
 	}
 	closed, err := w.outcome(ctx)
 	return ref, closed, err
+}
+
+// SettleAll records the outcomes of calls that the manager carried out, as Settle does for one, in as few parts as hold
+// them. It returns where the journal has each of them, in the order of the calls; the first outcome of a call counts,
+// whichever writer recorded it. For a closed step only the outcomes that its record includes have an ordinal. After
+// ErrFull nothing of it is written, unless another process has used up the room meanwhile; calling SettleAll again is
+// safe.
+func (l *Log) SettleAll(
+	ctx context.Context, s Session, turn Turn, step int32, openedAt int64, calls []v1alpha1.SettledCall,
+) ([]SettledRef, *Closed, error) {
+	calls = slices.Clone(calls)
+	for i := range calls {
+		var err error
+		if calls[i], err = canonicalCall(calls[i]); err != nil {
+			return nil, nil, err
+		}
+	}
+	w, err := l.writer(ctx, s, turn, step, openedAt)
+	if err != nil {
+		return nil, nil, err
+	}
+	own, err := w.settleAll(ctx, calls)
+	if err != nil {
+		return nil, nil, fmt.Errorf("settling %d calls: %w", len(calls), err)
+	}
+	refs := make([]SettledRef, len(calls))
+	for i, call := range calls {
+		refs[i] = slotOf(w.counted(), call)
+		refs[i].Adopted = refs[i].Ordinal != 0 && !slices.Contains(own, refs[i].Ordinal)
+	}
+	if w.final == nil {
+		return refs, nil, nil
+	}
+	closed, err := w.outcome(ctx)
+	return refs, closed, err
+}
+
+// settleAll writes the calls that are not settled, and reads the entries after that. It returns the ordinals of the
+// entries that it wrote.
+func (w *writer) settleAll(ctx context.Context, calls []v1alpha1.SettledCall) ([]int64, error) {
+	open := func(calls []v1alpha1.SettledCall) bool {
+		return slices.ContainsFunc(calls, func(c v1alpha1.SettledCall) bool { return w.settledCall(c).Ordinal == 0 })
+	}
+	calls = slices.DeleteFunc(slices.Clone(calls), func(c v1alpha1.SettledCall) bool { return w.settledCall(c).Ordinal != 0 })
+	batches, err := w.batches(calls)
+	if err != nil {
+		return nil, err
+	}
+	rest := make([]remainder, len(batches)+1) // size of each batch and those after it
+	for i := len(batches) - 1; i >= 0; i-- {
+		e, err := w.entry(v1alpha1.JournalEntrySpec{Outcomes: batches[i]}, w.next)
+		if err != nil {
+			return nil, err
+		}
+		rest[i] = remainder{entries: rest[i+1].entries + 1, bytes: rest[i+1].bytes + e.size}
+	}
+	var own []int64
+	wrote := false
+	for i, batch := range batches {
+		e, err := w.write(ctx, v1alpha1.JournalEntrySpec{Outcomes: batch}, rest[i+1], func() (bool, error) { return open(batch), nil })
+		if err != nil {
+			return nil, err
+		}
+		if wrote = e != nil; !wrote {
+			continue
+		}
+		own = append(own, e.spec.Ordinal)
+		if err := w.took(ctx, e); err != nil {
+			return nil, err
+		}
+	}
+	if wrote {
+		return own, w.to(ctx, w.state.at())
+	}
+	// Results that were found among the entries known so far do not exclude later entries.
+	return own, w.toEnd(ctx)
+}
+
+// batches distributes calls over parts, in order.
+func (w *writer) batches(calls []v1alpha1.SettledCall) ([][]v1alpha1.SettledCall, error) {
+	frame, err := w.frame(v1alpha1.JournalEntrySpec{})
+	if err != nil {
+		return nil, err
+	}
+	budget := MaxEntryBytes - frame - len(`,"outcomes":[]`)
+	var batches [][]v1alpha1.SettledCall
+	used := 0
+	for _, call := range calls {
+		size, err := jsonSize(call)
+		if err != nil {
+			return nil, fmt.Errorf("encoding the outcome of call %s: %w", call.ID, err)
+		}
+		if size > budget {
+			return nil, fmt.Errorf("%w: the outcome of call %s takes %d bytes", ErrTooLarge, call.ID, size)
+		}
+		if len(batches) == 0 || used+size > budget {
+			batches, used = append(batches, nil), 0
+		}
+		last := len(batches) - 1
+		batches[last], used = append(batches[last], call), used+size
+	}
+	return batches, nil
 }
 
 // canonicalCall returns a settled call in the form in which it is read back.

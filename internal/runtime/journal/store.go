@@ -89,7 +89,7 @@ func (l *Log) fetch(ctx context.Context, s Session, ordinal int64) (*entry, erro
 // API server's schema, does not have.
 func known(spec *v1alpha1.JournalEntrySpec) bool {
 	content := spec.Final || spec.Checkpoint != nil || spec.Claimed != nil || spec.Settled != nil || spec.Partial != nil ||
-		len(spec.Events) > 0 || len(spec.Calls) > 0
+		len(spec.Outcomes) > 0 || len(spec.Events) > 0 || len(spec.Calls) > 0
 	return spec.Format <= Format && content
 }
 

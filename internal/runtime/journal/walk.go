@@ -12,7 +12,7 @@ import (
 )
 
 // walk reads the entries from the one at which a step was opened, and keeps those of the step: the entry that closed
-// it, and until then the first claim and the first settled part of each call, and the recorded parts of responses.
+// it, and until then the first claim and the first settled result of each call, and the recorded parts of responses.
 type walk struct {
 	log     *Log
 	session Session
@@ -24,8 +24,9 @@ type walk struct {
 	claims  []ClaimRef
 	// partials are the recorded parts of streaming responses, in the order in which they began.
 	partials []*Partial
-	// partialBytes is their size.
-	partialBytes int64
+	// ownBytes is the size of the parts that the closing entry makes redundant: those of responses, and of outcomes that
+	// were recorded before the step was complete.
+	ownBytes int64
 }
 
 func (l *Log) walk(s Session, turn types.UID, step int32, openedAt int64) *walk {
@@ -49,9 +50,25 @@ func (w *walk) look(found *entry) {
 	if e.Partial != nil {
 		w.keep(found)
 	}
-	if e.Settled != nil && w.settledCall(*e.Settled).Ordinal == 0 {
-		w.settled = append(w.settled, SettledRef{Ordinal: e.Ordinal, Call: *e.Settled, Adopted: true})
+	if len(e.Outcomes) > 0 {
+		w.ownBytes += found.size
 	}
+	w.settled = settledIn(w.settled, e)
+}
+
+// settledIn adds the calls that an entry settles to those that were settled before it. The first result of a call
+// counts.
+func settledIn(refs []SettledRef, e *v1alpha1.JournalEntrySpec) []SettledRef {
+	calls := e.Outcomes
+	if e.Settled != nil {
+		calls = append([]v1alpha1.SettledCall{*e.Settled}, calls...)
+	}
+	for _, call := range calls {
+		if slotOf(refs, call).Ordinal == 0 {
+			refs = append(refs, SettledRef{Ordinal: e.Ordinal, Call: call, Adopted: true})
+		}
+	}
+	return refs
 }
 
 // to reads the entries up to an ordinal, all of which exist, or up to the one that closed the step.
@@ -84,7 +101,12 @@ func (w *walk) toEnd(ctx context.Context) error {
 // settledCall identifies the settled part of a call that counts. The decision about a call and its outcome are
 // separate: an approved call has yet to run.
 func (w *walk) settledCall(call v1alpha1.SettledCall) SettledRef {
-	for _, ref := range w.settled {
+	return slotOf(w.settled, call)
+}
+
+// slotOf returns the settled part among several that counts for a call.
+func slotOf(refs []SettledRef, call v1alpha1.SettledCall) SettledRef {
+	for _, ref := range refs {
 		if sameSlot(ref.Call, call) {
 			return ref
 		}
@@ -124,6 +146,22 @@ func (l *Log) Find(ctx context.Context, s Session, turn types.UID, step int32, o
 		return nil, nil
 	}
 	return w.outcome(ctx)
+}
+
+// FindSettled looks for the entry that closed a step, as Find does, and returns the results of calls that count as
+// Settled does for a step that is open.
+func (l *Log) FindSettled(
+	ctx context.Context, s Session, turn types.UID, step int32, openedAt int64,
+) (*Closed, []SettledRef, error) {
+	w := l.walk(s, turn, step, openedAt)
+	if err := w.toEnd(ctx); err != nil {
+		return nil, nil, err
+	}
+	if w.final == nil {
+		return nil, w.settled, nil
+	}
+	closed, err := w.outcome(ctx)
+	return closed, nil, err
 }
 
 // Settled returns the results of calls that count for a step, in the order of the journal. While the step is open it

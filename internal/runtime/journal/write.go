@@ -19,8 +19,8 @@ type writer struct {
 	turn    Turn
 	time    metav1.MicroTime
 	bounded bool // by the Session's limit
-	// forgiving excludes the recorded parts of the step's own response from the size of the journal: they must not
-	// leave the response itself without room.
+	// forgiving excludes the parts from the size of the journal that hold the step's own response or outcomes: they must
+	// not leave the entry that closes the step, which has them as well, without room.
 	forgiving bool
 }
 
@@ -154,7 +154,7 @@ func (w *writer) fits(rest remainder) error {
 	}
 	used := w.state.bytes()
 	if w.forgiving {
-		used -= w.partialBytes
+		used -= w.ownBytes
 	}
 	if err := w.log.room(w.session, used, needed); err != nil {
 		return fmt.Errorf("step %d of Turn %s: %w", w.step, w.turn.Name, err)

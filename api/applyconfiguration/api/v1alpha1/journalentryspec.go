@@ -43,6 +43,8 @@ type JournalEntrySpecApplyConfiguration struct {
 	Claimed *ClaimedCallApplyConfiguration `json:"claimed,omitempty"`
 	// settled is the outcome of a call before the step was complete: its result, or the decision about it.
 	Settled *SettledCallApplyConfiguration `json:"settled,omitempty"`
+	// outcomes are the outcomes of calls that the manager carried out, recorded together before the step was complete.
+	Outcomes []SettledCallApplyConfiguration `json:"outcomes,omitempty"`
 	// partial is a part of a response that is still streaming.
 	Partial *PartialAnswerApplyConfiguration `json:"partial,omitempty"`
 	// transition is the new progress of the Turn. Only a final entry has one.
@@ -191,6 +193,19 @@ func (b *JournalEntrySpecApplyConfiguration) WithClaimed(value *ClaimedCallApply
 // If called multiple times, the Settled field is set to the value of the last call.
 func (b *JournalEntrySpecApplyConfiguration) WithSettled(value *SettledCallApplyConfiguration) *JournalEntrySpecApplyConfiguration {
 	b.Settled = value
+	return b
+}
+
+// WithOutcomes adds the given value to the Outcomes field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Outcomes field.
+func (b *JournalEntrySpecApplyConfiguration) WithOutcomes(values ...*SettledCallApplyConfiguration) *JournalEntrySpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithOutcomes")
+		}
+		b.Outcomes = append(b.Outcomes, *values[i])
+	}
 	return b
 }
 

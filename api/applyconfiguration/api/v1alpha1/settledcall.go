@@ -12,7 +12,7 @@ import (
 // with apply.
 //
 // SettledCall is the outcome of one call, recorded before the step closes: the result of a client tool (CLIENT-04), the
-// outcome of a claimed call (DUR-02), or the decision about a call that needs approval.
+// outcome of a call that the manager carried out (DUR-02), or the decision about a call that needs approval.
 type SettledCallApplyConfiguration struct {
 	// id of the call.
 	ID *string `json:"id,omitempty"`
@@ -26,7 +26,7 @@ type SettledCallApplyConfiguration struct {
 	Decision *apiv1alpha1.Decision `json:"decision,omitempty"`
 	// by is the user who decided.
 	By *string `json:"by,omitempty"`
-	// state is the final state of a claimed call. The call of a client tool has none.
+	// state is the final state of a call that the manager carried out. The call of a client tool has none.
 	State *apiv1alpha1.ToolCallState `json:"state,omitempty"`
 	// reason of the state.
 	Reason *string `json:"reason,omitempty"`
@@ -34,6 +34,8 @@ type SettledCallApplyConfiguration struct {
 	StartedAt *v1.MicroTime `json:"startedAt,omitempty"`
 	// finishedAt is the time at which the call ended.
 	FinishedAt *v1.MicroTime `json:"finishedAt,omitempty"`
+	// image that the container of the call ran, with its digest.
+	Image *string `json:"image,omitempty"`
 }
 
 // SettledCallApplyConfiguration constructs a declarative configuration of the SettledCall type for use with
@@ -119,5 +121,13 @@ func (b *SettledCallApplyConfiguration) WithStartedAt(value v1.MicroTime) *Settl
 // If called multiple times, the FinishedAt field is set to the value of the last call.
 func (b *SettledCallApplyConfiguration) WithFinishedAt(value v1.MicroTime) *SettledCallApplyConfiguration {
 	b.FinishedAt = &value
+	return b
+}
+
+// WithImage sets the Image field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Image field is set to the value of the last call.
+func (b *SettledCallApplyConfiguration) WithImage(value string) *SettledCallApplyConfiguration {
+	b.Image = &value
 	return b
 }
