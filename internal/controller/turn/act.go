@@ -80,6 +80,9 @@ func (r *Reconciler) act(ctx context.Context, s *scope) (flow, error) {
 	if s.plan().Phase != v1alpha1.PlanAct {
 		return stop, nil
 	}
+	if err := r.recallOutcomes(ctx, s); err != nil {
+		return stop, err
+	}
 	a, err := r.gather(ctx, s)
 	if err != nil {
 		return stop, err
@@ -180,6 +183,7 @@ func (a *actScope) settle(index int, outcome tool.Outcome) {
 		a.step.unfenced[call.ID] = true
 	}
 	a.step.outcomes[call.ID] = outcome
+	delete(a.step.short, call.ID)
 	host.Describe(call, outcome)
 }
 
@@ -204,10 +208,11 @@ func (r *Reconciler) close(ctx context.Context, a *actScope) (flow, error) {
 	}
 	closed, err := r.Host.Act(ctx, r.steerable(a.scope), known)
 	if errors.Is(err, journal.ErrStale) {
-		// Another process recorded a result or a decision, or claimed a call, that this one does not know: read the
+		// Another process recorded an outcome or a decision, or claimed a call, that this one does not know: read the
 		// journal and fold again.
 		a.forgetOthers()
 		a.step.forgetRequests(a.calls())
+		a.step.stale = true
 		return again, nil
 	}
 	if err != nil {
@@ -224,23 +229,35 @@ func (r *Reconciler) show(a *actScope) {
 	projection.SetConditions(&a.turn.Status, a.turn.Generation, nowSeconds(r.Clock()))
 }
 
-// progress writes changes since the last write at most once a second, but at once if only ToolResults are missing.
+// progress records the state of the step between two events: outcomes in the journal, once the Turn waits, and changes
+// of the status.
 func (r *Reconciler) progress(ctx context.Context, a *actScope) (flow, error) {
 	r.show(a)
 	r.tellReference(a.scope)
+	// A journal that accepts no entry does not hide that the Turn waits.
+	failed := r.keepOutcomes(ctx, a)
 	r.standBack(a.scope)
+	if a.step.closed != nil {
+		return again, failed
+	}
+	return stop, errors.Join(failed, r.writeProgress(ctx, a))
+}
+
+// writeProgress writes changes since the last write at most once a second, but at once if only ToolResults are missing.
+func (r *Reconciler) writeProgress(ctx context.Context, a *actScope) error {
 	began := a.base.Status.Phase != a.turn.Status.Phase
 	next := a.memory.wroteAt.Add(progressInterval)
 	if now := r.Clock(); !began && now.Before(next) {
 		if !sameCalls(a.base.Status.ToolCalls, a.turn.Status.ToolCalls) || a.base.Status.ObservedGeneration != a.turn.Generation {
 			a.deadline(next)
 		}
-		return stop, nil
+		return nil
 	}
 	if !began && !r.mayShow(a) {
-		return stop, nil
+		return nil
 	}
-	return ended(r.write(ctx, a.scope, writeProgress))
+	_, err := r.write(ctx, a.scope, writeProgress)
+	return err
 }
 
 // mayShow reports whether changes may be written that only show progress. If not, the Turn is woken when they may.

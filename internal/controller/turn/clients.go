@@ -287,6 +287,7 @@ func (a *actScope) forgetOthers() {
 	for i, call := range a.calls() {
 		if call.Executor == v1alpha1.ExecutorClient || tool.Unapproved(call) {
 			delete(a.step.outcomes, call.ID)
+			delete(a.step.short, call.ID)
 			delete(a.step.sources, call.ID)
 			a.turn.Status.ToolCalls[i] = *a.base.Status.ToolCalls[i].DeepCopy()
 		}

@@ -82,6 +82,11 @@ type stepMemory struct {
 	requests map[activity.Key]*host.CallRun
 	line     *host.Line
 	kept     map[string]journal.SettledRef
+	// short are the calls, by id, whose texts only the journal has, and held is what only memory has.
+	short map[string]bool
+	held  held
+	// stale reports whether the journal may have outcomes that this process does not know.
+	stale bool
 	// gaveUp are the outcomes of AtMostOnce calls whose pod is being deleted, by call id, for the case that they did
 	// not start. A new process without them ends the call the same way, with a less specific reason.
 	gaveUp map[string]tool.Outcome
@@ -149,6 +154,7 @@ func (m *memory) of(step int32) *stepMemory {
 			requests:   map[activity.Key]*host.CallRun{},
 			line:       &host.Line{},
 			kept:       map[string]journal.SettledRef{},
+			short:      map[string]bool{},
 			withheld:   map[string]*withheldCall{},
 			podless:    map[string]*podless{},
 		}
@@ -190,6 +196,7 @@ func (m *memory) forget() {
 func (m *stepMemory) drop() {
 	m.dropUnwritten()
 	m.showing.Withdraw()
+	m.held.release()
 }
 
 // dropUnwritten drops a model response that is in the journal, or was kept for the maximum time.
@@ -207,7 +214,9 @@ func (m *stepMemory) expireUnwritten() {
 
 // results returns the known results of the step's calls.
 func (m *stepMemory) results() host.ActResults {
-	return host.ActResults{Outcomes: m.outcomes, Settled: m.settled, Kept: m.kept, Sources: m.sources, Planned: m.planned}
+	return host.ActResults{
+		Outcomes: m.outcomes, Settled: m.settled, Kept: m.kept, Dropped: m.short, Sources: m.sources, Planned: m.planned,
+	}
 }
 
 // memories holds the memory of each Turn. Only one worker at a time works on a Turn, so that only the map needs a lock.

@@ -54,6 +54,7 @@ func (r *Reconciler) observeCall(ctx context.Context, a *actScope, index int) (f
 	call := a.calls()[index]
 	if outcome, ok := a.step.outcomes[call.ID]; ok {
 		host.Describe(&a.turn.Status.ToolCalls[index], outcome)
+		a.showPod(index)
 		return proceed, nil
 	}
 	switch {

@@ -137,16 +137,18 @@ func (r *Reconciler) lookUp(ctx context.Context, s *scope) (flow, error) {
 	return proceed, r.findClosed(ctx, s)
 }
 
-// findClosed looks for the entry that closes the open step, unless this process knows that it had none to find.
+// findClosed looks for the entry that closes the open step, or else for the outcomes of its calls that the journal has,
+// unless this process knows that it had none to find.
 func (r *Reconciler) findClosed(ctx context.Context, s *scope) error {
 	step := s.memory.of(s.plan().Step)
 	if step.lookedUp || step.closed != nil {
 		return nil
 	}
-	closed, err := r.Host.Log.Find(ctx, s.journal(), s.turn.UID, s.plan().Step, s.plan().OpenedAt)
+	closed, settled, err := r.Host.Log.FindSettled(ctx, s.journal(), s.turn.UID, s.plan().Step, s.plan().OpenedAt)
 	if err != nil {
 		return err
 	}
+	step.adoptOutcomes(settled)
 	step.closed, step.lookedUp = closed, true
 	return nil
 }

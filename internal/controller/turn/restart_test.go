@@ -17,7 +17,7 @@ import (
 )
 
 // A conclusion about a call that is not in the journal is lost with its process. The next process finds it out again,
-// or uses the status, but never leaves the step open forever.
+// or uses the status, but never leaves the step open forever. While the Turn waits for a client, the journal has it.
 func TestARestartInTheMiddleOfAnActStep(t *testing.T) {
 	finish := func(w *world) {
 		for _, job := range w.jobs() {
@@ -51,7 +51,7 @@ func TestARestartInTheMiddleOfAnActStep(t *testing.T) {
 		},
 		"a Pure request, and a client": {
 			look: site("look", v1alpha1.Pure), other: newClientTool("human"),
-			settled: v1alpha1.CallSucceeded, state: v1alpha1.CallSucceeded, starts: 2,
+			settled: v1alpha1.CallSucceeded, state: v1alpha1.CallSucceeded, starts: 1, told: "result of look",
 		},
 		"an AtMostOnce request, and a client": {
 			look: site("look", v1alpha1.AtMostOnce), other: newClientTool("human"),
@@ -71,10 +71,14 @@ func TestARestartInTheMiddleOfAnActStep(t *testing.T) {
 		},
 		"an Idempotent Job that has ended and is gone, and a client": {
 			look: jobNamed("look", v1alpha1.Idempotent), other: newClientTool("human"), between: dropJob,
-			settled: v1alpha1.CallSucceeded, state: v1alpha1.CallSucceeded, starts: 2,
+			settled: v1alpha1.CallSucceeded, state: v1alpha1.CallSucceeded, starts: 1, told: "result of look",
 		},
 		"an AtMostOnce Job that has ended and is gone, and a client": {
 			look: jobNamed("look", v1alpha1.AtMostOnce), other: newClientTool("human"), between: dropJob,
+			settled: v1alpha1.CallSucceeded, state: v1alpha1.CallSucceeded, starts: 1, told: "result of look",
+		},
+		"an AtMostOnce Job that has ended and is gone, and a Job": {
+			look: jobNamed("look", v1alpha1.AtMostOnce), other: newJobTool("endless", v1alpha1.Pure), between: dropJob,
 			settled: v1alpha1.CallSucceeded, state: v1alpha1.CallFailed, starts: 1, told: "its output was lost",
 		},
 		"an AtMostOnce Job that has ended, and a client": {

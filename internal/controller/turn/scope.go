@@ -37,7 +37,7 @@ type scope struct {
 	memory *memory
 	// session is the Turn's Session, once the phase that reads it has run.
 	session *v1alpha1.Session
-	// notStored is why an append of a model response that was paid for has failed in this pass.
+	// notStored is why an append of a model response that was paid for, or of outcomes of tools, has failed in this pass.
 	notStored error
 	// behind reports whether the cache lags the last own write.
 	behind bool

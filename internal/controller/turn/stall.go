@@ -55,7 +55,8 @@ func (r *Reconciler) failed(ctx context.Context, s *scope, cause error) (ctrl.Re
 	s.turn = s.base.DeepCopy()
 	obstacle := journal.ObstacleOf(cause, s.turn.Spec.SessionRef.Name)
 	if obstacle == nil && s.notStored != nil && (s.memory.stall != nil || s.memory.errors+1 >= failuresShown) {
-		// The model was paid, and may not be paid again for a response that is not stored either.
+		// The model was paid, and may not be paid again for a response that is not stored either. Outcomes of tools are
+		// not appended again and again.
 		obstacle = journal.NotStored(s.notStored, s.turn.Spec.SessionRef.Name)
 	}
 	if obstacle == nil || queue.Finished(s.turn) {
@@ -92,6 +93,7 @@ func (r *Reconciler) failed(ctx context.Context, s *scope, cause error) (ctrl.Re
 	projection.Stall(&s.turn.Status, s.turn.Generation, nowSeconds(now), obstacle.Reason, message)
 	_, err := r.write(ctx, s, writeStalled)
 	r.standBack(s)
+	r.holdOutcomes(s)
 	return s.result(now), err
 }
 
@@ -130,6 +132,9 @@ func (r *Reconciler) repeated(ctx context.Context, s *scope, cause error) error 
 		return cause
 	}
 	s.memory.errors++
+	if s.memory.errors >= failuresShown {
+		r.holdOutcomes(s)
+	}
 	if s.memory.errors != failuresShown || queue.Finished(s.turn) {
 		return cause
 	}

@@ -212,7 +212,11 @@ func (w *world) site(name string, class v1alpha1.SideEffect) *v1alpha1.Tool {
 			w.mu.Lock()
 			w.sent[strings.TrimPrefix(r.URL.Path, "/")]++
 			w.mu.Unlock()
-			_, _ = io.WriteString(rw, "result of "+strings.TrimPrefix(r.URL.Path, "/"))
+			name, text := strings.TrimPrefix(r.URL.Path, "/"), ""
+			if text = "result of " + name; w.respond != nil {
+				text = w.respond(name)
+			}
+			_, _ = io.WriteString(rw, text)
 		}))
 		w.t.Cleanup(w.server.Close)
 	}

@@ -56,6 +56,8 @@ type world struct {
 	sent  map[string]int
 	// during runs in each model call.
 	during func()
+	// respond is what the server of HTTP tools responds with; nil for the result of the tool by its name.
+	respond func(name string) string
 }
 
 const (
@@ -244,8 +246,9 @@ func (w *world) Generate(_ context.Context, r model.Request) (*model.Response, e
 // manager is a process that leads.
 type manager struct {
 	*Reconciler
-	w     *world
-	woken chan struct{}
+	w      *world
+	woken  chan struct{}
+	models *fairshare.Pool
 }
 
 // manager starts a process with an empty memory. skew is how far its clock is ahead.
@@ -259,6 +262,7 @@ func (w *world) manager(skew time.Duration) *manager {
 		options.Roots.AddCert(w.server.Certificate())
 	}
 	pools := activity.Pools{Models: fairshare.NewPool(fairshare.Options{}), Tools: fairshare.NewPool(fairshare.Options{})}
+	m.models = pools.Models
 	activities := activity.NewExecutor(pools, func(types.NamespacedName) { m.woken <- struct{}{} })
 	ctx, stop := context.WithCancel(context.Background())
 	stopped := make(chan struct{})

@@ -120,6 +120,11 @@ func (e *Executor) Ensure(key Key, turn types.NamespacedName, need Need, fn Func
 	return Result{}, false
 }
 
+// Hold counts memory for a namespace that outlives an activity. It returns nil where the namespace has no room for it.
+func (e *Executor) Hold(namespace string, bytes int64) *fairshare.Share {
+	return e.pools.Models.TryHold(namespace, fairshare.Amount{Bytes: bytes})
+}
+
 // Known reports whether an activity was started and its result was not handed out.
 func (e *Executor) Known(key Key) bool {
 	e.mu.Lock()

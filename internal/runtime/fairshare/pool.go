@@ -108,6 +108,19 @@ func (p *Pool) Hold(namespace string, amount Amount) *Share {
 	return s
 }
 
+// TryHold takes a Share if there is room for it that no request waits for; it returns nil otherwise.
+func (p *Pool) TryHold(namespace string, amount Amount) *Share {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := &Share{pool: p, request: Request{Namespace: namespace, Amount: amount.atLeastZero()}}
+	if p.waiting > 0 || !p.fits(p.tenant(namespace), s, nil) {
+		p.forget(namespace)
+		return nil
+	}
+	p.give(s)
+	return s
+}
+
 // ask puts a request in line and serves the line.
 func (p *Pool) ask(s *Share) {
 	p.mu.Lock()

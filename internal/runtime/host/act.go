@@ -23,8 +23,10 @@ type ActResults struct {
 	Outcomes map[string]tool.Outcome
 	// Settled are the results of client tools and the decisions in the journal, by call id.
 	Settled map[string]journal.SettledRef
-	// Kept are the outcomes of claimed calls in the journal, by call id.
+	// Kept are the outcomes in the journal of calls that the manager carried out, by call id.
 	Kept map[string]journal.SettledRef
+	// Dropped are the calls, by id, of whose texts only the start is in Outcomes, because the journal has them.
+	Dropped map[string]bool
 	// Sources are the UIDs of the ToolResults with the results of client tools and the decisions, by call id.
 	Sources map[string]types.UID
 	// Planned is the bulk of the calls, by call id.
@@ -41,6 +43,10 @@ func (h *Host) Act(ctx context.Context, t Turn, results ActResults) (*journal.Cl
 		return nil, err
 	}
 	steers = read(ctx, steers)
+	results, closed, err := h.restore(ctx, t, results)
+	if closed != nil || err != nil {
+		return closed, err
+	}
 	outcome := plan.AfterAct(t.state(), plan.ActResult{}, t.facts(0, h.Clock()))
 	next, ok := outcome.Plan.(plan.ScheduleReason)
 	if !ok {
@@ -61,7 +67,7 @@ func (h *Host) Act(ctx context.Context, t Turn, results ActResults) (*journal.Cl
 			}
 		}
 	}
-	closed, err := h.append(ctx, t, record)
+	closed, err = h.append(ctx, t, record)
 	if errors.Is(err, journal.ErrFull) {
 		return h.full(ctx, t, results, err)
 	}
@@ -163,12 +169,7 @@ func (r ActResults) brief() ActResults {
 		short: true,
 	}
 	for id, outcome := range r.Outcomes {
-		if outcome.Result != nil {
-			text := tool.Preview(*outcome.Result)
-			outcome.Result = &text
-		}
-		outcome.Error = tool.Preview(outcome.Error)
-		short.Outcomes[id] = outcome
+		short.Outcomes[id] = shortened(outcome)
 	}
 	return short
 }

@@ -71,6 +71,13 @@ func (r *CallRun) end(outcome tool.Outcome) {
 	r.outcome = &outcome
 }
 
+// Forget drops the outcome, which the journal has.
+func (r *CallRun) Forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.outcome = nil
+}
+
 // ended is the outcome, if there is one.
 func (r *CallRun) ended() *tool.Outcome {
 	r.mu.Lock()
@@ -215,7 +222,9 @@ func (h *Host) request(ctx context.Context, t Turn, c HTTPCall, secrets map[stri
 
 // keptCall returns an outcome in the form of the journal.
 func keptCall(id string, outcome tool.Outcome) v1alpha1.SettledCall {
-	call := v1alpha1.SettledCall{ID: id, State: outcome.State, Reason: outcome.Reason, Result: outcome.Result}
+	call := v1alpha1.SettledCall{
+		ID: id, State: outcome.State, Reason: outcome.Reason, Result: outcome.Result, Image: outcome.Image,
+	}
 	if outcome.Error != "" {
 		call.Error = &outcome.Error
 	}
@@ -235,7 +244,7 @@ func KeptOutcome(call v1alpha1.SettledCall) tool.Outcome {
 	if call.State == "" {
 		return ClientOutcome(call)
 	}
-	outcome := tool.Outcome{State: call.State, Reason: call.Reason, Result: call.Result}
+	outcome := tool.Outcome{State: call.State, Reason: call.Reason, Result: call.Result, Image: call.Image}
 	if call.Error != nil {
 		outcome.Error = *call.Error
 	}

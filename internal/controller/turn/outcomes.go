@@ -1,0 +1,136 @@
+package turn
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// held is what memory alone has of the outcomes of a step.
+type held struct {
+	// calls is the number of outcomes, since is when it last changed.
+	calls int
+	since time.Time
+	// refused is when the journal first did not accept them; zero if it did. share counts them for the namespace from
+	// then on.
+	refused time.Time
+	share   *fairshare.Share
+}
+
+// release drops the share.
+func (h *held) release() {
+	h.share.Release()
+	h.share, h.refused = nil, time.Time{}
+}
+
+// recallOutcomes reads the outcomes that the journal has, for a step that another process may have worked on. They
+// replace those of this process.
+func (r *Reconciler) recallOutcomes(ctx context.Context, s *scope) error {
+	step := s.memory.of(s.plan().Step)
+	if !step.stale {
+		return nil
+	}
+	refs, err := r.Host.Log.Settled(ctx, s.journal(), s.turn.UID, s.plan().Step, s.plan().OpenedAt)
+	if err != nil {
+		return fmt.Errorf("reading the outcomes that are in the journal: %w", err)
+	}
+	step.adoptOutcomes(refs)
+	step.stale = false
+	return nil
+}
+
+// adoptOutcomes replaces outcomes by those that the journal has.
+func (m *stepMemory) adoptOutcomes(refs []journal.SettledRef) {
+	m.results().Adopt(refs)
+	for _, ref := range refs {
+		if !host.GivenByOthers(ref.Call) {
+			delete(m.unfenced, ref.Call.ID)
+		}
+	}
+}
+
+// keepOutcomes appends the outcomes to the journal that only memory has, once the Turn waits or holds too much of them,
+// and drops their texts: tenants can have any number of Turns that wait. They survive this process from then on.
+func (r *Reconciler) keepOutcomes(ctx context.Context, a *actScope) error {
+	calls, bytes := a.step.results().Held(a.hostTurn())
+	if now := r.Clock(); calls != a.step.held.calls {
+		a.step.held.calls, a.step.held.since = calls, now
+	}
+	if Works(a.turn) {
+		at := host.KeepAt(bytes, a.step.held.since)
+		if at.IsZero() || r.Clock().Before(at) {
+			a.deadline(at)
+			return nil
+		}
+	}
+	known := a.step.results()
+	if calls > 0 {
+		var err error
+		if known, err = r.known(ctx, a.scope); err != nil {
+			return err
+		}
+	}
+	closed, err := r.Host.KeepOutcomes(ctx, a.hostTurn(), known)
+	if err != nil {
+		a.notStored = err
+		return err
+	}
+	a.step.closed = closed
+	a.step.held.release()
+	for _, run := range a.step.requests {
+		run.Forget()
+	}
+	return nil
+}
+
+// holdOutcomes bounds what a Turn holds in memory whose outcomes the journal does not accept. They count for their
+// namespace, and are dropped when it has no room for them, or after the maximum time: they are then observed again from
+// their pods, or produced by another request. An outcome that only this process can know stays.
+func (r *Reconciler) holdOutcomes(s *scope) {
+	plan := s.plan()
+	if plan == nil || s.session == nil || plan.Phase != v1alpha1.PlanAct {
+		return
+	}
+	step, now, turn := s.memory.of(plan.Step), r.Clock(), s.hostTurn()
+	step.results().Drop()
+	_, bytes := step.results().Held(turn)
+	if bytes == 0 {
+		step.held.release()
+		return
+	}
+	if step.held.refused.IsZero() {
+		step.held.refused = now
+		step.held.share = r.Activities.Hold(s.turn.Namespace, bytes)
+	}
+	ends := step.held.refused.Add(host.KeepUnwritten)
+	if step.held.share != nil && now.Before(ends) {
+		s.deadline(ends)
+		return
+	}
+	step.held.release()
+	step.held.refused = now
+	for _, id := range step.results().Reproducible(turn) {
+		delete(step.outcomes, id)
+	}
+}
+
+// showPod names the pod of a call in status whose outcome is from the journal.
+func (a *actScope) showPod(index int) {
+	call := &a.turn.Status.ToolCalls[index]
+	if call.PodName != "" || call.Executor != v1alpha1.ExecutorJob || !a.step.short[call.ID] {
+		return
+	}
+	var pod *corev1.Pod
+	if _, job := a.job(*call); job != nil {
+		pod = tool.SelectPod(a.pods[string(job.UID)], job, *call)
+	}
+	call.PodName = podName(pod)
+}
