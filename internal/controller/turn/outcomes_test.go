@@ -50,7 +50,9 @@ func long(word string) string {
 }
 
 // waitsForResults reports whether the Turn waits for ToolResults.
-func (w *world) waitsForResults() bool { return w.turn().Status.Phase == v1alpha1.TurnWaitingForToolResults }
+func (w *world) waitsForResults() bool {
+	return w.turn().Status.Phase == v1alpha1.TurnWaitingForToolResults
+}
 
 // textsInMemory returns the bytes of the texts that a process has in memory for a Turn.
 func (m *manager) textsInMemory(turn *v1alpha1.Turn) int {

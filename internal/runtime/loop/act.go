@@ -30,6 +30,11 @@ type act struct {
 	settled  map[string]journal.SettledRef
 	// withheld are the calls, by id, that wait for a Secret.
 	withheld map[string]*host.Withheld
+	// short are the calls, by id, whose texts only the journal has. held is the number of outcomes that only memory has,
+	// heldSince when it last changed.
+	short     map[string]bool
+	held      int
+	heldSince time.Time
 	// pins compares Tools with those that the calls were planned with.
 	pins tool.Pins
 	// line serializes the journal writes of the calls.
@@ -49,7 +54,8 @@ func (r *run) act(ctx context.Context) (*journal.Closed, error) {
 	defer stop()
 	a := &act{
 		run: r, planned: map[string]v1alpha1.PlannedCall{}, outcomes: map[string]tool.Outcome{}, sources: map[string]types.UID{},
-		kept: map[string]journal.SettledRef{}, withheld: map[string]*host.Withheld{}, pins: tool.Pins{}, line: &host.Line{},
+		kept: map[string]journal.SettledRef{}, short: map[string]bool{}, withheld: map[string]*host.Withheld{},
+		pins: tool.Pins{}, line: &host.Line{},
 		ended: make(chan callEnd, len(r.turn.Status.ToolCalls)),
 	}
 	// The entry just before the step opened it, and has the fields that do not fit into status.
@@ -110,7 +116,12 @@ func (a *act) round(ctx context.Context) (*journal.Closed, error) {
 	if a.config.Blocker != nil && !a.underWay() {
 		return a.loop.Host.Block(ctx, a.hostTurn(), a.config.Blocker, a.results())
 	}
-	a.show()
+	a.update()
+	if closed, err := a.keepOutcomes(ctx); closed != nil || err != nil {
+		return closed, err
+	}
+	a.run.show()
+	a.alarmAt = earlier(a.alarmAt, a.nextLimit())
 	return nil, nil
 }
 
@@ -136,7 +147,9 @@ func (a *act) calls() []v1alpha1.ToolCall {
 
 // results returns the known results of the calls.
 func (a *act) results() host.ActResults {
-	return host.ActResults{Outcomes: a.outcomes, Settled: a.settled, Kept: a.kept, Sources: a.sources, Planned: a.planned}
+	return host.ActResults{
+		Outcomes: a.outcomes, Settled: a.settled, Kept: a.kept, Dropped: a.short, Sources: a.sources, Planned: a.planned,
+	}
 }
 
 // settle records the end of a call.
@@ -144,6 +157,7 @@ func (a *act) settle(index int, outcome tool.Outcome) {
 	call := &a.calls()[index]
 	outcome = tool.WithEarlierAttempts(*call, outcome)
 	a.outcomes[call.ID] = outcome
+	delete(a.short, call.ID)
 	host.Describe(call, outcome)
 }
 
@@ -188,6 +202,9 @@ func (a *act) conclude(end callEnd) (*journal.Closed, error) {
 	if end.err != nil || end.Closed != nil {
 		return end.Closed, end.err
 	}
+	if a.done(*call) {
+		return nil, nil // Another process has carried the call out too, and the journal has its outcome.
+	}
 	if end.Outcome.Retryable && !tool.AtMostOnce(*call) && call.Attempt < tool.MaxAttempts {
 		notBefore := metav1.NewTime(a.loop.Clock.Now().Add(tool.RetryPause(call.Attempt)))
 		call.NotBefore = &notBefore
@@ -221,12 +238,10 @@ func (a *act) giveUpWaiting(ctx context.Context) error {
 	return nil
 }
 
-// show updates phase, counts and conditions from the calls.
-func (a *act) show() {
+// update updates the phase and the counts of the status from the calls.
+func (a *act) update() {
 	waits := host.WaitsForOthers(a.hostTurn(), a.calls(), a.outcomes, a.config.Effective.ToolConcurrency)
 	host.Progress(&a.turn.Status.TurnProgress, a.outcomes, waits, host.ReferenceWaits(a.calls(), a.withheld))
-	a.alarmAt = earlier(a.alarmAt, a.nextLimit())
-	a.run.show()
 }
 
 // forgetOthers drops the known results and decisions, so that the journal is read again.
@@ -237,6 +252,7 @@ func (a *act) forgetOthers() {
 			continue
 		}
 		delete(a.outcomes, call.ID)
+		delete(a.short, call.ID)
 		delete(a.sources, call.ID)
 		shown := &a.calls()[i]
 		shown.State, shown.Reason, shown.Preview = v1alpha1.CallWaiting, "", ""

@@ -144,7 +144,7 @@ func overtaken(g *given, err error) error {
 	}
 }
 
-// readSettled reads the results and decisions of this step from the journal, once.
+// readSettled reads the results, outcomes and decisions of this step from the journal, once.
 func (a *act) readSettled(ctx context.Context) error {
 	if a.settled != nil {
 		return nil
@@ -155,10 +155,16 @@ func (a *act) readSettled(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the results that are in the log: %w", err)
 	}
+	a.results().Adopt(refs)
 	for _, ref := range refs {
 		if host.GivenByOthers(ref.Call) {
 			a.settled[ref.Call.ID] = ref
 			a.take(ref.Call)
+		}
+	}
+	for i, call := range a.calls() {
+		if a.done(call) {
+			host.Describe(&a.calls()[i], a.outcomes[call.ID])
 		}
 	}
 	return nil
