@@ -94,6 +94,15 @@ var brokenManagers = []brokenManager{
 			return s.Settled != nil
 		}),
 	},
+	{
+		invariant: outcomeTold, message: "the journal had call 1-0", scenario: "Jobs that have settled, an approval and a client that are slow",
+		do: entries(func(s *v1alpha1.JournalEntrySpec, _ *deed) bool {
+			for i := range s.Outcomes {
+				s.Outcomes[i].Result = new("another result")
+			}
+			return len(s.Outcomes) > 0
+		}),
+	},
 	{invariant: paidOnce, message: "model calls were repeated", scenario: "no tools", forgets: "POST journalentries"},
 	{
 		invariant: journalWhole, message: "whose step 1 is open", scenario: "no tools",
@@ -370,7 +379,7 @@ func (s *stage) catchBreaks(ctx context.Context, base []undisturbed) error {
 // invariants are all that the suite holds.
 var invariants = []string{
 	notExecutedNeverStarted, succeededStarted, startedOnce, approvedBeforeStart, entryBeforeStatus, entryBeforeRelease, planBeforeJob, podBeforeGate,
-	settledStepCloses, acceptedInJournal, paidOnce, journalWhole, oneConversation, neverBegun, statusOrder, oneRuns,
+	settledStepCloses, acceptedInJournal, outcomeTold, paidOnce, journalWhole, oneConversation, neverBegun, statusOrder, oneRuns,
 }
 
 func TestEachInvariantHasABreak(t *testing.T) {

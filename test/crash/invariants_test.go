@@ -38,6 +38,8 @@ const (
 	settledStepCloses = "SettledStepCloses"
 	// acceptedInJournal: an accepted ToolResult is in the journal before, and in the entry that closes the step.
 	acceptedInJournal = "AcceptedInJournal"
+	// outcomeTold: the entry that closes a step tells of a call what the journal had of it before.
+	outcomeTold = "OutcomeTold"
 	// paidOnce: a model is called again for the same step only where a process that had called it is gone, or two lead.
 	paidOnce = "PaidOnce"
 	// journalWhole: a journal has no gap, one final entry for each step, and one Turn after the other.
@@ -88,6 +90,7 @@ func (e *evidence) violations() error {
 	e.checkPods(v)
 	e.checkCalls(v)
 	e.checkResults(v)
+	e.checkOutcomes(v)
 	e.checkModelCalls(v)
 	e.checkJournals(v)
 	return errors.Join(v.errs...)

@@ -57,7 +57,7 @@ type scenario struct {
 	gone []string
 }
 
-var scenarios = slices.Concat(plain, interfered, mixed, bulky)
+var scenarios = slices.Concat(plain, interfered, mixed, waiting, bulky)
 
 var plain = []scenario{
 	{

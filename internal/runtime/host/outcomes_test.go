@@ -1,0 +1,235 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// waitingTurn is a Turn that waits for a client beside three Jobs that have ended, and what is known of them.
+func (b *bench) waitingTurn() (Turn, ActResults) {
+	b.t.Helper()
+	work, pay := jobTool("work"), jobTool("pay")
+	work.Spec.SideEffect = v1alpha1.Pure
+	made := append(calls(2, "work"), calls(1, "pay")...)
+	b.says("", append(made, calls(1, "ask")...)...)
+	turn, closed := b.reason(newTurn("demo-1"), with(work, pay, clientTool("ask")))
+	long := strings.Repeat("long text ", 6<<10)
+	known := ActResults{
+		Outcomes: map[string]tool.Outcome{
+			"1-0": {
+				State: v1alpha1.CallSucceeded, Reason: "Completed", Result: &long, Started: true, StartedAt: started,
+				FinishedAt: started.Add(time.Second), Image: "registry.example/tool@sha256:0123",
+			},
+			"1-1": {State: v1alpha1.CallFailed, Reason: "ExitCode", Error: long[:4<<10], Started: true, StartedAt: started, FinishedAt: started},
+			"1-2": {State: v1alpha1.CallNotExecuted, Reason: "Refused", Error: "It was not started."},
+		},
+		Settled: map[string]journal.SettledRef{}, Kept: map[string]journal.SettledRef{}, Dropped: map[string]bool{}, Planned: planned(closed),
+	}
+	return turn, known
+}
+
+// answered adds the client's result to what is known.
+func answered(known ActResults) ActResults {
+	known.Outcomes["1-3"] = ClientOutcome(v1alpha1.SettledCall{ID: "1-3", Result: new("yes")})
+	return known
+}
+
+// newFences is what is new with every event.
+var newFences = regexp.MustCompile(`"fence":"[0-9a-f]+"`)
+
+// tells is what the events of a step tell of its calls.
+func tells(t *testing.T, closed *journal.Closed) string {
+	t.Helper()
+	var lines []string
+	for _, e := range closed.Events {
+		if e.Type == event.TypeToolCompleted || e.Type == event.TypeToolStarted {
+			lines = append(lines, e.Type+" "+e.Time.String()[:19]+" "+e.Context[contextToolImage]+" "+newFences.ReplaceAllString(string(e.Data.Raw), ""))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestAStepTellsTheSameWithOrWithoutAPart(t *testing.T) {
+	plain := newBench(t)
+	turn, known := plain.waitingTurn()
+	closed, err := plain.Act(t.Context(), turn, answered(known))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := tells(t, closed)
+
+	b := newBench(t)
+	turn, known = b.waitingTurn()
+	if n, bytes := known.Held(turn); n != 2 || bytes < 64<<10 {
+		t.Errorf("%d outcomes of %d bytes are only in memory", n, bytes)
+	}
+	for range 2 { // Nothing is left to keep for the second time.
+		if closed, err := b.KeepOutcomes(t.Context(), turn, known); err != nil || closed != nil {
+			t.Fatalf("keeping gives %v, %v", closed, err)
+		}
+	}
+	n, bytes := known.Held(turn)
+	view, err := b.Log.View(t.Context(), session, 0)
+	if err != nil || n != 0 || bytes > 1<<10 || view.Head != 2 {
+		t.Errorf("%d outcomes of %d bytes are in memory, the journal has %d entries, %v", n, bytes, view.Head, err)
+	}
+	if short := known.Outcomes["1-0"]; short.State != v1alpha1.CallSucceeded || preview(*short.Result) != preview(strings.Repeat("long text ", 6<<10)) {
+		t.Errorf("what the status shows of it has become %+v", short)
+	}
+	closed, err = b.Act(t.Context(), turn, answered(known))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := tells(t, closed); got != want {
+		t.Errorf("the step tells\n%s\nwant\n%s", got, want)
+	}
+	if len(closed.Settled) != 2 || closed.Settled[0].Ordinal != 2 {
+		t.Errorf("the step takes in %+v", closed.Settled)
+	}
+}
+
+// A process without memory ends the Turn, as one with memory does.
+func TestEveryEndTellsTheOutcomesOfThePart(t *testing.T) {
+	for name, end := range map[string]func(*bench, context.Context, Turn, ActResults) (*journal.Closed, error){
+		"cancelled": func(b *bench, ctx context.Context, t Turn, r ActResults) (*journal.Closed, error) {
+			return b.Cancel(ctx, t, r)
+		},
+		"deleted": func(b *bench, ctx context.Context, t Turn, r ActResults) (*journal.Closed, error) {
+			return b.Deleted(ctx, t, r)
+		},
+		"expired": func(b *bench, ctx context.Context, t Turn, r ActResults) (*journal.Closed, error) {
+			return b.Expire(ctx, t, WaitTimeout(time.Hour), r)
+		},
+		"abandoned": func(b *bench, ctx context.Context, t Turn, _ ActResults) (*journal.Closed, error) {
+			return b.Abandon(ctx, t.Session, t.Ref, 1, nil)
+		},
+	} {
+		for _, remembers := range []bool{true, false} {
+			b := newBench(t)
+			turn, known := b.waitingTurn()
+			if _, err := b.KeepOutcomes(t.Context(), turn, known); err != nil {
+				t.Fatal(err)
+			}
+			if !remembers {
+				known = ActResults{Planned: known.Planned}
+			}
+			closed, err := end(b, t.Context(), turn, known)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			told := tells(t, closed)
+			if strings.Count(told, "long text ") < 6<<10+400 || !strings.Contains(told, "sha256:0123") {
+				t.Errorf("%s, with memory: %v: the end tells %d bytes", name, remembers, len(told))
+			}
+		}
+	}
+}
+
+// Of two processes the one whose part comes first decides; the other's memory follows it.
+func TestTheFirstPartDecides(t *testing.T) {
+	b := newBench(t)
+	turn, first := b.waitingTurn()
+	second := ActResults{
+		Outcomes: map[string]tool.Outcome{"1-0": succeeded("another text"), "1-1": succeeded("well after all")},
+		Kept:     map[string]journal.SettledRef{}, Dropped: map[string]bool{}, Planned: first.Planned,
+	}
+	if _, err := b.KeepOutcomes(t.Context(), turn, first); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Act(t.Context(), turn, answered(ActResults{Outcomes: map[string]tool.Outcome{
+		"1-0": succeeded("another text"), "1-1": succeeded("well after all"), "1-2": succeeded("so"),
+	}, Planned: first.Planned})); !errors.Is(err, journal.ErrStale) {
+		t.Fatalf("a step that knows nothing of the part is closed with %v", err)
+	}
+	if _, err := b.KeepOutcomes(t.Context(), turn, second); err != nil {
+		t.Fatal(err)
+	}
+	if got := second.Outcomes["1-1"]; got.State != v1alpha1.CallFailed || len(second.Kept) != 2 {
+		t.Errorf("the second process has %+v, %+v", got, second.Kept)
+	}
+}
+
+// failingStore accepts no part with outcomes.
+type failingStore struct {
+	journal.Store
+	err error
+}
+
+func (s failingStore) Create(ctx context.Context, of journal.Session, e *v1alpha1.JournalEntrySpec) error {
+	if len(e.Outcomes) > 0 {
+		return s.err
+	}
+	return s.Store.Create(ctx, of, e)
+}
+
+func TestAPartThatIsRefusedLeavesTheOutcomes(t *testing.T) {
+	b := onStore(t, failingStore{memory.New(), errors.Join(journal.ErrRefused, errors.New("exceeded quota"))})
+	turn, known := b.waitingTurn()
+	asked := len(b.asked)
+	if closed, err := b.KeepOutcomes(t.Context(), turn, known); !errors.Is(err, journal.ErrRefused) || closed != nil {
+		t.Fatalf("keeping gives %v, %v", closed, err)
+	}
+	if n, bytes := known.Held(turn); n != 2 || bytes < 64<<10 || len(known.Dropped) > 0 {
+		t.Errorf("%d outcomes of %d bytes are left, dropped %v", n, bytes, known.Dropped)
+	}
+	closed, err := b.Act(t.Context(), turn, answered(known))
+	if err != nil || strings.Count(tells(t, closed), "long text ") < 6<<10 || len(b.asked) != asked {
+		t.Errorf("the step is closed with %v, after %d model calls", err, len(b.asked)-asked)
+	}
+}
+
+func TestAJournalWithoutRoomForThePartEndsTheTurn(t *testing.T) {
+	b := newBench(t)
+	turn, known := b.waitingTurn()
+	turn.Session.Limit = 40 << 10
+	closed, err := b.KeepOutcomes(t.Context(), turn, known)
+	if err != nil || closed == nil || closed.Transition.Error == nil || closed.Transition.Error.Code != string(CodeJournalFull) {
+		t.Fatalf("keeping gives %+v, %v", closed, err)
+	}
+}
+
+// Which outcomes a part may have: none that another process may still overtake.
+func TestWhichOutcomesAreKept(t *testing.T) {
+	for name, test := range map[string]struct {
+		call  v1alpha1.ToolCall
+		state v1alpha1.ToolCallState
+		kept  bool
+	}{
+		"a Job that has succeeded":          {v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob}, v1alpha1.CallSucceeded, true},
+		"a Job that has failed":             {v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob}, v1alpha1.CallFailed, true},
+		"a Job of which nothing is known":   {v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, SideEffect: v1alpha1.AtMostOnce}, v1alpha1.CallUnknown, true},
+		"a Job that may still start":        {v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, SideEffect: v1alpha1.AtMostOnce}, v1alpha1.CallNotExecuted, false},
+		"a request that was answered":       {v1alpha1.ToolCall{Executor: v1alpha1.ExecutorHTTP, SideEffect: v1alpha1.Pure}, v1alpha1.CallSucceeded, true},
+		"a claim of another process":        {v1alpha1.ToolCall{Executor: v1alpha1.ExecutorHTTP, SideEffect: v1alpha1.AtMostOnce}, v1alpha1.CallUnknown, false},
+		"a client's result":                 {v1alpha1.ToolCall{Executor: v1alpha1.ExecutorClient}, v1alpha1.CallSucceeded, false},
+		"a call that was refused":           {v1alpha1.ToolCall{Executor: v1alpha1.ExecutorNone}, v1alpha1.CallNotExecuted, false},
+		"an approval that came in too late": {v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, Policy: v1alpha1.PolicyRequiresApproval}, v1alpha1.CallNotExecuted, false},
+	} {
+		test.call.ID = "1-0"
+		turn := newTurn("demo-1")
+		turn.Progress.ToolCalls = []v1alpha1.ToolCall{test.call}
+		n, _ := ActResults{Outcomes: map[string]tool.Outcome{"1-0": {State: test.state}}}.Held(turn)
+		if kept := n == 1; kept != test.kept {
+			t.Errorf("%s: kept %v", name, kept)
+		}
+	}
+}
+
+func TestWhenATurnThatRunsOnKeepsItsOutcomes(t *testing.T) {
+	for bytes, want := range map[int64]time.Duration{0: -1, 16 << 10: -1, 16<<10 + 1: 10 * time.Second, 256 << 10: 10 * time.Second, 256<<10 + 1: time.Second} {
+		at := KeepAt(bytes, started)
+		if got := at.Sub(started); want < 0 && !at.IsZero() || want >= 0 && got != want {
+			t.Errorf("%d bytes: %v", bytes, got)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package crash_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+)
+
+// waiting are conversations that wait for a client beside Jobs that have settled, whose outcomes only the journal has
+// from then on.
+var waiting = slices.Concat(
+	[]scenario{
+		{
+			name:       "Jobs that have settled and are deleted, and a client that is slow",
+			simulation: calling("{{tool:work}}, {{tool:pay}}, {{tool:look}}, {{tool:ask-ann}}", "work", "pay", "look", "ask-ann"),
+			tools:      settledBesideAClient,
+			tool:       resultAtLength,
+			respond:    respondAtLength,
+			drive: onceKept(func(ctx context.Context, r *run) error {
+				err := r.user.DeleteAllOf(ctx, &batchv1.Job{}, client.InNamespace(r.namespace), client.PropagationPolicy(metav1.DeletePropagationBackground))
+				if err != nil {
+					return err
+				}
+				return r.user.Create(ctx, r.toolResult("ann", "1-3", "yes"))
+			}, "1-0", "1-1", "1-2"),
+		},
+		{
+			name:       "Jobs that have settled, an approval and a client that are slow",
+			simulation: calling("{{tool:work}}, {{tool:refund}}, {{tool:ask-ann}}", "work", "refund", "ask-ann"),
+			tools:      given(jobTool("work", v1alpha1.AtMostOnce), approved(jobTool("refund", v1alpha1.AtMostOnce)), clientTool("ask-ann")),
+			drive: onceKept(func(ctx context.Context, r *run) error {
+				if err := r.decide(ctx, "1-1", v1alpha1.DecisionApprove); err != nil {
+					return err
+				}
+				return onceKept(respondTo("1-2"), "1-0", "1-1")(ctx, r)
+			}, "1-0"),
+		},
+	},
+	threeEnds("Jobs that have settled, and a client that does not answer", scenario{
+		simulation: calling("{{tool:work}}, {{tool:pay}}, {{tool:look}}, {{tool:ask-ann}}", "work", "pay", "look", "ask-ann"),
+		tools:      settledBesideAClient,
+		ripe:       func(r *run) error { return r.kept("1-0", "1-1", "1-2") },
+	}),
+)
+
+func settledBesideAClient() []*v1alpha1.Tool {
+	return given(jobTool("work", v1alpha1.Pure), jobTool("pay", v1alpha1.AtMostOnce), httpTool("look", v1alpha1.Pure), clientTool("ask-ann"))()
+}
+
+// resultAtLength is a result that does not fit into the termination message of a container.
+func resultAtLength(_ *run, call capstantest.Call) string {
+	return "result of " + call.ID + strings.Repeat(" and more", 4_000)
+}
+
+// kept reports whether the journal has the outcomes of calls of the first Turn.
+func (r *run) kept(ids ...string) error {
+	turn := r.seen.turn(r.namespace, "demo-1")
+	for _, id := range ids {
+		known := slices.ContainsFunc(r.seen.snapshot(r.namespace).entries, func(at version[*v1alpha1.JournalEntry]) bool {
+			s := at.object.Spec
+			return s.Turn != nil && s.Turn.UID == turn.UID && slices.ContainsFunc(s.Outcomes, func(c v1alpha1.SettledCall) bool { return c.ID == id })
+		})
+		if !known {
+			return errors.New("the journal has no outcome of call " + id + ": " + callsOf(turn))
+		}
+	}
+	return nil
+}
+
+// onceKept does something when the journal has the outcomes of calls.
+func onceKept(do func(context.Context, *run) error, calls ...string) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		if err := awaitFor(ctx, r.patience, func() error { return r.kept(calls...) }); err != nil {
+			return err
+		}
+		return do(ctx, r)
+	}
+}
+
+// checkOutcomes holds that the entry which closes a step tells of a call what the journal had of it before.
+func (e *evidence) checkOutcomes(v *verdict) {
+	for _, closed := range e.closings() {
+		if end := closed.entry.Transition.Error; end != nil && end.Code == string(host.CodeJournalFull) {
+			continue // The journal has room for the start of each text only.
+		}
+		first := map[string]v1alpha1.SettledCall{}
+		for _, at := range e.entries {
+			s := at.object.Spec
+			if s.Turn == nil || s.Turn.UID != closed.turn.UID || s.Step != closed.entry.Step || s.Ordinal >= closed.entry.Ordinal {
+				continue
+			}
+			for _, call := range s.Outcomes {
+				if _, known := first[call.ID]; !known {
+					first[call.ID] = call
+				}
+			}
+		}
+		for id, call := range first {
+			said, ok := toldOf(closed.entry, id)
+			if !ok {
+				continue // Several entries hold it.
+			}
+			if said.Success != (call.State == v1alpha1.CallSucceeded) || (call.Result != nil && textOf(said) != *call.Result) {
+				v.fail(outcomeTold, "the journal had call %s of Turn %s as %s before, and entry %d tells the model: success %t, result %.80q, error %.80q",
+					id, closed.turn.Name, call.State, closed.entry.Ordinal, said.Success, textOf(said), said.Error)
+			}
+		}
+	}
+}
