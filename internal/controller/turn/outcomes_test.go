@@ -166,7 +166,8 @@ func TestOutcomesOfAWaitAreThoseOfAnUndisturbedTurn(t *testing.T) {
 		"the process dies before the part": {
 			onPart: func(_ *world, n *int) func(func() error) error {
 				return func(create func() error) error {
-					if *n++; *n <= 3 {
+					*n++
+					if *n <= 3 {
 						return crash
 					}
 					return create()
@@ -177,7 +178,8 @@ func TestOutcomesOfAWaitAreThoseOfAnUndisturbedTurn(t *testing.T) {
 		"the process dies after the part": {
 			onPart: func(_ *world, n *int) func(func() error) error {
 				return func(create func() error) error {
-					if *n++; *n == 1 {
+					*n++
+					if *n == 1 {
 						return errors.Join(create(), crash)
 					}
 					return crash

@@ -212,8 +212,9 @@ func (w *world) site(name string, class v1alpha1.SideEffect) *v1alpha1.Tool {
 			w.mu.Lock()
 			w.sent[strings.TrimPrefix(r.URL.Path, "/")]++
 			w.mu.Unlock()
-			name, text := strings.TrimPrefix(r.URL.Path, "/"), ""
-			if text = "result of " + name; w.respond != nil {
+			name := strings.TrimPrefix(r.URL.Path, "/")
+			text := "result of " + name
+			if w.respond != nil {
 				text = w.respond(name)
 			}
 			_, _ = io.WriteString(rw, text)

@@ -21,6 +21,7 @@ func (d diskStore) file(s journal.Session, ordinal int64) string {
 	return filepath.Join(d.directory, fmt.Sprintf("%s-%d", s.UID, ordinal))
 }
 
+// Get implements journal.Store.
 func (d diskStore) Get(_ context.Context, s journal.Session, ordinal int64) (*v1alpha1.JournalEntrySpec, error) {
 	raw, err := os.ReadFile(d.file(s, ordinal))
 	if os.IsNotExist(err) {
@@ -33,6 +34,7 @@ func (d diskStore) Get(_ context.Context, s journal.Session, ordinal int64) (*v1
 	return e, json.Unmarshal(raw, e)
 }
 
+// Create implements journal.Store.
 func (d diskStore) Create(_ context.Context, s journal.Session, e *v1alpha1.JournalEntrySpec) error {
 	raw, err := json.Marshal(e)
 	if err != nil {

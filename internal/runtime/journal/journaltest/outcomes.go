@@ -140,7 +140,9 @@ func firstOutcomeCounts(f *fixture) {
 		f.t.Fatalf("the call is settled as %s", f.json(again))
 	}
 	want := []v1alpha1.SettledCall{
-		ran("1-1", "first"), {ID: "1-0", Source: "source", Decision: v1alpha1.DecisionApprove}, ran("1-0", "second"),
+		ran("1-1", "first"),
+		{ID: "1-0", Source: "source", Decision: v1alpha1.DecisionApprove},
+		ran("1-0", "second"),
 		ran("1-2", "second"), ran("1-3", "third"),
 	}
 	f.expectSettled(of, 1, want, 1, 2, 3, 3, 4)
