@@ -55,8 +55,8 @@ func (r ActResults) Held(t Turn) (calls int, bytes int64) {
 	return calls, bytes
 }
 
-// Reproducible returns the calls whose outcomes only memory has and that can be produced again: a Job is observed again,
-// and a request is sent again that may be.
+// Reproducible returns the calls whose outcomes only memory has and that can be produced again: a Job is observed
+// again, and a request is sent again that may be.
 func (r ActResults) Reproducible(t Turn) []string {
 	var ids []string
 	for _, call := range t.Progress.ToolCalls {

@@ -82,10 +82,8 @@ func (l *Log) SettleAll(
 // settleAll writes the calls that are not settled, and reads the entries after that. It returns the ordinals of the
 // entries that it wrote.
 func (w *writer) settleAll(ctx context.Context, calls []v1alpha1.SettledCall) ([]int64, error) {
-	open := func(calls []v1alpha1.SettledCall) bool {
-		return slices.ContainsFunc(calls, func(c v1alpha1.SettledCall) bool { return w.settledCall(c).Ordinal == 0 })
-	}
-	calls = slices.DeleteFunc(slices.Clone(calls), func(c v1alpha1.SettledCall) bool { return w.settledCall(c).Ordinal != 0 })
+	known := func(c v1alpha1.SettledCall) bool { return w.settledCall(c).Ordinal != 0 }
+	calls = slices.DeleteFunc(slices.Clone(calls), known)
 	batches, err := w.batches(calls)
 	if err != nil {
 		return nil, err
@@ -101,7 +99,10 @@ func (w *writer) settleAll(ctx context.Context, calls []v1alpha1.SettledCall) ([
 	var own []int64
 	wrote := false
 	for i, batch := range batches {
-		e, err := w.write(ctx, v1alpha1.JournalEntrySpec{Outcomes: batch}, rest[i+1], func() (bool, error) { return open(batch), nil })
+		open := func() (bool, error) {
+			return slices.ContainsFunc(batch, func(c v1alpha1.SettledCall) bool { return !known(c) }), nil
+		}
+		e, err := w.write(ctx, v1alpha1.JournalEntrySpec{Outcomes: batch}, rest[i+1], open)
 		if err != nil {
 			return nil, err
 		}
