@@ -118,6 +118,11 @@ type SettledCall struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Image string `json:"image,omitempty"`
+	// podUID is the UID of the pod that the call ran in, as the Turn's status had it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Type=string
+	PodUID types.UID `json:"podUID,omitempty"`
 }
 
 // PartialContent is the kind of a part of a response.

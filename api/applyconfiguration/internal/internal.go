@@ -902,6 +902,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: image
       type:
         scalar: string
+    - name: podUID
+      type:
+        namedType: io.k8s.apimachinery.pkg.types.UID
     - name: reason
       type:
         scalar: string

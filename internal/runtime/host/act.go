@@ -53,7 +53,7 @@ func (h *Host) Act(ctx context.Context, t Turn, results ActResults) (*journal.Cl
 		return nil, fmt.Errorf("closing step %d of Turn %s: the planner gave a %T", t.step(), t.Ref.Name, outcome.Plan)
 	}
 	for i := range t.Progress.ToolCalls {
-		Describe(&t.Progress.ToolCalls[i], results.Outcomes[t.Progress.ToolCalls[i].ID])
+		results.showKept(&t.Progress.ToolCalls[i])
 	}
 	record := t.record()
 	record.Events = h.actEvents(t, results)
@@ -96,7 +96,7 @@ func (h *Host) endCalls(t Turn, known ActResults, claims map[string]journal.Clai
 			outcome = t.endedWith(*call, claims)
 		}
 		all.Outcomes[call.ID] = outcome
-		Describe(call, outcome)
+		all.showKept(call)
 	}
 	return h.actEvents(t, all), unclaimed(t, all.Outcomes, known.Kept, claims)
 }

@@ -94,7 +94,9 @@ func (h *Host) KeepOutcomes(ctx context.Context, t Turn, known ActResults) (*jou
 	var calls []v1alpha1.SettledCall
 	for _, call := range t.Progress.ToolCalls {
 		if known.keepable(t, call) {
-			calls = append(calls, keptCall(call.ID, known.Outcomes[call.ID]))
+			kept := keptCall(call.ID, known.Outcomes[call.ID])
+			kept.PodUID = call.PodUID
+			calls = append(calls, kept)
 		}
 	}
 	if len(calls) > 0 {
@@ -154,6 +156,14 @@ func shortened(outcome tool.Outcome) tool.Outcome {
 	}
 	outcome.Error = tool.Preview(outcome.Error)
 	return outcome
+}
+
+// showKept shows the end of a call in its status. The pod that it ran in may be known from the journal alone.
+func (r ActResults) showKept(call *v1alpha1.ToolCall) {
+	Describe(call, r.Outcomes[call.ID])
+	if pod := r.Kept[call.ID].Call.PodUID; call.PodUID == "" {
+		call.PodUID = pod
+	}
 }
 
 // restore reads the texts again that were dropped. It returns the closing entry instead if the step is closed.

@@ -117,9 +117,11 @@ func TestEveryEndTellsTheOutcomesOfThePart(t *testing.T) {
 		for _, remembers := range []bool{true, false} {
 			b := newBench(t)
 			turn, known := b.waitingTurn()
+			turn.Progress.ToolCalls[0].PodUID = "pod-uid"
 			if _, err := b.KeepOutcomes(t.Context(), turn, known); err != nil {
 				t.Fatal(err)
 			}
+			turn.Progress.ToolCalls[0].PodUID = "" // as another process may know it
 			if !remembers {
 				known = ActResults{Planned: known.Planned}
 			}
@@ -130,6 +132,9 @@ func TestEveryEndTellsTheOutcomesOfThePart(t *testing.T) {
 			told := tells(t, closed)
 			if strings.Count(told, "long text ") < 6<<10+400 || !strings.Contains(told, "sha256:0123") {
 				t.Errorf("%s, with memory: %v: the end tells %d bytes", name, remembers, len(told))
+			}
+			if got := closed.Transition.ToolCalls[0]; got.PodUID != "pod-uid" || got.State != v1alpha1.CallSucceeded {
+				t.Errorf("%s, with memory: %v: the call is %s in pod %q", name, remembers, got.State, got.PodUID)
 			}
 		}
 	}

@@ -36,6 +36,8 @@ type SettledCallApplyConfiguration struct {
 	FinishedAt *v1.MicroTime `json:"finishedAt,omitempty"`
 	// image that the container of the call ran, with its digest.
 	Image *string `json:"image,omitempty"`
+	// podUID is the UID of the pod that the call ran in, as the Turn's status had it.
+	PodUID *types.UID `json:"podUID,omitempty"`
 }
 
 // SettledCallApplyConfiguration constructs a declarative configuration of the SettledCall type for use with
@@ -129,5 +131,13 @@ func (b *SettledCallApplyConfiguration) WithFinishedAt(value v1.MicroTime) *Sett
 // If called multiple times, the Image field is set to the value of the last call.
 func (b *SettledCallApplyConfiguration) WithImage(value string) *SettledCallApplyConfiguration {
 	b.Image = &value
+	return b
+}
+
+// WithPodUID sets the PodUID field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PodUID field is set to the value of the last call.
+func (b *SettledCallApplyConfiguration) WithPodUID(value types.UID) *SettledCallApplyConfiguration {
+	b.PodUID = &value
 	return b
 }

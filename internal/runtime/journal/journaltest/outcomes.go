@@ -17,7 +17,7 @@ func ran(id, text string) v1alpha1.SettledCall {
 	at := event.MicroTime(time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC))
 	return v1alpha1.SettledCall{
 		ID: id, State: v1alpha1.CallSucceeded, Reason: "Completed", Result: &text, StartedAt: &at, FinishedAt: &at,
-		Image: "registry.example/tool@sha256:0123",
+		Image: "registry.example/tool@sha256:0123", PodUID: "pod-uid",
 	}
 }
 
