@@ -254,6 +254,28 @@ func TestWhatRunsAlreadyIsHeldWhetherThereIsRoomOrNot(t *testing.T) {
 	}
 }
 
+func TestWhatIsHeldOnlyWhereThereIsRoom(t *testing.T) {
+	p := NewPool(Options{Total: Amount{Bytes: 16}, PerNamespace: Amount{Bytes: 12}})
+	if p.TryHold("a", Amount{Bytes: 13}) != nil {
+		t.Error("a namespace holds more than its ceiling")
+	}
+	a := p.TryHold("a", Amount{Bytes: 10})
+	if a == nil || p.Held().Bytes != 10 {
+		t.Fatalf("%d bytes are held", p.Held().Bytes)
+	}
+	if p.TryHold("a", Amount{Bytes: 3}) != nil || p.TryHold("b", Amount{Bytes: 7}) != nil {
+		t.Error("more is held than there is")
+	}
+	waits := ask(t, p, "b", Amount{Bytes: 8})
+	if p.TryHold("c", Amount{Bytes: 1}) != nil {
+		t.Error("room was taken that a request waits for")
+	}
+	a.Release()
+	if !waits.Held() || p.TryHold("c", Amount{Bytes: 8}) == nil || p.Held().Bytes != 16 {
+		t.Errorf("%d bytes are held", p.Held().Bytes)
+	}
+}
+
 // Every history of requests, releases and withdrawals keeps the promises of the package.
 func FuzzAPoolIsFair(f *testing.F) {
 	f.Add([]byte{8, 0, 1, 2, 3, 4, 5, 200, 201, 7, 8, 150})
