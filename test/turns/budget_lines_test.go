@@ -74,7 +74,7 @@ var _ = Describe("The write budget, line by line", func() {
 		Entry("that waits for a client beside a Job that has settled: 1 part more than both, and nothing while it waits", func(ctx context.Context) played {
 			namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("work"), call("ask-ann")}),
 				jobTool("work", v1alpha1.Pure), clientTool("ask-ann"))
-			p := played{namespace: namespace, before: startedSession(ctx, namespace), progress: 1}
+			p := played{namespace: namespace, before: startedSession(ctx, namespace)}
 			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
 			Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionWaitingForToolResults))
 			waiting := requests.in(namespace)
