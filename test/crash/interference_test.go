@@ -88,6 +88,7 @@ var interfered = slices.Concat(
 			tool:       blockFirst,
 			ripe:       isRunning,
 			act:        replaceSession,
+			replaces:   "sessions",
 			gone:       []string{"demo-1"},
 			mayEnd:     true,
 			varies:     true,
@@ -99,6 +100,7 @@ var interfered = slices.Concat(
 			tool:       blockFirst,
 			ripe:       isRunning,
 			act:        replaceTurn,
+			replaces:   "turns",
 			varies:     true,
 		},
 		{
@@ -107,6 +109,7 @@ var interfered = slices.Concat(
 			tools:      given(jobTool("pay", v1alpha1.AtMostOnce)),
 			ripe:       func(r *run) error { return hasBegun(r.seen.turn(r.namespace, "demo-1")) },
 			act:        replaceTurn,
+			replaces:   "turns",
 			varies:     true,
 		},
 	},

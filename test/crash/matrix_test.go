@@ -119,6 +119,9 @@ func watchCells(s scenario, b undisturbed, add func(cell)) {
 		}
 	}
 	add(cell{family: familyWatch, label: "doubled", streams: streamFault{twice: true}})
+	if s.replaces != "" {
+		add(cell{family: familyWatch, label: s.replaces + "-merged", streams: streamFault{merged: s.replaces}})
+	}
 	for _, resource := range []string{"turns", "sessions", "jobs", "pods", "toolresults"} {
 		for nth := 1; nth <= min(b.events[resource], 3); nth++ {
 			add(cell{family: familyWatch, label: resource + "-410", streams: streamFault{gap: resource, nth: nth}})

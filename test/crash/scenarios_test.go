@@ -39,6 +39,8 @@ type scenario struct {
 	act func(ctx context.Context, r *run) error
 	// ripe reports whether the natural moment to interfere has come.
 	ripe func(r *run) error
+	// replaces is the resource of which act deletes an object and creates it again.
+	replaces string
 	// anytime reports whether the conversation goes on without the interference.
 	anytime bool
 	// varies reports whether the outcome depends on the time, so that only the invariants are held.

@@ -43,3 +43,23 @@ func TestLateEventsKeepTheirOrder(t *testing.T) {
 		t.Errorf("the events came in the order %v (%v)", got, err)
 	}
 }
+
+// An informer that missed a deletion sees an object of another UID in one change.
+func TestAnObjectThatIsReplacedComesAsOneChange(t *testing.T) {
+	w := newWire()
+	f := &feed{resource: "turns", kept: map[string][]frame{}, seen: map[string]int{}, deleted: map[string]bool{}, wake: make(chan struct{}, 1)}
+	b := &streamBody{wire: w, feed: f}
+	l := w.of("crash-merged")
+	l.open, l.streams = true, streamFault{merged: "turns"}
+	for _, kind := range []string{"ADDED", "MODIFIED", "DELETED", "ADDED", "MODIFIED"} {
+		w.route(b, frame{kind: kind, namespace: "crash-merged", key: "demo-1", raw: fmt.Appendf(nil, `{"type":%q}`, kind)})
+	}
+	var got []string
+	for _, raw := range f.queue {
+		got = append(got, string(raw))
+	}
+	want := []string{`{"type":"ADDED"}`, `{"type":"MODIFIED"}`, `{"type":"MODIFIED"}`, `{"type":"MODIFIED"}`}
+	if !slices.Equal(got, want) || l.disturbed != 1 {
+		t.Errorf("the events are %v, want %v; %d of them are disturbed, want 1", got, want, l.disturbed)
+	}
+}

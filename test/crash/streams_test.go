@@ -2,6 +2,7 @@ package crash_test
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"io"
 	"maps"
@@ -22,6 +23,8 @@ type streamFault struct {
 	// (410).
 	gap string
 	nth int
+	// merged is a resource of which an object that is deleted and created again comes as one change, as after a gap.
+	merged string
 }
 
 // outage is how long the events of a gap are dropped.
@@ -47,6 +50,8 @@ type feed struct {
 	late []frame
 	// seen counts the events of a namespace.
 	seen map[string]int
+	// deleted are the keys of objects whose deletion is not shown.
+	deleted map[string]bool
 	// dropping is the namespace whose events are dropped.
 	dropping string
 	// body is the watch that is open.
@@ -79,7 +84,7 @@ func (w *wire) watch(next http.RoundTripper, r *http.Request) (*http.Response, e
 	defer w.mu.Unlock()
 	f := w.feeds[key]
 	if f == nil {
-		f = &feed{resource: parts[len(parts)-1], kept: map[string][]frame{}, seen: map[string]int{}}
+		f = &feed{resource: parts[len(parts)-1], kept: map[string][]frame{}, seen: map[string]int{}, deleted: map[string]bool{}}
 		w.feeds[key] = f
 	}
 	f.wake = make(chan struct{}, 1)
@@ -156,6 +161,12 @@ func (w *wire) route(b *streamBody, e frame) {
 		f.dropping = e.namespace
 		l.disturbed++
 		time.AfterFunc(outage, func() { w.expire(b) })
+	case faults.merged == f.resource && e.kind == "DELETED":
+		f.deleted[e.key] = true
+	case faults.merged == f.resource && e.kind == "ADDED" && f.deleted[e.key]:
+		l.disturbed++
+		delete(f.deleted, e.key)
+		f.push(bytes.Replace(e.raw, []byte(`"ADDED"`), []byte(`"MODIFIED"`), 1))
 	case faults.late[f.resource] > 0:
 		l.disturbed++
 		f.late = append(f.late, e)
