@@ -34,6 +34,14 @@ type driver struct {
 	parameters v1alpha1.ModelParameters
 	sampling   provider.Sampling
 	key        string
+	// own reports whether the server is Anthropic's, or Azure's, whose refusals are known.
+	own bool
+}
+
+// isOwn reports whether a host is Anthropic's or Azure's.
+func isOwn(host string) bool {
+	host = "." + strings.ToLower(strings.TrimSuffix(host, "."))
+	return strings.HasSuffix(host, ".anthropic.com") || strings.HasSuffix(host, ".azure.com")
 }
 
 // machine are headers in which the SDK describes its platform.
@@ -56,7 +64,8 @@ func New(o Options) (model.Driver, error) {
 	if base == "" {
 		base = DefaultBaseURL
 	}
-	if address, err := url.Parse(base); err != nil || address.Host == "" {
+	address, err := url.Parse(base)
+	if err != nil || address.Host == "" {
 		return nil, errors.New("the base URL for Anthropic is none")
 	}
 	sampling, err := provider.SamplingOf(o.Parameters)
@@ -75,7 +84,10 @@ func New(o Options) (model.Driver, error) {
 	for _, header := range machine {
 		options = append(options, option.WithHeaderDel(header))
 	}
-	return provider.Guard(name, o.Key, &driver{messages: sdk.NewMessageService(options...), parameters: o.Parameters, sampling: sampling, key: o.Key}), nil
+	return provider.Guard(name, o.Key, &driver{
+		messages: sdk.NewMessageService(options...), parameters: o.Parameters, sampling: sampling, key: o.Key,
+		own: isOwn(address.Hostname()),
+	}), nil
 }
 
 // Generate implements model.Driver.

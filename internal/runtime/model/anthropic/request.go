@@ -20,7 +20,7 @@ const maxCallID = 64
 
 // request is the body of a model call.
 func (d *driver) request(r model.Request) (sdk.MessageNewParams, error) {
-	tools, err := toolsOf(r.Tools)
+	tools, err := d.toolsOf(r.Tools)
 	if err != nil {
 		return sdk.MessageNewParams{}, err
 	}
@@ -70,19 +70,21 @@ func keep(messages []sdk.MessageParam) {
 var refusedAtTheTop = []string{"allOf", "anyOf", "oneOf"}
 
 // toolsOf are the definitions of tools.
-func toolsOf(definitions []model.ToolDefinition) ([]sdk.ToolUnionParam, error) {
+func (d *driver) toolsOf(definitions []model.ToolDefinition) ([]sdk.ToolUnionParam, error) {
 	var tools []sdk.ToolUnionParam
-	for _, d := range definitions {
-		if err := provider.CheckSchema(name, d, refusedAtTheTop...); err != nil {
-			return nil, err
+	for _, definition := range definitions {
+		if d.own {
+			if err := provider.CheckSchema(name, definition, refusedAtTheTop...); err != nil {
+				return nil, err
+			}
 		}
-		schema, err := schemaOf(d.InputSchema)
+		schema, err := schemaOf(definition.InputSchema)
 		if err != nil {
-			return nil, fmt.Errorf("reading the schema of tool %s: %w", d.Name, err)
+			return nil, fmt.Errorf("reading the schema of tool %s: %w", definition.Name, err)
 		}
-		tool := sdk.ToolParam{Name: d.Name, InputSchema: param.Override[sdk.ToolInputSchemaParam](schema)}
-		if d.Description != "" {
-			tool.Description = param.NewOpt(d.Description)
+		tool := sdk.ToolParam{Name: definition.Name, InputSchema: param.Override[sdk.ToolInputSchemaParam](schema)}
+		if definition.Description != "" {
+			tool.Description = param.NewOpt(definition.Description)
 		}
 		tools = append(tools, sdk.ToolUnionParam{OfTool: &tool})
 	}
