@@ -75,7 +75,8 @@ func (w *witness) attempt() {
 	if !w.lost {
 		return
 	}
-	if w.since++; w.since == lastAttempts+1 {
+	w.since++
+	if w.since == lastAttempts+1 {
 		w.fail(fmt.Errorf("%s: %s had read that %q holds its Lease, and went on", leaseOfHolder, w.Identity(), w.holder))
 	}
 }
