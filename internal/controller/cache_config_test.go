@@ -106,7 +106,7 @@ func largeMetadata() metav1.ObjectMeta {
 	m := metav1.ObjectMeta{
 		Labels:        map[string]string{},
 		Annotations:   map[string]string{lastApplied: longText(64 << 10), "capstan.dev/any": longText(64 << 10)},
-		ManagedFields: []metav1.ManagedFieldsEntry{{FieldsV1: &metav1.FieldsV1{Raw: []byte(longText(64 << 10))}}},
+		ManagedFields: []metav1.ManagedFieldsEntry{{FieldsV1: metav1.NewFieldsV1(longText(64 << 10))}},
 	}
 	for i := range 1000 {
 		m.Labels[fmt.Sprintf("capstan.dev/%060d", i)] = strings.Repeat("x", 63)

@@ -112,7 +112,7 @@ var _ = Describe("The write budget, line by line", func() {
 			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 			_, progress := requests.budgeted(namespace)
-			Expect(len(progress)).To(BeNumerically(">", 0), "the calls have ended unseen")
+			Expect(progress).NotTo(BeEmpty(), "the calls have ended unseen")
 			return p
 		}, beginning, actingFirst(8, v1alpha1.Pure), ending),
 

@@ -73,7 +73,7 @@ func (a asked) failure() plan.Failure {
 func (h *Host) ask(ctx context.Context, t Turn, c Config, r model.Request) ([]asked, error) {
 	if c.Model == nil {
 		now := h.Clock()
-		err := errors.New("Model not available: no model configured") //nolint:staticcheck // The text is matched by ERR-02.
+		err := errors.New("Model not available: no model configured")
 		return []asked{{err: err, began: now, ended: now}}, nil
 	}
 	all, first, models := t.resumed(append([]*v1alpha1.Model{c.Model}, c.Fallbacks...))
