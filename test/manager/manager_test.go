@@ -22,6 +22,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
+	"github.com/capstan-dev/capstan/test/internal/conditions"
 )
 
 var _ = Describe("The manager's metrics", func() {
@@ -127,10 +128,12 @@ var _ = Describe("While a policy of the install is missing", func() {
 			HaveField("Message", ContainSubstring(missing)),
 		))
 		Expect(ready(ctx)()).To(HaveOccurred())
+		conditions.Print(ctx, admin, "without a policy of the install", teamA)
 
 		kubectl(ctx, "apply", "--server-side", "-k", install)
 		Eventually(ready(ctx)).Should(Succeed())
 		Eventually(succeeded("real")).ShouldNot(HaveField("Reason", v1alpha1.ReasonPoliciesNotInForce), "the Turn goes on by itself")
+		conditions.Print(ctx, admin, "with the policy of the install", teamA)
 	})
 })
 
@@ -167,11 +170,14 @@ var _ = Describe("A Model whose Secret the manager cannot read", func() {
 			kubectl(ctx, strings.Fields(strings.ReplaceAll(command, "'", ""))...)
 		}
 		Eventually(says).Should(ContainSubstring(`Model "real" is not ready (RoleMissing). The manager may not read Secret "key".`))
+		conditions.Print(ctx, admin, "without the RoleBinding for Secrets", "team-b")
 		mend(v1alpha1.ReasonRoleMissing)
 		Eventually(says).Should(ContainSubstring(`Model "real" is not ready (SecretMissing). Secret "key" does not exist.`))
+		conditions.Print(ctx, admin, "with the RoleBinding, without the Secret", "team-b")
 		mend(v1alpha1.ReasonSecretMissing)
 		Eventually(ready).Should(HaveField("Status", metav1.ConditionTrue))
 		Eventually(says).ShouldNot(ContainSubstring("is not ready"), "the Turn goes on by itself")
+		conditions.Print(ctx, admin, "with the RoleBinding and the Secret", "team-b")
 
 		// Without a Turn no call finds out that the key is missing: only the annotation makes the manager look.
 		Expect(admin.Delete(ctx, turn)).To(Succeed())

@@ -3,19 +3,21 @@ package turns_test
 import (
 	"context"
 	"fmt"
-	"strings"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/internal/controller/status"
+	"github.com/capstan-dev/capstan/test/internal/conditions"
 )
 
 // condition returns a function that reads a condition of an object; the zero value for none.
@@ -27,24 +29,6 @@ func condition(ctx context.Context, object client.Object, namespace, name, kind 
 		}
 		return metav1.Condition{}, err
 	}
-}
-
-// report adds what the Turn, the Session and the Model say to the report of the spec.
-func report(ctx context.Context, when, namespace string) {
-	GinkgoHelper()
-	var lines []string
-	for _, object := range []client.Object{newTurn(namespace, "", "demo-1", ""), newSession(namespace, "demo"), &v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "model"}}} {
-		err := kit.Client.Get(ctx, client.ObjectKeyFromObject(object), object)
-		if apierrors.IsNotFound(err) {
-			lines = append(lines, fmt.Sprintf("%T does not exist", object))
-			continue
-		}
-		Expect(err).NotTo(HaveOccurred())
-		for _, c := range status.Conditions(object) {
-			lines = append(lines, fmt.Sprintf("%T %s=%s %s: %s", object, c.Type, c.Status, c.Reason, c.Message))
-		}
-	}
-	AddReportEntry(when, strings.Join(lines, "\n"), ReportEntryVisibilityFailureOrVerbose)
 }
 
 // whole is all that a Turn needs, by kind: a Session, its Harness with a parent and a Tool, its Agent, a Model and the
@@ -92,7 +76,7 @@ var _ = Describe("The conditions of a Turn that lacks", func() {
 		if missing != "Model" {
 			Eventually(model).Should(HaveField("Reason", modelReason))
 		}
-		report(ctx, "without the "+missing, namespace.Name)
+		conditions.Print(ctx, kit.Client, "without the "+missing, namespace.Name)
 		Expect(s.requests()).To(BeEmpty())
 
 		if missing == "key" {
@@ -104,7 +88,7 @@ var _ = Describe("The conditions of a Turn that lacks", func() {
 		Expect(session()).To(And(HaveField("Status", metav1.ConditionTrue), HaveField("Message", Not(ContainSubstring(says)))))
 		Expect(model()).To(And(HaveField("Status", metav1.ConditionTrue), HaveField("Message", Not(ContainSubstring(says)))))
 		Expect(turn()).To(HaveField("Message", "The agent has answered."))
-		report(ctx, "with the "+missing, namespace.Name)
+		conditions.Print(ctx, kit.Client, "with the "+missing, namespace.Name)
 	},
 		Entry(nil, "Session", v1alpha1.ReasonSessionNotFound, "", v1alpha1.ReasonReady, `Session "demo" does not exist. Create it`),
 		Entry(nil, "Harness", v1alpha1.ReasonSessionNotReady, v1alpha1.ReasonHarnessNotFound, v1alpha1.ReasonReady, `Harness "base" does not exist. Create it`),
@@ -115,6 +99,59 @@ var _ = Describe("The conditions of a Turn that lacks", func() {
 		Entry(nil, "Secret", v1alpha1.ReasonSessionNotReady, v1alpha1.ReasonModelNotReady, v1alpha1.ReasonSecretMissing, "(SecretMissing). "+`Secret "provider" does not exist. Create it: kubectl`),
 		Entry(nil, "key", v1alpha1.ReasonSessionNotReady, v1alpha1.ReasonModelNotReady, v1alpha1.ReasonSecretKeyMissing, `Secret "provider" has no key "api-key". Add it: kubectl`),
 	)
+
+	It("a fallback of its Model, which has no key, is answered by it once it exists", func(ctx context.Context) {
+		s := newSite(anthropicSays("Hi."))
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "conditions-"}}
+		create(ctx, namespace)
+		objects := whole(namespace.Name, s)
+		for kind, object := range objects {
+			if model, ok := object.(*v1alpha1.Model); ok {
+				model.Spec.Fallbacks = []v1alpha1.LocalReference{{Name: "fallback"}}
+			}
+			if kind != "Secret" {
+				create(ctx, object)
+			}
+		}
+		create(ctx, newTurn(namespace.Name, "demo", "demo-1", "Hello"))
+		session := condition(ctx, &v1alpha1.Session{}, namespace.Name, "demo", v1alpha1.ConditionReady)
+		turn := condition(ctx, &v1alpha1.Turn{}, namespace.Name, "demo-1", v1alpha1.ConditionSucceeded)
+		const missing = `Model "model" is not ready (SecretMissing).`
+		Eventually(session).Should(And(HaveField("Reason", v1alpha1.ReasonModelNotReady), HaveField("Message", ContainSubstring(missing))))
+		Eventually(turn).Should(And(HaveField("Reason", v1alpha1.ReasonSessionNotReady), HaveField("Message", ContainSubstring(missing))))
+		conditions.Print(ctx, kit.Client, "without the fallback Model", namespace.Name)
+
+		fallback := &v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "fallback"}}
+		fallback.Spec = v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated, Simulation: &v1alpha1.Simulation{Response: fixed("Hi.")}}
+		create(ctx, fallback)
+		Eventually(kit.Turn(ctx, namespace.Name, "demo-1")).Should(capstantest.HaveSucceeded())
+		Expect(session()).To(And(HaveField("Status", metav1.ConditionTrue),
+			HaveField("Message", ContainSubstring(`Model "model" is not ready, and fallback "fallback" is called in its place (SecretMissing).`))))
+		Expect(s.requests()).To(BeEmpty())
+		conditions.Print(ctx, kit.Client, "with the fallback Model", namespace.Name)
+	})
+
+	It("room for JournalEntries in a ResourceQuota says so, and goes on when there is", func(ctx context.Context) {
+		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("Hi.")})
+		none := corev1.ResourceList{"count/journalentries.capstan.dev": resource.MustParse("0"), "count/configmaps": resource.MustParse("0")}
+		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "few"}, Spec: corev1.ResourceQuotaSpec{Hard: none}}
+		create(ctx, quota)
+		// No quota controller runs here.
+		quota.Status = corev1.ResourceQuotaStatus{Hard: none, Used: none}
+		Expect(kit.Client.Status().Update(ctx, quota)).To(Succeed())
+		probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "probe"}}
+		Eventually(func() error { return kit.Client.Create(ctx, probe, client.DryRunAll) }).Should(MatchError(apierrors.IsForbidden, "Forbidden"))
+		create(ctx, newSession(namespace, "demo"))
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		turn := condition(ctx, &v1alpha1.Turn{}, namespace, "demo-1", v1alpha1.ConditionSucceeded)
+		Eventually(turn).Should(And(HaveField("Status", metav1.ConditionUnknown), HaveField("Reason", v1alpha1.ReasonJournalRefused),
+			HaveField("Message", And(ContainSubstring("exceeded quota: few"), ContainSubstring("Remove the cause, such as a ResourceQuota")))))
+		conditions.Print(ctx, kit.Client, "without room in the namespace's quota", namespace)
+		Expect(kit.Client.Delete(ctx, quota)).To(Succeed())
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).WithTimeout(time.Minute).Should(capstantest.HaveSucceeded())
+		Expect(turn()).To(HaveField("Message", "The agent has answered."))
+		conditions.Print(ctx, kit.Client, "with room in the namespace's quota", namespace)
+	})
 
 	It("a Model that its controls name says so, and is answered by that of its Session", func(ctx context.Context) {
 		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("Hi.")})

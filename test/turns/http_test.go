@@ -21,6 +21,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/test/internal/conditions"
 )
 
 // asking starts a Turn whose model calls the tool once and says what it was told.
@@ -318,11 +319,13 @@ var _ = Describe("A Secret in a header of an HTTP tool", func() {
 		))
 		Expect(journalOf(ctx, namespace)).NotTo(ContainElement(HaveField("Claimed", Not(BeNil()))))
 		Expect(s.requests()).To(BeEmpty())
+		conditions.Print(ctx, kit.Client, "without the Secret of a tool's header", namespace)
 		key := tool.Spec.HTTP.Headers[0].SecretKeyRef.Key
 		create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "api"}, StringData: map[string]string{key: "token"}})
 		turn := answered(ctx, namespace)
 		Expect(turn).To(capstantest.HaveToolCall("ask", v1alpha1.CallSucceeded, capstantest.ReasonCompleted))
 		Expect(turn.Status.WaitsFor).To(BeEmpty())
 		Expect(s.requests()).To(HaveLen(1))
+		conditions.Print(ctx, kit.Client, "with the Secret of a tool's header", namespace)
 	})
 })
