@@ -35,6 +35,9 @@ const (
 	// AnnotationAllowedHosts on a Secret binds it to hosts: it may be sent to these and to no others. No Job tool
 	// receives such a Secret, because a Job could send it anywhere.
 	AnnotationAllowedHosts = "capstan.dev/allowed-hosts"
+	// AnnotationHold on a Session, with the reason as its value, keeps the Session and its journal: only users with the
+	// verb release on sessions may delete the Session or change the annotation.
+	AnnotationHold = "capstan.dev/hold"
 )
 
 // SchedulingGateStart holds the pods of AtMostOnce calls until one of them is recorded in Turn status.

@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -133,6 +134,56 @@ var _ = Describe("The policy session-deletions", func() {
 			}
 			accepts(func() error { return c.Delete(ctx, session.DeepCopy(), client.DryRunAll) })
 		}
+	})
+})
+
+var _ = Describe("A Session on hold", func() {
+	const (
+		kept    = "the Session is on hold (annotation capstan.dev/hold), and its journal with it."
+		guarded = "Changing the annotation capstan.dev/hold takes the right to release sessions"
+	)
+	hold := func(s *v1alpha1.Session) { s.Annotations = map[string]string{v1alpha1.AnnotationHold: "audit 7"} }
+	deleting := func(ctx context.Context, c client.Client, session *v1alpha1.Session) func() error {
+		return func() error { return c.Delete(ctx, session.DeepCopy(), client.DryRunAll) }
+	}
+
+	It("is kept from users who may only edit, with its journal", func(ctx context.Context) {
+		user, _ := newUser(ctx, "capstan-edit")
+		approver, _ := newUser(ctx, "capstan-edit", "capstan-approve")
+		session := newSession("evidence")
+		hold(session)
+		stored(ctx, user, session)
+		for _, c := range []client.Client{user, approver} {
+			refuses(deleting(ctx, c, session), kept)
+			refuses(func() error {
+				return c.DeleteAllOf(ctx, &v1alpha1.Session{}, client.InNamespace(teamA), client.DryRunAll)
+			}, kept)
+			refuses(updating(ctx, c, session, func(s *v1alpha1.Session) { s.Annotations = nil }), guarded)
+			refuses(updating(ctx, c, session, func(s *v1alpha1.Session) { s.Annotations[v1alpha1.AnnotationHold] = "" }), guarded)
+			accepts(updating(ctx, c, session, func(s *v1alpha1.Session) { s.Annotations["example.org/note"] = "x" }))
+		}
+		Expect(user.Create(ctx, session.DeepCopy())).To(MatchError(apierrors.IsAlreadyExists, "AlreadyExists"))
+		accepts(func() error {
+			patch := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"observedGeneration":7}}`))
+			return as(managerUser).Status().Patch(ctx, session.DeepCopy(), patch, client.DryRunAll)
+		})
+	})
+
+	It("is released by an administrator, and with its namespace", func(ctx context.Context) {
+		user, _ := newUser(ctx, "capstan-admin")
+		session := newSession("released")
+		hold(session)
+		stored(ctx, user, session)
+		accepts(deleting(ctx, user, session))
+		accepts(updating(ctx, user, session, func(s *v1alpha1.Session) { s.Annotations = nil }))
+		accepts(deleting(ctx, as("system:serviceaccount:kube-system:namespace-controller"), session))
+	})
+
+	It("can be put on hold by its users, and is deleted without the annotation", func(ctx context.Context) {
+		user, _ := newUser(ctx, "capstan-edit")
+		session := stored(ctx, user, newSession("plain"))
+		accepts(updating(ctx, user, session, hold))
+		accepts(deleting(ctx, user, session))
 	})
 })
 
