@@ -168,9 +168,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	steps := o.host(mgr, validator)
 	steps.OnNoKey = modelWakes.Wake
 	if o.Policies != nil {
-		steps.Account, o.Policies.Wake = o.Policies.Account, turnWakes.Wake
+		steps.Account, o.Policies.Wake, o.Policies.WakeModel = o.Policies.Account, turnWakes.Wake, modelWakes.Wake
 		if err := mgr.Add(o.Policies); err != nil {
-			return fmt.Errorf("adding the look at the policies: %w", err)
+			return fmt.Errorf("adding the check of the policies: %w", err)
 		}
 	}
 	pools := o.pools()

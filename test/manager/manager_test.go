@@ -133,6 +133,10 @@ var _ = Describe("While a policy of the install is missing", func() {
 		kubectl(ctx, "apply", "--server-side", "-k", install)
 		Eventually(ready(ctx)).Should(Succeed())
 		Eventually(succeeded("real")).ShouldNot(HaveField("Reason", v1alpha1.ReasonPoliciesNotInForce), "the Turn goes on by itself")
+		Eventually(func() ([]metav1.Condition, error) {
+			err := admin.Get(ctx, client.ObjectKeyFromObject(served), served)
+			return served.Status.Conditions, err
+		}).Should(ContainElement(HaveField("Message", "The Model can be called.")), "so does its Model's condition")
 		conditions.Print(ctx, admin, "with the policy of the install", teamA)
 	})
 })
@@ -169,7 +173,7 @@ var _ = Describe("A Model whose Secret the manager cannot read", func() {
 			Expect(found).To(BeTrue(), told.Message)
 			kubectl(ctx, strings.Fields(strings.ReplaceAll(command, "'", ""))...)
 		}
-		Eventually(says).Should(ContainSubstring(`Model "real" is not ready (RoleMissing). The manager may not read Secret "key".`))
+		Eventually(says).Should(ContainSubstring(`Model "real" is not ready (RoleMissing). The manager has no permission to read Secret "key".`))
 		conditions.Print(ctx, admin, "without the RoleBinding for Secrets", "team-b")
 		mend(v1alpha1.ReasonRoleMissing)
 		Eventually(says).Should(ContainSubstring(`Model "real" is not ready (SecretMissing). Secret "key" does not exist.`))

@@ -76,6 +76,14 @@ var _ = Describe("The conditions of a Turn that lacks", func() {
 		if missing != "Model" {
 			Eventually(model).Should(HaveField("Reason", modelReason))
 		}
+		Eventually(func(g Gomega) {
+			if missing == "Session" {
+				return
+			}
+			now, err := session()
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(turn()).To(HaveField("Message", HaveSuffix(now.Message)), "the Turn states what its Session does not any more")
+		}).Should(Succeed())
 		conditions.Print(ctx, kit.Client, "without the "+missing, namespace.Name)
 		Expect(s.requests()).To(BeEmpty())
 

@@ -38,7 +38,7 @@ type Reconciler struct {
 	// Policies prevents reads of Secrets while an admission policy of the installation is missing. Nil prevents
 	// nothing.
 	Policies *policies.Verifier
-	// Wakes enqueues the Model of a model call that has found no API key.
+	// Wakes enqueues the Model of a model call that has found no API key, and one whose Secret may be read again.
 	Wakes *wake.Source
 
 	looks pacing.Looks
@@ -103,7 +103,7 @@ type finding struct {
 func (r *Reconciler) look(ctx context.Context, m *v1alpha1.Model) (finding, error) {
 	err := r.Drivers.Check(m)
 	if err == nil && m.Spec.SecretKeyRef != nil {
-		if waits := r.Policies.InForce(); waits != nil {
+		if waits := r.Policies.AwaitModel(client.ObjectKeyFromObject(m)); waits != nil {
 			return finding{
 				reason: v1alpha1.ReasonReady, message: fmt.Sprintf("The Model can be called as far as its spec goes. "+
 					"Its Secret is not read: %v.", waits), unknown: true,

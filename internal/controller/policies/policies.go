@@ -30,7 +30,7 @@ const (
 )
 
 // errNotLooked is the state before the first check.
-var errNotLooked = errors.New("the policies of the install have not been looked at yet")
+var errNotLooked = errors.New("the policies of the install have not been checked yet")
 
 // NotInForceError names the policy that is not in force, and what to do.
 type NotInForceError struct {
@@ -49,13 +49,19 @@ type Verifier struct {
 	Live client.Reader
 	// Account is the user name of the manager at the API server.
 	Account string
-	// Wake is called for each waiting Turn when the policies are in force again.
-	Wake func(types.NamespacedName)
+	// Wake is called for each waiting Turn when the policies are in force again, and WakeModel for each waiting Model.
+	Wake, WakeModel func(types.NamespacedName)
 
 	mu      sync.Mutex
 	looked  bool
 	problem error
-	waiting map[types.NamespacedName]struct{}
+	waiting map[waiter]struct{}
+}
+
+// waiter is a Turn or a Model that waits until the policies are in force.
+type waiter struct {
+	model bool
+	key   types.NamespacedName
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable: a standby manager checks too.
@@ -81,13 +87,13 @@ func (v *Verifier) Start(ctx context.Context) error {
 func (v *Verifier) Look(ctx context.Context) {
 	known, problem := v.shortfall(ctx)
 	if !known {
-		ctrl.LoggerFrom(ctx).Error(problem, "looking whether the policies of the install are in force")
+		ctrl.LoggerFrom(ctx).Error(problem, "checking whether the policies of the install are in force")
 		return
 	}
 	v.mu.Lock()
 	before, first := v.problem, !v.looked
 	v.looked, v.problem = true, problem
-	var wake map[types.NamespacedName]struct{}
+	var wake map[waiter]struct{}
 	if problem == nil {
 		wake, v.waiting = v.waiting, nil
 	}
@@ -99,8 +105,12 @@ func (v *Verifier) Look(ctx context.Context) {
 	case problem == nil && !first && before != nil:
 		ctrl.Log.WithName("policies").Info("the policies of the install are in force again")
 	}
-	for key := range wake {
-		v.Wake(key)
+	for w := range wake {
+		if w.model {
+			v.WakeModel(w.key)
+		} else {
+			v.Wake(w.key)
+		}
 	}
 }
 
@@ -162,6 +172,15 @@ func (v *Verifier) InForce() error {
 
 // Await is like InForce, and wakes the Turn once every policy is in force.
 func (v *Verifier) Await(turn types.NamespacedName) error {
+	return v.await(waiter{key: turn})
+}
+
+// AwaitModel is like Await, for a Model.
+func (v *Verifier) AwaitModel(model types.NamespacedName) error {
+	return v.await(waiter{model: true, key: model})
+}
+
+func (v *Verifier) await(w waiter) error {
 	if v == nil {
 		return nil
 	}
@@ -171,9 +190,9 @@ func (v *Verifier) Await(turn types.NamespacedName) error {
 		return nil
 	}
 	if v.waiting == nil {
-		v.waiting = map[types.NamespacedName]struct{}{}
+		v.waiting = map[waiter]struct{}{}
 	}
-	v.waiting[turn] = struct{}{}
+	v.waiting[w] = struct{}{}
 	if !v.looked {
 		return errNotLooked
 	}

@@ -47,8 +47,11 @@ func cluster(t *testing.T, get func(client.ObjectKey) error) client.WithWatch {
 func TestWhileAPolicyIsMissingNoSecretIsReadAndTurnsWait(t *testing.T) {
 	ctx := t.Context()
 	c := cluster(t, nil)
-	var woken []types.NamespacedName
-	v := &policies.Verifier{Live: c, Account: account, Wake: func(key types.NamespacedName) { woken = append(woken, key) }}
+	var woken, models []types.NamespacedName
+	v := &policies.Verifier{
+		Live: c, Account: account, Wake: func(key types.NamespacedName) { woken = append(woken, key) },
+		WakeModel: func(key types.NamespacedName) { models = append(models, key) },
+	}
 	read := v.Guard(func(context.Context, string, string) (*corev1.Secret, error) { return &corev1.Secret{}, nil })
 	if _, err := read(ctx, "a", "s"); err == nil || v.Check(nil) == nil {
 		t.Error("a Secret is read before the first look")
@@ -70,7 +73,7 @@ func TestWhileAPolicyIsMissingNoSecretIsReadAndTurnsWait(t *testing.T) {
 		t.Errorf("without a binding: %v", err)
 	}
 	waits := types.NamespacedName{Namespace: "a", Name: "waits"}
-	if v.Await(waits) == nil || v.Check(nil) == nil {
+	if v.Await(waits) == nil || v.AwaitModel(waits) == nil || v.Check(nil) == nil {
 		t.Error("nothing waits, or the manager is ready")
 	}
 	binding.ResourceVersion = ""
@@ -78,8 +81,8 @@ func TestWhileAPolicyIsMissingNoSecretIsReadAndTurnsWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	v.Look(ctx)
-	if v.InForce() != nil || !slices.Equal(woken, []types.NamespacedName{waits}) {
-		t.Errorf("with the binding again: %v, woken %v", v.InForce(), woken)
+	if want := []types.NamespacedName{waits}; v.InForce() != nil || !slices.Equal(woken, want) || !slices.Equal(models, want) {
+		t.Errorf("with the binding again: %v, woken %v and Models %v", v.InForce(), woken, models)
 	}
 }
 
