@@ -41,7 +41,7 @@ func (k *Kit) Reject(ctx context.Context, namespace, turn, tool string) error {
 func (k *Kit) decide(ctx context.Context, namespace, turn, tool string, decision v1alpha1.Decision) error {
 	review := &authenticationv1.SelfSubjectReview{}
 	if err := k.Client.Create(ctx, review); err != nil {
-		return fmt.Errorf("asking the API server who the kit is: %w", err)
+		return fmt.Errorf("reading the user name of the kit from the API server: %w", err)
 	}
 	return k.answer(ctx, namespace, turn, tool, v1alpha1.ToolResultSpec{Decision: decision, SubmittedBy: review.Status.UserInfo.Username})
 }
@@ -104,7 +104,7 @@ func (k *Kit) Told(ctx context.Context, namespace, turn, call string) func() (st
 	return func() (string, error) {
 		var entries v1alpha1.JournalEntryList
 		if err := k.Client.List(ctx, &entries, client.InNamespace(namespace)); err != nil {
-			return "", fmt.Errorf("reading the log: %w", err)
+			return "", fmt.Errorf("reading the journal: %w", err)
 		}
 		for _, entry := range entries.Items {
 			if entry.Spec.Turn == nil || entry.Spec.Turn.Name != turn {

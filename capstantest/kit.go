@@ -143,7 +143,7 @@ func (k *Kit) start(ctx context.Context, cfg *rest.Config, o Options) error {
 	}
 	store, err := journalkubernetes.ForConfig(own, mgr.GetHTTPClient())
 	if err != nil {
-		return fmt.Errorf("opening the log: %w", err)
+		return fmt.Errorf("opening the journal: %w", err)
 	}
 	models := controller.Models()
 	if o.Prompts != nil {

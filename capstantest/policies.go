@@ -62,7 +62,7 @@ func awaitPolicies(ctx context.Context, c client.Client) error {
 		return false, err
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
-		return errors.New("waiting for the policies to hold: a ToolResult in somebody else's name is still accepted")
+		return errors.New("waiting for the policies to hold: a ToolResult in the name of another user is still accepted")
 	}
 	if err != nil {
 		return fmt.Errorf("waiting for the policies to hold: %w", err)

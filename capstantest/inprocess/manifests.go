@@ -82,7 +82,8 @@ func (b *builder) readDocument(document []byte) error {
 		}
 		return b.objects.addSecret(secret)
 	case kind.APIVersion != v1alpha1.GroupVersion.String() || admission.New(kind.Kind) == nil:
-		return fmt.Errorf("there is nothing of kind %q, apiVersion %q in process: leave it out, or use capstantest, which has an API server", kind.Kind, kind.APIVersion)
+		return fmt.Errorf("kind %q, apiVersion %q is not supported in process: leave it out, or use capstantest, "+
+			"which has an API server", kind.Kind, kind.APIVersion)
 	}
 	object, err := admission.Decode(kind.Kind, document)
 	if err != nil {

@@ -50,7 +50,8 @@ type answering struct {
 func (d *answering) Generate(ctx context.Context, r model.Request) (response *model.Response, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			response, err = nil, fmt.Errorf("the function that answers for Model %s panicked: %v\n%s", d.model.Name, p, debug.Stack())
+			response = nil
+			err = fmt.Errorf("the function that responds for Model %s panicked: %v\n%s", d.model.Name, p, debug.Stack())
 		}
 	}()
 	return d.answer(ctx, d.model.DeepCopy(), r)

@@ -58,7 +58,7 @@ func (s *objects) applyAny(given Object) error {
 	case admission.Object:
 		return s.apply(o)
 	default:
-		return fmt.Errorf("%T is no object", given)
+		return fmt.Errorf("%T is not an object", given)
 	}
 }
 
@@ -66,10 +66,10 @@ func (s *objects) applyAny(given Object) error {
 func (s *objects) apply(given admission.Object) error {
 	o, ok := given.DeepCopyObject().(admission.Object)
 	if !ok || reflect.ValueOf(given).IsNil() {
-		return fmt.Errorf("%T is no object", given)
+		return fmt.Errorf("%T is not an object", given)
 	}
 	if _, ok := o.(*v1alpha1.ToolResult); ok {
-		return fmt.Errorf("ToolResult %q: give results and decisions with Answer, Refuse and Decide", o.GetName())
+		return fmt.Errorf("ToolResult %q: use Answer, Refuse and Decide for results and decisions", o.GetName())
 	}
 	if err := admission.Admit(o); err != nil {
 		return err

@@ -88,11 +88,11 @@ func (b *builder) build() error {
 	}
 	for name := range b.tools {
 		if found := get[*v1alpha1.Tool](b.objects, name); found == nil || found.Spec.Job == nil {
-			return fmt.Errorf("WithTool: there is no Tool %q with a job", name)
+			return fmt.Errorf("WithTool: no Tool %q with a job", name)
 		}
 	}
 	if b.defaultSession != "" && b.objects.Session(b.defaultSession) == nil {
-		return fmt.Errorf("WithDefaultSession: there is no Session %q", b.defaultSession)
+		return fmt.Errorf("WithDefaultSession: no Session %q", b.defaultSession)
 	}
 	return b.check()
 }

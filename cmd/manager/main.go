@@ -67,7 +67,7 @@ func run(ctx context.Context, o options) error {
 	}
 	o.controllers.Metrics = metrics.Registry
 	if o.controllers.Store, err = journalkubernetes.ForConfig(config, mgr.GetHTTPClient()); err != nil {
-		return fmt.Errorf("opening the log: %w", err)
+		return fmt.Errorf("opening the journal: %w", err)
 	}
 	if o.controllers.Logs, err = podlog.New(config); err != nil {
 		return err
@@ -189,7 +189,7 @@ func awayFromAPIServer(ctx context.Context, mgr ctrl.Manager, config *rest.Confi
 			"why", err.Error())
 	}
 	if err := mgr.Add(places); err != nil {
-		return fmt.Errorf("adding the look-up of the API server's addresses: %w", err)
+		return fmt.Errorf("adding the resolution of the API server's addresses: %w", err)
 	}
 	return nil
 }
@@ -211,7 +211,8 @@ func cachesFilled(c cache.Cache) healthz.Checker {
 		ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 		defer cancel()
 		if !c.WaitForCacheSync(ctx) {
-			return errors.New("the caches are not filled: are the CustomResourceDefinitions installed, and may the manager list what it watches?")
+			return errors.New("the caches are not synced: check that the CustomResourceDefinitions are installed and " +
+				"that the manager may list and watch them")
 		}
 		return nil
 	}

@@ -29,10 +29,10 @@ func report(s streams) error {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("reporting: the server answers %s", response.Status)
+		return fmt.Errorf("reporting: the server responded with %s", response.Status)
 	}
 	if _, err := io.Copy(s.out, response.Body); err != nil {
-		return fmt.Errorf("reading the server's answer: %w", err)
+		return fmt.Errorf("reading the server's response: %w", err)
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ var _ = Describe("A message that steers", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(steer).To(capstantest.HaveSteered("demo-1"))
 		Expect(steer.Status.SessionUID).To(Equal(turn.Status.SessionUID))
-		Expect(conditionOf(steer, v1alpha1.ConditionSucceeded).Message).To(Equal(`The message went into Turn "demo-1", which was running. The answer is there.`))
+		Expect(conditionOf(steer, v1alpha1.ConditionSucceeded).Message).To(Equal(`The message was steered into Turn "demo-1", which was running and has the response.`))
 		Expect(eventTypes(ctx, namespace, "demo")).To(Equal(slices.Concat(
 			[]string{event.TypeInputMessage, event.TypeSessionActivated, event.TypeTurnStarted}, reasoning, []string{event.TypeInputMessage},
 			reasoning, []string{event.TypeTurnCompleted, event.TypeSessionIdled})))

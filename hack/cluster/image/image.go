@@ -112,7 +112,7 @@ func layer(files []File) ([]byte, error) {
 			return nil, fmt.Errorf("%q is not a clean absolute path", file.Target)
 		}
 		if made[file.Target] {
-			return nil, fmt.Errorf("%q is there twice", file.Target)
+			return nil, fmt.Errorf("%q appears twice", file.Target)
 		}
 		made[file.Target] = true
 		if err := addParents(writer, file.Target, made); err != nil {

@@ -17,10 +17,12 @@ var (
 	// sessions is labelled by phase: Pending, Started, Active, Idle, WaitingForToolResults.
 	sessions = prometheus.NewDesc("capstan_sessions", "Sessions that exist, by phase.", []string{"phase"}, nil)
 	// journalBytes is the size of all journals, according to the status of the Sessions.
-	journalBytes = prometheus.NewDesc("capstan_journal_bytes", "Bytes that the logs of all Sessions take, as of the end of their last Turns.", nil, nil)
+	journalBytes = prometheus.NewDesc("capstan_journal_bytes",
+		"Bytes of the journals of all Sessions, as of the end of their last Turns.", nil, nil)
 	slotsHeld    = prometheus.NewDesc("capstan_turn_slots_held", "Places for active Turns that are taken.", nil, nil)
 	slotsWaiting = prometheus.NewDesc("capstan_turn_slots_waiting", "Sessions that wait for a place.", nil, nil)
-	activities   = prometheus.NewDesc("capstan_activities", "Model calls and log reads that are under way or have a result that nobody has asked for.", nil, nil)
+	activities   = prometheus.NewDesc("capstan_activities",
+		"Model calls and reads of pod logs that are in progress or whose result was not read yet.", nil, nil)
 )
 
 var turnPhases = []v1alpha1.TurnPhase{

@@ -41,10 +41,10 @@ func TestEveryPhaseIsCounted(t *testing.T) {
 		Held:  func() int { return 3 }, Waiting: func() int { return 4 }, Activities: func() int { return 5 },
 	}
 	want := `
-# HELP capstan_activities Model calls and log reads that are under way or have a result that nobody has asked for.
+# HELP capstan_activities Model calls and reads of pod logs that are in progress or whose result was not read yet.
 # TYPE capstan_activities gauge
 capstan_activities 5
-# HELP capstan_journal_bytes Bytes that the logs of all Sessions take, as of the end of their last Turns.
+# HELP capstan_journal_bytes Bytes of the journals of all Sessions, as of the end of their last Turns.
 # TYPE capstan_journal_bytes gauge
 capstan_journal_bytes 10
 # HELP capstan_sessions Sessions that exist, by phase.

@@ -78,7 +78,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: s.requeue}, err
 	}
 	if err := r.readiness(ctx, s); err != nil {
-		return ctrl.Result{}, fmt.Errorf("resolving what the Session names: %w", err)
+		return ctrl.Result{}, fmt.Errorf("resolving the references of the Session: %w", err)
 	}
 	if err := r.obstructed(ctx, s, r.move(ctx, s)); err != nil {
 		return ctrl.Result{}, err
@@ -258,7 +258,7 @@ func (r *Reconciler) yield(s *scope) {
 func (r *Reconciler) measure(ctx context.Context, s *scope) error {
 	view, err := r.Host.Log.View(ctx, host.JournalOf(s.session), s.session.Status.Journal.Head)
 	if err != nil {
-		return fmt.Errorf("reading the log: %w", err)
+		return fmt.Errorf("reading the journal: %w", err)
 	}
 	if err := reaches(s, view); err != nil {
 		return err

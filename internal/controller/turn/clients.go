@@ -75,7 +75,7 @@ func (r *Reconciler) readSettled(ctx context.Context, a *actScope) error {
 	if a.step.settled == nil {
 		refs, err := r.Host.Log.Settled(ctx, a.journal(), a.turn.UID, a.plan().Step, a.plan().OpenedAt)
 		if err != nil {
-			return fmt.Errorf("reading the results that are in the log: %w", err)
+			return fmt.Errorf("reading the results in the journal: %w", err)
 		}
 		a.step.settled = map[string]journal.SettledRef{}
 		for _, ref := range refs {

@@ -17,7 +17,7 @@ var (
 	// withdrawal, progress, observed, stalled, backoff.
 	statusWrites = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "capstan_turn_status_writes_total",
-		Help: "Writes of Turn status, by what they were for.",
+		Help: "Writes of Turn status, by purpose.",
 	}, []string{"kind"})
 	// conflicts counts writes that failed because of another write.
 	conflicts = prometheus.NewCounter(prometheus.CounterOpts{
@@ -27,7 +27,7 @@ var (
 	// staleReads counts passes that saw an older version than the last own write.
 	staleReads = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "capstan_turn_stale_reads_total",
-		Help: "Passes over a Turn that were put off because the cache lagged our own write.",
+		Help: "Reconciles of a Turn that were postponed because the cache lagged a write of the manager.",
 	})
 	// liveReads counts the reads past the cache after it lagged for too long.
 	liveReads = prometheus.NewCounter(prometheus.CounterOpts{
@@ -61,7 +61,7 @@ var (
 	})
 	turnWrites = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "capstan_turn_writes",
-		Help:    "Writes to the API server that a Turn has taken up to its end, without those of its Session.",
+		Help:    "Writes to the API server for a Turn up to its end, without those of its Session.",
 		Buckets: prometheus.ExponentialBuckets(2, 2, 10),
 	})
 	// toolDuration is the time that the container of a tool call ran, or its request. Labels as in toolEndings.

@@ -39,7 +39,7 @@ func noticesOf(before, after *v1alpha1.Turn) []notice.Notice {
 	}
 	return append(notices, notice.Notice{
 		Warning: true, Reason: succeeded.Reason, Action: actionEnd,
-		Message: "The Turn has failed. Its condition Succeeded says why and what to do.",
+		Message: "The Turn has failed. See its condition Succeeded for the cause and the remedy.",
 	})
 }
 
@@ -80,7 +80,7 @@ func (r *Reconciler) tellMissing(s *scope, reason string) {
 		if at := ready.LastTransitionTime.Time; at.After(since) {
 			since = at
 		}
-		message = fmt.Sprintf("Session %q cannot run the Turn (%s). Its condition Ready says what is missing.",
+		message = fmt.Sprintf("Session %q cannot run the Turn (%s). See its condition Ready for the missing references.",
 			s.session.Name, ready.Reason)
 	default:
 		return

@@ -43,7 +43,7 @@ func TestWhatPeopleAreToldOf(t *testing.T) {
 	const (
 		asks  = "Normal ClientTools Wait: Create a ToolResult for each of: 1-0 (ask)."
 		pays  = "Normal Approval Wait: Approve or reject with a ToolResult: 1-1 (pay)."
-		fails = "Warning ProviderRefused End: The Turn has failed. Its condition Succeeded says why and what to do."
+		fails = "Warning ProviderRefused End: The Turn has failed. See its condition Succeeded for the cause and the remedy."
 	)
 	for name, test := range map[string]struct {
 		before, after *v1alpha1.Turn
@@ -113,7 +113,7 @@ func TestAMissingSessionIsToldOfAfterAWhile(t *testing.T) {
 	}
 	want := []string{
 		`Warning SessionNotFound Wait: Session "demo" does not exist.`,
-		`Warning SessionNotReady Wait: Session "demo" cannot run the Turn (ModelNotFound). Its condition Ready says what is missing.`,
+		`Warning SessionNotReady Wait: Session "demo" cannot run the Turn (ModelNotFound). See its condition Ready for the missing references.`,
 	}
 	if !slices.Equal(s.notes, want) {
 		t.Errorf("told %q, want %q", s.notes, want)

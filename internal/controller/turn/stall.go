@@ -87,7 +87,7 @@ func (r *Reconciler) failed(ctx context.Context, s *scope, cause error) (ctrl.Re
 	case obstacle.Reason == v1alpha1.ReasonJournalRefused:
 		message += r.keptWords(s)
 	default:
-		message += fmt.Sprintf(" It is looked at again every %v, and nothing is spent on the Turn meanwhile.",
+		message += fmt.Sprintf(" The manager checks again every %v and calls no model meanwhile.",
 			obstacle.Pause(1))
 	}
 	projection.Stall(&s.turn.Status, s.turn.Generation, nowSeconds(now), obstacle.Reason, message)

@@ -125,7 +125,7 @@ func Admit(o Object) error {
 func Decode(name string, document []byte) (Object, error) {
 	o := New(name)
 	if o == nil {
-		return nil, fmt.Errorf("there is no kind %q that users of this API write", name)
+		return nil, fmt.Errorf("unknown kind %q, or one that only the manager writes", name)
 	}
 	if err := yaml.UnmarshalStrict(document, o); err != nil {
 		return nil, fmt.Errorf("reading a %s: %w", name, err)

@@ -33,7 +33,8 @@ func Judge(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Verdict {
 			return refused(v1alpha1.ReasonTurnNotFound,
 				fmt.Sprintf("Turn %q with the UID %s does not exist any more.", ref.Name, ref.UID))
 		}
-		return pending(v1alpha1.ReasonTurnNotFound, fmt.Sprintf("Turn %q does not exist yet. The result is kept until it asks for call %s.", ref.Name, result.Spec.CallID))
+		return pending(v1alpha1.ReasonTurnNotFound, fmt.Sprintf("Turn %q does not exist yet. "+
+			"The result is kept until the Turn makes call %s.", ref.Name, result.Spec.CallID))
 	}
 	if (ref.UID != "" || decides) && ref.UID != turn.UID {
 		return refused(v1alpha1.ReasonTurnReplaced, fmt.Sprintf("Turn %q has the UID %s, not %s: it was deleted and created again.", ref.Name, turn.UID, ref.UID))
@@ -90,7 +91,8 @@ func mistaken(result *v1alpha1.ToolResult, call *v1alpha1.ToolCall, turn *v1alph
 		return refused(v1alpha1.ReasonDecisionExpected, fmt.Sprintf(
 			"Call %s (%s) of Turn %q waits for approval and takes no result: create a ToolResult with decision Approve or Reject.", call.ID, call.Name, turn.Name))
 	default:
-		return refused(v1alpha1.ReasonNotAClientTool, fmt.Sprintf("Call %s of Turn %q is run by the manager and takes no result from outside.", call.ID, turn.Name))
+		return refused(v1alpha1.ReasonNotAClientTool, fmt.Sprintf("Call %s of Turn %q is run by the manager "+
+			"and accepts no result from a client.", call.ID, turn.Name))
 	}
 }
 
@@ -106,7 +108,7 @@ func closed(result *v1alpha1.ToolResult, call *v1alpha1.ToolCall, why string) Ve
 		why = "Nobody approved it in time."
 	}
 	if why == "" {
-		why = "It was given up."
+		why = "It was abandoned."
 	}
 	return refused(v1alpha1.ReasonCallClosed, fmt.Sprintf("Call %s waits for no result any more. %s", result.Spec.CallID, why))
 }
@@ -133,7 +135,8 @@ func unknown(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Verdict {
 			"Turn %q has not asked for call %s. A decision is about a call that waits, and is not kept for later.",
 			turn.Name, result.Spec.CallID))
 	}
-	return pending(v1alpha1.ReasonCallPending, fmt.Sprintf("Turn %q has not asked for call %s yet. The result is kept until it does.", turn.Name, result.Spec.CallID))
+	return pending(v1alpha1.ReasonCallPending, fmt.Sprintf("Turn %q has not made call %s yet. "+
+		"The result is kept until it does.", turn.Name, result.Spec.CallID))
 }
 
 // waitingCalls names the calls that wait for a ToolResult, with their tools.

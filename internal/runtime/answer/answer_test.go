@@ -154,7 +154,7 @@ func TestJudge(t *testing.T) {
 		"a refused call":                        {call: "2-0", turn: at(nil, v1alpha1.ToolCall{ID: "2-0", Executor: v1alpha1.ExecutorNone, State: v1alpha1.CallNotExecuted}), status: refused, reason: v1alpha1.ReasonNotAClientTool},
 		"answered with a result":                {call: "2-0", turn: at(nil, ofClient("2-0", v1alpha1.CallSucceeded), ofClient("2-1", v1alpha1.CallWaiting)), status: refused, reason: v1alpha1.ReasonAlreadyAnswered},
 		"answered with an error":                {call: "2-0", turn: at(nil, ofClient("2-0", v1alpha1.CallFailed), ofClient("2-1", v1alpha1.CallWaiting)), status: refused, reason: v1alpha1.ReasonAlreadyAnswered},
-		"given up":                              {call: "2-0", turn: at(nil, ofClient("2-0", v1alpha1.CallNotExecuted)), status: refused, reason: v1alpha1.ReasonCallClosed, says: "given up"},
+		"given up":                              {call: "2-0", turn: at(nil, ofClient("2-0", v1alpha1.CallNotExecuted)), status: refused, reason: v1alpha1.ReasonCallClosed, says: "abandoned"},
 		"no such call among those that wait":    {call: "2-9", turn: at(nil, ofClient("2-0", v1alpha1.CallWaiting)), status: refused, reason: v1alpha1.ReasonUnknownCall, says: "2-0 (ask)"},
 		"a later call than those that wait":     {call: "3-0", turn: at(nil, ofClient("2-0", v1alpha1.CallWaiting)), status: refused, reason: v1alpha1.ReasonUnknownCall},
 		"an iteration that is over":             {call: "1-0", turn: at(nil), status: refused, reason: v1alpha1.ReasonCallClosed, says: "past call 1-0"},

@@ -63,14 +63,14 @@ func (e Effective) Problem(
 	}
 	switch {
 	case len(unready) == 1:
-		all.Add(v1alpha1.ReasonToolNotReady, fmt.Sprintf("Tool %s is not ready. Its own condition says why.", unready[0]))
+		all.Add(v1alpha1.ReasonToolNotReady, fmt.Sprintf("Tool %s is not ready. See its condition Ready.", unready[0]))
 	case len(unready) > 1:
-		all.Add(v1alpha1.ReasonToolNotReady, fmt.Sprintf("%d Tools are not ready. Their own conditions say why: %s.",
+		all.Add(v1alpha1.ReasonToolNotReady, fmt.Sprintf("%d Tools are not ready. See their conditions Ready: %s.",
 			len(unready), strings.Join(unready, ", ")))
 	}
 	if len(unbound) > 0 {
 		all.Add(v1alpha1.ReasonNetworkAccessUnenforceable,
-			fmt.Sprintf("networkAccess cannot hold what runs as a Job with a network. "+
+			fmt.Sprintf("networkAccess cannot be enforced for Tools that run as Jobs with a network. "+
 				"Set job.network to None in these Tools, or name them in exemptTools of every layer that has "+
 				"networkAccess: %s.", strings.Join(unbound, ", ")))
 	}

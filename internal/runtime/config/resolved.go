@@ -202,7 +202,7 @@ func (r *Resolved) presenceOf(m *v1alpha1.Model) Presence {
 }
 
 // SeeItsCondition ends the sentence on an object that is not ready, where its condition is not repeated.
-const SeeItsCondition = ". Its own condition says why."
+const SeeItsCondition = ". See its condition Ready."
 
 // whyNot ends the sentence on a Model that is not ready: it repeats the condition of the Model.
 func whyNot(m *v1alpha1.Model) string {

@@ -154,7 +154,7 @@ func (s *stream) more() (int, error) {
 	n, err := io.ReadFull(s.body, next[:])
 	switch {
 	case n > 0:
-		return 0, s.failed(failure(ReasonLost, "the answer of %s is too long", s.host))
+		return 0, s.failed(failure(ReasonLost, "the response of %s is too long", s.host))
 	case errors.Is(err, io.EOF):
 		return 0, io.EOF
 	default:

@@ -123,8 +123,8 @@ const secretsRole = "capstan-manager-secrets"
 
 // roleMissing returns how to permit the manager to read Secrets.
 func (h *Host) roleMissing(namespace string, ref *v1alpha1.SecretKeyReference) string {
-	return fmt.Sprintf("The manager may not read Secret %q. Let it: kubectl create rolebinding %s --namespace %s "+
-		"--clusterrole=%s %s",
+	return fmt.Sprintf("The manager has no permission to read Secret %q. Grant it: kubectl create rolebinding %s "+
+		"--namespace %s --clusterrole=%s %s",
 		ref.Name, secretsRole, namespace, secretsRole, subject(h.Account))
 }
 

@@ -102,7 +102,7 @@ func TestWithoutAKeyNothingIsSentAndTheTurnWaitsAndSaysWhatToDo(t *testing.T) {
 		},
 		"not allowed": {
 			nil, apierrors.NewForbidden(secrets, "api", errors.New("no role")), v1alpha1.ReasonRoleMissing,
-			`The manager may not read Secret "api". Let it: kubectl create rolebinding capstan-manager-secrets --namespace ns ` +
+			`The manager has no permission to read Secret "api". Grant it: kubectl create rolebinding capstan-manager-secrets --namespace ns ` +
 				`--clusterrole=capstan-manager-secrets --serviceaccount=capstan-system:capstan-manager`,
 		},
 		"no key": {

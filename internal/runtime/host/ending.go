@@ -78,7 +78,7 @@ func fullSentence(s journal.Session, cause error) string {
 		return fmt.Sprintf("The Session's log is full (%d bytes, the manager's --max-journal-bytes). Go on in a new Session.",
 			full.Limit)
 	default:
-		return fmt.Sprintf("The Session's log is full (%d bytes). Raise spec.journalLimit of Session %s, or go on in "+
+		return fmt.Sprintf("The Session's journal is full (%d bytes). Raise spec.journalLimit of Session %s, or continue in "+
 			"a new Session.", full.Limit, s.Name)
 	}
 }

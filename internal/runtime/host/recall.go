@@ -35,7 +35,7 @@ type Recalled struct {
 func (h *Host) Recall(ctx context.Context, t Turn, hint int64) (*Recalled, error) {
 	view, err := h.Log.View(ctx, t.Session, hint)
 	if err != nil {
-		return nil, fmt.Errorf("reading the log: %w", err)
+		return nil, fmt.Errorf("reading the journal: %w", err)
 	}
 	earlier, used := view.Turns[t.Ref.Name]
 	if !used || earlier.UID == t.Ref.UID {
@@ -53,7 +53,7 @@ func (h *Host) Recall(ctx context.Context, t Turn, hint int64) (*Recalled, error
 	}
 	closed, err := h.Log.Outcome(ctx, t.Session, t.Ref.Name, hint)
 	if err != nil {
-		return nil, fmt.Errorf("reading what became of the earlier Turn %s: %w", t.Ref.Name, err)
+		return nil, fmt.Errorf("reading the outcome of the earlier Turn %s: %w", t.Ref.Name, err)
 	}
 	if closed == nil || closed.Transition.Plan == nil || closed.Transition.Plan.Phase != v1alpha1.PlanComplete {
 		// A manager closes a Turn before it releases its Session: activeTurn was cleared by hand.

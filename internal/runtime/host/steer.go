@@ -111,7 +111,7 @@ func (h *Host) steer(t Turn, record *journal.Record, steers []Steer) {
 func (h *Host) Steered(ctx context.Context, t Turn, hint int64) (*v1alpha1.TurnProgress, *v1alpha1.JournalTurn, error) {
 	view, err := h.Log.View(ctx, t.Session, hint)
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading the log: %w", err)
+		return nil, nil, fmt.Errorf("reading the journal: %w", err)
 	}
 	recorded, known := view.Turns[t.Ref.Name]
 	if !known || recorded.UID != t.Ref.UID || recorded.SteeredInto == nil {

@@ -42,18 +42,18 @@ var (
 	ErrFormat = errors.New("the journal has an entry of an unknown format")
 	// ErrFull means that the journal has no room for the record within the Session's limit. A record marked Closing
 	// never gets it.
-	ErrFull = errors.New("the log of the Session is full")
+	ErrFull = errors.New("the journal of the Session is full")
 	// ErrStale means that a record does not name a settled part that was in the journal before the record could be
 	// written: a result was appended that the record does not include. Read Settled again and compose the record again.
 	// A record marked Closing gets it only for approvals, and for a call that it reports as not claimed although it
 	// was: read Claims again.
-	ErrStale = errors.New("a tool result came in that the record does not take in")
+	ErrStale = errors.New("the record lacks a tool result that was appended meanwhile")
 	// ErrSteered reports a record of a Turn whose message has gone into another Turn: it has no entries of its own.
-	ErrSteered = errors.New("the message of the Turn has gone into another Turn")
+	ErrSteered = errors.New("the message of the Turn was steered into another Turn")
 	// ErrTooLarge means that something that cannot be split is larger than an entry.
-	ErrTooLarge = errors.New("too large for an entry of the log")
+	ErrTooLarge = errors.New("too large for a journal entry")
 	// ErrCorrupt means that the journal is not as writers leave it: an entry is missing, or does not fit its position.
-	ErrCorrupt = errors.New("the log is damaged")
+	ErrCorrupt = errors.New("the journal is damaged")
 )
 
 // Session names a journal.

@@ -28,7 +28,7 @@ func TestWhatKeepsAJournalFromGrowing(t *testing.T) {
 		},
 		"damage": {
 			fmt.Errorf("closing step 1: %w: the entry at ordinal 2 is missing", ErrCorrupt), v1alpha1.ReasonJournalDamaged,
-			"(the log is damaged: the entry at ordinal 2 is missing). Restore",
+			"(the journal is damaged: the entry at ordinal 2 is missing). Restore",
 			[]time.Duration{5 * time.Minute, 5 * time.Minute},
 		},
 		"format": {

@@ -27,7 +27,7 @@ func canonical(r Record) (Record, error) {
 	ids := make(map[string]bool, len(c.Calls))
 	for _, call := range c.Calls {
 		if call.ID == "" || ids[call.ID] {
-			return r, fmt.Errorf("call id %q is empty or is there twice in one record", call.ID)
+			return r, fmt.Errorf("call id %q is empty or appears twice in one record", call.ID)
 		}
 		ids[call.ID] = true
 	}
@@ -46,7 +46,7 @@ func canonicalEvents(events []v1alpha1.JournalEvent) error {
 	for i := range events {
 		e := &events[i]
 		if e.ID == "" || ids[e.ID] {
-			return fmt.Errorf("event id %q is empty or is there twice in one record", e.ID)
+			return fmt.Errorf("event id %q is empty or appears twice in one record", e.ID)
 		}
 		ids[e.ID] = true
 		if e.Data != nil {

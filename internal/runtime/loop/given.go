@@ -153,7 +153,7 @@ func (a *act) readSettled(ctx context.Context) error {
 	plan := a.turn.Status.Plan
 	refs, err := a.loop.Host.Log.Settled(ctx, host.JournalOf(a.session()), a.turn.UID, plan.Step, plan.OpenedAt)
 	if err != nil {
-		return fmt.Errorf("reading the results that are in the log: %w", err)
+		return fmt.Errorf("reading the results in the journal: %w", err)
 	}
 	a.results().Adopt(refs)
 	for _, ref := range refs {

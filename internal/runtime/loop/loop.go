@@ -163,7 +163,7 @@ func (l *Loop) find(name string) (*run, error) {
 	if r := l.turns[name]; r != nil {
 		return r, nil
 	}
-	return nil, fmt.Errorf("there is no Turn named %q: run it first", name)
+	return nil, fmt.Errorf("no Turn named %q: run it first", name)
 }
 
 // cancel wants a Turn to end.
@@ -256,7 +256,7 @@ func (l *Loop) watch(ctx context.Context, r *run) (*v1alpha1.Turn, error) {
 func (l *Loop) config(session *v1alpha1.Session, turn *v1alpha1.Turn) (host.Config, error) {
 	resolved, err := config.Resolve(l.Objects, session)
 	if err != nil {
-		return host.Config{}, fmt.Errorf("reading what Session %s is made of: %w", session.Name, err)
+		return host.Config{}, fmt.Errorf("resolving the configuration of Session %s: %w", session.Name, err)
 	}
 	return host.ConfigOf(resolved, host.ControlsOf(turn)), nil
 }

@@ -200,7 +200,7 @@ func (r *run) begin(ctx context.Context) error {
 	if recalled == nil {
 		view, err := r.loop.Host.Log.View(ctx, host.JournalOf(session), 0)
 		if err != nil {
-			return fmt.Errorf("reading the log of Session %s: %w", session.Name, err)
+			return fmt.Errorf("reading the journal of Session %s: %w", session.Name, err)
 		}
 		projection.Apply(&r.turn.Status, r.turn.Generation, host.Begin(view.Head+1, now), now)
 		r.publish(false)
@@ -280,7 +280,7 @@ func (r *run) endSteered(ctx context.Context, steered journal.RecordedTurn, clos
 		return err
 	}
 	if progress == nil {
-		return fmt.Errorf("the log does not say that Turn %s went into Turn %s", steered.Name, r.turn.Name)
+		return fmt.Errorf("the journal does not show that Turn %s was steered into Turn %s", steered.Name, r.turn.Name)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -30,11 +30,13 @@ func SetConditions(status *v1alpha1.TurnStatus, generation int64, at metav1.Time
 		reason, message := WaitsFor(status.ToolCalls)
 		set(v1alpha1.ConditionWaitingForToolResults, metav1.ConditionTrue, reason, message)
 	} else {
-		set(v1alpha1.ConditionWaitingForToolResults, metav1.ConditionFalse, v1alpha1.ReasonNotWaiting, "The Turn waits for nothing from outside.")
+		set(v1alpha1.ConditionWaitingForToolResults, metav1.ConditionFalse, v1alpha1.ReasonNotWaiting,
+			"The Turn waits for no tool results.")
 	}
 	if status.Recovered == v1alpha1.TurnFinalized {
 		set(v1alpha1.ConditionRecovered, metav1.ConditionTrue, v1alpha1.ReasonFinalized,
-			"The manager ended while the model answered. What had come until then was taken for the answer, as recovery of the Model says.")
+			"The manager ended during a model call. The partial response was accepted as the response, as spec.recovery of "+
+				"the Model specifies.")
 	}
 	switch status.Phase {
 	case v1alpha1.TurnSucceeded:
@@ -55,7 +57,7 @@ func SetConditions(status *v1alpha1.TurnStatus, generation int64, at metav1.Time
 // successMessage returns the condition message of a Turn that succeeded.
 func successMessage(status *v1alpha1.TurnStatus) string {
 	if into := status.SteeredInto; into != nil {
-		return fmt.Sprintf("The message went into Turn %q, which was running. The answer is there.", into.Name)
+		return fmt.Sprintf("The message was steered into Turn %q, which was running and has the response.", into.Name)
 	}
 	if status.Plan != nil && status.Plan.StopReason == v1alpha1.StopMaxTurnRequests {
 		return "The Turn has made as many model calls as maxIterations permits. The agent may not have finished: " +

@@ -124,7 +124,8 @@ func secretValue(secret *corev1.Secret, ref *v1alpha1.SecretKeyReference) (value
 	case !ok:
 		return "", fmt.Sprintf("Secret %q has no key %q, which one of its headers needs", ref.Name, ref.Key)
 	case value == "", len(value) > MaxHeaderBytes, strings.ContainsFunc(value, func(c rune) bool { return c < ' ' || c > '~' }):
-		return "", fmt.Sprintf("what Secret %q has at the key %q can be no header: 1 to %d characters of ASCII can", ref.Name, ref.Key, MaxHeaderBytes)
+		return "", fmt.Sprintf("key %q of Secret %q is not a valid header value: it must be 1 to %d printable ASCII "+
+			"characters", ref.Key, ref.Name, MaxHeaderBytes)
 	default:
 		return value, ""
 	}

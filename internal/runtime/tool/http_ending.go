@@ -58,7 +58,7 @@ func unanswered(call v1alpha1.ToolCall, request egress.Request, err error) Outco
 	}
 	switch e.Reason {
 	case egress.ReasonRedirect:
-		return afterStart(failed(ReasonRedirectRefused, "The request was answered, and not carried on: "+e.Text+"."))
+		return afterStart(failed(ReasonRedirectRefused, "The redirect was not followed: "+e.Text+"."))
 	case egress.ReasonTimeout:
 		return timedOut(call, request, e)
 	case egress.ReasonInvalid:

@@ -145,10 +145,10 @@ func TestASecretThatCannotBeSentIsNot(t *testing.T) {
 		"one for no host":          {secrets: newSecret("weather", "abc", ""), says: "is bound to hosts by capstan.dev/allowed-hosts"},
 		"one that is not there":    {says: `Secret "weather", which one of its headers needs, does not exist`},
 		"one without the key":      {secrets: newSecret("weather", "abc"), key: "other", says: `has no key "other"`},
-		"an empty one":             {secrets: newSecret("weather", "\n"), says: "can be no header"},
-		"one with two lines":       {secrets: newSecret("weather", "abc\nX-Admin: yes"), says: "can be no header"},
-		"one that is too long":     {secrets: newSecret("weather", strings.Repeat("a", MaxHeaderBytes+1)), says: "can be no header"},
-		"one that is not all text": {secrets: newSecret("weather", "abc\xff"), says: "can be no header"},
+		"an empty one":             {secrets: newSecret("weather", "\n"), says: "is not a valid header value"},
+		"one with two lines":       {secrets: newSecret("weather", "abc\nX-Admin: yes"), says: "is not a valid header value"},
+		"one that is too long":     {secrets: newSecret("weather", strings.Repeat("a", MaxHeaderBytes+1)), says: "is not a valid header value"},
+		"one that is not all text": {secrets: newSecret("weather", "abc\xff"), says: "is not a valid header value"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := forecast(func(p *HTTPParams) {

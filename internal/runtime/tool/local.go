@@ -36,7 +36,8 @@ func LocalPanicked(call v1alpha1.ToolCall, value any) Outcome {
 
 // LocalMissing is the outcome of a call of a Job tool that no function replaces.
 func LocalMissing(name string) Outcome {
-	return notExecuted(ReasonNoFunction, fmt.Sprintf("no function stands in for the Job of Tool %q in this process; give one with WithTool or WithTools", name))
+	return notExecuted(ReasonNoFunction, fmt.Sprintf("no function replaces the Job of Tool %q in this process; "+
+		"add one with WithTool or WithTools", name))
 }
 
 // LocalAbandoned is the outcome of a call whose claim has no recorded outcome.

@@ -34,7 +34,7 @@ func Unenforceable() Outcome {
 	return Outcome{
 		State:  v1alpha1.CallNotExecuted,
 		Reason: ReasonNetworkAccessUnenforceable,
-		Error:  "The tool was not executed: a network access list is in force, and what this tool reaches cannot be held to it.",
+		Error:  "The tool was not executed: the network access list in force cannot be enforced for this tool.",
 	}
 }
 
@@ -49,11 +49,13 @@ func Opening(policies []networkingv1.NetworkPolicy, job *batchv1.Job) (why strin
 			missing = false
 			if !selects(policy, job) || !slices.Contains(policy.Spec.PolicyTypes, networkingv1.PolicyTypeIngress) ||
 				!slices.Contains(policy.Spec.PolicyTypes, networkingv1.PolicyTypeEgress) {
-				return fmt.Sprintf("NetworkPolicy %q was changed and does not cut off the tool any more; delete it, and it is made again", policy.Name), false
+				return fmt.Sprintf("NetworkPolicy %q was changed and no longer isolates the tool; "+
+					"delete it, and the manager creates it again", policy.Name), false
 			}
 		}
 		if len(policy.Spec.Ingress)+len(policy.Spec.Egress) > 0 && selects(policy, job) {
-			return fmt.Sprintf("NetworkPolicy %q lets the tool's pod use the network; let it select no pods with the label %s", policy.Name, v1alpha1.LabelNetwork), false
+			return fmt.Sprintf("NetworkPolicy %q permits network traffic of the tool's pod; "+
+				"exclude from its podSelector the pods with the label %s", policy.Name, v1alpha1.LabelNetwork), false
 		}
 	}
 	return "", missing

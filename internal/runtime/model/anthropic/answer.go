@@ -176,7 +176,7 @@ func (a *answer) complete(asked, key string) (*model.Response, error) {
 		r.ToolCalls = nil
 		return &r, nil
 	case sdk.StopReasonPauseTurn:
-		return nil, fmt.Errorf("%s paused its answer, which is for tools of its own that were not asked for", name)
+		return nil, fmt.Errorf("%s paused its response for a server tool that was not requested", name)
 	default:
 		return &r, nil
 	}

@@ -66,7 +66,7 @@ func New(o Options) (model.Driver, error) {
 	}
 	address, err := url.Parse(base)
 	if err != nil || address.Host == "" {
-		return nil, errors.New("the base URL for Anthropic is none")
+		return nil, errors.New("invalid base URL for Anthropic")
 	}
 	sampling, err := provider.SamplingOf(o.Parameters)
 	if err != nil {

@@ -51,7 +51,7 @@ func New(o Options) (model.Driver, error) {
 		base = DefaultBaseURL
 	}
 	if address, err := url.Parse(base); err != nil || address.Host == "" {
-		return nil, errors.New("the base URL for Google is none")
+		return nil, errors.New("invalid base URL for Google")
 	}
 	sampling, err := provider.SamplingOf(o.Parameters)
 	if err != nil {

@@ -57,7 +57,7 @@ func TestStatuses(t *testing.T) {
 		},
 		"a conversation that is too long": {
 			status: 400, body: problem("400", "INVALID_ARGUMENT", "The input token count (2) exceeds the maximum number of tokens allowed (1).", ""),
-			code: plan.CodeRequestTooLarge, says: "Request too large: Google takes no conversation of this length for model gemini-3-pro",
+			code: plan.CodeRequestTooLarge, says: "Request too large: Google accepts no conversation of this length for model gemini-3-pro",
 		},
 		"a body that is too large": {status: 413, body: "<html>", code: plan.CodeRequestTooLarge},
 		"a wrong key": {

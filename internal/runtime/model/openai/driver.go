@@ -53,7 +53,7 @@ func New(o Options) (model.Driver, error) {
 	}
 	address, err := url.Parse(base)
 	if err != nil || address.Host == "" {
-		return nil, errors.New("the base URL for OpenAI is none")
+		return nil, errors.New("invalid base URL for OpenAI")
 	}
 	sampling, err := provider.SamplingOf(o.Parameters)
 	if err != nil {

@@ -48,11 +48,11 @@ func TestStatuses(t *testing.T) {
 		},
 		"a conversation that is too long": {
 			status: 400, body: body(`"context_length_exceeded"`, "invalid_request_error", "This model's maximum context length is 128000 tokens."),
-			code: plan.CodeRequestTooLarge, says: "Request too large: OpenAI takes no conversation of this length for model gpt-5",
+			code: plan.CodeRequestTooLarge, says: "Request too large: OpenAI accepts no conversation of this length for model gpt-5",
 		},
 		"one that another server says is too long": {
 			status: 400, body: `{"object":"error","message":"This model's maximum context length is 4096 tokens.","type":"BadRequestError","param":null,"code":400}`,
-			code: plan.CodeRequestTooLarge, says: "Request too large: OpenAI takes no conversation of this length for model gpt-5",
+			code: plan.CodeRequestTooLarge, says: "Request too large: OpenAI accepts no conversation of this length for model gpt-5",
 		},
 		"one that a third server says is too long": {
 			status: 400, body: `{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}`,

@@ -26,7 +26,7 @@ func TooLong(provider string, size, calls, arguments int) error {
 	if size <= MaxAnswer && calls <= MaxCalls && arguments <= MaxArguments {
 		return nil
 	}
-	return &Error{Provider: provider, text: fmt.Sprintf("the answer of %s is too long to be kept", provider)}
+	return &Error{Provider: provider, text: fmt.Sprintf("the response of %s is too long to be stored", provider)}
 }
 
 // Broken is what counts of a response that broke off with an error (LLM-05): its text, and the calls whose arguments

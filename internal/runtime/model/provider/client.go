@@ -9,7 +9,7 @@ import (
 
 var (
 	errRedirected = errors.New("the server redirects the request")
-	errTooLong    = errors.New("the answer is too long")
+	errTooLong    = errors.New("the response is too long")
 )
 
 const (

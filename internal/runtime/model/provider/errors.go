@@ -114,9 +114,9 @@ func StatusError(provider, model string, status int, retryAfter time.Duration, k
 		// All behind the colon is taken for the name of the model.
 		e.text = "Model not available: " + model
 	case kind == KindContextLength, status == http.StatusRequestEntityTooLarge:
-		e.text = fmt.Sprintf("Request too large: %s takes no conversation of this length for model %s", provider, model)
+		e.text = fmt.Sprintf("Request too large: %s accepts no conversation of this length for model %s", provider, model)
 	case kind == KindQuota, status == http.StatusPaymentRequired:
-		e.text = fmt.Sprintf("insufficient quota: what model %s may cost at %s is used up", model, provider)
+		e.text = fmt.Sprintf("insufficient quota: the quota of model %s at %s is exhausted", model, provider)
 	case kind == KindInvalidKey, status == http.StatusUnauthorized:
 		e.class = plan.CodeProviderMisconfigured
 		e.text = provider + " does not accept the API key" + number
@@ -141,7 +141,7 @@ func describe(provider string, status int) (text string, class plan.ErrorCode, t
 	case statusOverloaded:
 		return provider + " is overloaded", plan.CodeProviderUnavailable, true
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly:
-		return provider + " could not take the request now", plan.CodeProviderUnavailable, true
+		return provider + " could not serve the request", plan.CodeProviderUnavailable, true
 	}
 	if status >= http.StatusInternalServerError {
 		return provider + " has a problem", plan.CodeProviderUnavailable, true

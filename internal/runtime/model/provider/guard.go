@@ -58,7 +58,7 @@ func unreadable(ctx context.Context, provider string) error {
 	}
 	return &Error{
 		Provider: provider, class: plan.CodeProviderUnavailable, transient: true,
-		text: provider + " gave an answer that cannot be read",
+		text: provider + " returned an invalid response",
 	}
 }
 

@@ -26,7 +26,7 @@ func TestAPanicIsAnErrorOfTheProvider(t *testing.T) {
 	if answer != nil || !errors.As(err, &own) || !own.Transient() || Class(err) != plan.CodeProviderUnavailable {
 		t.Fatalf("Generate = %+v, %v", answer, err)
 	}
-	if err.Error() != "Someone gave an answer that cannot be read" || errors.Unwrap(err) != nil {
+	if err.Error() != "Someone returned an invalid response" || errors.Unwrap(err) != nil {
 		t.Errorf("the error is %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

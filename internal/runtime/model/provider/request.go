@@ -25,7 +25,7 @@ func RequestError(ctx context.Context, provider string, err error) error {
 	var refused *egress.Error
 	switch {
 	case errors.Is(err, errTooLong):
-		return &Error{Provider: provider, text: fmt.Sprintf("the answer of %s is too long to be read", provider)}
+		return &Error{Provider: provider, text: fmt.Sprintf("the response of %s is too long to be read", provider)}
 	case errors.Is(err, errRedirected):
 		const problem = "the server redirects the request, which is not followed: check the base URL"
 		return &Error{
@@ -36,7 +36,7 @@ func RequestError(ctx context.Context, provider string, err error) error {
 		return egressError(provider, refused)
 	default:
 		return &Error{
-			Provider: provider, text: provider + " gave no whole answer: the connection broke",
+			Provider: provider, text: provider + " returned an incomplete response: the connection was closed",
 			class: plan.CodeProviderUnavailable, transient: true,
 		}
 	}
@@ -50,7 +50,7 @@ func IsEventStream(h http.Header) bool {
 
 // NoStream is the error of a response that should be one of events and is something else, such as a page for people.
 func NoStream(provider string) error {
-	return &Error{Provider: provider, text: fmt.Sprintf("%s answered with something that is no stream of events: check the base URL", provider)}
+	return &Error{Provider: provider, text: fmt.Sprintf("%s did not respond with an event stream: check the base URL", provider)}
 }
 
 // egressError returns why a request has no response. The text of an *egress.Error may be shown to any user.
@@ -58,12 +58,12 @@ func egressError(provider string, e *egress.Error) *Error {
 	switch e.Reason {
 	case egress.ReasonInvalid, egress.ReasonRefused, egress.ReasonUntrusted, egress.ReasonRedirect:
 		return &Error{
-			Provider: provider, text: fmt.Sprintf("%s cannot be asked this way: %s", provider, e.Text),
+			Provider: provider, text: fmt.Sprintf("the request to %s was not sent: %s", provider, e.Text),
 			Problem: e.Text, class: plan.CodeProviderMisconfigured,
 		}
 	default:
 		return &Error{
-			Provider: provider, text: fmt.Sprintf("%s gave no whole answer: %s", provider, e.Text),
+			Provider: provider, text: fmt.Sprintf("%s returned an incomplete response: %s", provider, e.Text),
 			Problem: e.Text, class: plan.CodeProviderUnavailable, transient: true,
 		}
 	}
