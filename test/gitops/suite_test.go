@@ -6,7 +6,6 @@ package gitops_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
@@ -18,12 +17,12 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/config/crd"
+	"github.com/capstan-dev/capstan/test/internal/apiserver"
 )
 
 // kinds are all of Capstan's.
@@ -42,19 +41,13 @@ func TestGitOps(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx context.Context) {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		Fail(`KUBEBUILDER_ASSETS is not set: run the suite with make test-unit, or set it to "$(go -C hack/cluster run . assets)"`)
-	}
 	ctrl.SetLogger(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true)))
 	SetDefaultEventuallyTimeout(30 * time.Second)
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	argo = startHealthEngine()
 
-	environment := &envtest.Environment{}
+	config = apiserver.Start().Config
 	var err error
-	config, err = environment.Start()
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { Expect(environment.Stop()).To(Succeed()) })
 	kit, err = capstantest.Start(context.Background(), config, capstantest.Options{})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(kit.Stop()).To(Succeed()) })

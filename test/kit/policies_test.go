@@ -10,19 +10,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/test/internal/apiserver"
 )
 
 var _ = Describe("The policies of an installation", func() {
 	It("hold for the test's own client, and let the kit run Turns", func(ctx context.Context) {
 		// They hold for the whole cluster, so that they get one of their own.
-		environment := &envtest.Environment{}
-		cfg, err := environment.Start()
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func() { Expect(environment.Stop()).To(Succeed()) })
+		cfg := apiserver.Start().Config
 		strict, err := capstantest.Start(context.Background(), cfg, capstantest.Options{
 			Policies: true,
 			Jobs:     func(capstantest.Call) (string, string, int) { return "worked", "", 0 },

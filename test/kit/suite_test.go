@@ -4,7 +4,6 @@ package kit_test
 
 import (
 	"context"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -16,11 +15,11 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/test/internal/apiserver"
 	"github.com/capstan-dev/capstan/test/internal/passes"
 )
 
@@ -42,18 +41,12 @@ var (
 )
 
 var _ = BeforeSuite(func(context.Context) {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		Fail("KUBEBUILDER_ASSETS is not set: run the tests with make, or set it to the directory that has etcd and kube-apiserver")
-	}
 	ctrl.SetLogger(reconciled.Count(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true))))
 	SetDefaultEventuallyTimeout(20 * time.Second)
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
-	environment := &envtest.Environment{}
-	var err error
-	config, err = environment.Start()
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { Expect(environment.Stop()).To(Succeed()) })
+	config = apiserver.Start().Config
 	clock = capstantest.NewClock(start)
+	var err error
 	kit, err = capstantest.Start(context.Background(), config, capstantest.Options{
 		Clock: clock, Jobs: tools.run, Prompts: func(p capstantest.Prompt) { archives.asked(p.System) },
 	})

@@ -130,7 +130,7 @@ var _ = Describe("While a policy of the install is missing", func() {
 		Expect(ready(ctx)()).To(HaveOccurred())
 		conditions.Print(ctx, admin, "without a policy of the install", teamA)
 
-		kubectl(ctx, "apply", "--server-side", "-k", install)
+		server.Kubectl(ctx, "apply", "--server-side", "-k", install)
 		Eventually(ready(ctx)).Should(Succeed())
 		Eventually(succeeded("real")).ShouldNot(HaveField("Reason", v1alpha1.ReasonPoliciesNotInForce), "the Turn goes on by itself")
 		Eventually(func() ([]metav1.Condition, error) {
@@ -171,7 +171,7 @@ var _ = Describe("A Model whose Secret the manager cannot read", func() {
 			AddReportEntry(reason, told.Message)
 			_, command, found := strings.Cut(told.Message, ": kubectl ")
 			Expect(found).To(BeTrue(), told.Message)
-			kubectl(ctx, strings.Fields(strings.ReplaceAll(command, "'", ""))...)
+			server.Kubectl(ctx, strings.Fields(strings.ReplaceAll(command, "'", ""))...)
 		}
 		Eventually(says).Should(ContainSubstring(`Model "real" is not ready (RoleMissing). The manager has no permission to read Secret "key".`))
 		conditions.Print(ctx, admin, "without the RoleBinding for Secrets", "team-b")
@@ -189,7 +189,7 @@ var _ = Describe("A Model whose Secret the manager cannot read", func() {
 			Should(MatchError(apierrors.IsNotFound, "NotFound"))
 		secret := &corev1.Secret{ObjectMeta: meta("key")}
 		Expect(admin.Patch(ctx, secret, client.RawPatch(types.MergePatchType, []byte(`{"data":{"token":null}}`)))).To(Succeed())
-		kubectl(ctx, "annotate", "model", "real", "--namespace=team-b", "--overwrite", "capstan.dev/looked-at=now")
+		server.Kubectl(ctx, "annotate", "model", "real", "--namespace=team-b", "--overwrite", "capstan.dev/looked-at=now")
 		mend(v1alpha1.ReasonSecretKeyMissing)
 		Eventually(ready).Should(HaveField("Status", metav1.ConditionTrue))
 	})

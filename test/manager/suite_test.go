@@ -21,10 +21,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
-	"github.com/capstan-dev/capstan/internal/controller"
+	"github.com/capstan-dev/capstan/test/internal/apiserver"
 )
 
 const (
@@ -37,8 +36,7 @@ var (
 	// admin is a user of the group system:masters.
 	admin     client.Client
 	clientset kubernetes.Interface
-	// kubectl runs kubectl as that user.
-	kubectl func(ctx context.Context, arguments ...string) string
+	server    *apiserver.Server
 	// metrics and probes are where the manager serves them.
 	metrics, probes string
 )
@@ -49,8 +47,6 @@ func TestManager(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx context.Context) {
-	assets := os.Getenv("KUBEBUILDER_ASSETS")
-	Expect(assets).NotTo(BeEmpty(), "KUBEBUILDER_ASSETS is not set: run the tests with make")
 	ctrl.SetLogger(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true)))
 	SetDefaultEventuallyTimeout(time.Minute)
 	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
@@ -62,30 +58,16 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	output, err := build.CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), string(output))
 
-	environment := &envtest.Environment{}
-	config, err := environment.Start()
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { Expect(environment.Stop()).To(Succeed()) })
-	admin, err = client.New(config, client.Options{Scheme: controller.NewScheme()})
-	Expect(err).NotTo(HaveOccurred())
-	clientset, err = kubernetes.NewForConfig(config)
+	server = apiserver.Start()
+	admin = apiserver.Client(server.Config)
+	clientset, err = kubernetes.NewForConfig(server.Config)
 	Expect(err).NotTo(HaveOccurred())
 	for _, namespace := range []string{teamA, "team-b"} {
 		Expect(admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
 	}
-	own := filepath.Join(directory, "admin")
-	Expect(os.WriteFile(own, environment.KubeConfig, 0o600)).To(Succeed())
-	kubectl = func(ctx context.Context, arguments ...string) string {
-		GinkgoHelper()
-		command := exec.CommandContext(ctx, filepath.Join(assets, "kubectl"), append([]string{"--kubeconfig", own}, arguments...)...)
-		output, err := command.CombinedOutput()
-		Expect(err).NotTo(HaveOccurred(), string(output))
-		return string(output)
-	}
-	kubectl(ctx, "apply", "--server-side", "-k", install)
+	server.Kubectl(ctx, "apply", "--server-side", "-k", install)
 
-	user, err := environment.AddUser(envtest.User{Name: managerUser, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:capstan-system"}}, nil)
-	Expect(err).NotTo(HaveOccurred())
+	user := server.User(managerUser, "system:serviceaccounts", "system:serviceaccounts:capstan-system")
 	kubeconfig, err := user.KubeConfig()
 	Expect(err).NotTo(HaveOccurred())
 	managers := filepath.Join(directory, "manager.kubeconfig")

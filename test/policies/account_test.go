@@ -16,12 +16,13 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/test/internal/apiserver"
 )
 
 // managerAsAdmin has the manager's name and every right: only policies hold it.
 func managerAsAdmin() client.Client {
 	GinkgoHelper()
-	return newClient(impersonating(managerUser, "system:masters"))
+	return apiserver.Client(impersonating(managerUser, "system:masters"))
 }
 
 var _ = Describe("The policy manager-jobs", func() {

@@ -2,9 +2,6 @@ package policies_test
 
 import (
 	"context"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -184,21 +181,13 @@ var _ = Describe("An approval is for what was approved", func() {
 
 	It("and with four eyes not for the Turn that one has submitted oneself", func(ctx context.Context) {
 		By("switching the policy on")
-		kubeconfig := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
-		Expect(os.WriteFile(kubeconfig, environment.KubeConfig, 0o600)).To(Succeed())
-		fourEyes := func(verb ...string) {
-			GinkgoHelper()
-			kubectl := exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"),
-				append([]string{"--kubeconfig", kubeconfig}, append(verb, "-k", "../../config/four-eyes")...)...)
-			output, err := kubectl.CombinedOutput()
-			Expect(err).NotTo(HaveOccurred(), string(output))
-		}
+		const fourEyes = "../../config/four-eyes"
 		both, bothName := newUser(ctx, "capstan-edit", "capstan-approve")
 		selfApproval := newDecision("self", bothName)
 		selfApproval.Spec.TurnSubmittedBy = bothName
 		accepts(creating(ctx, both, selfApproval)) // off by default
-		fourEyes("apply", "--server-side")
-		DeferCleanup(func() { fourEyes("delete") })
+		server.Kubectl(ctx, "apply", "--server-side", "-k", fourEyes)
+		DeferCleanup(func(ctx context.Context) { server.Kubectl(ctx, "delete", "-k", fourEyes) })
 
 		refuses(creating(ctx, both, selfApproval), "you submitted this Turn")
 		refuses(creating(ctx, both, newDecision("self", bothName)), "an approval needs turnSubmittedBy")

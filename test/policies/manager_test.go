@@ -19,6 +19,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/test/internal/apiserver"
 )
 
 // managerRights is all that the manager may do in a namespace that it works in. It grows on purpose only: a line more
@@ -79,7 +80,7 @@ var accountGroups = []string{"system:serviceaccounts", "system:serviceaccounts:c
 func rightsIn(ctx context.Context, namespace string) []string {
 	GinkgoHelper()
 	review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace}}
-	Expect(newClient(impersonating(managerUser, accountGroups...)).Create(ctx, review)).To(Succeed())
+	Expect(apiserver.Client(impersonating(managerUser, accountGroups...)).Create(ctx, review)).To(Succeed())
 	Expect(review.Status.Incomplete).To(BeFalse())
 	verbs := map[string][]string{}
 	for _, rule := range review.Status.ResourceRules {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/test/internal/apiserver"
 )
 
 // podRights lets a user read pods and write one of their subresources.
@@ -78,7 +79,7 @@ var _ = Describe("The policy pods", func() {
 			"system:serviceaccount:kube-system:pod-garbage-collector": {"system:serviceaccounts:kube-system", "system:masters"},
 		} {
 			By(account)
-			accepts(say(newClient(impersonating(account, groups...)), pod))
+			accepts(say(apiserver.Client(impersonating(account, groups...)), pod))
 		}
 	})
 

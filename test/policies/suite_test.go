@@ -5,9 +5,6 @@ package policies_test
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -20,10 +17,9 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
-	"github.com/capstan-dev/capstan/internal/controller"
+	"github.com/capstan-dev/capstan/test/internal/apiserver"
 )
 
 const (
@@ -43,8 +39,8 @@ const (
 )
 
 var (
-	environment *envtest.Environment
-	config      *rest.Config
+	server *apiserver.Server
+	config *rest.Config
 	// admin is a user of the group system:masters.
 	admin client.Client
 )
@@ -55,38 +51,19 @@ func TestPolicies(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx context.Context) {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		Fail("KUBEBUILDER_ASSETS is not set: run the tests with make, or set it to the directory that has etcd, kube-apiserver and kubectl")
-	}
 	ctrl.SetLogger(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true)))
 	SetDefaultEventuallyTimeout(15 * time.Second)
 	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
-	environment = &envtest.Environment{}
-	var err error
-	config, err = environment.Start()
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { Expect(environment.Stop()).To(Succeed()) })
-	admin = newClient(config)
+	server = apiserver.Start()
+	config = server.Config
+	admin = apiserver.Client(config)
 	for _, namespace := range []string{teamA, teamB, elsewhere} {
 		Expect(admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{
 			"pod-security.kubernetes.io/enforce": "restricted",
 		}}})).To(Succeed())
 	}
-	kubeconfig := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
-	Expect(os.WriteFile(kubeconfig, environment.KubeConfig, 0o600)).To(Succeed())
-	kubectl := exec.CommandContext(ctx, filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"), "--kubeconfig", kubeconfig,
-		"apply", "--server-side", "-k", install)
-	output, err := kubectl.CombinedOutput()
-	Expect(err).NotTo(HaveOccurred(), string(output))
-	Expect(string(output)).NotTo(ContainSubstring("Warning"))
+	Expect(server.Kubectl(ctx, "apply", "--server-side", "-k", install)).NotTo(ContainSubstring("Warning"))
 })
-
-func newClient(config *rest.Config) client.Client {
-	GinkgoHelper()
-	c, err := client.New(config, client.Options{Scheme: controller.NewScheme()})
-	Expect(err).NotTo(HaveOccurred())
-	return c
-}
 
 var users int
 
@@ -95,12 +72,11 @@ func newUser(ctx context.Context, roles ...string) (client.Client, string) {
 	GinkgoHelper()
 	users++
 	name := fmt.Sprintf("user-%d@example.org", users)
-	user, err := environment.AddUser(envtest.User{Name: name}, nil)
-	Expect(err).NotTo(HaveOccurred())
+	user := server.User(name)
 	for _, role := range roles {
 		grant(ctx, name, role)
 	}
-	return newClient(user.Config()), name
+	return apiserver.Client(user.Config()), name
 }
 
 // grant binds a ClusterRole to a user in teamA.
@@ -125,7 +101,7 @@ func newRole(ctx context.Context, rules ...rbacv1.PolicyRule) string {
 // as is a client that is one of the cluster's own accounts to the API server, with the rights that the account has.
 func as(account string) client.Client {
 	GinkgoHelper()
-	return newClient(impersonating(account))
+	return apiserver.Client(impersonating(account))
 }
 
 func impersonating(account string, groups ...string) *rest.Config {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/test/internal/apiserver"
 )
 
 // everything is a rule that platform teams like to write for a tenant.
@@ -86,7 +87,7 @@ var _ = Describe("The policy journal-entries", func() {
 		refuses(creating(ctx, user, newEntry("entry")), refusal)
 		refuses(creating(ctx, admin, newEntry("entry")), refusal)
 
-		entry := stored(ctx, newClient(impersonating(managerUser, "system:masters")), newEntry("kept"))
+		entry := stored(ctx, apiserver.Client(impersonating(managerUser, "system:masters")), newEntry("kept"))
 		DeferCleanup(func(ctx context.Context) error {
 			return as("system:serviceaccount:kube-system:generic-garbage-collector").Delete(ctx, entry)
 		})
@@ -98,7 +99,7 @@ var _ = Describe("The policy journal-entries", func() {
 	})
 
 	DescribeTable("lets the cluster take them away", func(ctx context.Context, account string) {
-		entry := stored(ctx, newClient(impersonating(managerUser, "system:masters")), newEntry("to-go"))
+		entry := stored(ctx, apiserver.Client(impersonating(managerUser, "system:masters")), newEntry("to-go"))
 		Expect(as(account).Delete(ctx, entry)).To(Succeed())
 	},
 		Entry("with their Session", "system:serviceaccount:kube-system:generic-garbage-collector"),

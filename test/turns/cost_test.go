@@ -13,11 +13,11 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/test/internal/apiserver"
 )
 
 // setPrice gives a Model another price, as JSON, and waits until the manager has seen it.
@@ -184,11 +184,7 @@ var _ = Describe("The cost of a Turn under a manager that ends", Serial, Ordered
 	}
 
 	BeforeAll(func() {
-		environment := &envtest.Environment{}
-		var err error
-		separate, err = environment.Start()
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func() { Expect(environment.Stop()).To(Succeed()) })
+		separate = apiserver.Start().Config
 	})
 
 	It("counts once, also when the Turn is applied again at another price", func(ctx context.Context) {

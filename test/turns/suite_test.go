@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -18,11 +17,11 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/test/internal/apiserver"
 )
 
 func TestTurns(t *testing.T) {
@@ -31,27 +30,20 @@ func TestTurns(t *testing.T) {
 }
 
 var (
-	environment *envtest.Environment
-	config      *rest.Config
-	kit         *capstantest.Kit
-	requests    *requestLog
-	jobs        = &jobScripts{}
-	prompts     = &promptLog{}
+	config   *rest.Config
+	kit      *capstantest.Kit
+	requests *requestLog
+	jobs     = &jobScripts{}
+	prompts  = &promptLog{}
 )
 
 var _ = BeforeSuite(func(context.Context) {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		Fail("KUBEBUILDER_ASSETS is not set: run the tests with make, or set it to the directory that has etcd and kube-apiserver")
-	}
 	ctrl.SetLogger(reconciled.Count(zap.New(zap.WriteTo(io.MultiWriter(GinkgoWriter, said)), zap.UseDevMode(true))))
 	SetDefaultEventuallyTimeout(30 * time.Second)
 	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
-	environment = &envtest.Environment{}
-	var err error
-	config, err = environment.Start()
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { Expect(environment.Stop()).To(Succeed()) })
+	config = apiserver.Start().Config
 	requests = &requestLog{}
+	var err error
 	kit, err = capstantest.Start(context.Background(), config, kitOptions())
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(kit.Stop()).To(Succeed()) })
@@ -70,11 +62,7 @@ func kitOptions() capstantest.Options {
 func onOwnServer(options capstantest.Options) (another func() *capstantest.Kit) {
 	var separate *rest.Config
 	BeforeAll(func() {
-		environment := &envtest.Environment{}
-		var err error
-		separate, err = environment.Start()
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func() { Expect(environment.Stop()).To(Succeed()) })
+		separate = apiserver.Start().Config
 	})
 	BeforeEach(func() {
 		restore := kit
