@@ -40,8 +40,8 @@ func TestRequestErrors(t *testing.T) {
 		"late":          {&egress.Error{Reason: egress.ReasonTimeout, Text: "late"}, plan.CodeProviderUnavailable, true, "late"},
 		"our redirect":  {wrapped(errRedirected), plan.CodeProviderMisconfigured, false, "elsewhere"},
 		"our limit":     {fmt.Errorf("reading: %w", errTooLong), plan.CodeProcessingError, false, "too long"},
-		"the library's": {wrapped(errors.New("secret")), plan.CodeProviderUnavailable, true, "the connection broke"},
-		"none":          {nil, plan.CodeProviderUnavailable, true, "the connection broke"},
+		"the library's": {wrapped(errors.New("secret")), plan.CodeProviderUnavailable, true, "the connection was closed"},
+		"none":          {nil, plan.CodeProviderUnavailable, true, "the connection was closed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := RequestError(t.Context(), "Someone", test.err)
