@@ -76,7 +76,7 @@ var _ = Describe("A tool without network", func() {
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(turn.Status.ToolCalls[0]).To(And(HaveField("State", v1alpha1.CallNotExecuted), HaveField("Reason", "NetworkOpen"),
-			HaveField("Preview", ContainSubstring(`NetworkPolicy "names-for-all" lets the tool's pod use the network`))))
+			HaveField("Preview", ContainSubstring(`NetworkPolicy "names-for-all" permits network traffic of the tool's pod`))))
 		Expect(turn.Status.ToolCalls[1]).To(HaveField("State", v1alpha1.CallSucceeded))
 		Expect(countOf(requests.in(namespace), jobWrite)).To(Equal(1))
 	})

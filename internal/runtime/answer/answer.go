@@ -132,7 +132,7 @@ func unknown(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Verdict {
 	}
 	if result.Spec.Decision != "" {
 		return refused(v1alpha1.ReasonUnknownCall, fmt.Sprintf(
-			"Turn %q has not asked for call %s. A decision is about a call that waits, and is not kept for later.",
+			"Turn %q has not made call %s. A decision is about a call that waits, and is not kept for later.",
 			turn.Name, result.Spec.CallID))
 	}
 	return pending(v1alpha1.ReasonCallPending, fmt.Sprintf("Turn %q has not made call %s yet. "+

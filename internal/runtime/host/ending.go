@@ -75,7 +75,7 @@ func fullSentence(s journal.Session, cause error) string {
 			"--max-journal-bytes-per-namespace). "+
 			"Delete Sessions that are not needed any more.", s.Namespace, full.Limit)
 	case journal.ByManager:
-		return fmt.Sprintf("The Session's log is full (%d bytes, the manager's --max-journal-bytes). Go on in a new Session.",
+		return fmt.Sprintf("The Session's journal is full (%d bytes, the manager's --max-journal-bytes). Continue in a new Session.",
 			full.Limit)
 	default:
 		return fmt.Sprintf("The Session's journal is full (%d bytes). Raise spec.journalLimit of Session %s, or continue in "+
