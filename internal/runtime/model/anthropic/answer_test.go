@@ -188,7 +188,7 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 		"redirected": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 		}, plan.CodeProviderMisconfigured, false, 0, "not followed"},
-		"broken off":          {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, plan.CodeProviderUnavailable, true, 0, "no whole answer"},
+		"broken off":          {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, plan.CodeProviderUnavailable, true, 0, "incomplete response"},
 		"a call at the limit": {streams(start, callStart(0, "a", "now"), arguments(0, `{"x"`), blockStop(0), ends("max_tokens"), stop), plan.CodeProcessingError, false, 0, "raise maxOutputTokens"},
 		"no room":             {streams(start, ends("model_context_window_exceeded"), stop), plan.CodeRequestTooLarge, false, 0, "Request too large"},
 		"no room for a call":  {streams(start, callStart(0, "a", "now"), blockStop(0), ends("model_context_window_exceeded"), stop), plan.CodeRequestTooLarge, false, 0, ""},
