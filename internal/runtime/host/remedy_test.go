@@ -44,7 +44,7 @@ func TestEveryFailureOfAModelSaysWhatToDo(t *testing.T) {
 		"an unknown model":        {status(404, ""), plan.CodeModelUnavailable, []string{`model of Model "m"`, key}},
 		"an outage":               {errors.New("(503) out of order"), plan.CodeProviderUnavailable, []string{`Model "m"`, "another Turn later"}},
 		"a refused request":       {provider.WithProblem(status(400, ""), "no such parameter"), plan.CodeProcessingError, []string{"No such parameter.", `Model "m"`}},
-		"a response too long":     {provider.TooLong("Test", provider.MaxAnswer+1, 0, 0), plan.CodeProcessingError, []string{"too long to be kept", `Model "m"`}},
+		"a response too long":     {provider.TooLong("Test", provider.MaxAnswer+1, 0, 0), plan.CodeProcessingError, []string{"too long to be stored", `Model "m"`}},
 		"a response of no sense":  {errors.New("boom"), plan.CodeProcessingError, []string{`Model "m"`}},
 		"a conversation too long": {status(413, ""), plan.CodeRequestTooLarge, []string{"start a new session"}},
 	} {
