@@ -254,6 +254,7 @@ var _ = Describe("The policy jobs", func() {
 		refuses(updating(ctx, user, job, func(j *batchv1.Job) { j.Spec.BackoffLimit = ptr.To[int32](2) }), frozen)
 		refuses(updating(ctx, user, job, func(j *batchv1.Job) { j.Spec.ActiveDeadlineSeconds = ptr.To[int64](1) }), frozen)
 		refuses(updating(ctx, user, job, func(j *batchv1.Job) { j.Spec.TTLSecondsAfterFinished = ptr.To[int32](1) }), frozen)
+		refuses(updating(ctx, user, job, func(j *batchv1.Job) { j.Spec.PodReplacementPolicy = ptr.To(batchv1.TerminatingOrFailed) }), frozen)
 		refuses(updating(ctx, user, job, func(j *batchv1.Job) { j.Spec.Template.Spec.SchedulingGates = nil }), frozen)
 	})
 })
