@@ -11,6 +11,8 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -75,6 +77,26 @@ var _ = Describe("Ten Turns of one Session in one file", func() {
 		order := finished(ctx, namespace)
 		show("order", fmt.Sprint(order))
 		Expect(slices.IsSorted(order[1:])).To(BeTrue(), "the order was %v", order)
+	})
+})
+
+var _ = Describe("A Session of which several references are missing", func() {
+	It("names them all at once", SpecTimeout(specLimit), func(ctx SpecContext) {
+		namespace := newNamespace(ctx)
+		apply(ctx, namespace, `
+apiVersion: capstan.dev/v1alpha1
+kind: Session
+metadata: {name: demo}
+spec: {harnessRef: {name: later}, agentRef: {name: helper}, modelRef: {name: large}, tools: [{name: pay}]}
+`)
+		session := &v1alpha1.Session{}
+		Eventually(ctx, func() (*metav1.Condition, error) {
+			err := api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "demo"}, session)
+			return meta.FindStatusCondition(session.Status.Conditions, v1alpha1.ConditionReady), err
+		}).Should(HaveValue(And(
+			HaveField("Status", metav1.ConditionFalse), HaveField("Reason", v1alpha1.ReasonHarnessNotFound),
+			HaveField("Message", And(ContainSubstring(`Harness "later" does not exist.`), ContainSubstring(`Agent "helper" does not exist.`),
+				ContainSubstring(`Model "large" does not exist.`), ContainSubstring(`Tool "pay" does not exist.`))))))
 	})
 })
 

@@ -66,7 +66,7 @@ var _ = Describe("The order of Turns", func() {
 			}
 			return session.Status.Conditions[0].Reason + ": " + session.Status.Conditions[0].Message, err
 		}
-		Eventually(message).Should(ContainSubstring(`HarnessNotFound: Harness "later"`))
+		Eventually(message).Should(And(HavePrefix(`HarnessNotFound: Harness "later" does not exist.`), ContainSubstring(`Agent "helper" does not exist.`)))
 		Eventually(phaseOf(ctx, namespace, "late")).Should(Equal(v1alpha1.SessionPending))
 		harness := &v1alpha1.Harness{}
 		harness.Namespace, harness.Name = namespace, "later"
