@@ -310,9 +310,13 @@ type TurnSummary struct {
 	// settledToolCalls have their result.
 	// +optional
 	SettledToolCalls int32 `json:"settledToolCalls,omitempty"`
-	// calls is settledToolCalls/toolCalls, for people to read.
+	// failedToolCalls have failed, or have an unknown outcome. Those of the open step are not counted yet.
 	// +optional
-	// +kubebuilder:validation:MaxLength=32
+	FailedToolCalls int32 `json:"failedToolCalls,omitempty"`
+	// calls is settledToolCalls/toolCalls and how many of them have failed or have an unknown outcome, for people to
+	// read.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
 	Calls string `json:"calls,omitempty"`
 	// startedAt is the time at which the Turn began.
 	// +optional

@@ -13,7 +13,7 @@ type TurnReference struct {
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
 	// uid of the Turn. With it, the ToolResult does not apply to a Turn that was deleted and created again under the
-	// name, and it is deleted with its Turn. A decision requires it.
+	// name. A decision requires it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Type=string
@@ -95,6 +95,12 @@ type ToolResultStatus struct {
 	// observedGeneration is the generation of the spec that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// turnUID is the UID of the Turn that accepted or refused this ToolResult, which is deleted with that Turn.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Type=string
+	TurnUID types.UID `json:"turnUID,omitempty"`
 }
 
 // ToolResult answers one call that a Turn waits for: a call of a client tool with a result, or a call that needs

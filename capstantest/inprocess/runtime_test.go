@@ -38,7 +38,7 @@ func TestToolsAreAnsweredByFunctions(t *testing.T) {
 		}),
 		inprocess.WithTools(says("seen")))
 	turn := run(t, runtime, message("demo-1", "Go."))
-	if reason(turn) != "True EndTurn" || turn.Status.Summary.Calls != "2/2" {
+	if reason(turn) != "True EndTurn" || turn.Status.Summary.Calls != "2/2, 1 failed" {
 		t.Fatalf("the Turn ended as %+v", turn.Status)
 	}
 	if got.Turn != "demo-1" || got.Session != "demo" || got.Tool != "pay" || got.ID != "1-1" || got.Attempt != 1 || got.Namespace != "default" ||

@@ -112,7 +112,7 @@ var _ = Describe("Client tools", func() {
 		Eventually(accepted(ctx, namespace, "early")).Should(Equal("True Accepted"))
 	})
 
-	It("deletes a ToolResult with the Turn that it names by UID, once, and refuses it when it is applied again", func(ctx context.Context) {
+	It("deletes ToolResults with their Turn, once, and refuses one that names its UID when it is applied again", func(ctx context.Context) {
 		waiting(ctx)
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
@@ -131,9 +131,14 @@ var _ = Describe("Client tools", func() {
 		create(ctx, ann())
 		Eventually(accepted(ctx, namespace, "ann")).Should(Equal("False TurnNotFound"))
 		Consistently(accepted(ctx, namespace, "ann")).WithTimeout(500 * time.Millisecond).Should(Equal("False TurnNotFound"))
-		Expect(accepted(ctx, namespace, "bob")()).To(Equal("True Accepted"), "it names no UID")
+		Eventually(func() bool {
+			bob := client.ObjectKey{Namespace: namespace, Name: "bob"}
+			return apierrors.IsNotFound(kit.Client.Get(ctx, bob, &v1alpha1.ToolResult{}))
+		}).Should(BeTrue(), "it names no UID, but the Turn has accepted it")
+		create(ctx, toolResult(namespace, "bob", "demo-1", "1-1", "no"))
+		Eventually(accepted(ctx, namespace, "bob")).Should(Equal("Unknown TurnNotFound"), "a Turn of the name may come")
 		deletions := slices.DeleteFunc(requests.in(namespace), func(write string) bool { return write != "DELETE toolresults" })
-		Expect(deletions).To(HaveLen(1))
+		Expect(deletions).To(HaveLen(2))
 	})
 
 	It("tells the model of a client's error", func(ctx context.Context) {

@@ -1179,6 +1179,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedGeneration
       type:
         scalar: numeric
+    - name: turnUID
+      type:
+        namedType: io.k8s.apimachinery.pkg.types.UID
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ToolSpec
   map:
     fields:
@@ -1492,6 +1495,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - currency
+    - name: failedToolCalls
+      type:
+        scalar: numeric
     - name: finishedAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime

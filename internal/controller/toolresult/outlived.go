@@ -1,11 +1,13 @@
 package toolresult
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -19,11 +21,17 @@ import (
 )
 
 // outlived reports whether the exact Turn that the ToolResult was for is gone. now is the Turn that has the name; nil
-// for none. A ToolResult without a UID never outlives its Turn: it applies to every Turn of the name. A ToolResult that
-// was created after the deletion of its Turn is kept: a GitOps tool would apply it again forever.
+// for none. A ToolResult without a UID is for every Turn of the name, until one of them has accepted or refused it. A
+// ToolResult that was created after the deletion of its Turn is kept: a GitOps tool would apply it again forever.
 func outlived(result *v1alpha1.ToolResult, now *v1alpha1.Turn) bool {
-	uid := result.Spec.TurnRef.UID
+	uid := turnOf(result)
 	return uid != "" && (now == nil || now.UID != uid) && metTurn(result) && result.DeletionTimestamp.IsZero()
+}
+
+// turnOf returns the UID of the Turn that the ToolResult was for, by which it is named or has judged the ToolResult;
+// empty while it may still be any Turn of the name.
+func turnOf(result *v1alpha1.ToolResult) types.UID {
+	return cmp.Or(result.Spec.TurnRef.UID, result.Status.TurnUID)
 }
 
 // metTurn reports whether the ToolResult was accepted or refused while its Turn existed.
@@ -50,13 +58,13 @@ const grace = 5 * time.Second
 // not distinguish those that no Turn has judged, and the API server deletes the objects of a collection one by one too.
 func (r *Reconciler) deleteOutlived(ctx context.Context, result *v1alpha1.ToolResult) (ctrl.Result, error) {
 	now := r.Clock()
-	since, known := r.gone.Since(result.Spec.TurnRef.UID, now)
+	since, known := r.gone.Since(turnOf(result), now)
 	if !known {
 		live, err := r.turn(ctx, r.Live, result)
 		if err != nil || !outlived(result, live) {
 			return ctrl.Result{}, err
 		}
-		r.gone.Note(result.Spec.TurnRef.UID, now)
+		r.gone.Note(turnOf(result), now)
 		since = now
 	}
 	if due := since.Add(grace); now.Before(due) {
@@ -69,7 +77,7 @@ func (r *Reconciler) deleteOutlived(ctx context.Context, result *v1alpha1.ToolRe
 	return ctrl.Result{}, nil
 }
 
-// turnGone wakes the ToolResults that name a Turn by UID when it is gone: deleted, or replaced by another one.
+// turnGone wakes the ToolResults for an exact Turn when it is gone: deleted, or replaced by another one.
 func (r *Reconciler) turnGone() handler.EventHandler {
 	return handler.Funcs{
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, queue wake.Queue) { r.outlive(ctx, e.Object, queue) },
@@ -90,7 +98,7 @@ func (r *Reconciler) outlive(ctx context.Context, object client.Object, queue wa
 		return
 	}
 	for i := range results.Items {
-		if results.Items[i].Spec.TurnRef.UID == object.GetUID() {
+		if turnOf(&results.Items[i]) == object.GetUID() {
 			r.gone.Note(object.GetUID(), r.Clock())
 			queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&results.Items[i])})
 		}

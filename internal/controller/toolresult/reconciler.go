@@ -74,6 +74,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	changed := result.DeepCopy()
 	changed.Status.ObservedGeneration = result.Generation
+	if turn != nil && said.Status == metav1.ConditionFalse && said.Reason != v1alpha1.ReasonTurnReplaced {
+		changed.Status.TurnUID = turn.UID
+	}
 	condition.SetAccepted(&changed.Status.Conditions, result.Generation, metav1.NewTime(r.Clock()), said.Status, said.Reason, said.Message)
 	_, err = status.Patch(ctx, r.Client, result.DeepCopy(), changed)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {

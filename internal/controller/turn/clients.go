@@ -97,7 +97,7 @@ func (r *Reconciler) readSettled(ctx context.Context, a *actScope) error {
 		// answered, the ToolResult would be refused as a second answer.
 		sources = append(sources, ref.Call.Source)
 	}
-	return r.accept(ctx, a.step, a.results, sources)
+	return r.accept(ctx, a.scope, a.results, sources)
 }
 
 // offered returns the first undecided ToolResult for each waiting call, by the call's index.
@@ -193,7 +193,7 @@ func (r *Reconciler) keepResult(ctx context.Context, a *actScope, index int, res
 	}
 	a.step.settled[ref.Call.ID] = ref
 	a.take(index, ref.Call)
-	return r.accept(ctx, a.step, a.results, []types.UID{ref.Call.Source})
+	return r.accept(ctx, a.scope, a.results, []types.UID{ref.Call.Source})
 }
 
 // acceptResults marks each ToolResult that went into a closed step as accepted. It precedes the status write of the
@@ -206,19 +206,20 @@ func (r *Reconciler) acceptResults(ctx context.Context, s *scope, closed *journa
 	if err != nil {
 		return err
 	}
-	return r.accept(ctx, s.memory.of(s.plan().Step), results, host.Sources(closed))
+	return r.accept(ctx, s, results, host.Sources(closed))
 }
 
 // accept marks the ToolResults with the given UIDs as part of their Turn.
 func (r *Reconciler) accept(
-	ctx context.Context, step *stepMemory, results []v1alpha1.ToolResult, uids []types.UID,
+	ctx context.Context, s *scope, results []v1alpha1.ToolResult, uids []types.UID,
 ) error {
+	step := s.memory.of(s.plan().Step)
 	for _, uid := range uids {
 		for i := range results {
 			if results[i].UID != uid || step.accepted[uid] || decided(&results[i]) {
 				continue
 			}
-			if err := r.acceptOne(ctx, &results[i]); err != nil {
+			if err := r.acceptOne(ctx, s.turn.UID, &results[i]); err != nil {
 				return fmt.Errorf("accepting ToolResult %s: %w", results[i].Name, err)
 			}
 			step.accepted[uid] = true
@@ -229,21 +230,21 @@ func (r *Reconciler) accept(
 
 // acceptOne marks one ToolResult, unless it is gone. If the cache lags another write to it, which may be the mark of
 // another process, the version of the API server counts.
-func (r *Reconciler) acceptOne(ctx context.Context, result *v1alpha1.ToolResult) error {
-	err := r.markAccepted(ctx, result)
+func (r *Reconciler) acceptOne(ctx context.Context, turn types.UID, result *v1alpha1.ToolResult) error {
+	err := r.markAccepted(ctx, turn, result)
 	if apierrors.IsConflict(err) {
 		live := &v1alpha1.ToolResult{}
 		err = r.Live.Get(ctx, client.ObjectKeyFromObject(result), live)
 		if err == nil && live.UID == result.UID && !decided(live) {
-			err = r.markAccepted(ctx, live)
+			err = r.markAccepted(ctx, turn, live)
 		}
 	}
 	return client.IgnoreNotFound(err)
 }
 
-func (r *Reconciler) markAccepted(ctx context.Context, result *v1alpha1.ToolResult) error {
+func (r *Reconciler) markAccepted(ctx context.Context, turn types.UID, result *v1alpha1.ToolResult) error {
 	base := result.DeepCopy()
-	result.Status.ObservedGeneration = result.Generation
+	result.Status.ObservedGeneration, result.Status.TurnUID = result.Generation, turn
 	condition.SetAccepted(&result.Status.Conditions, result.Generation, metav1.NewTime(r.Clock()), metav1.ConditionTrue,
 		v1alpha1.ReasonAccepted, acceptedMessage(result.Spec.Decision))
 	_, err := status.Patch(ctx, r.Client, base, result)

@@ -40,7 +40,7 @@ func TestAnActStepIsToldInOrder(t *testing.T) {
 	}
 	b.expectTypes(closed.Events, "act.started tool.started tool.completed act.completed tool.call_requested tool.completed")
 	p := closed.Transition
-	if p.Phase != v1alpha1.TurnReason || p.Iteration != 2 || p.Plan.Step != 3 || p.Summary.Calls != "2/2" {
+	if p.Phase != v1alpha1.TurnReason || p.Iteration != 2 || p.Plan.Step != 3 || p.Summary.Calls != "2/2, 1 failed" || p.Summary.FailedToolCalls != 1 {
 		t.Errorf("progress %+v, plan %+v, summary %+v", p, p.Plan, p.Summary)
 	}
 	if p.ToolCalls[0].State != v1alpha1.CallSucceeded || p.ToolCalls[0].Preview != "done" || p.ToolCalls[1].State != v1alpha1.CallFailed || p.ToolCalls[1].Preview != "away" {
@@ -156,9 +156,12 @@ func TestCancelInAnActStepTellsWhatIsKnownOfEachCall(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := closed.Transition
-			if p.ToolCalls[0].State != test.want || p.Summary.Calls != "1/1" {
-				t.Errorf("%+v, calls %s; want %s", p.ToolCalls[0], p.Summary.Calls, test.want)
+			p, counted := closed.Transition, "1/1"
+			if test.want == v1alpha1.CallFailed || test.want == v1alpha1.CallUnknown {
+				counted += ", 1 failed"
+			}
+			if p.ToolCalls[0].State != test.want || p.Summary.Calls != counted {
+				t.Errorf("%+v, calls %s; want %s and %s", p.ToolCalls[0], p.Summary.Calls, test.want, counted)
 			}
 			messages := b.transcript()
 			if m := messages[len(messages)-1]; m.Role != event.RoleToolResult || m.ToolCallID != "1-0" || (m.Error == "") != (test.want == v1alpha1.CallSucceeded) {

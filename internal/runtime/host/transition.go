@@ -53,6 +53,9 @@ func (t Turn) next(state plan.State) v1alpha1.TurnProgress {
 		p.Summary.Usage = usageOf(state.Usage)
 	}
 	p.Summary.ModelCalls = int32(state.LLMCallCount)
+	if t.Progress.Plan != nil && t.Progress.Plan.Phase == v1alpha1.PlanAct {
+		p.Summary.FailedToolCalls += failedCalls(p.ToolCalls)
+	}
 	setCalls(&p)
 	return p
 }
@@ -128,6 +131,16 @@ func turnError(c plan.Complete, sentence string) *v1alpha1.TurnError {
 	return e
 }
 
+// failedCalls counts the calls that have failed or have an unknown outcome.
+func failedCalls(calls []v1alpha1.ToolCall) (failed int32) {
+	for _, call := range calls {
+		if call.State == v1alpha1.CallFailed || call.State == v1alpha1.CallUnknown {
+			failed++
+		}
+	}
+	return failed
+}
+
 // setCalls updates the counts of tool calls.
 func setCalls(p *v1alpha1.TurnProgress) {
 	open := int32(0)
@@ -140,6 +153,13 @@ func setCalls(p *v1alpha1.TurnProgress) {
 	p.Summary.Calls = ""
 	if p.Summary.ToolCalls > 0 {
 		p.Summary.Calls = fmt.Sprintf("%d/%d", p.Summary.SettledToolCalls, p.Summary.ToolCalls)
+	}
+	failed := p.Summary.FailedToolCalls
+	if p.Plan != nil && p.Plan.Phase == v1alpha1.PlanAct {
+		failed += failedCalls(p.ToolCalls)
+	}
+	if failed > 0 {
+		p.Summary.Calls += fmt.Sprintf(", %d failed", failed)
 	}
 }
 

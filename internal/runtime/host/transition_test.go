@@ -77,14 +77,16 @@ func TestWhenAStepWaitsForOthers(t *testing.T) {
 }
 
 func TestProgressShowsWhatIsKnown(t *testing.T) {
-	p := v1alpha1.TurnProgress{Phase: v1alpha1.TurnAct, Summary: &v1alpha1.TurnSummary{ToolCalls: 5}, ToolCalls: []v1alpha1.ToolCall{
-		{ID: "2-0", State: v1alpha1.CallRunning}, {ID: "2-1", State: v1alpha1.CallWaiting},
-	}}
+	p := v1alpha1.TurnProgress{
+		Phase: v1alpha1.TurnAct, Plan: &v1alpha1.TurnPlan{Phase: v1alpha1.PlanAct},
+		Summary:   &v1alpha1.TurnSummary{ToolCalls: 5, FailedToolCalls: 2},
+		ToolCalls: []v1alpha1.ToolCall{{ID: "2-0", State: v1alpha1.CallRunning}, {ID: "2-1", State: v1alpha1.CallWaiting}},
+	}
 	Progress(&p, map[string]tool.Outcome{"2-0": {State: v1alpha1.CallFailed, Reason: "ExitCode", Error: "boom"}}, false, nil)
 	if c := p.ToolCalls[0]; c.State != v1alpha1.CallFailed || c.Reason != "ExitCode" || c.Preview != "boom" {
 		t.Errorf("call %+v", c)
 	}
-	if p.Summary.Calls != "4/5" || p.Phase != v1alpha1.TurnAct {
+	if p.Summary.Calls != "4/5, 3 failed" || p.Phase != v1alpha1.TurnAct {
 		t.Errorf("calls %s, phase %s", p.Summary.Calls, p.Phase)
 	}
 	Progress(&p, nil, true, nil)

@@ -3,6 +3,7 @@
 package v1alpha1
 
 import (
+	types "k8s.io/apimachinery/pkg/types"
 	v1 "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
@@ -16,6 +17,8 @@ type ToolResultStatusApplyConfiguration struct {
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the generation of the spec that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
+	// turnUID is the UID of the Turn that accepted or refused this ToolResult, which is deleted with that Turn.
+	TurnUID *types.UID `json:"turnUID,omitempty"`
 }
 
 // ToolResultStatusApplyConfiguration constructs a declarative configuration of the ToolResultStatus type for use with
@@ -42,5 +45,13 @@ func (b *ToolResultStatusApplyConfiguration) WithConditions(values ...*v1.Condit
 // If called multiple times, the ObservedGeneration field is set to the value of the last call.
 func (b *ToolResultStatusApplyConfiguration) WithObservedGeneration(value int64) *ToolResultStatusApplyConfiguration {
 	b.ObservedGeneration = &value
+	return b
+}
+
+// WithTurnUID sets the TurnUID field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the TurnUID field is set to the value of the last call.
+func (b *ToolResultStatusApplyConfiguration) WithTurnUID(value types.UID) *ToolResultStatusApplyConfiguration {
+	b.TurnUID = &value
 	return b
 }

@@ -14,7 +14,7 @@ type TurnReferenceApplyConfiguration struct {
 	// name of the Turn.
 	Name *string `json:"name,omitempty"`
 	// uid of the Turn. With it, the ToolResult does not apply to a Turn that was deleted and created again under the
-	// name, and it is deleted with its Turn. A decision requires it.
+	// name. A decision requires it.
 	UID *types.UID `json:"uid,omitempty"`
 }
 

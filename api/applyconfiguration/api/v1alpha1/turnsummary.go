@@ -24,7 +24,10 @@ type TurnSummaryApplyConfiguration struct {
 	ToolCalls *int32 `json:"toolCalls,omitempty"`
 	// settledToolCalls have their result.
 	SettledToolCalls *int32 `json:"settledToolCalls,omitempty"`
-	// calls is settledToolCalls/toolCalls, for people to read.
+	// failedToolCalls have failed, or have an unknown outcome. Those of the open step are not counted yet.
+	FailedToolCalls *int32 `json:"failedToolCalls,omitempty"`
+	// calls is settledToolCalls/toolCalls and how many of them have failed or have an unknown outcome, for people to
+	// read.
 	Calls *string `json:"calls,omitempty"`
 	// startedAt is the time at which the Turn began.
 	StartedAt *v1.MicroTime `json:"startedAt,omitempty"`
@@ -88,6 +91,14 @@ func (b *TurnSummaryApplyConfiguration) WithToolCalls(value int32) *TurnSummaryA
 // If called multiple times, the SettledToolCalls field is set to the value of the last call.
 func (b *TurnSummaryApplyConfiguration) WithSettledToolCalls(value int32) *TurnSummaryApplyConfiguration {
 	b.SettledToolCalls = &value
+	return b
+}
+
+// WithFailedToolCalls sets the FailedToolCalls field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the FailedToolCalls field is set to the value of the last call.
+func (b *TurnSummaryApplyConfiguration) WithFailedToolCalls(value int32) *TurnSummaryApplyConfiguration {
+	b.FailedToolCalls = &value
 	return b
 }
 
