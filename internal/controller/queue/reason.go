@@ -13,6 +13,13 @@ import (
 // suspendedMessage is the condition message of a suspended Turn.
 const suspendedMessage = "The Turn is suspended. Set spec.suspend to false to let the Session admit it."
 
+// The condition messages of a queued Turn whose Session can run it.
+const (
+	behindMessage = "Turns of its Session are before it: a Session runs its Turns in the order of their creation."
+	slotMessage   = "It is the next Turn of its Session and waits for a slot: as many Turns are active as the manager may " +
+		"run at once. It begins when one of them ends or waits."
+)
+
 // Reason returns the condition reason and message of a queued Turn. session is nil if it does not exist. next is the
 // Turn that the Session runs next; only that one repeats why the Session cannot run Turns, so that a long queue costs
 // no writes. limit is the namespace's limit of begun Turns if it holds the Session back, and otherwise 0.
@@ -23,7 +30,9 @@ func Reason(session *v1alpha1.Session, turn, next *v1alpha1.Turn, limit int64) (
 	case session == nil:
 		return v1alpha1.ReasonSessionNotFound,
 			fmt.Sprintf("Session %q does not exist. Create it, or delete this Turn.", turn.Spec.SessionRef.Name)
-	case next == nil || next.UID != turn.UID:
+	case session.Status.ActiveTurn != nil, next != nil && next.UID != turn.UID:
+		return v1alpha1.ReasonQueued, behindMessage
+	case next == nil:
 		return v1alpha1.ReasonQueued, projection.QueuedMessage
 	}
 	if Blocked(session) {
@@ -31,12 +40,12 @@ func Reason(session *v1alpha1.Session, turn, next *v1alpha1.Turn, limit int64) (
 		return v1alpha1.ReasonSessionNotReady,
 			fmt.Sprintf("Session %q cannot run the Turn (%s). %s", session.Name, ready.Reason, ready.Message)
 	}
-	if limit > 0 && session.Status.ActiveTurn == nil {
+	if limit > 0 {
 		return v1alpha1.ReasonTurnLimit, fmt.Sprintf("Namespace %q has %d Turns that have begun and not ended, those "+
 			"that wait included, and may have no more. "+
 			"The Turn begins when one of them has ended: answer or cancel those that wait.", session.Namespace, limit)
 	}
-	return v1alpha1.ReasonQueued, projection.QueuedMessage
+	return v1alpha1.ReasonQueued, slotMessage
 }
 
 // Blocked reports whether a Session cannot run any Turn and its condition is False.

@@ -24,7 +24,7 @@ func TestOnlyTheNextTurnSaysWhyItsSessionCannotRun(t *testing.T) {
 		return func(turn *v1alpha1.Turn) { projection.Queue(&turn.Status, 1, now, reason, message) }
 	}
 	const missing = `Session "demo" cannot run the Turn (ModelNotFound). Model "m" does not exist.`
-	queued := says(v1alpha1.ReasonQueued, projection.QueuedMessage)
+	queued, waits := says(v1alpha1.ReasonQueued, behindMessage), says(v1alpha1.ReasonQueued, slotMessage)
 	notReady := says(v1alpha1.ReasonSessionNotReady, missing)
 	noSession := says(v1alpha1.ReasonSessionNotFound, `Session "demo" does not exist.`)
 	for name, test := range map[string]struct {
@@ -32,7 +32,7 @@ func TestOnlyTheNextTurnSaysWhyItsSessionCannotRun(t *testing.T) {
 		turns   []*v1alpha1.Turn
 		want    string
 	}{
-		"nothing is missing":                       {session(metav1.ConditionTrue, ""), []*v1alpha1.Turn{turnWith("1", queued), turnWith("2")}, ""},
+		"nothing is missing":                       {session(metav1.ConditionTrue, ""), []*v1alpha1.Turn{turnWith("1", waits), turnWith("2")}, ""},
 		"the next one has to say it":               {session(metav1.ConditionFalse, ""), []*v1alpha1.Turn{turnWith("1", queued), turnWith("2", queued)}, "1"},
 		"the next one says it":                     {session(metav1.ConditionFalse, ""), []*v1alpha1.Turn{turnWith("1", notReady), turnWith("2", queued)}, ""},
 		"the one before is suspended":              {session(metav1.ConditionFalse, ""), []*v1alpha1.Turn{turnWith("1", isSuspended), turnWith("2", queued)}, "2"},
@@ -61,6 +61,40 @@ func TestOnlyTheNextTurnSaysWhyItsSessionCannotRun(t *testing.T) {
 	}
 	if _, message := Reason(session(metav1.ConditionFalse, ""), turnWith("1"), turnWith("1"), 0); message != missing {
 		t.Errorf("the next Turn says %q", message)
+	}
+}
+
+func TestAQueuedTurnSaysWhetherTurnsAreBeforeItOrItWaitsForASlot(t *testing.T) {
+	idle := &v1alpha1.Session{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}
+	busy := idle.DeepCopy()
+	busy.Status.ActiveTurn = &v1alpha1.ActiveTurn{Name: "0", UID: "0"}
+	first, second := turnWith("1"), turnWith("2")
+	for name, test := range map[string]struct {
+		session    *v1alpha1.Session
+		turn, next *v1alpha1.Turn
+		want       string
+	}{
+		"another Turn runs":            {busy, first, first, behindMessage},
+		"another Turn runs, and waits": {busy, second, first, behindMessage},
+		"another Turn is next":         {idle, second, first, behindMessage},
+		"it is next":                   {idle, first, first, slotMessage},
+	} {
+		if reason, message := Reason(test.session, test.turn, test.next, 0); reason != v1alpha1.ReasonQueued || message != test.want {
+			t.Errorf("%s: it says %s, %q", name, reason, message)
+		}
+	}
+	stated := func(message string) func(*v1alpha1.Turn) {
+		return func(turn *v1alpha1.Turn) { projection.Queue(&turn.Status, 1, now, v1alpha1.ReasonQueued, message) }
+	}
+	first, second = turnWith("1", stated(behindMessage)), turnWith("2", stated(behindMessage))
+	if outdated := Outdated(busy, []*v1alpha1.Turn{first, second}, 0); len(outdated) != 0 {
+		t.Errorf("%d Turns are outdated while another one runs", len(outdated))
+	}
+	if outdated := Outdated(idle, []*v1alpha1.Turn{first, second}, 0); len(outdated) != 1 || outdated[0] != first {
+		t.Errorf("%d Turns are outdated when the first one waits for a slot, want that one", len(outdated))
+	}
+	if outdated := Outdated(idle, []*v1alpha1.Turn{turnWith("1"), turnWith("2")}, 0); len(outdated) != 0 {
+		t.Errorf("%d Turns without conditions have to be written", len(outdated))
 	}
 }
 

@@ -79,9 +79,10 @@ func (r *Reconciler) waitInQueue(ctx context.Context, s *scope, reason, message 
 	return stop, nil
 }
 
-// next returns the next Turn of a Session that cannot run any now; nil for any other Session, whose queue is not read.
+// next returns the next Turn of a Session that cannot run any now, or whose Turn states why it waits; nil for any other
+// Session, whose queue is not read.
 func (r *Reconciler) next(ctx context.Context, s *scope, limit int64) (*v1alpha1.Turn, error) {
-	if limit == 0 && !queue.Blocked(s.session) {
+	if limit == 0 && !queue.Blocked(s.session) && len(s.turn.Status.Conditions) == 0 {
 		return nil, nil
 	}
 	turns, err := r.turnsOf(ctx, client.ObjectKeyFromObject(s.session), IndexOpen)
