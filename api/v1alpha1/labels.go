@@ -1,6 +1,7 @@
 package v1alpha1
 
-// Labels on the objects that the manager creates. Values are UIDs or ids from the runtime, never text from a model.
+// Labels on the objects that the manager creates. Values are UIDs, ids from the runtime and names of users' objects,
+// never text from a model.
 const (
 	// LabelTurnUID is on every tool Job and its pods: the UID of the Turn that owns the call.
 	LabelTurnUID = "capstan.dev/turn-uid"
@@ -11,6 +12,11 @@ const (
 	// LabelAttempt is on every tool Job and its pods: the attempt of the call, from 1. A lower attempt than the one in
 	// the Turn's status is outdated and ignored.
 	LabelAttempt = "capstan.dev/attempt"
+	// LabelTurn is on every tool Job and its pods: the name of the Turn. It is absent if the name is no label value.
+	LabelTurn = "capstan.dev/turn"
+	// LabelTool is on every tool Job and its pods: the name of the Tool. It is absent if the name is no label value,
+	// because it is longer than 63 characters.
+	LabelTool = "capstan.dev/tool"
 	// LabelNetwork is on the pods of tools that declare `network: None`, with the value None. A NetworkPolicy selects
 	// them by it.
 	LabelNetwork = "capstan.dev/network"

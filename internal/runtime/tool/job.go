@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -62,13 +63,20 @@ func BuildJob(p JobParams) *batchv1.Job {
 }
 
 func jobLabels(p JobParams) map[string]string {
-	return map[string]string{
+	labels := map[string]string{
 		v1alpha1.LabelTurnUID:   string(p.Turn.UID),
 		v1alpha1.LabelStep:      decimal(p.Step),
 		v1alpha1.LabelCall:      p.Call.ID,
 		v1alpha1.LabelAttempt:   decimal(max(p.Call.Attempt, 1)),
 		v1alpha1.LabelManagedBy: v1alpha1.ManagedByCapstan,
 	}
+	// Names of objects: they may be longer than a label's value.
+	for key, name := range map[string]string{v1alpha1.LabelTurn: p.Turn.Name, v1alpha1.LabelTool: p.ToolName} {
+		if len(validation.IsValidLabelValue(name)) == 0 {
+			labels[key] = name
+		}
+	}
+	return labels
 }
 
 // podLabels returns the labels of the Job, and the one that the NetworkPolicy selects by.

@@ -94,6 +94,7 @@ func TestAJobBelongsToItsTurn(t *testing.T) {
 	want := map[string]string{
 		v1alpha1.LabelTurnUID: string(turnUID), v1alpha1.LabelStep: "2", v1alpha1.LabelCall: "1-0",
 		v1alpha1.LabelAttempt: "1", v1alpha1.LabelManagedBy: v1alpha1.ManagedByCapstan,
+		v1alpha1.LabelTurn: "demo-1", v1alpha1.LabelTool: p.ToolName,
 	}
 	for _, labels := range []map[string]string{job.Labels, job.Spec.Template.Labels} {
 		if !equality.Semantic.DeepEqual(labels, want) {
@@ -103,6 +104,17 @@ func TestAJobBelongsToItsTurn(t *testing.T) {
 			if problems := validation.IsValidLabelValue(value); len(problems) > 0 {
 				t.Errorf("the label value %q: %v", value, problems)
 			}
+		}
+	}
+}
+
+func TestANameThatIsNoLabelValueIsLeftOut(t *testing.T) {
+	p := testParams()
+	p.ToolName = strings.Repeat("t", 64)
+	job := BuildJob(p)
+	for _, labels := range []map[string]string{job.Labels, job.Spec.Template.Labels} {
+		if name, ok := labels[v1alpha1.LabelTool]; ok || labels[v1alpha1.LabelTurn] != "demo-1" {
+			t.Errorf("the labels are %v with %q", labels, name)
 		}
 	}
 }
