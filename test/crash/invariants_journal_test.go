@@ -101,7 +101,14 @@ func (e *evidence) checkModelCalls(v *verdict) {
 	extra := 0
 	var lines []string
 	for _, uid := range e.uids() {
-		for iteration, n := range e.modelCalls[uid] {
+		for iteration, calls := range e.modelCalls[uid] {
+			n := 0
+			for _, of := range calls {
+				n += of
+				if of > 1 {
+					v.fail(paidOnce, "the model was called %d times by one process for iteration %d of Turn %s", of, iteration, uid)
+				}
+			}
 			if n > 1 {
 				extra += n - 1
 				lines = append(lines, fmt.Sprintf("iteration %d of Turn %s: %d times", iteration, uid, n))

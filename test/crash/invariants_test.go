@@ -40,7 +40,8 @@ const (
 	acceptedInJournal = "AcceptedInJournal"
 	// outcomeTold: the entry that closes a step tells of a call what the journal had of it before.
 	outcomeTold = "OutcomeTold"
-	// paidOnce: a model is called again for the same step only where a process that had called it is gone, or two lead.
+	// paidOnce: a process calls a model once for a step, and another one calls it again only where a process is gone, or
+	// two lead.
 	paidOnce = "PaidOnce"
 	// journalWhole: a journal has no gap, one final entry for each step, and one Turn after the other.
 	journalWhole = "JournalWhole"
@@ -58,9 +59,8 @@ const (
 type evidence struct {
 	history
 	// requests is how often an HTTP call was started, by its idempotency key.
-	requests func(key string) int
-	// modelCalls is how often a model was called for an iteration of a Turn.
-	modelCalls map[types.UID]map[int32]int
+	requests   func(key string) int
+	modelCalls map[types.UID]modelCalls
 	// local is how often a Job call was started that a function of the process stands in for; nil in a cluster.
 	local func(turn types.UID, call string) int
 	// repeats is how many model calls may have been made in vain: one for each process that was cut off, or that leads

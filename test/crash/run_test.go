@@ -364,12 +364,13 @@ func (r *run) evidence(whole bool) *evidence {
 	return e
 }
 
-// unknown reports whether no process can know the outcome of a request: the process that had claimed it died, or
-// another one took over. A Job would have gone on by itself.
+// unknown reports whether no process can know the outcome of a request that must not be repeated: the process that had
+// claimed it died, or another one took over. A Job would have gone on by itself.
 func (r *run) unknown() bool {
 	for _, name := range r.turns {
 		for _, call := range r.seen.turn(r.namespace, name).Status.ToolCalls {
-			if call.Executor == v1alpha1.ExecutorHTTP && call.State == v1alpha1.CallUnknown && call.Reason == capstantest.ReasonManagerLost {
+			if call.Executor == v1alpha1.ExecutorHTTP && call.SideEffect == v1alpha1.AtMostOnce &&
+				call.State == v1alpha1.CallUnknown && call.Reason == capstantest.ReasonManagerLost {
 				return true
 			}
 		}

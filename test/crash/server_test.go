@@ -3,6 +3,7 @@ package crash_test
 import (
 	"crypto/x509"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -57,34 +58,40 @@ func (s *server) started(namespace, key string) int {
 // loopback is where the server is.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 
-// promptCounter counts model calls, over all processes.
+// modelCalls are how often each process has called a model for an iteration of a Turn.
+type modelCalls map[int32]map[*process]int
+
+// promptCounter counts model calls.
 type promptCounter struct {
 	mu    sync.Mutex
-	calls map[types.UID]map[int32]int
+	calls map[types.UID]modelCalls
 }
 
-// see is for the Prompts of a kit.
-func (c *promptCounter) see(p capstantest.Prompt) {
+// see counts a request of a process.
+func (c *promptCounter) see(by *process, p capstantest.Prompt) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.calls == nil {
-		c.calls = map[types.UID]map[int32]int{}
+		c.calls = map[types.UID]modelCalls{}
 	}
 	if c.calls[p.Turn] == nil {
-		c.calls[p.Turn] = map[int32]int{}
+		c.calls[p.Turn] = modelCalls{}
 	}
-	c.calls[p.Turn][p.Iteration]++
+	if c.calls[p.Turn][p.Iteration] == nil {
+		c.calls[p.Turn][p.Iteration] = map[*process]int{}
+	}
+	c.calls[p.Turn][p.Iteration][by]++
 }
 
 // of are the model calls of some Turns.
-func (c *promptCounter) of(turns []types.UID) map[types.UID]map[int32]int {
+func (c *promptCounter) of(turns []types.UID) map[types.UID]modelCalls {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	found := map[types.UID]map[int32]int{}
+	found := map[types.UID]modelCalls{}
 	for _, uid := range turns {
-		found[uid] = map[int32]int{}
-		for iteration, n := range c.calls[uid] {
-			found[uid][iteration] = n
+		found[uid] = modelCalls{}
+		for iteration, by := range c.calls[uid] {
+			found[uid][iteration] = maps.Clone(by)
 		}
 	}
 	return found

@@ -99,7 +99,8 @@ func startProcess(playsKubelet bool, ahead time.Duration) *process {
 	p := &process{wire: newWire(), ahead: ahead}
 	p.wire.meddle = meddle
 	o := capstantest.Options{
-		Jobs: tools.run, Transport: p.wire.wrap, NoJobPlayer: !playsKubelet, EgressAllow: loopback, EgressRoots: web.roots(), Prompts: prompts.see,
+		Jobs: tools.run, Transport: p.wire.wrap, NoJobPlayer: !playsKubelet, EgressAllow: loopback, EgressRoots: web.roots(),
+		Prompts: func(request capstantest.Prompt) { prompts.see(p, request) },
 	}
 	if ahead > 0 {
 		o.Clock = capstantest.NewClock(time.Now().Add(ahead))
