@@ -3,9 +3,9 @@ package tool
 import (
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
