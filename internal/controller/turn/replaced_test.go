@@ -2,6 +2,7 @@ package turn
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -87,16 +88,18 @@ func TestAReplacedTurnWaitsForTheWatch(t *testing.T) {
 	w := newWorld(t).begin()
 	m := w.manager(0)
 	late := w.turn()
-	m.until("the plan", func() bool { return w.turn().Status.Plan != nil })
+	var isLate atomic.Bool
 	m.Client = interceptor.NewClient(m.Client.(client.WithWatch), interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-			if turn, isTurn := o.(*v1alpha1.Turn); isTurn {
+			if turn, isTurn := o.(*v1alpha1.Turn); isTurn && isLate.Load() {
 				late.DeepCopyInto(turn)
 				return nil
 			}
 			return c.Get(ctx, key, o, opts...)
 		},
 	})
+	m.until("the plan", func() bool { return w.turn().Status.Plan != nil })
+	isLate.Store(true)
 	if err := w.client.Delete(t.Context(), w.turn()); err != nil {
 		t.Fatal(err)
 	}

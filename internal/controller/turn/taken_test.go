@@ -145,7 +145,7 @@ func TestTheResultOfARequestIsTakenWhileTheTurnIsBlocked(t *testing.T) {
 			w.begin(w.site("look", class))
 			m := w.manager(0)
 			m.until("the request was sent", func() bool { return w.turn().Status.Phase == v1alpha1.TurnAct && m.Activities.Len() > 0 })
-			<-m.woken
+			m.untilEnded(2)
 			w.archive()
 			m.until("the end", w.finished)
 			if got := w.told("look"); got != "result of look" || w.starts("look") != 1 {
@@ -158,13 +158,21 @@ func TestTheResultOfARequestIsTakenWhileTheTurnIsBlocked(t *testing.T) {
 		w.begin(w.site("look", v1alpha1.AtMostOnce))
 		first := w.manager(0)
 		first.until("the request was sent", func() bool { return w.turn().Status.Phase == v1alpha1.TurnAct && first.Activities.Len() > 0 })
-		<-first.woken
+		first.untilEnded(2)
 		w.archive()
 		w.manager(0).until("the end", w.finished)
 		if got := w.told("look"); got != "result of look" || w.starts("look") != 1 {
 			t.Errorf("the model is told %q after %d requests", got, w.starts("look"))
 		}
 	})
+}
+
+// untilEnded waits until that many activities have ended: a wake of an earlier one may still be in line.
+func (m *manager) untilEnded(activities int32) {
+	m.w.t.Helper()
+	for m.ended.Load() < activities {
+		<-m.woken
+	}
 }
 
 // archive ends the life of the Harness: the Turn may start nothing any more.

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -246,8 +247,10 @@ func (w *world) Generate(_ context.Context, r model.Request) (*model.Response, e
 // manager is a process that leads.
 type manager struct {
 	*Reconciler
-	w      *world
-	woken  chan struct{}
+	w     *world
+	woken chan struct{}
+	// ended counts the activities that have ended.
+	ended  atomic.Int32
 	models *fairshare.Pool
 }
 
@@ -263,7 +266,10 @@ func (w *world) manager(skew time.Duration) *manager {
 	}
 	pools := activity.Pools{Models: fairshare.NewPool(fairshare.Options{}), Tools: fairshare.NewPool(fairshare.Options{})}
 	m.models = pools.Models
-	activities := activity.NewExecutor(pools, func(types.NamespacedName) { m.woken <- struct{}{} })
+	activities := activity.NewExecutor(pools, func(types.NamespacedName) {
+		m.ended.Add(1)
+		m.woken <- struct{}{}
+	})
 	ctx, stop := context.WithCancel(context.Background())
 	stopped := make(chan struct{})
 	go func() {
