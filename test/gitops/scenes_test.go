@@ -199,6 +199,7 @@ var _ = Describe("A Session", func() {
 		talk := session(namespace)
 		create(ctx, talk)
 		Eventually(record.story(talk)).Should(HaveExactElements(progressing, finished))
+		Eventually(record.story(harness)).Should(HaveExactElements(progressing, finished))
 		change(ctx, harness, func(h *v1alpha1.Harness) {
 			h.Spec.NetworkAccess = &v1alpha1.NetworkAccess{Blocked: []v1alpha1.NetworkPattern{"*.example.org"}}
 		})
