@@ -100,7 +100,7 @@ var _ = Describe("A network access list", func() {
 		create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "go on"))
 		turn := answered(ctx, namespace)
 		Expect(turn).To(capstantest.HaveToolCall("count", v1alpha1.CallNotExecuted, capstantest.ReasonNetworkAccessUnenforceable))
-		Expect(turn.Status.Output).To(ContainSubstring("a network access list is in force"))
+		Expect(turn.Status.Output).To(ContainSubstring("the network access list in force cannot be enforced for this tool"))
 		Expect(requests.in(namespace)).NotTo(ContainElement(jobWrite))
 	})
 
