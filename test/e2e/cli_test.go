@@ -43,7 +43,7 @@ var _ = Describe("kubectl", func() {
 
 		for resource, words := range map[string][]string{
 			"turns":    {"NAME", "SESSION", "PHASE", "ITERATION", "CALLS", "TOKENS", "REASON", "AGE"},
-			"sessions": {"NAME", "PHASE", "TITLE", "HARNESS", "ACTIVE TURN", "TURNS", "TOKENS", "READY", "AGE"},
+			"sessions": {"NAME", "PHASE", "TITLE", "HARNESS", "ACTIVE TURN", "TURNS", "TOKENS", "READY", "REASON", "AGE"},
 			"models":   {"NAME", "PROVIDER", "MODEL", "DEFAULT", "READY", "AGE"},
 			"tools":    {"NAME", "SIDE EFFECT", "IMAGE", "TIMEOUT", "READY", "AGE"},
 		} {
