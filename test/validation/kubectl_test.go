@@ -59,7 +59,7 @@ var _ = Describe("kubectl", func() {
 			Expect(table[1]).To(HavePrefix(object.GetName()))
 		},
 		Entry("of Turns", "Turn", "NAME", "SESSION", "PHASE", "ITERATION", "CALLS", "TOKENS", "REASON", "AGE"),
-		Entry("of Sessions", "Session", "NAME", "PHASE", "TITLE", "HARNESS", "ACTIVE TURN", "TURNS", "TOKENS", "READY", "AGE"),
+		Entry("of Sessions", "Session", "NAME", "PHASE", "TITLE", "HARNESS", "ACTIVE TURN", "TURNS", "TOKENS", "READY", "REASON", "AGE"),
 		Entry("of Models", "Model", "NAME", "PROVIDER", "MODEL", "DEFAULT", "READY", "AGE"),
 		Entry("of Tools", "Tool", "NAME", "SIDE EFFECT", "IMAGE", "TIMEOUT", "READY", "AGE"),
 		Entry("of Harnesses", "Harness", "NAME", "PARENT", "LIFECYCLE", "READY", "AGE"),
