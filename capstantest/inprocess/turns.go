@@ -14,9 +14,9 @@ import (
 // submitter is the user of results and decisions in process.
 const submitter = "inprocess"
 
-// RunTurn runs a Turn until it has ended or waits for ToolResults or for a Secret, which Apply adds, and returns it with
-// its status (RT-04): its phase and conditions are those that the controllers would set. A failed Turn is not an error. The status of the given Turn
-// is ignored, and the Turn is not changed.
+// RunTurn runs a Turn until it has ended or waits for ToolResults or for a Secret, which Apply adds, and returns it
+// with its status (RT-04): its phase and conditions are those that the controllers would set. A failed Turn is not an
+// error. The status of the given Turn is ignored, and the Turn is not changed.
 //
 // The Turns of a Session run one at a time, in the order of the calls (GAP-15): RunTurn waits for those before it, also
 // for one that waits for others. A Turn with delivery Steer goes into the one that runs, if there is one, and has then
@@ -68,8 +68,8 @@ func (r *Runtime) Turn(name string) *v1alpha1.Turn {
 	return r.built.objects.turn(name)
 }
 
-// Await waits until a Turn that was run has ended, or waits for ToolResults or a Secret, and returns it. If ctx ends before, the
-// Turn continues.
+// Await waits until a Turn that was run has ended, or waits for ToolResults or a Secret, and returns it. If ctx ends
+// before, the Turn continues.
 func (r *Runtime) Await(ctx context.Context, turn string) (*v1alpha1.Turn, error) {
 	return r.loop.Await(ctx, turn)
 }

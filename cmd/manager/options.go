@@ -59,7 +59,8 @@ func parse(args []string) (options, error) {
 		"Directory with tls.crt and tls.key for the metrics. Without it, the certificate is self-signed and new at "+
 			"every start.")
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "Address of the probes.")
-	flags.BoolVar(&o.leaderElect, "leader-elect", false, "Enable leader election, so that only one manager is active at a time.")
+	flags.BoolVar(&o.leaderElect, "leader-elect", false,
+		"Enable leader election, so that only one manager is active at a time.")
 	flags.Func("watch-namespaces", "The namespaces to work in, separated by commas. Without it, all of them.", o.addNamespaces)
 	flags.Func("egress-allow-cidr",
 		"A range of addresses that HTTP tools may reach, and requests to model providers, although it is not public, "+

@@ -176,9 +176,9 @@ func (r *run) isBefallen(c cell, leaders []*process) bool {
 // maxTries is how often a cell is played at most until its faults come.
 const maxTries = 4
 
-// playUntilBefallen plays a cell, and again where its faults did not come: the number of requests depends on the time. A
-// request that did not come is replaced by the last one of its kind that did. It reports in which try all faults came;
-// 0 for none.
+// playUntilBefallen plays a cell, and again where its faults did not come: the number of requests depends on the time.
+// A request that did not come is replaced by the last one of its kind that did. It reports in which try all faults
+// came; 0 for none.
 func (s *stage) playUntilBefallen(ctx context.Context, c cell, want undisturbed) (try int, err error) {
 	for try := 1; try <= maxTries; try++ {
 		began, first := time.Now(), pulse.now()

@@ -79,8 +79,8 @@ func cells(base []undisturbed) []cell {
 	return all
 }
 
-// takeoverCells are the cells of a scenario in which the leader dies or is paused at a write. The leader that takes over
-// has the rest to write.
+// takeoverCells are the cells of a scenario in which the leader dies or is paused at a write. The leader that takes
+// over has the rest to write.
 func takeoverCells(s scenario, nth, rest int, add func(cell)) {
 	for _, how := range []fate{die, dieAfter} {
 		add(cell{family: familyDeath, strikes: []strike{{writes, nth, how}, {}}})

@@ -207,7 +207,8 @@ func (w *wire) release(namespace string) {
 	w.of(namespace).goOn()
 }
 
-// goOn lets go on what is held back, if it does not already: a leader that lost its Lease meanwhile leads in a new term.
+// goOn lets go on what is held back, if it does not already: a leader that lost its Lease meanwhile leads in a new
+// term.
 func (l *line) goOn() {
 	select {
 	case <-l.released:

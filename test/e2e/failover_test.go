@@ -41,8 +41,8 @@ func expectSuccession(ctx context.Context) (started time.Time) {
 	return started
 }
 
-// expectWorkWentOn checks that the Turn ended as soon as a manager that has started could end it. responding is how long
-// its model takes.
+// expectWorkWentOn checks that the Turn ended as soon as a manager that has started could end it. responding is how
+// long its model takes.
 func expectWorkWentOn(started time.Time, answer *v1alpha1.Turn, responding time.Duration) {
 	GinkgoHelper()
 	Expect(answer.Status.Summary.FinishedAt).NotTo(BeNil())
@@ -102,8 +102,9 @@ type contest struct {
 	other *corev1.Pod
 }
 
-// rolloutBesideTool runs an AtMostOnce tool in a PriorityClass of the given value, and a pod of half the manager's value
-// that takes up the rest of the node. Then it rolls the manager out, whose new pod needs the place of one of the two.
+// rolloutBesideTool runs an AtMostOnce tool in a PriorityClass of the given value, and a pod of half the manager's
+// value that takes up the rest of the node. Then it rolls the manager out, whose new pod needs the place of one of the
+// two.
 func rolloutBesideTool(ctx context.Context, value int32) contest {
 	GinkgoHelper()
 	never := corev1.PreemptNever

@@ -206,8 +206,8 @@ func changeManager(ctx context.Context, change func(*corev1.PodSpec)) {
 	set(ctx, change)
 }
 
-// rolloutLimit bounds a rollout. A new manager is ready once its caches are filled: beside a gigabyte of queued messages
-// it takes 80 s on two processors.
+// rolloutLimit bounds a rollout. A new manager is ready once its caches are filled: beside a gigabyte of queued
+// messages it takes 80 s on two processors.
 const rolloutLimit = 3 * time.Minute
 
 // managerIn is the manager's container in its pod.

@@ -1,8 +1,8 @@
 // Package job reconciles the Jobs of tool calls whose Turn was deleted without them, or has moved on without them.
 //
 // Jobs are owned by their Turn and are deleted with it. `kubectl delete turn --cascade=orphan` removes the owner
-// reference instead: nothing reads the result of such a Job any more. A Job that runs is deleted, and one that has ended
-// is kept for the retention time, like the Jobs of a Turn that has ended.
+// reference instead: nothing reads the result of such a Job any more. A Job that runs is deleted, and one that has
+// ended is kept for the retention time, like the Jobs of a Turn that has ended.
 //
 // A Job may also appear after its step was closed, when the request of an earlier process arrives late. It is deleted
 // as well (stray.go). Any other Job with an owner costs nothing here.

@@ -34,9 +34,9 @@ func (r *Reconciler) strays(ctx context.Context, object client.Object) []reconci
 	return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(job)}}
 }
 
-// stray reports whether a Job belongs to a closed step of a running Turn and could still run, or already does. The steps
-// of a Turn only go up, so that a cache that lags finds none too many. The Jobs of a Turn that has ended are left to the
-// Turn's reconciler.
+// stray reports whether a Job belongs to a closed step of a running Turn and could still run, or already does. The
+// steps of a Turn only go up, so that a cache that lags finds none too many. The Jobs of a Turn that has ended are left
+// to the Turn's reconciler.
 func (r *Reconciler) stray(ctx context.Context, job *batchv1.Job) (bool, error) {
 	step, err := strconv.ParseInt(job.Labels[v1alpha1.LabelStep], 10, 32)
 	if err != nil || job.Labels[v1alpha1.LabelManagedBy] != v1alpha1.ManagedByCapstan || !job.DeletionTimestamp.IsZero() {
@@ -61,8 +61,8 @@ func (r *Reconciler) stray(ctx context.Context, job *batchv1.Job) (bool, error) 
 	return turn.CanRun(job, pods), nil
 }
 
-// deleteStray deletes a Job if it is a stray, after a live read: its deletion with the end of its step may not be in the
-// cache yet.
+// deleteStray deletes a Job if it is a stray, after a live read: its deletion with the end of its step may not be in
+// the cache yet.
 func (r *Reconciler) deleteStray(ctx context.Context, job *batchv1.Job) error {
 	if stray, err := r.stray(ctx, job); err != nil || !stray {
 		return err

@@ -33,8 +33,8 @@ func init() {
 // loggedWait is the shortest waiting time that is logged.
 const loggedWait = 10 * time.Millisecond
 
-// Waited returns the observer of the waiting time for a resource. Metrics have no label for a namespace, as there may be
-// any number: the log at level debug has it.
+// Waited returns the observer of the waiting time for a resource. Metrics have no label for a namespace, as there may
+// be any number: the log at level debug has it.
 func Waited(resource string) fairshare.Observer {
 	observer := waits.WithLabelValues(resource)
 	log := ctrl.Log.WithName("shares").V(1)

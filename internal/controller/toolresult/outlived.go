@@ -52,8 +52,8 @@ func metTurn(result *v1alpha1.ToolResult) bool {
 // and cost no request.
 const grace = 5 * time.Second
 
-// deleteOutlived deletes a ToolResult whose Turn is gone according to the watch or, because the cache may lag, to a live
-// read: one for all ToolResults of the Turn. Their texts are in the Session's journal. ToolResults have no owner
+// deleteOutlived deletes a ToolResult whose Turn is gone according to the watch or, because the cache may lag, to a
+// live read: one for all ToolResults of the Turn. Their texts are in the Session's journal. ToolResults have no owner
 // reference, because Argo CD does not prune objects with one. A collection cannot be deleted instead: a selector does
 // not distinguish those that no Turn has judged, and the API server deletes the objects of a collection one by one too.
 func (r *Reconciler) deleteOutlived(ctx context.Context, result *v1alpha1.ToolResult) (ctrl.Result, error) {

@@ -72,7 +72,8 @@ func (b *Blocker) remedy(r *Resolved) string {
 		kind, name = "Agent", r.AgentName
 	}
 	if b.State == DependencyArchived {
-		return fmt.Sprintf("Set lifecycle of %s %q to Active, or let the Session name another one; then create another Turn.", kind, name)
+		return fmt.Sprintf("Set lifecycle of %s %q to Active, or let the Session name another one; "+
+			"then create another Turn.", kind, name)
 	}
 	return fmt.Sprintf("Create %s %q, or let the Session name another one; then create another Turn.", kind, name)
 }

@@ -38,8 +38,8 @@ type queued[T comparable] struct {
 	since time.Time
 }
 
-// NewQueue returns a Queue for a number of workers. waited is called with the time that each item was in line; it may be
-// nil.
+// NewQueue returns a Queue for a number of workers. waited is called with the time that each item was in line; it may
+// be nil.
 func NewQueue[T comparable](workers int, namespace func(T) string, waited Observer) *Queue[T] {
 	q := &Queue[T]{
 		namespace: namespace,

@@ -86,8 +86,8 @@ func (r *Rate) Wait(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// Ask puts a request of the namespace in line. If it may not be made at once, ready is called when it may; it may be nil
-// and must not block. A nil Rate bounds nothing.
+// Ask puts a request of the namespace in line. If it may not be made at once, ready is called when it may; it may be
+// nil and must not block. A nil Rate bounds nothing.
 func (r *Rate) Ask(namespace string, ready func()) *Ticket {
 	if r == nil {
 		return nil

@@ -43,7 +43,9 @@ func (a asked) failure() plan.Failure {
 	var known plan.ErrorContext
 	var refusal *provider.Error
 	if errors.As(a.err, &refusal) {
-		known = plan.ErrorContext{Provider: refusal.Provider, ModelID: modelName(a.model), RetryAfterSeconds: int64(refusal.RetryAfter.Seconds())}
+		known = plan.ErrorContext{
+			Provider: refusal.Provider, ModelID: modelName(a.model), RetryAfterSeconds: int64(refusal.RetryAfter.Seconds()),
+		}
 	}
 	failure := plan.ClassifyWith(a.err.Error(), known)
 	if class := provider.Class(a.err); class != failure.Code {
@@ -97,8 +99,8 @@ func (h *Host) ask(ctx context.Context, t Turn, c Config, r model.Request) ([]as
 	return all, nil
 }
 
-// elsewhere reports whether another Model may succeed: the cause is not the request itself, or another provider may take
-// it.
+// elsewhere reports whether another Model may succeed: the cause is not the request itself, or another provider may
+// take it.
 func (a asked) elsewhere() bool {
 	var refusal *provider.Error
 	return errors.As(a.err, &refusal) && refusal.Elsewhere() || elsewhere(a.failure().Code)

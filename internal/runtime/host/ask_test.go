@@ -101,7 +101,8 @@ func TestWhatPassesIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestAToolThatAProviderDoesNotTakeIsForAFallback: the Model is passed over, and if none is left the Turn names the tool.
+// TestAToolThatAProviderDoesNotTakeIsForAFallback: the Model is passed over, and if none is left the Turn names the
+// tool.
 func TestAToolThatAProviderDoesNotTakeIsForAFallback(t *testing.T) {
 	odd := model.ToolDefinition{Name: "odd", InputSchema: json.RawMessage(`{"type":"object","anyOf":[]}`)}
 	refused := provider.CheckSchema("Test", odd, "anyOf")

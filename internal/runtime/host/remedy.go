@@ -9,7 +9,8 @@ import (
 )
 
 // remedy says what to do about a failed call of a Model, with the names of the objects to change. It is empty where the
-// sentence of the code says all, and where there is no Model. refusal is the error of the Model's driver; it may be nil.
+// sentence of the code says all, and where there is no Model. refusal is the error of the Model's driver; it may be
+// nil.
 func remedy(code plan.ErrorCode, m *v1alpha1.Model, refusal *provider.Error) string {
 	if m == nil {
 		return ""
@@ -20,9 +21,11 @@ func remedy(code plan.ErrorCode, m *v1alpha1.Model, refusal *provider.Error) str
 		if refusal != nil && refusal.Status == 0 {
 			return fmt.Sprintf("Correct baseURL of Model %q, or have the address permitted by the manager; %s.", m.Name, further)
 		}
-		return fmt.Sprintf("Put an API key that the provider accepts into %s, and check baseURL of the Model; %s.", keyPlace(m), further)
+		return fmt.Sprintf("Put an API key that the provider accepts into %s, and check baseURL of the Model; %s.",
+			keyPlace(m), further)
 	case plan.CodeProviderQuotaExhausted:
-		return fmt.Sprintf("Raise the quota at the provider for the API key in %s, or give the Model fallbacks; %s.", keyPlace(m), further)
+		return fmt.Sprintf("Raise the quota at the provider for the API key in %s, or give the Model fallbacks; %s.",
+			keyPlace(m), further)
 	case plan.CodeModelUnavailable:
 		return fmt.Sprintf("Correct model of Model %q (%q), or permit that model for the API key in %s; %s.",
 			m.Name, modelName(m), keyPlace(m), further)

@@ -186,9 +186,9 @@ func asks(call v1alpha1.ToolCall) bool {
 	return call.State == v1alpha1.CallWaiting || tool.AwaitsApproval(call)
 }
 
-// WaitsForOthers reports whether the act step only waits for ToolResults and Secrets: there are calls without an outcome,
-// and each is a client's, waits for approval or a Secret, or is held back behind one that does. Client calls count only
-// if the Turn waits for clients; approvals always do (GAP-06).
+// WaitsForOthers reports whether the act step only waits for ToolResults and Secrets: there are calls without an
+// outcome, and each is a client's, waits for approval or a Secret, or is held back behind one that does. Client calls
+// count only if the Turn waits for clients; approvals always do (GAP-06).
 func WaitsForOthers(t Turn, calls []v1alpha1.ToolCall, outcomes map[string]tool.Outcome, concurrency v1alpha1.ToolConcurrency) bool {
 	held := tool.Held(calls, concurrency)
 	missing := false

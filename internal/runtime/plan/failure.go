@@ -57,19 +57,22 @@ func (f *Failure) UnmarshalJSON(data []byte) error {
 }
 
 var sentences = map[ErrorCode]string{
-	CodeBudgetExhausted:        "The budget is used up. Raise it to go on.",
-	CodeBudgetPaused:           "The budget is paused. Raise or resume it to go on.",
-	CodeSoftLimitReached:       "A soft limit of the budget has been reached. Raise it to go on.",
-	CodeModelUnavailable:       "The model is not available. Choose another one.",
-	CodeRequestTooLarge:        "The conversation is too long for the model. Shorten it or start a new session.",
-	CodeProviderRateLimited:    "The model provider is limiting requests. Try again in a moment.",
-	CodeProviderMisconfigured:  "The access to the model provider is not set up correctly. Correct the Model and its API key.",
-	CodeProviderQuotaExhausted: "The quota at the model provider is used up. Raise it there, or choose a Model with another one.",
-	CodeProviderUnavailable:    "The model provider has a problem. Try again later.",
-	CodeDependencyUnavailable:  "The session depends on something that is no longer available. Make it available again, or go on without it.",
-	CodeBlockedByHook:          "A hook has refused the message. Change the message.",
-	CodeMaxIterations:          "The turn has used all its iterations. Raise maxIterations to permit more.",
-	CodeCancelled:              "The turn was cancelled.",
+	CodeBudgetExhausted:     "The budget is used up. Raise it to go on.",
+	CodeBudgetPaused:        "The budget is paused. Raise or resume it to go on.",
+	CodeSoftLimitReached:    "A soft limit of the budget has been reached. Raise it to go on.",
+	CodeModelUnavailable:    "The model is not available. Choose another one.",
+	CodeRequestTooLarge:     "The conversation is too long for the model. Shorten it or start a new session.",
+	CodeProviderRateLimited: "The model provider is limiting requests. Try again in a moment.",
+	CodeProviderMisconfigured: "The access to the model provider is not set up correctly. " +
+		"Correct the Model and its API key.",
+	CodeProviderQuotaExhausted: "The quota at the model provider is used up. " +
+		"Raise it there, or choose a Model with another one.",
+	CodeProviderUnavailable: "The model provider has a problem. Try again later.",
+	CodeDependencyUnavailable: "The session depends on something that is no longer available. " +
+		"Make it available again, or go on without it.",
+	CodeBlockedByHook: "A hook has refused the message. Change the message.",
+	CodeMaxIterations: "The turn has used all its iterations. Raise maxIterations to permit more.",
+	CodeCancelled:     "The turn was cancelled.",
 }
 
 const (

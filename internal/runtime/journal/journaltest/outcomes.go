@@ -256,7 +256,8 @@ func (f *fixture) settlesOver(calls []v1alpha1.SettledCall, index int, executed 
 	return failed
 }
 
-// outcomesMustFit verifies the effect of a Session's limit on recorded outcomes, and on the entry that closes their step.
+// outcomesMustFit verifies the effect of a Session's limit on recorded outcomes, and on the entry that closes their
+// step.
 func outcomesMustFit(f *fixture) {
 	of, long := turn("a"), strings.Repeat("z", 64<<10)
 	calls := ranAll(10, long)

@@ -50,8 +50,8 @@ func TestWhichModelsReason(t *testing.T) {
 	}
 }
 
-// TestTheStartOfAnEmptyThoughtIsNoContent: newer models send the start of a thought, nothing of it while they think, and
-// its signature when they have thought.
+// TestTheStartOfAnEmptyThoughtIsNoContent: newer models send the start of a thought, nothing of it while they think,
+// and its signature when they have thought.
 func TestTheStartOfAnEmptyThoughtIsNoContent(t *testing.T) {
 	const (
 		empty     = `{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}`

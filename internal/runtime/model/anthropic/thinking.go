@@ -156,8 +156,8 @@ func (d *driver) reason(body *sdk.MessageNewParams) {
 	}
 }
 
-// told reports whether an effort asks a model of the generation to think, and whether the model thinks then, if there is
-// room for it.
+// told reports whether an effort asks a model of the generation to think, and whether the model thinks then, if there
+// is room for it.
 func (g generation) told(effort v1alpha1.ReasoningEffort) (asked, thinks bool) {
 	asked = g.thinks && budgets[effort] > 0
 	return asked, asked || g.byDefault && (effort != v1alpha1.ReasoningNone || g.always)

@@ -44,8 +44,8 @@ func TestWhichModelsReason(t *testing.T) {
 	}
 }
 
-// TestAnEmptyChunkIsNoContent: a server that only keeps the connection open is one that stalls. What the model thinks is
-// content.
+// TestAnEmptyChunkIsNoContent: a server that only keeps the connection open is one that stalls. What the model thinks
+// is content.
 func TestAnEmptyChunkIsNoContent(t *testing.T) {
 	server := providertest.Serve(t, providertest.Answer{Body: ": ping\r\n\r\n" + stream(
 		`{"usageMetadata": {"promptTokenCount": 120}}`, `{"candidates": []}`, `{"candidates": [{"index": 0}]}`,

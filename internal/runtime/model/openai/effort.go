@@ -56,7 +56,8 @@ var (
 
 // gpt5 matches gpt-5 and its minor versions, with a date or a size behind, but none of the kinds that differ: pro takes
 // only some efforts, chat-latest and codex only one or none on this API.
-var gpt5 = regexp.MustCompile(`^gpt-5(?:\.([0-9]{1,2}))?(?:-(?:mini|nano|sol|terra|luna))?(?:-20[0-9]{2}-[0-9]{2}-[0-9]{2})?$`)
+var gpt5 = regexp.MustCompile(
+	`^gpt-5(?:\.([0-9]{1,2}))?(?:-(?:mini|nano|sol|terra|luna))?(?:-20[0-9]{2}-[0-9]{2}-[0-9]{2})?$`)
 
 // oSeries matches o1, o3, o3-mini, o4-mini, with a date behind.
 var oSeries = regexp.MustCompile(`^o[134](?:-mini)?(?:-20[0-9]{2}-[0-9]{2}-[0-9]{2})?$`)

@@ -50,7 +50,8 @@ func IsEventStream(h http.Header) bool {
 
 // NoStream is the error of a response that should be one of events and is something else, such as a page for people.
 func NoStream(provider string) error {
-	return &Error{Provider: provider, text: fmt.Sprintf("%s did not respond with an event stream: check the base URL", provider)}
+	text := fmt.Sprintf("%s did not respond with an event stream: check the base URL", provider)
+	return &Error{Provider: provider, text: text}
 }
 
 // egressError returns why a request has no response. The text of an *egress.Error may be shown to any user.
