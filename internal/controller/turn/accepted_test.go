@@ -47,12 +47,18 @@ func countAccepting(w *world) *int {
 // approval approves the first call of a tool.
 func (w *world) approval(name string) *v1alpha1.ToolResult {
 	w.t.Helper()
+	return w.decision(name, v1alpha1.DecisionApprove)
+}
+
+// decision decides about the first call of a tool.
+func (w *world) decision(name string, decision v1alpha1.Decision) *v1alpha1.ToolResult {
+	w.t.Helper()
 	call := w.call(name)
 	given := &v1alpha1.ToolResult{Spec: v1alpha1.ToolResultSpec{
 		TurnRef: v1alpha1.TurnReference{Name: turnName, UID: w.turn().UID}, CallID: call.ID, CallDigest: call.CallDigest,
-		Decision: v1alpha1.DecisionApprove,
+		Decision: decision,
 	}}
-	given.Name = "approve-" + name
+	given.Name = "decision-" + name
 	w.create(given)
 	return given
 }

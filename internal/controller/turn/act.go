@@ -87,6 +87,9 @@ func (r *Reconciler) act(ctx context.Context, s *scope) (flow, error) {
 	if err != nil {
 		return stop, err
 	}
+	if a.takenElsewhere() {
+		return again, nil
+	}
 	if a.config.Blocker != nil && len(a.jobs) == 0 && len(a.step.attempted) == 0 && !a.requested() {
 		return r.block(ctx, a)
 	}
@@ -117,6 +120,9 @@ func (r *Reconciler) advance(ctx context.Context, a *actScope) (flow, error) {
 	}
 	if err := r.giveUpWaiting(ctx, a); err != nil {
 		return stop, err
+	}
+	if a.step.closed != nil {
+		return again, nil
 	}
 	flow, failed := r.startOrBlock(ctx, a)
 	if flow != proceed {

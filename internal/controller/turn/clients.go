@@ -269,6 +269,12 @@ func decided(result *v1alpha1.ToolResult) bool {
 	return c != nil && c.Status != metav1.ConditionUnknown
 }
 
+// wasAccepted reports whether the ToolResult was accepted.
+func wasAccepted(result *v1alpha1.ToolResult) bool {
+	c := condition.Find(result.Status.Conditions, v1alpha1.ConditionAccepted)
+	return c != nil && c.Status == metav1.ConditionTrue
+}
+
 // take records the result or decision for a call.
 func (a *actScope) take(index int, given v1alpha1.SettledCall) {
 	a.step.sources[given.ID] = given.Source

@@ -2,6 +2,7 @@ package turn
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +29,9 @@ type memory struct {
 	passes, writes int
 	// cleanedAt is when the deletion of an ended Turn's Jobs was requested.
 	cleanedAt time.Time
+	// taken reports whether an event has shown a message that went into the Turn. It may have been another process that
+	// took it, so that the journal is looked up again.
+	taken atomic.Bool
 	// orphanedAt is when the Turn was first found without its Session.
 	orphanedAt time.Time
 	// stall is set while the Turn cannot continue because of its Session's journal; errors counts consecutive failed
@@ -72,8 +76,9 @@ type stepMemory struct {
 	unfenced map[string]bool
 	// sources are the ToolResults with the results of client tools and the decisions, by call id.
 	sources map[string]types.UID
-	// accepted are the ToolResults that are marked as accepted, which the cache may not show yet.
-	accepted map[types.UID]bool
+	// accepted are the ToolResults that are marked as accepted, which the cache may not show yet, and lookedUpFor those
+	// that another process has marked, for which the journal was looked up.
+	accepted, lookedUpFor map[types.UID]bool
 	// settled are the results of client tools and the decisions in the journal, by call id; nil until the journal was
 	// read.
 	settled map[string]journal.SettledRef
@@ -135,28 +140,29 @@ func (m *memory) of(step int32) *stepMemory {
 	if m.step.number != step || m.step.outcomes == nil {
 		m.step.drop()
 		m.step = stepMemory{
-			number:     step,
-			created:    map[string]time.Time{},
-			shown:      map[string]bool{},
-			attempted:  map[string]bool{},
-			intended:   map[string]int32{},
-			unanswered: map[string]time.Time{},
-			opened:     map[types.UID]bool{},
-			outcomes:   map[string]tool.Outcome{},
-			unfenced:   map[string]bool{},
-			pauses:     map[activity.Key]pause{},
-			gaveUp:     map[string]tool.Outcome{},
-			unstarted:  map[string]int32{},
-			misread:    map[string]bool{},
-			unread:     map[string]int{},
-			sources:    map[string]types.UID{},
-			accepted:   map[types.UID]bool{},
-			requests:   map[activity.Key]*host.CallRun{},
-			line:       &host.Line{},
-			kept:       map[string]journal.SettledRef{},
-			short:      map[string]bool{},
-			withheld:   map[string]*withheldCall{},
-			podless:    map[string]*podless{},
+			number:      step,
+			created:     map[string]time.Time{},
+			shown:       map[string]bool{},
+			attempted:   map[string]bool{},
+			intended:    map[string]int32{},
+			unanswered:  map[string]time.Time{},
+			opened:      map[types.UID]bool{},
+			outcomes:    map[string]tool.Outcome{},
+			unfenced:    map[string]bool{},
+			pauses:      map[activity.Key]pause{},
+			gaveUp:      map[string]tool.Outcome{},
+			unstarted:   map[string]int32{},
+			misread:     map[string]bool{},
+			unread:      map[string]int{},
+			sources:     map[string]types.UID{},
+			accepted:    map[types.UID]bool{},
+			lookedUpFor: map[types.UID]bool{},
+			requests:    map[activity.Key]*host.CallRun{},
+			line:        &host.Line{},
+			kept:        map[string]journal.SettledRef{},
+			short:       map[string]bool{},
+			withheld:    map[string]*withheldCall{},
+			podless:     map[string]*podless{},
 		}
 	}
 	return &m.step
@@ -252,6 +258,18 @@ func (m *memories) of(key types.NamespacedName, uid types.UID) *memory {
 		m.byKey[key] = found
 	}
 	return found
+}
+
+// taken notes that a message went into a Turn. It reports whether there is a memory of that Turn.
+func (m *memories) taken(key types.NamespacedName, uid types.UID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	found := m.byKey[key]
+	if found == nil || found.uid != uid {
+		return false
+	}
+	found.taken.Store(true)
+	return true
 }
 
 // forget drops the memory of a Turn and returns its known UIDs.

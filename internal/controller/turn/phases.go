@@ -132,6 +132,7 @@ func (r *Reconciler) begin(ctx context.Context, s *scope) (flow, error) {
 // lookUp checks the journal once, for an act step that this process has not opened itself, for an entry that closes it.
 // A reason step does so in its activity, before any money is spent, or before it waits.
 func (r *Reconciler) lookUp(ctx context.Context, s *scope) (flow, error) {
+	s.lookAgain()
 	if s.plan().Phase != v1alpha1.PlanAct {
 		return proceed, nil
 	}

@@ -204,12 +204,27 @@ func TestWhichChangesOfASessionWakeItsTurn(t *testing.T) {
 	}
 }
 
-func TestOnlyOpenResultsWakeTheirTurn(t *testing.T) {
-	open := undecidedResult()
-	for status, want := range map[metav1.ConditionStatus]bool{"": true, metav1.ConditionUnknown: true, metav1.ConditionTrue: false, metav1.ConditionFalse: false} {
+func TestOnlyResultsThatAreOpenOrWereJustAcceptedWakeTheirTurn(t *testing.T) {
+	concerns := concernsItsTurn()
+	before := given("r", "1-0", metav1.ConditionUnknown)
+	for status, want := range map[metav1.ConditionStatus]struct{ listed, same, changed bool }{
+		"":                      {true, true, true},
+		metav1.ConditionUnknown: {true, true, true},
+		metav1.ConditionTrue:    {false, false, true},
+		metav1.ConditionFalse:   {false, false, false},
+	} {
 		r := given("r", "1-0", status)
-		if open.Create(event.CreateEvent{Object: &r}) != want || open.Update(event.UpdateEvent{ObjectOld: &r, ObjectNew: &r}) != want {
-			t.Errorf("accepted %q: want %v", status, want)
+		if got := concerns.Create(event.CreateEvent{Object: &r, IsInInitialList: true}); got != want.listed {
+			t.Errorf("accepted %q: wakes %v when the process begins", status, got)
+		}
+		if got := concerns.Create(event.CreateEvent{Object: &r}); got != want.changed {
+			t.Errorf("accepted %q: wakes %v when it is created", status, got)
+		}
+		if got := concerns.Update(event.UpdateEvent{ObjectOld: &r, ObjectNew: &r}); got != want.same {
+			t.Errorf("accepted %q: wakes %v when nothing has changed", status, got)
+		}
+		if got := concerns.Update(event.UpdateEvent{ObjectOld: &before, ObjectNew: &r}); got != want.changed {
+			t.Errorf("accepted %q: wakes %v once it is", status, got)
 		}
 	}
 }

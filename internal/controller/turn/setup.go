@@ -79,11 +79,12 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 		Named("turn").
 		For(&v1alpha1.Turn{}).
 		Watches(&v1alpha1.Turn{}, handler.EnqueueRequestsFromMapFunc(r.ofSteer), builder.WithPredicates(newSteer())).
+		Watches(&v1alpha1.Turn{}, handler.EnqueueRequestsFromMapFunc(r.ofSteered), builder.WithPredicates(newlySteered())).
 		Watches(&v1alpha1.Session{}, handler.EnqueueRequestsFromMapFunc(r.ofSession), builder.WithPredicates(activeTurnChanged())).
 		Watches(&v1alpha1.Session{}, handler.EnqueueRequestsFromMapFunc(r.ofEverySession), builder.WithPredicates(concernsEveryTurn())).
 		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(r.ofLabelled), builder.WithPredicates(predicate.NewPredicateFuncs(isOurs))).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofLabelled), builder.WithPredicates(predicate.NewPredicateFuncs(isOurs))).
-		Watches(&v1alpha1.ToolResult{}, handler.EnqueueRequestsFromMapFunc(ofToolResult), builder.WithPredicates(undecidedResult())).
+		Watches(&v1alpha1.ToolResult{}, handler.EnqueueRequestsFromMapFunc(r.ofToolResult), builder.WithPredicates(concernsItsTurn())).
 		WatchesRawSource(r.Wakes).
 		WithOptions(pacing.Options(workers)).
 		Complete(r.Watchdog.Watch("Turn", r))
@@ -144,13 +145,28 @@ func (r *Reconciler) ofLabelled(ctx context.Context, object client.Object) []rec
 	return requests
 }
 
-// ofToolResult wakes the Turn that a ToolResult is for.
-func ofToolResult(_ context.Context, object client.Object) []reconcile.Request {
+// ofToolResult wakes the Turn that a ToolResult is for. One that was accepted wakes the Turn only if it still waits for
+// it: another process has accepted it then, or the Turn's status is about to show it.
+func (r *Reconciler) ofToolResult(ctx context.Context, object client.Object) []reconcile.Request {
 	result, ok := object.(*v1alpha1.ToolResult)
 	if !ok {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: result.Namespace, Name: result.Spec.TurnRef.Name}}}
+	key := types.NamespacedName{Namespace: result.Namespace, Name: result.Spec.TurnRef.Name}
+	if !wasAccepted(result) {
+		return []reconcile.Request{{NamespacedName: key}}
+	}
+	turn := &v1alpha1.Turn{}
+	if err := r.Client.Get(ctx, key, turn); err != nil {
+		if client.IgnoreNotFound(err) != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "reading the Turn of a ToolResult", "toolResult", result.Name)
+		}
+		return nil
+	}
+	if !waitsFor(turn, result) {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: key}}
 }
 
 // activeTurnChanged passes the changes of a Session that concern its active Turn: a new Session, or another active
@@ -192,15 +208,21 @@ func concernsEveryTurn() predicate.Predicate {
 	}
 }
 
-// undecidedResult passes ToolResults that are neither accepted nor refused.
-func undecidedResult() predicate.Predicate {
-	open := func(o client.Object) bool {
+// concernsItsTurn passes ToolResults that are neither accepted nor refused, and those that have just been accepted. A
+// process that begins reads from the journal what was accepted before.
+func concernsItsTurn() predicate.Predicate {
+	is := func(o client.Object, what func(*v1alpha1.ToolResult) bool) bool {
 		result, ok := o.(*v1alpha1.ToolResult)
-		return ok && !decided(result)
+		return ok && what(result)
 	}
+	open := func(result *v1alpha1.ToolResult) bool { return !decided(result) }
 	return predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return open(e.Object) },
-		UpdateFunc: func(e event.UpdateEvent) bool { return open(e.ObjectNew) },
+		CreateFunc: func(e event.CreateEvent) bool {
+			return is(e.Object, open) || (!e.IsInInitialList && is(e.Object, wasAccepted))
+		},
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return is(e.ObjectNew, open) || (is(e.ObjectNew, wasAccepted) && !is(e.ObjectOld, wasAccepted))
+		},
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
 	}
 }

@@ -76,9 +76,18 @@ func (r *Reconciler) giveUpWaiting(ctx context.Context, a *actScope) error {
 	if !host.WaitsForOthers(a.hostTurn(), a.calls(), a.step.outcomes, a.config.Effective.ToolConcurrency) {
 		return nil
 	}
-	pending, err := r.Host.Pending(ctx, r.steerable(a.scope))
-	if err != nil || len(pending) == 0 {
+	pending, taken, err := r.Host.Pending(ctx, r.steerable(a.scope))
+	if err != nil {
 		return err
+	}
+	if taken {
+		a.step.lookedUp = false
+		if err := r.findClosed(ctx, a.scope); err != nil || a.step.closed != nil {
+			return err
+		}
+	}
+	if len(pending) == 0 {
+		return nil
 	}
 	for i, call := range a.calls() {
 		if _, done := a.step.outcomes[call.ID]; !done && call.State == v1alpha1.CallWaiting {
@@ -139,6 +148,32 @@ func newSteer() predicate.Predicate {
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() && created(e.ObjectNew)
 		},
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+	}
+}
+
+// ofSteered wakes the Turn that a message went into, if this process works on it: another one may have taken the message.
+func (r *Reconciler) ofSteered(_ context.Context, object client.Object) []reconcile.Request {
+	steer, ok := object.(*v1alpha1.Turn)
+	if !ok || steer.Status.SteeredInto == nil {
+		return nil
+	}
+	key := types.NamespacedName{Namespace: steer.Namespace, Name: steer.Status.SteeredInto.Name}
+	if !r.memories.taken(key, steer.Status.SteeredInto.UID) {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: key}}
+}
+
+// newlySteered passes messages that have just gone into a Turn.
+func newlySteered() predicate.Predicate {
+	is := func(o client.Object) bool {
+		turn, ok := o.(*v1alpha1.Turn)
+		return ok && turn.Status.SteeredInto != nil
+	}
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList && is(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool { return is(e.ObjectNew) && !is(e.ObjectOld) },
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
 	}
 }

@@ -38,7 +38,7 @@ type ActResults struct {
 // Act closes the open act step with the results of its calls (PHASE-06), and with the messages that wait to go into the
 // Turn. A failed tool is a normal result (TOOL-13).
 func (h *Host) Act(ctx context.Context, t Turn, results ActResults) (*journal.Closed, error) {
-	steers, err := h.Pending(ctx, t)
+	steers, _, err := h.Pending(ctx, t)
 	if err != nil {
 		return nil, err
 	}

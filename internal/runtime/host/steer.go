@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
@@ -33,17 +34,22 @@ type Steer struct {
 }
 
 // Pending returns the messages that would go into the Turn if its open step ended now. A message whose name is in the
-// journal already does not go into any Turn.
-func (h *Host) Pending(ctx context.Context, t Turn) ([]Steer, error) {
+// journal already does not go into any Turn. taken reports whether one of those that wait is part of this Turn already:
+// another process may have closed the open step.
+func (h *Host) Pending(ctx context.Context, t Turn) (pending []Steer, taken bool, err error) {
 	offered, err := t.offered(ctx)
 	if err != nil || len(offered) == 0 {
-		return nil, err
+		return nil, false, err
 	}
 	view, err := h.Log.View(ctx, t.Session, t.Progress.Plan.OpenedAt-1)
 	if err != nil {
-		return nil, fmt.Errorf("reading which Turns the Session has had: %w", err)
+		return nil, false, fmt.Errorf("reading which Turns the Session has had: %w", err)
 	}
-	return unused(offered, view.Turns), nil
+	taken = slices.ContainsFunc(offered, func(s Steer) bool {
+		into := view.Turns[s.Ref.Name].SteeredInto
+		return into != nil && into.UID == t.Ref.UID
+	})
+	return unused(offered, view.Turns), taken, nil
 }
 
 // offered are the messages that wait for the Turn.

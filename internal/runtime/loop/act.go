@@ -226,7 +226,7 @@ func (a *act) giveUpWaiting(ctx context.Context) error {
 	if !host.WaitsForOthers(t, a.calls(), a.outcomes, a.config.Effective.ToolConcurrency) {
 		return nil
 	}
-	pending, err := a.loop.Host.Pending(ctx, t)
+	pending, _, err := a.loop.Host.Pending(ctx, t)
 	if err != nil || len(pending) == 0 {
 		return err
 	}

@@ -1,0 +1,61 @@
+package turn
+
+import (
+	"slices"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// A process that led before may still append to the journal, and mark on a ToolResult or on the Turn of a message that
+// the journal has it. Then nothing is left for which this process would append an entry itself, and so find that one.
+
+// lookAgain makes the pass look up the open step in the journal again when another process has taken a message for it.
+func (s *scope) lookAgain() {
+	if s.memory.taken.Swap(false) {
+		s.memory.of(s.plan().Step).doubt()
+	}
+}
+
+// takenElsewhere reports whether another process has accepted a ToolResult for a call that waits. The journal is to be
+// read again, once for each.
+func (a *actScope) takenElsewhere() bool {
+	if a.step.settled == nil {
+		return false // The journal is read in this pass.
+	}
+	found := false
+	for i := range a.results {
+		result := &a.results[i]
+		if a.step.accepted[result.UID] || a.step.lookedUpFor[result.UID] || !wasAccepted(result) || !waitsFor(a.turn, result) {
+			continue
+		}
+		if _, done := a.step.outcomes[result.Spec.CallID]; done {
+			continue
+		}
+		a.step.lookedUpFor[result.UID] = true
+		found = true
+	}
+	if found {
+		a.forgetOthers()
+		a.step.doubt()
+	}
+	return found
+}
+
+// doubt makes the next round read the journal again.
+func (m *stepMemory) doubt() {
+	m.lookedUp, m.stale, m.settled = false, true, nil
+}
+
+// waitsFor reports whether the Turn waits for an answer of the kind of the ToolResult that was accepted for it.
+func waitsFor(turn *v1alpha1.Turn, result *v1alpha1.ToolResult) bool {
+	if turn.UID != result.Status.TurnUID || turn.Status.Plan == nil || turn.Status.Plan.Phase != v1alpha1.PlanAct {
+		return false
+	}
+	return slices.ContainsFunc(turn.Status.ToolCalls, func(call v1alpha1.ToolCall) bool {
+		if call.ID != result.Spec.CallID || call.State.Settled() {
+			return false
+		}
+		return tool.AwaitsApproval(call) == (result.Spec.Decision != "")
+	})
+}
