@@ -4,19 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/uuid"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/leaderelection"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -56,30 +50,15 @@ type election struct {
 	// strokes counts the strikes that have come, and usurped those that deleted a pod.
 	strokes, usurped int
 	errs             []error
-}
-
-// candidate is a process that stands for election.
-type candidate struct {
-	*process
-	election *election
-	name     string
-	pod      *corev1.Pod
-	// life is that of the process as it runs now, and end ends it.
-	life context.Context
-	end  context.CancelFunc
-	// gone reports whether the process has ended, and successor is closed once another one leads.
-	gone      bool
-	successor chan struct{}
-	// usurped reports whether the pod was deleted while the process runs, and pods counts those that it had.
-	usurped bool
-	pods    int
+	// chronicle says, for people, what became of the processes.
+	chronicle chronicle
 }
 
 // elect lets the processes stand for election. The first of them leads when it returns, and the others wait.
 func elect(ctx context.Context, r *run, strikes []strike, processes []*process) (*election, error) {
 	e := &election{
 		run: r, strikes: strikes, namespace: "managers-of-" + r.namespace,
-		began: make(chan *candidate, 64), struck: make(chan *candidate, 64),
+		began: make(chan *candidate, 64), struck: make(chan *candidate, 64), chronicle: chronicle{began: time.Now()},
 	}
 	if err := user.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.namespace}}); err != nil {
 		return nil, err
@@ -118,75 +97,16 @@ func (e *election) close() {
 	seen.forget(e.namespace)
 }
 
-// createPod makes the pod that the process runs in, as the kubelet would.
-func (c *candidate) createPod(ctx context.Context) error {
-	c.pods++
-	c.pod = &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: c.election.namespace, Name: fmt.Sprintf("%s-%d", c.name, c.pods)},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: managerContainer, Image: "capstan.dev/manager:test"}}},
-	}
-	if err := user.Create(ctx, c.pod); err != nil {
-		return err
-	}
-	c.pod.Status.Phase = corev1.PodRunning
-	return c.contain(ctx, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: c.now()}})
-}
-
-// contain shows a state of the pod's container.
-func (c *candidate) contain(ctx context.Context, state corev1.ContainerState) error {
-	c.pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: managerContainer, State: state}}
-	return user.Status().Update(ctx, c.pod)
-}
-
-// now is the time of the process's node.
-func (c *candidate) now() metav1.Time { return metav1.NewTime(time.Now().Add(c.ahead)) }
-
-// stand stands for election, and again each time the process has ended: the kubelet starts it again.
-func (c *candidate) stand(ctx context.Context) {
-	for ctx.Err() == nil {
-		if err := c.standOnce(ctx); err != nil {
-			c.election.fail(fmt.Errorf("standing for election: %w", err))
-			return
-		}
-	}
-}
-
-func (c *candidate) standOnce(ctx context.Context) error {
-	life, end := context.WithCancel(ctx)
-	defer end()
-	self := leader.Process{
-		Pod: client.ObjectKeyFromObject(c.pod), UID: c.pod.UID, Nonce: string(uuid.NewUUID()),
-	}
-	connection := rest.CopyConfig(config)
-	connection.Wrap(c.wrap)
-	lock, err := leader.NewLock(connection, self, managerContainer, func(string) { end() }, logr.Discard())
-	if err != nil {
-		return err
-	}
-	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock:          &witness{Interface: lock, ahead: c.ahead, fail: c.election.fail},
-		LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
-		ReleaseOnCancel: true,
-		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(context.Context) { c.lead(life, end) },
-			OnStoppedLeading: func() {},
-		},
-	})
-	if err != nil {
-		return err
-	}
-	elector.Run(klog.NewContext(life, logr.Discard()))
-	return c.leave(ctx)
-}
-
 // lead is called when the process has acquired the Lease.
 func (c *candidate) lead(life context.Context, end context.CancelFunc) {
 	e := c.election
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if life.Err() != nil {
+		e.chronicle.note("%s has lost the Lease before it learned that it had it", c.name)
 		return
 	}
+	e.chronicle.note("%s leads", c.name)
 	if len(e.led) > 0 {
 		e.checkTakeover()
 		close(e.led[len(e.led)-1].successor)
@@ -234,6 +154,7 @@ func (c *candidate) awaitStrike(life context.Context, end context.CancelFunc, at
 	}
 	e.mu.Lock()
 	e.strokes++
+	e.chronicle.note("%s is struck: %s", c.name, at)
 	switch at.fate {
 	case die, dieAfter:
 		c.gone = true
@@ -252,75 +173,6 @@ func (c *candidate) awaitStrike(life context.Context, end context.CancelFunc, at
 		}
 	}
 	e.struck <- c
-}
-
-// leave ends the process when it leads no longer. One that was paused learns so when it goes on, and still acts for a
-// moment. The kubelet starts it again once another process leads.
-func (c *candidate) leave(ctx context.Context) error {
-	e, namespace := c.election, c.election.run.namespace
-	if released := c.wire.frozen(namespace); released != nil {
-		select {
-		case <-released:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-	select {
-	case <-time.After(lastMoment):
-	case <-ctx.Done():
-		return nil
-	}
-	c.wire.kill(namespace)
-	e.mu.Lock()
-	c.gone = true
-	successor, usurped := c.successor, c.usurped
-	e.mu.Unlock()
-	if !usurped {
-		ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: c.now()}}
-		if err := c.contain(ctx, ended); err != nil {
-			return ignoreEnd(ctx, err)
-		}
-	}
-	select {
-	case <-successor:
-	case <-ctx.Done():
-		return nil
-	}
-	e.mu.Lock()
-	c.gone, c.usurped = false, false
-	e.mu.Unlock()
-	if usurped {
-		return ignoreEnd(ctx, c.createPod(ctx))
-	}
-	return ignoreEnd(ctx, c.contain(ctx, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: c.now()}}))
-}
-
-// ignoreEnd drops the error of a request that failed because the election is over.
-func ignoreEnd(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
-}
-
-// wrap is the connection of the process's election: it fares as the process does.
-func (c *candidate) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		if released := c.wire.frozen(c.election.run.namespace); released != nil {
-			select {
-			case <-released:
-			case <-r.Context().Done():
-				return nil, r.Context().Err()
-			}
-		}
-		c.election.mu.Lock()
-		gone := c.gone
-		c.election.mu.Unlock()
-		if gone {
-			return refused()
-		}
-		return next.RoundTrip(r)
-	})
 }
 
 func (e *election) fail(err error) {
@@ -353,6 +205,7 @@ func (e *election) wake() bool {
 		}
 		e.mu.Lock()
 		e.wakes++
+		e.chronicle.note("%s goes on", c.name)
 		e.mu.Unlock()
 		c.wire.disarm(e.run.namespace)
 		woken = true
@@ -371,9 +224,10 @@ func (e *election) direct(ctx context.Context, s *stage, end <-chan error) error
 		case c := <-e.began:
 			if at := e.strikeOf(c); at.fate == pass {
 				e.wake()
+				e.releaseUsurped(c)
 			}
-			e.releaseUsurped()
 		case c := <-e.struck:
+			e.releaseUsurped(c)
 			if at := e.strikeOf(c); at.fate == stall {
 				e.wake()
 				for _, other := range e.candidates {
@@ -387,13 +241,15 @@ func (e *election) direct(ctx context.Context, s *stage, end <-chan error) error
 	}
 }
 
-// releaseUsurped lets the requests go on that were held back until another process leads.
-func (e *election) releaseUsurped() {
+// releaseUsurped lets the requests of usurped leaders go on, once their successor leads undisturbed, or is struck: if
+// they went on before, they could leave nothing to write for a successor that is to be struck.
+func (e *election) releaseUsurped(successor *candidate) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, c := range e.candidates {
-		if c.usurped {
+		if c.usurped && c != successor {
 			c.wire.release(e.run.namespace)
+			e.chronicle.note("the request of %s goes on", c.name)
 		}
 	}
 }
@@ -457,6 +313,11 @@ func (s *stage) playElected(ctx context.Context, played *cell, want undisturbed)
 	e, err := elect(ctx, r, c.strikes, leaders)
 	if e != nil {
 		defer e.close()
+		defer func() {
+			if err != nil {
+				err = errors.Join(err, e.chronicle.told())
+			}
+		}()
 	}
 	if err != nil {
 		return false, err
@@ -471,6 +332,7 @@ func (s *stage) playElected(ctx context.Context, played *cell, want undisturbed)
 	go func() { end <- r.play(playing, nil) }()
 	err = e.direct(ctx, s, end)
 	if befallen = e.allStruck(); !befallen {
+		say("not all faults came", played, e.chronicle.told())
 		r.replaceMissed(played, e.inOrder(), want)
 	}
 	r.cuts = e.repeats()

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -195,6 +194,17 @@ func (w *wire) frozen(namespace string) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if l := w.of(namespace); l.isCut && (l.strike.fate == hold || l.strike.fate == holdAfter) {
+		return l.released
+	}
+	return nil
+}
+
+// heldBack is closed when what is held back of a namespace goes on: all of it, or the request at which the process was
+// usurped; nil if nothing is.
+func (w *wire) heldBack(namespace string) <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if l := w.of(namespace); l.isCut && slices.Contains([]fate{hold, holdAfter, usurp}, l.strike.fate) {
 		return l.released
 	}
 	return nil
@@ -466,31 +476,4 @@ func (l *line) chaos() fate {
 	l.failed++
 	fates := []fate{refuse, lose, fail500, done500, fail504, done504, throttle}
 	return fates[l.random.IntN(len(fates))]
-}
-
-// target is what a request is about.
-type target struct {
-	namespace, resource, name string
-	// path is the resource, and the subresource if there is one.
-	path string
-}
-
-// targetOf is the target of a request, if it is about something that a Turn is made of.
-func targetOf(r *http.Request) (target, bool) {
-	_, rest, ok := strings.Cut(r.URL.Path, "/namespaces/")
-	if !ok {
-		return target{}, false
-	}
-	parts := strings.Split(rest, "/")
-	if len(parts) < 2 || !isRun(parts[0]) {
-		return target{}, false
-	}
-	t := target{namespace: parts[0], resource: parts[1], path: parts[1]}
-	if len(parts) > 2 {
-		t.name = parts[2]
-	}
-	if len(parts) > 3 {
-		t.path += "/" + parts[3]
-	}
-	return t, slices.Contains([]string{"sessions", "turns", "journalentries", "serviceaccounts", "jobs", "pods", "toolresults"}, t.resource)
 }
