@@ -252,7 +252,9 @@ func (s *stage) direct(ctx context.Context, c cell, r *run, leaders []*process, 
 			next.wire.arm(r.namespace, c.strikeAt(i+1))
 			next.wire.lead(r.namespace, streamFault{})
 		case c.family == familyRelay:
-			// Both are paused. The first goes on with what it believes to be true, then the second.
+			// Both are paused. The first goes on with what it believes to be true, then the second: each of them leads beside
+			// the other one, as processes of an election do that go on.
+			r.cuts += 2
 			leaders[0].wire.disarm(r.namespace)
 			s.settle(ctx, r, leaders[0])
 			p.wire.disarm(r.namespace)
