@@ -26,7 +26,10 @@ func (a *actScope) takenElsewhere() bool {
 	found := false
 	for i := range a.results {
 		result := &a.results[i]
-		if a.step.accepted[result.UID] || a.step.lookedUpFor[result.UID] || !wasAccepted(result) || !waitsFor(a.turn, result) {
+		if a.step.accepted[result.UID] || a.step.lookedUpFor[result.UID] {
+			continue
+		}
+		if !wasAccepted(result) || !waitsFor(a.turn, result) {
 			continue
 		}
 		if _, done := a.step.outcomes[result.Spec.CallID]; done {

@@ -84,7 +84,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 		Watches(&v1alpha1.Session{}, handler.EnqueueRequestsFromMapFunc(r.ofEverySession), builder.WithPredicates(concernsEveryTurn())).
 		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(r.ofLabelled), builder.WithPredicates(predicate.NewPredicateFuncs(isOurs))).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofLabelled), builder.WithPredicates(predicate.NewPredicateFuncs(isOurs))).
-		Watches(&v1alpha1.ToolResult{}, handler.EnqueueRequestsFromMapFunc(r.ofToolResult), builder.WithPredicates(concernsItsTurn())).
+		Watches(&v1alpha1.ToolResult{}, handler.EnqueueRequestsFromMapFunc(r.ofToolResult),
+			builder.WithPredicates(concernsItsTurn())).
 		WatchesRawSource(r.Wakes).
 		WithOptions(pacing.Options(workers)).
 		Complete(r.Watchdog.Watch("Turn", r))

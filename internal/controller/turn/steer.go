@@ -152,7 +152,8 @@ func newSteer() predicate.Predicate {
 	}
 }
 
-// ofSteered wakes the Turn that a message went into, if this process works on it: another one may have taken the message.
+// ofSteered wakes the Turn that a message went into, if this process works on it: another one may have taken the
+// message.
 func (r *Reconciler) ofSteered(_ context.Context, object client.Object) []reconcile.Request {
 	steer, ok := object.(*v1alpha1.Turn)
 	if !ok || steer.Status.SteeredInto == nil {
