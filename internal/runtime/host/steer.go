@@ -46,8 +46,8 @@ func (h *Host) Pending(ctx context.Context, t Turn) (pending []Steer, taken bool
 		return nil, false, fmt.Errorf("reading which Turns the Session has had: %w", err)
 	}
 	taken = slices.ContainsFunc(offered, func(s Steer) bool {
-		into := view.Turns[s.Ref.Name].SteeredInto
-		return into != nil && into.UID == t.Ref.UID
+		recorded := view.Turns[s.Ref.Name]
+		return recorded.UID == s.Ref.UID && recorded.SteeredInto != nil && recorded.SteeredInto.UID == t.Ref.UID
 	})
 	return unused(offered, view.Turns), taken, nil
 }
