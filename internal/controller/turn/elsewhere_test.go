@@ -39,6 +39,14 @@ func (m *manager) failing() {
 	m.w.t.Fatal("the other process has not come to write the status")
 }
 
+// acceptedBy returns a ToolResult that the other process has accepted before it died.
+func (w *world) acceptedBy(other *manager, given *v1alpha1.ToolResult) client.Object {
+	w.t.Helper()
+	other.failing()
+	w.expectAccepted(given)
+	return given
+}
+
 // Another process takes an answer or a message, says so on its object and dies. Nothing is left that would make the
 // leader append to the journal, where it would find what the other one has appended.
 func TestATurnLearnsWhatAnotherProcessHasTaken(t *testing.T) {
@@ -51,42 +59,26 @@ func TestATurnLearnsWhatAnotherProcessHasTaken(t *testing.T) {
 	}{
 		"one of two answers": {
 			tools: clients,
-			take: func(w *world, other *manager) client.Object {
-				given := w.answer("human", "yes")
-				other.failing()
-				w.expectAccepted(given)
-				return given
-			},
-			is: func(w *world) bool { return w.call("human").State == v1alpha1.CallSucceeded },
+			take:  func(w *world, other *manager) client.Object { return w.acceptedBy(other, w.answer("human", "yes")) },
+			is:    func(w *world) bool { return w.call("human").State == v1alpha1.CallSucceeded },
 		},
 		"both answers": {
 			tools: clients,
 			take: func(w *world, other *manager) client.Object {
 				w.answer("human", "yes")
-				given := w.answer("other", "yes")
-				other.failing()
-				w.expectAccepted(given)
-				return given
+				return w.acceptedBy(other, w.answer("other", "yes"))
 			},
 			is: (*world).finished,
 		},
 		"an approval": {
 			tools: func() []*v1alpha1.Tool { return []*v1alpha1.Tool{guardedTool("pay")} },
-			take: func(w *world, other *manager) client.Object {
-				given := w.approval("pay")
-				other.failing()
-				w.expectAccepted(given)
-				return given
-			},
-			is: (*world).finished,
+			take:  func(w *world, other *manager) client.Object { return w.acceptedBy(other, w.approval("pay")) },
+			is:    (*world).finished,
 		},
 		"a rejection": {
 			tools: func() []*v1alpha1.Tool { return []*v1alpha1.Tool{guardedTool("pay"), newClientTool("human")} },
 			take: func(w *world, other *manager) client.Object {
-				given := w.decision("pay", v1alpha1.DecisionReject)
-				other.failing()
-				w.expectAccepted(given)
-				return given
+				return w.acceptedBy(other, w.decision("pay", v1alpha1.DecisionReject))
 			},
 			is: func(w *world) bool { return w.call("pay").State == v1alpha1.CallNotExecuted },
 		},

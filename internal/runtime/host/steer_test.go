@@ -130,6 +130,47 @@ func TestAMessageUnderANameThatTheLogKnowsGoesIntoNoTurn(t *testing.T) {
 	}
 }
 
+// A message that waits although the journal has it as part of this Turn shows that another process has closed the step.
+// A name alone does not show it: its Turn may have been deleted, and created again with another message.
+func TestWhetherAWaitingMessageIsPartOfTheTurnAlready(t *testing.T) {
+	taken := message("demo-2", "And Bob?")
+	again := message("demo-2", "And Carol?")
+	again.Ref.UID = "created-again"
+	for name, test := range map[string]struct {
+		offered, pending []Steer
+		taken            bool
+	}{
+		"the message that was taken":  {offered: []Steer{taken}, taken: true},
+		"another one, under its name": {offered: []Steer{again}},
+		"another one, beside it": {
+			offered: []Steer{taken, message("demo-3", "New.")}, pending: []Steer{message("demo-3", "New.")}, taken: true,
+		},
+		"a new one": {offered: []Steer{message("demo-3", "New.")}, pending: []Steer{message("demo-3", "New.")}},
+		"none":      {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			turn, _ := b.reason(steeredBy(newTurn("demo-1"), taken), with())
+			pending, found, err := b.Pending(t.Context(), steeredBy(turn, test.offered...))
+			if err != nil || found != test.taken || !slices.EqualFunc(pending, test.pending, sameMessage) {
+				t.Errorf("pending %+v, taken %v, %v", pending, found, err)
+			}
+		})
+	}
+	// Of a Turn that is another one, nothing is part.
+	b := newBench(t)
+	b.reason(steeredBy(newTurn("demo-1"), taken), with())
+	other := newTurn("demo-4")
+	other.Ref.UID = "other-uid"
+	if _, found, err := b.Pending(t.Context(), steeredBy(other, taken)); found || err != nil {
+		t.Errorf("taken %v by a Turn that has not taken it, %v", found, err)
+	}
+}
+
+func sameMessage(a, b Steer) bool {
+	return a.Ref.Name == b.Ref.Name && a.Ref.UID == b.Ref.UID && a.Input == b.Input
+}
+
 func TestNoMoreMessagesThanFitGoIntoATurnAtOnce(t *testing.T) {
 	b := newBench(t)
 	var waiting []Steer
