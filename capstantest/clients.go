@@ -43,7 +43,13 @@ func (k *Kit) decide(ctx context.Context, namespace, turn, tool string, decision
 	if err := k.Client.Create(ctx, review); err != nil {
 		return fmt.Errorf("reading the user name of the kit from the API server: %w", err)
 	}
-	return k.answer(ctx, namespace, turn, tool, v1alpha1.ToolResultSpec{Decision: decision, SubmittedBy: review.Status.UserInfo.Username})
+	return k.answer(
+		ctx,
+		namespace,
+		turn,
+		tool,
+		v1alpha1.ToolResultSpec{Decision: decision, SubmittedBy: review.Status.UserInfo.Username},
+	)
 }
 
 // Decision returns a decision about a call of a Turn, as a user writes it after reading the Turn: it names the Turn's
@@ -76,14 +82,17 @@ func (k *Kit) answer(ctx context.Context, namespace, name, tool string, spec v1a
 		return fmt.Errorf("answering the call of %s: %w", tool, err)
 	}
 	for _, call := range turn.Status.ToolCalls {
-		if call.Name != tool || call.State != v1alpha1.CallWaiting || awaitsApproval(call) != (spec.Decision != "") {
+		if call.Name != tool || call.State != v1alpha1.ToolCallStateWaiting || awaitsApproval(call) != (spec.Decision != "") {
 			continue
 		}
 		spec.TurnRef, spec.CallID = v1alpha1.TurnReference{Name: turn.Name, UID: turn.UID}, call.ID
 		if spec.Decision != "" {
 			spec.CallDigest, spec.TurnSubmittedBy = digestOf(turn, call.ID), turn.Spec.SubmittedBy
 		}
-		answer := &v1alpha1.ToolResult{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: turn.Name + "-" + call.ID}, Spec: spec}
+		answer := &v1alpha1.ToolResult{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: turn.Name + "-" + call.ID},
+			Spec:       spec,
+		}
 		if err := k.Client.Create(ctx, answer); err != nil {
 			return fmt.Errorf("answering call %s of %s: %w", call.ID, tool, err)
 		}

@@ -40,7 +40,9 @@ func (p *player) createPod(ctx context.Context, job *batchv1.Job, refused bool) 
 	pod := &corev1.Pod{ObjectMeta: *job.Spec.Template.ObjectMeta.DeepCopy(), Spec: *job.Spec.Template.Spec.DeepCopy()}
 	pod.Namespace, pod.Name = key.Namespace, key.Name
 	pod.Finalizers = []string{batchv1.JobTrackingFinalizer}
-	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
+	pod.OwnerReferences = []metav1.OwnerReference{
+		*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job")),
+	}
 	if err := p.client.Create(ctx, pod); client.IgnoreAlreadyExists(err) != nil {
 		return fmt.Errorf("creating the pod of Job %s: %w", job.Name, err)
 	}
@@ -56,10 +58,16 @@ func (p *player) explain(ctx context.Context, job *batchv1.Job) error {
 		InvolvedObject: corev1.ObjectReference{
 			APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Namespace: job.Namespace, Name: job.Name, UID: job.UID,
 		},
-		Type: corev1.EventTypeWarning, Reason: "FailedCreate", Source: corev1.EventSource{Component: "job-controller"}, Count: 1,
-		Message: fmt.Sprintf("Error creating: pods %q is forbidden: exceeded quota: capstantest, requested: pods=1, used: pods=0, limited: pods=0",
-			podName(client.ObjectKeyFromObject(job)).Name),
-		FirstTimestamp: now, LastTimestamp: now,
+		Type:   corev1.EventTypeWarning,
+		Reason: "FailedCreate",
+		Source: corev1.EventSource{Component: "job-controller"},
+		Count:  1,
+		Message: fmt.Sprintf(
+			"Error creating: pods %q is forbidden: exceeded quota: capstantest, requested: pods=1, used: pods=0, limited: pods=0",
+			podName(client.ObjectKeyFromObject(job)).Name,
+		),
+		FirstTimestamp: now,
+		LastTimestamp:  now,
 	}
 	if err := p.client.Create(ctx, said); client.IgnoreAlreadyExists(err) != nil {
 		return fmt.Errorf("saying why Job %s gets no pod: %w", job.Name, err)
@@ -98,12 +106,36 @@ func (p *player) endJob(ctx context.Context, job *batchv1.Job, succeeded bool) e
 	job.Status.Active, job.Status.Ready = 0, ptr(int32(0))
 	if succeeded {
 		job.Status.Succeeded, job.Status.CompletionTime = 1, &now
-		p.say(job, batchv1.JobSuccessCriteriaMet, corev1.ConditionTrue, "CompletionsReached", "Reached expected number of succeeded pods")
-		p.say(job, batchv1.JobComplete, corev1.ConditionTrue, "CompletionsReached", "Reached expected number of succeeded pods")
+		p.say(
+			job,
+			batchv1.JobSuccessCriteriaMet,
+			corev1.ConditionTrue,
+			"CompletionsReached",
+			"Reached expected number of succeeded pods",
+		)
+		p.say(
+			job,
+			batchv1.JobComplete,
+			corev1.ConditionTrue,
+			"CompletionsReached",
+			"Reached expected number of succeeded pods",
+		)
 	} else {
 		job.Status.Failed = 1
-		p.say(job, batchv1.JobFailureTarget, corev1.ConditionTrue, batchv1.JobReasonBackoffLimitExceeded, "Job has reached the specified backoff limit")
-		p.say(job, batchv1.JobFailed, corev1.ConditionTrue, batchv1.JobReasonBackoffLimitExceeded, "Job has reached the specified backoff limit")
+		p.say(
+			job,
+			batchv1.JobFailureTarget,
+			corev1.ConditionTrue,
+			batchv1.JobReasonBackoffLimitExceeded,
+			"Job has reached the specified backoff limit",
+		)
+		p.say(
+			job,
+			batchv1.JobFailed,
+			corev1.ConditionTrue,
+			batchv1.JobReasonBackoffLimitExceeded,
+			"Job has reached the specified backoff limit",
+		)
 	}
 	return p.client.Status().Patch(ctx, job, client.MergeFrom(base))
 }
@@ -143,9 +175,21 @@ func (p *player) holdBack(ctx context.Context, job *batchv1.Job, pod *corev1.Pod
 }
 
 // say sets a condition of a Job.
-func (p *player) say(job *batchv1.Job, kind batchv1.JobConditionType, value corev1.ConditionStatus, reason, message string) {
+func (p *player) say(
+	job *batchv1.Job,
+	kind batchv1.JobConditionType,
+	value corev1.ConditionStatus,
+	reason, message string,
+) {
 	now := p.present()
-	condition := batchv1.JobCondition{Type: kind, Status: value, Reason: reason, Message: message, LastTransitionTime: now, LastProbeTime: now}
+	condition := batchv1.JobCondition{
+		Type:               kind,
+		Status:             value,
+		Reason:             reason,
+		Message:            message,
+		LastTransitionTime: now,
+		LastProbeTime:      now,
+	}
 	for i, known := range job.Status.Conditions {
 		if known.Type == kind {
 			if known.Status != value {

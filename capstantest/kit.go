@@ -192,7 +192,10 @@ func newManager(cfg *rest.Config, w *wire, namespaces []string) (ctrl.Manager, e
 	if err != nil {
 		return nil, fmt.Errorf("making the manager: %w", err)
 	}
-	direct, err := client.NewWithWatch(cfg, client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	direct, err := client.NewWithWatch(
+		cfg,
+		client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()},
+	)
 	if err != nil {
 		return nil, fmt.Errorf("making the client that reads past the cache: %w", err)
 	}

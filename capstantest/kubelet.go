@@ -53,7 +53,13 @@ func (p *player) advance(ctx context.Context, job *batchv1.Job, pod *corev1.Pod,
 			return p.client.Delete(ctx, pod)
 		case Unschedulable:
 			return p.patch(ctx, pod, func() {
-				p.tell(pod, corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable, "0/1 nodes are available: 1 Insufficient memory.")
+				p.tell(
+					pod,
+					corev1.PodScheduled,
+					corev1.ConditionFalse,
+					corev1.PodReasonUnschedulable,
+					"0/1 nodes are available: 1 Insufficient memory.",
+				)
 			})
 		default: // The others come later.
 		}
@@ -63,12 +69,20 @@ func (p *player) advance(ctx context.Context, job *batchv1.Job, pod *corev1.Pod,
 	}
 	switch fault {
 	case ImagePullBackOff:
-		return p.waits(ctx, pod, "ImagePullBackOff", fmt.Sprintf("Back-off pulling image %q: ErrImagePull: not found", call.Image))
+		return p.waits(
+			ctx,
+			pod,
+			"ImagePullBackOff",
+			fmt.Sprintf("Back-off pulling image %q: ErrImagePull: not found", call.Image),
+		)
 	case NeverStarts:
 		return p.waits(ctx, pod, "ContainerCreating", "")
 	case StartError:
 		return p.ends(ctx, pod, ending{
-			exit: 128, reason: "StartError", message: "failed to create containerd task: failed to create shim task", neverStarted: true,
+			exit:         128,
+			reason:       "StartError",
+			message:      "failed to create containerd task: failed to create shim task",
+			neverStarted: true,
 		})
 	default:
 		return p.startContainer(ctx, job, pod, call, fault)
@@ -95,7 +109,9 @@ func (p *player) startContainer(ctx context.Context, job *batchv1.Job, pod *core
 	}
 	err := p.patch(ctx, pod, func() {
 		pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, &c.started
-		pod.Status.ContainerStatuses = []corev1.ContainerStatus{p.status(pod, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: c.started}})}
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{
+			p.status(pod, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: c.started}}),
+		}
 		p.tell(pod, corev1.PodInitialized, corev1.ConditionTrue, "", "")
 		p.tell(pod, corev1.ContainersReady, corev1.ConditionTrue, "", "")
 		p.tell(pod, corev1.PodReady, corev1.ConditionTrue, "", "")
@@ -224,10 +240,17 @@ func (p *player) terminate(ctx context.Context, pod *corev1.Pod, call Call) erro
 		if p.faultOf(call) == NodeSilent {
 			return nil
 		}
-		return p.ends(ctx, pod, reportOf(result.Report{Outcome: result.Terminated, Exit: result.ExitTerminated, Started: true}))
+		return p.ends(
+			ctx,
+			pod,
+			reportOf(result.Report{Outcome: result.Terminated, Exit: result.ExitTerminated, Started: true}),
+		)
 	default:
 		return p.ends(ctx, pod, ending{
-			exit: 137, reason: "ContainerStatusUnknown", message: "The container could not be located when the pod was deleted.", neverSeen: true,
+			exit:      137,
+			reason:    "ContainerStatusUnknown",
+			message:   "The container could not be located when the pod was deleted.",
+			neverSeen: true,
 		})
 	}
 }
@@ -236,7 +259,13 @@ func (p *player) terminate(ctx context.Context, pod *corev1.Pod, call Call) erro
 func (p *player) silence(ctx context.Context, pod *corev1.Pod) error {
 	err := p.patch(ctx, pod, func() {
 		p.tell(pod, corev1.PodReady, corev1.ConditionFalse, "", "")
-		p.tell(pod, corev1.DisruptionTarget, corev1.ConditionTrue, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")
+		p.tell(
+			pod,
+			corev1.DisruptionTarget,
+			corev1.ConditionTrue,
+			"DeletionByTaintManager",
+			"Taint manager: deleting due to NoExecute taint",
+		)
 	})
 	if err != nil {
 		return err
@@ -253,7 +282,13 @@ func (p *player) claim(job *batchv1.Job, uid types.UID, fault Fault) (*container
 	}
 	ctx, stop := context.WithCancelCause(context.Background())
 	c := &container{
-		job: client.ObjectKeyFromObject(job), fault: fault, started: metav1.NewTime(p.clock.Now()).Rfc3339Copy(), ctx: ctx, stop: stop,
+		job: client.ObjectKeyFromObject(
+			job,
+		),
+		fault:   fault,
+		started: metav1.NewTime(p.clock.Now()).Rfc3339Copy(),
+		ctx:     ctx,
+		stop:    stop,
 	}
 	p.containers[uid] = c
 	return c, true

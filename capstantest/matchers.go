@@ -75,7 +75,7 @@ func waitingTools(turn *v1alpha1.Turn, approval bool) ([]string, error) {
 	}
 	var names []string
 	for _, call := range turn.Status.ToolCalls {
-		if call.State == v1alpha1.CallWaiting && awaitsApproval(call) == approval {
+		if call.State == v1alpha1.ToolCallStateWaiting && awaitsApproval(call) == approval {
 			names = append(names, call.Name)
 		}
 	}
@@ -131,7 +131,14 @@ func describe(actual any) string {
 		return fmt.Sprintf("%v", actual)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Turn %s/%s: phase %s, iteration %d", turn.Namespace, turn.Name, turn.Status.Phase, turn.Status.Iteration)
+	fmt.Fprintf(
+		&b,
+		"Turn %s/%s: phase %s, iteration %d",
+		turn.Namespace,
+		turn.Name,
+		turn.Status.Phase,
+		turn.Status.Iteration,
+	)
 	for _, c := range turn.Status.Conditions {
 		fmt.Fprintf(&b, "\n  %s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message)
 	}

@@ -59,7 +59,9 @@ func newPlayer(c client.Client, run JobRunner, clock *Clock) *player {
 }
 
 func (p *player) setup(mgr ctrl.Manager) error {
-	ours := builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetLabels()[v1alpha1.LabelTurnUID] != "" }))
+	ours := builder.WithPredicates(
+		predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetLabels()[v1alpha1.LabelTurnUID] != "" }),
+	)
 	err := ctrl.NewControllerManagedBy(mgr).Named("job-player").For(&batchv1.Job{}, ours).Owns(&corev1.Pod{}, ours).
 		WatchesRawSource(p.wakes).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 8}).

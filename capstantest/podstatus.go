@@ -38,7 +38,12 @@ func (p *player) ends(ctx context.Context, pod *corev1.Pod, end ending) error {
 			return
 		}
 		terminated := &corev1.ContainerStateTerminated{
-			ExitCode: end.exit, Reason: end.reason, Message: end.message, StartedAt: end.started, FinishedAt: p.present(), ContainerID: containerID(pod),
+			ExitCode:    end.exit,
+			Reason:      end.reason,
+			Message:     end.message,
+			StartedAt:   end.started,
+			FinishedAt:  p.present(),
+			ContainerID: containerID(pod),
 		}
 		switch {
 		case end.neverStarted:
@@ -57,13 +62,28 @@ func (p *player) ends(ctx context.Context, pod *corev1.Pod, end ending) error {
 // waits returns why a container waits.
 func (p *player) waits(ctx context.Context, pod *corev1.Pod, reason, message string) error {
 	return p.patch(ctx, pod, func() {
-		status := p.status(pod, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}})
+		status := p.status(
+			pod,
+			corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}},
+		)
 		status.ContainerID, status.ImageID = "", ""
 		pod.Status.Phase = corev1.PodPending
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{status}
 		p.tell(pod, corev1.PodInitialized, corev1.ConditionTrue, "", "")
-		p.tell(pod, corev1.ContainersReady, corev1.ConditionFalse, "ContainersNotReady", "containers with unready status: ["+v1alpha1.ToolContainerName+"]")
-		p.tell(pod, corev1.PodReady, corev1.ConditionFalse, "ContainersNotReady", "containers with unready status: ["+v1alpha1.ToolContainerName+"]")
+		p.tell(
+			pod,
+			corev1.ContainersReady,
+			corev1.ConditionFalse,
+			"ContainersNotReady",
+			"containers with unready status: ["+v1alpha1.ToolContainerName+"]",
+		)
+		p.tell(
+			pod,
+			corev1.PodReady,
+			corev1.ConditionFalse,
+			"ContainersNotReady",
+			"containers with unready status: ["+v1alpha1.ToolContainerName+"]",
+		)
 	})
 }
 
@@ -71,8 +91,13 @@ func (p *player) waits(ctx context.Context, pod *corev1.Pod, reason, message str
 func (p *player) status(pod *corev1.Pod, state corev1.ContainerState) corev1.ContainerStatus {
 	runs := state.Running != nil
 	return corev1.ContainerStatus{
-		Name: v1alpha1.ToolContainerName, Image: pod.Spec.Containers[0].Image, ImageID: "sha256:0", ContainerID: containerID(pod),
-		Ready: runs, Started: &runs, State: state,
+		Name:        v1alpha1.ToolContainerName,
+		Image:       pod.Spec.Containers[0].Image,
+		ImageID:     "sha256:0",
+		ContainerID: containerID(pod),
+		Ready:       runs,
+		Started:     &runs,
+		State:       state,
 	}
 }
 
@@ -81,8 +106,19 @@ func containerID(pod *corev1.Pod) string {
 }
 
 // tell sets a condition of a pod.
-func (p *player) tell(pod *corev1.Pod, kind corev1.PodConditionType, value corev1.ConditionStatus, reason, message string) {
-	condition := corev1.PodCondition{Type: kind, Status: value, Reason: reason, Message: message, LastTransitionTime: p.present()}
+func (p *player) tell(
+	pod *corev1.Pod,
+	kind corev1.PodConditionType,
+	value corev1.ConditionStatus,
+	reason, message string,
+) {
+	condition := corev1.PodCondition{
+		Type:               kind,
+		Status:             value,
+		Reason:             reason,
+		Message:            message,
+		LastTransitionTime: p.present(),
+	}
 	for i, known := range pod.Status.Conditions {
 		if known.Type == kind {
 			if known.Status == value {

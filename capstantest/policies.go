@@ -48,19 +48,25 @@ func InstallPolicies(ctx context.Context, cfg *rest.Config) error {
 // awaitPolicies waits until what must be refused is: policies reach the API server's own caches a moment after they are
 // made.
 func awaitPolicies(ctx context.Context, c client.Client) error {
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		forged := &v1alpha1.ToolResult{
-			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, GenerateName: "forged-"},
-			Spec: v1alpha1.ToolResultSpec{
-				TurnRef: v1alpha1.TurnReference{Name: "none"}, CallID: "1-0", Result: ptr(""), SubmittedBy: "somebody-else",
-			},
-		}
-		err := c.Create(ctx, forged, client.DryRunAll)
-		if err == nil || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
-			return err != nil, nil
-		}
-		return false, err
-	})
+	err := wait.PollUntilContextTimeout(
+		ctx,
+		50*time.Millisecond,
+		time.Minute,
+		true,
+		func(ctx context.Context) (bool, error) {
+			forged := &v1alpha1.ToolResult{
+				ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, GenerateName: "forged-"},
+				Spec: v1alpha1.ToolResultSpec{
+					TurnRef: v1alpha1.TurnReference{Name: "none"}, CallID: "1-0", Result: ptr(""), SubmittedBy: "somebody-else",
+				},
+			}
+			err := c.Create(ctx, forged, client.DryRunAll)
+			if err == nil || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
+				return err != nil, nil
+			}
+			return false, err
+		},
+	)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errors.New("waiting for the policies to hold: a ToolResult in the name of another user is still accepted")
 	}

@@ -6,10 +6,10 @@ type ImageMediaType string
 
 // The formats that model providers accept.
 const (
-	ImagePNG  ImageMediaType = "image/png"
-	ImageJPEG ImageMediaType = "image/jpeg"
-	ImageGIF  ImageMediaType = "image/gif"
-	ImageWebP ImageMediaType = "image/webp"
+	ImageMediaTypePNG  ImageMediaType = "image/png"
+	ImageMediaTypeJPEG ImageMediaType = "image/jpeg"
+	ImageMediaTypeGIF  ImageMediaType = "image/gif"
+	ImageMediaTypeWebP ImageMediaType = "image/webp"
 )
 
 // MessageImage is an image of a message, inline or by URL.

@@ -11,21 +11,21 @@ type TurnPhase string
 
 const (
 	// TurnQueued: the Turn waits for the Turns before it, for a slot, or for something missing.
-	TurnQueued TurnPhase = "Queued"
+	TurnPhaseQueued TurnPhase = "Queued"
 	// TurnReason: a model call is in progress.
-	TurnReason TurnPhase = "Reason"
+	TurnPhaseReason TurnPhase = "Reason"
 	// TurnAct: tool calls are in progress.
-	TurnAct TurnPhase = "Act"
+	TurnPhaseAct TurnPhase = "Act"
 	// TurnWaitingForToolResults: only ToolResults from clients or approvers are missing.
-	TurnWaitingForToolResults TurnPhase = "WaitingForToolResults"
+	TurnPhaseWaitingForToolResults TurnPhase = "WaitingForToolResults"
 	// TurnWaiting: the Turn waits for the things listed in waitsFor, and holds no slot.
-	TurnWaiting TurnPhase = "Waiting"
+	TurnPhaseWaiting TurnPhase = "Waiting"
 	// TurnSucceeded: the model responded.
-	TurnSucceeded TurnPhase = "Succeeded"
+	TurnPhaseSucceeded TurnPhase = "Succeeded"
 	// TurnFailed: the Turn ended with an error.
-	TurnFailed TurnPhase = "Failed"
+	TurnPhaseFailed TurnPhase = "Failed"
 	// TurnCancelled: the Turn was cancelled.
-	TurnCancelled TurnPhase = "Cancelled"
+	TurnPhaseCancelled TurnPhase = "Cancelled"
 )
 
 // PlanPhase is the phase of the plan (SM-01).
@@ -34,11 +34,11 @@ type PlanPhase string
 
 const (
 	// PlanReason: the open step is a model call. The first one also takes the user's input.
-	PlanReason PlanPhase = "Reason"
+	PlanPhaseReason PlanPhase = "Reason"
 	// PlanAct: the open step is a set of tool calls.
-	PlanAct PlanPhase = "Act"
+	PlanPhaseAct PlanPhase = "Act"
 	// PlanComplete: no step is open.
-	PlanComplete PlanPhase = "Complete"
+	PlanPhaseComplete PlanPhase = "Complete"
 )
 
 // StopReason is why a Turn that succeeded stopped (SM-09).
@@ -47,15 +47,15 @@ type StopReason string
 
 const (
 	// StopEndTurn: the model finished.
-	StopEndTurn StopReason = "EndTurn"
+	StopReasonEndTurn StopReason = "EndTurn"
 	// StopMaxTokens: the model reached its output limit.
-	StopMaxTokens StopReason = "MaxTokens"
+	StopReasonMaxTokens StopReason = "MaxTokens"
 	// StopMaxTurnRequests: the Turn reached maxIterations.
-	StopMaxTurnRequests StopReason = "MaxTurnRequests"
+	StopReasonMaxTurnRequests StopReason = "MaxTurnRequests"
 	// StopRefusal: the model refused.
-	StopRefusal StopReason = "Refusal"
+	StopReasonRefusal StopReason = "Refusal"
 	// StopSteered: the message went into another Turn, which answers it.
-	StopSteered StopReason = "Steered"
+	StopReasonSteered StopReason = "Steered"
 )
 
 // TurnRecovery is how a response was completed that was streaming when the manager stopped.
@@ -64,7 +64,7 @@ type TurnRecovery string
 
 const (
 	// TurnFinalized: the partial response was recorded as complete.
-	TurnFinalized TurnRecovery = "Finalized"
+	TurnRecoveryFinalized TurnRecovery = "Finalized"
 )
 
 // Usage counts tokens.
@@ -86,13 +86,13 @@ type WaitType string
 
 const (
 	// WaitBackoff: a model call failed with a transient error. The model is called again at the time in until.
-	WaitBackoff WaitType = "Backoff"
+	WaitTypeBackoff WaitType = "Backoff"
 	// WaitReference: a referenced object is missing, such as the Secret of the Turn's Model. The Turn continues by
 	// itself once the object exists.
-	WaitReference WaitType = "Reference"
+	WaitTypeReference WaitType = "Reference"
 	// WaitCluster: the API server refuses what a tool call needs to start. It is tried again until the call's
 	// startTimeout.
-	WaitCluster WaitType = "Cluster"
+	WaitTypeCluster WaitType = "Cluster"
 )
 
 // TurnWait is one thing that a Turn waits for.
@@ -154,13 +154,13 @@ type ToolExecutor string
 
 const (
 	// ExecutorJob runs the tool as a Job.
-	ExecutorJob ToolExecutor = "Job"
+	ToolExecutorJob ToolExecutor = "Job"
 	// ExecutorHTTP runs the tool as an HTTP request.
-	ExecutorHTTP ToolExecutor = "HTTP"
+	ToolExecutorHTTP ToolExecutor = "HTTP"
 	// ExecutorClient leaves the tool to the client of the Session, which creates a ToolResult.
-	ExecutorClient ToolExecutor = "Client"
+	ToolExecutorClient ToolExecutor = "Client"
 	// ExecutorNone marks a call that was refused before anything started.
-	ExecutorNone ToolExecutor = "None"
+	ToolExecutorNone ToolExecutor = "None"
 )
 
 // ToolCallState is the state of a tool call.
@@ -169,25 +169,25 @@ type ToolCallState string
 
 const (
 	// CallPending: the call has not started.
-	CallPending ToolCallState = "Pending"
+	ToolCallStatePending ToolCallState = "Pending"
 	// CallRunning: the tool's container runs, or its request is in progress.
-	CallRunning ToolCallState = "Running"
+	ToolCallStateRunning ToolCallState = "Running"
 	// CallWaiting: a ToolResult is missing, with a client's result or, with reason Approval, with a decision.
-	CallWaiting ToolCallState = "Waiting"
+	ToolCallStateWaiting ToolCallState = "Waiting"
 	// CallSucceeded: the tool returned a result.
-	CallSucceeded ToolCallState = "Succeeded"
+	ToolCallStateSucceeded ToolCallState = "Succeeded"
 	// CallFailed: the tool, or the client, returned an error.
-	CallFailed ToolCallState = "Failed"
+	ToolCallStateFailed ToolCallState = "Failed"
 	// CallNotExecuted: the tool never started.
-	CallNotExecuted ToolCallState = "NotExecuted"
+	ToolCallStateNotExecuted ToolCallState = "NotExecuted"
 	// CallUnknown: the tool started, and its outcome cannot be determined.
-	CallUnknown ToolCallState = "Unknown"
+	ToolCallStateUnknown ToolCallState = "Unknown"
 )
 
 // Settled reports whether the call has its final state.
 func (s ToolCallState) Settled() bool {
 	switch s {
-	case CallSucceeded, CallFailed, CallNotExecuted, CallUnknown:
+	case ToolCallStateSucceeded, ToolCallStateFailed, ToolCallStateNotExecuted, ToolCallStateUnknown:
 		return true
 	default:
 		return false

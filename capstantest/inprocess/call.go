@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/capstan-dev/capstan/internal/runtime/loop"
+	"github.com/capstan-dev/capstan/internal/runtime/inprocess"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
@@ -40,7 +40,7 @@ type Call struct {
 type JobRunner func(call Call) (stdout, stderr string, exit int)
 
 // callOf is a call for the function that stands in for its container.
-func callOf(ctx context.Context, j loop.Job) Call {
+func callOf(ctx context.Context, j inprocess.Job) Call {
 	return Call{
 		Namespace:      j.Turn.Namespace,
 		Turn:           j.Turn.Name,
@@ -58,7 +58,7 @@ func callOf(ctx context.Context, j loop.Job) Call {
 }
 
 // jobs finds the function of a Tool, and reports its result as a launcher would.
-func (b *builder) jobs(ctx context.Context, j loop.Job) (result.Report, bool) {
+func (b *builder) jobs(ctx context.Context, j inprocess.Job) (result.Report, bool) {
 	run := b.tools[j.Tool.Name]
 	if run == nil {
 		run = b.otherTools

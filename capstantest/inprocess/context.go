@@ -54,8 +54,17 @@ func (r *Runtime) LoadContext(ctx context.Context, session string) (*Context, er
 		return nil, fmt.Errorf("loading the context of Session %s: %w", of.Name, err)
 	}
 	loaded := &Context{
-		Session: of.DeepCopy(), Agent: resolved.Agent.DeepCopy(), Effective: resolved.Effective, Model: c.Model.DeepCopy(),
-		ModelName: model.Name(c.Model), SystemPrompt: request.SystemPrompt, Tools: request.Tools, Locale: locale, Messages: request.Messages,
+		Session:   of.DeepCopy(),
+		Agent:     resolved.Agent.DeepCopy(),
+		Effective: resolved.Effective,
+		Model:     c.Model.DeepCopy(),
+		ModelName: model.Name(
+			c.Model,
+		),
+		SystemPrompt: request.SystemPrompt,
+		Tools:        request.Tools,
+		Locale:       locale,
+		Messages:     request.Messages,
 	}
 	for _, harness := range resolved.Chain {
 		loaded.Chain = append(loaded.Chain, harness.DeepCopy())

@@ -26,7 +26,7 @@ func within(t *testing.T, closed <-chan struct{}, what string) {
 
 func TestAModelCallIsAbandonedWhenItsTurnIsCancelled(t *testing.T) {
 	called, abandoned := make(chan struct{}), make(chan struct{})
-	runtime := start(t, inprocess.WithYAML(realModel), inprocess.WithAnswer(v1alpha1.ProviderAnthropic,
+	runtime := start(t, inprocess.WithYAML(realModel), inprocess.WithAnswer(v1alpha1.ModelProviderAnthropic,
 		func(ctx context.Context, _ *v1alpha1.Model, _ inprocess.Request) (*inprocess.Response, error) {
 			close(called)
 			<-ctx.Done()
@@ -85,11 +85,11 @@ func blocked(t *testing.T, store inprocess.Store) (*inprocess.Runtime, func()) {
 
 func steer(name string) *v1alpha1.Turn {
 	turn := message(name, "Never mind.")
-	turn.Spec.Delivery = v1alpha1.DeliverSteer
+	turn.Spec.Delivery = v1alpha1.DeliverySteer
 	return turn
 }
 
-func known(turn *v1alpha1.Turn) bool { return turn.Status.Phase == v1alpha1.TurnQueued }
+func known(turn *v1alpha1.Turn) bool { return turn.Status.Phase == v1alpha1.TurnPhaseQueued }
 
 func TestAMessageIsQueuedWhenTheTurnThatItWasForIsCancelled(t *testing.T) {
 	runtime, _ := blocked(t, inprocess.NewMemoryStore())
@@ -122,7 +122,7 @@ func TestAMessageThatWasCancelledIsWithdrawnInTheJournal(t *testing.T) {
 		t.Fatalf("the Turn ended with %s, %v", reason(turn), err)
 	}
 	other := start(t, inprocess.WithStore(store), inprocess.WithSimulation(calling()))
-	if turn := run(t, other, steer("demo-2")); turn.Status.Phase != v1alpha1.TurnCancelled {
+	if turn := run(t, other, steer("demo-2")); turn.Status.Phase != v1alpha1.TurnPhaseCancelled {
 		t.Errorf("another process runs the message: %+v", turn.Status)
 	}
 }
@@ -154,7 +154,8 @@ func TestABlockedTurnStartsNoFurtherCall(t *testing.T) {
 		t.Errorf("the Turn ended with %s, and %d calls started", reason(turn), started.Load())
 	}
 	calls := turn.Status.ToolCalls
-	if len(calls) != 2 || calls[0].State != v1alpha1.CallSucceeded || calls[1].State != v1alpha1.CallNotExecuted {
+	if len(calls) != 2 || calls[0].State != v1alpha1.ToolCallStateSucceeded ||
+		calls[1].State != v1alpha1.ToolCallStateNotExecuted {
 		t.Errorf("the calls are %s and %s", calls[0].State, calls[1].State)
 	}
 }
@@ -184,7 +185,7 @@ spec: {harnessRef: {name: base}, tools: [{name: weather}]}
 		})
 		c.Advance(turn.Status.ToolCalls[0].NotBefore.Sub(c.Now()))
 	}
-	ended := func(turn *v1alpha1.Turn) bool { return turn.Status.Phase == v1alpha1.TurnSucceeded }
+	ended := func(turn *v1alpha1.Turn) bool { return turn.Status.Phase == v1alpha1.TurnPhaseSucceeded }
 	turn := await(t, runtime, "demo-1", ended)
 	if call := turn.Status.ToolCalls[0]; call.Reason != capstantest.ReasonConnectionFailed {
 		t.Errorf("the call is %+v", call)

@@ -51,10 +51,11 @@ func TestAnotherRuntimeGoesOnWithATurn(t *testing.T) {
 	if reason(turn) != "True EndTurn" || paid.Load() != 1 {
 		t.Fatalf("the second runtime gave %+v; paid %d times", turn.Status, paid.Load())
 	}
-	if look := turn.Status.ToolCalls[0]; look.State != v1alpha1.CallSucceeded {
+	if look := turn.Status.ToolCalls[0]; look.State != v1alpha1.ToolCallStateSucceeded {
 		t.Errorf("a Pure tool: %+v", look)
 	}
-	if pay := turn.Status.ToolCalls[1]; pay.State != v1alpha1.CallUnknown || pay.Reason != capstantest.ReasonManagerLost {
+	if pay := turn.Status.ToolCalls[1]; pay.State != v1alpha1.ToolCallStateUnknown ||
+		pay.Reason != capstantest.ReasonManagerLost {
 		t.Errorf("an AtMostOnce tool: %+v", pay)
 	}
 }
@@ -71,7 +72,7 @@ func TestAnotherRuntimeTakesWhatClientsGave(t *testing.T) {
 	die()
 	second := start(t, inprocess.WithStore(store), inprocess.WithSimulation(script), inprocess.WithTools(says("paid")))
 	turn := run(t, second, message("demo-1", "Go."))
-	if turn.Status.Phase != v1alpha1.TurnWaitingForToolResults || turn.Status.Summary.Calls != "1/3" {
+	if turn.Status.Phase != v1alpha1.TurnPhaseWaitingForToolResults || turn.Status.Summary.Calls != "1/3" {
 		t.Fatalf("the second runtime gave %+v", turn.Status)
 	}
 	if _, err := second.Answer(t.Context(), "demo-1", "1-1", "Two."); err != nil {
@@ -123,11 +124,17 @@ func TestTurnsOfASessionDoNotInterleave(t *testing.T) {
 	const sessions, turns = 8, 6
 	yaml := ""
 	for i := range sessions {
-		yaml += fmt.Sprintf("---\n{apiVersion: capstan.dev/v1alpha1, kind: Session, metadata: {name: s-%d}, spec: {harnessRef: {name: base}}}\n", i)
+		yaml += fmt.Sprintf(
+			"---\n{apiVersion: capstan.dev/v1alpha1, kind: Session, metadata: {name: s-%d}, spec: {harnessRef: {name: base}}}\n",
+			i,
+		)
 	}
 	var mu sync.Mutex
 	order := map[string][]string{}
-	runtime := start(t, inprocess.WithYAML(yaml), inprocess.WithSimulation(calling([]string{"look", "look", "pay"}, []string{"look"})),
+	runtime := start(
+		t,
+		inprocess.WithYAML(yaml),
+		inprocess.WithSimulation(calling([]string{"look", "look", "pay"}, []string{"look"})),
 		inprocess.WithTools(func(call inprocess.Call) (string, string, int) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -135,7 +142,8 @@ func TestTurnsOfASessionDoNotInterleave(t *testing.T) {
 				order[call.Session] = append(order[call.Session], call.Turn)
 			}
 			return "", "", 0
-		}))
+		}),
+	)
 	var all sync.WaitGroup
 	for i := range sessions {
 		for j := range turns {
@@ -175,7 +183,8 @@ func TestCancelling(t *testing.T) {
 		cancel()
 	}()
 	turn, err := runtime.RunTurn(ctx, message("demo-1", "Go."))
-	if !errors.Is(err, context.Canceled) || reason(turn) != "False Cancelled" || turn.Status.ToolCalls[0].State != v1alpha1.CallUnknown {
+	if !errors.Is(err, context.Canceled) || reason(turn) != "False Cancelled" ||
+		turn.Status.ToolCalls[0].State != v1alpha1.ToolCallStateUnknown {
 		t.Errorf("by the context: %+v, %v", turn, err)
 	}
 
@@ -204,7 +213,7 @@ func TestCancelling(t *testing.T) {
 		}
 	}
 	spec := message("demo-4", "Go.")
-	spec.Spec.DesiredState = v1alpha1.DesiredCancelled
+	spec.Spec.DesiredState = v1alpha1.DesiredStateCancelled
 	if turn := run(t, runtime, spec); reason(turn) != "False Cancelled" || turn.Status.Summary.StartedAt != nil {
 		t.Errorf("by its spec: %s, %+v", reason(turn), turn.Status.Summary)
 	}
@@ -261,8 +270,14 @@ func TestAStepThatCannotBeClosedDoesNotLeaveItsSessionActive(t *testing.T) {
 }
 
 func TestALogThatIsFull(t *testing.T) {
-	runtime := start(t, inprocess.WithSimulation(calling([]string{"look"}, []string{"look"}, []string{"look"})), inprocess.WithTools(says(string(make([]byte, 40_000)))),
-		inprocess.WithYAML("{apiVersion: capstan.dev/v1alpha1, kind: Session, metadata: {name: demo}, spec: {harnessRef: {name: base}, journalLimit: 64Ki}}"))
+	runtime := start(
+		t,
+		inprocess.WithSimulation(calling([]string{"look"}, []string{"look"}, []string{"look"})),
+		inprocess.WithTools(says(string(make([]byte, 40_000)))),
+		inprocess.WithYAML(
+			"{apiVersion: capstan.dev/v1alpha1, kind: Session, metadata: {name: demo}, spec: {harnessRef: {name: base}, journalLimit: 64Ki}}",
+		),
+	)
 	if turn := run(t, runtime, message("demo-1", "Hello.")); reason(turn) != "False JournalFull" {
 		t.Errorf("the Turn ended with %s", reason(turn))
 	}

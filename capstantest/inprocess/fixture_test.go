@@ -48,7 +48,7 @@ spec: {harnessRef: {name: base}, locale: de-CH}
 // calling is a script that calls the tools of each step, one step after another, and then says what it was told.
 func calling(steps ...[]string) v1alpha1.Simulation {
 	script := v1alpha1.Simulation{
-		Response:  &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseFixed, Text: "Done."},
+		Response:  &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeFixed, Text: "Done."},
 		ToolCalls: &v1alpha1.SimulatedToolCalls{},
 	}
 	for _, step := range steps {

@@ -35,17 +35,31 @@ spec: {harnessRef: {name: leaf}, agentRef: {name: helper}, systemPrompt: In Germ
 
 func TestATurnOnAnInheritedHarnessRunsWithAllLayersInOrder(t *testing.T) {
 	var asked []inprocess.Request
-	runtime := start(t, inprocess.WithYAML(inherited), inprocess.WithPrompts(func(r inprocess.Request) { asked = append(asked, r) }),
-		inprocess.WithAnswer(v1alpha1.ProviderAnthropic, func(_ context.Context, _ *v1alpha1.Model, r inprocess.Request) (*inprocess.Response, error) {
-			if r.Iteration > 1 {
-				return &inprocess.Response{Text: r.Messages[len(r.Messages)-1].PlainText()}, nil
-			}
-			return &inprocess.Response{ToolCalls: []inprocess.ModelToolCall{{ProviderID: "a", Name: "pay", Arguments: "{}"}}}, nil
-		}),
-		inprocess.WithTools(says("a tool of the parent")))
+	runtime := start(
+		t,
+		inprocess.WithYAML(inherited),
+		inprocess.WithPrompts(func(r inprocess.Request) { asked = append(asked, r) }),
+		inprocess.WithAnswer(
+			v1alpha1.ModelProviderAnthropic,
+			func(_ context.Context, _ *v1alpha1.Model, r inprocess.Request) (*inprocess.Response, error) {
+				if r.Iteration > 1 {
+					return &inprocess.Response{Text: r.Messages[len(r.Messages)-1].PlainText()}, nil
+				}
+				return &inprocess.Response{
+					ToolCalls: []inprocess.ModelToolCall{{ProviderID: "a", Name: "pay", Arguments: "{}"}},
+				}, nil
+			},
+		),
+		inprocess.WithTools(says("a tool of the parent")),
+	)
 	turn := message("demo-1", "Go.")
 	turn.Spec.SessionRef.Name = "heir"
-	if ended := run(t, runtime, turn); reason(ended) != "True EndTurn" || !strings.Contains(ended.Status.Output, "a tool of the parent") {
+	if ended := run(
+		t,
+		runtime,
+		turn,
+	); reason(ended) != "True EndTurn" ||
+		!strings.Contains(ended.Status.Output, "a tool of the parent") {
 		t.Fatalf("the Turn ended as %+v", ended.Status)
 	}
 	if len(asked) != 2 {
@@ -56,7 +70,11 @@ func TestATurnOnAnInheritedHarnessRunsWithAllLayersInOrder(t *testing.T) {
 		for _, definition := range r.Tools {
 			tools = append(tools, definition.Name)
 		}
-		if got := strings.Join(tools, " "); got != "look pay guarded ask sum" || !strings.HasPrefix(r.SystemPrompt, "Be brief.\n\nBe kind.\n\nHelp.\n\nIn German.") {
+		if got := strings.Join(
+			tools,
+			" ",
+		); got != "look pay guarded ask sum" ||
+			!strings.HasPrefix(r.SystemPrompt, "Be brief.\n\nBe kind.\n\nHelp.\n\nIn German.") {
 			t.Errorf("the model is given the tools %s and the prompt %q", got, r.SystemPrompt)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/admission"
+	"github.com/capstan-dev/capstan/internal/runtime/apivalidation"
 )
 
 // kustomizeGroup is that of kustomization files, which are not for a cluster.
@@ -81,11 +81,11 @@ func (b *builder) readDocument(document []byte) error {
 			return fmt.Errorf("reading a Secret: %w", err)
 		}
 		return b.objects.addSecret(secret)
-	case kind.APIVersion != v1alpha1.GroupVersion.String() || admission.New(kind.Kind) == nil:
+	case kind.APIVersion != v1alpha1.GroupVersion.String() || apivalidation.New(kind.Kind) == nil:
 		return fmt.Errorf("kind %q, apiVersion %q is not supported in process: leave it out, or use capstantest, "+
 			"which has an API server", kind.Kind, kind.APIVersion)
 	}
-	object, err := admission.Decode(kind.Kind, document)
+	object, err := apivalidation.Decode(kind.Kind, document)
 	if err != nil {
 		return err
 	}

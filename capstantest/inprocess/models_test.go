@@ -19,19 +19,30 @@ spec: {provider: Anthropic, model: opus, secretKeyRef: {name: key, key: token}}
 
 func TestAFunctionAnswersForAProvider(t *testing.T) {
 	var asked []inprocess.Request
-	runtime := start(t, inprocess.WithYAML(realModel), inprocess.WithPrompts(func(r inprocess.Request) { asked = append(asked, r) }),
-		inprocess.WithAnswer(v1alpha1.ProviderAnthropic, func(_ context.Context, m *v1alpha1.Model, r inprocess.Request) (*inprocess.Response, error) {
-			if r.Iteration > 1 {
-				return &inprocess.Response{Text: m.Name + " has read: " + r.Messages[len(r.Messages)-1].PlainText()}, nil
-			}
-			return &inprocess.Response{ToolCalls: []inprocess.ModelToolCall{{ProviderID: "a", Name: "look", Arguments: "{}"}}}, nil
-		}),
-		inprocess.WithTools(says("the sky")))
+	runtime := start(
+		t,
+		inprocess.WithYAML(realModel),
+		inprocess.WithPrompts(func(r inprocess.Request) { asked = append(asked, r) }),
+		inprocess.WithAnswer(
+			v1alpha1.ModelProviderAnthropic,
+			func(_ context.Context, m *v1alpha1.Model, r inprocess.Request) (*inprocess.Response, error) {
+				if r.Iteration > 1 {
+					return &inprocess.Response{Text: m.Name + " has read: " + r.Messages[len(r.Messages)-1].PlainText()}, nil
+				}
+				return &inprocess.Response{
+					ToolCalls: []inprocess.ModelToolCall{{ProviderID: "a", Name: "look", Arguments: "{}"}},
+				}, nil
+			},
+		),
+		inprocess.WithTools(says("the sky")),
+	)
 	turn := run(t, runtime, message("demo-1", "Go."))
 	if !strings.Contains(turn.Status.Output, "real has read: ") || !strings.Contains(turn.Status.Output, "the sky") {
 		t.Errorf("the answer is %q", turn.Status.Output)
 	}
-	if len(asked) != 2 || asked[0].Model != "opus" || asked[0].Locale != "de-CH" || !strings.HasPrefix(asked[0].SystemPrompt, "Be brief.") || len(asked[0].Tools) != 4 {
+	if len(asked) != 2 || asked[0].Model != "opus" || asked[0].Locale != "de-CH" ||
+		!strings.HasPrefix(asked[0].SystemPrompt, "Be brief.") ||
+		len(asked[0].Tools) != 4 {
 		t.Errorf("asked %+v", asked)
 	}
 }
@@ -53,7 +64,11 @@ func TestAFunctionThatFailsOrPanicsFailsTheTurn(t *testing.T) {
 		}, "False RequestTooLarge"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			runtime := start(t, inprocess.WithYAML(realModel), inprocess.WithAnswer(v1alpha1.ProviderAnthropic, test.answer))
+			runtime := start(
+				t,
+				inprocess.WithYAML(realModel),
+				inprocess.WithAnswer(v1alpha1.ModelProviderAnthropic, test.answer),
+			)
 			if turn := run(t, runtime, message("demo-1", "Go.")); reason(turn) != test.reason {
 				t.Errorf("the Turn ended with %s, want %s", reason(turn), test.reason)
 			}
@@ -67,16 +82,26 @@ func TestLoadContext(t *testing.T) {
 		t.Errorf("the default Session is %q", runtime.DefaultSession())
 	}
 	before, err := runtime.LoadContext(t.Context(), "")
-	if err != nil || len(before.Messages) != 0 || len(before.Chain) != 1 || before.Agent != nil || before.ModelName != "simulated" || before.Locale != "de-CH" ||
-		len(before.Tools) != 4 || before.Effective.MaxIterations != 500 || !strings.Contains(before.SystemPrompt, "Be brief.") || !strings.Contains(before.SystemPrompt, "de-CH") {
+	if err != nil || len(before.Messages) != 0 || len(before.Chain) != 1 || before.Agent != nil ||
+		before.ModelName != "simulated" ||
+		before.Locale != "de-CH" ||
+		len(before.Tools) != 4 ||
+		before.Effective.MaxIterations != 500 ||
+		!strings.Contains(before.SystemPrompt, "Be brief.") ||
+		!strings.Contains(before.SystemPrompt, "de-CH") {
 		t.Errorf("before the first message: %+v, %v", before, err)
 	}
 	run(t, runtime, message("demo-1", "Go."))
 	after, err := runtime.LoadContext(t.Context(), "demo")
-	if err != nil || len(after.Messages) != 4 || after.SystemPrompt != before.SystemPrompt || !strings.Contains(after.Messages[2].PlainText(), "the sky") {
+	if err != nil || len(after.Messages) != 4 || after.SystemPrompt != before.SystemPrompt ||
+		!strings.Contains(after.Messages[2].PlainText(), "the sky") {
 		t.Errorf("after it: %+v, %v", after, err)
 	}
-	if _, err := runtime.LoadContext(t.Context(), "other"); err == nil || !strings.Contains(err.Error(), "session not found") {
+	if _, err := runtime.LoadContext(
+		t.Context(),
+		"other",
+	); err == nil ||
+		!strings.Contains(err.Error(), "session not found") {
 		t.Errorf("another Session: %v", err)
 	}
 }
@@ -93,8 +118,13 @@ func TestObjectsChangeWhileTurnsRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	turn, err := runtime.Await(t.Context(), "demo-1")
-	if err == nil && turn.Status.Phase == v1alpha1.TurnWaitingForToolResults {
-		turn = await(t, runtime, "demo-1", func(turn *v1alpha1.Turn) bool { return turn.Status.Phase == v1alpha1.TurnFailed })
+	if err == nil && turn.Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults {
+		turn = await(
+			t,
+			runtime,
+			"demo-1",
+			func(turn *v1alpha1.Turn) bool { return turn.Status.Phase == v1alpha1.TurnPhaseFailed },
+		)
 	}
 	if reason(turn) != "False DependencyUnavailable" {
 		t.Errorf("the Turn ended as %+v, %v", turn.Status, err)
@@ -110,10 +140,15 @@ func TestTurnsOfTheManifestsCanBeRun(t *testing.T) {
 	turn := message("demo-1", "Hello.")
 	runtime := start(t, inprocess.WithSimulation(calling()), inprocess.WithObjects(turn))
 	given := runtime.Turn("demo-1")
-	if given == nil || given.Status.Phase != v1alpha1.TurnQueued {
+	if given == nil || given.Status.Phase != v1alpha1.TurnPhaseQueued {
 		t.Fatalf("the Turn is %+v", given)
 	}
-	if ended := run(t, runtime, given); reason(ended) != "True EndTurn" || reason(runtime.Turn("demo-1")) != "True EndTurn" {
+	if ended := run(
+		t,
+		runtime,
+		given,
+	); reason(ended) != "True EndTurn" ||
+		reason(runtime.Turn("demo-1")) != "True EndTurn" {
 		t.Errorf("the Turn ended with %s", reason(ended))
 	}
 	if text, err := runtime.RunText(t.Context(), "", "Again."); err != nil || text.Status.Output != "Done." {

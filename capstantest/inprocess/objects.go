@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/admission"
+	"github.com/capstan-dev/capstan/internal/runtime/apivalidation"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
@@ -34,7 +34,7 @@ type objects struct {
 	checkKey func(context.Context, *v1alpha1.Model) error
 
 	mu      sync.RWMutex
-	byKey   map[key]admission.Object
+	byKey   map[key]apivalidation.Object
 	order   []key
 	secrets map[string]*corev1.Secret
 	turns   []*v1alpha1.Turn
@@ -46,7 +46,7 @@ type key struct {
 	name string
 }
 
-func keyOf(o admission.Object) key {
+func keyOf(o apivalidation.Object) key {
 	return key{reflect.TypeOf(o), o.GetName()}
 }
 
@@ -55,7 +55,7 @@ func (s *objects) applyAny(given Object) error {
 	switch o := given.(type) {
 	case *corev1.Secret:
 		return s.addSecret(o)
-	case admission.Object:
+	case apivalidation.Object:
 		return s.apply(o)
 	default:
 		return fmt.Errorf("%T is not an object", given)
@@ -63,15 +63,15 @@ func (s *objects) applyAny(given Object) error {
 }
 
 // apply puts an object in its place, as `kubectl apply` would that of the same name.
-func (s *objects) apply(given admission.Object) error {
-	o, ok := given.DeepCopyObject().(admission.Object)
+func (s *objects) apply(given apivalidation.Object) error {
+	o, ok := given.DeepCopyObject().(apivalidation.Object)
 	if !ok || reflect.ValueOf(given).IsNil() {
 		return fmt.Errorf("%T is not an object", given)
 	}
 	if _, ok := o.(*v1alpha1.ToolResult); ok {
 		return fmt.Errorf("ToolResult %q: use Answer, Refuse and Decide for results and decisions", o.GetName())
 	}
-	if err := admission.Admit(o); err != nil {
+	if err := apivalidation.Admit(o); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -98,7 +98,7 @@ func (s *objects) apply(given admission.Object) error {
 
 // identify sets the fields of an object that an API server would set: a UID, its age, and a generation that counts the
 // versions of its spec.
-func (s *objects) identify(o, known admission.Object) {
+func (s *objects) identify(o, known apivalidation.Object) {
 	if known != nil {
 		o.SetUID(known.GetUID())
 		o.SetCreationTimestamp(known.GetCreationTimestamp())
@@ -117,13 +117,13 @@ func (s *objects) identify(o, known admission.Object) {
 	}
 }
 
-func specOf(o admission.Object) any {
+func specOf(o apivalidation.Object) any {
 	return reflect.ValueOf(o).Elem().FieldByName("Spec").Interface()
 }
 
 // uidOf is the UID of a new object. That of a Session follows from its name, so that its log is found again by another
 // process, and that of a Tool, so that calls which another process has planned start here; each Turn is a new one.
-func (s *objects) uidOf(o admission.Object) types.UID {
+func (s *objects) uidOf(o apivalidation.Object) types.UID {
 	switch o.(type) {
 	case *v1alpha1.Session:
 		return s.uidFor("sessions", o)
@@ -135,12 +135,12 @@ func (s *objects) uidOf(o admission.Object) types.UID {
 }
 
 // uidFor is a UID that follows from the name of an object.
-func (s *objects) uidFor(kind string, o admission.Object) types.UID {
+func (s *objects) uidFor(kind string, o apivalidation.Object) types.UID {
 	return types.UID(uuid.NewSHA1(uuid.NameSpaceURL, []byte("capstan.dev/"+kind+"/"+s.namespace+"/"+o.GetName())).String())
 }
 
 // observe sets the Ready condition of Models and Tools, as their controllers do.
-func (s *objects) observe(o admission.Object) {
+func (s *objects) observe(o apivalidation.Object) {
 	now := metav1.NewTime(s.now())
 	switch o := o.(type) {
 	case *v1alpha1.Model:
@@ -153,7 +153,7 @@ func (s *objects) observe(o admission.Object) {
 }
 
 // get returns the object of a name; nil for none.
-func get[T admission.Object](s *objects, name string) T {
+func get[T apivalidation.Object](s *objects, name string) T {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	found, _ := s.byKey[key{reflect.TypeFor[T](), name}].(T)
@@ -161,7 +161,7 @@ func get[T admission.Object](s *objects, name string) T {
 }
 
 // all returns the objects of a kind, in the order in which they came.
-func all[T admission.Object](s *objects) []T {
+func all[T apivalidation.Object](s *objects) []T {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var found []T

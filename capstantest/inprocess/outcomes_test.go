@@ -79,7 +79,8 @@ func TestOutcomesOutliveTheRuntimeWhoseTurnWaits(t *testing.T) {
 			first := startIn(life, t, inprocess.WithStore(store), inprocess.WithSimulation(script), tools)
 			turn := run(t, first, message("demo-1", "Go."))
 			shown := turn.Status.ToolCalls
-			if turn.Status.Phase != v1alpha1.TurnWaitingForToolResults || turn.Status.Summary.Calls != "2/3" || store.parts == 0 {
+			if turn.Status.Phase != v1alpha1.TurnPhaseWaitingForToolResults || turn.Status.Summary.Calls != "2/3" ||
+				store.parts == 0 {
 				t.Fatalf("the first runtime gave %+v, %d parts", turn.Status, store.parts)
 			}
 			die()
@@ -107,7 +108,12 @@ func TestOutcomesOutliveTheRuntimeWhoseTurnWaits(t *testing.T) {
 // A part that the store does not take does not end the Turn.
 func TestATurnEndsWithOutcomesThatNoPartHolds(t *testing.T) {
 	store := &partStore{Store: inprocess.NewMemoryStore(), refuses: true}
-	r := start(t, inprocess.WithStore(store), inprocess.WithSimulation(calling([]string{"look", "ask"})), inprocess.WithTools(says("seen")))
+	r := start(
+		t,
+		inprocess.WithStore(store),
+		inprocess.WithSimulation(calling([]string{"look", "ask"})),
+		inprocess.WithTools(says("seen")),
+	)
 	run(t, r, message("demo-1", "Go."))
 	turn, err := r.Answer(t.Context(), "demo-1", "1-1", "yes")
 	if err != nil || reason(turn) != "True EndTurn" || store.parts == 0 {
@@ -123,12 +129,18 @@ func TestAnEndInProcessTakesInTheOutcomesOfAWait(t *testing.T) {
 	store := inprocess.NewMemoryStore()
 	script := calling([]string{"look", "ask"})
 	life, die := context.WithCancel(t.Context())
-	first := startIn(life, t, inprocess.WithStore(store), inprocess.WithSimulation(script), inprocess.WithTools(says(long)))
+	first := startIn(
+		life,
+		t,
+		inprocess.WithStore(store),
+		inprocess.WithSimulation(script),
+		inprocess.WithTools(says(long)),
+	)
 	run(t, first, message("demo-1", "Go."))
 	die()
 	second := start(t, inprocess.WithStore(store), inprocess.WithSimulation(script), inprocess.WithTools(says("again")))
 	run(t, second, message("demo-1", "Go."))
-	if turn, err := second.Cancel(t.Context(), "demo-1"); err != nil || turn.Status.Phase != v1alpha1.TurnCancelled {
+	if turn, err := second.Cancel(t.Context(), "demo-1"); err != nil || turn.Status.Phase != v1alpha1.TurnPhaseCancelled {
 		t.Fatalf("the Turn is %+v, %v", turn, err)
 	}
 	if got := told(t, second); len(got) == 0 || got[0] != long {
@@ -141,18 +153,27 @@ func TestTurnsThatWaitInProcessHoldNoTexts(t *testing.T) {
 	const turns, calls = 200, 16
 	text := strings.Repeat("w", 64<<10)
 	script := calling(append(slices.Repeat([]string{"look"}, calls), "ask"))
-	script.Response = &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseFixed, Text: "Done."}
+	script.Response = &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeFixed, Text: "Done."}
 	var sessions strings.Builder
 	for i := range turns {
-		fmt.Fprintf(&sessions, "---\napiVersion: capstan.dev/v1alpha1\nkind: Session\nmetadata: {name: s-%d}\nspec: {harnessRef: {name: base}}\n", i)
+		fmt.Fprintf(
+			&sessions,
+			"---\napiVersion: capstan.dev/v1alpha1\nkind: Session\nmetadata: {name: s-%d}\nspec: {harnessRef: {name: base}}\n",
+			i,
+		)
 	}
-	r := start(t, inprocess.WithStore(journaltest.OnDisk(t.TempDir())), inprocess.WithYAML(sessions.String()), inprocess.WithSimulation(script),
-		inprocess.WithTools(func(inprocess.Call) (string, string, int) { return strings.Clone(text), "", 0 }))
+	r := start(
+		t,
+		inprocess.WithStore(journaltest.OnDisk(t.TempDir())),
+		inprocess.WithYAML(sessions.String()),
+		inprocess.WithSimulation(script),
+		inprocess.WithTools(func(inprocess.Call) (string, string, int) { return strings.Clone(text), "", 0 }),
+	)
 	before := heap()
 	for i := range turns {
 		turn := message(fmt.Sprintf("demo-%d", i), "Go.")
 		turn.Spec.SessionRef.Name = fmt.Sprintf("s-%d", i)
-		if turn = run(t, r, turn); turn.Status.Phase != v1alpha1.TurnWaitingForToolResults {
+		if turn = run(t, r, turn); turn.Status.Phase != v1alpha1.TurnPhaseWaitingForToolResults {
 			t.Fatalf("the Turn is %+v", turn.Status)
 		}
 	}

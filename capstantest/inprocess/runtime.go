@@ -12,30 +12,30 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest/clock"
-	"github.com/capstan-dev/capstan/internal/runtime/admission"
+	"github.com/capstan-dev/capstan/internal/runtime/apivalidation"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/inprocess"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
-	"github.com/capstan-dev/capstan/internal/runtime/loop"
 	"github.com/capstan-dev/capstan/internal/runtime/model/drivers"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // ErrStopped means that the context of New has ended while a Turn was running. The Turn's state stays in the journal: a
 // Runtime on the same Store continues it when the Turn is run there.
-var ErrStopped = loop.ErrStopped
+var ErrStopped = inprocess.ErrStopped
 
 // RefusedError is why a Turn does not accept an answer to one of its calls. Reason and Message are those of the
 // condition Accepted of a ToolResult.
-type RefusedError = loop.RefusedError
+type RefusedError = inprocess.RefusedError
 
 // Runtime runs Turns. It is safe for concurrent use, and is shared by sharing the pointer (RT-07).
 type Runtime struct {
 	built *builder
 	host  *host.Host
-	loop  *loop.Loop
+	loop  *inprocess.Loop
 	store Store
 }
 
@@ -57,7 +57,7 @@ func New(ctx context.Context, options ...Option) (*Runtime, error) {
 		return nil, fmt.Errorf("building the runtime: %w", err)
 	}
 	r := &Runtime{built: b, host: b.host, store: b.store}
-	r.loop = loop.New(ctx, loop.Options{Host: r.host, Objects: b.objects, Clock: b.clock, Jobs: b.jobs})
+	r.loop = inprocess.New(ctx, inprocess.Options{Host: r.host, Objects: b.objects, Clock: b.clock, Jobs: b.jobs})
 	return r, nil
 }
 
@@ -65,7 +65,7 @@ func newBuilder() *builder {
 	b := &builder{clock: &clock.Clock{}, store: memory.New(), models: drivers.All(), tools: map[string]JobRunner{}}
 	b.objects = &objects{
 		namespace: "default", keyless: map[v1alpha1.ModelProvider]bool{}, schemas: tool.NewValidator(),
-		byKey: map[key]admission.Object{}, secrets: map[string]*corev1.Secret{},
+		byKey: map[key]apivalidation.Object{}, secrets: map[string]*corev1.Secret{},
 	}
 	return b
 }
@@ -102,7 +102,7 @@ func (b *builder) simulate() error {
 	if b.simulation == nil {
 		return nil
 	}
-	m := &v1alpha1.Model{Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated, Simulation: b.simulation}}
+	m := &v1alpha1.Model{Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: b.simulation}}
 	m.Name = simulatedModel
 	models, err := b.objects.Models()
 	if err != nil {
@@ -128,8 +128,10 @@ func (b *builder) check() error {
 }
 
 // errNoModel names both remedies (RT-03).
-var errNoModel = errors.New("there is no model: mark a Model as the default one with the annotation " + v1alpha1.AnnotationDefaultModel +
-	`: "true", or add a simulated one with WithSimulation`)
+var errNoModel = errors.New(
+	"there is no model: mark a Model as the default one with the annotation " + v1alpha1.AnnotationDefaultModel +
+		`: "true", or add a simulated one with WithSimulation`,
+)
 
 // resolve reads the configuration of a Session. It is an error if the Session cannot be used.
 func (b *builder) resolve(session *v1alpha1.Session) (*config.Resolved, error) {

@@ -16,7 +16,9 @@ var _ capstantest.JobRunner = inprocess.JobRunner(nil)
 func TestATurnWithoutTools(t *testing.T) {
 	runtime := start(t, inprocess.WithSimulation(calling()))
 	turn := run(t, runtime, message("demo-1", "Hello."))
-	if turn.Status.Phase != v1alpha1.TurnSucceeded || reason(turn) != "True EndTurn" || turn.Status.Output != "Done." || turn.Status.SessionUID == "" {
+	if turn.Status.Phase != v1alpha1.TurnPhaseSucceeded || reason(turn) != "True EndTurn" ||
+		turn.Status.Output != "Done." ||
+		turn.Status.SessionUID == "" {
 		t.Errorf("the Turn ended as %+v", turn.Status)
 	}
 	messages, err := runtime.Messages(t.Context(), "")
@@ -24,7 +26,8 @@ func TestATurnWithoutTools(t *testing.T) {
 		t.Errorf("the messages are %+v, %v", messages, err)
 	}
 	events, err := runtime.Events(t.Context(), "demo")
-	if err != nil || len(events) == 0 || events[0].Type != "input.message" || events[len(events)-1].Type != "session.idled" {
+	if err != nil || len(events) == 0 || events[0].Type != "input.message" ||
+		events[len(events)-1].Type != "session.idled" {
 		t.Errorf("the events are %+v, %v", events, err)
 	}
 }
@@ -41,21 +44,31 @@ func TestToolsAreAnsweredByFunctions(t *testing.T) {
 	if reason(turn) != "True EndTurn" || turn.Status.Summary.Calls != "2/2, 1 failed" {
 		t.Fatalf("the Turn ended as %+v", turn.Status)
 	}
-	if got.Turn != "demo-1" || got.Session != "demo" || got.Tool != "pay" || got.ID != "1-1" || got.Attempt != 1 || got.Namespace != "default" ||
-		got.Locale != "de-CH" || len(got.IdempotencyKey) != 64 || got.Arguments != "{}" || got.Command[0] != "/pay" || got.Context == nil {
+	if got.Turn != "demo-1" || got.Session != "demo" || got.Tool != "pay" || got.ID != "1-1" || got.Attempt != 1 ||
+		got.Namespace != "default" ||
+		got.Locale != "de-CH" ||
+		len(got.IdempotencyKey) != 64 ||
+		got.Arguments != "{}" ||
+		got.Command[0] != "/pay" ||
+		got.Context == nil {
 		t.Errorf("the call is %+v", got)
 	}
 	look, pay := turn.Status.ToolCalls[0], turn.Status.ToolCalls[1]
-	if look.State != v1alpha1.CallSucceeded || look.Preview != "seen" {
+	if look.State != v1alpha1.ToolCallStateSucceeded || look.Preview != "seen" {
 		t.Errorf("look: %+v", look)
 	}
-	if pay.State != v1alpha1.CallFailed || pay.Reason != capstantest.ReasonExitCode || !strings.Contains(pay.Preview, "exit code 3") {
+	if pay.State != v1alpha1.ToolCallStateFailed || pay.Reason != capstantest.ReasonExitCode ||
+		!strings.Contains(pay.Preview, "exit code 3") {
 		t.Errorf("pay: %+v", pay)
 	}
 }
 
 func TestALongResultIsCut(t *testing.T) {
-	runtime := start(t, inprocess.WithSimulation(calling([]string{"look"})), inprocess.WithTools(says(strings.Repeat("x", 70_000))))
+	runtime := start(
+		t,
+		inprocess.WithSimulation(calling([]string{"look"})),
+		inprocess.WithTools(says(strings.Repeat("x", 70_000))),
+	)
 	run(t, runtime, message("demo-1", "Go."))
 	messages, err := runtime.Messages(t.Context(), "")
 	if err != nil {
@@ -99,7 +112,7 @@ spec: {provider: Simulated, simulation: {response: {type: Fixed, text: Hi.}}}
 		"a nameless Secret":   {[]inprocess.Option{inprocess.WithSecret("", nil)}, "a Secret needs a name"},
 		"no clock":            {[]inprocess.Option{inprocess.WithClock(nil)}, "WithClock"},
 		"no Store":            {[]inprocess.Option{inprocess.WithStore(nil)}, "WithStore"},
-		"no answer":           {[]inprocess.Option{inprocess.WithAnswer(v1alpha1.ProviderOpenAI, nil)}, "WithAnswer"},
+		"no answer":           {[]inprocess.Option{inprocess.WithAnswer(v1alpha1.ModelProviderOpenAI, nil)}, "WithAnswer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := inprocess.New(t.Context(), test.options...); err == nil || !strings.Contains(err.Error(), test.says) {

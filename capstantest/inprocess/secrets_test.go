@@ -17,7 +17,10 @@ import (
 )
 
 // guardedSite is a server of the test, with the options that let a Runtime reach it.
-func guardedSite(t *testing.T, handle http.HandlerFunc) (url string, requests *atomic.Int32, options []inprocess.Option) {
+func guardedSite(
+	t *testing.T,
+	handle http.HandlerFunc,
+) (url string, requests *atomic.Int32, options []inprocess.Option) {
 	requests = &atomic.Int32{}
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests.Add(1)
@@ -38,10 +41,12 @@ func secret(name string, data map[string]string) *corev1.Secret {
 // expectWait checks that a Turn waits for a reference, and that its condition gives the remedy.
 func expectWait(t *testing.T, turn *v1alpha1.Turn, because, remedy string) {
 	t.Helper()
-	if turn.Status.Phase != v1alpha1.TurnWaiting || reason(turn) != "Unknown "+because || len(turn.Status.WaitsFor) != 1 {
+	if turn.Status.Phase != v1alpha1.TurnPhaseWaiting || reason(turn) != "Unknown "+because ||
+		len(turn.Status.WaitsFor) != 1 {
 		t.Fatalf("the Turn does not wait for %s: %+v", because, turn.Status)
 	}
-	if wait := turn.Status.WaitsFor[0]; wait.Type != v1alpha1.WaitReference || wait.Reason != because || !strings.Contains(wait.Message, remedy) {
+	if wait := turn.Status.WaitsFor[0]; wait.Type != v1alpha1.WaitTypeReference || wait.Reason != because ||
+		!strings.Contains(wait.Message, remedy) {
 		t.Errorf("the Turn waits for %+v", wait)
 	}
 }
@@ -69,8 +74,14 @@ func TestACallWaitsForTheSecretOfAHeader(t *testing.T) {
 	runtime := start(t, append(options, inprocess.WithYAML(strings.ReplaceAll(guardedTool, "%URL%", url)),
 		inprocess.WithSimulation(calling([]string{"weather", "look"})), inprocess.WithTools(says("the sky")))...)
 	turn := run(t, runtime, message("demo-1", "Go."))
-	expectWait(t, turn, v1alpha1.ReasonSecretMissing, "kubectl create secret generic key --namespace default --from-literal=token=")
-	if calls := turn.Status.ToolCalls; calls[0].State != v1alpha1.CallPending || calls[1].State != v1alpha1.CallSucceeded {
+	expectWait(
+		t,
+		turn,
+		v1alpha1.ReasonSecretMissing,
+		"kubectl create secret generic key --namespace default --from-literal=token=",
+	)
+	if calls := turn.Status.ToolCalls; calls[0].State != v1alpha1.ToolCallStatePending ||
+		calls[1].State != v1alpha1.ToolCallStateSucceeded {
 		t.Errorf("the calls are %+v", calls)
 	}
 
@@ -108,16 +119,28 @@ func TestATurnThatWaitsForASecretCanBeCancelled(t *testing.T) {
 
 func TestASessionWhoseModelHasNoKeyCannotBeUsed(t *testing.T) {
 	_, err := inprocess.New(t.Context(), inprocess.WithYAML(base), inprocess.WithYAML(realModel))
-	if err == nil || !strings.Contains(err.Error(), "(SecretMissing). "+`Secret "key" does not exist. Create it: kubectl`) {
+	if err == nil ||
+		!strings.Contains(err.Error(), "(SecretMissing). "+`Secret "key" does not exist. Create it: kubectl`) {
 		t.Errorf("New = %v", err)
 	}
 }
 
 func TestATurnWaitsForTheKeyOfItsModel(t *testing.T) {
-	url, requests, options := guardedSite(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
-	keyed := &v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Name: "simulated", Annotations: map[string]string{v1alpha1.AnnotationDefaultModel: "true"}}}
+	url, requests, options := guardedSite(
+		t,
+		func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) },
+	)
+	keyed := &v1alpha1.Model{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        "simulated",
+			Annotations: map[string]string{v1alpha1.AnnotationDefaultModel: "true"},
+		},
+	}
 	keyed.Spec = v1alpha1.ModelSpec{
-		Provider: v1alpha1.ProviderOpenAI, Model: "m", BaseURL: url + "/v1", SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "key", Key: "token"},
+		Provider:     v1alpha1.ModelProviderOpenAI,
+		Model:        "m",
+		BaseURL:      url + "/v1",
+		SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "key", Key: "token"},
 	}
 	var runtime *inprocess.Runtime
 	runtime = start(t, append(options, inprocess.WithSimulation(calling([]string{"look"})),

@@ -24,10 +24,10 @@ func TestAFunctionThatPanics(t *testing.T) {
 		t.Fatalf("the Turn ended as %+v", turn.Status)
 	}
 	look, pay := turn.Status.ToolCalls[0], turn.Status.ToolCalls[1]
-	if look.State != v1alpha1.CallFailed || look.Reason != capstantest.ReasonPanicked || look.Attempt != 1 {
+	if look.State != v1alpha1.ToolCallStateFailed || look.Reason != capstantest.ReasonPanicked || look.Attempt != 1 {
 		t.Errorf("a Pure tool: %+v", look)
 	}
-	if pay.State != v1alpha1.CallUnknown || pay.Reason != capstantest.ReasonPanicked {
+	if pay.State != v1alpha1.ToolCallStateUnknown || pay.Reason != capstantest.ReasonPanicked {
 		t.Errorf("an AtMostOnce tool: %+v", pay)
 	}
 }
@@ -48,7 +48,9 @@ func TestAFunctionThatTakesTooLong(t *testing.T) {
 	}()
 	turn := run(t, runtime, message("demo-1", "Go."))
 	<-stopped
-	if call := turn.Status.ToolCalls[0]; call.State != v1alpha1.CallFailed || call.Reason != capstantest.ReasonTimeout || !strings.Contains(call.Preview, "after 30s") {
+	if call := turn.Status.ToolCalls[0]; call.State != v1alpha1.ToolCallStateFailed ||
+		call.Reason != capstantest.ReasonTimeout ||
+		!strings.Contains(call.Preview, "after 30s") {
 		t.Errorf("the call is %+v", call)
 	}
 }
@@ -56,7 +58,9 @@ func TestAFunctionThatTakesTooLong(t *testing.T) {
 func TestAToolThatNothingStandsInFor(t *testing.T) {
 	runtime := start(t, inprocess.WithSimulation(calling([]string{"look"})))
 	turn := run(t, runtime, message("demo-1", "Go."))
-	if call := turn.Status.ToolCalls[0]; call.State != v1alpha1.CallNotExecuted || call.Reason != capstantest.ReasonNoFunction || !strings.Contains(call.Preview, "WithTool") {
+	if call := turn.Status.ToolCalls[0]; call.State != v1alpha1.ToolCallStateNotExecuted ||
+		call.Reason != capstantest.ReasonNoFunction ||
+		!strings.Contains(call.Preview, "WithTool") {
 		t.Errorf("the call is %+v", call)
 	}
 }
@@ -74,7 +78,10 @@ func TestToolConcurrency(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var running, most atomic.Int32
 			all := make(chan struct{})
-			runtime := start(t, inprocess.WithYAML(test.yaml), inprocess.WithSimulation(calling([]string{"look", "look", "look"})),
+			runtime := start(
+				t,
+				inprocess.WithYAML(test.yaml),
+				inprocess.WithSimulation(calling([]string{"look", "look", "look"})),
 				inprocess.WithTools(func(inprocess.Call) (string, string, int) {
 					n := running.Add(1)
 					defer running.Add(-1)
@@ -88,7 +95,8 @@ func TestToolConcurrency(t *testing.T) {
 						<-all
 					}
 					return "", "", 0
-				}))
+				}),
+			)
 			run(t, runtime, message("demo-1", "Go."))
 			if most.Load() != test.most {
 				t.Errorf("%d ran at once, want %d", most.Load(), test.most)
@@ -128,7 +136,8 @@ spec: {harnessRef: {name: base}, tools: [{name: weather}]}
 		inprocess.WithSimulation(calling([]string{"weather"})), inprocess.WithEgressRoots(roots),
 	}
 	runtime := start(t, append(options, inprocess.WithEgressAllow(netip.MustParsePrefix("127.0.0.0/8")))...)
-	if call := run(t, runtime, message("demo-1", "Go.")).Status.ToolCalls[0]; call.State != v1alpha1.CallSucceeded || call.Preview != "rain" {
+	if call := run(t, runtime, message("demo-1", "Go.")).Status.ToolCalls[0]; call.State != v1alpha1.ToolCallStateSucceeded ||
+		call.Preview != "rain" {
 		t.Errorf("the call is %+v", call)
 	}
 	runtime = start(t, options...)
@@ -138,8 +147,13 @@ spec: {harnessRef: {name: base}, tools: [{name: weather}]}
 }
 
 func TestNetworkListsHoldWhatTheyHoldInAClusterToo(t *testing.T) {
-	_, err := inprocess.New(t.Context(), inprocess.WithSimulation(calling()),
-		inprocess.WithYAML(strings.Replace(base, "systemPrompt:", "networkAccess: {allowed: [example.org]}\n  systemPrompt:", 1)))
+	_, err := inprocess.New(
+		t.Context(),
+		inprocess.WithSimulation(calling()),
+		inprocess.WithYAML(
+			strings.Replace(base, "systemPrompt:", "networkAccess: {allowed: [example.org]}\n  systemPrompt:", 1),
+		),
+	)
 	if err == nil || !strings.Contains(err.Error(), v1alpha1.ReasonNetworkAccessUnenforceable) {
 		t.Errorf("New = %v", err)
 	}

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/admission"
+	"github.com/capstan-dev/capstan/internal/runtime/apivalidation"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
-	"github.com/capstan-dev/capstan/internal/runtime/loop"
+	"github.com/capstan-dev/capstan/internal/runtime/inprocess"
 )
 
 // submitter is the user of results and decisions in process.
@@ -30,7 +30,7 @@ const submitter = "inprocess"
 // be used.
 func (r *Runtime) RunTurn(ctx context.Context, turn *v1alpha1.Turn) (*v1alpha1.Turn, error) {
 	given := turn.DeepCopy()
-	if err := admission.Admit(given); err != nil {
+	if err := apivalidation.Admit(given); err != nil {
 		return nil, fmt.Errorf("running a Turn: %w", err)
 	}
 	if suspend := given.Spec.Suspend; suspend != nil && *suspend {
@@ -114,7 +114,7 @@ func (r *Runtime) give(ctx context.Context, turn string, spec v1alpha1.ToolResul
 	spec.TurnRef.Name = turn
 	given := &v1alpha1.ToolResult{Spec: spec}
 	given.Name, given.UID = "given-"+string(newUID()), newUID()
-	if err := admission.Admit(given); err != nil {
+	if err := apivalidation.Admit(given); err != nil {
 		return nil, fmt.Errorf("answering call %s of Turn %s: %w", spec.CallID, turn, err)
 	}
 	return r.loop.Give(ctx, given)
@@ -141,7 +141,7 @@ func (r *Runtime) Events(ctx context.Context, session string) ([]v1alpha1.Journa
 	if err != nil {
 		return nil, fmt.Errorf("reading events: %w", err)
 	}
-	steps, err := loop.Steps(ctx, r.host.Log, r.store, host.JournalOf(of))
+	steps, err := inprocess.Steps(ctx, r.host.Log, r.store, host.JournalOf(of))
 	if err != nil {
 		return nil, fmt.Errorf("reading the events of Session %s: %w", of.Name, err)
 	}

@@ -25,21 +25,27 @@ func refused(t *testing.T, err error, reason string) {
 func TestClientsAnswerOneAfterAnother(t *testing.T) {
 	runtime := start(t, inprocess.WithSimulation(calling([]string{"ask", "ask"})))
 	turn := run(t, runtime, message("demo-1", "Go."))
-	if turn.Status.Phase != v1alpha1.TurnWaitingForToolResults {
+	if turn.Status.Phase != v1alpha1.TurnPhaseWaitingForToolResults {
 		t.Fatalf("the Turn is %+v", turn.Status)
 	}
 	_, err := runtime.Answer(t.Context(), "demo-1", "1-7", "What?")
 	refused(t, err, v1alpha1.ReasonUnknownCall)
 	_, err = runtime.Decide(t.Context(), "demo-1", "1-0", v1alpha1.DecisionApprove)
 	refused(t, err, v1alpha1.ReasonNoApprovalNeeded)
-	if _, err := runtime.Answer(t.Context(), "demo-1", "one", "What?"); err == nil || !strings.Contains(err.Error(), "spec.callID") {
+	if _, err := runtime.Answer(
+		t.Context(),
+		"demo-1",
+		"one",
+		"What?",
+	); err == nil ||
+		!strings.Contains(err.Error(), "spec.callID") {
 		t.Errorf("an id of no call: %v", err)
 	}
 	if _, err := runtime.Answer(t.Context(), "demo-9", "1-0", "What?"); err == nil {
 		t.Error("an unknown Turn was answered")
 	}
 	turn, err = runtime.Answer(t.Context(), "demo-1", "1-1", "Second.")
-	if err != nil || turn.Status.Phase != v1alpha1.TurnWaitingForToolResults || turn.Status.Summary.Calls != "1/2" {
+	if err != nil || turn.Status.Phase != v1alpha1.TurnPhaseWaitingForToolResults || turn.Status.Summary.Calls != "1/2" {
 		t.Fatalf("after one answer: %+v, %v", turn, err)
 	}
 	_, err = runtime.Refuse(t.Context(), "demo-1", "1-1", "Again.")
@@ -58,21 +64,22 @@ func TestApprovals(t *testing.T) {
 		state    v1alpha1.ToolCallState
 		started  int
 	}{
-		"approved": {v1alpha1.DecisionApprove, v1alpha1.CallSucceeded, 1},
-		"rejected": {v1alpha1.DecisionReject, v1alpha1.CallNotExecuted, 0},
+		"approved": {v1alpha1.DecisionApprove, v1alpha1.ToolCallStateSucceeded, 1},
+		"rejected": {v1alpha1.DecisionReject, v1alpha1.ToolCallStateNotExecuted, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			started := 0
 			runtime := start(t, inprocess.WithSimulation(calling([]string{"guarded"})),
 				inprocess.WithTool("guarded", func(inprocess.Call) (string, string, int) { started++; return "paid", "", 0 }))
 			turn := run(t, runtime, message("demo-1", "Go."))
-			if turn.Status.Phase != v1alpha1.TurnWaitingForToolResults || started != 0 {
+			if turn.Status.Phase != v1alpha1.TurnPhaseWaitingForToolResults || started != 0 {
 				t.Fatalf("before the decision: %+v, started %d times", turn.Status, started)
 			}
 			_, err := runtime.Answer(t.Context(), "demo-1", "1-0", "paid")
 			refused(t, err, v1alpha1.ReasonDecisionExpected)
 			turn, err = runtime.Decide(t.Context(), "demo-1", "1-0", test.decision)
-			if err != nil || turn.Status.ToolCalls[0].State != test.state || started != test.started || reason(turn) != "True EndTurn" {
+			if err != nil || turn.Status.ToolCalls[0].State != test.state || started != test.started ||
+				reason(turn) != "True EndTurn" {
 				t.Errorf("after the decision: %+v, %v, started %d times", turn, err, started)
 			}
 		})
@@ -84,7 +91,12 @@ func TestNobodyApproves(t *testing.T) {
 	runtime := start(t, inprocess.WithClock(c), inprocess.WithSimulation(calling([]string{"guarded"})))
 	run(t, runtime, message("demo-1", "Go."))
 	c.Advance(25 * time.Hour)
-	turn := await(t, runtime, "demo-1", func(turn *v1alpha1.Turn) bool { return turn.Status.Phase == v1alpha1.TurnSucceeded })
+	turn := await(
+		t,
+		runtime,
+		"demo-1",
+		func(turn *v1alpha1.Turn) bool { return turn.Status.Phase == v1alpha1.TurnPhaseSucceeded },
+	)
 	if call := turn.Status.ToolCalls[0]; call.Reason != capstantest.ReasonApprovalTimeout {
 		t.Errorf("the call is %+v", call)
 	}
@@ -138,11 +150,16 @@ func TestTimeLimits(t *testing.T) {
 			}()
 			if test.calls[0] == "look" {
 				<-begun
-			} else if turn := <-ended; turn.Status.Phase != v1alpha1.TurnWaitingForToolResults {
+			} else if turn := <-ended; turn.Status.Phase != v1alpha1.TurnPhaseWaitingForToolResults {
 				t.Fatalf("the Turn is %+v", turn.Status)
 			}
 			c.Advance(2 * time.Minute)
-			last := await(t, runtime, "demo-1", func(turn *v1alpha1.Turn) bool { return turn.Status.Phase == v1alpha1.TurnFailed })
+			last := await(
+				t,
+				runtime,
+				"demo-1",
+				func(turn *v1alpha1.Turn) bool { return turn.Status.Phase == v1alpha1.TurnPhaseFailed },
+			)
 			if reason(last) != test.reason {
 				t.Errorf("the Turn ended with %s", reason(last))
 			}
@@ -154,7 +171,7 @@ func TestAMessageSteersATurnThatWaits(t *testing.T) {
 	runtime := start(t, inprocess.WithSimulation(calling([]string{"ask", "guarded"})))
 	run(t, runtime, message("demo-1", "Go."))
 	steer := message("demo-2", "Never mind.")
-	steer.Spec.Delivery = v1alpha1.DeliverSteer
+	steer.Spec.Delivery = v1alpha1.DeliverySteer
 	steered := run(t, runtime, steer)
 	if reason(steered) != "True Steered" || steered.Status.SteeredInto.Name != "demo-1" {
 		t.Errorf("the message ended as %+v", steered.Status)
@@ -169,8 +186,8 @@ func TestAMessageSteersATurnThatWaits(t *testing.T) {
 	}
 	// Where no Turn runs, it is one like any other.
 	late := message("demo-3", "Once more.")
-	late.Spec.Delivery = v1alpha1.DeliverSteer
-	if turn := run(t, runtime, late); turn.Status.Phase != v1alpha1.TurnWaitingForToolResults {
+	late.Spec.Delivery = v1alpha1.DeliverySteer
+	if turn := run(t, runtime, late); turn.Status.Phase != v1alpha1.TurnPhaseWaitingForToolResults {
 		t.Errorf("without a Turn to go into: %+v", turn.Status)
 	}
 }

@@ -135,7 +135,8 @@ func TestAnEchoShowsTheStartAndSaysSo(t *testing.T) {
 			t.Fatalf("writing gives %d, %v", n, err)
 		}
 	}
-	if got := log.String(); !strings.HasPrefix(got, "abcd\n") || strings.Contains(got, "ef") || strings.Count(got, "not shown") != 1 {
+	if got := log.String(); !strings.HasPrefix(got, "abcd\n") || strings.Contains(got, "ef") ||
+		strings.Count(got, "not shown") != 1 {
 		t.Errorf("the log has %q", got)
 	}
 }

@@ -56,7 +56,13 @@ func deliver(report result.Report, messageFile string, log io.Writer) error {
 }
 
 // execute starts the command unless that was done before, and waits for its end.
-func execute(conf config, command, environment []string, log io.Writer, begin time.Time, stop <-chan os.Signal) result.Report {
+func execute(
+	conf config,
+	command, environment []string,
+	log io.Writer,
+	begin time.Time,
+	stop <-chan os.Signal,
+) result.Report {
 	if err := harden(); err != nil {
 		return notStarted(&startError{result.ExitLauncher, err})
 	}

@@ -87,7 +87,13 @@ func run(ctx context.Context, o options) error {
 	ctrl.Log.Info("memory for conversations", "bytes", o.controllers.ConversationBytes,
 		"perNamespace", fairshare.Ceiling(o.controllers.ConversationBytes), "largestConversation", o.largestConversation(),
 		"cache", o.controllers.JournalCacheBytes)
-	ctrl.Log.Info("starting", "launcherImage", o.controllers.Launcher.Image, "launcherDelivery", o.controllers.Launcher.Delivery)
+	ctrl.Log.Info(
+		"starting",
+		"launcherImage",
+		o.controllers.Launcher.Image,
+		"launcherDelivery",
+		o.controllers.Launcher.Delivery,
+	)
 	err = mgr.Start(ctx)
 	if lost := (*lostError)(nil); errors.As(context.Cause(ctx), &lost) {
 		return lost

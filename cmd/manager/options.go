@@ -61,7 +61,11 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "Address of the probes.")
 	flags.BoolVar(&o.leaderElect, "leader-elect", false,
 		"Enable leader election, so that only one manager is active at a time.")
-	flags.Func("watch-namespaces", "The namespaces to work in, separated by commas. Without it, all of them.", o.addNamespaces)
+	flags.Func(
+		"watch-namespaces",
+		"The namespaces to work in, separated by commas. Without it, all of them.",
+		o.addNamespaces,
+	)
 	flags.Func("egress-allow-cidr",
 		"A range of addresses that HTTP tools may reach, and requests to model providers, although it is not public, "+
 			"such as 10.96.0.0/12. "+
@@ -70,22 +74,46 @@ func parse(args []string) (options, error) {
 		"A range of addresses that HTTP tools and requests to model providers never reach, even if it is public or allowed. "+
 			"May be given several times. The API server's own addresses are always denied.", into(&o.egressDeny))
 	flags.StringVar(&o.controllers.Launcher.Image, "launcher-image", "", "Image that holds the launcher. Required.")
-	flags.StringVar(&o.controllers.Launcher.Path, "launcher-path", tool.DefaultLauncherPath, "Path of the launcher in that image; images built by ko have it at /ko-app/launcher.")
-	flags.StringVar(&o.pullPolicy, "launcher-pull-policy", string(corev1.PullIfNotPresent), "Pull policy of the launcher's image.")
+	flags.StringVar(
+		&o.controllers.Launcher.Path,
+		"launcher-path",
+		tool.DefaultLauncherPath,
+		"Path of the launcher in that image; images built by ko have it at /ko-app/launcher.",
+	)
+	flags.StringVar(
+		&o.pullPolicy,
+		"launcher-pull-policy",
+		string(corev1.PullIfNotPresent),
+		"Pull policy of the launcher's image.",
+	)
 	flags.StringVar(&o.controllers.Launcher.RuntimeClass, "tool-runtime-class", "",
 		"RuntimeClass of tool pods, such as one of gVisor or Kata. Without it, the cluster's default.")
-	flags.StringVar(&o.controllers.Launcher.PriorityClass, "tool-priority-class", "",
+	flags.StringVar(
+		&o.controllers.Launcher.PriorityClass,
+		"tool-priority-class",
+		"",
 		"PriorityClass of tool pods. One that is not below the manager's own (capstan-manager, 1000000) keeps them from being preempted for it. "+
-			"Without it, the cluster's default.")
+			"Without it, the cluster's default.",
+	)
 	flags.BoolVar(&o.controllers.Launcher.UserNamespaces, "tool-user-namespaces", false,
 		"Give every tool pod a user namespace (hostUsers: false). The nodes must support it: Kubernetes 1.33 and a "+
 			"recent container runtime.")
-	flags.StringVar(&o.launcher, "launcher-delivery", deliveryAuto, "How the launcher gets into tool pods: ImageVolume, InitContainer, or Auto for the first where the cluster has it.")
+	flags.StringVar(
+		&o.launcher,
+		"launcher-delivery",
+		deliveryAuto,
+		"How the launcher gets into tool pods: ImageVolume, InitContainer, or Auto for the first where the cluster has it.",
+	)
 	flags.IntVar(&o.controllers.MaxActiveTurns, "max-active-turns", 1000, "The most Turns that are active at once, "+
 		"shared fairly between namespaces. A Turn that waits for results is not active.")
 	flags.IntVar(&o.controllers.MaxBegunTurns, "max-begun-turns-per-namespace", 2000,
 		"The most Turns of one namespace that have begun and not ended, those that wait included.")
-	flags.IntVar(&o.controllers.MaxActivities, "max-activities", 256, "The most model calls that are under way at once, and the most requests of HTTP tools.")
+	flags.IntVar(
+		&o.controllers.MaxActivities,
+		"max-activities",
+		256,
+		"The most model calls that are under way at once, and the most requests of HTTP tools.",
+	)
 	flags.Int64Var(&o.controllers.ConversationBytes, "conversation-bytes", 0,
 		"The most memory for the conversations that models are called with, shared fairly between namespaces, at "+
 			"least 16777216. "+
@@ -93,7 +121,12 @@ func parse(args []string) (options, error) {
 	flags.DurationVar(&o.controllers.ModelCallLimit, "model-call-limit", 30*time.Minute,
 		"The longest that one model call may take as a whole.")
 	flags.IntVar(&o.controllers.Workers, "workers", 16, "How many Turns, and how many Sessions, are worked on at once.")
-	flags.DurationVar(&o.controllers.JobRetention, "job-retention", 10*time.Minute, "How long the Jobs of a finished Turn are kept.")
+	flags.DurationVar(
+		&o.controllers.JobRetention,
+		"job-retention",
+		10*time.Minute,
+		"How long the Jobs of a finished Turn are kept.",
+	)
 	flags.Int64Var(&o.controllers.MaxJournalBytes, "max-journal-bytes", controller.DefaultMaxJournalBytes,
 		"The most bytes that the journal of a Session takes, whatever its journalLimit.")
 	flags.Int64Var(&o.controllers.MaxNamespaceJournalBytes, "max-journal-bytes-per-namespace",
@@ -197,7 +230,10 @@ func validateClasses(launcher tool.Launcher) error {
 		}
 	}
 	if strings.HasPrefix(launcher.PriorityClass, "system-") {
-		return fmt.Errorf("--tool-priority-class is %q: classes of the cluster's own components are not for tools", launcher.PriorityClass)
+		return fmt.Errorf(
+			"--tool-priority-class is %q: classes of the cluster's own components are not for tools",
+			launcher.PriorityClass,
+		)
 	}
 	return nil
 }

@@ -72,7 +72,14 @@ func TestTheRangesThatToolsMayReach(t *testing.T) {
 }
 
 func TestTheClassesOfToolPods(t *testing.T) {
-	o, err := parse([]string{"--launcher-image=i", "--tool-runtime-class=gvisor", "--tool-user-namespaces", "--tool-priority-class=agents"})
+	o, err := parse(
+		[]string{
+			"--launcher-image=i",
+			"--tool-runtime-class=gvisor",
+			"--tool-user-namespaces",
+			"--tool-priority-class=agents",
+		},
+	)
 	l := o.controllers.Launcher
 	if err != nil || l.RuntimeClass != "gvisor" || !l.UserNamespaces || l.PriorityClass != "agents" {
 		t.Errorf("the launcher is %+v, error %v", l, err)

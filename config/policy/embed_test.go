@@ -20,12 +20,14 @@ func TestUsernamesArePutIntoThePolicies(t *testing.T) {
 	}
 	found := map[string]int{}
 	for _, p := range policies {
-		if !strings.HasPrefix(p.Policy.Name, "capstan-") || p.Binding.Spec.PolicyName != p.Policy.Name || p.Binding.Name != p.Policy.Name {
+		if !strings.HasPrefix(p.Policy.Name, "capstan-") || p.Binding.Spec.PolicyName != p.Policy.Name ||
+			p.Binding.Name != p.Policy.Name {
 			t.Errorf("policy %q, binding %q of %q", p.Policy.Name, p.Binding.Name, p.Binding.Spec.PolicyName)
 		}
 		for _, variable := range p.Policy.Spec.Variables {
 			found[variable.Name+" "+variable.Expression]++
-			if strings.Contains(variable.Expression, "capstan-manager") || strings.Contains(variable.Name, "jobControllers") && strings.Contains(variable.Expression, "kube-system") {
+			if strings.Contains(variable.Expression, "capstan-manager") ||
+				strings.Contains(variable.Name, "jobControllers") && strings.Contains(variable.Expression, "kube-system") {
 				t.Errorf("%s: the variable %s is still %s", p.Policy.Name, variable.Name, variable.Expression)
 			}
 		}

@@ -38,7 +38,7 @@ var _ = Describe("The support agent", func() {
 
 		Eventually(kit.Turn(ctx, namespace, "question")).Should(capstantest.HaveSucceeded())
 		Expect(kit.Turn(ctx, namespace, "question")()).To(
-			capstantest.HaveToolCall("refund", v1alpha1.CallUnknown, capstantest.ReasonDisruption))
+			capstantest.HaveToolCall("refund", v1alpha1.ToolCallStateUnknown, capstantest.ReasonDisruption))
 		Expect(kit.Told(ctx, namespace, "question", "3-0")()).To(ContainSubstring("It was not run again."))
 		Expect(kit.Starts(namespace, "question", "3-0")).To(Equal(1))
 	})
@@ -47,7 +47,7 @@ var _ = Describe("The support agent", func() {
 		DeferCleanup(kit.Inject(capstantest.Evicted, capstantest.ForTool("find-order"), capstantest.OnAttempt(1)))
 		namespace := ask(ctx, "Where is my teapot?")
 		Eventually(kit.Turn(ctx, namespace, "question")).Should(
-			capstantest.HaveToolCall("find-order", v1alpha1.CallPending, capstantest.ReasonDisruption))
+			capstantest.HaveToolCall("find-order", v1alpha1.ToolCallStatePending, capstantest.ReasonDisruption))
 
 		clock.Advance(5 * time.Second) // the pause before the second attempt
 
@@ -59,7 +59,9 @@ var _ = Describe("The support agent", func() {
 	It("tells the model when a tool hangs", func(ctx context.Context) {
 		DeferCleanup(kit.Inject(capstantest.Hangs, capstantest.ForTool("find-order")))
 		namespace := ask(ctx, "Where is my teapot?")
-		Eventually(kit.Turn(ctx, namespace, "question")).Should(capstantest.HaveToolCall("find-order", v1alpha1.CallRunning))
+		Eventually(
+			kit.Turn(ctx, namespace, "question"),
+		).Should(capstantest.HaveToolCall("find-order", v1alpha1.ToolCallStateRunning))
 
 		clock.Advance(30 * time.Second) // the timeout of find-order
 

@@ -58,7 +58,10 @@ func TestTheAgentIsToldToAskFirst(t *testing.T) {
 }
 
 func TestARefundThatBreaksIsNotPaidAgain(t *testing.T) {
-	runtime := support(t, inprocess.WithTool("refund", func(inprocess.Call) (stdout, stderr string, exit int) { panic("the line is dead") }))
+	runtime := support(
+		t,
+		inprocess.WithTool("refund", func(inprocess.Call) (stdout, stderr string, exit int) { panic("the line is dead") }),
+	)
 	asked, err := runtime.RunText(t.Context(), "ada", "I want my money back.")
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +70,8 @@ func TestARefundThatBreaksIsNotPaidAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if unknown, _ := capstantest.HaveToolCall("refund", v1alpha1.CallUnknown, capstantest.ReasonPanicked).Match(turn); !unknown {
+	if unknown, _ := capstantest.HaveToolCall("refund", v1alpha1.ToolCallStateUnknown, capstantest.ReasonPanicked).
+		Match(turn); !unknown {
 		t.Errorf("the Turn is %+v", turn.Status)
 	}
 }

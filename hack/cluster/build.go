@@ -33,7 +33,12 @@ func programs() []program {
 		return program{name: name, pkg: "k8s.io/kubernetes/cmd/" + name, ldflags: kubernetesLinkFlags(), envtest: envtest}
 	}
 	containerd := func(name string) program {
-		return program{name: name, pkg: "github.com/containerd/containerd/v2/cmd/" + name, version: containerdVersion, ldflags: stripped}
+		return program{
+			name:    name,
+			pkg:     "github.com/containerd/containerd/v2/cmd/" + name,
+			version: containerdVersion,
+			ldflags: stripped,
+		}
 	}
 	return []program{
 		{name: "etcd", pkg: "go.etcd.io/etcd/server/v3", ldflags: kubernetesLinkFlags(), envtest: true},

@@ -63,7 +63,15 @@ func TestMissingProgramsKeepTheirOrder(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "kubelet"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "containerd-shim-runc-v2", "ctr"}
+	want := []string{
+		"etcd",
+		"kube-apiserver",
+		"kube-controller-manager",
+		"kube-scheduler",
+		"kubelet",
+		"containerd-shim-runc-v2",
+		"ctr",
+	}
 	if got := names(missingPrograms(dir, programs())); !slices.Equal(got, want) {
 		t.Errorf("missing are %q, want %q", got, want)
 	}

@@ -36,7 +36,8 @@ func TestKubeletConfigurationIsWhatTheMachineNeeds(t *testing.T) {
 	if config.MaxPods <= 110 {
 		t.Errorf("only %d pods", config.MaxPods)
 	}
-	if config.Port != int32(c.kubeletPort()) || config.HealthzPort == nil || *config.HealthzPort != int32(c.kubeletHealthPort()) {
+	if config.Port != int32(c.kubeletPort()) || config.HealthzPort == nil ||
+		*config.HealthzPort != int32(c.kubeletHealthPort()) {
 		t.Error("ports are not the cluster's")
 	}
 	for got, want := range map[string]string{

@@ -29,7 +29,11 @@ func down(ctx context.Context, progress io.Writer, name string, purge bool) erro
 		if err := c.remove(ctx, progress); err != nil {
 			return err
 		}
-		fmt.Fprintf(progress, "cluster %s is gone: no process, mount, network interface, control group or file of it is left\n", name)
+		fmt.Fprintf(
+			progress,
+			"cluster %s is gone: no process, mount, network interface, control group or file of it is left\n",
+			name,
+		)
 	}
 	if !purge {
 		return nil

@@ -59,7 +59,10 @@ func TestImagesAreSelectedByName(t *testing.T) {
 	if err != nil || len(one) != 1 || one[0].tag != "capstan.dev/launcher:dev" || one[0].path != "/launcher" {
 		t.Errorf("the launcher is %v, %v", one, err)
 	}
-	if _, err := selectImages([]string{"none"}); err == nil || !strings.Contains(err.Error(), "manager, launcher, toolbox") {
+	if _, err := selectImages(
+		[]string{"none"},
+	); err == nil ||
+		!strings.Contains(err.Error(), "manager, launcher, toolbox") {
 		t.Errorf("an unknown one: %v", err)
 	}
 }

@@ -14,7 +14,13 @@ func testCluster(t *testing.T, name string, index int) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &cluster{Name: name, Index: index, PortBase: defaultPortBase + portsPerCluster*index, Assets: "/assets", dir: dir}
+	return &cluster{
+		Name:     name,
+		Index:    index,
+		PortBase: defaultPortBase + portsPerCluster*index,
+		Assets:   "/assets",
+		dir:      dir,
+	}
 }
 
 func TestStateIsFoundAgain(t *testing.T) {

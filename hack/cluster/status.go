@@ -12,8 +12,17 @@ func status(ctx context.Context, out io.Writer, name string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "cluster %s\n  state       %s\n  kubeconfig  %s\n  API server  https://%s, in pods https://%s\n  pods        %s on %s\n",
-		c.Name, c.dir, c.kubeconfig(), loopback(c.apiPort()), c.serviceAddress(), c.podRange(), c.bridge())
+	fmt.Fprintf(
+		out,
+		"cluster %s\n  state       %s\n  kubeconfig  %s\n  API server  https://%s, in pods https://%s\n  pods        %s on %s\n",
+		c.Name,
+		c.dir,
+		c.kubeconfig(),
+		loopback(c.apiPort()),
+		c.serviceAddress(),
+		c.podRange(),
+		c.bridge(),
+	)
 	for _, d := range c.daemons() {
 		p, err := readPidFile(c.pidFile(d.name))
 		if err != nil || !p.running() {

@@ -32,11 +32,19 @@ func healthChecks(root string, files map[string][]byte) error {
 	var out bytes.Buffer
 	out.WriteString(healthHeader)
 	for _, d := range definitions {
-		script, err := os.ReadFile(filepath.Join(root, "config", "argocd", "health", strings.ToLower(d.Spec.Names.Kind)+".lua"))
+		script, err := os.ReadFile(
+			filepath.Join(root, "config", "argocd", "health", strings.ToLower(d.Spec.Names.Kind)+".lua"),
+		)
 		if err != nil {
 			return fmt.Errorf("every kind needs a health check: %w", err)
 		}
-		_, _ = fmt.Fprintf(&out, "  resource.customizations.health.%s_%s: |\n%s", d.Spec.Group, d.Spec.Names.Kind, indent(string(script), "    "))
+		_, _ = fmt.Fprintf(
+			&out,
+			"  resource.customizations.health.%s_%s: |\n%s",
+			d.Spec.Group,
+			d.Spec.Names.Kind,
+			indent(string(script), "    "),
+		)
 	}
 	files["config/argocd/argocd-cm.yaml"] = out.Bytes()
 	return nil

@@ -17,7 +17,8 @@ const installHeader = `# Capstan: the kinds, the manager and its account. Genera
 
 // installManifest makes dist/install.yaml: config/default as one file.
 func installManifest(root string, files map[string][]byte) error {
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(root, "config", "default"))
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).
+		Run(filesys.MakeFsOnDisk(), filepath.Join(root, "config", "default"))
 	if err != nil {
 		return fmt.Errorf("building config/default: %w", err)
 	}

@@ -20,7 +20,10 @@ const root = "../.."
 
 func conform(t *testing.T) func(manifest string) []validator.Result {
 	t.Helper()
-	v, err := validator.New([]string{filepath.Join(root, schemaFolder, "{{.ResourceKind}}_{{.ResourceAPIVersion}}.json")}, validator.Opts{Strict: true})
+	v, err := validator.New(
+		[]string{filepath.Join(root, schemaFolder, "{{.ResourceKind}}_{{.ResourceAPIVersion}}.json")},
+		validator.Opts{Strict: true},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,24 +83,27 @@ func TestRunWritesWhatIsMissingAndTakesAwayWhatIsStale(t *testing.T) {
 func TestKubeconformAcceptsTheSamples(t *testing.T) {
 	validate := conform(t)
 	seen := map[string]int{}
-	err := filepath.WalkDir(filepath.Join(root, "config", "samples"), func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || entry.Name() == "kustomization.yaml" {
-			return err
-		}
-		content, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		for _, result := range validate(string(content)) {
-			signature, err := result.Resource.Signature()
-			if result.Status != validator.Valid || err != nil {
-				t.Errorf("%s: %v %v %v", path, result.Status, result.Err, result.ValidationErrors)
-				continue
+	err := filepath.WalkDir(
+		filepath.Join(root, "config", "samples"),
+		func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || entry.Name() == "kustomization.yaml" {
+				return err
 			}
-			seen[signature.Kind]++
-		}
-		return nil
-	})
+			content, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			for _, result := range validate(string(content)) {
+				signature, err := result.Resource.Signature()
+				if result.Status != validator.Valid || err != nil {
+					t.Errorf("%s: %v %v %v", path, result.Status, result.Err, result.ValidationErrors)
+					continue
+				}
+				seen[signature.Kind]++
+			}
+			return nil
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +132,8 @@ func TestKubeconformRefusesWhatTheAPIServerWould(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			results := conform(t)(test.manifest)
-			if len(results) != 1 || results[0].Status != validator.Invalid || !strings.Contains(results[0].Err.Error(), test.says) {
+			if len(results) != 1 || results[0].Status != validator.Invalid ||
+				!strings.Contains(results[0].Err.Error(), test.says) {
 				t.Errorf("results = %+v, want one Invalid that names %s", results, test.says)
 			}
 		})
@@ -203,8 +210,12 @@ func TestJSONSchemaSpeaksThePlainDialect(t *testing.T) {
 	text := map[string]any{"type": "string", "nullable": true, "x-kubernetes-validations": []any{}}
 	got := jsonSchema(map[string]any{"type": "object", "properties": map[string]any{
 		"nullable": text,
-		"free":     map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": map[string]any{"a": text}},
-		"map":      map[string]any{"type": "object", "additionalProperties": text},
+		"free": map[string]any{
+			"type":                                 "object",
+			"x-kubernetes-preserve-unknown-fields": true,
+			"properties":                           map[string]any{"a": text},
+		},
+		"map": map[string]any{"type": "object", "additionalProperties": text},
 	}}, "Some", "capstan.dev/v1")
 	properties := got["properties"].(map[string]any)
 	if kinds := properties["nullable"].(map[string]any); len(kinds) != 1 || len(kinds["type"].([]any)) != 2 {

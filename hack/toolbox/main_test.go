@@ -154,7 +154,10 @@ func TestForecastIsTheSameForTheSameCity(t *testing.T) {
 
 func TestEnvironmentIsSortedAndOnlyTheRuntimes(t *testing.T) {
 	var out bytes.Buffer
-	err := writeEnv(&out, []string{"PATH=/bin", "CAPSTAN_TURN=t<1>", "CAPSTAN_SESSION=a=b", "XCAPSTAN_NO=1", "CAPSTAN_EMPTY="})
+	err := writeEnv(
+		&out,
+		[]string{"PATH=/bin", "CAPSTAN_TURN=t<1>", "CAPSTAN_SESSION=a=b", "XCAPSTAN_NO=1", "CAPSTAN_EMPTY="},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,12 @@ func TestSignalEndsTheProgramByThatSignal(t *testing.T) {
 			t.Errorf("%q ends the program with %v, want %v", input, err, want)
 		}
 	}
-	if _, stderr, code := call(t, "signal", `{"number":999}`); code != exitFailed || !strings.Contains(stderr, "sending the signal") {
+	if _, stderr, code := call(
+		t,
+		"signal",
+		`{"number":999}`,
+	); code != exitFailed ||
+		!strings.Contains(stderr, "sending the signal") {
 		t.Errorf("a signal that does not exist gives %q and exit code %d", stderr, code)
 	}
 }

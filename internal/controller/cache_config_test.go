@@ -45,7 +45,7 @@ func largeTool() *v1alpha1.Tool {
 	t := &v1alpha1.Tool{Spec: v1alpha1.ToolSpec{
 		Description: strings.Repeat("d", 4096), InputSchema: &v1alpha1.JSON{Raw: []byte(schema)},
 		Job: &v1alpha1.JobTool{
-			Image: "tool", Command: longTexts(64, 4096), Args: longTexts(64, 4096), Network: v1alpha1.NetworkNone,
+			Image: "tool", Command: longTexts(64, 4096), Args: longTexts(64, 4096), Network: v1alpha1.NetworkReachNone,
 			ImagePullSecrets: []v1alpha1.LocalReference{{Name: "pull"}, {Name: "another"}},
 			Resources:        &v1alpha1.JobResources{Limits: corev1.ResourceList{}},
 		},
@@ -69,9 +69,11 @@ func largeHTTPTool() *v1alpha1.Tool {
 
 // largeModel is a simulated Model whose script has the longest texts that the API server takes in one object.
 func largeModel() *v1alpha1.Model {
-	return &v1alpha1.Model{Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated, Simulation: &v1alpha1.Simulation{
-		Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseSequence, Texts: longTexts(16, 64<<10)},
-	}}}
+	return &v1alpha1.Model{
+		Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: &v1alpha1.Simulation{
+			Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeSequence, Texts: longTexts(16, 64<<10)},
+		}},
+	}
 }
 
 // largeObjects make one object of each kind as large as a user, or the Tool of a user, can.
@@ -206,7 +208,8 @@ func TestALargeToolIsKeptWithWhatDecisionsNeed(t *testing.T) {
 		})
 	}
 	job := kept(options, largeTool()).(*v1alpha1.Tool).Spec.Job
-	if job.Network != v1alpha1.NetworkNone || len(job.Env) != 1 || job.Env[0].SecretKeyRef == nil || len(job.ImagePullSecrets) != 1 {
+	if job.Network != v1alpha1.NetworkReachNone || len(job.Env) != 1 || job.Env[0].SecretKeyRef == nil ||
+		len(job.ImagePullSecrets) != 1 {
 		t.Errorf("of the Job the cache keeps %+v", job)
 	}
 }
@@ -214,7 +217,7 @@ func TestALargeToolIsKeptWithWhatDecisionsNeed(t *testing.T) {
 func TestALargeModelIsKeptWithoutItsScript(t *testing.T) {
 	options := CacheOptions()
 	left := kept(options, largeModel()).(*v1alpha1.Model)
-	if !model.LeftOut(left) || left.Spec.Provider != v1alpha1.ProviderSimulated {
+	if !model.LeftOut(left) || left.Spec.Provider != v1alpha1.ModelProviderSimulated {
 		t.Errorf("the cache keeps %+v", left.Spec)
 	}
 	if again := kept(options, left.DeepCopy()); !reflect.DeepEqual(again, left) {
@@ -240,14 +243,22 @@ func TestMetadataThatIsReadIsKept(t *testing.T) {
 	job.Labels[v1alpha1.LabelTurnUID], job.Labels[v1alpha1.LabelManagedBy] = "uid", v1alpha1.ManagedByCapstan
 	job.Annotations[v1alpha1.AnnotationFingerprint] = strings.Repeat("f", 64)
 	controls := true
-	job.OwnerReferences = append(job.OwnerReferences, metav1.OwnerReference{Name: "demo-1", UID: "uid", Controller: &controls})
+	job.OwnerReferences = append(
+		job.OwnerReferences,
+		metav1.OwnerReference{Name: "demo-1", UID: "uid", Controller: &controls},
+	)
 	job.Spec.Template.Spec.ServiceAccountName = v1alpha1.ToolServiceAccount
 	left := kept(CacheOptions(), job).(*batchv1.Job)
 	if left.Labels[v1alpha1.LabelTurnUID] != "uid" || left.Labels[v1alpha1.LabelManagedBy] != v1alpha1.ManagedByCapstan ||
 		len(left.Annotations[v1alpha1.AnnotationFingerprint]) != 64 || len(left.OwnerReferences) != 1 ||
 		!metav1.IsControlledBy(left, &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{UID: "uid"}}) ||
 		left.Spec.Template.Spec.ServiceAccountName != v1alpha1.ToolServiceAccount {
-		t.Errorf("the cache keeps the labels %v, the annotations %v and the owners %v", left.Labels, left.Annotations, left.OwnerReferences)
+		t.Errorf(
+			"the cache keeps the labels %v, the annotations %v and the owners %v",
+			left.Labels,
+			left.Annotations,
+			left.OwnerReferences,
+		)
 	}
 }
 

@@ -22,7 +22,13 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // fullTurn is a Turn with all that the cache may drop, in a step of its plan.
 func fullTurn(step int32, finished metav1.ConditionStatus) *v1alpha1.Turn {
-	turn := &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo-1", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}}}}
+	turn := &v1alpha1.Turn{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:     "ns",
+			Name:          "demo-1",
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}},
+		},
+	}
 	turn.Annotations = map[string]string{lastApplied: "{}", "example.com/note": "x", "capstan.dev/kept": "y"}
 	turn.Spec.SessionRef.Name = "demo"
 	turn.Spec.Message = &v1alpha1.TurnMessage{Content: []v1alpha1.MessagePart{
@@ -98,7 +104,10 @@ func TestASessionIsKeptWithTheHintThatIsRead(t *testing.T) {
 	session := &v1alpha1.Session{Spec: v1alpha1.SessionSpec{Hints: map[string]v1alpha1.JSON{
 		"setup_connection": {Raw: []byte("true")}, "theme": {Raw: []byte(`"` + strings.Repeat("x", 1<<20) + `"`)},
 	}}}
-	if _, err := stripSession(session); err != nil || len(session.Spec.Hints) != 1 || string(session.Spec.Hints["setup_connection"].Raw) != "true" {
+	if _, err := stripSession(
+		session,
+	); err != nil || len(session.Spec.Hints) != 1 ||
+		string(session.Spec.Hints["setup_connection"].Raw) != "true" {
 		t.Errorf("the cache keeps %d hints, %v", len(session.Spec.Hints), err)
 	}
 	session.Spec.Hints["setup_connection"] = v1alpha1.JSON{Raw: []byte(`"` + strings.Repeat("x", 64) + `"`)}
@@ -123,7 +132,8 @@ func TestEveryKindIsKeptWithoutTheAnnotationsOfOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 		kept := got.(client.Object)
-		if a := kept.GetAnnotations(); len(a) != 1 || a[v1alpha1.AnnotationDefaultModel] != "true" || kept.GetManagedFields() != nil {
+		if a := kept.GetAnnotations(); len(a) != 1 || a[v1alpha1.AnnotationDefaultModel] != "true" ||
+			kept.GetManagedFields() != nil {
 			t.Errorf("of a %s the cache keeps the annotations %v and %v", name, a, kept.GetManagedFields())
 		}
 	}
@@ -132,7 +142,9 @@ func TestEveryKindIsKeptWithoutTheAnnotationsOfOthers(t *testing.T) {
 // Fields that the cache lacks must not be removed from the object in the API server.
 func TestAWriteFromACachedObjectLosesNothing(t *testing.T) {
 	text := "result"
-	decided := &v1alpha1.ToolResult{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "ann", Annotations: map[string]string{lastApplied: "{}"}}}
+	decided := &v1alpha1.ToolResult{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "ann", Annotations: map[string]string{lastApplied: "{}"}},
+	}
 	decided.Spec.Result = &text
 	decided.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue}}
 	for name, object := range map[string]client.Object{
@@ -141,7 +153,11 @@ func TestAWriteFromACachedObjectLosesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			object.SetManagedFields(nil)
-			c := fake.NewClientBuilder().WithScheme(NewScheme()).WithStatusSubresource(&v1alpha1.Turn{}, &v1alpha1.ToolResult{}).WithObjects(object).Build()
+			c := fake.NewClientBuilder().
+				WithScheme(NewScheme()).
+				WithStatusSubresource(&v1alpha1.Turn{}, &v1alpha1.ToolResult{}).
+				WithObjects(object).
+				Build()
 			stored := func() client.Object {
 				t.Helper()
 				o := object.DeepCopyObject().(client.Object)
@@ -219,7 +235,12 @@ func TestTurnsTakeLittleMemoryWhereverTheyAre(t *testing.T) {
 	} {
 		whole := heldBy(func(o any) (any, error) { return o, nil }, test.step, test.finished)
 		kept := heldBy(stripTurn, test.step, test.finished)
-		t.Logf("1,000 %s Turns of 64 KiB: %d KiB in the cache, %d KiB as they are in the API server", name, kept>>10, whole>>10)
+		t.Logf(
+			"1,000 %s Turns of 64 KiB: %d KiB in the cache, %d KiB as they are in the API server",
+			name,
+			kept>>10,
+			whole>>10,
+		)
 		if kept > test.most || whole < 20*kept {
 			t.Errorf("1,000 %s Turns take %d bytes, want at most %d; whole, they take %d", name, kept, test.most, whole)
 		}

@@ -15,13 +15,14 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/agent"
+	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/controller/harness"
 	"github.com/capstan-dev/capstan/internal/controller/job"
 	"github.com/capstan-dev/capstan/internal/controller/layers"
 	modelcontroller "github.com/capstan-dev/capstan/internal/controller/model"
 	"github.com/capstan-dev/capstan/internal/controller/notice"
+	"github.com/capstan-dev/capstan/internal/controller/objectmetrics"
 	"github.com/capstan-dev/capstan/internal/controller/policies"
-	"github.com/capstan-dev/capstan/internal/controller/population"
 	"github.com/capstan-dev/capstan/internal/controller/session"
 	"github.com/capstan-dev/capstan/internal/controller/shares"
 	toolcontroller "github.com/capstan-dev/capstan/internal/controller/tool"
@@ -29,7 +30,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/turn"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/controller/watchdog"
-	"github.com/capstan-dev/capstan/internal/runtime/activity"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
@@ -167,14 +167,11 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	turnWakes, sessionWakes, modelWakes := &wake.Source{}, &wake.Source{}, &wake.Source{}
 	steps := o.host(mgr, validator)
 	steps.OnNoKey = modelWakes.Wake
-	if o.Policies != nil {
-		steps.Account, o.Policies.Wake, o.Policies.WakeModel = o.Policies.Account, turnWakes.Wake, modelWakes.Wake
-		if err := mgr.Add(o.Policies); err != nil {
-			return fmt.Errorf("adding the check of the policies: %w", err)
-		}
+	if err := o.verifyPolicies(mgr, steps, turnWakes, modelWakes); err != nil {
+		return err
 	}
 	pools := o.pools()
-	activities := activity.NewExecutor(pools, turnWakes.Wake)
+	activities := executor.NewExecutor(pools, turnWakes.Wake)
 	if err := mgr.Add(activities); err != nil {
 		return fmt.Errorf("adding the executor of activities: %w", err)
 	}
@@ -224,10 +221,14 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 			}).SetupWithManager(mgr, o.Workers)
 		}},
 		{"Job", func() error {
-			return (&job.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Retention: o.JobRetention}).SetupWithManager(mgr)
+			return (&job.Reconciler{
+				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Retention: o.JobRetention,
+			}).SetupWithManager(mgr)
 		}},
 		{"ToolResult", func() error {
-			return (&toolresult.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock}).SetupWithManager(mgr)
+			return (&toolresult.Reconciler{
+				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock,
+			}).SetupWithManager(mgr)
 		}},
 	}
 	for _, kind := range kinds {
@@ -238,9 +239,21 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
+// verifyPolicies adds the check of the policies to the manager, if there is one.
+func (o Options) verifyPolicies(mgr ctrl.Manager, steps *host.Host, turnWakes, modelWakes *wake.Source) error {
+	if o.Policies == nil {
+		return nil
+	}
+	steps.Account, o.Policies.Wake, o.Policies.WakeModel = o.Policies.Account, turnWakes.Wake, modelWakes.Wake
+	if err := mgr.Add(o.Policies); err != nil {
+		return fmt.Errorf("adding the check of the policies: %w", err)
+	}
+	return nil
+}
+
 // pools returns the slots of model calls, with the memory of their conversations, and the slots of tool requests.
-func (o Options) pools() activity.Pools {
-	return activity.Pools{
+func (o Options) pools() executor.Pools {
+	return executor.Pools{
 		Models: fairshare.NewPool(fairshare.Options{
 			Total:  fairshare.Amount{Places: int64(o.MaxActivities), Bytes: o.ConversationBytes},
 			Waited: shares.Waited(shares.ModelCalls),
@@ -254,12 +267,12 @@ func (o Options) pools() activity.Pools {
 
 // register registers the metrics of objects and shares, if there is a registry.
 func (o Options) register(
-	c client.Client, turns *fairshare.Turns, pools activity.Pools, activities *activity.Executor,
+	c client.Client, turns *fairshare.Turns, pools executor.Pools, activities *executor.Executor,
 ) error {
 	if o.Metrics == nil {
 		return nil
 	}
-	err := o.Metrics.Register(&population.Collector{
+	err := o.Metrics.Register(&objectmetrics.Collector{
 		Cache: c, Held: turns.Active, Waiting: turns.Waiting,
 		Activities: activities.Len,
 	})

@@ -50,7 +50,7 @@ type brokenManager struct {
 var brokenManagers = []brokenManager{
 	{
 		invariant: notExecutedNeverStarted, message: "was not executed", scenario: "one Pure Job",
-		do: closingCalls(func(c *v1alpha1.ToolCall) { c.State = v1alpha1.CallNotExecuted }),
+		do: closingCalls(func(c *v1alpha1.ToolCall) { c.State = v1alpha1.ToolCallStateNotExecuted }),
 	},
 	{
 		invariant: succeededStarted, message: "ran in another pod", scenario: "one AtMostOnce Job",
@@ -58,7 +58,9 @@ var brokenManagers = []brokenManager{
 	},
 	{invariant: startedOnce, message: "started 2 times", scenario: "one AtMostOnce Job", do: startTwice},
 	{
-		invariant: approvedBeforeStart, message: "the journal had no approval", scenario: "AtMostOnce tools that need approval, one of which gets it",
+		invariant: approvedBeforeStart,
+		message:   "the journal had no approval",
+		scenario:  "AtMostOnce tools that need approval, one of which gets it",
 		do: entries(func(s *v1alpha1.JournalEntrySpec, _ *deed) bool {
 			approves := s.Settled != nil && s.Settled.Decision == v1alpha1.DecisionApprove
 			if approves {
@@ -75,18 +77,33 @@ var brokenManagers = []brokenManager{
 		}),
 	},
 	{invariant: entryBeforeRelease, message: "the Session released Turn demo-1", scenario: "no tools", do: releaseEarly},
-	{invariant: planBeforeJob, message: "no status had planned it", scenario: "one Pure Job", do: jobs(func(job *batchv1.Job) {
-		job.Labels[v1alpha1.LabelAttempt] = "2"
-	})},
-	{invariant: podBeforeGate, message: "let go before the status named it", scenario: "one AtMostOnce Job", do: jobs(func(job *batchv1.Job) {
-		job.Spec.Template.Spec.SchedulingGates = nil
-	})},
 	{
-		invariant: settledStepCloses, message: "shows all calls of its act step as settled", scenario: "a request and a Job that is slow",
-		do: settleEarly, moment: 3,
+		invariant: planBeforeJob,
+		message:   "no status had planned it",
+		scenario:  "one Pure Job",
+		do: jobs(func(job *batchv1.Job) {
+			job.Labels[v1alpha1.LabelAttempt] = "2"
+		}),
 	},
 	{
-		invariant: acceptedInJournal, message: "was accepted before the journal had it", scenario: "client tools, one of which answers early",
+		invariant: podBeforeGate,
+		message:   "let go before the status named it",
+		scenario:  "one AtMostOnce Job",
+		do: jobs(func(job *batchv1.Job) {
+			job.Spec.Template.Spec.SchedulingGates = nil
+		}),
+	},
+	{
+		invariant: settledStepCloses,
+		message:   "shows all calls of its act step as settled",
+		scenario:  "a request and a Job that is slow",
+		do:        settleEarly,
+		moment:    3,
+	},
+	{
+		invariant: acceptedInJournal,
+		message:   "was accepted before the journal had it",
+		scenario:  "client tools, one of which answers early",
 		do: entries(func(s *v1alpha1.JournalEntrySpec, _ *deed) bool {
 			if s.Settled != nil {
 				s.Settled.Source = "another"
@@ -95,7 +112,9 @@ var brokenManagers = []brokenManager{
 		}),
 	},
 	{
-		invariant: outcomeTold, message: "the journal had call 1-0", scenario: "Jobs that have settled, an approval and a client that are slow",
+		invariant: outcomeTold,
+		message:   "the journal had call 1-0",
+		scenario:  "Jobs that have settled, an approval and a client that are slow",
 		do: entries(func(s *v1alpha1.JournalEntrySpec, _ *deed) bool {
 			for i := range s.Outcomes {
 				s.Outcomes[i].Result = new("another result")
@@ -114,7 +133,12 @@ var brokenManagers = []brokenManager{
 		}),
 	},
 	{invariant: oneConversation, message: "which the journal has ended", scenario: "no tools", do: admitAgain},
-	{invariant: neverBegun, message: "and the journal delivers its message", scenario: "a message ends the wait for a client", do: denyDelivery},
+	{
+		invariant: neverBegun,
+		message:   "and the journal delivers its message",
+		scenario:  "a message ends the wait for a client",
+		do:        denyDelivery,
+	},
 	{invariant: statusOrder, message: "went back from step 3 to 1", scenario: "one Pure Job", do: goBack},
 	{invariant: oneRuns, message: "run at the same time", scenario: "two Turns in a row", do: runBoth},
 }
@@ -182,7 +206,7 @@ func settleEarly(_ context.Context, _ *run, d *deed) (bool, error) {
 	calls, _ := statusField(d, "turns/status", "toolCalls").([]any)
 	for _, call := range calls {
 		if call, ok := call.(map[string]any); ok {
-			call["state"] = v1alpha1.CallSucceeded
+			call["state"] = v1alpha1.ToolCallStateSucceeded
 		}
 	}
 	return len(calls) > 0, nil
@@ -192,7 +216,8 @@ func settleEarly(_ context.Context, _ *run, d *deed) (bool, error) {
 func admitAgain(_ context.Context, r *run, d *deed) (bool, error) {
 	before := r.seen.session(r.namespace).Status.ActiveTurn
 	status, ok := d.patch["status"].(map[string]any)
-	if _, released := status["activeTurn"]; !ok || !released || status["activeTurn"] != nil || before == nil || d.path != "sessions/status" {
+	if _, released := status["activeTurn"]; !ok || !released || status["activeTurn"] != nil || before == nil ||
+		d.path != "sessions/status" {
 		return false, nil
 	}
 	active, err := json.Marshal(before)
@@ -229,7 +254,10 @@ func runBoth(ctx context.Context, r *run, _ *deed) (bool, error) {
 	if !runs(first) || r.seen.turn(r.namespace, "demo-2").UID == "" {
 		return false, nil
 	}
-	begun := fmt.Sprintf(`{"status":{"sessionUID":%q,"plan":{"step":1,"phase":"Reason","openedAt":1}}}`, first.Status.SessionUID)
+	begun := fmt.Sprintf(
+		`{"status":{"sessionUID":%q,"plan":{"step":1,"phase":"Reason","openedAt":1}}}`,
+		first.Status.SessionUID,
+	)
 	return true, changeStatus(ctx, r.newTurn("demo-2"), begun)
 }
 
@@ -250,7 +278,10 @@ func statusField(d *deed, path, name string) any {
 var codecs = serializer.NewCodecFactory(controller.NewScheme())
 
 // breaking makes the requests of a run pass a break. It counts those that it changed.
-func (b *brokenManager) breaking(r *run, changed *atomic.Int32) func(http.RoundTripper, *http.Request, target) (*http.Response, error) {
+func (b *brokenManager) breaking(
+	r *run,
+	changed *atomic.Int32,
+) func(http.RoundTripper, *http.Request, target) (*http.Response, error) {
 	return func(next http.RoundTripper, request *http.Request, t target) (*http.Response, error) {
 		d := &deed{target: t, method: request.Method}
 		if err := d.read(request); err != nil {
@@ -350,7 +381,8 @@ func (s *stage) playBroken(ctx context.Context, b brokenManager, base []undistur
 			}
 		}()
 	} else {
-		s.first.wire.bend(r.namespace, b.breaking(r, &changed)) //nolint:bodyclose // bend passes each response on to the client
+		bent := b.breaking(r, &changed) //nolint:bodyclose // bend passes each response on to the client
+		s.first.wire.bend(r.namespace, bent)
 	}
 	end := make(chan error, 1)
 	go func() { end <- r.play(ctx, nil) }()
@@ -362,7 +394,13 @@ func (s *stage) playBroken(ctx context.Context, b brokenManager, base []undistur
 		}
 		found := errors.Join(ended, r.evidence(false).violations())
 		if found == nil || !strings.Contains(found.Error(), b.invariant+": ") || !strings.Contains(found.Error(), b.message) {
-			return fmt.Errorf("%s did not catch that %q; %d requests were changed, and it found: %w", b.invariant, b.message, changed.Load(), found)
+			return fmt.Errorf(
+				"%s did not catch that %q; %d requests were changed, and it found: %w",
+				b.invariant,
+				b.message,
+				changed.Load(),
+				found,
+			)
 		}
 		return nil
 	}
@@ -378,8 +416,23 @@ func (s *stage) catchBreaks(ctx context.Context, base []undisturbed) error {
 
 // invariants are all that the suite holds.
 var invariants = []string{
-	notExecutedNeverStarted, succeededStarted, startedOnce, approvedBeforeStart, entryBeforeStatus, entryBeforeRelease, planBeforeJob, podBeforeGate,
-	settledStepCloses, acceptedInJournal, outcomeTold, paidOnce, journalWhole, oneConversation, neverBegun, statusOrder, oneRuns,
+	notExecutedNeverStarted,
+	succeededStarted,
+	startedOnce,
+	approvedBeforeStart,
+	entryBeforeStatus,
+	entryBeforeRelease,
+	planBeforeJob,
+	podBeforeGate,
+	settledStepCloses,
+	acceptedInJournal,
+	outcomeTold,
+	paidOnce,
+	journalWhole,
+	oneConversation,
+	neverBegun,
+	statusOrder,
+	oneRuns,
 }
 
 func TestEachInvariantHasABreak(t *testing.T) {

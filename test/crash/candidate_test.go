@@ -40,7 +40,9 @@ func (c *candidate) createPod(ctx context.Context) error {
 	c.pods++
 	c.pod = &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: c.election.namespace, Name: fmt.Sprintf("%s-%d", c.name, c.pods)},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: managerContainer, Image: "capstan.dev/manager:test"}}},
+		Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: managerContainer, Image: "capstan.dev/manager:test"}},
+		},
 	}
 	if err := user.Create(ctx, c.pod); err != nil {
 		return err
@@ -142,7 +144,10 @@ func (c *candidate) leave(ctx, life context.Context) error {
 	if usurped {
 		return ignoreEnd(ctx, c.createPod(ctx))
 	}
-	return ignoreEnd(ctx, c.contain(ctx, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: c.now()}}))
+	return ignoreEnd(
+		ctx,
+		c.contain(ctx, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: c.now()}}),
+	)
 }
 
 // ignoreEnd drops the error of a request that failed because the election is over.

@@ -137,7 +137,10 @@ func (s *stage) play(ctx context.Context, played *cell, want undisturbed) (befal
 	if c.streams.gap != "" {
 		r.patience, r.moment = 3*patience, 2*patience
 	}
-	if at := c.strikeAt(0); (at.fate == forbid || at.fate == quota) && at.kind == writes && want.writes[at.nth-1] == "POST jobs" {
+	if at := c.strikeAt(
+		0,
+	); (at.fate == forbid || at.fate == quota) && at.kind == writes &&
+		want.writes[at.nth-1] == "POST jobs" {
 		r.refused = true
 	}
 	var due chan struct{}
@@ -221,7 +224,14 @@ func (c cell) strikeAt(i int) strike {
 }
 
 // direct lets the leaders follow each other as the strikes come, and waits for the end.
-func (s *stage) direct(ctx context.Context, c cell, r *run, leaders []*process, due chan struct{}, end chan error) error {
+func (s *stage) direct(
+	ctx context.Context,
+	c cell,
+	r *run,
+	leaders []*process,
+	due chan struct{},
+	end chan error,
+) error {
 	for i, at := range c.strikes {
 		if at.fate == pass || at.fate == chaos {
 			break

@@ -18,7 +18,10 @@ type chronicle struct {
 func (c *chronicle) note(format string, arguments ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.lines = append(c.lines, fmt.Sprintf("%6d ms  ", time.Since(c.began).Milliseconds())+fmt.Sprintf(format, arguments...))
+	c.lines = append(
+		c.lines,
+		fmt.Sprintf("%6d ms  ", time.Since(c.began).Milliseconds())+fmt.Sprintf(format, arguments...),
+	)
 }
 
 // told is the chronicle as part of the error of a run.

@@ -140,7 +140,10 @@ func (e *election) arm(c *candidate) {
 // checkTakeover holds that a Lease whose holder is paused, and therefore not known to have ended, runs out first.
 func (e *election) checkTakeover() {
 	if waited := time.Since(e.pausedAt); !e.pausedAt.IsZero() && waited < leaseDuration-renewDeadline-retryPeriod {
-		e.errs = append(e.errs, fmt.Errorf("the Lease of a leader that was paused changed hands after %s, before it had run out", waited))
+		e.errs = append(
+			e.errs,
+			fmt.Errorf("the Lease of a leader that was paused changed hands after %s, before it had run out", waited),
+		)
 	}
 }
 
@@ -276,7 +279,11 @@ func (e *election) check(ctx context.Context) error {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if transitions := ptr.Deref(lease.Spec.LeaseTransitions, 0); int(transitions) != len(e.led)-1 {
-			return fmt.Errorf("%d processes led, one after the other, and the Lease changed hands %d times", len(e.led), transitions)
+			return fmt.Errorf(
+				"%d processes led, one after the other, and the Lease changed hands %d times",
+				len(e.led),
+				transitions,
+			)
 		}
 		return nil
 	})

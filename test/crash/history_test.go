@@ -69,7 +69,12 @@ func observe(ctx context.Context, c client.WithWatch) (*observer, error) {
 // kinds are lists of all that is observed.
 func kinds() []client.ObjectList {
 	return []client.ObjectList{
-		&v1alpha1.TurnList{}, &v1alpha1.SessionList{}, &v1alpha1.ToolResultList{}, &v1alpha1.JournalEntryList{}, &batchv1.JobList{}, &corev1.PodList{},
+		&v1alpha1.TurnList{},
+		&v1alpha1.SessionList{},
+		&v1alpha1.ToolResultList{},
+		&v1alpha1.JournalEntryList{},
+		&batchv1.JobList{},
+		&corev1.PodList{},
 	}
 }
 
@@ -91,7 +96,11 @@ func (o *observer) follow(ctx context.Context, c client.WithWatch, list client.O
 			return
 		}
 		var err error
-		if stream, err = c.Watch(ctx, list, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: last}}); err != nil {
+		if stream, err = c.Watch(
+			ctx,
+			list,
+			&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: last}},
+		); err != nil {
 			o.breaks(fmt.Errorf("watching %T again: %w", list, err))
 			return
 		}
@@ -225,7 +234,12 @@ func (o *observer) stuck(namespace string, moment beats) error {
 	defer o.mu.Unlock()
 	for uid, since := range o.of(namespace).settled {
 		if lasted := pulse.now() - since; lasted > moment {
-			return fmt.Errorf("%s: Turn %s shows all calls of its act step as settled for %d beats", settledStepCloses, uid, lasted)
+			return fmt.Errorf(
+				"%s: Turn %s shows all calls of its act step as settled for %d beats",
+				settledStepCloses,
+				uid,
+				lasted,
+			)
 		}
 	}
 	return nil
@@ -234,7 +248,7 @@ func (o *observer) stuck(namespace string, moment beats) error {
 // isSettled reports whether the open step of a Turn is an act step all of whose calls have their final state.
 func isSettled(turn *v1alpha1.Turn) bool {
 	plan := turn.Status.Plan
-	if plan == nil || plan.Phase != v1alpha1.PlanAct || len(turn.Status.ToolCalls) == 0 {
+	if plan == nil || plan.Phase != v1alpha1.PlanPhaseAct || len(turn.Status.ToolCalls) == 0 {
 		return false
 	}
 	for _, call := range turn.Status.ToolCalls {
@@ -315,7 +329,12 @@ func (o *observer) caughtUp(ctx context.Context, c client.Client, namespace stri
 		}
 		for _, object := range itemsOf(list) {
 			if seen[object.GetUID()] < revision(object) {
-				return fmt.Errorf("the test has not seen version %s of %T %s", object.GetResourceVersion(), object, object.GetName())
+				return fmt.Errorf(
+					"the test has not seen version %s of %T %s",
+					object.GetResourceVersion(),
+					object,
+					object.GetName(),
+				)
 			}
 		}
 	}

@@ -36,7 +36,14 @@ func (s *bentStore) Create(ctx context.Context, session inprocess.LogSession, e 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	owned := metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{UID: session.UID}}}
-	s.entries = append(s.entries, version[*v1alpha1.JournalEntry]{int64(len(s.entries)) + 1, false, &v1alpha1.JournalEntry{ObjectMeta: owned, Spec: *e}})
+	s.entries = append(
+		s.entries,
+		version[*v1alpha1.JournalEntry]{
+			int64(len(s.entries)) + 1,
+			false,
+			&v1alpha1.JournalEntry{ObjectMeta: owned, Spec: *e},
+		},
+	)
 	return nil
 }
 
@@ -62,8 +69,16 @@ func (l *local) process() (*inprocess.Runtime, context.CancelFunc) {
 	harness.Spec.Tools = []v1alpha1.LocalReference{{Name: l.tool.Name}}
 	session := (&run{}).newSession()
 	session.Namespace = ""
-	runtime, err := inprocess.New(ctx, inprocess.WithStore(l.store), inprocess.WithSimulation(calling("It is {{tool:pay}}.", l.tool.Name)),
-		inprocess.WithObjects(l.tool.DeepCopy(), harness, session), inprocess.WithTools(func(call inprocess.Call) (string, string, int) {
+	runtime, err := inprocess.New(
+		ctx,
+		inprocess.WithStore(l.store),
+		inprocess.WithSimulation(calling("It is {{tool:pay}}.", l.tool.Name)),
+		inprocess.WithObjects(
+			l.tool.DeepCopy(),
+			harness,
+			session,
+		),
+		inprocess.WithTools(func(call inprocess.Call) (string, string, int) {
 			l.mu.Lock()
 			l.starts[call.ID]++
 			dies := l.dies && !l.died
@@ -74,7 +89,8 @@ func (l *local) process() (*inprocess.Runtime, context.CancelFunc) {
 				<-call.Context.Done()
 			}
 			return "paid", "", 0
-		}))
+		}),
+	)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -89,7 +105,7 @@ func (l *local) play() *v1alpha1.Turn {
 	for range 2 {
 		runtime, _ := l.process()
 		turn, err := runtime.RunTurn(l.t.Context(), message)
-		if err == nil && turn.Status.Phase == v1alpha1.TurnWaitingForToolResults {
+		if err == nil && turn.Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults {
 			turn, err = runtime.Decide(l.t.Context(), turn.Name, "1-0", v1alpha1.DecisionApprove)
 		}
 		if err == nil {
@@ -114,7 +130,7 @@ func (l *local) violations(turn *v1alpha1.Turn) error {
 
 func TestInvariantsCatchABrokenRuntimeInProcess(t *testing.T) {
 	whole := func(*v1alpha1.JournalEntrySpec) bool { return true }
-	pay := jobTool("pay", v1alpha1.AtMostOnce)
+	pay := jobTool("pay", v1alpha1.SideEffectAtMostOnce)
 	for name, test := range map[string]struct {
 		change             func(*v1alpha1.JournalEntrySpec) bool
 		tool               *v1alpha1.Tool
@@ -125,7 +141,7 @@ func TestInvariantsCatchABrokenRuntimeInProcess(t *testing.T) {
 		"nothing is broken, and it dies":    {change: whole, tool: pay, dies: true},
 		"nothing is broken, and it is told": {change: whole, tool: approved(pay.DeepCopy())},
 		"what ran was not executed": {func(s *v1alpha1.JournalEntrySpec) bool {
-			changeSettled(s, func(c *v1alpha1.ToolCall) { c.State = v1alpha1.CallNotExecuted })
+			changeSettled(s, func(c *v1alpha1.ToolCall) { c.State = v1alpha1.ToolCallStateNotExecuted })
 			return true
 		}, pay, false, notExecutedNeverStarted, "was not executed"},
 		"it writes no claim before it starts a call": {func(s *v1alpha1.JournalEntrySpec) bool {
@@ -145,7 +161,13 @@ func TestInvariantsCatchABrokenRuntimeInProcess(t *testing.T) {
 		}, pay, false, journalWhole, "whose step 1 is open"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := &local{t: t, store: &bentStore{Store: inprocess.NewMemoryStore(), change: test.change}, tool: test.tool, dies: test.dies, starts: map[string]int{}}
+			l := &local{
+				t:      t,
+				store:  &bentStore{Store: inprocess.NewMemoryStore(), change: test.change},
+				tool:   test.tool,
+				dies:   test.dies,
+				starts: map[string]int{},
+			}
 			found := l.violations(l.play())
 			if test.invariant == "" {
 				if found != nil {
@@ -153,7 +175,8 @@ func TestInvariantsCatchABrokenRuntimeInProcess(t *testing.T) {
 				}
 				return
 			}
-			if found == nil || !strings.Contains(found.Error(), test.invariant+": ") || !strings.Contains(found.Error(), test.message) {
+			if found == nil || !strings.Contains(found.Error(), test.invariant+": ") ||
+				!strings.Contains(found.Error(), test.message) {
 				t.Errorf("found %v, want %s and %q", found, test.invariant, test.message)
 			}
 		})

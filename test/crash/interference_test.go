@@ -23,31 +23,31 @@ import (
 var interfered = slices.Concat(
 	threeEnds("an AtMostOnce Job", scenario{
 		simulation: calling("It is {{tool:pay}}.", "pay"),
-		tools:      given(jobTool("pay", v1alpha1.AtMostOnce)),
+		tools:      given(jobTool("pay", v1alpha1.SideEffectAtMostOnce)),
 		tool:       blockFirst,
 		ripe:       isRunning,
 	}),
 	threeEnds("an AtMostOnce request", scenario{
 		simulation: calling("It is {{tool:pay}}.", "pay"),
-		tools:      given(httpTool("pay", v1alpha1.AtMostOnce)),
+		tools:      given(httpTool("pay", v1alpha1.SideEffectAtMostOnce)),
 		respond:    blockUntilActed,
 		ripe:       isRunning,
 	}),
 	threeEnds("an approval that does not come", scenario{
 		simulation: calling("It is {{tool:pay}}.", "pay"),
-		tools:      given(approved(jobTool("pay", v1alpha1.AtMostOnce))),
-		ripe:       func(r *run) error { return r.waits(v1alpha1.CallWaiting, "1-0") },
+		tools:      given(approved(jobTool("pay", v1alpha1.SideEffectAtMostOnce))),
+		ripe:       func(r *run) error { return r.waits(v1alpha1.ToolCallStateWaiting, "1-0") },
 	}),
 	threeEnds("an approved AtMostOnce Job", scenario{
 		simulation: calling("It is {{tool:pay}}.", "pay"),
-		tools:      given(approved(jobTool("pay", v1alpha1.AtMostOnce))),
+		tools:      given(approved(jobTool("pay", v1alpha1.SideEffectAtMostOnce))),
 		tool:       blockFirst,
 		drive:      func(ctx context.Context, r *run) error { return r.decide(ctx, "1-0", v1alpha1.DecisionApprove) },
 		ripe:       isRunning,
 	}),
 	threeEnds("an approved AtMostOnce request", scenario{
 		simulation: calling("It is {{tool:pay}}.", "pay"),
-		tools:      given(approved(httpTool("pay", v1alpha1.AtMostOnce))),
+		tools:      given(approved(httpTool("pay", v1alpha1.SideEffectAtMostOnce))),
 		respond:    blockUntilActed,
 		drive:      func(ctx context.Context, r *run) error { return r.decide(ctx, "1-0", v1alpha1.DecisionApprove) },
 		ripe:       isRunning,
@@ -62,7 +62,7 @@ var interfered = slices.Concat(
 		{
 			name:       "a message for the running Turn is cancelled",
 			simulation: slowly(thinking("{{input}}", []string{"look"}, []string{"look"}, []string{"look"})),
-			tools:      given(httpTool("look", v1alpha1.Pure)),
+			tools:      given(httpTool("look", v1alpha1.SideEffectPure)),
 			steers:     []string{"demo-2"},
 			drive:      steerOnceBegun,
 			ripe:       func(r *run) error { return exists(r.seen.turn(r.namespace, "demo-2")) },
@@ -83,7 +83,7 @@ var interfered = slices.Concat(
 		{
 			name:       "the Session is replaced",
 			simulation: calling("It is {{tool:pay}}.", "pay"),
-			tools:      given(jobTool("pay", v1alpha1.AtMostOnce)),
+			tools:      given(jobTool("pay", v1alpha1.SideEffectAtMostOnce)),
 			steers:     []string{"demo-2"},
 			tool:       blockFirst,
 			ripe:       isRunning,
@@ -96,7 +96,7 @@ var interfered = slices.Concat(
 		{
 			name:       "the Turn is replaced",
 			simulation: calling("It is {{tool:pay}}.", "pay"),
-			tools:      given(jobTool("pay", v1alpha1.AtMostOnce)),
+			tools:      given(jobTool("pay", v1alpha1.SideEffectAtMostOnce)),
 			tool:       blockFirst,
 			ripe:       isRunning,
 			act:        replaceTurn,
@@ -106,7 +106,7 @@ var interfered = slices.Concat(
 		{
 			name:       "the Turn is replaced while its model is called",
 			simulation: slowly(calling("It is {{tool:pay}}.", "pay")),
-			tools:      given(jobTool("pay", v1alpha1.AtMostOnce)),
+			tools:      given(jobTool("pay", v1alpha1.SideEffectAtMostOnce)),
 			ripe:       func(r *run) error { return hasBegun(r.seen.turn(r.namespace, "demo-1")) },
 			act:        replaceTurn,
 			replaces:   "turns",
@@ -121,31 +121,39 @@ var mixed = []scenario{
 	{
 		name:       "a request, a Job and a client that is slow",
 		simulation: calling("{{tool:look}}, {{tool:work}}, {{tool:ask-ann}}", "look", "work", "ask-ann"),
-		tools:      given(httpTool("look", v1alpha1.Pure), jobTool("work", v1alpha1.Pure), clientTool("ask-ann")),
-		drive:      onceSettled(respondTo("1-2"), "1-0", "1-1"),
+		tools: given(
+			httpTool("look", v1alpha1.SideEffectPure),
+			jobTool("work", v1alpha1.SideEffectPure),
+			clientTool("ask-ann"),
+		),
+		drive: onceSettled(respondTo("1-2"), "1-0", "1-1"),
 	},
 	{
 		name:       "an AtMostOnce request, an AtMostOnce Job and a client that is slow",
 		simulation: calling("{{tool:look}}, {{tool:work}}, {{tool:ask-ann}}", "look", "work", "ask-ann"),
-		tools:      given(httpTool("look", v1alpha1.AtMostOnce), jobTool("work", v1alpha1.AtMostOnce), clientTool("ask-ann")),
-		drive:      onceSettled(respondTo("1-2"), "1-0", "1-1"),
+		tools: given(
+			httpTool("look", v1alpha1.SideEffectAtMostOnce),
+			jobTool("work", v1alpha1.SideEffectAtMostOnce),
+			clientTool("ask-ann"),
+		),
+		drive: onceSettled(respondTo("1-2"), "1-0", "1-1"),
 	},
 	{
 		name:       "a request and a Job that is slow",
 		simulation: calling("{{tool:look}}, {{tool:work}}", "look", "work"),
-		tools:      given(httpTool("look", v1alpha1.Pure), jobTool("work", v1alpha1.AtMostOnce)),
+		tools:      given(httpTool("look", v1alpha1.SideEffectPure), jobTool("work", v1alpha1.SideEffectAtMostOnce)),
 		tool:       slow,
 	},
 	{
 		name:       "an AtMostOnce request and a Pure Job that is slow",
 		simulation: calling("{{tool:pay}}, {{tool:work}}", "pay", "work"),
-		tools:      given(httpTool("pay", v1alpha1.AtMostOnce), jobTool("work", v1alpha1.Pure)),
+		tools:      given(httpTool("pay", v1alpha1.SideEffectAtMostOnce), jobTool("work", v1alpha1.SideEffectPure)),
 		tool:       slow,
 	},
 	{
 		name:       "a request and an approval that is slow",
 		simulation: calling("{{tool:look}}, {{tool:pay}}", "look", "pay"),
-		tools:      given(httpTool("look", v1alpha1.Pure), approved(jobTool("pay", v1alpha1.AtMostOnce))),
+		tools:      given(httpTool("look", v1alpha1.SideEffectPure), approved(jobTool("pay", v1alpha1.SideEffectAtMostOnce))),
 		drive: onceSettled(func(ctx context.Context, r *run) error {
 			return r.decide(ctx, "1-1", v1alpha1.DecisionApprove)
 		}, "1-0"),
@@ -153,9 +161,14 @@ var mixed = []scenario{
 	{
 		name:       "a Job that is deleted once it has ended, and a client that is slow",
 		simulation: calling("{{tool:work}}, {{tool:ask-ann}}", "work", "ask-ann"),
-		tools:      given(jobTool("work", v1alpha1.Pure), clientTool("ask-ann")),
+		tools:      given(jobTool("work", v1alpha1.SideEffectPure), clientTool("ask-ann")),
 		drive: onceSettled(func(ctx context.Context, r *run) error {
-			err := r.user.DeleteAllOf(ctx, &batchv1.Job{}, client.InNamespace(r.namespace), client.PropagationPolicy(metav1.DeletePropagationBackground))
+			err := r.user.DeleteAllOf(
+				ctx,
+				&batchv1.Job{},
+				client.InNamespace(r.namespace),
+				client.PropagationPolicy(metav1.DeletePropagationBackground),
+			)
 			if err != nil {
 				return err
 			}
@@ -170,19 +183,19 @@ var bulky = []scenario{
 	{
 		name:       "results that fill several parts",
 		simulation: calling("done", slices.Repeat([]string{"look"}, 12)...),
-		tools:      given(httpTool("look", v1alpha1.Pure)),
+		tools:      given(httpTool("look", v1alpha1.SideEffectPure)),
 		respond:    respondAtLength,
 	},
 	{
 		name:       "a checkpoint in the way",
 		simulation: thinking("done", slices.Repeat([][]string{{"look"}}, 33)...),
-		tools:      given(httpTool("look", v1alpha1.Pure)),
+		tools:      given(httpTool("look", v1alpha1.SideEffectPure)),
 		from:       126,
 	},
 	{
 		name:       "a journal that is full",
 		simulation: thinking("done", []string{"look"}, []string{"look"}),
-		tools:      given(httpTool("look", v1alpha1.Pure)),
+		tools:      given(httpTool("look", v1alpha1.SideEffectPure)),
 		respond:    respondAtLength,
 		session:    func(s *v1alpha1.SessionSpec) { s.JournalLimit = resource.NewQuantity(64<<10, resource.BinarySI) },
 	},
@@ -223,7 +236,7 @@ func (r *run) hasExpired(now time.Time) error {
 }
 
 func approved(tool *v1alpha1.Tool) *v1alpha1.Tool {
-	tool.Spec.Policy = v1alpha1.PolicyRequiresApproval
+	tool.Spec.Policy = v1alpha1.ToolPolicyRequiresApproval
 	return tool
 }
 
@@ -304,7 +317,10 @@ func hasBegun(turn *v1alpha1.Turn) error {
 func (r *run) waits(state v1alpha1.ToolCallState, ids ...string) error {
 	turn := r.seen.turn(r.namespace, "demo-1")
 	for _, id := range ids {
-		if !slices.ContainsFunc(turn.Status.ToolCalls, func(c v1alpha1.ToolCall) bool { return c.ID == id && c.State == state }) {
+		if !slices.ContainsFunc(
+			turn.Status.ToolCalls,
+			func(c v1alpha1.ToolCall) bool { return c.ID == id && c.State == state },
+		) {
 			return fmt.Errorf("call %s is not %s: %s", id, state, callsOf(turn))
 		}
 	}
@@ -315,7 +331,10 @@ func (r *run) waits(state v1alpha1.ToolCallState, ids ...string) error {
 func (r *run) settled(ids ...string) error {
 	turn := r.seen.turn(r.namespace, "demo-1")
 	for _, id := range ids {
-		if !slices.ContainsFunc(turn.Status.ToolCalls, func(c v1alpha1.ToolCall) bool { return c.ID == id && c.State.Settled() }) {
+		if !slices.ContainsFunc(
+			turn.Status.ToolCalls,
+			func(c v1alpha1.ToolCall) bool { return c.ID == id && c.State.Settled() },
+		) {
 			return fmt.Errorf("call %s is not settled: %s", id, callsOf(turn))
 		}
 	}
@@ -324,7 +343,7 @@ func (r *run) settled(ids ...string) error {
 
 // decide decides about a call once it waits for that.
 func (r *run) decide(ctx context.Context, call string, decision v1alpha1.Decision) error {
-	if err := r.await(ctx, func() error { return r.waits(v1alpha1.CallWaiting, call) }); err != nil {
+	if err := r.await(ctx, func() error { return r.waits(v1alpha1.ToolCallStateWaiting, call) }); err != nil {
 		return err
 	}
 	turn := r.seen.turn(r.namespace, "demo-1")
@@ -341,7 +360,7 @@ func (r *run) decide(ctx context.Context, call string, decision v1alpha1.Decisio
 
 // answerBob answers the second of two calls.
 func answerBob(ctx context.Context, r *run) error {
-	if err := r.await(ctx, func() error { return r.waits(v1alpha1.CallWaiting, "1-0", "1-1") }); err != nil {
+	if err := r.await(ctx, func() error { return r.waits(v1alpha1.ToolCallStateWaiting, "1-0", "1-1") }); err != nil {
 		return err
 	}
 	return r.user.Create(ctx, r.toolResult("bob", "1-1", "no"))
@@ -373,7 +392,7 @@ func respondTo(call string) func(context.Context, *run) error {
 
 func (r *run) steer(ctx context.Context) error {
 	steer := r.newTurn(r.steers[0])
-	steer.Spec.Delivery = v1alpha1.DeliverSteer
+	steer.Spec.Delivery = v1alpha1.DeliverySteer
 	return r.user.Create(ctx, steer)
 }
 

@@ -27,7 +27,8 @@ func (e *evidence) checkResults(v *verdict) {
 		known := false
 		for _, entry := range e.entries {
 			s := entry.object.Spec
-			known = known || (entry.revision < at.revision && (names(&s, result.UID) || (s.Settled != nil && s.Settled.Source == result.UID)))
+			known = known ||
+				(entry.revision < at.revision && (names(&s, result.UID) || (s.Settled != nil && s.Settled.Source == result.UID)))
 		}
 		if !known {
 			v.fail(acceptedInJournal, "ToolResult %s was accepted before the journal had it", result.Name)
@@ -50,15 +51,24 @@ func names(s *v1alpha1.JournalEntrySpec, uid types.UID) bool {
 
 func (e *evidence) checkNotDenied(v *verdict, result *v1alpha1.ToolResult) {
 	for _, closed := range e.closings() {
-		if closed.turn.Name != result.Spec.TurnRef.Name || (result.Spec.TurnRef.UID != "" && closed.turn.UID != result.Spec.TurnRef.UID) {
+		if closed.turn.Name != result.Spec.TurnRef.Name ||
+			(result.Spec.TurnRef.UID != "" && closed.turn.UID != result.Spec.TurnRef.UID) {
 			continue
 		}
 		if result.CreationTimestamp.After(closed.entry.Time.Time.Add(2 * 1e9)) {
 			continue
 		}
 		if said, ok := toldOf(closed.entry, result.Spec.CallID); ok && !agrees(said, result) {
-			v.fail(acceptedInJournal, "ToolResult %s was accepted, and entry %d tells the model of call %s: success %t, result %q, error %q",
-				result.Name, closed.entry.Ordinal, result.Spec.CallID, said.Success, textOf(said), said.Error)
+			v.fail(
+				acceptedInJournal,
+				"ToolResult %s was accepted, and entry %d tells the model of call %s: success %t, result %q, error %q",
+				result.Name,
+				closed.entry.Ordinal,
+				result.Spec.CallID,
+				said.Success,
+				textOf(said),
+				said.Error,
+			)
 		}
 	}
 }
@@ -67,7 +77,8 @@ func (e *evidence) checkNotDenied(v *verdict, result *v1alpha1.ToolResult) {
 func toldOf(entry *v1alpha1.JournalEntrySpec, call string) (event.ToolCompleted, bool) {
 	for _, e := range entry.Events {
 		var data event.ToolCompleted
-		if e.Type == event.TypeToolCompleted && e.Data != nil && json.Unmarshal(e.Data.Raw, &data) == nil && data.ToolCallID == call {
+		if e.Type == event.TypeToolCompleted && e.Data != nil && json.Unmarshal(e.Data.Raw, &data) == nil &&
+			data.ToolCallID == call {
 			return data, true
 		}
 	}
@@ -116,7 +127,13 @@ func (e *evidence) checkModelCalls(v *verdict) {
 		}
 	}
 	if extra > e.repeats {
-		v.fail(paidOnce, "%d model calls were repeated, and %d processes were cut off: %s", extra, e.repeats, strings.Join(lines, ", "))
+		v.fail(
+			paidOnce,
+			"%d model calls were repeated, and %d processes were cut off: %s",
+			extra,
+			e.repeats,
+			strings.Join(lines, ", "),
+		)
 	}
 }
 
@@ -136,7 +153,12 @@ func (e *evidence) checkJournals(v *verdict) {
 		checkJournal(v, journal, e.whole && uid == last)
 		for _, entry := range journal {
 			if isWithdrawal(&entry) && e.delivered(entry.Turn.UID, entry.Turn.Name, forever) {
-				v.fail(neverBegun, "entry %d withdraws the message of Turn %s, and the journal delivers it", entry.Ordinal, entry.Turn.Name)
+				v.fail(
+					neverBegun,
+					"entry %d withdraws the message of Turn %s, and the journal delivers it",
+					entry.Ordinal,
+					entry.Turn.Name,
+				)
 			}
 		}
 	}
@@ -146,8 +168,8 @@ func (e *evidence) checkJournals(v *verdict) {
 // message. It comes between the entries of the Turn that runs.
 func isWithdrawal(entry *v1alpha1.JournalEntrySpec) bool {
 	t := entry.Transition
-	return entry.Turn != nil && entry.Final && entry.Step == 1 && t != nil && t.Phase == v1alpha1.TurnCancelled &&
-		t.Plan != nil && t.Plan.Phase == v1alpha1.PlanComplete && t.Plan.Step == 0 && t.Summary != nil && t.Summary.ModelCalls == 0
+	return entry.Turn != nil && entry.Final && entry.Step == 1 && t != nil && t.Phase == v1alpha1.TurnPhaseCancelled &&
+		t.Plan != nil && t.Plan.Phase == v1alpha1.PlanPhaseComplete && t.Plan.Step == 0 && t.Summary != nil && t.Summary.ModelCalls == 0
 }
 
 // checkJournal holds the form of a journal: no gap, one final entry for each step of a Turn, one Turn after the other,
@@ -181,9 +203,23 @@ func checkJournal(v *verdict, journal []v1alpha1.JournalEntrySpec, whole bool) {
 		}
 		switch {
 		case entry.Final && entry.Step != last+1:
-			v.fail(journalWhole, "entry %d closes step %d of Turn %s, whose step %d is open", entry.Ordinal, entry.Step, key, last+1)
+			v.fail(
+				journalWhole,
+				"entry %d closes step %d of Turn %s, whose step %d is open",
+				entry.Ordinal,
+				entry.Step,
+				key,
+				last+1,
+			)
 		case entry.Step > last+1:
-			v.fail(journalWhole, "entry %d is of step %d of Turn %s, whose step %d is open", entry.Ordinal, entry.Step, key, last+1)
+			v.fail(
+				journalWhole,
+				"entry %d is of step %d of Turn %s, whose step %d is open",
+				entry.Ordinal,
+				entry.Step,
+				key,
+				last+1,
+			)
 		}
 		if !entry.Final {
 			continue
@@ -193,7 +229,7 @@ func checkJournal(v *verdict, journal []v1alpha1.JournalEntrySpec, whole bool) {
 			v.fail(journalWhole, "the final entry %d has no plan", entry.Ordinal)
 			continue
 		}
-		if entry.Transition.Plan.Phase == v1alpha1.PlanComplete {
+		if entry.Transition.Plan.Phase == v1alpha1.PlanPhaseComplete {
 			over[key], open = true, ""
 		}
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // The invariants, by the names that violations of them begin with. They are absolute: they do not depend on what an
@@ -138,7 +137,13 @@ func (e *evidence) checkStatus(v *verdict) {
 			continue
 		}
 		if ended(before) && (!ended(after) || before.Status.Phase != after.Status.Phase) {
-			v.fail(statusOrder, "Turn %s had ended with %s and went on to %s", after.Name, before.Status.Phase, after.Status.Phase)
+			v.fail(
+				statusOrder,
+				"Turn %s had ended with %s and went on to %s",
+				after.Name,
+				before.Status.Phase,
+				after.Status.Phase,
+			)
 		}
 		if step(after) < step(before) {
 			v.fail(statusOrder, "Turn %s went back from step %d to %d", after.Name, step(before), step(after))
@@ -152,8 +157,15 @@ func (e *evidence) checkStatus(v *verdict) {
 func (e *evidence) checkPodsKept(v *verdict, before, after *v1alpha1.Turn) {
 	for i := range min(len(before.Status.ToolCalls), len(after.Status.ToolCalls)) {
 		was, is := before.Status.ToolCalls[i], after.Status.ToolCalls[i]
-		if was.PodUID != "" && was.PodUID != is.PodUID && was.SideEffect == v1alpha1.AtMostOnce {
-			v.fail(statusOrder, "call %s of Turn %s was given to pod %s and then to %q", was.ID, after.Name, was.PodUID, is.PodUID)
+		if was.PodUID != "" && was.PodUID != is.PodUID && was.SideEffect == v1alpha1.SideEffectAtMostOnce {
+			v.fail(
+				statusOrder,
+				"call %s of Turn %s was given to pod %s and then to %q",
+				was.ID,
+				after.Name,
+				was.PodUID,
+				is.PodUID,
+			)
 		}
 	}
 }
@@ -171,7 +183,7 @@ func (e *evidence) over(uid types.UID, name string, before int64) bool {
 	return slices.ContainsFunc(e.entries, func(at version[*v1alpha1.JournalEntry]) bool {
 		s := at.object.Spec
 		return s.Final && s.Turn != nil && s.Turn.Name == name && (uid == "" || s.Turn.UID == uid) && at.revision < before &&
-			s.Transition != nil && s.Transition.Plan != nil && s.Transition.Plan.Phase == v1alpha1.PlanComplete
+			s.Transition != nil && s.Transition.Plan != nil && s.Transition.Plan.Phase == v1alpha1.PlanPhaseComplete
 	})
 }
 
@@ -206,7 +218,13 @@ func (e *evidence) checkEntriesFirst(v *verdict) {
 			turn := at.object
 			for ; shown < step(turn) && !recalled(turn); shown++ {
 				if !e.final(uid, shown, at.revision) {
-					v.fail(entryBeforeStatus, "the status of Turn %s shows step %d before the journal has the end of step %d", turn.Name, step(turn), shown)
+					v.fail(
+						entryBeforeStatus,
+						"the status of Turn %s shows step %d before the journal has the end of step %d",
+						turn.Name,
+						step(turn),
+						shown,
+					)
 				}
 			}
 			if finished || !ended(turn) {
@@ -224,10 +242,20 @@ func (e *evidence) checkEntriesFirst(v *verdict) {
 				}
 			case !began(turn):
 				if e.delivered(uid, turn.Name, forever) {
-					v.fail(neverBegun, "Turn %s is %s and never began, and the journal delivers its message", turn.Name, turn.Status.Phase)
+					v.fail(
+						neverBegun,
+						"Turn %s is %s and never began, and the journal delivers its message",
+						turn.Name,
+						turn.Status.Phase,
+					)
 				}
 				if e.hasEntries(uid) {
-					v.fail(neverBegun, "Turn %s is %s and never began, and the journal has entries of it", turn.Name, turn.Status.Phase)
+					v.fail(
+						neverBegun,
+						"Turn %s is %s and never began, and the journal has entries of it",
+						turn.Name,
+						turn.Status.Phase,
+					)
 				}
 			case !e.over(uid, turn.Name, at.revision):
 				v.fail(entryBeforeStatus, "Turn %s ended with %s before the journal had its end", turn.Name, turn.Status.Phase)
@@ -257,7 +285,8 @@ func (e *evidence) checkReleases(v *verdict) {
 		if at.deleted {
 			continue
 		}
-		if before != nil && (now == nil || now.UID != before.UID) && !e.over("", before.Name, at.revision) && !e.delivered("", before.Name, at.revision) &&
+		if before != nil && (now == nil || now.UID != before.UID) && !e.over("", before.Name, at.revision) &&
+			!e.delivered("", before.Name, at.revision) &&
 			!e.endedUnbegun(before.UID, at.revision) {
 			v.fail(entryBeforeRelease, "the Session released Turn %s before the journal had its end", before.Name)
 		}
@@ -265,7 +294,13 @@ func (e *evidence) checkReleases(v *verdict) {
 			continue
 		}
 		if other := e.conversation(now.UID, at.revision); other != "" && other != session.UID {
-			v.fail(oneConversation, "the Session %s admitted Turn %s, which had begun in Session %s", session.UID, now.Name, other)
+			v.fail(
+				oneConversation,
+				"the Session %s admitted Turn %s, which had begun in Session %s",
+				session.UID,
+				now.Name,
+				other,
+			)
 		}
 		if e.over(now.UID, now.Name, at.revision) {
 			v.fail(oneConversation, "the Session admitted Turn %s, which the journal has ended", now.Name)
@@ -368,132 +403,8 @@ func (e *evidence) checkPods(v *verdict) {
 				}
 			}
 		}
-		if class == v1alpha1.AtMostOnce && !recorded && !at.deleted {
+		if class == v1alpha1.SideEffectAtMostOnce && !recorded && !at.deleted {
 			v.fail(podBeforeGate, "pod %s of the AtMostOnce call %s was let go before the status named it", at.object.Name, call)
-		}
-	}
-}
-
-// closing is what the journal says of the calls of one act step.
-type closing struct {
-	turn     v1alpha1.JournalTurn
-	revision int64
-	entry    *v1alpha1.JournalEntrySpec
-	calls    []v1alpha1.ToolCall
-}
-
-// closings are the final entries of act steps.
-func (e *evidence) closings() []closing {
-	open := map[types.UID]v1alpha1.PlanPhase{}
-	var found []closing
-	for _, at := range e.entries {
-		s := &at.object.Spec
-		if !s.Final || s.Turn == nil || s.Transition == nil || s.Transition.Plan == nil {
-			continue
-		}
-		if open[s.Turn.UID] == v1alpha1.PlanAct {
-			found = append(found, closing{*s.Turn, at.revision, s, s.Transition.ToolCalls})
-		}
-		open[s.Turn.UID] = s.Transition.Plan.Phase
-	}
-	return found
-}
-
-// checkCalls holds what the journal says of calls against what was started.
-func (e *evidence) checkCalls(v *verdict) {
-	for _, closed := range e.closings() {
-		for _, call := range closed.calls {
-			e.checkCall(v, closed, call)
-		}
-	}
-	// Under one name in one Session, whatever became of the Turn's object.
-	byName := map[string]int{}
-	for _, uid := range e.uids() {
-		versions := e.versionsOf(uid)
-		for call, class := range classes(versions) {
-			n := e.startsOf(uid, call)
-			last := versions[len(versions)-1].object
-			name := fmt.Sprintf("%s/%s of Turn %s", call.executor, call.id, last.Name)
-			byName[string(last.Status.SessionUID)+name] += n
-			if total := byName[string(last.Status.SessionUID)+name]; class == v1alpha1.AtMostOnce && total > 1 {
-				v.fail(startedOnce, "the AtMostOnce call %s started %d times", name, total)
-			}
-		}
-		e.checkApprovals(v, uid, versions)
-	}
-}
-
-type callKey struct {
-	id       string
-	executor v1alpha1.ToolExecutor
-}
-
-// classes are the side-effect classes of all calls that the status of a Turn has ever shown.
-func classes(versions []version[*v1alpha1.Turn]) map[callKey]v1alpha1.SideEffect {
-	found := map[callKey]v1alpha1.SideEffect{}
-	for _, at := range versions {
-		for _, call := range at.object.Status.ToolCalls {
-			found[callKey{call.ID, call.Executor}] = call.SideEffect
-		}
-	}
-	return found
-}
-
-// startsOf is how often a call was started, whatever runs it.
-func (e *evidence) startsOf(uid types.UID, call callKey) int {
-	switch call.executor {
-	case v1alpha1.ExecutorJob:
-		if e.local != nil {
-			return e.local(uid, call.id)
-		}
-		return len(e.starts(uid, call.id))
-	case v1alpha1.ExecutorHTTP:
-		return e.requests(tool.IdempotencyKey(uid, call.id))
-	default:
-		return 0
-	}
-}
-
-func (e *evidence) checkCall(v *verdict, closed closing, call v1alpha1.ToolCall) {
-	n := e.startsOf(closed.turn.UID, callKey{call.ID, call.Executor})
-	runs := call.Executor == v1alpha1.ExecutorJob || call.Executor == v1alpha1.ExecutorHTTP
-	switch {
-	case call.State == v1alpha1.CallNotExecuted && n > 0:
-		v.fail(notExecutedNeverStarted, "entry %d states that call %s (%s, %s) of Turn %s was not executed (%s), and it started %d times",
-			closed.entry.Ordinal, call.ID, call.Executor, call.SideEffect, closed.turn.Name, call.Reason, n)
-	case call.State != v1alpha1.CallSucceeded || !runs:
-	case n == 0:
-		v.fail(succeededStarted, "entry %d states that call %s of Turn %s succeeded, and it never started", closed.entry.Ordinal, call.ID, closed.turn.Name)
-	case call.SideEffect == v1alpha1.AtMostOnce && n > 1:
-		v.fail(succeededStarted, "entry %d states that the AtMostOnce call %s of Turn %s succeeded, and it started %d times",
-			closed.entry.Ordinal, call.ID, closed.turn.Name, n)
-	case call.SideEffect == v1alpha1.AtMostOnce && call.Executor == v1alpha1.ExecutorJob && e.local == nil && e.starts(closed.turn.UID, call.ID)[0].pod != call.PodUID:
-		v.fail(succeededStarted, "call %s of Turn %s ran in another pod than the recorded %s", call.ID, closed.turn.Name, call.PodUID)
-	}
-}
-
-// checkApprovals holds that what needs approval starts when the journal has the approval.
-func (e *evidence) checkApprovals(v *verdict, uid types.UID, versions []version[*v1alpha1.Turn]) {
-	for _, at := range versions {
-		for _, call := range at.object.Status.ToolCalls {
-			if call.Policy != v1alpha1.PolicyRequiresApproval {
-				continue
-			}
-			key := callKey{call.ID, call.Executor}
-			n := e.startsOf(uid, key)
-			first := forever
-			if started := e.starts(uid, call.ID); len(started) > 0 {
-				first = started[0].revision
-			}
-			approved := slices.ContainsFunc(e.entries, func(at version[*v1alpha1.JournalEntry]) bool {
-				s := at.object.Spec
-				return s.Turn != nil && s.Turn.UID == uid && s.Settled != nil && s.Settled.ID == call.ID &&
-					s.Settled.Decision == v1alpha1.DecisionApprove && at.revision < first
-			})
-			if n > 0 && !approved {
-				v.fail(approvedBeforeStart, "call %s of Turn %s started and the journal had no approval", call.ID, at.object.Name)
-				return
-			}
 		}
 	}
 }

@@ -19,7 +19,12 @@ var lateness = map[string]map[string]time.Duration{
 	"turns-very-late":    {"turns": 6 * time.Second},
 	"jobs-and-pods-late": {"jobs": 200 * time.Millisecond, "pods": 900 * time.Millisecond},
 	"pods-before-jobs":   {"jobs": 900 * time.Millisecond},
-	"all-late":           {"turns": 300 * time.Millisecond, "sessions": 150 * time.Millisecond, "jobs": 500 * time.Millisecond, "pods": 250 * time.Millisecond},
+	"all-late": {
+		"turns":    300 * time.Millisecond,
+		"sessions": 150 * time.Millisecond,
+		"jobs":     500 * time.Millisecond,
+		"pods":     250 * time.Millisecond,
+	},
 }
 
 // cells are all combinations of scenarios and faults.
@@ -114,7 +119,10 @@ func watchCells(s scenario, b undisturbed, add func(cell)) {
 		if s.from > 0 && late["turns"] > time.Second {
 			continue // Each of its steps would take as long.
 		}
-		if slices.ContainsFunc(slices.Collect(maps.Keys(late)), func(resource string) bool { return b.events[resource] > 0 }) {
+		if slices.ContainsFunc(
+			slices.Collect(maps.Keys(late)),
+			func(resource string) bool { return b.events[resource] > 0 },
+		) {
 			add(cell{family: familyWatch, label: label, streams: streamFault{late: late}})
 		}
 	}

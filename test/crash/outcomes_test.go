@@ -18,12 +18,23 @@ import (
 var waiting = slices.Concat(
 	[]scenario{
 		{
-			name:       "Jobs that have settled and are deleted, and a client that is slow",
-			simulation: calling("{{tool:work}}, {{tool:pay}}, {{tool:look}}, {{tool:ask-ann}}", "work", "pay", "look", "ask-ann"),
-			tools:      settledBesideAClient,
-			respond:    respondAtLength,
+			name: "Jobs that have settled and are deleted, and a client that is slow",
+			simulation: calling(
+				"{{tool:work}}, {{tool:pay}}, {{tool:look}}, {{tool:ask-ann}}",
+				"work",
+				"pay",
+				"look",
+				"ask-ann",
+			),
+			tools:   settledBesideAClient,
+			respond: respondAtLength,
 			drive: onceKept(func(ctx context.Context, r *run) error {
-				err := r.user.DeleteAllOf(ctx, &batchv1.Job{}, client.InNamespace(r.namespace), client.PropagationPolicy(metav1.DeletePropagationBackground))
+				err := r.user.DeleteAllOf(
+					ctx,
+					&batchv1.Job{},
+					client.InNamespace(r.namespace),
+					client.PropagationPolicy(metav1.DeletePropagationBackground),
+				)
 				if err != nil {
 					return err
 				}
@@ -33,7 +44,11 @@ var waiting = slices.Concat(
 		{
 			name:       "Jobs that have settled, an approval and a client that are slow",
 			simulation: calling("{{tool:work}}, {{tool:refund}}, {{tool:ask-ann}}", "work", "refund", "ask-ann"),
-			tools:      given(jobTool("work", v1alpha1.AtMostOnce), approved(jobTool("refund", v1alpha1.AtMostOnce)), clientTool("ask-ann")),
+			tools: given(
+				jobTool("work", v1alpha1.SideEffectAtMostOnce),
+				approved(jobTool("refund", v1alpha1.SideEffectAtMostOnce)),
+				clientTool("ask-ann"),
+			),
 			drive: onceKept(func(ctx context.Context, r *run) error {
 				if err := r.decide(ctx, "1-1", v1alpha1.DecisionApprove); err != nil {
 					return err
@@ -50,19 +65,25 @@ var waiting = slices.Concat(
 )
 
 func settledBesideAClient() []*v1alpha1.Tool {
-	return given(jobTool("work", v1alpha1.Pure), jobTool("pay", v1alpha1.AtMostOnce), httpTool("look", v1alpha1.Pure), clientTool("ask-ann"))()
+	return given(
+		jobTool("work", v1alpha1.SideEffectPure),
+		jobTool("pay", v1alpha1.SideEffectAtMostOnce),
+		httpTool("look", v1alpha1.SideEffectPure),
+		clientTool("ask-ann"),
+	)()
 }
 
 // kept reports whether the journal has the outcomes of calls of the first Turn, but for those that were not executed.
 func (r *run) kept(ids ...string) error {
 	turn := r.seen.turn(r.namespace, "demo-1")
 	for _, id := range ids {
-		if r.waits(v1alpha1.CallNotExecuted, id) == nil {
+		if r.waits(v1alpha1.ToolCallStateNotExecuted, id) == nil {
 			continue // A fault has kept its Job from being created.
 		}
 		known := slices.ContainsFunc(r.seen.snapshot(r.namespace).entries, func(at version[*v1alpha1.JournalEntry]) bool {
 			s := at.object.Spec
-			return s.Turn != nil && s.Turn.UID == turn.UID && slices.ContainsFunc(s.Outcomes, func(c v1alpha1.SettledCall) bool { return c.ID == id })
+			return s.Turn != nil && s.Turn.UID == turn.UID &&
+				slices.ContainsFunc(s.Outcomes, func(c v1alpha1.SettledCall) bool { return c.ID == id })
 		})
 		if !known {
 			return errors.New("the journal has no outcome of call " + id + ": " + callsOf(turn))
@@ -90,7 +111,8 @@ func (e *evidence) checkOutcomes(v *verdict) {
 		first := map[string]v1alpha1.SettledCall{}
 		for _, at := range e.entries {
 			s := at.object.Spec
-			if s.Turn == nil || s.Turn.UID != closed.turn.UID || s.Step != closed.entry.Step || s.Ordinal >= closed.entry.Ordinal {
+			if s.Turn == nil || s.Turn.UID != closed.turn.UID || s.Step != closed.entry.Step ||
+				s.Ordinal >= closed.entry.Ordinal {
 				continue
 			}
 			for _, call := range s.Outcomes {
@@ -104,9 +126,19 @@ func (e *evidence) checkOutcomes(v *verdict) {
 			if !ok {
 				continue // Several entries hold it.
 			}
-			if said.Success != (call.State == v1alpha1.CallSucceeded) || (call.Result != nil && textOf(said) != *call.Result) {
-				v.fail(outcomeTold, "the journal had call %s of Turn %s as %s before, and entry %d tells the model: success %t, result %.80q, error %.80q",
-					id, closed.turn.Name, call.State, closed.entry.Ordinal, said.Success, textOf(said), said.Error)
+			if said.Success != (call.State == v1alpha1.ToolCallStateSucceeded) ||
+				(call.Result != nil && textOf(said) != *call.Result) {
+				v.fail(
+					outcomeTold,
+					"the journal had call %s of Turn %s as %s before, and entry %d tells the model: success %t, result %.80q, error %.80q",
+					id,
+					closed.turn.Name,
+					call.State,
+					closed.entry.Ordinal,
+					said.Success,
+					textOf(said),
+					said.Error,
+				)
 			}
 		}
 	}

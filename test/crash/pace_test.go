@@ -150,7 +150,9 @@ func awaitProgress(ctx context.Context, patience beats, made func() progress, co
 // What comes when a run is over is no part of it: neither its history nor its progress.
 func TestAnObserverIgnoresRunsThatAreOver(t *testing.T) {
 	o := &observer{namespaces: map[string]*history{}, over: map[string]bool{}}
-	turn := &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Namespace: "crash-over", Name: "demo-1", UID: "u1", ResourceVersion: "1"}}
+	turn := &v1alpha1.Turn{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "crash-over", Name: "demo-1", UID: "u1", ResourceVersion: "1"},
+	}
 	o.see(false, turn)
 	if got := o.progress("crash-over"); got.made == 0 {
 		t.Errorf("progress of a run: %+v", got)

@@ -54,8 +54,14 @@ func newRun(ctx context.Context, s scenario) (*run, error) {
 		return nil, err
 	}
 	r := &run{
-		scenario: s, namespace: namespace.Name, user: user, seen: seen, started: make(chan struct{}, 256), acted: make(chan struct{}),
-		patience: patience, moment: moment,
+		scenario:  s,
+		namespace: namespace.Name,
+		user:      user,
+		seen:      seen,
+		started:   make(chan struct{}, 256),
+		acted:     make(chan struct{}),
+		patience:  patience,
+		moment:    moment,
 	}
 	if r.turns == nil {
 		r.turns = []string{"demo-1"}
@@ -81,7 +87,10 @@ func (r *run) setUp(ctx context.Context) error {
 	s := r.scenario
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: r.namespace, Name: name} }
 	harness := &v1alpha1.Harness{ObjectMeta: meta("base")}
-	model := &v1alpha1.Model{ObjectMeta: meta("simulated"), Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated, Simulation: s.simulation.DeepCopy()}}
+	model := &v1alpha1.Model{
+		ObjectMeta: meta("simulated"),
+		Spec:       v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: s.simulation.DeepCopy()},
+	}
 	model.Annotations = map[string]string{v1alpha1.AnnotationDefaultModel: "true"}
 	session := r.newSession()
 	objects := []client.Object{model}
@@ -100,7 +109,7 @@ func (r *run) setUp(ctx context.Context) error {
 			return err
 		}
 	}
-	return await(ctx, func() error { return r.isPhase(v1alpha1.SessionStarted) })
+	return await(ctx, func() error { return r.isPhase(v1alpha1.SessionPhaseStarted) })
 }
 
 func (r *run) newSession() *v1alpha1.Session {
@@ -221,7 +230,10 @@ func (r *run) newTurn(name string) *v1alpha1.Turn {
 
 // left are the Turns that are not deleted.
 func (r *run) left() []string {
-	return slices.DeleteFunc(slices.Concat(r.turns, r.steers), func(name string) bool { return slices.Contains(r.gone, name) })
+	return slices.DeleteFunc(
+		slices.Concat(r.turns, r.steers),
+		func(name string) bool { return slices.Contains(r.gone, name) },
+	)
 }
 
 // isOver reports whether every Turn has ended and the Session is free.
@@ -247,7 +259,7 @@ func (r *run) isOver() error {
 			return fmt.Errorf("nothing was said of ToolResult %s", result.Name)
 		}
 	}
-	return r.isPhase(v1alpha1.SessionIdle)
+	return r.isPhase(v1alpha1.SessionPhaseIdle)
 }
 
 // callsOf is where the calls of a Turn stand, for people to read.
@@ -269,7 +281,16 @@ func (r *run) outcome(ctx context.Context) ([]string, error) {
 		if s.Summary == nil {
 			s.Summary = &v1alpha1.TurnSummary{}
 		}
-		note("Turn %s: %s after iteration %d, step %d, calls %s, usage %+v, output %q", name, s.Phase, s.Iteration, step(turn), s.Summary.Calls, s.Summary.Usage, s.Output)
+		note(
+			"Turn %s: %s after iteration %d, step %d, calls %s, usage %+v, output %q",
+			name,
+			s.Phase,
+			s.Iteration,
+			step(turn),
+			s.Summary.Calls,
+			s.Summary.Usage,
+			s.Output,
+		)
 		for _, c := range s.Conditions {
 			note("  %s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message)
 		}
@@ -321,7 +342,10 @@ func (r *run) transcript(journal []v1alpha1.JournalEntrySpec) ([]string, error) 
 			if err != nil {
 				return nil, err
 			}
-			lines = append(lines, fmt.Sprintf("%s %q calls %s answers %s error %q", m.Role, m.PlainText(), calls, m.ToolCallID, m.Error))
+			lines = append(
+				lines,
+				fmt.Sprintf("%s %q calls %s answers %s error %q", m.Role, m.PlainText(), calls, m.ToolCallID, m.Error),
+			)
 		}
 	}
 	return lines, nil
@@ -369,8 +393,8 @@ func (r *run) evidence(whole bool) *evidence {
 func (r *run) unknown() bool {
 	for _, name := range r.turns {
 		for _, call := range r.seen.turn(r.namespace, name).Status.ToolCalls {
-			if call.Executor == v1alpha1.ExecutorHTTP && call.SideEffect == v1alpha1.AtMostOnce &&
-				call.State == v1alpha1.CallUnknown && call.Reason == capstantest.ReasonManagerLost {
+			if call.Executor == v1alpha1.ToolExecutorHTTP && call.SideEffect == v1alpha1.SideEffectAtMostOnce &&
+				call.State == v1alpha1.ToolCallStateUnknown && call.Reason == capstantest.ReasonManagerLost {
 				return true
 			}
 		}

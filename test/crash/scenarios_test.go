@@ -67,34 +67,36 @@ var plain = []scenario{
 		simulation: v1alpha1.Simulation{Response: fixed("Hello to you too.")},
 	},
 	{
-		name:       "two Turns in a row",
-		simulation: v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseEcho, Prefix: "You said: "}},
-		turns:      []string{"demo-1", "demo-2"},
+		name: "two Turns in a row",
+		simulation: v1alpha1.Simulation{
+			Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeEcho, Prefix: "You said: "},
+		},
+		turns: []string{"demo-1", "demo-2"},
 	},
 	{
 		name:       "one Pure Job",
 		simulation: calling("It is {{tool:work}}.", "work"),
-		tools:      given(jobTool("work", v1alpha1.Pure)),
+		tools:      given(jobTool("work", v1alpha1.SideEffectPure)),
 	},
 	{
 		name:       "one AtMostOnce Job",
 		simulation: calling("It is {{tool:pay}}.", "pay"),
-		tools:      given(jobTool("pay", v1alpha1.AtMostOnce)),
+		tools:      given(jobTool("pay", v1alpha1.SideEffectAtMostOnce)),
 	},
 	{
 		name:       "two AtMostOnce Jobs side by side",
 		simulation: calling("It is {{tool:pay}}.", "pay", "pay"),
-		tools:      given(jobTool("pay", v1alpha1.AtMostOnce)),
+		tools:      given(jobTool("pay", v1alpha1.SideEffectAtMostOnce)),
 	},
 	{
 		name:       "one Pure request",
 		simulation: calling("It is {{tool:ask}}.", "ask"),
-		tools:      given(httpTool("ask", v1alpha1.Pure)),
+		tools:      given(httpTool("ask", v1alpha1.SideEffectPure)),
 	},
 	{
 		name:       "two AtMostOnce requests side by side",
 		simulation: calling("It is {{tool:pay}}.", "pay", "pay"),
-		tools:      given(httpTool("pay", v1alpha1.AtMostOnce)),
+		tools:      given(httpTool("pay", v1alpha1.SideEffectAtMostOnce)),
 	},
 	{
 		name:       "client tools, one of which answers early",
@@ -118,13 +120,13 @@ var plain = []scenario{
 	{
 		name:       "created again once it has ended",
 		simulation: calling("It is {{tool:pay}}.", "pay"),
-		tools:      given(jobTool("pay", v1alpha1.AtMostOnce)),
+		tools:      given(jobTool("pay", v1alpha1.SideEffectAtMostOnce)),
 		drive:      createAgain,
 	},
 	{
 		name:       "cancelled while its tool runs",
 		simulation: calling("never", "work"),
-		tools:      given(jobTool("work", v1alpha1.Pure)),
+		tools:      given(jobTool("work", v1alpha1.SideEffectPure)),
 		tool:       blockForEver,
 		ripe:       isRunning,
 		act:        cancel,
@@ -133,7 +135,7 @@ var plain = []scenario{
 	{
 		name:       "deleted while its tool runs",
 		simulation: calling("It is {{tool:work}}.", "work"),
-		tools:      given(jobTool("work", v1alpha1.Pure)),
+		tools:      given(jobTool("work", v1alpha1.SideEffectPure)),
 		turns:      []string{"demo-1", "demo-2"},
 		tool: func(r *run, call capstantest.Call) string {
 			if call.Turn == "demo-1" {
@@ -149,7 +151,7 @@ var plain = []scenario{
 	{
 		name:       "a Pure tool is evicted and runs again",
 		simulation: calling("It is {{tool:work}}.", "work"),
-		tools:      given(jobTool("work", v1alpha1.Pure)),
+		tools:      given(jobTool("work", v1alpha1.SideEffectPure)),
 		tool: func(r *run, call capstantest.Call) string {
 			if call.Attempt == 1 {
 				r.toolStarted()
@@ -162,22 +164,25 @@ var plain = []scenario{
 	{
 		name:       "an AtMostOnce tool is evicted and does not run again",
 		simulation: calling("It is {{tool:pay}}.", "pay"),
-		tools:      given(jobTool("pay", v1alpha1.AtMostOnce)),
+		tools:      given(jobTool("pay", v1alpha1.SideEffectAtMostOnce)),
 		tool:       blockForEver,
 		drive:      evictOnceRunning,
 	},
 	{
 		name:       "the pod of an AtMostOnce tool vanishes",
 		simulation: calling("It is {{tool:pay}}.", "pay"),
-		tools:      given(jobTool("pay", v1alpha1.AtMostOnce)),
+		tools:      given(jobTool("pay", v1alpha1.SideEffectAtMostOnce)),
 		tool:       blockForEver,
 		drive:      removePodOnceRunning,
 	},
 	{
 		name:       "AtMostOnce tools that need approval, one of which gets it",
 		simulation: calling("{{tool:pay}}, {{tool:refund}}", "pay", "refund"),
-		tools:      given(approved(jobTool("pay", v1alpha1.AtMostOnce)), approved(jobTool("refund", v1alpha1.AtMostOnce))),
-		drive:      approveOne,
+		tools: given(
+			approved(jobTool("pay", v1alpha1.SideEffectAtMostOnce)),
+			approved(jobTool("refund", v1alpha1.SideEffectAtMostOnce)),
+		),
+		drive: approveOne,
 	},
 }
 
@@ -214,7 +219,7 @@ func answerOneByOne(ctx context.Context, r *run) error {
 // steerOnceWaiting sends a message for the Turn when it waits for a client.
 func steerOnceWaiting(ctx context.Context, r *run) error {
 	err := r.await(ctx, func() error {
-		if phase := r.seen.turn(r.namespace, "demo-1").Status.Phase; phase != v1alpha1.TurnWaitingForToolResults {
+		if phase := r.seen.turn(r.namespace, "demo-1").Status.Phase; phase != v1alpha1.TurnPhaseWaitingForToolResults {
 			return fmt.Errorf("the Turn is in phase %s", phase)
 		}
 		return nil
@@ -223,7 +228,7 @@ func steerOnceWaiting(ctx context.Context, r *run) error {
 		return err
 	}
 	steer := r.newTurn(r.steers[0])
-	steer.Spec.Delivery = v1alpha1.DeliverSteer
+	steer.Spec.Delivery = v1alpha1.DeliverySteer
 	return r.user.Create(ctx, steer)
 }
 
@@ -298,7 +303,11 @@ func cancel(ctx context.Context, r *run) error { return r.cancel(ctx, "demo-1") 
 
 func (r *run) cancel(ctx context.Context, name string) error {
 	turn := &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: name}}
-	return r.user.Patch(ctx, turn, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"desiredState":"Cancelled"}}`)))
+	return r.user.Patch(
+		ctx,
+		turn,
+		client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"desiredState":"Cancelled"}}`)),
+	)
 }
 
 // runningPod is the pod of the tool that has started.
@@ -327,11 +336,22 @@ func evictOnceRunning(ctx context.Context, r *run) error {
 	base := pod.DeepCopy()
 	now := metav1.Now()
 	pod.Status.Phase = corev1.PodFailed
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI", LastTransitionTime: now}}
+	pod.Status.Conditions = []corev1.PodCondition{
+		{
+			Type:               corev1.DisruptionTarget,
+			Status:             corev1.ConditionTrue,
+			Reason:             "EvictionByEvictionAPI",
+			LastTransitionTime: now,
+		},
+	}
 	status := &pod.Status.ContainerStatuses[0]
 	status.Started = nil
 	status.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-		ExitCode: 137, Reason: "Error", StartedAt: status.State.Running.StartedAt, FinishedAt: now, ContainerID: status.ContainerID,
+		ExitCode:    137,
+		Reason:      "Error",
+		StartedAt:   status.State.Running.StartedAt,
+		FinishedAt:  now,
+		ContainerID: status.ContainerID,
 	}}
 	return r.user.Status().Patch(ctx, pod, client.MergeFrom(base))
 }
@@ -352,7 +372,7 @@ func removePodOnceRunning(ctx context.Context, r *run) error {
 }
 
 func fixed(text string) *v1alpha1.SimulatedResponse {
-	return &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseFixed, Text: text}
+	return &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeFixed, Text: text}
 }
 
 // calling is a script that calls the tools, all at once, and then answers.
@@ -389,7 +409,10 @@ func given(tools ...*v1alpha1.Tool) func() []*v1alpha1.Tool {
 }
 
 func clientTool(name string) *v1alpha1.Tool {
-	return &v1alpha1.Tool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ToolSpec{Description: "A tool of the client.", Client: &v1alpha1.ClientTool{}}}
+	return &v1alpha1.Tool{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       v1alpha1.ToolSpec{Description: "A tool of the client.", Client: &v1alpha1.ClientTool{}},
+	}
 }
 
 func httpTool(name string, class v1alpha1.SideEffect) *v1alpha1.Tool {

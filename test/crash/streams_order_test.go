@@ -47,7 +47,13 @@ func TestLateEventsKeepTheirOrder(t *testing.T) {
 // An informer that missed a deletion sees an object of another UID in one change.
 func TestAnObjectThatIsReplacedComesAsOneChange(t *testing.T) {
 	w := newWire()
-	f := &feed{resource: "turns", kept: map[string][]frame{}, seen: map[string]int{}, deleted: map[string]bool{}, wake: make(chan struct{}, 1)}
+	f := &feed{
+		resource: "turns",
+		kept:     map[string][]frame{},
+		seen:     map[string]int{},
+		deleted:  map[string]bool{},
+		wake:     make(chan struct{}, 1),
+	}
 	b := &streamBody{wire: w, feed: f}
 	l := w.of("crash-merged")
 	l.open, l.streams = true, streamFault{merged: "turns"}

@@ -73,23 +73,40 @@ type streamBody struct {
 // watch opens a watch that shows the namespaces which the kit leads.
 func (w *wire) watch(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
-	r.Header.Set("Accept", strings.ReplaceAll(r.Header.Get("Accept"), "application/vnd.kubernetes.protobuf", "application/json"))
+	r.Header.Set(
+		"Accept",
+		strings.ReplaceAll(r.Header.Get("Accept"), "application/vnd.kubernetes.protobuf", "application/json"),
+	)
 	response, err := next.RoundTrip(r)
 	if err != nil || response.StatusCode != http.StatusOK {
 		return response, err
 	}
 	parts := strings.Split(r.URL.Path, "/")
-	key := r.URL.Path + " " + r.Header.Get("Accept") + " " + r.URL.Query().Get("labelSelector") + r.URL.Query().Get("fieldSelector")
+	key := r.URL.Path + " " + r.Header.Get(
+		"Accept",
+	) + " " + r.URL.Query().
+		Get("labelSelector") +
+		r.URL.Query().
+			Get("fieldSelector")
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f := w.feeds[key]
 	if f == nil {
-		f = &feed{resource: parts[len(parts)-1], kept: map[string][]frame{}, seen: map[string]int{}, deleted: map[string]bool{}}
+		f = &feed{
+			resource: parts[len(parts)-1],
+			kept:     map[string][]frame{},
+			seen:     map[string]int{},
+			deleted:  map[string]bool{},
+		}
 		w.feeds[key] = f
 	}
 	f.wake = make(chan struct{}, 1)
 	body := &streamBody{
-		wire: w, feed: f, upstream: response.Body, done: make(chan struct{}), initial: r.URL.Query().Get("sendInitialEvents") == "true",
+		wire:     w,
+		feed:     f,
+		upstream: response.Body,
+		done:     make(chan struct{}),
+		initial:  r.URL.Query().Get("sendInitialEvents") == "true",
 	}
 	f.body = body
 	go body.receive()

@@ -61,7 +61,9 @@ var (
 
 var _ = BeforeSuite(func() {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		Fail("KUBEBUILDER_ASSETS is not set: run the tests with make, or set it to the directory that has etcd and kube-apiserver")
+		Fail(
+			"KUBEBUILDER_ASSETS is not set: run the tests with make, or set it to the directory that has etcd and kube-apiserver",
+		)
 	}
 	log := logr.Discard()
 	if os.Getenv("FAULT_LOG") != "" {
@@ -238,7 +240,13 @@ var _ = Describe("Faults", func() {
 		seed := setting("FAULT_SEED", GinkgoRandomSeed())
 		size := int(setting("FAULT_CELLS", defaultSize()))
 		s := &stage{
-			first: startProcess(true, 0), second: startProcess(false, 0), ahead: startProcess(false, clocksApart), lossy: startProcess(false, 0),
+			first: startProcess(
+				true,
+				0,
+			),
+			second: startProcess(false, 0),
+			ahead:  startProcess(false, clocksApart),
+			lossy:  startProcess(false, 0),
 		}
 		t := &tally{cells: map[string]int{}, befallen: map[string]int{}, byScenario: map[string]int{}}
 
@@ -252,7 +260,17 @@ var _ = Describe("Faults", func() {
 			if len(b.writes) == 0 {
 				continue
 			}
-			say("measured", scenarios[i].name, len(b.writes), "writes,", b.acted, "before the interference,", len(b.reads), "reads", b.writes)
+			say(
+				"measured",
+				scenarios[i].name,
+				len(b.writes),
+				"writes,",
+				b.acted,
+				"before the interference,",
+				len(b.reads),
+				"reads",
+				b.writes,
+			)
 		}
 
 		every := cells(base)
@@ -261,7 +279,15 @@ var _ = Describe("Faults", func() {
 			chosen = sample(chosen, size, uint64(seed))
 		}
 		chosen = slices.Repeat(chosen, int(setting("FAULT_REPEAT", 1)))
-		say(fmt.Sprintf("seed %d: %d of %d cells, measured in %s", seed, len(chosen), len(every), time.Since(began).Round(time.Second)))
+		say(
+			fmt.Sprintf(
+				"seed %d: %d of %d cells, measured in %s",
+				seed,
+				len(chosen),
+				len(every),
+				time.Since(began).Round(time.Second),
+			),
+		)
 		all(chosen, func(c cell) {
 			try, err := s.playUntilBefallen(ctx, c, base[c.scenario])
 			t.add(c, try, err)
@@ -274,8 +300,17 @@ var _ = Describe("Faults", func() {
 		AddReportEntry("Faults", ReportEntryVisibilityAlways, fmt.Sprintf(
 			"seed %d: %d of %d cells in %s (%d beats), %d scenarios; the faults of %d came in a later try, of %d never; "+
 				"the longest time without progress was %s\n%s",
-			seed, len(chosen), len(every), time.Since(began).Round(time.Second), pulse.now(), len(scenarios), t.again, len(t.missed),
-			seen.longestWait(), t.histogram()))
+			seed,
+			len(chosen),
+			len(every),
+			time.Since(began).Round(time.Second),
+			pulse.now(),
+			len(scenarios),
+			t.again,
+			len(t.missed),
+			seen.longestWait(),
+			t.histogram(),
+		))
 		Expect(errors.Join(t.errs...)).NotTo(HaveOccurred())
 		t.expectBefallen()
 	})

@@ -30,5 +30,8 @@ func targetOf(r *http.Request) (target, bool) {
 	if len(parts) > 3 {
 		t.path += "/" + parts[3]
 	}
-	return t, slices.Contains([]string{"sessions", "turns", "journalentries", "serviceaccounts", "jobs", "pods", "toolresults"}, t.resource)
+	return t, slices.Contains(
+		[]string{"sessions", "turns", "journalentries", "serviceaccounts", "jobs", "pods", "toolresults"},
+		t.resource,
+	)
 }

@@ -1,17 +1,12 @@
 package crash_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -307,27 +302,63 @@ func (w *wire) carry(next http.RoundTripper, r *http.Request, t target) (*http.R
 		return answer(r, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "the server is busy", "1")
 	case forbid, quota:
 		return answer(r, http.StatusForbidden, metav1.StatusReasonForbidden, fmt.Sprintf(
-			"%s %q is forbidden: exceeded quota: crash, requested: count/%s=1, used: count/%s=1, limited: count/%s=1", t.resource, t.name, t.resource, t.resource, t.resource), "")
+			"%s %q is forbidden: exceeded quota: crash, requested: count/%s=1, used: count/%s=1, limited: count/%s=1",
+			t.resource,
+			t.name,
+			t.resource,
+			t.resource,
+			t.resource,
+		), "")
 	case fail500:
-		return answer(r, http.StatusInternalServerError, metav1.StatusReasonInternalError, "Internal error occurred: etcdserver: leader changed", "")
+		return answer(
+			r,
+			http.StatusInternalServerError,
+			metav1.StatusReasonInternalError,
+			"Internal error occurred: etcdserver: leader changed",
+			"",
+		)
 	case fail504:
-		return answer(r, http.StatusGatewayTimeout, metav1.StatusReasonTimeout, "Timeout: request did not complete within the allotted timeout", "")
+		return answer(
+			r,
+			http.StatusGatewayTimeout,
+			metav1.StatusReasonTimeout,
+			"Timeout: request did not complete within the allotted timeout",
+			"",
+		)
 	case done500, done504:
 		if _, err := loseResponse(next.RoundTrip(r)); err != nil && !isLost(err) {
 			return nil, err
 		}
 		if what == done500 {
-			return answer(r, http.StatusInternalServerError, metav1.StatusReasonInternalError, "Internal error occurred: context canceled", "")
+			return answer(
+				r,
+				http.StatusInternalServerError,
+				metav1.StatusReasonInternalError,
+				"Internal error occurred: context canceled",
+				"",
+			)
 		}
-		return answer(r, http.StatusGatewayTimeout, metav1.StatusReasonTimeout, "Timeout: request did not complete within the allotted timeout", "")
+		return answer(
+			r,
+			http.StatusGatewayTimeout,
+			metav1.StatusReasonTimeout,
+			"Timeout: request did not complete within the allotted timeout",
+			"",
+		)
 	case conflict:
 		if err := w.meddle(r.Context(), t.resource, t.namespace, t.name); err != nil {
 			return nil, err
 		}
 		if bound, err := isBound(r); err != nil || !bound {
 			// So an API server answers whose own tries have all come to nothing.
-			return answer(r, http.StatusConflict, metav1.StatusReasonConflict, fmt.Sprintf("Operation cannot be fulfilled on %s %q: "+
-				"the object has been modified; please apply your changes to the latest version and try again", t.resource, t.name), "")
+			return answer(
+				r,
+				http.StatusConflict,
+				metav1.StatusReasonConflict,
+				fmt.Sprintf("Operation cannot be fulfilled on %s %q: "+
+					"the object has been modified; please apply your changes to the latest version and try again", t.resource, t.name),
+				"",
+			)
 		}
 	case hold, stall, usurp:
 		if err := w.wait(r, t.namespace, held); err != nil {
@@ -343,53 +374,6 @@ func (w *wire) carry(next http.RoundTripper, r *http.Request, t target) (*http.R
 		// chaos has been turned into the fate of this very request.
 	}
 	return next.RoundTrip(r)
-}
-
-func refused() (*http.Response, error) {
-	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-}
-
-// isBound reports whether a request holds for one version of its object.
-func isBound(r *http.Request) (bool, error) {
-	if r.Body == nil {
-		return false, nil
-	}
-	body, err := io.ReadAll(r.Body)
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	return bytes.Contains(body, []byte(`"resourceVersion"`)), err
-}
-
-var errLost = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ETIMEDOUT}
-
-func isLost(err error) bool { return err == error(errLost) } //nolint:errorlint // It is this very one.
-
-func loseResponse(response *http.Response, err error) (*http.Response, error) {
-	if err != nil {
-		return nil, err
-	}
-	_, _ = io.Copy(io.Discard, response.Body)
-	_ = response.Body.Close()
-	return nil, errLost
-}
-
-// answer is a response of an API server that has no object for the caller.
-func answer(r *http.Request, code int, reason metav1.StatusReason, message, retryAfter string) (*http.Response, error) {
-	status := metav1.Status{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: message,
-	}
-	body, err := json.Marshal(status)
-	if err != nil {
-		return nil, err
-	}
-	header := http.Header{"Content-Type": []string{"application/json"}}
-	if retryAfter != "" {
-		header.Set("Retry-After", retryAfter)
-	}
-	return &http.Response{
-		Status: fmt.Sprintf("%d %s", code, http.StatusText(code)), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: header, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: r,
-	}, nil
 }
 
 // wait keeps a request back until the channel is closed or its caller gives up.

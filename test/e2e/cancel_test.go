@@ -62,10 +62,10 @@ var _ = Describe("Cancelling a Turn", func() {
 			show("Succeeded=False after", finished.Round(time.Millisecond).String())
 			show("no pod after", gone.Round(time.Millisecond).String())
 			Expect(max(finished, gone)).To(BeNumerically("<", cancelLimit))
-			Expect(read(ctx, namespace, "demo-1").Status.Phase).To(Equal(v1alpha1.TurnCancelled))
+			Expect(read(ctx, namespace, "demo-1").Status.Phase).To(Equal(v1alpha1.TurnPhaseCancelled))
 		},
-		Entry("(Pure)", v1alpha1.Pure, SpecTimeout(specLimit)),
-		Entry("(AtMostOnce)", v1alpha1.AtMostOnce, SpecTimeout(specLimit)),
+		Entry("(Pure)", v1alpha1.SideEffectPure, SpecTimeout(specLimit)),
+		Entry("(AtMostOnce)", v1alpha1.SideEffectAtMostOnce, SpecTimeout(specLimit)),
 	)
 })
 

@@ -16,11 +16,11 @@ var _ = Describe("kubectl", func() {
 	It("waits for Turns and prints tables", SpecTimeout(specLimit), func(ctx SpecContext) {
 		namespace := newStage(ctx,
 			script("It has {{tool:word-count}} words.", calls{call("word-count", arguments{"text": "one two"})}),
-			toolbox("word-count", "word-count", v1alpha1.Pure))
+			toolbox("word-count", "word-count", v1alpha1.SideEffectPure))
 		create(ctx, &v1alpha1.Model{
 			ObjectMeta: named(namespace, "broken"),
-			Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated, Simulation: &v1alpha1.Simulation{
-				Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseError, Text: "the model is broken"},
+			Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: &v1alpha1.Simulation{
+				Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeError, Text: "the model is broken"},
 			}},
 		})
 		ask(ctx, namespace, "demo-1")
@@ -38,7 +38,9 @@ var _ = Describe("kubectl", func() {
 				Controls: &v1alpha1.TurnControls{ModelRef: &v1alpha1.LocalReference{Name: "broken"}},
 			},
 		})
-		Expect(wait(ctx, "Finished", "demo-2")).To(ContainSubstring("condition met"), "nobody waits for ever on a Turn that failed")
+		Expect(
+			wait(ctx, "Finished", "demo-2"),
+		).To(ContainSubstring("condition met"), "nobody waits for ever on a Turn that failed")
 		Expect(wait(ctx, "Succeeded=false", "demo-2")).To(ContainSubstring("condition met"))
 
 		for resource, words := range map[string][]string{
@@ -52,7 +54,11 @@ var _ = Describe("kubectl", func() {
 			Expect(columns(table)).To(Equal(words))
 		}
 		Expect(kubectl(ctx, "get", "turns", "--namespace", namespace)).To(And(
-			MatchRegexp(`demo-1\s+demo\s+Succeeded\s+2\s+1/1\s+[1-9][0-9]*\s+EndTurn\s`), MatchRegexp(`demo-2\s+demo\s+Failed\s`)))
+			MatchRegexp(
+				`demo-1\s+demo\s+Succeeded\s+2\s+1/1\s+[1-9][0-9]*\s+EndTurn\s`,
+			),
+			MatchRegexp(`demo-2\s+demo\s+Failed\s`),
+		))
 	})
 
 	It("shows that the manager's account may do what it needs and no more", SpecTimeout(specLimit), func(ctx SpecContext) {
@@ -63,7 +69,9 @@ var _ = Describe("kubectl", func() {
 				show("what the manager may do in its own namespace", "\n"+rights)
 			}
 			lines := strings.Split(strings.TrimSpace(rights), "\n")
-			Expect(wideSpace.Split(lines[0], -1)).To(Equal([]string{"Resources", "Non-Resource URLs", "Resource Names", "Verbs"}))
+			Expect(
+				wideSpace.Split(lines[0], -1),
+			).To(Equal([]string{"Resources", "Non-Resource URLs", "Resource Names", "Verbs"}))
 			Expect(rights).To(MatchRegexp(`(?m)^turns\.capstan\.dev\s.*watch`))
 			for _, line := range lines[1:] {
 				resource := strings.Fields(line)[0]

@@ -17,51 +17,85 @@ import (
 )
 
 var _ = Describe("Client tools", func() {
-	It("make a Turn wait, take results one by one, refuse a wrong one with a reason, and let it go on", SpecTimeout(specLimit), func(ctx SpecContext) {
-		namespace := newStage(ctx,
-			script("Ann said {{tool:ask-ann}}, Bob said {{tool:ask-bob}}, it has {{tool:word-count}} words.", calls{
-				call("ask-ann", arguments{"question": "Yes or no?"}), call("ask-bob", nil), call("word-count", arguments{"text": "yes no"}),
-			}),
-			clientTool("ask-ann"), clientTool("ask-bob"), toolbox("word-count", "word-count", v1alpha1.Pure))
-		ask(ctx, namespace, "demo-1")
-		kubectl(ctx, "wait", "--namespace", namespace, "--for=condition=WaitingForToolResults", "turn/demo-1", "--timeout=60s")
-		waiting := read(ctx, namespace, "demo-1")
-		Expect(waiting).To(capstantest.WaitForTools("ask-ann", "ask-bob"))
-		condition := meta.FindStatusCondition(waiting.Status.Conditions, v1alpha1.ConditionWaitingForToolResults)
-		Expect(condition.Reason).To(Equal(v1alpha1.ReasonClientTools))
-		Expect(condition.Message).To(ContainSubstring("1-0 (ask-ann), 1-1 (ask-bob)"))
+	It(
+		"make a Turn wait, take results one by one, refuse a wrong one with a reason, and let it go on",
+		SpecTimeout(specLimit),
+		func(ctx SpecContext) {
+			namespace := newStage(ctx,
+				script("Ann said {{tool:ask-ann}}, Bob said {{tool:ask-bob}}, it has {{tool:word-count}} words.", calls{
+					call(
+						"ask-ann",
+						arguments{"question": "Yes or no?"},
+					),
+					call("ask-bob", nil),
+					call("word-count", arguments{"text": "yes no"}),
+				}),
+				clientTool("ask-ann"), clientTool("ask-bob"), toolbox("word-count", "word-count", v1alpha1.SideEffectPure))
+			ask(ctx, namespace, "demo-1")
+			kubectl(
+				ctx,
+				"wait",
+				"--namespace",
+				namespace,
+				"--for=condition=WaitingForToolResults",
+				"turn/demo-1",
+				"--timeout=60s",
+			)
+			waiting := read(ctx, namespace, "demo-1")
+			Expect(waiting).To(capstantest.WaitForTools("ask-ann", "ask-bob"))
+			condition := meta.FindStatusCondition(waiting.Status.Conditions, v1alpha1.ConditionWaitingForToolResults)
+			Expect(condition.Reason).To(Equal(v1alpha1.ReasonClientTools))
+			Expect(condition.Message).To(ContainSubstring("1-0 (ask-ann), 1-1 (ask-bob)"))
 
-		create(ctx, toolResult(namespace, "bob", "demo-1", "1-1", "no"))
-		Eventually(ctx, verdict(namespace, "bob")).Should(HavePrefix("True Accepted: "))
-		Eventually(ctx, turn(namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
+			create(ctx, toolResult(namespace, "bob", "demo-1", "1-1", "no"))
+			Eventually(ctx, verdict(namespace, "bob")).Should(HavePrefix("True Accepted: "))
+			Eventually(ctx, turn(namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
 
-		create(ctx, toolResult(namespace, "wrong", "demo-1", "9-9", "?"))
-		Eventually(ctx, verdict(namespace, "wrong")).Should(And(HavePrefix("False UnknownCall: "), ContainSubstring("9-9"), ContainSubstring("1-0 (ask-ann)")))
-		create(ctx, toolResult(namespace, "server", "demo-1", "1-2", "?"))
-		Eventually(ctx, verdict(namespace, "server")).Should(HavePrefix("False NotAClientTool: "))
-		Expect(read(ctx, namespace, "demo-1")).To(capstantest.WaitForTools("ask-ann"), "a wrong result changes nothing")
+			create(ctx, toolResult(namespace, "wrong", "demo-1", "9-9", "?"))
+			Eventually(
+				ctx,
+				verdict(namespace, "wrong"),
+			).Should(And(HavePrefix("False UnknownCall: "), ContainSubstring("9-9"), ContainSubstring("1-0 (ask-ann)")))
+			create(ctx, toolResult(namespace, "server", "demo-1", "1-2", "?"))
+			Eventually(ctx, verdict(namespace, "server")).Should(HavePrefix("False NotAClientTool: "))
+			Expect(read(ctx, namespace, "demo-1")).To(capstantest.WaitForTools("ask-ann"), "a wrong result changes nothing")
 
-		create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
-		answer := succeeded(ctx, namespace, "demo-1")
-		Expect(answer.Status.Output).To(Equal("Ann said yes, Bob said no, it has 2 words."))
-		Eventually(ctx, verdict(namespace, "ann")).Should(HavePrefix("True Accepted: "))
-	})
+			create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
+			answer := succeeded(ctx, namespace, "demo-1")
+			Expect(answer.Status.Output).To(Equal("Ann said yes, Bob said no, it has 2 words."))
+			Eventually(ctx, verdict(namespace, "ann")).Should(HavePrefix("True Accepted: "))
+		},
+	)
 
-	It("are given up for a message that steers, which one in the queue is not", SpecTimeout(specLimit), func(ctx SpecContext) {
-		namespace := newStage(ctx, script("{{input}}: {{tool:ask-ann}}", calls{call("ask-ann", nil)}), clientTool("ask-ann"))
-		ask(ctx, namespace, "demo-1")
-		kubectl(ctx, "wait", "--namespace", namespace, "--for=condition=WaitingForToolResults", "turn/demo-1", "--timeout=60s")
-		ask(ctx, namespace, "demo-2")
-		Consistently(ctx, turn(namespace, "demo-1")).WithTimeout(time.Second).Should(capstantest.WaitForTools("ask-ann"))
+	It(
+		"are given up for a message that steers, which one in the queue is not",
+		SpecTimeout(specLimit),
+		func(ctx SpecContext) {
+			namespace := newStage(ctx, script("{{input}}: {{tool:ask-ann}}", calls{call("ask-ann", nil)}), clientTool("ask-ann"))
+			ask(ctx, namespace, "demo-1")
+			kubectl(
+				ctx,
+				"wait",
+				"--namespace",
+				namespace,
+				"--for=condition=WaitingForToolResults",
+				"turn/demo-1",
+				"--timeout=60s",
+			)
+			ask(ctx, namespace, "demo-2")
+			Consistently(ctx, turn(namespace, "demo-1")).WithTimeout(time.Second).Should(capstantest.WaitForTools("ask-ann"))
 
-		steer := newTurn(namespace, "demo-3", "Never mind Ann")
-		steer.Spec.Delivery = v1alpha1.DeliverSteer
-		create(ctx, steer)
-		Expect(succeeded(ctx, namespace, "demo-1").Status.Output).To(Equal("Never mind Ann: Cancelled: user sent a new message"))
-		kubectl(ctx, "wait", "--namespace", namespace, "--for=condition=Finished", "turn/demo-3", "--timeout=60s")
-		Expect(read(ctx, namespace, "demo-3")).To(capstantest.HaveSteered("demo-1"))
-		Eventually(ctx, turn(namespace, "demo-2")).Should(capstantest.WaitForTools("ask-ann"))
-	})
+			steer := newTurn(namespace, "demo-3", "Never mind Ann")
+			steer.Spec.Delivery = v1alpha1.DeliverySteer
+			create(ctx, steer)
+			Expect(
+				succeeded(ctx, namespace, "demo-1").Status.Output,
+			).To(Equal("Never mind Ann: Cancelled: user sent a new message"))
+			kubectl(ctx, "wait", "--namespace", namespace, "--for=condition=Finished", "turn/demo-3", "--timeout=60s")
+			Expect(read(ctx, namespace, "demo-3")).To(capstantest.HaveSteered("demo-1"))
+			Eventually(ctx, turn(namespace, "demo-2")).Should(capstantest.WaitForTools("ask-ann"))
+		},
+	)
 })
 
 // verdict returns a function that reads what is said of a ToolResult.

@@ -22,9 +22,9 @@ import (
 
 // tools of the crash specs: one for each class.
 var witnessed = map[string]v1alpha1.SideEffect{
-	"read":  v1alpha1.Pure,
-	"write": v1alpha1.Idempotent,
-	"send":  v1alpha1.AtMostOnce,
+	"read":  v1alpha1.SideEffectPure,
+	"write": v1alpha1.SideEffectIdempotent,
+	"send":  v1alpha1.SideEffectAtMostOnce,
 }
 
 // takeover is how long another manager may need to lead, and a Turn to end then.
@@ -55,7 +55,12 @@ var _ = Describe("When the manager dies", Serial, Label(hereLabel), func() {
 			strike, survived := die(ctx, manager)
 			const responding = 5 * time.Second
 			namespace := newStage(ctx, slow(responding, script("the answer")))
-			reasoning := shown(ctx, &v1alpha1.TurnList{}, namespace, func(turn *v1alpha1.Turn) bool { return turn.Status.Phase == v1alpha1.TurnReason })
+			reasoning := shown(
+				ctx,
+				&v1alpha1.TurnList{},
+				namespace,
+				func(turn *v1alpha1.Turn) bool { return turn.Status.Phase == v1alpha1.TurnPhaseReason },
+			)
 			ask(ctx, namespace, "demo-1")
 			Expect(reasoning()).To(Succeed())
 			Expect(strike()).To(Succeed())
@@ -78,10 +83,12 @@ var _ = Describe("When the manager dies", Serial, Label(hereLabel), func() {
 		manager := settled(ctx)
 		strike, survived := killed(ctx, manager)
 		namespace := newStage(ctx, slow(time.Minute, v1alpha1.Simulation{
-			Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseLorem, Tokens: new(int32(60))},
+			Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeLorem, Tokens: new(int32(60))},
 		}))
 		m := &v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "simulated"}}
-		Expect(api.Patch(ctx, m, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"recovery":"Finalize"}}`)))).To(Succeed())
+		Expect(
+			api.Patch(ctx, m, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"recovery":"Finalize"}}`))),
+		).To(Succeed())
 		ask(ctx, namespace, "demo-1")
 		Eventually(partials).WithArguments(ctx, namespace).WithTimeout(takeover).Should(HaveLen(2))
 		Expect(strike()).To(Succeed())
@@ -93,7 +100,7 @@ var _ = Describe("When the manager dies", Serial, Label(hereLabel), func() {
 		kept := partials(ctx, namespace)
 		Expect(answer.Status.Output).To(Equal(kept[0].Text + kept[1].Text))
 		Expect(answer.Status.Output).To(HavePrefix("lorem ipsum"))
-		Expect(answer.Status.Recovered).To(Equal(v1alpha1.TurnFinalized))
+		Expect(answer.Status.Recovered).To(Equal(v1alpha1.TurnRecoveryFinalized))
 		Expect(meta.IsStatusConditionTrue(answer.Status.Conditions, v1alpha1.ConditionRecovered)).To(BeTrue())
 		Expect(finalEntries(ctx, answer)).To(Equal(map[string]int{"step 1": 1}))
 		show("recovered", answer.Status.Output)
@@ -130,37 +137,48 @@ var _ = Describe("When the manager dies", Serial, Label(hereLabel), func() {
 		Entry("killed when the tools had ended", moment(ended), death(killed), SpecTimeout(crashLimit)),
 	)
 
-	It("and the Jobs are deleted before another one leads, the calls that may run again do, and the other one is told of as unknown", SpecTimeout(crashLimit), func(ctx SpecContext) {
-		w := newWitness(ctx)
-		namespace := newWitnessedStage(ctx, w)
-		w.hold("read", "write", "send")
-		asked := ask(ctx, namespace, "demo-1")
-		Eventually(ctx, func(ctx context.Context) ([]v1alpha1.ToolCall, error) {
-			turn, err := turn(namespace, "demo-1")(ctx)
-			return turn.Status.ToolCalls, err
-		}).Should(And(HaveLen(len(witnessed)), HaveEach(HaveField("State", v1alpha1.CallRunning))))
+	It(
+		"and the Jobs are deleted before another one leads, the calls that may run again do, and the other one is told of as unknown",
+		SpecTimeout(crashLimit),
+		func(ctx SpecContext) {
+			w := newWitness(ctx)
+			namespace := newWitnessedStage(ctx, w)
+			w.hold("read", "write", "send")
+			asked := ask(ctx, namespace, "demo-1")
+			Eventually(ctx, func(ctx context.Context) ([]v1alpha1.ToolCall, error) {
+				turn, err := turn(namespace, "demo-1")(ctx)
+				return turn.Status.ToolCalls, err
+			}).Should(And(HaveLen(len(witnessed)), HaveEach(HaveField("State", v1alpha1.ToolCallStateRunning))))
 
-		comeBack := absent(ctx)
-		Expect(api.DeleteAllOf(ctx, &batchv1.Job{}, client.InNamespace(namespace), client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
-		Eventually(ctx, func() []corev1.Pod { return podsOf(ctx, asked) }).Should(BeEmpty())
-		w.letGo("read", "write", "send")
-		comeBack()
+			comeBack := absent(ctx)
+			Expect(
+				api.DeleteAllOf(
+					ctx,
+					&batchv1.Job{},
+					client.InNamespace(namespace),
+					client.PropagationPolicy(metav1.DeletePropagationForeground),
+				),
+			).To(Succeed())
+			Eventually(ctx, func() []corev1.Pod { return podsOf(ctx, asked) }).Should(BeEmpty())
+			w.letGo("read", "write", "send")
+			comeBack()
 
-		answer := succeeded(ctx, namespace, "demo-1")
-		for name, class := range witnessed {
-			made, visits := callOf(answer, name), w.of(name)
-			if class == v1alpha1.AtMostOnce {
-				Expect(visits).To(HaveLen(1), "starts of tool %s", name)
-				Expect(made.State).To(Equal(v1alpha1.CallUnknown))
-				continue
+			answer := succeeded(ctx, namespace, "demo-1")
+			for name, class := range witnessed {
+				made, visits := callOf(answer, name), w.of(name)
+				if class == v1alpha1.SideEffectAtMostOnce {
+					Expect(visits).To(HaveLen(1), "starts of tool %s", name)
+					Expect(made.State).To(Equal(v1alpha1.ToolCallStateUnknown))
+					continue
+				}
+				Expect(visits).To(HaveLen(2), "starts of tool %s", name)
+				Expect(visits[0].key).To(Equal(visits[1].key), "idempotency keys of tool %s", name)
+				Expect(made.State).To(Equal(v1alpha1.ToolCallStateSucceeded))
+				Expect(answer.Status.Output).To(ContainSubstring(name + "=" + visits[1].receipt))
 			}
-			Expect(visits).To(HaveLen(2), "starts of tool %s", name)
-			Expect(visits[0].key).To(Equal(visits[1].key), "idempotency keys of tool %s", name)
-			Expect(made.State).To(Equal(v1alpha1.CallSucceeded))
-			Expect(answer.Status.Output).To(ContainSubstring(name + "=" + visits[1].receipt))
-		}
-		Expect(finalEntries(ctx, answer)).To(Equal(map[string]int{"step 1": 1, "step 2": 1, "step 3": 1}))
-	})
+			Expect(finalEntries(ctx, answer)).To(Equal(map[string]int{"step 1": 1, "step 2": 1, "step 3": 1}))
+		},
+	)
 })
 
 // newWitnessedStage is a stage whose model calls the witnessed tools in one step.
@@ -179,7 +197,7 @@ func newWitnessedStage(ctx context.Context, w *witness) string {
 func planned(ctx context.Context, d drama) {
 	GinkgoHelper()
 	seen := shown(ctx, &v1alpha1.TurnList{}, d.namespace, func(turn *v1alpha1.Turn) bool {
-		return turn.Status.Plan != nil && turn.Status.Plan.Phase == v1alpha1.PlanAct
+		return turn.Status.Plan != nil && turn.Status.Plan.Phase == v1alpha1.PlanPhaseAct
 	})
 	d.begin()
 	Expect(seen()).To(Succeed())
@@ -255,7 +273,7 @@ func expectOneStartEach(answer *v1alpha1.Turn, w *witness, ran *containers) {
 		keys[visits[0].key] = true
 		text = strings.Replace(text, visits[0].receipt, "", 1)
 		call := callOf(answer, name)
-		Expect(call.State).To(Equal(v1alpha1.CallSucceeded), "call of tool %s", name)
+		Expect(call.State).To(Equal(v1alpha1.ToolCallStateSucceeded), "call of tool %s", name)
 		Expect(call.Attempt).To(BeEquivalentTo(1), "attempt of tool %s", name)
 		Expect(ran.counts()).To(HaveKeyWithValue(call.ID, 1), "containers that ran for tool %s", name)
 	}

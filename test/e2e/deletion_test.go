@@ -48,39 +48,55 @@ var _ = Describe("Deleting", func() {
 			Expect(answered(ctx, namespace, "demo-2").Status.Output).To(HavePrefix("receipt-"))
 			Expect(finalEntries(ctx, asked)).To(Equal(map[string]int{"step 1": 1, "step 2": 1}), "the log has how it ended")
 		},
-		Entry("(Pure)", SpecTimeout(specLimit), v1alpha1.Pure, inBackground),
-		Entry("(AtMostOnce)", SpecTimeout(specLimit), v1alpha1.AtMostOnce, inBackground),
-		Entry("(AtMostOnce, in the foreground)", SpecTimeout(specLimit), v1alpha1.AtMostOnce, inForeground),
+		Entry("(Pure)", SpecTimeout(specLimit), v1alpha1.SideEffectPure, inBackground),
+		Entry("(AtMostOnce)", SpecTimeout(specLimit), v1alpha1.SideEffectAtMostOnce, inBackground),
+		Entry("(AtMostOnce, in the foreground)", SpecTimeout(specLimit), v1alpha1.SideEffectAtMostOnce, inForeground),
 	)
 
-	It("a Turn while it waits for a client leaves nothing of it within 30 s, and its Session goes on", SpecTimeout(specLimit), func(ctx SpecContext) {
-		namespace := newStage(ctx, script("Ann said {{tool:ask-ann}}.", calls{call("ask-ann", nil), call("work", nil)}),
-			clientTool("ask-ann"), toolbox("work", "echo", v1alpha1.AtMostOnce))
-		asked := ask(ctx, namespace, "demo-1")
-		Eventually(ctx, turn(namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
-		deleteAll(ctx, inBackground, asked)
-		expectGone(ctx, namespace, []client.Object{asked}, &batchv1.JobList{}, &corev1.PodList{})
+	It(
+		"a Turn while it waits for a client leaves nothing of it within 30 s, and its Session goes on",
+		SpecTimeout(specLimit),
+		func(ctx SpecContext) {
+			namespace := newStage(ctx, script("Ann said {{tool:ask-ann}}.", calls{call("ask-ann", nil), call("work", nil)}),
+				clientTool("ask-ann"), toolbox("work", "echo", v1alpha1.SideEffectAtMostOnce))
+			asked := ask(ctx, namespace, "demo-1")
+			Eventually(ctx, turn(namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
+			deleteAll(ctx, inBackground, asked)
+			expectGone(ctx, namespace, []client.Object{asked}, &batchv1.JobList{}, &corev1.PodList{})
 
-		ask(ctx, namespace, "demo-2")
-		Eventually(ctx, turn(namespace, "demo-2")).Should(capstantest.WaitForTools("ask-ann"))
-		create(ctx, toolResult(namespace, "ann", "demo-2", "1-0", "yes"))
-		Expect(succeeded(ctx, namespace, "demo-2").Status.Output).To(Equal("Ann said yes."))
-	})
+			ask(ctx, namespace, "demo-2")
+			Eventually(ctx, turn(namespace, "demo-2")).Should(capstantest.WaitForTools("ask-ann"))
+			create(ctx, toolResult(namespace, "ann", "demo-2", "1-0", "yes"))
+			Expect(succeeded(ctx, namespace, "demo-2").Status.Output).To(Equal("Ann said yes."))
+		},
+	)
 
-	DescribeTable("a Session with a Turn that runs leaves nothing of both within 30 s, and a queued Turn waits for another Session",
+	DescribeTable(
+		"a Session with a Turn that runs leaves nothing of both within 30 s, and a queued Turn waits for another Session",
 		func(ctx SpecContext, how client.PropagationPolicy) {
 			w := newWitness(ctx)
-			namespace := newStage(ctx, script("{{tool:work}}", calls{w.call("work")}), toolbox("work", "report", v1alpha1.AtMostOnce))
+			namespace := newStage(
+				ctx,
+				script("{{tool:work}}", calls{w.call("work")}),
+				toolbox("work", "report", v1alpha1.SideEffectAtMostOnce),
+			)
 			before := answered(ctx, namespace, "demo-1")
 			w.hold("work")
 			asked := ask(ctx, namespace, "demo-2")
 			w.visited(ctx, "work", 2)
 			ask(ctx, namespace, "demo-3")
-			Eventually(ctx, turn(namespace, "demo-3")).Should(HaveField("Status.Phase", v1alpha1.TurnQueued))
+			Eventually(ctx, turn(namespace, "demo-3")).Should(HaveField("Status.Phase", v1alpha1.TurnPhaseQueued))
 			Expect(journal(ctx, namespace)).NotTo(BeEmpty())
 			session := &v1alpha1.Session{ObjectMeta: named(namespace, "demo")}
 			deleteAll(ctx, how, session)
-			expectGone(ctx, namespace, []client.Object{session, before, asked}, &batchv1.JobList{}, &corev1.PodList{}, &v1alpha1.JournalEntryList{})
+			expectGone(
+				ctx,
+				namespace,
+				[]client.Object{session, before, asked},
+				&batchv1.JobList{},
+				&corev1.PodList{},
+				&v1alpha1.JournalEntryList{},
+			)
 			Expect(w.of("work")).To(HaveLen(2), "starts of the tool, one for each Turn that ran")
 
 			Eventually(ctx, turn(namespace, "demo-3")).Should(WithTransform(func(t *v1alpha1.Turn) string {
@@ -90,70 +106,101 @@ var _ = Describe("Deleting", func() {
 				return ""
 			}, Equal(v1alpha1.ReasonSessionNotFound)))
 			w.letGo("work")
-			create(ctx, &v1alpha1.Session{ObjectMeta: named(namespace, "demo"), Spec: v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}}})
+			create(
+				ctx,
+				&v1alpha1.Session{
+					ObjectMeta: named(namespace, "demo"),
+					Spec:       v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}},
+				},
+			)
 			Expect(succeeded(ctx, namespace, "demo-3").Status.Output).To(HavePrefix("receipt-"))
 		},
 		Entry("(in the background)", SpecTimeout(specLimit), inBackground),
 		Entry("(in the foreground)", SpecTimeout(specLimit), inForeground),
 	)
 
-	It("a namespace with Turns that run, wait and are queued is done within 30 s", SpecTimeout(specLimit), func(ctx SpecContext) {
-		w := newWitness(ctx)
-		namespace := newStage(ctx, script("{{tool:work}}", calls{w.call("work"), call("ask-ann", nil)}),
-			toolbox("work", "report", v1alpha1.AtMostOnce), clientTool("ask-ann"))
-		create(ctx, &v1alpha1.Session{ObjectMeta: named(namespace, "other"), Spec: v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}}})
-		ask(ctx, namespace, "waiting")
-		Eventually(ctx, turn(namespace, "waiting")).Should(capstantest.WaitForTools("ask-ann"))
-		ask(ctx, namespace, "queued")
-		w.hold("work")
-		running := &v1alpha1.Turn{
-			ObjectMeta: named(namespace, "running"),
-			Spec:       v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "other"}, Input: "Please."},
-		}
-		create(ctx, running)
-		w.visited(ctx, "work", 2)
-		gone := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-		deleteAll(ctx, inBackground, gone)
-		expectGone(ctx, "", []client.Object{gone})
-		Expect(w.of("work")).To(HaveLen(2), "starts of the tool, one for each Turn that ran")
-	})
-
-	It("Sessions with a thousand finished Turns takes the Turns along within a minute", Serial, SpecTimeout(crashLimit), func(ctx SpecContext) {
-		const each = 1000 / sessionsOfMany
-		namespace := newStage(ctx, script("done"))
-		began := time.Now()
-		for s := range sessionsOfMany {
-			session := fmt.Sprintf("many-%d", s)
-			create(ctx, &v1alpha1.Session{ObjectMeta: named(namespace, session), Spec: v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}}})
-			for t := range each {
-				create(ctx, &v1alpha1.Turn{
-					ObjectMeta: named(namespace, fmt.Sprintf("%s-%d", session, t)),
-					Spec:       v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: session}, Input: "Please."},
-				})
+	It(
+		"a namespace with Turns that run, wait and are queued is done within 30 s",
+		SpecTimeout(specLimit),
+		func(ctx SpecContext) {
+			w := newWitness(ctx)
+			namespace := newStage(ctx, script("{{tool:work}}", calls{w.call("work"), call("ask-ann", nil)}),
+				toolbox("work", "report", v1alpha1.SideEffectAtMostOnce), clientTool("ask-ann"))
+			create(
+				ctx,
+				&v1alpha1.Session{
+					ObjectMeta: named(namespace, "other"),
+					Spec:       v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}},
+				},
+			)
+			ask(ctx, namespace, "waiting")
+			Eventually(ctx, turn(namespace, "waiting")).Should(capstantest.WaitForTools("ask-ann"))
+			ask(ctx, namespace, "queued")
+			w.hold("work")
+			running := &v1alpha1.Turn{
+				ObjectMeta: named(namespace, "running"),
+				Spec:       v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "other"}, Input: "Please."},
 			}
-		}
-		show("created after", time.Since(began).Round(time.Millisecond).String())
-		Eventually(ctx, func(ctx context.Context) (int, error) {
-			var turns v1alpha1.TurnList
-			err := api.List(ctx, &turns, client.InNamespace(namespace))
-			done := 0
-			for i := range turns.Items {
-				if meta.IsStatusConditionTrue(turns.Items[i].Status.Conditions, v1alpha1.ConditionSucceeded) {
-					done++
+			create(ctx, running)
+			w.visited(ctx, "work", 2)
+			gone := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+			deleteAll(ctx, inBackground, gone)
+			expectGone(ctx, "", []client.Object{gone})
+			Expect(w.of("work")).To(HaveLen(2), "starts of the tool, one for each Turn that ran")
+		},
+	)
+
+	It(
+		"Sessions with a thousand finished Turns takes the Turns along within a minute",
+		Serial,
+		SpecTimeout(crashLimit),
+		func(ctx SpecContext) {
+			const each = 1000 / sessionsOfMany
+			namespace := newStage(ctx, script("done"))
+			began := time.Now()
+			for s := range sessionsOfMany {
+				session := fmt.Sprintf("many-%d", s)
+				create(
+					ctx,
+					&v1alpha1.Session{
+						ObjectMeta: named(namespace, session),
+						Spec:       v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}},
+					},
+				)
+				for t := range each {
+					create(ctx, &v1alpha1.Turn{
+						ObjectMeta: named(namespace, fmt.Sprintf("%s-%d", session, t)),
+						Spec:       v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: session}, Input: "Please."},
+					})
 				}
 			}
-			return done, err
-		}).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(Equal(sessionsOfMany * each))
-		show("finished after", time.Since(began).Round(time.Millisecond).String())
+			show("created after", time.Since(began).Round(time.Millisecond).String())
+			Eventually(ctx, func(ctx context.Context) (int, error) {
+				var turns v1alpha1.TurnList
+				err := api.List(ctx, &turns, client.InNamespace(namespace))
+				done := 0
+				for i := range turns.Items {
+					if meta.IsStatusConditionTrue(turns.Items[i].Status.Conditions, v1alpha1.ConditionSucceeded) {
+						done++
+					}
+				}
+				return done, err
+			}).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(Equal(sessionsOfMany * each))
+			show("finished after", time.Since(began).Round(time.Millisecond).String())
 
-		Expect(api.DeleteAllOf(ctx, &v1alpha1.Session{}, client.InNamespace(namespace))).To(Succeed())
-		deleted := time.Now()
-		Eventually(ctx, func(ctx context.Context) (int, error) { return countOf(ctx, namespace, "turns") }).WithTimeout(manyLimit).Should(BeZero())
-		show("the Turns were gone after", time.Since(deleted).Round(time.Millisecond).String())
-		Eventually(ctx, func(ctx context.Context) (int, error) { return countOf(ctx, namespace, "journalentries") }).
-			WithTimeout(2 * manyLimit).Should(BeZero())
-		show("the log was gone after", time.Since(deleted).Round(time.Millisecond).String())
-	})
+			Expect(api.DeleteAllOf(ctx, &v1alpha1.Session{}, client.InNamespace(namespace))).To(Succeed())
+			deleted := time.Now()
+			Eventually(
+				ctx,
+				func(ctx context.Context) (int, error) { return countOf(ctx, namespace, "turns") },
+			).WithTimeout(manyLimit).
+				Should(BeZero())
+			show("the Turns were gone after", time.Since(deleted).Round(time.Millisecond).String())
+			Eventually(ctx, func(ctx context.Context) (int, error) { return countOf(ctx, namespace, "journalentries") }).
+				WithTimeout(2 * manyLimit).Should(BeZero())
+			show("the log was gone after", time.Since(deleted).Round(time.Millisecond).String())
+		},
+	)
 })
 
 // sessionsOfMany is how many Sessions share a thousand Turns.
@@ -198,7 +245,11 @@ func expectGone(ctx context.Context, namespace string, objects []client.Object, 
 // countOf is how many objects of a kind a namespace has, without reading them all.
 func countOf(ctx context.Context, namespace, resource string) (int, error) {
 	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(map[string]string{"turns": "TurnList", "journalentries": "JournalEntryList"}[resource]))
+	list.SetGroupVersionKind(
+		v1alpha1.GroupVersion.WithKind(
+			map[string]string{"turns": "TurnList", "journalentries": "JournalEntryList"}[resource],
+		),
+	)
 	if err := api.List(ctx, list, client.InNamespace(namespace), client.Limit(1)); err != nil {
 		return 0, err
 	}

@@ -10,21 +10,31 @@ import (
 )
 
 var _ = Describe("The launcher", Serial, func() {
-	It("comes by an init container where the cluster has no image volumes", SpecTimeout(crashLimit), func(ctx SpecContext) {
-		runManagerWith(ctx, "--launcher-delivery=InitContainer")
-		namespace := newStage(ctx,
-			script("{{tool:read}} {{tool:send}}", calls{call("read", arguments{"expression": "6*7"}), call("send", arguments{"expression": "7*7"})}),
-			toolbox("read", "calculate", v1alpha1.Pure), toolbox("send", "calculate", v1alpha1.AtMostOnce))
-		answer := answered(ctx, namespace, "demo-1")
-		Expect(answer.Status.Output).To(Equal("42 49"))
-		pods := podsOf(ctx, answer)
-		Expect(pods).To(HaveLen(2))
-		for i := range pods {
-			Expect(pods[i].Spec.InitContainers).To(HaveLen(1))
-			for _, volume := range pods[i].Spec.Volumes {
-				Expect(volume.Image).To(BeNil(), volume.Name)
+	It(
+		"comes by an init container where the cluster has no image volumes",
+		SpecTimeout(crashLimit),
+		func(ctx SpecContext) {
+			runManagerWith(ctx, "--launcher-delivery=InitContainer")
+			namespace := newStage(
+				ctx,
+				script(
+					"{{tool:read}} {{tool:send}}",
+					calls{call("read", arguments{"expression": "6*7"}), call("send", arguments{"expression": "7*7"})},
+				),
+				toolbox("read", "calculate", v1alpha1.SideEffectPure),
+				toolbox("send", "calculate", v1alpha1.SideEffectAtMostOnce),
+			)
+			answer := answered(ctx, namespace, "demo-1")
+			Expect(answer.Status.Output).To(Equal("42 49"))
+			pods := podsOf(ctx, answer)
+			Expect(pods).To(HaveLen(2))
+			for i := range pods {
+				Expect(pods[i].Spec.InitContainers).To(HaveLen(1))
+				for _, volume := range pods[i].Spec.Volumes {
+					Expect(volume.Image).To(BeNil(), volume.Name)
+				}
+				expectRestricted(&pods[i])
 			}
-			expectRestricted(&pods[i])
-		}
-	})
+		},
+	)
 })

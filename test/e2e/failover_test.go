@@ -71,21 +71,25 @@ var _ = Describe("On a full cluster", Serial, func() {
 	It("a tool whose class is below the manager's is preempted for it", SpecTimeout(crashLimit), func(ctx SpecContext) {
 		scene := rolloutBesideTool(ctx, 1000)
 		answer := scene.answer(ctx)
-		expectEnding(ctx, answer, "work", v1alpha1.CallUnknown, tool.ReasonDisruption,
+		expectEnding(ctx, answer, "work", v1alpha1.ToolCallStateUnknown, tool.ReasonDisruption,
 			unknown, corev1.PodReasonPreemptionByScheduler, "It was not run again.")
 		Expect(scene.of("work")).To(HaveLen(1), "starts of the tool")
 		Expect(scene.otherStays(ctx)).To(BeTrue(), "a pod of a higher class made room too")
 	})
 
-	It("a tool whose class is that of the manager stays, and another pod makes room", SpecTimeout(crashLimit), func(ctx SpecContext) {
-		scene := rolloutBesideTool(ctx, managerPriority)
-		Expect(scene.otherStays(ctx)).To(BeFalse(), "no pod had to make room: the cluster was not full")
-		scene.letGo("work")
-		made := callOf(scene.answer(ctx), "work")
-		Expect(made.State).To(Equal(v1alpha1.CallSucceeded))
-		Expect(made.Attempt).To(BeEquivalentTo(1))
-		Expect(scene.of("work")).To(HaveLen(1), "starts of the tool")
-	})
+	It(
+		"a tool whose class is that of the manager stays, and another pod makes room",
+		SpecTimeout(crashLimit),
+		func(ctx SpecContext) {
+			scene := rolloutBesideTool(ctx, managerPriority)
+			Expect(scene.otherStays(ctx)).To(BeFalse(), "no pod had to make room: the cluster was not full")
+			scene.letGo("work")
+			made := callOf(scene.answer(ctx), "work")
+			Expect(made.State).To(Equal(v1alpha1.ToolCallStateSucceeded))
+			Expect(made.Attempt).To(BeEquivalentTo(1))
+			Expect(scene.of("work")).To(HaveLen(1), "starts of the tool")
+		},
+	)
 })
 
 const (
@@ -119,7 +123,7 @@ func rolloutBesideTool(ctx context.Context, value int32) contest {
 	w := newWitness(ctx)
 	w.hold("work")
 	most := *resource.NewMilliQuantity(freeCPU(ctx)-managerCPU-managerCPU/2, resource.DecimalSI)
-	work := with(corev1.ResourceList{corev1.ResourceCPU: most}, toolbox("work", "report", v1alpha1.AtMostOnce))
+	work := with(corev1.ResourceList{corev1.ResourceCPU: most}, toolbox("work", "report", v1alpha1.SideEffectAtMostOnce))
 	namespace := newStage(ctx, script("{{tool:work}}", calls{w.call("work")}), work)
 	asked := ask(ctx, namespace, "demo-1")
 	w.visited(ctx, "work", 1)

@@ -48,7 +48,14 @@ func describeNamespace(ctx context.Context, namespace string) string {
 	var pods corev1.PodList
 	note(&b, api.List(ctx, &pods, in))
 	for _, pod := range pods.Items {
-		fmt.Fprintf(&b, "Pod %s, call %s: %s %s\n", pod.Name, pod.Labels[v1alpha1.LabelCall], pod.Status.Phase, pod.Status.Reason)
+		fmt.Fprintf(
+			&b,
+			"Pod %s, call %s: %s %s\n",
+			pod.Name,
+			pod.Labels[v1alpha1.LabelCall],
+			pod.Status.Phase,
+			pod.Status.Reason,
+		)
 		for _, status := range append(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses...) {
 			state, err := yaml.Marshal(status.State)
 			note(&b, err)

@@ -70,7 +70,14 @@ func (e fate) play(ctx context.Context) *v1alpha1.Turn {
 }
 
 // expectEnding checks what the status, the log and the model say of a call that did not succeed.
-func expectEnding(ctx context.Context, answer *v1alpha1.Turn, tool string, state v1alpha1.ToolCallState, reason string, told ...string) {
+func expectEnding(
+	ctx context.Context,
+	answer *v1alpha1.Turn,
+	tool string,
+	state v1alpha1.ToolCallState,
+	reason string,
+	told ...string,
+) {
 	GinkgoHelper()
 	made, logged := callOf(answer, tool), outcomes(ctx, answer)[tool]
 	show("the call ended as", fmt.Sprintf("%s %s", made.State, made.Reason))
@@ -87,7 +94,9 @@ func expectEnding(ctx context.Context, answer *v1alpha1.Turn, tool string, state
 // counted is how many tool calls, run as Jobs, the manager has counted that ended so.
 func counted(ctx context.Context, state v1alpha1.ToolCallState, reason string) float64 {
 	GinkgoHelper()
-	series := regexp.MustCompile(fmt.Sprintf(`(?m)^capstan_tool_calls_total\{executor="Job",reason=%q,state=%q\} (\S+)$`, reason, state))
+	series := regexp.MustCompile(
+		fmt.Sprintf(`(?m)^capstan_tool_calls_total\{executor="Job",reason=%q,state=%q\} (\S+)$`, reason, state),
+	)
 	found := series.FindStringSubmatch(managerMetrics(ctx))
 	if found == nil {
 		return 0

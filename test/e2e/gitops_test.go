@@ -143,8 +143,20 @@ var _ = Describe("A repository in git", func() {
 		Eventually(ctx, turn(namespace, "demo-1")).Should(capstantest.WaitForTools("ask"))
 		before := read(ctx, namespace, "demo-1")
 
-		kubectl(ctx, "patch", "tool", "ask", "--namespace", namespace, "--type=merge", "--patch", `{"spec":{"description":"Drifted."}}`)
-		Expect(sync(ctx, asking+firstMessage)).To(And(ContainSubstring("tool.capstan.dev/ask configured"), ContainSubstring("turn.capstan.dev/demo-1 unchanged")))
+		kubectl(
+			ctx,
+			"patch",
+			"tool",
+			"ask",
+			"--namespace",
+			namespace,
+			"--type=merge",
+			"--patch",
+			`{"spec":{"description":"Drifted."}}`,
+		)
+		Expect(
+			sync(ctx, asking+firstMessage),
+		).To(And(ContainSubstring("tool.capstan.dev/ask configured"), ContainSubstring("turn.capstan.dev/demo-1 unchanged")))
 		tool := &v1alpha1.Tool{}
 		Eventually(ctx, func(ctx context.Context) (int64, error) {
 			err := api.Get(ctx, types.NamespacedName{Namespace: namespace, Name: "ask"}, tool)
@@ -159,25 +171,29 @@ var _ = Describe("A repository in git", func() {
 		Expect(succeeded(ctx, namespace, "demo-1").Status.Output).To(Equal("It has seven words."))
 	})
 
-	It("does not run a Turn again that was deleted, and refuses another message under its name", SpecTimeout(specLimit), func(ctx SpecContext) {
-		ran := watchContainers(ctx, namespace)
-		sync(ctx, repository+firstMessage)
-		first := succeeded(ctx, namespace, "demo-1")
-		Eventually(ctx, ran.counts).Should(Equal(map[string]int{"1-0": 1}))
+	It(
+		"does not run a Turn again that was deleted, and refuses another message under its name",
+		SpecTimeout(specLimit),
+		func(ctx SpecContext) {
+			ran := watchContainers(ctx, namespace)
+			sync(ctx, repository+firstMessage)
+			first := succeeded(ctx, namespace, "demo-1")
+			Eventually(ctx, ran.counts).Should(Equal(map[string]int{"1-0": 1}))
 
-		kubectl(ctx, "delete", "turn", "demo-1", "--namespace", namespace, "--wait")
-		sync(ctx, repository+firstMessage)
-		again := succeeded(ctx, namespace, "demo-1")
-		Expect(again.UID).NotTo(Equal(first.UID))
-		Expect(again.Status.Output).To(Equal(first.Status.Output))
-		Expect(succeededReason(again)).To(Equal(reasonAlreadyRan))
-		Expect(podsOf(ctx, again)).To(BeEmpty(), "the tool must not run a second time")
+			kubectl(ctx, "delete", "turn", "demo-1", "--namespace", namespace, "--wait")
+			sync(ctx, repository+firstMessage)
+			again := succeeded(ctx, namespace, "demo-1")
+			Expect(again.UID).NotTo(Equal(first.UID))
+			Expect(again.Status.Output).To(Equal(first.Status.Output))
+			Expect(succeededReason(again)).To(Equal(reasonAlreadyRan))
+			Expect(podsOf(ctx, again)).To(BeEmpty(), "the tool must not run a second time")
 
-		kubectl(ctx, "delete", "turn", "demo-1", "--namespace", namespace, "--wait")
-		sync(ctx, repository+strings.Replace(firstMessage, "How many words has this?", "And this?", 1))
-		Eventually(ctx, turn(namespace, "demo-1")).Should(capstantest.HaveFailed(reasonNameReused))
-		Expect(ran.counts()).To(Equal(map[string]int{"1-0": 1}))
-	})
+			kubectl(ctx, "delete", "turn", "demo-1", "--namespace", namespace, "--wait")
+			sync(ctx, repository+strings.Replace(firstMessage, "How many words has this?", "And this?", 1))
+			Eventually(ctx, turn(namespace, "demo-1")).Should(capstantest.HaveFailed(reasonNameReused))
+			Expect(ran.counts()).To(Equal(map[string]int{"1-0": 1}))
+		},
+	)
 
 	It("begins a new conversation when a Session is created again", SpecTimeout(specLimit), func(ctx SpecContext) {
 		sync(ctx, repository+firstMessage)
@@ -196,10 +212,15 @@ var _ = Describe("A repository in git", func() {
 		sync(ctx, repository+firstMessage)
 		again := succeeded(ctx, namespace, "demo-1")
 		Expect(again.UID).NotTo(Equal(first.UID))
-		Expect(succeededReason(again)).To(Equal(string(v1alpha1.StopEndTurn)), "the new conversation has not had this message")
+		Expect(
+			succeededReason(again),
+		).To(Equal(string(v1alpha1.StopReasonEndTurn)), "the new conversation has not had this message")
 		after := sessionOf(ctx, namespace)
 		Expect(after.UID).NotTo(Equal(before.UID))
-		Eventually(ctx, func(ctx context.Context) int64 { return sessionOf(ctx, namespace).Status.Totals.Turns }).Should(BeEquivalentTo(1))
+		Eventually(
+			ctx,
+			func(ctx context.Context) int64 { return sessionOf(ctx, namespace).Status.Totals.Turns },
+		).Should(BeEquivalentTo(1))
 	})
 })
 
@@ -207,7 +228,16 @@ var _ = Describe("A repository in git", func() {
 // left to write.
 func expectReady(ctx context.Context, namespace string) {
 	GinkgoHelper()
-	kubectl(ctx, "wait", "--namespace", namespace, "--for=condition=Ready", "--timeout=60s", "--all", "models,tools,harnesses,agents,sessions")
+	kubectl(
+		ctx,
+		"wait",
+		"--namespace",
+		namespace,
+		"--for=condition=Ready",
+		"--timeout=60s",
+		"--all",
+		"models,tools,harnesses,agents,sessions",
+	)
 	kubectl(ctx, "wait", "--namespace", namespace, "--for=jsonpath={.status.phase}=Idle", "--timeout=60s", "session/demo")
 }
 
@@ -235,7 +265,10 @@ func sessionOf(ctx context.Context, namespace string) *v1alpha1.Session {
 
 // succeededReason is the reason of a Turn's condition Succeeded.
 func succeededReason(turn *v1alpha1.Turn) string {
-	i := slices.IndexFunc(turn.Status.Conditions, func(c metav1.Condition) bool { return c.Type == v1alpha1.ConditionSucceeded })
+	i := slices.IndexFunc(
+		turn.Status.Conditions,
+		func(c metav1.Condition) bool { return c.Type == v1alpha1.ConditionSucceeded },
+	)
 	if i < 0 {
 		return ""
 	}

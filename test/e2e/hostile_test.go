@@ -59,20 +59,24 @@ var _ = Describe("A hostile tenant", Serial, Label(loadLabel, hereLabel), func()
 		Entry(nil, largeConfiguration, SpecTimeout(loadLimit)),
 	)
 
-	It("that is deleted with 1,000 finished Turns hardly delays its neighbour", SpecTimeout(loadLimit), func(ctx SpecContext) {
-		runManagerWith(ctx, logsWaits)
-		waits := waitsOf(ctx)
-		gone := thousandFinished(ctx)
-		alone := goodTenant(ctx, shortTurns, shortTurns*time.Second)
-		show("alone", alone.String()+"\n"+waits.take(alone.namespace))
-		Expect(api.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: gone}})).To(Succeed())
-		deleted := time.Now()
-		meanwhile := goodTenant(ctx, shortTurns, shortTurns*time.Second)
-		show("beside the deletion", meanwhile.String()+"\n"+waits.take(meanwhile.namespace))
-		Eventually(ctx, func(ctx context.Context) (int, error) { return countOf(ctx, gone, "journalentries") }).
-			WithTimeout(4 * manyLimit).Should(BeZero())
-		show("the journals were gone after", time.Since(deleted).Round(time.Millisecond).String())
-	})
+	It(
+		"that is deleted with 1,000 finished Turns hardly delays its neighbour",
+		SpecTimeout(loadLimit),
+		func(ctx SpecContext) {
+			runManagerWith(ctx, logsWaits)
+			waits := waitsOf(ctx)
+			gone := thousandFinished(ctx)
+			alone := goodTenant(ctx, shortTurns, shortTurns*time.Second)
+			show("alone", alone.String()+"\n"+waits.take(alone.namespace))
+			Expect(api.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: gone}})).To(Succeed())
+			deleted := time.Now()
+			meanwhile := goodTenant(ctx, shortTurns, shortTurns*time.Second)
+			show("beside the deletion", meanwhile.String()+"\n"+waits.take(meanwhile.namespace))
+			Eventually(ctx, func(ctx context.Context) (int, error) { return countOf(ctx, gone, "journalentries") }).
+				WithTimeout(4 * manyLimit).Should(BeZero())
+			show("the journals were gone after", time.Since(deleted).Round(time.Millisecond).String())
+		},
+	)
 })
 
 // thousandFinished returns a namespace with 1,000 finished Turns in 10 Sessions.
@@ -99,7 +103,14 @@ func thousandFinished(ctx context.Context) string {
 }
 
 // beside runs a good tenant, first alone and then beside what a hostile one does, with a manager of 512 MiB.
-func beside(ctx context.Context, server *modelServer, name string, within time.Duration, turns int, does func(as client.Client, hostile, full string) map[string]mean) {
+func beside(
+	ctx context.Context,
+	server *modelServer,
+	name string,
+	within time.Duration,
+	turns int,
+	does func(as client.Client, hostile, full string) map[string]mean,
+) {
 	GinkgoHelper()
 	limitMemory(ctx, "512Mi")
 	runManagerWith(ctx, "--egress-allow-cidr="+server.address+"/32", logsWaits)
@@ -111,7 +122,9 @@ func beside(ctx context.Context, server *modelServer, name string, within time.D
 	hostile, full := newStage(ctx, script("Hello.")), newStage(ctx, script("Hello."))
 	create(ctx, &corev1.ResourceQuota{
 		ObjectMeta: named(full, "none"),
-		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/journalentries.capstan.dev": resource.MustParse("0")}},
+		Spec: corev1.ResourceQuotaSpec{
+			Hard: corev1.ResourceList{"count/journalentries.capstan.dev": resource.MustParse("0")},
+		},
 	})
 	attack, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -185,13 +198,35 @@ func means(as client.Client, hostile, full string, server *modelServer) map[stri
 		badResponses: func(ctx context.Context, report func(error)) {
 			report(server.offer(ctx, as, hostile, "giant", "chains", "endless", "drip"))
 			repeatedly(ctx, 250*time.Millisecond, func(n int) {
-				report(talk(ctx, as, hostile, fmt.Sprintf("bad-%d", n%64), n, []string{"giant", "chains", "endless", "drip"}[n%4], "Hello"))
+				report(
+					talk(
+						ctx,
+						as,
+						hostile,
+						fmt.Sprintf("bad-%d", n%64),
+						n,
+						[]string{"giant", "chains", "endless", "drip"}[n%4],
+						"Hello",
+					),
+				)
 			})
 		},
 		waitingTurns: func(ctx context.Context, report func(error)) {
-			report(as.Create(ctx, &v1alpha1.Tool{ObjectMeta: named(hostile, "ask"), Spec: v1alpha1.ToolSpec{Description: "Asks.", Client: &v1alpha1.ClientTool{}}}))
+			report(
+				as.Create(
+					ctx,
+					&v1alpha1.Tool{
+						ObjectMeta: named(hostile, "ask"),
+						Spec:       v1alpha1.ToolSpec{Description: "Asks.", Client: &v1alpha1.ClientTool{}},
+					},
+				),
+			)
 			report(simulated(ctx, as, hostile, "asking", script("", calls{{Name: "ask"}})))
-			upTo(ctx, 1000, func(n int) { report(talk(ctx, as, hostile, fmt.Sprintf("wait-%d", n), n, "asking", "Hello", "ask")) })
+			upTo(
+				ctx,
+				1000,
+				func(n int) { report(talk(ctx, as, hostile, fmt.Sprintf("wait-%d", n), n, "asking", "Hello", "ask")) },
+			)
 		},
 		slowModels: func(ctx context.Context, report func(error)) {
 			report(simulated(ctx, as, hostile, "slow", slow(time.Hour, script("late"))))
@@ -202,10 +237,22 @@ func means(as client.Client, hostile, full string, server *modelServer) map[stri
 		},
 		largeConversations: func(ctx context.Context, report func(error)) {
 			report(server.offer(ctx, as, hostile, "patient"))
-			repeatedly(ctx, 500*time.Millisecond, func(n int) { report(showImage(ctx, as, hostile, fmt.Sprintf("large-%d", n%5), n)) })
+			repeatedly(
+				ctx,
+				500*time.Millisecond,
+				func(n int) { report(showImage(ctx, as, hostile, fmt.Sprintf("large-%d", n%5), n)) },
+			)
 		},
 		loopingTurns: func(ctx context.Context, report func(error)) {
-			report(simulated(ctx, as, hostile, "looping", v1alpha1.Simulation{ToolCalls: &v1alpha1.SimulatedToolCalls{Fixed: calls{{Name: "missing"}}}}))
+			report(
+				simulated(
+					ctx,
+					as,
+					hostile,
+					"looping",
+					v1alpha1.Simulation{ToolCalls: &v1alpha1.SimulatedToolCalls{Fixed: calls{{Name: "missing"}}}},
+				),
+			)
 			repeatedly(ctx, 500*time.Millisecond, func(n int) {
 				report(talk(ctx, as, hostile, fmt.Sprintf("loop-%d", n%200), n, "looping", "Hello"))
 			})
@@ -213,9 +260,14 @@ func means(as client.Client, hostile, full string, server *modelServer) map[stri
 		largeConfiguration: func(ctx context.Context, report func(error)) {
 			upTo(ctx, 800, func(n int) {
 				prompt := strings.Repeat("\U0001F642", 65_536) // Four bytes each.
-				report(as.Create(ctx, &v1alpha1.Session{ObjectMeta: named(hostile, fmt.Sprintf("prompt-%d", n)), Spec: v1alpha1.SessionSpec{
-					HarnessRef: v1alpha1.LocalReference{Name: "base"}, ConfigLayer: v1alpha1.ConfigLayer{SystemPrompt: prompt},
-				}}))
+				report(
+					as.Create(
+						ctx,
+						&v1alpha1.Session{ObjectMeta: named(hostile, fmt.Sprintf("prompt-%d", n)), Spec: v1alpha1.SessionSpec{
+							HarnessRef: v1alpha1.LocalReference{Name: "base"}, ConfigLayer: v1alpha1.ConfigLayer{SystemPrompt: prompt},
+						}},
+					),
+				)
 			})
 		},
 	}
@@ -272,12 +324,23 @@ func patternTool(ctx context.Context, as client.Client, namespace string, n int)
 // simulated creates a simulated Model.
 func simulated(ctx context.Context, as client.Client, namespace, name string, script v1alpha1.Simulation) error {
 	return as.Create(ctx, &v1alpha1.Model{
-		ObjectMeta: named(namespace, name), Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated, Simulation: &script},
+		ObjectMeta: named(
+			namespace,
+			name,
+		),
+		Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: &script},
 	})
 }
 
 // talk creates a Turn in a Session, which it creates with the Model and the Tools unless it is there.
-func talk(ctx context.Context, as client.Client, namespace, session string, n int, model, text string, tools ...string) error {
+func talk(
+	ctx context.Context,
+	as client.Client,
+	namespace, session string,
+	n int,
+	model, text string,
+	tools ...string,
+) error {
 	if err := newTalk(ctx, as, namespace, session, model, tools...); err != nil {
 		return err
 	}
@@ -306,7 +369,7 @@ func showImage(ctx context.Context, as client.Client, namespace, session string,
 	turn := newTurn(namespace, fmt.Sprintf("%s-%d", session, n), "")
 	turn.Spec.SessionRef.Name = session
 	turn.Spec.Message = &v1alpha1.TurnMessage{Content: []v1alpha1.MessagePart{{
-		Image: &v1alpha1.MessageImage{MediaType: v1alpha1.ImagePNG, Data: strings.Repeat("iVBO", 1000<<10/4)},
+		Image: &v1alpha1.MessageImage{MediaType: v1alpha1.ImageMediaTypePNG, Data: strings.Repeat("iVBO", 1000<<10/4)},
 	}}}
 	return as.Create(ctx, turn)
 }
@@ -347,7 +410,10 @@ func (t *tally) String() string {
 func trust(ctx context.Context, certificate []byte) {
 	GinkgoHelper()
 	const name = "e2e-trusted"
-	trusted := &corev1.ConfigMap{ObjectMeta: named(managerNamespace, name), BinaryData: map[string][]byte{"ca.crt": certificate}}
+	trusted := &corev1.ConfigMap{
+		ObjectMeta: named(managerNamespace, name),
+		BinaryData: map[string][]byte{"ca.crt": certificate},
+	}
 	Expect(client.IgnoreNotFound(api.Delete(ctx, trusted.DeepCopy()))).To(Succeed())
 	create(ctx, trusted)
 	changeManager(ctx, func(spec *corev1.PodSpec) {

@@ -35,55 +35,111 @@ var _ = Describe("A tool call that has started", func() {
 	DescribeTable("and ends badly is told with its reason:",
 		func(ctx SpecContext, e fate) { e.play(ctx) },
 		Entry("an exit code", SpecTimeout(specLimit), fate{
-			tool: toolbox("work", "fail", v1alpha1.Idempotent), given: arguments{"code": 7, "stderr": "no such city"},
-			state: v1alpha1.CallFailed, reason: tool.ReasonExitCode, told: []string{"exit code 7", "no such city"}, limit: atOnce,
+			tool:   toolbox("work", "fail", v1alpha1.SideEffectIdempotent),
+			given:  arguments{"code": 7, "stderr": "no such city"},
+			state:  v1alpha1.ToolCallStateFailed,
+			reason: tool.ReasonExitCode,
+			told:   []string{"exit code 7", "no such city"},
+			limit:  atOnce,
 		}),
 		Entry("a signal of its own making", SpecTimeout(specLimit), fate{
-			tool: toolbox("work", "signal", v1alpha1.Pure), given: arguments{"number": 9},
-			state: v1alpha1.CallFailed, reason: tool.ReasonExitCode, told: []string{"ended by signal 9"}, limit: atOnce,
+			tool: toolbox("work", "signal", v1alpha1.SideEffectPure), given: arguments{"number": 9},
+			state: v1alpha1.ToolCallStateFailed, reason: tool.ReasonExitCode, told: []string{"ended by signal 9"}, limit: atOnce,
 		}),
 		Entry("its timeout", SpecTimeout(specLimit), fate{
-			tool: within(2*time.Second, toolbox("work", "sleep", v1alpha1.Pure)), given: forLong,
-			state: v1alpha1.CallFailed, reason: tool.ReasonTimeout, told: []string{"it was stopped after 2s"}, limit: atOnce,
+			tool:   within(2*time.Second, toolbox("work", "sleep", v1alpha1.SideEffectPure)),
+			given:  forLong,
+			state:  v1alpha1.ToolCallStateFailed,
+			reason: tool.ReasonTimeout,
+			told:   []string{"it was stopped after 2s"},
+			limit:  atOnce,
 		}),
 		Entry("more memory than its limit (Pure)", SpecTimeout(specLimit), fate{
-			tool: with(little, toolbox("work", "memory", v1alpha1.Pure)), given: arguments{"mib": 512},
-			state: v1alpha1.CallFailed, reason: tool.ReasonOOMKilled, told: []string{"it used more memory than its limit"}, limit: atOnce,
+			tool:   with(little, toolbox("work", "memory", v1alpha1.SideEffectPure)),
+			given:  arguments{"mib": 512},
+			state:  v1alpha1.ToolCallStateFailed,
+			reason: tool.ReasonOOMKilled,
+			told:   []string{"it used more memory than its limit"},
+			limit:  atOnce,
 		}),
 		Entry("more memory than its limit (AtMostOnce)", SpecTimeout(specLimit), fate{
-			tool: with(little, toolbox("work", "memory", v1alpha1.AtMostOnce)), given: arguments{"mib": 512},
-			state: v1alpha1.CallFailed, reason: tool.ReasonOOMKilled, told: []string{"it used more memory than its limit"}, limit: atOnce,
+			tool:   with(little, toolbox("work", "memory", v1alpha1.SideEffectAtMostOnce)),
+			given:  arguments{"mib": 512},
+			state:  v1alpha1.ToolCallStateFailed,
+			reason: tool.ReasonOOMKilled,
+			told:   []string{"it used more memory than its limit"},
+			limit:  atOnce,
 		}),
 	)
 
-	DescribeTable("and may run only once is told of as unknown when",
+	DescribeTable(
+		"and may run only once is told of as unknown when",
 		func(ctx SpecContext, reason, told string, meddle func(context.Context, *v1alpha1.Turn)) {
 			w := newWitness(ctx)
 			w.hold("work")
 			e := fate{
-				tool: toolbox("work", "report", v1alpha1.AtMostOnce), given: w.arguments("work"),
+				tool:  toolbox("work", "report", v1alpha1.SideEffectAtMostOnce),
+				given: w.arguments("work"),
 				meddle: func(ctx context.Context, turn *v1alpha1.Turn) {
 					w.visited(ctx, "work", 1)
 					meddle(ctx, turn)
 				},
-				state: v1alpha1.CallUnknown, reason: reason, told: []string{unknown, told, "It was not run again."}, limit: atOnce,
+				state:  v1alpha1.ToolCallStateUnknown,
+				reason: reason,
+				told:   []string{unknown, told, "It was not run again."},
+				limit:  atOnce,
 			}
 			answer := e.play(ctx)
 			Expect(w.of("work")).To(HaveLen(1), "starts of the tool")
 			Expect(callOf(answer, "work").Attempt).To(BeEquivalentTo(1))
 		},
-		Entry("its pod is evicted", SpecTimeout(specLimit), tool.ReasonDisruption, "its pod was stopped before it had ended (EvictionByEvictionAPI)", evictPod),
-		Entry("its pod is deleted by hand", SpecTimeout(specLimit), tool.ReasonDisruption, "its pod was stopped before it had ended", deletePod),
-		Entry("its pod is deleted by hand, by force", SpecTimeout(specLimit), tool.ReasonDisruption, "its pod was stopped before it had ended", deletePodByForce),
-		Entry("its Job is deleted by hand", SpecTimeout(specLimit), tool.ReasonJobGone, "its Job no longer exists", deleteJob),
-		Entry("its container is killed", Label(hereLabel), SpecTimeout(specLimit), tool.ReasonKilled, "its container was killed", killContainer),
+		Entry(
+			"its pod is evicted",
+			SpecTimeout(specLimit),
+			tool.ReasonDisruption,
+			"its pod was stopped before it had ended (EvictionByEvictionAPI)",
+			evictPod,
+		),
+		Entry(
+			"its pod is deleted by hand",
+			SpecTimeout(specLimit),
+			tool.ReasonDisruption,
+			"its pod was stopped before it had ended",
+			deletePod,
+		),
+		Entry(
+			"its pod is deleted by hand, by force",
+			SpecTimeout(specLimit),
+			tool.ReasonDisruption,
+			"its pod was stopped before it had ended",
+			deletePodByForce,
+		),
+		Entry(
+			"its Job is deleted by hand",
+			SpecTimeout(specLimit),
+			tool.ReasonJobGone,
+			"its Job no longer exists",
+			deleteJob,
+		),
+		Entry(
+			"its container is killed",
+			Label(hereLabel),
+			SpecTimeout(specLimit),
+			tool.ReasonKilled,
+			"its container was killed",
+			killContainer,
+		),
 	)
 
 	DescribeTable("and may run again does so after a pause that the status shows when",
 		func(ctx SpecContext, reason string, meddle func(context.Context, *v1alpha1.Turn)) {
 			w := newWitness(ctx)
 			w.hold("work")
-			namespace := newStage(ctx, script("{{tool:work}}", calls{w.call("work")}), toolbox("work", "report", v1alpha1.Idempotent))
+			namespace := newStage(
+				ctx,
+				script("{{tool:work}}", calls{w.call("work")}),
+				toolbox("work", "report", v1alpha1.SideEffectIdempotent),
+			)
 			asked := ask(ctx, namespace, "demo-1")
 			w.visited(ctx, "work", 1)
 			meddle(ctx, asked)
@@ -101,7 +157,7 @@ var _ = Describe("A tool call that has started", func() {
 			Expect(visits[0].key).To(Equal(visits[1].key), "idempotency keys")
 			Expect(answer.Status.Output).To(Equal(visits[1].receipt))
 			made := callOf(answer, "work")
-			Expect(made.State).To(Equal(v1alpha1.CallSucceeded))
+			Expect(made.State).To(Equal(v1alpha1.ToolCallStateSucceeded))
 			Expect(made.Attempt).To(BeEquivalentTo(2))
 			for _, pod := range podsOf(ctx, answer) {
 				if pod.Labels[v1alpha1.LabelAttempt] == "2" {
@@ -114,13 +170,26 @@ var _ = Describe("A tool call that has started", func() {
 		Entry("its container is killed", Label(hereLabel), SpecTimeout(specLimit), tool.ReasonKilled, killContainer),
 	)
 
-	It("and may run again does so when its pod was deleted by hand before the start", SpecTimeout(specLimit), func(ctx SpecContext) {
-		namespace := newStage(ctx, script("{{tool:work}}", calls{call("work", nil)}), with(tooMuch, toolbox("work", "echo", v1alpha1.Pure)))
-		asked := ask(ctx, namespace, "demo-1")
-		Expect(api.Delete(ctx, unschedulablePod(ctx, asked))).To(Succeed())
-		Expect(secondAttempt(ctx, asked, patience).Reason).To(Equal(tool.ReasonDisruption))
-		podWhere(ctx, asked, "is the second attempt's", func(pod *corev1.Pod) bool { return pod.Labels[v1alpha1.LabelAttempt] == "2" })
-	})
+	It(
+		"and may run again does so when its pod was deleted by hand before the start",
+		SpecTimeout(specLimit),
+		func(ctx SpecContext) {
+			namespace := newStage(
+				ctx,
+				script("{{tool:work}}", calls{call("work", nil)}),
+				with(tooMuch, toolbox("work", "echo", v1alpha1.SideEffectPure)),
+			)
+			asked := ask(ctx, namespace, "demo-1")
+			Expect(api.Delete(ctx, unschedulablePod(ctx, asked))).To(Succeed())
+			Expect(secondAttempt(ctx, asked, patience).Reason).To(Equal(tool.ReasonDisruption))
+			podWhere(
+				ctx,
+				asked,
+				"is the second attempt's",
+				func(pod *corev1.Pod) bool { return pod.Labels[v1alpha1.LabelAttempt] == "2" },
+			)
+		},
+	)
 })
 
 // arguments are what a tool that reports here is called with.
@@ -132,7 +201,9 @@ func (w *witness) arguments(tool string) arguments {
 func evictPod(ctx context.Context, turn *v1alpha1.Turn) {
 	GinkgoHelper()
 	pod := runningPod(ctx, turn)
-	Expect(clientset.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{ObjectMeta: named(pod.Namespace, pod.Name)})).To(Succeed())
+	Expect(
+		clientset.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{ObjectMeta: named(pod.Namespace, pod.Name)}),
+	).To(Succeed())
 }
 
 func deletePod(ctx context.Context, turn *v1alpha1.Turn) {
@@ -174,7 +245,10 @@ func secondAttempt(ctx context.Context, turn *v1alpha1.Turn, limit time.Duration
 		found = now.Status.ToolCalls[0]
 		return found.Attempt, nil
 	}).WithTimeout(limit).WithPolling(promptly).Should(BeEquivalentTo(2), "the call was not given a second attempt")
-	show("the call after the disruption", fmt.Sprintf("attempt %d, %s %s, not before %s", found.Attempt, found.State, found.Reason, found.NotBefore))
+	show(
+		"the call after the disruption",
+		fmt.Sprintf("attempt %d, %s %s, not before %s", found.Attempt, found.State, found.Reason, found.NotBefore),
+	)
 	return found
 }
 

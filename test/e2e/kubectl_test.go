@@ -33,12 +33,17 @@ func apply(ctx context.Context, namespace, manifest string) string {
 
 func kubectlWith(ctx context.Context, input string, arguments ...string) string {
 	GinkgoHelper()
-	command := exec.CommandContext(ctx, cmp.Or(os.Getenv(envKubectl), "kubectl"), append([]string{"--request-timeout=60s"}, arguments...)...)
+	command := exec.CommandContext(
+		ctx,
+		cmp.Or(os.Getenv(envKubectl), "kubectl"),
+		append([]string{"--request-timeout=60s"}, arguments...)...)
 	command.Stdin = strings.NewReader(input)
 	var out, errors bytes.Buffer
 	command.Stdout, command.Stderr = &out, &errors
 	err := command.Run()
-	Expect(err).NotTo(HaveOccurred(), fmt.Sprintf("kubectl %s\n%s%s", strings.Join(arguments, " "), out.String(), errors.String()))
+	Expect(
+		err,
+	).NotTo(HaveOccurred(), fmt.Sprintf("kubectl %s\n%s%s", strings.Join(arguments, " "), out.String(), errors.String()))
 	return out.String()
 }
 

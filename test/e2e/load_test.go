@@ -67,7 +67,10 @@ var _ = Describe("Under load", Serial, Label(loadLabel, hereLabel), func() {
 				return total(counts), err
 			}).WithTimeout(loadLimit).WithPolling(5 * time.Second).Should(Equal(spaces * sessions * turns))
 			took := time.Since(began)
-			show("all succeeded after", fmt.Sprintf("%s, %.1f Turns a second", took.Round(time.Second), float64(total(counts))/took.Seconds()))
+			show(
+				"all succeeded after",
+				fmt.Sprintf("%s, %.1f Turns a second", took.Round(time.Second), float64(total(counts))/took.Seconds()),
+			)
 			peak, err := memoryPeak(before)
 			Expect(err).NotTo(HaveOccurred())
 			show("memory of the container, peak", fmt.Sprintf("%d MiB of %s", peak>>20, limit))
@@ -77,11 +80,15 @@ var _ = Describe("Under load", Serial, Label(loadLabel, hereLabel), func() {
 		Entry("of 128 MiB", "128Mi", SpecTimeout(loadLimit)),
 	)
 
-	It("80 Turns of three Job calls each end while the manager is killed again and again", SpecTimeout(loadLimit), func(ctx SpecContext) {
-		undisturbed := manyJobs(ctx, false)
-		disturbed := manyJobs(ctx, true)
-		show("without kills, and with", fmt.Sprintf("%s, %s", undisturbed.Round(time.Second), disturbed.Round(time.Second)))
-	})
+	It(
+		"80 Turns of three Job calls each end while the manager is killed again and again",
+		SpecTimeout(loadLimit),
+		func(ctx SpecContext) {
+			undisturbed := manyJobs(ctx, false)
+			disturbed := manyJobs(ctx, true)
+			show("without kills, and with", fmt.Sprintf("%s, %s", undisturbed.Round(time.Second), disturbed.Round(time.Second)))
+		},
+	)
 })
 
 // manyJobs runs 80 Turns of two AtMostOnce calls and an Idempotent one over 8 namespaces, and returns how long they
@@ -94,7 +101,7 @@ func manyJobs(ctx context.Context, disturbed bool) time.Duration {
 	for i := range all {
 		all[i] = newStage(ctx, script("the answer", calls{
 			call("pay", arguments{"seconds": 1}), call("send", arguments{"seconds": 1}), call("write", arguments{"seconds": 1}),
-		}), patient("pay", v1alpha1.AtMostOnce), patient("send", v1alpha1.AtMostOnce), patient("write", v1alpha1.Idempotent))
+		}), patient("pay", v1alpha1.SideEffectAtMostOnce), patient("send", v1alpha1.SideEffectAtMostOnce), patient("write", v1alpha1.SideEffectIdempotent))
 		for turn := range turns {
 			create(ctx, &v1alpha1.Session{
 				ObjectMeta: named(all[i], fmt.Sprintf("s%d", turn)),
@@ -176,7 +183,7 @@ func expectOneStartOfEveryCall(ctx context.Context, namespace string, ran *conta
 	Expect(api.List(ctx, &turns, client.InNamespace(namespace))).To(Succeed())
 	for i := range turns.Items {
 		for _, call := range turns.Items[i].Status.ToolCalls {
-			Expect(call.State).To(Equal(v1alpha1.CallSucceeded), "%s of %s", call.Name, turns.Items[i].Name)
+			Expect(call.State).To(Equal(v1alpha1.ToolCallStateSucceeded), "%s of %s", call.Name, turns.Items[i].Name)
 		}
 	}
 	ran.mu.Lock()

@@ -31,113 +31,163 @@ const (
 )
 
 var _ = Describe("What a tool wrote", Serial, Label(hereLabel), func() {
-	It("and nobody can read any more is told of as lost, and the tool is not run again", SpecTimeout(crashLimit), func(ctx SpecContext) {
-		tools := map[string]v1alpha1.SideEffect{"read": v1alpha1.Pure, "send": v1alpha1.AtMostOnce}
-		w := newWitness(ctx)
-		// More than a termination message holds, so that the log is needed.
-		w.padding = 8 << 10
-		w.hold("read", "send")
-		namespace := newStage(ctx, script("{{tool:read}} {{tool:send}}", calls{w.call("read"), w.call("send")}),
-			toolbox("read", "report", tools["read"]), toolbox("send", "report", tools["send"]))
-		asked := ask(ctx, namespace, "demo-1")
-		Eventually(ctx, w.started("read", "send")).Should(BeTrue())
+	It(
+		"and nobody can read any more is told of as lost, and the tool is not run again",
+		SpecTimeout(crashLimit),
+		func(ctx SpecContext) {
+			tools := map[string]v1alpha1.SideEffect{"read": v1alpha1.SideEffectPure, "send": v1alpha1.SideEffectAtMostOnce}
+			w := newWitness(ctx)
+			// More than a termination message holds, so that the log is needed.
+			w.padding = 8 << 10
+			w.hold("read", "send")
+			namespace := newStage(ctx, script("{{tool:read}} {{tool:send}}", calls{w.call("read"), w.call("send")}),
+				toolbox("read", "report", tools["read"]), toolbox("send", "report", tools["send"]))
+			asked := ask(ctx, namespace, "demo-1")
+			Eventually(ctx, w.started("read", "send")).Should(BeTrue())
 
-		comeBack := absent(ctx)
-		w.letGo("read", "send")
-		Eventually(ctx, func() []corev1.Pod { return podsOf(ctx, asked) }).Should(And(HaveLen(len(tools)), HaveEach(HaveField("Status.Phase", corev1.PodSucceeded))))
-		for _, pod := range podsOf(ctx, asked) {
-			logs, err := filepath.Glob(filepath.Join(podLogs(&pod), v1alpha1.ToolContainerName, "*"))
-			Expect(err).NotTo(HaveOccurred())
-			Expect(logs).To(HaveLen(1), needsHere)
-			Expect(os.Remove(logs[0])).To(Succeed())
-		}
-		comeBack()
+			comeBack := absent(ctx)
+			w.letGo("read", "send")
+			Eventually(
+				ctx,
+				func() []corev1.Pod { return podsOf(ctx, asked) },
+			).Should(And(HaveLen(len(tools)), HaveEach(HaveField("Status.Phase", corev1.PodSucceeded))))
+			for _, pod := range podsOf(ctx, asked) {
+				logs, err := filepath.Glob(filepath.Join(podLogs(&pod), v1alpha1.ToolContainerName, "*"))
+				Expect(err).NotTo(HaveOccurred())
+				Expect(logs).To(HaveLen(1), needsHere)
+				Expect(os.Remove(logs[0])).To(Succeed())
+			}
+			comeBack()
 
-		back := time.Now()
-		answer := succeeded(ctx, namespace, "demo-1")
-		show("answered after the manager was back for", time.Since(back).Round(time.Millisecond).String())
-		expectEnding(ctx, answer, "read", v1alpha1.CallFailed, tool.ReasonOutputLost, "The tool ran to its end, but its output was lost", "It is safe to call it again.")
-		expectEnding(ctx, answer, "send", v1alpha1.CallFailed, tool.ReasonOutputLost, "The tool ran to its end, but its output was lost", "It was not run again.")
-		Expect(counted(ctx, v1alpha1.CallFailed, tool.ReasonOutputLost)).To(BeNumerically("==", len(tools)), "the manager's metric")
-		for name := range tools {
-			Expect(w.of(name)).To(HaveLen(1), "starts of tool %s", name)
-		}
-	})
+			back := time.Now()
+			answer := succeeded(ctx, namespace, "demo-1")
+			show("answered after the manager was back for", time.Since(back).Round(time.Millisecond).String())
+			expectEnding(
+				ctx,
+				answer,
+				"read",
+				v1alpha1.ToolCallStateFailed,
+				tool.ReasonOutputLost,
+				"The tool ran to its end, but its output was lost",
+				"It is safe to call it again.",
+			)
+			expectEnding(
+				ctx,
+				answer,
+				"send",
+				v1alpha1.ToolCallStateFailed,
+				tool.ReasonOutputLost,
+				"The tool ran to its end, but its output was lost",
+				"It was not run again.",
+			)
+			Expect(
+				counted(ctx, v1alpha1.ToolCallStateFailed, tool.ReasonOutputLost),
+			).To(BeNumerically("==", len(tools)), "the manager's metric")
+			for name := range tools {
+				Expect(w.of(name)).To(HaveLen(1), "starts of tool %s", name)
+			}
+		},
+	)
 })
 
 var _ = Describe("When its node is lost", Serial, Label(hereLabel), func() {
-	It("a call ends as what is known of it, and what may run only once never starts twice", SpecTimeout(lossLimit), func(ctx SpecContext) {
-		w := newWitness(ctx)
-		w.hold("read", "send", "pay", "late")
-		stage := func(call string, class v1alpha1.SideEffect, timeout time.Duration) (string, *containers) {
-			work := within(timeout, toolbox(call, "report", class))
-			if call == "late" {
-				work = startingWithin(impatience, work)
+	It(
+		"a call ends as what is known of it, and what may run only once never starts twice",
+		SpecTimeout(lossLimit),
+		func(ctx SpecContext) {
+			w := newWitness(ctx)
+			w.hold("read", "send", "pay", "late")
+			stage := func(call string, class v1alpha1.SideEffect, timeout time.Duration) (string, *containers) {
+				work := within(timeout, toolbox(call, "report", class))
+				if call == "late" {
+					work = startingWithin(impatience, work)
+				}
+				namespace := newStage(ctx, script("{{tool:"+call+"}}", calls{w.call(call)}), work)
+				return namespace, watchContainers(ctx, namespace)
 			}
-			namespace := newStage(ctx, script("{{tool:"+call+"}}", calls{w.call(call)}), work)
-			return namespace, watchContainers(ctx, namespace)
-		}
-		// May run again; runs only once and ends while the node is away; runs only once and should have ended long ago;
-		// is to start when the node is gone.
-		read, _ := stage("read", v1alpha1.Pure, 5*time.Minute)
-		send, sendRan := stage("send", v1alpha1.AtMostOnce, 5*time.Minute)
-		pay, payRan := stage("pay", v1alpha1.AtMostOnce, time.Minute)
-		late, lateRan := stage("late", v1alpha1.AtMostOnce, 5*time.Minute)
-		reading := ask(ctx, read, "demo-1")
-		for _, turn := range []*v1alpha1.Turn{reading, ask(ctx, send, "demo-1"), ask(ctx, pay, "demo-1")} {
-			runningPod(ctx, turn)
-		}
-		Eventually(ctx, w.started("read", "send", "pay")).Should(BeTrue())
-		before := counted(ctx, v1alpha1.CallUnknown, tool.ReasonNodeLost)
+			// May run again; runs only once and ends while the node is away; runs only once and should have ended long ago;
+			// is to start when the node is gone.
+			read, _ := stage("read", v1alpha1.SideEffectPure, 5*time.Minute)
+			send, sendRan := stage("send", v1alpha1.SideEffectAtMostOnce, 5*time.Minute)
+			pay, payRan := stage("pay", v1alpha1.SideEffectAtMostOnce, time.Minute)
+			late, lateRan := stage("late", v1alpha1.SideEffectAtMostOnce, 5*time.Minute)
+			reading := ask(ctx, read, "demo-1")
+			for _, turn := range []*v1alpha1.Turn{reading, ask(ctx, send, "demo-1"), ask(ctx, pay, "demo-1")} {
+				runningPod(ctx, turn)
+			}
+			Eventually(ctx, w.started("read", "send", "pay")).Should(BeTrue())
+			before := counted(ctx, v1alpha1.ToolCallStateUnknown, tool.ReasonNodeLost)
 
-		anotherNode(ctx)
-		goOn := stopKubelet()
-		lost := time.Now()
-		since := func(what string) { show(what+" after", time.Since(lost).Round(time.Second).String()) }
-		ask(ctx, late, "demo-1")
-		w.letGo("send")
+			anotherNode(ctx)
+			goOn := stopKubelet()
+			lost := time.Now()
+			since := func(what string) { show(what+" after", time.Since(lost).Round(time.Second).String()) }
+			ask(ctx, late, "demo-1")
+			w.letGo("send")
 
-		Eventually(ctx, finishedTurn(late)).WithTimeout(givenUp).Should(BeTrue())
-		since("what was to start was given up")
-		expectEnding(ctx, read1(ctx, late), "late", v1alpha1.CallUnknown, tool.ReasonNodeLost, unknown, "its node does not say that it has")
-		Eventually(ctx, finishedTurn(pay)).WithTimeout(givenUp).Should(BeTrue())
-		since("what should have ended was given up")
-		expectEnding(ctx, read1(ctx, pay), "pay", v1alpha1.CallUnknown, tool.ReasonNodeLost, unknown, "its node stopped reporting")
-		again := secondAttempt(ctx, reading, givenUp)
-		since("what may run again was given its second attempt")
-		Expect(again.Reason).To(Equal(tool.ReasonNodeLost))
-		Expect(stateOf(read1(ctx, send))(ctx)).To(HavePrefix("Running"), "the node may come back with its result")
+			Eventually(ctx, finishedTurn(late)).WithTimeout(givenUp).Should(BeTrue())
+			since("what was to start was given up")
+			expectEnding(
+				ctx,
+				read1(ctx, late),
+				"late",
+				v1alpha1.ToolCallStateUnknown,
+				tool.ReasonNodeLost,
+				unknown,
+				"its node does not say that it has",
+			)
+			Eventually(ctx, finishedTurn(pay)).WithTimeout(givenUp).Should(BeTrue())
+			since("what should have ended was given up")
+			expectEnding(
+				ctx,
+				read1(ctx, pay),
+				"pay",
+				v1alpha1.ToolCallStateUnknown,
+				tool.ReasonNodeLost,
+				unknown,
+				"its node stopped reporting",
+			)
+			again := secondAttempt(ctx, reading, givenUp)
+			since("what may run again was given its second attempt")
+			Expect(again.Reason).To(Equal(tool.ReasonNodeLost))
+			Expect(stateOf(read1(ctx, send))(ctx)).To(HavePrefix("Running"), "the node may come back with its result")
 
-		goOn()
-		w.letGo("pay", "late")
-		back := time.Now()
-		sent := succeeded(ctx, send, "demo-1")
-		show("what had ended while the node was away was told after it was back for", time.Since(back).Round(time.Millisecond).String())
-		Expect(sent.Status.Output).To(Equal(w.of("send")[0].receipt))
-		Expect(callOf(sent, "send").State).To(Equal(v1alpha1.CallSucceeded))
-		Eventually(ctx, func() []visit { return w.of("read") }).Should(HaveLen(2), "starts of tool read")
-		w.letGo("read")
-		result := succeeded(ctx, read, "demo-1")
-		show("what may run again had run after the node was back for", time.Since(back).Round(time.Millisecond).String())
-		Expect(callOf(result, "read").Attempt).To(BeEquivalentTo(2))
-		Expect(result.Status.Output).To(Equal(w.of("read")[1].receipt))
-		settled(ctx)
-		// Metrics come by way of the kubelet.
-		Expect(counted(ctx, v1alpha1.CallUnknown, tool.ReasonNodeLost)).To(BeNumerically("==", before+2), "the manager's metric")
+			goOn()
+			w.letGo("pay", "late")
+			back := time.Now()
+			sent := succeeded(ctx, send, "demo-1")
+			show(
+				"what had ended while the node was away was told after it was back for",
+				time.Since(back).Round(time.Millisecond).String(),
+			)
+			Expect(sent.Status.Output).To(Equal(w.of("send")[0].receipt))
+			Expect(callOf(sent, "send").State).To(Equal(v1alpha1.ToolCallStateSucceeded))
+			Eventually(ctx, func() []visit { return w.of("read") }).Should(HaveLen(2), "starts of tool read")
+			w.letGo("read")
+			result := succeeded(ctx, read, "demo-1")
+			show("what may run again had run after the node was back for", time.Since(back).Round(time.Millisecond).String())
+			Expect(callOf(result, "read").Attempt).To(BeEquivalentTo(2))
+			Expect(result.Status.Output).To(Equal(w.of("read")[1].receipt))
+			settled(ctx)
+			// Metrics come by way of the kubelet.
+			Expect(
+				counted(ctx, v1alpha1.ToolCallStateUnknown, tool.ReasonNodeLost),
+			).To(BeNumerically("==", before+2), "the manager's metric")
 
-		for name, ran := range map[string]*containers{"send": sendRan, "pay": payRan} {
-			Expect(w.of(name)).To(HaveLen(1), "starts of tool %s", name)
-			Expect(ran.counts()).To(Equal(map[string]int{"1-0": 1}), "containers that ran for tool %s", name)
-		}
-		Expect(len(w.of("late"))).To(BeNumerically("<=", 1), "starts of tool late")
-		Expect(lateRan.counts()["1-0"]).To(BeNumerically("<=", 1), "containers that ran for tool late")
-		for _, namespace := range []string{pay, late} {
-			Eventually(ctx, func(ctx context.Context) (int, error) {
-				pods, err := allPods(ctx, namespace)
-				return len(slices.DeleteFunc(pods, podOver)), err
-			}).Should(BeZero(), "something of the call is still there that may run")
-		}
-	})
+			for name, ran := range map[string]*containers{"send": sendRan, "pay": payRan} {
+				Expect(w.of(name)).To(HaveLen(1), "starts of tool %s", name)
+				Expect(ran.counts()).To(Equal(map[string]int{"1-0": 1}), "containers that ran for tool %s", name)
+			}
+			Expect(len(w.of("late"))).To(BeNumerically("<=", 1), "starts of tool late")
+			Expect(lateRan.counts()["1-0"]).To(BeNumerically("<=", 1), "containers that ran for tool late")
+			for _, namespace := range []string{pay, late} {
+				Eventually(ctx, func(ctx context.Context) (int, error) {
+					pods, err := allPods(ctx, namespace)
+					return len(slices.DeleteFunc(pods, podOver)), err
+				}).Should(BeZero(), "something of the call is still there that may run")
+			}
+		},
+	)
 })
 
 // anotherNode lets the cluster have a second node that is well, for the rest of the spec: where all nodes are lost,
@@ -148,14 +198,24 @@ func anotherNode(ctx context.Context) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"}, Spec: corev1.NodeSpec{Unschedulable: true}}
 	install(ctx, node)
 	now, base := metav1.Now(), node.DeepCopy()
-	node.Status.Conditions = []corev1.NodeCondition{{
-		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "Ready", LastHeartbeatTime: now, LastTransitionTime: now,
-	}}
+	node.Status.Conditions = []corev1.NodeCondition{
+		{
+			Type:               corev1.NodeReady,
+			Status:             corev1.ConditionTrue,
+			Reason:             "Ready",
+			LastHeartbeatTime:  now,
+			LastTransitionTime: now,
+		},
+	}
 	Expect(api.Status().Patch(ctx, node, client.MergeFrom(base))).To(Succeed())
 	seconds, holder := int32(40), node.Name
 	lease := &coordinationv1.Lease{
 		ObjectMeta: named(corev1.NamespaceNodeLease, node.Name),
-		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &metav1.MicroTime{Time: now.Time}},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity:       &holder,
+			LeaseDurationSeconds: &seconds,
+			RenewTime:            &metav1.MicroTime{Time: now.Time},
+		},
 	}
 	install(ctx, lease)
 	renewing, stop := context.WithCancel(context.Background())
@@ -195,6 +255,6 @@ func finishedTurn(namespace string) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
 		turn := &v1alpha1.Turn{}
 		err := api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "demo-1"}, turn)
-		return turn.Status.Phase == v1alpha1.TurnSucceeded, err
+		return turn.Status.Phase == v1alpha1.TurnPhaseSucceeded, err
 	}
 }

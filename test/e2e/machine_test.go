@@ -56,7 +56,13 @@ func firstProcess(pod *corev1.Pod, container string) (int, error) {
 			return process, nil
 		}
 	}
-	return 0, fmt.Errorf("none of the processes %v is the first one of container %s in pod %s: %s", found, id, pod.Name, needsHere)
+	return 0, fmt.Errorf(
+		"none of the processes %v is the first one of container %s in pod %s: %s",
+		found,
+		id,
+		pod.Name,
+		needsHere,
+	)
 }
 
 // firstInside reports whether a process is number 1 of the innermost process namespace that it is in.

@@ -38,18 +38,35 @@ type manager struct {
 // managerPods are the pods of the manager, whatever their state.
 func managerPods(ctx context.Context) ([]corev1.Pod, error) {
 	var pods corev1.PodList
-	err := api.List(ctx, &pods, client.InNamespace(managerNamespace), client.MatchingLabels{"app.kubernetes.io/component": "manager"})
+	err := api.List(
+		ctx,
+		&pods,
+		client.InNamespace(managerNamespace),
+		client.MatchingLabels{"app.kubernetes.io/component": "manager"},
+	)
 	return pods.Items, err
 }
 
 // leadingManager is the manager that leads, once it is the only one and holds the lease.
 func leadingManager(ctx context.Context) (manager, error) {
 	deployment := &appsv1.Deployment{}
-	if err := api.Get(ctx, types.NamespacedName{Namespace: managerNamespace, Name: managerDeployment}, deployment); err != nil {
+	if err := api.Get(
+		ctx,
+		types.NamespacedName{Namespace: managerNamespace, Name: managerDeployment},
+		deployment,
+	); err != nil {
 		return manager{}, err
 	}
-	if s := deployment.Status; s.ObservedGeneration != deployment.Generation || s.UpdatedReplicas != 1 || s.AvailableReplicas != 1 || s.Replicas != 1 {
-		return manager{}, fmt.Errorf("the Deployment %s has %d pods, %d of them new and %d available", managerDeployment, s.Replicas, s.UpdatedReplicas, s.AvailableReplicas)
+	if s := deployment.Status; s.ObservedGeneration != deployment.Generation || s.UpdatedReplicas != 1 ||
+		s.AvailableReplicas != 1 ||
+		s.Replicas != 1 {
+		return manager{}, fmt.Errorf(
+			"the Deployment %s has %d pods, %d of them new and %d available",
+			managerDeployment,
+			s.Replicas,
+			s.UpdatedReplicas,
+			s.AvailableReplicas,
+		)
 	}
 	pods, err := managerPods(ctx)
 	if err != nil {
@@ -123,7 +140,13 @@ func (m manager) process() (int, error) {
 		return 0, err
 	}
 	if len(found) != 1 {
-		return 0, fmt.Errorf("the container %s of pod %s has processes %v on this machine: %s", m.container, m.pod.Name, found, needsHere)
+		return 0, fmt.Errorf(
+			"the container %s of pod %s has processes %v on this machine: %s",
+			m.container,
+			m.pod.Name,
+			found,
+			needsHere,
+		)
 	}
 	return found[0], nil
 }
@@ -193,7 +216,8 @@ func changeManager(ctx context.Context, change func(*corev1.PodSpec)) {
 		Expect(api.Patch(ctx, deployment, client.MergeFrom(base))).To(Succeed())
 		Eventually(ctx, func(ctx context.Context) (bool, error) {
 			err := api.Get(ctx, key, deployment)
-			return deployment.Status.ObservedGeneration >= deployment.Generation && deployment.Status.UpdatedReplicas == deployment.Status.Replicas, err
+			return deployment.Status.ObservedGeneration >= deployment.Generation &&
+				deployment.Status.UpdatedReplicas == deployment.Status.Replicas, err
 		}).WithTimeout(rolloutLimit).Should(BeTrue(), "the manager must be rolled out")
 		settled(ctx)
 	}

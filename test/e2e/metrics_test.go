@@ -62,7 +62,9 @@ func scraperToken(ctx context.Context) string {
 		}, metav1.CreateOptions{})
 		return err == nil && review.Status.Allowed, err
 	}).Should(BeTrue())
-	token, err := clientset.CoreV1().ServiceAccounts(managerNamespace).CreateToken(ctx, scraper, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := clientset.CoreV1().
+		ServiceAccounts(managerNamespace).
+		CreateToken(ctx, scraper, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	return token.Status.Token
 }
@@ -90,7 +92,10 @@ func scrape(ctx context.Context, pod, token string) (string, int) {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
 	// The certificate is self-signed.
-	own := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	own := &http.Client{
+		Timeout:   30 * time.Second,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
+	}
 	response, err := own.Do(request)
 	Expect(err).NotTo(HaveOccurred())
 	defer response.Body.Close()

@@ -57,7 +57,7 @@ func (s *modelServer) offer(ctx context.Context, as client.Client, namespace str
 	}
 	for _, name := range models {
 		if err := as.Create(ctx, &v1alpha1.Model{ObjectMeta: named(namespace, name), Spec: v1alpha1.ModelSpec{
-			Provider: v1alpha1.ProviderOpenAI, Model: name, BaseURL: s.url,
+			Provider: v1alpha1.ModelProviderOpenAI, Model: name, BaseURL: s.url,
 			SecretKeyRef: &v1alpha1.SecretKeyReference{Name: models[0], Key: "key"},
 		}}); err != nil {
 			return err
@@ -107,7 +107,9 @@ func serveModel(response http.ResponseWriter, request *http.Request) {
 			}
 		}
 	}
-	write(contentDelta("Good.") + `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n")
+	write(
+		contentDelta("Good.") + `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n",
+	)
 }
 
 func contentDelta(text string) string {
@@ -115,8 +117,10 @@ func contentDelta(text string) string {
 }
 
 func argumentsDelta(arguments string) string {
-	return fmt.Sprintf("data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"c\",\"function\":{\"name\":\"look\",\"arguments\":%q}}]}}]}\n\n",
-		arguments)
+	return fmt.Sprintf(
+		"data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"c\",\"function\":{\"name\":\"look\",\"arguments\":%q}}]}}]}\n\n",
+		arguments,
+	)
 }
 
 // managerMayReadSecrets is the role that an admin of a namespace gives to the manager.

@@ -44,7 +44,13 @@ func goodTenant(ctx context.Context, turns int, within time.Duration) good {
 	defer ticker.Stop()
 	for n := range turns {
 		session := fmt.Sprintf("s%d", n)
-		create(ctx, &v1alpha1.Session{ObjectMeta: named(namespace, session), Spec: v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}}})
+		create(
+			ctx,
+			&v1alpha1.Session{
+				ObjectMeta: named(namespace, session),
+				Spec:       v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}},
+			},
+		)
 		probes = append(probes, probe(ctx, namespace, n))
 		turn := newTurn(namespace, session, "Please.")
 		turn.Spec.SessionRef.Name = session

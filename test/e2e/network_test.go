@@ -12,23 +12,47 @@ import (
 
 // That packets are stopped is up to the network plugin of the cluster, and the plain bridge of this one stops none.
 var _ = Describe("A network access list", func() {
-	It("keeps a Session waiting until its Jobs are cut off, and they run then", SpecTimeout(specLimit), func(ctx SpecContext) {
-		namespace := newStage(ctx,
-			script("{{tool:echo}}", calls{call("echo", arguments{"text": "hello"})}),
-			toolbox("echo", "echo", v1alpha1.AtMostOnce))
-		kubectl(ctx, "wait", "--namespace", namespace, "session/demo", "--for=condition=Ready", "--timeout=30s")
-		kubectl(ctx, "patch", "--namespace", namespace, "session/demo", "--type=merge", "--patch", `{"spec":{"networkAccess":{"allowed":["*.example.org"]}}}`)
-		kubectl(ctx, "wait", "--namespace", namespace, "session/demo", "--for=condition=Ready=false", "--timeout=30s")
-		show("a Session that cannot be used", kubectl(ctx, "get", "--namespace", namespace, "sessions", "--output=wide"))
-		ask(ctx, namespace, "demo-1")
+	It(
+		"keeps a Session waiting until its Jobs are cut off, and they run then",
+		SpecTimeout(specLimit),
+		func(ctx SpecContext) {
+			namespace := newStage(ctx,
+				script("{{tool:echo}}", calls{call("echo", arguments{"text": "hello"})}),
+				toolbox("echo", "echo", v1alpha1.SideEffectAtMostOnce))
+			kubectl(ctx, "wait", "--namespace", namespace, "session/demo", "--for=condition=Ready", "--timeout=30s")
+			kubectl(
+				ctx,
+				"patch",
+				"--namespace",
+				namespace,
+				"session/demo",
+				"--type=merge",
+				"--patch",
+				`{"spec":{"networkAccess":{"allowed":["*.example.org"]}}}`,
+			)
+			kubectl(ctx, "wait", "--namespace", namespace, "session/demo", "--for=condition=Ready=false", "--timeout=30s")
+			show("a Session that cannot be used", kubectl(ctx, "get", "--namespace", namespace, "sessions", "--output=wide"))
+			ask(ctx, namespace, "demo-1")
 
-		kubectl(ctx, "patch", "--namespace", namespace, "tool/echo", "--type=merge", "--patch", `{"spec":{"job":{"network":"None"}}}`)
-		answer := succeeded(ctx, namespace, "demo-1")
-		pods := podsOf(ctx, answer)
-		Expect(pods).To(HaveLen(1))
-		Expect(pods[0].Labels).To(HaveKeyWithValue(v1alpha1.LabelNetwork, string(v1alpha1.NetworkNone)))
-		policy := &networkingv1.NetworkPolicy{ObjectMeta: named(namespace, v1alpha1.NetworkPolicyNone)}
-		Expect(api.Get(ctx, keyOf(policy), policy)).To(Succeed())
-		Expect(policy.CreationTimestamp.Time).NotTo(BeTemporally(">", pods[0].CreationTimestamp.Time), "the pod was there before what cuts it off")
-	})
+			kubectl(
+				ctx,
+				"patch",
+				"--namespace",
+				namespace,
+				"tool/echo",
+				"--type=merge",
+				"--patch",
+				`{"spec":{"job":{"network":"None"}}}`,
+			)
+			answer := succeeded(ctx, namespace, "demo-1")
+			pods := podsOf(ctx, answer)
+			Expect(pods).To(HaveLen(1))
+			Expect(pods[0].Labels).To(HaveKeyWithValue(v1alpha1.LabelNetwork, string(v1alpha1.NetworkReachNone)))
+			policy := &networkingv1.NetworkPolicy{ObjectMeta: named(namespace, v1alpha1.NetworkPolicyNone)}
+			Expect(api.Get(ctx, keyOf(policy), policy)).To(Succeed())
+			Expect(
+				policy.CreationTimestamp.Time,
+			).NotTo(BeTemporally(">", pods[0].CreationTimestamp.Time), "the pod was there before what cuts it off")
+		},
+	)
 })

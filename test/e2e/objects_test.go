@@ -50,8 +50,12 @@ func newStage(ctx context.Context, script v1alpha1.Simulation, tools ...*v1alpha
 	GinkgoHelper()
 	namespace := newNamespace(ctx)
 	create(ctx, &v1alpha1.Model{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "simulated", Annotations: map[string]string{v1alpha1.AnnotationDefaultModel: "true"}},
-		Spec:       v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated, Simulation: &script},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:   namespace,
+			Name:        "simulated",
+			Annotations: map[string]string{v1alpha1.AnnotationDefaultModel: "true"},
+		},
+		Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: &script},
 	})
 	harness := &v1alpha1.Harness{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "base"}}
 	for _, tool := range tools {
@@ -142,7 +146,14 @@ func callOf(turn *v1alpha1.Turn, tool string) v1alpha1.ToolCall {
 func podsOf(ctx context.Context, turn *v1alpha1.Turn) []corev1.Pod {
 	GinkgoHelper()
 	var pods corev1.PodList
-	Expect(api.List(ctx, &pods, client.InNamespace(turn.Namespace), client.MatchingLabels{v1alpha1.LabelTurnUID: string(turn.UID)})).To(Succeed())
+	Expect(
+		api.List(
+			ctx,
+			&pods,
+			client.InNamespace(turn.Namespace),
+			client.MatchingLabels{v1alpha1.LabelTurnUID: string(turn.UID)},
+		),
+	).To(Succeed())
 	return pods.Items
 }
 
@@ -171,7 +182,11 @@ func toolbox(name, command string, class v1alpha1.SideEffect) *v1alpha1.Tool {
 		Spec: v1alpha1.ToolSpec{
 			Description: "A tool of the tests.",
 			SideEffect:  class,
-			Job:         &v1alpha1.JobTool{Image: toolboxImage, ImagePullPolicy: corev1.PullIfNotPresent, Command: []string{"/toolbox", command}},
+			Job: &v1alpha1.JobTool{
+				Image:           toolboxImage,
+				ImagePullPolicy: corev1.PullIfNotPresent,
+				Command:         []string{"/toolbox", command},
+			},
 		},
 	}
 }
@@ -201,7 +216,9 @@ type calls []v1alpha1.SimulatedToolCall
 
 // script is a model that makes one step of calls after another and then answers with the text.
 func script(text string, steps ...calls) v1alpha1.Simulation {
-	simulation := v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseFixed, Text: text}}
+	simulation := v1alpha1.Simulation{
+		Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeFixed, Text: text},
+	}
 	if len(steps) == 0 {
 		return simulation
 	}

@@ -50,7 +50,12 @@ metadata: {name: base}
 func turnsManifest(numbers []int) string {
 	var b strings.Builder
 	for _, n := range numbers {
-		fmt.Fprintf(&b, "apiVersion: capstan.dev/v1alpha1\nkind: Turn\nmetadata: {name: demo-%d}\nspec: {sessionRef: {name: demo}, input: message %d}\n---\n", n, n)
+		fmt.Fprintf(
+			&b,
+			"apiVersion: capstan.dev/v1alpha1\nkind: Turn\nmetadata: {name: demo-%d}\nspec: {sessionRef: {name: demo}, input: message %d}\n---\n",
+			n,
+			n,
+		)
 	}
 	return b.String()
 }
@@ -65,19 +70,27 @@ var _ = Describe("Ten Turns of one Session in one file", func() {
 		Expect(finished(ctx, namespace)).To(Equal(natural))
 	})
 
-	It("that lists them in any order run in natural order when they are as old as each other", SpecTimeout(specLimit), func(ctx SpecContext) {
-		namespace := appliedTogether(ctx, layersManifest(0)+turnsManifest(mixed)+sessionManifest)
-		Expect(finished(ctx, namespace)).To(Equal(natural))
-	})
+	It(
+		"that lists them in any order run in natural order when they are as old as each other",
+		SpecTimeout(specLimit),
+		func(ctx SpecContext) {
+			namespace := appliedTogether(ctx, layersManifest(0)+turnsManifest(mixed)+sessionManifest)
+			Expect(finished(ctx, namespace)).To(Equal(natural))
+		},
+	)
 
-	It("that begins with the Session run in natural order after the one that came first", SpecTimeout(specLimit), func(ctx SpecContext) {
-		// The first Turn begins before kubectl has made the others, and takes longer than that. It is not stopped for
-		// one that should have come first, had it been there.
-		namespace := appliedTogether(ctx, layersManifest(time.Second)+sessionManifest+turnsManifest(mixed))
-		order := finished(ctx, namespace)
-		show("order", fmt.Sprint(order))
-		Expect(slices.IsSorted(order[1:])).To(BeTrue(), "the order was %v", order)
-	})
+	It(
+		"that begins with the Session run in natural order after the one that came first",
+		SpecTimeout(specLimit),
+		func(ctx SpecContext) {
+			// The first Turn begins before kubectl has made the others, and takes longer than that. It is not stopped for
+			// one that should have come first, had it been there.
+			namespace := appliedTogether(ctx, layersManifest(time.Second)+sessionManifest+turnsManifest(mixed))
+			order := finished(ctx, namespace)
+			show("order", fmt.Sprint(order))
+			Expect(slices.IsSorted(order[1:])).To(BeTrue(), "the order was %v", order)
+		},
+	)
 })
 
 var _ = Describe("A Session of which several references are missing", func() {
@@ -94,9 +107,14 @@ spec: {harnessRef: {name: later}, agentRef: {name: helper}, modelRef: {name: lar
 			err := api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "demo"}, session)
 			return meta.FindStatusCondition(session.Status.Conditions, v1alpha1.ConditionReady), err
 		}).Should(HaveValue(And(
-			HaveField("Status", metav1.ConditionFalse), HaveField("Reason", v1alpha1.ReasonHarnessNotFound),
-			HaveField("Message", And(ContainSubstring(`Harness "later" does not exist.`), ContainSubstring(`Agent "helper" does not exist.`),
-				ContainSubstring(`Model "large" does not exist.`), ContainSubstring(`Tool "pay" does not exist.`))))))
+			HaveField("Status", metav1.ConditionFalse),
+			HaveField("Reason", v1alpha1.ReasonHarnessNotFound),
+			HaveField(
+				"Message",
+				And(ContainSubstring(`Harness "later" does not exist.`), ContainSubstring(`Agent "helper" does not exist.`),
+					ContainSubstring(`Model "large" does not exist.`), ContainSubstring(`Tool "pay" does not exist.`)),
+			),
+		)))
 	})
 })
 

@@ -39,33 +39,41 @@ const noRegistry = "127.0.0.1:1/nothing:1"
 var tooMuch = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1000")}
 
 // both makes a table entry for each of two classes: what never started ends alike, but is told by other signs.
-var both = []v1alpha1.SideEffect{v1alpha1.Pure, v1alpha1.AtMostOnce}
+var both = []v1alpha1.SideEffect{v1alpha1.SideEffectPure, v1alpha1.SideEffectAtMostOnce}
 
 var _ = Describe("A tool call that never starts", func() {
 	play := func(ctx SpecContext, e fate) {
-		e.state = v1alpha1.CallNotExecuted
+		e.state = v1alpha1.ToolCallStateNotExecuted
 		e.told = append(e.told, "The tool was not executed", harmless)
 		e.play(ctx)
 	}
 
 	DescribeTable("is told with its reason when", play,
 		Entry("its command is not in the image", SpecTimeout(specLimit), fate{
-			tool:   commanding("/no-such-program", toolbox("work", "echo", v1alpha1.AtMostOnce)),
-			reason: tool.ReasonStartError, told: []string{`the command "/no-such-program" does not exist in the image`}, limit: atOnce,
+			tool:   commanding("/no-such-program", toolbox("work", "echo", v1alpha1.SideEffectAtMostOnce)),
+			reason: tool.ReasonStartError,
+			told:   []string{`the command "/no-such-program" does not exist in the image`},
+			limit:  atOnce,
 		}),
 		Entry("its image may not be pulled and is not there", SpecTimeout(specLimit), fate{
-			tool:   from(noRegistry, corev1.PullNever, toolbox("work", "echo", v1alpha1.AtMostOnce)),
+			tool:   from(noRegistry, corev1.PullNever, toolbox("work", "echo", v1alpha1.SideEffectAtMostOnce)),
 			reason: tool.ReasonImagePull, told: []string{"ErrImageNeverPull"}, limit: atOnce,
 		}),
 		Entry("a quota allows no Jobs", SpecTimeout(specLimit), fate{
-			tool:   toolbox("work", "echo", v1alpha1.AtMostOnce),
+			tool:   toolbox("work", "echo", v1alpha1.SideEffectAtMostOnce),
 			before: quota("count/jobs.batch"),
-			reason: tool.ReasonQuotaExceeded, told: []string{"a quota of the namespace has no room for it", "count/jobs.batch=0"}, limit: atOnce, noJob: true,
+			reason: tool.ReasonQuotaExceeded,
+			told:   []string{"a quota of the namespace has no room for it", "count/jobs.batch=0"},
+			limit:  atOnce,
+			noJob:  true,
 		}),
 		Entry("a policy refuses its Job", SpecTimeout(specLimit), fate{
-			tool:   toolbox("work", "echo", v1alpha1.AtMostOnce),
+			tool:   toolbox("work", "echo", v1alpha1.SideEffectAtMostOnce),
 			before: noJobs,
-			reason: tool.ReasonRefused, told: []string{"the cluster refused to start it", "there are no Jobs on Sundays"}, limit: atOnce, noJob: true,
+			reason: tool.ReasonRefused,
+			told:   []string{"the cluster refused to start it", "there are no Jobs on Sundays"},
+			limit:  atOnce,
+			noJob:  true,
 		}),
 	)
 
@@ -85,8 +93,10 @@ var _ = Describe("A tool call that never starts", func() {
 				reason: tool.ReasonQuotaExceeded, told: []string{"a quota of the namespace has no room for it", "pods=0"},
 			}),
 			Entry("the namespace limits pods to less", SpecTimeout(specLimit), fate{
-				tool: impatient(), before: smallPods,
-				reason: tool.ReasonRefused, told: []string{"the cluster refused to start it", "maximum memory usage per Container is 16Mi"},
+				tool:   impatient(),
+				before: smallPods,
+				reason: tool.ReasonRefused,
+				told:   []string{"the cluster refused to start it", "maximum memory usage per Container is 16Mi"},
 			}),
 			Entry("nothing says why it does not start", SpecTimeout(specLimit), fate{
 				tool: impatient(), before: noScheduler,
@@ -98,7 +108,7 @@ var _ = Describe("A tool call that never starts", func() {
 
 	It("because its pod was deleted by hand is told so (AtMostOnce)", SpecTimeout(specLimit), func(ctx SpecContext) {
 		play(ctx, fate{
-			tool: with(tooMuch, toolbox("work", "echo", v1alpha1.AtMostOnce)),
+			tool: with(tooMuch, toolbox("work", "echo", v1alpha1.SideEffectAtMostOnce)),
 			meddle: func(ctx context.Context, turn *v1alpha1.Turn) {
 				Expect(api.Delete(ctx, unschedulablePod(ctx, turn))).To(Succeed())
 			},
@@ -109,19 +119,35 @@ var _ = Describe("A tool call that never starts", func() {
 	It("because its Tool was changed after it was planned is told so", SpecTimeout(specLimit), func(ctx SpecContext) {
 		w := newWitness(ctx)
 		w.hold("first")
-		first, second := toolbox("first", "report", v1alpha1.Pure), toolbox("second", "echo", v1alpha1.AtMostOnce)
+		first, second := toolbox(
+			"first",
+			"report",
+			v1alpha1.SideEffectPure,
+		), toolbox(
+			"second",
+			"echo",
+			v1alpha1.SideEffectAtMostOnce,
+		)
 		first.Spec.ConcurrencyClass, second.Spec.ConcurrencyClass = "in-turn", "in-turn"
 		namespace := newStage(ctx, script("{{tool:second}}", calls{w.call("first"), call("second", nil)}), first, second)
-		before := counted(ctx, v1alpha1.CallNotExecuted, tool.ReasonToolChanged)
+		before := counted(ctx, v1alpha1.ToolCallStateNotExecuted, tool.ReasonToolChanged)
 		ask(ctx, namespace, "demo-1")
 		Eventually(ctx, w.started("first")).Should(BeTrue())
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"job":{"command":["/toolbox","sleep"]}}}`))
 		Expect(api.Patch(ctx, second, patch)).To(Succeed())
 		w.letGo("first")
 		answer := succeeded(ctx, namespace, "demo-1")
-		expectEnding(ctx, answer, "second", v1alpha1.CallNotExecuted, tool.ReasonToolChanged, "The tool was not executed: it was changed or removed", harmless)
-		Expect(counted(ctx, v1alpha1.CallNotExecuted, tool.ReasonToolChanged)).To(BeNumerically(">", before))
-		Expect(callOf(answer, "first").State).To(Equal(v1alpha1.CallSucceeded))
+		expectEnding(
+			ctx,
+			answer,
+			"second",
+			v1alpha1.ToolCallStateNotExecuted,
+			tool.ReasonToolChanged,
+			"The tool was not executed: it was changed or removed",
+			harmless,
+		)
+		Expect(counted(ctx, v1alpha1.ToolCallStateNotExecuted, tool.ReasonToolChanged)).To(BeNumerically(">", before))
+		Expect(callOf(answer, "first").State).To(Equal(v1alpha1.ToolCallStateSucceeded))
 		Expect(jobsIn(ctx, namespace)).To(HaveLen(1))
 	})
 })
@@ -191,15 +217,22 @@ func noScheduler(ctx context.Context, namespace string) {
 		Spec: admissionv1.MutatingAdmissionPolicySpec{
 			MatchConstraints:   created("", "pods"),
 			ReinvocationPolicy: admissionv1.NeverReinvocationPolicy,
-			Mutations: []admissionv1.Mutation{{
-				PatchType:          admissionv1.PatchTypeApplyConfiguration,
-				ApplyConfiguration: &admissionv1.ApplyConfiguration{Expression: `Object{spec: Object.spec{schedulerName: "` + nobody + `"}}`},
-			}},
+			Mutations: []admissionv1.Mutation{
+				{
+					PatchType: admissionv1.PatchTypeApplyConfiguration,
+					ApplyConfiguration: &admissionv1.ApplyConfiguration{
+						Expression: `Object{spec: Object.spec{schedulerName: "` + nobody + `"}}`,
+					},
+				},
+			},
 		},
 	}
 	install(ctx, policy, &admissionv1.MutatingAdmissionPolicyBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: policy.Name},
-		Spec:       admissionv1.MutatingAdmissionPolicyBindingSpec{PolicyName: policy.Name, MatchResources: onlyIn(namespace)},
+		Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{
+			PolicyName:     policy.Name,
+			MatchResources: onlyIn(namespace),
+		},
 	})
 	Eventually(ctx, func(ctx context.Context) (string, error) {
 		probe := &corev1.Pod{ObjectMeta: named(namespace, "probe"), Spec: probeSpec()}
@@ -238,8 +271,11 @@ func install(ctx context.Context, objects ...client.Object) {
 func probeSpec() corev1.PodSpec {
 	no, yes := false, true
 	return corev1.PodSpec{
-		RestartPolicy:   corev1.RestartPolicyNever,
-		SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+		RestartPolicy: corev1.RestartPolicyNever,
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot:   &yes,
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
 		Containers: []corev1.Container{{Name: "probe", Image: toolboxImage, SecurityContext: &corev1.SecurityContext{
 			AllowPrivilegeEscalation: &no, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 		}}},

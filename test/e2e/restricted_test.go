@@ -14,22 +14,28 @@ import (
 )
 
 var _ = Describe("The pod of a tool", func() {
-	It("may do nothing but run the tool, and a restricted namespace takes it", SpecTimeout(specLimit), func(ctx SpecContext) {
-		namespace := newStage(ctx,
-			script("{{tool:append}}", calls{call("append", arguments{"path": "/note", "line": "hello"})}),
-			toolbox("append", "append", v1alpha1.AtMostOnce))
-		free := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "free"},
-			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "free", Image: toolboxImage}}},
-		}
-		Expect(apierrors.IsForbidden(api.Create(ctx, free, client.DryRunAll))).To(BeTrue(), "the namespace takes any pod: the spec would prove nothing")
+	It(
+		"may do nothing but run the tool, and a restricted namespace takes it",
+		SpecTimeout(specLimit),
+		func(ctx SpecContext) {
+			namespace := newStage(ctx,
+				script("{{tool:append}}", calls{call("append", arguments{"path": "/note", "line": "hello"})}),
+				toolbox("append", "append", v1alpha1.SideEffectAtMostOnce))
+			free := &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "free"},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "free", Image: toolboxImage}}},
+			}
+			Expect(
+				apierrors.IsForbidden(api.Create(ctx, free, client.DryRunAll)),
+			).To(BeTrue(), "the namespace takes any pod: the spec would prove nothing")
 
-		answer := answered(ctx, namespace, "demo-1")
-		Expect(answer.Status.Output).To(ContainSubstring("read-only file system"))
-		pods := podsOf(ctx, answer)
-		Expect(pods).To(HaveLen(1))
-		expectRestricted(&pods[0])
-	})
+			answer := answered(ctx, namespace, "demo-1")
+			Expect(answer.Status.Output).To(ContainSubstring("read-only file system"))
+			pods := podsOf(ctx, answer)
+			Expect(pods).To(HaveLen(1))
+			expectRestricted(&pods[0])
+		},
+	)
 })
 
 // expectRestricted checks everything that keeps a tool in its pod.

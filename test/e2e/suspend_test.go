@@ -42,65 +42,91 @@ var _ = Describe("A Job that somebody suspends", func() {
 			Expect(answer.Status.Output).To(Equal("slept 1 s"))
 			Expect(callOf(answer, "work").Attempt).To(BeEquivalentTo(1))
 		},
-		Entry("(Pure)", v1alpha1.Pure, SpecTimeout(specLimit)),
-		Entry("(AtMostOnce)", v1alpha1.AtMostOnce, SpecTimeout(specLimit)),
+		Entry("(Pure)", v1alpha1.SideEffectPure, SpecTimeout(specLimit)),
+		Entry("(AtMostOnce)", v1alpha1.SideEffectAtMostOnce, SpecTimeout(specLimit)),
 	)
 
-	It("while its tool runs, which may run again, runs it again when it goes on", SpecTimeout(specLimit), func(ctx SpecContext) {
-		w := newWitness(ctx)
-		w.hold("work")
-		namespace := newStage(ctx, script("{{tool:work}}", calls{w.call("work")}), toolbox("work", "report", v1alpha1.Idempotent))
-		asked := ask(ctx, namespace, "demo-1")
-		w.visited(ctx, "work", 1)
-		job := jobOf(ctx, asked)
-		suspend(ctx, job, true)
-		Eventually(ctx, stateOf(asked)).Should(Equal("Pending " + tool.ReasonSuspended))
-		w.letGo("work")
-		suspend(ctx, job, false)
-		answer := succeeded(ctx, namespace, "demo-1")
-		visits := w.of("work")
-		Expect(visits).To(HaveLen(2), "starts of the tool")
-		Expect(visits[0].key).To(Equal(visits[1].key), "idempotency keys")
-		Expect(answer.Status.Output).To(Equal(visits[1].receipt))
-	})
+	It(
+		"while its tool runs, which may run again, runs it again when it goes on",
+		SpecTimeout(specLimit),
+		func(ctx SpecContext) {
+			w := newWitness(ctx)
+			w.hold("work")
+			namespace := newStage(
+				ctx,
+				script("{{tool:work}}", calls{w.call("work")}),
+				toolbox("work", "report", v1alpha1.SideEffectIdempotent),
+			)
+			asked := ask(ctx, namespace, "demo-1")
+			w.visited(ctx, "work", 1)
+			job := jobOf(ctx, asked)
+			suspend(ctx, job, true)
+			Eventually(ctx, stateOf(asked)).Should(Equal("Pending " + tool.ReasonSuspended))
+			w.letGo("work")
+			suspend(ctx, job, false)
+			answer := succeeded(ctx, namespace, "demo-1")
+			visits := w.of("work")
+			Expect(visits).To(HaveLen(2), "starts of the tool")
+			Expect(visits[0].key).To(Equal(visits[1].key), "idempotency keys")
+			Expect(answer.Status.Output).To(Equal(visits[1].receipt))
+		},
+	)
 
-	It("while its tool runs, which may run only once, ends the call as unknown, and its second pod stays gated", SpecTimeout(specLimit), func(ctx SpecContext) {
-		w := newWitness(ctx)
-		w.hold("work")
-		// The step stays open for the client's answer, so that the Job stays too.
-		namespace := newStage(ctx, script("{{tool:work}}", calls{w.call("work"), call("ask-ann", nil)}),
-			toolbox("work", "report", v1alpha1.AtMostOnce), clientTool("ask-ann"))
-		ran := watchContainers(ctx, namespace)
-		before := counted(ctx, v1alpha1.CallUnknown, tool.ReasonDisruption)
-		asked := ask(ctx, namespace, "demo-1")
-		first := runningPod(ctx, asked)
-		w.visited(ctx, "work", 1)
-		job := jobOf(ctx, asked)
-		suspend(ctx, job, true)
-		suspended := time.Now()
-		Eventually(ctx, turn(namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
-		show("the call ended after", time.Since(suspended).Round(time.Millisecond).String())
+	It(
+		"while its tool runs, which may run only once, ends the call as unknown, and its second pod stays gated",
+		SpecTimeout(specLimit),
+		func(ctx SpecContext) {
+			w := newWitness(ctx)
+			w.hold("work")
+			// The step stays open for the client's answer, so that the Job stays too.
+			namespace := newStage(ctx, script("{{tool:work}}", calls{w.call("work"), call("ask-ann", nil)}),
+				toolbox("work", "report", v1alpha1.SideEffectAtMostOnce), clientTool("ask-ann"))
+			ran := watchContainers(ctx, namespace)
+			before := counted(ctx, v1alpha1.ToolCallStateUnknown, tool.ReasonDisruption)
+			asked := ask(ctx, namespace, "demo-1")
+			first := runningPod(ctx, asked)
+			w.visited(ctx, "work", 1)
+			job := jobOf(ctx, asked)
+			suspend(ctx, job, true)
+			suspended := time.Now()
+			Eventually(ctx, turn(namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
+			show("the call ended after", time.Since(suspended).Round(time.Millisecond).String())
 
-		suspend(ctx, job, false)
-		second := podWhere(ctx, asked, "is a second one", func(pod *corev1.Pod) bool { return pod.UID != first.UID && pod.DeletionTimestamp.IsZero() })
-		Expect(second.Spec.SchedulingGates).To(ConsistOf(corev1.PodSchedulingGate{Name: v1alpha1.SchedulingGateStart}))
-		w.letGo("work")
-		Consistently(ctx, func(ctx context.Context) (*corev1.Pod, error) {
-			now := &corev1.Pod{}
-			err := api.Get(ctx, keyOf(second), now)
-			return now, err
-		}).WithTimeout(3 * time.Second).Should(And(HaveField("Spec.SchedulingGates", HaveLen(1)), HaveField("Spec.NodeName", BeEmpty())))
+			suspend(ctx, job, false)
+			second := podWhere(
+				ctx,
+				asked,
+				"is a second one",
+				func(pod *corev1.Pod) bool { return pod.UID != first.UID && pod.DeletionTimestamp.IsZero() },
+			)
+			Expect(second.Spec.SchedulingGates).To(ConsistOf(corev1.PodSchedulingGate{Name: v1alpha1.SchedulingGateStart}))
+			w.letGo("work")
+			Consistently(ctx, func(ctx context.Context) (*corev1.Pod, error) {
+				now := &corev1.Pod{}
+				err := api.Get(ctx, keyOf(second), now)
+				return now, err
+			}).WithTimeout(3 * time.Second).Should(And(HaveField("Spec.SchedulingGates", HaveLen(1)), HaveField("Spec.NodeName", BeEmpty())))
 
-		create(ctx, toolResult(namespace, "ann", "demo-1", "1-1", "so be it"))
-		answer := succeeded(ctx, namespace, "demo-1")
-		expectEnding(ctx, answer, "work", v1alpha1.CallUnknown, tool.ReasonDisruption, unknown, "its pod was stopped before it had ended", "It was not run again.")
-		Expect(counted(ctx, v1alpha1.CallUnknown, tool.ReasonDisruption)).To(BeNumerically(">", before))
-		Expect(callOf(answer, "work").PodUID).To(Equal(first.UID))
-		Expect(w.of("work")).To(HaveLen(1), "starts of the tool")
-		Expect(ran.counts()).To(Equal(map[string]int{callOf(answer, "work").ID: 1}), "containers that ran")
-		// What is left of the call could still be let go by hand: it goes with the end of the step.
-		Eventually(ctx, func() []corev1.Pod { return podsOf(ctx, answer) }).Should(BeEmpty())
-	})
+			create(ctx, toolResult(namespace, "ann", "demo-1", "1-1", "so be it"))
+			answer := succeeded(ctx, namespace, "demo-1")
+			expectEnding(
+				ctx,
+				answer,
+				"work",
+				v1alpha1.ToolCallStateUnknown,
+				tool.ReasonDisruption,
+				unknown,
+				"its pod was stopped before it had ended",
+				"It was not run again.",
+			)
+			Expect(counted(ctx, v1alpha1.ToolCallStateUnknown, tool.ReasonDisruption)).To(BeNumerically(">", before))
+			Expect(callOf(answer, "work").PodUID).To(Equal(first.UID))
+			Expect(w.of("work")).To(HaveLen(1), "starts of the tool")
+			Expect(ran.counts()).To(Equal(map[string]int{callOf(answer, "work").ID: 1}), "containers that ran")
+			// What is left of the call could still be let go by hand: it goes with the end of the step.
+			Eventually(ctx, func() []corev1.Pod { return podsOf(ctx, answer) }).Should(BeEmpty())
+		},
+	)
 })
 
 // stateOf returns a function that reads state and reason of the Turn's first call.

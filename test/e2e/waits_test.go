@@ -32,7 +32,10 @@ func waitsOf(ctx context.Context) *waits {
 	GinkgoHelper()
 	m := settled(ctx)
 	w := &waits{of: map[string]map[string][]time.Duration{}}
-	log, err := clientset.CoreV1().Pods(m.pod.Namespace).GetLogs(m.pod.Name, &corev1.PodLogOptions{Follow: true, Container: managerContainer}).Stream(ctx)
+	log, err := clientset.CoreV1().
+		Pods(m.pod.Namespace).
+		GetLogs(m.pod.Name, &corev1.PodLogOptions{Follow: true, Container: managerContainer}).
+		Stream(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(log.Close)
 	go func() {
@@ -73,7 +76,10 @@ func (w *waits) take(namespace string) string {
 		for _, wait := range of {
 			sum += wait
 		}
-		lines = append(lines, fmt.Sprintf("  %s: %d, %s, together %s", resource, len(of), quantiles(of), sum.Round(time.Millisecond)))
+		lines = append(
+			lines,
+			fmt.Sprintf("  %s: %d, %s, together %s", resource, len(of), quantiles(of), sum.Round(time.Millisecond)),
+		)
 	}
 	if len(lines) == 1 {
 		lines = append(lines, "  none")
@@ -85,7 +91,8 @@ func (w *waits) take(namespace string) string {
 func sharesOf(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, "capstan_share_") || strings.HasPrefix(line, "capstan_turn_slots_") || strings.HasPrefix(line, "go_memstats_heap_inuse") {
+		if strings.HasPrefix(line, "capstan_share_") || strings.HasPrefix(line, "capstan_turn_slots_") ||
+			strings.HasPrefix(line, "go_memstats_heap_inuse") {
 			lines = append(lines, strings.TrimSpace(line))
 		}
 	}

@@ -154,7 +154,11 @@ func (w *witness) started(tools ...string) func() bool {
 // visited waits until a tool has started so often. A container runs a moment before its tool does.
 func (w *witness) visited(ctx context.Context, tool string, times int) {
 	GinkgoHelper()
-	Eventually(ctx, func() int { return len(w.of(tool)) }).WithPolling(promptly).Should(Equal(times), "starts of tool %s", tool)
+	Eventually(
+		ctx,
+		func() int { return len(w.of(tool)) },
+	).WithPolling(promptly).
+		Should(Equal(times), "starts of tool %s", tool)
 }
 
 // containers knows every container of a tool that ever ran in a namespace, as the kubelet told the API server.
@@ -240,7 +244,12 @@ func (c *containers) counts() map[string]int {
 
 // shown opens a watch and gives a function that waits for the first object for which found is true. A watch shows what
 // a poll would miss.
-func shown[O client.Object](ctx context.Context, list client.ObjectList, namespace string, found func(O) bool) func() error {
+func shown[O client.Object](
+	ctx context.Context,
+	list client.ObjectList,
+	namespace string,
+	found func(O) bool,
+) func() error {
 	GinkgoHelper()
 	watch, err := api.Watch(ctx, list, client.InNamespace(namespace))
 	Expect(err).NotTo(HaveOccurred())

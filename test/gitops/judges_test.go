@@ -73,13 +73,13 @@ func observed(object *unstructured.Unstructured) bool {
 func truthOfTurn(object *unstructured.Unstructured) string {
 	phase, _, _ := unstructured.NestedString(object.Object, "status", "phase")
 	switch v1alpha1.TurnPhase(phase) {
-	case v1alpha1.TurnSucceeded:
+	case v1alpha1.TurnPhaseSucceeded:
 		return finished
-	case v1alpha1.TurnFailed, v1alpha1.TurnCancelled:
+	case v1alpha1.TurnPhaseFailed, v1alpha1.TurnPhaseCancelled:
 		return failed
-	case v1alpha1.TurnWaitingForToolResults:
+	case v1alpha1.TurnPhaseWaitingForToolResults:
 		return suspended
-	case v1alpha1.TurnQueued:
+	case v1alpha1.TurnPhaseQueued:
 		if conditionOf(object, v1alpha1.ConditionSucceeded)["reason"] == v1alpha1.ReasonSuspended {
 			return suspended
 		}
@@ -99,7 +99,8 @@ func truthOfReady(object *unstructured.Unstructured) string {
 		return finished
 	case ready["reason"] == v1alpha1.ReasonArchived:
 		return suspended
-	case slices.Contains(hopeless, ready["reason"]), object.GetKind() == "Model" && ready["reason"] == v1alpha1.ReasonModelNotReady:
+	case slices.Contains(hopeless, ready["reason"]),
+		object.GetKind() == "Model" && ready["reason"] == v1alpha1.ReasonModelNotReady:
 		return failed
 	default:
 		return progressing
@@ -128,7 +129,15 @@ func describe(object *unstructured.Unstructured) string {
 	if err != nil {
 		return err.Error()
 	}
-	return fmt.Sprintf("%s %s/%s at %s, generation %d: %s", object.GetKind(), object.GetNamespace(), object.GetName(), object.GetResourceVersion(), object.GetGeneration(), text)
+	return fmt.Sprintf(
+		"%s %s/%s at %s, generation %d: %s",
+		object.GetKind(),
+		object.GetNamespace(),
+		object.GetName(),
+		object.GetResourceVersion(),
+		object.GetGeneration(),
+		text,
+	)
 }
 
 // healthEngine is Argo CD's, as a process that answers one line for each object that it is given.

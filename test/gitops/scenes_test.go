@@ -19,7 +19,13 @@ var _ = Describe("A Turn", func() {
 		talk := session(namespace)
 		create(ctx, first, talk)
 		Eventually(record.story(talk)).Should(HaveExactElements(progressing))
-		harness := stage(ctx, namespace, simulation("{{tool:look}} {{tool:ask}}", "look", "ask"), jobTool("look"), clientTool("ask"))
+		harness := stage(
+			ctx,
+			namespace,
+			simulation("{{tool:look}} {{tool:ask}}", "look", "ask"),
+			jobTool("look"),
+			clientTool("ask"),
+		)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask"))
 		answer := toolResult(namespace, "answer", "demo-1", "2-0")
 		create(ctx, answer)
@@ -31,23 +37,26 @@ var _ = Describe("A Turn", func() {
 		Eventually(record.story(harness)).Should(HaveExactElements(progressing, finished))
 	})
 
-	It("is suspended while it waits for an approval, and progressing while what was approved runs", func(ctx context.Context) {
-		namespace := newNamespace(ctx)
-		guarded := jobTool("pay")
-		guarded.Spec.Policy = v1alpha1.PolicyRequiresApproval
-		stage(ctx, namespace, simulation("{{tool:pay}}", "pay"), guarded)
-		first := turn(namespace, "demo-1")
-		create(ctx, session(namespace), first)
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
-		Eventually(record.story(first)).Should(HaveExactElements(progressing, suspended))
-		waiting, err := kit.Turn(ctx, namespace, "demo-1")()
-		Expect(err).NotTo(HaveOccurred())
-		yes := capstantest.Decision(waiting, "1-0", v1alpha1.DecisionApprove, "ann")
-		create(ctx, yes)
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-		Eventually(record.story(first)).Should(HaveExactElements(progressing, suspended, progressing, finished))
-		Eventually(record.story(yes)).Should(HaveExactElements(progressing, finished))
-	})
+	It(
+		"is suspended while it waits for an approval, and progressing while what was approved runs",
+		func(ctx context.Context) {
+			namespace := newNamespace(ctx)
+			guarded := jobTool("pay")
+			guarded.Spec.Policy = v1alpha1.ToolPolicyRequiresApproval
+			stage(ctx, namespace, simulation("{{tool:pay}}", "pay"), guarded)
+			first := turn(namespace, "demo-1")
+			create(ctx, session(namespace), first)
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
+			Eventually(record.story(first)).Should(HaveExactElements(progressing, suspended))
+			waiting, err := kit.Turn(ctx, namespace, "demo-1")()
+			Expect(err).NotTo(HaveOccurred())
+			yes := capstantest.Decision(waiting, "1-0", v1alpha1.DecisionApprove, "ann")
+			create(ctx, yes)
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+			Eventually(record.story(first)).Should(HaveExactElements(progressing, suspended, progressing, finished))
+			Eventually(record.story(yes)).Should(HaveExactElements(progressing, finished))
+		},
+	)
 
 	It("is suspended while its spec says so", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -62,13 +71,19 @@ var _ = Describe("A Turn", func() {
 
 	It("has failed when the model fails", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
-		stage(ctx, namespace, v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseError, Text: "the model is broken"}})
+		stage(
+			ctx,
+			namespace,
+			v1alpha1.Simulation{
+				Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeError, Text: "the model is broken"},
+			},
+		)
 		first := turn(namespace, "demo-1")
 		create(ctx, session(namespace), first)
 		Eventually(record.story(first)).Should(HaveExactElements(progressing, failed))
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
-		Expect(turn.Status.Phase).To(Equal(v1alpha1.TurnFailed))
+		Expect(turn.Status.Phase).To(Equal(v1alpha1.TurnPhaseFailed))
 	})
 
 	It("has failed when its Harness is archived", func(ctx context.Context) {
@@ -86,7 +101,7 @@ var _ = Describe("A Turn", func() {
 		first := turn(namespace, "demo-1")
 		create(ctx, session(namespace), first)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask"))
-		change(ctx, first, func(t *v1alpha1.Turn) { t.Spec.DesiredState = v1alpha1.DesiredCancelled })
+		change(ctx, first, func(t *v1alpha1.Turn) { t.Spec.DesiredState = v1alpha1.DesiredStateCancelled })
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed(v1alpha1.ReasonCancelled))
 		Eventually(record.story(first)).Should(HaveExactElements(progressing, suspended, progressing, failed))
 	})
@@ -97,7 +112,7 @@ var _ = Describe("A message that steers", func() {
 		namespace := newNamespace(ctx)
 		stage(ctx, namespace, simulation("{{tool:ask}}", "ask"), clientTool("ask"))
 		first, steer := turn(namespace, "demo-1"), turn(namespace, "demo-2")
-		steer.Spec.Delivery = v1alpha1.DeliverSteer
+		steer.Spec.Delivery = v1alpha1.DeliverySteer
 		create(ctx, session(namespace), first)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask"))
 		create(ctx, steer)
@@ -118,11 +133,15 @@ var _ = Describe("A Turn that has ended", func() {
 		Expect(kit.Client.Delete(ctx, first)).To(Succeed())
 		create(ctx, again)
 		Eventually(record.story(again)).Should(HaveExactElements(progressing, finished))
-		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(HaveField("Status.Conditions", ContainElement(HaveField("Reason", v1alpha1.ReasonAlreadyRan))))
+		Expect(
+			kit.Turn(ctx, namespace, "demo-1")(),
+		).To(HaveField("Status.Conditions", ContainElement(HaveField("Reason", v1alpha1.ReasonAlreadyRan))))
 		Expect(kit.Client.Delete(ctx, again)).To(Succeed())
 		create(ctx, other)
 		Eventually(record.story(other)).Should(HaveExactElements(progressing, failed))
-		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(HaveField("Status.Conditions", ContainElement(HaveField("Reason", v1alpha1.ReasonNameReused))))
+		Expect(
+			kit.Turn(ctx, namespace, "demo-1")(),
+		).To(HaveField("Status.Conditions", ContainElement(HaveField("Reason", v1alpha1.ReasonNameReused))))
 	})
 
 	It("stays finished when it is cancelled afterwards", func(ctx context.Context) {
@@ -131,7 +150,7 @@ var _ = Describe("A Turn that has ended", func() {
 		first := turn(namespace, "demo-1")
 		create(ctx, session(namespace), first)
 		Eventually(record.story(first)).Should(HaveExactElements(progressing, finished))
-		change(ctx, first, func(t *v1alpha1.Turn) { t.Spec.DesiredState = v1alpha1.DesiredCancelled })
+		change(ctx, first, func(t *v1alpha1.Turn) { t.Spec.DesiredState = v1alpha1.DesiredStateCancelled })
 		Eventually(record.story(first)).Should(HaveExactElements(progressing, finished, progressing, finished))
 	})
 })
@@ -204,9 +223,11 @@ var _ = Describe("A Session", func() {
 			h.Spec.NetworkAccess = &v1alpha1.NetworkAccess{Blocked: []v1alpha1.NetworkPattern{"*.example.org"}}
 		})
 		Eventually(record.story(talk)).Should(HaveExactElements(progressing, finished, progressing))
-		Expect(reason(ctx, talk, v1alpha1.ConditionReady, &talk.Status.Conditions)).To(Equal(v1alpha1.ReasonNetworkAccessUnenforceable))
+		Expect(
+			reason(ctx, talk, v1alpha1.ConditionReady, &talk.Status.Conditions),
+		).To(Equal(v1alpha1.ReasonNetworkAccessUnenforceable))
 		Eventually(readyReason(ctx, harness)).Should(Equal(v1alpha1.ReasonNetworkAccessUnenforceable))
-		change(ctx, tool, func(t *v1alpha1.Tool) { t.Spec.Job.Network = v1alpha1.NetworkNone })
+		change(ctx, tool, func(t *v1alpha1.Tool) { t.Spec.Job.Network = v1alpha1.NetworkReachNone })
 		Eventually(record.story(talk)).Should(HaveExactElements(progressing, finished, progressing, finished))
 		Eventually(record.story(harness)).Should(HaveExactElements(progressing, finished, progressing, finished))
 	})
@@ -246,13 +267,15 @@ var _ = Describe("A Model", func() {
 		model := &v1alpha1.Model{ObjectMeta: named(namespace, "strange"), Spec: elsewhere()}
 		agent := &v1alpha1.Agent{
 			ObjectMeta: named(namespace, "helper"),
-			Spec:       v1alpha1.AgentSpec{ConfigLayer: v1alpha1.ConfigLayer{ModelRef: &v1alpha1.LocalReference{Name: "strange"}}},
+			Spec: v1alpha1.AgentSpec{
+				ConfigLayer: v1alpha1.ConfigLayer{ModelRef: &v1alpha1.LocalReference{Name: "strange"}},
+			},
 		}
 		create(ctx, model, agent)
 		Eventually(record.story(model)).Should(HaveExactElements(progressing, failed))
 		Eventually(record.story(agent)).Should(HaveExactElements(progressing))
 		change(ctx, model, func(m *v1alpha1.Model) {
-			m.Spec = v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated, Simulation: &v1alpha1.Simulation{}}
+			m.Spec = v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: &v1alpha1.Simulation{}}
 		})
 		Eventually(record.story(model)).Should(HaveExactElements(progressing, failed, progressing, finished))
 		Eventually(record.story(agent)).Should(HaveExactElements(progressing, finished))
@@ -262,7 +285,10 @@ var _ = Describe("A Model", func() {
 var _ = Describe("A Harness", func() {
 	It("is progressing until its parent comes", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
-		child := &v1alpha1.Harness{ObjectMeta: named(namespace, "child"), Spec: v1alpha1.HarnessSpec{ParentRef: &v1alpha1.LocalReference{Name: "base"}}}
+		child := &v1alpha1.Harness{
+			ObjectMeta: named(namespace, "child"),
+			Spec:       v1alpha1.HarnessSpec{ParentRef: &v1alpha1.LocalReference{Name: "base"}},
+		}
 		create(ctx, child)
 		Eventually(readyReason(ctx, child)).Should(Equal(v1alpha1.ReasonHarnessNotFound))
 		create(ctx, &v1alpha1.Harness{ObjectMeta: named(namespace, "base")})
@@ -271,8 +297,14 @@ var _ = Describe("A Harness", func() {
 
 	It("has failed when it is its own ancestor", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
-		loop := &v1alpha1.Harness{ObjectMeta: named(namespace, "loop"), Spec: v1alpha1.HarnessSpec{ParentRef: &v1alpha1.LocalReference{Name: "back"}}}
-		back := &v1alpha1.Harness{ObjectMeta: named(namespace, "back"), Spec: v1alpha1.HarnessSpec{ParentRef: &v1alpha1.LocalReference{Name: "loop"}}}
+		loop := &v1alpha1.Harness{
+			ObjectMeta: named(namespace, "loop"),
+			Spec:       v1alpha1.HarnessSpec{ParentRef: &v1alpha1.LocalReference{Name: "back"}},
+		}
+		back := &v1alpha1.Harness{
+			ObjectMeta: named(namespace, "back"),
+			Spec:       v1alpha1.HarnessSpec{ParentRef: &v1alpha1.LocalReference{Name: "loop"}},
+		}
 		create(ctx, loop, back)
 		Eventually(record.story(loop)).Should(HaveExactElements(progressing, failed))
 		Eventually(record.story(back)).Should(HaveExactElements(progressing, failed))
@@ -281,14 +313,19 @@ var _ = Describe("A Harness", func() {
 	It("is suspended while it is archived, as an Agent is", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		harness := &v1alpha1.Harness{ObjectMeta: named(namespace, "base")}
-		agent := &v1alpha1.Agent{ObjectMeta: named(namespace, "helper"), Spec: v1alpha1.AgentSpec{Lifecycle: v1alpha1.LifecycleArchived}}
+		agent := &v1alpha1.Agent{
+			ObjectMeta: named(namespace, "helper"),
+			Spec:       v1alpha1.AgentSpec{Lifecycle: v1alpha1.LifecycleArchived},
+		}
 		create(ctx, harness, agent)
 		Eventually(record.story(agent)).Should(HaveExactElements(progressing, suspended))
 		Eventually(record.story(harness)).Should(HaveExactElements(progressing, finished))
 		change(ctx, harness, func(h *v1alpha1.Harness) { h.Spec.Lifecycle = v1alpha1.LifecycleArchived })
 		Eventually(record.story(harness)).Should(HaveExactElements(progressing, finished, progressing, suspended))
 		change(ctx, harness, func(h *v1alpha1.Harness) { h.Spec.Lifecycle = v1alpha1.LifecycleActive })
-		Eventually(record.story(harness)).Should(HaveExactElements(progressing, finished, progressing, suspended, progressing, finished))
+		Eventually(
+			record.story(harness),
+		).Should(HaveExactElements(progressing, finished, progressing, suspended, progressing, finished))
 	})
 
 	It("is terminating while something holds its deletion back", func(ctx context.Context) {
@@ -303,9 +340,17 @@ var _ = Describe("A Harness", func() {
 })
 
 // stage makes a default Model that plays the script, the Tools, and a Harness that names them.
-func stage(ctx context.Context, namespace string, script v1alpha1.Simulation, tools ...*v1alpha1.Tool) *v1alpha1.Harness {
+func stage(
+	ctx context.Context,
+	namespace string,
+	script v1alpha1.Simulation,
+	tools ...*v1alpha1.Tool,
+) *v1alpha1.Harness {
 	GinkgoHelper()
-	model := &v1alpha1.Model{ObjectMeta: named(namespace, "simulated"), Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated, Simulation: &script}}
+	model := &v1alpha1.Model{
+		ObjectMeta: named(namespace, "simulated"),
+		Spec:       v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: &script},
+	}
 	model.Annotations = map[string]string{v1alpha1.AnnotationDefaultModel: "true"}
 	harness := &v1alpha1.Harness{ObjectMeta: named(namespace, "base")}
 	for _, tool := range tools {
@@ -326,7 +371,7 @@ func simulation(text string, tools ...string) v1alpha1.Simulation {
 		steps = append(steps, v1alpha1.SimulatedStep{Calls: []v1alpha1.SimulatedToolCall{{Name: tool}}})
 	}
 	return v1alpha1.Simulation{
-		Response:  &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseFixed, Text: text},
+		Response:  &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeFixed, Text: text},
 		ToolCalls: &v1alpha1.SimulatedToolCalls{Sequence: append(steps, v1alpha1.SimulatedStep{})},
 	}
 }
@@ -336,21 +381,32 @@ func named(namespace, name string) metav1.ObjectMeta {
 }
 
 func session(namespace string) *v1alpha1.Session {
-	return &v1alpha1.Session{ObjectMeta: named(namespace, "demo"), Spec: v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}}}
+	return &v1alpha1.Session{
+		ObjectMeta: named(namespace, "demo"),
+		Spec:       v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}},
+	}
 }
 
 func turn(namespace, name string) *v1alpha1.Turn {
-	return &v1alpha1.Turn{ObjectMeta: named(namespace, name), Spec: v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "demo"}, Input: "Hello."}}
+	return &v1alpha1.Turn{
+		ObjectMeta: named(namespace, name),
+		Spec:       v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "demo"}, Input: "Hello."},
+	}
 }
 
 func jobTool(name string) *v1alpha1.Tool {
 	return &v1alpha1.Tool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ToolSpec{
-		Description: "A tool of the tests.", SideEffect: v1alpha1.Pure, Job: &v1alpha1.JobTool{Image: "capstan.dev/toolbox:test", Command: []string{"/toolbox", name}},
+		Description: "A tool of the tests.",
+		SideEffect:  v1alpha1.SideEffectPure,
+		Job:         &v1alpha1.JobTool{Image: "capstan.dev/toolbox:test", Command: []string{"/toolbox", name}},
 	}}
 }
 
 func clientTool(name string) *v1alpha1.Tool {
-	return &v1alpha1.Tool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ToolSpec{Description: "A tool of the client.", Client: &v1alpha1.ClientTool{}}}
+	return &v1alpha1.Tool{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       v1alpha1.ToolSpec{Description: "A tool of the client.", Client: &v1alpha1.ClientTool{}},
+	}
 }
 
 func toolResult(namespace, name, turn, call string) *v1alpha1.ToolResult {

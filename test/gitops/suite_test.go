@@ -96,7 +96,11 @@ func knowMoreProviders(ctx context.Context) {
 
 // elsewhere is the spec of a Model of that provider.
 func elsewhere() v1alpha1.ModelSpec {
-	return v1alpha1.ModelSpec{Provider: otherProvider, Model: "strange-1", SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "strange", Key: "key"}}
+	return v1alpha1.ModelSpec{
+		Provider:     otherProvider,
+		Model:        "strange-1",
+		SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "strange", Key: "key"},
+	}
 }
 
 // newNamespace returns a namespace of the spec's own.

@@ -14,7 +14,7 @@ import (
 // guarded is a worker whose calls need approval.
 func guarded() *v1alpha1.Tool {
 	tool := worker(once)
-	tool.Spec.Policy = v1alpha1.PolicyRequiresApproval
+	tool.Spec.Policy = v1alpha1.ToolPolicyRequiresApproval
 	return tool
 }
 
@@ -23,11 +23,15 @@ var _ = Describe("A call that needs approval", func() {
 		namespace := begin(ctx, guarded())
 		Eventually(turn(ctx, namespace)).Should(capstantest.WaitForApproval("work"))
 		Expect(turn(ctx, namespace)()).NotTo(capstantest.WaitForTools("work"), "no client is asked")
-		Expect(kit.Answer(ctx, namespace, "demo-1", "work", "done")).To(MatchError(ContainSubstring("no call of work waits for a result")))
+		Expect(
+			kit.Answer(ctx, namespace, "demo-1", "work", "done"),
+		).To(MatchError(ContainSubstring("no call of work waits for a result")))
 		Expect(kit.Approve(ctx, namespace, "demo-1", "work")).To(Succeed())
 		Eventually(turn(ctx, namespace)).Should(capstantest.HaveSucceeded())
 		Expect(kit.Starts(namespace, "demo-1", "1-0")).To(Equal(1))
-		Expect(kit.Approve(ctx, namespace, "demo-1", "work")).To(MatchError(ContainSubstring("no call of work waits for approval")))
+		Expect(
+			kit.Approve(ctx, namespace, "demo-1", "work"),
+		).To(MatchError(ContainSubstring("no call of work waits for approval")))
 	})
 
 	It("is rejected by the kit, and the model is told so", func(ctx context.Context) {
@@ -35,7 +39,9 @@ var _ = Describe("A call that needs approval", func() {
 		Eventually(turn(ctx, namespace)).Should(capstantest.WaitForApproval("work"))
 		Expect(kit.Reject(ctx, namespace, "demo-1", "work")).To(Succeed())
 		Eventually(turn(ctx, namespace)).Should(capstantest.HaveSucceeded())
-		Expect(kit.Told(ctx, namespace, "demo-1", "1-0")()).To(HavePrefix("The tool was not executed: its approval was refused."))
+		Expect(
+			kit.Told(ctx, namespace, "demo-1", "1-0")(),
+		).To(HavePrefix("The tool was not executed: its approval was refused."))
 		Expect(kit.Starts(namespace, "demo-1", "1-0")).To(BeZero())
 	})
 
@@ -47,7 +53,9 @@ var _ = Describe("A call that needs approval", func() {
 		Consistently(turn(ctx, namespace)).WithTimeout(time.Second).Should(capstantest.WaitForApproval("work"))
 		clock.Advance(time.Hour)
 		Eventually(turn(ctx, namespace)).Should(capstantest.HaveSucceeded())
-		Expect(turn(ctx, namespace)()).To(capstantest.HaveToolCall("work", v1alpha1.CallNotExecuted, capstantest.ReasonApprovalTimeout))
+		Expect(
+			turn(ctx, namespace)(),
+		).To(capstantest.HaveToolCall("work", v1alpha1.ToolCallStateNotExecuted, capstantest.ReasonApprovalTimeout))
 		Expect(kit.Starts(namespace, "demo-1", "1-0")).To(BeZero())
 	})
 })

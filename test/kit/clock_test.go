@@ -35,7 +35,9 @@ var _ = Describe("The clock", func() {
 		Eventually(turn(ctx, namespace)).Should(capstantest.HaveSucceeded())
 		ended, err := turn(ctx, namespace)()
 		Expect(err).NotTo(HaveOccurred())
-		Expect(ended.Status.Summary.StartedAt.Time).To(And(BeTemporally(">=", before.Truncate(time.Second)), BeTemporally("<=", clock.Now())))
+		Expect(
+			ended.Status.Summary.StartedAt.Time,
+		).To(And(BeTemporally(">=", before.Truncate(time.Second)), BeTemporally("<=", clock.Now())))
 		Expect(ended.Status.Summary.FinishedAt.Time).To(BeTemporally("<=", clock.Now()))
 	})
 
@@ -48,16 +50,23 @@ var _ = Describe("The clock", func() {
 			return "", "", 1
 		})
 		beginIn(ctx, namespace, worker(once))
-		Eventually(turn(ctx, namespace)).Should(capstantest.HaveToolCall("work", v1alpha1.CallRunning))
+		Eventually(turn(ctx, namespace)).Should(capstantest.HaveToolCall("work", v1alpha1.ToolCallStateRunning))
 		before := quiet(namespace)
 		clock.Advance(4 * time.Minute)
-		Consistently(turn(ctx, namespace)).WithTimeout(time.Second).Should(capstantest.HaveToolCall("work", v1alpha1.CallRunning), "five minutes are not over")
-		Expect(turnPasses(namespace)().Since(before)).To(HaveKeyWithValue("turn demo-1", BeNumerically(">", 0)), "an advance wakes what waits")
+		Consistently(
+			turn(ctx, namespace),
+		).WithTimeout(time.Second).
+			Should(capstantest.HaveToolCall("work", v1alpha1.ToolCallStateRunning), "five minutes are not over")
+		Expect(
+			turnPasses(namespace)().Since(before),
+		).To(HaveKeyWithValue("turn demo-1", BeNumerically(">", 0)), "an advance wakes what waits")
 		began := time.Now()
 		clock.Advance(time.Minute)
 		Eventually(turn(ctx, namespace)).Should(capstantest.HaveSucceeded())
 		Expect(time.Since(began)).To(BeNumerically("<", 10*time.Second))
-		Expect(turn(ctx, namespace)()).To(capstantest.HaveToolCall("work", v1alpha1.CallFailed, capstantest.ReasonTimeout))
+		Expect(
+			turn(ctx, namespace)(),
+		).To(capstantest.HaveToolCall("work", v1alpha1.ToolCallStateFailed, capstantest.ReasonTimeout))
 		Eventually(stopped).Should(Receive(Equal(context.Canceled)))
 	})
 
@@ -66,8 +75,11 @@ var _ = Describe("The clock", func() {
 		namespace := newNamespace(ctx)
 		DeferCleanup(kit.Inject(capstantest.NeverStarts, capstantest.InNamespace(namespace)))
 		beginIn(ctx, namespace, worker(pure))
-		Eventually(turn(ctx, namespace)).Should(capstantest.HaveToolCall("work", v1alpha1.CallPending, "Starting"))
-		Consistently(turn(ctx, namespace)).WithTimeout(time.Second).ShouldNot(capstantest.HaveToolCall("work", v1alpha1.CallNotExecuted))
+		Eventually(turn(ctx, namespace)).Should(capstantest.HaveToolCall("work", v1alpha1.ToolCallStatePending, "Starting"))
+		Consistently(
+			turn(ctx, namespace),
+		).WithTimeout(time.Second).
+			ShouldNot(capstantest.HaveToolCall("work", v1alpha1.ToolCallStateNotExecuted))
 	})
 
 	It("ends the retention of Jobs", func(ctx context.Context) {
@@ -96,7 +108,9 @@ func quiet(namespace string) passes.Counts {
 	Eventually(func(g Gomega) {
 		counted = turnPasses(namespace)()
 		g.Expect(counted).NotTo(BeEmpty(), "passes are not counted")
-		g.Consistently(turnPasses(namespace)).WithTimeout(2*time.Second).Should(Equal(counted), "a Turn that waits is reconciled")
+		g.Consistently(turnPasses(namespace)).
+			WithTimeout(2*time.Second).
+			Should(Equal(counted), "a Turn that waits is reconciled")
 	}).Should(Succeed())
 	return counted
 }

@@ -19,10 +19,24 @@ var goBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
 
 // faults are all that there are.
 var faults = []capstantest.Fault{
-	capstantest.JobRefused, capstantest.JobSuspended, capstantest.PodRefused,
-	capstantest.Unschedulable, capstantest.PodDeletedBeforeStart, capstantest.ImagePullBackOff, capstantest.NeverStarts, capstantest.StartError,
-	capstantest.Hangs, capstantest.TimedOut, capstantest.OOMKilled, capstantest.OutputLost, capstantest.Killed, capstantest.PodDeleted,
-	capstantest.Evicted, capstantest.NodeLost, capstantest.NodeSilent, capstantest.JobDeleted,
+	capstantest.JobRefused,
+	capstantest.JobSuspended,
+	capstantest.PodRefused,
+	capstantest.Unschedulable,
+	capstantest.PodDeletedBeforeStart,
+	capstantest.ImagePullBackOff,
+	capstantest.NeverStarts,
+	capstantest.StartError,
+	capstantest.Hangs,
+	capstantest.TimedOut,
+	capstantest.OOMKilled,
+	capstantest.OutputLost,
+	capstantest.Killed,
+	capstantest.PodDeleted,
+	capstantest.Evicted,
+	capstantest.NodeLost,
+	capstantest.NodeSilent,
+	capstantest.JobDeleted,
 }
 
 var _ = Describe("The page about testing agents", func() {

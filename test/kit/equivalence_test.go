@@ -19,9 +19,9 @@ import (
 	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/capstantest/inprocess"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
+	runtimeinprocess "github.com/capstan-dev/capstan/internal/runtime/inprocess"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	journalkubernetes "github.com/capstan-dev/capstan/internal/runtime/journal/kubernetes"
-	"github.com/capstan-dev/capstan/internal/runtime/loop"
 )
 
 // archives are what is done when a model is asked with a system prompt, once.
@@ -114,7 +114,8 @@ func goThrough(ctx context.Context, s scenario, w world, begun <-chan struct{}) 
 
 // waits reports whether a Turn waits for others.
 func waits(turn *v1alpha1.Turn) bool {
-	return turn.Status.Phase == v1alpha1.TurnWaitingForToolResults || host.WaitsForReference(&turn.Status.TurnProgress)
+	return turn.Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults ||
+		host.WaitsForReference(&turn.Status.TurnProgress)
 }
 
 // starting makes the scenario's tools a JobRunner that tells when one has started.
@@ -156,14 +157,17 @@ func inCluster(ctx context.Context, s scenario, prompt, namespace string) course
 	Expect(kit.Client.Create(ctx, asked)).To(Succeed())
 	rests := goThrough(ctx, s, c, begun)
 	var ended *v1alpha1.Turn
-	Eventually(ctx, func() string { ended = c.read(ctx); return string(ended.Status.Phase) }).Should(BeElementOf("Succeeded", "Failed", "Cancelled"))
+	Eventually(
+		ctx,
+		func() string { ended = c.read(ctx); return string(ended.Status.Phase) },
+	).Should(BeElementOf("Succeeded", "Failed", "Cancelled"))
 
 	session := &v1alpha1.Session{}
 	Expect(kit.Client.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: "demo"}, session)).To(Succeed())
 	store, err := journalkubernetes.ForConfig(config, nil)
 	Expect(err).NotTo(HaveOccurred())
 	log := journal.New(store, journal.Options{})
-	steps, err := loop.Steps(ctx, log, store, host.JournalOf(session))
+	steps, err := runtimeinprocess.Steps(ctx, log, store, host.JournalOf(session))
 	Expect(err).NotTo(HaveOccurred())
 	var events []v1alpha1.JournalEvent
 	for _, step := range steps {
@@ -188,7 +192,7 @@ func (c *cluster) rest(ctx context.Context) *v1alpha1.Turn {
 		turn = c.read(ctx)
 		settled := 0
 		for _, call := range turn.Status.ToolCalls {
-			if call.State.Settled() && call.Executor == v1alpha1.ExecutorClient {
+			if call.State.Settled() && call.Executor == v1alpha1.ToolExecutorClient {
 				settled++
 			}
 		}
@@ -200,7 +204,10 @@ func (c *cluster) rest(ctx context.Context) *v1alpha1.Turn {
 func (c *cluster) give(ctx context.Context, call string, spec v1alpha1.ToolResultSpec) {
 	GinkgoHelper()
 	spec.TurnRef.Name, spec.CallID = "demo-1", call
-	result := &v1alpha1.ToolResult{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "demo-1-" + call}, Spec: spec}
+	result := &v1alpha1.ToolResult{
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: "demo-1-" + call},
+		Spec:       spec,
+	}
 	Expect(kit.Client.Create(ctx, result)).To(Succeed())
 	c.answered++
 }
@@ -245,7 +252,11 @@ func inThisProcess(ctx context.Context, s scenario, prompt, namespace string) co
 	run, begun := s.starting()
 	p := &process{}
 	archiving := sync.Once{}
-	options := []inprocess.Option{inprocess.WithNamespace(namespace), inprocess.WithYAML(s.yaml(prompt)), inprocess.WithTools(run)}
+	options := []inprocess.Option{
+		inprocess.WithNamespace(namespace),
+		inprocess.WithYAML(s.yaml(prompt)),
+		inprocess.WithTools(run),
+	}
 	if s.archive {
 		options = append(options, inprocess.WithPrompts(func(inprocess.Request) {
 			archiving.Do(func() {
@@ -346,8 +357,31 @@ func statusOf(turn *v1alpha1.Turn) map[string]any {
 
 // changing are the keys of what is another each time.
 var changing = []string{
-	"id", "message_id", "turn_id", "input_message_id", "final_message_id", "exec_id", "fence", "response_id", "previousResponseID", "duration_ms", "time_to_first_token_ms", "created_at", "metadata",
-	"sessionUID", "podUID", "podName", "toolUID", "callDigest", "startedAt", "finishedAt", "openedAt", "approveBy", "notBefore", "observedGeneration", "conditions",
+	"id",
+	"message_id",
+	"turn_id",
+	"input_message_id",
+	"final_message_id",
+	"exec_id",
+	"fence",
+	"response_id",
+	"previousResponseID",
+	"duration_ms",
+	"time_to_first_token_ms",
+	"created_at",
+	"metadata",
+	"sessionUID",
+	"podUID",
+	"podName",
+	"toolUID",
+	"callDigest",
+	"startedAt",
+	"finishedAt",
+	"openedAt",
+	"approveBy",
+	"notBefore",
+	"observedGeneration",
+	"conditions",
 }
 
 func withoutIDs(of any) map[string]any {

@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	pure        = v1alpha1.Pure
-	once        = v1alpha1.AtMostOnce
-	failed      = v1alpha1.CallFailed
-	notExecuted = v1alpha1.CallNotExecuted
-	unknown     = v1alpha1.CallUnknown
+	pure        = v1alpha1.SideEffectPure
+	once        = v1alpha1.SideEffectAtMostOnce
+	failed      = v1alpha1.ToolCallStateFailed
+	notExecuted = v1alpha1.ToolCallStateNotExecuted
+	unknown     = v1alpha1.ToolCallStateUnknown
 )
 
 // befallen is what becomes of a call that a fault befalls.
@@ -44,59 +44,256 @@ const (
 
 var _ = Describe("A fault", func() {
 	const startTimeout, timeout = 2 * time.Minute, 5 * time.Minute
-	pending, running := v1alpha1.CallPending, v1alpha1.CallRunning
-	DescribeTable("gives the ending that the runtime promises", func(ctx context.Context, c befallen) {
-		namespace := newNamespace(ctx)
-		DeferCleanup(kit.Inject(c.fault, capstantest.InNamespace(namespace)))
-		beginIn(ctx, namespace, worker(c.class))
-		if c.after > 0 {
-			state := pending
-			if c.shown == "" {
-				state = running
+	pending, running := v1alpha1.ToolCallStatePending, v1alpha1.ToolCallStateRunning
+	DescribeTable(
+		"gives the ending that the runtime promises",
+		func(ctx context.Context, c befallen) {
+			namespace := newNamespace(ctx)
+			DeferCleanup(kit.Inject(c.fault, capstantest.InNamespace(namespace)))
+			beginIn(ctx, namespace, worker(c.class))
+			if c.after > 0 {
+				state := pending
+				if c.shown == "" {
+					state = running
+				}
+				Eventually(turn(ctx, namespace)).Should(capstantest.HaveToolCall("work", state, c.shown))
+				Eventually(started(namespace)).Should(Equal(c.starts))
+				clock.Advance(c.after)
 			}
-			Eventually(turn(ctx, namespace)).Should(capstantest.HaveToolCall("work", state, c.shown))
-			Eventually(started(namespace)).Should(Equal(c.starts))
-			clock.Advance(c.after)
-		}
-		Eventually(withoutPauses(turn(ctx, namespace))).Should(capstantest.HaveSucceeded())
-		ended, err := turn(ctx, namespace)()
-		Expect(err).NotTo(HaveOccurred())
-		Expect(kit.Told(ctx, namespace, "demo-1", "1-0")()).To(ContainSubstring(c.told))
-		Expect(ended.Status.Output).To(ContainSubstring(c.told), "the model must have read it")
-		Expect(kit.Starts(namespace, "demo-1", "1-0")).To(Equal(c.starts))
-		Expect(ended).To(capstantest.HaveToolCall("work", c.state, c.reason))
-	},
+			Eventually(withoutPauses(turn(ctx, namespace))).Should(capstantest.HaveSucceeded())
+			ended, err := turn(ctx, namespace)()
+			Expect(err).NotTo(HaveOccurred())
+			Expect(kit.Told(ctx, namespace, "demo-1", "1-0")()).To(ContainSubstring(c.told))
+			Expect(ended.Status.Output).To(ContainSubstring(c.told), "the model must have read it")
+			Expect(kit.Starts(namespace, "demo-1", "1-0")).To(Equal(c.starts))
+			Expect(ended).To(capstantest.HaveToolCall("work", c.state, c.reason))
+		},
 		func(c befallen) string { return string(c.class) + ": " + string(c.fault) },
-		Entry(nil, befallen{capstantest.JobRefused, once, notExecuted, capstantest.ReasonRefused, "", 0, 0, "the cluster refused to start it"}),
-		Entry(nil, befallen{capstantest.PodRefused, pure, notExecuted, capstantest.ReasonQuotaExceeded, "Starting", startTimeout, 0, "a quota of the namespace has no room for it: pods"}),
-		Entry(nil, befallen{capstantest.PodRefused, once, notExecuted, capstantest.ReasonQuotaExceeded, "Starting", startTimeout, 0, never}),
-		Entry(nil, befallen{capstantest.Unschedulable, pure, notExecuted, capstantest.ReasonUnschedulable, capstantest.ReasonUnschedulable, startTimeout, 0, "no node could take its pod: 0/1 nodes are available"}),
-		Entry(nil, befallen{capstantest.Unschedulable, once, notExecuted, capstantest.ReasonUnschedulable, capstantest.ReasonUnschedulable, startTimeout, 0, never}),
-		Entry(nil, befallen{capstantest.PodDeletedBeforeStart, pure, notExecuted, capstantest.ReasonDisruption, "", 0, 0, "removed before it had started"}),
-		Entry(nil, befallen{capstantest.PodDeletedBeforeStart, once, notExecuted, capstantest.ReasonDisruption, "", 0, 0, never}),
-		Entry(nil, befallen{capstantest.ImagePullBackOff, pure, notExecuted, capstantest.ReasonImagePull, capstantest.ReasonImagePull, startTimeout, 0, `Back-off pulling image "example.org/work:1"`}),
-		Entry(nil, befallen{capstantest.ImagePullBackOff, once, notExecuted, capstantest.ReasonImagePull, capstantest.ReasonImagePull, startTimeout, 0, `Back-off pulling image "example.org/work:1"`}),
-		Entry(nil, befallen{capstantest.NeverStarts, pure, notExecuted, capstantest.ReasonStartTimeout, "Starting", startTimeout, 0, "within 2m0s, its container did not start"}),
-		Entry(nil, befallen{capstantest.NeverStarts, once, notExecuted, capstantest.ReasonStartTimeout, "Starting", startTimeout, 0, never}),
-		Entry(nil, befallen{capstantest.StartError, once, notExecuted, capstantest.ReasonStartError, "", 0, 0, "its container could not be started: failed to create"}),
-		Entry(nil, befallen{capstantest.Hangs, pure, failed, capstantest.ReasonTimeout, "", timeout, 1, "it was stopped after 5m0s"}),
-		Entry(nil, befallen{capstantest.Hangs, once, failed, capstantest.ReasonTimeout, "", timeout, 1, "It may have done part of its work."}),
-		Entry(nil, befallen{capstantest.TimedOut, once, failed, capstantest.ReasonTimeout, "", 0, 1, "it was stopped after 5m0s"}),
-		Entry(nil, befallen{capstantest.OOMKilled, pure, failed, capstantest.ReasonOOMKilled, "", 0, 1, "more memory than its limit"}),
-		Entry(nil, befallen{capstantest.OOMKilled, once, failed, capstantest.ReasonOOMKilled, "", 0, 1, "more memory than its limit"}),
-		Entry(nil, befallen{capstantest.OutputLost, pure, failed, capstantest.ReasonOutputLost, "", 0, 1, "its output was lost"}),
-		Entry(nil, befallen{capstantest.OutputLost, once, failed, capstantest.ReasonOutputLost, "", 0, 1, "ran to its end, but its output was lost"}),
+		Entry(
+			nil,
+			befallen{
+				capstantest.JobRefused,
+				once,
+				notExecuted,
+				capstantest.ReasonRefused,
+				"",
+				0,
+				0,
+				"the cluster refused to start it",
+			},
+		),
+		Entry(
+			nil,
+			befallen{
+				capstantest.PodRefused,
+				pure,
+				notExecuted,
+				capstantest.ReasonQuotaExceeded,
+				"Starting",
+				startTimeout,
+				0,
+				"a quota of the namespace has no room for it: pods",
+			},
+		),
+		Entry(
+			nil,
+			befallen{
+				capstantest.PodRefused,
+				once,
+				notExecuted,
+				capstantest.ReasonQuotaExceeded,
+				"Starting",
+				startTimeout,
+				0,
+				never,
+			},
+		),
+		Entry(
+			nil,
+			befallen{
+				capstantest.Unschedulable,
+				pure,
+				notExecuted,
+				capstantest.ReasonUnschedulable,
+				capstantest.ReasonUnschedulable,
+				startTimeout,
+				0,
+				"no node could take its pod: 0/1 nodes are available",
+			},
+		),
+		Entry(
+			nil,
+			befallen{
+				capstantest.Unschedulable,
+				once,
+				notExecuted,
+				capstantest.ReasonUnschedulable,
+				capstantest.ReasonUnschedulable,
+				startTimeout,
+				0,
+				never,
+			},
+		),
+		Entry(
+			nil,
+			befallen{
+				capstantest.PodDeletedBeforeStart,
+				pure,
+				notExecuted,
+				capstantest.ReasonDisruption,
+				"",
+				0,
+				0,
+				"removed before it had started",
+			},
+		),
+		Entry(
+			nil,
+			befallen{capstantest.PodDeletedBeforeStart, once, notExecuted, capstantest.ReasonDisruption, "", 0, 0, never},
+		),
+		Entry(
+			nil,
+			befallen{
+				capstantest.ImagePullBackOff,
+				pure,
+				notExecuted,
+				capstantest.ReasonImagePull,
+				capstantest.ReasonImagePull,
+				startTimeout,
+				0,
+				`Back-off pulling image "example.org/work:1"`,
+			},
+		),
+		Entry(
+			nil,
+			befallen{
+				capstantest.ImagePullBackOff,
+				once,
+				notExecuted,
+				capstantest.ReasonImagePull,
+				capstantest.ReasonImagePull,
+				startTimeout,
+				0,
+				`Back-off pulling image "example.org/work:1"`,
+			},
+		),
+		Entry(
+			nil,
+			befallen{
+				capstantest.NeverStarts,
+				pure,
+				notExecuted,
+				capstantest.ReasonStartTimeout,
+				"Starting",
+				startTimeout,
+				0,
+				"within 2m0s, its container did not start",
+			},
+		),
+		Entry(
+			nil,
+			befallen{
+				capstantest.NeverStarts,
+				once,
+				notExecuted,
+				capstantest.ReasonStartTimeout,
+				"Starting",
+				startTimeout,
+				0,
+				never,
+			},
+		),
+		Entry(
+			nil,
+			befallen{
+				capstantest.StartError,
+				once,
+				notExecuted,
+				capstantest.ReasonStartError,
+				"",
+				0,
+				0,
+				"its container could not be started: failed to create",
+			},
+		),
+		Entry(
+			nil,
+			befallen{capstantest.Hangs, pure, failed, capstantest.ReasonTimeout, "", timeout, 1, "it was stopped after 5m0s"},
+		),
+		Entry(
+			nil,
+			befallen{
+				capstantest.Hangs,
+				once,
+				failed,
+				capstantest.ReasonTimeout,
+				"",
+				timeout,
+				1,
+				"It may have done part of its work.",
+			},
+		),
+		Entry(
+			nil,
+			befallen{capstantest.TimedOut, once, failed, capstantest.ReasonTimeout, "", 0, 1, "it was stopped after 5m0s"},
+		),
+		Entry(
+			nil,
+			befallen{capstantest.OOMKilled, pure, failed, capstantest.ReasonOOMKilled, "", 0, 1, "more memory than its limit"},
+		),
+		Entry(
+			nil,
+			befallen{capstantest.OOMKilled, once, failed, capstantest.ReasonOOMKilled, "", 0, 1, "more memory than its limit"},
+		),
+		Entry(
+			nil,
+			befallen{capstantest.OutputLost, pure, failed, capstantest.ReasonOutputLost, "", 0, 1, "its output was lost"},
+		),
+		Entry(
+			nil,
+			befallen{
+				capstantest.OutputLost,
+				once,
+				failed,
+				capstantest.ReasonOutputLost,
+				"",
+				0,
+				1,
+				"ran to its end, but its output was lost",
+			},
+		),
 		Entry(nil, befallen{capstantest.Killed, pure, failed, capstantest.ReasonKilled, "", 0, 4, safe}),
 		Entry(nil, befallen{capstantest.Killed, once, unknown, capstantest.ReasonKilled, "", 0, 1, "killed (exit code 137)"}),
 		Entry(nil, befallen{capstantest.PodDeleted, pure, failed, capstantest.ReasonDisruption, "", 0, 4, safe}),
 		Entry(nil, befallen{capstantest.PodDeleted, once, unknown, capstantest.ReasonDisruption, "", 0, 1, nobody}),
-		Entry(nil, befallen{capstantest.Evicted, pure, failed, capstantest.ReasonDisruption, "", 0, 4, "(EvictionByEvictionAPI)"}),
+		Entry(
+			nil,
+			befallen{capstantest.Evicted, pure, failed, capstantest.ReasonDisruption, "", 0, 4, "(EvictionByEvictionAPI)"},
+		),
 		Entry(nil, befallen{capstantest.Evicted, once, unknown, capstantest.ReasonDisruption, "", 0, 1, nobody}),
-		Entry(nil, befallen{capstantest.NodeLost, pure, failed, capstantest.ReasonNodeLost, "", 0, 4, "its node was lost while it ran"}),
+		Entry(
+			nil,
+			befallen{capstantest.NodeLost, pure, failed, capstantest.ReasonNodeLost, "", 0, 4, "its node was lost while it ran"},
+		),
 		Entry(nil, befallen{capstantest.NodeLost, once, unknown, capstantest.ReasonNodeLost, "", 0, 1, nobody}),
-		Entry(nil, befallen{capstantest.NodeSilent, once, unknown, capstantest.ReasonNodeLost, "", time.Minute, 1, "its node does not say that it has"}),
+		Entry(
+			nil,
+			befallen{
+				capstantest.NodeSilent,
+				once,
+				unknown,
+				capstantest.ReasonNodeLost,
+				"",
+				time.Minute,
+				1,
+				"its node does not say that it has",
+			},
+		),
 		Entry(nil, befallen{capstantest.JobDeleted, pure, failed, capstantest.ReasonJobGone, "", 0, 4, safe}),
-		Entry(nil, befallen{capstantest.JobDeleted, once, unknown, capstantest.ReasonJobGone, "", 0, 1, "its Job no longer exists"}),
+		Entry(
+			nil,
+			befallen{capstantest.JobDeleted, once, unknown, capstantest.ReasonJobGone, "", 0, 1, "its Job no longer exists"},
+		),
 	)
 
 	It("counts for the attempts that it is meant for: the next one gives the result", func(ctx context.Context) {
@@ -118,7 +315,10 @@ var _ = Describe("A fault", func() {
 		namespace := begin(ctx, tool)
 		Eventually(turn(ctx, namespace)).Should(capstantest.HaveToolCall("queued", pending, capstantest.ReasonSuspended))
 		clock.Advance(24 * time.Hour)
-		Consistently(turn(ctx, namespace)).WithTimeout(time.Second).Should(capstantest.HaveToolCall("queued", pending, capstantest.ReasonSuspended))
+		Consistently(
+			turn(ctx, namespace),
+		).WithTimeout(time.Second).
+			Should(capstantest.HaveToolCall("queued", pending, capstantest.ReasonSuspended))
 		heal()
 		Eventually(turn(ctx, namespace)).Should(capstantest.HaveSucceeded())
 		Expect(kit.Told(ctx, namespace, "demo-1", "1-0")()).To(Equal("done"))
@@ -140,11 +340,16 @@ var _ = Describe("A fault", func() {
 		tool := worker(once)
 		tool.Name = "broken"
 		namespace := newNamespace(ctx)
-		tools.in(namespace, func(capstantest.Call) (stdout, stderr string, exit int) { return "never shown", "no such city", 3 })
+		tools.in(
+			namespace,
+			func(capstantest.Call) (stdout, stderr string, exit int) { return "never shown", "no such city", 3 },
+		)
 		beginIn(ctx, namespace, tool)
 		Eventually(turn(ctx, namespace)).Should(capstantest.HaveSucceeded())
 		Expect(turn(ctx, namespace)()).To(capstantest.HaveToolCall("broken", failed, capstantest.ReasonExitCode))
-		Expect(kit.Told(ctx, namespace, "demo-1", "1-0")()).To(Equal("The tool failed with exit code 3. The end of its stderr:\nno such city"))
+		Expect(
+			kit.Told(ctx, namespace, "demo-1", "1-0")(),
+		).To(Equal("The tool failed with exit code 3. The end of its stderr:\nno such city"))
 
 		namespace = newNamespace(ctx)
 		tools.in(namespace, func(capstantest.Call) (stdout, stderr string, exit int) {
@@ -171,7 +376,7 @@ func withoutPauses(read func() (*v1alpha1.Turn, error)) func() (*v1alpha1.Turn, 
 			return nil, err
 		}
 		for _, call := range turn.Status.ToolCalls {
-			if call.NotBefore != nil && call.State == v1alpha1.CallPending {
+			if call.NotBefore != nil && call.State == v1alpha1.ToolCallStatePending {
 				clock.Set(call.NotBefore.Time)
 			}
 		}

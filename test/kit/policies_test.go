@@ -29,10 +29,18 @@ var _ = Describe("The policies of an installation", func() {
 
 		meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "default", Name: name} }
 		model := &v1alpha1.Model{ObjectMeta: meta("simulated"), Spec: v1alpha1.ModelSpec{
-			Provider: v1alpha1.ProviderSimulated,
+			Provider: v1alpha1.ModelProviderSimulated,
 			Simulation: &v1alpha1.Simulation{
-				Response:  &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseFixed, Text: "{{tool:work}} {{tool:ask}} {{tool:pay}}"},
-				ToolCalls: &v1alpha1.SimulatedToolCalls{Sequence: []v1alpha1.SimulatedStep{{Calls: []v1alpha1.SimulatedToolCall{{Name: "work"}, {Name: "ask"}, {Name: "pay"}}}, {}}},
+				Response: &v1alpha1.SimulatedResponse{
+					Type: v1alpha1.SimulatedResponseTypeFixed,
+					Text: "{{tool:work}} {{tool:ask}} {{tool:pay}}",
+				},
+				ToolCalls: &v1alpha1.SimulatedToolCalls{
+					Sequence: []v1alpha1.SimulatedStep{
+						{Calls: []v1alpha1.SimulatedToolCall{{Name: "work"}, {Name: "ask"}, {Name: "pay"}}},
+						{},
+					},
+				},
 			},
 		}}
 		model.Annotations = map[string]string{v1alpha1.AnnotationDefaultModel: "true"}
@@ -41,7 +49,7 @@ var _ = Describe("The policies of an installation", func() {
 			&v1alpha1.Tool{ObjectMeta: meta("work"), Spec: v1alpha1.ToolSpec{Description: "Works.", Job: &v1alpha1.JobTool{Image: "example.org/work:1", Command: []string{"/work"}}}},
 			&v1alpha1.Tool{ObjectMeta: meta("ask"), Spec: v1alpha1.ToolSpec{Description: "Asks.", Client: &v1alpha1.ClientTool{}}},
 			&v1alpha1.Tool{ObjectMeta: meta("pay"), Spec: v1alpha1.ToolSpec{
-				Description: "Pays.", Policy: v1alpha1.PolicyRequiresApproval, Job: &v1alpha1.JobTool{Image: "example.org/pay:1", Command: []string{"/pay"}},
+				Description: "Pays.", Policy: v1alpha1.ToolPolicyRequiresApproval, Job: &v1alpha1.JobTool{Image: "example.org/pay:1", Command: []string{"/pay"}},
 			}},
 			&v1alpha1.Harness{ObjectMeta: meta("base"), Spec: v1alpha1.HarnessSpec{ConfigLayer: v1alpha1.ConfigLayer{Tools: []v1alpha1.LocalReference{{Name: "work"}, {Name: "ask"}, {Name: "pay"}}}}},
 			&v1alpha1.Session{ObjectMeta: meta("demo"), Spec: v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}}},
@@ -68,9 +76,14 @@ var _ = Describe("The policies of an installation", func() {
 		forged := client.RawPatch(types.MergePatchType, []byte(`{"status":{"output":"forged"}}`))
 		Expect(strict.Client.Status().Patch(ctx, turn, forged)).To(MatchError(ContainSubstring("denied request")))
 		Expect(strict.Client.Create(ctx, &batchv1.Job{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "forged", Labels: map[string]string{v1alpha1.LabelTurnUID: string(turn.UID)}},
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "default",
+				Name:      "forged",
+				Labels:    map[string]string{v1alpha1.LabelTurnUID: string(turn.UID)},
+			},
 			Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-				RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "tool", Image: "example.org/forged:1"}},
+				RestartPolicy: corev1.RestartPolicyNever,
+				Containers:    []corev1.Container{{Name: "tool", Image: "example.org/forged:1"}},
 			}}},
 		})).To(MatchError(ContainSubstring("denied request")))
 	})

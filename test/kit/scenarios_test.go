@@ -103,7 +103,10 @@ func (s scenario) yaml(prompt string) string {
 // script makes the model call tools, each step in flow style, and answer with what it was told.
 func script(steps ...string) string {
 	return `simulation: {response: {text: "Told: {{tool:look}} {{tool:pay}} {{tool:guarded}} {{tool:ask}} {{tool:send}}"}, toolCalls: {sequence: [` +
-		strings.Join(append(steps, "{}"), ", ") + `]}}`
+		strings.Join(
+			append(steps, "{}"),
+			", ",
+		) + `]}}`
 }
 
 const (
@@ -127,10 +130,19 @@ func hang(call capstantest.Call, started func()) (stdout, stderr string, exit in
 
 // scenarios are what is compared.
 var scenarios = map[string]scenario{
-	"no tools":      {model: script(), ends: "EndTurn"},
-	"tools at once": {model: script(`{calls: [{name: look}, {name: pay}, {name: look, arguments: {what: the sea}}]}`), tools: speak, ends: "EndTurn"},
+	"no tools": {model: script(), ends: "EndTurn"},
+	"tools at once": {
+		model: script(`{calls: [{name: look}, {name: pay}, {name: look, arguments: {what: the sea}}]}`),
+		tools: speak,
+		ends:  "EndTurn",
+	},
 	"one after another": {
-		model: script(`{calls: [{name: look}, {name: pay}]}`), harness: "toolConcurrency: Sequential", tools: speak, ends: "EndTurn",
+		model: script(
+			`{calls: [{name: look}, {name: pay}]}`,
+		),
+		harness: "toolConcurrency: Sequential",
+		tools:   speak,
+		ends:    "EndTurn",
 	},
 	"two act steps": {model: script(callLook, callPay), tools: speak, ends: "EndTurn"},
 	"a tool that fails": {
@@ -149,13 +161,30 @@ var scenarios = map[string]scenario{
 		},
 		ends: "EndTurn",
 	},
-	"arguments against the schema": {model: script(`{calls: [{name: look, arguments: {where: here}}]}`), tools: speak, ends: "EndTurn"},
-	"arguments that are no JSON":   {model: script(`{calls: [{name: look, rawArguments: "{"}]}`), tools: speak, ends: "EndTurn"},
-	"a tool that there is not":     {model: script(`{calls: [{name: dig}, {name: look}]}`), tools: speak, ends: "EndTurn"},
-	"the most model calls":         {model: script(callLook, callLook, callLook), harness: "maxIterations: 2", tools: speak, ends: "MaxTurnRequests"},
+	"arguments against the schema": {
+		model: script(`{calls: [{name: look, arguments: {where: here}}]}`),
+		tools: speak,
+		ends:  "EndTurn",
+	},
+	"arguments that are no JSON": {
+		model: script(`{calls: [{name: look, rawArguments: "{"}]}`),
+		tools: speak,
+		ends:  "EndTurn",
+	},
+	"a tool that there is not": {model: script(`{calls: [{name: dig}, {name: look}]}`), tools: speak, ends: "EndTurn"},
+	"the most model calls": {
+		model:   script(callLook, callLook, callLook),
+		harness: "maxIterations: 2",
+		tools:   speak,
+		ends:    "MaxTurnRequests",
+	},
 	"a client's tool": {
-		model: script(`{calls: [{name: ask}, {name: look}]}`), tools: speak,
-		then: []func(context.Context, world){func(ctx context.Context, w world) { w.answer(ctx, "1-0", "Yes.") }}, ends: "EndTurn",
+		model: script(`{calls: [{name: ask}, {name: look}]}`),
+		tools: speak,
+		then: []func(context.Context, world){
+			func(ctx context.Context, w world) { w.answer(ctx, "1-0", "Yes.") },
+		},
+		ends: "EndTurn",
 	},
 	"two clients' tools, one after another": {
 		model: script(`{calls: [{name: ask}, {name: ask}]}`),
@@ -165,14 +194,26 @@ var scenarios = map[string]scenario{
 		},
 		ends: "EndTurn",
 	},
-	"a client that nobody waits for": {model: script(`{calls: [{name: ask}]}`), session: "clientTools: FollowHints", ends: "EndTurn"},
+	"a client that nobody waits for": {
+		model:   script(`{calls: [{name: ask}]}`),
+		session: "clientTools: FollowHints",
+		ends:    "EndTurn",
+	},
 	"an approval": {
-		model: script(callGuarded), tools: speak,
-		then: []func(context.Context, world){func(ctx context.Context, w world) { w.decide(ctx, "1-0", v1alpha1.DecisionApprove) }}, ends: "EndTurn",
+		model: script(callGuarded),
+		tools: speak,
+		then: []func(context.Context, world){
+			func(ctx context.Context, w world) { w.decide(ctx, "1-0", v1alpha1.DecisionApprove) },
+		},
+		ends: "EndTurn",
 	},
 	"a rejection": {
-		model: script(`{calls: [{name: guarded}, {name: pay}]}`), tools: speak,
-		then: []func(context.Context, world){func(ctx context.Context, w world) { w.decide(ctx, "1-0", v1alpha1.DecisionReject) }}, ends: "EndTurn",
+		model: script(`{calls: [{name: guarded}, {name: pay}]}`),
+		tools: speak,
+		then: []func(context.Context, world){
+			func(ctx context.Context, w world) { w.decide(ctx, "1-0", v1alpha1.DecisionReject) },
+		},
+		ends: "EndTurn",
 	},
 	"a Secret that is missing": {
 		model: script(`{calls: [{name: send}, {name: look}]}`), tools: speak,
@@ -190,15 +231,28 @@ var scenarios = map[string]scenario{
 		model: script(`{calls: [{name: send}]}`),
 		then:  []func(context.Context, world){func(ctx context.Context, w world) { w.cancel(ctx) }}, ends: "Cancelled",
 	},
-	"a Harness that is archived before the tools run": {model: script(callPay), archive: true, tools: speak, ends: "DependencyUnavailable"},
-	"a fallback": {
-		model: `fallbacks: [{name: backup}], simulation: {response: {type: Error, text: "(503) out of order"}}`, ends: "EndTurn",
+	"a Harness that is archived before the tools run": {
+		model:   script(callPay),
+		archive: true,
+		tools:   speak,
+		ends:    "DependencyUnavailable",
 	},
-	"a model that fails": {model: `simulation: {response: {type: Error, text: "(401) who are you"}}`, ends: "ProviderMisconfigured"},
+	"a fallback": {
+		model: `fallbacks: [{name: backup}], simulation: {response: {type: Error, text: "(503) out of order"}}`,
+		ends:  "EndTurn",
+	},
+	"a model that fails": {
+		model: `simulation: {response: {type: Error, text: "(401) who are you"}}`,
+		ends:  "ProviderMisconfigured",
+	},
 	"cancelled while tools run": {
 		model: script(callPay), tools: hang, during: func(ctx context.Context, w world) { w.cancel(ctx) }, ends: "Cancelled",
 	},
 	"cancelled while it waits": {
-		model: script(`{calls: [{name: ask}, {name: guarded}]}`), then: []func(context.Context, world){func(ctx context.Context, w world) { w.cancel(ctx) }}, ends: "Cancelled",
+		model: script(
+			`{calls: [{name: ask}, {name: guarded}]}`,
+		),
+		then: []func(context.Context, world){func(ctx context.Context, w world) { w.cancel(ctx) }},
+		ends: "Cancelled",
 	},
 }

@@ -73,13 +73,16 @@ func newNamespace(ctx context.Context) string {
 func beginIn(ctx context.Context, namespace string, tool *v1alpha1.Tool) {
 	GinkgoHelper()
 	simulation := &v1alpha1.Simulation{
-		Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseFixed, Text: "I was told: {{tool:" + tool.Name + "}}"},
+		Response: &v1alpha1.SimulatedResponse{
+			Type: v1alpha1.SimulatedResponseTypeFixed,
+			Text: "I was told: {{tool:" + tool.Name + "}}",
+		},
 		ToolCalls: &v1alpha1.SimulatedToolCalls{Sequence: []v1alpha1.SimulatedStep{
 			{Calls: []v1alpha1.SimulatedToolCall{{Name: tool.Name}}}, {},
 		}},
 	}
 	for _, object := range []client.Object{
-		&v1alpha1.Model{ObjectMeta: named("scripted"), Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated, Simulation: simulation}},
+		&v1alpha1.Model{ObjectMeta: named("scripted"), Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: simulation}},
 		tool,
 		&v1alpha1.Harness{ObjectMeta: named("base"), Spec: v1alpha1.HarnessSpec{ConfigLayer: v1alpha1.ConfigLayer{
 			ModelRef: &v1alpha1.LocalReference{Name: "scripted"}, Tools: []v1alpha1.LocalReference{{Name: tool.Name}},

@@ -42,8 +42,12 @@ var _ = Describe("The manager's metrics", func() {
 			return response.StatusCode, string(text)
 		}
 		tokenOf := func(name string) string {
-			Expect(admin.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: teamA, Name: name}})).To(Succeed())
-			token, err := clientset.CoreV1().ServiceAccounts(teamA).CreateToken(ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+			Expect(
+				admin.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: teamA, Name: name}}),
+			).To(Succeed())
+			token, err := clientset.CoreV1().
+				ServiceAccounts(teamA).
+				CreateToken(ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 			Expect(err).NotTo(HaveOccurred())
 			return token.Status.Token
 		}
@@ -85,21 +89,27 @@ var _ = Describe("While a policy of the install is missing", func() {
 		Expect(admin.Create(ctx, &rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Namespace: teamA, Name: "secrets"},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "capstan-manager-secrets"},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "capstan-system", Name: "capstan-manager"}},
+			Subjects: []rbacv1.Subject{
+				{Kind: rbacv1.ServiceAccountKind, Namespace: "capstan-system", Name: "capstan-manager"},
+			},
 		})).To(Succeed())
 		const missing = `ValidatingAdmissionPolicyBinding "capstan-model-identities" does not exist`
-		binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "capstan-model-identities"}}
+		binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "capstan-model-identities"},
+		}
 		Expect(admin.Delete(ctx, binding)).To(Succeed())
 		Eventually(ready(ctx)).WithTimeout(90 * 1e9).Should(MatchError(ContainSubstring("policies failed")))
 
 		meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: teamA, Name: name} }
 		served := &v1alpha1.Model{ObjectMeta: meta("real"), Spec: v1alpha1.ModelSpec{
-			Provider: v1alpha1.ProviderOpenAI, Model: "m", BaseURL: "https://127.0.0.1:1/v1",
+			Provider: v1alpha1.ModelProviderOpenAI, Model: "m", BaseURL: "https://127.0.0.1:1/v1",
 			SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "key", Key: "token"},
 		}}
 		simulated := &v1alpha1.Model{ObjectMeta: meta("simulated"), Spec: v1alpha1.ModelSpec{
-			Provider:   v1alpha1.ProviderSimulated,
-			Simulation: &v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseFixed, Text: "Hello."}},
+			Provider: v1alpha1.ModelProviderSimulated,
+			Simulation: &v1alpha1.Simulation{
+				Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeFixed, Text: "Hello."},
+			},
 		}}
 		for _, object := range []client.Object{
 			&corev1.Secret{ObjectMeta: meta("key"), StringData: map[string]string{"token": "s3cret"}},
@@ -108,7 +118,10 @@ var _ = Describe("While a policy of the install is missing", func() {
 			Expect(admin.Create(ctx, object)).To(Succeed())
 		}
 		for _, model := range []string{"real", "simulated"} {
-			session := &v1alpha1.Session{ObjectMeta: meta(model), Spec: v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}}}
+			session := &v1alpha1.Session{
+				ObjectMeta: meta(model),
+				Spec:       v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}},
+			}
 			session.Spec.ModelRef = &v1alpha1.LocalReference{Name: model}
 			Expect(admin.Create(ctx, session)).To(Succeed())
 			Expect(admin.Create(ctx, &v1alpha1.Turn{ObjectMeta: meta(model), Spec: v1alpha1.TurnSpec{
@@ -122,7 +135,9 @@ var _ = Describe("While a policy of the install is missing", func() {
 				return ptr.Deref(condition.Find(turn.Status.Conditions, v1alpha1.ConditionSucceeded), metav1.Condition{}), err
 			}
 		}
-		Eventually(succeeded("simulated")).Should(HaveField("Status", metav1.ConditionTrue), "a Turn without a Secret goes on")
+		Eventually(
+			succeeded("simulated"),
+		).Should(HaveField("Status", metav1.ConditionTrue), "a Turn without a Secret goes on")
 		Eventually(succeeded("real")).Should(And(
 			HaveField("Status", metav1.ConditionUnknown), HaveField("Reason", v1alpha1.ReasonPoliciesNotInForce),
 			HaveField("Message", ContainSubstring(missing)),
@@ -132,7 +147,9 @@ var _ = Describe("While a policy of the install is missing", func() {
 
 		server.Kubectl(ctx, "apply", "--server-side", "-k", install)
 		Eventually(ready(ctx)).Should(Succeed())
-		Eventually(succeeded("real")).ShouldNot(HaveField("Reason", v1alpha1.ReasonPoliciesNotInForce), "the Turn goes on by itself")
+		Eventually(
+			succeeded("real"),
+		).ShouldNot(HaveField("Reason", v1alpha1.ReasonPoliciesNotInForce), "the Turn goes on by itself")
 		Eventually(func() ([]metav1.Condition, error) {
 			err := admin.Get(ctx, client.ObjectKeyFromObject(served), served)
 			return served.Status.Conditions, err
@@ -144,11 +161,17 @@ var _ = Describe("While a policy of the install is missing", func() {
 var _ = Describe("A Model whose Secret the manager cannot read", func() {
 	It("says what to do, which mends it", func(ctx context.Context) {
 		meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "team-b", Name: name} }
-		session := &v1alpha1.Session{ObjectMeta: meta("demo"), Spec: v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}}}
+		session := &v1alpha1.Session{
+			ObjectMeta: meta("demo"),
+			Spec:       v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}},
+		}
 		session.Spec.ModelRef = &v1alpha1.LocalReference{Name: "real"}
-		turn := &v1alpha1.Turn{ObjectMeta: meta("demo-1"), Spec: v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "demo"}, Input: "Hello"}}
+		turn := &v1alpha1.Turn{
+			ObjectMeta: meta("demo-1"),
+			Spec:       v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "demo"}, Input: "Hello"},
+		}
 		model := &v1alpha1.Model{ObjectMeta: meta("real"), Spec: v1alpha1.ModelSpec{
-			Provider: v1alpha1.ProviderOpenAI, Model: "m", BaseURL: "https://127.0.0.1:1/v1",
+			Provider: v1alpha1.ModelProviderOpenAI, Model: "m", BaseURL: "https://127.0.0.1:1/v1",
 			SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "key", Key: "token"},
 		}}
 		for _, object := range []client.Object{turn, session, &v1alpha1.Harness{ObjectMeta: meta("base")}, model} {
@@ -160,7 +183,10 @@ var _ = Describe("A Model whose Secret the manager cannot read", func() {
 		}
 		says := func() (string, error) {
 			err := admin.Get(ctx, client.ObjectKeyFromObject(turn), turn)
-			return ptr.Deref(condition.Find(turn.Status.Conditions, v1alpha1.ConditionSucceeded), metav1.Condition{}).Message, err
+			return ptr.Deref(
+				condition.Find(turn.Status.Conditions, v1alpha1.ConditionSucceeded),
+				metav1.Condition{},
+			).Message, err
 		}
 		// mend runs the command of the condition.
 		mend := func(reason string) {
@@ -173,7 +199,9 @@ var _ = Describe("A Model whose Secret the manager cannot read", func() {
 			Expect(found).To(BeTrue(), told.Message)
 			server.Kubectl(ctx, strings.Fields(strings.ReplaceAll(command, "'", ""))...)
 		}
-		Eventually(says).Should(ContainSubstring(`Model "real" is not ready (RoleMissing). The manager has no permission to read Secret "key".`))
+		Eventually(
+			says,
+		).Should(ContainSubstring(`Model "real" is not ready (RoleMissing). The manager has no permission to read Secret "key".`))
 		conditions.Print(ctx, admin, "without the RoleBinding for Secrets", "team-b")
 		mend(v1alpha1.ReasonRoleMissing)
 		Eventually(says).Should(ContainSubstring(`Model "real" is not ready (SecretMissing). Secret "key" does not exist.`))
@@ -188,7 +216,9 @@ var _ = Describe("A Model whose Secret the manager cannot read", func() {
 		Eventually(func() error { return admin.Get(ctx, client.ObjectKeyFromObject(turn), turn) }).
 			Should(MatchError(apierrors.IsNotFound, "NotFound"))
 		secret := &corev1.Secret{ObjectMeta: meta("key")}
-		Expect(admin.Patch(ctx, secret, client.RawPatch(types.MergePatchType, []byte(`{"data":{"token":null}}`)))).To(Succeed())
+		Expect(
+			admin.Patch(ctx, secret, client.RawPatch(types.MergePatchType, []byte(`{"data":{"token":null}}`))),
+		).To(Succeed())
 		server.Kubectl(ctx, "annotate", "model", "real", "--namespace=team-b", "--overwrite", "capstan.dev/looked-at=now")
 		mend(v1alpha1.ReasonSecretKeyMissing)
 		Eventually(ready).Should(HaveField("Status", metav1.ConditionTrue))

@@ -74,8 +74,16 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	Expect(os.WriteFile(managers, kubeconfig, 0o600)).To(Succeed())
 	metrics, probes = free(), free()
 	running, stop := context.WithCancel(context.Background())
-	manager := exec.CommandContext(running, binary, "--launcher-image=example.org/launcher:1", "--launcher-delivery=InitContainer",
-		"--watch-namespaces=team-a,team-b", "--egress-allow-cidr=127.0.0.0/8", "--metrics-bind-address="+metrics, "--health-probe-bind-address="+probes)
+	manager := exec.CommandContext(
+		running,
+		binary,
+		"--launcher-image=example.org/launcher:1",
+		"--launcher-delivery=InitContainer",
+		"--watch-namespaces=team-a,team-b",
+		"--egress-allow-cidr=127.0.0.0/8",
+		"--metrics-bind-address="+metrics,
+		"--health-probe-bind-address="+probes,
+	)
 	manager.Env = append(os.Environ(), "KUBECONFIG="+managers)
 	manager.Stdout, manager.Stderr = GinkgoWriter, GinkgoWriter
 	manager.Cancel = func() error { return manager.Process.Signal(os.Interrupt) }

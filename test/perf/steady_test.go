@@ -24,74 +24,104 @@ const (
 )
 
 var _ = Describe("A thousand finished Turns and a hundred that wait", func() {
-	It("cost no request and no reconcile for two minutes, and a new process only reads", SpecTimeout(15*time.Minute), func(ctx SpecContext) {
-		requests := &traffic{}
-		start(requests)
-		began := time.Now()
-		done := newNamespace(ctx, v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseFixed, Text: "done"}})
-		waiting := newNamespace(ctx, asking(),
-			&v1alpha1.Tool{
-				ObjectMeta: metav1.ObjectMeta{Name: "work"},
-				Spec:       v1alpha1.ToolSpec{Description: "Works.", Job: &v1alpha1.JobTool{Image: "capstan.dev/toolbox:test", Command: []string{"/toolbox", "work"}}},
-			},
-			&v1alpha1.Tool{ObjectMeta: metav1.ObjectMeta{Name: "ask-ann"}, Spec: v1alpha1.ToolSpec{Description: "Asks Ann.", Client: &v1alpha1.ClientTool{}}})
-		for s := range finishedSessions {
-			session := fmt.Sprintf("done-%d", s)
-			create(ctx, newSession(done, session))
-			for t := range finishedTurns / finishedSessions {
-				create(ctx, newTurn(done, session, fmt.Sprintf("%s-%d", session, t)))
+	It(
+		"cost no request and no reconcile for two minutes, and a new process only reads",
+		SpecTimeout(15*time.Minute),
+		func(ctx SpecContext) {
+			requests := &traffic{}
+			start(requests)
+			began := time.Now()
+			done := newNamespace(
+				ctx,
+				v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeFixed, Text: "done"}},
+			)
+			waiting := newNamespace(
+				ctx,
+				asking(),
+				&v1alpha1.Tool{
+					ObjectMeta: metav1.ObjectMeta{Name: "work"},
+					Spec: v1alpha1.ToolSpec{
+						Description: "Works.",
+						Job:         &v1alpha1.JobTool{Image: "capstan.dev/toolbox:test", Command: []string{"/toolbox", "work"}},
+					},
+				},
+				&v1alpha1.Tool{
+					ObjectMeta: metav1.ObjectMeta{Name: "ask-ann"},
+					Spec:       v1alpha1.ToolSpec{Description: "Asks Ann.", Client: &v1alpha1.ClientTool{}},
+				},
+			)
+			for s := range finishedSessions {
+				session := fmt.Sprintf("done-%d", s)
+				create(ctx, newSession(done, session))
+				for t := range finishedTurns / finishedSessions {
+					create(ctx, newTurn(done, session, fmt.Sprintf("%s-%d", session, t)))
+				}
 			}
-		}
-		for s := range waitingTurns {
-			session := fmt.Sprintf("waiting-%d", s)
-			create(ctx, newSession(waiting, session))
-			create(ctx, newTurn(waiting, session, session+"-1"))
-			create(ctx, newTurn(waiting, session, session+"-2"))
-		}
-		Eventually(ctx, phases(ctx, done)).WithTimeout(5 * time.Minute).WithPolling(time.Second).
-			Should(Equal(map[v1alpha1.TurnPhase]int{v1alpha1.TurnSucceeded: finishedTurns}))
-		Eventually(ctx, phases(ctx, waiting)).WithTimeout(5 * time.Minute).WithPolling(time.Second).
-			Should(Equal(map[v1alpha1.TurnPhase]int{v1alpha1.TurnWaitingForToolResults: waitingTurns, v1alpha1.TurnQueued: waitingTurns}))
-		show("all Turns ended or waited after", took(began))
-
-		made, sent := atRest(ctx), requests.all()
-		show("passes and requests that it took", fmt.Sprint(made, sent))
-		Expect(made["turn"]).To(BeNumerically(">=", finishedTurns+waitingTurns), "the metric is not the one that counts")
-		Expect(requests.writes()).To(HaveKeyWithValue("PATCH turns/status", BeNumerically(">=", 2*finishedTurns)), "the requests are not those that count")
-		Expect(requests.writes()).To(And(HaveKeyWithValue("POST jobs", waitingTurns), HaveKeyWithValue("POST serviceaccounts", 1)), "one for the first Job of the namespace")
-		rested := map[string]passes.Counts{done: reconciled.In(done), waiting: reconciled.In(waiting)}
-		Consistently(ctx, func() (map[string]float64, error) {
-			for namespace, before := range rested {
-				Expect(reconciled.In(namespace).Since(before)).To(BeEmpty(), "somebody polls")
+			for s := range waitingTurns {
+				session := fmt.Sprintf("waiting-%d", s)
+				create(ctx, newSession(waiting, session))
+				create(ctx, newTurn(waiting, session, session+"-1"))
+				create(ctx, newTurn(waiting, session, session+"-2"))
 			}
-			Expect(requests.all()).To(Equal(sent), "somebody asks or writes")
-			return reconciles()
-		}).WithTimeout(steadyFor).WithPolling(time.Second).Should(Equal(made), "somebody polls")
+			Eventually(ctx, phases(ctx, done)).WithTimeout(5 * time.Minute).WithPolling(time.Second).
+				Should(Equal(map[v1alpha1.TurnPhase]int{v1alpha1.TurnPhaseSucceeded: finishedTurns}))
+			Eventually(ctx, phases(ctx, waiting)).WithTimeout(5 * time.Minute).WithPolling(time.Second).
+				Should(Equal(map[v1alpha1.TurnPhase]int{v1alpha1.TurnPhaseWaitingForToolResults: waitingTurns, v1alpha1.TurnPhaseQueued: waitingTurns}))
+			show("all Turns ended or waited after", took(began))
 
-		Expect(kit.Stop()).To(Succeed())
-		fresh := &traffic{}
-		restarted := time.Now()
-		start(fresh)
-		again := atRest(ctx)
-		show("a new process had looked at everything after", took(restarted))
-		show("requests of the new process", fmt.Sprint(fresh.all()))
-		Expect(again["turn"]-made["turn"]).To(BeNumerically(">=", finishedTurns+2*waitingTurns), "it has not looked at every Turn")
-		Expect(fresh.writes()).To(BeEmpty(), "a new process writes")
-		Expect(fresh.all()).NotTo(BeEmpty())
+			made, sent := atRest(ctx), requests.all()
+			show("passes and requests that it took", fmt.Sprint(made, sent))
+			Expect(made["turn"]).To(BeNumerically(">=", finishedTurns+waitingTurns), "the metric is not the one that counts")
+			Expect(
+				requests.writes(),
+			).To(HaveKeyWithValue("PATCH turns/status", BeNumerically(">=", 2*finishedTurns)), "the requests are not those that count")
+			Expect(
+				requests.writes(),
+			).To(And(HaveKeyWithValue("POST jobs", waitingTurns), HaveKeyWithValue("POST serviceaccounts", 1)), "one for the first Job of the namespace")
+			rested := map[string]passes.Counts{done: reconciled.In(done), waiting: reconciled.In(waiting)}
+			Consistently(ctx, func() (map[string]float64, error) {
+				for namespace, before := range rested {
+					Expect(reconciled.In(namespace).Since(before)).To(BeEmpty(), "somebody polls")
+				}
+				Expect(requests.all()).To(Equal(sent), "somebody asks or writes")
+				return reconciles()
+			}).WithTimeout(steadyFor).WithPolling(time.Second).Should(Equal(made), "somebody polls")
 
-		answer := &v1alpha1.ToolResult{ObjectMeta: metav1.ObjectMeta{Namespace: waiting, Name: "ann"}}
-		said := "yes"
-		answer.Spec = v1alpha1.ToolResultSpec{TurnRef: v1alpha1.TurnReference{Name: "waiting-7-1"}, CallID: "1-1", Result: &said}
-		create(ctx, answer)
-		Eventually(ctx, kit.Turn(ctx, waiting, "waiting-7-1")).WithTimeout(30 * time.Second).Should(capstantest.HaveSucceeded())
-		Expect(fresh.writes()).To(HaveKey("PATCH turns/status"))
-	})
+			Expect(kit.Stop()).To(Succeed())
+			fresh := &traffic{}
+			restarted := time.Now()
+			start(fresh)
+			again := atRest(ctx)
+			show("a new process had looked at everything after", took(restarted))
+			show("requests of the new process", fmt.Sprint(fresh.all()))
+			Expect(
+				again["turn"]-made["turn"],
+			).To(BeNumerically(">=", finishedTurns+2*waitingTurns), "it has not looked at every Turn")
+			Expect(fresh.writes()).To(BeEmpty(), "a new process writes")
+			Expect(fresh.all()).NotTo(BeEmpty())
+
+			answer := &v1alpha1.ToolResult{ObjectMeta: metav1.ObjectMeta{Namespace: waiting, Name: "ann"}}
+			said := "yes"
+			answer.Spec = v1alpha1.ToolResultSpec{
+				TurnRef: v1alpha1.TurnReference{Name: "waiting-7-1"},
+				CallID:  "1-1",
+				Result:  &said,
+			}
+			create(ctx, answer)
+			Eventually(
+				ctx,
+				kit.Turn(ctx, waiting, "waiting-7-1"),
+			).WithTimeout(30 * time.Second).
+				Should(capstantest.HaveSucceeded())
+			Expect(fresh.writes()).To(HaveKey("PATCH turns/status"))
+		},
+	)
 })
 
 // asking is a model that calls a tool and asks a client, and then answers.
 func asking() v1alpha1.Simulation {
 	return v1alpha1.Simulation{
-		Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseFixed, Text: "Ann said {{tool:ask-ann}}."},
+		Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeFixed, Text: "Ann said {{tool:ask-ann}}."},
 		ToolCalls: &v1alpha1.SimulatedToolCalls{Sequence: []v1alpha1.SimulatedStep{
 			{Calls: []v1alpha1.SimulatedToolCall{{Name: "work"}, {Name: "ask-ann"}}}, {},
 		}},

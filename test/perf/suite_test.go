@@ -55,7 +55,10 @@ func newNamespace(ctx context.Context, script v1alpha1.Simulation, tools ...*v1a
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "perf-"}}
 	create(ctx, namespace)
 	in := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: namespace.Name, Name: name} }
-	model := &v1alpha1.Model{ObjectMeta: in("simulated"), Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated, Simulation: &script}}
+	model := &v1alpha1.Model{
+		ObjectMeta: in("simulated"),
+		Spec:       v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: &script},
+	}
 	model.Annotations = map[string]string{v1alpha1.AnnotationDefaultModel: "true"}
 	create(ctx, model)
 	harness := &v1alpha1.Harness{ObjectMeta: in("base")}

@@ -39,10 +39,12 @@ var _ = Describe("The policy manager-jobs", func() {
 		turn := stored(ctx, admin, newTurn("held"))
 		accepts(creating(ctx, as(managerUser), callJob(turn, newTool("tool"))))
 		definition := newTool("tool", fromSecret("A", "held"))
-		definition.Spec.Job.Network = v1alpha1.NetworkNone
+		definition.Spec.Job.Network = v1alpha1.NetworkReachNone
 		accepts(creating(ctx, as(managerUser), callJob(turn, definition)))
 		by := callJob(turn, definition)
-		by.Spec.Template.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: "example.org/launcher:1"}}
+		by.Spec.Template.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{
+			Image: &corev1.ImageVolumeSource{Reference: "example.org/launcher:1"},
+		}
 		accepts(creating(ctx, as(managerUser), by))
 	})
 
@@ -147,23 +149,34 @@ var _ = Describe("The policy manager-jobs", func() {
 			refuses(creating(ctx, managerAsAdmin(), job), namespaces)
 		}
 		cut := newTool("tool")
-		cut.Spec.Job.Network = v1alpha1.NetworkNone
+		cut.Spec.Job.Network = v1alpha1.NetworkReachNone
 		job := callJob(turn, cut)
 		job.Spec.Template.Labels["team"] = "a"
-		refuses(creating(ctx, managerAsAdmin(), job), "the pod of a tool call without network has no labels but those of the manager")
+		refuses(
+			creating(ctx, managerAsAdmin(), job),
+			"the pod of a tool call without network has no labels but those of the manager",
+		)
 	})
 
 	It("lets it change none, and delete its own only", func(ctx context.Context) {
 		turn := stored(ctx, admin, newTurn("held"))
 		job := stored(ctx, as(managerUser), callJob(turn, newTool("tool")))
 		plain := stored(ctx, admin, plainJob("theirs"))
-		refuses(updating(ctx, managerAsAdmin(), job, func(j *batchv1.Job) { j.Spec.Suspend = ptr.To(false) }), "the manager changes no Jobs.")
+		refuses(
+			updating(ctx, managerAsAdmin(), job, func(j *batchv1.Job) { j.Spec.Suspend = ptr.To(false) }),
+			"the manager changes no Jobs.",
+		)
 		accepts(func() error { return as(managerUser).Delete(ctx, job.DeepCopy(), client.DryRunAll) })
 		accepts(func() error {
-			return as(managerUser).DeleteAllOf(ctx, &batchv1.Job{}, client.InNamespace(teamA), client.MatchingLabels{v1alpha1.LabelTurnUID: string(turn.UID)},
+			return as(
+				managerUser,
+			).DeleteAllOf(ctx, &batchv1.Job{}, client.InNamespace(teamA), client.MatchingLabels{v1alpha1.LabelTurnUID: string(turn.UID)},
 				client.DryRunAll)
 		})
-		refuses(func() error { return as(managerUser).Delete(ctx, plain.DeepCopy(), client.DryRunAll) }, "the manager deletes the Jobs of tool calls only.")
+		refuses(
+			func() error { return as(managerUser).Delete(ctx, plain.DeepCopy(), client.DryRunAll) },
+			"the manager deletes the Jobs of tool calls only.",
+		)
 		refuses(func() error {
 			return as(managerUser).DeleteAllOf(ctx, &batchv1.Job{}, client.InNamespace(teamA), client.DryRunAll)
 		}, "the manager deletes the Jobs of tool calls only.")
@@ -207,7 +220,10 @@ var _ = Describe("The policy manager-pods", func() {
 		} {
 			By(what)
 			if change == nil {
-				refuses(updating(ctx, managerAsAdmin(), other, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "example.org/other:1" }), held)
+				refuses(
+					updating(ctx, managerAsAdmin(), other, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "example.org/other:1" }),
+					held,
+				)
 				continue
 			}
 			refuses(updating(ctx, managerAsAdmin(), pod, change), held)
@@ -228,7 +244,9 @@ var _ = Describe("The policy manager-pods", func() {
 var _ = Describe("The policy manager-network-policies", func() {
 	It("lets the manager create the one that denies everything, and no other", func(ctx context.Context) {
 		const held = "the manager creates the NetworkPolicy capstan-network-none only"
-		Expect(client.IgnoreNotFound(admin.Delete(ctx, tool.NetworkPolicyNone(teamB)))).To(Succeed(), "another spec may have left it")
+		Expect(
+			client.IgnoreNotFound(admin.Delete(ctx, tool.NetworkPolicyNone(teamB))),
+		).To(Succeed(), "another spec may have left it")
 		accepts(creating(ctx, as(managerUser), tool.NetworkPolicyNone(teamB)))
 		for what, change := range map[string]func(*networkingv1.NetworkPolicy){
 			"name":     func(p *networkingv1.NetworkPolicy) { p.Name = "other" },
@@ -248,14 +266,24 @@ var _ = Describe("The policy manager-network-policies", func() {
 		}
 		there := stored(ctx, admin, tool.NetworkPolicyNone(teamB))
 		refuses(func() error { return managerAsAdmin().Delete(ctx, there.DeepCopy(), client.DryRunAll) }, held)
-		refuses(updating(ctx, managerAsAdmin(), there, func(p *networkingv1.NetworkPolicy) { p.Spec.Egress = []networkingv1.NetworkPolicyEgressRule{{}} }), held)
+		refuses(
+			updating(
+				ctx,
+				managerAsAdmin(),
+				there,
+				func(p *networkingv1.NetworkPolicy) { p.Spec.Egress = []networkingv1.NetworkPolicyEgressRule{{}} },
+			),
+			held,
+		)
 	})
 })
 
 var _ = Describe("The policy manager-service-accounts", func() {
 	It("lets the manager create the account of tool pods, and no other", func(ctx context.Context) {
 		const held = "the manager creates the ServiceAccount capstan-tool only"
-		Expect(client.IgnoreNotFound(admin.Delete(ctx, tool.ServiceAccount(teamB)))).To(Succeed(), "another spec may have left it")
+		Expect(
+			client.IgnoreNotFound(admin.Delete(ctx, tool.ServiceAccount(teamB))),
+		).To(Succeed(), "another spec may have left it")
 		accepts(creating(ctx, as(managerUser), tool.ServiceAccount(teamB)))
 		for what, change := range map[string]func(*corev1.ServiceAccount){
 			"name":         func(s *corev1.ServiceAccount) { s.Name = "default" },
@@ -279,13 +307,20 @@ var _ = Describe("The policy manager-service-accounts", func() {
 		}
 		for _, namespace := range []string{"kube-system", "kube-public", "kube-node-lease", "capstan-system"} {
 			By(namespace)
-			refuses(creating(ctx, managerAsAdmin(), tool.ServiceAccount(namespace)), "the manager creates no ServiceAccounts in namespaces of the cluster and in its own.")
+			refuses(
+				creating(ctx, managerAsAdmin(), tool.ServiceAccount(namespace)),
+				"the manager creates no ServiceAccounts in namespaces of the cluster and in its own.",
+			)
 		}
 		there := stored(ctx, admin, tool.ServiceAccount(teamB))
 		refuses(func() error { return managerAsAdmin().Delete(ctx, there.DeepCopy(), client.DryRunAll) }, held)
-		refuses(updating(ctx, managerAsAdmin(), there, func(s *corev1.ServiceAccount) { s.AutomountServiceAccountToken = nil }), held)
+		refuses(
+			updating(ctx, managerAsAdmin(), there, func(s *corev1.ServiceAccount) { s.AutomountServiceAccountToken = nil }),
+			held,
+		)
 		refuses(func() error {
-			return managerAsAdmin().SubResource("token").Create(ctx, there.DeepCopy(), tokenRequest(), &client.SubResourceCreateOptions{})
+			return managerAsAdmin().SubResource("token").
+				Create(ctx, there.DeepCopy(), tokenRequest(), &client.SubResourceCreateOptions{})
 		}, held)
 	})
 })
@@ -293,7 +328,7 @@ var _ = Describe("The policy manager-service-accounts", func() {
 // callPod is the pod of a gated tool call, stored.
 func callPod(ctx context.Context, definition *v1alpha1.Tool) *corev1.Pod {
 	GinkgoHelper()
-	definition.Spec.SideEffect = v1alpha1.AtMostOnce
+	definition.Spec.SideEffect = v1alpha1.SideEffectAtMostOnce
 	turn := stored(ctx, admin, newTurn("called"))
 	job := stored(ctx, as(managerUser), callJob(turn, definition))
 	return stored(ctx, as(jobController), podOf(job))

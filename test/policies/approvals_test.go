@@ -28,7 +28,7 @@ func paying(name, arguments string) *v1alpha1.Model {
 // payTool pays once it is approved.
 func payTool(image string) *v1alpha1.Tool {
 	tool := newTool("pay")
-	tool.Spec.Job.Image, tool.Spec.SideEffect, tool.Spec.Policy = image, v1alpha1.AtMostOnce, v1alpha1.PolicyRequiresApproval
+	tool.Spec.Job.Image, tool.Spec.SideEffect, tool.Spec.Policy = image, v1alpha1.SideEffectAtMostOnce, v1alpha1.ToolPolicyRequiresApproval
 	return tool
 }
 
@@ -49,15 +49,19 @@ var _ = Describe("An approval is for what was approved", func() {
 	BeforeEach(func(ctx context.Context) {
 		paid = nil
 		var err error
-		kit, err = capstantest.Start(context.Background(), impersonating(jobController, "system:masters"), capstantest.Options{
-			Namespaces: []string{teamA}, Transport: (&accountTransport{}).wrap,
-			Jobs: func(call capstantest.Call) (string, string, int) {
-				mu.Lock()
-				defer mu.Unlock()
-				paid = append(paid, call.Arguments)
-				return "paid", "", 0
+		kit, err = capstantest.Start(
+			context.Background(),
+			impersonating(jobController, "system:masters"),
+			capstantest.Options{
+				Namespaces: []string{teamA}, Transport: (&accountTransport{}).wrap,
+				Jobs: func(call capstantest.Call) (string, string, int) {
+					mu.Lock()
+					defer mu.Unlock()
+					paid = append(paid, call.Arguments)
+					return "paid", "", 0
+				},
 			},
-		})
+		)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func() { Expect(kit.Stop()).To(Succeed()) })
 		mallory, mallorysName = newUser(ctx, "capstan-edit")
@@ -115,7 +119,8 @@ var _ = Describe("An approval is for what was approved", func() {
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(turn).To(capstantest.WaitForApproval("pay"))
 			var jobs batchv1.JobList
-			g.Expect(admin.List(ctx, &jobs, client.InNamespace(teamA), client.MatchingLabels{v1alpha1.LabelTurnUID: string(turn.UID)})).To(Succeed())
+			g.Expect(admin.List(ctx, &jobs, client.InNamespace(teamA), client.MatchingLabels{v1alpha1.LabelTurnUID: string(turn.UID)})).
+				To(Succeed())
 			g.Expect(jobs.Items).To(BeEmpty())
 			g.Expect(done()).To(BeEmpty())
 		}).WithTimeout(time.Second).Should(Succeed())
@@ -175,7 +180,9 @@ var _ = Describe("An approval is for what was approved", func() {
 		stored(ctx, ann, approval(turn, "yes"))
 		Eventually(verdict(ctx, "yes")).Should(Equal("True Accepted"))
 		Eventually(kit.Turn(ctx, teamA, "pay-1")).Should(capstantest.HaveSucceeded())
-		Expect(kit.Turn(ctx, teamA, "pay-1")()).To(capstantest.HaveToolCall("pay", v1alpha1.CallNotExecuted, "ToolChanged"))
+		Expect(
+			kit.Turn(ctx, teamA, "pay-1")(),
+		).To(capstantest.HaveToolCall("pay", v1alpha1.ToolCallStateNotExecuted, "ToolChanged"))
 		Expect(done()).To(BeEmpty())
 	})
 
@@ -225,7 +232,10 @@ var _ = Describe("A Turn's submittedBy", func() {
 		forged.Spec.SubmittedBy = "somebody-else"
 		refuses(creating(ctx, user, forged), "submittedBy must be your own user name, "+name)
 		stored(ctx, user, turn)
-		refuses(updating(ctx, user, turn, func(t *v1alpha1.Turn) { t.Spec.SubmittedBy = "somebody-else" }), "a Turn cannot be changed")
+		refuses(
+			updating(ctx, user, turn, func(t *v1alpha1.Turn) { t.Spec.SubmittedBy = "somebody-else" }),
+			"a Turn cannot be changed",
+		)
 	})
 })
 

@@ -22,7 +22,12 @@ import (
 
 // gets lets a user read Secrets of these names.
 func gets(secrets ...string) rbacv1.PolicyRule {
-	return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}, ResourceNames: secrets}
+	return rbacv1.PolicyRule{
+		APIGroups:     []string{""},
+		Resources:     []string{"secrets"},
+		Verbs:         []string{"get"},
+		ResourceNames: secrets,
+	}
 }
 
 func notYours(secret string) string {
@@ -38,7 +43,9 @@ const bound = "is bound to hosts by capstan.dev/allowed-hosts and cannot be give
 var _ = Describe("The policy tool-identities", func() {
 	It("lets a Tool name a Secret that its writer may get", func(ctx context.Context) {
 		user, _ := newUser(ctx, "capstan-tools", newRole(ctx, gets("mine", "mine-2")))
-		accepts(creating(ctx, user, newTool("tool", fromSecret("A", "mine"), fromSecret("B", "mine-2"), fromSecret("C", "mine"))))
+		accepts(
+			creating(ctx, user, newTool("tool", fromSecret("A", "mine"), fromSecret("B", "mine-2"), fromSecret("C", "mine"))),
+		)
 		refuses(creating(ctx, user, newTool("tool", fromSecret("A", "theirs"))), notYours("theirs"))
 		refuses(creating(ctx, user, newTool("tool", fromSecret("A", "mine"), fromSecret("B", "theirs"))), notYours("theirs"))
 		accepts(creating(ctx, user, newTool("tool", v1alpha1.EnvVar{Name: "A", Value: "theirs"})))
@@ -46,9 +53,18 @@ var _ = Describe("The policy tool-identities", func() {
 
 	It("lets a Tool send a Secret in a header that its writer may get", func(ctx context.Context) {
 		user, _ := newUser(ctx, "capstan-tools", newRole(ctx, gets("mine", "mine-2")))
-		accepts(creating(ctx, user, newHTTPTool("tool", secretHeader("A", "mine"), secretHeader("B", "mine-2"), secretHeader("C", "mine"))))
+		accepts(
+			creating(
+				ctx,
+				user,
+				newHTTPTool("tool", secretHeader("A", "mine"), secretHeader("B", "mine-2"), secretHeader("C", "mine")),
+			),
+		)
 		refuses(creating(ctx, user, newHTTPTool("tool", secretHeader("A", "theirs"))), notYours("theirs"))
-		refuses(creating(ctx, user, newHTTPTool("tool", secretHeader("A", "mine"), secretHeader("B", "theirs"))), notYours("theirs"))
+		refuses(
+			creating(ctx, user, newHTTPTool("tool", secretHeader("A", "mine"), secretHeader("B", "theirs"))),
+			notYours("theirs"),
+		)
 		accepts(creating(ctx, user, newHTTPTool("tool", v1alpha1.HTTPHeader{Name: "A", Value: ptr.To("theirs")})))
 		nine := make([]v1alpha1.HTTPHeader, 0, 9)
 		for i := range 9 {
@@ -57,7 +73,10 @@ var _ = Describe("The policy tool-identities", func() {
 		refuses(creating(ctx, user, newHTTPTool("tool", nine...)), "a Tool may name at most 8 Secrets.")
 		tool := stored(ctx, user, newHTTPTool("sent", secretHeader("A", "mine")))
 		other, _ := newUser(ctx, "capstan-tools")
-		refuses(updating(ctx, other, tool, func(t *v1alpha1.Tool) { t.Spec.HTTP.URL = "https://evil.example" }), notYours("mine"))
+		refuses(
+			updating(ctx, other, tool, func(t *v1alpha1.Tool) { t.Spec.HTTP.URL = "https://evil.example" }),
+			notYours("mine"),
+		)
 	})
 
 	It("asks about each of at most eight Secrets", func(ctx context.Context) {
@@ -73,7 +92,10 @@ var _ = Describe("The policy tool-identities", func() {
 			theirs[i] = fromSecret(theirs[i].Name, "theirs")
 			refuses(creating(ctx, user, newTool("tool", theirs...)), notYours("theirs"))
 		}
-		refuses(creating(ctx, user, newTool("tool", append(env, fromSecret("S8", "s-8"))...)), "a Tool may name at most 8 Secrets.")
+		refuses(
+			creating(ctx, user, newTool("tool", append(env, fromSecret("S8", "s-8"))...)),
+			"a Tool may name at most 8 Secrets.",
+		)
 	})
 
 	It("lets a Tool pull its images with a Secret that its writer may get", func(ctx context.Context) {
@@ -81,7 +103,10 @@ var _ = Describe("The policy tool-identities", func() {
 		user, _ := newUser(ctx, "capstan-tools", newRole(ctx, gets(append(names, "s-8")...)))
 		accepts(creating(ctx, user, pulling(newTool("tool"), names...)))
 		accepts(creating(ctx, user, pulling(newTool("tool", fromSecret("A", "s-0"), fromSecret("B", "s-0")), names...)))
-		refuses(creating(ctx, user, pulling(newTool("tool", fromSecret("A", "s-8")), names...)), "a Tool may name at most 8 Secrets.")
+		refuses(
+			creating(ctx, user, pulling(newTool("tool", fromSecret("A", "s-8")), names...)),
+			"a Tool may name at most 8 Secrets.",
+		)
 		for i := range names {
 			theirs := slices.Clone(names)
 			theirs[i] = "theirs"
@@ -90,12 +115,20 @@ var _ = Describe("The policy tool-identities", func() {
 		refuses(creating(ctx, user, pulling(newTool("tool", fromSecret("A", "s-0")), "theirs")), notYours("theirs"))
 		shared := stored(ctx, user, pulling(newTool("pulled"), "s-0"))
 		other, _ := newUser(ctx, "capstan-tools")
-		refuses(updating(ctx, other, shared, func(t *v1alpha1.Tool) { t.Spec.Job.Image = "registry.evil.example/tool:1" }), notYours("s-0"))
+		refuses(
+			updating(ctx, other, shared, func(t *v1alpha1.Tool) { t.Spec.Job.Image = "registry.evil.example/tool:1" }),
+			notYours("s-0"),
+		)
 	})
 
 	It("lets a Tool name a ServiceAccount that its writer may get tokens of", func(ctx context.Context) {
 		user, _ := newUser(ctx, "capstan-tools", newRole(ctx, rbacv1.PolicyRule{
-			APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, Verbs: []string{"create"}, ResourceNames: []string{"mine"},
+			APIGroups: []string{
+				"",
+			},
+			Resources:     []string{"serviceaccounts/token"},
+			Verbs:         []string{"create"},
+			ResourceNames: []string{"mine"},
 		}))
 		running := func(account string) *v1alpha1.Tool {
 			tool := newTool("tool")
@@ -103,8 +136,10 @@ var _ = Describe("The policy tool-identities", func() {
 			return tool
 		}
 		accepts(creating(ctx, user, running("mine")))
-		refuses(creating(ctx, user, running("theirs")),
-			`you may not use ServiceAccount "theirs": a Tool that runs as it takes the right to create serviceaccounts/token for it.`)
+		refuses(
+			creating(ctx, user, running("theirs")),
+			`you may not use ServiceAccount "theirs": a Tool that runs as it takes the right to create serviceaccounts/token for it.`,
+		)
 		clusterEditor, _ := newUser(ctx, clusterEdit, "capstan-tools")
 		accepts(creating(ctx, clusterEditor, running("theirs")))
 		for _, account := range []string{"default", "capstan-tool"} {
@@ -119,39 +154,45 @@ var _ = Describe("The policy tool-identities", func() {
 		tool := stored(ctx, writer, newTool("shared", fromSecret("A", "mine")))
 		label := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"team":"a"}}}`))
 		accepts(func() error { return other.Patch(ctx, tool.DeepCopy(), label, client.DryRunAll) })
-		refuses(updating(ctx, other, tool, func(t *v1alpha1.Tool) { t.Spec.Job.Command = []string{"/bin/env"} }), notYours("mine"))
+		refuses(
+			updating(ctx, other, tool, func(t *v1alpha1.Tool) { t.Spec.Job.Command = []string{"/bin/env"} }),
+			notYours("mine"),
+		)
 		accepts(updating(ctx, other, tool, func(t *v1alpha1.Tool) { t.Spec.Job.Env = nil }))
 		accepts(updating(ctx, writer, tool, func(t *v1alpha1.Tool) { t.Spec.Job.Command = []string{"/bin/env"} }))
 	})
 })
 
 var _ = Describe("The policies bound-secrets", func() {
-	It("keep a Secret that is bound to hosts from Tools, also from those that were there before", func(ctx context.Context) {
-		user, _ := newUser(ctx, "capstan-tools", newRole(ctx, gets("free", "to-bind")))
-		stored(ctx, admin, newSecret("free"))
-		secret := stored(ctx, admin, newSecret("to-bind"))
-		turn := stored(ctx, admin, newTurn("bound"))
-		tool, free := newTool("tool", fromSecret("A", "to-bind")), newTool("tool", fromSecret("A", "free"))
-		accepts(creating(ctx, user, tool))
-		accepts(creating(ctx, as(managerUser), callJob(turn, tool)))
+	It(
+		"keep a Secret that is bound to hosts from Tools, also from those that were there before",
+		func(ctx context.Context) {
+			user, _ := newUser(ctx, "capstan-tools", newRole(ctx, gets("free", "to-bind")))
+			stored(ctx, admin, newSecret("free"))
+			secret := stored(ctx, admin, newSecret("to-bind"))
+			turn := stored(ctx, admin, newTurn("bound"))
+			tool, free := newTool("tool", fromSecret("A", "to-bind")), newTool("tool", fromSecret("A", "free"))
+			accepts(creating(ctx, user, tool))
+			accepts(creating(ctx, as(managerUser), callJob(turn, tool)))
 
-		secret.Annotations = map[string]string{v1alpha1.AnnotationAllowedHosts: "api.example.org"}
-		Expect(admin.Update(ctx, secret)).To(Succeed())
-		refuses(creating(ctx, user, tool), `Secret "to-bind" `+bound)
-		refuses(creating(ctx, admin, tool), `Secret "to-bind" `+bound)
-		refuses(creating(ctx, as(managerUser), callJob(turn, tool)), `Secret "to-bind" `+bound)
-		accepts(creating(ctx, user, free))
-		accepts(creating(ctx, as(managerUser), callJob(turn, free)))
+			secret.Annotations = map[string]string{v1alpha1.AnnotationAllowedHosts: "api.example.org"}
+			Expect(admin.Update(ctx, secret)).To(Succeed())
+			refuses(creating(ctx, user, tool), `Secret "to-bind" `+bound)
+			refuses(creating(ctx, admin, tool), `Secret "to-bind" `+bound)
+			refuses(creating(ctx, as(managerUser), callJob(turn, tool)), `Secret "to-bind" `+bound)
+			accepts(creating(ctx, user, free))
+			accepts(creating(ctx, as(managerUser), callJob(turn, free)))
 
-		initial := callJob(turn, newTool("tool"))
-		initial.Spec.Template.Spec.InitContainers[0].Env = callJob(turn, tool).Spec.Template.Spec.Containers[0].Env
-		refuses(creating(ctx, as(managerUser), initial), `Secret "to-bind" `+bound)
+			initial := callJob(turn, newTool("tool"))
+			initial.Spec.Template.Spec.InitContainers[0].Env = callJob(turn, tool).Spec.Template.Spec.Containers[0].Env
+			refuses(creating(ctx, as(managerUser), initial), `Secret "to-bind" `+bound)
 
-		pulled := pulling(newTool("tool"), "to-bind")
-		refuses(creating(ctx, admin, pulled), `Secret "to-bind" `+bound)
-		refuses(creating(ctx, as(managerUser), callJob(turn, pulled)), `Secret "to-bind" `+bound)
-		accepts(creating(ctx, as(managerUser), callJob(turn, pulling(newTool("tool"), "free"))))
-	})
+			pulled := pulling(newTool("tool"), "to-bind")
+			refuses(creating(ctx, admin, pulled), `Secret "to-bind" `+bound)
+			refuses(creating(ctx, as(managerUser), callJob(turn, pulled)), `Secret "to-bind" `+bound)
+			accepts(creating(ctx, as(managerUser), callJob(turn, pulling(newTool("tool"), "free"))))
+		},
+	)
 })
 
 var _ = Describe("The policy bound-secrets-tools", func() {
@@ -176,7 +217,10 @@ var _ = Describe("The policy bound-secrets-tools", func() {
 			"https://api.example.org.evil.example/": "api.example.org.evil.example:443",
 			"https://evil.example/api.example.org":  "evil.example:443",
 		} {
-			refuses(creating(ctx, user, to(url)), `Secret "bound-to" is bound to hosts by capstan.dev/allowed-hosts and cannot be sent to `+place+".")
+			refuses(
+				creating(ctx, user, to(url)),
+				`Secret "bound-to" is bound to hosts by capstan.dev/allowed-hosts and cannot be sent to `+place+".",
+			)
 		}
 		without := to("https://evil.example")
 		without.Spec.HTTP.Headers = nil
@@ -201,11 +245,14 @@ var _ = Describe("The policy model-identities", func() {
 		writer, _ := newUser(ctx, "capstan-tools", newRole(ctx, gets("mine")))
 		other, _ := newUser(ctx, "capstan-tools")
 		shared := stored(ctx, writer, newRealModel("shared", "mine"))
-		label := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"capstan.dev/is-default-model":"true"}}}`))
+		label := client.RawPatch(
+			"application/merge-patch+json",
+			[]byte(`{"metadata":{"annotations":{"capstan.dev/is-default-model":"true"}}}`),
+		)
 		accepts(func() error { return other.Patch(ctx, shared.DeepCopy(), label, client.DryRunAll) })
 		for what, change := range map[string]func(*v1alpha1.ModelSpec){
 			"baseURL":    func(s *v1alpha1.ModelSpec) { s.BaseURL = "https://evil.example" },
-			"provider":   func(s *v1alpha1.ModelSpec) { s.Provider = v1alpha1.ProviderOpenAI },
+			"provider":   func(s *v1alpha1.ModelSpec) { s.Provider = v1alpha1.ModelProviderOpenAI },
 			"key":        func(s *v1alpha1.ModelSpec) { s.SecretKeyRef.Key = "other" },
 			"model":      func(s *v1alpha1.ModelSpec) { s.Model = "dearer" },
 			"parameters": func(s *v1alpha1.ModelSpec) { s.Parameters = &v1alpha1.ModelParameters{StopSequences: []string{"."}} },
@@ -231,7 +278,7 @@ var _ = Describe("The policy bound-secrets-models", func() {
 			return made
 		}
 		for _, url := range []string{"", "https://api.anthropic.com/v1", "https://API.Anthropic.com:443", "https://other.example:8443/anthropic"} {
-			accepts(creating(ctx, user, to(v1alpha1.ProviderAnthropic, url)))
+			accepts(creating(ctx, user, to(v1alpha1.ModelProviderAnthropic, url)))
 		}
 		for url, place := range map[string]string{
 			"https://evil.example":                   "evil.example:443",
@@ -239,27 +286,30 @@ var _ = Describe("The policy bound-secrets-models", func() {
 			"https://api.anthropic.com.evil.example": "api.anthropic.com.evil.example:443",
 			"https://evil.example/api.anthropic.com": "evil.example:443",
 		} {
-			refuses(creating(ctx, user, to(v1alpha1.ProviderAnthropic, url)), `Secret "bound-key" is bound to hosts by capstan.dev/allowed-hosts and cannot be sent to `+place+".")
+			refuses(
+				creating(ctx, user, to(v1alpha1.ModelProviderAnthropic, url)),
+				`Secret "bound-key" is bound to hosts by capstan.dev/allowed-hosts and cannot be sent to `+place+".",
+			)
 		}
 		for provider, place := range map[v1alpha1.ModelProvider]string{
-			v1alpha1.ProviderOpenAI: "api.openai.com:443", v1alpha1.ProviderGoogle: "generativelanguage.googleapis.com:443",
+			v1alpha1.ModelProviderOpenAI: "api.openai.com:443", v1alpha1.ModelProviderGoogle: "generativelanguage.googleapis.com:443",
 		} {
 			refuses(creating(ctx, admin, to(provider, "")), "cannot be sent to "+place+".")
 		}
-		free := to(v1alpha1.ProviderAnthropic, "https://evil.example")
+		free := to(v1alpha1.ModelProviderAnthropic, "https://evil.example")
 		free.Spec.SecretKeyRef.Name = "free-key"
 		accepts(creating(ctx, user, free))
 
 		secret.Annotations[v1alpha1.AnnotationAllowedHosts] = ""
 		Expect(admin.Update(ctx, secret)).To(Succeed())
-		refuses(creating(ctx, user, to(v1alpha1.ProviderAnthropic, "")), "cannot be sent to api.anthropic.com:443.")
+		refuses(creating(ctx, user, to(v1alpha1.ModelProviderAnthropic, "")), "cannot be sent to api.anthropic.com:443.")
 	})
 
 	It("knows where the providers are by themselves, as the manager does", func(ctx context.Context) {
 		secret := newSecret("bound-own")
 		secret.Annotations = map[string]string{v1alpha1.AnnotationAllowedHosts: "nowhere.example"}
 		stored(ctx, admin, secret)
-		for _, provider := range []v1alpha1.ModelProvider{v1alpha1.ProviderAnthropic, v1alpha1.ProviderOpenAI, v1alpha1.ProviderGoogle} {
+		for _, provider := range []v1alpha1.ModelProvider{v1alpha1.ModelProviderAnthropic, v1alpha1.ModelProviderOpenAI, v1alpha1.ModelProviderGoogle} {
 			own := newRealModel("model", "bound-own")
 			own.Spec.Provider = provider
 			endpoint, err := url.Parse(model.Endpoint(own))
@@ -301,21 +351,36 @@ var _ = Describe("A Secret that is planted", func() {
 		refuses(creating(ctx, user, plainJob("x")), cannot)
 		refuses(creating(ctx, user, podOf(plainJob("x"))), cannot)
 		refuses(func() error {
-			return user.SubResource("token").Create(ctx, &corev1.ServiceAccount{ObjectMeta: named("default")}, tokenRequest(), &client.SubResourceCreateOptions{})
+			return user.SubResource("token").
+				Create(ctx, &corev1.ServiceAccount{ObjectMeta: named("default")}, tokenRequest(), &client.SubResourceCreateOptions{})
 		}, cannot)
 		By("through a Tool of his own")
 		accepts(creating(ctx, user, newTool("own")))
 		refuses(creating(ctx, user, newTool("own", fromSecret("TOKEN", "planted"))), notYours("planted"))
 		own := stored(ctx, user, newTool("own"))
-		refuses(updating(ctx, user, own, func(t *v1alpha1.Tool) { t.Spec.Job.Env = []v1alpha1.EnvVar{fromSecret("TOKEN", "planted")} }), notYours("planted"))
-		patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"job":{"env":[{"name":"T","secretKeyRef":{"name":"planted","key":"token"}}]}}}`))
+		refuses(
+			updating(
+				ctx,
+				user,
+				own,
+				func(t *v1alpha1.Tool) { t.Spec.Job.Env = []v1alpha1.EnvVar{fromSecret("TOKEN", "planted")} },
+			),
+			notYours("planted"),
+		)
+		patch := client.RawPatch(
+			"application/merge-patch+json",
+			[]byte(`{"spec":{"job":{"env":[{"name":"T","secretKeyRef":{"name":"planted","key":"token"}}]}}}`),
+		)
 		refuses(func() error { return user.Patch(ctx, own.DeepCopy(), patch, client.DryRunAll) }, notYours("planted"))
 		refuses(creating(ctx, user, pulling(newTool("own-image"), "planted")), notYours("planted"))
 		refuses(creating(ctx, user, newHTTPTool("own-request", secretHeader("A", "planted"))), notYours("planted"))
 		refuses(updating(ctx, user, own, func(t *v1alpha1.Tool) {
 			t.Spec = newHTTPTool("own", secretHeader("A", "planted")).Spec
 		}), notYours("planted"))
-		refuses(updating(ctx, user, own, func(t *v1alpha1.Tool) { t.Spec.Job.ServiceAccountName = "default" }), `you may not use ServiceAccount "default"`)
+		refuses(
+			updating(ctx, user, own, func(t *v1alpha1.Tool) { t.Spec.Job.ServiceAccountName = "default" }),
+			`you may not use ServiceAccount "default"`,
+		)
 		By("through a Tool of somebody else")
 		for what, change := range map[string]func(*v1alpha1.JobTool){
 			"command":  func(j *v1alpha1.JobTool) { j.Command = []string{"/bin/env"} },
@@ -330,7 +395,7 @@ var _ = Describe("A Secret that is planted", func() {
 		sent := stored(ctx, admin, newHTTPTool("sent", secretHeader("Authorization", "planted")))
 		for what, change := range map[string]func(*v1alpha1.HTTPTool){
 			"url":    func(h *v1alpha1.HTTPTool) { h.URL = "https://evil.example" },
-			"method": func(h *v1alpha1.HTTPTool) { h.Method = v1alpha1.HTTPDelete },
+			"method": func(h *v1alpha1.HTTPTool) { h.Method = v1alpha1.HTTPMethodDelete },
 			"header": func(h *v1alpha1.HTTPTool) { h.Headers[0].Name = "X-Echo" },
 			"another": func(h *v1alpha1.HTTPTool) {
 				h.Headers = append(h.Headers, v1alpha1.HTTPHeader{Name: "A", Value: ptr.To("b")})
@@ -339,14 +404,20 @@ var _ = Describe("A Secret that is planted", func() {
 			By(what)
 			refuses(updating(ctx, user, sent, func(t *v1alpha1.Tool) { change(t.Spec.HTTP) }), notYours("planted"))
 		}
-		refuses(updating(ctx, user, lent, func(t *v1alpha1.Tool) { t.Spec.Job.Command = []string{"/bin/sh"} }), `you may not use ServiceAccount "default"`)
+		refuses(
+			updating(ctx, user, lent, func(t *v1alpha1.Tool) { t.Spec.Job.Command = []string{"/bin/sh"} }),
+			`you may not use ServiceAccount "default"`,
+		)
 		By("through a Model of his own, which sends it where he wants")
 		collects := newRealModel("collects", "planted")
 		collects.Spec.BaseURL = "https://evil.example"
 		refuses(creating(ctx, user, collects), notYourKey("planted"))
 		By("through a Model of somebody else")
 		keyed := stored(ctx, admin, newRealModel("keyed", "planted"))
-		refuses(updating(ctx, user, keyed, func(m *v1alpha1.Model) { m.Spec.BaseURL = "https://evil.example" }), notYourKey("planted"))
+		refuses(
+			updating(ctx, user, keyed, func(m *v1alpha1.Model) { m.Spec.BaseURL = "https://evil.example" }),
+			notYourKey("planted"),
+		)
 		By("through what the manager would believe")
 		refuses(creating(ctx, user, newEntry("forged")), cannot)
 		refuses(func() error {
@@ -355,28 +426,31 @@ var _ = Describe("A Secret that is planted", func() {
 		}, cannot)
 	})
 
-	It("is read by the manager by its name only, and only where somebody gives it the role for it", func(ctx context.Context) {
-		stored(ctx, admin, newSecret("planted-too"))
-		cannot := fmt.Sprintf("User %q cannot ", managerUser)
-		get := func(namespace string) func() error {
-			return func() error {
-				return as(managerUser).Get(ctx, client.ObjectKey{Namespace: namespace, Name: "planted-too"}, &corev1.Secret{})
+	It(
+		"is read by the manager by its name only, and only where somebody gives it the role for it",
+		func(ctx context.Context) {
+			stored(ctx, admin, newSecret("planted-too"))
+			cannot := fmt.Sprintf("User %q cannot ", managerUser)
+			get := func(namespace string) func() error {
+				return func() error {
+					return as(managerUser).Get(ctx, client.ObjectKey{Namespace: namespace, Name: "planted-too"}, &corev1.Secret{})
+				}
 			}
-		}
-		refuses(get(teamA), cannot)
-		binding := &rbacv1.RoleBinding{
-			ObjectMeta: named("capstan-manager-secrets"),
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "capstan-manager-secrets"},
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: managerUser}},
-		}
-		Expect(admin.Create(ctx, binding)).To(Succeed())
-		DeferCleanup(func(ctx context.Context) { Expect(admin.Delete(ctx, binding)).To(Succeed()) })
-		Eventually(get(teamA)).Should(Succeed())
-		refuses(get(teamB), cannot)
-		refuses(get(elsewhere), cannot)
-		refuses(func() error { return as(managerUser).List(ctx, &corev1.SecretList{}, client.InNamespace(teamA)) }, cannot)
-		refuses(creating(ctx, as(managerUser), podOf(plainJob("x"))), cannot)
-	})
+			refuses(get(teamA), cannot)
+			binding := &rbacv1.RoleBinding{
+				ObjectMeta: named("capstan-manager-secrets"),
+				RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "capstan-manager-secrets"},
+				Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: managerUser}},
+			}
+			Expect(admin.Create(ctx, binding)).To(Succeed())
+			DeferCleanup(func(ctx context.Context) { Expect(admin.Delete(ctx, binding)).To(Succeed()) })
+			Eventually(get(teamA)).Should(Succeed())
+			refuses(get(teamB), cannot)
+			refuses(get(elsewhere), cannot)
+			refuses(func() error { return as(managerUser).List(ctx, &corev1.SecretList{}, client.InNamespace(teamA)) }, cannot)
+			refuses(creating(ctx, as(managerUser), podOf(plainJob("x"))), cannot)
+		},
+	)
 
 	// A new field of this sort must come with a policy, and with a request above that is refused.
 	It("can be named by no other field than those above", func() {

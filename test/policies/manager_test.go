@@ -79,7 +79,9 @@ var accountGroups = []string{"system:serviceaccounts", "system:serviceaccounts:c
 // rightsIn are the rights of the manager's account, as `kubectl auth can-i --list` reads them.
 func rightsIn(ctx context.Context, namespace string) []string {
 	GinkgoHelper()
-	review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace}}
+	review := &authorizationv1.SelfSubjectRulesReview{
+		Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace},
+	}
 	Expect(apiserver.Client(impersonating(managerUser, accountGroups...)).Create(ctx, review)).To(Succeed())
 	Expect(review.Status.Incomplete).To(BeFalse())
 	verbs := map[string][]string{}
@@ -111,53 +113,62 @@ var _ = Describe("The manager's account", func() {
 		Expect(rightsIn(ctx, elsewhere)).To(ConsistOf(slices.Concat(everybodysRights, clusterRights)))
 	})
 
-	It("is enough to run Turns in the namespaces that it is bound in, and no other is looked at", func(ctx context.Context) {
-		transport := &accountTransport{}
-		kit, err := capstantest.Start(ctx, impersonating(jobController, "system:masters"), capstantest.Options{
-			Namespaces: []string{teamA, teamB}, Transport: transport.wrap,
-			Jobs: func(call capstantest.Call) (stdout, stderr string, exit int) { return "result of " + call.ID, "", 0 },
-		})
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func() { Expect(kit.Stop()).To(Succeed()) })
-		stored(ctx, admin, newSecret("weather"))
-		for _, namespace := range []string{elsewhere, teamA, teamB} {
-			for _, object := range agent() {
-				object.SetNamespace(namespace)
-				stored(ctx, admin, object)
+	It(
+		"is enough to run Turns in the namespaces that it is bound in, and no other is looked at",
+		func(ctx context.Context) {
+			transport := &accountTransport{}
+			kit, err := capstantest.Start(ctx, impersonating(jobController, "system:masters"), capstantest.Options{
+				Namespaces: []string{teamA, teamB}, Transport: transport.wrap,
+				Jobs: func(call capstantest.Call) (stdout, stderr string, exit int) { return "result of " + call.ID, "", 0 },
+			})
+			Expect(err).NotTo(HaveOccurred())
+			DeferCleanup(func() { Expect(kit.Stop()).To(Succeed()) })
+			stored(ctx, admin, newSecret("weather"))
+			for _, namespace := range []string{elsewhere, teamA, teamB} {
+				for _, object := range agent() {
+					object.SetNamespace(namespace)
+					stored(ctx, admin, object)
+				}
 			}
-		}
-		user, name := newUser(ctx, "capstan-edit")
-		Eventually(kit.Turn(ctx, teamA, "demo-1")).Should(capstantest.WaitForTools("ask"))
-		Eventually(kit.Turn(ctx, teamB, "demo-1")).Should(capstantest.WaitForTools("ask"))
-		answer := newToolResult("answer", name)
-		answer.Spec.CallID = "1-2"
-		stored(ctx, user, answer)
-		Eventually(kit.Turn(ctx, teamA, "demo-1")).Should(capstantest.HaveSucceeded())
+			user, name := newUser(ctx, "capstan-edit")
+			Eventually(kit.Turn(ctx, teamA, "demo-1")).Should(capstantest.WaitForTools("ask"))
+			Eventually(kit.Turn(ctx, teamB, "demo-1")).Should(capstantest.WaitForTools("ask"))
+			answer := newToolResult("answer", name)
+			answer.Spec.CallID = "1-2"
+			stored(ctx, user, answer)
+			Eventually(kit.Turn(ctx, teamA, "demo-1")).Should(capstantest.HaveSucceeded())
 
-		turn, err := kit.Turn(ctx, teamA, "demo-1")()
-		Expect(err).NotTo(HaveOccurred())
-		Expect(turn.Status.ToolCalls).To(HaveLen(3))
-		Expect(turn.Status.ToolCalls).To(HaveEach(HaveField("State", v1alpha1.CallSucceeded)))
-		var pods corev1.PodList
-		Expect(admin.List(ctx, &pods, client.InNamespace(teamA), client.MatchingLabels{v1alpha1.LabelTurnUID: string(turn.UID)})).To(Succeed())
-		Expect(pods.Items).To(HaveLen(2), "pods with a Secret, an account and without network are within the restricted standard")
+			turn, err := kit.Turn(ctx, teamA, "demo-1")()
+			Expect(err).NotTo(HaveOccurred())
+			Expect(turn.Status.ToolCalls).To(HaveLen(3))
+			Expect(turn.Status.ToolCalls).To(HaveEach(HaveField("State", v1alpha1.ToolCallStateSucceeded)))
+			var pods corev1.PodList
+			Expect(
+				admin.List(ctx, &pods, client.InNamespace(teamA), client.MatchingLabels{v1alpha1.LabelTurnUID: string(turn.UID)}),
+			).To(Succeed())
+			Expect(
+				pods.Items,
+			).To(HaveLen(2), "pods with a Secret, an account and without network are within the restricted standard")
 
-		account := &corev1.ServiceAccount{}
-		Expect(admin.Get(ctx, client.ObjectKey{Namespace: teamA, Name: v1alpha1.ToolServiceAccount}, account)).To(Succeed())
-		Expect(account.AutomountServiceAccountToken).To(HaveValue(BeFalse()))
-		var runsAs []string
-		for i := range pods.Items {
-			runsAs = append(runsAs, pods.Items[i].Spec.ServiceAccountName)
-		}
-		Expect(runsAs).To(ConsistOf("default", v1alpha1.ToolServiceAccount), "the Tool weather names default, and book none")
+			account := &corev1.ServiceAccount{}
+			Expect(admin.Get(ctx, client.ObjectKey{Namespace: teamA, Name: v1alpha1.ToolServiceAccount}, account)).To(Succeed())
+			Expect(account.AutomountServiceAccountToken).To(HaveValue(BeFalse()))
+			var runsAs []string
+			for i := range pods.Items {
+				runsAs = append(runsAs, pods.Items[i].Spec.ServiceAccountName)
+			}
+			Expect(runsAs).To(ConsistOf("default", v1alpha1.ToolServiceAccount), "the Tool weather names default, and book none")
 
-		// teamB's Turn has come as far as teamA's; that of the third namespace is as it was applied.
-		untouched := &v1alpha1.Turn{}
-		Expect(admin.Get(ctx, client.ObjectKey{Namespace: elsewhere, Name: "demo-1"}, untouched)).To(Succeed())
-		Expect(untouched.Status.Plan).To(BeNil())
-		Expect(transport.refused()).To(BeEmpty(), "nothing was asked for that the account has no right to")
-		Expect(transport.asked()).To(And(ContainElement(ContainSubstring("/namespaces/"+teamB+"/")), Not(ContainElement(ContainSubstring(elsewhere)))))
-	})
+			// teamB's Turn has come as far as teamA's; that of the third namespace is as it was applied.
+			untouched := &v1alpha1.Turn{}
+			Expect(admin.Get(ctx, client.ObjectKey{Namespace: elsewhere, Name: "demo-1"}, untouched)).To(Succeed())
+			Expect(untouched.Status.Plan).To(BeNil())
+			Expect(transport.refused()).To(BeEmpty(), "nothing was asked for that the account has no right to")
+			Expect(
+				transport.asked(),
+			).To(And(ContainElement(ContainSubstring("/namespaces/"+teamB+"/")), Not(ContainElement(ContainSubstring(elsewhere)))))
+		},
+	)
 
 	It("cannot give a tool a Secret that was bound to hosts after the Tool was written", func(ctx context.Context) {
 		kit, err := capstantest.Start(ctx, impersonating(jobController, "system:masters"), capstantest.Options{
@@ -178,8 +189,10 @@ var _ = Describe("The manager's account", func() {
 		Eventually(kit.Turn(ctx, teamA, "demo-2")).Should(capstantest.WaitForTools("ask"))
 		turn, err := kit.Turn(ctx, teamA, "demo-2")()
 		Expect(err).NotTo(HaveOccurred())
-		Expect(turn.Status.ToolCalls[0]).To(And(HaveField("State", v1alpha1.CallNotExecuted), HaveField("Reason", "Refused")))
-		Expect(turn.Status.ToolCalls[1]).To(HaveField("State", v1alpha1.CallSucceeded))
+		Expect(
+			turn.Status.ToolCalls[0],
+		).To(And(HaveField("State", v1alpha1.ToolCallStateNotExecuted), HaveField("Reason", "Refused")))
+		Expect(turn.Status.ToolCalls[1]).To(HaveField("State", v1alpha1.ToolCallStateSucceeded))
 	})
 })
 
@@ -191,14 +204,20 @@ func agent() []client.Object {
 		{Calls: []v1alpha1.SimulatedToolCall{{Name: "weather"}, {Name: "book"}, {Name: "ask"}}}, {},
 	}}
 	weather := newTool("weather", fromSecret("TOKEN", "weather"))
-	weather.Spec.Job.Network = v1alpha1.NetworkNone
+	weather.Spec.Job.Network = v1alpha1.NetworkReachNone
 	weather.Spec.Job.ServiceAccountName = "default"
 	book := newTool("book")
-	book.Spec.SideEffect = v1alpha1.AtMostOnce
-	ask := &v1alpha1.Tool{ObjectMeta: named("ask"), Spec: v1alpha1.ToolSpec{Description: "Asks.", Client: &v1alpha1.ClientTool{}}}
+	book.Spec.SideEffect = v1alpha1.SideEffectAtMostOnce
+	ask := &v1alpha1.Tool{
+		ObjectMeta: named("ask"),
+		Spec:       v1alpha1.ToolSpec{Description: "Asks.", Client: &v1alpha1.ClientTool{}},
+	}
 	harness := newHarness("base")
 	harness.Spec.Tools = []v1alpha1.LocalReference{{Name: "weather"}, {Name: "book"}, {Name: "ask"}}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: teamA, Name: "default"}, AutomountServiceAccountToken: ptr.To(false)}
+	account := &corev1.ServiceAccount{
+		ObjectMeta:                   metav1.ObjectMeta{Namespace: teamA, Name: "default"},
+		AutomountServiceAccountToken: ptr.To(false),
+	}
 	return []client.Object{account, model, weather, book, ask, harness, newSession("demo"), newTurn("demo-1")}
 }
 

@@ -22,24 +22,34 @@ func newHarness(name string) *v1alpha1.Harness {
 
 func newModel(name string) *v1alpha1.Model {
 	return &v1alpha1.Model{ObjectMeta: named(name), Spec: v1alpha1.ModelSpec{
-		Provider:   v1alpha1.ProviderSimulated,
-		Simulation: &v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseFixed, Text: "Hello."}},
+		Provider: v1alpha1.ModelProviderSimulated,
+		Simulation: &v1alpha1.Simulation{
+			Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeFixed, Text: "Hello."},
+		},
 	}}
 }
 
 // newRealModel is a Model whose API key is in a Secret.
 func newRealModel(name, secret string) *v1alpha1.Model {
 	return &v1alpha1.Model{ObjectMeta: named(name), Spec: v1alpha1.ModelSpec{
-		Provider: v1alpha1.ProviderAnthropic, Model: "claude", SecretKeyRef: &v1alpha1.SecretKeyReference{Name: secret, Key: "token"},
+		Provider:     v1alpha1.ModelProviderAnthropic,
+		Model:        "claude",
+		SecretKeyRef: &v1alpha1.SecretKeyReference{Name: secret, Key: "token"},
 	}}
 }
 
 func newSession(name string) *v1alpha1.Session {
-	return &v1alpha1.Session{ObjectMeta: named(name), Spec: v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}}}
+	return &v1alpha1.Session{
+		ObjectMeta: named(name),
+		Spec:       v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}},
+	}
 }
 
 func newTurn(name string) *v1alpha1.Turn {
-	return &v1alpha1.Turn{ObjectMeta: named(name), Spec: v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "demo"}, Input: "Hello"}}
+	return &v1alpha1.Turn{
+		ObjectMeta: named(name),
+		Spec:       v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "demo"}, Input: "Hello"},
+	}
 }
 
 func newToolResult(name, submittedBy string) *v1alpha1.ToolResult {
@@ -62,13 +72,16 @@ func inTeamB(result *v1alpha1.ToolResult) *v1alpha1.ToolResult {
 }
 
 func newEntry(name string) *v1alpha1.JournalEntry {
-	return &v1alpha1.JournalEntry{ObjectMeta: named(name), Spec: v1alpha1.JournalEntrySpec{Session: "demo", Ordinal: 1, Time: metav1.NowMicro()}}
+	return &v1alpha1.JournalEntry{
+		ObjectMeta: named(name),
+		Spec:       v1alpha1.JournalEntrySpec{Session: "demo", Ordinal: 1, Time: metav1.NowMicro()},
+	}
 }
 
 func newTool(name string, env ...v1alpha1.EnvVar) *v1alpha1.Tool {
 	return &v1alpha1.Tool{ObjectMeta: named(name), Spec: v1alpha1.ToolSpec{
 		Description: "A tool of the tests.",
-		SideEffect:  v1alpha1.Pure,
+		SideEffect:  v1alpha1.SideEffectPure,
 		Job:         &v1alpha1.JobTool{Image: "example.org/tool:1", Command: []string{"/tool"}, Env: env},
 	}}
 }
@@ -76,7 +89,10 @@ func newTool(name string, env ...v1alpha1.EnvVar) *v1alpha1.Tool {
 // pulling makes a Tool pull its images with Secrets.
 func pulling(definition *v1alpha1.Tool, secrets ...string) *v1alpha1.Tool {
 	for _, name := range secrets {
-		definition.Spec.Job.ImagePullSecrets = append(definition.Spec.Job.ImagePullSecrets, v1alpha1.LocalReference{Name: name})
+		definition.Spec.Job.ImagePullSecrets = append(
+			definition.Spec.Job.ImagePullSecrets,
+			v1alpha1.LocalReference{Name: name},
+		)
 	}
 	return definition
 }
@@ -103,8 +119,19 @@ func newSecret(name string) *corev1.Secret {
 // callJob is the Job of a tool call as the manager makes it, suspended so that where it runs may still be changed.
 func callJob(turn *v1alpha1.Turn, definition *v1alpha1.Tool) *batchv1.Job {
 	job := tool.BuildJob(tool.JobParams{
-		Turn: turn, Session: "demo", Step: 2, Tool: &definition.Spec, ToolName: definition.Name, Arguments: `{"city": "Oslo"}`,
-		Call:     v1alpha1.ToolCall{ID: "1-0", Name: definition.Name, Executor: v1alpha1.ExecutorJob, Fingerprint: "f", Attempt: 1},
+		Turn:      turn,
+		Session:   "demo",
+		Step:      2,
+		Tool:      &definition.Spec,
+		ToolName:  definition.Name,
+		Arguments: `{"city": "Oslo"}`,
+		Call: v1alpha1.ToolCall{
+			ID:          "1-0",
+			Name:        definition.Name,
+			Executor:    v1alpha1.ToolExecutorJob,
+			Fingerprint: "f",
+			Attempt:     1,
+		},
 		Launcher: tool.Launcher{Image: "example.org/launcher:1", Delivery: tool.DeliveryInitContainer},
 	})
 	job.Spec.Suspend = ptr.To(true)
@@ -115,20 +142,27 @@ func callJob(turn *v1alpha1.Turn, definition *v1alpha1.Tool) *batchv1.Job {
 func podOf(job *batchv1.Job) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: *job.Spec.Template.ObjectMeta.DeepCopy(), Spec: *job.Spec.Template.Spec.DeepCopy()}
 	pod.Namespace, pod.Name = job.Namespace, job.Name+"-pod"
-	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
+	pod.OwnerReferences = []metav1.OwnerReference{
+		*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job")),
+	}
 	return pod
 }
 
 // plainJob is a Job that has nothing to do with Capstan.
 func plainJob(name string) *batchv1.Job {
 	no, yes := ptr.To(false), ptr.To(true)
-	return &batchv1.Job{ObjectMeta: named(name), Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-		RestartPolicy: corev1.RestartPolicyNever,
-		Containers: []corev1.Container{{Name: "main", Image: "example.org/main:1", SecurityContext: &corev1.SecurityContext{
-			RunAsNonRoot: yes, AllowPrivilegeEscalation: no, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	return &batchv1.Job{
+		ObjectMeta: named(name),
+		Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+			RestartPolicy: corev1.RestartPolicyNever,
+			Containers: []corev1.Container{{Name: "main", Image: "example.org/main:1", SecurityContext: &corev1.SecurityContext{
+				RunAsNonRoot:             yes,
+				AllowPrivilegeEscalation: no,
+				Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+				SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			}}},
 		}}},
-	}}}}
+	}
 }
 
 func evictionOf(pod *corev1.Pod) *policyv1.Eviction {

@@ -57,9 +57,18 @@ func (r right) requests(ctx context.Context, c client.Client) map[string]func() 
 	switch r {
 	case reads:
 		return map[string]func() error{
-			"agents": list(&v1alpha1.AgentList{}), "harnesses": list(&v1alpha1.HarnessList{}), "journalentries": list(&v1alpha1.JournalEntryList{}),
-			"models": list(&v1alpha1.ModelList{}), "sessions": list(&v1alpha1.SessionList{}), "toolresults": list(&v1alpha1.ToolResultList{}),
-			"tools": list(&v1alpha1.ToolList{}), "turns": list(&v1alpha1.TurnList{}),
+			"agents": list(
+				&v1alpha1.AgentList{},
+			),
+			"harnesses":      list(&v1alpha1.HarnessList{}),
+			"journalentries": list(&v1alpha1.JournalEntryList{}),
+			"models": list(
+				&v1alpha1.ModelList{},
+			),
+			"sessions":    list(&v1alpha1.SessionList{}),
+			"toolresults": list(&v1alpha1.ToolResultList{}),
+			"tools":       list(&v1alpha1.ToolList{}),
+			"turns":       list(&v1alpha1.TurnList{}),
 		}
 	case talks:
 		return all(newSession("x"), newTurn("x"), newToolResult("x", ""))
@@ -98,7 +107,10 @@ var _ = Describe("The role", func() {
 			}
 		}
 		By("nothing in another namespace")
-		refuses(func() error { return user.List(ctx, &v1alpha1.TurnList{}, client.InNamespace(teamB)) }, fmt.Sprintf("User %q cannot list resource", name))
+		refuses(
+			func() error { return user.List(ctx, &v1alpha1.TurnList{}, client.InNamespace(teamB)) },
+			fmt.Sprintf("User %q cannot list resource", name),
+		)
 	},
 		func(role string, _ ...right) string { return role },
 		Entry(nil, "capstan-view", reads),

@@ -39,14 +39,19 @@ var _ = Describe("The policy pods", func() {
 			return func() error {
 				changed := pod.DeepCopy()
 				restricted := changed.Spec.Containers[0].SecurityContext.DeepCopy()
-				changed.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
-					Name: "debug", Image: "example.org/debug:1", SecurityContext: restricted,
-				}}}
+				changed.Spec.EphemeralContainers = []corev1.EphemeralContainer{
+					{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
+						Name: "debug", Image: "example.org/debug:1", SecurityContext: restricted,
+					}},
+				}
 				return user.SubResource("ephemeralcontainers").Update(ctx, changed, client.DryRunAll)
 			}
 		}
 		accepts(debug(plain(ctx)))
-		refuses(debug(callPod(ctx, newTool("tool"))), "the pod of a tool call is given no further container, and is not resized.")
+		refuses(
+			debug(callPod(ctx, newTool("tool"))),
+			"the pod of a tool call is given no further container, and is not resized.",
+		)
 	})
 
 	It("lets nobody resize the pod of a tool call", func(ctx context.Context) {
@@ -54,11 +59,16 @@ var _ = Describe("The policy pods", func() {
 		resize := func(pod *corev1.Pod) func() error {
 			return func() error {
 				changed := pod.DeepCopy()
-				changed.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("16Mi")}
+				changed.Spec.Containers[0].Resources.Requests = corev1.ResourceList{
+					corev1.ResourceMemory: resource.MustParse("16Mi"),
+				}
 				return user.SubResource("resize").Update(ctx, changed, client.DryRunAll)
 			}
 		}
-		refuses(resize(callPod(ctx, newTool("tool"))), "the pod of a tool call is given no further container, and is not resized.")
+		refuses(
+			resize(callPod(ctx, newTool("tool"))),
+			"the pod of a tool call is given no further container, and is not resized.",
+		)
 	})
 
 	It("lets the cluster alone say what the pod of a tool call did", func(ctx context.Context) {
@@ -87,7 +97,7 @@ var _ = Describe("The policy pods", func() {
 		const refusal = "the pod of a tool call without network is given no labels: a NetworkPolicy could select it by them."
 		user, _ := newUser(ctx, clusterEdit)
 		cut := newTool("tool")
-		cut.Spec.Job.Network, cut.Spec.SideEffect = v1alpha1.NetworkNone, v1alpha1.AtMostOnce
+		cut.Spec.Job.Network, cut.Spec.SideEffect = v1alpha1.NetworkReachNone, v1alpha1.SideEffectAtMostOnce
 		turn := stored(ctx, admin, newTurn("cut"))
 		job := stored(ctx, as(managerUser), callJob(turn, cut))
 		pod := stored(ctx, as(jobController), podOf(job))

@@ -69,13 +69,19 @@ var _ = Describe("The policy approvals", func() {
 			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
 		})).To(Succeed())
 		accepts(creating(ctx, user, inTeamB(newToolResult("answer", name))))
-		refuses(creating(ctx, user, inTeamB(newDecision("decision", name))), `you may not approve or reject calls in namespace "team-b"`)
+		refuses(
+			creating(ctx, user, inTeamB(newDecision("decision", name))),
+			`you may not approve or reject calls in namespace "team-b"`,
+		)
 	})
 
-	It("is no matter of who wrote the Turn: a right to everything in capstan.dev holds the right to approve", func(ctx context.Context) {
-		user, name := newUser(ctx, newRole(ctx, everything))
-		accepts(creating(ctx, user, newDecision("decision", name)))
-	})
+	It(
+		"is no matter of who wrote the Turn: a right to everything in capstan.dev holds the right to approve",
+		func(ctx context.Context) {
+			user, name := newUser(ctx, newRole(ctx, everything))
+			accepts(creating(ctx, user, newDecision("decision", name)))
+		},
+	)
 })
 
 var _ = Describe("The policy journal-entries", func() {
@@ -91,7 +97,10 @@ var _ = Describe("The policy journal-entries", func() {
 		DeferCleanup(func(ctx context.Context) error {
 			return as("system:serviceaccount:kube-system:generic-garbage-collector").Delete(ctx, entry)
 		})
-		refuses(updating(ctx, user, entry, func(e *v1alpha1.JournalEntry) { e.Labels = map[string]string{"a": "b"} }), refusal)
+		refuses(
+			updating(ctx, user, entry, func(e *v1alpha1.JournalEntry) { e.Labels = map[string]string{"a": "b"} }),
+			refusal,
+		)
 		refuses(func() error { return user.Delete(ctx, newEntry("kept"), client.DryRunAll) }, refusal)
 		refuses(func() error {
 			return user.DeleteAllOf(ctx, newEntry("kept"), client.InNamespace(teamA), client.DryRunAll)
@@ -122,10 +131,14 @@ var _ = Describe("The policy session-deletions", func() {
 				return c.DeleteAllOf(ctx, &v1alpha1.Session{}, client.InNamespace(teamA), orphan, client.DryRunAll)
 			}, refusal)
 			refuses(func() error {
-				legacy := &client.DeleteOptions{Raw: &metav1.DeleteOptions{OrphanDependents: ptr.To(true)}, DryRun: []string{metav1.DryRunAll}} //nolint:staticcheck // old clients send it
+				orphans := &metav1.DeleteOptions{OrphanDependents: ptr.To(true)} //nolint:staticcheck // old clients send it
+				legacy := &client.DeleteOptions{Raw: orphans, DryRun: []string{metav1.DryRunAll}}
 				return c.Delete(ctx, session.DeepCopy(), legacy)
 			}, refusal)
-			refuses(updating(ctx, c, session, func(s *v1alpha1.Session) { s.Finalizers = []string{metav1.FinalizerOrphanDependents} }), finalizer)
+			refuses(
+				updating(ctx, c, session, func(s *v1alpha1.Session) { s.Finalizers = []string{metav1.FinalizerOrphanDependents} }),
+				finalizer,
+			)
 			accepts(updating(ctx, c, session, func(s *v1alpha1.Session) { s.Finalizers = []string{"example.org/held"} }))
 			for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
 				accepts(func() error {
@@ -159,7 +172,10 @@ var _ = Describe("A Session on hold", func() {
 				return c.DeleteAllOf(ctx, &v1alpha1.Session{}, client.InNamespace(teamA), client.DryRunAll)
 			}, kept)
 			refuses(updating(ctx, c, session, func(s *v1alpha1.Session) { s.Annotations = nil }), guarded)
-			refuses(updating(ctx, c, session, func(s *v1alpha1.Session) { s.Annotations[v1alpha1.AnnotationHold] = "" }), guarded)
+			refuses(
+				updating(ctx, c, session, func(s *v1alpha1.Session) { s.Annotations[v1alpha1.AnnotationHold] = "" }),
+				guarded,
+			)
 			accepts(updating(ctx, c, session, func(s *v1alpha1.Session) { s.Annotations["example.org/note"] = "x" }))
 		}
 		accepts(func() error {
@@ -238,23 +254,45 @@ var _ = Describe("The policy jobs", func() {
 		plain := stored(ctx, user, plainJob("later-ours"))
 
 		accepts(updating(ctx, user, job, func(j *batchv1.Job) { j.Spec.Suspend = ptr.To(false) }))
-		accepts(updating(ctx, user, job, func(j *batchv1.Job) { j.Spec.Template.Spec.NodeSelector = map[string]string{"pool": "a"} }))
+		accepts(
+			updating(
+				ctx,
+				user,
+				job,
+				func(j *batchv1.Job) { j.Spec.Template.Spec.NodeSelector = map[string]string{"pool": "a"} },
+			),
+		)
 		accepts(updating(ctx, user, job, func(j *batchv1.Job) { j.Labels["kueue.x-k8s.io/queue-name"] = "a" }))
 		accepts(updating(ctx, user, job, func(j *batchv1.Job) { j.Spec.Template.Annotations["example.org/flavor"] = "a" }))
 		accepts(updating(ctx, as(jobController), job, func(*batchv1.Job) {}))
 
 		refuses(updating(ctx, user, job, func(j *batchv1.Job) { j.Labels[v1alpha1.LabelCall] = "1-1" }), marked)
 		refuses(updating(ctx, user, job, func(j *batchv1.Job) { delete(j.Labels, v1alpha1.LabelManagedBy) }), marked)
-		refuses(updating(ctx, user, job, func(j *batchv1.Job) { j.Annotations[v1alpha1.AnnotationFingerprint] = "x" }), marked)
-		refuses(updating(ctx, user, job, func(j *batchv1.Job) { j.Spec.Template.Annotations[v1alpha1.AnnotationArguments] = "{}" }), marked)
-		refuses(updating(ctx, user, job, func(j *batchv1.Job) { j.Spec.Template.Labels[v1alpha1.LabelNetwork] = "None" }), marked)
-		refuses(updating(ctx, user, plain, func(j *batchv1.Job) { j.Labels = map[string]string{v1alpha1.LabelTurnUID: "1"} }), marked)
+		refuses(
+			updating(ctx, user, job, func(j *batchv1.Job) { j.Annotations[v1alpha1.AnnotationFingerprint] = "x" }),
+			marked,
+		)
+		refuses(
+			updating(ctx, user, job, func(j *batchv1.Job) { j.Spec.Template.Annotations[v1alpha1.AnnotationArguments] = "{}" }),
+			marked,
+		)
+		refuses(
+			updating(ctx, user, job, func(j *batchv1.Job) { j.Spec.Template.Labels[v1alpha1.LabelNetwork] = "None" }),
+			marked,
+		)
+		refuses(
+			updating(ctx, user, plain, func(j *batchv1.Job) { j.Labels = map[string]string{v1alpha1.LabelTurnUID: "1"} }),
+			marked,
+		)
 		refuses(updating(ctx, user, job, func(j *batchv1.Job) { j.OwnerReferences = nil }), frozen)
 		refuses(updating(ctx, user, job, func(j *batchv1.Job) { j.Spec.Parallelism = ptr.To[int32](2) }), frozen)
 		refuses(updating(ctx, user, job, func(j *batchv1.Job) { j.Spec.BackoffLimit = ptr.To[int32](2) }), frozen)
 		refuses(updating(ctx, user, job, func(j *batchv1.Job) { j.Spec.ActiveDeadlineSeconds = ptr.To[int64](1) }), frozen)
 		refuses(updating(ctx, user, job, func(j *batchv1.Job) { j.Spec.TTLSecondsAfterFinished = ptr.To[int32](1) }), frozen)
-		refuses(updating(ctx, user, job, func(j *batchv1.Job) { j.Spec.PodReplacementPolicy = ptr.To(batchv1.TerminatingOrFailed) }), frozen)
+		refuses(
+			updating(ctx, user, job, func(j *batchv1.Job) { j.Spec.PodReplacementPolicy = ptr.To(batchv1.TerminatingOrFailed) }),
+			frozen,
+		)
 		refuses(updating(ctx, user, job, func(j *batchv1.Job) { j.Spec.Template.Spec.SchedulingGates = nil }), frozen)
 	})
 })
@@ -269,7 +307,10 @@ var _ = Describe("The policy pods", func() {
 
 	It("lets nobody but the Job controller make one", func(ctx context.Context) {
 		user, _ := newUser(ctx, clusterEdit)
-		job := callJob(&v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Namespace: teamA, Name: "demo-1", UID: "1"}}, newTool("tool"))
+		job := callJob(
+			&v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Namespace: teamA, Name: "demo-1", UID: "1"}},
+			newTool("tool"),
+		)
 		job.UID = "2"
 		pod := podOf(job)
 		accepts(creating(ctx, as(jobController), pod))
@@ -310,9 +351,15 @@ var _ = Describe("The policy pods", func() {
 			refuses(updating(ctx, user, pod, func(p *corev1.Pod) { delete(p.Labels, label) }), marked)
 		}
 		refuses(updating(ctx, user, pod, func(p *corev1.Pod) { delete(p.Annotations, v1alpha1.AnnotationArguments) }), marked)
-		refuses(updating(ctx, user, pod, func(p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationReleasedAt] = "now" }), marked)
+		refuses(
+			updating(ctx, user, pod, func(p *corev1.Pod) { p.Annotations[v1alpha1.AnnotationReleasedAt] = "now" }),
+			marked,
+		)
 		refuses(updating(ctx, user, pod, func(p *corev1.Pod) { p.Spec.Containers[0].Image = "example.org/other:1" }), frozen)
-		refuses(updating(ctx, user, pod, func(p *corev1.Pod) { p.Spec.InitContainers[0].Image = "example.org/other:1" }), frozen)
+		refuses(
+			updating(ctx, user, pod, func(p *corev1.Pod) { p.Spec.InitContainers[0].Image = "example.org/other:1" }),
+			frozen,
+		)
 		refuses(updating(ctx, user, pod, func(p *corev1.Pod) { p.OwnerReferences = nil }), frozen)
 		accepts(func() error { return user.Delete(ctx, pod.DeepCopy(), client.DryRunAll) })
 	})

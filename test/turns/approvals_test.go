@@ -2,18 +2,14 @@ package turns_test
 
 import (
 	"context"
-	"errors"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
@@ -21,12 +17,16 @@ import (
 
 // guarded makes calls of a Tool need approval.
 func guarded(tool *v1alpha1.Tool) *v1alpha1.Tool {
-	tool.Spec.Policy = v1alpha1.PolicyRequiresApproval
+	tool.Spec.Policy = v1alpha1.ToolPolicyRequiresApproval
 	return tool
 }
 
 // decision is ann's decision about a call as its Turn shows it now.
-func decision(ctx context.Context, namespace, name, turn, callID string, decision v1alpha1.Decision) *v1alpha1.ToolResult {
+func decision(
+	ctx context.Context,
+	namespace, name, turn, callID string,
+	decision v1alpha1.Decision,
+) *v1alpha1.ToolResult {
 	GinkgoHelper()
 	shown, err := kit.Turn(ctx, namespace, turn)()
 	Expect(err).NotTo(HaveOccurred())
@@ -54,25 +54,30 @@ var _ = Describe("A call that needs approval", func() {
 		create(ctx, turn)
 		return namespace
 	}
-	pay := func() []*v1alpha1.Tool { return []*v1alpha1.Tool{guarded(jobTool("pay", v1alpha1.AtMostOnce))} }
+	pay := func() []*v1alpha1.Tool {
+		return []*v1alpha1.Tool{guarded(jobTool("pay", v1alpha1.SideEffectAtMostOnce))}
+	}
 
 	It("starts once it is approved, and not before", func(ctx context.Context) {
 		namespace := asking(ctx, answer, pay())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
-		Expect(turn.Status.Phase).To(Equal(v1alpha1.TurnWaitingForToolResults))
+		Expect(turn.Status.Phase).To(Equal(v1alpha1.TurnPhaseWaitingForToolResults))
 		waits := conditionOf(turn, v1alpha1.ConditionWaitingForToolResults)
 		Expect(waits.Status).To(Equal(metav1.ConditionTrue))
 		Expect(waits.Reason).To(Equal(v1alpha1.ReasonApproval))
 		Expect(waits.Message).To(Equal("Approve or reject with a ToolResult: 1-0 (pay)."))
 		call := turn.Status.ToolCalls[0]
-		Expect(call.Executor).To(Equal(v1alpha1.ExecutorJob))
+		Expect(call.Executor).To(Equal(v1alpha1.ToolExecutorJob))
 		Expect(call.Reason).To(Equal(v1alpha1.ReasonApproval))
 		Expect(call.Arguments).To(Equal(`{"euros": 40}`), "whoever approves sees what")
 		Expect(call.ApproveBy.Time).To(BeTemporally("~", time.Now().Add(24*time.Hour), time.Minute))
-		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionWaitingForToolResults))
-		Consistently(func() ([]string, error) { return jobNames(ctx, namespace) }).WithTimeout(500 * time.Millisecond).Should(BeEmpty())
+		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseWaitingForToolResults))
+		Consistently(
+			func() ([]string, error) { return jobNames(ctx, namespace) },
+		).WithTimeout(500 * time.Millisecond).
+			Should(BeEmpty())
 
 		Expect(kit.Approve(ctx, namespace, "demo-1", "pay")).To(Succeed())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
@@ -88,7 +93,9 @@ var _ = Describe("A call that needs approval", func() {
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
 		Expect(kit.Reject(ctx, namespace, "demo-1", "pay")).To(Succeed())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(capstantest.HaveToolCall("pay", v1alpha1.CallNotExecuted, capstantest.ReasonRejected))
+		Expect(
+			kit.Turn(ctx, namespace, "demo-1")(),
+		).To(capstantest.HaveToolCall("pay", v1alpha1.ToolCallStateNotExecuted, capstantest.ReasonRejected))
 		Expect(finalAnswer(ctx, namespace)).To(HavePrefix("It says The tool was not executed: its approval was refused."))
 		Expect(acceptedMessage(ctx, namespace, "demo-1-1-0")).To(Equal("The call is rejected. It was not executed."))
 		Expect(jobNames(ctx, namespace)).To(BeEmpty())
@@ -97,19 +104,28 @@ var _ = Describe("A call that needs approval", func() {
 	It("refuses what is no decision, what decides about other calls, and what comes second", func(ctx context.Context) {
 		started, proceed := make(chan struct{}, 1), make(chan struct{})
 		namespace := asking(ctx, answer, append(pay(), clientTool("ask")))
-		jobs.in(namespace, func(capstantest.Call) (string, string, int) { started <- struct{}{}; <-proceed; return "paid", "", 0 })
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(And(capstantest.WaitForApproval("pay"), capstantest.WaitForTools("ask")))
+		jobs.in(
+			namespace,
+			func(capstantest.Call) (string, string, int) { started <- struct{}{}; <-proceed; return "paid", "", 0 },
+		)
+		Eventually(
+			kit.Turn(ctx, namespace, "demo-1"),
+		).Should(And(capstantest.WaitForApproval("pay"), capstantest.WaitForTools("ask")))
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
 		waits := conditionOf(turn, v1alpha1.ConditionWaitingForToolResults)
 		Expect(waits.Reason).To(Equal(v1alpha1.ReasonClientTools))
-		Expect(waits.Message).To(Equal("Create a ToolResult for each of: 1-1 (ask). Approve or reject with a ToolResult: 1-0 (pay)."))
+		Expect(
+			waits.Message,
+		).To(Equal("Create a ToolResult for each of: 1-1 (ask). Approve or reject with a ToolResult: 1-0 (pay)."))
 
 		create(ctx, toolResult(namespace, "result", "demo-1", "1-0", "paid"))
 		Eventually(accepted(ctx, namespace, "result")).Should(Equal("False DecisionExpected"))
 		create(ctx, decision(ctx, namespace, "client", "demo-1", "1-1", v1alpha1.DecisionApprove))
 		Eventually(accepted(ctx, namespace, "client")).Should(Equal("False NoApprovalNeeded"))
-		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(And(capstantest.WaitForApproval("pay"), capstantest.WaitForTools("ask")), "nothing has changed")
+		Expect(
+			kit.Turn(ctx, namespace, "demo-1")(),
+		).To(And(capstantest.WaitForApproval("pay"), capstantest.WaitForTools("ask")), "nothing has changed")
 
 		create(ctx, decision(ctx, namespace, "first", "demo-1", "1-0", v1alpha1.DecisionApprove))
 		Eventually(accepted(ctx, namespace, "first")).Should(Equal("True Accepted"))
@@ -125,7 +141,7 @@ var _ = Describe("A call that needs approval", func() {
 	It("is approved while other calls run, and goes on although the ToolResult is deleted", func(ctx context.Context) {
 		var mu sync.Mutex
 		running, proceed := map[string]bool{}, make(chan struct{})
-		namespace := asking(ctx, "{{tool:work}} and {{tool:pay}}.", append(pay(), jobTool("work", v1alpha1.Pure)))
+		namespace := asking(ctx, "{{tool:work}} and {{tool:pay}}.", append(pay(), jobTool("work", v1alpha1.SideEffectPure)))
 		jobs.in(namespace, func(c capstantest.Call) (string, string, int) {
 			mu.Lock()
 			running[c.Tool] = true
@@ -144,7 +160,7 @@ var _ = Describe("A call that needs approval", func() {
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(turn).To(capstantest.WaitForApproval("pay"))
-		Expect(turn.Status.Phase).To(Equal(v1alpha1.TurnAct))
+		Expect(turn.Status.Phase).To(Equal(v1alpha1.TurnPhaseAct))
 		Expect(runs("pay")()).To(BeFalse())
 
 		yes := decision(ctx, namespace, "yes", "demo-1", "1-0", v1alpha1.DecisionApprove)
@@ -157,23 +173,32 @@ var _ = Describe("A call that needs approval", func() {
 		Expect(finalAnswer(ctx, namespace)).To(Equal("work and pay."))
 	})
 
-	It("is rejected while a client's answer is missing, and stays so although the ToolResult is deleted", func(ctx context.Context) {
-		namespace := asking(ctx, "{{tool:ask}}: {{tool:pay}}", append(pay(), clientTool("ask")))
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
-		no := decision(ctx, namespace, "no", "demo-1", "1-0", v1alpha1.DecisionReject)
-		create(ctx, no)
-		Eventually(accepted(ctx, namespace, "no")).Should(Equal("True Accepted"))
-		Expect(kit.Client.Delete(ctx, no)).To(Succeed())
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(And(capstantest.WaitForApproval(), capstantest.WaitForTools("ask")))
-		Expect(kit.Answer(ctx, namespace, "demo-1", "ask", "yes")).To(Succeed())
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-		Expect(finalAnswer(ctx, namespace)).To(HavePrefix("yes: The tool was not executed: its approval was refused."))
-	})
+	It(
+		"is rejected while a client's answer is missing, and stays so although the ToolResult is deleted",
+		func(ctx context.Context) {
+			namespace := asking(ctx, "{{tool:ask}}: {{tool:pay}}", append(pay(), clientTool("ask")))
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
+			no := decision(ctx, namespace, "no", "demo-1", "1-0", v1alpha1.DecisionReject)
+			create(ctx, no)
+			Eventually(accepted(ctx, namespace, "no")).Should(Equal("True Accepted"))
+			Expect(kit.Client.Delete(ctx, no)).To(Succeed())
+			Eventually(
+				kit.Turn(ctx, namespace, "demo-1"),
+			).Should(And(capstantest.WaitForApproval(), capstantest.WaitForTools("ask")))
+			Expect(kit.Answer(ctx, namespace, "demo-1", "ask", "yes")).To(Succeed())
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+			Expect(finalAnswer(ctx, namespace)).To(HavePrefix("yes: The tool was not executed: its approval was refused."))
+		},
+	)
 
 	It("is not overtaken where calls run one after another", func(ctx context.Context) {
 		var mu sync.Mutex
 		var order []string
-		tools := []*v1alpha1.Tool{jobTool("first", v1alpha1.Pure), guarded(jobTool("second", v1alpha1.Pure)), jobTool("third", v1alpha1.Pure)}
+		tools := []*v1alpha1.Tool{
+			jobTool("first", v1alpha1.SideEffectPure),
+			guarded(jobTool("second", v1alpha1.SideEffectPure)),
+			jobTool("third", v1alpha1.SideEffectPure),
+		}
 		namespace := asking(ctx, "done", tools, func(s *v1alpha1.Session, _ *v1alpha1.Turn) {
 			s.Spec.ToolConcurrency = v1alpha1.ToolConcurrencySequential
 		})
@@ -183,9 +208,15 @@ var _ = Describe("A call that needs approval", func() {
 			order = append(order, c.Tool)
 			return "", "", 0
 		})
-		Eventually(turnPhase(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.TurnWaitingForToolResults))
+		Eventually(turnPhase(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.TurnPhaseWaitingForToolResults))
 		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(And(
-			capstantest.HaveToolCall("first", v1alpha1.CallSucceeded), capstantest.HaveToolCall("third", v1alpha1.CallPending), capstantest.WaitForApproval("second")))
+			capstantest.HaveToolCall(
+				"first",
+				v1alpha1.ToolCallStateSucceeded,
+			),
+			capstantest.HaveToolCall("third", v1alpha1.ToolCallStatePending),
+			capstantest.WaitForApproval("second"),
+		))
 		Expect(kit.Starts(namespace, "demo-1", "1-2")).To(BeZero())
 		Expect(kit.Approve(ctx, namespace, "demo-1", "second")).To(Succeed())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
@@ -195,23 +226,40 @@ var _ = Describe("A call that needs approval", func() {
 	})
 
 	It("lets go what waits behind it when it is rejected", func(ctx context.Context) {
-		tools := []*v1alpha1.Tool{guarded(jobTool("pay", v1alpha1.Pure)), jobTool("next", v1alpha1.Pure), jobTool("other", v1alpha1.Pure)}
+		tools := []*v1alpha1.Tool{
+			guarded(jobTool("pay", v1alpha1.SideEffectPure)),
+			jobTool("next", v1alpha1.SideEffectPure),
+			jobTool("other", v1alpha1.SideEffectPure),
+		}
 		tools[0].Spec.ConcurrencyClass, tools[1].Spec.ConcurrencyClass = "bank", "bank"
 		namespace := asking(ctx, "done", tools)
-		Eventually(turnPhase(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.TurnWaitingForToolResults))
+		Eventually(turnPhase(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.TurnPhaseWaitingForToolResults))
 		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(And(
-			capstantest.HaveToolCall("next", v1alpha1.CallPending), capstantest.HaveToolCall("other", v1alpha1.CallSucceeded)))
+			capstantest.HaveToolCall(
+				"next",
+				v1alpha1.ToolCallStatePending,
+			),
+			capstantest.HaveToolCall("other", v1alpha1.ToolCallStateSucceeded),
+		))
 		Expect(kit.Reject(ctx, namespace, "demo-1", "pay")).To(Succeed())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(And(
-			capstantest.HaveToolCall("pay", v1alpha1.CallNotExecuted, capstantest.ReasonRejected), capstantest.HaveToolCall("next", v1alpha1.CallSucceeded)))
+			capstantest.HaveToolCall(
+				"pay",
+				v1alpha1.ToolCallStateNotExecuted,
+				capstantest.ReasonRejected,
+			),
+			capstantest.HaveToolCall("next", v1alpha1.ToolCallStateSucceeded),
+		))
 	})
 
 	It("is waited for although the hints say that no client answers", func(ctx context.Context) {
 		namespace := asking(ctx, answer, append(pay(), clientTool("ask")),
-			func(s *v1alpha1.Session, _ *v1alpha1.Turn) { s.Spec.ClientTools = v1alpha1.ClientToolsFollowHints })
+			func(s *v1alpha1.Session, _ *v1alpha1.Turn) {
+				s.Spec.ClientTools = v1alpha1.ClientToolsPolicyFollowHints
+			})
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(And(
-			capstantest.WaitForApproval("pay"), capstantest.HaveToolCall("ask", v1alpha1.CallNotExecuted, "NoClient")))
+			capstantest.WaitForApproval("pay"), capstantest.HaveToolCall("ask", v1alpha1.ToolCallStateNotExecuted, "NoClient")))
 		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(WithTransform(func(t *v1alpha1.Turn) string {
 			return conditionOf(t, v1alpha1.ConditionWaitingForToolResults).Reason
 		}, Equal(v1alpha1.ReasonApproval)))
@@ -219,15 +267,18 @@ var _ = Describe("A call that needs approval", func() {
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 	})
 
-	It("starts although the description and the text of the schema of its Tool were changed meanwhile", func(ctx context.Context) {
-		tools := pay()
-		namespace := asking(ctx, answer, tools)
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
-		change(ctx, tools[0], `{"spec":{"description":"Pays.","inputSchema":{"type":"object","title":"A payment."}}}`)
-		Expect(kit.Approve(ctx, namespace, "demo-1", "pay")).To(Succeed())
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(capstantest.HaveToolCall("pay", v1alpha1.CallSucceeded))
-	})
+	It(
+		"starts although the description and the text of the schema of its Tool were changed meanwhile",
+		func(ctx context.Context) {
+			tools := pay()
+			namespace := asking(ctx, answer, tools)
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
+			change(ctx, tools[0], `{"spec":{"description":"Pays.","inputSchema":{"type":"object","title":"A payment."}}}`)
+			Expect(kit.Approve(ctx, namespace, "demo-1", "pay")).To(Succeed())
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+			Expect(kit.Turn(ctx, namespace, "demo-1")()).To(capstantest.HaveToolCall("pay", v1alpha1.ToolCallStateSucceeded))
+		},
+	)
 
 	It("does not start when what its Tool runs was changed meanwhile", func(ctx context.Context) {
 		tools := pay()
@@ -236,7 +287,9 @@ var _ = Describe("A call that needs approval", func() {
 		change(ctx, tools[0], `{"spec":{"job":{"image":"evil.example/pay:1"}}}`)
 		Expect(kit.Approve(ctx, namespace, "demo-1", "pay")).To(Succeed())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(capstantest.HaveToolCall("pay", v1alpha1.CallNotExecuted, "ToolChanged"))
+		Expect(
+			kit.Turn(ctx, namespace, "demo-1")(),
+		).To(capstantest.HaveToolCall("pay", v1alpha1.ToolCallStateNotExecuted, "ToolChanged"))
 		Expect(jobNames(ctx, namespace)).To(BeEmpty())
 	})
 
@@ -244,20 +297,27 @@ var _ = Describe("A call that needs approval", func() {
 		tools := pay()
 		namespace := asking(ctx, answer, tools)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
-		again := guarded(jobTool("pay", v1alpha1.AtMostOnce))
+		again := guarded(jobTool("pay", v1alpha1.SideEffectAtMostOnce))
 		again.Namespace, again.Spec.Job.Image = namespace, "evil.example/pay:1"
 		Expect(kit.Client.Delete(ctx, tools[0])).To(Succeed())
 		create(ctx, again)
 		Expect(again.Generation).To(BeEquivalentTo(1), "as that of the first")
 		Expect(kit.Approve(ctx, namespace, "demo-1", "pay")).To(Succeed())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(capstantest.HaveToolCall("pay", v1alpha1.CallNotExecuted, "ToolChanged"))
+		Expect(
+			kit.Turn(ctx, namespace, "demo-1")(),
+		).To(capstantest.HaveToolCall("pay", v1alpha1.ToolCallStateNotExecuted, "ToolChanged"))
 		Expect(jobNames(ctx, namespace)).To(BeEmpty())
 	})
 
 	It("takes no decision that was made before there was anything to decide about", func(ctx context.Context) {
 		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("pay")}), pay()...)
-		yes := capstantest.Decision(&v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo-1", UID: "unknown"}}, "1-0", v1alpha1.DecisionApprove, "ann")
+		yes := capstantest.Decision(
+			&v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo-1", UID: "unknown"}},
+			"1-0",
+			v1alpha1.DecisionApprove,
+			"ann",
+		)
 		create(ctx, yes)
 		Eventually(accepted(ctx, namespace, yes.Name)).Should(Equal("False TurnNotFound"))
 		turn := newTurn(namespace, "demo", "demo-1", "Hello")
@@ -280,171 +340,71 @@ var _ = Describe("A call that needs approval", func() {
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
 		cancelTurn(ctx, namespace, "demo-1")
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed(v1alpha1.ReasonCancelled))
-		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(capstantest.HaveToolCall("pay", v1alpha1.CallNotExecuted, "TurnEnded"))
+		Expect(
+			kit.Turn(ctx, namespace, "demo-1")(),
+		).To(capstantest.HaveToolCall("pay", v1alpha1.ToolCallStateNotExecuted, "TurnEnded"))
 		create(ctx, decision(ctx, namespace, "late", "demo-1", "1-0", v1alpha1.DecisionApprove))
 		Eventually(accepted(ctx, namespace, "late")).Should(Equal("False CallClosed"))
 		Expect(jobNames(ctx, namespace)).To(BeEmpty())
 	})
 
 	It("ends the Turn when it is waited for longer than the Turn may wait", func(ctx context.Context) {
-		namespace := asking(ctx, answer, pay(), func(_ *v1alpha1.Session, t *v1alpha1.Turn) { t.Spec.WaitTimeoutSeconds = new(int64(1)) })
+		namespace := asking(
+			ctx,
+			answer,
+			pay(),
+			func(_ *v1alpha1.Session, t *v1alpha1.Turn) { t.Spec.WaitTimeoutSeconds = new(int64(1)) },
+		)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed(v1alpha1.ReasonWaitTimeout))
 		Expect(jobNames(ctx, namespace)).To(BeEmpty())
 	})
 
-	It("costs an entry, a status and the word on its ToolResult more, and nothing while it waits", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("pay")}), pay()...)
-		before := startedSession(ctx, namespace)
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
-		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionWaitingForToolResults))
-		waiting := slices.Concat(beginning, []string{turnWrite, sessionWrite})
-		Consistently(func() []string { return requests.in(namespace)[before:] }).WithTimeout(time.Second).Should(Equal(waiting))
+	It(
+		"costs an entry, a status and the word on its ToolResult more, and nothing while it waits",
+		func(ctx context.Context) {
+			namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("pay")}), pay()...)
+			before := startedSession(ctx, namespace)
+			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
+			Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseWaitingForToolResults))
+			waiting := slices.Concat(beginning, []string{turnWrite, sessionWrite})
+			Consistently(
+				func() []string { return requests.in(namespace)[before:] },
+			).WithTimeout(time.Second).
+				Should(Equal(waiting))
 
-		Expect(kit.Approve(ctx, namespace, "demo-1", "pay")).To(Succeed())
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-		approving := []string{entryWrite, acceptWrite, turnWrite}
-		counted, _ := requests.budgeted(namespace)
-		counted = slices.DeleteFunc(counted[before+len(waiting):], func(write string) bool { return write == sessionWrite })
-		Expect(counted[:5]).To(Equal(append(approving, accountWrite, jobWrite)), "the log, the ToolResult and the status know of it before anything starts")
-		// Two of the Session's writes show that it waits and that it goes on.
-		expectWrites(ctx, namespace, before, ConsistOf(slices.Concat(beginning, actingFirst(1, v1alpha1.AtMostOnce), ending, approving, times(2, sessionWrite))))
-	})
+			Expect(kit.Approve(ctx, namespace, "demo-1", "pay")).To(Succeed())
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+			approving := []string{entryWrite, acceptWrite, turnWrite}
+			counted, _ := requests.budgeted(namespace)
+			counted = slices.DeleteFunc(counted[before+len(waiting):], func(write string) bool { return write == sessionWrite })
+			Expect(
+				counted[:5],
+			).To(Equal(append(approving, accountWrite, jobWrite)), "the log, the ToolResult and the status know of it before anything starts")
+			// Two of the Session's writes show that it waits and that it goes on.
+			expectWrites(
+				ctx,
+				namespace,
+				before,
+				ConsistOf(
+					slices.Concat(beginning, actingFirst(1, v1alpha1.SideEffectAtMostOnce), ending, approving, times(2, sessionWrite)),
+				),
+			)
+		},
+	)
 
 	It("costs no Job and no more than a client's answer when it is rejected", func(ctx context.Context) {
 		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("pay")}), pay()...)
 		before := startedSession(ctx, namespace)
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
-		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionWaitingForToolResults))
+		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseWaitingForToolResults))
 		Expect(kit.Reject(ctx, namespace, "demo-1", "pay")).To(Succeed())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		expectWrites(ctx, namespace, before, ConsistOf(slices.Concat(
-			beginning, []string{turnWrite, sessionWrite, entryWrite, acceptWrite, turnWrite, entryWrite}, ending, times(1, sessionWrite))))
-	})
-})
-
-// decisionsIn are the decisions that the log of the Session demo has, and whose they are.
-func decisionsIn(ctx context.Context, namespace string) []string {
-	GinkgoHelper()
-	var found []string
-	for _, entry := range entries(ctx, namespace, "demo") {
-		if settled := entry.Settled; settled != nil && settled.Decision != "" {
-			found = append(found, string(settled.Decision)+" by "+settled.By)
-		}
-	}
-	return found
-}
-
-// deafening is a transport that loses the writes of Turn status while it is told to.
-type deafening struct {
-	lose atomic.Bool
-	lost atomic.Int32
-}
-
-func (d *deafening) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		if d.lose.Load() && r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/turns/") {
-			d.lost.Add(1)
-			return nil, errors.New("the test has cut the wire")
-		}
-		return next.RoundTrip(r)
-	})
-}
-
-var _ = Describe("An approval", Serial, Ordered, func() {
-	var separate *envtest.Environment
-
-	// own starts a manager with settings of its own, which the spec's helpers use from then on.
-	own := func(o capstantest.Options) *capstantest.Kit {
-		GinkgoHelper()
-		started, err := capstantest.Start(context.Background(), separate.Config, o)
-		Expect(err).NotTo(HaveOccurred())
-		restore := kit
-		kit = started
-		DeferCleanup(func() {
-			kit = restore
-			Expect(started.Stop()).To(Succeed())
-		})
-		return started
-	}
-
-	BeforeAll(func() {
-		separate = &envtest.Environment{}
-		_, err := separate.Start()
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func() { Expect(separate.Stop()).To(Succeed()) })
-	})
-
-	waiting := func(ctx context.Context, tool *v1alpha1.Tool) string {
-		GinkgoHelper()
-		namespace := newNamespace(ctx, calling("It says {{tool:pay}}.", []v1alpha1.SimulatedToolCall{call("pay")}), tool)
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
-		return namespace
-	}
-
-	It("that is in the log is taken up by the next process, although its ToolResult is gone", func(ctx context.Context) {
-		wire := &deafening{}
-		first := own(capstantest.Options{Transport: wire.wrap})
-		namespace := waiting(ctx, guarded(jobTool("pay", v1alpha1.AtMostOnce)))
-		wire.lose.Store(true)
-		yes := decision(ctx, namespace, "yes", "demo-1", "1-0", v1alpha1.DecisionApprove)
-		create(ctx, yes)
-		Eventually(accepted(ctx, namespace, "yes")).Should(Equal("True Accepted"))
-		Eventually(wire.lost.Load).Should(BeNumerically(">", 0))
-		Expect(kit.Client.Delete(ctx, yes)).To(Succeed())
-		Expect(first.Stop()).To(Succeed())
-		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(capstantest.WaitForApproval("pay"), "the status does not know of it")
-		Expect(jobNames(ctx, namespace)).To(BeEmpty(), "nothing starts before the status knows of it")
-
-		second := own(capstantest.Options{Jobs: jobs.run})
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-		Expect(finalAnswer(ctx, namespace)).To(Equal("It says result of 1-0."))
-		Expect(second.Starts(namespace, "demo-1", "1-0")).To(Equal(1))
-	})
-
-	It("that nobody gives is a rejection after a day, or after the time that the Tool says", func(ctx context.Context) {
-		clock := capstantest.NewClock(time.Now())
-		own(capstantest.Options{Clock: clock})
-		soon := guarded(jobTool("pay", v1alpha1.AtMostOnce))
-		soon.Spec.ApprovalTimeout = &metav1.Duration{Duration: time.Hour}
-		hour, day := waiting(ctx, soon), waiting(ctx, guarded(jobTool("pay", v1alpha1.AtMostOnce)))
-		expectTimedOut := func(namespace string) {
-			GinkgoHelper()
-			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-			Expect(kit.Turn(ctx, namespace, "demo-1")()).To(capstantest.HaveToolCall("pay", v1alpha1.CallNotExecuted, capstantest.ReasonApprovalTimeout))
-			Expect(finalAnswer(ctx, namespace)).To(HavePrefix("It says The tool was not executed: it needs approval, and nobody approved it in time."))
-			create(ctx, decision(ctx, namespace, "late", "demo-1", "1-0", v1alpha1.DecisionApprove))
-			Eventually(accepted(ctx, namespace, "late")).Should(Equal("False CallClosed"))
-			Expect(jobNames(ctx, namespace)).To(BeEmpty())
-		}
-		clock.Advance(time.Hour + time.Minute)
-		expectTimedOut(hour)
-		Expect(kit.Turn(ctx, day, "demo-1")()).To(capstantest.WaitForApproval("pay"))
-		clock.Advance(23 * time.Hour)
-		expectTimedOut(day)
-	})
-
-	It("that was not given in time stays away after a restart, while others are waited for", func(ctx context.Context) {
-		clock := capstantest.NewClock(time.Now())
-		first := own(capstantest.Options{Clock: clock})
-		namespace := newNamespace(ctx, calling("{{tool:ask}}", []v1alpha1.SimulatedToolCall{call("pay"), call("ask")}),
-			guarded(jobTool("pay", v1alpha1.Pure)), clientTool("ask"))
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
-		clock.Advance(25 * time.Hour)
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveToolCall("pay", v1alpha1.CallNotExecuted, capstantest.ReasonApprovalTimeout))
-		Expect(first.Stop()).To(Succeed())
-
-		own(capstantest.Options{}) // with a clock that is a day behind
-		create(ctx, decision(ctx, namespace, "late", "demo-1", "1-0", v1alpha1.DecisionApprove))
-		Eventually(accepted(ctx, namespace, "late")).Should(Equal("False CallClosed"))
-		Expect(acceptedMessage(ctx, namespace, "late")).To(ContainSubstring("Nobody approved it in time."))
-		create(ctx, toolResult(namespace, "answer", "demo-1", "1-1", "yes"))
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(capstantest.HaveToolCall("pay", v1alpha1.CallNotExecuted, capstantest.ReasonApprovalTimeout))
-		Expect(jobNames(ctx, namespace)).To(BeEmpty())
+			beginning,
+			[]string{turnWrite, sessionWrite, entryWrite, acceptWrite, turnWrite, entryWrite},
+			ending,
+			times(1, sessionWrite),
+		)))
 	})
 })

@@ -28,9 +28,12 @@ func waitingTurn(ctx context.Context) played {
 	p := played{namespace: namespace, before: startedSession(ctx, namespace)}
 	create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
 	Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
-	Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionWaitingForToolResults))
+	Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseWaitingForToolResults))
 	waiting := requests.in(namespace)
-	Consistently(func() []string { return requests.in(namespace) }).WithTimeout(2*time.Second).Should(Equal(waiting), "a Turn that waits costs writes")
+	Consistently(
+		func() []string { return requests.in(namespace) },
+	).WithTimeout(2*time.Second).
+		Should(Equal(waiting), "a Turn that waits costs writes")
 	return p
 }
 
@@ -44,10 +47,12 @@ func cancelled(ctx context.Context, namespace string) {
 // Each line is what one thing costs: the writes that a Turn makes to which it happens. budgets_test.go has what acts
 // and clients cost.
 var _ = Describe("The write budget, line by line", func() {
-	DescribeTable("a Turn", func(ctx context.Context, play func(context.Context) played, want ...[]string) {
-		p := play(ctx)
-		expectWrites(ctx, p.namespace, p.before, ConsistOf(slices.Concat(want...)))
-	},
+	DescribeTable(
+		"a Turn",
+		func(ctx context.Context, play func(context.Context) played, want ...[]string) {
+			p := play(ctx)
+			expectWrites(ctx, p.namespace, p.before, ConsistOf(slices.Concat(want...)))
+		},
 		Entry("without tools: 5", func(ctx context.Context) played {
 			namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done")})
 			p := played{namespace: namespace, before: startedSession(ctx, namespace)}
@@ -55,35 +60,59 @@ var _ = Describe("The write budget, line by line", func() {
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 			return p
 		}, beginning, ending),
-
 		Entry("with a call of one Job: 4 + 1, and 1 for the account in a new namespace", func(ctx context.Context) played {
-			namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("work")}), jobTool("work", v1alpha1.Pure))
+			namespace := newNamespace(
+				ctx,
+				calling("done", []v1alpha1.SimulatedToolCall{call("work")}),
+				jobTool("work", v1alpha1.SideEffectPure),
+			)
 			p := played{namespace: namespace, before: startedSession(ctx, namespace)}
 			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 			return p
 		}, beginning, []string{turnWrite, accountWrite, jobWrite, entryWrite, turnWrite, entryWrite}, ending),
-
-		Entry("that waits, for a client: 4, 1 to accept the result, 2 on the Session, and nothing while it waits", func(ctx context.Context) played {
-			p := waitingTurn(ctx)
-			create(ctx, toolResult(p.namespace, "ann", "demo-1", "1-0", "yes"))
-			Eventually(kit.Turn(ctx, p.namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-			return p
-		}, beginning, []string{turnWrite, entryWrite, turnWrite, entryWrite}, []string{acceptWrite}, times(2, sessionWrite), ending),
-
-		Entry("with a call that is approved: 1 entry and 1 Turn status, and 1 to accept the decision", func(ctx context.Context) played {
-			namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("pay")}), guarded(jobTool("pay", v1alpha1.Pure)))
-			p := played{namespace: namespace, before: startedSession(ctx, namespace)}
-			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
-			Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionWaitingForToolResults))
-			create(ctx, decision(ctx, namespace, "ann", "demo-1", "1-0", v1alpha1.DecisionApprove))
-			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-			return p
-		}, beginning, []string{turnWrite, accountWrite, jobWrite, entryWrite, turnWrite, entryWrite},
-			[]string{entryWrite, turnWrite}, []string{acceptWrite}, times(2, sessionWrite), ending),
-
+		Entry(
+			"that waits, for a client: 4, 1 to accept the result, 2 on the Session, and nothing while it waits",
+			func(ctx context.Context) played {
+				p := waitingTurn(ctx)
+				create(ctx, toolResult(p.namespace, "ann", "demo-1", "1-0", "yes"))
+				Eventually(kit.Turn(ctx, p.namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+				return p
+			},
+			beginning,
+			[]string{turnWrite, entryWrite, turnWrite, entryWrite},
+			[]string{acceptWrite},
+			times(2, sessionWrite),
+			ending,
+		),
+		Entry(
+			"with a call that is approved: 1 entry and 1 Turn status, and 1 to accept the decision",
+			func(ctx context.Context) played {
+				namespace := newNamespace(
+					ctx,
+					calling("done", []v1alpha1.SimulatedToolCall{call("pay")}),
+					guarded(jobTool("pay", v1alpha1.SideEffectPure)),
+				)
+				p := played{namespace: namespace, before: startedSession(ctx, namespace)}
+				create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+				Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseWaitingForToolResults))
+				create(ctx, decision(ctx, namespace, "ann", "demo-1", "1-0", v1alpha1.DecisionApprove))
+				Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+				return p
+			},
+			beginning,
+			[]string{turnWrite, accountWrite, jobWrite, entryWrite, turnWrite, entryWrite},
+			[]string{entryWrite, turnWrite},
+			[]string{acceptWrite},
+			times(2, sessionWrite),
+			ending,
+		),
 		Entry("whose calls end one after the other: at most 1 a second to show it", func(ctx context.Context) played {
-			namespace := newNamespace(ctx, calling("done", slices.Repeat([]v1alpha1.SimulatedToolCall{call("work")}, 8)), jobTool("work", v1alpha1.Pure))
+			namespace := newNamespace(
+				ctx,
+				calling("done", slices.Repeat([]v1alpha1.SimulatedToolCall{call("work")}, 8)),
+				jobTool("work", v1alpha1.SideEffectPure),
+			)
 			jobs.in(namespace, func(c capstantest.Call) (string, string, int) {
 				_, place, _ := strings.Cut(c.ID, "-")
 				n, err := strconv.Atoi(place)
@@ -100,16 +129,18 @@ var _ = Describe("The write budget, line by line", func() {
 			_, progress := requests.budgeted(namespace)
 			Expect(progress).NotTo(BeEmpty(), "the calls have ended unseen")
 			return p
-		}, beginning, actingFirst(8, v1alpha1.Pure), ending),
-
+		}, beginning, actingFirst(8, v1alpha1.SideEffectPure), ending),
 		Entry("that is cancelled while it waits: 1 entry and 1 Turn status", func(ctx context.Context) played {
 			p := waitingTurn(ctx)
 			cancelled(ctx, p.namespace)
 			return p
 		}, beginning, []string{turnWrite, sessionWrite}, []string{entryWrite, turnWrite}, times(1, sessionWrite)),
-
 		Entry("of which a call is withdrawn: 1", func(ctx context.Context) played {
-			namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("once")}), jobTool("once", v1alpha1.AtMostOnce))
+			namespace := newNamespace(
+				ctx,
+				calling("done", []v1alpha1.SimulatedToolCall{call("once")}),
+				jobTool("once", v1alpha1.SideEffectAtMostOnce),
+			)
 			p := played{namespace: namespace, before: startedSession(ctx, namespace)}
 			DeferCleanup(kit.Inject(capstantest.JobSuspended, capstantest.InNamespace(namespace)))
 			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
@@ -117,27 +148,32 @@ var _ = Describe("The write budget, line by line", func() {
 			cancelled(ctx, namespace)
 			return p
 		}, beginning, []string{turnWrite, accountWrite, jobWrite}, times(1, turnWrite), []string{entryWrite, cleanUpWrite, turnWrite}, times(1, sessionWrite)),
-
-		Entry("that takes a message in: 1 entry and 1 status of its own, and 1 status of the message", func(ctx context.Context) played {
-			namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done"), Latency: seconds(1)})
-			p := played{namespace: namespace, before: startedSession(ctx, namespace)}
-			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
-			Eventually(turnPhase(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.TurnReason))
-			create(ctx, newSteer(namespace, "demo-2", "No, wait."))
-			Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSteered("demo-1"))
-			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-			return p
-		}, beginning, []string{turnWrite, entryWrite}, times(1, turnWrite), ending),
-
+		Entry(
+			"that takes a message in: 1 entry and 1 status of its own, and 1 status of the message",
+			func(ctx context.Context) played {
+				namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done"), Latency: seconds(1)})
+				p := played{namespace: namespace, before: startedSession(ctx, namespace)}
+				create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+				Eventually(turnPhase(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.TurnPhaseReason))
+				create(ctx, newSteer(namespace, "demo-2", "No, wait."))
+				Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSteered("demo-1"))
+				Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+				return p
+			},
+			beginning,
+			[]string{turnWrite, entryWrite},
+			times(1, turnWrite),
+			ending,
+		),
 		Entry("between two tries of its model: 1", func(ctx context.Context) played {
 			later := func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Retry-After", "2")
 				w.WriteHeader(http.StatusServiceUnavailable)
 			}
-			namespace := withModel(ctx, v1alpha1.ProviderAnthropic, newSite(inTurn(later, anthropicSays("done"))), nil)
+			namespace := withModel(ctx, v1alpha1.ModelProviderAnthropic, newSite(inTurn(later, anthropicSays("done"))), nil)
 			create(ctx, keySecret(namespace))
 			eventuallyReady(ctx, namespace, "real")
-			Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionStarted))
+			Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseStarted))
 			p := played{namespace: namespace, before: len(requests.in(namespace))}
 			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
@@ -146,24 +182,37 @@ var _ = Describe("The write budget, line by line", func() {
 	)
 
 	// The phase changes in the middle of the step, which one status write shows at once. The table has no such Turn.
-	It("of a wait for a client beside a Job that has settled is 1 part, and 1 status that shows the wait", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("work"), call("ask-ann")}),
-			jobTool("work", v1alpha1.Pure), clientTool("ask-ann"))
-		before := startedSession(ctx, namespace)
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
-		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionWaitingForToolResults))
-		waiting := requests.in(namespace)
-		Consistently(func() []string { return requests.in(namespace) }).WithTimeout(2*time.Second).Should(Equal(waiting), "a Turn that waits costs writes")
-		create(ctx, toolResult(namespace, "ann", "demo-1", "1-1", "yes"))
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionIdle))
-		want := slices.Concat(beginning, actingFirst(1, v1alpha1.Pure), times(1, entryWrite), []string{acceptWrite}, times(2, sessionWrite), ending)
-		Consistently(func() []string {
-			counted, _ := requests.budgeted(namespace)
-			return counted[before:]
-		}).WithTimeout(300 * time.Millisecond).Should(ConsistOf(want))
-		_, progress := requests.budgeted(namespace)
-		Expect(phases(progress)).To(HaveLen(1))
-		Expect(progress).To(HaveLen(1))
-	})
+	It(
+		"of a wait for a client beside a Job that has settled is 1 part, and 1 status that shows the wait",
+		func(ctx context.Context) {
+			namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("work"), call("ask-ann")}),
+				jobTool("work", v1alpha1.SideEffectPure), clientTool("ask-ann"))
+			before := startedSession(ctx, namespace)
+			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseWaitingForToolResults))
+			waiting := requests.in(namespace)
+			Consistently(
+				func() []string { return requests.in(namespace) },
+			).WithTimeout(2*time.Second).
+				Should(Equal(waiting), "a Turn that waits costs writes")
+			create(ctx, toolResult(namespace, "ann", "demo-1", "1-1", "yes"))
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+			Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseIdle))
+			want := slices.Concat(
+				beginning,
+				actingFirst(1, v1alpha1.SideEffectPure),
+				times(1, entryWrite),
+				[]string{acceptWrite},
+				times(2, sessionWrite),
+				ending,
+			)
+			Consistently(func() []string {
+				counted, _ := requests.budgeted(namespace)
+				return counted[before:]
+			}).WithTimeout(300 * time.Millisecond).Should(ConsistOf(want))
+			_, progress := requests.budgeted(namespace)
+			Expect(phases(progress)).To(HaveLen(1))
+			Expect(progress).To(HaveLen(1))
+		},
+	)
 })

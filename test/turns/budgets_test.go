@@ -42,7 +42,7 @@ var ending = []string{turnWrite, sessionWrite}
 // 1 + k more when the calls are AtMostOnce.
 func acting(k int, class v1alpha1.SideEffect) []string {
 	writes := slices.Concat([]string{turnWrite}, times(k, jobWrite))
-	if class == v1alpha1.AtMostOnce {
+	if class == v1alpha1.SideEffectAtMostOnce {
 		writes = slices.Concat(writes, []string{turnWrite}, times(k, gateWrite))
 	}
 	return append(writes, entryWrite, turnWrite, entryWrite)
@@ -74,47 +74,50 @@ var _ = Describe("The write budget of a Turn", func() {
 		size := 5 + 1
 		for _, k := range steps {
 			size += 4 + k
-			if class == v1alpha1.AtMostOnce {
+			if class == v1alpha1.SideEffectAtMostOnce {
 				size += 1 + k
 			}
 		}
 		Expect(want).To(HaveLen(size), "the sequence is not the budget")
 	},
-		Entry("one Pure", v1alpha1.Pure, 1),
-		Entry("three Pure", v1alpha1.Pure, 3),
-		Entry("eight Pure", v1alpha1.Pure, 8),
-		Entry("one Idempotent", v1alpha1.Idempotent, 1),
-		Entry("three Idempotent", v1alpha1.Idempotent, 3),
-		Entry("one AtMostOnce", v1alpha1.AtMostOnce, 1),
-		Entry("three AtMostOnce", v1alpha1.AtMostOnce, 3),
-		Entry("two steps", v1alpha1.Pure, 2, 1),
-		Entry("two steps of AtMostOnce", v1alpha1.AtMostOnce, 1, 2),
+		Entry("one Pure", v1alpha1.SideEffectPure, 1),
+		Entry("three Pure", v1alpha1.SideEffectPure, 3),
+		Entry("eight Pure", v1alpha1.SideEffectPure, 8),
+		Entry("one Idempotent", v1alpha1.SideEffectIdempotent, 1),
+		Entry("three Idempotent", v1alpha1.SideEffectIdempotent, 3),
+		Entry("one AtMostOnce", v1alpha1.SideEffectAtMostOnce, 1),
+		Entry("three AtMostOnce", v1alpha1.SideEffectAtMostOnce, 3),
+		Entry("two steps", v1alpha1.SideEffectPure, 2, 1),
+		Entry("two steps of AtMostOnce", v1alpha1.SideEffectAtMostOnce, 1, 2),
 	)
 
-	It("is 1 more for the first Job of a namespace, and no more for those of later Turns and other Sessions", func(ctx context.Context) {
-		work := []v1alpha1.SimulatedToolCall{call("work")}
-		namespace := newNamespace(ctx, calling("done", work), jobTool("work", v1alpha1.Pure))
-		before := startedSession(ctx, namespace)
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-		expectCost(ctx, namespace, before, slices.Concat(beginning, actingFirst(1, v1alpha1.Pure), ending))
+	It(
+		"is 1 more for the first Job of a namespace, and no more for those of later Turns and other Sessions",
+		func(ctx context.Context) {
+			work := []v1alpha1.SimulatedToolCall{call("work")}
+			namespace := newNamespace(ctx, calling("done", work), jobTool("work", v1alpha1.SideEffectPure))
+			before := startedSession(ctx, namespace)
+			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+			expectCost(ctx, namespace, before, slices.Concat(beginning, actingFirst(1, v1alpha1.SideEffectPure), ending))
 
-		create(ctx, newSession(namespace, "other"))
-		create(ctx, newTurn(namespace, "other", "other-1", "Hello"))
-		create(ctx, newTurn(namespace, "demo", "demo-2", "Hello again"))
-		for _, name := range []string{"other-1", "demo-2"} {
-			Eventually(kit.Turn(ctx, namespace, name)).Should(capstantest.HaveSucceeded())
-		}
-		Expect(countOf(requests.in(namespace), jobWrite)).To(Equal(3))
-		Expect(countOf(requests.in(namespace), accountWrite)).To(Equal(1))
-	})
+			create(ctx, newSession(namespace, "other"))
+			create(ctx, newTurn(namespace, "other", "other-1", "Hello"))
+			create(ctx, newTurn(namespace, "demo", "demo-2", "Hello again"))
+			for _, name := range []string{"other-1", "demo-2"} {
+				Eventually(kit.Turn(ctx, namespace, name)).Should(capstantest.HaveSucceeded())
+			}
+			Expect(countOf(requests.in(namespace), jobWrite)).To(Equal(3))
+			Expect(countOf(requests.in(namespace), accountWrite)).To(Equal(1))
+		},
+	)
 
 	It("adds nothing for calls that are refused", func(ctx context.Context) {
 		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("unheard-of"), call("unheard-of")}))
 		before := startedSession(ctx, namespace)
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-		expectCost(ctx, namespace, before, slices.Concat(beginning, acting(0, v1alpha1.Pure), ending))
+		expectCost(ctx, namespace, before, slices.Concat(beginning, acting(0, v1alpha1.SideEffectPure), ending))
 	})
 
 	// A step of client tools costs what every act step costs, 4, and besides: 1 to accept each ToolResult, 1 entry for
@@ -125,22 +128,37 @@ var _ = Describe("The write budget of a Turn", func() {
 		before := startedSession(ctx, namespace)
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
-		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionWaitingForToolResults))
+		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseWaitingForToolResults))
 		waiting := slices.Concat(beginning, []string{turnWrite, sessionWrite})
-		Consistently(func() []string { return requests.in(namespace)[before:] }).WithTimeout(time.Second).Should(Equal(waiting))
+		Consistently(
+			func() []string { return requests.in(namespace)[before:] },
+		).WithTimeout(time.Second).
+			Should(Equal(waiting))
 
 		create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		// The Session's write, that it goes on, is one among the Turn's: no process waits for it.
-		expectWrites(ctx, namespace, before, ConsistOf(slices.Concat(waiting, []string{entryWrite, acceptWrite, turnWrite, entryWrite}, ending, times(1, sessionWrite))))
+		expectWrites(
+			ctx,
+			namespace,
+			before,
+			ConsistOf(
+				slices.Concat(waiting, []string{entryWrite, acceptWrite, turnWrite, entryWrite}, ending, times(1, sessionWrite)),
+			),
+		)
 	})
 
 	It("is 1 entry and 1 status more for a client's result that comes before the others", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("ask-ann"), call("ask-bob")}), clientTool("ask-ann"), clientTool("ask-bob"))
+		namespace := newNamespace(
+			ctx,
+			calling("done", []v1alpha1.SimulatedToolCall{call("ask-ann"), call("ask-bob")}),
+			clientTool("ask-ann"),
+			clientTool("ask-bob"),
+		)
 		before := startedSession(ctx, namespace)
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann", "ask-bob"))
-		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionWaitingForToolResults))
+		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseWaitingForToolResults))
 		create(ctx, toolResult(namespace, "bob", "demo-1", "1-1", "no"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
 		partial := slices.Concat(beginning, []string{turnWrite, sessionWrite, entryWrite, acceptWrite})
@@ -149,14 +167,21 @@ var _ = Describe("The write budget of a Turn", func() {
 		Expect(progress).To(HaveLen(1), "what shows that only ann's answer is missing")
 		create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-		expectWrites(ctx, namespace, before, ConsistOf(slices.Concat(partial, []string{entryWrite, acceptWrite, turnWrite, entryWrite}, ending, times(1, sessionWrite))))
+		expectWrites(
+			ctx,
+			namespace,
+			before,
+			ConsistOf(
+				slices.Concat(partial, []string{entryWrite, acceptWrite, turnWrite, entryWrite}, ending, times(1, sessionWrite)),
+			),
+		)
 	})
 
 	It("is 1 for the next Turn's admission and the last one's release together", func(ctx context.Context) {
 		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done"), Latency: seconds(1)})
 		before := startedSession(ctx, namespace)
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
-		Eventually(turnPhase(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.TurnReason))
+		Eventually(turnPhase(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.TurnPhaseReason))
 		create(ctx, newTurn(namespace, "demo", "demo-2", "Hello again"))
 		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSucceeded())
 		expectCost(ctx, namespace, before, slices.Concat(beginning, ending, beginning[1:], ending))
@@ -187,81 +212,96 @@ var _ = Describe("A manager with settings of its own", Serial, Ordered, func() {
 		DeferCleanup(func() { kit = restore })
 	})
 
-	It("gives a place that comes free to who has waited for it, not to the Session that had it", func(ctx context.Context) {
-		slow := v1alpha1.Simulation{Response: fixed("done"), Latency: seconds(1)}
-		rich, poor := newNamespace(ctx, slow), newNamespace(ctx, slow)
-		for _, namespace := range []string{rich, poor} {
-			create(ctx, newSession(namespace, "demo"))
-			Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionStarted))
-		}
-		create(ctx, newTurn(rich, "demo", "demo-1", "Hello"))
-		Eventually(turnPhase(ctx, rich, "demo-1")).Should(Equal(v1alpha1.TurnReason))
-		create(ctx, newTurn(rich, "demo", "demo-2", "Hello"))
-		create(ctx, newTurn(rich, "demo", "demo-3", "Hello"))
-		create(ctx, newTurn(poor, "demo", "demo-1", "Hello"))
-		began := func(namespace, name string) time.Time {
-			GinkgoHelper()
-			Eventually(kit.Turn(ctx, namespace, name)).Should(capstantest.HaveSucceeded())
-			turn, err := kit.Turn(ctx, namespace, name)()
-			Expect(err).NotTo(HaveOccurred())
-			return turn.Status.Summary.StartedAt.Time
-		}
-		Expect(began(poor, "demo-1")).To(And(BeTemporally(">", began(rich, "demo-1")), BeTemporally("<", began(rich, "demo-2"))))
-		Expect(began(rich, "demo-2")).To(BeTemporally("<", began(rich, "demo-3")))
-	})
+	It(
+		"gives a place that comes free to who has waited for it, not to the Session that had it",
+		func(ctx context.Context) {
+			slow := v1alpha1.Simulation{Response: fixed("done"), Latency: seconds(1)}
+			rich, poor := newNamespace(ctx, slow), newNamespace(ctx, slow)
+			for _, namespace := range []string{rich, poor} {
+				create(ctx, newSession(namespace, "demo"))
+				Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseStarted))
+			}
+			create(ctx, newTurn(rich, "demo", "demo-1", "Hello"))
+			Eventually(turnPhase(ctx, rich, "demo-1")).Should(Equal(v1alpha1.TurnPhaseReason))
+			create(ctx, newTurn(rich, "demo", "demo-2", "Hello"))
+			create(ctx, newTurn(rich, "demo", "demo-3", "Hello"))
+			create(ctx, newTurn(poor, "demo", "demo-1", "Hello"))
+			began := func(namespace, name string) time.Time {
+				GinkgoHelper()
+				Eventually(kit.Turn(ctx, namespace, name)).Should(capstantest.HaveSucceeded())
+				turn, err := kit.Turn(ctx, namespace, name)()
+				Expect(err).NotTo(HaveOccurred())
+				return turn.Status.Summary.StartedAt.Time
+			}
+			Expect(
+				began(poor, "demo-1"),
+			).To(And(BeTemporally(">", began(rich, "demo-1")), BeTemporally("<", began(rich, "demo-2"))))
+			Expect(began(rich, "demo-2")).To(BeTemporally("<", began(rich, "demo-3")))
+		},
+	)
 
-	It("lets others begin while a Turn waits for a person, which then goes on once there is a place", func(ctx context.Context) {
-		waits := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("human")}), clientTool("human"))
-		works := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done"), Latency: seconds(2)})
-		create(ctx, newSession(waits, "demo"))
-		create(ctx, newTurn(waits, "demo", "demo-1", "Hello"))
-		Eventually(kit.Turn(ctx, waits, "demo-1")).Should(capstantest.WaitForTools("human"))
-		create(ctx, newSession(works, "demo"))
-		create(ctx, newTurn(works, "demo", "demo-1", "Hello"))
-		Eventually(turnPhase(ctx, works, "demo-1")).Should(Equal(v1alpha1.TurnReason))
-		create(ctx, toolResult(waits, "ann", "demo-1", "1-0", "yes"))
-		// What the person said is taken at once. Only the next model call waits for the place.
-		Eventually(turnPhase(ctx, waits, "demo-1")).Should(Equal(v1alpha1.TurnReason))
-		Expect(turnPhase(ctx, works, "demo-1")()).To(Equal(v1alpha1.TurnReason))
-		finished := func(namespace string) time.Time {
-			GinkgoHelper()
+	It(
+		"lets others begin while a Turn waits for a person, which then goes on once there is a place",
+		func(ctx context.Context) {
+			waits := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("human")}), clientTool("human"))
+			works := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done"), Latency: seconds(2)})
+			create(ctx, newSession(waits, "demo"))
+			create(ctx, newTurn(waits, "demo", "demo-1", "Hello"))
+			Eventually(kit.Turn(ctx, waits, "demo-1")).Should(capstantest.WaitForTools("human"))
+			create(ctx, newSession(works, "demo"))
+			create(ctx, newTurn(works, "demo", "demo-1", "Hello"))
+			Eventually(turnPhase(ctx, works, "demo-1")).Should(Equal(v1alpha1.TurnPhaseReason))
+			create(ctx, toolResult(waits, "ann", "demo-1", "1-0", "yes"))
+			// What the person said is taken at once. Only the next model call waits for the place.
+			Eventually(turnPhase(ctx, waits, "demo-1")).Should(Equal(v1alpha1.TurnPhaseReason))
+			Expect(turnPhase(ctx, works, "demo-1")()).To(Equal(v1alpha1.TurnPhaseReason))
+			finished := func(namespace string) time.Time {
+				GinkgoHelper()
+				Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+				turn, err := kit.Turn(ctx, namespace, "demo-1")()
+				Expect(err).NotTo(HaveOccurred())
+				return turn.Status.Summary.FinishedAt.Time
+			}
+			Expect(finished(waits)).To(BeTemporally(">", finished(works)))
+		},
+	)
+
+	It(
+		"cleans up with one write, whatever the number of Jobs, and only after the retention time",
+		func(ctx context.Context) {
+			const k = 12
+			namespace := newNamespace(
+				ctx,
+				calling("done", slices.Repeat([]v1alpha1.SimulatedToolCall{call("work")}, k)),
+				jobTool("work", v1alpha1.SideEffectPure),
+			)
+			create(ctx, newSession(namespace, "demo"))
+			Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseStarted))
+			before := len(requests.in(namespace))
+			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 			turn, err := kit.Turn(ctx, namespace, "demo-1")()
 			Expect(err).NotTo(HaveOccurred())
-			return turn.Status.Summary.FinishedAt.Time
-		}
-		Expect(finished(waits)).To(BeTemporally(">", finished(works)))
-	})
+			ended := conditionOf(turn, v1alpha1.ConditionFinished).LastTransitionTime
 
-	It("cleans up with one write, whatever the number of Jobs, and only after the retention time", func(ctx context.Context) {
-		const k = 12
-		namespace := newNamespace(ctx, calling("done", slices.Repeat([]v1alpha1.SimulatedToolCall{call("work")}, k)), jobTool("work", v1alpha1.Pure))
-		create(ctx, newSession(namespace, "demo"))
-		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionStarted))
-		before := len(requests.in(namespace))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-		turn, err := kit.Turn(ctx, namespace, "demo-1")()
-		Expect(err).NotTo(HaveOccurred())
-		ended := conditionOf(turn, v1alpha1.ConditionFinished).LastTransitionTime
-
-		counted := func() []string {
-			found, _ := requests.budgeted(namespace)
-			return found[before:]
-		}
-		Eventually(counted).Should(ContainElement(cleanUpWrite))
-		Expect(time.Since(ended.Time)).To(BeNumerically(">=", 2*time.Second))
-		Eventually(func() ([]string, error) { return jobNames(ctx, namespace) }).Should(BeEmpty())
-		want := slices.Concat(beginning, actingFirst(k, v1alpha1.Pure), ending, []string{cleanUpWrite})
-		Consistently(counted).WithTimeout(2 * time.Second).Should(Equal(want))
-	})
+			counted := func() []string {
+				found, _ := requests.budgeted(namespace)
+				return found[before:]
+			}
+			Eventually(counted).Should(ContainElement(cleanUpWrite))
+			Expect(time.Since(ended.Time)).To(BeNumerically(">=", 2*time.Second))
+			Eventually(func() ([]string, error) { return jobNames(ctx, namespace) }).Should(BeEmpty())
+			want := slices.Concat(beginning, actingFirst(k, v1alpha1.SideEffectPure), ending, []string{cleanUpWrite})
+			Consistently(counted).WithTimeout(2 * time.Second).Should(Equal(want))
+		},
+	)
 })
 
 // startedSession makes a Session, waits until it can be used, and gives the number of writes up to then.
 func startedSession(ctx context.Context, namespace string) int {
 	GinkgoHelper()
 	create(ctx, newSession(namespace, "demo"))
-	Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionStarted))
+	Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseStarted))
 	return len(requests.in(namespace))
 }
 
@@ -275,7 +315,7 @@ func expectCost(ctx context.Context, namespace string, before int, want []string
 // that only show progress are a second apart, and none of them shows no more than another phase.
 func expectWrites(ctx context.Context, namespace string, before int, match gomegatypes.GomegaMatcher) {
 	GinkgoHelper()
-	Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionIdle))
+	Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseIdle))
 	Consistently(func() []string {
 		counted, _ := requests.budgeted(namespace)
 		return counted[before:]
@@ -297,9 +337,9 @@ func expectFewEvents(ctx context.Context, namespace string) {
 	}
 	for _, turn := range turns.Items {
 		asks := slices.ContainsFunc(turn.Status.ToolCalls, func(c v1alpha1.ToolCall) bool {
-			return c.Executor == v1alpha1.ExecutorClient || c.Policy == v1alpha1.PolicyRequiresApproval
+			return c.Executor == v1alpha1.ToolExecutorClient || c.Policy == v1alpha1.ToolPolicyRequiresApproval
 		})
-		if !asks && turn.Status.Phase != v1alpha1.TurnFailed {
+		if !asks && turn.Status.Phase != v1alpha1.TurnPhaseFailed {
 			Expect(eventsIn(ctx, namespace)()).NotTo(ContainElement(HavePrefix(turn.Name + " ")))
 		}
 	}

@@ -20,34 +20,45 @@ var _ = Describe("Client tools", func() {
 
 	// waiting starts a Turn that asks for two client tools at once.
 	waiting := func(ctx context.Context) {
-		namespace = newNamespace(ctx,
-			calling("Ann said {{tool:ask-ann}}, Bob said {{tool:ask-bob}}.", []v1alpha1.SimulatedToolCall{call("ask-ann"), call("ask-bob")}),
-			clientTool("ask-ann"), clientTool("ask-bob"))
+		namespace = newNamespace(
+			ctx,
+			calling(
+				"Ann said {{tool:ask-ann}}, Bob said {{tool:ask-bob}}.",
+				[]v1alpha1.SimulatedToolCall{call("ask-ann"), call("ask-bob")},
+			),
+			clientTool("ask-ann"),
+			clientTool("ask-bob"),
+		)
 		create(ctx, newSession(namespace, "demo"))
 		create(ctx, newTurn(namespace, "demo", "demo-1", "What do they say?"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann", "ask-bob"))
 	}
 
-	It("waits on a condition that names the calls, shows it on the Session, and goes on when all have answered", func(ctx context.Context) {
-		waiting(ctx)
-		turn, err := kit.Turn(ctx, namespace, "demo-1")()
-		Expect(err).NotTo(HaveOccurred())
-		Expect(turn.Status.Phase).To(Equal(v1alpha1.TurnWaitingForToolResults))
-		Expect(conditionOf(turn, v1alpha1.ConditionWaitingForToolResults).Message).To(ContainSubstring("1-0 (ask-ann), 1-1 (ask-bob)"))
-		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionWaitingForToolResults))
+	It(
+		"waits on a condition that names the calls, shows it on the Session, and goes on when all have answered",
+		func(ctx context.Context) {
+			waiting(ctx)
+			turn, err := kit.Turn(ctx, namespace, "demo-1")()
+			Expect(err).NotTo(HaveOccurred())
+			Expect(turn.Status.Phase).To(Equal(v1alpha1.TurnPhaseWaitingForToolResults))
+			Expect(
+				conditionOf(turn, v1alpha1.ConditionWaitingForToolResults).Message,
+			).To(ContainSubstring("1-0 (ask-ann), 1-1 (ask-bob)"))
+			Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseWaitingForToolResults))
 
-		create(ctx, toolResult(namespace, "bob", "demo-1", "1-1", "no"))
-		Eventually(accepted(ctx, namespace, "bob")).Should(Equal("True Accepted"))
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
+			create(ctx, toolResult(namespace, "bob", "demo-1", "1-1", "no"))
+			Eventually(accepted(ctx, namespace, "bob")).Should(Equal("True Accepted"))
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
 
-		create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-		Eventually(accepted(ctx, namespace, "ann")).Should(Equal("True Accepted"))
-		turn, err = kit.Turn(ctx, namespace, "demo-1")()
-		Expect(err).NotTo(HaveOccurred())
-		Expect(turn.Status.Output).To(Equal("Ann said yes, Bob said no."))
-		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionIdle))
-	})
+			create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+			Eventually(accepted(ctx, namespace, "ann")).Should(Equal("True Accepted"))
+			turn, err = kit.Turn(ctx, namespace, "demo-1")()
+			Expect(err).NotTo(HaveOccurred())
+			Expect(turn.Status.Output).To(Equal("Ann said yes, Bob said no."))
+			Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseIdle))
+		},
+	)
 
 	It("keeps a partial result although its ToolResult is deleted", func(ctx context.Context) {
 		waiting(ctx)
@@ -62,23 +73,26 @@ var _ = Describe("Client tools", func() {
 		Expect(turn.Status.Output).To(Equal("Ann said yes, Bob said no."))
 	})
 
-	It("keeps a partial result although its Session waits for clients no longer, also across a restart", func(ctx context.Context) {
-		waiting(ctx)
-		create(ctx, toolResult(namespace, "bob", "demo-1", "1-1", "no"))
-		Eventually(accepted(ctx, namespace, "bob")).Should(Equal("True Accepted"))
-		Expect(kit.Stop()).To(Succeed())
-		session := sessionOf(ctx, namespace, "demo")
-		session.Spec.ClientTools = v1alpha1.ClientToolsFollowHints
-		Expect(kit.Client.Update(ctx, session)).To(Succeed())
-		var err error
-		kit, err = capstantest.Start(context.Background(), config, kitOptions())
-		Expect(err).NotTo(HaveOccurred())
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-		turn, err := kit.Turn(ctx, namespace, "demo-1")()
-		Expect(err).NotTo(HaveOccurred())
-		Expect(turn.Status.Output).To(HaveSuffix("Bob said no."))
-		Expect(turn.Status.ToolCalls[0].State).To(Equal(v1alpha1.CallNotExecuted))
-	})
+	It(
+		"keeps a partial result although its Session waits for clients no longer, also across a restart",
+		func(ctx context.Context) {
+			waiting(ctx)
+			create(ctx, toolResult(namespace, "bob", "demo-1", "1-1", "no"))
+			Eventually(accepted(ctx, namespace, "bob")).Should(Equal("True Accepted"))
+			Expect(kit.Stop()).To(Succeed())
+			session := sessionOf(ctx, namespace, "demo")
+			session.Spec.ClientTools = v1alpha1.ClientToolsPolicyFollowHints
+			Expect(kit.Client.Update(ctx, session)).To(Succeed())
+			var err error
+			kit, err = capstantest.Start(context.Background(), config, kitOptions())
+			Expect(err).NotTo(HaveOccurred())
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+			turn, err := kit.Turn(ctx, namespace, "demo-1")()
+			Expect(err).NotTo(HaveOccurred())
+			Expect(turn.Status.Output).To(HaveSuffix("Bob said no."))
+			Expect(turn.Status.ToolCalls[0].State).To(Equal(v1alpha1.ToolCallStateNotExecuted))
+		},
+	)
 
 	It("refuses unknown, doubled, replaced and late results and says why", func(ctx context.Context) {
 		waiting(ctx)
@@ -103,7 +117,11 @@ var _ = Describe("Client tools", func() {
 	})
 
 	It("keeps a result that comes before its Turn", func(ctx context.Context) {
-		namespace = newNamespace(ctx, calling("It is {{tool:ask-ann}}.", []v1alpha1.SimulatedToolCall{call("ask-ann")}), clientTool("ask-ann"))
+		namespace = newNamespace(
+			ctx,
+			calling("It is {{tool:ask-ann}}.", []v1alpha1.SimulatedToolCall{call("ask-ann")}),
+			clientTool("ask-ann"),
+		)
 		create(ctx, toolResult(namespace, "early", "demo-1", "1-0", "early"))
 		Eventually(accepted(ctx, namespace, "early")).Should(Equal("Unknown TurnNotFound"))
 		create(ctx, newTurn(namespace, "demo", "demo-1", "What is it?"))
@@ -112,37 +130,47 @@ var _ = Describe("Client tools", func() {
 		Eventually(accepted(ctx, namespace, "early")).Should(Equal("True Accepted"))
 	})
 
-	It("deletes ToolResults with their Turn, once, and refuses one that names its UID when it is applied again", func(ctx context.Context) {
-		waiting(ctx)
-		turn, err := kit.Turn(ctx, namespace, "demo-1")()
-		Expect(err).NotTo(HaveOccurred())
-		ann := func() *v1alpha1.ToolResult {
-			result := toolResult(namespace, "ann", "demo-1", "1-0", "yes")
-			result.Spec.TurnRef.UID = turn.UID
-			return result
-		}
-		create(ctx, ann())
-		create(ctx, toolResult(namespace, "bob", "demo-1", "1-1", "no"))
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-		Expect(kit.Client.Delete(ctx, turn)).To(Succeed())
-		Eventually(func() bool {
-			return apierrors.IsNotFound(kit.Client.Get(ctx, client.ObjectKeyFromObject(ann()), &v1alpha1.ToolResult{}))
-		}).Should(BeTrue())
-		create(ctx, ann())
-		Eventually(accepted(ctx, namespace, "ann")).Should(Equal("False TurnNotFound"))
-		Consistently(accepted(ctx, namespace, "ann")).WithTimeout(500 * time.Millisecond).Should(Equal("False TurnNotFound"))
-		Eventually(func() bool {
-			bob := client.ObjectKey{Namespace: namespace, Name: "bob"}
-			return apierrors.IsNotFound(kit.Client.Get(ctx, bob, &v1alpha1.ToolResult{}))
-		}).Should(BeTrue(), "it names no UID, but the Turn has accepted it")
-		create(ctx, toolResult(namespace, "bob", "demo-1", "1-1", "no"))
-		Eventually(accepted(ctx, namespace, "bob")).Should(Equal("Unknown TurnNotFound"), "a Turn of the name may come")
-		deletions := slices.DeleteFunc(requests.in(namespace), func(write string) bool { return write != "DELETE toolresults" })
-		Expect(deletions).To(HaveLen(2))
-	})
+	It(
+		"deletes ToolResults with their Turn, once, and refuses one that names its UID when it is applied again",
+		func(ctx context.Context) {
+			waiting(ctx)
+			turn, err := kit.Turn(ctx, namespace, "demo-1")()
+			Expect(err).NotTo(HaveOccurred())
+			ann := func() *v1alpha1.ToolResult {
+				result := toolResult(namespace, "ann", "demo-1", "1-0", "yes")
+				result.Spec.TurnRef.UID = turn.UID
+				return result
+			}
+			create(ctx, ann())
+			create(ctx, toolResult(namespace, "bob", "demo-1", "1-1", "no"))
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+			Expect(kit.Client.Delete(ctx, turn)).To(Succeed())
+			Eventually(func() bool {
+				return apierrors.IsNotFound(kit.Client.Get(ctx, client.ObjectKeyFromObject(ann()), &v1alpha1.ToolResult{}))
+			}).Should(BeTrue())
+			create(ctx, ann())
+			Eventually(accepted(ctx, namespace, "ann")).Should(Equal("False TurnNotFound"))
+			Consistently(accepted(ctx, namespace, "ann")).WithTimeout(500 * time.Millisecond).Should(Equal("False TurnNotFound"))
+			Eventually(func() bool {
+				bob := client.ObjectKey{Namespace: namespace, Name: "bob"}
+				return apierrors.IsNotFound(kit.Client.Get(ctx, bob, &v1alpha1.ToolResult{}))
+			}).Should(BeTrue(), "it names no UID, but the Turn has accepted it")
+			create(ctx, toolResult(namespace, "bob", "demo-1", "1-1", "no"))
+			Eventually(accepted(ctx, namespace, "bob")).Should(Equal("Unknown TurnNotFound"), "a Turn of the name may come")
+			deletions := slices.DeleteFunc(
+				requests.in(namespace),
+				func(write string) bool { return write != "DELETE toolresults" },
+			)
+			Expect(deletions).To(HaveLen(2))
+		},
+	)
 
 	It("tells the model of a client's error", func(ctx context.Context) {
-		namespace = newNamespace(ctx, calling("It is {{tool:ask-ann}}.", []v1alpha1.SimulatedToolCall{call("ask-ann")}), clientTool("ask-ann"))
+		namespace = newNamespace(
+			ctx,
+			calling("It is {{tool:ask-ann}}.", []v1alpha1.SimulatedToolCall{call("ask-ann")}),
+			clientTool("ask-ann"),
+		)
 		create(ctx, newSession(namespace, "demo"))
 		create(ctx, newTurn(namespace, "demo", "demo-1", "What is it?"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
@@ -156,9 +184,13 @@ var _ = Describe("Client tools", func() {
 	})
 
 	DescribeTable("a Session that follows hints", func(ctx context.Context, hint string, waits bool) {
-		namespace = newNamespace(ctx, calling("It is {{tool:ask-ann}}.", []v1alpha1.SimulatedToolCall{call("ask-ann")}), clientTool("ask-ann"))
+		namespace = newNamespace(
+			ctx,
+			calling("It is {{tool:ask-ann}}.", []v1alpha1.SimulatedToolCall{call("ask-ann")}),
+			clientTool("ask-ann"),
+		)
 		session := newSession(namespace, "demo")
-		session.Spec.ClientTools = v1alpha1.ClientToolsFollowHints
+		session.Spec.ClientTools = v1alpha1.ClientToolsPolicyFollowHints
 		if hint != "" {
 			session.Spec.Hints = map[string]v1alpha1.JSON{"setup_connection": {Raw: []byte(hint)}}
 		}
@@ -172,7 +204,7 @@ var _ = Describe("Client tools", func() {
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(turn.Status.Output).To(ContainSubstring("not executed"))
-		Expect(turn.Status.ToolCalls[0].State).To(Equal(v1alpha1.CallNotExecuted))
+		Expect(turn.Status.ToolCalls[0].State).To(Equal(v1alpha1.ToolCallStateNotExecuted))
 	},
 		Entry("waits when setup_connection is true", "true", true),
 		Entry("goes on when it is the string true", `"true"`, false),

@@ -21,7 +21,11 @@ import (
 )
 
 // condition returns a function that reads a condition of an object; the zero value for none.
-func condition(ctx context.Context, object client.Object, namespace, name, kind string) func() (metav1.Condition, error) {
+func condition(
+	ctx context.Context,
+	object client.Object,
+	namespace, name, kind string,
+) func() (metav1.Condition, error) {
 	return func() (metav1.Condition, error) {
 		err := kit.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
 		if found := meta.FindStatusCondition(status.Conditions(object), kind); found != nil && err == nil {
@@ -36,76 +40,153 @@ func condition(ctx context.Context, object client.Object, namespace, name, kind 
 func whole(namespace string, s *site) map[string]client.Object {
 	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: namespace, Name: name} }
 	session, tool := newSession(namespace, "demo"), clientTool("tool")
-	session.Spec.AgentRef, session.Spec.ModelRef = &v1alpha1.LocalReference{Name: "agent"}, &v1alpha1.LocalReference{Name: "model"}
+	session.Spec.AgentRef, session.Spec.ModelRef = &v1alpha1.LocalReference{
+		Name: "agent",
+	}, &v1alpha1.LocalReference{
+		Name: "model",
+	}
 	tool.Namespace = namespace
-	harness := &v1alpha1.Harness{ObjectMeta: named("base"), Spec: v1alpha1.HarnessSpec{ParentRef: &v1alpha1.LocalReference{Name: "parent"}}}
+	harness := &v1alpha1.Harness{
+		ObjectMeta: named("base"),
+		Spec:       v1alpha1.HarnessSpec{ParentRef: &v1alpha1.LocalReference{Name: "parent"}},
+	}
 	harness.Spec.Tools = []v1alpha1.LocalReference{{Name: "tool"}}
 	return map[string]client.Object{
-		"Session": session, "Harness": harness, "parent": &v1alpha1.Harness{ObjectMeta: named("parent")}, "Agent": &v1alpha1.Agent{ObjectMeta: named("agent")},
-		"Tool": tool, "Model": realModel(namespace, "model", v1alpha1.ProviderAnthropic, s), "Secret": keySecret(namespace),
+		"Session": session,
+		"Harness": harness,
+		"parent":  &v1alpha1.Harness{ObjectMeta: named("parent")},
+		"Agent":   &v1alpha1.Agent{ObjectMeta: named("agent")},
+		"Tool":    tool,
+		"Model":   realModel(namespace, "model", v1alpha1.ModelProviderAnthropic, s),
+		"Secret":  keySecret(namespace),
 	}
 }
 
 // A condition is never older than the facts that it states: what is missing is named, with what to do, until it is
 // there, and no longer.
 var _ = Describe("The conditions of a Turn that lacks", func() {
-	DescribeTable("a", func(ctx context.Context, missing, turnReason, sessionReason, modelReason, says string) {
-		s := newSite(anthropicSays("Hi."))
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "conditions-"}}
-		create(ctx, namespace)
-		objects := whole(namespace.Name, s)
-		for kind, object := range objects {
-			switch {
-			case kind == "Secret" && missing == "key":
-				other := keySecret(namespace.Name)
-				other.StringData = map[string]string{"other": apiKey}
-				create(ctx, other)
-			case kind != missing:
-				create(ctx, object)
+	DescribeTable(
+		"a",
+		func(ctx context.Context, missing, turnReason, sessionReason, modelReason, says string) {
+			s := newSite(anthropicSays("Hi."))
+			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "conditions-"}}
+			create(ctx, namespace)
+			objects := whole(namespace.Name, s)
+			for kind, object := range objects {
+				switch {
+				case kind == "Secret" && missing == "key":
+					other := keySecret(namespace.Name)
+					other.StringData = map[string]string{"other": apiKey}
+					create(ctx, other)
+				case kind != missing:
+					create(ctx, object)
+				}
 			}
-		}
-		create(ctx, newTurn(namespace.Name, "demo", "demo-1", "Hello"))
+			create(ctx, newTurn(namespace.Name, "demo", "demo-1", "Hello"))
 
-		turn := condition(ctx, &v1alpha1.Turn{}, namespace.Name, "demo-1", v1alpha1.ConditionSucceeded)
-		session := condition(ctx, &v1alpha1.Session{}, namespace.Name, "demo", v1alpha1.ConditionReady)
-		model := condition(ctx, &v1alpha1.Model{}, namespace.Name, "model", v1alpha1.ConditionReady)
-		Eventually(turn).Should(And(HaveField("Status", metav1.ConditionUnknown), HaveField("Reason", turnReason), HaveField("Message", ContainSubstring(says))))
-		if missing != "Session" {
-			Eventually(session).Should(And(HaveField("Status", metav1.ConditionFalse), HaveField("Reason", sessionReason), HaveField("Message", ContainSubstring(says))))
-		}
-		if missing != "Model" {
-			Eventually(model).Should(HaveField("Reason", modelReason))
-		}
-		Eventually(func(g Gomega) {
-			if missing == "Session" {
-				return
+			turn := condition(ctx, &v1alpha1.Turn{}, namespace.Name, "demo-1", v1alpha1.ConditionSucceeded)
+			session := condition(ctx, &v1alpha1.Session{}, namespace.Name, "demo", v1alpha1.ConditionReady)
+			model := condition(ctx, &v1alpha1.Model{}, namespace.Name, "model", v1alpha1.ConditionReady)
+			Eventually(
+				turn,
+			).Should(And(HaveField("Status", metav1.ConditionUnknown), HaveField("Reason", turnReason), HaveField("Message", ContainSubstring(says))))
+			if missing != "Session" {
+				Eventually(
+					session,
+				).Should(And(HaveField("Status", metav1.ConditionFalse), HaveField("Reason", sessionReason), HaveField("Message", ContainSubstring(says))))
 			}
-			now, err := session()
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(turn()).To(HaveField("Message", HaveSuffix(now.Message)), "the Turn states what its Session does not any more")
-		}).Should(Succeed())
-		conditions.Print(ctx, kit.Client, "without the "+missing, namespace.Name)
-		Expect(s.requests()).To(BeEmpty())
+			if missing != "Model" {
+				Eventually(model).Should(HaveField("Reason", modelReason))
+			}
+			Eventually(func(g Gomega) {
+				if missing == "Session" {
+					return
+				}
+				now, err := session()
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(turn()).
+					To(HaveField("Message", HaveSuffix(now.Message)), "the Turn states what its Session does not any more")
+			}).Should(Succeed())
+			conditions.Print(ctx, kit.Client, "without the "+missing, namespace.Name)
+			Expect(s.requests()).To(BeEmpty())
 
-		if missing == "key" {
-			change(ctx, keySecret(namespace.Name), fmt.Sprintf(`{"stringData":{"api-key":%q}}`, apiKey))
-		} else {
-			create(ctx, objects[missing])
-		}
-		Eventually(kit.Turn(ctx, namespace.Name, "demo-1")).Should(capstantest.HaveSucceeded())
-		Expect(session()).To(And(HaveField("Status", metav1.ConditionTrue), HaveField("Message", Not(ContainSubstring(says)))))
-		Expect(model()).To(And(HaveField("Status", metav1.ConditionTrue), HaveField("Message", Not(ContainSubstring(says)))))
-		Expect(turn()).To(HaveField("Message", "The agent has answered."))
-		conditions.Print(ctx, kit.Client, "with the "+missing, namespace.Name)
-	},
-		Entry(nil, "Session", v1alpha1.ReasonSessionNotFound, "", v1alpha1.ReasonReady, `Session "demo" does not exist. Create it`),
-		Entry(nil, "Harness", v1alpha1.ReasonSessionNotReady, v1alpha1.ReasonHarnessNotFound, v1alpha1.ReasonReady, `Harness "base" does not exist. Create it`),
-		Entry(nil, "parent", v1alpha1.ReasonSessionNotReady, v1alpha1.ReasonHarnessNotFound, v1alpha1.ReasonReady, `"parent"`),
-		Entry(nil, "Agent", v1alpha1.ReasonSessionNotReady, v1alpha1.ReasonAgentNotFound, v1alpha1.ReasonReady, `Agent "agent" does not exist. Create it`),
-		Entry(nil, "Model", v1alpha1.ReasonSessionNotReady, v1alpha1.ReasonModelNotFound, "", `Model "model" does not exist. Create it`),
-		Entry(nil, "Tool", v1alpha1.ReasonSessionNotReady, v1alpha1.ReasonToolNotFound, v1alpha1.ReasonReady, `Tool "tool" does not exist. Create it`),
-		Entry(nil, "Secret", v1alpha1.ReasonSessionNotReady, v1alpha1.ReasonModelNotReady, v1alpha1.ReasonSecretMissing, "(SecretMissing). "+`Secret "provider" does not exist. Create it: kubectl`),
-		Entry(nil, "key", v1alpha1.ReasonSessionNotReady, v1alpha1.ReasonModelNotReady, v1alpha1.ReasonSecretKeyMissing, `Secret "provider" has no key "api-key". Add it: kubectl`),
+			if missing == "key" {
+				change(ctx, keySecret(namespace.Name), fmt.Sprintf(`{"stringData":{"api-key":%q}}`, apiKey))
+			} else {
+				create(ctx, objects[missing])
+			}
+			Eventually(kit.Turn(ctx, namespace.Name, "demo-1")).Should(capstantest.HaveSucceeded())
+			Expect(
+				session(),
+			).To(And(HaveField("Status", metav1.ConditionTrue), HaveField("Message", Not(ContainSubstring(says)))))
+			Expect(model()).To(And(HaveField("Status", metav1.ConditionTrue), HaveField("Message", Not(ContainSubstring(says)))))
+			Expect(turn()).To(HaveField("Message", "The agent has answered."))
+			conditions.Print(ctx, kit.Client, "with the "+missing, namespace.Name)
+		},
+		Entry(
+			nil,
+			"Session",
+			v1alpha1.ReasonSessionNotFound,
+			"",
+			v1alpha1.ReasonReady,
+			`Session "demo" does not exist. Create it`,
+		),
+		Entry(
+			nil,
+			"Harness",
+			v1alpha1.ReasonSessionNotReady,
+			v1alpha1.ReasonHarnessNotFound,
+			v1alpha1.ReasonReady,
+			`Harness "base" does not exist. Create it`,
+		),
+		Entry(
+			nil,
+			"parent",
+			v1alpha1.ReasonSessionNotReady,
+			v1alpha1.ReasonHarnessNotFound,
+			v1alpha1.ReasonReady,
+			`"parent"`,
+		),
+		Entry(
+			nil,
+			"Agent",
+			v1alpha1.ReasonSessionNotReady,
+			v1alpha1.ReasonAgentNotFound,
+			v1alpha1.ReasonReady,
+			`Agent "agent" does not exist. Create it`,
+		),
+		Entry(
+			nil,
+			"Model",
+			v1alpha1.ReasonSessionNotReady,
+			v1alpha1.ReasonModelNotFound,
+			"",
+			`Model "model" does not exist. Create it`,
+		),
+		Entry(
+			nil,
+			"Tool",
+			v1alpha1.ReasonSessionNotReady,
+			v1alpha1.ReasonToolNotFound,
+			v1alpha1.ReasonReady,
+			`Tool "tool" does not exist. Create it`,
+		),
+		Entry(
+			nil,
+			"Secret",
+			v1alpha1.ReasonSessionNotReady,
+			v1alpha1.ReasonModelNotReady,
+			v1alpha1.ReasonSecretMissing,
+			"(SecretMissing). "+`Secret "provider" does not exist. Create it: kubectl`,
+		),
+		Entry(
+			nil,
+			"key",
+			v1alpha1.ReasonSessionNotReady,
+			v1alpha1.ReasonModelNotReady,
+			v1alpha1.ReasonSecretKeyMissing,
+			`Secret "provider" has no key "api-key". Add it: kubectl`,
+		),
 	)
 
 	It("a fallback of its Model, which has no key, is answered by it once it exists", func(ctx context.Context) {
@@ -125,35 +206,63 @@ var _ = Describe("The conditions of a Turn that lacks", func() {
 		session := condition(ctx, &v1alpha1.Session{}, namespace.Name, "demo", v1alpha1.ConditionReady)
 		turn := condition(ctx, &v1alpha1.Turn{}, namespace.Name, "demo-1", v1alpha1.ConditionSucceeded)
 		const missing = `Model "model" is not ready (SecretMissing).`
-		Eventually(session).Should(And(HaveField("Reason", v1alpha1.ReasonModelNotReady), HaveField("Message", ContainSubstring(missing))))
-		Eventually(turn).Should(And(HaveField("Reason", v1alpha1.ReasonSessionNotReady), HaveField("Message", ContainSubstring(missing))))
+		Eventually(
+			session,
+		).Should(And(HaveField("Reason", v1alpha1.ReasonModelNotReady), HaveField("Message", ContainSubstring(missing))))
+		Eventually(
+			turn,
+		).Should(And(HaveField("Reason", v1alpha1.ReasonSessionNotReady), HaveField("Message", ContainSubstring(missing))))
 		conditions.Print(ctx, kit.Client, "without the fallback Model", namespace.Name)
 
 		fallback := &v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "fallback"}}
-		fallback.Spec = v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated, Simulation: &v1alpha1.Simulation{Response: fixed("Hi.")}}
+		fallback.Spec = v1alpha1.ModelSpec{
+			Provider:   v1alpha1.ModelProviderSimulated,
+			Simulation: &v1alpha1.Simulation{Response: fixed("Hi.")},
+		}
 		create(ctx, fallback)
 		Eventually(kit.Turn(ctx, namespace.Name, "demo-1")).Should(capstantest.HaveSucceeded())
-		Expect(session()).To(And(HaveField("Status", metav1.ConditionTrue),
-			HaveField("Message", ContainSubstring(`Model "model" is not ready, and fallback "fallback" is called in its place (SecretMissing).`))))
+		Expect(session()).To(And(
+			HaveField("Status", metav1.ConditionTrue),
+			HaveField(
+				"Message",
+				ContainSubstring(`Model "model" is not ready, and fallback "fallback" is called in its place (SecretMissing).`),
+			),
+		))
 		Expect(s.requests()).To(BeEmpty())
 		conditions.Print(ctx, kit.Client, "with the fallback Model", namespace.Name)
 	})
 
 	It("room for JournalEntries in a ResourceQuota says so, and goes on when there is", func(ctx context.Context) {
 		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("Hi.")})
-		none := corev1.ResourceList{"count/journalentries.capstan.dev": resource.MustParse("0"), "count/configmaps": resource.MustParse("0")}
-		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "few"}, Spec: corev1.ResourceQuotaSpec{Hard: none}}
+		none := corev1.ResourceList{
+			"count/journalentries.capstan.dev": resource.MustParse("0"),
+			"count/configmaps":                 resource.MustParse("0"),
+		}
+		quota := &corev1.ResourceQuota{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "few"},
+			Spec:       corev1.ResourceQuotaSpec{Hard: none},
+		}
 		create(ctx, quota)
 		// No quota controller runs here.
 		quota.Status = corev1.ResourceQuotaStatus{Hard: none, Used: none}
 		Expect(kit.Client.Status().Update(ctx, quota)).To(Succeed())
 		probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "probe"}}
-		Eventually(func() error { return kit.Client.Create(ctx, probe, client.DryRunAll) }).Should(MatchError(apierrors.IsForbidden, "Forbidden"))
+		Eventually(
+			func() error { return kit.Client.Create(ctx, probe, client.DryRunAll) },
+		).Should(MatchError(apierrors.IsForbidden, "Forbidden"))
 		create(ctx, newSession(namespace, "demo"))
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
 		turn := condition(ctx, &v1alpha1.Turn{}, namespace, "demo-1", v1alpha1.ConditionSucceeded)
-		Eventually(turn).Should(And(HaveField("Status", metav1.ConditionUnknown), HaveField("Reason", v1alpha1.ReasonJournalRefused),
-			HaveField("Message", And(ContainSubstring("exceeded quota: few"), ContainSubstring("Remove the cause, such as a ResourceQuota")))))
+		Eventually(
+			turn,
+		).Should(And(
+			HaveField("Status", metav1.ConditionUnknown),
+			HaveField("Reason", v1alpha1.ReasonJournalRefused),
+			HaveField(
+				"Message",
+				And(ContainSubstring("exceeded quota: few"), ContainSubstring("Remove the cause, such as a ResourceQuota")),
+			),
+		))
 		conditions.Print(ctx, kit.Client, "without room in the namespace's quota", namespace)
 		Expect(kit.Client.Delete(ctx, quota)).To(Succeed())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).WithTimeout(time.Minute).Should(capstantest.HaveSucceeded())
@@ -169,7 +278,10 @@ var _ = Describe("The conditions of a Turn that lacks", func() {
 		create(ctx, turn)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		Expect(condition(ctx, turn, namespace, "demo-1", v1alpha1.ConditionSucceeded)()).To(
-			HaveField("Message", `The agent has answered. Model "gone", which controls.modelRef names, does not exist and is passed over.`))
+			HaveField(
+				"Message",
+				`The agent has answered. Model "gone", which controls.modelRef names, does not exist and is passed over.`,
+			))
 		Expect(turn.Status.Model).To(Equal("simulated"))
 	})
 
@@ -180,7 +292,7 @@ var _ = Describe("The conditions of a Turn that lacks", func() {
 		Eventually(ready).Should(HaveField("Message", "All that the Session names exists."))
 		second := &v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a-second"}}
 		second.Annotations = map[string]string{v1alpha1.AnnotationDefaultModel: "true"}
-		second.Spec = v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated, Simulation: &v1alpha1.Simulation{}}
+		second.Spec = v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: &v1alpha1.Simulation{}}
 		create(ctx, second)
 		Eventually(ready).Should(And(HaveField("Status", metav1.ConditionTrue),
 			HaveField("Message", ContainSubstring(`The default Model is "a-second", the newest of 2`))))

@@ -132,22 +132,28 @@ var _ = Describe("The cost of model calls", func() {
 		setPrice(ctx, namespace, "simulated", priceOf("ABC", "1", "2"))
 		create(ctx, newTurn(namespace, "demo", "demo-2", "Two"))
 		second := ended(ctx, namespace, "demo-2")
-		Expect(second.Status.Summary.Cost).To(Equal([]v1alpha1.Cost{{Currency: "ABC", Amount: spent(second.Status.Summary.Usage, "1", "2")}}))
+		Expect(
+			second.Status.Summary.Cost,
+		).To(Equal([]v1alpha1.Cost{{Currency: "ABC", Amount: spent(second.Status.Summary.Usage, "1", "2")}}))
 		Expect(costMetric("ABC")).To(BeNil(), "nobody knows that currency")
 
 		setPrice(ctx, namespace, "simulated", priceOf("ABB", "100", "0.000001"))
 		create(ctx, newTurn(namespace, "demo", "demo-3", "Three"))
 		third := ended(ctx, namespace, "demo-3")
-		Expect(third.Status.Summary.Cost).To(Equal([]v1alpha1.Cost{{Currency: "ABB", Amount: spent(third.Status.Summary.Usage, "100", "0.000001")}}))
+		Expect(
+			third.Status.Summary.Cost,
+		).To(Equal([]v1alpha1.Cost{{Currency: "ABB", Amount: spent(third.Status.Summary.Usage, "100", "0.000001")}}))
 		Expect(kit.Turn(ctx, namespace, "demo-2")()).To(HaveField("Status.Summary", Equal(second.Status.Summary)))
 		totals := sessionOf(ctx, namespace, "demo").Status.Totals
-		Expect(totals.Cost).To(Equal(slices.Concat(third.Status.Summary.Cost, second.Status.Summary.Cost)), "in the order of the currencies")
+		Expect(
+			totals.Cost,
+		).To(Equal(slices.Concat(third.Status.Summary.Cost, second.Status.Summary.Cost)), "in the order of the currencies")
 		Expect(totals.UnpricedModelCalls).To(BeEquivalentTo(1))
 	})
 
 	It("is that of the Model that has answered", func(ctx context.Context) {
 		s := newSite(refusing(http.StatusUnauthorized, "authentication_error"))
-		namespace := withModel(ctx, v1alpha1.ProviderAnthropic, s, func(m *v1alpha1.Model) {
+		namespace := withModel(ctx, v1alpha1.ModelProviderAnthropic, s, func(m *v1alpha1.Model) {
 			m.Spec.Price = &v1alpha1.ModelPrice{InputPerMillionTokens: "100", OutputPerMillionTokens: "100"}
 			m.Spec.Fallbacks = []v1alpha1.LocalReference{{Name: "simulated"}}
 		})
@@ -161,13 +167,19 @@ var _ = Describe("The cost of model calls", func() {
 	})
 
 	It("has a price of its own for what comes from a prompt cache", func(ctx context.Context) {
-		namespace := withModel(ctx, v1alpha1.ProviderAnthropic, newSite(anthropicSays("Hi.")), func(m *v1alpha1.Model) {
-			m.Spec.Price = &v1alpha1.ModelPrice{InputPerMillionTokens: "3", OutputPerMillionTokens: "15", CachedInputPerMillionTokens: "0.3"}
+		namespace := withModel(ctx, v1alpha1.ModelProviderAnthropic, newSite(anthropicSays("Hi.")), func(m *v1alpha1.Model) {
+			m.Spec.Price = &v1alpha1.ModelPrice{
+				InputPerMillionTokens:       "3",
+				OutputPerMillionTokens:      "15",
+				CachedInputPerMillionTokens: "0.3",
+			}
 		})
 		create(ctx, keySecret(namespace))
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
 		// Of 100 tokens 90 came from the cache, and five were written.
-		Expect(ended(ctx, namespace, "demo-1").Status.Summary.Cost).To(Equal([]v1alpha1.Cost{{Currency: "USD", Amount: "0.000132"}}))
+		Expect(
+			ended(ctx, namespace, "demo-1").Status.Summary.Cost,
+		).To(Equal([]v1alpha1.Cost{{Currency: "USD", Amount: "0.000132"}}))
 	})
 })
 

@@ -17,7 +17,11 @@ import (
 
 var _ = Describe("A Turn that was deleted", func() {
 	It("takes over its outcome when it is created again", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("The answer.", []v1alpha1.SimulatedToolCall{call("work")}), jobTool("work", v1alpha1.AtMostOnce))
+		namespace := newNamespace(
+			ctx,
+			calling("The answer.", []v1alpha1.SimulatedToolCall{call("work")}),
+			jobTool("work", v1alpha1.SideEffectAtMostOnce),
+		)
 		started := make(chan string, 8)
 		jobs.in(namespace, func(c capstantest.Call) (string, string, int) { started <- c.ID; return "worked", "", 0 })
 		before := startedSession(ctx, namespace)
@@ -26,7 +30,7 @@ var _ = Describe("A Turn that was deleted", func() {
 		expectReleased(ctx, namespace, "demo")
 		head := sessionOf(ctx, namespace, "demo")
 		spent, _ := requests.budgeted(namespace)
-		Expect(spent).To(HaveLen(before + len(beginning) + len(actingFirst(1, v1alpha1.AtMostOnce)) + len(ending)))
+		Expect(spent).To(HaveLen(before + len(beginning) + len(actingFirst(1, v1alpha1.SideEffectAtMostOnce)) + len(ending)))
 
 		Expect(kit.Client.Delete(ctx, newTurn(namespace, "demo", "demo-1", ""))).To(Succeed())
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
@@ -44,7 +48,12 @@ var _ = Describe("A Turn that was deleted", func() {
 	})
 
 	It("takes over a failure as well", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseError, Text: "(401) no key"}})
+		namespace := newNamespace(
+			ctx,
+			v1alpha1.Simulation{
+				Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeError, Text: "(401) no key"},
+			},
+		)
 		create(ctx, newSession(namespace, "demo"))
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("ProviderMisconfigured"))
@@ -67,7 +76,11 @@ var _ = Describe("A Turn that was deleted", func() {
 	})
 
 	It("while it ran has its end in the log, and is not run again", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("work")}), jobTool("work", v1alpha1.AtMostOnce))
+		namespace := newNamespace(
+			ctx,
+			calling("done", []v1alpha1.SimulatedToolCall{call("work")}),
+			jobTool("work", v1alpha1.SideEffectAtMostOnce),
+		)
 		started := make(chan string, 8)
 		jobs.in(namespace, func(c capstantest.Call) (string, string, int) {
 			started <- c.ID
@@ -85,25 +98,37 @@ var _ = Describe("A Turn that was deleted", func() {
 		Expect(told[0]).To(ContainSubstring("The outcome of this tool call is unknown"), "its pod has started")
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("AlreadyRan"))
-		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(HaveField("Status.Error.Message", "The Turn was deleted while it ran."))
+		Expect(
+			kit.Turn(ctx, namespace, "demo-1")(),
+		).To(HaveField("Status.Error.Message", "The Turn was deleted while it ran."))
 		Expect(started).NotTo(Receive())
 	})
 
-	It("while the model had said nothing yet runs when it is created again: nothing of it has happened", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done"), Latency: &metav1.Duration{Duration: 2e9}})
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Phase", v1alpha1.TurnReason))
-		Expect(kit.Client.Delete(ctx, newTurn(namespace, "demo", "demo-1", ""))).To(Succeed())
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(WithTransform(func(t *v1alpha1.Turn) string {
-			return reasonOf(t, v1alpha1.ConditionSucceeded)
-		}, Equal("EndTurn")))
-	})
+	It(
+		"while the model had said nothing yet runs when it is created again: nothing of it has happened",
+		func(ctx context.Context) {
+			namespace := newNamespace(
+				ctx,
+				v1alpha1.Simulation{Response: fixed("done"), Latency: &metav1.Duration{Duration: 2e9}},
+			)
+			create(ctx, newSession(namespace, "demo"))
+			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Phase", v1alpha1.TurnPhaseReason))
+			Expect(kit.Client.Delete(ctx, newTurn(namespace, "demo", "demo-1", ""))).To(Succeed())
+			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+			Expect(kit.Turn(ctx, namespace, "demo-1")()).To(WithTransform(func(t *v1alpha1.Turn) string {
+				return reasonOf(t, v1alpha1.ConditionSucceeded)
+			}, Equal("EndTurn")))
+		},
+	)
 
 	It("stops although somebody's finalizer holds it", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("work")}), jobTool("work", v1alpha1.AtMostOnce))
+		namespace := newNamespace(
+			ctx,
+			calling("done", []v1alpha1.SimulatedToolCall{call("work")}),
+			jobTool("work", v1alpha1.SideEffectAtMostOnce),
+		)
 		started := make(chan string, 8)
 		jobs.in(namespace, func(c capstantest.Call) (string, string, int) {
 			started <- c.ID
@@ -141,36 +166,43 @@ func toolErrors(ctx context.Context, namespace string) []string {
 }
 
 var _ = Describe("A Session that was deleted", func() {
-	It("takes the Turns with it that it had admitted, and leaves those that wait for a Session of the name", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("work")}), jobTool("work", v1alpha1.AtMostOnce))
-		started := make(chan string, 8)
-		jobs.in(namespace, func(c capstantest.Call) (string, string, int) {
-			started <- c.ID
-			if c.Turn == "finished" || c.Turn == "queued" {
-				return "worked", "", 0
-			}
-			<-c.Context.Done()
-			return "", "", 137
-		})
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "finished", "Hello"))
-		Eventually(kit.Turn(ctx, namespace, "finished")).Should(capstantest.HaveSucceeded())
-		create(ctx, newTurn(namespace, "demo", "running", "Hello"))
-		Eventually(started).Should(Receive())
-		Eventually(started).Should(Receive())
-		create(ctx, newTurn(namespace, "demo", "queued", "Hello"))
-		Eventually(kit.Turn(ctx, namespace, "queued")).Should(HaveField("Status.Phase", v1alpha1.TurnQueued))
+	It(
+		"takes the Turns with it that it had admitted, and leaves those that wait for a Session of the name",
+		func(ctx context.Context) {
+			namespace := newNamespace(
+				ctx,
+				calling("done", []v1alpha1.SimulatedToolCall{call("work")}),
+				jobTool("work", v1alpha1.SideEffectAtMostOnce),
+			)
+			started := make(chan string, 8)
+			jobs.in(namespace, func(c capstantest.Call) (string, string, int) {
+				started <- c.ID
+				if c.Turn == "finished" || c.Turn == "queued" {
+					return "worked", "", 0
+				}
+				<-c.Context.Done()
+				return "", "", 137
+			})
+			create(ctx, newSession(namespace, "demo"))
+			create(ctx, newTurn(namespace, "demo", "finished", "Hello"))
+			Eventually(kit.Turn(ctx, namespace, "finished")).Should(capstantest.HaveSucceeded())
+			create(ctx, newTurn(namespace, "demo", "running", "Hello"))
+			Eventually(started).Should(Receive())
+			Eventually(started).Should(Receive())
+			create(ctx, newTurn(namespace, "demo", "queued", "Hello"))
+			Eventually(kit.Turn(ctx, namespace, "queued")).Should(HaveField("Status.Phase", v1alpha1.TurnPhaseQueued))
 
-		Expect(kit.Client.Delete(ctx, newSession(namespace, "demo"))).To(Succeed())
-		Eventually(turnGone(ctx, namespace, "finished")).Should(BeTrue())
-		Eventually(turnGone(ctx, namespace, "running")).Should(BeTrue())
-		Eventually(kit.Turn(ctx, namespace, "queued")).Should(WithTransform(func(t *v1alpha1.Turn) string {
-			return reasonOf(t, v1alpha1.ConditionSucceeded)
-		}, Equal("SessionNotFound")))
+			Expect(kit.Client.Delete(ctx, newSession(namespace, "demo"))).To(Succeed())
+			Eventually(turnGone(ctx, namespace, "finished")).Should(BeTrue())
+			Eventually(turnGone(ctx, namespace, "running")).Should(BeTrue())
+			Eventually(kit.Turn(ctx, namespace, "queued")).Should(WithTransform(func(t *v1alpha1.Turn) string {
+				return reasonOf(t, v1alpha1.ConditionSucceeded)
+			}, Equal("SessionNotFound")))
 
-		create(ctx, newSession(namespace, "demo"))
-		Eventually(kit.Turn(ctx, namespace, "queued")).Should(capstantest.HaveSucceeded())
-	})
+			create(ctx, newSession(namespace, "demo"))
+			Eventually(kit.Turn(ctx, namespace, "queued")).Should(capstantest.HaveSucceeded())
+		},
+	)
 
 	It("and created again at once is another conversation", func(ctx context.Context) {
 		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done")})

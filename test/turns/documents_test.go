@@ -57,27 +57,30 @@ var _ = Describe("What the documents show", func() {
 		Expect(seen).To(BeNumerically(">", 0))
 	})
 
-	It("the samples ask for two forecasts and a price at once, then wait for the traveller, then book once", func(ctx context.Context) {
-		namespace := emptyNamespace(ctx)
-		jobs.in(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
-			return "[" + call.Command[1] + " " + call.Arguments + "]", "", 0
-		})
-		for _, name := range []string{"turn.yaml", "session.yaml", "tools.yaml", "model.yaml"} {
-			applyFile(ctx, namespace, name)
-		}
-		Eventually(kit.Turn(ctx, namespace, "trip-1")).Should(capstantest.WaitForTools("ask-traveller"))
-		applyFile(ctx, namespace, "answer/toolresult.yaml")
-		Eventually(kit.Turn(ctx, namespace, "trip-1")).Should(capstantest.HaveSucceeded())
-		turn, err := kit.Turn(ctx, namespace, "trip-1")()
-		Expect(err).NotTo(HaveOccurred())
-		Expect(turn.Status.Output).To(And(
-			ContainSubstring(`[weather {"city":"Lisbon"}]`),
-			ContainSubstring("Yes, with a window seat please."),
-			ContainSubstring(`[sha256 {"approval":"Yes, with a window seat please."`),
-		))
-		Expect(turn.Status.Summary.Calls).To(Equal("6/6"))
-		Expect(kit.Starts(namespace, "trip-1", "4-0")).To(Equal(1))
-	})
+	It(
+		"the samples ask for two forecasts and a price at once, then wait for the traveller, then book once",
+		func(ctx context.Context) {
+			namespace := emptyNamespace(ctx)
+			jobs.in(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
+				return "[" + call.Command[1] + " " + call.Arguments + "]", "", 0
+			})
+			for _, name := range []string{"turn.yaml", "session.yaml", "tools.yaml", "model.yaml"} {
+				applyFile(ctx, namespace, name)
+			}
+			Eventually(kit.Turn(ctx, namespace, "trip-1")).Should(capstantest.WaitForTools("ask-traveller"))
+			applyFile(ctx, namespace, "answer/toolresult.yaml")
+			Eventually(kit.Turn(ctx, namespace, "trip-1")).Should(capstantest.HaveSucceeded())
+			turn, err := kit.Turn(ctx, namespace, "trip-1")()
+			Expect(err).NotTo(HaveOccurred())
+			Expect(turn.Status.Output).To(And(
+				ContainSubstring(`[weather {"city":"Lisbon"}]`),
+				ContainSubstring("Yes, with a window seat please."),
+				ContainSubstring(`[sha256 {"approval":"Yes, with a window seat please."`),
+			))
+			Expect(turn.Status.Summary.Calls).To(Equal("6/6"))
+			Expect(kit.Starts(namespace, "trip-1", "4-0")).To(Equal(1))
+		},
+	)
 })
 
 func emptyNamespace(ctx context.Context) string {

@@ -19,18 +19,27 @@ import (
 
 var _ = Describe("The end of a Turn", func() {
 	It("comes when its deadline has passed, while the model reasons", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("too late"), Latency: &metav1.Duration{Duration: time.Minute}})
+		namespace := newNamespace(
+			ctx,
+			v1alpha1.Simulation{Response: fixed("too late"), Latency: &metav1.Duration{Duration: time.Minute}},
+		)
 		create(ctx, newSession(namespace, "demo"))
 		turn := newTurn(namespace, "demo", "demo-1", "Hello")
 		turn.Spec.ActiveDeadlineSeconds = new(int64(1))
 		create(ctx, turn)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("DeadlineExceeded"))
-		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(HaveField("Status.Error.Message", "The turn took longer than its deadline of 1s."))
+		Expect(
+			kit.Turn(ctx, namespace, "demo-1")(),
+		).To(HaveField("Status.Error.Message", "The turn took longer than its deadline of 1s."))
 		expectReleased(ctx, namespace, "demo")
 	})
 
 	It("comes when its deadline has passed, and stops the tools that run", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("work")}), jobTool("work", v1alpha1.AtMostOnce))
+		namespace := newNamespace(
+			ctx,
+			calling("done", []v1alpha1.SimulatedToolCall{call("work")}),
+			jobTool("work", v1alpha1.SideEffectAtMostOnce),
+		)
 		jobs.in(namespace, func(c capstantest.Call) (string, string, int) { <-c.Context.Done(); return "", "", 137 })
 		create(ctx, newSession(namespace, "demo"))
 		turn := newTurn(namespace, "demo", "demo-1", "Hello")
@@ -39,7 +48,9 @@ var _ = Describe("The end of a Turn", func() {
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("DeadlineExceeded"))
 		ended, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
-		Expect(ended.Status.ToolCalls).To(ConsistOf(HaveField("State", v1alpha1.CallUnknown)), "a tool that started and was stopped")
+		Expect(
+			ended.Status.ToolCalls,
+		).To(ConsistOf(HaveField("State", v1alpha1.ToolCallStateUnknown)), "a tool that started and was stopped")
 		expectNothingRuns(ctx, namespace)
 	})
 
@@ -64,7 +75,11 @@ var _ = Describe("The end of a Turn", func() {
 	})
 
 	It("does not come by a deadline that is not reached", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("work")}), jobTool("work", v1alpha1.Pure))
+		namespace := newNamespace(
+			ctx,
+			calling("done", []v1alpha1.SimulatedToolCall{call("work")}),
+			jobTool("work", v1alpha1.SideEffectPure),
+		)
 		create(ctx, newSession(namespace, "demo"))
 		turn := newTurn(namespace, "demo", "demo-1", "Hello")
 		turn.Spec.ActiveDeadlineSeconds, turn.Spec.WaitTimeoutSeconds = new(int64(600)), new(int64(1))
@@ -75,7 +90,11 @@ var _ = Describe("The end of a Turn", func() {
 
 var _ = Describe("The time to live of a Turn", func() {
 	It("deletes it with its Jobs, and what it said stays", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("work")}), jobTool("work", v1alpha1.Pure))
+		namespace := newNamespace(
+			ctx,
+			calling("done", []v1alpha1.SimulatedToolCall{call("work")}),
+			jobTool("work", v1alpha1.SideEffectPure),
+		)
 		create(ctx, newSession(namespace, "demo"))
 		turn := newTurn(namespace, "demo", "demo-1", "Hello")
 		turn.Spec.TTLSecondsAfterFinished = new(int64(0))

@@ -13,9 +13,17 @@ import (
 
 var _ = Describe("Events", func() {
 	It("ask for results of clients and for approvals, and report failures, each once", func(ctx context.Context) {
-		pay := guarded(jobTool("pay", v1alpha1.Pure))
-		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{withArguments("ask-ann", `{"pin": 1234}`)}, []v1alpha1.SimulatedToolCall{call("pay")}),
-			clientTool("ask-ann"), pay)
+		pay := guarded(jobTool("pay", v1alpha1.SideEffectPure))
+		namespace := newNamespace(
+			ctx,
+			calling(
+				"done",
+				[]v1alpha1.SimulatedToolCall{withArguments("ask-ann", `{"pin": 1234}`)},
+				[]v1alpha1.SimulatedToolCall{call("pay")},
+			),
+			clientTool("ask-ann"),
+			pay,
+		)
 		create(ctx, newSession(namespace, "demo"))
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
@@ -28,7 +36,12 @@ var _ = Describe("Events", func() {
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		Consistently(eventsIn(ctx, namespace)).WithTimeout(500 * time.Millisecond).Should(Equal(told))
 
-		failing := newNamespace(ctx, v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseError, Text: "(401) no key"}})
+		failing := newNamespace(
+			ctx,
+			v1alpha1.Simulation{
+				Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeError, Text: "(401) no key"},
+			},
+		)
 		create(ctx, newSession(failing, "demo"))
 		create(ctx, newTurn(failing, "demo", "demo-1", "Hello"))
 		Eventually(kit.Turn(ctx, failing, "demo-1")).Should(capstantest.HaveFailed("ProviderMisconfigured"))

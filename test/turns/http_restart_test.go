@@ -16,65 +16,99 @@ import (
 
 var _ = Describe("HTTP tools of a manager that ends, or has a rival", Serial, Ordered, func() {
 	log := &requestLog{}
-	another := onOwnServer(capstantest.Options{Transport: log.wrap, EgressAllow: loopback, EgressRoots: testRoots(), NoJobPlayer: true})
-
-	DescribeTable("that it ended in the middle of", func(ctx context.Context, class v1alpha1.SideEffect, state v1alpha1.ToolCallState, reason string, asked int, told string) {
-		var n atomic.Int32
-		arrived := make(chan struct{})
-		s := newSite(func(w http.ResponseWriter, r *http.Request) {
-			if n.Add(1) > 1 {
-				says("the second time")(w, r)
-				return
-			}
-			close(arrived)
-			untilGone(w, r)
-		})
-		kit = another()
-		namespace := asking(ctx, s.tool("ask", class), "{}")
-		Eventually(arrived).Should(BeClosed())
-		Expect(kit.Stop()).To(Succeed())
-		turn, err := kit.Turn(ctx, namespace, "demo-1")()
-		Expect(err).NotTo(HaveOccurred())
-		Expect(turn.Status.Phase).To(Equal(v1alpha1.TurnAct), "the Turn stays where it is")
-
-		kit = another()
-		turn = answered(ctx, namespace)
-		Expect(turn).To(capstantest.HaveToolCall("ask", state, reason))
-		Expect(turn.Status.ToolCalls[0].Attempt).To(BeEquivalentTo(1))
-		Expect(turn.Status.Output).To(ContainSubstring(told))
-		Expect(s.requests()).To(HaveLen(asked))
-		Expect(s.keys()).To(HaveLen(1), "every start of a call has one key")
-	},
-		Entry("are started again when they are Pure", v1alpha1.Pure, v1alpha1.CallSucceeded, capstantest.ReasonCompleted, 2, "the second time"),
-		Entry("are started again when they are Idempotent", v1alpha1.Idempotent, v1alpha1.CallSucceeded, capstantest.ReasonCompleted, 2, "the second time"),
-		Entry("are never started again when they are AtMostOnce", v1alpha1.AtMostOnce, v1alpha1.CallUnknown, capstantest.ReasonManagerLost, 1, "the manager was restarted, or replaced"),
+	another := onOwnServer(
+		capstantest.Options{Transport: log.wrap, EgressAllow: loopback, EgressRoots: testRoots(), NoJobPlayer: true},
 	)
 
-	DescribeTable("that it ended behind one of, while a client is waited for, are not sent again", func(ctx context.Context, class v1alpha1.SideEffect) {
-		s := newSite(says("clear"))
-		kit = another()
-		namespace := newNamespace(ctx, calling("Told: {{tool:look}}", []v1alpha1.SimulatedToolCall{call("look"), call("human")}), s.tool("look", class), clientTool("human"))
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("human"))
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveToolCall("look", v1alpha1.CallSucceeded, capstantest.ReasonCompleted))
-		Eventually(func() bool {
-			return slices.ContainsFunc(journalOf(ctx, namespace), func(entry v1alpha1.JournalEntrySpec) bool {
-				return entry.Settled != nil || len(entry.Outcomes) > 0
+	DescribeTable(
+		"that it ended in the middle of",
+		func(ctx context.Context, class v1alpha1.SideEffect, state v1alpha1.ToolCallState, reason string, asked int, told string) {
+			var n atomic.Int32
+			arrived := make(chan struct{})
+			s := newSite(func(w http.ResponseWriter, r *http.Request) {
+				if n.Add(1) > 1 {
+					says("the second time")(w, r)
+					return
+				}
+				close(arrived)
+				untilGone(w, r)
 			})
-		}).Should(BeTrue(), "the journal has the result")
-		Expect(kit.Stop()).To(Succeed())
+			kit = another()
+			namespace := asking(ctx, s.tool("ask", class), "{}")
+			Eventually(arrived).Should(BeClosed())
+			Expect(kit.Stop()).To(Succeed())
+			turn, err := kit.Turn(ctx, namespace, "demo-1")()
+			Expect(err).NotTo(HaveOccurred())
+			Expect(turn.Status.Phase).To(Equal(v1alpha1.TurnPhaseAct), "the Turn stays where it is")
 
-		kit = another()
-		create(ctx, toolResult(namespace, "ann", "demo-1", "1-1", "yes"))
-		turn := answered(ctx, namespace)
-		Expect(turn).To(capstantest.HaveToolCall("look", v1alpha1.CallSucceeded, capstantest.ReasonCompleted))
-		Expect(turn.Status.Output).To(Equal("Told: clear"))
-		Expect(s.requests()).To(HaveLen(1))
-		Expect(s.keys()).To(HaveLen(1), "every start of a call has one key")
-	},
-		Entry("when they are Pure", v1alpha1.Pure),
-		Entry("when they are AtMostOnce", v1alpha1.AtMostOnce),
+			kit = another()
+			turn = answered(ctx, namespace)
+			Expect(turn).To(capstantest.HaveToolCall("ask", state, reason))
+			Expect(turn.Status.ToolCalls[0].Attempt).To(BeEquivalentTo(1))
+			Expect(turn.Status.Output).To(ContainSubstring(told))
+			Expect(s.requests()).To(HaveLen(asked))
+			Expect(s.keys()).To(HaveLen(1), "every start of a call has one key")
+		},
+		Entry(
+			"are started again when they are Pure",
+			v1alpha1.SideEffectPure,
+			v1alpha1.ToolCallStateSucceeded,
+			capstantest.ReasonCompleted,
+			2,
+			"the second time",
+		),
+		Entry(
+			"are started again when they are Idempotent",
+			v1alpha1.SideEffectIdempotent,
+			v1alpha1.ToolCallStateSucceeded,
+			capstantest.ReasonCompleted,
+			2,
+			"the second time",
+		),
+		Entry(
+			"are never started again when they are AtMostOnce",
+			v1alpha1.SideEffectAtMostOnce,
+			v1alpha1.ToolCallStateUnknown,
+			capstantest.ReasonManagerLost,
+			1,
+			"the manager was restarted, or replaced",
+		),
+	)
+
+	DescribeTable(
+		"that it ended behind one of, while a client is waited for, are not sent again",
+		func(ctx context.Context, class v1alpha1.SideEffect) {
+			s := newSite(says("clear"))
+			kit = another()
+			namespace := newNamespace(
+				ctx,
+				calling("Told: {{tool:look}}", []v1alpha1.SimulatedToolCall{call("look"), call("human")}),
+				s.tool("look", class),
+				clientTool("human"),
+			)
+			create(ctx, newSession(namespace, "demo"))
+			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("human"))
+			Eventually(
+				kit.Turn(ctx, namespace, "demo-1"),
+			).Should(capstantest.HaveToolCall("look", v1alpha1.ToolCallStateSucceeded, capstantest.ReasonCompleted))
+			Eventually(func() bool {
+				return slices.ContainsFunc(journalOf(ctx, namespace), func(entry v1alpha1.JournalEntrySpec) bool {
+					return entry.Settled != nil || len(entry.Outcomes) > 0
+				})
+			}).Should(BeTrue(), "the journal has the result")
+			Expect(kit.Stop()).To(Succeed())
+
+			kit = another()
+			create(ctx, toolResult(namespace, "ann", "demo-1", "1-1", "yes"))
+			turn := answered(ctx, namespace)
+			Expect(turn).To(capstantest.HaveToolCall("look", v1alpha1.ToolCallStateSucceeded, capstantest.ReasonCompleted))
+			Expect(turn.Status.Output).To(Equal("Told: clear"))
+			Expect(s.requests()).To(HaveLen(1))
+			Expect(s.keys()).To(HaveLen(1), "every start of a call has one key")
+		},
+		Entry("when they are Pure", v1alpha1.SideEffectPure),
+		Entry("when they are AtMostOnce", v1alpha1.SideEffectAtMostOnce),
 	)
 
 	It("start an AtMostOnce call once, whoever leads", func(ctx context.Context) {
@@ -84,11 +118,13 @@ var _ = Describe("HTTP tools of a manager that ends, or has a rival", Serial, Or
 		const turns = 12
 		namespaces := make([]string, 0, turns)
 		for range turns {
-			namespaces = append(namespaces, asking(ctx, s.tool("pay", v1alpha1.AtMostOnce), "{}"))
+			namespaces = append(namespaces, asking(ctx, s.tool("pay", v1alpha1.SideEffectAtMostOnce), "{}"))
 		}
 		for _, namespace := range namespaces {
 			turn := answered(ctx, namespace)
-			Expect(turn.Status.ToolCalls[0].State).To(BeElementOf(v1alpha1.CallSucceeded, v1alpha1.CallUnknown))
+			Expect(
+				turn.Status.ToolCalls[0].State,
+			).To(BeElementOf(v1alpha1.ToolCallStateSucceeded, v1alpha1.ToolCallStateUnknown))
 			claims := 0
 			for _, entry := range journalOf(ctx, namespace) {
 				if entry.Claimed != nil {

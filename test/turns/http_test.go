@@ -60,10 +60,10 @@ func journalOf(ctx context.Context, namespace string) []v1alpha1.JournalEntrySpe
 var _ = Describe("HTTP tools", func() {
 	It("send the arguments and give the answer as the result", func(ctx context.Context) {
 		s := newSite(says(`{"sky":"clear"}`))
-		turn := answered(ctx, asking(ctx, s.tool("ask", v1alpha1.Pure), `{ "city": "Oslo" }`))
+		turn := answered(ctx, asking(ctx, s.tool("ask", v1alpha1.SideEffectPure), `{ "city": "Oslo" }`))
 		Expect(turn.Status.Output).To(Equal(`Told: {"sky":"clear"}`))
-		Expect(turn).To(capstantest.HaveToolCall("ask", v1alpha1.CallSucceeded, capstantest.ReasonCompleted))
-		Expect(turn.Status.ToolCalls[0].Executor).To(Equal(v1alpha1.ExecutorHTTP))
+		Expect(turn).To(capstantest.HaveToolCall("ask", v1alpha1.ToolCallStateSucceeded, capstantest.ReasonCompleted))
+		Expect(turn.Status.ToolCalls[0].Executor).To(Equal(v1alpha1.ToolExecutorHTTP))
 		Expect(turn.Status.ToolCalls[0].Timeout.Duration).To(Equal(30 * time.Second))
 		Expect(s.requests()).To(HaveLen(1))
 		got := s.requests()[0]
@@ -75,9 +75,11 @@ var _ = Describe("HTTP tools", func() {
 
 	It("send scalars in the query, and nothing of the model anywhere else", func(ctx context.Context) {
 		s := newSite(says("clear"))
-		tool := s.tool("ask", v1alpha1.Pure)
-		tool.Spec.HTTP.Method, tool.Spec.HTTP.URL = v1alpha1.HTTPGet, s.URL+"/v1?unit=c"
-		tool.Spec.InputSchema = &v1alpha1.JSON{Raw: []byte(`{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"}}}`)}
+		tool := s.tool("ask", v1alpha1.SideEffectPure)
+		tool.Spec.HTTP.Method, tool.Spec.HTTP.URL = v1alpha1.HTTPMethodGet, s.URL+"/v1?unit=c"
+		tool.Spec.InputSchema = &v1alpha1.JSON{
+			Raw: []byte(`{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"}}}`),
+		}
 		turn := answered(ctx, asking(ctx, tool, `{"days":3,"city":"../x?unit=f&a=b#c"}`))
 		Expect(turn.Status.Output).To(Equal("Told: clear"))
 		got := s.requests()[0]
@@ -86,8 +88,8 @@ var _ = Describe("HTTP tools", func() {
 	})
 
 	It("are not offered when no call could be sent", func(ctx context.Context) {
-		tool := newSite(says("")).tool("ask", v1alpha1.Pure)
-		tool.Spec.HTTP.Method = v1alpha1.HTTPGet
+		tool := newSite(says("")).tool("ask", v1alpha1.SideEffectPure)
+		tool.Spec.HTTP.Method = v1alpha1.HTTPMethodGet
 		tool.Spec.InputSchema = &v1alpha1.JSON{Raw: []byte(`{"type":"object","properties":{"cities":{"type":"array"}}}`)}
 		namespace := newNamespace(ctx, v1alpha1.Simulation{}, tool)
 		Eventually(func() (string, error) {
@@ -120,32 +122,158 @@ var _ = Describe("HTTP tools", func() {
 		return func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, to, http.StatusTemporaryRedirect) }
 	}
 	abort := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
-	const once, pure, idempotent = v1alpha1.AtMostOnce, v1alpha1.Pure, v1alpha1.Idempotent
-	DescribeTable("tell endings apart", func(ctx context.Context, c told) {
-		s := newSite(c.answer)
-		tool := s.tool("ask", c.class)
-		if c.change != nil {
-			c.change(tool.Spec.HTTP)
-		}
-		namespace := asking(ctx, tool, "{}")
-		turn := answered(ctx, namespace)
-		Expect(turn).To(capstantest.HaveToolCall("ask", c.state, c.reason))
-		Expect(kit.Told(ctx, namespace, "demo-1", "1-0")()).To(ContainSubstring(c.says))
-		Expect(s.requests()).To(HaveLen(c.asked))
-		Expect(s.keys()).To(HaveLen(min(c.asked, 1)), "every attempt of a call has one key")
-	},
-		Entry("a client's error", told{status(404, "no such city"), once, nil, v1alpha1.CallFailed, capstantest.ReasonHTTPStatus, "status 404 (Not Found). The start of its answer:\nno such city", 1}),
-		Entry("a server's error, which is not tried again", told{status(503, ""), idempotent, nil, v1alpha1.CallFailed, capstantest.ReasonHTTPStatus, "status 503 (Service Unavailable)", 1}),
-		Entry("no answer in time, of a tool that may not run again", told{untilGone, once, inASecond, v1alpha1.CallUnknown, capstantest.ReasonTimeout, "It was not run again.", 1}),
-		Entry("no answer in time, of a tool that may", told{untilGone, pure, inASecond, v1alpha1.CallFailed, capstantest.ReasonTimeout, "within 1s. It may have done part of its work. It is safe to call it again.", 1}),
-		Entry("an address on this machine that nobody allows", told{says(""), once, to("https://[::1]/"), v1alpha1.CallNotExecuted, capstantest.ReasonAddressRefused, "no address that may be reached from here", 0}),
-		Entry("an address in a private network", told{says(""), pure, to("https://10.0.0.1/"), v1alpha1.CallNotExecuted, capstantest.ReasonAddressRefused, "no address that may be reached from here", 0}),
-		Entry("the metadata of a cloud", told{says(""), pure, to("https://169.254.169.254/latest/"), v1alpha1.CallNotExecuted, capstantest.ReasonAddressRefused, "no address that may be reached from here", 0}),
-		Entry("a redirect into a private network", told{redirect("https://10.0.0.1/"), once, nil, v1alpha1.CallFailed, capstantest.ReasonRedirectRefused, "the server redirected elsewhere", 1}),
-		Entry("a redirect to what is not encrypted", told{redirect("http://127.0.0.1/"), pure, nil, v1alpha1.CallFailed, capstantest.ReasonRedirectRefused, "the server redirected elsewhere", 1}),
-		Entry("nobody listens, of a tool that may not run again", told{says(""), once, to("https://127.0.0.1:1/"), v1alpha1.CallNotExecuted, capstantest.ReasonConnectionFailed, "It has changed nothing and may be called again.", 0}),
-		Entry("a connection that breaks, of a tool that may not run again", told{abort, once, nil, v1alpha1.CallUnknown, capstantest.ReasonConnectionLost, "It was not run again.", 1}),
-		Entry("an answer that is too long", told{says(strings.Repeat("x", 100_000)), pure, nil, v1alpha1.CallSucceeded, capstantest.ReasonCompleted, "and there are more. Call the tool so that it returns less", 1}),
+	const once, pure, idempotent = v1alpha1.SideEffectAtMostOnce, v1alpha1.SideEffectPure, v1alpha1.SideEffectIdempotent
+	DescribeTable(
+		"tell endings apart",
+		func(ctx context.Context, c told) {
+			s := newSite(c.answer)
+			tool := s.tool("ask", c.class)
+			if c.change != nil {
+				c.change(tool.Spec.HTTP)
+			}
+			namespace := asking(ctx, tool, "{}")
+			turn := answered(ctx, namespace)
+			Expect(turn).To(capstantest.HaveToolCall("ask", c.state, c.reason))
+			Expect(kit.Told(ctx, namespace, "demo-1", "1-0")()).To(ContainSubstring(c.says))
+			Expect(s.requests()).To(HaveLen(c.asked))
+			Expect(s.keys()).To(HaveLen(min(c.asked, 1)), "every attempt of a call has one key")
+		},
+		Entry(
+			"a client's error",
+			told{
+				status(404, "no such city"),
+				once,
+				nil,
+				v1alpha1.ToolCallStateFailed,
+				capstantest.ReasonHTTPStatus,
+				"status 404 (Not Found). The start of its answer:\nno such city",
+				1,
+			},
+		),
+		Entry(
+			"a server's error, which is not tried again",
+			told{
+				status(503, ""),
+				idempotent,
+				nil,
+				v1alpha1.ToolCallStateFailed,
+				capstantest.ReasonHTTPStatus,
+				"status 503 (Service Unavailable)",
+				1,
+			},
+		),
+		Entry(
+			"no answer in time, of a tool that may not run again",
+			told{
+				untilGone,
+				once,
+				inASecond,
+				v1alpha1.ToolCallStateUnknown,
+				capstantest.ReasonTimeout,
+				"It was not run again.",
+				1,
+			},
+		),
+		Entry(
+			"no answer in time, of a tool that may",
+			told{
+				untilGone,
+				pure,
+				inASecond,
+				v1alpha1.ToolCallStateFailed,
+				capstantest.ReasonTimeout,
+				"within 1s. It may have done part of its work. It is safe to call it again.",
+				1,
+			},
+		),
+		Entry(
+			"an address on this machine that nobody allows",
+			told{
+				says(""),
+				once,
+				to("https://[::1]/"),
+				v1alpha1.ToolCallStateNotExecuted,
+				capstantest.ReasonAddressRefused,
+				"no address that may be reached from here",
+				0,
+			},
+		),
+		Entry(
+			"an address in a private network",
+			told{
+				says(""),
+				pure,
+				to("https://10.0.0.1/"),
+				v1alpha1.ToolCallStateNotExecuted,
+				capstantest.ReasonAddressRefused,
+				"no address that may be reached from here",
+				0,
+			},
+		),
+		Entry(
+			"the metadata of a cloud",
+			told{
+				says(""),
+				pure,
+				to("https://169.254.169.254/latest/"),
+				v1alpha1.ToolCallStateNotExecuted,
+				capstantest.ReasonAddressRefused,
+				"no address that may be reached from here",
+				0,
+			},
+		),
+		Entry(
+			"a redirect into a private network",
+			told{
+				redirect("https://10.0.0.1/"),
+				once,
+				nil,
+				v1alpha1.ToolCallStateFailed,
+				capstantest.ReasonRedirectRefused,
+				"the server redirected elsewhere",
+				1,
+			},
+		),
+		Entry(
+			"a redirect to what is not encrypted",
+			told{
+				redirect("http://127.0.0.1/"),
+				pure,
+				nil,
+				v1alpha1.ToolCallStateFailed,
+				capstantest.ReasonRedirectRefused,
+				"the server redirected elsewhere",
+				1,
+			},
+		),
+		Entry(
+			"nobody listens, of a tool that may not run again",
+			told{
+				says(""),
+				once,
+				to("https://127.0.0.1:1/"),
+				v1alpha1.ToolCallStateNotExecuted,
+				capstantest.ReasonConnectionFailed,
+				"It has changed nothing and may be called again.",
+				0,
+			},
+		),
+		Entry(
+			"a connection that breaks, of a tool that may not run again",
+			told{abort, once, nil, v1alpha1.ToolCallStateUnknown, capstantest.ReasonConnectionLost, "It was not run again.", 1},
+		),
+		Entry(
+			"an answer that is too long",
+			told{
+				says(strings.Repeat("x", 100_000)),
+				pure,
+				nil,
+				v1alpha1.ToolCallStateSucceeded,
+				capstantest.ReasonCompleted,
+				"and there are more. Call the tool so that it returns less",
+				1,
+			},
+		),
 	)
 
 	It("are tried again after a pause when the connection broke and they may run again", func(ctx context.Context) {
@@ -156,7 +284,7 @@ var _ = Describe("HTTP tools", func() {
 			}
 			says("at last")(w, r)
 		})
-		turn := answered(ctx, asking(ctx, s.tool("ask", v1alpha1.Idempotent), "{}"))
+		turn := answered(ctx, asking(ctx, s.tool("ask", v1alpha1.SideEffectIdempotent), "{}"))
 		Expect(turn.Status.Output).To(Equal("Told: at last"))
 		Expect(turn.Status.ToolCalls[0].Attempt).To(BeEquivalentTo(2))
 		Expect(s.keys()).To(HaveLen(1))
@@ -169,11 +297,19 @@ var _ = Describe("HTTP tools", func() {
 			defer at.Add(-1)
 			says(r.URL.Path)(w, r)
 		})
-		first, second := s.tool("first", v1alpha1.Pure), s.tool("second", v1alpha1.AtMostOnce)
+		first, second := s.tool("first", v1alpha1.SideEffectPure), s.tool("second", v1alpha1.SideEffectAtMostOnce)
 		first.Spec.ConcurrencyClass, second.Spec.ConcurrencyClass = "api", "api"
-		namespace := newNamespace(ctx,
-			calling("{{tool:first}} {{tool:second}} {{tool:work}} {{tool:ask-ann}}", []v1alpha1.SimulatedToolCall{call("first"), call("second"), call("work"), call("ask-ann")}),
-			first, second, jobTool("work", v1alpha1.Pure), clientTool("ask-ann"))
+		namespace := newNamespace(
+			ctx,
+			calling(
+				"{{tool:first}} {{tool:second}} {{tool:work}} {{tool:ask-ann}}",
+				[]v1alpha1.SimulatedToolCall{call("first"), call("second"), call("work"), call("ask-ann")},
+			),
+			first,
+			second,
+			jobTool("work", v1alpha1.SideEffectPure),
+			clientTool("ask-ann"),
+		)
 		create(ctx, newSession(namespace, "demo"))
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Ask"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
@@ -189,7 +325,11 @@ var _ = Describe("HTTP tools", func() {
 			untilGone(w, r)
 			close(gone)
 		})
-		namespace := newNamespace(ctx, calling("never", []v1alpha1.SimulatedToolCall{call("pay"), call("pay")}), s.tool("pay", v1alpha1.AtMostOnce))
+		namespace := newNamespace(
+			ctx,
+			calling("never", []v1alpha1.SimulatedToolCall{call("pay"), call("pay")}),
+			s.tool("pay", v1alpha1.SideEffectAtMostOnce),
+		)
 		session := newSession(namespace, "demo")
 		session.Spec.ToolConcurrency = v1alpha1.ToolConcurrencySequential
 		create(ctx, session)
@@ -197,43 +337,57 @@ var _ = Describe("HTTP tools", func() {
 		Eventually(arrived).Should(BeClosed())
 		change(ctx, newTurn(namespace, "demo", "demo-1", ""), `{"spec":{"desiredState":"Cancelled"}}`)
 		Eventually(gone).Should(BeClosed())
-		Eventually(turnPhase(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.TurnCancelled))
+		Eventually(turnPhase(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.TurnPhaseCancelled))
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
-		Expect(turn.Status.ToolCalls[0].State).To(Equal(v1alpha1.CallUnknown))
-		Expect(turn.Status.ToolCalls[1].State).To(Equal(v1alpha1.CallNotExecuted), "nobody has claimed the second call")
+		Expect(turn.Status.ToolCalls[0].State).To(Equal(v1alpha1.ToolCallStateUnknown))
+		Expect(
+			turn.Status.ToolCalls[1].State,
+		).To(Equal(v1alpha1.ToolCallStateNotExecuted), "nobody has claimed the second call")
 	})
 
 	It("claim what may start only once in the log, and keep its result there", func(ctx context.Context) {
 		s := newSite(says("paid"))
-		namespace := asking(ctx, s.tool("pay", v1alpha1.AtMostOnce), "{}")
+		namespace := asking(ctx, s.tool("pay", v1alpha1.SideEffectAtMostOnce), "{}")
 		answered(ctx, namespace)
 		entries := journalOf(ctx, namespace)
 		Expect(entries).To(HaveLen(5))
 		Expect(entries[1].Claimed).To(HaveField("ID", "1-0"))
-		Expect(entries[2].Settled).To(And(HaveField("ID", "1-0"), HaveField("State", v1alpha1.CallSucceeded), HaveField("Result", HaveValue(Equal("paid")))))
+		Expect(
+			entries[2].Settled,
+		).To(And(HaveField("ID", "1-0"), HaveField("State", v1alpha1.ToolCallStateSucceeded), HaveField("Result", HaveValue(Equal("paid")))))
 		Expect(entries[3].Parts).To(Equal([]int64{3}))
 		Expect(entries[3].Final).To(BeTrue())
 	})
 
 	DescribeTable("cost what the budget says", func(ctx context.Context, class v1alpha1.SideEffect, k int) {
 		s := newSite(says("done"))
-		namespace := newNamespace(ctx, calling("done", slices.Repeat([]v1alpha1.SimulatedToolCall{call("ask")}, k)), s.tool("ask", class))
+		namespace := newNamespace(
+			ctx,
+			calling("done", slices.Repeat([]v1alpha1.SimulatedToolCall{call("ask")}, k)),
+			s.tool("ask", class),
+		)
 		before := startedSession(ctx, namespace)
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
 		answered(ctx, namespace)
 		more := 0
-		if class == v1alpha1.AtMostOnce {
+		if class == v1alpha1.SideEffectAtMostOnce {
 			more = 2 * k
 		}
-		want := slices.Concat(beginning, []string{turnWrite}, times(more, entryWrite), []string{entryWrite, turnWrite, entryWrite}, ending)
+		want := slices.Concat(
+			beginning,
+			[]string{turnWrite},
+			times(more, entryWrite),
+			[]string{entryWrite, turnWrite, entryWrite},
+			ending,
+		)
 		Expect(want).To(HaveLen(5+4+more), "the sequence is not the budget")
 		expectCost(ctx, namespace, before, want)
 	},
-		Entry("one Pure", v1alpha1.Pure, 1),
-		Entry("three Idempotent", v1alpha1.Idempotent, 3),
-		Entry("one AtMostOnce: 2 entries more", v1alpha1.AtMostOnce, 1),
-		Entry("three AtMostOnce: 6 entries more", v1alpha1.AtMostOnce, 3),
+		Entry("one Pure", v1alpha1.SideEffectPure, 1),
+		Entry("three Idempotent", v1alpha1.SideEffectIdempotent, 3),
+		Entry("one AtMostOnce: 2 entries more", v1alpha1.SideEffectAtMostOnce, 1),
+		Entry("three AtMostOnce: 6 entries more", v1alpha1.SideEffectAtMostOnce, 3),
 	)
 })
 
@@ -242,7 +396,10 @@ var _ = Describe("A Secret in a header of an HTTP tool", func() {
 
 	secret := func(ctx context.Context, namespace string, hosts ...string) {
 		GinkgoHelper()
-		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "api"}, StringData: map[string]string{"token": token + "\n"}}
+		s := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "api"},
+			StringData: map[string]string{"token": token + "\n"},
+		}
 		if len(hosts) > 0 {
 			s.Annotations = map[string]string{v1alpha1.AnnotationAllowedHosts: strings.Join(hosts, ",")}
 		}
@@ -250,7 +407,9 @@ var _ = Describe("A Secret in a header of an HTTP tool", func() {
 	}
 	withSecret := func(s *site, class v1alpha1.SideEffect) *v1alpha1.Tool {
 		tool := s.tool("ask", class)
-		tool.Spec.HTTP.Headers = []v1alpha1.HTTPHeader{{Name: "Authorization", SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "api", Key: "token"}}}
+		tool.Spec.HTTP.Headers = []v1alpha1.HTTPHeader{
+			{Name: "Authorization", SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "api", Key: "token"}},
+		}
 		return tool
 	}
 	start := func(ctx context.Context, tool *v1alpha1.Tool, hosts ...string) string {
@@ -279,23 +438,23 @@ var _ = Describe("A Secret in a header of an HTTP tool", func() {
 		expectFewEvents(ctx, namespace)
 		Expect(said.contains("s3cr3t")).To(BeFalse(), "the manager has logged it")
 	},
-		Entry("with a result", v1alpha1.Pure, 200),
-		Entry("with a result that the log keeps", v1alpha1.AtMostOnce, 200),
-		Entry("with an error", v1alpha1.AtMostOnce, 401),
+		Entry("with a result", v1alpha1.SideEffectPure, 200),
+		Entry("with a result that the log keeps", v1alpha1.SideEffectAtMostOnce, 200),
+		Entry("with an error", v1alpha1.SideEffectAtMostOnce, 401),
 	)
 
 	It("does not follow a redirect to another place", func(ctx context.Context) {
 		other := newSite(says("here"))
 		s := newSite(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, http.StatusFound) })
-		turn := answered(ctx, start(ctx, withSecret(s, v1alpha1.Pure)))
-		Expect(turn).To(capstantest.HaveToolCall("ask", v1alpha1.CallFailed, capstantest.ReasonRedirectRefused))
+		turn := answered(ctx, start(ctx, withSecret(s, v1alpha1.SideEffectPure)))
+		Expect(turn).To(capstantest.HaveToolCall("ask", v1alpha1.ToolCallStateFailed, capstantest.ReasonRedirectRefused))
 		Expect(other.requests()).To(BeEmpty())
 	})
 
 	It("goes to the hosts that it is bound to, as it is when the request is sent", func(ctx context.Context) {
 		s := newSite(says("fine"))
 		host := strings.TrimPrefix(s.URL, "https://")
-		namespace := start(ctx, withSecret(s, v1alpha1.Pure), "api.example.org", host)
+		namespace := start(ctx, withSecret(s, v1alpha1.SideEffectPure), "api.example.org", host)
 		Expect(answered(ctx, namespace).Status.Output).To(Equal("Told: fine"))
 		change(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "api"}},
 			`{"metadata":{"annotations":{"capstan.dev/allowed-hosts":"api.example.org"}}}`)
@@ -303,27 +462,37 @@ var _ = Describe("A Secret in a header of an HTTP tool", func() {
 		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSucceeded())
 		turn, err := kit.Turn(ctx, namespace, "demo-2")()
 		Expect(err).NotTo(HaveOccurred())
-		Expect(turn).To(capstantest.HaveToolCall("ask", v1alpha1.CallNotExecuted, capstantest.ReasonSecretUnusable))
+		Expect(turn).To(capstantest.HaveToolCall("ask", v1alpha1.ToolCallStateNotExecuted, capstantest.ReasonSecretUnusable))
 		Expect(s.requests()).To(HaveLen(1))
 	})
 
 	It("that does not exist is waited for, and the request is sent once it is there", func(ctx context.Context) {
 		s := newSite(says("fine"))
-		tool := withSecret(s, v1alpha1.AtMostOnce)
+		tool := withSecret(s, v1alpha1.SideEffectAtMostOnce)
 		namespace := asking(ctx, tool, "{}")
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(And(
-			HaveField("Status.Phase", v1alpha1.TurnWaiting),
+			HaveField("Status.Phase", v1alpha1.TurnPhaseWaiting),
 			HaveField("Status.WaitsFor", ConsistOf(And(
 				HaveField("Reason", v1alpha1.ReasonSecretMissing),
-				HaveField("Message", ContainSubstring("kubectl create secret generic api --namespace "+namespace+" --from-literal="))))),
+				HaveField(
+					"Message",
+					ContainSubstring("kubectl create secret generic api --namespace "+namespace+" --from-literal="),
+				),
+			))),
 		))
 		Expect(journalOf(ctx, namespace)).NotTo(ContainElement(HaveField("Claimed", Not(BeNil()))))
 		Expect(s.requests()).To(BeEmpty())
 		conditions.Print(ctx, kit.Client, "without the Secret of a tool's header", namespace)
 		key := tool.Spec.HTTP.Headers[0].SecretKeyRef.Key
-		create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "api"}, StringData: map[string]string{key: "token"}})
+		create(
+			ctx,
+			&corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "api"},
+				StringData: map[string]string{key: "token"},
+			},
+		)
 		turn := answered(ctx, namespace)
-		Expect(turn).To(capstantest.HaveToolCall("ask", v1alpha1.CallSucceeded, capstantest.ReasonCompleted))
+		Expect(turn).To(capstantest.HaveToolCall("ask", v1alpha1.ToolCallStateSucceeded, capstantest.ReasonCompleted))
 		Expect(turn.Status.WaitsFor).To(BeEmpty())
 		Expect(s.requests()).To(HaveLen(1))
 		conditions.Print(ctx, kit.Client, "with the Secret of a tool's header", namespace)

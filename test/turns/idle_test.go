@@ -46,25 +46,33 @@ var _ = Describe("What has nothing to do", func() {
 	It("costs no write and no reconcile for 30 s, and applying it again costs no write", func(ctx context.Context) {
 		namespace := newNamespace(ctx,
 			calling("It is {{tool:ask-ann}}.", []v1alpha1.SimulatedToolCall{call("work"), call("once"), call("ask-ann")}),
-			jobTool("work", v1alpha1.Pure), jobTool("once", v1alpha1.AtMostOnce), clientTool("ask-ann"))
+			jobTool("work", v1alpha1.SideEffectPure), jobTool("once", v1alpha1.SideEffectAtMostOnce), clientTool("ask-ann"))
 		over := newSession(namespace, "over")
 		over.Spec.AgentRef = &v1alpha1.LocalReference{Name: "helper"}
 		applied := []client.Object{
 			&v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "helper"}},
-			over, newTurn(namespace, "over", "finished", "Hello"), toolResult(namespace, "ann", "finished", "1-2", "so"),
-			newSession(namespace, "busy"), newTurn(namespace, "busy", "waiting-1", "Hello"), newTurn(namespace, "busy", "waiting-2", "Hello again"),
-			newTurn(namespace, "nowhere", "lost", "Hello"), toolResult(namespace, "early", "nobody", "1-0", "?"),
+			over,
+			newTurn(namespace, "over", "finished", "Hello"),
+			toolResult(namespace, "ann", "finished", "1-2", "so"),
+			newSession(
+				namespace,
+				"busy",
+			),
+			newTurn(namespace, "busy", "waiting-1", "Hello"),
+			newTurn(namespace, "busy", "waiting-2", "Hello again"),
+			newTurn(namespace, "nowhere", "lost", "Hello"),
+			toolResult(namespace, "early", "nobody", "1-0", "?"),
 		}
 		for _, object := range applied {
 			applyAs(ctx, object, applier)
 		}
 		Eventually(kit.Turn(ctx, namespace, "finished")).Should(capstantest.HaveSucceeded())
 		Eventually(kit.Turn(ctx, namespace, "waiting-1")).Should(capstantest.WaitForTools("ask-ann"))
-		Eventually(phaseOf(ctx, namespace, "over")).Should(Equal(v1alpha1.SessionIdle))
-		Eventually(phaseOf(ctx, namespace, "busy")).Should(Equal(v1alpha1.SessionWaitingForToolResults))
-		Expect(turnPhase(ctx, namespace, "waiting-2")()).To(Equal(v1alpha1.TurnQueued))
+		Eventually(phaseOf(ctx, namespace, "over")).Should(Equal(v1alpha1.SessionPhaseIdle))
+		Eventually(phaseOf(ctx, namespace, "busy")).Should(Equal(v1alpha1.SessionPhaseWaitingForToolResults))
+		Expect(turnPhase(ctx, namespace, "waiting-2")()).To(Equal(v1alpha1.TurnPhaseQueued))
 		neighbour := newNamespace(ctx, v1alpha1.Simulation{})
-		keyless := realModel(neighbour, "real", v1alpha1.ProviderAnthropic, newSite(anthropicSays("Hi.")))
+		keyless := realModel(neighbour, "real", v1alpha1.ModelProviderAnthropic, newSite(anthropicSays("Hi.")))
 		create(ctx, keyless)
 		rested := quietly(ctx, namespace)
 
@@ -79,7 +87,9 @@ var _ = Describe("What has nothing to do", func() {
 		Consistently(func() passes.Counts { return reconciled.In(namespace).Since(rested) }).
 			WithTimeout(30*time.Second).WithPolling(time.Second).Should(BeEmpty(), "a controller polls")
 		Expect(requests.concerning(namespace)).To(Equal(written), "a controller writes")
-		Expect(reconciled.In(neighbour).Since(beside)).To(HaveKey("model real"), "the neighbour is quiet too: it shows nothing")
+		Expect(
+			reconciled.In(neighbour).Since(beside),
+		).To(HaveKey("model real"), "the neighbour is quiet too: it shows nothing")
 
 		By("applying everything again, by the same hand and by another")
 		for _, owner := range []client.FieldOwner{applier, "another"} {
@@ -106,5 +116,7 @@ func applyAs(ctx context.Context, object client.Object, owner client.FieldOwner)
 	delete(fields, "status")
 	configuration := &unstructured.Unstructured{Object: fields}
 	configuration.SetGroupVersionKind(kind)
-	Expect(kit.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(configuration), owner, client.ForceOwnership)).To(Succeed())
+	Expect(
+		kit.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(configuration), owner, client.ForceOwnership),
+	).To(Succeed())
 }

@@ -22,13 +22,16 @@ var _ = Describe("A Turn on a Harness that has a parent", func() {
 		parent.Spec.SystemPrompt = "Be brief."
 		create(ctx, parent)
 		patch := `{"spec":{"parentRef":{"name":"parent"},"systemPrompt":"Be kind.","toolConcurrency":"Sequential"}}`
-		Expect(kit.Client.Patch(ctx, harnessOf(namespace), client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+		Expect(
+			kit.Client.Patch(ctx, harnessOf(namespace), client.RawPatch(types.MergePatchType, []byte(patch))),
+		).To(Succeed())
 		return parent
 	}
 	blockedBy := func(parent string) map[string]string {
 		return map[string]string{
-			"dependency": "harness", "state": "incomplete",
-			"problem": `Harness "` + parent + `", the parent of Harness "base", does not exist. Create it, or change spec.parentRef of Harness "base".`,
+			"dependency": "harness",
+			"state":      "incomplete",
+			"problem":    `Harness "` + parent + `", the parent of Harness "base", does not exist. Create it, or change spec.parentRef of Harness "base".`,
 		}
 	}
 
@@ -40,7 +43,11 @@ var _ = Describe("A Turn on a Harness that has a parent", func() {
 	})
 
 	It("ends before the next model call when the parent is gone", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("never", []v1alpha1.SimulatedToolCall{call("work")}), jobTool("work", v1alpha1.Pure))
+		namespace := newNamespace(
+			ctx,
+			calling("never", []v1alpha1.SimulatedToolCall{call("work")}),
+			jobTool("work", v1alpha1.SideEffectPure),
+		)
 		parent := inherits(ctx, namespace)
 		started, proceed := blocking(namespace)
 		startTurn(ctx, namespace)
@@ -51,26 +58,37 @@ var _ = Describe("A Turn on a Harness that has a parent", func() {
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(turn.Status.Error.Fields).To(Equal(blockedBy("parent")))
-		Expect(turn.Status.ToolCalls[0].State).To(Equal(v1alpha1.CallSucceeded))
+		Expect(turn.Status.ToolCalls[0].State).To(Equal(v1alpha1.ToolCallStateSucceeded))
 		Expect(prompts.count(turn.UID)).To(Equal(1))
 	})
 
-	It("starts no further tool of a step when the parent is gone, and tells what the first one gave", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("never", []v1alpha1.SimulatedToolCall{call("work"), call("work")}), jobTool("work", v1alpha1.Pure))
-		parent := inherits(ctx, namespace)
-		started, proceed := blocking(namespace)
-		startTurn(ctx, namespace)
-		Eventually(started).Should(Receive())
-		Expect(kit.Client.Delete(ctx, parent)).To(Succeed())
-		Eventually(func() error { return kit.Client.Get(ctx, client.ObjectKeyFromObject(parent), &v1alpha1.Harness{}) }).ShouldNot(Succeed())
-		close(proceed)
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("DependencyUnavailable"))
-		turn, err := kit.Turn(ctx, namespace, "demo-1")()
-		Expect(err).NotTo(HaveOccurred())
-		Expect(turn.Status.Error.Fields).To(Equal(blockedBy("parent")))
-		Expect(turn.Status.ToolCalls).To(HaveExactElements(HaveField("State", v1alpha1.CallSucceeded), HaveField("State", Not(Equal(v1alpha1.CallSucceeded)))))
-		Expect(kit.Starts(namespace, "demo-1", "1-1")).To(BeZero())
-	})
+	It(
+		"starts no further tool of a step when the parent is gone, and tells what the first one gave",
+		func(ctx context.Context) {
+			namespace := newNamespace(
+				ctx,
+				calling("never", []v1alpha1.SimulatedToolCall{call("work"), call("work")}),
+				jobTool("work", v1alpha1.SideEffectPure),
+			)
+			parent := inherits(ctx, namespace)
+			started, proceed := blocking(namespace)
+			startTurn(ctx, namespace)
+			Eventually(started).Should(Receive())
+			Expect(kit.Client.Delete(ctx, parent)).To(Succeed())
+			Eventually(
+				func() error { return kit.Client.Get(ctx, client.ObjectKeyFromObject(parent), &v1alpha1.Harness{}) },
+			).ShouldNot(Succeed())
+			close(proceed)
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("DependencyUnavailable"))
+			turn, err := kit.Turn(ctx, namespace, "demo-1")()
+			Expect(err).NotTo(HaveOccurred())
+			Expect(turn.Status.Error.Fields).To(Equal(blockedBy("parent")))
+			Expect(
+				turn.Status.ToolCalls,
+			).To(HaveExactElements(HaveField("State", v1alpha1.ToolCallStateSucceeded), HaveField("State", Not(Equal(v1alpha1.ToolCallStateSucceeded)))))
+			Expect(kit.Starts(namespace, "demo-1", "1-1")).To(BeZero())
+		},
+	)
 
 	It("waits before it begins until the parent is there", func(ctx context.Context) {
 		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done")})
@@ -78,7 +96,7 @@ var _ = Describe("A Turn on a Harness that has a parent", func() {
 		Expect(kit.Client.Delete(ctx, parent)).To(Succeed())
 		create(ctx, newSession(namespace, "demo"))
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
-		Consistently(turnPhase(ctx, namespace, "demo-1")).WithTimeout(time.Second).Should(Equal(v1alpha1.TurnQueued))
+		Consistently(turnPhase(ctx, namespace, "demo-1")).WithTimeout(time.Second).Should(Equal(v1alpha1.TurnPhaseQueued))
 		create(ctx, &v1alpha1.Harness{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "parent"}})
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 	})

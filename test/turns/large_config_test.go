@@ -23,7 +23,7 @@ var _ = Describe("Configuration", func() {
 		simulation := calling("done", []v1alpha1.SimulatedToolCall{call("work")})
 		raw := `{"text":"` + strings.Repeat("s", size) + `"}`
 		simulation.ToolCalls.Sequence[0].Calls[0].RawArguments = &raw
-		definition := jobTool("work", v1alpha1.AtMostOnce)
+		definition := jobTool("work", v1alpha1.SideEffectAtMostOnce)
 		definition.Spec.InputSchema = &v1alpha1.JSON{Raw: []byte(`{"description":"` +
 			strings.Repeat("i", min(size, 30<<10)) + `","properties":{"text":{"type":"string"}},"type":"object"}`)}
 		for rest := size; rest > 0; rest -= 2 << 10 {
@@ -37,7 +37,9 @@ var _ = Describe("Configuration", func() {
 		Expect(kit.Client.Patch(ctx, harness, without)).To(Succeed())
 		create(ctx, &v1alpha1.Agent{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "helper"},
-			Spec:       v1alpha1.AgentSpec{ConfigLayer: v1alpha1.ConfigLayer{SystemPrompt: "Agent: " + strings.Repeat("g", size)}},
+			Spec: v1alpha1.AgentSpec{
+				ConfigLayer: v1alpha1.ConfigLayer{SystemPrompt: "Agent: " + strings.Repeat("g", size)},
+			},
 		})
 		session := newSession(namespace, "demo")
 		session.Spec.AgentRef = &v1alpha1.LocalReference{Name: "helper"}
@@ -69,7 +71,13 @@ var _ = Describe("Configuration", func() {
 	It("that is large is read once for all Turns, and again when it has changed", func(ctx context.Context) {
 		const size = 60 << 10
 		namespace := layered(ctx, size)
-		once := map[string]int{"harnesses/base": 1, "agents/helper": 1, "sessions/demo": 1, "models/simulated": 1, "tools/work": 1}
+		once := map[string]int{
+			"harnesses/base":   1,
+			"agents/helper":    1,
+			"sessions/demo":    1,
+			"models/simulated": 1,
+			"tools/work":       1,
+		}
 		for _, name := range []string{"demo-1", "demo-2"} {
 			for _, given := range play(ctx, namespace, name) {
 				Expect(given.System).To(HavePrefix(promptOf(size)))

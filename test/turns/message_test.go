@@ -19,7 +19,7 @@ const pixel = "R0lGODlhAQABAAAAACw="
 func part(text string) v1alpha1.MessagePart { return v1alpha1.MessagePart{Text: text} }
 
 func picture(data string) v1alpha1.MessagePart {
-	return v1alpha1.MessagePart{Image: &v1alpha1.MessageImage{MediaType: v1alpha1.ImageGIF, Data: data}}
+	return v1alpha1.MessagePart{Image: &v1alpha1.MessageImage{MediaType: v1alpha1.ImageMediaTypeGIF, Data: data}}
 }
 
 // newTurnOf is a Turn whose message is given in parts.
@@ -33,7 +33,9 @@ var _ = Describe("A message in parts", func() {
 	It("reaches the model with its images, and what tells of the Turn as text", func(ctx context.Context) {
 		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("{{input}}|{{images}}")})
 		create(ctx, newSession(namespace, "demo"))
-		address := v1alpha1.MessagePart{Image: &v1alpha1.MessageImage{MediaType: v1alpha1.ImagePNG, URL: "https://example.org/a.png"}}
+		address := v1alpha1.MessagePart{
+			Image: &v1alpha1.MessageImage{MediaType: v1alpha1.ImageMediaTypePNG, URL: "https://example.org/a.png"},
+		}
 		create(ctx, newTurnOf(namespace, "demo", "demo-1", part("What"), picture(pixel), address, part("is it?")))
 		given := prompts.of(ctx, namespace, "demo-1")
 		Expect(given).To(HaveLen(1))
@@ -54,7 +56,9 @@ var _ = Describe("A message in parts", func() {
 			case "input.message":
 				Expect(string(event.Data.Raw)).To(ContainSubstring(pixel))
 			case "turn.started", "turn.completed":
-				Expect(string(event.Data.Raw)).To(And(ContainSubstring(`"input_content":"What\nis it?"`), Not(ContainSubstring(pixel))))
+				Expect(
+					string(event.Data.Raw),
+				).To(And(ContainSubstring(`"input_content":"What\nis it?"`), Not(ContainSubstring(pixel))))
 			}
 		}
 	})
@@ -119,7 +123,11 @@ func reasonIn(ctx context.Context, namespace, name string) func() (string, error
 
 var _ = Describe("The locale", func() {
 	It("of a message comes before that of its Session, and reaches the model and the tools", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("{{locale}}", []v1alpha1.SimulatedToolCall{call("work")}), jobTool("work", v1alpha1.Pure))
+		namespace := newNamespace(
+			ctx,
+			calling("{{locale}}", []v1alpha1.SimulatedToolCall{call("work")}),
+			jobTool("work", v1alpha1.SideEffectPure),
+		)
 		plain, swiss := newSession(namespace, "plain"), newSession(namespace, "swiss")
 		swiss.Spec.Locale = "de-CH"
 		create(ctx, plain)
@@ -154,7 +162,14 @@ func toldLocale(ctx context.Context, namespace, turn string) string {
 	var found batchv1.JobList
 	owner, err := kit.Turn(ctx, namespace, turn)()
 	Expect(err).NotTo(HaveOccurred())
-	Expect(kit.Client.List(ctx, &found, client.InNamespace(namespace), client.MatchingLabels{v1alpha1.LabelTurnUID: string(owner.UID)})).To(Succeed())
+	Expect(
+		kit.Client.List(
+			ctx,
+			&found,
+			client.InNamespace(namespace),
+			client.MatchingLabels{v1alpha1.LabelTurnUID: string(owner.UID)},
+		),
+	).To(Succeed())
 	Expect(found.Items).To(HaveLen(1))
 	locale := ""
 	for _, container := range found.Items[0].Spec.Template.Spec.Containers {

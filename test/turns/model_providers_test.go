@@ -48,10 +48,21 @@ func anthropicSays(text string) http.HandlerFunc {
 }
 
 func anthropicCalls(id, tool, arguments string) http.HandlerFunc {
-	return streamed(anthropicStart,
-		fmt.Sprintf(`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":%q,"name":%q,"input":{}}}`, id, tool),
-		fmt.Sprintf(`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":%q}}`, arguments),
-		`{"type":"content_block_stop","index":0}`, anthropicEnds("tool_use"), `{"type":"message_stop"}`)
+	return streamed(
+		anthropicStart,
+		fmt.Sprintf(
+			`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":%q,"name":%q,"input":{}}}`,
+			id,
+			tool,
+		),
+		fmt.Sprintf(
+			`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":%q}}`,
+			arguments,
+		),
+		`{"type":"content_block_stop","index":0}`,
+		anthropicEnds("tool_use"),
+		`{"type":"message_stop"}`,
+	)
 }
 
 const anthropicStart = `{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"claude-test-1","content":[],` +
@@ -84,18 +95,30 @@ func realModel(namespace, name string, provider v1alpha1.ModelProvider, s *site)
 	return &v1alpha1.Model{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: v1alpha1.ModelSpec{
-			Provider: provider, Model: name + "-test", BaseURL: s.URL, SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "provider", Key: "api-key"},
+			Provider:     provider,
+			Model:        name + "-test",
+			BaseURL:      s.URL,
+			SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "provider", Key: "api-key"},
 		},
 	}
 }
 
 func keySecret(namespace string) *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "provider"}, StringData: map[string]string{"api-key": apiKey + "\n"}}
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "provider"},
+		StringData: map[string]string{"api-key": apiKey + "\n"},
+	}
 }
 
 // withModel is a namespace with a key, whose Sessions are answered by a Model at a site. Its default Model is
 // simulated.
-func withModel(ctx context.Context, provider v1alpha1.ModelProvider, s *site, change func(*v1alpha1.Model), tools ...*v1alpha1.Tool) string {
+func withModel(
+	ctx context.Context,
+	provider v1alpha1.ModelProvider,
+	s *site,
+	change func(*v1alpha1.Model),
+	tools ...*v1alpha1.Tool,
+) string {
 	GinkgoHelper()
 	namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("Hello from the simulated one.")}, tools...)
 	model := realModel(namespace, "real", provider, s)
@@ -164,7 +187,7 @@ func generationsOf(ctx context.Context, namespace string) []generation {
 var _ = Describe("A Model of a real provider", func() {
 	It("answers with a tool's help, and its key is nowhere to be seen", func(ctx context.Context) {
 		s := newSite(inTurn(anthropicCalls("toolu_1", "weather", `{"city":"Oslo"}`), anthropicSays("It is 21 degrees.")))
-		namespace := withModel(ctx, v1alpha1.ProviderAnthropic, s, nil, jobTool("weather", v1alpha1.Pure))
+		namespace := withModel(ctx, v1alpha1.ModelProviderAnthropic, s, nil, jobTool("weather", v1alpha1.SideEffectPure))
 		create(ctx, keySecret(namespace))
 		jobs.in(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
 			return "21 degrees for " + call.Arguments, "", 0
@@ -201,32 +224,52 @@ var _ = Describe("A Model of a real provider", func() {
 		Expect(called.Type + " " + called.ID + " " + string(called.Input)).To(Equal(`tool_use toolu_1 {"city":"Oslo"}`))
 		Expect(result.Type + " " + result.ToolUseID).To(Equal("tool_result toolu_1"))
 		Expect(result.Content[0].Text).To(ContainSubstring(`21 degrees for {"city":"Oslo"}`))
-		Expect(generationsOf(ctx, namespace)).To(HaveEach(And(HaveField("Provider", "Anthropic"), HaveField("Model", "claude-test-1"), HaveField("Success", true))))
+		Expect(
+			generationsOf(ctx, namespace),
+		).To(HaveEach(And(HaveField("Provider", "Anthropic"), HaveField("Model", "claude-test-1"), HaveField("Success", true))))
 		keyIsNowhere(ctx, namespace)
 	})
 
-	DescribeTable("is asked the way its provider wants it", func(ctx context.Context, provider v1alpha1.ModelProvider, path, header, value string, answer http.HandlerFunc) {
-		s := newSite(answer)
-		namespace := withModel(ctx, provider, s, nil)
-		create(ctx, keySecret(namespace))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
-		Expect(answered(ctx, namespace).Status.Output).To(Equal("Hi there."))
-		Expect(s.requests()).To(HaveLen(1))
-		got := s.requests()[0]
-		Expect(got.URL.Path).To(Equal(path))
-		Expect(got.Header.Get(header)).To(Equal(value))
-		keyIsNowhere(ctx, namespace)
-	},
-		Entry("OpenAI", v1alpha1.ProviderOpenAI, "/chat/completions", "Authorization", "Bearer "+apiKey, streamed(
+	DescribeTable(
+		"is asked the way its provider wants it",
+		func(ctx context.Context, provider v1alpha1.ModelProvider, path, header, value string, answer http.HandlerFunc) {
+			s := newSite(answer)
+			namespace := withModel(ctx, provider, s, nil)
+			create(ctx, keySecret(namespace))
+			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			Expect(answered(ctx, namespace).Status.Output).To(Equal("Hi there."))
+			Expect(s.requests()).To(HaveLen(1))
+			got := s.requests()[0]
+			Expect(got.URL.Path).To(Equal(path))
+			Expect(got.Header.Get(header)).To(Equal(value))
+			keyIsNowhere(ctx, namespace)
+		},
+		Entry("OpenAI", v1alpha1.ModelProviderOpenAI, "/chat/completions", "Authorization", "Bearer "+apiKey, streamed(
 			`{"id":"c-1","object":"chat.completion.chunk","model":"gpt-test","choices":[{"index":0,"delta":{"role":"assistant","content":"Hi there."}}]}`,
-			`{"id":"c-1","object":"chat.completion.chunk","model":"gpt-test","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, `[DONE]`)),
-		Entry("Google", v1alpha1.ProviderGoogle, "/v1beta/models/real-test:streamGenerateContent", "X-Goog-Api-Key", apiKey, streamed(
-			`{"candidates":[{"content":{"role":"model","parts":[{"text":"Hi there."}]},"finishReason":"STOP"}],"responseId":"r-1","modelVersion":"gemini-test"}`)),
+			`{"id":"c-1","object":"chat.completion.chunk","model":"gpt-test","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`,
+			`[DONE]`,
+		)),
+		Entry(
+			"Google",
+			v1alpha1.ModelProviderGoogle,
+			"/v1beta/models/real-test:streamGenerateContent",
+			"X-Goog-Api-Key",
+			apiKey,
+			streamed(
+				`{"candidates":[{"content":{"role":"model","parts":[{"text":"Hi there."}]},"finishReason":"STOP"}],"responseId":"r-1","modelVersion":"gemini-test"}`,
+			),
+		),
 	)
 
 	It("is asked again when it limits requests", func(ctx context.Context) {
-		s := newSite(inTurn(refusing(http.StatusTooManyRequests, "rate_limit_error"), refusing(529, "overloaded_error"), anthropicSays("Now.")))
-		namespace := withModel(ctx, v1alpha1.ProviderAnthropic, s, nil)
+		s := newSite(
+			inTurn(
+				refusing(http.StatusTooManyRequests, "rate_limit_error"),
+				refusing(529, "overloaded_error"),
+				anthropicSays("Now."),
+			),
+		)
+		namespace := withModel(ctx, v1alpha1.ModelProviderAnthropic, s, nil)
 		create(ctx, keySecret(namespace))
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
 		turn := answered(ctx, namespace)
@@ -234,17 +277,23 @@ var _ = Describe("A Model of a real provider", func() {
 		Expect(turn.Status.Summary.ModelCalls).To(Equal(int32(1)))
 		Expect(s.requests()).To(HaveLen(3))
 		Expect(s.requests()[2].body).To(Equal(s.requests()[0].body))
-		Expect(generationsOf(ctx, namespace)).To(ConsistOf(generation{Provider: "Anthropic", Model: "claude-test-1", Success: true, Tries: 3}))
+		Expect(
+			generationsOf(ctx, namespace),
+		).To(ConsistOf(generation{Provider: "Anthropic", Model: "claude-test-1", Success: true, Tries: 3}))
 		keyIsNowhere(ctx, namespace)
 	})
 
 	It("leaves the answer to its fallbacks, and the log says which of them has answered", func(ctx context.Context) {
-		first, second := newSite(refusing(http.StatusUnauthorized, "authentication_error")), newSite(refusing(http.StatusNotFound, "not_found_error"))
-		namespace := withModel(ctx, v1alpha1.ProviderAnthropic, first, func(m *v1alpha1.Model) {
+		first, second := newSite(
+			refusing(http.StatusUnauthorized, "authentication_error"),
+		), newSite(
+			refusing(http.StatusNotFound, "not_found_error"),
+		)
+		namespace := withModel(ctx, v1alpha1.ModelProviderAnthropic, first, func(m *v1alpha1.Model) {
 			m.Spec.Fallbacks = []v1alpha1.LocalReference{{Name: "real"}, {Name: "nowhere"}, {Name: "other"}, {Name: "simulated"}}
 		})
 		create(ctx, keySecret(namespace))
-		other := realModel(namespace, "other", v1alpha1.ProviderAnthropic, second)
+		other := realModel(namespace, "other", v1alpha1.ModelProviderAnthropic, second)
 		other.Spec.Fallbacks = []v1alpha1.LocalReference{{Name: "real"}}
 		create(ctx, other)
 		eventuallyReady(ctx, namespace, "other")
@@ -262,17 +311,31 @@ var _ = Describe("A Model of a real provider", func() {
 
 	It("waits for its key, says what to do, and answers by itself once that is done", func(ctx context.Context) {
 		s := newSite(anthropicSays("Hi."))
-		namespace := withModel(ctx, v1alpha1.ProviderAnthropic, s, nil)
+		namespace := withModel(ctx, v1alpha1.ModelProviderAnthropic, s, nil)
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
 		waitsFor := func(reason, says string) {
 			GinkgoHelper()
 			Eventually(condition(ctx, &v1alpha1.Model{}, namespace, "real", v1alpha1.ConditionReady)).Should(And(
-				HaveField("Status", metav1.ConditionFalse), HaveField("Reason", reason), HaveField("Message", ContainSubstring(says))))
+				HaveField(
+					"Status",
+					metav1.ConditionFalse,
+				),
+				HaveField("Reason", reason),
+				HaveField("Message", ContainSubstring(says)),
+			))
 			Eventually(condition(ctx, &v1alpha1.Turn{}, namespace, "demo-1", v1alpha1.ConditionSucceeded)).Should(And(
-				HaveField("Reason", v1alpha1.ReasonSessionNotReady), HaveField("Message", ContainSubstring(`Model "real" is not ready (`+reason+`). `)),
-				HaveField("Message", ContainSubstring(says))))
+				HaveField(
+					"Reason",
+					v1alpha1.ReasonSessionNotReady,
+				),
+				HaveField("Message", ContainSubstring(`Model "real" is not ready (`+reason+`). `)),
+				HaveField("Message", ContainSubstring(says)),
+			))
 		}
-		waitsFor(v1alpha1.ReasonSecretMissing, "kubectl create secret generic provider --namespace "+namespace+" --from-literal=api-key=YOUR_API_KEY")
+		waitsFor(
+			v1alpha1.ReasonSecretMissing,
+			"kubectl create secret generic provider --namespace "+namespace+" --from-literal=api-key=YOUR_API_KEY",
+		)
 
 		secret := keySecret(namespace)
 		secret.Annotations = map[string]string{v1alpha1.AnnotationAllowedHosts: "api.anthropic.com"}
@@ -280,7 +343,11 @@ var _ = Describe("A Model of a real provider", func() {
 		waitsFor(v1alpha1.ReasonSecretUnusable, `Secret "provider" is bound to hosts`)
 		Expect(s.requests()).To(BeEmpty())
 
-		change(ctx, secret, fmt.Sprintf(`{"metadata":{"annotations":{"capstan.dev/allowed-hosts":%q}}}`, strings.TrimPrefix(s.URL, "https://")))
+		change(
+			ctx,
+			secret,
+			fmt.Sprintf(`{"metadata":{"annotations":{"capstan.dev/allowed-hosts":%q}}}`, strings.TrimPrefix(s.URL, "https://")),
+		)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		Expect(s.requests()).To(HaveLen(1))
 		keyIsNowhere(ctx, namespace)
@@ -288,7 +355,7 @@ var _ = Describe("A Model of a real provider", func() {
 
 	It("whose key goes away in the middle of a Turn has it wait, and go on once there is one", func(ctx context.Context) {
 		s := newSite(inTurn(anthropicCalls("toolu_1", "ask-ann", "{}"), anthropicSays("Done.")))
-		namespace := withModel(ctx, v1alpha1.ProviderAnthropic, s, nil, clientTool("ask-ann"))
+		namespace := withModel(ctx, v1alpha1.ModelProviderAnthropic, s, nil, clientTool("ask-ann"))
 		secret := keySecret(namespace)
 		create(ctx, secret)
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
@@ -296,8 +363,14 @@ var _ = Describe("A Model of a real provider", func() {
 		Expect(kit.Client.Delete(ctx, secret)).To(Succeed())
 		create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
 		Eventually(condition(ctx, &v1alpha1.Turn{}, namespace, "demo-1", v1alpha1.ConditionSucceeded)).Should(And(
-			HaveField("Status", metav1.ConditionUnknown), HaveField("Reason", v1alpha1.ReasonSecretMissing), HaveField("Message", ContainSubstring("kubectl create secret"))))
-		Expect(turnPhase(ctx, namespace, "demo-1")()).To(Equal(v1alpha1.TurnWaiting))
+			HaveField(
+				"Status",
+				metav1.ConditionUnknown,
+			),
+			HaveField("Reason", v1alpha1.ReasonSecretMissing),
+			HaveField("Message", ContainSubstring("kubectl create secret")),
+		))
+		Expect(turnPhase(ctx, namespace, "demo-1")()).To(Equal(v1alpha1.TurnPhaseWaiting))
 		Eventually(condition(ctx, &v1alpha1.Model{}, namespace, "real", v1alpha1.ConditionReady)).Should(
 			HaveField("Reason", v1alpha1.ReasonSecretMissing), "the call has told the Model")
 		Expect(s.requests()).To(HaveLen(1))
@@ -316,7 +389,7 @@ var _ = Describe("A Model of a real provider", func() {
 		s := newSite(func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
 		})
-		namespace := withModel(ctx, v1alpha1.ProviderAnthropic, s, nil)
+		namespace := withModel(ctx, v1alpha1.ModelProviderAnthropic, s, nil)
 		create(ctx, keySecret(namespace))
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("ProviderMisconfigured"))
@@ -330,7 +403,7 @@ var _ = Describe("A Model of a real provider", func() {
 			w.Header().Set("Retry-After", "60")
 			w.WriteHeader(http.StatusServiceUnavailable)
 		})
-		namespace := withModel(ctx, v1alpha1.ProviderAnthropic, s, nil)
+		namespace := withModel(ctx, v1alpha1.ModelProviderAnthropic, s, nil)
 		create(ctx, keySecret(namespace))
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
 		Eventually(s.requests).Should(HaveLen(1))

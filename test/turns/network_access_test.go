@@ -41,15 +41,21 @@ var _ = Describe("A network access list", func() {
 			return metav1.Condition{}, err
 		}
 	}
-	unenforceable := And(HaveField("Status", metav1.ConditionFalse), HaveField("Reason", v1alpha1.ReasonNetworkAccessUnenforceable),
-		HaveField("Message", And(ContainSubstring(`"count"`), ContainSubstring("job.network"), ContainSubstring("exemptTools"))))
+	unenforceable := And(
+		HaveField("Status", metav1.ConditionFalse),
+		HaveField("Reason", v1alpha1.ReasonNetworkAccessUnenforceable),
+		HaveField(
+			"Message",
+			And(ContainSubstring(`"count"`), ContainSubstring("job.network"), ContainSubstring("exemptTools")),
+		),
+	)
 
 	It("keeps a Session waiting whose Jobs it cannot hold, until it can", func(ctx context.Context) {
-		tool := jobTool("count", v1alpha1.Pure)
+		tool := jobTool("count", v1alpha1.SideEffectPure)
 		namespace := newNamespace(ctx, counting, tool)
 		session := listed(ctx, namespace, inside("example.org"))
 		Eventually(ready(ctx, session)).Should(unenforceable)
-		Expect(turnPhase(ctx, namespace, "demo-1")()).To(BeElementOf(v1alpha1.TurnPhase(""), v1alpha1.TurnQueued))
+		Expect(turnPhase(ctx, namespace, "demo-1")()).To(BeElementOf(v1alpha1.TurnPhase(""), v1alpha1.TurnPhaseQueued))
 
 		By("cutting the tool off")
 		change(ctx, tool, cutOff)
@@ -58,7 +64,7 @@ var _ = Describe("A network access list", func() {
 	})
 
 	It("lets Jobs run that it exempts by name", func(ctx context.Context) {
-		namespace := newNamespace(ctx, counting, jobTool("count", v1alpha1.Pure))
+		namespace := newNamespace(ctx, counting, jobTool("count", v1alpha1.SideEffectPure))
 		access := inside("example.org")
 		access.ExemptTools = []v1alpha1.LocalReference{{Name: "count"}}
 		listed(ctx, namespace, access)
@@ -67,7 +73,7 @@ var _ = Describe("A network access list", func() {
 	})
 
 	It("is told of by the Harness and the Agent that have it", func(ctx context.Context) {
-		tool := jobTool("count", v1alpha1.Pure)
+		tool := jobTool("count", v1alpha1.SideEffectPure)
 		namespace := newNamespace(ctx, counting, tool)
 		layer := v1alpha1.ConfigLayer{
 			Tools:         []v1alpha1.LocalReference{{Name: "count"}},
@@ -89,9 +95,16 @@ var _ = Describe("A network access list", func() {
 	})
 
 	It("that comes while a Turn runs holds for what has not started", func(ctx context.Context) {
-		namespace := newNamespace(ctx,
-			calling("It is {{tool:count}}.", []v1alpha1.SimulatedToolCall{call("ask-ann")}, []v1alpha1.SimulatedToolCall{call("count")}),
-			clientTool("ask-ann"), jobTool("count", v1alpha1.AtMostOnce))
+		namespace := newNamespace(
+			ctx,
+			calling(
+				"It is {{tool:count}}.",
+				[]v1alpha1.SimulatedToolCall{call("ask-ann")},
+				[]v1alpha1.SimulatedToolCall{call("count")},
+			),
+			clientTool("ask-ann"),
+			jobTool("count", v1alpha1.SideEffectAtMostOnce),
+		)
 		session := listed(ctx, namespace, nil)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
 		change(ctx, session, `{"spec":{"networkAccess":{"allowed":["example.org"]}}}`)
@@ -99,7 +112,9 @@ var _ = Describe("A network access list", func() {
 
 		create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "go on"))
 		turn := answered(ctx, namespace)
-		Expect(turn).To(capstantest.HaveToolCall("count", v1alpha1.CallNotExecuted, capstantest.ReasonNetworkAccessUnenforceable))
+		Expect(
+			turn,
+		).To(capstantest.HaveToolCall("count", v1alpha1.ToolCallStateNotExecuted, capstantest.ReasonNetworkAccessUnenforceable))
 		Expect(turn.Status.Output).To(ContainSubstring("the network access list in force cannot be enforced for this tool"))
 		Expect(requests.in(namespace)).NotTo(ContainElement(jobWrite))
 	})
@@ -114,7 +129,7 @@ var _ = Describe("A network access list", func() {
 		var calls []v1alpha1.SimulatedToolCall
 		var tools []*v1alpha1.Tool
 		for _, name := range slices.Sorted(maps.Keys(paths)) {
-			tool := s.tool(name, v1alpha1.Pure)
+			tool := s.tool(name, v1alpha1.SideEffectPure)
 			tool.Spec.HTTP.URL = s.URL + paths[name]
 			calls, tools = append(calls, call(name)), append(tools, tool)
 		}

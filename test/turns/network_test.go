@@ -25,13 +25,21 @@ const networkWrite = "POST networkpolicies"
 // there in time.
 var _ = Describe("A tool without network", func() {
 	secluded := func(name string) *v1alpha1.Tool {
-		tool := jobTool(name, v1alpha1.Pure)
-		tool.Spec.Job.Network = v1alpha1.NetworkNone
+		tool := jobTool(name, v1alpha1.SideEffectPure)
+		tool.Spec.Job.Network = v1alpha1.NetworkReachNone
 		return tool
 	}
 
 	It("starts when the NetworkPolicy is there, which is made once in a namespace", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("count"), call("count")}, []v1alpha1.SimulatedToolCall{call("count")}), secluded("count"))
+		namespace := newNamespace(
+			ctx,
+			calling(
+				"done",
+				[]v1alpha1.SimulatedToolCall{call("count"), call("count")},
+				[]v1alpha1.SimulatedToolCall{call("count")},
+			),
+			secluded("count"),
+		)
 		before := startedSession(ctx, namespace)
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
@@ -42,19 +50,27 @@ var _ = Describe("A tool without network", func() {
 		Expect(countOf(writes, jobWrite)).To(Equal(3))
 
 		policy := &networkingv1.NetworkPolicy{}
-		Expect(kit.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: v1alpha1.NetworkPolicyNone}, policy)).To(Succeed())
+		Expect(
+			kit.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: v1alpha1.NetworkPolicyNone}, policy),
+		).To(Succeed())
 		Expect(policy.OwnerReferences).To(BeEmpty(), "it must outlast the Turn")
 		Expect(policy.Spec).To(Equal(networkingv1.NetworkPolicySpec{
 			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"capstan.dev/network": "None"}},
 			PolicyTypes: []networkingv1.PolicyType{"Ingress", "Egress"},
 		}))
 		var pods corev1.PodList
-		Expect(kit.Client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{"capstan.dev/network": "None"})).To(Succeed())
+		Expect(
+			kit.Client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{"capstan.dev/network": "None"}),
+		).To(Succeed())
 		Expect(pods.Items).To(HaveLen(3))
 	})
 
 	It("costs a tool that may use the network nothing", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("count")}), jobTool("count", v1alpha1.Pure))
+		namespace := newNamespace(
+			ctx,
+			calling("done", []v1alpha1.SimulatedToolCall{call("count")}),
+			jobTool("count", v1alpha1.SideEffectPure),
+		)
 		startedSession(ctx, namespace)
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
@@ -62,11 +78,19 @@ var _ = Describe("A tool without network", func() {
 	})
 
 	It("is not started while a NetworkPolicy lets it use the network", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("count"), call("fetch")}), secluded("count"), jobTool("fetch", v1alpha1.Pure))
+		namespace := newNamespace(
+			ctx,
+			calling("done", []v1alpha1.SimulatedToolCall{call("count"), call("fetch")}),
+			secluded("count"),
+			jobTool("fetch", v1alpha1.SideEffectPure),
+		)
 		create(ctx, &networkingv1.NetworkPolicy{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "names-for-all"},
 			Spec: networkingv1.NetworkPolicySpec{
-				PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress}, Egress: []networkingv1.NetworkPolicyEgressRule{{}},
+				PolicyTypes: []networkingv1.PolicyType{
+					networkingv1.PolicyTypeEgress,
+				},
+				Egress: []networkingv1.NetworkPolicyEgressRule{{}},
 			},
 		})
 		startedSession(ctx, namespace)
@@ -75,45 +99,61 @@ var _ = Describe("A tool without network", func() {
 
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
-		Expect(turn.Status.ToolCalls[0]).To(And(HaveField("State", v1alpha1.CallNotExecuted), HaveField("Reason", "NetworkOpen"),
+		Expect(
+			turn.Status.ToolCalls[0],
+		).To(And(HaveField("State", v1alpha1.ToolCallStateNotExecuted), HaveField("Reason", "NetworkOpen"),
 			HaveField("Preview", ContainSubstring(`NetworkPolicy "names-for-all" permits network traffic of the tool's pod`))))
-		Expect(turn.Status.ToolCalls[1]).To(HaveField("State", v1alpha1.CallSucceeded))
+		Expect(turn.Status.ToolCalls[1]).To(HaveField("State", v1alpha1.ToolCallStateSucceeded))
 		Expect(countOf(requests.in(namespace), jobWrite)).To(Equal(1))
 	})
 })
 
 var _ = Describe("The example config/tool-network", func() {
-	It("selects the pods of tools, denies them what is private, and leaves tools without network cut off", func(ctx context.Context) {
-		cut := jobTool("count", v1alpha1.Pure)
-		cut.Spec.Job.Network = v1alpha1.NetworkNone
-		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("count"), call("fetch")}), cut, jobTool("fetch", v1alpha1.Pure))
-		content, err := os.ReadFile("../../config/tool-network/network_policy.yaml")
-		Expect(err).NotTo(HaveOccurred())
-		policy := &networkingv1.NetworkPolicy{}
-		Expect(yaml.UnmarshalStrict(content, policy)).To(Succeed())
-		policy.Namespace = namespace
-		create(ctx, policy)
-		startedSession(ctx, namespace)
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-		turn, err := kit.Turn(ctx, namespace, "demo-1")()
-		Expect(err).NotTo(HaveOccurred())
-		Expect(turn.Status.ToolCalls).To(HaveEach(HaveField("State", v1alpha1.CallSucceeded)), "the tool without network is cut off, or it would not run")
+	It(
+		"selects the pods of tools, denies them what is private, and leaves tools without network cut off",
+		func(ctx context.Context) {
+			cut := jobTool("count", v1alpha1.SideEffectPure)
+			cut.Spec.Job.Network = v1alpha1.NetworkReachNone
+			namespace := newNamespace(
+				ctx,
+				calling("done", []v1alpha1.SimulatedToolCall{call("count"), call("fetch")}),
+				cut,
+				jobTool("fetch", v1alpha1.SideEffectPure),
+			)
+			content, err := os.ReadFile("../../config/tool-network/network_policy.yaml")
+			Expect(err).NotTo(HaveOccurred())
+			policy := &networkingv1.NetworkPolicy{}
+			Expect(yaml.UnmarshalStrict(content, policy)).To(Succeed())
+			policy.Namespace = namespace
+			create(ctx, policy)
+			startedSession(ctx, namespace)
+			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+			turn, err := kit.Turn(ctx, namespace, "demo-1")()
+			Expect(err).NotTo(HaveOccurred())
+			Expect(
+				turn.Status.ToolCalls,
+			).To(HaveEach(HaveField("State", v1alpha1.ToolCallStateSucceeded)), "the tool without network is cut off, or it would not run")
 
-		selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
-		Expect(err).NotTo(HaveOccurred())
-		var pods corev1.PodList
-		Expect(kit.Client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector})).To(Succeed())
-		Expect(pods.Items).To(ConsistOf(HaveField("Labels", HaveKeyWithValue(v1alpha1.LabelCall, "1-1"))), "the pod of fetch alone")
-		Expect(policy.Spec.PolicyTypes).To(ConsistOf(networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress))
-		Expect(policy.Spec.Ingress).To(BeEmpty())
-		for _, address := range []string{"169.254.169.254", "10.96.0.1", "172.18.0.2", "192.168.0.1", "100.100.100.200", "168.63.129.16", "fd00:ec2::254", "fe80::1"} {
-			Expect(reachable(policy, address)).To(BeFalse(), address)
-		}
-		for _, address := range []string{"93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c"} {
-			Expect(reachable(policy, address)).To(BeTrue(), address)
-		}
-	})
+			selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
+			Expect(err).NotTo(HaveOccurred())
+			var pods corev1.PodList
+			Expect(
+				kit.Client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}),
+			).To(Succeed())
+			Expect(
+				pods.Items,
+			).To(ConsistOf(HaveField("Labels", HaveKeyWithValue(v1alpha1.LabelCall, "1-1"))), "the pod of fetch alone")
+			Expect(policy.Spec.PolicyTypes).To(ConsistOf(networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress))
+			Expect(policy.Spec.Ingress).To(BeEmpty())
+			for _, address := range []string{"169.254.169.254", "10.96.0.1", "172.18.0.2", "192.168.0.1", "100.100.100.200", "168.63.129.16", "fd00:ec2::254", "fe80::1"} {
+				Expect(reachable(policy, address)).To(BeFalse(), address)
+			}
+			for _, address := range []string{"93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c"} {
+				Expect(reachable(policy, address)).To(BeTrue(), address)
+			}
+		},
+	)
 })
 
 // reachable reports whether a NetworkPolicy lets pods reach an address, by its ranges.

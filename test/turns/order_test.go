@@ -17,7 +17,10 @@ import (
 
 var _ = Describe("The order of Turns", func() {
 	It("is natural for ten Turns of one Session that were applied together", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseEcho}})
+		namespace := newNamespace(
+			ctx,
+			v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeEcho}},
+		)
 		// Creation times are in seconds, and the order between seconds is another spec's concern: Turns that were not
 		// all made in one, as kubectl apply mostly does, are made again. Without a Session none of them runs.
 		var turns v1alpha1.TurnList
@@ -66,8 +69,10 @@ var _ = Describe("The order of Turns", func() {
 			}
 			return session.Status.Conditions[0].Reason + ": " + session.Status.Conditions[0].Message, err
 		}
-		Eventually(message).Should(And(HavePrefix(`HarnessNotFound: Harness "later" does not exist.`), ContainSubstring(`Agent "helper" does not exist.`)))
-		Eventually(phaseOf(ctx, namespace, "late")).Should(Equal(v1alpha1.SessionPending))
+		Eventually(
+			message,
+		).Should(And(HavePrefix(`HarnessNotFound: Harness "later" does not exist.`), ContainSubstring(`Agent "helper" does not exist.`)))
+		Eventually(phaseOf(ctx, namespace, "late")).Should(Equal(v1alpha1.SessionPhasePending))
 		harness := &v1alpha1.Harness{}
 		harness.Namespace, harness.Name = namespace, "later"
 		harness.Spec.Tools = []v1alpha1.LocalReference{{Name: "word-count"}}
@@ -77,7 +82,7 @@ var _ = Describe("The order of Turns", func() {
 		agent.Namespace, agent.Name = namespace, "helper"
 		create(ctx, agent)
 		Eventually(message).Should(ContainSubstring(`ToolNotFound: Tool "word-count"`))
-		tool := jobTool("word-count", v1alpha1.Pure)
+		tool := jobTool("word-count", v1alpha1.SideEffectPure)
 		tool.Namespace = namespace
 		create(ctx, tool)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
@@ -96,11 +101,11 @@ var _ = Describe("Cancelling", func() {
 		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("late"), Latency: seconds(3600)})
 		create(ctx, newSession(namespace, "demo"))
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
-		Eventually(turnPhase(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.TurnReason))
+		Eventually(turnPhase(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.TurnPhaseReason))
 		create(ctx, newTurn(namespace, "demo", "demo-2", "Hello again"))
 		cancel(ctx, namespace, "demo-1")
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("Cancelled"))
-		Eventually(turnPhase(ctx, namespace, "demo-2")).Should(Equal(v1alpha1.TurnReason))
+		Eventually(turnPhase(ctx, namespace, "demo-2")).Should(Equal(v1alpha1.TurnPhaseReason))
 		Expect(eventTypes(ctx, namespace, "demo")).To(Equal([]string{
 			"input.message", "session.activated", "turn.started", "turn.failed", "session.idled",
 		}))
@@ -110,11 +115,11 @@ var _ = Describe("Cancelling", func() {
 		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("late"), Latency: seconds(3600)})
 		create(ctx, newSession(namespace, "demo"))
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
-		Eventually(turnPhase(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.TurnReason))
+		Eventually(turnPhase(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.TurnPhaseReason))
 		create(ctx, newTurn(namespace, "demo", "demo-2", "Hello again"))
 		cancel(ctx, namespace, "demo-2")
 		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveFailed("Cancelled"))
-		Expect(turnPhase(ctx, namespace, "demo-1")()).To(Equal(v1alpha1.TurnReason))
+		Expect(turnPhase(ctx, namespace, "demo-1")()).To(Equal(v1alpha1.TurnPhaseReason))
 	})
 
 	It("ends a Turn that waits for a client", func(ctx context.Context) {
@@ -126,7 +131,7 @@ var _ = Describe("Cancelling", func() {
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("Cancelled"))
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
-		Expect(turn.Status.ToolCalls[0].State).To(Equal(v1alpha1.CallNotExecuted))
+		Expect(turn.Status.ToolCalls[0].State).To(Equal(v1alpha1.ToolCallStateNotExecuted))
 	})
 
 	It("of a Turn that is deleted while it runs frees its Session", func(ctx context.Context) {
@@ -134,10 +139,10 @@ var _ = Describe("Cancelling", func() {
 		create(ctx, newSession(namespace, "demo"))
 		turn := newTurn(namespace, "demo", "demo-1", "Hello")
 		create(ctx, turn)
-		Eventually(turnPhase(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.TurnReason))
+		Eventually(turnPhase(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.TurnPhaseReason))
 		create(ctx, newTurn(namespace, "demo", "demo-2", "Hello again"))
 		Expect(kit.Client.Delete(ctx, turn)).To(Succeed())
-		Eventually(turnPhase(ctx, namespace, "demo-2")).Should(Equal(v1alpha1.TurnReason))
+		Eventually(turnPhase(ctx, namespace, "demo-2")).Should(Equal(v1alpha1.TurnPhaseReason))
 		Expect(eventTypes(ctx, namespace, "demo")).To(Equal([]string{"turn.failed", "session.idled"}))
 	})
 })

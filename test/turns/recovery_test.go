@@ -21,7 +21,7 @@ import (
 func slow(words int) v1alpha1.Simulation {
 	return v1alpha1.Simulation{
 		Latency:  &metav1.Duration{Duration: time.Duration(words) * time.Second},
-		Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseLorem, Tokens: new(int32(words))},
+		Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeLorem, Tokens: new(int32(words))},
 	}
 }
 
@@ -52,7 +52,7 @@ var _ = Describe("An answer that was coming in when the manager died", Serial, O
 
 	It("is the answer where the Model finalizes", func(ctx context.Context) {
 		namespace := newNamespace(ctx, slow(60))
-		recovers(ctx, namespace, v1alpha1.RecoveryFinalize)
+		recovers(ctx, namespace, v1alpha1.ModelRecoveryFinalize)
 		create(ctx, newSession(namespace, "demo"))
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
 		Eventually(kept).WithArguments(ctx, namespace).Should(HavePrefix("lorem ipsum"))
@@ -63,7 +63,7 @@ var _ = Describe("An answer that was coming in when the manager died", Serial, O
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(turn.Status.Output).To(Equal(kept(ctx, namespace)))
-		Expect(turn.Status.Recovered).To(Equal(v1alpha1.TurnFinalized))
+		Expect(turn.Status.Recovered).To(Equal(v1alpha1.TurnRecoveryFinalized))
 		recovered := meta.FindStatusCondition(turn.Status.Conditions, v1alpha1.ConditionRecovered)
 		Expect(recovered).NotTo(BeNil())
 		Expect(recovered.Status).To(Equal(metav1.ConditionTrue))
@@ -74,7 +74,7 @@ var _ = Describe("An answer that was coming in when the manager died", Serial, O
 		By("applying the Turn again, which adopts its outcome")
 		Expect(kit.Client.Delete(ctx, turn)).To(Succeed())
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Recovered", v1alpha1.TurnFinalized))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Recovered", v1alpha1.TurnRecoveryFinalized))
 	})
 
 	It("is asked for again where it does not", func(ctx context.Context) {
@@ -103,7 +103,7 @@ var _ = Describe("An answer that was coming in when the manager died", Serial, O
 var _ = Describe("The write budget of an answer that is kept as it comes", func() {
 	It("is an entry every five seconds", func(ctx context.Context) {
 		namespace := newNamespace(ctx, slow(13))
-		recovers(ctx, namespace, v1alpha1.RecoveryFinalize)
+		recovers(ctx, namespace, v1alpha1.ModelRecoveryFinalize)
 		before := startedSession(ctx, namespace)
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())

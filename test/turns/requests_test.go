@@ -119,7 +119,7 @@ func (l *requestLog) isProgress(method, path string, body []byte) (progress, pha
 		if call.PodUID != "" {
 			now.pods++
 		}
-		if call.Executor == v1alpha1.ExecutorJob && call.State == v1alpha1.CallNotExecuted {
+		if call.Executor == v1alpha1.ToolExecutorJob && call.State == v1alpha1.ToolCallStateNotExecuted {
 			now.withdrawn++
 		}
 	}

@@ -106,6 +106,10 @@ func untilGone(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 func (s *site) tool(name string, class v1alpha1.SideEffect) *v1alpha1.Tool {
 	return &v1alpha1.Tool{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       v1alpha1.ToolSpec{Description: "A tool of the tests.", SideEffect: class, HTTP: &v1alpha1.HTTPTool{URL: s.URL + "/" + name}},
+		Spec: v1alpha1.ToolSpec{
+			Description: "A tool of the tests.",
+			SideEffect:  class,
+			HTTP:        &v1alpha1.HTTPTool{URL: s.URL + "/" + name},
+		},
 	}
 }

@@ -62,10 +62,18 @@ func withArguments(name, arguments string) v1alpha1.SimulatedToolCall {
 
 var _ = Describe("A tool call", func() {
 	It("that violates the schema goes back to the model as an error, and no Job is made", func(ctx context.Context) {
-		tool := jobTool("count", v1alpha1.AtMostOnce)
-		tool.Spec.InputSchema = &v1alpha1.JSON{Raw: []byte(`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`)}
+		tool := jobTool("count", v1alpha1.SideEffectAtMostOnce)
+		tool.Spec.InputSchema = &v1alpha1.JSON{
+			Raw: []byte(`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`),
+		}
 		namespace := newNamespace(ctx, calling("{{tool:count}}", []v1alpha1.SimulatedToolCall{
-			withArguments("count", `{"text":5}`), withArguments("count", `{}`), withArguments("count", `not json`), withArguments("count", `{"text":"ok"}`),
+			withArguments(
+				"count",
+				`{"text":5}`,
+			),
+			withArguments("count", `{}`),
+			withArguments("count", `not json`),
+			withArguments("count", `{"text":"ok"}`),
 		}), tool)
 		create(ctx, newSession(namespace, "demo"))
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
@@ -74,10 +82,10 @@ var _ = Describe("A tool call", func() {
 		Expect(err).NotTo(HaveOccurred())
 		for i, call := range turn.Status.ToolCalls[:3] {
 			Expect(string(call.State)+" "+call.Reason).To(Equal("NotExecuted InvalidArguments"), "call %d", i)
-			Expect(call.Executor).To(Equal(v1alpha1.ExecutorNone))
+			Expect(call.Executor).To(Equal(v1alpha1.ToolExecutorNone))
 			Expect(kit.Starts(namespace, "demo-1", call.ID)).To(BeZero())
 		}
-		Expect(turn.Status.ToolCalls[3].State).To(Equal(v1alpha1.CallSucceeded))
+		Expect(turn.Status.ToolCalls[3].State).To(Equal(v1alpha1.ToolCallStateSucceeded))
 		Expect(jobNames(ctx, namespace)).To(HaveLen(1))
 		ended := completions(ctx, namespace)
 		Expect(ended).To(HaveLen(4))
@@ -88,7 +96,7 @@ var _ = Describe("A tool call", func() {
 	})
 
 	It("of a tool that was not offered is an error that names it", func(ctx context.Context) {
-		hidden := jobTool("hidden", v1alpha1.Pure)
+		hidden := jobTool("hidden", v1alpha1.SideEffectPure)
 		namespace := newNamespace(ctx, calling("{{tool:hidden}}", []v1alpha1.SimulatedToolCall{call("hidden")}))
 		hidden.Namespace = namespace
 		create(ctx, hidden)
@@ -103,7 +111,7 @@ var _ = Describe("A tool call", func() {
 
 	It("beyond the 64th of a step is refused: the model is told, status does not list it", func(ctx context.Context) {
 		const called = 70
-		namespace := newNamespace(ctx, calling("done", works(called)), jobTool("work", v1alpha1.Pure))
+		namespace := newNamespace(ctx, calling("done", works(called)), jobTool("work", v1alpha1.SideEffectPure))
 		create(ctx, newSession(namespace, "demo"))
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
@@ -146,33 +154,42 @@ var _ = Describe("The calls of one step", func() {
 
 	It("run one after another in the order of the model when the Session says Sequential", func(ctx context.Context) {
 		sequential := func(session *v1alpha1.Session) { session.Spec.ToolConcurrency = v1alpha1.ToolConcurrencySequential }
-		_, seen := run(ctx, sequential, calling("done", works(5)), jobTool("work", v1alpha1.Pure))
+		_, seen := run(ctx, sequential, calling("done", works(5)), jobTool("work", v1alpha1.SideEffectPure))
 		order, most, _ := seen.seen()
 		Expect(order).To(Equal([]string{"1-0", "1-1", "1-2", "1-3", "1-4"}))
 		Expect(most).To(Equal(1))
 	})
 
-	It("run in the order of the model within a concurrency class, and beside those of no class", func(ctx context.Context) {
-		classed, other := jobTool("classed", v1alpha1.Idempotent), jobTool("also-classed", v1alpha1.AtMostOnce)
-		classed.Spec.ConcurrencyClass, other.Spec.ConcurrencyClass = "database", "database"
-		_, seen := run(ctx, func(*v1alpha1.Session) {}, calling("done", []v1alpha1.SimulatedToolCall{
-			call("classed"), call("work"), call("also-classed"), call("classed"),
-		}), classed, other, jobTool("work", v1alpha1.Pure))
-		order, _, together := seen.seen()
-		classes := []string{}
-		for _, id := range order {
-			if id != "1-1" {
-				classes = append(classes, id)
+	It(
+		"run in the order of the model within a concurrency class, and beside those of no class",
+		func(ctx context.Context) {
+			classed, other := jobTool(
+				"classed",
+				v1alpha1.SideEffectIdempotent,
+			), jobTool(
+				"also-classed",
+				v1alpha1.SideEffectAtMostOnce,
+			)
+			classed.Spec.ConcurrencyClass, other.Spec.ConcurrencyClass = "database", "database"
+			_, seen := run(ctx, func(*v1alpha1.Session) {}, calling("done", []v1alpha1.SimulatedToolCall{
+				call("classed"), call("work"), call("also-classed"), call("classed"),
+			}), classed, other, jobTool("work", v1alpha1.SideEffectPure))
+			order, _, together := seen.seen()
+			classes := []string{}
+			for _, id := range order {
+				if id != "1-1" {
+					classes = append(classes, id)
+				}
 			}
-		}
-		Expect(classes).To(Equal([]string{"1-0", "1-2", "1-3"}))
-		for pair := range together {
-			Expect(pair).To(ContainSubstring("1-1"), "two calls of one class ran at the same time")
-		}
-	})
+			Expect(classes).To(Equal([]string{"1-0", "1-2", "1-3"}))
+			for pair := range together {
+				Expect(pair).To(ContainSubstring("1-1"), "two calls of one class ran at the same time")
+			}
+		},
+	)
 
 	It("run beside one another, 32 at most", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("done", works(40)), jobTool("work", v1alpha1.Pure))
+		namespace := newNamespace(ctx, calling("done", works(40)), jobTool("work", v1alpha1.SideEffectPure))
 		seen, proceed := &overlap{}, make(chan struct{})
 		jobs.in(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
 			seen.enter(call.ID)
@@ -194,27 +211,33 @@ var _ = Describe("The calls of one step", func() {
 		Expect(order).To(HaveLen(40))
 	})
 
-	It("give their results to the model in its own order, whatever the order in which they end", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("done", works(3)), jobTool("work", v1alpha1.Pure))
-		first := make(chan struct{})
-		jobs.in(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
-			if call.ID == "1-0" {
-				<-first
-			}
-			if call.ID == "1-2" {
-				defer close(first)
-			}
-			return strings.Repeat(call.ID, 2), "", 0
-		})
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-		Expect(completedCalls(ctx, namespace)).To(Equal([]string{"1-0 success", "1-1 success", "1-2 success"}))
-	})
+	It(
+		"give their results to the model in its own order, whatever the order in which they end",
+		func(ctx context.Context) {
+			namespace := newNamespace(ctx, calling("done", works(3)), jobTool("work", v1alpha1.SideEffectPure))
+			first := make(chan struct{})
+			jobs.in(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
+				if call.ID == "1-0" {
+					<-first
+				}
+				if call.ID == "1-2" {
+					defer close(first)
+				}
+				return strings.Repeat(call.ID, 2), "", 0
+			})
+			create(ctx, newSession(namespace, "demo"))
+			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+			Expect(completedCalls(ctx, namespace)).To(Equal([]string{"1-0 success", "1-1 success", "1-2 success"}))
+		},
+	)
 })
 
 var _ = Describe("A Turn that reaches the limit of its iterations", func() {
-	always := v1alpha1.Simulation{Response: fixed("never"), ToolCalls: &v1alpha1.SimulatedToolCalls{Fixed: []v1alpha1.SimulatedToolCall{call("unheard-of")}}}
+	always := v1alpha1.Simulation{
+		Response:  fixed("never"),
+		ToolCalls: &v1alpha1.SimulatedToolCalls{Fixed: []v1alpha1.SimulatedToolCall{call("unheard-of")}},
+	}
 
 	It("succeeds with MaxTurnRequests, and the calls of its last answer are not made", func(ctx context.Context) {
 		namespace := newNamespace(ctx, always)
@@ -223,20 +246,23 @@ var _ = Describe("A Turn that reaches the limit of its iterations", func() {
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
-		Expect(turn.Status.Plan.StopReason).To(Equal(v1alpha1.StopMaxTurnRequests))
+		Expect(turn.Status.Plan.StopReason).To(Equal(v1alpha1.StopReasonMaxTurnRequests))
 		Expect(conditionOf(turn, v1alpha1.ConditionSucceeded).Reason).To(Equal("MaxTurnRequests"))
 		Expect(turn.Status.Summary.ModelCalls).To(BeEquivalentTo(3))
 		Expect(completions(ctx, namespace)).To(HaveLen(2))
 	})
 
 	It("and answers in the last one, succeeds with EndTurn", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("unheard-of")}, []v1alpha1.SimulatedToolCall{call("unheard-of")}))
+		namespace := newNamespace(
+			ctx,
+			calling("done", []v1alpha1.SimulatedToolCall{call("unheard-of")}, []v1alpha1.SimulatedToolCall{call("unheard-of")}),
+		)
 		create(ctx, withIterations(newSession(namespace, "demo"), 3))
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
-		Expect(turn.Status.Plan.StopReason).To(Equal(v1alpha1.StopEndTurn))
+		Expect(turn.Status.Plan.StopReason).To(Equal(v1alpha1.StopReasonEndTurn))
 		Expect(turn.Status.Output).To(Equal("done"))
 	})
 })

@@ -17,8 +17,14 @@ import (
 
 // The parts of a Turn in the log (LIFE-01 to LIFE-07, LLM-02, TOOL-11, EVT-04).
 var (
-	opened    = []string{"input.message", "session.activated", "turn.started"}
-	reasoned  = []string{"reason.started", "output.message.started", "llm.generation", "output.message.completed", "reason.completed"}
+	opened   = []string{"input.message", "session.activated", "turn.started"}
+	reasoned = []string{
+		"reason.started",
+		"output.message.started",
+		"llm.generation",
+		"output.message.completed",
+		"reason.completed",
+	}
 	completed = []string{"turn.completed", "session.idled"}
 	failed    = []string{"turn.failed", "session.idled"}
 	blocked   = []string{"output.message.completed", "turn.failed", "session.idled"}
@@ -64,7 +70,7 @@ var _ = Describe("The log of a Turn", func() {
 	}
 	expectLog := func(ctx context.Context, namespace string, parts ...[]string) {
 		GinkgoHelper()
-		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionIdle))
+		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseIdle))
 		Expect(eventTypes(ctx, namespace, "demo")).To(Equal(slices.Concat(parts...)))
 	}
 
@@ -76,7 +82,11 @@ var _ = Describe("The log of a Turn", func() {
 	})
 
 	It("with one tool", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("It is {{tool:work}}.", []v1alpha1.SimulatedToolCall{call("work")}), jobTool("work", v1alpha1.Pure))
+		namespace := newNamespace(
+			ctx,
+			calling("It is {{tool:work}}.", []v1alpha1.SimulatedToolCall{call("work")}),
+			jobTool("work", v1alpha1.SideEffectPure),
+		)
 		run(ctx, namespace)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		expectLog(ctx, namespace, opened, reasoned, acted("tool.started", "tool.completed"), reasoned, completed)
@@ -86,7 +96,11 @@ var _ = Describe("The log of a Turn", func() {
 	})
 
 	It("with several tools tells of each from start to end, in the order of the calls", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("work"), call("unheard-of"), call("work")}), jobTool("work", v1alpha1.Pure))
+		namespace := newNamespace(
+			ctx,
+			calling("done", []v1alpha1.SimulatedToolCall{call("work"), call("unheard-of"), call("work")}),
+			jobTool("work", v1alpha1.SideEffectPure),
+		)
 		run(ctx, namespace)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		expectLog(ctx, namespace, opened, reasoned,
@@ -95,7 +109,12 @@ var _ = Describe("The log of a Turn", func() {
 	})
 
 	It("with a client tool", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("ask-ann"), call("work")}), clientTool("ask-ann"), jobTool("work", v1alpha1.Pure))
+		namespace := newNamespace(
+			ctx,
+			calling("done", []v1alpha1.SimulatedToolCall{call("ask-ann"), call("work")}),
+			clientTool("ask-ann"),
+			jobTool("work", v1alpha1.SideEffectPure),
+		)
 		run(ctx, namespace)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
 		create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
@@ -105,14 +124,23 @@ var _ = Describe("The log of a Turn", func() {
 	})
 
 	It("of a model that fails", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseError, Text: "no such thing"}})
+		namespace := newNamespace(
+			ctx,
+			v1alpha1.Simulation{
+				Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeError, Text: "no such thing"},
+			},
+		)
 		run(ctx, namespace)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("ProcessingError"))
 		expectLog(ctx, namespace, opened, reasoned, failed)
 	})
 
 	It("of a Turn that is cancelled while its tool runs", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("never", []v1alpha1.SimulatedToolCall{call("work")}), jobTool("work", v1alpha1.Pure))
+		namespace := newNamespace(
+			ctx,
+			calling("never", []v1alpha1.SimulatedToolCall{call("work")}),
+			jobTool("work", v1alpha1.SideEffectPure),
+		)
 		started, _ := blocking(namespace)
 		run(ctx, namespace)
 		Eventually(started).Should(Receive())
@@ -122,20 +150,27 @@ var _ = Describe("The log of a Turn", func() {
 		expectLog(ctx, namespace, opened, reasoned, acted("tool.completed"), failed)
 	})
 
-	It("of a Turn that is cancelled comes to its end at once, its status only when no container runs any more", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("never", []v1alpha1.SimulatedToolCall{call("work")}), jobTool("work", v1alpha1.Pure))
-		started, _ := blocking(namespace)
-		run(ctx, namespace)
-		Eventually(started).Should(Receive())
-		// A finalizer stands for a container that takes its time.
-		pod := onlyPod(ctx, namespace)
-		setFinalizers(ctx, pod, `["capstan.dev/slow"]`)
-		cancelTurn(ctx, namespace, "demo-1")
-		Eventually(func() []string { return eventTypes(ctx, namespace, "demo") }).Should(ContainElement("turn.failed"))
-		Consistently(turnPhase(ctx, namespace, "demo-1")).WithTimeout(time.Second).Should(Equal(v1alpha1.TurnAct))
-		setFinalizers(ctx, pod, `null`)
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("Cancelled"))
-	})
+	It(
+		"of a Turn that is cancelled comes to its end at once, its status only when no container runs any more",
+		func(ctx context.Context) {
+			namespace := newNamespace(
+				ctx,
+				calling("never", []v1alpha1.SimulatedToolCall{call("work")}),
+				jobTool("work", v1alpha1.SideEffectPure),
+			)
+			started, _ := blocking(namespace)
+			run(ctx, namespace)
+			Eventually(started).Should(Receive())
+			// A finalizer stands for a container that takes its time.
+			pod := onlyPod(ctx, namespace)
+			setFinalizers(ctx, pod, `["capstan.dev/slow"]`)
+			cancelTurn(ctx, namespace, "demo-1")
+			Eventually(func() []string { return eventTypes(ctx, namespace, "demo") }).Should(ContainElement("turn.failed"))
+			Consistently(turnPhase(ctx, namespace, "demo-1")).WithTimeout(time.Second).Should(Equal(v1alpha1.TurnPhaseAct))
+			setFinalizers(ctx, pod, `null`)
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("Cancelled"))
+		},
+	)
 
 	It("of a Turn whose Harness was archived before", func(ctx context.Context) {
 		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("never")})
@@ -146,61 +181,97 @@ var _ = Describe("The log of a Turn", func() {
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(turn.Status.Error.Code).To(Equal("dependency_unavailable"))
-		Expect(turn.Status.Error.Fields).To(SatisfyAll(HaveLen(3), HaveKeyWithValue("dependency", "harness"), HaveKeyWithValue("state", "archived"),
+		Expect(
+			turn.Status.Error.Fields,
+		).To(SatisfyAll(HaveLen(3), HaveKeyWithValue("dependency", "harness"), HaveKeyWithValue("state", "archived"),
 			HaveKeyWithValue("remedy", ContainSubstring(harnessOf(namespace).GetName()))))
 	})
 
-	It("of a Turn whose Harness is archived while a tool runs: the tool ends, and no model is called", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("never", []v1alpha1.SimulatedToolCall{call("work")}, []v1alpha1.SimulatedToolCall{call("work")}), jobTool("work", v1alpha1.Pure))
-		started, proceed := blocking(namespace)
-		run(ctx, namespace)
-		Eventually(started).Should(Receive())
-		archive(ctx, harnessOf(namespace))
-		close(proceed)
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("DependencyUnavailable"))
-		expectLog(ctx, namespace, opened, reasoned, acted("tool.started", "tool.completed"), blocked)
-		turn, err := kit.Turn(ctx, namespace, "demo-1")()
-		Expect(err).NotTo(HaveOccurred())
-		Expect(turn.Status.ToolCalls).To(HaveLen(1))
-		Expect(turn.Status.ToolCalls[0].State).To(Equal(v1alpha1.CallSucceeded))
-		Expect(kit.Starts(namespace, "demo-1", "1-0")).To(Equal(1))
-	})
+	It(
+		"of a Turn whose Harness is archived while a tool runs: the tool ends, and no model is called",
+		func(ctx context.Context) {
+			namespace := newNamespace(
+				ctx,
+				calling("never", []v1alpha1.SimulatedToolCall{call("work")}, []v1alpha1.SimulatedToolCall{call("work")}),
+				jobTool("work", v1alpha1.SideEffectPure),
+			)
+			started, proceed := blocking(namespace)
+			run(ctx, namespace)
+			Eventually(started).Should(Receive())
+			archive(ctx, harnessOf(namespace))
+			close(proceed)
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("DependencyUnavailable"))
+			expectLog(ctx, namespace, opened, reasoned, acted("tool.started", "tool.completed"), blocked)
+			turn, err := kit.Turn(ctx, namespace, "demo-1")()
+			Expect(err).NotTo(HaveOccurred())
+			Expect(turn.Status.ToolCalls).To(HaveLen(1))
+			Expect(turn.Status.ToolCalls[0].State).To(Equal(v1alpha1.ToolCallStateSucceeded))
+			Expect(kit.Starts(namespace, "demo-1", "1-0")).To(Equal(1))
+		},
+	)
 
-	It("of a Turn whose Agent is archived while it waits for a client: no tool of a later step starts", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("never", []v1alpha1.SimulatedToolCall{call("work")}, []v1alpha1.SimulatedToolCall{call("ask-ann")}),
-			jobTool("work", v1alpha1.Pure), clientTool("ask-ann"))
-		agent := &v1alpha1.Agent{}
-		agent.Namespace, agent.Name = namespace, "helper"
-		create(ctx, agent)
-		session := newSession(namespace, "demo")
-		session.Spec.AgentRef = &v1alpha1.LocalReference{Name: "helper"}
-		create(ctx, session)
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
-		archive(ctx, agent)
-		create(ctx, toolResult(namespace, "ann", "demo-1", "2-0", "yes"))
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("DependencyUnavailable"))
-		Eventually(accepted(ctx, namespace, "ann")).Should(Equal("False CallClosed"))
-		expectLog(ctx, namespace, opened, reasoned, acted("tool.started", "tool.completed"), reasoned, []string{"tool.call_requested", "tool.completed"}, blocked)
-		turn, err := kit.Turn(ctx, namespace, "demo-1")()
-		Expect(err).NotTo(HaveOccurred())
-		Expect(turn.Status.Error.Fields).To(SatisfyAll(HaveLen(3), HaveKeyWithValue("dependency", "agent"), HaveKeyWithValue("state", "archived"),
-			HaveKeyWithValue("remedy", ContainSubstring(`lifecycle of Agent "helper"`))))
-	})
+	It(
+		"of a Turn whose Agent is archived while it waits for a client: no tool of a later step starts",
+		func(ctx context.Context) {
+			namespace := newNamespace(
+				ctx,
+				calling("never", []v1alpha1.SimulatedToolCall{call("work")}, []v1alpha1.SimulatedToolCall{call("ask-ann")}),
+				jobTool("work", v1alpha1.SideEffectPure),
+				clientTool("ask-ann"),
+			)
+			agent := &v1alpha1.Agent{}
+			agent.Namespace, agent.Name = namespace, "helper"
+			create(ctx, agent)
+			session := newSession(namespace, "demo")
+			session.Spec.AgentRef = &v1alpha1.LocalReference{Name: "helper"}
+			create(ctx, session)
+			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
+			archive(ctx, agent)
+			create(ctx, toolResult(namespace, "ann", "demo-1", "2-0", "yes"))
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("DependencyUnavailable"))
+			Eventually(accepted(ctx, namespace, "ann")).Should(Equal("False CallClosed"))
+			expectLog(
+				ctx,
+				namespace,
+				opened,
+				reasoned,
+				acted("tool.started", "tool.completed"),
+				reasoned,
+				[]string{"tool.call_requested", "tool.completed"},
+				blocked,
+			)
+			turn, err := kit.Turn(ctx, namespace, "demo-1")()
+			Expect(err).NotTo(HaveOccurred())
+			Expect(
+				turn.Status.Error.Fields,
+			).To(SatisfyAll(HaveLen(3), HaveKeyWithValue("dependency", "agent"), HaveKeyWithValue("state", "archived"),
+				HaveKeyWithValue("remedy", ContainSubstring(`lifecycle of Agent "helper"`))))
+		},
+	)
 
-	It("of a Turn whose Harness is deleted while it waits is the same as of one that is archived", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("never", []v1alpha1.SimulatedToolCall{call("ask-ann")}), clientTool("ask-ann"))
-		run(ctx, namespace)
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
-		Expect(kit.Client.Delete(ctx, harnessOf(namespace))).To(Succeed())
-		create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("DependencyUnavailable"))
-		turn, err := kit.Turn(ctx, namespace, "demo-1")()
-		Expect(err).NotTo(HaveOccurred())
-		Expect(turn.Status.Error.Fields).To(SatisfyAll(HaveLen(3), HaveKeyWithValue("dependency", "harness"), HaveKeyWithValue("state", "deleted"),
-			HaveKeyWithValue("remedy", ContainSubstring("Create Harness"))))
-		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPending))
-	})
+	It(
+		"of a Turn whose Harness is deleted while it waits is the same as of one that is archived",
+		func(ctx context.Context) {
+			namespace := newNamespace(
+				ctx,
+				calling("never", []v1alpha1.SimulatedToolCall{call("ask-ann")}),
+				clientTool("ask-ann"),
+			)
+			run(ctx, namespace)
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
+			Expect(kit.Client.Delete(ctx, harnessOf(namespace))).To(Succeed())
+			create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("DependencyUnavailable"))
+			turn, err := kit.Turn(ctx, namespace, "demo-1")()
+			Expect(err).NotTo(HaveOccurred())
+			Expect(
+				turn.Status.Error.Fields,
+			).To(SatisfyAll(HaveLen(3), HaveKeyWithValue("dependency", "harness"), HaveKeyWithValue("state", "deleted"),
+				HaveKeyWithValue("remedy", ContainSubstring("Create Harness"))))
+			Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhasePending))
+		},
+	)
 
 	It("numbers one Turn after the other", func(ctx context.Context) {
 		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("yes")})

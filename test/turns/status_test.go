@@ -74,13 +74,15 @@ func withIterations(session *v1alpha1.Session, n int32) *v1alpha1.Session {
 func advancing(ctx context.Context, namespace string) *v1alpha1.Turn {
 	GinkgoHelper()
 	turn := &v1alpha1.Turn{}
-	for last := int32(-1); turn.Status.Phase != v1alpha1.TurnSucceeded; last = turn.Status.Iteration {
+	for last := int32(-1); turn.Status.Phase != v1alpha1.TurnPhaseSucceeded; last = turn.Status.Iteration {
 		Eventually(func(g Gomega) {
 			var err error
 			turn, err = kit.Turn(ctx, namespace, "demo-1")()
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(turn.Status.Phase).NotTo(BeElementOf(v1alpha1.TurnFailed, v1alpha1.TurnCancelled), "error %+v", turn.Status.Error)
-			g.Expect(turn.Status.Phase == v1alpha1.TurnSucceeded || turn.Status.Iteration > last).To(BeTrue(), "the Turn stands at iteration %d", last)
+			g.Expect(turn.Status.Phase).
+				NotTo(BeElementOf(v1alpha1.TurnPhaseFailed, v1alpha1.TurnPhaseCancelled), "error %+v", turn.Status.Error)
+			g.Expect(turn.Status.Phase == v1alpha1.TurnPhaseSucceeded || turn.Status.Iteration > last).
+				To(BeTrue(), "the Turn stands at iteration %d", last)
 		}).WithContext(ctx).WithPolling(200 * time.Millisecond).Should(Succeed())
 	}
 	Expect(turn).To(capstantest.HaveSucceeded())
@@ -94,7 +96,10 @@ var _ = Describe("A Turn of 1,000 iterations", SpecPriority(1), func() {
 	// long runs a Turn whose model calls the tool in every iteration.
 	long := func(ctx context.Context, name string, tools ...*v1alpha1.Tool) (*v1alpha1.Turn, string) {
 		GinkgoHelper()
-		script := v1alpha1.Simulation{Response: fixed("never"), ToolCalls: &v1alpha1.SimulatedToolCalls{Fixed: []v1alpha1.SimulatedToolCall{call(name)}}}
+		script := v1alpha1.Simulation{
+			Response:  fixed("never"),
+			ToolCalls: &v1alpha1.SimulatedToolCalls{Fixed: []v1alpha1.SimulatedToolCall{call(name)}},
+		}
 		namespace := newNamespace(ctx, script, tools...)
 		watched := watchStatus(ctx, namespace)
 		session := withIterations(newSession(namespace, "demo"), iterations)
@@ -104,12 +109,21 @@ var _ = Describe("A Turn of 1,000 iterations", SpecPriority(1), func() {
 		create(ctx, newTurn(namespace, "demo", "demo-1", strings.Repeat("Hello ", 1000)))
 		began := time.Now()
 		turn := advancing(ctx, namespace)
-		Expect(turn.Status.Plan.StopReason).To(Equal(v1alpha1.StopMaxTurnRequests))
+		Expect(turn.Status.Plan.StopReason).To(Equal(v1alpha1.StopReasonMaxTurnRequests))
 		Expect(turn.Status.Iteration).To(BeEquivalentTo(iterations))
 		Expect(turn.Status.Summary.ModelCalls).To(BeEquivalentTo(iterations))
 		Expect(turn.Status.Summary.Calls).To(Equal("1000/1000"))
 		versions, largest := watched.seen()
-		AddReportEntry("long Turn", fmt.Sprintf("%s: %s, %d versions of the status, at most %d bytes", name, time.Since(began).Round(time.Second), versions, largest))
+		AddReportEntry(
+			"long Turn",
+			fmt.Sprintf(
+				"%s: %s, %d versions of the status, at most %d bytes",
+				name,
+				time.Since(began).Round(time.Second),
+				versions,
+				largest,
+			),
+		)
 		Expect(versions).To(BeNumerically(">=", 2*iterations))
 		Expect(largest).To(BeNumerically("<", maxStatusBytes))
 		return turn, namespace
@@ -121,49 +135,58 @@ var _ = Describe("A Turn of 1,000 iterations", SpecPriority(1), func() {
 	})
 
 	It("with Jobs keeps its status small and ends as the limit says", func(ctx context.Context) {
-		_, namespace := long(ctx, "work", jobTool("work", v1alpha1.Pure))
+		_, namespace := long(ctx, "work", jobTool("work", v1alpha1.SideEffectPure))
 		Expect(completions(ctx, namespace)).To(HaveLen(1000))
 	})
 })
 
 var _ = Describe("Bulk", func() {
-	It("of 32 parallel results of 64 KiB goes through the log, in entries that fit, and the answer cites it", func(ctx context.Context) {
-		const parallel, size = 32, 64 << 10
-		var calls []v1alpha1.SimulatedToolCall
-		var tools []*v1alpha1.Tool
-		for i := range parallel {
-			name := fmt.Sprintf("big-%02d", i)
-			calls = append(calls, call(name))
-			tools = append(tools, jobTool(name, v1alpha1.Pure))
-		}
-		namespace := newNamespace(ctx, calling("{{tool:big-00}} and {{tool:big-17}} and {{tool:big-31}}", calls), tools...)
-		text := func(name string) string { return (name + strings.Repeat("<0123456789> ", size/12))[:size] }
-		jobs.in(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) { return text(call.Command[1]), "", 0 })
-		watched := watchStatus(ctx, namespace)
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).WithTimeout(2 * time.Minute).Should(capstantest.HaveSucceeded())
+	It(
+		"of 32 parallel results of 64 KiB goes through the log, in entries that fit, and the answer cites it",
+		func(ctx context.Context) {
+			const parallel, size = 32, 64 << 10
+			var calls []v1alpha1.SimulatedToolCall
+			var tools []*v1alpha1.Tool
+			for i := range parallel {
+				name := fmt.Sprintf("big-%02d", i)
+				calls = append(calls, call(name))
+				tools = append(tools, jobTool(name, v1alpha1.SideEffectPure))
+			}
+			namespace := newNamespace(ctx, calling("{{tool:big-00}} and {{tool:big-17}} and {{tool:big-31}}", calls), tools...)
+			text := func(name string) string { return (name + strings.Repeat("<0123456789> ", size/12))[:size] }
+			jobs.in(
+				namespace,
+				func(call capstantest.Call) (stdout, stderr string, exit int) { return text(call.Command[1]), "", 0 },
+			)
+			watched := watchStatus(ctx, namespace)
+			create(ctx, newSession(namespace, "demo"))
+			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).WithTimeout(2 * time.Minute).Should(capstantest.HaveSucceeded())
 
-		turn, err := kit.Turn(ctx, namespace, "demo-1")()
-		Expect(err).NotTo(HaveOccurred())
-		Expect(len(turn.Status.Output)).To(BeNumerically("<=", 8<<10))
-		Expect(turn.Status.Output).To(HavePrefix("big-00<0123456789>"))
-		_, largest := watched.seen()
-		Expect(largest).To(BeNumerically("<", maxStatusBytes))
-		Expect(finalAnswer(ctx, namespace)).To(Equal(text("big-00") + " and " + text("big-17") + " and " + text("big-31")))
-		written := entries(ctx, namespace, "demo")
-		Expect(len(written)).To(BeNumerically(">", 4), "the results were not split")
-		for _, entry := range written {
-			raw, err := json.Marshal(entry)
+			turn, err := kit.Turn(ctx, namespace, "demo-1")()
 			Expect(err).NotTo(HaveOccurred())
-			Expect(len(raw)).To(BeNumerically("<=", maxEntryBytes))
-		}
-	})
+			Expect(len(turn.Status.Output)).To(BeNumerically("<=", 8<<10))
+			Expect(turn.Status.Output).To(HavePrefix("big-00<0123456789>"))
+			_, largest := watched.seen()
+			Expect(largest).To(BeNumerically("<", maxStatusBytes))
+			Expect(finalAnswer(ctx, namespace)).To(Equal(text("big-00") + " and " + text("big-17") + " and " + text("big-31")))
+			written := entries(ctx, namespace, "demo")
+			Expect(len(written)).To(BeNumerically(">", 4), "the results were not split")
+			for _, entry := range written {
+				raw, err := json.Marshal(entry)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(len(raw)).To(BeNumerically("<=", maxEntryBytes))
+			}
+		},
+	)
 
 	It("of results that need escaping does not make the status grow", func(ctx context.Context) {
 		const parallel = 64
-		namespace := newNamespace(ctx, calling("{{tool:work}}", works(parallel)), jobTool("work", v1alpha1.Pure))
-		jobs.in(namespace, func(capstantest.Call) (stdout, stderr string, exit int) { return strings.Repeat("<", 20<<10), "", 0 })
+		namespace := newNamespace(ctx, calling("{{tool:work}}", works(parallel)), jobTool("work", v1alpha1.SideEffectPure))
+		jobs.in(
+			namespace,
+			func(capstantest.Call) (stdout, stderr string, exit int) { return strings.Repeat("<", 20<<10), "", 0 },
+		)
 		watched := watchStatus(ctx, namespace)
 		create(ctx, newSession(namespace, "demo"))
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
@@ -226,18 +249,23 @@ func finalAnswer(ctx context.Context, namespace string) string {
 
 var _ = Describe("A Turn whose model fails", func() {
 	DescribeTable("says why", func(ctx context.Context, text, code, reason string) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseError, Text: text}})
+		namespace := newNamespace(
+			ctx,
+			v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeError, Text: text}},
+		)
 		create(ctx, newSession(namespace, "demo"))
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed(reason))
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
-		Expect(turn.Status.Phase).To(Equal(v1alpha1.TurnFailed))
+		Expect(turn.Status.Phase).To(Equal(v1alpha1.TurnPhaseFailed))
 		Expect(turn.Status.Error.Code).To(Equal(code))
-		Expect(turn.Status.Error.Message).NotTo(Or(BeEmpty(), ContainSubstring(text)), "what a provider says may hold what is not for users")
+		Expect(
+			turn.Status.Error.Message,
+		).NotTo(Or(BeEmpty(), ContainSubstring(text)), "what a provider says may hold what is not for users")
 		stalled := conditionOf(turn, v1alpha1.ConditionStalled)
 		Expect(string(stalled.Status) + " " + stalled.Reason).To(Equal("True " + reason))
-		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionIdle))
+		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseIdle))
 	},
 		Entry("rate limit", "(429) rate limit", "provider_rate_limited", "ProviderRateLimited"),
 		Entry("quota", "(429) insufficient_quota", "provider_quota_exhausted", "ProviderQuotaExhausted"),
@@ -249,7 +277,12 @@ var _ = Describe("A Turn whose model fails", func() {
 	)
 
 	It("leaves the Session to the next Turn, whose model does not see the failure", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseError, Text: "(503) come back"}})
+		namespace := newNamespace(
+			ctx,
+			v1alpha1.Simulation{
+				Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeError, Text: "(503) come back"},
+			},
+		)
 		create(ctx, newSession(namespace, "demo"))
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("ProviderUnavailable"))
@@ -262,26 +295,32 @@ var _ = Describe("A Turn whose model fails", func() {
 		Expect(turn.Status.Summary.Usage.InputTokens).To(BeEquivalentTo(4))
 	})
 
-	It("because the log is full says so, frees the Session, and fails every Turn until the limit is raised", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseEcho}})
-		session := newSession(namespace, "demo")
-		limit := resource.MustParse("64Ki")
-		session.Spec.JournalLimit = &limit
-		create(ctx, session)
-		create(ctx, newTurn(namespace, "demo", "demo-1", strings.Repeat("long ", 12000)))
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed(v1alpha1.ReasonJournalFull))
-		turn, err := kit.Turn(ctx, namespace, "demo-1")()
-		Expect(err).NotTo(HaveOccurred())
-		Expect(turn.Status.Error.Message).To(And(ContainSubstring("journalLimit"), ContainSubstring(`demo`)))
-		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionIdle))
+	It(
+		"because the log is full says so, frees the Session, and fails every Turn until the limit is raised",
+		func(ctx context.Context) {
+			namespace := newNamespace(
+				ctx,
+				v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeEcho}},
+			)
+			session := newSession(namespace, "demo")
+			limit := resource.MustParse("64Ki")
+			session.Spec.JournalLimit = &limit
+			create(ctx, session)
+			create(ctx, newTurn(namespace, "demo", "demo-1", strings.Repeat("long ", 12000)))
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed(v1alpha1.ReasonJournalFull))
+			turn, err := kit.Turn(ctx, namespace, "demo-1")()
+			Expect(err).NotTo(HaveOccurred())
+			Expect(turn.Status.Error.Message).To(And(ContainSubstring("journalLimit"), ContainSubstring(`demo`)))
+			Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseIdle))
 
-		create(ctx, newTurn(namespace, "demo", "demo-2", strings.Repeat("long ", 12000)))
-		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveFailed(v1alpha1.ReasonJournalFull))
-		raise := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"journalLimit":"1Mi"}}`))
-		Expect(kit.Client.Patch(ctx, session, raise)).To(Succeed())
-		create(ctx, newTurn(namespace, "demo", "demo-3", "short"))
-		Eventually(kit.Turn(ctx, namespace, "demo-3")).Should(capstantest.HaveSucceeded())
-	})
+			create(ctx, newTurn(namespace, "demo", "demo-2", strings.Repeat("long ", 12000)))
+			Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveFailed(v1alpha1.ReasonJournalFull))
+			raise := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"journalLimit":"1Mi"}}`))
+			Expect(kit.Client.Patch(ctx, session, raise)).To(Succeed())
+			create(ctx, newTurn(namespace, "demo", "demo-3", "short"))
+			Eventually(kit.Turn(ctx, namespace, "demo-3")).Should(capstantest.HaveSucceeded())
+		},
+	)
 })
 
 var _ = Describe("A Session", func() {
@@ -289,9 +328,12 @@ var _ = Describe("A Session", func() {
 		namespace := newNamespace(ctx, v1alpha1.Simulation{
 			Response: fixed("done"),
 			ToolCalls: &v1alpha1.SimulatedToolCalls{Conditional: []v1alpha1.SimulatedRule{
-				{Contains: "work", Sequence: []v1alpha1.SimulatedStep{{Calls: []v1alpha1.SimulatedToolCall{call("work"), call("work")}}}},
+				{
+					Contains: "work",
+					Sequence: []v1alpha1.SimulatedStep{{Calls: []v1alpha1.SimulatedToolCall{call("work"), call("work")}}},
+				},
 			}},
-		}, jobTool("work", v1alpha1.Pure))
+		}, jobTool("work", v1alpha1.SideEffectPure))
 		create(ctx, newSession(namespace, "demo"))
 		want := v1alpha1.SessionTotals{}
 		for i, input := range []string{"Hello", "please work", "Hello again"} {
@@ -309,7 +351,7 @@ var _ = Describe("A Session", func() {
 		}
 		Expect(want.ToolCalls).To(BeEquivalentTo(2))
 		Expect(want.Usage.TotalTokens).To(BeNumerically(">", 0))
-		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionIdle))
+		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseIdle))
 		session := &v1alpha1.Session{}
 		Expect(kit.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: "demo"}, session)).To(Succeed())
 		Expect(session.Status.Totals).To(Equal(want))

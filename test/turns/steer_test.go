@@ -16,19 +16,26 @@ import (
 var _ = Describe("A message that steers", func() {
 	// reasoning is what the log says of a model call.
 	reasoning := []string{
-		event.TypeReasonStarted, event.TypeOutputMessageStarted, event.TypeLLMGeneration, event.TypeOutputMessageCompleted, event.TypeReasonCompleted,
+		event.TypeReasonStarted,
+		event.TypeOutputMessageStarted,
+		event.TypeLLMGeneration,
+		event.TypeOutputMessageCompleted,
+		event.TypeReasonCompleted,
 	}
 
 	// echoing answers with the last message of the user, after a while.
 	echoing := func() v1alpha1.Simulation {
-		return v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseEcho, Prefix: "You said: "}, Latency: seconds(1)}
+		return v1alpha1.Simulation{
+			Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeEcho, Prefix: "You said: "},
+			Latency:  seconds(1),
+		}
 	}
 
 	It("goes into the Turn that reasons, for one write and one more model call", func(ctx context.Context) {
 		namespace := newNamespace(ctx, echoing())
 		before := startedSession(ctx, namespace)
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Ann?"))
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Phase", v1alpha1.TurnReason))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Phase", v1alpha1.TurnPhaseReason))
 		create(ctx, newSteer(namespace, "demo-2", "No, Bob."))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 
@@ -40,11 +47,26 @@ var _ = Describe("A message that steers", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(steer).To(capstantest.HaveSteered("demo-1"))
 		Expect(steer.Status.SessionUID).To(Equal(turn.Status.SessionUID))
-		Expect(conditionOf(steer, v1alpha1.ConditionSucceeded).Message).To(Equal(`The message was steered into Turn "demo-1", which was running and has the response.`))
+		Expect(
+			conditionOf(steer, v1alpha1.ConditionSucceeded).Message,
+		).To(Equal(`The message was steered into Turn "demo-1", which was running and has the response.`))
 		Expect(eventTypes(ctx, namespace, "demo")).To(Equal(slices.Concat(
-			[]string{event.TypeInputMessage, event.TypeSessionActivated, event.TypeTurnStarted}, reasoning, []string{event.TypeInputMessage},
-			reasoning, []string{event.TypeTurnCompleted, event.TypeSessionIdled})))
-		expectWrites(ctx, namespace, before, ConsistOf(slices.Concat(beginning, []string{turnWrite, entryWrite}, ending, times(1, turnWrite))))
+			[]string{
+				event.TypeInputMessage,
+				event.TypeSessionActivated,
+				event.TypeTurnStarted,
+			},
+			reasoning,
+			[]string{event.TypeInputMessage},
+			reasoning,
+			[]string{event.TypeTurnCompleted, event.TypeSessionIdled},
+		)))
+		expectWrites(
+			ctx,
+			namespace,
+			before,
+			ConsistOf(slices.Concat(beginning, []string{turnWrite, entryWrite}, ending, times(1, turnWrite))),
+		)
 
 		session := &v1alpha1.Session{}
 		Expect(kit.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "demo"}, session)).To(Succeed())
@@ -53,7 +75,11 @@ var _ = Describe("A message that steers", func() {
 
 	It("is read after the tools that run, and stops none of them", func(ctx context.Context) {
 		started, release := make(chan struct{}), make(chan struct{})
-		namespace := newNamespace(ctx, calling("{{tool:work}}; {{input}}", []v1alpha1.SimulatedToolCall{call("work")}), jobTool("work", v1alpha1.AtMostOnce))
+		namespace := newNamespace(
+			ctx,
+			calling("{{tool:work}}; {{input}}", []v1alpha1.SimulatedToolCall{call("work")}),
+			jobTool("work", v1alpha1.SideEffectAtMostOnce),
+		)
 		jobs.in(namespace, func(capstantest.Call) (string, string, int) {
 			close(started)
 			<-release
@@ -63,7 +89,10 @@ var _ = Describe("A message that steers", func() {
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Work."))
 		Eventually(started).Should(BeClosed())
 		create(ctx, newSteer(namespace, "demo-2", "And then rest."))
-		Consistently(kit.Turn(ctx, namespace, "demo-2")).WithTimeout(seconds(1).Duration).Should(HaveField("Status.Phase", v1alpha1.TurnQueued))
+		Consistently(
+			kit.Turn(ctx, namespace, "demo-2"),
+		).WithTimeout(seconds(1).Duration).
+			Should(HaveField("Status.Phase", v1alpha1.TurnPhaseQueued))
 		close(release)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(HaveField("Status.Output", "done; And then rest."))
@@ -71,9 +100,15 @@ var _ = Describe("A message that steers", func() {
 	})
 
 	It("ends the wait for client tools, which a message that is queued does not", func(ctx context.Context) {
-		namespace := newNamespace(ctx,
-			calling("{{input}}: {{tool:ask-ann}}, {{tool:ask-bob}}", []v1alpha1.SimulatedToolCall{call("ask-ann"), call("ask-bob")}),
-			clientTool("ask-ann"), clientTool("ask-bob"))
+		namespace := newNamespace(
+			ctx,
+			calling(
+				"{{input}}: {{tool:ask-ann}}, {{tool:ask-bob}}",
+				[]v1alpha1.SimulatedToolCall{call("ask-ann"), call("ask-bob")},
+			),
+			clientTool("ask-ann"),
+			clientTool("ask-bob"),
+		)
 		create(ctx, newSession(namespace, "demo"))
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Ask both."))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann", "ask-bob"))
@@ -81,14 +116,19 @@ var _ = Describe("A message that steers", func() {
 		Eventually(accepted(ctx, namespace, "ann")).Should(Equal("True Accepted"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-bob"))
 		create(ctx, newTurn(namespace, "demo", "demo-2", "Later."))
-		Consistently(kit.Turn(ctx, namespace, "demo-1")).WithTimeout(seconds(1).Duration).Should(capstantest.WaitForTools("ask-bob"))
+		Consistently(
+			kit.Turn(ctx, namespace, "demo-1"),
+		).WithTimeout(seconds(1).Duration).
+			Should(capstantest.WaitForTools("ask-bob"))
 
 		create(ctx, newSteer(namespace, "demo-3", "Never mind Bob"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(turn.Status.Output).To(Equal("Never mind Bob: yes, Cancelled: user sent a new message"))
-		Expect(turn.Status.ToolCalls[1]).To(And(HaveField("State", v1alpha1.CallNotExecuted), HaveField("Reason", "Steered")))
+		Expect(
+			turn.Status.ToolCalls[1],
+		).To(And(HaveField("State", v1alpha1.ToolCallStateNotExecuted), HaveField("Reason", "Steered")))
 		Expect(kit.Turn(ctx, namespace, "demo-3")()).To(capstantest.HaveSteered("demo-1"))
 		create(ctx, toolResult(namespace, "bob", "demo-1", "1-1", "no"))
 		Eventually(accepted(ctx, namespace, "bob")).Should(Equal("False CallClosed"))
@@ -115,18 +155,22 @@ var _ = Describe("A message that steers", func() {
 		session.Spec.MaxIterations = new(int32(1))
 		create(ctx, session)
 		create(ctx, newTurn(namespace, "demo", "demo-1", "one"))
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Phase", v1alpha1.TurnReason))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Phase", v1alpha1.TurnPhaseReason))
 		create(ctx, newSteer(namespace, "demo-2", "two"))
 		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSucceeded())
-		Expect(kit.Turn(ctx, namespace, "demo-2")()).To(And(HaveField("Status.Output", "You said: two"), HaveField("Status.SteeredInto", BeNil())))
-		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(HaveField("Status.Plan.StopReason", v1alpha1.StopMaxTurnRequests))
+		Expect(
+			kit.Turn(ctx, namespace, "demo-2")(),
+		).To(And(HaveField("Status.Output", "You said: two"), HaveField("Status.SteeredInto", BeNil())))
+		Expect(
+			kit.Turn(ctx, namespace, "demo-1")(),
+		).To(HaveField("Status.Plan.StopReason", v1alpha1.StopReasonMaxTurnRequests))
 	})
 
 	It("is not delivered again when its Turn is deleted and created again", func(ctx context.Context) {
 		namespace := newNamespace(ctx, echoing())
 		create(ctx, newSession(namespace, "demo"))
 		create(ctx, newTurn(namespace, "demo", "demo-1", "one"))
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Phase", v1alpha1.TurnReason))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Phase", v1alpha1.TurnPhaseReason))
 		steer := newSteer(namespace, "demo-2", "two")
 		create(ctx, steer)
 		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSteered("demo-1"))
@@ -148,20 +192,30 @@ var _ = Describe("A message that steers", func() {
 
 	It("can be cancelled and deleted while it waits", func(ctx context.Context) {
 		release := make(chan struct{})
-		namespace := newNamespace(ctx, calling("{{input}}", []v1alpha1.SimulatedToolCall{call("work")}), jobTool("work", v1alpha1.Pure))
+		namespace := newNamespace(
+			ctx,
+			calling("{{input}}", []v1alpha1.SimulatedToolCall{call("work")}),
+			jobTool("work", v1alpha1.SideEffectPure),
+		)
 		jobs.in(namespace, func(capstantest.Call) (string, string, int) {
 			<-release
 			return "done", "", 0
 		})
 		create(ctx, newSession(namespace, "demo"))
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Work."))
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Phase", v1alpha1.TurnAct))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Phase", v1alpha1.TurnPhaseAct))
 		cancelled, deleted := newSteer(namespace, "demo-2", "Not this."), newSteer(namespace, "demo-3", "Nor this.")
 		create(ctx, cancelled)
 		create(ctx, deleted)
 		Expect(kit.Client.Delete(ctx, deleted)).To(Succeed())
-		Expect(kit.Client.Patch(ctx, cancelled, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"desiredState":"Cancelled"}}`)))).To(Succeed())
-		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(HaveField("Status.Phase", v1alpha1.TurnCancelled))
+		Expect(
+			kit.Client.Patch(
+				ctx,
+				cancelled,
+				client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"desiredState":"Cancelled"}}`)),
+			),
+		).To(Succeed())
+		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(HaveField("Status.Phase", v1alpha1.TurnPhaseCancelled))
 		close(release)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(HaveField("Status.Output", "Work."))
@@ -169,12 +223,17 @@ var _ = Describe("A message that steers", func() {
 
 	It("answers with the Model that the message names from then on", func(ctx context.Context) {
 		namespace := newNamespace(ctx, echoing())
-		other := &v1alpha1.Model{Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated, Simulation: &v1alpha1.Simulation{Response: fixed("the other one")}}}
+		other := &v1alpha1.Model{
+			Spec: v1alpha1.ModelSpec{
+				Provider:   v1alpha1.ModelProviderSimulated,
+				Simulation: &v1alpha1.Simulation{Response: fixed("the other one")},
+			},
+		}
 		other.Namespace, other.Name = namespace, "other"
 		create(ctx, other)
 		create(ctx, newSession(namespace, "demo"))
 		create(ctx, newTurn(namespace, "demo", "demo-1", "one"))
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Phase", v1alpha1.TurnReason))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Phase", v1alpha1.TurnPhaseReason))
 		steer := newSteer(namespace, "demo-2", "two")
 		steer.Spec.Controls = &v1alpha1.TurnControls{ModelRef: &v1alpha1.LocalReference{Name: "other"}}
 		create(ctx, steer)
@@ -186,6 +245,6 @@ var _ = Describe("A message that steers", func() {
 // newSteer is a message for the Turn that runs.
 func newSteer(namespace, name, input string) *v1alpha1.Turn {
 	turn := newTurn(namespace, "demo", name, input)
-	turn.Spec.Delivery = v1alpha1.DeliverSteer
+	turn.Spec.Delivery = v1alpha1.DeliverySteer
 	return turn
 }

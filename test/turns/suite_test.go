@@ -53,7 +53,12 @@ var _ = BeforeSuite(func(context.Context) {
 // spec is to see how those of another one are cleaned up.
 func kitOptions() capstantest.Options {
 	return capstantest.Options{
-		Jobs: jobs.run, Transport: requests.wrap, Prompts: prompts.note, EgressAllow: loopback, EgressRoots: testRoots(), JobRetention: time.Hour,
+		Jobs:         jobs.run,
+		Transport:    requests.wrap,
+		Prompts:      prompts.note,
+		EgressAllow:  loopback,
+		EgressRoots:  testRoots(),
+		JobRetention: time.Hour,
 	}
 }
 
@@ -82,8 +87,12 @@ func newNamespace(ctx context.Context, simulation v1alpha1.Simulation, tools ...
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "turns-"}}
 	Expect(kit.Client.Create(ctx, namespace)).To(Succeed())
 	create(ctx, &v1alpha1.Model{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "simulated", Annotations: map[string]string{v1alpha1.AnnotationDefaultModel: "true"}},
-		Spec:       v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated, Simulation: &simulation},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:   namespace.Name,
+			Name:        "simulated",
+			Annotations: map[string]string{v1alpha1.AnnotationDefaultModel: "true"},
+		},
+		Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: &simulation},
 	})
 	harness := &v1alpha1.Harness{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "base"}}
 	for _, tool := range tools {
@@ -133,7 +142,7 @@ func clientTool(name string) *v1alpha1.Tool {
 }
 
 func fixed(text string) *v1alpha1.SimulatedResponse {
-	return &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseFixed, Text: text}
+	return &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeFixed, Text: text}
 }
 
 // calling is a script that makes one step of calls after another and then answers with text.

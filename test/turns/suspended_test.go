@@ -34,24 +34,30 @@ var _ = Describe("A suspended Turn", func() {
 		}
 	}
 
-	It("is not admitted and costs one write, the Turns behind it run, and it runs once it is resumed", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done")})
-		before := startedSession(ctx, namespace)
-		create(ctx, suspended(namespace, "demo-1"))
-		Eventually(reason(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.ReasonSuspended))
-		Consistently(func() []string { return requests.in(namespace)[before:] }).WithTimeout(time.Second).Should(Equal([]string{turnWrite}))
-		turn, err := kit.Turn(ctx, namespace, "demo-1")()
-		Expect(err).NotTo(HaveOccurred())
-		Expect(turn.Status.Phase).To(Equal(v1alpha1.TurnQueued))
+	It(
+		"is not admitted and costs one write, the Turns behind it run, and it runs once it is resumed",
+		func(ctx context.Context) {
+			namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done")})
+			before := startedSession(ctx, namespace)
+			create(ctx, suspended(namespace, "demo-1"))
+			Eventually(reason(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.ReasonSuspended))
+			Consistently(
+				func() []string { return requests.in(namespace)[before:] },
+			).WithTimeout(time.Second).
+				Should(Equal([]string{turnWrite}))
+			turn, err := kit.Turn(ctx, namespace, "demo-1")()
+			Expect(err).NotTo(HaveOccurred())
+			Expect(turn.Status.Phase).To(Equal(v1alpha1.TurnPhaseQueued))
 
-		create(ctx, newTurn(namespace, "demo", "demo-2", "Hello again"))
-		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSucceeded())
-		expectCost(ctx, namespace, before, slices.Concat([]string{turnWrite}, beginning, ending))
-		Expect(reason(ctx, namespace, "demo-1")()).To(Equal(v1alpha1.ReasonSuspended))
+			create(ctx, newTurn(namespace, "demo", "demo-2", "Hello again"))
+			Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSucceeded())
+			expectCost(ctx, namespace, before, slices.Concat([]string{turnWrite}, beginning, ending))
+			Expect(reason(ctx, namespace, "demo-1")()).To(Equal(v1alpha1.ReasonSuspended))
 
-		suspend(ctx, namespace, "demo-1", "false")
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-	})
+			suspend(ctx, namespace, "demo-1", "false")
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		},
+	)
 
 	It("waits for its Session as any other once it is resumed, and ends when it is cancelled", func(ctx context.Context) {
 		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done")})

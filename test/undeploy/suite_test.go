@@ -48,7 +48,9 @@ func TestUndeploy(t *testing.T) {
 
 var _ = BeforeSuite(func() {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		Fail(`KUBEBUILDER_ASSETS is not set: run the suite with make test-unit, or set it to "$(go -C hack/cluster run . assets)"`)
+		Fail(
+			`KUBEBUILDER_ASSETS is not set: run the suite with make test-unit, or set it to "$(go -C hack/cluster run . assets)"`,
+		)
 	}
 	ctrl.SetLogger(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true)))
 	SetDefaultEventuallyTimeout(30 * time.Second)
@@ -63,7 +65,10 @@ var _ = BeforeSuite(func() {
 	Expect(err).NotTo(HaveOccurred())
 	// The policies that are installed on the way permit only the manager's account to write the kit's statuses.
 	asManager := rest.CopyConfig(config)
-	asManager.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + systemNamespace + ":capstan-manager", Groups: []string{"system:masters"}}
+	asManager.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:" + systemNamespace + ":capstan-manager",
+		Groups:   []string{"system:masters"},
+	}
 	kit, err = capstantest.Start(context.Background(), asManager, capstantest.Options{})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(kit.Stop()).To(Succeed()) })
@@ -76,7 +81,7 @@ var _ = Describe("hack/undeploy.sh", Ordered, func() {
 		for _, object := range []client.Object{
 			&v1alpha1.Model{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "simulated", Annotations: map[string]string{v1alpha1.AnnotationDefaultModel: "true"}},
-				Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated, Simulation: &v1alpha1.Simulation{
+				Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: &v1alpha1.Simulation{
 					ToolCalls: &v1alpha1.SimulatedToolCalls{Fixed: []v1alpha1.SimulatedToolCall{{Name: "ask"}}},
 				}},
 			},
@@ -112,32 +117,39 @@ var _ = Describe("hack/undeploy.sh", Ordered, func() {
 		Expect(err).To(HaveOccurred())
 		Expect(output).To(And(ContainSubstring("running Turns: 1; waiting"), ContainSubstring("nothing was removed")))
 		expectUntouched(ctx)
-		Expect(kit.Client.Get(ctx, client.ObjectKey{Namespace: systemNamespace, Name: "capstan-manager"}, &appsv1.Deployment{})).To(Succeed())
+		Expect(
+			kit.Client.Get(ctx, client.ObjectKey{Namespace: systemNamespace, Name: "capstan-manager"}, &appsv1.Deployment{}),
+		).To(Succeed())
 	})
 
-	It("cancels what runs or is queued when it is told to, and then removes everything, the definitions last", func(ctx context.Context) {
-		playNamespaceController(ctx)
-		madeByManager(ctx)
-		output, err := undeploy(ctx, "--wait", "2", "--cancel")
-		Expect(err).NotTo(HaveOccurred(), output)
-		last := -1
-		for _, step := range []string{
-			"cancelling Turn demo-1", "cancelling Turn demo-2", "deleting the Sessions", "stopping the manager", "deleting each capstan-tool",
-			"deleting each capstan-network-none", "deleting the manager's namespace",
-			`"capstan-manager" deleted`, "deleting the CustomResourceDefinitions", `"turns.capstan.dev" deleted`, "==> done",
-		} {
-			at := strings.Index(output, step)
-			Expect(at).To(BeNumerically(">", last), "%s must come next in:\n%s", step, output)
-			last = at
-		}
-		expectGone(ctx)
-		expectOthersKept(ctx)
-	})
+	It(
+		"cancels what runs or is queued when it is told to, and then removes everything, the definitions last",
+		func(ctx context.Context) {
+			playNamespaceController(ctx)
+			madeByManager(ctx)
+			output, err := undeploy(ctx, "--wait", "2", "--cancel")
+			Expect(err).NotTo(HaveOccurred(), output)
+			last := -1
+			for _, step := range []string{
+				"cancelling Turn demo-1", "cancelling Turn demo-2", "deleting the Sessions", "stopping the manager", "deleting each capstan-tool",
+				"deleting each capstan-network-none", "deleting the manager's namespace",
+				`"capstan-manager" deleted`, "deleting the CustomResourceDefinitions", `"turns.capstan.dev" deleted`, "==> done",
+			} {
+				at := strings.Index(output, step)
+				Expect(at).To(BeNumerically(">", last), "%s must come next in:\n%s", step, output)
+				last = at
+			}
+			expectGone(ctx)
+			expectOthersKept(ctx)
+		},
+	)
 
 	It("finds nothing to do the second time", func(ctx context.Context) {
 		output, err := undeploy(ctx)
 		Expect(err).NotTo(HaveOccurred(), output)
-		Expect(output).To(And(ContainSubstring("no kind of Capstan is defined"), Not(ContainSubstring("stopping the manager"))))
+		Expect(
+			output,
+		).To(And(ContainSubstring("no kind of Capstan is defined"), Not(ContainSubstring("stopping the manager"))))
 	})
 })
 
@@ -159,11 +171,23 @@ func kubectlPath() string { return filepath.Join(os.Getenv("KUBEBUILDER_ASSETS")
 // installed applies config/default, and reports the manager's pod as present, as the cluster would.
 func installed(ctx context.Context) {
 	GinkgoHelper()
-	command := exec.CommandContext(ctx, kubectlPath(), "--kubeconfig", kubeconfig, "apply", "--server-side", "--force-conflicts", "-k", "../../config/default")
+	command := exec.CommandContext(
+		ctx,
+		kubectlPath(),
+		"--kubeconfig",
+		kubeconfig,
+		"apply",
+		"--server-side",
+		"--force-conflicts",
+		"-k",
+		"../../config/default",
+	)
 	output, err := command.CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), "%s", output)
 	deployment := &appsv1.Deployment{}
-	Expect(kit.Client.Get(ctx, client.ObjectKey{Namespace: systemNamespace, Name: "capstan-manager"}, deployment)).To(Succeed())
+	Expect(
+		kit.Client.Get(ctx, client.ObjectKey{Namespace: systemNamespace, Name: "capstan-manager"}, deployment),
+	).To(Succeed())
 	base := deployment.DeepCopy()
 	deployment.Status.Replicas, deployment.Status.ReadyReplicas, deployment.Status.AvailableReplicas = 1, 1, 1
 	Expect(kit.Client.Status().Patch(ctx, deployment, client.MergeFrom(base))).To(Succeed())
@@ -252,7 +276,9 @@ func expectGone(ctx context.Context) {
 	definitions := &apiextensionsv1.CustomResourceDefinitionList{}
 	Expect(kit.Client.List(ctx, definitions)).To(Succeed())
 	Expect(definitions.Items).To(BeEmpty())
-	Expect(kit.Client.Get(ctx, client.ObjectKey{Name: systemNamespace}, &corev1.Namespace{})).To(MatchError(apierrors.IsNotFound, "IsNotFound"))
+	Expect(
+		kit.Client.Get(ctx, client.ObjectKey{Name: systemNamespace}, &corev1.Namespace{}),
+	).To(MatchError(apierrors.IsNotFound, "IsNotFound"))
 	roles, bindings := &rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}
 	Expect(kit.Client.List(ctx, roles, client.MatchingLabels{"app.kubernetes.io/name": "capstan"})).To(Succeed())
 	Expect(kit.Client.List(ctx, bindings, client.MatchingLabels{"app.kubernetes.io/name": "capstan"})).To(Succeed())
@@ -268,5 +294,8 @@ func expectGone(ctx context.Context) {
 func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "default", Name: name} }
 
 func turn(name string) *v1alpha1.Turn {
-	return &v1alpha1.Turn{ObjectMeta: named(name), Spec: v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "demo"}, Input: "Hello."}}
+	return &v1alpha1.Turn{
+		ObjectMeta: named(name),
+		Spec:       v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "demo"}, Input: "Hello."},
+	}
 }

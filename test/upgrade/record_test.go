@@ -67,30 +67,38 @@ func scenes() []scene {
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
 	job := func(name string, class v1alpha1.SideEffect) *v1alpha1.Tool {
 		return &v1alpha1.Tool{ObjectMeta: meta(name), Spec: v1alpha1.ToolSpec{
-			Description: "Works.", SideEffect: class,
-			Job: &v1alpha1.JobTool{Image: "example.org/tool:1", Command: []string{"/tool"}, Timeout: &metav1.Duration{Duration: time.Hour}},
+			Description: "Works.",
+			SideEffect:  class,
+			Job: &v1alpha1.JobTool{
+				Image:   "example.org/tool:1",
+				Command: []string{"/tool"},
+				Timeout: &metav1.Duration{Duration: time.Hour},
+			},
 		}}
 	}
-	ask := &v1alpha1.Tool{ObjectMeta: meta("ask"), Spec: v1alpha1.ToolSpec{Description: "Asks.", Client: &v1alpha1.ClientTool{}}}
+	ask := &v1alpha1.Tool{
+		ObjectMeta: meta("ask"),
+		Spec:       v1alpha1.ToolSpec{Description: "Asks.", Client: &v1alpha1.ClientTool{}},
+	}
 	calls := func(names ...string) v1alpha1.Simulation {
 		var step v1alpha1.SimulatedStep
 		for _, name := range names {
 			step.Calls = append(step.Calls, v1alpha1.SimulatedToolCall{Name: name})
 		}
 		return v1alpha1.Simulation{
-			Response:  &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseFixed, Text: "The answer."},
+			Response:  &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeFixed, Text: "The answer."},
 			ToolCalls: &v1alpha1.SimulatedToolCalls{Sequence: []v1alpha1.SimulatedStep{step, {}}},
 		}
 	}
 	slow := calls()
 	slow.Latency = &metav1.Duration{Duration: time.Hour}
-	both := []*v1alpha1.Tool{job("once", v1alpha1.AtMostOnce), job("pure", v1alpha1.Pure)}
+	both := []*v1alpha1.Tool{job("once", v1alpha1.SideEffectAtMostOnce), job("pure", v1alpha1.SideEffectPure)}
 	text := "Yes."
 	return []scene{
 		{
 			name: "reasoning", simulation: slow, turns: []string{"demo-1", "demo-2"},
 			reached: func(ctx context.Context, r *recorder) bool {
-				return r.turn(ctx, "demo-1").Status.Phase == v1alpha1.TurnReason
+				return r.turn(ctx, "demo-1").Status.Phase == v1alpha1.TurnPhaseReason
 			},
 		},
 		{
@@ -99,7 +107,7 @@ func scenes() []scene {
 				return q.Method == http.MethodPost && strings.HasSuffix(q.URL.Path, "/jobs")
 			},
 			reached: func(ctx context.Context, r *recorder) bool {
-				return r.turn(ctx, "demo-1").Status.Phase == v1alpha1.TurnAct
+				return r.turn(ctx, "demo-1").Status.Phase == v1alpha1.TurnPhaseAct
 			},
 		},
 		{
@@ -117,9 +125,10 @@ func scenes() []scene {
 			reached: func(ctx context.Context, r *recorder) bool {
 				running := func(p corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning }
 				turn := r.turn(ctx, "demo-1")
-				shown := func(c v1alpha1.ToolCall) bool { return c.State == v1alpha1.CallRunning }
+				shown := func(c v1alpha1.ToolCall) bool { return c.State == v1alpha1.ToolCallStateRunning }
 				pods := r.pods(ctx)
-				return len(pods) == 2 && running(pods[0]) && running(pods[1]) && !slices.ContainsFunc(turn.Status.ToolCalls, func(c v1alpha1.ToolCall) bool { return !shown(c) })
+				return len(pods) == 2 && running(pods[0]) && running(pods[1]) &&
+					!slices.ContainsFunc(turn.Status.ToolCalls, func(c v1alpha1.ToolCall) bool { return !shown(c) })
 			},
 		},
 		{
@@ -129,7 +138,8 @@ func scenes() []scene {
 			}}},
 			reached: func(ctx context.Context, r *recorder) bool {
 				turn := r.turn(ctx, "demo-1")
-				return turn.Status.Phase == v1alpha1.TurnWaitingForToolResults && turn.Status.ToolCalls[0].State == v1alpha1.CallSucceeded
+				return turn.Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults &&
+					turn.Status.ToolCalls[0].State == v1alpha1.ToolCallStateSucceeded
 			},
 		},
 		{
@@ -137,7 +147,7 @@ func scenes() []scene {
 			reached: func(ctx context.Context, r *recorder) bool {
 				session := &v1alpha1.Session{}
 				Expect(r.kit.Client.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: "demo"}, session)).To(Succeed())
-				return session.Status.Phase == v1alpha1.SessionIdle
+				return session.Status.Phase == v1alpha1.SessionPhaseIdle
 			},
 		},
 	}
@@ -193,8 +203,13 @@ func (s scene) play(ctx context.Context, r *recorder) {
 		Expect(r.kit.Client.Create(ctx, o)).To(Succeed())
 	}
 	Expect(r.kit.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.namespace}})).To(Succeed())
-	model := &v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Name: "simulated", Annotations: map[string]string{v1alpha1.AnnotationDefaultModel: "true"}}}
-	model.Spec.Provider, model.Spec.Simulation = v1alpha1.ProviderSimulated, &s.simulation
+	model := &v1alpha1.Model{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        "simulated",
+			Annotations: map[string]string{v1alpha1.AnnotationDefaultModel: "true"},
+		},
+	}
+	model.Spec.Provider, model.Spec.Simulation = v1alpha1.ModelProviderSimulated, &s.simulation
 	create(model)
 	harness := &v1alpha1.Harness{ObjectMeta: metav1.ObjectMeta{Name: "base"}}
 	for _, tool := range s.tools {
@@ -202,7 +217,12 @@ func (s scene) play(ctx context.Context, r *recorder) {
 		harness.Spec.Tools = append(harness.Spec.Tools, v1alpha1.LocalReference{Name: tool.Name})
 	}
 	create(harness)
-	create(&v1alpha1.Session{ObjectMeta: metav1.ObjectMeta{Name: "demo"}, Spec: v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}}})
+	create(
+		&v1alpha1.Session{
+			ObjectMeta: metav1.ObjectMeta{Name: "demo"},
+			Spec:       v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}},
+		},
+	)
 	for _, name := range s.turns {
 		create(&v1alpha1.Turn{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -217,8 +237,16 @@ func (s scene) play(ctx context.Context, r *recorder) {
 
 // recordedKinds are the kinds that a scene is made of, in the order in which they can be created again.
 var recordedKinds = []schema.GroupVersionKind{
-	v1alpha1.GroupVersion.WithKind("Model"), v1alpha1.GroupVersion.WithKind("Tool"), v1alpha1.GroupVersion.WithKind("Harness"),
-	v1alpha1.GroupVersion.WithKind("Session"), v1alpha1.GroupVersion.WithKind("Turn"), v1alpha1.GroupVersion.WithKind("ToolResult"),
+	v1alpha1.GroupVersion.WithKind(
+		"Model",
+	),
+	v1alpha1.GroupVersion.WithKind("Tool"),
+	v1alpha1.GroupVersion.WithKind("Harness"),
+	v1alpha1.GroupVersion.WithKind(
+		"Session",
+	),
+	v1alpha1.GroupVersion.WithKind("Turn"),
+	v1alpha1.GroupVersion.WithKind("ToolResult"),
 	{Group: "batch", Version: "v1", Kind: "Job"},
 	{Version: "v1", Kind: "Pod"},
 	v1alpha1.GroupVersion.WithKind("JournalEntry"),

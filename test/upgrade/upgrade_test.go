@@ -77,14 +77,19 @@ var _ = Describe("A Turn that began under an earlier build", func() {
 				s := load(ctx, build, "finished")
 				before, err := s.kit.Turn(ctx, s.namespace, "demo-1")()
 				Expect(err).NotTo(HaveOccurred())
-				Consistently(s.kit.Turn(ctx, s.namespace, "demo-1")).WithTimeout(time.Second).Should(HaveField("ResourceVersion", before.ResourceVersion))
+				Consistently(
+					s.kit.Turn(ctx, s.namespace, "demo-1"),
+				).WithTimeout(time.Second).
+					Should(HaveField("ResourceVersion", before.ResourceVersion))
 				Expect(s.kit.Client.Delete(ctx, before.DeepCopy())).To(Succeed())
 				again := &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "demo-1"}, Spec: before.Spec}
 				Expect(s.kit.Client.Create(ctx, again)).To(Succeed())
 				Eventually(s.kit.Turn(ctx, s.namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 				turn, err := s.kit.Turn(ctx, s.namespace, "demo-1")()
 				Expect(err).NotTo(HaveOccurred())
-				Expect(turn.Status.Conditions).To(ContainElement(And(HaveField("Type", v1alpha1.ConditionSucceeded), HaveField("Reason", v1alpha1.ReasonAlreadyRan))))
+				Expect(
+					turn.Status.Conditions,
+				).To(ContainElement(And(HaveField("Type", v1alpha1.ConditionSucceeded), HaveField("Reason", v1alpha1.ReasonAlreadyRan))))
 			})
 		})
 	}
@@ -105,7 +110,7 @@ func (s *loaded) expectAnswered(ctx context.Context, turn string, calls int) {
 	Expect(got.Status.Output).To(Equal("The answer."))
 	Expect(got.Status.ToolCalls).To(HaveLen(calls))
 	for _, call := range got.Status.ToolCalls {
-		Expect(call.State).To(Equal(v1alpha1.CallSucceeded), call.ID+" "+call.Reason+" "+call.Preview)
+		Expect(call.State).To(Equal(v1alpha1.ToolCallStateSucceeded), call.ID+" "+call.Reason+" "+call.Preview)
 	}
 }
 
@@ -240,7 +245,12 @@ func jobName(job *unstructured.Unstructured) string {
 		Expect(err).NotTo(HaveOccurred())
 		return int32(n)
 	}
-	return tool.JobName(types.UID(labels[v1alpha1.LabelTurnUID]), number(v1alpha1.LabelStep), labels[v1alpha1.LabelCall], number(v1alpha1.LabelAttempt))
+	return tool.JobName(
+		types.UID(labels[v1alpha1.LabelTurnUID]),
+		number(v1alpha1.LabelStep),
+		labels[v1alpha1.LabelCall],
+		number(v1alpha1.LabelAttempt),
+	)
 }
 
 var recordedTime = regexp.MustCompile(`20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)

@@ -66,7 +66,8 @@ var _ = Describe("Apply configurations", func() {
 	It("are built with types, own what they set, and give it up", func(ctx context.Context) {
 		namespace := newApplyNamespace(ctx)
 		session := func() *applyv1alpha1.SessionApplyConfiguration {
-			return applyv1alpha1.Session("demo", namespace).WithSpec(applyv1alpha1.SessionSpec().WithHarnessRef(applyv1alpha1.LocalReference().WithName("base")))
+			return applyv1alpha1.Session("demo", namespace).
+				WithSpec(applyv1alpha1.SessionSpec().WithHarnessRef(applyv1alpha1.LocalReference().WithName("base")))
 		}
 		titled := session()
 		titled.Spec.WithSystemPrompt("You answer briefly.").WithMaxIterations(3)

@@ -108,9 +108,15 @@ var messageCases = []ruleCase{
 		rejected: parts(`{text: words}`, image(`mediaType: image/png, data: `+strings.Repeat("A", 1<<20-4))),
 	},
 	{
-		rule:     messageTooLarge,
-		accepted: parts(image(`mediaType: image/png, data: `+strings.Repeat("A", 1<<19)), image(`mediaType: image/png, data: `+strings.Repeat("A", 1<<19))),
-		rejected: parts(image(`mediaType: image/png, data: `+strings.Repeat("A", 1<<19)), image(`mediaType: image/png, data: `+strings.Repeat("A", 1<<19+4))),
+		rule: messageTooLarge,
+		accepted: parts(
+			image(`mediaType: image/png, data: `+strings.Repeat("A", 1<<19)),
+			image(`mediaType: image/png, data: `+strings.Repeat("A", 1<<19)),
+		),
+		rejected: parts(
+			image(`mediaType: image/png, data: `+strings.Repeat("A", 1<<19)),
+			image(`mediaType: image/png, data: `+strings.Repeat("A", 1<<19+4)),
+		),
 	},
 	{
 		rule:     turnCannotBeChanged,

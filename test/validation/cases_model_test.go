@@ -212,7 +212,11 @@ func decimalCases(field string, accepted, rejected []string) []ruleCase {
 }
 
 var parameterCases = slices.Concat(
-	decimalCases("temperature", []string{"0", "1", "2", "0.7", "1.999", "2.00"}, []string{"2.1", "3", "-1", ".5", "1.", "1,5"}),
+	decimalCases(
+		"temperature",
+		[]string{"0", "1", "2", "0.7", "1.999", "2.00"},
+		[]string{"2.1", "3", "-1", ".5", "1.", "1,5"},
+	),
 	decimalCases("topP", []string{"0", "1", "0.95", "0.001", "1.000"}, []string{"1.1", "2", "1e0", "0.", "high"}),
 )
 

@@ -32,19 +32,29 @@ var priceCases = slices.Concat(
 			message:  `spec.price.currency in body should match '^[A-Z]{3}$'`,
 		},
 		{
-			rule:     "spec rule provider Simulated has no prompt cache: leave cachedInputPerMillionTokens out.",
-			accepted: realModelWith(`price: {inputPerMillionTokens: "3", outputPerMillionTokens: "15", cachedInputPerMillionTokens: "0.3"}`),
+			rule: "spec rule provider Simulated has no prompt cache: leave cachedInputPerMillionTokens out.",
+			accepted: realModelWith(
+				`price: {inputPerMillionTokens: "3", outputPerMillionTokens: "15", cachedInputPerMillionTokens: "0.3"}`,
+			),
 			rejected: `spec: {price: {inputPerMillionTokens: "3", outputPerMillionTokens: "15", cachedInputPerMillionTokens: "0.3"}}`,
 		},
 		{
-			rule:     notCountingWrites,
-			accepted: realModelWith(`price: {inputPerMillionTokens: "3", outputPerMillionTokens: "15", cacheWritePerMillionTokens: "3.75"}`),
+			rule: notCountingWrites,
+			accepted: realModelWith(
+				`price: {inputPerMillionTokens: "3", outputPerMillionTokens: "15", cacheWritePerMillionTokens: "3.75"}`,
+			),
 			rejected: `spec: {price: {inputPerMillionTokens: "3", outputPerMillionTokens: "15", cacheWritePerMillionTokens: "3.75"}}`,
 		},
 		{
-			rule:     notCountingWrites,
-			accepted: madeBy("OpenAI", `{inputPerMillionTokens: "3", outputPerMillionTokens: "15", cacheWritePerMillionTokens: "3.75"}`),
-			rejected: madeBy("Google", `{inputPerMillionTokens: "3", outputPerMillionTokens: "15", cacheWritePerMillionTokens: "3.75"}`),
+			rule: notCountingWrites,
+			accepted: madeBy(
+				"OpenAI",
+				`{inputPerMillionTokens: "3", outputPerMillionTokens: "15", cacheWritePerMillionTokens: "3.75"}`,
+			),
+			rejected: madeBy(
+				"Google",
+				`{inputPerMillionTokens: "3", outputPerMillionTokens: "15", cacheWritePerMillionTokens: "3.75"}`,
+			),
 		},
 	},
 	amountCases("inputPerMillionTokens"),
@@ -57,7 +67,11 @@ const notCountingWrites = "spec rule this provider does not count what it puts i
 
 // madeBy is a Model of a real provider at a price.
 func madeBy(provider, price string) string {
-	return fmt.Sprintf("spec: {provider: %s, model: m, simulation: null, secretKeyRef: {name: key, key: api-key}, price: %s}", provider, price)
+	return fmt.Sprintf(
+		"spec: {provider: %s, model: m, simulation: null, secretKeyRef: {name: key, key: api-key}, price: %s}",
+		provider,
+		price,
+	)
 }
 
 // amountCases are what a price takes.

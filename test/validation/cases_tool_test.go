@@ -238,8 +238,10 @@ var jobCases = []ruleCase{
 		message:  `spec.job.resources: Invalid value: limits must not be negative.`,
 	},
 	{
-		rule:     "spec.job.resources rule no request of cpu, memory or ephemeral-storage may be above its limit.",
-		accepted: job(`resources: {requests: {cpu: 1000m, memory: 1Gi, example.org/gpu: 1}, limits: {cpu: 1, memory: 1024Mi, example.org/disk: 0}}`),
+		rule: "spec.job.resources rule no request of cpu, memory or ephemeral-storage may be above its limit.",
+		accepted: job(
+			`resources: {requests: {cpu: 1000m, memory: 1Gi, example.org/gpu: 1}, limits: {cpu: 1, memory: 1024Mi, example.org/disk: 0}}`,
+		),
 		rejected: job(`resources: {requests: {memory: 1Gi}, limits: {memory: 1023Mi}}`),
 		message:  `spec.job.resources: Invalid value: no request of cpu, memory or ephemeral-storage may be above its limit.`,
 	},
@@ -302,14 +304,23 @@ const (
 )
 
 var httpCases = []ruleCase{
-	{rule: "spec.http required url", accepted: request(""), rejected: `spec: {client: null, http: {method: GET}}`, message: `spec.http.url: Required value`},
+	{
+		rule:     "spec.http required url",
+		accepted: request(""),
+		rejected: `spec: {client: null, http: {method: GET}}`,
+		message:  `spec.http.url: Required value`,
+	},
 	{rule: notHTTPS, accepted: to("https://example.org:8443/v1/a%20b?c=d@e"), rejected: to("http://example.org")},
 	{rule: notHTTPS, accepted: to("HTTPS://example.org"), rejected: to("https:///v1")},
 	{rule: notHTTPS, accepted: to("https://[2001:db8::1]/"), rejected: to("example.org/v1")},
 	{rule: notHTTPS, accepted: to("https://192.0.2.1"), rejected: to("//example.org")},
 	{rule: notHTTPS, accepted: to("https://example.org/{id}"), rejected: to("https://:443/")},
 	{rule: withUser, accepted: to("https://example.org/@ann"), rejected: to("https://ann@example.org")},
-	{rule: withUser, accepted: to("https://example.org?to=ann@example.org"), rejected: to("https://ann:pass@example.org/v1")},
+	{
+		rule:     withUser,
+		accepted: to("https://example.org?to=ann@example.org"),
+		rejected: to("https://ann:pass@example.org/v1"),
+	},
 	{rule: withFragment, accepted: to("https://example.org/%23"), rejected: to("https://example.org/#top")},
 	{
 		rule:     "spec.http.method enum",
@@ -324,7 +335,11 @@ var httpCases = []ruleCase{
 		message:  `spec.http.arguments: Unsupported value: "Path": supported values: "Body", "Query"`,
 	},
 	{rule: noBody, accepted: request(`method: GET, arguments: Query`), rejected: request(`method: GET, arguments: Body`)},
-	{rule: noBody, accepted: request(`method: DELETE, arguments: Body`), rejected: request(`arguments: Body, method: GET`)},
+	{
+		rule:     noBody,
+		accepted: request(`method: DELETE, arguments: Body`),
+		rejected: request(`arguments: Body, method: GET`),
+	},
 	{
 		rule:     "spec.http.headers[] required name",
 		accepted: request(`headers: [{name: Accept, value: text/csv}]`),
@@ -337,16 +352,32 @@ var httpCases = []ruleCase{
 		rejected: request(`headers: [{name: "a:b", value: a}]`),
 		message:  `spec.http.headers[0].name in body should match`,
 	},
-	{rule: ownHeader, accepted: request(`headers: [{name: X-Host, value: a}]`), rejected: request(`headers: [{name: Host, value: a}]`)},
-	{rule: ownHeader, accepted: request(`headers: [{name: User-Agent, value: a}]`), rejected: request(`headers: [{name: IDEMPOTENCY-key, value: a}]`)},
-	{rule: ownHeader, accepted: request(`headers: [{name: Content-Type, value: a/b}]`), rejected: request(`headers: [{name: transfer-encoding, value: chunked}]`)},
+	{
+		rule:     ownHeader,
+		accepted: request(`headers: [{name: X-Host, value: a}]`),
+		rejected: request(`headers: [{name: Host, value: a}]`),
+	},
+	{
+		rule:     ownHeader,
+		accepted: request(`headers: [{name: User-Agent, value: a}]`),
+		rejected: request(`headers: [{name: IDEMPOTENCY-key, value: a}]`),
+	},
+	{
+		rule:     ownHeader,
+		accepted: request(`headers: [{name: Content-Type, value: a/b}]`),
+		rejected: request(`headers: [{name: transfer-encoding, value: chunked}]`),
+	},
 	{
 		rule:     "spec.http.headers[].value pattern",
 		accepted: request(`headers: [{name: A, value: "a, b; c=\"d\""}]`),
 		rejected: request(`headers: [{name: A, value: "a\r\nB: c"}]`),
 		message:  `spec.http.headers[0].value in body should match`,
 	},
-	{rule: eitherValue, accepted: request(`headers: [{name: A, secretKeyRef: {name: s, key: k}}]`), rejected: request(`headers: [{name: A, value: "", secretKeyRef: {name: s, key: k}}]`)},
+	{
+		rule:     eitherValue,
+		accepted: request(`headers: [{name: A, secretKeyRef: {name: s, key: k}}]`),
+		rejected: request(`headers: [{name: A, value: "", secretKeyRef: {name: s, key: k}}]`),
+	},
 	{rule: eitherValue, accepted: request(`headers: [{name: A, value: ""}]`), rejected: request(`headers: [{name: A}]`)},
 	{
 		rule:     "spec.http.headers[].secretKeyRef required name",
@@ -366,7 +397,11 @@ var httpCases = []ruleCase{
 		rejected: request(`headers: [{name: A, secretKeyRef: {name: s, key: a/b}}]`),
 		message:  `spec.http.headers[0].secretKeyRef.key in body should match`,
 	},
-	{rule: sameHeader, accepted: request(`headers: [{name: A, value: b}, {name: B, value: b}]`), rejected: request(`headers: [{name: Ab, value: b}, {name: aB, value: b}]`)},
+	{
+		rule:     sameHeader,
+		accepted: request(`headers: [{name: A, value: b}, {name: B, value: b}]`),
+		rejected: request(`headers: [{name: Ab, value: b}, {name: aB, value: b}]`),
+	},
 	{
 		rule:     "spec.http.timeout pattern",
 		accepted: request(`timeout: 1m30s`),

@@ -39,12 +39,16 @@ var _ = Describe("Definitions", func() {
 	It("are small as the API server stores them, and may be applied by the client side", func(ctx context.Context) {
 		Expect(apiextensionsv1.AddToScheme(scheme)).To(Succeed())
 		for _, definition := range definitionsByKind() {
-			Expect(kubectl(ctx, "apply", "-f", "../../config/crd/bases/capstan.dev_"+definition.Spec.Names.Plural+".yaml")).To(ContainSubstring(definition.Name))
+			Expect(
+				kubectl(ctx, "apply", "-f", "../../config/crd/bases/capstan.dev_"+definition.Spec.Names.Plural+".yaml"),
+			).To(ContainSubstring(definition.Name))
 			stored := &apiextensionsv1.CustomResourceDefinition{}
 			Expect(api.Get(ctx, client.ObjectKeyFromObject(definition), stored)).To(Succeed())
 			// What client-side apply repeats has a limit of its own, 256 KiB, and would count twice.
 			Expect(stored.Annotations).To(HaveKey(corev1.LastAppliedConfigAnnotation))
-			Expect(len(stored.Annotations[corev1.LastAppliedConfigAnnotation])).To(BeNumerically("<", maxDefinitionBytes), definition.Name)
+			Expect(
+				len(stored.Annotations[corev1.LastAppliedConfigAnnotation]),
+			).To(BeNumerically("<", maxDefinitionBytes), definition.Name)
 			delete(stored.Annotations, corev1.LastAppliedConfigAnnotation)
 			Expect(api.Update(ctx, stored)).To(Succeed())
 			raw, err := json.Marshal(stored)
@@ -63,7 +67,9 @@ var _ = Describe("Definitions", func() {
 				case apiextensionsv1.Established, apiextensionsv1.NamesAccepted:
 					Expect(condition.Status).To(Equal(apiextensionsv1.ConditionTrue), "%s: %s", definition.Name, condition.Message)
 				default:
-					Expect(condition.Status).To(Equal(apiextensionsv1.ConditionFalse), "%s: %s %s", definition.Name, condition.Type, condition.Message)
+					Expect(
+						condition.Status,
+					).To(Equal(apiextensionsv1.ConditionFalse), "%s: %s %s", definition.Name, condition.Type, condition.Message)
 				}
 			}
 		}

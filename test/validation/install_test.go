@@ -29,7 +29,9 @@ const (
 
 var _ = Describe("The install", Ordered, func() {
 	BeforeAll(func(ctx context.Context) {
-		Expect(kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-k", manifests)).NotTo(ContainSubstring("Warning"))
+		Expect(
+			kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-k", manifests),
+		).NotTo(ContainSubstring("Warning"))
 	})
 
 	// The other specs are about what the schemas say. The policies, which ask who it is that says it, have a suite of
@@ -38,13 +40,19 @@ var _ = Describe("The install", Ordered, func() {
 		bindings := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
 		Expect(api.DeleteAllOf(ctx, bindings, client.MatchingLabels{"app.kubernetes.io/name": "capstan"})).To(Succeed())
 		for _, s := range specimensOf("ToolResult") {
-			Eventually(func() error { return createDryRun(ctx, s.object(dryRunNamespace)) }).WithTimeout(publishTimeout).Should(Succeed())
+			Eventually(
+				func() error { return createDryRun(ctx, s.object(dryRunNamespace)) },
+			).WithTimeout(publishTimeout).
+				Should(Succeed())
 		}
 		entry := &capstanv1alpha1.JournalEntry{
 			ObjectMeta: metav1.ObjectMeta{Name: "entry", Namespace: dryRunNamespace},
 			Spec:       capstanv1alpha1.JournalEntrySpec{Session: "demo", Ordinal: 1, Time: metav1.NowMicro()},
 		}
-		Eventually(func() error { return api.Create(ctx, entry.DeepCopy(), client.DryRunAll) }).WithTimeout(publishTimeout).Should(Succeed())
+		Eventually(
+			func() error { return api.Create(ctx, entry.DeepCopy(), client.DryRunAll) },
+		).WithTimeout(publishTimeout).
+			Should(Succeed())
 	})
 
 	It("has every policy that is embedded, for the account that the manager runs as", func(ctx context.Context) {
@@ -56,7 +64,9 @@ var _ = Describe("The install", Ordered, func() {
 			Expect(api.Get(ctx, client.ObjectKeyFromObject(p.Policy), installed)).To(Succeed())
 			for i, variable := range p.Policy.Spec.Variables {
 				if variable.Name == "manager" {
-					Expect(installed.Spec.Variables[i].Expression).To(Equal("'system:serviceaccount:' + 'capstan-system' + ':' + 'capstan-manager'"))
+					Expect(
+						installed.Spec.Variables[i].Expression,
+					).To(Equal("'system:serviceaccount:' + 'capstan-system' + ':' + 'capstan-manager'"))
 					variable.Expression = installed.Spec.Variables[i].Expression
 				}
 				Expect(installed.Spec.Variables[i]).To(Equal(variable))
@@ -89,7 +99,13 @@ var _ = Describe("The install", Ordered, func() {
 	It("runs the manager in a pod that its namespace's restricted standard admits", func(ctx context.Context) {
 		deployment := getDeployment(ctx)
 		account := &corev1.ServiceAccount{}
-		Expect(api.Get(ctx, client.ObjectKey{Namespace: systemNamespace, Name: deployment.Spec.Template.Spec.ServiceAccountName}, account)).To(Succeed())
+		Expect(
+			api.Get(
+				ctx,
+				client.ObjectKey{Namespace: systemNamespace, Name: deployment.Spec.Template.Spec.ServiceAccountName},
+				account,
+			),
+		).To(Succeed())
 
 		pod := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: "manager", Namespace: systemNamespace},
@@ -110,7 +126,9 @@ var _ = Describe("The install", Ordered, func() {
 		Expect(api.Get(ctx, client.ObjectKey{Name: spec.PriorityClassName}, class)).To(Succeed())
 		Expect(class.GlobalDefault).To(BeFalse(), "tool pods would have it too")
 		Expect(class.PreemptionPolicy).To(HaveValue(Equal(corev1.PreemptLowerPriority)))
-		Expect(class.Value).To(And(BeNumerically(">", 0), BeNumerically("<", 1_000_000_000)), "below the classes of the cluster itself")
+		Expect(
+			class.Value,
+		).To(And(BeNumerically(">", 0), BeNumerically("<", 1_000_000_000)), "below the classes of the cluster itself")
 		Expect(spec.Containers).To(HaveLen(1))
 		requests := spec.Containers[0].Resources.Requests
 		Expect(requests.Cpu().MilliValue()).To(BeNumerically("<=", 100))
@@ -131,7 +149,13 @@ var _ = Describe("The install", Ordered, func() {
 			Expect(api.Get(ctx, client.ObjectKey{Name: binding.RoleRef.Name}, &rbacv1.ClusterRole{})).To(Succeed())
 		}
 		Expect(bindings.Items[0].Subjects).To(ConsistOf(subject))
-		Expect(api.Get(ctx, client.ObjectKey{Namespace: bindings.Items[0].Namespace, Name: bindings.Items[0].RoleRef.Name}, &rbacv1.Role{})).To(Succeed())
+		Expect(
+			api.Get(
+				ctx,
+				client.ObjectKey{Namespace: bindings.Items[0].Namespace, Name: bindings.Items[0].RoleRef.Name},
+				&rbacv1.Role{},
+			),
+		).To(Succeed())
 	})
 
 	It("grants the manager nothing by wildcard", func(ctx context.Context) {

@@ -48,18 +48,35 @@ var _ = Describe("kubectl", func() {
 		})
 	}
 
-	DescribeTable("prints the columns that people look for",
+	DescribeTable(
+		"prints the columns that people look for",
 		func(ctx context.Context, kind string, columns ...string) {
 			object := specimensOf(kind)[0].object(storedNamespace)
 			Expect(api.Create(ctx, object)).To(Succeed())
 			DeferCleanup(func(ctx context.Context) error { return client.IgnoreNotFound(api.Delete(ctx, object)) })
 
-			table := strings.Split(kubectl(ctx, "get", definitionsByKind()[kind].Spec.Names.Plural, "--namespace", storedNamespace), "\n")
+			table := strings.Split(
+				kubectl(ctx, "get", definitionsByKind()[kind].Spec.Names.Plural, "--namespace", storedNamespace),
+				"\n",
+			)
 			Expect(wideSpace.Split(strings.TrimSpace(table[0]), -1)).To(Equal(columns))
 			Expect(table[1]).To(HavePrefix(object.GetName()))
 		},
 		Entry("of Turns", "Turn", "NAME", "SESSION", "PHASE", "ITERATION", "CALLS", "TOKENS", "REASON", "AGE"),
-		Entry("of Sessions", "Session", "NAME", "PHASE", "TITLE", "HARNESS", "ACTIVE TURN", "TURNS", "TOKENS", "READY", "REASON", "AGE"),
+		Entry(
+			"of Sessions",
+			"Session",
+			"NAME",
+			"PHASE",
+			"TITLE",
+			"HARNESS",
+			"ACTIVE TURN",
+			"TURNS",
+			"TOKENS",
+			"READY",
+			"REASON",
+			"AGE",
+		),
 		Entry("of Models", "Model", "NAME", "PROVIDER", "MODEL", "DEFAULT", "READY", "AGE"),
 		Entry("of Tools", "Tool", "NAME", "SIDE EFFECT", "IMAGE", "TIMEOUT", "READY", "AGE"),
 		Entry("of Harnesses", "Harness", "NAME", "PARENT", "LIFECYCLE", "READY", "AGE"),
@@ -72,7 +89,9 @@ var _ = Describe("kubectl", func() {
 		turn.SetName("seen-queued")
 		Expect(api.Create(ctx, turn)).To(Succeed())
 		DeferCleanup(func(ctx context.Context) error { return api.Delete(ctx, turn) })
-		Expect(kubectl(ctx, "get", "turn", "seen-queued", "--namespace", storedNamespace)).To(MatchRegexp(`seen-queued\s+demo\s+Queued\s+\d+s\s`))
+		Expect(
+			kubectl(ctx, "get", "turn", "seen-queued", "--namespace", storedNamespace),
+		).To(MatchRegexp(`seen-queued\s+demo\s+Queued\s+\d+s\s`))
 	})
 
 	It("shows what a Session is about", func(ctx context.Context) {
@@ -80,10 +99,13 @@ var _ = Describe("kubectl", func() {
 		session.SetName("seen-title")
 		Expect(api.Create(ctx, session)).To(Succeed())
 		DeferCleanup(func(ctx context.Context) error { return api.Delete(ctx, session) })
-		Expect(kubectl(ctx, "get", "session", "seen-title", "--namespace", storedNamespace)).To(MatchRegexp(`seen-title\s+Ada's case against the harbour\s+base\s`))
+		Expect(
+			kubectl(ctx, "get", "session", "seen-title", "--namespace", storedNamespace),
+		).To(MatchRegexp(`seen-title\s+Ada's case against the harbour\s+base\s`))
 	})
 
-	DescribeTable("shows the whole cost to who wants it wide",
+	DescribeTable(
+		"shows the whole cost to who wants it wide",
 		func(ctx context.Context, kind, status string) {
 			object := specimensOf(kind)[0].object(storedNamespace)
 			object.SetName("seen-cost")
@@ -93,10 +115,22 @@ var _ = Describe("kubectl", func() {
 			get := []string{"get", strings.ToLower(kind), "seen-cost", "--namespace", storedNamespace}
 			Expect(kubectl(ctx, get...)).NotTo(ContainSubstring("0.000975"))
 			Expect(kubectl(ctx, append(get, "--output", "wide")...)).To(And(
-				MatchRegexp(`\sCOST\s`), ContainSubstring(`[{"amount":"2","currency":"EUR"},{"amount":"0.000975","currency":"USD"}]`)))
+				MatchRegexp(
+					`\sCOST\s`,
+				),
+				ContainSubstring(`[{"amount":"2","currency":"EUR"},{"amount":"0.000975","currency":"USD"}]`),
+			))
 		},
-		Entry("of a Turn", "Turn", `{"status":{"summary":{"cost":[{"currency":"EUR","amount":"2"},{"currency":"USD","amount":"0.000975"}]}}}`),
-		Entry("of a Session", "Session", `{"status":{"totals":{"cost":[{"currency":"EUR","amount":"2"},{"currency":"USD","amount":"0.000975"}]}}}`),
+		Entry(
+			"of a Turn",
+			"Turn",
+			`{"status":{"summary":{"cost":[{"currency":"EUR","amount":"2"},{"currency":"USD","amount":"0.000975"}]}}}`,
+		),
+		Entry(
+			"of a Session",
+			"Session",
+			`{"status":{"totals":{"cost":[{"currency":"EUR","amount":"2"},{"currency":"USD","amount":"0.000975"}]}}}`,
+		),
 	)
 
 	It("lists what users write, and nothing else, under the category capstan", func(ctx context.Context) {
@@ -130,7 +164,14 @@ func kubectl(ctx context.Context, arguments ...string) string {
 
 func runKubectl(ctx context.Context, arguments ...string) (string, error) {
 	program := filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl")
-	fixed := []string{"--kubeconfig", kubeconfig, "--cache-dir", filepath.Join(filepath.Dir(kubeconfig), "cache"), "--request-timeout", "30s"}
+	fixed := []string{
+		"--kubeconfig",
+		kubeconfig,
+		"--cache-dir",
+		filepath.Join(filepath.Dir(kubeconfig), "cache"),
+		"--request-timeout",
+		"30s",
+	}
 	output, err := exec.CommandContext(ctx, program, append(fixed, arguments...)...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("kubectl %s: %w: %s", strings.Join(arguments, " "), err, output)

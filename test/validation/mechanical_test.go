@@ -25,7 +25,9 @@ var _ = Describe("Limits", func() {
 					atLimit, beyond, message := edge(c, base)
 					Expect(createDryRun(ctx, atLimit)).To(Succeed(), "the value at the limit must be accepted")
 					err := createDryRun(ctx, beyond)
-					Expect(apierrors.IsInvalid(err)).To(BeTrue(), "the value beyond the limit must be rejected as invalid, got: %v", err)
+					Expect(
+						apierrors.IsInvalid(err),
+					).To(BeTrue(), "the value beyond the limit must be rejected as invalid, got: %v", err)
 					Expect(err).To(MatchError(ContainSubstring(message)))
 				})
 			}
@@ -106,10 +108,24 @@ func edge(c constraint, base *unstructured.Unstructured) (atLimit, beyond *unstr
 		return with(limit), with(limit - 1), fmt.Sprintf("should be greater than or equal to %d", limit)
 	case keywordMaxItems:
 		limit := int(*c.schema.MaxItems)
-		return with(items(c, current, limit)), with(items(c, current, limit+1)), fmt.Sprintf("must have at most %d items", limit)
+		return with(
+				items(c, current, limit),
+			), with(
+				items(c, current, limit+1),
+			), fmt.Sprintf(
+				"must have at most %d items",
+				limit,
+			)
 	case keywordMinItems:
 		limit := int(*c.schema.MinItems)
-		return with(items(c, current, limit)), with(items(c, current, limit-1)), fmt.Sprintf("should have at least %d items", limit)
+		return with(
+				items(c, current, limit),
+			), with(
+				items(c, current, limit-1),
+			), fmt.Sprintf(
+				"should have at least %d items",
+				limit,
+			)
 	case keywordMaxProperties:
 		limit := int(*c.schema.MaxProperties)
 		return with(entries(current, limit)), with(entries(current, limit+1)), fmt.Sprintf("must have at most %d", limit)

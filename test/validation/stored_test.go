@@ -59,8 +59,8 @@ var _ = Describe("Stored objects", func() {
 		DeferCleanup(func(ctx context.Context) error { return api.Delete(ctx, turn) })
 		Expect(api.Get(ctx, client.ObjectKeyFromObject(turn), turn)).To(Succeed())
 
-		Expect(turn.Status.Phase).To(Equal(capstanv1alpha1.TurnQueued))
-		Expect(turn.Spec.DesiredState).To(Equal(capstanv1alpha1.DesiredRunning))
+		Expect(turn.Status.Phase).To(Equal(capstanv1alpha1.TurnPhaseQueued))
+		Expect(turn.Spec.DesiredState).To(Equal(capstanv1alpha1.DesiredStateRunning))
 		Expect(turn.Status.Conditions).To(BeEmpty())
 	})
 

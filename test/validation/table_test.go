@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capstan-dev/capstan/internal/runtime/admission"
+	"github.com/capstan-dev/capstan/internal/runtime/apivalidation"
 )
 
 // ruleCase shows one rule at work. Its objects are the smallest object of the kind with a patch put on top (see
@@ -103,11 +103,11 @@ func admitInProcess(kind string, object *unstructured.Unstructured) error {
 	if err != nil {
 		return err
 	}
-	admitted, err := admission.Decode(kind, document)
+	admitted, err := apivalidation.Decode(kind, document)
 	if err != nil {
 		return err
 	}
-	return admission.Admit(admitted)
+	return apivalidation.Admit(admitted)
 }
 
 // trier says what the API server answers to a patch: of an object that is created, or of one that is stored first and

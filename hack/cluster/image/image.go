@@ -57,7 +57,9 @@ func Build(spec Spec) (v1.Image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("image %s: %w", spec.Tag, err)
 	}
-	packed, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil })
+	packed, err := tarball.LayerFromOpener(
+		func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil },
+	)
 	if err != nil {
 		return nil, fmt.Errorf("packing the layer of image %s: %w", spec.Tag, err)
 	}

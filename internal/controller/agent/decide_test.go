@@ -10,9 +10,15 @@ import (
 )
 
 func TestDecide(t *testing.T) {
-	layer := v1alpha1.ConfigLayer{ModelRef: &v1alpha1.LocalReference{Name: "big"}, Tools: []v1alpha1.LocalReference{{Name: "count"}}}
+	layer := v1alpha1.ConfigLayer{
+		ModelRef: &v1alpha1.LocalReference{Name: "big"},
+		Tools:    []v1alpha1.LocalReference{{Name: "count"}},
+	}
 	seen := func(big, count config.Presence) reference.Seen {
-		return reference.Seen{Models: map[string]config.Presence{"big": big}, Tools: map[string]config.Presence{"count": count}}
+		return reference.Seen{
+			Models: map[string]config.Presence{"big": big},
+			Tools:  map[string]config.Presence{"count": count},
+		}
 	}
 	for name, test := range map[string]struct {
 		spec   v1alpha1.AgentSpec

@@ -83,9 +83,15 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 func (r *Reconciler) naming(field string) handler.MapFunc {
 	return func(ctx context.Context, named client.Object) []reconcile.Request {
 		var agents v1alpha1.AgentList
-		err := r.Client.List(ctx, &agents, client.InNamespace(named.GetNamespace()), client.MatchingFields{field: named.GetName()})
+		err := r.Client.List(
+			ctx,
+			&agents,
+			client.InNamespace(named.GetNamespace()),
+			client.MatchingFields{field: named.GetName()},
+		)
 		if err != nil {
-			log.FromContext(ctx).Error(err, "Listing the Agents that name an object failed", "field", field, "name", named.GetName())
+			log.FromContext(ctx).
+				Error(err, "Listing the Agents that name an object failed", "field", field, "name", named.GetName())
 			return nil
 		}
 		requests := make([]reconcile.Request, 0, len(agents.Items))

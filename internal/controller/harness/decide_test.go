@@ -23,7 +23,10 @@ func TestDecide(t *testing.T) {
 	archivedRoot := root.DeepCopy()
 	archivedRoot.Spec.Lifecycle = v1alpha1.LifecycleArchived
 	leaf := named("leaf", v1alpha1.HarnessSpec{Lifecycle: v1alpha1.LifecycleActive})
-	override := named("leaf", v1alpha1.HarnessSpec{ConfigLayer: v1alpha1.ConfigLayer{ModelRef: &v1alpha1.LocalReference{Name: "small"}}})
+	override := named(
+		"leaf",
+		v1alpha1.HarnessSpec{ConfigLayer: v1alpha1.ConfigLayer{ModelRef: &v1alpha1.LocalReference{Name: "small"}}},
+	)
 	archived := named("leaf", v1alpha1.HarnessSpec{Lifecycle: v1alpha1.LifecycleArchived})
 	seen := func(big, small, count config.Presence) reference.Seen {
 		return reference.Seen{

@@ -45,7 +45,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	reason, message := decide(next.Spec, seen)
 	now := metav1.NewTime(r.Clock())
 	condition.SetReady(&next.Status.Conditions, next.Generation, now, reason, message)
-	condition.SetStalled(&next.Status.Conditions, next.Generation, now, reason == v1alpha1.ReasonChainTooLong, reason, message)
+	condition.SetStalled(
+		&next.Status.Conditions,
+		next.Generation,
+		now,
+		reason == v1alpha1.ReasonChainTooLong,
+		reason,
+		message,
+	)
 	next.Status.Chain = seen.names()
 	next.Status.ObservedGeneration = next.Generation
 	return status.Write(ctx, r.Client, base, next)

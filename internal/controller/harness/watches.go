@@ -50,7 +50,12 @@ func (r *Reconciler) naming(field string) handler.MapFunc {
 }
 
 // below returns the Harnesses that build on the given ones and were not found before.
-func (r *Reconciler) below(ctx context.Context, namespace string, names []string, found map[string]bool) []reconcile.Request {
+func (r *Reconciler) below(
+	ctx context.Context,
+	namespace string,
+	names []string,
+	found map[string]bool,
+) []reconcile.Request {
 	var requests []reconcile.Request
 	for len(names) > 0 {
 		children := r.find(ctx, namespace, indexParent, names[0])
@@ -70,7 +75,12 @@ func (r *Reconciler) below(ctx context.Context, namespace string, names []string
 // find returns the names of the Harnesses that have a value in a field of the index.
 func (r *Reconciler) find(ctx context.Context, namespace, field, value string) []string {
 	var harnesses v1alpha1.HarnessList
-	if err := r.Client.List(ctx, &harnesses, client.InNamespace(namespace), client.MatchingFields{field: value}); err != nil {
+	if err := r.Client.List(
+		ctx,
+		&harnesses,
+		client.InNamespace(namespace),
+		client.MatchingFields{field: value},
+	); err != nil {
 		log.FromContext(ctx).Error(err, "Listing the Harnesses that name an object failed", "field", field, "name", value)
 		return nil
 	}

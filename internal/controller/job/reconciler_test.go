@@ -40,7 +40,9 @@ func orphan(changes ...func(*batchv1.Job)) *batchv1.Job {
 // ended gives a Job a condition of its end, so long after its creation.
 func ended(kind batchv1.JobConditionType, after time.Duration) func(*batchv1.Job) {
 	return func(j *batchv1.Job) {
-		j.Status.Conditions = []batchv1.JobCondition{{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(created.Add(after))}}
+		j.Status.Conditions = []batchv1.JobCondition{
+			{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(created.Add(after))},
+		}
 	}
 }
 
@@ -48,7 +50,11 @@ func ended(kind batchv1.JobConditionType, after time.Duration) func(*batchv1.Job
 func reconciler(t *testing.T, age time.Duration, writes *int, objects ...client.Object) *Reconciler {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(v1alpha1.AddToScheme(scheme), batchv1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(
+		v1alpha1.AddToScheme(scheme),
+		batchv1.AddToScheme(scheme),
+		corev1.AddToScheme(scheme),
+	); err != nil {
 		t.Fatal(err)
 	}
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{

@@ -28,7 +28,7 @@ func deleting(j *batchv1.Job) {
 // inStep is the Turn with an open step.
 func inStep(step int32) *v1alpha1.Turn {
 	turn := &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo-1", UID: "u1"}}
-	turn.Status.Plan = &v1alpha1.TurnPlan{Step: step, Phase: v1alpha1.PlanReason}
+	turn.Status.Plan = &v1alpha1.TurnPlan{Step: step, Phase: v1alpha1.PlanPhaseReason}
 	return turn
 }
 
@@ -44,7 +44,15 @@ func podIn(phase corev1.PodPhase) *corev1.Pod {
 
 func TestAJobOfAClosedStepThatCanStillRunGoes(t *testing.T) {
 	over := inStep(3)
-	condition.Set(&over.Status.Conditions, 1, metav1.NewTime(created), v1alpha1.ConditionFinished, metav1.ConditionTrue, "Done", "")
+	condition.Set(
+		&over.Status.Conditions,
+		1,
+		metav1.NewTime(created),
+		v1alpha1.ConditionFinished,
+		metav1.ConditionTrue,
+		"Done",
+		"",
+	)
 	another := inStep(3)
 	another.UID = "u2"
 	for name, test := range map[string]struct {

@@ -33,12 +33,15 @@ func newServer(t *testing.T, objects ...client.Object) *server {
 		t.Fatal(err)
 	}
 	s := &server{}
-	s.WithWatch = interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
-			s.reads++
-			return c.Get(ctx, key, o, options...)
+	s.WithWatch = interceptor.NewClient(
+		fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(),
+		interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+				s.reads++
+				return c.Get(ctx, key, o, options...)
+			},
 		},
-	})
+	)
 	return s
 }
 
@@ -47,7 +50,10 @@ func meta(name string) metav1.ObjectMeta {
 }
 
 func longTool(text string) *v1alpha1.Tool {
-	return &v1alpha1.Tool{ObjectMeta: meta("t"), Spec: v1alpha1.ToolSpec{Description: text, Client: &v1alpha1.ClientTool{}}}
+	return &v1alpha1.Tool{
+		ObjectMeta: meta("t"),
+		Spec:       v1alpha1.ToolSpec{Description: text, Client: &v1alpha1.ClientTool{}},
+	}
 }
 
 // leftOut is a Tool as the cache has it.

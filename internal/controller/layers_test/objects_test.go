@@ -20,7 +20,7 @@ func meta(namespace, name string) metav1.ObjectMeta {
 func newModel(namespace, name string) *v1alpha1.Model {
 	return &v1alpha1.Model{
 		ObjectMeta: meta(namespace, name),
-		Spec:       v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated, Simulation: &v1alpha1.Simulation{}},
+		Spec:       v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: &v1alpha1.Simulation{}},
 	}
 }
 
@@ -28,7 +28,9 @@ func newTool(namespace, name string) *v1alpha1.Tool {
 	return &v1alpha1.Tool{
 		ObjectMeta: meta(namespace, name),
 		Spec: v1alpha1.ToolSpec{
-			Description: "Counts.", Client: &v1alpha1.ClientTool{}, InputSchema: &v1alpha1.JSON{Raw: []byte(`{"type":"object"}`)},
+			Description: "Counts.",
+			Client:      &v1alpha1.ClientTool{},
+			InputSchema: &v1alpha1.JSON{Raw: []byte(`{"type":"object"}`)},
 		},
 	}
 }

@@ -37,7 +37,14 @@ var _ = Describe("Readiness", func() {
 			ns := namespace(ctx)
 			child := newHarness(ns, "child", "base", usesModel("sim"))
 			objects := []client.Object{
-				newModel(ns, "sim"), newTool(ns, "count"), newHarness(ns, "base", "", usesTools("count")), child, newAgent(ns, "helper", usesTools("count")),
+				newModel(
+					ns,
+					"sim",
+				),
+				newTool(ns, "count"),
+				newHarness(ns, "base", "", usesTools("count")),
+				child,
+				newAgent(ns, "helper", usesTools("count")),
 			}
 			for _, i := range order {
 				create(ctx, objects[i])
@@ -56,7 +63,14 @@ var _ = Describe("Readiness", func() {
 		ns := namespace(ctx)
 		tool := newTool(ns, "count")
 		dependents := []client.Object{
-			newHarness(ns, "base", "", usesTools("count", "other")), newHarness(ns, "child", "base", v1alpha1.ConfigLayer{}), newAgent(ns, "helper", usesTools("count")),
+			newHarness(
+				ns,
+				"base",
+				"",
+				usesTools("count", "other"),
+			),
+			newHarness(ns, "child", "base", v1alpha1.ConfigLayer{}),
+			newAgent(ns, "helper", usesTools("count")),
 		}
 		bystander := newHarness(ns, "bystander", "", usesTools("other"))
 		create(ctx, append(dependents, tool, newTool(ns, "other"), bystander)...)
@@ -88,7 +102,10 @@ var _ = Describe("Readiness", func() {
 	It("follows a Tool whose schema becomes wrong and right again", func(ctx SpecContext) {
 		ns := namespace(ctx)
 		tool := newTool(ns, "count")
-		dependents := []client.Object{newHarness(ns, "base", "", usesTools("count")), newAgent(ns, "helper", usesTools("count"))}
+		dependents := []client.Object{
+			newHarness(ns, "base", "", usesTools("count")),
+			newAgent(ns, "helper", usesTools("count")),
+		}
 		create(ctx, append(dependents, tool)...)
 		expectReady(ctx, append(dependents, tool)...)
 
@@ -158,7 +175,17 @@ var _ = Describe("Readiness", func() {
 
 	It("goes while a Harness or an Agent is archived, but not with an archived ancestor", func(ctx SpecContext) {
 		ns := namespace(ctx)
-		base, child := newHarness(ns, "base", "", v1alpha1.ConfigLayer{}), newHarness(ns, "child", "base", v1alpha1.ConfigLayer{})
+		base, child := newHarness(
+			ns,
+			"base",
+			"",
+			v1alpha1.ConfigLayer{},
+		), newHarness(
+			ns,
+			"child",
+			"base",
+			v1alpha1.ConfigLayer{},
+		)
 		agent := newAgent(ns, "helper", v1alpha1.ConfigLayer{})
 		create(ctx, base, child, agent)
 		expectReady(ctx, base, child, agent)
@@ -178,12 +205,21 @@ var _ = Describe("Readiness", func() {
 	It("is said again when somebody else takes it away", func(ctx SpecContext) {
 		ns := namespace(ctx)
 		objects := []client.Object{
-			newModel(ns, "sim"), newTool(ns, "count"), newHarness(ns, "base", "", v1alpha1.ConfigLayer{}), newAgent(ns, "helper", v1alpha1.ConfigLayer{}),
+			newModel(
+				ns,
+				"sim",
+			),
+			newTool(ns, "count"),
+			newHarness(ns, "base", "", v1alpha1.ConfigLayer{}),
+			newAgent(ns, "helper", v1alpha1.ConfigLayer{}),
 		}
 		create(ctx, objects...)
 		expectReady(ctx, objects...)
 		for _, o := range objects {
-			Expect(direct.Status().Patch(ctx, o, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"conditions":null}}`)))).To(Succeed())
+			Expect(
+				direct.Status().
+					Patch(ctx, o, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"conditions":null}}`))),
+			).To(Succeed())
 			Expect(status.Conditions(o)).To(BeEmpty())
 		}
 		expectReady(ctx, objects...)

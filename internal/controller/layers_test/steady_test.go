@@ -36,7 +36,14 @@ var _ = Describe("The steady state", Serial, func() {
 		create(ctx, broken)
 		expectUnready(ctx, v1alpha1.ReasonHarnessNotFound, nil, broken)
 		settle(ctx, ns, "first")
-		kinds := map[client.Object]string{model: "Model", tool: "Tool", base: "Harness", child: "Harness", helper: "Agent", broken: "Harness"}
+		kinds := map[client.Object]string{
+			model:  "Model",
+			tool:   "Tool",
+			base:   "Harness",
+			child:  "Harness",
+			helper: "Agent",
+			broken: "Harness",
+		}
 
 		writes := calls.written()
 		for range 5 {

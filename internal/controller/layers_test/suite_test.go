@@ -90,7 +90,12 @@ func startManager(config *rest.Config, scheme *runtime.Scheme) {
 	c := manager.GetClient()
 	h := &harness.Reconciler{Client: c, Clock: time.Now}
 	a := &agent.Reconciler{Client: c, Clock: time.Now}
-	m := &modelcontroller.Reconciler{Client: c, Clock: time.Now, Wakes: &wake.Source{}, Drivers: model.Registry{v1alpha1.ProviderSimulated: simulator.Factory}}
+	m := &modelcontroller.Reconciler{
+		Client:  c,
+		Clock:   time.Now,
+		Wakes:   &wake.Source{},
+		Drivers: model.Registry{v1alpha1.ModelProviderSimulated: simulator.Factory},
+	}
 	t := &tool.Reconciler{Client: c, Clock: time.Now, Schemas: objectSchemas{}}
 	reconcilers = map[string]reconcile.Reconciler{"Harness": h, "Agent": a, "Model": m, "Tool": t}
 	for _, controller := range []interface{ SetupWithManager(ctrl.Manager) error }{h, a, m, t} {

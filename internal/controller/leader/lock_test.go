@@ -66,8 +66,12 @@ func leads(t *testing.T, clients *fake.Clientset, self Process, within time.Dura
 }
 
 func TestALeaseWhoseHolderHasEndedIsAcquiredAtOnce(t *testing.T) {
-	earlier := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(time.Now().Add(-time.Hour))}}
-	later := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(time.Now().Add(time.Minute))}}
+	earlier := corev1.ContainerState{
+		Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(time.Now().Add(-time.Hour))},
+	}
+	later := corev1.ContainerState{
+		Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(time.Now().Add(time.Minute))},
+	}
 	for name, test := range map[string]struct {
 		holder Process
 		pods   []runtime.Object

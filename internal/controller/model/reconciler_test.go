@@ -77,7 +77,8 @@ func TestAModelWithoutItsKeyIsNotReadyAndLookedAtAgain(t *testing.T) {
 	b := newBench(t)
 	b.err = &model.KeyError{Model: "claude", Reason: v1alpha1.ReasonSecretMissing, Problem: `Secret "api" does not exist.`}
 	ready, result := b.pass()
-	if ready.Status != metav1.ConditionFalse || ready.Reason != v1alpha1.ReasonSecretMissing || ready.Message != `Secret "api" does not exist.` {
+	if ready.Status != metav1.ConditionFalse || ready.Reason != v1alpha1.ReasonSecretMissing ||
+		ready.Message != `Secret "api" does not exist.` {
 		t.Fatalf("Ready is %+v", ready)
 	}
 	if condition.Find(b.model.Status.Conditions, v1alpha1.ConditionStalled) != nil {
@@ -89,7 +90,12 @@ func TestAModelWithoutItsKeyIsNotReadyAndLookedAtAgain(t *testing.T) {
 	version := b.model.ResourceVersion
 	b.now = b.now.Add(time.Hour)
 	if _, result = b.pass(); result.RequeueAfter < 3*time.Minute || b.model.ResourceVersion != version {
-		t.Errorf("after an hour the next look is after %s, version %s, want %s", result.RequeueAfter, b.model.ResourceVersion, version)
+		t.Errorf(
+			"after an hour the next look is after %s, version %s, want %s",
+			result.RequeueAfter,
+			b.model.ResourceVersion,
+			version,
+		)
 	}
 	b.err = nil
 	if ready, result = b.pass(); ready.Status != metav1.ConditionTrue || result != (ctrl.Result{}) {
@@ -102,7 +108,13 @@ func TestAModelWhoseSecretCannotBeReadNowKeepsItsCondition(t *testing.T) {
 	b.pass()
 	version := b.model.ResourceVersion
 	b.err = errors.New("the server is overloaded")
-	if _, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b.model)}); !errors.Is(err, b.err) {
+	if _, err := b.Reconcile(
+		t.Context(),
+		ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b.model)},
+	); !errors.Is(
+		err,
+		b.err,
+	) {
 		t.Errorf("got %v, want to be called again", err)
 	}
 	b.err = nil
@@ -115,7 +127,9 @@ func TestWhileThePoliciesAreNotInForceNoSecretIsRead(t *testing.T) {
 	b := newBench(t)
 	b.Policies = &policies.Verifier{}
 	ready, result := b.pass()
-	if b.looked != 0 || ready.Status != metav1.ConditionTrue || !strings.Contains(ready.Message, "Its Secret is not read") || result.RequeueAfter <= 0 {
+	if b.looked != 0 || ready.Status != metav1.ConditionTrue ||
+		!strings.Contains(ready.Message, "Its Secret is not read") ||
+		result.RequeueAfter <= 0 {
 		t.Fatalf("%d looks, Ready %+v, result %+v", b.looked, ready, result)
 	}
 	b.Policies = nil

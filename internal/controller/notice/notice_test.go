@@ -68,7 +68,10 @@ func TestANamespaceCannotFlood(t *testing.T) {
 		before := len(s.notes)
 		tried += 10 * burst
 		for i := range 10 * burst {
-			r.Record(turn(namespace, fmt.Sprintf("%s-%d-%d", namespace, len(s.notes), i)), Notice{Warning: true, Reason: "Failed"})
+			r.Record(
+				turn(namespace, fmt.Sprintf("%s-%d-%d", namespace, len(s.notes), i)),
+				Notice{Warning: true, Reason: "Failed"},
+			)
 		}
 		return len(s.notes) - before
 	}
@@ -90,7 +93,12 @@ func TestANamespaceCannotFlood(t *testing.T) {
 	}
 	counted := testutil.ToFloat64(ofNamespace) + testutil.ToFloat64(ofManager) - was
 	if missing := tried - len(s.notes); counted != float64(missing) || testutil.ToFloat64(ofManager) <= wasManager {
-		t.Errorf("%v Events are counted as dropped, want %d; by the manager's limit %v", counted, missing, testutil.ToFloat64(ofManager)-wasManager)
+		t.Errorf(
+			"%v Events are counted as dropped, want %d; by the manager's limit %v",
+			counted,
+			missing,
+			testutil.ToFloat64(ofManager)-wasManager,
+		)
 	}
 }
 

@@ -36,7 +36,12 @@ func TestTheObjectsOfANamespaceShareOneLookASecond(t *testing.T) {
 		looks.Next(crowd(i), "a Secret", now)
 	}
 	within(t, "one of 3000", looks.Next(crowd(7), "a Secret", now.Add(time.Minute)), 3000*time.Second)
-	within(t, "in another namespace", looks.Next(types.NamespacedName{Namespace: "quiet", Name: "m"}, "a Secret", now), 2*time.Second)
+	within(
+		t,
+		"in another namespace",
+		looks.Next(types.NamespacedName{Namespace: "quiet", Name: "m"}, "a Secret", now),
+		2*time.Second,
+	)
 	for i := range 3000 {
 		looks.End(crowd(i))
 		looks.End(crowd(i))

@@ -57,7 +57,12 @@ func TestWhileAPolicyIsMissingNoSecretIsReadAndTurnsWait(t *testing.T) {
 		t.Error("a Secret is read before the first look")
 	}
 	v.Look(ctx)
-	if _, err := read(ctx, "a", "s"); err != nil || v.Check(nil) != nil || v.Await(types.NamespacedName{Name: "x"}) != nil {
+	if _, err := read(
+		ctx,
+		"a",
+		"s",
+	); err != nil || v.Check(nil) != nil ||
+		v.Await(types.NamespacedName{Name: "x"}) != nil {
 		t.Errorf("with all policies: %v, %v", err, v.Check(nil))
 	}
 	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
@@ -69,7 +74,12 @@ func TestWhileAPolicyIsMissingNoSecretIsReadAndTurnsWait(t *testing.T) {
 	}
 	v.Look(ctx)
 	var missing *policies.NotInForceError
-	if _, err := read(ctx, "a", "s"); !errors.As(err, &missing) || missing.Why != `ValidatingAdmissionPolicyBinding "capstan-tool-identities" does not exist` {
+	if _, err := read(
+		ctx,
+		"a",
+		"s",
+	); !errors.As(err, &missing) ||
+		missing.Why != `ValidatingAdmissionPolicyBinding "capstan-tool-identities" does not exist` {
 		t.Errorf("without a binding: %v", err)
 	}
 	waits := types.NamespacedName{Namespace: "a", Name: "waits"}
@@ -81,7 +91,10 @@ func TestWhileAPolicyIsMissingNoSecretIsReadAndTurnsWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	v.Look(ctx)
-	if want := []types.NamespacedName{waits}; v.InForce() != nil || !slices.Equal(woken, want) || !slices.Equal(models, want) {
+	if want := []types.NamespacedName{
+		waits,
+	}; v.InForce() != nil || !slices.Equal(woken, want) ||
+		!slices.Equal(models, want) {
 		t.Errorf("with the binding again: %v, woken %v and Models %v", v.InForce(), woken, models)
 	}
 }

@@ -63,7 +63,12 @@ func Look(ctx context.Context, reader client.Reader, namespace string, e config.
 	return seen, nil
 }
 
-func look(ctx context.Context, reader client.Reader, namespace, name string, into client.Object) (config.Presence, error) {
+func look(
+	ctx context.Context,
+	reader client.Reader,
+	namespace, name string,
+	into client.Object,
+) (config.Presence, error) {
 	err := reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, into)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -79,7 +84,12 @@ func look(ctx context.Context, reader client.Reader, namespace, name string, int
 
 // Index makes the cache index objects of a kind by the objects that their layer names. layer returns the layer of an
 // object.
-func Index(ctx context.Context, indexer client.FieldIndexer, kind client.Object, layer func(client.Object) v1alpha1.ConfigLayer) error {
+func Index(
+	ctx context.Context,
+	indexer client.FieldIndexer,
+	kind client.Object,
+	layer func(client.Object) v1alpha1.ConfigLayer,
+) error {
 	fields := map[string]client.IndexerFunc{
 		IndexModel: func(o client.Object) []string {
 			if ref := layer(o).ModelRef; ref != nil {

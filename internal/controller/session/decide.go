@@ -12,16 +12,16 @@ import (
 // phaseOf returns the phase of the Session. active is its active Turn; nil for none.
 func phaseOf(status *v1alpha1.SessionStatus, active *v1alpha1.Turn, usable bool) v1alpha1.SessionPhase {
 	switch {
-	case active != nil && active.Status.Phase == v1alpha1.TurnWaitingForToolResults:
-		return v1alpha1.SessionWaitingForToolResults
+	case active != nil && active.Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults:
+		return v1alpha1.SessionPhaseWaitingForToolResults
 	case status.ActiveTurn != nil:
-		return v1alpha1.SessionActive
+		return v1alpha1.SessionPhaseActive
 	case !usable:
-		return v1alpha1.SessionPending
+		return v1alpha1.SessionPhasePending
 	case status.Totals.Turns == 0:
-		return v1alpha1.SessionStarted
+		return v1alpha1.SessionPhaseStarted
 	default:
-		return v1alpha1.SessionIdle
+		return v1alpha1.SessionPhaseIdle
 	}
 }
 

@@ -24,11 +24,11 @@ func hasEnded(turn *v1alpha1.Turn) {
 	turn.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFinished, Status: metav1.ConditionTrue}}
 }
 
-func isCancelled(turn *v1alpha1.Turn) { turn.Spec.DesiredState = v1alpha1.DesiredCancelled }
+func isCancelled(turn *v1alpha1.Turn) { turn.Spec.DesiredState = v1alpha1.DesiredStateCancelled }
 
 func isGoing(turn *v1alpha1.Turn) { turn.DeletionTimestamp = &now }
 
-func waitsForTools(turn *v1alpha1.Turn) { turn.Status.Phase = v1alpha1.TurnWaitingForToolResults }
+func waitsForTools(turn *v1alpha1.Turn) { turn.Status.Phase = v1alpha1.TurnPhaseWaitingForToolResults }
 
 func TestPhase(t *testing.T) {
 	active := &v1alpha1.ActiveTurn{Name: "t", UID: "1"}
@@ -38,15 +38,15 @@ func TestPhase(t *testing.T) {
 		usable bool
 		want   v1alpha1.SessionPhase
 	}{
-		"not usable":                        {want: v1alpha1.SessionPending},
-		"not usable any more, after Turns":  {status: v1alpha1.SessionStatus{Totals: v1alpha1.SessionTotals{Turns: 3}}, want: v1alpha1.SessionPending},
-		"usable, no Turn yet":               {usable: true, want: v1alpha1.SessionStarted},
-		"after Turns":                       {status: v1alpha1.SessionStatus{Totals: v1alpha1.SessionTotals{Turns: 1}}, usable: true, want: v1alpha1.SessionIdle},
-		"a Turn runs":                       {status: v1alpha1.SessionStatus{ActiveTurn: active}, active: turnWith("t", nil), usable: true, want: v1alpha1.SessionActive},
-		"a Turn runs that the cache lacks":  {status: v1alpha1.SessionStatus{ActiveTurn: active}, usable: true, want: v1alpha1.SessionActive},
-		"a Turn runs, not usable any more":  {status: v1alpha1.SessionStatus{ActiveTurn: active}, active: turnWith("t", nil), want: v1alpha1.SessionActive},
-		"a Turn waits":                      {status: v1alpha1.SessionStatus{ActiveTurn: active}, active: turnWith("t", waitsForTools), usable: true, want: v1alpha1.SessionWaitingForToolResults},
-		"a Turn waits, not usable any more": {status: v1alpha1.SessionStatus{ActiveTurn: active}, active: turnWith("t", waitsForTools), want: v1alpha1.SessionWaitingForToolResults},
+		"not usable":                        {want: v1alpha1.SessionPhasePending},
+		"not usable any more, after Turns":  {status: v1alpha1.SessionStatus{Totals: v1alpha1.SessionTotals{Turns: 3}}, want: v1alpha1.SessionPhasePending},
+		"usable, no Turn yet":               {usable: true, want: v1alpha1.SessionPhaseStarted},
+		"after Turns":                       {status: v1alpha1.SessionStatus{Totals: v1alpha1.SessionTotals{Turns: 1}}, usable: true, want: v1alpha1.SessionPhaseIdle},
+		"a Turn runs":                       {status: v1alpha1.SessionStatus{ActiveTurn: active}, active: turnWith("t", nil), usable: true, want: v1alpha1.SessionPhaseActive},
+		"a Turn runs that the cache lacks":  {status: v1alpha1.SessionStatus{ActiveTurn: active}, usable: true, want: v1alpha1.SessionPhaseActive},
+		"a Turn runs, not usable any more":  {status: v1alpha1.SessionStatus{ActiveTurn: active}, active: turnWith("t", nil), want: v1alpha1.SessionPhaseActive},
+		"a Turn waits":                      {status: v1alpha1.SessionStatus{ActiveTurn: active}, active: turnWith("t", waitsForTools), usable: true, want: v1alpha1.SessionPhaseWaitingForToolResults},
+		"a Turn waits, not usable any more": {status: v1alpha1.SessionStatus{ActiveTurn: active}, active: turnWith("t", waitsForTools), want: v1alpha1.SessionPhaseWaitingForToolResults},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := phaseOf(&test.status, test.active, test.usable); got != test.want {
@@ -60,11 +60,14 @@ func TestReadySaysWhatIsWrong(t *testing.T) {
 	session := &v1alpha1.Session{}
 	session.Generation = 4
 	setReady(session, "", "", now)
-	if c := session.Status.Conditions[0]; c.Status != metav1.ConditionTrue || c.Reason != v1alpha1.ReasonReady || c.ObservedGeneration != 4 {
+	if c := session.Status.Conditions[0]; c.Status != metav1.ConditionTrue || c.Reason != v1alpha1.ReasonReady ||
+		c.ObservedGeneration != 4 {
 		t.Errorf("ready: %+v", c)
 	}
 	setReady(session, v1alpha1.ReasonToolNotFound, "Tool x.", now)
-	if c := session.Status.Conditions[0]; len(session.Status.Conditions) != 1 || c.Status != metav1.ConditionFalse || c.Reason != v1alpha1.ReasonToolNotFound || c.Message != "Tool x." {
+	if c := session.Status.Conditions[0]; len(session.Status.Conditions) != 1 || c.Status != metav1.ConditionFalse ||
+		c.Reason != v1alpha1.ReasonToolNotFound ||
+		c.Message != "Tool x." {
 		t.Errorf("not ready: %+v", session.Status.Conditions)
 	}
 }

@@ -28,7 +28,7 @@ func (b *bench) full() bool {
 	other.Name, other.UID = "other", "s2"
 	_, err := b.Host.Log.Append(b.t.Context(), host.JournalOf(other), journal.Record{
 		Turn: v1alpha1.JournalTurn{Name: "x", UID: "x"}, Step: 1, OpenedAt: 1,
-		Transition: v1alpha1.TurnProgress{Plan: &v1alpha1.TurnPlan{Phase: v1alpha1.PlanReason, Step: 2}},
+		Transition: v1alpha1.TurnProgress{Plan: &v1alpha1.TurnPlan{Phase: v1alpha1.PlanPhaseReason, Step: 2}},
 	})
 	if err != nil && !errors.Is(err, journal.ErrFull) {
 		b.t.Fatal(err)

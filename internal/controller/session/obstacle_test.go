@@ -73,7 +73,7 @@ func TestASessionReportsAJournalThatCannotBeAppendedTo(t *testing.T) {
 			harness := &v1alpha1.Harness{ObjectMeta: meta("base")}
 			harness.Spec.ModelRef = &v1alpha1.LocalReference{Name: "m"}
 			m := &v1alpha1.Model{ObjectMeta: meta("m")}
-			m.Spec.Provider = v1alpha1.ProviderSimulated
+			m.Spec.Provider = v1alpha1.ModelProviderSimulated
 			condition.SetReady(&m.Status.Conditions, 1, metav1.Now(), v1alpha1.ReasonReady, "")
 			queued := &v1alpha1.Turn{ObjectMeta: meta("demo-1")}
 			queued.Spec.SessionRef.Name = "demo"
@@ -100,7 +100,10 @@ func TestASessionReportsAJournalThatCannotBeAppendedTo(t *testing.T) {
 			for range 3 {
 				now = now.Add(10 * time.Minute)
 				var err error
-				if result, err = r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(session)}); err != nil {
+				if result, err = r.Reconcile(
+					t.Context(),
+					ctrl.Request{NamespacedName: client.ObjectKeyFromObject(session)},
+				); err != nil {
 					t.Fatal(err)
 				}
 				if result.RequeueAfter < test.pause || (test.pause == 0) != (result.RequeueAfter == 0) {

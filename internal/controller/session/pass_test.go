@@ -18,13 +18,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/queue"
 	"github.com/capstan-dev/capstan/internal/controller/turn"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	journalmemory "github.com/capstan-dev/capstan/internal/runtime/journal/memory"
+	"github.com/capstan-dev/capstan/internal/runtime/queue"
 )
 
 // demoKey names the Session of the tests.
@@ -43,10 +43,22 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	model := &v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", Annotations: map[string]string{v1alpha1.AnnotationDefaultModel: "true"}}}
-	apimeta.SetStatusCondition(&model.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReady})
+	model := &v1alpha1.Model{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:   "ns",
+			Name:        "m",
+			Annotations: map[string]string{v1alpha1.AnnotationDefaultModel: "true"},
+		},
+	}
+	apimeta.SetStatusCondition(
+		&model.Status.Conditions,
+		metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReady},
+	)
 	objects = append(objects, model, &v1alpha1.Harness{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "base"}})
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.Session{}, &v1alpha1.Turn{})
+	builder := fake.NewClientBuilder().
+		WithScheme(scheme).
+		WithObjects(objects...).
+		WithStatusSubresource(&v1alpha1.Session{}, &v1alpha1.Turn{})
 	for _, index := range turn.Indexes() {
 		builder = builder.WithIndex(index.Object, index.Field, index.Values)
 	}
@@ -146,7 +158,7 @@ func TestAnotherObjectOfTheNameMovesTheSession(t *testing.T) {
 }
 
 func TestAnAdmissionNamesTheSteersThatAreQueued(t *testing.T) {
-	steers := func(turn *v1alpha1.Turn) { turn.Spec.Delivery = v1alpha1.DeliverSteer }
+	steers := func(turn *v1alpha1.Turn) { turn.Spec.Delivery = v1alpha1.DeliverySteer }
 	before := inDemo("f3aa", steers)
 	b := newBench(t, newSession(), inDemo("f3a9", nil), before)
 	b.pass()

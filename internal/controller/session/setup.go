@@ -15,9 +15,9 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/pacing"
-	"github.com/capstan-dev/capstan/internal/controller/queue"
 	"github.com/capstan-dev/capstan/internal/controller/status"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
+	"github.com/capstan-dev/capstan/internal/runtime/queue"
 )
 
 // SetupWithManager registers the reconciler. workers is the number of Sessions that are reconciled in parallel.
@@ -42,7 +42,9 @@ func ofTurn(_ context.Context, object client.Object) []reconcile.Request {
 	if !ok {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: turn.Namespace, Name: turn.Spec.SessionRef.Name}}}
+	return []reconcile.Request{
+		{NamespacedName: types.NamespacedName{Namespace: turn.Namespace, Name: turn.Spec.SessionRef.Name}},
+	}
 }
 
 // ofNamespace wakes the Sessions that the change may concern.
@@ -74,7 +76,7 @@ func turnMoved() predicate.Predicate {
 			if !okBefore || !okAfter {
 				return false
 			}
-			waits := func(t *v1alpha1.Turn) bool { return t.Status.Phase == v1alpha1.TurnWaitingForToolResults }
+			waits := func(t *v1alpha1.Turn) bool { return t.Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults }
 			return before.UID != after.UID || queue.Runnable(before) != queue.Runnable(after) ||
 				queue.Finished(before) != queue.Finished(after) || waits(before) != waits(after)
 		},

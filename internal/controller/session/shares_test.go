@@ -40,9 +40,13 @@ func (c *cluster) session(namespace, name string, phase v1alpha1.TurnPhase) type
 	harness := &v1alpha1.Harness{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "harness"}}
 	harness.Spec.ModelRef = &v1alpha1.LocalReference{Name: "model"}
 	harness.Status.Conditions = ready
-	session := &v1alpha1.Session{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(namespace + "/" + name)}}
+	session := &v1alpha1.Session{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(namespace + "/" + name)},
+	}
 	session.Spec.HarnessRef.Name = "harness"
-	turn := &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-1", UID: types.UID(namespace + "/" + name + "-1")}}
+	turn := &v1alpha1.Turn{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-1", UID: types.UID(namespace + "/" + name + "-1")},
+	}
 	turn.Spec.SessionRef.Name = name
 	if phase != "" {
 		session.Status.ActiveTurn = &v1alpha1.ActiveTurn{Name: turn.Name, UID: turn.UID}
@@ -105,7 +109,7 @@ func TestTurnsThatWaitForToolResultsHoldNoSlot(t *testing.T) {
 	c := &cluster{t: t}
 	var waiting []types.NamespacedName
 	for i := range 3 {
-		waiting = append(waiting, c.session("a", fmt.Sprint("waits-", i), v1alpha1.TurnWaitingForToolResults))
+		waiting = append(waiting, c.session("a", fmt.Sprint("waits-", i), v1alpha1.TurnPhaseWaitingForToolResults))
 	}
 	queued := c.session("b", "queued", "")
 	c.start(fairshare.TurnsOptions{Active: 3})
@@ -121,7 +125,7 @@ func TestWhatIsActiveIsCountedBeforeAnythingIsAdmitted(t *testing.T) {
 	var queued, running []types.NamespacedName
 	for i := range 3 {
 		queued = append(queued, c.session("a", fmt.Sprint("queued-", i), ""))
-		running = append(running, c.session("a", fmt.Sprint("runs-", i), v1alpha1.TurnReason))
+		running = append(running, c.session("a", fmt.Sprint("runs-", i), v1alpha1.TurnPhaseReason))
 	}
 	c.start(fairshare.TurnsOptions{Active: 3})
 	c.pass(queued...)
@@ -133,7 +137,7 @@ func TestWhatIsActiveIsCountedBeforeAnythingIsAdmitted(t *testing.T) {
 
 func TestATurnThatTheCeilingHoldsBackIsWokenToSayIt(t *testing.T) {
 	c := &cluster{t: t}
-	waits, queued := c.session("a", "waits", v1alpha1.TurnWaitingForToolResults), c.session("a", "queued", "")
+	waits, queued := c.session("a", "waits", v1alpha1.TurnPhaseWaitingForToolResults), c.session("a", "queued", "")
 	c.start(fairshare.TurnsOptions{Active: 8, BegunPerNamespace: 1})
 	turns := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
 	defer turns.ShutDown()

@@ -42,7 +42,13 @@ func TestATurnThatBringsTooManyCurrenciesIsLeftOutAsAWhole(t *testing.T) {
 	addTotals(&totals, of(5, 2, "EUR", "GBP", "JPY"))
 	addTotals(&totals, of(4, 1, "EUR", "JPY", "USD"))
 	want := v1alpha1.SessionTotals{Turns: 3, UnpricedModelCalls: 6, Cost: []v1alpha1.Cost{
-		{Currency: "CHF", Amount: "1"}, {Currency: "EUR", Amount: "2"}, {Currency: "JPY", Amount: "1"}, {Currency: "USD", Amount: "2"},
+		{
+			Currency: "CHF",
+			Amount:   "1",
+		},
+		{Currency: "EUR", Amount: "2"},
+		{Currency: "JPY", Amount: "1"},
+		{Currency: "USD", Amount: "2"},
 	}}
 	if !reflect.DeepEqual(totals, want) {
 		t.Errorf("totals %+v, want %+v", totals, want)

@@ -25,7 +25,8 @@ func TestReadyFlippedLetsOnlyPassWhatDependentsSee(t *testing.T) {
 		return tool
 	}
 	flipped := ReadyFlipped()
-	if !flipped.Create(event.CreateEvent{Object: tool("", "")}) || !flipped.Delete(event.DeleteEvent{Object: tool("", "")}) {
+	if !flipped.Create(event.CreateEvent{Object: tool("", "")}) ||
+		!flipped.Delete(event.DeleteEvent{Object: tool("", "")}) {
 		t.Error("a creation or deletion does not pass")
 	}
 	if flipped.Generic(event.GenericEvent{Object: tool("", "")}) {
@@ -77,7 +78,13 @@ func TestConditionsKnowsEveryKindWithConditions(t *testing.T) {
 		if !status.IsValid() || status.Kind() != reflect.Struct || !status.FieldByName("Conditions").IsValid() {
 			continue
 		}
-		condition.SetReady(status.FieldByName("Conditions").Addr().Interface().(*[]metav1.Condition), 1, early, v1alpha1.ReasonReady, "")
+		condition.SetReady(
+			status.FieldByName("Conditions").Addr().Interface().(*[]metav1.Condition),
+			1,
+			early,
+			v1alpha1.ReasonReady,
+			"",
+		)
 		if !condition.IsTrue(Conditions(asObject(t, o)), v1alpha1.ConditionReady) {
 			t.Errorf("Conditions does not know %s", kind)
 		}

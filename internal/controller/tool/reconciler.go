@@ -49,7 +49,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	reason, message := tool.Readiness(&whole.Spec, r.Schemas)
 	now := metav1.NewTime(r.Clock())
 	condition.SetReady(&next.Status.Conditions, next.Generation, now, reason, message)
-	condition.SetStalled(&next.Status.Conditions, next.Generation, now, reason == v1alpha1.ReasonInvalidSchema, reason, message)
+	condition.SetStalled(
+		&next.Status.Conditions,
+		next.Generation,
+		now,
+		reason == v1alpha1.ReasonInvalidSchema,
+		reason,
+		message,
+	)
 	next.Status.ObservedGeneration = next.Generation
 	return status.Write(ctx, r.Client, base, next)
 }

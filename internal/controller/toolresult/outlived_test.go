@@ -28,7 +28,11 @@ import (
 func judged(uid types.UID, status metav1.ConditionStatus, reason string) *v1alpha1.ToolResult {
 	text := "yes"
 	result := &v1alpha1.ToolResult{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "answer", UID: "r1"}}
-	result.Spec = v1alpha1.ToolResultSpec{TurnRef: v1alpha1.TurnReference{Name: "demo-1", UID: uid}, CallID: "1-0", Result: &text}
+	result.Spec = v1alpha1.ToolResultSpec{
+		TurnRef: v1alpha1.TurnReference{Name: "demo-1", UID: uid},
+		CallID:  "1-0",
+		Result:  &text,
+	}
 	condition.SetAccepted(&result.Status.Conditions, 1, metav1.Now(), status, reason, "")
 	return result
 }
@@ -46,7 +50,10 @@ func server(t *testing.T, writes *int, objects ...client.Object) client.Client {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.ToolResult{}).
+	builder := fake.NewClientBuilder().
+		WithScheme(scheme).
+		WithObjects(objects...).
+		WithStatusSubresource(&v1alpha1.ToolResult{}).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
 				*writes++
@@ -176,7 +183,14 @@ func TestTheEndOfATurnWakesTheToolResultsThatNameIt(t *testing.T) {
 			accepted.Name = "answer-by-name"
 			writes := 0
 			r := &Reconciler{
-				Client: server(t, &writes, judged("u1", metav1.ConditionTrue, v1alpha1.ReasonAccepted), byName, accepted), Clock: time.Now,
+				Client: server(
+					t,
+					&writes,
+					judged("u1", metav1.ConditionTrue, v1alpha1.ReasonAccepted),
+					byName,
+					accepted,
+				),
+				Clock: time.Now,
 			}
 			queue := pacing.Options(1).NewQueue("test", pacing.Backoff())
 			defer queue.ShutDown()

@@ -21,8 +21,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/pacing"
 	"github.com/capstan-dev/capstan/internal/controller/status"
 	"github.com/capstan-dev/capstan/internal/controller/turn"
-	"github.com/capstan-dev/capstan/internal/runtime/answer"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
+	"github.com/capstan-dev/capstan/internal/runtime/toolresult"
 )
 
 // Reconciler refuses ToolResults that no Turn can accept, and deletes those whose Turn is gone.
@@ -61,13 +61,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if Decided(result) {
 		return ctrl.Result{}, nil
 	}
-	said := answer.Judge(result, turn)
+	said := toolresult.Judge(result, turn)
 	if said.Status == metav1.ConditionFalse {
 		// A refusal is final, so that it needs a live read.
 		if turn, err = r.turn(ctx, r.Live, result); err != nil {
 			return ctrl.Result{}, err
 		}
-		said = answer.Judge(result, turn)
+		said = toolresult.Judge(result, turn)
 	}
 	if said.Reason == "" {
 		return ctrl.Result{}, nil
@@ -77,7 +77,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if turn != nil && said.Status == metav1.ConditionFalse && said.Reason != v1alpha1.ReasonTurnReplaced {
 		changed.Status.TurnUID = turn.UID
 	}
-	condition.SetAccepted(&changed.Status.Conditions, result.Generation, metav1.NewTime(r.Clock()), said.Status, said.Reason, said.Message)
+	condition.SetAccepted(
+		&changed.Status.Conditions,
+		result.Generation,
+		metav1.NewTime(r.Clock()),
+		said.Status,
+		said.Reason,
+		said.Message,
+	)
 	_, err = status.Patch(ctx, r.Client, result.DeepCopy(), changed)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		// The watch event of the other write wakes the reconciler.
@@ -90,7 +97,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 // turn reads the Turn that the ToolResult names; nil if there is none.
-func (r *Reconciler) turn(ctx context.Context, reader client.Reader, result *v1alpha1.ToolResult) (*v1alpha1.Turn, error) {
+func (r *Reconciler) turn(
+	ctx context.Context,
+	reader client.Reader,
+	result *v1alpha1.ToolResult,
+) (*v1alpha1.Turn, error) {
 	turn := &v1alpha1.Turn{}
 	err := reader.Get(ctx, types.NamespacedName{Namespace: result.Namespace, Name: result.Spec.TurnRef.Name}, turn)
 	if apierrors.IsNotFound(err) {
@@ -122,7 +133,12 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 // ofTurn wakes the ToolResults for a Turn.
 func (r *Reconciler) ofTurn(ctx context.Context, object client.Object) []reconcile.Request {
 	var results v1alpha1.ToolResultList
-	if err := r.Client.List(ctx, &results, client.InNamespace(object.GetNamespace()), client.MatchingFields{turn.IndexTurnName: object.GetName()}); err != nil {
+	if err := r.Client.List(
+		ctx,
+		&results,
+		client.InNamespace(object.GetNamespace()),
+		client.MatchingFields{turn.IndexTurnName: object.GetName()},
+	); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "listing the ToolResults for a Turn", "turn", object.GetName())
 		return nil
 	}
@@ -153,7 +169,7 @@ func callsChanged() predicate.Predicate {
 // stoppedWaiting reports whether one of the calls has ceased to wait. before and after have the same length.
 func stoppedWaiting(before, after []v1alpha1.ToolCall) bool {
 	for i := range before {
-		if before[i].State == v1alpha1.CallWaiting && after[i].State != v1alpha1.CallWaiting {
+		if before[i].State == v1alpha1.ToolCallStateWaiting && after[i].State != v1alpha1.ToolCallStateWaiting {
 			return true
 		}
 	}

@@ -76,8 +76,8 @@ func (w *world) expectAccepted(result *v1alpha1.ToolResult) {
 }
 
 func guardedTool(name string) *v1alpha1.Tool {
-	guarded := newJobTool(name, v1alpha1.AtMostOnce)
-	guarded.Spec.Policy = v1alpha1.PolicyRequiresApproval
+	guarded := newJobTool(name, v1alpha1.SideEffectAtMostOnce)
+	guarded.Spec.Policy = v1alpha1.ToolPolicyRequiresApproval
 	return guarded
 }
 
@@ -96,7 +96,7 @@ func TestAnApprovedCallStartsWhileTheWatchOfToolResultsLags(t *testing.T) {
 			w.begin(guardedTool("pay"), newClientTool("human"))
 			writes := countAccepting(w)
 			m := w.manager(0)
-			m.until("the wait", w.shows("pay", v1alpha1.CallWaiting))
+			m.until("the wait", w.shows("pay", v1alpha1.ToolCallStateWaiting))
 			decision := w.approval("pay")
 			freezeResults(w)
 			m = w.manager(0)
@@ -128,7 +128,7 @@ func TestAToolResultThatWasChangedMeanwhileIsAccepted(t *testing.T) {
 	w := newWorld(t)
 	w.begin(guardedTool("pay"), newClientTool("human"))
 	m := w.manager(0)
-	m.until("the wait", w.shows("pay", v1alpha1.CallWaiting))
+	m.until("the wait", w.shows("pay", v1alpha1.ToolCallStateWaiting))
 	decision := w.approval("pay")
 	freezeResults(w)
 	w.change(decision, func() { decision.Labels = map[string]string{"seen": "yes"} })

@@ -154,7 +154,7 @@ func (a *actScope) awaitAccount(index int, now time.Time) *tool.Outcome {
 	}
 	a.deadline(wait.until)
 	host.Describe(call, tool.Outcome{
-		State: v1alpha1.CallPending, Reason: tool.ReasonServiceAccountRefused,
+		State: v1alpha1.ToolCallStatePending, Reason: tool.ReasonServiceAccountRefused,
 		Error: "Tried again: " + why + ".",
 	})
 	return nil

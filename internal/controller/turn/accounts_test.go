@@ -42,14 +42,23 @@ func accepted() error { return nil }
 
 // noRoom is the API server's error if a quota of the namespace allows no further ServiceAccount.
 func noRoom() error {
-	return apierrors.NewForbidden(schema.GroupResource{Resource: "serviceaccounts"}, accountName,
-		errors.New("exceeded quota: small, requested: count/serviceaccounts=1, used: count/serviceaccounts=1, limited: count/serviceaccounts=1"))
+	return apierrors.NewForbidden(
+		schema.GroupResource{Resource: "serviceaccounts"},
+		accountName,
+		errors.New(
+			"exceeded quota: small, requested: count/serviceaccounts=1, used: count/serviceaccounts=1, limited: count/serviceaccounts=1",
+		),
+	)
 }
 
 func (w *world) account() *corev1.ServiceAccount {
 	w.t.Helper()
 	account := &corev1.ServiceAccount{}
-	if err := w.client.Get(w.t.Context(), types.NamespacedName{Namespace: testNamespace, Name: accountName}, account); err != nil {
+	if err := w.client.Get(
+		w.t.Context(),
+		types.NamespacedName{Namespace: testNamespace, Name: accountName},
+		account,
+	); err != nil {
 		w.t.Fatal(err)
 	}
 	return account
@@ -58,7 +67,7 @@ func (w *world) account() *corev1.ServiceAccount {
 func TestTheAccountOfToolPodsIsMadeOnceBeforeTheFirstJob(t *testing.T) {
 	w := newWorld(t)
 	asked := watchAccounts(w, accepted)
-	w.begin(newJobTool("look", v1alpha1.Pure), newJobTool("read", v1alpha1.AtMostOnce))
+	w.begin(newJobTool("look", v1alpha1.SideEffectPure), newJobTool("read", v1alpha1.SideEffectAtMostOnce))
 	m := w.manager(0)
 	m.until("the end", w.finished)
 	if *asked != 1 {
@@ -115,24 +124,29 @@ func TestWorkersThatNeedAnAccountAtOnceShareARequest(t *testing.T) {
 func TestAnAccountThatExistsIsUsedAsItIs(t *testing.T) {
 	w := newWorld(t)
 	asked := watchAccounts(w, accepted)
-	w.begin(newJobTool("look", v1alpha1.Pure))
+	w.begin(newJobTool("look", v1alpha1.SideEffectPure))
 	w.create(&corev1.ServiceAccount{
 		ObjectMeta: metav1.ObjectMeta{Name: accountName}, ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}},
 	})
 	before := w.account()
 	w.manager(0).until("the end", w.finished)
-	if call := w.call("look"); call.State != v1alpha1.CallSucceeded {
+	if call := w.call("look"); call.State != v1alpha1.ToolCallStateSucceeded {
 		t.Errorf("the call is %s (%s)", call.State, call.Reason)
 	}
 	if *asked != 1 || w.account().ResourceVersion != before.ResourceVersion {
-		t.Errorf("it was asked for %d times and is at %s, before at %s", *asked, w.account().ResourceVersion, before.ResourceVersion)
+		t.Errorf(
+			"it was asked for %d times and is at %s, before at %s",
+			*asked,
+			w.account().ResourceVersion,
+			before.ResourceVersion,
+		)
 	}
 }
 
 func TestAToolThatNamesAnAccountNeedsNoOther(t *testing.T) {
 	w := newWorld(t)
 	asked := watchAccounts(w, accepted)
-	named := newJobTool("look", v1alpha1.Pure)
+	named := newJobTool("look", v1alpha1.SideEffectPure)
 	named.Spec.Job.ServiceAccountName = "default"
 	w.begin(named)
 	w.manager(0).until("the end", w.finished)
@@ -150,11 +164,14 @@ func TestAnAccountThatIsRefusedIsToldAndTriedAgain(t *testing.T) {
 		}
 		return nil
 	})
-	w.begin(newJobTool("look", v1alpha1.AtMostOnce), newJobTool("read", v1alpha1.Pure))
+	w.begin(newJobTool("look", v1alpha1.SideEffectAtMostOnce), newJobTool("read", v1alpha1.SideEffectPure))
 	m := w.manager(0)
 	m.until("the refusal is told", func() bool { return w.call("look").Reason == "ServiceAccountRefused" && *asked > 3 })
 	for _, name := range []string{"look", "read"} {
-		if call := w.call(name); call.State != v1alpha1.CallPending || !strings.Contains(call.Preview, "exceeded quota") {
+		if call := w.call(
+			name,
+		); call.State != v1alpha1.ToolCallStatePending ||
+			!strings.Contains(call.Preview, "exceeded quota") {
 			t.Errorf("the call %s is %s (%s): %q", name, call.State, call.Reason, call.Preview)
 		}
 	}
@@ -167,7 +184,7 @@ func TestAnAccountThatIsRefusedIsToldAndTriedAgain(t *testing.T) {
 	full = false
 	m.until("the end", w.finished)
 	for _, name := range []string{"look", "read"} {
-		if call := w.call(name); call.State != v1alpha1.CallSucceeded || strings.Contains(call.Preview, "quota") {
+		if call := w.call(name); call.State != v1alpha1.ToolCallStateSucceeded || strings.Contains(call.Preview, "quota") {
 			t.Errorf("the call %s is %s (%s): %q", name, call.State, call.Reason, call.Preview)
 		}
 	}
@@ -176,12 +193,12 @@ func TestAnAccountThatIsRefusedIsToldAndTriedAgain(t *testing.T) {
 func TestACallWhoseAccountStaysRefusedIsNotExecuted(t *testing.T) {
 	w := newWorld(t)
 	asked := watchAccounts(w, noRoom)
-	look := newJobTool("look", v1alpha1.AtMostOnce)
+	look := newJobTool("look", v1alpha1.SideEffectAtMostOnce)
 	look.Spec.Job.StartTimeout = &metav1.Duration{Duration: time.Minute}
 	w.begin(look)
 	began := w.present()
 	w.manager(0).until("the end", w.finished)
-	if call := w.call("look"); call.State != v1alpha1.CallNotExecuted || call.Reason != "QuotaExceeded" {
+	if call := w.call("look"); call.State != v1alpha1.ToolCallStateNotExecuted || call.Reason != "QuotaExceeded" {
 		t.Errorf("the call is %s (%s)", call.State, call.Reason)
 	}
 	if told := w.told("look"); !strings.Contains(told, accountName) || !strings.Contains(told, "changed nothing") {
@@ -198,7 +215,7 @@ func TestACallWhoseAccountStaysRefusedIsNotExecuted(t *testing.T) {
 func TestAnAccountThatIsGoneIsMadeAgainForAJobThatGetsNoPod(t *testing.T) {
 	w := newWorld(t)
 	asked := watchAccounts(w, accepted)
-	w.begin(newJobTool("look", v1alpha1.Pure))
+	w.begin(newJobTool("look", v1alpha1.SideEffectPure))
 	m := w.manager(0)
 	m.withoutCluster("the Job", func() bool { return len(w.jobs()) == 1 })
 	account := w.account()
@@ -210,10 +227,13 @@ func TestAnAccountThatIsGoneIsMadeAgainForAJobThatGetsNoPod(t *testing.T) {
 		if err := w.client.List(t.Context(), &accounts); err != nil {
 			t.Fatal(err)
 		}
-		return slices.ContainsFunc(accounts.Items, func(a corev1.ServiceAccount) bool { return a.Name == accountName && a.UID != account.UID })
+		return slices.ContainsFunc(
+			accounts.Items,
+			func(a corev1.ServiceAccount) bool { return a.Name == accountName && a.UID != account.UID },
+		)
 	})
 	m.until("the end", w.finished)
-	if call := w.call("look"); call.State != v1alpha1.CallSucceeded {
+	if call := w.call("look"); call.State != v1alpha1.ToolCallStateSucceeded {
 		t.Errorf("the call is %s (%s)", call.State, call.Reason)
 	}
 	if *asked != 2 {
@@ -234,7 +254,7 @@ func TestWhatAToolIsLentAwaitsThePolicies(t *testing.T) {
 		"an account":  {func(j *v1alpha1.JobTool) { j.ServiceAccountName = "default" }, true},
 		"pull secret": {func(j *v1alpha1.JobTool) { j.ImagePullSecrets = []v1alpha1.LocalReference{{Name: "registry"}} }, true},
 	} {
-		definition := newJobTool("look", v1alpha1.Pure)
+		definition := newJobTool("look", v1alpha1.SideEffectPure)
 		test.change(definition.Spec.Job)
 		if got := lent(&definition.Spec); got != test.want {
 			t.Errorf("%s: it is %t", name, got)

@@ -77,7 +77,7 @@ func wholeTool(
 // act runs the tool calls of the open step: observe running calls, accept ToolResults, start calls, remove scheduling
 // gates, and close the step when every call has its result.
 func (r *Reconciler) act(ctx context.Context, s *scope) (flow, error) {
-	if s.plan().Phase != v1alpha1.PlanAct {
+	if s.plan().Phase != v1alpha1.PlanPhaseAct {
 		return stop, nil
 	}
 	if err := r.recallOutcomes(ctx, s); err != nil {
@@ -185,7 +185,7 @@ func (a *actScope) settle(index int, outcome tool.Outcome) {
 	if _, known := a.step.outcomes[call.ID]; !known && call.Attempt > 0 {
 		countCall(call.Executor, outcome)
 	}
-	if tool.Withdrawable(*call) && outcome.State == v1alpha1.CallNotExecuted {
+	if tool.Withdrawable(*call) && outcome.State == v1alpha1.ToolCallStateNotExecuted {
 		a.step.unfenced[call.ID] = true
 	}
 	a.step.outcomes[call.ID] = outcome
@@ -254,7 +254,8 @@ func (r *Reconciler) writeProgress(ctx context.Context, a *actScope) error {
 	began := a.base.Status.Phase != a.turn.Status.Phase
 	next := a.memory.wroteAt.Add(progressInterval)
 	if now := r.Clock(); !began && now.Before(next) {
-		if !sameCalls(a.base.Status.ToolCalls, a.turn.Status.ToolCalls) || a.base.Status.ObservedGeneration != a.turn.Generation {
+		if !sameCalls(a.base.Status.ToolCalls, a.turn.Status.ToolCalls) ||
+			a.base.Status.ObservedGeneration != a.turn.Generation {
 			a.deadline(next)
 		}
 		return nil
@@ -268,7 +269,8 @@ func (r *Reconciler) writeProgress(ctx context.Context, a *actScope) error {
 
 // mayShow reports whether changes may be written that only show progress. If not, the Turn is woken when they may.
 func (r *Reconciler) mayShow(a *actScope) bool {
-	if a.base.Status.ObservedGeneration == a.turn.Generation && apiequality.Semantic.DeepEqual(a.base.Status, a.turn.Status) {
+	if a.base.Status.ObservedGeneration == a.turn.Generation &&
+		apiequality.Semantic.DeepEqual(a.base.Status, a.turn.Status) {
 		return true
 	}
 	key := a.key()

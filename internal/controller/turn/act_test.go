@@ -31,11 +31,11 @@ func TestResultsThatComeTogetherEnterTheJournalInCallOrder(t *testing.T) {
 	}
 	w.begin(tools...)
 	m := w.manager(0)
-	m.until("waiting", func() bool { return w.turn().Status.Phase == v1alpha1.TurnWaitingForToolResults })
+	m.until("waiting", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults })
 	for _, name := range slices.Backward(names) {
 		w.answer(name, "result of "+name)
 	}
-	m.until("all but the last", func() bool { return w.shows("ask-7", v1alpha1.CallSucceeded)() })
+	m.until("all but the last", func() bool { return w.shows("ask-7", v1alpha1.ToolCallStateSucceeded)() })
 	turn := w.turn()
 	refs, err := journal.New(w.store, journal.Options{Clock: w.present}).
 		Settled(t.Context(), host.JournalOf(w.session()), turn.UID, turn.Status.Plan.Step, turn.Status.Plan.OpenedAt)
@@ -82,7 +82,11 @@ func TestACallThatFailsToBeObservedHoldsUpNoOther(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.begin(newJobTool("stuck", v1alpha1.AtMostOnce), newJobTool("work", v1alpha1.AtMostOnce), newClientTool("human"))
+			w.begin(
+				newJobTool("stuck", v1alpha1.SideEffectAtMostOnce),
+				newJobTool("work", v1alpha1.SideEffectAtMostOnce),
+				newClientTool("human"),
+			)
 			w.hooks = hooks(w)
 			m := w.manager(0)
 			if name == "its pod cannot be stopped" {
@@ -92,9 +96,12 @@ func TestACallThatFailsToBeObservedHoldsUpNoOther(t *testing.T) {
 				if err := w.client.Update(t.Context(), pod); err != nil {
 					t.Fatal(err)
 				}
-				pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-					Name: v1alpha1.ToolContainerName, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "InvalidImageName"}},
-				}}
+				pod.Status.ContainerStatuses = []corev1.ContainerStatus{
+					{
+						Name:  v1alpha1.ToolContainerName,
+						State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "InvalidImageName"}},
+					},
+				}
 				w.updateStatus(pod)
 				turn := w.turn()
 				turn.Status.ToolCalls[0].PodUID = pod.UID
@@ -107,7 +114,7 @@ func TestACallThatFailsToBeObservedHoldsUpNoOther(t *testing.T) {
 			}
 			// Activities run concurrently with the passes.
 			deadline := time.Now().Add(time.Minute)
-			all := func() bool { return taken() && w.call("work").State == v1alpha1.CallSucceeded }
+			all := func() bool { return taken() && w.call("work").State == v1alpha1.ToolCallStateSucceeded }
 			for n := 0; n < 40 || !all() && time.Now().Before(deadline); n++ {
 				if _, err := m.pass(); err != nil {
 					failed++
@@ -118,7 +125,7 @@ func TestACallThatFailsToBeObservedHoldsUpNoOther(t *testing.T) {
 			if failed == 0 {
 				t.Error("nothing has failed")
 			}
-			if got := w.call("work"); got.State != v1alpha1.CallSucceeded {
+			if got := w.call("work"); got.State != v1alpha1.ToolCallStateSucceeded {
 				t.Errorf("the call beside it is %s (%s)", got.State, got.Reason)
 			}
 			if !taken() {
@@ -130,7 +137,7 @@ func TestACallThatFailsToBeObservedHoldsUpNoOther(t *testing.T) {
 
 func TestAJobOfTheNameThatIsNotTheCallsEndsTheTurn(t *testing.T) {
 	w := newWorld(t)
-	w.begin(newJobTool("work", v1alpha1.Pure))
+	w.begin(newJobTool("work", v1alpha1.SideEffectPure))
 	foreign := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: tool.JobName(w.turn().UID, 2, "1-0", 1)}}
 	w.create(foreign)
 	w.manager(0).withoutCluster("the end", w.finished)
@@ -145,7 +152,7 @@ func TestAJobOfTheNameThatIsNotTheCallsEndsTheTurn(t *testing.T) {
 
 func TestALeaderThatIsBehindLeavesLaterStepsAlone(t *testing.T) {
 	w := newWorld(t)
-	w.begin(newJobTool("endless", v1alpha1.Pure), newClientTool("human"))
+	w.begin(newJobTool("endless", v1alpha1.SideEffectPure), newClientTool("human"))
 	m := w.manager(0)
 	m.until("the pod", func() bool { j := w.jobOf("endless"); return j != nil && w.podOf(j) != nil })
 	turn := w.turn()
@@ -156,10 +163,14 @@ func TestALeaderThatIsBehindLeavesLaterStepsAlone(t *testing.T) {
 	// Another leader has closed the step, in which the call was settled although its pod lives on.
 	text := "done"
 	rival := w.manager(0)
-	closed, err := rival.Host.Act(t.Context(), host.TurnOf(turn, w.session()), host.ActResults{Outcomes: map[string]tool.Outcome{
-		"1-0": {State: v1alpha1.CallFailed, Reason: tool.ReasonTimeout, Error: "It timed out."},
-		"1-1": {State: v1alpha1.CallSucceeded, Result: &text},
-	}})
+	closed, err := rival.Host.Act(
+		t.Context(),
+		host.TurnOf(turn, w.session()),
+		host.ActResults{Outcomes: map[string]tool.Outcome{
+			"1-0": {State: v1alpha1.ToolCallStateFailed, Reason: tool.ReasonTimeout, Error: "It timed out."},
+			"1-1": {State: v1alpha1.ToolCallStateSucceeded, Result: &text},
+		}},
+	)
 	if err != nil || closed.Adopted {
 		t.Fatalf("closed %+v, %v", closed, err)
 	}
@@ -175,13 +186,16 @@ func TestALeaderThatIsBehindLeavesLaterStepsAlone(t *testing.T) {
 
 func TestTheEndOfAStepLeavesTheLogsOfToolsThatHaveEnded(t *testing.T) {
 	w := newWorld(t)
-	w.begin(newJobTool("broken", v1alpha1.Pure), newJobTool("endless", v1alpha1.Pure))
+	w.begin(newJobTool("broken", v1alpha1.SideEffectPure), newJobTool("endless", v1alpha1.SideEffectPure))
 	m := w.manager(0)
 	m.until("both pods", func() bool {
 		return len(w.jobs()) == 2 && w.podOf(w.jobOf("endless")) != nil && w.podOf(w.jobOf("broken")) != nil
 	})
-	w.ends(w.podOf(w.jobOf("broken")), result.Report{Outcome: result.Exited, Exit: 3, Started: true, Stderr: "no such file"})
-	m.until("the failure", w.shows("broken", v1alpha1.CallFailed))
+	w.ends(
+		w.podOf(w.jobOf("broken")),
+		result.Report{Outcome: result.Exited, Exit: 3, Started: true, Stderr: "no such file"},
+	)
+	m.until("the failure", w.shows("broken", v1alpha1.ToolCallStateFailed))
 	w.cancel()
 	m.until("the end", func() bool {
 		if job := w.jobOf("endless"); job == nil {
@@ -190,13 +204,17 @@ func TestTheEndOfAStepLeavesTheLogsOfToolsThatHaveEnded(t *testing.T) {
 		return w.finished()
 	})
 	if w.jobOf("broken") == nil || w.jobOf("endless") != nil {
-		t.Errorf("the Job that has failed is there: %v, the one that ran: %v", w.jobOf("broken") != nil, w.jobOf("endless") != nil)
+		t.Errorf(
+			"the Job that has failed is there: %v, the one that ran: %v",
+			w.jobOf("broken") != nil,
+			w.jobOf("endless") != nil,
+		)
 	}
 }
 
 func TestTheJournalNamesTheImageThatRan(t *testing.T) {
 	w := newWorld(t)
-	w.begin(newJobTool("work", v1alpha1.AtMostOnce), newClientTool("human"))
+	w.begin(newJobTool("work", v1alpha1.SideEffectAtMostOnce), newClientTool("human"))
 	w.answer("human", "yes")
 	m := w.manager(0)
 	m.until("the end", w.finished)
@@ -218,7 +236,7 @@ func TestTheJournalNamesTheImageThatRan(t *testing.T) {
 
 func TestACallWhoseEarlierAttemptMayHaveStartedIsNotCalledNotExecuted(t *testing.T) {
 	w := newWorld(t)
-	w.begin(newJobTool("endless", v1alpha1.Pure))
+	w.begin(newJobTool("endless", v1alpha1.SideEffectPure))
 	m := w.manager(0)
 	m.until("the first start", func() bool { return w.starts("endless") == 1 })
 	job := w.jobOf("endless")
@@ -228,7 +246,10 @@ func TestACallWhoseEarlierAttemptMayHaveStartedIsNotCalledNotExecuted(t *testing
 	w.change(definition, func() { definition.Spec.Job.Image = "another" })
 	m.withoutCluster("the end", w.finished)
 	told := w.told("endless")
-	if call := w.call("endless"); call.State != v1alpha1.CallFailed || strings.Contains(told, "changed nothing") || !strings.Contains(told, "changed or removed") {
+	if call := w.call(
+		"endless",
+	); call.State != v1alpha1.ToolCallStateFailed || strings.Contains(told, "changed nothing") ||
+		!strings.Contains(told, "changed or removed") {
 		t.Errorf("the call is %s (%s), the model is told %q", call.State, call.Reason, told)
 	}
 }
@@ -262,10 +283,10 @@ func TestADecisionIsTakenOnlyWhileItsCallWaitsOnTheAPIServer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			guarded := newJobTool("pay", v1alpha1.AtMostOnce)
-			guarded.Spec.Policy = v1alpha1.PolicyRequiresApproval
+			guarded := newJobTool("pay", v1alpha1.SideEffectAtMostOnce)
+			guarded.Spec.Policy = v1alpha1.ToolPolicyRequiresApproval
 			m := w.begin(guarded).manager(0)
-			m.until("the call waits", w.shows("pay", v1alpha1.CallWaiting))
+			m.until("the call waits", w.shows("pay", v1alpha1.ToolCallStateWaiting))
 			m.Live = interceptor.NewClient(w.client.(client.WithWatch), interceptor.Funcs{
 				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 					err := c.Get(ctx, key, object, options...)
@@ -290,7 +311,7 @@ func TestADecisionIsTakenOnlyWhileItsCallWaitsOnTheAPIServer(t *testing.T) {
 			if decided(&decision) != test.taken {
 				t.Errorf("its conditions: %+v", decision.Status.Conditions)
 			}
-			if waits := w.call("pay").State == v1alpha1.CallWaiting; waits == test.taken {
+			if waits := w.call("pay").State == v1alpha1.ToolCallStateWaiting; waits == test.taken {
 				t.Errorf("the call is %s", w.call("pay").State)
 			}
 			if log := len(w.transcript()); !test.taken && log != 2 {

@@ -5,15 +5,15 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/answer"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/toolresult"
 )
 
 // hasApprovals reports whether the step has calls that need approval.
 func hasApprovals(calls []v1alpha1.ToolCall) bool {
 	for _, call := range calls {
-		if call.Policy == v1alpha1.PolicyRequiresApproval {
+		if call.Policy == v1alpha1.ToolPolicyRequiresApproval {
 			return true
 		}
 	}
@@ -23,7 +23,7 @@ func hasApprovals(calls []v1alpha1.ToolCall) bool {
 // decidesInTime reports whether the ToolResult decides about exactly this call of the Turn before its approval times
 // out. If the manager was down meanwhile, the creation time of the ToolResult counts.
 func decidesInTime(result *v1alpha1.ToolResult, turn *v1alpha1.Turn, call v1alpha1.ToolCall, now time.Time) bool {
-	if result.Spec.Decision == "" || !answer.Binds(result, turn, &call) {
+	if result.Spec.Decision == "" || !toolresult.Binds(result, turn, &call) {
 		return false
 	}
 	by := call.ApproveBy

@@ -23,8 +23,8 @@ func acting(calls ...v1alpha1.ToolCall) *actScope {
 func guardedCall(id string) v1alpha1.ToolCall {
 	by := metav1.NewTime(moment.Add(time.Minute))
 	return v1alpha1.ToolCall{
-		ID: id, Name: "pay", Executor: v1alpha1.ExecutorJob, Policy: v1alpha1.PolicyRequiresApproval, ApproveBy: &by,
-		State: v1alpha1.CallWaiting, Reason: v1alpha1.ReasonApproval, CallDigest: "digest of " + id,
+		ID: id, Name: "pay", Executor: v1alpha1.ToolExecutorJob, Policy: v1alpha1.ToolPolicyRequiresApproval, ApproveBy: &by,
+		State: v1alpha1.ToolCallStateWaiting, Reason: v1alpha1.ReasonApproval, CallDigest: "digest of " + id,
 	}
 }
 
@@ -39,7 +39,7 @@ func deciding(name, call string, decision v1alpha1.Decision) v1alpha1.ToolResult
 func TestWhichDecisionIsOffered(t *testing.T) {
 	approved, ended := guardedCall("1-0"), guardedCall("1-0")
 	tool.Approve(&approved)
-	ended.State = v1alpha1.CallNotExecuted
+	ended.State = v1alpha1.ToolCallStateNotExecuted
 	late := deciding("late", "1-0", v1alpha1.DecisionApprove)
 	late.CreationTimestamp = metav1.NewTime(moment.Add(2 * time.Minute))
 	ofAnother := deciding("of another Turn", "1-0", v1alpha1.DecisionApprove)
@@ -65,7 +65,7 @@ func TestWhichDecisionIsOffered(t *testing.T) {
 		"none once it is approved":     {approved, []v1alpha1.ToolResult{deciding("no", "1-0", v1alpha1.DecisionReject)}, ""},
 		"none once it has timed out":   {ended, []v1alpha1.ToolResult{deciding("yes", "1-0", v1alpha1.DecisionApprove)}, ""},
 		"none for a client's own":      {clientCall("1-0"), []v1alpha1.ToolResult{deciding("yes", "1-0", v1alpha1.DecisionApprove)}, ""},
-		"none for one that needs none": {v1alpha1.ToolCall{ID: "1-0", Executor: v1alpha1.ExecutorJob, Attempt: 1}, []v1alpha1.ToolResult{deciding("yes", "1-0", v1alpha1.DecisionApprove)}, ""},
+		"none for one that needs none": {v1alpha1.ToolCall{ID: "1-0", Executor: v1alpha1.ToolExecutorJob, Attempt: 1}, []v1alpha1.ToolResult{deciding("yes", "1-0", v1alpha1.DecisionApprove)}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := acting(test.call)
@@ -97,8 +97,8 @@ func TestWhatBecomesOfACallThatNeedsApproval(t *testing.T) {
 		reason string
 		starts bool
 	}{
-		"approved": {v1alpha1.SettledCall{ID: "1-0", Source: "uid", Decision: v1alpha1.DecisionApprove}, v1alpha1.CallPending, "", true},
-		"rejected": {v1alpha1.SettledCall{ID: "1-0", Source: "uid", Decision: v1alpha1.DecisionReject}, v1alpha1.CallNotExecuted, tool.ReasonRejected, false},
+		"approved": {v1alpha1.SettledCall{ID: "1-0", Source: "uid", Decision: v1alpha1.DecisionApprove}, v1alpha1.ToolCallStatePending, "", true},
+		"rejected": {v1alpha1.SettledCall{ID: "1-0", Source: "uid", Decision: v1alpha1.DecisionReject}, v1alpha1.ToolCallStateNotExecuted, tool.ReasonRejected, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := acting(guardedCall("1-0"))
@@ -107,10 +107,16 @@ func TestWhatBecomesOfACallThatNeedsApproval(t *testing.T) {
 			}
 			a.take(0, test.given)
 			call := a.calls()[0]
-			if call.State != test.state || call.Reason != test.reason || a.step.sources["1-0"] != "uid" || a.approved != test.starts {
+			if call.State != test.state || call.Reason != test.reason || a.step.sources["1-0"] != "uid" ||
+				a.approved != test.starts {
 				t.Errorf("call %+v, approved %v, sources %v", call, a.approved, a.step.sources)
 			}
-			if startable := tool.Startable(a.calls(), "", 0); (len(startable) == 1) != test.starts || (call.Attempt == 1) != test.starts {
+			if startable := tool.Startable(
+				a.calls(),
+				"",
+				0,
+			); (len(startable) == 1) != test.starts ||
+				(call.Attempt == 1) != test.starts {
 				t.Errorf("startable %v, attempt %d", startable, call.Attempt)
 			}
 			if _, done := a.step.outcomes["1-0"]; done == test.starts {
@@ -123,17 +129,17 @@ func TestWhatBecomesOfACallThatNeedsApproval(t *testing.T) {
 func TestAnApprovalThatIsInTheStatusChangesNothing(t *testing.T) {
 	call := guardedCall("1-0")
 	tool.Approve(&call)
-	call.Attempt, call.State = 3, v1alpha1.CallRunning
+	call.Attempt, call.State = 3, v1alpha1.ToolCallStateRunning
 	a := acting(call)
 	a.take(0, v1alpha1.SettledCall{ID: "1-0", Decision: v1alpha1.DecisionApprove})
-	if got := a.calls()[0]; a.approved || got.Attempt != 3 || got.State != v1alpha1.CallRunning {
+	if got := a.calls()[0]; a.approved || got.Attempt != 3 || got.State != v1alpha1.ToolCallStateRunning {
 		t.Errorf("approved %v, call %+v", a.approved, got)
 	}
 }
 
 func TestWhenACallWaitsForItsApprovalForTooLong(t *testing.T) {
 	shown := guardedCall("1-0")
-	shown.State, shown.Reason = v1alpha1.CallNotExecuted, tool.ReasonApprovalTimeout
+	shown.State, shown.Reason = v1alpha1.ToolCallStateNotExecuted, tool.ReasonApprovalTimeout
 	approved := guardedCall("1-0")
 	tool.Approve(&approved)
 	in := moment.Add
@@ -161,7 +167,7 @@ func TestWhenACallWaitsForItsApprovalForTooLong(t *testing.T) {
 			if over != test.over || !a.wakeAt.Equal(test.wake) {
 				t.Errorf("over %v, woken at %v", over, a.wakeAt)
 			}
-			if over && (outcome.Reason != tool.ReasonApprovalTimeout || outcome.State != v1alpha1.CallNotExecuted) {
+			if over && (outcome.Reason != tool.ReasonApprovalTimeout || outcome.State != v1alpha1.ToolCallStateNotExecuted) {
 				t.Errorf("outcome %+v", outcome)
 			}
 		})
@@ -171,17 +177,22 @@ func TestWhenACallWaitsForItsApprovalForTooLong(t *testing.T) {
 func TestForgettingOthersKeepsJobs(t *testing.T) {
 	started := guardedCall("1-3")
 	tool.Approve(&started)
-	a := acting(clientCall("1-0"), v1alpha1.ToolCall{ID: "1-1", Executor: v1alpha1.ExecutorJob}, guardedCall("1-2"), started)
+	a := acting(
+		clientCall("1-0"),
+		v1alpha1.ToolCall{ID: "1-1", Executor: v1alpha1.ToolExecutorJob},
+		guardedCall("1-2"),
+		started,
+	)
 	a.step.settled = map[string]journal.SettledRef{"1-0": {}}
 	a.take(0, v1alpha1.SettledCall{ID: "1-0", Source: "uid"})
-	a.settle(1, tool.Outcome{State: v1alpha1.CallSucceeded})
+	a.settle(1, tool.Outcome{State: v1alpha1.ToolCallStateSucceeded})
 	a.settle(2, tool.ApprovalTimedOut())
-	a.settle(3, tool.Outcome{State: v1alpha1.CallFailed})
+	a.settle(3, tool.Outcome{State: v1alpha1.ToolCallStateFailed})
 	a.forgetOthers()
 	if len(a.step.outcomes) != 2 || a.step.settled != nil || len(a.step.sources) != 0 {
 		t.Errorf("left %+v", a.step)
 	}
-	for i, want := range []v1alpha1.ToolCallState{v1alpha1.CallWaiting, v1alpha1.CallSucceeded, v1alpha1.CallWaiting, v1alpha1.CallFailed} {
+	for i, want := range []v1alpha1.ToolCallState{v1alpha1.ToolCallStateWaiting, v1alpha1.ToolCallStateSucceeded, v1alpha1.ToolCallStateWaiting, v1alpha1.ToolCallStateFailed} {
 		if got := a.calls()[i].State; got != want {
 			t.Errorf("call %d is %s, want %s", i, got, want)
 		}

@@ -28,15 +28,15 @@ func (a *actScope) underWay() bool {
 			continue
 		}
 		switch call.Executor {
-		case v1alpha1.ExecutorJob:
+		case v1alpha1.ToolExecutorJob:
 			if name, job := a.job(call); job != nil || a.step.attempted[name] {
 				return true
 			}
-		case v1alpha1.ExecutorHTTP:
-			if call.State == v1alpha1.CallRunning {
+		case v1alpha1.ToolExecutorHTTP:
+			if call.State == v1alpha1.ToolCallStateRunning {
 				return true
 			}
-		case v1alpha1.ExecutorNone, v1alpha1.ExecutorClient:
+		case v1alpha1.ToolExecutorNone, v1alpha1.ToolExecutorClient:
 		}
 	}
 	return false

@@ -15,12 +15,12 @@ func TestABlockedTurnOpensNoGate(t *testing.T) {
 		starts   int
 	}{
 		"it alone":                   {},
-		"beside a Job that runs":     {others: []*v1alpha1.Tool{newJobTool("read", v1alpha1.Pure)}},
+		"beside a Job that runs":     {others: []*v1alpha1.Tool{newJobTool("read", v1alpha1.SideEffectPure)}},
 		"its pod is recorded before": {recorded: true, starts: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.begin(append([]*v1alpha1.Tool{newJobTool("pay", v1alpha1.AtMostOnce)}, test.others...)...)
+			w.begin(append([]*v1alpha1.Tool{newJobTool("pay", v1alpha1.SideEffectAtMostOnce)}, test.others...)...)
 			m := w.manager(0)
 			if test.recorded {
 				m.until("the pod", func() bool { return w.call("pay").PodUID != "" })
@@ -32,7 +32,7 @@ func TestABlockedTurnOpensNoGate(t *testing.T) {
 				w.collect()
 				return w.finished()
 			})
-			if phase := w.turn().Status.Phase; phase != v1alpha1.TurnFailed {
+			if phase := w.turn().Status.Phase; phase != v1alpha1.TurnPhaseFailed {
 				t.Errorf("the Turn is %s", phase)
 			}
 			if got := w.starts("pay"); got != test.starts {

@@ -7,8 +7,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/queue"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
+	"github.com/capstan-dev/capstan/internal/runtime/queue"
 )
 
 // endedAt returns the time at which the Turn ended.

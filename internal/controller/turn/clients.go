@@ -14,11 +14,11 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/status"
-	"github.com/capstan-dev/capstan/internal/runtime/answer"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/toolresult"
 )
 
 // takeResults accepts ToolResults for the calls that wait for them: results of client tools, and decisions. Those that
@@ -64,7 +64,7 @@ func (r *Reconciler) takeResults(ctx context.Context, a *actScope) error {
 // skipClientCalls settles the client calls of a Session whose hints exclude client results (TURN-11).
 func (a *actScope) skipClientCalls() {
 	for i, call := range a.calls() {
-		if _, done := a.step.outcomes[call.ID]; call.Executor == v1alpha1.ExecutorClient && !done {
+		if _, done := a.step.outcomes[call.ID]; call.Executor == v1alpha1.ToolExecutorClient && !done {
 			a.settle(i, host.NoClient())
 		}
 	}
@@ -137,7 +137,7 @@ func (r *Reconciler) dropOutdated(ctx context.Context, a *actScope, offered map[
 		return nil
 	}
 	maps.DeleteFunc(offered, func(index int, result *v1alpha1.ToolResult) bool {
-		return decides(index, result) && answer.Judge(result, turn).Reason != ""
+		return decides(index, result) && toolresult.Judge(result, turn).Reason != ""
 	})
 	return nil
 }
@@ -168,7 +168,7 @@ func answers(result *v1alpha1.ToolResult, turn *v1alpha1.Turn, call v1alpha1.Too
 	if tool.AwaitsApproval(call) {
 		return decidesInTime(result, turn, call, now)
 	}
-	return call.Executor == v1alpha1.ExecutorClient && result.Spec.Decision == ""
+	return call.Executor == v1alpha1.ToolExecutorClient && result.Spec.Decision == ""
 }
 
 // missing returns the number of calls without an outcome.
@@ -292,7 +292,7 @@ func (a *actScope) take(index int, given v1alpha1.SettledCall) {
 func (a *actScope) forgetOthers() {
 	a.step.settled = nil
 	for i, call := range a.calls() {
-		if call.Executor == v1alpha1.ExecutorClient || tool.Unapproved(call) {
+		if call.Executor == v1alpha1.ToolExecutorClient || tool.Unapproved(call) {
 			delete(a.step.outcomes, call.ID)
 			delete(a.step.short, call.ID)
 			delete(a.step.sources, call.ID)
@@ -303,7 +303,7 @@ func (a *actScope) forgetOthers() {
 
 func hasClientCalls(calls []v1alpha1.ToolCall) bool {
 	for _, call := range calls {
-		if call.Executor == v1alpha1.ExecutorClient {
+		if call.Executor == v1alpha1.ToolExecutorClient {
 			return true
 		}
 	}

@@ -104,10 +104,15 @@ func TestWhatTheDeletionOfFinishedTurnsCosts(t *testing.T) {
 				turn := w.newTurn(fmt.Sprintf("finished-%d", i), "Hello")
 				w.create(turn)
 				turn.Status.SessionUID, turn.Status.Plan = w.session().UID, &v1alpha1.TurnPlan{Step: 2}
-				turn.Status.Phase, turn.Status.ObservedGeneration = v1alpha1.TurnSucceeded, turn.Generation
-				turn.Status.Conditions = []metav1.Condition{{
-					Type: v1alpha1.ConditionFinished, Status: metav1.ConditionTrue, Reason: "EndTurn", LastTransitionTime: metav1.NewTime(w.present()),
-				}}
+				turn.Status.Phase, turn.Status.ObservedGeneration = v1alpha1.TurnPhaseSucceeded, turn.Generation
+				turn.Status.Conditions = []metav1.Condition{
+					{
+						Type:               v1alpha1.ConditionFinished,
+						Status:             metav1.ConditionTrue,
+						Reason:             "EndTurn",
+						LastTransitionTime: metav1.NewTime(w.present()),
+					},
+				}
 				w.updateStatus(turn)
 				names = append(names, turn.Name)
 			}

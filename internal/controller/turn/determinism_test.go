@@ -12,7 +12,7 @@ import (
 // TestAJobThatDoesSomethingElseThanWasPlannedEndsTheTurn covers DUR-05: a Job with the call's name and owner has other
 // arguments.
 func TestAJobThatDoesSomethingElseThanWasPlannedEndsTheTurn(t *testing.T) {
-	for _, class := range []v1alpha1.SideEffect{v1alpha1.Pure, v1alpha1.Idempotent, v1alpha1.AtMostOnce} {
+	for _, class := range []v1alpha1.SideEffect{v1alpha1.SideEffectPure, v1alpha1.SideEffectIdempotent, v1alpha1.SideEffectAtMostOnce} {
 		t.Run(string(class), func(t *testing.T) {
 			w := newWorld(t).begin(newJobTool("work", class))
 			m := w.manager(0)
@@ -25,8 +25,10 @@ func TestAJobThatDoesSomethingElseThanWasPlannedEndsTheTurn(t *testing.T) {
 			}
 			m.until("the end", w.finished)
 			turn := w.turn()
-			if e := turn.Status.Error; turn.Status.Phase != v1alpha1.TurnFailed || e == nil || e.Fields["violation"] != "determinism" ||
-				e.Fields["call"] != "1-0" || e.Fields["job"] != before.Name {
+			if e := turn.Status.Error; turn.Status.Phase != v1alpha1.TurnPhaseFailed || e == nil ||
+				e.Fields["violation"] != "determinism" ||
+				e.Fields["call"] != "1-0" ||
+				e.Fields["job"] != before.Name {
 				t.Errorf("phase %s, error %+v", turn.Status.Phase, turn.Status.Error)
 			}
 			if len(w.asked) != 1 || w.starts("work") > 1 {
@@ -41,8 +43,8 @@ func TestATurnOnAnInheritedHarnessRunsWithAllLayersInOrder(t *testing.T) {
 	root := &v1alpha1.Harness{}
 	root.Name, root.Spec.SystemPrompt, root.Spec.Tools = "root", "Be brief.", []v1alpha1.LocalReference{{Name: "work"}}
 	w.create(root)
-	w.create(newJobTool("work", v1alpha1.Pure))
-	w.begin(newJobTool("look", v1alpha1.Pure))
+	w.create(newJobTool("work", v1alpha1.SideEffectPure))
+	w.begin(newJobTool("look", v1alpha1.SideEffectPure))
 	w.calls = []string{"work", "look"}
 	leaf := &v1alpha1.Harness{}
 	leaf.Name, leaf.Namespace = "base", testNamespace
@@ -51,7 +53,7 @@ func TestATurnOnAnInheritedHarnessRunsWithAllLayersInOrder(t *testing.T) {
 	})
 
 	w.manager(0).until("the end", w.finished)
-	if turn := w.turn(); turn.Status.Phase != v1alpha1.TurnSucceeded {
+	if turn := w.turn(); turn.Status.Phase != v1alpha1.TurnPhaseSucceeded {
 		t.Fatalf("the Turn ended as %+v", turn.Status)
 	}
 	for _, r := range w.asked {
@@ -64,6 +66,11 @@ func TestATurnOnAnInheritedHarnessRunsWithAllLayersInOrder(t *testing.T) {
 		}
 	}
 	if w.starts("work") != 1 || w.starts("look") != 1 || len(w.asked) != 2 {
-		t.Errorf("work was started %d times, look %d times, the model called %d times", w.starts("work"), w.starts("look"), len(w.asked))
+		t.Errorf(
+			"work was started %d times, look %d times, the model called %d times",
+			w.starts("work"),
+			w.starts("look"),
+			len(w.asked),
+		)
 	}
 }

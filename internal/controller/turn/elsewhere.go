@@ -52,7 +52,7 @@ func (m *stepMemory) doubt() {
 
 // waitsFor reports whether the Turn waits for an answer of the kind of the ToolResult that was accepted for it.
 func waitsFor(turn *v1alpha1.Turn, result *v1alpha1.ToolResult) bool {
-	if turn.UID != result.Status.TurnUID || turn.Status.Plan == nil || turn.Status.Plan.Phase != v1alpha1.PlanAct {
+	if turn.UID != result.Status.TurnUID || turn.Status.Plan == nil || turn.Status.Plan.Phase != v1alpha1.PlanPhaseAct {
 		return false
 	}
 	return slices.ContainsFunc(turn.Status.ToolCalls, func(call v1alpha1.ToolCall) bool {

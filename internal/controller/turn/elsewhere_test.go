@@ -60,7 +60,7 @@ func TestATurnLearnsWhatAnotherProcessHasTaken(t *testing.T) {
 		"one of two answers": {
 			tools: clients,
 			take:  func(w *world, other *manager) client.Object { return w.acceptedBy(other, w.answer("human", "yes")) },
-			is:    func(w *world) bool { return w.call("human").State == v1alpha1.CallSucceeded },
+			is:    func(w *world) bool { return w.call("human").State == v1alpha1.ToolCallStateSucceeded },
 		},
 		"both answers": {
 			tools: clients,
@@ -80,7 +80,7 @@ func TestATurnLearnsWhatAnotherProcessHasTaken(t *testing.T) {
 			take: func(w *world, other *manager) client.Object {
 				return w.acceptedBy(other, w.decision("pay", v1alpha1.DecisionReject))
 			},
-			is: func(w *world) bool { return w.call("pay").State == v1alpha1.CallNotExecuted },
+			is: func(w *world) bool { return w.call("pay").State == v1alpha1.ToolCallStateNotExecuted },
 		},
 		"a message": {
 			tools: clients,
@@ -107,12 +107,12 @@ func TestATurnLearnsWhatAnotherProcessHasTaken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t).begin(test.tools()...)
 			m := w.manager(0)
-			m.until("the wait", func() bool { return w.turn().Status.Phase == v1alpha1.TurnWaitingForToolResults })
+			m.until("the wait", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults })
 			if _, err := m.pass(); err != nil {
 				t.Fatal(err)
 			}
 			object := test.take(w, w.dying())
-			if got := w.turn().Status.Phase; got != v1alpha1.TurnWaitingForToolResults {
+			if got := w.turn().Status.Phase; got != v1alpha1.TurnPhaseWaitingForToolResults {
 				t.Fatalf("the other process has written phase %s", got)
 			}
 			m.expectWoken(object)
@@ -164,7 +164,7 @@ func (m *manager) seeJournal() {
 func TestWhatWasTakenLongAgoWakesNoTurn(t *testing.T) {
 	w := newWorld(t).begin(newClientTool("human"))
 	m := w.manager(0)
-	m.until("the wait", func() bool { return w.turn().Status.Phase == v1alpha1.TurnWaitingForToolResults })
+	m.until("the wait", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults })
 	given := w.answer("human", "yes")
 	m.until("the end", w.finished)
 	w.expectAccepted(given)

@@ -16,7 +16,7 @@ import (
 // version of the Turn that does not name the pod which ran.
 func TestANewLeaderWhoseTurnsAreLateNamesThePodThatRan(t *testing.T) {
 	w := newWorld(t)
-	w.begin(newJobTool("pay", v1alpha1.AtMostOnce))
+	w.begin(newJobTool("pay", v1alpha1.SideEffectAtMostOnce))
 	first := w.manager(0)
 	first.withoutCluster("the Job", func() bool { return len(w.jobs()) == 1 })
 	late := w.turn()
@@ -42,7 +42,7 @@ func TestANewLeaderWhoseTurnsAreLateNamesThePodThatRan(t *testing.T) {
 		}
 	}
 	isLate = false
-	second.until("the end of the call", w.shows("pay", v1alpha1.CallSucceeded))
+	second.until("the end of the call", w.shows("pay", v1alpha1.ToolCallStateSucceeded))
 	if got := w.call("pay").PodUID; got != pod.UID {
 		t.Errorf("the call is recorded as run by pod %q, want %q", got, pod.UID)
 	}
@@ -51,10 +51,10 @@ func TestANewLeaderWhoseTurnsAreLateNamesThePodThatRan(t *testing.T) {
 // A gate that a user has removed leaves no record to wait for.
 func TestAPodThatAUserLetGoIsNotWaitedFor(t *testing.T) {
 	w := newWorld(t)
-	w.begin(newJobTool("pay", v1alpha1.AtMostOnce))
+	w.begin(newJobTool("pay", v1alpha1.SideEffectAtMostOnce))
 	m := w.manager(0)
 	m.withoutCluster("the Job", func() bool { return len(w.jobs()) == 1 })
 	pod := w.makePod(w.jobOf("pay"))
 	w.change(pod, func() { pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{} })
-	m.until("the end of the call", w.shows("pay", v1alpha1.CallSucceeded))
+	m.until("the end of the call", w.shows("pay", v1alpha1.ToolCallStateSucceeded))
 }

@@ -24,7 +24,7 @@ func TestAGateThatCouldNotBeOpenedIsOpenedLater(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.begin(newJobTool("pay", v1alpha1.AtMostOnce))
+			w.begin(newJobTool("pay", v1alpha1.SideEffectAtMostOnce))
 			refused := 0
 			w.hooks.Patch = func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, o ...client.PatchOption) error {
 				if _, isPod := object.(*corev1.Pod); isPod && refused < 2 {
@@ -33,7 +33,7 @@ func TestAGateThatCouldNotBeOpenedIsOpenedLater(t *testing.T) {
 				}
 				return c.Patch(ctx, object, patch, o...)
 			}
-			w.manager(0).until("the end of the call", w.shows("pay", v1alpha1.CallSucceeded))
+			w.manager(0).until("the end of the call", w.shows("pay", v1alpha1.ToolCallStateSucceeded))
 			if refused != 2 || w.starts("pay") != 1 {
 				t.Errorf("the gate was refused %d times, and the call started %d times", refused, w.starts("pay"))
 			}
@@ -54,7 +54,7 @@ func TestAGateOfAPodThatIsGoneIsNotTriedAgain(t *testing.T) {
 		}
 		return c.Patch(ctx, object, patch, o...)
 	}
-	w.begin(newJobTool("look", v1alpha1.AtMostOnce))
+	w.begin(newJobTool("look", v1alpha1.SideEffectAtMostOnce))
 	m := w.manager(0)
 	m.until("the first patch", func() bool { return patches > 0 })
 	for range 5 {

@@ -110,7 +110,12 @@ func listPods(
 // results returns the ToolResults for exactly this Turn, in the order of their creation.
 func (r *Reconciler) results(ctx context.Context, turn *v1alpha1.Turn) ([]v1alpha1.ToolResult, error) {
 	var list v1alpha1.ToolResultList
-	if err := r.Client.List(ctx, &list, client.InNamespace(turn.Namespace), client.MatchingFields{IndexTurnName: turn.Name}); err != nil {
+	if err := r.Client.List(
+		ctx,
+		&list,
+		client.InNamespace(turn.Namespace),
+		client.MatchingFields{IndexTurnName: turn.Name},
+	); err != nil {
 		return nil, fmt.Errorf("listing the ToolResults for the Turn: %w", err)
 	}
 	meant := slices.DeleteFunc(list.Items, func(t v1alpha1.ToolResult) bool {
@@ -162,7 +167,7 @@ func (r *Reconciler) planned(ctx context.Context, s *scope) (map[string]v1alpha1
 // known returns everything known about the calls of the open step, for the entry that closes it.
 func (r *Reconciler) known(ctx context.Context, s *scope) (host.ActResults, error) {
 	step := s.memory.of(s.plan().Step)
-	if s.plan().Phase == v1alpha1.PlanAct {
+	if s.plan().Phase == v1alpha1.PlanPhaseAct {
 		if _, err := r.planned(ctx, s); err != nil {
 			return host.ActResults{}, err
 		}

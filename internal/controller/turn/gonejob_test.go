@@ -35,7 +35,7 @@ func TestAJobThatIsDeletedBeforeItRunsEndsAnAttempt(t *testing.T) {
 			return m.w.manager(0)
 		},
 	} {
-		for _, class := range []v1alpha1.SideEffect{v1alpha1.Pure, v1alpha1.Idempotent} {
+		for _, class := range []v1alpha1.SideEffect{v1alpha1.SideEffectPure, v1alpha1.SideEffectIdempotent} {
 			t.Run(name+", "+string(class), func(t *testing.T) {
 				w := newWorld(t)
 				var made []time.Time
@@ -53,7 +53,7 @@ func TestAJobThatIsDeletedBeforeItRunsEndsAnAttempt(t *testing.T) {
 					m = lose(m, w.jobOf("look"))
 				}
 				m.until("the end", w.finished)
-				if call := w.call("look"); call.State != v1alpha1.CallFailed || call.Reason != tool.ReasonJobGone ||
+				if call := w.call("look"); call.State != v1alpha1.ToolCallStateFailed || call.Reason != tool.ReasonJobGone ||
 					call.Attempt != tool.MaxAttempts {
 					t.Errorf("the call is %s (%s) after %d attempts", call.State, call.Reason, call.Attempt)
 				}
@@ -81,7 +81,7 @@ func TestAnAtMostOnceCallWhoseJobIsDeletedBeforeItsPodIsRecordedIsNotExecuted(t 
 				made++
 				return create()
 			})
-			w.begin(newJobTool("look", v1alpha1.AtMostOnce))
+			w.begin(newJobTool("look", v1alpha1.SideEffectAtMostOnce))
 			m := w.manager(0)
 			m.withoutCluster("the Job", func() bool { return w.call("look").Reason == tool.ReasonStarting })
 			w.deleteJob(w.jobOf("look"))
@@ -89,7 +89,10 @@ func TestAnAtMostOnceCallWhoseJobIsDeletedBeforeItsPodIsRecordedIsNotExecuted(t 
 				m = w.manager(0)
 			}
 			m.until("the end", w.finished)
-			if call := w.call("look"); call.State != v1alpha1.CallNotExecuted || call.Reason != tool.ReasonJobGone || made != 1 {
+			if call := w.call(
+				"look",
+			); call.State != v1alpha1.ToolCallStateNotExecuted || call.Reason != tool.ReasonJobGone ||
+				made != 1 {
 				t.Errorf("the call is %s (%s) after %d Jobs", call.State, call.Reason, made)
 			}
 		})

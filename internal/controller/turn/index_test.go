@@ -17,25 +17,27 @@ import (
 func TestThePassesReadJobsAndPodsByTheIndexOfTheirTurn(t *testing.T) {
 	w := newWorld(t)
 	lists := map[string]int{}
-	w.hooks = interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-		var o client.ListOptions
-		o.ApplyOptions(options)
-		switch list.(type) {
-		case *batchv1.JobList:
-			lists["jobs"]++
-		case *corev1.PodList:
-			lists["pods"]++
-		default:
+	w.hooks = interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			var o client.ListOptions
+			o.ApplyOptions(options)
+			switch list.(type) {
+			case *batchv1.JobList:
+				lists["jobs"]++
+			case *corev1.PodList:
+				lists["pods"]++
+			default:
+				return c.List(ctx, list, options...)
+			}
+			if o.FieldSelector == nil {
+				t.Errorf("%T are listed without an index", list)
+			} else if uid, ok := o.FieldSelector.RequiresExactMatch(IndexTurnUID); !ok || uid != string(w.turn().UID) {
+				t.Errorf("%T are listed by %s", list, o.FieldSelector)
+			}
 			return c.List(ctx, list, options...)
-		}
-		if o.FieldSelector == nil {
-			t.Errorf("%T are listed without an index", list)
-		} else if uid, ok := o.FieldSelector.RequiresExactMatch(IndexTurnUID); !ok || uid != string(w.turn().UID) {
-			t.Errorf("%T are listed by %s", list, o.FieldSelector)
-		}
-		return c.List(ctx, list, options...)
-	}}
-	w.begin(newJobTool("work", v1alpha1.Pure))
+		},
+	}
+	w.begin(newJobTool("work", v1alpha1.SideEffectPure))
 	m := w.manager(0)
 	m.until("the end of the Turn", w.finished)
 	if lists["jobs"] == 0 || lists["pods"] == 0 {

@@ -49,7 +49,7 @@ func (r *Reconciler) start(ctx context.Context, a *actScope) (flow, error) {
 			continue
 		}
 		call := a.calls()[index]
-		if call.Executor == v1alpha1.ExecutorHTTP {
+		if call.Executor == v1alpha1.ToolExecutorHTTP {
 			if !r.callAwaitsPolicies(a, index) {
 				failed = append(failed, r.startRequest(ctx, a, index))
 			}
@@ -147,7 +147,10 @@ func (r *Reconciler) createJob(ctx context.Context, a *actScope, index int, job 
 		return proceed, nil
 	case tool.RefusedForNow(err.Error()):
 		a.step.takeBack(name)
-	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
+	case apierrors.IsForbidden(err),
+		apierrors.IsInvalid(err),
+		apierrors.IsBadRequest(err),
+		apierrors.IsRequestEntityTooLargeError(err):
 		a.step.takeBack(name)
 		return proceed, r.deny(ctx, a, index, name, tool.Refused(err.Error()))
 	default:
@@ -236,7 +239,9 @@ func (r *Reconciler) openGates(ctx context.Context, a *actScope) (flow, error) {
 func (r *Reconciler) recordPods(ctx context.Context, a *actScope) (bool, flow, error) {
 	found, missing := map[int]*corev1.Pod{}, 0
 	for i, call := range a.calls() {
-		if call.Executor != v1alpha1.ExecutorJob || call.SideEffect != v1alpha1.AtMostOnce || call.PodUID != "" || call.State.Settled() {
+		if call.Executor != v1alpha1.ToolExecutorJob || call.SideEffect != v1alpha1.SideEffectAtMostOnce ||
+			call.PodUID != "" ||
+			call.State.Settled() {
 			continue
 		}
 		name, job := a.job(call)
@@ -247,7 +252,12 @@ func (r *Reconciler) recordPods(ctx context.Context, a *actScope) (bool, flow, e
 			missing++
 			continue
 		}
-		if pod := tool.SelectPod(a.pods[string(job.UID)], job, call); pod != nil && gated(pod) && pod.DeletionTimestamp.IsZero() {
+		if pod := tool.SelectPod(
+			a.pods[string(job.UID)],
+			job,
+			call,
+		); pod != nil && gated(pod) &&
+			pod.DeletionTimestamp.IsZero() {
 			found[i] = pod
 		} else if pod == nil {
 			missing++
@@ -314,7 +324,7 @@ func (r *Reconciler) stopTools(ctx context.Context, s *scope, step *stepMemory) 
 		}
 		step.stopping = r.Clock()
 	}
-	if step.closed.Transition.Plan.Phase != v1alpha1.PlanComplete {
+	if step.closed.Transition.Plan.Phase != v1alpha1.PlanPhaseComplete {
 		return true, nil
 	}
 	// The end of the Turn guarantees that nothing runs any more, which the cache cannot prove.

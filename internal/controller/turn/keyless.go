@@ -57,7 +57,7 @@ func newlyReady(since map[string]metav1.Time, c host.Config) bool {
 func (r *Reconciler) waitForKey(ctx context.Context, s *scope, missing *host.Keyless) (flow, error) {
 	progress := &s.turn.Status.TurnProgress
 	var err error
-	if progress.Phase != v1alpha1.TurnWaiting || !missing.Described(progress) {
+	if progress.Phase != v1alpha1.TurnPhaseWaiting || !missing.Described(progress) {
 		missing.Describe(progress)
 		projection.SetConditions(&s.turn.Status, s.turn.Generation, nowSeconds(r.Clock()))
 		_, err = r.write(ctx, s, writeWaiting)

@@ -34,10 +34,13 @@ func TestATurnWhoseModelsAllLackTheirKeysDoesNotPoll(t *testing.T) {
 	m := w.manager(0)
 	v := w.lockUp(m)
 	w.spareModel()
-	m.until("the Turn waits", func() bool { return w.turn().Status.Phase == v1alpha1.TurnWaiting })
+	m.until("the Turn waits", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseWaiting })
 	w.judge(v1alpha1.ReasonSecretMissing, "Create it.")
 	w.judgeSpare(v1alpha1.ReasonSecretMissing)
-	m.until("the Turn repeats the Model", func() bool { result, err := m.pass(); return err == nil && result.RequeueAfter == 0 })
+	m.until(
+		"the Turn repeats the Model",
+		func() bool { result, err := m.pass(); return err == nil && result.RequeueAfter == 0 },
+	)
 	reads, version := v.reads, w.turn().ResourceVersion
 	for range 3 {
 		w.sleep(time.Hour)
@@ -50,7 +53,7 @@ func TestATurnWhoseModelsAllLackTheirKeysDoesNotPoll(t *testing.T) {
 	}
 	v.there = true
 	w.judgeSpare(v1alpha1.ReasonReady)
-	m.until("the end", func() bool { return w.turn().Status.Phase == v1alpha1.TurnSucceeded })
+	m.until("the end", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseSucceeded })
 }
 
 // The pause after a call without a key is for a key that no change of a Model announces.
@@ -65,7 +68,7 @@ func TestAModelThatBecomesReadyEndsThePauseOfATurnThatHasFoundNoKey(t *testing.T
 			if name == "the Model" {
 				w.judge(v1alpha1.ReasonSecretMissing, "Create it.")
 			}
-			m.until("the Turn waits", func() bool { return w.turn().Status.Phase == v1alpha1.TurnWaiting })
+			m.until("the Turn waits", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseWaiting })
 			if result, err := m.pass(); err != nil || result.RequeueAfter == 0 || len(w.asked) != 0 {
 				t.Fatalf("a pass gives %+v, %v after %d model calls, want a pause", result, err, len(w.asked))
 			}
@@ -78,7 +81,7 @@ func TestAModelThatBecomesReadyEndsThePauseOfATurnThatHasFoundNoKey(t *testing.T
 				w.judgeSpare(v1alpha1.ReasonReady)
 			}
 			before := w.present()
-			for w.turn().Status.Phase != v1alpha1.TurnSucceeded {
+			for w.turn().Status.Phase != v1alpha1.TurnPhaseSucceeded {
 				if _, err := m.pass(); err != nil {
 					t.Fatal(err)
 				}

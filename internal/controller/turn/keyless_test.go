@@ -67,13 +67,13 @@ func (w *world) succeeded() metav1.Condition {
 }
 
 func TestATurnWhoseKeyIsGoneWaitsForItAndGoesOnByItself(t *testing.T) {
-	w := newWorld(t).begin(newJobTool("work", v1alpha1.Pure))
+	w := newWorld(t).begin(newJobTool("work", v1alpha1.SideEffectPure))
 	m := w.manager(0)
 	v := w.lockUp(m)
 	v.there = true
-	m.until("the calls of the first step", func() bool { return w.turn().Status.Phase == v1alpha1.TurnAct })
+	m.until("the calls of the first step", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseAct })
 	v.there = false
-	m.until("the Turn waits", func() bool { return w.turn().Status.Phase == v1alpha1.TurnWaiting })
+	m.until("the Turn waits", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseWaiting })
 
 	said := w.succeeded()
 	if said.Status != metav1.ConditionUnknown || said.Reason != v1alpha1.ReasonSecretMissing {
@@ -83,7 +83,7 @@ func TestATurnWhoseKeyIsGoneWaitsForItAndGoesOnByItself(t *testing.T) {
 	if want := `Model "m" cannot be called (SecretMissing). Secret "api" does not exist. Create it: ` + command; said.Message != want {
 		t.Errorf("the Turn says\n%s\nwant\n%s", said.Message, want)
 	}
-	if waits := w.turn().Status.WaitsFor; len(waits) != 1 || waits[0].Type != v1alpha1.WaitReference {
+	if waits := w.turn().Status.WaitsFor; len(waits) != 1 || waits[0].Type != v1alpha1.WaitTypeReference {
 		t.Errorf("waitsFor is %+v", waits)
 	}
 	if len(w.asked) != 1 || len(v.told) == 0 || v.told[0] != (types.NamespacedName{Namespace: testNamespace, Name: "m"}) {
@@ -100,16 +100,23 @@ func TestATurnWhoseKeyIsGoneWaitsForItAndGoesOnByItself(t *testing.T) {
 		}
 	}
 	if v.reads != reads || w.turn().ResourceVersion != version {
-		t.Errorf("%d further reads of the Secret, the Turn was written: %t", v.reads-reads, w.turn().ResourceVersion != version)
+		t.Errorf(
+			"%d further reads of the Secret, the Turn was written: %t",
+			v.reads-reads,
+			w.turn().ResourceVersion != version,
+		)
 	}
 
 	// The missing thing changes, and the Turn reports it.
 	w.judge(v1alpha1.ReasonSecretKeyMissing, "No key in it.")
-	m.until("the Turn says what is missing now", func() bool { return w.succeeded().Reason == v1alpha1.ReasonSecretKeyMissing })
+	m.until(
+		"the Turn says what is missing now",
+		func() bool { return w.succeeded().Reason == v1alpha1.ReasonSecretKeyMissing },
+	)
 
 	v.there = true
 	w.judge(v1alpha1.ReasonReady, "The Model can be called.")
-	m.until("the Turn has succeeded", func() bool { return w.turn().Status.Phase == v1alpha1.TurnSucceeded })
+	m.until("the Turn has succeeded", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseSucceeded })
 	if turn := w.turn(); len(turn.Status.WaitsFor) != 0 || turn.Status.Model != "m" || len(w.asked) != 2 {
 		t.Errorf("waitsFor %+v, model %q, called %d times", turn.Status.WaitsFor, turn.Status.Model, len(w.asked))
 	}
@@ -120,9 +127,9 @@ func TestAKeyThatIsBackBeforeItsModelHasMissedItIsFound(t *testing.T) {
 	m := w.manager(0)
 	v := w.lockUp(m)
 	w.judge(v1alpha1.ReasonReady, "The Model can be called.")
-	m.until("the Turn waits", func() bool { return w.turn().Status.Phase == v1alpha1.TurnWaiting })
+	m.until("the Turn waits", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseWaiting })
 	v.there = true
-	m.until("the Turn has succeeded", func() bool { return w.turn().Status.Phase == v1alpha1.TurnSucceeded })
+	m.until("the Turn has succeeded", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseSucceeded })
 	if v.reads != 2 {
 		t.Errorf("the Secret was read %d times, want 2", v.reads)
 	}
@@ -132,10 +139,10 @@ func TestAnotherProcessGoesOnWithATurnThatWaitsForAKey(t *testing.T) {
 	w := newWorld(t).begin()
 	first := w.manager(0)
 	w.lockUp(first)
-	first.until("the Turn waits", func() bool { return w.turn().Status.Phase == v1alpha1.TurnWaiting })
+	first.until("the Turn waits", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseWaiting })
 	second := w.manager(0)
 	w.lockUp(second).there = true
-	second.until("the Turn has succeeded", func() bool { return w.turn().Status.Phase == v1alpha1.TurnSucceeded })
+	second.until("the Turn has succeeded", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseSucceeded })
 }
 
 func TestATurnThatWaitsForAKeyEndsWithItsDeadlineAndWhenItIsCancelled(t *testing.T) {
@@ -152,11 +159,12 @@ func TestATurnThatWaitsForAKeyEndsWithItsDeadlineAndWhenItIsCancelled(t *testing
 			w.change(turn, func() { turn.Spec.ActiveDeadlineSeconds = new(int64); *turn.Spec.ActiveDeadlineSeconds = 3600 })
 			m := w.manager(0)
 			v := w.lockUp(m)
-			m.until("the Turn waits", func() bool { return w.turn().Status.Phase == v1alpha1.TurnWaiting })
+			m.until("the Turn waits", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseWaiting })
 			w.judge(v1alpha1.ReasonSecretMissing, "Create it.")
 			end.do(w)
 			m.until("the Turn has ended", func() bool { return w.succeeded().Status == metav1.ConditionFalse })
-			if got := w.succeeded().Reason; got != end.reason || len(w.turn().Status.WaitsFor) != 0 || len(w.asked) != 0 || v.reads != 1 {
+			if got := w.succeeded().Reason; got != end.reason || len(w.turn().Status.WaitsFor) != 0 || len(w.asked) != 0 ||
+				v.reads != 1 {
 				t.Errorf("reason %s, waitsFor %+v, %d calls, %d reads", got, w.turn().Status.WaitsFor, len(w.asked), v.reads)
 			}
 		})
@@ -166,37 +174,42 @@ func TestATurnThatWaitsForAKeyEndsWithItsDeadlineAndWhenItIsCancelled(t *testing
 func TestAModelThatControlsNameAndThatDoesNotExistIsPassedOverAndTheTurnSaysSo(t *testing.T) {
 	w := newWorld(t).begin()
 	turn := w.turn()
-	w.change(turn, func() { turn.Spec.Controls = &v1alpha1.TurnControls{ModelRef: &v1alpha1.LocalReference{Name: "gone"}} })
+	w.change(
+		turn,
+		func() { turn.Spec.Controls = &v1alpha1.TurnControls{ModelRef: &v1alpha1.LocalReference{Name: "gone"}} },
+	)
 	m := w.manager(0)
 	const says = `Model "gone", which controls.modelRef names, does not exist and is passed over.`
 	m.until("the Turn has begun", func() bool { return w.turn().Status.Plan != nil })
 	if got, want := w.succeeded().Message, "Model call 1 is under way. "+says; got != want {
 		t.Errorf("while it runs, the Turn says %q, want %q", got, want)
 	}
-	m.until("the Turn has succeeded", func() bool { return w.turn().Status.Phase == v1alpha1.TurnSucceeded })
+	m.until("the Turn has succeeded", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseSucceeded })
 	if got, want := w.succeeded().Message, "The agent has answered. "+says; got != want || w.turn().Status.Model != "m" {
 		t.Errorf("the Turn says %q, want %q; model %q", got, want, w.turn().Status.Model)
 	}
 }
 
 func TestATurnWhoseModelIsGoneWaitsForIt(t *testing.T) {
-	w := newWorld(t).begin(newJobTool("work", v1alpha1.Pure))
+	w := newWorld(t).begin(newJobTool("work", v1alpha1.SideEffectPure))
 	m := w.manager(0)
-	m.until("the calls of the first step", func() bool { return w.turn().Status.Phase == v1alpha1.TurnAct })
+	m.until("the calls of the first step", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseAct })
 	model := &v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "m"}}
 	if err := w.client.Delete(t.Context(), model); err != nil {
 		t.Fatal(err)
 	}
-	m.until("the Turn waits", func() bool { return w.turn().Status.Phase == v1alpha1.TurnWaiting || w.finished() })
+	m.until("the Turn waits", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseWaiting || w.finished() })
 	said, asked := w.succeeded(), len(w.asked)
-	if said.Reason != v1alpha1.ReasonModelNotFound || !strings.HasPrefix(said.Message, "There is no Model to call (ModelNotFound). ") || m.Turns.Active() != 0 {
+	if said.Reason != v1alpha1.ReasonModelNotFound ||
+		!strings.HasPrefix(said.Message, "There is no Model to call (ModelNotFound). ") ||
+		m.Turns.Active() != 0 {
 		t.Fatalf("Succeeded is %+v, %d places are held", said, m.Turns.Active())
 	}
 	w.create(&v1alpha1.Model{
 		ObjectMeta: metav1.ObjectMeta{Name: "m", Annotations: map[string]string{v1alpha1.AnnotationDefaultModel: "true"}},
 		Spec:       v1alpha1.ModelSpec{Provider: "Test"},
 	})
-	m.until("the Turn has succeeded", func() bool { return w.turn().Status.Phase == v1alpha1.TurnSucceeded })
+	m.until("the Turn has succeeded", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseSucceeded })
 	if waits := w.turn().Status.WaitsFor; len(waits) != 0 || len(w.asked) != asked+1 {
 		t.Errorf("waitsFor %+v, called %d times", waits, len(w.asked)-asked)
 	}

@@ -12,7 +12,7 @@ import (
 // The request of a process that has died for a Job arrives after its successor has looked for the Job, and has
 // found a reason not to execute the call. No entry states then that the call was not executed, unless it cannot be.
 func TestAJobOfAnEarlierProcessArrivesLate(t *testing.T) {
-	for _, class := range []v1alpha1.SideEffect{v1alpha1.Pure, v1alpha1.Idempotent, v1alpha1.AtMostOnce} {
+	for _, class := range []v1alpha1.SideEffect{v1alpha1.SideEffectPure, v1alpha1.SideEffectIdempotent, v1alpha1.SideEffectAtMostOnce} {
 		t.Run(string(class), func(t *testing.T) {
 			w := newWorld(t)
 			var late func() error
@@ -42,8 +42,11 @@ func TestAJobOfAnEarlierProcessArrivesLate(t *testing.T) {
 			if w.starts("look") > 0 && strings.Contains(told, "The tool was not executed") {
 				t.Errorf("it was started %d times, and the model is told %q", w.starts("look"), told)
 			}
-			if class == v1alpha1.AtMostOnce {
-				if call := w.call("look"); call.State != v1alpha1.CallNotExecuted || call.PodUID != "" || w.starts("look") != 0 {
+			if class == v1alpha1.SideEffectAtMostOnce {
+				if call := w.call(
+					"look",
+				); call.State != v1alpha1.ToolCallStateNotExecuted || call.PodUID != "" ||
+					w.starts("look") != 0 {
 					t.Errorf("the call is %s, with pod %q, and was started %d times", call.State, call.PodUID, w.starts("look"))
 				}
 			}
@@ -54,7 +57,7 @@ func TestAJobOfAnEarlierProcessArrivesLate(t *testing.T) {
 				}
 				w.sleep(min(next.RequeueAfter, 2*cacheLag))
 			}
-			if jobs := w.jobs(); class == v1alpha1.AtMostOnce && len(jobs) != 0 {
+			if jobs := w.jobs(); class == v1alpha1.SideEffectAtMostOnce && len(jobs) != 0 {
 				t.Errorf("%d Jobs are left that can still run", len(jobs))
 			}
 		})
@@ -65,13 +68,13 @@ func TestAJobOfAnEarlierProcessArrivesLate(t *testing.T) {
 func TestACallThatAnEarlierProcessMayHaveStartedIsNotCalledNotExecuted(t *testing.T) {
 	w := newWorld(t)
 	onCreate(w, isJob, func(func() error, string) error { return apierrors.NewTimeoutError("the request timed out", 1) })
-	w.begin(newJobTool("look", v1alpha1.Pure))
+	w.begin(newJobTool("look", v1alpha1.SideEffectPure))
 	requested := func() bool { return w.call("look").Attempt == 1 }
 	w.manager(0).withoutCluster("the intent", requested)
 	onCreate(w, isJob, func(_ func() error, name string) error { return jobQuota(name) })
 	w.manager(0).until("the end", w.finished)
 	call, told := w.call("look"), w.told("look")
-	if call.State != v1alpha1.CallFailed || call.Reason != "QuotaExceeded" ||
+	if call.State != v1alpha1.ToolCallStateFailed || call.Reason != "QuotaExceeded" ||
 		!strings.Contains(told, "may have started") || !strings.Contains(told, "exceeded quota") {
 		t.Errorf("the call is %s (%s), and the model is told %q", call.State, call.Reason, told)
 	}

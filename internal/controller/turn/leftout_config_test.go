@@ -62,15 +62,19 @@ func enlarge(definition *v1alpha1.Tool) *v1alpha1.Tool {
 
 func TestLargeConfigurationIsReadOnceWhenItIsNeeded(t *testing.T) {
 	w := newWorld(t)
-	w.begin(enlarge(newJobTool("job", v1alpha1.AtMostOnce)), enlarge(w.site("ask", v1alpha1.AtMostOnce)),
-		enlarge(newClientTool("client")))
+	w.begin(
+		enlarge(newJobTool("job", v1alpha1.SideEffectAtMostOnce)),
+		enlarge(w.site("ask", v1alpha1.SideEffectAtMostOnce)),
+		enlarge(newClientTool("client")),
+	)
 	prompt := strings.Repeat("Be kind. ", 4<<10)
 	session := w.session()
 	w.change(session, func() { session.Spec.SystemPrompt = prompt })
 	m := w.manager(0)
 	live := m.leavesOutConfig(1<<20, nil)
 	m.until("the client is waited for", func() bool {
-		return w.call("job").State == v1alpha1.CallSucceeded && w.call("ask").State == v1alpha1.CallSucceeded
+		return w.call("job").State == v1alpha1.ToolCallStateSucceeded &&
+			w.call("ask").State == v1alpha1.ToolCallStateSucceeded
 	})
 	w.answer("client", "result")
 	m.until("the end of the Turn", w.finished)
@@ -81,7 +85,12 @@ func TestLargeConfigurationIsReadOnceWhenItIsNeeded(t *testing.T) {
 		}
 		for _, definition := range asked.Tools {
 			if len(definition.InputSchema) < 8<<10 || definition.Description != "A tool." {
-				t.Errorf("the model reads of Tool %s: %q and %d bytes", definition.Name, definition.Description, len(definition.InputSchema))
+				t.Errorf(
+					"the model reads of Tool %s: %q and %d bytes",
+					definition.Name,
+					definition.Description,
+					len(definition.InputSchema),
+				)
 			}
 		}
 	}
@@ -101,8 +110,8 @@ func TestLargeConfigurationIsReadOnceWhenItIsNeeded(t *testing.T) {
 // The cache shows a Tool as it was planned, and the API server has another definition by now.
 func TestALargeToolThatHasChangedIsNotRun(t *testing.T) {
 	for name, build := range map[string]func(*world) *v1alpha1.Tool{
-		"Job":  func(*world) *v1alpha1.Tool { return newJobTool("work", v1alpha1.AtMostOnce) },
-		"HTTP": func(w *world) *v1alpha1.Tool { return w.site("work", v1alpha1.AtMostOnce) },
+		"Job":  func(*world) *v1alpha1.Tool { return newJobTool("work", v1alpha1.SideEffectAtMostOnce) },
+		"HTTP": func(w *world) *v1alpha1.Tool { return w.site("work", v1alpha1.SideEffectAtMostOnce) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -60,7 +60,7 @@ func TestLongTextsAreReadOnceWhenTheyAreNeeded(t *testing.T) {
 	w.change(turn, func() { turn.Spec.Input = long })
 	m := w.manager(0)
 	live := m.leavesOut()
-	m.until("the client is waited for", w.shows("ask", v1alpha1.CallWaiting))
+	m.until("the client is waited for", w.shows("ask", v1alpha1.ToolCallStateWaiting))
 	w.answer("ask", long[:40<<10])
 	m.until("the end of the Turn", w.finished)
 
@@ -82,7 +82,7 @@ func TestALongTextOfAToolResultThatIsGoneIsNotTaken(t *testing.T) {
 	w := newWorld(t).begin(newClientTool("ask"))
 	m := w.manager(0)
 	m.leavesOut()
-	m.until("the client is waited for", w.shows("ask", v1alpha1.CallWaiting))
+	m.until("the client is waited for", w.shows("ask", v1alpha1.ToolCallStateWaiting))
 	result := w.answer("ask", strings.Repeat("x", 40<<10))
 	stored := w.client
 	m.Live = interceptor.NewClient(stored.(client.WithWatch), interceptor.Funcs{
@@ -98,7 +98,7 @@ func TestALongTextOfAToolResultThatIsGoneIsNotTaken(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if call := w.call("ask"); call.State != v1alpha1.CallWaiting {
+	if call := w.call("ask"); call.State != v1alpha1.ToolCallStateWaiting {
 		t.Errorf("the call is %s although ToolResult %s is gone", call.State, result.Name)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/activity"
+	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
@@ -84,7 +84,7 @@ type stepMemory struct {
 	settled map[string]journal.SettledRef
 	// requests are the attempts of HTTP tool calls that this process has begun, which append to the journal one after
 	// another, and kept are the outcomes that the journal has, by call id.
-	requests map[activity.Key]*host.CallRun
+	requests map[executor.Key]*host.CallRun
 	line     *host.Line
 	kept     map[string]journal.SettledRef
 	// short are the calls, by id, whose texts only the journal has, and held is what only memory has.
@@ -103,7 +103,7 @@ type stepMemory struct {
 	misread map[string]bool
 	unread  map[string]int
 	// pauses are the pauses of failed activities: an activity that fails now does not delay the others.
-	pauses map[activity.Key]pause
+	pauses map[executor.Key]pause
 	// unwritten is a model response that is not in the journal yet, share counts its bytes for the namespace, and
 	// panics counts the panics of the model call.
 	unwritten *host.Unwritten
@@ -149,7 +149,7 @@ func (m *memory) of(step int32) *stepMemory {
 			opened:      map[types.UID]bool{},
 			outcomes:    map[string]tool.Outcome{},
 			unfenced:    map[string]bool{},
-			pauses:      map[activity.Key]pause{},
+			pauses:      map[executor.Key]pause{},
 			gaveUp:      map[string]tool.Outcome{},
 			unstarted:   map[string]int32{},
 			misread:     map[string]bool{},
@@ -157,7 +157,7 @@ func (m *memory) of(step int32) *stepMemory {
 			sources:     map[string]types.UID{},
 			accepted:    map[types.UID]bool{},
 			lookedUpFor: map[types.UID]bool{},
-			requests:    map[activity.Key]*host.CallRun{},
+			requests:    map[executor.Key]*host.CallRun{},
 			line:        &host.Line{},
 			kept:        map[string]journal.SettledRef{},
 			short:       map[string]bool{},
@@ -171,7 +171,7 @@ func (m *memory) of(step int32) *stepMemory {
 // intend records the step and the attempts of calls that a status write of this process has begun.
 func (m *memory) intend(before, now *v1alpha1.Turn) {
 	plan := now.Status.Plan
-	if plan == nil || plan.Phase == v1alpha1.PlanComplete {
+	if plan == nil || plan.Phase == v1alpha1.PlanPhaseComplete {
 		return
 	}
 	known := map[string]int32{}
@@ -182,7 +182,7 @@ func (m *memory) intend(before, now *v1alpha1.Turn) {
 	} else {
 		m.of(plan.Step).begun = true
 	}
-	if plan.Phase != v1alpha1.PlanAct {
+	if plan.Phase != v1alpha1.PlanPhaseAct {
 		return
 	}
 	for _, call := range now.Status.ToolCalls {

@@ -85,8 +85,20 @@ var (
 )
 
 func init() {
-	metrics.Registry.MustRegister(statusWrites, conflicts, staleReads, liveReads, queueWait, turnDuration, turnEndings, turnPasses, turnWrites,
-		toolEndings, toolDuration, modelCost)
+	metrics.Registry.MustRegister(
+		statusWrites,
+		conflicts,
+		staleReads,
+		liveReads,
+		queueWait,
+		turnDuration,
+		turnEndings,
+		turnPasses,
+		turnWrites,
+		toolEndings,
+		toolDuration,
+		modelCost,
+	)
 }
 
 // countEnd counts the end of a Turn, once it is in status.

@@ -20,7 +20,7 @@ import (
 // returns the outcome of a call that must not start, and whether the Job may be created now. NetworkPolicies are read
 // live and not cached: few calls need them, and stale policies are not good enough.
 func (r *Reconciler) cutOff(ctx context.Context, job *batchv1.Job) (*tool.Outcome, bool, error) {
-	if job.Spec.Template.Labels[v1alpha1.LabelNetwork] != string(v1alpha1.NetworkNone) {
+	if job.Spec.Template.Labels[v1alpha1.LabelNetwork] != string(v1alpha1.NetworkReachNone) {
 		return nil, true, nil
 	}
 	var policies networkingv1.NetworkPolicyList
@@ -52,7 +52,7 @@ func (r *Reconciler) cutOff(ctx context.Context, job *batchv1.Job) (*tool.Outcom
 // networkOpen is the outcome of a call whose pod would have network access.
 func networkOpen(why string) *tool.Outcome {
 	return &tool.Outcome{
-		State:  v1alpha1.CallNotExecuted,
+		State:  v1alpha1.ToolCallStateNotExecuted,
 		Reason: tool.ReasonNetworkOpen,
 		Error:  fmt.Sprintf("The tool must run without network, and it would not. It was not executed: %s.", why),
 	}

@@ -7,9 +7,9 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/notice"
-	"github.com/capstan-dev/capstan/internal/controller/queue"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/projection"
+	"github.com/capstan-dev/capstan/internal/runtime/queue"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -30,7 +30,7 @@ func noticesOf(before, after *v1alpha1.Turn) []notice.Notice {
 		reason, message := projection.WaitsFor(calls)
 		notices = append(notices, notice.Notice{Reason: reason, Action: actionWait, Message: message})
 	}
-	if after.Status.Phase != v1alpha1.TurnFailed || queue.Finished(before) {
+	if after.Status.Phase != v1alpha1.TurnPhaseFailed || queue.Finished(before) {
 		return notices
 	}
 	succeeded := condition.Find(after.Status.Conditions, v1alpha1.ConditionSucceeded)
@@ -60,7 +60,7 @@ func askedAnew(before, after *v1alpha1.Turn) []v1alpha1.ToolCall {
 func asking(turn *v1alpha1.Turn) []v1alpha1.ToolCall {
 	var calls []v1alpha1.ToolCall
 	for _, call := range turn.Status.ToolCalls {
-		clients := turn.Status.Phase == v1alpha1.TurnWaitingForToolResults && call.State == v1alpha1.CallWaiting
+		clients := turn.Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults && call.State == v1alpha1.ToolCallStateWaiting
 		if clients || tool.AwaitsApproval(call) {
 			calls = append(calls, call)
 		}

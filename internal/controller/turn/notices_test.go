@@ -30,16 +30,45 @@ func TestWhatPeopleAreToldOf(t *testing.T) {
 		if reason != "" {
 			finished = metav1.ConditionTrue
 		}
-		condition.Set(&turn.Status.Conditions, 1, metav1.Now(), v1alpha1.ConditionSucceeded, metav1.ConditionUnknown, reason, "the user's own words")
+		condition.Set(
+			&turn.Status.Conditions,
+			1,
+			metav1.Now(),
+			v1alpha1.ConditionSucceeded,
+			metav1.ConditionUnknown,
+			reason,
+			"the user's own words",
+		)
 		condition.Set(&turn.Status.Conditions, 1, metav1.Now(), v1alpha1.ConditionFinished, finished, "Finished", "")
 		return turn
 	}
-	ask := v1alpha1.ToolCall{ID: "1-0", Name: "ask", Executor: v1alpha1.ExecutorClient, State: v1alpha1.CallWaiting, Arguments: "secret"}
-	more := v1alpha1.ToolCall{ID: "1-2", Name: "ask", Executor: v1alpha1.ExecutorClient, State: v1alpha1.CallWaiting}
-	pay := v1alpha1.ToolCall{
-		ID: "1-1", Name: "pay", Executor: v1alpha1.ExecutorJob, Policy: v1alpha1.PolicyRequiresApproval, State: v1alpha1.CallWaiting, Arguments: "secret",
+	ask := v1alpha1.ToolCall{
+		ID:        "1-0",
+		Name:      "ask",
+		Executor:  v1alpha1.ToolExecutorClient,
+		State:     v1alpha1.ToolCallStateWaiting,
+		Arguments: "secret",
 	}
-	job := v1alpha1.ToolCall{ID: "1-3", Name: "work", Executor: v1alpha1.ExecutorJob, State: v1alpha1.CallRunning}
+	more := v1alpha1.ToolCall{
+		ID:       "1-2",
+		Name:     "ask",
+		Executor: v1alpha1.ToolExecutorClient,
+		State:    v1alpha1.ToolCallStateWaiting,
+	}
+	pay := v1alpha1.ToolCall{
+		ID:        "1-1",
+		Name:      "pay",
+		Executor:  v1alpha1.ToolExecutorJob,
+		Policy:    v1alpha1.ToolPolicyRequiresApproval,
+		State:     v1alpha1.ToolCallStateWaiting,
+		Arguments: "secret",
+	}
+	job := v1alpha1.ToolCall{
+		ID:       "1-3",
+		Name:     "work",
+		Executor: v1alpha1.ToolExecutorJob,
+		State:    v1alpha1.ToolCallStateRunning,
+	}
 	const (
 		asks  = "Normal ClientTools Wait: Create a ToolResult for each of: 1-0 (ask)."
 		pays  = "Normal Approval Wait: Approve or reject with a ToolResult: 1-1 (pay)."
@@ -49,20 +78,20 @@ func TestWhatPeopleAreToldOf(t *testing.T) {
 		before, after *v1alpha1.Turn
 		want          string
 	}{
-		"a model is called":             {at(v1alpha1.TurnQueued, ""), at(v1alpha1.TurnReason, ""), ""},
-		"a Job runs":                    {at(v1alpha1.TurnReason, ""), at(v1alpha1.TurnAct, "", job), ""},
-		"a client is asked":             {at(v1alpha1.TurnReason, ""), at(v1alpha1.TurnWaitingForToolResults, "", ask), asks},
-		"a client is not waited for":    {at(v1alpha1.TurnReason, ""), at(v1alpha1.TurnAct, "", ask), ""},
-		"one of two clients answered":   {at(v1alpha1.TurnWaitingForToolResults, "", ask, more), at(v1alpha1.TurnWaitingForToolResults, "", ask), ""},
-		"an approval is asked for":      {at(v1alpha1.TurnReason, ""), at(v1alpha1.TurnAct, "", pay, job), pays},
-		"the Job beside it has ended":   {at(v1alpha1.TurnAct, "", pay, job), at(v1alpha1.TurnWaitingForToolResults, "", pay), ""},
-		"the Turn has failed":           {at(v1alpha1.TurnReason, ""), at(v1alpha1.TurnFailed, "ProviderRefused"), fails},
-		"the Turn had failed":           {at(v1alpha1.TurnFailed, "ProviderRefused"), at(v1alpha1.TurnFailed, "ProviderRefused"), ""},
-		"an earlier Turn of it failed":  {at(v1alpha1.TurnQueued, ""), at(v1alpha1.TurnFailed, v1alpha1.ReasonAlreadyRan), ""},
-		"the Turn was cancelled":        {at(v1alpha1.TurnReason, ""), at(v1alpha1.TurnCancelled, "Cancelled"), ""},
-		"the Turn has succeeded":        {at(v1alpha1.TurnReason, ""), at(v1alpha1.TurnSucceeded, "EndTurn"), ""},
-		"a status that says the same":   {at(v1alpha1.TurnWaitingForToolResults, "", ask), at(v1alpha1.TurnWaitingForToolResults, "", ask), ""},
-		"a Turn that fails while asked": {at(v1alpha1.TurnWaitingForToolResults, "", ask), at(v1alpha1.TurnFailed, "ProviderRefused"), fails},
+		"a model is called":             {at(v1alpha1.TurnPhaseQueued, ""), at(v1alpha1.TurnPhaseReason, ""), ""},
+		"a Job runs":                    {at(v1alpha1.TurnPhaseReason, ""), at(v1alpha1.TurnPhaseAct, "", job), ""},
+		"a client is asked":             {at(v1alpha1.TurnPhaseReason, ""), at(v1alpha1.TurnPhaseWaitingForToolResults, "", ask), asks},
+		"a client is not waited for":    {at(v1alpha1.TurnPhaseReason, ""), at(v1alpha1.TurnPhaseAct, "", ask), ""},
+		"one of two clients answered":   {at(v1alpha1.TurnPhaseWaitingForToolResults, "", ask, more), at(v1alpha1.TurnPhaseWaitingForToolResults, "", ask), ""},
+		"an approval is asked for":      {at(v1alpha1.TurnPhaseReason, ""), at(v1alpha1.TurnPhaseAct, "", pay, job), pays},
+		"the Job beside it has ended":   {at(v1alpha1.TurnPhaseAct, "", pay, job), at(v1alpha1.TurnPhaseWaitingForToolResults, "", pay), ""},
+		"the Turn has failed":           {at(v1alpha1.TurnPhaseReason, ""), at(v1alpha1.TurnPhaseFailed, "ProviderRefused"), fails},
+		"the Turn had failed":           {at(v1alpha1.TurnPhaseFailed, "ProviderRefused"), at(v1alpha1.TurnPhaseFailed, "ProviderRefused"), ""},
+		"an earlier Turn of it failed":  {at(v1alpha1.TurnPhaseQueued, ""), at(v1alpha1.TurnPhaseFailed, v1alpha1.ReasonAlreadyRan), ""},
+		"the Turn was cancelled":        {at(v1alpha1.TurnPhaseReason, ""), at(v1alpha1.TurnPhaseCancelled, "Cancelled"), ""},
+		"the Turn has succeeded":        {at(v1alpha1.TurnPhaseReason, ""), at(v1alpha1.TurnPhaseSucceeded, "EndTurn"), ""},
+		"a status that says the same":   {at(v1alpha1.TurnPhaseWaitingForToolResults, "", ask), at(v1alpha1.TurnPhaseWaitingForToolResults, "", ask), ""},
+		"a Turn that fails while asked": {at(v1alpha1.TurnPhaseWaitingForToolResults, "", ask), at(v1alpha1.TurnPhaseFailed, "ProviderRefused"), fails},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &told{}
@@ -83,7 +112,9 @@ func TestAMissingSessionIsToldOfAfterAWhile(t *testing.T) {
 	now, s := moment.Truncate(time.Second), &told{}
 	r := &Reconciler{Clock: func() time.Time { return now }}
 	r.Notices = notice.NewRecorder(s, r.Clock)
-	turn := &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo-1", UID: "u1", CreationTimestamp: metav1.NewTime(now)}}
+	turn := &v1alpha1.Turn{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo-1", UID: "u1", CreationTimestamp: metav1.NewTime(now)},
+	}
 	turn.Spec.SessionRef.Name = "demo"
 	session := &v1alpha1.Session{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}
 	condition.SetReady(&session.Status.Conditions, 1, metav1.NewTime(now.Add(time.Hour)), v1alpha1.ReasonModelNotFound, "")

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/activity"
+	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
@@ -63,15 +63,18 @@ func (r *Reconciler) observeCall(ctx context.Context, a *actScope, index int) (f
 		a.settle(index, tool.Recalled(call))
 	case tool.Unapproved(call):
 		// No Job of it can exist. Decisions are accepted after the other calls were observed.
-	case call.Executor == v1alpha1.ExecutorNone:
+	case call.Executor == v1alpha1.ToolExecutorNone:
 		planned, err := r.planned(ctx, a.scope)
 		if err != nil {
 			return stop, err
 		}
-		a.settle(index, tool.Outcome{State: v1alpha1.CallNotExecuted, Reason: call.Reason, Error: planned[call.ID].Refusal})
-	case call.Executor == v1alpha1.ExecutorJob:
+		a.settle(
+			index,
+			tool.Outcome{State: v1alpha1.ToolCallStateNotExecuted, Reason: call.Reason, Error: planned[call.ID].Refusal},
+		)
+	case call.Executor == v1alpha1.ToolExecutorJob:
 		return r.observeJob(ctx, a, index)
-	case call.Executor == v1alpha1.ExecutorHTTP:
+	case call.Executor == v1alpha1.ToolExecutorHTTP:
 		return r.observeRequest(ctx, a, index)
 	}
 	// Client results are accepted after the manager's own calls were observed.
@@ -135,14 +138,14 @@ func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (fl
 		a.turn.Status.ToolCalls[index].PodName = podName(pod)
 	}
 	outcome := seen.Outcome
-	if why, known := a.step.gaveUp[call.ID]; known && outcome.State == v1alpha1.CallNotExecuted {
+	if why, known := a.step.gaveUp[call.ID]; known && outcome.State == v1alpha1.ToolCallStateNotExecuted {
 		outcome = why
 	}
 	if outcome.NeedsLog {
 		var done bool
 		var err error
 		if outcome, done, err = r.readLog(a, call, pod, outcome); err != nil || !done {
-			a.turn.Status.ToolCalls[index].State = v1alpha1.CallRunning
+			a.turn.Status.ToolCalls[index].State = v1alpha1.ToolCallStateRunning
 			return proceed, err
 		}
 	}
@@ -169,7 +172,7 @@ func podName(pod *corev1.Pod) string {
 // conclude treats the end of an attempt as the end of its call, unless the call may be retried.
 func (r *Reconciler) conclude(a *actScope, index int, outcome tool.Outcome) {
 	call := a.calls()[index]
-	if outcome.Retryable && call.SideEffect != v1alpha1.AtMostOnce && call.Attempt < tool.MaxAttempts {
+	if outcome.Retryable && call.SideEffect != v1alpha1.SideEffectAtMostOnce && call.Attempt < tool.MaxAttempts {
 		a.planRetry(index, outcome, r.Clock())
 		return
 	}
@@ -178,7 +181,12 @@ func (r *Reconciler) conclude(a *actScope, index int, outcome tool.Outcome) {
 
 // podOf returns the pod that counts for a call. A recorded pod that the cache does not have is read live: the watches
 // of Turns and pods have no common order, and a pod that seems gone may be the one that runs.
-func (r *Reconciler) podOf(ctx context.Context, a *actScope, call v1alpha1.ToolCall, job *batchv1.Job) (*corev1.Pod, error) {
+func (r *Reconciler) podOf(
+	ctx context.Context,
+	a *actScope,
+	call v1alpha1.ToolCall,
+	job *batchv1.Job,
+) (*corev1.Pod, error) {
 	pod := tool.SelectPod(a.pods[string(job.UID)], job, call)
 	if call.PodUID == "" || (pod != nil && pod.UID == call.PodUID) {
 		return pod, nil
@@ -238,11 +246,11 @@ func (r *Reconciler) observeMissing(ctx context.Context, a *actScope, index int,
 // again.
 func (a *actScope) recall(index int) {
 	shown := &a.turn.Status.ToolCalls[index]
-	if shown.State == v1alpha1.CallFailed {
+	if shown.State == v1alpha1.ToolCallStateFailed {
 		a.settle(index, tool.Recalled(*shown))
 		return
 	}
-	shown.State, shown.Reason, shown.Preview, shown.PodName = v1alpha1.CallPending, "", "", ""
+	shown.State, shown.Reason, shown.Preview, shown.PodName = v1alpha1.ToolCallStatePending, "", "", ""
 }
 
 // logLost reports whether the output of a call is lost, after an error of reading its log. A log without the result is
@@ -259,8 +267,13 @@ func (m *stepMemory) logLost(call string, err error) bool {
 }
 
 // readLog fetches a result that did not fit into the termination message, as an activity.
-func (r *Reconciler) readLog(a *actScope, call v1alpha1.ToolCall, pod *corev1.Pod, outcome tool.Outcome) (tool.Outcome, bool, error) {
-	key := activity.Key{Turn: a.turn.UID, Step: a.plan().Step, Call: call.ID, Attempt: call.Attempt}
+func (r *Reconciler) readLog(
+	a *actScope,
+	call v1alpha1.ToolCall,
+	pod *corev1.Pod,
+	outcome tool.Outcome,
+) (tool.Outcome, bool, error) {
+	key := executor.Key{Turn: a.turn.UID, Step: a.plan().Step, Call: call.ID, Attempt: call.Attempt}
 	pod = pod.DeepCopy()
 	value, done, err := r.do(a.scope, a.step, key, a.need(), func(ctx context.Context) (any, error) {
 		log, err := r.Logs.ToolLog(ctx, pod)
@@ -290,14 +303,24 @@ func (r *Reconciler) stopPod(ctx context.Context, pod *corev1.Pod) error {
 	if !pod.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	if err := r.Client.Delete(ctx, pod.DeepCopy(), client.Preconditions{UID: &pod.UID}); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+	if err := r.Client.Delete(
+		ctx,
+		pod.DeepCopy(),
+		client.Preconditions{UID: &pod.UID},
+	); client.IgnoreNotFound(err) != nil &&
+		!apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting pod %s: %w", pod.Name, err)
 	}
 	return nil
 }
 
 // failDeterminism ends the Turn: a Job with the call's name differs from the plan (DUR-05).
-func (r *Reconciler) failDeterminism(ctx context.Context, a *actScope, call v1alpha1.ToolCall, job string) (flow, error) {
+func (r *Reconciler) failDeterminism(
+	ctx context.Context,
+	a *actScope,
+	call v1alpha1.ToolCall,
+	job string,
+) (flow, error) {
 	if flow, err := r.withdraw(ctx, a.scope, a.step.outcomes); err != nil || flow != proceed {
 		return flow, err
 	}
@@ -324,7 +347,8 @@ func sameCalls(a, b []v1alpha1.ToolCall) bool {
 		return false
 	}
 	for i := range a {
-		if a[i].State != b[i].State || a[i].Reason != b[i].Reason || a[i].Attempt != b[i].Attempt || a[i].PodUID != b[i].PodUID {
+		if a[i].State != b[i].State || a[i].Reason != b[i].Reason || a[i].Attempt != b[i].Attempt ||
+			a[i].PodUID != b[i].PodUID {
 			return false
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/queue"
+	"github.com/capstan-dev/capstan/internal/runtime/queue"
 )
 
 // orphaned reports whether the Session that admitted the Turn is gone or being deleted: the journal with which the Turn
@@ -88,8 +88,12 @@ func (r *Reconciler) stopOrphan(ctx context.Context, s *scope) (flow, error) {
 
 // deleteTurn deletes the Turn, if it still is the object that was read. Its dependents are deleted in the background.
 func (r *Reconciler) deleteTurn(ctx context.Context, turn *v1alpha1.Turn) error {
-	err := r.Client.Delete(ctx, turn.DeepCopy(), client.Preconditions{UID: &turn.UID, ResourceVersion: &turn.ResourceVersion},
-		client.PropagationPolicy(metav1.DeletePropagationBackground))
+	err := r.Client.Delete(
+		ctx,
+		turn.DeepCopy(),
+		client.Preconditions{UID: &turn.UID, ResourceVersion: &turn.ResourceVersion},
+		client.PropagationPolicy(metav1.DeletePropagationBackground),
+	)
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting the Turn: %w", err)
 	}

@@ -26,7 +26,7 @@ func TestATurnIsOrphanedOnlyByTheSessionThatAdmittedIt(t *testing.T) {
 	earlier := &v1alpha1.Turn{}
 	earlier.Status.Plan = &v1alpha1.TurnPlan{Step: 3}
 	cancelledInTheQueue := &v1alpha1.Turn{}
-	cancelledInTheQueue.Status.Plan = &v1alpha1.TurnPlan{Phase: v1alpha1.PlanComplete}
+	cancelledInTheQueue.Status.Plan = &v1alpha1.TurnPlan{Phase: v1alpha1.PlanPhaseComplete}
 	ended := func(created int64) *v1alpha1.Turn {
 		turn := admitted.DeepCopy()
 		turn.CreationTimestamp = metav1.NewTime(time.Unix(created, 0))
@@ -60,7 +60,7 @@ func TestATurnIsOrphanedOnlyByTheSessionThatAdmittedIt(t *testing.T) {
 func TestTheSessionOfAnOrphanGivesItsPlaceBack(t *testing.T) {
 	w := newWorld(t).begin(newClientTool("ask"))
 	m := w.manager(0)
-	m.until("the client is waited for", w.shows("ask", v1alpha1.CallWaiting))
+	m.until("the client is waited for", w.shows("ask", v1alpha1.ToolCallStateWaiting))
 	m.Turns.Adopt(fairshare.Begun{Session: w.session().UID, Namespace: testNamespace})
 	if err := w.client.Delete(t.Context(), w.session()); err != nil {
 		t.Fatal(err)

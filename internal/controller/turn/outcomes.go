@@ -96,7 +96,7 @@ func (r *Reconciler) keepOutcomes(ctx context.Context, a *actScope) error {
 // their pods, or produced by another request. An outcome that only this process can know stays.
 func (r *Reconciler) holdOutcomes(s *scope) {
 	plan := s.plan()
-	if plan == nil || s.session == nil || plan.Phase != v1alpha1.PlanAct {
+	if plan == nil || s.session == nil || plan.Phase != v1alpha1.PlanPhaseAct {
 		return
 	}
 	step, now, turn := s.memory.of(plan.Step), r.Clock(), s.hostTurn()
@@ -125,7 +125,7 @@ func (r *Reconciler) holdOutcomes(s *scope) {
 // showPod names the pod of a call in status whose outcome is from the journal.
 func (a *actScope) showPod(index int) {
 	call := &a.turn.Status.ToolCalls[index]
-	if call.PodName != "" || call.Executor != v1alpha1.ExecutorJob || !a.step.short[call.ID] {
+	if call.PodName != "" || call.Executor != v1alpha1.ToolExecutorJob || !a.step.short[call.ID] {
 		return
 	}
 	var pod *corev1.Pod

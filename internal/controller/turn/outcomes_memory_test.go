@@ -39,7 +39,7 @@ func TestTurnsThatWaitHoldLittleMemory(t *testing.T) {
 	w := newWorld(t)
 	w.store = journaltest.OnDisk(t.TempDir())
 	w.respond = long
-	w.begin(w.site("look", v1alpha1.Pure), newClientTool("human"))
+	w.begin(w.site("look", v1alpha1.SideEffectPure), newClientTool("human"))
 	m := w.manager(0)
 	made := caller(slices.Repeat([]model.ToolCall{{ProviderID: "p", Name: "look", Arguments: "{}"}}, calls))
 	made = append(made, model.ToolCall{ProviderID: "h", Name: "human", Arguments: "{}"})
@@ -99,7 +99,7 @@ func (m *manager) waitsAs(name string) {
 			case <-time.After(10 * time.Second):
 				m.w.t.Fatal("no activity ends")
 			}
-		case turn.Status.Phase == v1alpha1.TurnWaitingForToolResults && next.RequeueAfter == 0:
+		case turn.Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults && next.RequeueAfter == 0:
 			return
 		default:
 			m.w.sleep(next.RequeueAfter)

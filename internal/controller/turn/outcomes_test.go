@@ -51,7 +51,7 @@ func long(word string) string {
 
 // waitsForResults reports whether the Turn waits for ToolResults.
 func (w *world) waitsForResults() bool {
-	return w.turn().Status.Phase == v1alpha1.TurnWaitingForToolResults
+	return w.turn().Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults
 }
 
 // textsInMemory returns the bytes of the texts that a process has in memory for a Turn.
@@ -82,7 +82,8 @@ func (m *manager) textsInMemory(turn *v1alpha1.Turn) int {
 // story is what the journal tells of the calls of the first act step: all but times.
 func (w *world) story() string {
 	w.t.Helper()
-	closed, err := journal.New(w.store, journal.Options{Clock: w.present}).Find(w.t.Context(), host.JournalOf(w.session()), w.turn().UID, 2, 1)
+	closed, err := journal.New(w.store, journal.Options{Clock: w.present}).
+		Find(w.t.Context(), host.JournalOf(w.session()), w.turn().UID, 2, 1)
 	if err != nil || closed == nil {
 		w.t.Fatalf("the act step is closed by %v, %v", closed, err)
 	}
@@ -99,7 +100,10 @@ func (w *world) story() string {
 		lines = append(lines, line)
 	}
 	for _, call := range closed.Transition.ToolCalls {
-		lines = append(lines, fmt.Sprintf("%s %s %s %q %t", call.ID, call.State, call.Reason, call.Preview, call.PodName != ""))
+		lines = append(
+			lines,
+			fmt.Sprintf("%s %s %s %q %t", call.ID, call.State, call.Reason, call.Preview, call.PodName != ""),
+		)
 	}
 	return strings.Join(lines, "\n")
 }
@@ -109,8 +113,15 @@ func mixedTurn(t *testing.T) *world {
 	w := newWorld(t)
 	w.respond = func(name string) string { return long("result of " + name) }
 	return w.begin(
-		newJobTool("work", v1alpha1.Pure), newJobTool("pay", v1alpha1.AtMostOnce), w.site("look", v1alpha1.Pure),
-		w.site("send", v1alpha1.AtMostOnce), newClientTool("early"), newClientTool("human"),
+		newJobTool(
+			"work",
+			v1alpha1.SideEffectPure,
+		),
+		newJobTool("pay", v1alpha1.SideEffectAtMostOnce),
+		w.site("look", v1alpha1.SideEffectPure),
+		w.site("send", v1alpha1.SideEffectAtMostOnce),
+		newClientTool("early"),
+		newClientTool("human"),
 	)
 }
 
@@ -119,7 +130,10 @@ func TestATurnThatWaitsHoldsNoTexts(t *testing.T) {
 	store := w.parts(nil)
 	w.answer("early", long("so"))
 	m := w.manager(0)
-	m.until("the wait", func() bool { return w.waitsForResults() && w.call("early").State == v1alpha1.CallSucceeded })
+	m.until(
+		"the wait",
+		func() bool { return w.waitsForResults() && w.call("early").State == v1alpha1.ToolCallStateSucceeded },
+	)
 	if n := m.textsInMemory(w.turn()); n > 4<<10 {
 		t.Errorf("a Turn that waits holds %d bytes", n)
 	}
@@ -214,7 +228,10 @@ func TestOutcomesOfAWaitAreThoseOfAnUndisturbedTurn(t *testing.T) {
 			}
 			w.answer("early", "so")
 			m := w.manager(0)
-			m.until("the wait", func() bool { return w.waitsForResults() && w.call("early").State == v1alpha1.CallSucceeded })
+			m.until(
+				"the wait",
+				func() bool { return w.waitsForResults() && w.call("early").State == v1alpha1.ToolCallStateSucceeded },
+			)
 			store.onPart = nil
 			if test.meanwhile != nil {
 				m = test.meanwhile(w, m)
@@ -225,7 +242,13 @@ func TestOutcomesOfAWaitAreThoseOfAnUndisturbedTurn(t *testing.T) {
 				t.Errorf("the journal tells\n%s\nwant\n%s", got, want)
 			}
 			if w.starts("send") != 1 || w.starts("pay") != 1 || w.starts("look") != test.sent || len(w.asked) != 2 {
-				t.Errorf("sent %d and %d, started %d, %d model calls", w.starts("send"), w.starts("look"), w.starts("pay"), len(w.asked))
+				t.Errorf(
+					"sent %d and %d, started %d, %d model calls",
+					w.starts("send"),
+					w.starts("look"),
+					w.starts("pay"),
+					len(w.asked),
+				)
 			}
 		})
 	}
@@ -235,7 +258,7 @@ func TestOutcomesOfAWaitAreThoseOfAnUndisturbedTurn(t *testing.T) {
 func TestTheOutcomeInTheJournalCountsForEveryProcess(t *testing.T) {
 	w := newWorld(t)
 	w.respond = func(name string) string { return fmt.Sprintf("result %d of %s", w.starts(name), name) }
-	w.begin(w.site("look", v1alpha1.Pure), newClientTool("human"))
+	w.begin(w.site("look", v1alpha1.SideEffectPure), newClientTool("human"))
 	var second *manager
 	store := w.parts(nil)
 	store.onPart = func(create func() error) error {
@@ -274,7 +297,10 @@ func TestAnEndTakesInTheOutcomesOfAWait(t *testing.T) {
 			w.change(turn, func() { turn.Spec.WaitTimeoutSeconds = new(int64(3600)) })
 			w.answer("early", "so")
 			m := w.manager(0)
-			m.until("the wait", func() bool { return w.waitsForResults() && w.call("early").State == v1alpha1.CallSucceeded })
+			m.until(
+				"the wait",
+				func() bool { return w.waitsForResults() && w.call("early").State == v1alpha1.ToolCallStateSucceeded },
+			)
 			w.deleteJob(w.jobOf("work"))
 			m = end(w, m)
 			m.until("the end", w.finished)
@@ -291,7 +317,7 @@ func TestAnEndTakesInTheOutcomesOfAWait(t *testing.T) {
 
 func steered(w *world, m *manager) *manager {
 	steer := w.newTurn("demo-2", "Never mind.")
-	steer.Spec.Delivery = v1alpha1.DeliverSteer
+	steer.Spec.Delivery = v1alpha1.DeliverySteer
 	w.create(steer)
 	return m
 }
@@ -308,7 +334,10 @@ func TestAPartThatCannotBeWritten(t *testing.T) {
 			store := w.parts(refuse)
 			w.answer("early", "so")
 			m := w.manager(0)
-			m.until("the wait", func() bool { return w.waitsForResults() && w.call("early").State == v1alpha1.CallSucceeded })
+			m.until(
+				"the wait",
+				func() bool { return w.waitsForResults() && w.call("early").State == v1alpha1.ToolCallStateSucceeded },
+			)
 			for range 40 {
 				_, _ = m.pass()
 				w.sleep(10 * time.Second)
@@ -319,7 +348,7 @@ func TestAPartThatCannotBeWritten(t *testing.T) {
 			store.onPart = nil
 			w.answer("human", "yes")
 			m.until("the end", w.finished)
-			if w.turn().Status.Phase != v1alpha1.TurnSucceeded || len(w.asked) != 2 {
+			if w.turn().Status.Phase != v1alpha1.TurnPhaseSucceeded || len(w.asked) != 2 {
 				t.Errorf("the Turn is %s, %d model calls", w.turn().Status.Phase, len(w.asked))
 			}
 			for _, name := range []string{"look", "send"} {
@@ -339,7 +368,7 @@ func TestAPartThatCannotBeWritten(t *testing.T) {
 func TestOutcomesThatTheJournalRefusesAreHeldForAWhile(t *testing.T) {
 	w := newWorld(t)
 	w.respond = func(name string) string { return long("result of " + name) }
-	w.begin(newJobTool("work", v1alpha1.Pure), w.site("look", v1alpha1.Pure), newClientTool("human"))
+	w.begin(newJobTool("work", v1alpha1.SideEffectPure), w.site("look", v1alpha1.SideEffectPure), newClientTool("human"))
 	store := w.parts(func(func() error) error { return errors.Join(journal.ErrRefused, errQuota) })
 	m := w.manager(0)
 	m.until("the wait", w.waitsForResults)
@@ -394,14 +423,14 @@ func TestWhatATurnHoldsWhileItsOwnCallRunsOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.respond = func(string) string { return test.text }
-			w.begin(w.site("look", v1alpha1.Pure), newJobTool("endless", v1alpha1.AtMostOnce))
+			w.begin(w.site("look", v1alpha1.SideEffectPure), newJobTool("endless", v1alpha1.SideEffectAtMostOnce))
 			store := w.parts(nil)
 			m := w.manager(0)
-			m.until("the call", w.shows("look", v1alpha1.CallSucceeded))
+			m.until("the call", w.shows("look", v1alpha1.ToolCallStateSucceeded))
 			if store.parts > 0 {
 				t.Errorf("a part was written at once")
 			}
-			m.until("the run", w.shows("endless", v1alpha1.CallRunning))
+			m.until("the run", w.shows("endless", v1alpha1.ToolCallStateRunning))
 			for range 30 {
 				if _, err := m.pass(); err != nil {
 					t.Fatal(err)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/capstan-dev/capstan/internal/runtime/activity"
+	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/projection"
 )
 
@@ -31,7 +31,7 @@ type pause struct {
 }
 
 // pause records one more failure of an activity.
-func (m *stepMemory) pause(key activity.Key, now time.Time) {
+func (m *stepMemory) pause(key executor.Key, now time.Time) {
 	failures := m.pauses[key].failures + 1
 	m.pauses[key] = pause{failures: failures, until: now.Add(pauseAfter(failures))}
 }
@@ -39,7 +39,7 @@ func (m *stepMemory) pause(key activity.Key, now time.Time) {
 // do runs an activity of the open step and returns its result. The work queue cannot back off for an activity that
 // keeps failing: the pass that starts it succeeds, and so resets the backoff.
 func (r *Reconciler) do(
-	s *scope, step *stepMemory, key activity.Key, need activity.Need, fn activity.Func,
+	s *scope, step *stepMemory, key executor.Key, need executor.Need, fn executor.Func,
 ) (any, bool, error) {
 	now := r.Clock()
 	if until := step.pauses[key].until; now.Before(until) {

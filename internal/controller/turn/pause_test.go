@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/activity"
+	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
@@ -18,8 +18,8 @@ import (
 func TestAnActivityThatKeepsFailingIsSpacedOut(t *testing.T) {
 	woken := make(chan types.NamespacedName, 1)
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	pools := activity.Pools{Models: fairshare.NewPool(fairshare.Options{})}
-	activities := activity.NewExecutor(pools, func(n types.NamespacedName) { woken <- n })
+	pools := executor.Pools{Models: fairshare.NewPool(fairshare.Options{})}
+	activities := executor.NewExecutor(pools, func(n types.NamespacedName) { woken <- n })
 	r := &Reconciler{Activities: activities, Clock: func() time.Time { return now }}
 	turn := &v1alpha1.Turn{}
 	turn.Name, turn.UID = "demo-1", "t"
@@ -27,10 +27,10 @@ func TestAnActivityThatKeepsFailingIsSpacedOut(t *testing.T) {
 	started := 0
 	fail := func(context.Context) (any, error) { started++; return nil, broken }
 	m := &memory{}
-	step, key := m.of(1), activity.Key{Turn: "t", Step: 1}
-	pass := func(fn activity.Func) (*scope, any, bool, error) {
+	step, key := m.of(1), executor.Key{Turn: "t", Step: 1}
+	pass := func(fn executor.Func) (*scope, any, bool, error) {
 		s := &scope{turn: turn, memory: m}
-		value, done, err := r.do(s, step, key, activity.Need{}, fn)
+		value, done, err := r.do(s, step, key, executor.Need{}, fn)
 		return s, value, done, err
 	}
 	for failure := 1; failure <= 12; failure++ {

@@ -11,13 +11,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/queue"
-	"github.com/capstan-dev/capstan/internal/runtime/activity"
+	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 	"github.com/capstan-dev/capstan/internal/runtime/projection"
+	"github.com/capstan-dev/capstan/internal/runtime/queue"
 )
 
 // session reads the Turn's Session. If it does not exist yet, the Turn waits and names it in a condition; a Turn whose
@@ -37,7 +37,7 @@ func (r *Reconciler) session(ctx context.Context, s *scope) (flow, error) {
 		return r.deleteOrphan(ctx, s, key)
 	case s.session != nil, queue.Finished(s.turn):
 		return proceed, nil
-	case s.turn.Spec.DesiredState == v1alpha1.DesiredCancelled:
+	case s.turn.Spec.DesiredState == v1alpha1.DesiredStateCancelled:
 		return r.cancelQueued(ctx, s)
 	}
 	reason, message := queue.Reason(nil, s.turn, nil, 0)
@@ -52,7 +52,7 @@ func (r *Reconciler) admission(ctx context.Context, s *scope) (flow, error) {
 	if s.plan() != nil {
 		return stop, nil
 	}
-	if s.turn.Spec.DesiredState == v1alpha1.DesiredCancelled {
+	if s.turn.Spec.DesiredState == v1alpha1.DesiredStateCancelled {
 		return r.cancelQueued(ctx, s)
 	}
 	limit := r.Turns.Limit(s.session.UID)
@@ -96,7 +96,7 @@ func (r *Reconciler) next(ctx context.Context, s *scope, limit int64) (*v1alpha1
 // being steered into another Turn: then the journal decides which comes first.
 func (r *Reconciler) cancelQueued(ctx context.Context, s *scope) (flow, error) {
 	now := metav1.NewMicroTime(r.Clock())
-	if s.session != nil && s.turn.Spec.Delivery == v1alpha1.DeliverSteer {
+	if s.session != nil && s.turn.Spec.Delivery == v1alpha1.DeliverySteer {
 		progress, into, err := r.Host.CancelSteer(ctx, s.hostTurn(), s.session.Status.Journal.Head)
 		if err != nil {
 			return stop, err
@@ -133,7 +133,7 @@ func (r *Reconciler) begin(ctx context.Context, s *scope) (flow, error) {
 // A reason step does so in its activity, before any money is spent, or before it waits.
 func (r *Reconciler) lookUp(ctx context.Context, s *scope) (flow, error) {
 	s.lookAgain()
-	if s.plan().Phase != v1alpha1.PlanAct {
+	if s.plan().Phase != v1alpha1.PlanPhaseAct {
 		return proceed, nil
 	}
 	return proceed, r.findClosed(ctx, s)
@@ -161,7 +161,7 @@ func (r *Reconciler) project(ctx context.Context, s *scope) (flow, error) {
 	if step.closed == nil {
 		return proceed, nil
 	}
-	if s.plan().Phase == v1alpha1.PlanAct {
+	if s.plan().Phase == v1alpha1.PlanPhaseAct {
 		r.Activities.Cancel(s.turn.UID)
 		if err := r.acceptResults(ctx, s, step.closed); err != nil {
 			return stop, err
@@ -189,7 +189,7 @@ func (r *Reconciler) cancel(ctx context.Context, s *scope) (flow, error) {
 	switch {
 	case !s.turn.DeletionTimestamp.IsZero():
 		end = r.Host.Deleted
-	case s.turn.Spec.DesiredState != v1alpha1.DesiredCancelled:
+	case s.turn.Spec.DesiredState != v1alpha1.DesiredStateCancelled:
 		return proceed, nil
 	}
 	r.Activities.Cancel(s.turn.UID)
@@ -212,7 +212,7 @@ func (r *Reconciler) cancel(ctx context.Context, s *scope) (flow, error) {
 
 // reason runs the model call of the open step as an activity and accepts its decision.
 func (r *Reconciler) reason(ctx context.Context, s *scope) (flow, error) {
-	if s.plan().Phase != v1alpha1.PlanReason {
+	if s.plan().Phase != v1alpha1.PlanPhaseReason {
 		return proceed, nil
 	}
 	step := s.memory.of(s.plan().Step)
@@ -222,7 +222,7 @@ func (r *Reconciler) reason(ctx context.Context, s *scope) (flow, error) {
 	key := s.stepKey()
 	if r.Activities.Known(key) {
 		// The call passed the gates when it began: recording its result waits for none of them.
-		return r.callModel(ctx, s, step, key, activity.Need{}, nil)
+		return r.callModel(ctx, s, step, key, executor.Need{}, nil)
 	}
 	config, err := r.config(ctx, s)
 	if err != nil {
@@ -273,7 +273,7 @@ func (r *Reconciler) hold(ctx context.Context, s *scope) (flow, error) {
 
 // callModel runs the model call of the open step, or takes its result.
 func (r *Reconciler) callModel(
-	ctx context.Context, s *scope, step *stepMemory, key activity.Key, need activity.Need, call activity.Func,
+	ctx context.Context, s *scope, step *stepMemory, key executor.Key, need executor.Need, call executor.Func,
 ) (flow, error) {
 	value, done, err := r.do(s, step, key, need, call)
 	if err != nil {
@@ -297,7 +297,7 @@ const maxPanics = 3
 // the manager ends the Turn instead of costing money again and again.
 func (r *Reconciler) reasonFailed(ctx context.Context, s *scope, step *stepMemory, cause error) (flow, error) {
 	var unwritten *host.Unwritten
-	var panicked *activity.PanicError
+	var panicked *executor.PanicError
 	var backoff *host.Backoff
 	var keyless *host.Keyless
 	var tooLarge *fairshare.TooLargeError

@@ -43,7 +43,10 @@ func (r *Reconciler) explainPodless(ctx context.Context, a *actScope, index int,
 	if known == nil || known.reason == "" {
 		return
 	}
-	host.Describe(&a.turn.Status.ToolCalls[index], tool.Outcome{State: v1alpha1.CallPending, Reason: known.reason, Error: known.why})
+	host.Describe(
+		&a.turn.Status.ToolCalls[index],
+		tool.Outcome{State: v1alpha1.ToolCallStatePending, Reason: known.reason, Error: known.why},
+	)
 }
 
 // podMade removes the refusal of the pod from a call whose pod exists now.
@@ -62,14 +65,17 @@ func (a *actScope) podMade(index int, job string) {
 func (a *actScope) refusals() []v1alpha1.TurnWait {
 	var waits []v1alpha1.TurnWait
 	for _, call := range a.calls() {
-		if call.State != v1alpha1.CallPending || len(waits) == host.MaxWaits {
+		if call.State != v1alpha1.ToolCallStatePending || len(waits) == host.MaxWaits {
 			continue
 		}
 		name, _ := a.job(call)
 		known := a.step.podless[name]
 		switch {
 		case call.Reason == tool.ReasonServiceAccountRefused && a.step.account.refused != nil:
-			waits = append(waits, refusal(call, "the ServiceAccount that its pod runs as was not accepted: "+a.step.account.refused.Error()))
+			waits = append(
+				waits,
+				refusal(call, "the ServiceAccount that its pod runs as was not accepted: "+a.step.account.refused.Error()),
+			)
 		case known != nil && known.reason != "" && call.Reason == known.reason:
 			waits = append(waits, refusal(call, known.why))
 		}
@@ -78,7 +84,10 @@ func (a *actScope) refusals() []v1alpha1.TurnWait {
 }
 
 func refusal(call v1alpha1.ToolCall, why string) v1alpha1.TurnWait {
-	return host.ClusterWait(call.Reason, fmt.Sprintf("Call %s (%s) cannot start, and is tried again until its startTimeout: %s", call.ID, call.Name, why))
+	return host.ClusterWait(
+		call.Reason,
+		fmt.Sprintf("Call %s (%s) cannot start, and is tried again until its startTimeout: %s", call.ID, call.Name, why),
+	)
 }
 
 // lacks are the waits of the step's calls, other than for results and approvals: for refused objects and for missing

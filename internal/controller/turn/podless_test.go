@@ -30,7 +30,7 @@ func refusesPods(w *world) *int {
 }
 
 func TestATurnStatesAtOnceWhyItsJobGetsNoPod(t *testing.T) {
-	for _, class := range []v1alpha1.SideEffect{v1alpha1.AtMostOnce, v1alpha1.Pure} {
+	for _, class := range []v1alpha1.SideEffect{v1alpha1.SideEffectAtMostOnce, v1alpha1.SideEffectPure} {
 		t.Run(string(class), func(t *testing.T) {
 			w := newWorld(t)
 			asked := refusesPods(w)
@@ -44,18 +44,22 @@ func TestATurnStatesAtOnceWhyItsJobGetsNoPod(t *testing.T) {
 				t.Errorf("it took %v", took)
 			}
 			call := w.call("work")
-			if call.State != v1alpha1.CallPending || !strings.Contains(call.Preview, "exceeded quota") {
+			if call.State != v1alpha1.ToolCallStatePending || !strings.Contains(call.Preview, "exceeded quota") {
 				t.Errorf("the call is %s: %q", call.State, call.Preview)
 			}
 			said := w.succeeded()
-			if said.Reason != "QuotaExceeded" || !strings.Contains(said.Message, "Call 1-0 (work) cannot start") || !strings.Contains(said.Message, quotaWords) {
+			if said.Reason != "QuotaExceeded" || !strings.Contains(said.Message, "Call 1-0 (work) cannot start") ||
+				!strings.Contains(said.Message, quotaWords) {
 				t.Errorf("the Turn says %s: %q", said.Reason, said.Message)
 			}
 			m.withoutCluster("the end", w.finished)
 			if took := w.present().Sub(began); took < 110*time.Second || took > 4*time.Minute {
 				t.Errorf("it took %v", took)
 			}
-			if call := w.call("work"); call.State != v1alpha1.CallNotExecuted || call.Reason != "QuotaExceeded" || *asked > 6 {
+			if call := w.call(
+				"work",
+			); call.State != v1alpha1.ToolCallStateNotExecuted || call.Reason != "QuotaExceeded" ||
+				*asked > 6 {
 				t.Errorf("the call is %s (%s) after %d questions", call.State, call.Reason, *asked)
 			}
 		})
@@ -65,7 +69,7 @@ func TestATurnStatesAtOnceWhyItsJobGetsNoPod(t *testing.T) {
 func TestAPodThatIsMadeAfterAllTakesTheRefusalBack(t *testing.T) {
 	w := newWorld(t)
 	refusesPods(w)
-	w.begin(newJobTool("work", v1alpha1.Idempotent))
+	w.begin(newJobTool("work", v1alpha1.SideEffectIdempotent))
 	m := w.manager(0)
 	m.withoutCluster("the refusal is told", func() bool { return w.call("work").Reason == "QuotaExceeded" })
 	if jobs := w.jobs(); len(jobs) != 1 || jobs[0].Status.Conditions != nil {
@@ -73,10 +77,10 @@ func TestAPodThatIsMadeAfterAllTakesTheRefusalBack(t *testing.T) {
 	}
 	m.until("the end", w.finished)
 	turn := w.turn()
-	if call := w.call("work"); call.State != v1alpha1.CallSucceeded || strings.Contains(call.Preview, "quota") {
+	if call := w.call("work"); call.State != v1alpha1.ToolCallStateSucceeded || strings.Contains(call.Preview, "quota") {
 		t.Errorf("the call is %s (%s): %q", call.State, call.Reason, call.Preview)
 	}
-	if turn.Status.Phase != v1alpha1.TurnSucceeded || len(turn.Status.WaitsFor) != 0 {
+	if turn.Status.Phase != v1alpha1.TurnPhaseSucceeded || len(turn.Status.WaitsFor) != 0 {
 		t.Errorf("phase %s, waitsFor %+v", turn.Status.Phase, turn.Status.WaitsFor)
 	}
 }
@@ -84,10 +88,11 @@ func TestAPodThatIsMadeAfterAllTakesTheRefusalBack(t *testing.T) {
 func TestATurnStatesAtOnceThatTheAccountOfItsPodsIsRefused(t *testing.T) {
 	w := newWorld(t)
 	watchAccounts(w, noRoom)
-	w.begin(newJobTool("look", v1alpha1.AtMostOnce))
+	w.begin(newJobTool("look", v1alpha1.SideEffectAtMostOnce))
 	m := w.manager(0)
 	m.until("the refusal is told", func() bool { return w.succeeded().Reason == "ServiceAccountRefused" })
-	if said := w.succeeded(); !strings.Contains(said.Message, noRoom().Error()) || !strings.Contains(said.Message, "Call 1-0 (look) cannot start") {
+	if said := w.succeeded(); !strings.Contains(said.Message, noRoom().Error()) ||
+		!strings.Contains(said.Message, "Call 1-0 (look) cannot start") {
 		t.Errorf("the Turn says %q", said.Message)
 	}
 }

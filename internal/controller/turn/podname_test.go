@@ -11,12 +11,12 @@ import (
 )
 
 func TestStatusNamesThePodOfACall(t *testing.T) {
-	for _, class := range []v1alpha1.SideEffect{v1alpha1.Pure, v1alpha1.AtMostOnce} {
+	for _, class := range []v1alpha1.SideEffect{v1alpha1.SideEffectPure, v1alpha1.SideEffectAtMostOnce} {
 		t.Run(string(class), func(t *testing.T) {
 			w := newWorld(t)
 			w.begin(newJobTool("work", class))
 			m := w.manager(0)
-			m.until("the end of the call", w.shows("work", v1alpha1.CallSucceeded))
+			m.until("the end of the call", w.shows("work", v1alpha1.ToolCallStateSucceeded))
 			if got, want := w.call("work").PodName, w.jobOf("work").Name+"-x"; got != want {
 				t.Errorf("podName is %q, want %q", got, want)
 			}
@@ -27,7 +27,7 @@ func TestStatusNamesThePodOfACall(t *testing.T) {
 // A new pod without any other change is no reason to write.
 func TestANewPodAloneIsNotWritten(t *testing.T) {
 	w := newWorld(t)
-	w.begin(newJobTool("work", v1alpha1.Pure))
+	w.begin(newJobTool("work", v1alpha1.SideEffectPure))
 	m := w.manager(0)
 	m.withoutCluster("the Job", func() bool { return len(w.jobs()) == 1 })
 	w.makePod(w.jobOf("work"))

@@ -17,7 +17,7 @@ import (
 func TestProgressWaitsForItsTenthOfTheRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.begin(newJobTool("work", v1alpha1.Pure), newJobTool("endless", v1alpha1.Pure))
+		w.begin(newJobTool("work", v1alpha1.SideEffectPure), newJobTool("endless", v1alpha1.SideEffectPure))
 		m, queue := w.busyManager()
 		defer queue.ShutDown()
 		m.withoutCluster("the Jobs", func() bool { return len(w.jobs()) == 2 })
@@ -37,7 +37,7 @@ func TestProgressWaitsForItsTenthOfTheRequests(t *testing.T) {
 		if key, _ := queue.Get(); key.Name != turnName {
 			t.Fatalf("%s was woken", key)
 		}
-		if _, err := m.pass(); err != nil || !w.shows("work", v1alpha1.CallSucceeded)() {
+		if _, err := m.pass(); err != nil || !w.shows("work", v1alpha1.ToolCallStateSucceeded)() {
 			t.Fatalf("%v: the call is %+v", err, w.call("work"))
 		}
 	})
@@ -47,10 +47,10 @@ func TestProgressWaitsForItsTenthOfTheRequests(t *testing.T) {
 func TestAWaitIsShownWithoutAShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.begin(newJobTool("work", v1alpha1.Pure), newClientTool("ask"))
+		w.begin(newJobTool("work", v1alpha1.SideEffectPure), newClientTool("ask"))
 		m, queue := w.busyManager()
 		defer queue.ShutDown()
-		m.until("the wait", func() bool { return w.turn().Status.Phase == v1alpha1.TurnWaitingForToolResults })
+		m.until("the wait", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults })
 		if queue.Len() != 0 {
 			t.Error("the Turn has waited for a share")
 		}

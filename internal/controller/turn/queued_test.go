@@ -64,7 +64,11 @@ func TestAQueuedTurnSaysWhatItWaitsFor(t *testing.T) {
 		}
 	}
 	ready(v1alpha1.ReasonModelNotFound, `Model "m" does not exist. Create it.`)
-	expect("demo-1", v1alpha1.ReasonSessionNotReady, `Session "demo" cannot run the Turn (ModelNotFound). Model "m" does not exist. Create it.`)
+	expect(
+		"demo-1",
+		v1alpha1.ReasonSessionNotReady,
+		`Session "demo" cannot run the Turn (ModelNotFound). Model "m" does not exist. Create it.`,
+	)
 	expect("demo-2", v1alpha1.ReasonQueued, "in the order of their creation")
 
 	suspend := func(suspended bool) {

@@ -11,13 +11,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/controller/gone"
 	"github.com/capstan-dev/capstan/internal/controller/layers"
 	"github.com/capstan-dev/capstan/internal/controller/notice"
 	"github.com/capstan-dev/capstan/internal/controller/policies"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/controller/watchdog"
-	"github.com/capstan-dev/capstan/internal/runtime/activity"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
@@ -37,7 +37,7 @@ type Reconciler struct {
 	// Host runs the steps and appends to the journal.
 	Host *host.Host
 	// Activities runs slow work.
-	Activities *activity.Executor
+	Activities *executor.Executor
 	// Turns decides which Turns may start work.
 	Turns *fairshare.Turns
 	// Progress bounds the writes that only show progress. Nil bounds nothing.
@@ -160,5 +160,6 @@ func (r *Reconciler) open(ctx context.Context, key types.NamespacedName) (*scope
 
 // isOurs reports whether the manager created the object.
 func isOurs(o client.Object) bool {
-	return o.GetLabels()[v1alpha1.LabelManagedBy] == v1alpha1.ManagedByCapstan && o.GetLabels()[v1alpha1.LabelTurnUID] != ""
+	return o.GetLabels()[v1alpha1.LabelManagedBy] == v1alpha1.ManagedByCapstan &&
+		o.GetLabels()[v1alpha1.LabelTurnUID] != ""
 }

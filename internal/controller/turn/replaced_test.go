@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/activity"
+	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 )
 
@@ -29,14 +29,19 @@ func TestAReplacedTurnEndsTheActivitiesOfTheOneBefore(t *testing.T) {
 	}
 	first := turn("1")
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(first).Build()
-	pools := activity.Pools{Models: fairshare.NewPool(fairshare.Options{})}
-	r := &Reconciler{Client: c, Live: c, Activities: activity.NewExecutor(pools, func(types.NamespacedName) {}), Clock: time.Now}
+	pools := executor.Pools{Models: fairshare.NewPool(fairshare.Options{})}
+	r := &Reconciler{
+		Client:     c,
+		Live:       c,
+		Activities: executor.NewExecutor(pools, func(types.NamespacedName) {}),
+		Clock:      time.Now,
+	}
 	key := client.ObjectKeyFromObject(first)
 	if _, err := r.open(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
 	started, stopped := make(chan struct{}), make(chan struct{})
-	r.Activities.Ensure(activity.Key{Turn: "1", Step: 1}, key, activity.Need{}, func(ctx context.Context) (any, error) {
+	r.Activities.Ensure(executor.Key{Turn: "1", Step: 1}, key, executor.Need{}, func(ctx context.Context) (any, error) {
 		close(started)
 		<-ctx.Done()
 		close(stopped)
@@ -66,7 +71,7 @@ func TestAReplacedTurnEndsTheActivitiesOfTheOneBefore(t *testing.T) {
 func TestAnotherObjectOfTheNameIsANewOneForThoseItWakes(t *testing.T) {
 	steer := func(uid types.UID) *v1alpha1.Turn {
 		turn := &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{UID: uid}}
-		turn.Spec.Delivery = v1alpha1.DeliverSteer
+		turn.Spec.Delivery = v1alpha1.DeliverySteer
 		return turn
 	}
 	if !newSteer().Update(event.UpdateEvent{ObjectOld: steer("1"), ObjectNew: steer("2")}) {

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/activity"
+	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
@@ -26,14 +26,15 @@ func Secrets(live client.Reader) host.SecretReader {
 }
 
 // requestKey names the attempt of a call that its request is sent for.
-func (a *actScope) requestKey(call v1alpha1.ToolCall) activity.Key {
-	return activity.Key{Turn: a.turn.UID, Step: a.plan().Step, Call: call.ID, Attempt: call.Attempt}
+func (a *actScope) requestKey(call v1alpha1.ToolCall) executor.Key {
+	return executor.Key{Turn: a.turn.UID, Step: a.plan().Step, Call: call.ID, Attempt: call.Attempt}
 }
 
 // requested reports whether a request of the step was sent, according to this process and the status.
 func (a *actScope) requested() bool {
 	for _, call := range a.calls() {
-		if call.Executor == v1alpha1.ExecutorHTTP && !tool.Unapproved(call) && (call.State != v1alpha1.CallPending || call.Attempt > 1) {
+		if call.Executor == v1alpha1.ToolExecutorHTTP && !tool.Unapproved(call) &&
+			(call.State != v1alpha1.ToolCallStatePending || call.Attempt > 1) {
 			return true
 		}
 	}
@@ -54,7 +55,7 @@ func (r *Reconciler) startRequest(ctx context.Context, a *actScope, index int) e
 	key := a.requestKey(call)
 	a.step.requests[key] = host.NewCallRun(a.step.line)
 	shown := &a.turn.Status.ToolCalls[index]
-	shown.State, shown.Reason, shown.NotBefore = v1alpha1.CallRunning, "", nil
+	shown.State, shown.Reason, shown.NotBefore = v1alpha1.ToolCallStateRunning, "", nil
 	// Nothing has run under the key, so that there is no result yet.
 	_, _ = r.Activities.Ensure(key, a.key(), a.need(), r.request(a, call, planned[call.ID], a.step.requests[key]))
 	return nil
@@ -63,7 +64,7 @@ func (r *Reconciler) startRequest(ctx context.Context, a *actScope, index int) e
 // request runs a call with the current state.
 func (r *Reconciler) request(
 	a *actScope, call v1alpha1.ToolCall, planned v1alpha1.PlannedCall, run *host.CallRun,
-) activity.Func {
+) executor.Func {
 	turn, config := a.hostTurn(), a.config
 	cached := config.Tools[call.Name]
 	held := a.pins.Hold(call, cached)
@@ -90,12 +91,12 @@ func (r *Reconciler) observeRequest(ctx context.Context, a *actScope, index int)
 	key := a.requestKey(*shown)
 	run := a.step.requests[key]
 	if run == nil {
-		if shown.State == v1alpha1.CallRunning || shown.State.Settled() {
-			shown.State, shown.Reason, shown.Preview = v1alpha1.CallPending, "", ""
+		if shown.State == v1alpha1.ToolCallStateRunning || shown.State.Settled() {
+			shown.State, shown.Reason, shown.Preview = v1alpha1.ToolCallStatePending, "", ""
 		}
 		return proceed, nil
 	}
-	shown.State, shown.Reason = v1alpha1.CallRunning, ""
+	shown.State, shown.Reason = v1alpha1.ToolCallStateRunning, ""
 	planned, err := r.planned(ctx, a.scope)
 	if err != nil {
 		return stop, err
@@ -130,7 +131,7 @@ func (r *Reconciler) observeRequest(ctx context.Context, a *actScope, index int)
 // the journal is read again.
 func (m *stepMemory) forgetRequests(calls []v1alpha1.ToolCall) {
 	for _, call := range calls {
-		if _, kept := m.kept[call.ID]; call.Executor == v1alpha1.ExecutorHTTP && tool.AtMostOnce(call) && !kept {
+		if _, kept := m.kept[call.ID]; call.Executor == v1alpha1.ToolExecutorHTTP && tool.AtMostOnce(call) && !kept {
 			delete(m.outcomes, call.ID)
 		}
 	}

@@ -42,54 +42,54 @@ func TestARestartInTheMiddleOfAnActStep(t *testing.T) {
 		told string
 	}{
 		"a Pure request, and a Job": {
-			look: site("look", v1alpha1.Pure), other: newJobTool("endless", v1alpha1.Pure),
-			settled: v1alpha1.CallSucceeded, state: v1alpha1.CallSucceeded, starts: 2,
+			look: site("look", v1alpha1.SideEffectPure), other: newJobTool("endless", v1alpha1.SideEffectPure),
+			settled: v1alpha1.ToolCallStateSucceeded, state: v1alpha1.ToolCallStateSucceeded, starts: 2,
 		},
 		"an AtMostOnce request, and a Job": {
-			look: site("look", v1alpha1.AtMostOnce), other: newJobTool("endless", v1alpha1.Pure),
-			settled: v1alpha1.CallSucceeded, state: v1alpha1.CallSucceeded, starts: 1,
+			look: site("look", v1alpha1.SideEffectAtMostOnce), other: newJobTool("endless", v1alpha1.SideEffectPure),
+			settled: v1alpha1.ToolCallStateSucceeded, state: v1alpha1.ToolCallStateSucceeded, starts: 1,
 		},
 		"a Pure request, and a client": {
-			look: site("look", v1alpha1.Pure), other: newClientTool("human"),
-			settled: v1alpha1.CallSucceeded, state: v1alpha1.CallSucceeded, starts: 1, told: "result of look",
+			look: site("look", v1alpha1.SideEffectPure), other: newClientTool("human"),
+			settled: v1alpha1.ToolCallStateSucceeded, state: v1alpha1.ToolCallStateSucceeded, starts: 1, told: "result of look",
 		},
 		"an AtMostOnce request, and a client": {
-			look: site("look", v1alpha1.AtMostOnce), other: newClientTool("human"),
-			settled: v1alpha1.CallSucceeded, state: v1alpha1.CallSucceeded, starts: 1,
+			look: site("look", v1alpha1.SideEffectAtMostOnce), other: newClientTool("human"),
+			settled: v1alpha1.ToolCallStateSucceeded, state: v1alpha1.ToolCallStateSucceeded, starts: 1,
 		},
 		"a Job that cannot be made, and a Job": {
-			look: jobNamed("look", v1alpha1.Pure), other: newJobTool("endless", v1alpha1.Pure), before: refuseJob, between: refuseNoJob,
-			settled: v1alpha1.CallNotExecuted, state: v1alpha1.CallSucceeded, starts: 1,
+			look: jobNamed("look", v1alpha1.SideEffectPure), other: newJobTool("endless", v1alpha1.SideEffectPure), before: refuseJob, between: refuseNoJob,
+			settled: v1alpha1.ToolCallStateNotExecuted, state: v1alpha1.ToolCallStateSucceeded, starts: 1,
 		},
 		"an AtMostOnce Job that cannot be made, and a client": {
-			look: jobNamed("look", v1alpha1.AtMostOnce), other: newClientTool("human"), before: refuseJob, between: refuseNoJob,
-			settled: v1alpha1.CallNotExecuted, state: v1alpha1.CallNotExecuted,
+			look: jobNamed("look", v1alpha1.SideEffectAtMostOnce), other: newClientTool("human"), before: refuseJob, between: refuseNoJob,
+			settled: v1alpha1.ToolCallStateNotExecuted, state: v1alpha1.ToolCallStateNotExecuted,
 		},
 		"a Pure Job that has ended and is gone, and a Job": {
-			look: jobNamed("look", v1alpha1.Pure), other: newJobTool("endless", v1alpha1.Pure), between: dropJob,
-			settled: v1alpha1.CallSucceeded, state: v1alpha1.CallSucceeded, starts: 2,
+			look: jobNamed("look", v1alpha1.SideEffectPure), other: newJobTool("endless", v1alpha1.SideEffectPure), between: dropJob,
+			settled: v1alpha1.ToolCallStateSucceeded, state: v1alpha1.ToolCallStateSucceeded, starts: 2,
 		},
 		"an Idempotent Job that has ended and is gone, and a client": {
-			look: jobNamed("look", v1alpha1.Idempotent), other: newClientTool("human"), between: dropJob,
-			settled: v1alpha1.CallSucceeded, state: v1alpha1.CallSucceeded, starts: 1, told: "result of look",
+			look: jobNamed("look", v1alpha1.SideEffectIdempotent), other: newClientTool("human"), between: dropJob,
+			settled: v1alpha1.ToolCallStateSucceeded, state: v1alpha1.ToolCallStateSucceeded, starts: 1, told: "result of look",
 		},
 		"an AtMostOnce Job that has ended and is gone, and a client": {
-			look: jobNamed("look", v1alpha1.AtMostOnce), other: newClientTool("human"), between: dropJob,
-			settled: v1alpha1.CallSucceeded, state: v1alpha1.CallSucceeded, starts: 1, told: "result of look",
+			look: jobNamed("look", v1alpha1.SideEffectAtMostOnce), other: newClientTool("human"), between: dropJob,
+			settled: v1alpha1.ToolCallStateSucceeded, state: v1alpha1.ToolCallStateSucceeded, starts: 1, told: "result of look",
 		},
 		"an AtMostOnce Job that has ended and is gone, and a Job": {
-			look: jobNamed("look", v1alpha1.AtMostOnce), other: newJobTool("endless", v1alpha1.Pure), between: dropJob,
-			settled: v1alpha1.CallSucceeded, state: v1alpha1.CallFailed, starts: 1, told: "its output was lost",
+			look: jobNamed("look", v1alpha1.SideEffectAtMostOnce), other: newJobTool("endless", v1alpha1.SideEffectPure), between: dropJob,
+			settled: v1alpha1.ToolCallStateSucceeded, state: v1alpha1.ToolCallStateFailed, starts: 1, told: "its output was lost",
 		},
 		"an AtMostOnce Job that has ended, and a client": {
-			look: jobNamed("look", v1alpha1.AtMostOnce), other: newClientTool("human"),
-			settled: v1alpha1.CallSucceeded, state: v1alpha1.CallSucceeded, starts: 1,
+			look: jobNamed("look", v1alpha1.SideEffectAtMostOnce), other: newClientTool("human"),
+			settled: v1alpha1.ToolCallStateSucceeded, state: v1alpha1.ToolCallStateSucceeded, starts: 1,
 		},
 		"a client that nobody waits for any more, and a Job": {
-			look: func(*world) *v1alpha1.Tool { return newClientTool("look") }, other: newJobTool("endless", v1alpha1.Pure),
-			before:  waitForClients(v1alpha1.ClientToolsFollowHints),
-			between: waitForClients(v1alpha1.ClientToolsWait),
-			settled: v1alpha1.CallNotExecuted, state: v1alpha1.CallNotExecuted,
+			look: func(*world) *v1alpha1.Tool { return newClientTool("look") }, other: newJobTool("endless", v1alpha1.SideEffectPure),
+			before:  waitForClients(v1alpha1.ClientToolsPolicyFollowHints),
+			between: waitForClients(v1alpha1.ClientToolsPolicyWait),
+			settled: v1alpha1.ToolCallStateNotExecuted, state: v1alpha1.ToolCallStateNotExecuted,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -135,7 +135,11 @@ func jobNamed(name string, class v1alpha1.SideEffect) func(*world) *v1alpha1.Too
 func refuseJob(w *world) {
 	w.hooks.Create = func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
 		if job, ok := o.(*batchv1.Job); ok && w.toolOfCall(job.Labels) == "look" {
-			return apierrors.NewForbidden(schema.GroupResource{Resource: "jobs"}, job.Name, errors.New("a policy of the cluster"))
+			return apierrors.NewForbidden(
+				schema.GroupResource{Resource: "jobs"},
+				job.Name,
+				errors.New("a policy of the cluster"),
+			)
 		}
 		return c.Create(ctx, o, options...)
 	}

@@ -18,13 +18,13 @@ import (
 // starts, so that they survive a restart or a change of the leader.
 func (a *actScope) planRetry(index int, ended tool.Outcome, now time.Time) {
 	call := &a.turn.Status.ToolCalls[index]
-	if ended.State == v1alpha1.CallNotExecuted {
+	if ended.State == v1alpha1.ToolCallStateNotExecuted {
 		a.step.unstarted[call.ID]++
 	}
 	notBefore := metav1.NewTime(now.Add(tool.RetryPause(call.Attempt)))
 	call.NotBefore = &notBefore
 	call.Attempt++
-	call.State, call.Reason, call.PodName = v1alpha1.CallPending, ended.Reason, ""
+	call.State, call.Reason, call.PodName = v1alpha1.ToolCallStatePending, ended.Reason, ""
 	a.retry = true
 }
 

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/activity"
+	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
@@ -68,7 +68,10 @@ func (s *scope) key() types.NamespacedName {
 
 // logged adds the UIDs that identify the Turn to a logger, because names are reused.
 func (s *scope) logged(ctx context.Context) context.Context {
-	return ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("session", s.turn.Spec.SessionRef.Name, "turnUID", s.turn.UID))
+	return ctrl.LoggerInto(
+		ctx,
+		ctrl.LoggerFrom(ctx).WithValues("session", s.turn.Spec.SessionRef.Name, "turnUID", s.turn.UID),
+	)
 }
 
 // plan returns the Turn's plan; nil before it has begun.
@@ -77,8 +80,8 @@ func (s *scope) plan() *v1alpha1.TurnPlan {
 }
 
 // stepKey is the key of the open step's own activity.
-func (s *scope) stepKey() activity.Key {
-	return activity.Key{Turn: s.turn.UID, Step: s.plan().Step}
+func (s *scope) stepKey() executor.Key {
+	return executor.Key{Turn: s.turn.UID, Step: s.plan().Step}
 }
 
 // journal returns the Session whose journal has the Turn's entries.

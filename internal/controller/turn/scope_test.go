@@ -62,7 +62,9 @@ func TestAStepStartsWithAnEmptyMemory(t *testing.T) {
 		t.Error("the memory of the step was lost between passes")
 	}
 	fresh := m.of(4)
-	if len(fresh.outcomes) != 0 || fresh.settled != nil || fresh.closed != nil || fresh.attempted == nil || fresh.created == nil || fresh.opened == nil {
+	if len(fresh.outcomes) != 0 || fresh.settled != nil || fresh.closed != nil || fresh.attempted == nil ||
+		fresh.created == nil ||
+		fresh.opened == nil {
 		t.Errorf("a new step remembers %+v", fresh)
 	}
 }
@@ -147,7 +149,7 @@ func TestAJobThatWasAskedForAndIsNotSeenMayBeOnItsWay(t *testing.T) {
 }
 
 func clientCall(id string) v1alpha1.ToolCall {
-	return v1alpha1.ToolCall{ID: id, Executor: v1alpha1.ExecutorClient, State: v1alpha1.CallWaiting}
+	return v1alpha1.ToolCall{ID: id, Executor: v1alpha1.ToolExecutorClient, State: v1alpha1.ToolCallStateWaiting}
 }
 
 func given(name, call string, accepted metav1.ConditionStatus) v1alpha1.ToolResult {
@@ -161,12 +163,31 @@ func given(name, call string, accepted metav1.ConditionStatus) v1alpha1.ToolResu
 func TestTheFirstOpenResultIsOfferedForEachCallThatWaits(t *testing.T) {
 	going := given("going", "1-0", "")
 	going.DeletionTimestamp = &metav1.Time{Time: moment.Time}
-	a := acting(clientCall("1-0"), clientCall("1-1"), v1alpha1.ToolCall{ID: "1-2", Executor: v1alpha1.ExecutorJob}, clientCall("1-3"))
+	a := acting(
+		clientCall("1-0"),
+		clientCall("1-1"),
+		v1alpha1.ToolCall{ID: "1-2", Executor: v1alpha1.ToolExecutorJob},
+		clientCall("1-3"),
+	)
 	a.results = []v1alpha1.ToolResult{
-		given("refused", "1-0", metav1.ConditionFalse), going, given("first", "1-0", metav1.ConditionUnknown), given("second", "1-0", ""),
-		given("for a Job", "1-2", ""), given("answered", "1-3", ""), given("of no call", "9-9", ""), deciding("a decision", "1-1", v1alpha1.DecisionApprove),
+		given(
+			"refused",
+			"1-0",
+			metav1.ConditionFalse,
+		),
+		going,
+		given("first", "1-0", metav1.ConditionUnknown),
+		given("second", "1-0", ""),
+		given(
+			"for a Job",
+			"1-2",
+			"",
+		),
+		given("answered", "1-3", ""),
+		given("of no call", "9-9", ""),
+		deciding("a decision", "1-1", v1alpha1.DecisionApprove),
 	}
-	a.step.outcomes["1-3"] = tool.Outcome{State: v1alpha1.CallSucceeded}
+	a.step.outcomes["1-3"] = tool.Outcome{State: v1alpha1.ToolCallStateSucceeded}
 	offered := a.offered(moment.Time)
 	if len(offered) != 1 || offered[0].Name != "first" {
 		t.Errorf("offered %v", offered)
@@ -195,7 +216,9 @@ func TestWhichChangesOfASessionWakeItsTurn(t *testing.T) {
 		"nothing":         {"1", "1", false},
 		"totals and such": {"", "", false},
 	} {
-		if got := changed.Update(event.UpdateEvent{ObjectOld: with(test.before), ObjectNew: with(test.after)}); got != test.want {
+		if got := changed.Update(
+			event.UpdateEvent{ObjectOld: with(test.before), ObjectNew: with(test.after)},
+		); got != test.want {
 			t.Errorf("%s: wakes %v", name, got)
 		}
 	}
@@ -230,9 +253,9 @@ func TestOnlyResultsThatAreOpenOrWereJustAcceptedWakeTheirTurn(t *testing.T) {
 }
 
 func TestSameCalls(t *testing.T) {
-	base := []v1alpha1.ToolCall{{ID: "1-0", State: v1alpha1.CallPending, Reason: "Gated", Attempt: 1}}
+	base := []v1alpha1.ToolCall{{ID: "1-0", State: v1alpha1.ToolCallStatePending, Reason: "Gated", Attempt: 1}}
 	for name, change := range map[string]func(*v1alpha1.ToolCall){
-		"state":   func(c *v1alpha1.ToolCall) { c.State = v1alpha1.CallRunning },
+		"state":   func(c *v1alpha1.ToolCall) { c.State = v1alpha1.ToolCallStateRunning },
 		"reason":  func(c *v1alpha1.ToolCall) { c.Reason = "Starting" },
 		"attempt": func(c *v1alpha1.ToolCall) { c.Attempt = 2 },
 		"pod":     func(c *v1alpha1.ToolCall) { c.PodUID = "p" },

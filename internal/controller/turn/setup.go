@@ -18,7 +18,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/pacing"
-	"github.com/capstan-dev/capstan/internal/controller/queue"
+	"github.com/capstan-dev/capstan/internal/runtime/queue"
 )
 
 // Index is a field that the cache finds objects by.
@@ -135,7 +135,12 @@ func (r *Reconciler) ofEverySession(ctx context.Context, object client.Object) [
 func (r *Reconciler) ofLabelled(ctx context.Context, object client.Object) []reconcile.Request {
 	var turns v1alpha1.TurnList
 	uid := object.GetLabels()[v1alpha1.LabelTurnUID]
-	if err := r.Client.List(ctx, &turns, client.InNamespace(object.GetNamespace()), client.MatchingFields{IndexUID: uid}); err != nil {
+	if err := r.Client.List(
+		ctx,
+		&turns,
+		client.InNamespace(object.GetNamespace()),
+		client.MatchingFields{IndexUID: uid},
+	); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "finding the Turn of a tool call", "turnUID", uid)
 		return nil
 	}

@@ -8,20 +8,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/queue"
-	"github.com/capstan-dev/capstan/internal/runtime/activity"
+	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/queue"
 )
 
 // need returns the resources that an activity of the open step needs before it starts.
-func (s *scope) need() activity.Need {
-	return activity.Need{GoesOn: s.plan().Step > 1}
+func (s *scope) need() executor.Need {
+	return executor.Need{GoesOn: s.plan().Step > 1}
 }
 
 // needToReason returns the resources that the model call of the open step needs. The journal of the Session may have
 // grown since its size was recorded; the call checks it again.
-func (r *Reconciler) needToReason(s *scope, turn host.Turn) activity.Need {
+func (r *Reconciler) needToReason(s *scope, turn host.Turn) executor.Need {
 	need := s.need()
 	need.Bytes = turn.CallBytes(max(s.session.Status.Journal.Bytes, r.Host.Log.KnownBytes(s.session.UID)))
 	return need
@@ -61,8 +61,8 @@ func (r *Reconciler) standBack(s *scope) {
 // Works reports whether a Turn that has begun needs a slot: it exists, and waits neither for ToolResults nor for a
 // repair.
 func Works(turn *v1alpha1.Turn) bool {
-	if turn == nil || queue.Finished(turn) || turn.Status.Phase == v1alpha1.TurnWaitingForToolResults ||
-		turn.Status.Phase == v1alpha1.TurnWaiting {
+	if turn == nil || queue.Finished(turn) || turn.Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults ||
+		turn.Status.Phase == v1alpha1.TurnPhaseWaiting {
 		return false
 	}
 	return journalStall(turn) == ""

@@ -10,11 +10,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/queue"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/projection"
+	"github.com/capstan-dev/capstan/internal/runtime/queue"
 )
 
 // failuresShown is the number of consecutive failures after which a Turn reports that its step fails.
@@ -73,7 +73,7 @@ func (r *Reconciler) failed(ctx context.Context, s *scope, cause error) (ctrl.Re
 	m.generation, m.deleted = s.turn.Generation, !s.turn.DeletionTimestamp.IsZero()
 	s.memory.stall = m
 	s.deadline(m.until)
-	cancelled := s.turn.Spec.DesiredState == v1alpha1.DesiredCancelled
+	cancelled := s.turn.Spec.DesiredState == v1alpha1.DesiredStateCancelled
 	if m.deleted || cancelled {
 		// The model response will not be appended any more.
 		s.memory.step.dropUnwritten()
@@ -215,7 +215,7 @@ func (r *Reconciler) goesOn(ctx context.Context, s *scope) error {
 
 // ending reports whether a user has cancelled or deleted the Turn.
 func ending(turn *v1alpha1.Turn) bool {
-	return !turn.DeletionTimestamp.IsZero() || turn.Spec.DesiredState == v1alpha1.DesiredCancelled
+	return !turn.DeletionTimestamp.IsZero() || turn.Spec.DesiredState == v1alpha1.DesiredStateCancelled
 }
 
 // deliver retries to append a model response that the journal did not accept, or the record of its drop. No model is

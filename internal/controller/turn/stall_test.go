@@ -20,15 +20,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
-	"github.com/capstan-dev/capstan/internal/runtime/activity"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	journalmemory "github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
-	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -109,11 +108,19 @@ func newStage(t *testing.T) *stage {
 	harness := &v1alpha1.Harness{ObjectMeta: meta("base", "harness-uid")}
 	harness.Spec.ModelRef = &v1alpha1.LocalReference{Name: "m"}
 	m := &v1alpha1.Model{ObjectMeta: meta("m", "model-uid"), Spec: v1alpha1.ModelSpec{Provider: "Test"}}
-	st := &stage{t: t, now: moment.Time, woken: make(chan types.NamespacedName, 16), store: &gatedStore{Store: journalmemory.New()}}
+	st := &stage{
+		t:     t,
+		now:   moment.Time,
+		woken: make(chan types.NamespacedName, 16),
+		store: &gatedStore{Store: journalmemory.New()},
+	}
 	st.answer = func() (*model.Response, error) {
 		return &model.Response{Text: "Hello.", FinishReason: model.FinishStop}, nil
 	}
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(turn, session, harness, m).WithStatusSubresource(turn, session)
+	builder := fake.NewClientBuilder().
+		WithScheme(scheme).
+		WithObjects(turn, session, harness, m).
+		WithStatusSubresource(turn, session)
 	st.client = indexed(builder).Build()
 	st.restart()
 	return st
@@ -123,10 +130,14 @@ func newStage(t *testing.T) *stage {
 func (st *stage) restart() {
 	clock := func() time.Time { st.mu.Lock(); defer st.mu.Unlock(); return st.now }
 	st.models = fairshare.NewPool(fairshare.Options{Total: fairshare.Amount{Places: 1, Bytes: 64 << 20}})
-	pools := activity.Pools{Models: st.models}
+	pools := executor.Pools{Models: st.models}
 	st.r = &Reconciler{
-		Client: st.client, Live: st.client, Clock: clock, Turns: fairshare.NewTurns(fairshare.TurnsOptions{Active: 1, BegunPerNamespace: 1}), Wakes: &wake.Source{},
-		Activities: activity.NewExecutor(pools, func(n types.NamespacedName) { st.woken <- n }),
+		Client:     st.client,
+		Live:       st.client,
+		Clock:      clock,
+		Turns:      fairshare.NewTurns(fairshare.TurnsOptions{Active: 1, BegunPerNamespace: 1}),
+		Wakes:      &wake.Source{},
+		Activities: executor.NewExecutor(pools, func(n types.NamespacedName) { st.woken <- n }),
 		Host: &host.Host{
 			Log: journal.New(st.store, journal.Options{Clock: clock}), Clock: clock, Validator: tool.NewValidator(),
 			Models: model.Registry{"Test": func(*v1alpha1.Model, model.Access) (model.Driver, error) { return st, nil }},
@@ -148,7 +159,10 @@ func none(bytes int64) bool { return bytes == 0 }
 func (st *stage) pass() time.Duration {
 	st.t.Helper()
 	for {
-		result, err := st.r.Reconcile(st.t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "demo-1"}})
+		result, err := st.r.Reconcile(
+			st.t.Context(),
+			ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "demo-1"}},
+		)
 		if st.r.Activities.Len() > 0 {
 			<-st.woken
 			continue
@@ -188,7 +202,11 @@ func (st *stage) expectStalled(reason string, words ...string) {
 			st.t.Errorf("the message lacks %q: %s", w, c.Message)
 		}
 	}
-	if s := condition.Find(turn.Status.Conditions, v1alpha1.ConditionSucceeded); s.Status != metav1.ConditionUnknown || s.Reason != reason {
+	if s := condition.Find(
+		turn.Status.Conditions,
+		v1alpha1.ConditionSucceeded,
+	); s.Status != metav1.ConditionUnknown ||
+		s.Reason != reason {
 		st.t.Errorf("Succeeded is %+v", s)
 	}
 }
@@ -196,7 +214,8 @@ func (st *stage) expectStalled(reason string, words ...string) {
 func (st *stage) expectSucceeded() {
 	st.t.Helper()
 	turn := st.turn()
-	if turn.Status.Phase != v1alpha1.TurnSucceeded || condition.IsTrue(turn.Status.Conditions, v1alpha1.ConditionStalled) {
+	if turn.Status.Phase != v1alpha1.TurnPhaseSucceeded ||
+		condition.IsTrue(turn.Status.Conditions, v1alpha1.ConditionStalled) {
 		st.t.Errorf("phase %s, conditions %+v", turn.Status.Phase, turn.Status.Conditions)
 	}
 }
@@ -213,7 +232,7 @@ func (st *stage) begin(openedAt int64) {
 }
 
 func TestATurnOnADamagedJournalSaysSoAndSpendsNothing(t *testing.T) {
-	for name, phase := range map[string]v1alpha1.PlanPhase{"in a reason step": v1alpha1.PlanReason, "in an act step": v1alpha1.PlanAct} {
+	for name, phase := range map[string]v1alpha1.PlanPhase{"in a reason step": v1alpha1.PlanPhaseReason, "in an act step": v1alpha1.PlanPhaseAct} {
 		t.Run(name, func(t *testing.T) {
 			st := newStage(t)
 			st.begin(5)
@@ -239,7 +258,13 @@ func TestATurnOnADamagedJournalSaysSoAndSpendsNothing(t *testing.T) {
 				pause = st.pass()
 			}
 			if st.asked > 0 || st.store.creates > 0 || st.turn().ResourceVersion != version {
-				t.Errorf("%d model calls, %d creates, version %s after %s", st.asked, st.store.creates, st.turn().ResourceVersion, version)
+				t.Errorf(
+					"%d model calls, %d creates, version %s after %s",
+					st.asked,
+					st.store.creates,
+					st.turn().ResourceVersion,
+					version,
+				)
 			}
 		})
 	}
@@ -252,9 +277,13 @@ func TestATurnGoesOnWhenItsJournalIsRepaired(t *testing.T) {
 	st.expectStalled(v1alpha1.ReasonJournalDamaged)
 	entry := &v1alpha1.JournalEntrySpec{
 		Session: "demo", Ordinal: 1, Time: moment, Final: true, Turn: &v1alpha1.JournalTurn{Name: "x", UID: "x"}, Step: 1,
-		Transition: &v1alpha1.TurnProgress{Plan: &v1alpha1.TurnPlan{Phase: v1alpha1.PlanComplete}},
+		Transition: &v1alpha1.TurnProgress{Plan: &v1alpha1.TurnPlan{Phase: v1alpha1.PlanPhaseComplete}},
 	}
-	if err := st.store.Create(t.Context(), journal.Session{Namespace: "ns", Name: "demo", UID: "session-uid"}, entry); err != nil {
+	if err := st.store.Create(
+		t.Context(),
+		journal.Session{Namespace: "ns", Name: "demo", UID: "session-uid"},
+		entry,
+	); err != nil {
 		t.Fatal(err)
 	}
 	st.later(pause)
@@ -296,7 +325,11 @@ func TestARefusedResponseIsDroppedInTheEnd(t *testing.T) {
 		waited += pause
 		pause = st.pass()
 	}
-	st.expectStalled(v1alpha1.ReasonJournalRefused, "was dropped after 10m0s", "No model is called before an entry is accepted")
+	st.expectStalled(
+		v1alpha1.ReasonJournalRefused,
+		"was dropped after 10m0s",
+		"No model is called before an entry is accepted",
+	)
 	if st.r.memories.of(types.NamespacedName{Namespace: "ns", Name: "demo-1"}, "turn-uid").step.unwritten != nil {
 		t.Error("the response is still kept")
 	}
@@ -334,7 +367,7 @@ func TestARefusedResponseCountsForItsNamespaceUntilItIsDropped(t *testing.T) {
 		},
 		"its Turn is cancelled": func(st *stage) {
 			turn := st.turn()
-			turn.Spec.DesiredState, turn.Generation = v1alpha1.DesiredCancelled, 2
+			turn.Spec.DesiredState, turn.Generation = v1alpha1.DesiredStateCancelled, 2
 			if err := st.client.Update(t.Context(), turn); err != nil {
 				t.Fatal(err)
 			}
@@ -382,7 +415,7 @@ func TestATurnWhoseJournalRefusesEntriesIsCancelledVisibly(t *testing.T) {
 	st.store.refuses = true
 	st.pass()
 	turn := st.turn()
-	turn.Spec.DesiredState, turn.Generation = v1alpha1.DesiredCancelled, 2
+	turn.Spec.DesiredState, turn.Generation = v1alpha1.DesiredStateCancelled, 2
 	if err := st.client.Update(t.Context(), turn); err != nil {
 		t.Fatal(err)
 	}
@@ -391,7 +424,7 @@ func TestATurnWhoseJournalRefusesEntriesIsCancelledVisibly(t *testing.T) {
 	st.store.lift()
 	st.later(pause)
 	st.pass()
-	if got := st.turn().Status.Phase; got != v1alpha1.TurnCancelled {
+	if got := st.turn().Status.Phase; got != v1alpha1.TurnPhaseCancelled {
 		t.Errorf("phase %s", got)
 	}
 }
@@ -403,7 +436,7 @@ func TestAModelCallThatPanicsEndsTheTurn(t *testing.T) {
 		st.pass()
 		st.later(time.Minute)
 	}
-	if turn := st.turn(); turn.Status.Phase != v1alpha1.TurnFailed || st.asked != maxPanics {
+	if turn := st.turn(); turn.Status.Phase != v1alpha1.TurnPhaseFailed || st.asked != maxPanics {
 		t.Errorf("phase %s after %d model calls", turn.Status.Phase, st.asked)
 	}
 }
@@ -438,62 +471,4 @@ func (f failingReads) Get(ctx context.Context, s journal.Session, ordinal int64)
 		return nil, fmt.Errorf("reading entry %d: the connection was lost", ordinal)
 	}
 	return f.Store.Get(ctx, s, ordinal)
-}
-
-// TestAPauseBetweenTriesIsInThePlan has a provider that is busy for a while, and restarts the manager in every pause.
-func TestAPauseBetweenTriesIsInThePlan(t *testing.T) {
-	for name, restarts := range map[string]bool{"in one process": false, "with a restart in every pause": true} {
-		t.Run(name, func(t *testing.T) {
-			st := newStage(t)
-			st.answer = func() (*model.Response, error) {
-				if st.asked < 3 {
-					return nil, provider.StatusError("Test", "m", 429, 20*time.Second, "")
-				}
-				return &model.Response{Text: "Hello.", FinishReason: model.FinishStop}, nil
-			}
-			for try := int32(1); try < 3; try++ {
-				pause := st.pass()
-				turn := st.turn()
-				at := turn.Status.Plan.NotBefore
-				if turn.Status.Phase != v1alpha1.TurnWaiting || turn.Status.Plan.Attempt != try || turn.Status.Plan.Model != "m" || at == nil {
-					t.Fatalf("after try %d: phase %s, plan %+v", try, turn.Status.Phase, turn.Status.Plan)
-				}
-				if w := turn.Status.WaitsFor; len(w) != 1 || w[0].Type != v1alpha1.WaitBackoff || !w[0].Until.Equal(at) || w[0].Message == "" {
-					t.Errorf("after try %d it waits for %+v", try, w)
-				}
-				if n := st.r.Activities.Len() + st.r.Turns.Active(); n != 0 {
-					t.Errorf("after try %d it holds %d places", try, n)
-				}
-				if restarts {
-					st.restart()
-				}
-				version := turn.ResourceVersion
-				st.later(19 * time.Second)
-				if early := st.pass(); st.asked != int(try) || early > time.Second+time.Millisecond || st.turn().ResourceVersion != version {
-					t.Errorf("%d calls, the next pass after %v and %v, version %s after %s", st.asked, pause, early, st.turn().ResourceVersion, version)
-				}
-				st.later(time.Second)
-			}
-			st.pass()
-			st.expectSucceeded()
-			if turn := st.turn(); st.asked != 3 || turn.Status.WaitsFor != nil || turn.Status.Plan.NotBefore != nil || turn.Status.Plan.Attempt != 0 {
-				t.Errorf("%d calls, status %+v", st.asked, turn.Status)
-			}
-		})
-	}
-}
-
-func TestATurnIsCancelledInAPauseBetweenTries(t *testing.T) {
-	st := newStage(t)
-	st.answer = func() (*model.Response, error) { return nil, provider.StatusError("Test", "m", 429, time.Minute, "") }
-	st.pass()
-	turn := st.turn()
-	turn.Spec.DesiredState, turn.Generation = v1alpha1.DesiredCancelled, 2
-	if err := st.client.Update(t.Context(), turn); err != nil {
-		t.Fatal(err)
-	}
-	st.pass()
-	if got := st.turn().Status; got.Phase != v1alpha1.TurnCancelled || got.WaitsFor != nil {
-		t.Errorf("status %+v", got)
-	}
 }

@@ -17,15 +17,15 @@ func TestAQueuedMessageDoesNotReleaseTheSlotOfTheActiveTurn(t *testing.T) {
 	w := newWorld(t)
 	store := &gatedStore{Store: journalmemory.New()}
 	w.store = store
-	w.begin(newJobTool("endless", v1alpha1.Pure))
+	w.begin(newJobTool("endless", v1alpha1.SideEffectPure))
 	m := w.manager(0)
 	m.Turns = fairshare.NewTurns(fairshare.TurnsOptions{Active: 1})
 	m.until("the tool", func() bool { return w.starts("endless") == 1 })
 
 	message := w.newTurn("demo-2", "Wait.")
-	message.Spec.Delivery = v1alpha1.DeliverSteer
+	message.Spec.Delivery = v1alpha1.DeliverySteer
 	w.create(message)
-	w.change(message, func() { message.Spec.DesiredState = v1alpha1.DesiredCancelled })
+	w.change(message, func() { message.Spec.DesiredState = v1alpha1.DesiredStateCancelled })
 	store.refuses = true
 	if _, err := m.passOf(message.Name); err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func TestAStalledActiveTurnReleasesItsSlot(t *testing.T) {
 	w := newWorld(t)
 	store := &gatedStore{Store: journalmemory.New()}
 	w.store = store
-	w.begin(newJobTool("endless", v1alpha1.Pure))
+	w.begin(newJobTool("endless", v1alpha1.SideEffectPure))
 	m := w.manager(0)
 	m.Turns = fairshare.NewTurns(fairshare.TurnsOptions{Active: 1})
 	m.until("the tool", func() bool { return w.starts("endless") == 1 })
@@ -61,7 +61,7 @@ func TestAStalledActiveTurnReleasesItsSlot(t *testing.T) {
 // A Turn that has ended needs no memory of its last step, as long as it exists.
 func TestATurnThatHasEndedKeepsNoStepInMemory(t *testing.T) {
 	w := newWorld(t)
-	w.begin(newJobTool("look", v1alpha1.Pure))
+	w.begin(newJobTool("look", v1alpha1.SideEffectPure))
 	m := w.manager(0)
 	m.until("the end", w.finished)
 	for range 2 {

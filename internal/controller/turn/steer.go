@@ -12,16 +12,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/queue"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/projection"
+	"github.com/capstan-dev/capstan/internal/runtime/queue"
 )
 
 // steered ends a Turn whose message went into the running one. It never had a step of its own: the journal has its
 // message.
 func (r *Reconciler) steered(ctx context.Context, s *scope) (flow, error) {
-	if s.turn.Spec.Delivery != v1alpha1.DeliverSteer || s.plan() != nil {
+	if s.turn.Spec.Delivery != v1alpha1.DeliverySteer || s.plan() != nil {
 		return proceed, nil
 	}
 	progress, into, err := r.Host.Steered(ctx, s.hostTurn(), s.session.Status.Journal.Head)
@@ -52,7 +52,11 @@ func (r *Reconciler) steerable(s *scope) host.Turn {
 }
 
 // steers lists the messages to be steered into the active Turn of a Session.
-func (r *Reconciler) steers(ctx context.Context, session types.NamespacedName, active v1alpha1.ActiveTurn) ([]host.Steer, error) {
+func (r *Reconciler) steers(
+	ctx context.Context,
+	session types.NamespacedName,
+	active v1alpha1.ActiveTurn,
+) ([]host.Steer, error) {
 	turns, err := r.turnsOf(ctx, session, IndexOpen)
 	if err != nil {
 		return nil, err
@@ -90,7 +94,7 @@ func (r *Reconciler) giveUpWaiting(ctx context.Context, a *actScope) error {
 		return nil
 	}
 	for i, call := range a.calls() {
-		if _, done := a.step.outcomes[call.ID]; !done && call.State == v1alpha1.CallWaiting {
+		if _, done := a.step.outcomes[call.ID]; !done && call.State == v1alpha1.ToolCallStateWaiting {
 			a.settle(i, host.GivenUp(call))
 		}
 	}
@@ -124,7 +128,11 @@ func (r *Reconciler) ofSteer(ctx context.Context, object client.Object) []reconc
 		return nil
 	}
 	session := &v1alpha1.Session{}
-	if err := r.Client.Get(ctx, types.NamespacedName{Namespace: steer.Namespace, Name: steer.Spec.SessionRef.Name}, session); err != nil {
+	if err := r.Client.Get(
+		ctx,
+		types.NamespacedName{Namespace: steer.Namespace, Name: steer.Spec.SessionRef.Name},
+		session,
+	); err != nil {
 		if client.IgnoreNotFound(err) != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "reading the Session that a message is for", "session", steer.Spec.SessionRef.Name)
 		}
@@ -141,7 +149,7 @@ func (r *Reconciler) ofSteer(ctx context.Context, object client.Object) []reconc
 func newSteer() predicate.Predicate {
 	created := func(o client.Object) bool {
 		turn, ok := o.(*v1alpha1.Turn)
-		return ok && turn.Spec.Delivery == v1alpha1.DeliverSteer && turn.Status.Plan == nil && queue.Runnable(turn)
+		return ok && turn.Spec.Delivery == v1alpha1.DeliverySteer && turn.Status.Plan == nil && queue.Runnable(turn)
 	}
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return created(e.Object) },

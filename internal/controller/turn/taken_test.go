@@ -58,7 +58,7 @@ func (m *manager) expectSucceeded() {
 			m.w.t.Fatal(err)
 		}
 	}
-	if status := m.w.turn().Status; status.Phase != v1alpha1.TurnSucceeded || len(m.w.asked) != 1 {
+	if status := m.w.turn().Status; status.Phase != v1alpha1.TurnPhaseSucceeded || len(m.w.asked) != 1 {
 		m.w.t.Errorf("phase %s after %d model calls: %+v", status.Phase, len(m.w.asked), m.w.succeeded())
 	}
 }
@@ -100,7 +100,13 @@ func TestATurnWhoseModelCallRunsDoesNotSayThatItWaits(t *testing.T) {
 		t.Errorf("a pass gives %+v, %v", result, err)
 	}
 	if status := w.turn().Status; w.turn().ResourceVersion != version || m.Turns.Active() != 1 {
-		t.Errorf("phase %s, %d active Turns, version %s after %s", status.Phase, m.Turns.Active(), w.turn().ResourceVersion, version)
+		t.Errorf(
+			"phase %s, %d active Turns, version %s after %s",
+			status.Phase,
+			m.Turns.Active(),
+			w.turn().ResourceVersion,
+			version,
+		)
 	}
 	close(release)
 	<-m.woken
@@ -117,7 +123,7 @@ func TestATurnThatIsHeldBackReadsTheJournalOnce(t *testing.T) {
 	for _, process := range []string{"the first process", "the second process"} {
 		m = w.manager(0)
 		before := store.reads
-		m.until("the Turn waits", func() bool { return w.turn().Status.Phase == v1alpha1.TurnWaiting })
+		m.until("the Turn waits", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseWaiting })
 		if _, err := m.pass(); err != nil {
 			t.Fatal(err)
 		}
@@ -134,17 +140,20 @@ func TestATurnThatIsHeldBackReadsTheJournalOnce(t *testing.T) {
 		}
 	}
 	w.judge(v1alpha1.ReasonReady, "The Model can be called.")
-	m.until("the end", func() bool { return w.turn().Status.Phase == v1alpha1.TurnSucceeded })
+	m.until("the end", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseSucceeded })
 }
 
 // A request that has ended is told of, although no other call may start any more.
 func TestTheResultOfARequestIsTakenWhileTheTurnIsBlocked(t *testing.T) {
-	for _, class := range []v1alpha1.SideEffect{v1alpha1.Pure, v1alpha1.AtMostOnce} {
+	for _, class := range []v1alpha1.SideEffect{v1alpha1.SideEffectPure, v1alpha1.SideEffectAtMostOnce} {
 		t.Run(string(class), func(t *testing.T) {
 			w := newWorld(t)
 			w.begin(w.site("look", class))
 			m := w.manager(0)
-			m.until("the request was sent", func() bool { return w.turn().Status.Phase == v1alpha1.TurnAct && m.Activities.Len() > 0 })
+			m.until(
+				"the request was sent",
+				func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseAct && m.Activities.Len() > 0 },
+			)
 			m.untilEnded(2)
 			w.archive()
 			m.until("the end", w.finished)
@@ -155,9 +164,12 @@ func TestTheResultOfARequestIsTakenWhileTheTurnIsBlocked(t *testing.T) {
 	}
 	t.Run("AtMostOnce, in a new process", func(t *testing.T) {
 		w := newWorld(t)
-		w.begin(w.site("look", v1alpha1.AtMostOnce))
+		w.begin(w.site("look", v1alpha1.SideEffectAtMostOnce))
 		first := w.manager(0)
-		first.until("the request was sent", func() bool { return w.turn().Status.Phase == v1alpha1.TurnAct && first.Activities.Len() > 0 })
+		first.until(
+			"the request was sent",
+			func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseAct && first.Activities.Len() > 0 },
+		)
 		first.untilEnded(2)
 		w.archive()
 		w.manager(0).until("the end", w.finished)

@@ -64,7 +64,11 @@ func TestAModelIsNotPaidAgainWhileTheJournalStoresNothing(t *testing.T) {
 				t.Errorf("the Turn holds %d places", n)
 			}
 			st.run(host.KeepUnwritten)
-			st.expectStalled(v1alpha1.ReasonJournalRefused, "was dropped after 10m0s", "No model is called before an entry is accepted")
+			st.expectStalled(
+				v1alpha1.ReasonJournalRefused,
+				"was dropped after 10m0s",
+				"No model is called before an entry is accepted",
+			)
 			st.expectKept(none)
 			st.run(5 * time.Hour)
 			st.expectStalled(v1alpha1.ReasonJournalRefused, "No model is called before an entry is accepted")
@@ -149,7 +153,7 @@ func TestANewProcessStoresOneEntryFirst(t *testing.T) {
 				other := journal.Session{Namespace: "ns", Name: "other", UID: "other-uid"}
 				_, err := st.r.Host.Log.Append(t.Context(), other, journal.Record{
 					Turn: v1alpha1.JournalTurn{Name: "other-1", UID: "other-turn"}, Step: 1, OpenedAt: 1,
-					Transition: v1alpha1.TurnProgress{Plan: &v1alpha1.TurnPlan{Step: 1, Phase: v1alpha1.PlanComplete}},
+					Transition: v1alpha1.TurnProgress{Plan: &v1alpha1.TurnPlan{Step: 1, Phase: v1alpha1.PlanPhaseComplete}},
 				})
 				if err != nil {
 					t.Fatal(err)
@@ -213,14 +217,14 @@ func TestATurnWhoseResponseWasDroppedIsCancelled(t *testing.T) {
 	broken := st.breakStore(errors.New("the connection was lost"))
 	st.run(host.KeepUnwritten + time.Minute)
 	turn := st.turn()
-	turn.Spec.DesiredState, turn.Generation = v1alpha1.DesiredCancelled, 2
+	turn.Spec.DesiredState, turn.Generation = v1alpha1.DesiredStateCancelled, 2
 	if err := st.client.Update(t.Context(), turn); err != nil {
 		t.Fatal(err)
 	}
 	st.run(time.Minute)
 	broken.cause = nil
 	st.run(time.Minute)
-	if got := st.turn().Status.Phase; got != v1alpha1.TurnCancelled || st.asked != 1 {
+	if got := st.turn().Status.Phase; got != v1alpha1.TurnPhaseCancelled || st.asked != 1 {
 		t.Errorf("phase %s after %d model calls", got, st.asked)
 	}
 }

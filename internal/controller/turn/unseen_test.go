@@ -76,7 +76,7 @@ func (w *world) expectRan(name string) {
 	if told := w.told(name); strings.Contains(told, "not executed") || !strings.Contains(told, "result of "+name) {
 		w.t.Errorf("it was started %d times, and the model is told %q", w.starts(name), told)
 	}
-	if call := w.call(name); call.State != v1alpha1.CallSucceeded || w.starts(name) != 1 {
+	if call := w.call(name); call.State != v1alpha1.ToolCallStateSucceeded || w.starts(name) != 1 {
 		w.t.Errorf("it was started %d times, and the call is %s (%s)", w.starts(name), call.State, call.Reason)
 	}
 }
@@ -84,7 +84,7 @@ func (w *world) expectRan(name string) {
 // The response to the creation of a Job is lost, and the next request is refused, because the Job itself uses up the
 // quota.
 func TestAJobThatFillsTheQuotaCounts(t *testing.T) {
-	for _, class := range []v1alpha1.SideEffect{v1alpha1.Pure, v1alpha1.Idempotent, v1alpha1.AtMostOnce} {
+	for _, class := range []v1alpha1.SideEffect{v1alpha1.SideEffectPure, v1alpha1.SideEffectIdempotent, v1alpha1.SideEffectAtMostOnce} {
 		t.Run(string(class), func(t *testing.T) {
 			w := newWorld(t)
 			hidden, requests := true, 0
@@ -139,17 +139,17 @@ func TestAJobThatAnEarlierProcessCreatedCounts(t *testing.T) {
 			onCreate(w, isAccount, func(func() error, string) error { return noRoom() })
 		},
 	} {
-		for _, class := range []v1alpha1.SideEffect{v1alpha1.Pure, v1alpha1.Idempotent, v1alpha1.AtMostOnce} {
+		for _, class := range []v1alpha1.SideEffect{v1alpha1.SideEffectPure, v1alpha1.SideEffectIdempotent, v1alpha1.SideEffectAtMostOnce} {
 			t.Run(name+", "+string(class), func(t *testing.T) {
 				w := newWorld(t)
 				look := newJobTool("look", class)
 				look.Spec.Job.StartTimeout = &metav1.Duration{Duration: time.Second}
 				if strings.Contains(name, "NetworkPolicy") {
-					look.Spec.Job.Network = v1alpha1.NetworkNone
+					look.Spec.Job.Network = v1alpha1.NetworkReachNone
 				}
 				w.begin(look)
 				made := func() bool { return w.jobOf("look") != nil }
-				if class == v1alpha1.AtMostOnce {
+				if class == v1alpha1.SideEffectAtMostOnce {
 					made = func() bool { return w.call("look").PodUID != "" }
 				}
 				w.manager(0).until("the Job", made)
@@ -181,7 +181,7 @@ func TestARefusalDoesNotDenyARequestOnItsWay(t *testing.T) {
 		late = create
 		return apierrors.NewTimeoutError("the request timed out", 1)
 	})
-	w.begin(newJobTool("look", v1alpha1.Pure))
+	w.begin(newJobTool("look", v1alpha1.SideEffectPure))
 	m := w.manager(0)
 	m.withoutCluster("the refusal", func() bool { return requests > 1 })
 	m.goesOn(3)
@@ -203,10 +203,10 @@ func TestARequestThatNeverArrivesIsNotExecuted(t *testing.T) {
 		}
 		return apierrors.NewTimeoutError("the request timed out", 1)
 	})
-	w.begin(newJobTool("look", v1alpha1.Pure))
+	w.begin(newJobTool("look", v1alpha1.SideEffectPure))
 	began := w.present()
 	w.manager(0).until("the end", w.finished)
-	if call := w.call("look"); call.State != v1alpha1.CallNotExecuted || call.Reason != "QuotaExceeded" {
+	if call := w.call("look"); call.State != v1alpha1.ToolCallStateNotExecuted || call.Reason != "QuotaExceeded" {
 		t.Errorf("the call is %s (%s)", call.State, call.Reason)
 	}
 	if took := w.present().Sub(began); took > 2*time.Minute || requests > 4 {
@@ -237,7 +237,7 @@ func TestOnlyARefusalReadsTheJob(t *testing.T) {
 				}
 				return create()
 			})
-			w.begin(newJobTool("look", v1alpha1.Pure))
+			w.begin(newJobTool("look", v1alpha1.SideEffectPure))
 			w.manager(0).until("the end", w.finished)
 			if reads != test.reads {
 				t.Errorf("%d reads of the Job, want %d", reads, test.reads)

@@ -53,7 +53,7 @@ func TestTheArgumentsOfATurnThatWaitsAreReadAgainWhenItGoesOn(t *testing.T) {
 		"it is answered": func(w *world, m *manager) *manager { w.answer("human", "yes"); return m },
 		"one of two answers comes first": func(w *world, m *manager) *manager {
 			w.answer("other", "yes")
-			m.until("one answer is kept", func() bool { return w.call("other").State == v1alpha1.CallSucceeded })
+			m.until("one answer is kept", func() bool { return w.call("other").State == v1alpha1.ToolCallStateSucceeded })
 			m.expectNothingPlanned()
 			w.answer("human", "yes")
 			return m
@@ -65,7 +65,7 @@ func TestTheArgumentsOfATurnThatWaitsAreReadAgainWhenItGoesOn(t *testing.T) {
 		},
 		"a message comes": func(w *world, m *manager) *manager {
 			steer := w.newTurn("demo-2", "Never mind.")
-			steer.Spec.Delivery = v1alpha1.DeliverSteer
+			steer.Spec.Delivery = v1alpha1.DeliverySteer
 			w.create(steer)
 			return m
 		},
@@ -73,7 +73,7 @@ func TestTheArgumentsOfATurnThatWaitsAreReadAgainWhenItGoesOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t).begin(newClientTool("human"), newClientTool("other"))
 			m := w.manager(0)
-			m.until("the Turn waits", func() bool { return w.turn().Status.Phase == v1alpha1.TurnWaitingForToolResults })
+			m.until("the Turn waits", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults })
 			m.expectNothingPlanned()
 			if name == "it is answered" {
 				w.answer("other", "yes")
@@ -115,7 +115,7 @@ func TestATurnBetweenTwoTriesLeavesItsPlaceToOthers(t *testing.T) {
 	}
 	st.later(20 * time.Second)
 	st.pass()
-	if st.asked != 1 || st.turn().Status.Phase != v1alpha1.TurnWaiting {
+	if st.asked != 1 || st.turn().Status.Phase != v1alpha1.TurnPhaseWaiting {
 		t.Errorf("%d model calls, phase %s: the Turn goes on without a place", st.asked, st.turn().Status.Phase)
 	}
 	turns.End(other)

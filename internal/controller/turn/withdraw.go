@@ -13,7 +13,7 @@ import (
 // state it. A Turn without such calls costs nothing. The Turn must be about to end, or known must have all calls of the
 // step.
 func (r *Reconciler) withdraw(ctx context.Context, s *scope, known map[string]tool.Outcome) (flow, error) {
-	if s.plan().Phase != v1alpha1.PlanAct {
+	if s.plan().Phase != v1alpha1.PlanPhaseAct {
 		return proceed, nil
 	}
 	host.Withdraw(&s.turn.Status.TurnProgress, known)

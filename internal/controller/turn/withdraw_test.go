@@ -31,7 +31,7 @@ func TestTwoLeadersDoNotDenyWhatRuns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.begin(newJobTool("pay", v1alpha1.AtMostOnce))
+			w.begin(newJobTool("pay", v1alpha1.SideEffectAtMostOnce))
 			if test.end == nil {
 				turn, limit := w.turn(), int64(60)
 				w.change(turn, func() { turn.Spec.ActiveDeadlineSeconds = &limit })
@@ -40,9 +40,11 @@ func TestTwoLeadersDoNotDenyWhatRuns(t *testing.T) {
 			if test.end == nil {
 				skew = time.Hour
 			}
-			w.hooks = interceptor.Funcs{DeleteAllOf: func(context.Context, client.WithWatch, client.Object, ...client.DeleteAllOfOption) error {
-				return errors.New("the API server is slow")
-			}}
+			w.hooks = interceptor.Funcs{
+				DeleteAllOf: func(context.Context, client.WithWatch, client.Object, ...client.DeleteAllOfOption) error {
+					return errors.New("the API server is slow")
+				},
+			}
 			rival := w.manager(skew)
 			ended := false
 			rivalEnds := func() {
@@ -123,8 +125,8 @@ func TestAWithdrawalIsOneWrite(t *testing.T) {
 		class  v1alpha1.SideEffect
 		writes int
 	}{
-		"AtMostOnce": {v1alpha1.AtMostOnce, 2},
-		"Pure":       {v1alpha1.Pure, 1},
+		"AtMostOnce": {v1alpha1.SideEffectAtMostOnce, 2},
+		"Pure":       {v1alpha1.SideEffectPure, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -98,7 +98,7 @@ func (r *Reconciler) tellReference(s *scope) {
 	step := s.memory.of(s.plan().Step)
 	var missing *v1alpha1.TurnWait
 	for i := range s.turn.Status.WaitsFor {
-		if s.turn.Status.WaitsFor[i].Type == v1alpha1.WaitReference {
+		if s.turn.Status.WaitsFor[i].Type == v1alpha1.WaitTypeReference {
 			missing = &s.turn.Status.WaitsFor[i]
 			break
 		}
@@ -115,5 +115,8 @@ func (r *Reconciler) tellReference(s *scope) {
 		s.deadline(due)
 		return
 	}
-	r.Notices.Record(s.turn, notice.Notice{Warning: true, Reason: missing.Reason, Action: actionWait, Message: missing.Message})
+	r.Notices.Record(
+		s.turn,
+		notice.Notice{Warning: true, Reason: missing.Reason, Action: actionWait, Message: missing.Message},
+	)
 }

@@ -18,7 +18,9 @@ import (
 // locked is an HTTP tool that needs a Secret.
 func (w *world) locked(name string, class v1alpha1.SideEffect) *v1alpha1.Tool {
 	definition := w.site(name, class)
-	definition.Spec.HTTP.Headers = []v1alpha1.HTTPHeader{{Name: "X-Key", SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "api", Key: "key"}}}
+	definition.Spec.HTTP.Headers = []v1alpha1.HTTPHeader{
+		{Name: "X-Key", SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "api", Key: "key"}},
+	}
 	return definition
 }
 
@@ -32,10 +34,10 @@ func (e *events) Eventf(_, _ runtime.Object, _, reason, _, _ string, args ...any
 	e.told = append(e.told, reason+": "+args[0].(string))
 }
 
-func (w *world) waits() bool { return w.turn().Status.Phase == v1alpha1.TurnWaiting }
+func (w *world) waits() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseWaiting }
 
 func TestACallWhoseSecretIsMissingWaitsAndGoesOnByItself(t *testing.T) {
-	for _, class := range []v1alpha1.SideEffect{v1alpha1.AtMostOnce, v1alpha1.Idempotent, v1alpha1.Pure} {
+	for _, class := range []v1alpha1.SideEffect{v1alpha1.SideEffectAtMostOnce, v1alpha1.SideEffectIdempotent, v1alpha1.SideEffectPure} {
 		t.Run(string(class), func(t *testing.T) {
 			w := newWorld(t)
 			w.begin(w.locked("ask", class))
@@ -50,10 +52,12 @@ func TestACallWhoseSecretIsMissingWaitsAndGoesOnByItself(t *testing.T) {
 				t.Errorf("Succeeded is %+v", said)
 			}
 			turn := w.turn()
-			if waits := turn.Status.WaitsFor; len(waits) != 1 || waits[0].Type != v1alpha1.WaitReference || waits[0].Message != want {
+			if waits := turn.Status.WaitsFor; len(waits) != 1 || waits[0].Type != v1alpha1.WaitTypeReference ||
+				waits[0].Message != want {
 				t.Errorf("waitsFor is %+v", waits)
 			}
-			if call := turn.Status.ToolCalls[0]; call.State != v1alpha1.CallPending || call.Reason != v1alpha1.ReasonSecretMissing {
+			if call := turn.Status.ToolCalls[0]; call.State != v1alpha1.ToolCallStatePending ||
+				call.Reason != v1alpha1.ReasonSecretMissing {
 				t.Errorf("the call is %+v", call)
 			}
 			if held := m.Turns.Active(); held != 0 {
@@ -73,7 +77,12 @@ func TestACallWhoseSecretIsMissingWaitsAndGoesOnByItself(t *testing.T) {
 				w.sleep(result.RequeueAfter)
 			}
 			if more := v.reads - reads; more < 10 || more > 25 || w.turn().ResourceVersion != version || m.Turns.Active() != 0 {
-				t.Errorf("%d further reads, %d places, the Turn was written: %t", more, m.Turns.Active(), w.turn().ResourceVersion != version)
+				t.Errorf(
+					"%d further reads, %d places, the Turn was written: %t",
+					more,
+					m.Turns.Active(),
+					w.turn().ResourceVersion != version,
+				)
 			}
 			if len(told.told) == 0 || !strings.Contains(told.told[0], command) || len(told.told) > 6 {
 				t.Errorf("people are told %q", told.told)
@@ -83,7 +92,7 @@ func TestACallWhoseSecretIsMissingWaitsAndGoesOnByItself(t *testing.T) {
 			w.sleep(lastKeyRetry)
 			m.until("the end", w.finished)
 			turn = w.turn()
-			if turn.Status.Phase != v1alpha1.TurnSucceeded || len(turn.Status.WaitsFor) != 0 || w.sent["ask"] != 1 {
+			if turn.Status.Phase != v1alpha1.TurnPhaseSucceeded || len(turn.Status.WaitsFor) != 0 || w.sent["ask"] != 1 {
 				t.Errorf("phase %s, waitsFor %+v, %d requests", turn.Status.Phase, turn.Status.WaitsFor, w.sent["ask"])
 			}
 		})
@@ -92,31 +101,36 @@ func TestACallWhoseSecretIsMissingWaitsAndGoesOnByItself(t *testing.T) {
 
 func TestAnotherProcessLooksBeforeItStartsACallThatWaits(t *testing.T) {
 	w := newWorld(t)
-	w.begin(w.locked("ask", v1alpha1.AtMostOnce))
+	w.begin(w.locked("ask", v1alpha1.SideEffectAtMostOnce))
 	first, v := w.manager(0), &vault{}
 	v.guard(first)
 	first.until("the Turn waits", w.waits)
 	second, version := w.manager(0), w.turn().ResourceVersion
 	v.guard(second)
-	if result, err := second.pass(); err != nil || result.RequeueAfter == 0 || w.turn().ResourceVersion != version || second.Turns.Active() != 0 {
+	if result, err := second.pass(); err != nil || result.RequeueAfter == 0 || w.turn().ResourceVersion != version ||
+		second.Turns.Active() != 0 {
 		t.Errorf("the first pass gives %+v, %v; %d places", result, err, second.Turns.Active())
 	}
 	v.there = true
 	w.sleep(lastKeyRetry)
 	second.until("the end", w.finished)
-	if w.sent["ask"] != 1 || w.turn().Status.Phase != v1alpha1.TurnSucceeded {
+	if w.sent["ask"] != 1 || w.turn().Status.Phase != v1alpha1.TurnPhaseSucceeded {
 		t.Errorf("%d requests, phase %s", w.sent["ask"], w.turn().Status.Phase)
 	}
 }
 
 func TestACallThatWaitsForASecretHoldsUpNoOther(t *testing.T) {
 	w := newWorld(t)
-	w.begin(w.locked("ask", v1alpha1.Pure), newJobTool("work", v1alpha1.Pure), newClientTool("person"))
+	w.begin(w.locked("ask", v1alpha1.SideEffectPure), newJobTool("work", v1alpha1.SideEffectPure), newClientTool("person"))
 	m, v := w.manager(0), &vault{}
 	v.guard(m)
-	m.until("all but the Secret and the client is there", func() bool { return w.turn().Status.Phase == v1alpha1.TurnWaitingForToolResults })
+	m.until(
+		"all but the Secret and the client is there",
+		func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults },
+	)
 	turn := w.turn()
-	if turn.Status.ToolCalls[1].State != v1alpha1.CallSucceeded || len(turn.Status.WaitsFor) != 1 || m.Turns.Active() != 0 {
+	if turn.Status.ToolCalls[1].State != v1alpha1.ToolCallStateSucceeded || len(turn.Status.WaitsFor) != 1 ||
+		m.Turns.Active() != 0 {
 		t.Errorf("calls %+v, waitsFor %+v, %d places", turn.Status.ToolCalls, turn.Status.WaitsFor, m.Turns.Active())
 	}
 }
@@ -126,7 +140,7 @@ func TestATurnThatWaitsForTheSecretOfAToolEnds(t *testing.T) {
 		"deadline": func(w *world) { w.sleep(2 * time.Hour) },
 		"cancel":   (*world).cancel,
 		"a Tool that is changed": func(w *world) {
-			definition := w.locked("ask", v1alpha1.AtMostOnce)
+			definition := w.locked("ask", v1alpha1.SideEffectAtMostOnce)
 			definition.Namespace = testNamespace
 			w.change(definition, func() { definition.Spec.HTTP.Headers, definition.Generation = nil, definition.Generation+1 })
 			w.sleep(lastKeyRetry)
@@ -134,7 +148,7 @@ func TestATurnThatWaitsForTheSecretOfAToolEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.begin(w.locked("ask", v1alpha1.AtMostOnce))
+			w.begin(w.locked("ask", v1alpha1.SideEffectAtMostOnce))
 			turn := w.turn()
 			w.change(turn, func() { seconds := int64(3600); turn.Spec.ActiveDeadlineSeconds = &seconds })
 			m, v := w.manager(0), &vault{}
@@ -142,7 +156,9 @@ func TestATurnThatWaitsForTheSecretOfAToolEnds(t *testing.T) {
 			m.until("the Turn waits", w.waits)
 			end(w)
 			m.until("the end", w.finished)
-			if status := w.turn().Status; len(status.WaitsFor) != 0 || status.ToolCalls[0].State != v1alpha1.CallNotExecuted || w.sent["ask"] != 0 {
+			if status := w.turn().Status; len(status.WaitsFor) != 0 ||
+				status.ToolCalls[0].State != v1alpha1.ToolCallStateNotExecuted ||
+				w.sent["ask"] != 0 {
 				t.Errorf("waitsFor %+v, calls %+v, %d requests", status.WaitsFor, status.ToolCalls, w.sent["ask"])
 			}
 		})
@@ -151,7 +167,7 @@ func TestATurnThatWaitsForTheSecretOfAToolEnds(t *testing.T) {
 
 func TestASecretThatCannotBeReadNowFailsThePassAndIsLookedForAgain(t *testing.T) {
 	w := newWorld(t)
-	w.begin(w.locked("ask", v1alpha1.Pure))
+	w.begin(w.locked("ask", v1alpha1.SideEffectPure))
 	m, v := w.manager(0), &vault{}
 	v.guard(m)
 	m.until("the Turn waits", w.waits)

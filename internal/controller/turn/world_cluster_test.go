@@ -20,7 +20,7 @@ import (
 
 func (w *world) finished() bool {
 	switch w.turn().Status.Phase {
-	case v1alpha1.TurnSucceeded, v1alpha1.TurnFailed, v1alpha1.TurnCancelled:
+	case v1alpha1.TurnPhaseSucceeded, v1alpha1.TurnPhaseFailed, v1alpha1.TurnPhaseCancelled:
 		return true
 	default:
 		return false
@@ -123,7 +123,9 @@ func (w *world) makePod(job *batchv1.Job) *corev1.Pod {
 	w.t.Helper()
 	pod := &corev1.Pod{ObjectMeta: *job.Spec.Template.ObjectMeta.DeepCopy(), Spec: *job.Spec.Template.Spec.DeepCopy()}
 	pod.Name = job.Name + "-x"
-	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
+	pod.OwnerReferences = []metav1.OwnerReference{
+		*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job")),
+	}
 	w.create(pod)
 	pod.Status.Phase = corev1.PodPending
 	w.updateStatus(pod)
@@ -156,7 +158,12 @@ func (w *world) ends(pod *corev1.Pod, report result.Report) {
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
 		Name: v1alpha1.ToolContainerName, ContainerID: "test://1", ImageID: testImage,
 		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-			ExitCode: int32(report.Exit), Message: string(message), StartedAt: metav1.NewTime(w.present()), FinishedAt: metav1.NewTime(w.present()),
+			ExitCode: int32(
+				report.Exit,
+			),
+			Message:    string(message),
+			StartedAt:  metav1.NewTime(w.present()),
+			FinishedAt: metav1.NewTime(w.present()),
 		}},
 	}}
 	w.updateStatus(pod)
@@ -199,7 +206,11 @@ func (w *world) collect() {
 func (w *world) answer(name, text string) *v1alpha1.ToolResult {
 	w.t.Helper()
 	given := &v1alpha1.ToolResult{ObjectMeta: metav1.ObjectMeta{Name: "answer-" + name}, Spec: v1alpha1.ToolResultSpec{
-		TurnRef: v1alpha1.TurnReference{Name: turnName}, CallID: fmt.Sprintf("1-%d", slices.Index(w.calls, name)), Result: &text,
+		TurnRef: v1alpha1.TurnReference{
+			Name: turnName,
+		},
+		CallID: fmt.Sprintf("1-%d", slices.Index(w.calls, name)),
+		Result: &text,
 	}}
 	w.create(given)
 	return given
@@ -227,7 +238,10 @@ func (w *world) site(name string, class v1alpha1.SideEffect) *v1alpha1.Tool {
 }
 
 func newTool(name string, class v1alpha1.SideEffect) *v1alpha1.Tool {
-	return &v1alpha1.Tool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ToolSpec{Description: "A tool.", SideEffect: class}}
+	return &v1alpha1.Tool{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       v1alpha1.ToolSpec{Description: "A tool.", SideEffect: class},
+	}
 }
 
 func newJobTool(name string, class v1alpha1.SideEffect) *v1alpha1.Tool {

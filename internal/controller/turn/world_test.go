@@ -27,8 +27,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
-	"github.com/capstan-dev/capstan/internal/runtime/activity"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
@@ -101,7 +101,10 @@ func (w *world) begin(tools ...*v1alpha1.Tool) *world {
 		ObjectMeta: metav1.ObjectMeta{Name: "m", Annotations: map[string]string{v1alpha1.AnnotationDefaultModel: "true"}},
 		Spec:       v1alpha1.ModelSpec{Provider: "Test"},
 	})
-	session := &v1alpha1.Session{ObjectMeta: metav1.ObjectMeta{Name: "demo"}, Spec: v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}}}
+	session := &v1alpha1.Session{
+		ObjectMeta: metav1.ObjectMeta{Name: "demo"},
+		Spec:       v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}},
+	}
 	w.create(session)
 	turn := w.newTurn(turnName, "Hello")
 	w.create(turn)
@@ -111,11 +114,19 @@ func (w *world) begin(tools ...*v1alpha1.Tool) *world {
 }
 
 func (w *world) newTurn(name, input string) *v1alpha1.Turn {
-	return &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "demo"}, Input: input}}
+	return &v1alpha1.Turn{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "demo"}, Input: input},
+	}
 }
 
 // creating sets the fields that an API server sets on every object.
-func (w *world) creating(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+func (w *world) creating(
+	ctx context.Context,
+	c client.WithWatch,
+	object client.Object,
+	options ...client.CreateOption,
+) error {
 	w.mu.Lock()
 	w.next++
 	n := w.next
@@ -169,7 +180,7 @@ func (w *world) change(object client.Object, edit func()) {
 
 func (w *world) cancel() {
 	turn := w.turn()
-	w.change(turn, func() { turn.Spec.DesiredState = v1alpha1.DesiredCancelled })
+	w.change(turn, func() { turn.Spec.DesiredState = v1alpha1.DesiredStateCancelled })
 }
 
 func (w *world) turn() *v1alpha1.Turn {
@@ -199,7 +210,11 @@ func (w *world) call(name string) v1alpha1.ToolCall {
 func (w *world) session() *v1alpha1.Session {
 	w.t.Helper()
 	session := &v1alpha1.Session{}
-	if err := w.client.Get(w.t.Context(), types.NamespacedName{Namespace: testNamespace, Name: "demo"}, session); err != nil {
+	if err := w.client.Get(
+		w.t.Context(),
+		types.NamespacedName{Namespace: testNamespace, Name: "demo"},
+		session,
+	); err != nil {
 		w.t.Fatal(err)
 	}
 	return session
@@ -208,7 +223,8 @@ func (w *world) session() *v1alpha1.Session {
 // transcript returns the conversation in the journal, by the name of the tool or the role.
 func (w *world) transcript() []event.Message {
 	w.t.Helper()
-	view, err := journal.New(w.store, journal.Options{Clock: w.present}).View(w.t.Context(), host.JournalOf(w.session()), 0)
+	view, err := journal.New(w.store, journal.Options{Clock: w.present}).
+		View(w.t.Context(), host.JournalOf(w.session()), 0)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -239,7 +255,10 @@ func (w *world) Generate(_ context.Context, r model.Request) (*model.Response, e
 	}
 	response := &model.Response{FinishReason: model.FinishToolCalls}
 	for i, name := range w.calls {
-		response.ToolCalls = append(response.ToolCalls, model.ToolCall{ProviderID: fmt.Sprintf("p%d", i), Name: name, Arguments: "{}"})
+		response.ToolCalls = append(
+			response.ToolCalls,
+			model.ToolCall{ProviderID: fmt.Sprintf("p%d", i), Name: name, Arguments: "{}"},
+		)
 	}
 	return response, nil
 }
@@ -264,9 +283,9 @@ func (w *world) manager(skew time.Duration) *manager {
 		options.Roots = x509.NewCertPool()
 		options.Roots.AddCert(w.server.Certificate())
 	}
-	pools := activity.Pools{Models: fairshare.NewPool(fairshare.Options{}), Tools: fairshare.NewPool(fairshare.Options{})}
+	pools := executor.Pools{Models: fairshare.NewPool(fairshare.Options{}), Tools: fairshare.NewPool(fairshare.Options{})}
 	m.models = pools.Models
-	activities := activity.NewExecutor(pools, func(types.NamespacedName) {
+	activities := executor.NewExecutor(pools, func(types.NamespacedName) {
 		m.ended.Add(1)
 		m.woken <- struct{}{}
 	})
@@ -282,9 +301,15 @@ func (w *world) manager(skew time.Duration) *manager {
 	})
 	c := interceptor.NewClient(w.client.(client.WithWatch), w.hooks)
 	m.Reconciler = &Reconciler{
-		Client: c, Live: c, Activities: activities, Clock: clock, Wakes: &wake.Source{}, Logs: noLogs{}, JobRetention: time.Hour,
-		Turns:    fairshare.NewTurns(fairshare.TurnsOptions{Active: 8}),
-		Launcher: tool.Launcher{Image: "launcher"},
+		Client:       c,
+		Live:         c,
+		Activities:   activities,
+		Clock:        clock,
+		Wakes:        &wake.Source{},
+		Logs:         noLogs{},
+		JobRetention: time.Hour,
+		Turns:        fairshare.NewTurns(fairshare.TurnsOptions{Active: 8}),
+		Launcher:     tool.Launcher{Image: "launcher"},
 		Host: &host.Host{
 			Log:       journal.New(w.store, journal.Options{Clock: clock}),
 			Models:    model.Registry{"Test": func(*v1alpha1.Model, model.Access) (model.Driver, error) { return w, nil }},
@@ -311,7 +336,10 @@ func (m *manager) pass() (ctrl.Result, error) {
 }
 
 func (m *manager) passOf(name string) (ctrl.Result, error) {
-	return m.Reconcile(m.w.t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: testNamespace, Name: name}})
+	return m.Reconcile(
+		m.w.t.Context(),
+		ctrl.Request{NamespacedName: types.NamespacedName{Namespace: testNamespace, Name: name}},
+	)
 }
 
 // until reconciles the Turn, plays the cluster, and advances the clock when the reconciler requests it, until a
@@ -356,7 +384,12 @@ func (m *manager) run(what string, is func() bool, cluster bool) {
 			m.w.sleep(next.RequeueAfter)
 		default:
 			status := m.w.turn().Status
-			m.w.t.Fatalf("nothing wakes the Turn any more: phase %s, %s; waiting for: %s", status.Phase, status.Summary.Calls, what)
+			m.w.t.Fatalf(
+				"nothing wakes the Turn any more: phase %s, %s; waiting for: %s",
+				status.Phase,
+				status.Summary.Calls,
+				what,
+			)
 		}
 	}
 	m.w.t.Fatalf("500 passes are not enough; waiting for: %s; last error: %v", what, last)

@@ -23,7 +23,10 @@ func TestAPassThatHangsFailsTheCheck(t *testing.T) {
 	var result ctrl.Result
 	go func() {
 		defer close(ended)
-		result, _ = r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "demo-1"}})
+		result, _ = r.Reconcile(
+			t.Context(),
+			ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "demo-1"}},
+		)
 	}()
 	<-entered
 	now = now.Add(Limit)

@@ -19,7 +19,14 @@ const ellipsis = "…"
 
 // Set puts a condition in its place, or after the others when it is new. lastTransitionTime becomes now, to the second,
 // only when the status changes, so that saying the same again changes nothing.
-func Set(conditions *[]metav1.Condition, generation int64, now metav1.Time, kind string, status metav1.ConditionStatus, reason, message string) {
+func Set(
+	conditions *[]metav1.Condition,
+	generation int64,
+	now metav1.Time,
+	kind string,
+	status metav1.ConditionStatus,
+	reason, message string,
+) {
 	next := metav1.Condition{
 		Type:               kind,
 		Status:             status,
@@ -82,7 +89,13 @@ func SetReady(conditions *[]metav1.Condition, generation int64, now metav1.Time,
 
 // SetStalled sets the condition that only a change of the spec can help. It exists only while it is True, as kstatus
 // requires.
-func SetStalled(conditions *[]metav1.Condition, generation int64, now metav1.Time, stalled bool, reason, message string) {
+func SetStalled(
+	conditions *[]metav1.Condition,
+	generation int64,
+	now metav1.Time,
+	stalled bool,
+	reason, message string,
+) {
 	if !stalled {
 		remove(conditions, v1alpha1.ConditionStalled)
 		return
@@ -93,7 +106,13 @@ func SetStalled(conditions *[]metav1.Condition, generation int64, now metav1.Tim
 // SetAccepted sets the state of a ToolResult: True if it is part of its Turn, False if it never will be, Unknown while
 // it waits. kstatus does not know this condition, so that Reconciling is set too while it waits, and Stalled once it is
 // refused.
-func SetAccepted(conditions *[]metav1.Condition, generation int64, now metav1.Time, status metav1.ConditionStatus, reason, message string) {
+func SetAccepted(
+	conditions *[]metav1.Condition,
+	generation int64,
+	now metav1.Time,
+	status metav1.ConditionStatus,
+	reason, message string,
+) {
 	Set(conditions, generation, now, v1alpha1.ConditionAccepted, status, reason, message)
 	if status == metav1.ConditionUnknown {
 		Set(conditions, generation, now, v1alpha1.ConditionReconciling, metav1.ConditionTrue, reason, message)

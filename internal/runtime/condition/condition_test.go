@@ -25,9 +25,18 @@ func TestSetKeepsTheOrderAndTheOthers(t *testing.T) {
 	before := append([]metav1.Condition(nil), conditions...)
 	Set(&conditions, 2, late, "A", metav1.ConditionFalse, "Broken", "It broke.")
 
-	want := []metav1.Condition{before[0], {
-		Type: "A", Status: metav1.ConditionFalse, ObservedGeneration: 2, LastTransitionTime: late, Reason: "Broken", Message: "It broke.",
-	}, before[2]}
+	want := []metav1.Condition{
+		before[0],
+		{
+			Type:               "A",
+			Status:             metav1.ConditionFalse,
+			ObservedGeneration: 2,
+			LastTransitionTime: late,
+			Reason:             "Broken",
+			Message:            "It broke.",
+		},
+		before[2],
+	}
 	if !reflect.DeepEqual(conditions, want) {
 		t.Errorf("conditions = %+v, want %+v", conditions, want)
 	}
@@ -54,7 +63,12 @@ func TestSetMovesTheTransitionTimeOnlyWithTheStatus(t *testing.T) {
 			}
 			Set(&conditions, 7, metav1.NewTime(late.Add(400*time.Millisecond)), "Ready", metav1.ConditionTrue, "Fine", "So.")
 			want := metav1.Condition{
-				Type: "Ready", Status: metav1.ConditionTrue, ObservedGeneration: 7, LastTransitionTime: test.want, Reason: "Fine", Message: "So.",
+				Type:               "Ready",
+				Status:             metav1.ConditionTrue,
+				ObservedGeneration: 7,
+				LastTransitionTime: test.want,
+				Reason:             "Fine",
+				Message:            "So.",
 			}
 			if len(conditions) != 1 || conditions[0] != want {
 				t.Errorf("conditions = %+v, want %+v", conditions, want)
@@ -69,7 +83,8 @@ func TestSetCutsLongMessagesBetweenCharacters(t *testing.T) {
 		var conditions []metav1.Condition
 		Set(&conditions, 1, early, "Ready", metav1.ConditionTrue, "Fine", message)
 		got := conditions[0].Message
-		if len(got) > MaxMessageBytes || len(got) < MaxMessageBytes-3 || !utf8.ValidString(got) || !strings.HasSuffix(got, ellipsis) {
+		if len(got) > MaxMessageBytes || len(got) < MaxMessageBytes-3 || !utf8.ValidString(got) ||
+			!strings.HasSuffix(got, ellipsis) {
 			t.Errorf("%d bytes, ending with %q", len(got), got[len(got)-8:])
 		}
 	}
@@ -103,7 +118,10 @@ func show(conditions []metav1.Condition) string {
 func TestSetStalledIsThereOnlyWhileItIsTrue(t *testing.T) {
 	conditions := []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse, Reason: "Broken"}}
 	SetStalled(&conditions, 2, early, true, "Broken", "So.")
-	if got, want := show(conditions), "Ready=False Broken, Stalled=True Broken"; got != want || conditions[1].ObservedGeneration != 2 {
+	if got, want := show(
+		conditions,
+	), "Ready=False Broken, Stalled=True Broken"; got != want ||
+		conditions[1].ObservedGeneration != 2 {
 		t.Errorf("conditions = %s, want %s", got, want)
 	}
 	for range 2 {

@@ -44,8 +44,12 @@ func (e *ChainError) Error() string {
 		return fmt.Sprintf("Harness %q does not exist. Create it.", e.Missing)
 	case ParentNotFound:
 		child := e.Path[len(e.Path)-1]
-		return fmt.Sprintf("Harness %q, the parent of Harness %q, does not exist. Create it, or change spec.parentRef of Harness %q.",
-			e.Missing, child, child)
+		return fmt.Sprintf(
+			"Harness %q, the parent of Harness %q, does not exist. Create it, or change spec.parentRef of Harness %q.",
+			e.Missing,
+			child,
+			child,
+		)
 	case ChainCycle:
 		return fmt.Sprintf("Harness %q is its own ancestor (%s). Change spec.parentRef of one of them.",
 			e.Path[len(e.Path)-1], strings.Join(e.Path, " -> "))

@@ -191,7 +191,13 @@ func TestBlockerSaysWhatHappened(t *testing.T) {
 	if got := b.Code(); got != "dependency_unavailable" {
 		t.Errorf("Code = %q", got)
 	}
-	if got, want := b.Fields(), map[string]string{"dependency": "agent", "state": "archived"}; !reflect.DeepEqual(got, want) {
+	if got, want := b.Fields(), map[string]string{
+		"dependency": "agent",
+		"state":      "archived",
+	}; !reflect.DeepEqual(
+		got,
+		want,
+	) {
 		t.Errorf("Fields = %v, want %v", got, want)
 	}
 }

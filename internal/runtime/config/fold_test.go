@@ -86,7 +86,10 @@ func TestFoldOfMergedLayersIsTheSame(t *testing.T) {
 		cut := random.Intn(len(layers) + 1)
 		merged := Fold(layers[:cut]...)
 		base := v1alpha1.ConfigLayer{
-			SystemPrompt: merged.SystemPrompt, Tools: refs(merged.Tools...), MaxIterations: &merged.MaxIterations, ToolConcurrency: merged.ToolConcurrency,
+			SystemPrompt:    merged.SystemPrompt,
+			Tools:           refs(merged.Tools...),
+			MaxIterations:   &merged.MaxIterations,
+			ToolConcurrency: merged.ToolConcurrency,
 		}
 		if merged.ModelRef != "" {
 			base.ModelRef = ref(merged.ModelRef)

@@ -71,7 +71,7 @@ func (n NetworkAccess) Binds(name string, tool *v1alpha1.ToolSpec) bool {
 
 // Unbounded reports whether no list can hold a Tool: it runs as a Job with a network.
 func Unbounded(tool *v1alpha1.ToolSpec) bool {
-	return tool.Job != nil && tool.Job.Network != v1alpha1.NetworkNone
+	return tool.Job != nil && tool.Job.Network != v1alpha1.NetworkReachNone
 }
 
 // Presence returns the state of a Tool, including the list's effect on it.

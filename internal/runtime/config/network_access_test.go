@@ -223,10 +223,10 @@ func TestBinds(t *testing.T) {
 		tool   *v1alpha1.ToolSpec
 		want   bool
 	}{
-		"a Job, without a list":                         {tool: job(v1alpha1.NetworkDefault), want: true},
-		"a Job":                                         {layers: []v1alpha1.ConfigLayer{with("a.example")}, tool: job(v1alpha1.NetworkDefault)},
+		"a Job, without a list":                         {tool: job(v1alpha1.NetworkReachDefault), want: true},
+		"a Job":                                         {layers: []v1alpha1.ConfigLayer{with("a.example")}, tool: job(v1alpha1.NetworkReachDefault)},
 		"a Job that says nothing of the network":        {layers: []v1alpha1.ConfigLayer{with("-a.example")}, tool: job("")},
-		"a Job without network":                         {layers: []v1alpha1.ConfigLayer{with("a.example")}, tool: job(v1alpha1.NetworkNone), want: true},
+		"a Job without network":                         {layers: []v1alpha1.ConfigLayer{with("a.example")}, tool: job(v1alpha1.NetworkReachNone), want: true},
 		"a request":                                     {layers: []v1alpha1.ConfigLayer{with("a.example")}, tool: &v1alpha1.ToolSpec{HTTP: &v1alpha1.HTTPTool{}}, want: true},
 		"a client's":                                    {layers: []v1alpha1.ConfigLayer{with("a.example")}, tool: &v1alpha1.ToolSpec{Client: &v1alpha1.ClientTool{}}, want: true},
 		"an exempt Job":                                 {layers: []v1alpha1.ConfigLayer{with("a.example", "other", "it"), {}}, tool: job(""), want: true},
@@ -294,11 +294,20 @@ func FuzzNetworkAccess(f *testing.F) {
 		allow := func(patterns ...string) NetworkAccess {
 			var layers []v1alpha1.ConfigLayer
 			for _, p := range patterns {
-				layers = append(layers, v1alpha1.ConfigLayer{NetworkAccess: &v1alpha1.NetworkAccess{Allowed: []v1alpha1.NetworkPattern{v1alpha1.NetworkPattern(p)}}})
+				layers = append(
+					layers,
+					v1alpha1.ConfigLayer{
+						NetworkAccess: &v1alpha1.NetworkAccess{Allowed: []v1alpha1.NetworkPattern{v1alpha1.NetworkPattern(p)}},
+					},
+				)
 			}
 			return Fold(layers...).Network
 		}
-		blocked := Fold(v1alpha1.ConfigLayer{NetworkAccess: &v1alpha1.NetworkAccess{Blocked: []v1alpha1.NetworkPattern{v1alpha1.NetworkPattern(upper)}}}).Network
+		blocked := Fold(
+			v1alpha1.ConfigLayer{
+				NetworkAccess: &v1alpha1.NetworkAccess{Blocked: []v1alpha1.NetworkPattern{v1alpha1.NetworkPattern(upper)}},
+			},
+		).Network
 		if allow(upper).Permits(u) && blocked.Permits(u) {
 			t.Errorf("%q is allowed by %q and not blocked by it", raw, upper)
 		}
@@ -306,7 +315,8 @@ func FuzzNetworkAccess(f *testing.F) {
 			t.Errorf("%q is permitted by %q over %q and not by each", raw, lower, upper)
 		}
 		for _, read := range readings(u) {
-			if path.Clean(read) != read && allow("https://"+u.Hostname()+"/v1/").Permits(u) && !strings.HasPrefix(path.Clean(read)+"/", "/v1/") {
+			if path.Clean(read) != read && allow("https://"+u.Hostname()+"/v1/").Permits(u) &&
+				!strings.HasPrefix(path.Clean(read)+"/", "/v1/") {
 				t.Errorf("%q is permitted below /v1/ and may be read as %q", raw, read)
 			}
 		}

@@ -71,7 +71,8 @@ func parsePattern(text string) pattern {
 // allows reports whether the pattern, in an allowed list, matches a URL in all its forms, and with a path does not
 // match a URL that may lead upwards.
 func (p pattern) allows(forms []form) bool {
-	return len(forms) > 0 && !slices.ContainsFunc(forms, func(f form) bool { return !p.matches(f) || p.root != "" && f.climbs })
+	return len(forms) > 0 &&
+		!slices.ContainsFunc(forms, func(f form) bool { return !p.matches(f) || p.root != "" && f.climbs })
 }
 
 // blocks reports whether the pattern, in a blocked list, matches a URL in one of its forms, or its path may lead there.
@@ -189,7 +190,11 @@ func formOf(u *url.URL, urlPath string) form {
 	if strings.Contains(host, ":") {
 		text = scheme + "://[" + host + "]"
 	}
-	if port := strings.TrimLeft(u.Port(), "0"); port != "" && port != map[string]string{schemeHTTP: "80", schemeHTTPS: "443"}[scheme] {
+	if port := strings.TrimLeft(
+		u.Port(),
+		"0",
+	); port != "" &&
+		port != map[string]string{schemeHTTP: "80", schemeHTTPS: "443"}[scheme] {
 		text += ":" + port
 	}
 	if urlPath == "" {

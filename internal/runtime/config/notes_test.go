@@ -67,7 +67,8 @@ func TestAModelThatHasNoKeyHoldsUpASessionUnlessAFallbackCanBeCalled(t *testing.
 		t.Run(name, func(t *testing.T) {
 			r := &Resolved{Harness: &v1alpha1.Harness{}, Effective: test.effective, Models: test.models}
 			reason, message := r.Problem(session)
-			if reason != test.reason || (reason != "") != strings.Contains(message, `Model "a" is not ready (SecretMissing). Create it.`) {
+			if reason != test.reason ||
+				(reason != "") != strings.Contains(message, `Model "a" is not ready (SecretMissing). Create it.`) {
 				t.Errorf("Problem = %q, %q, want reason %q", reason, message, test.reason)
 			}
 		})

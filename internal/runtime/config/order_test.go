@@ -24,23 +24,37 @@ func (o namespaced) Models() ([]v1alpha1.Model, error)              { return nil
 // then the Session (CFG-02).
 func TestTheLayersOfASessionAreFoldedFromTheRootToTheSession(t *testing.T) {
 	layer := func(name string, iterations int32) v1alpha1.ConfigLayer {
-		return v1alpha1.ConfigLayer{SystemPrompt: name, Tools: refs(name, "all"), ModelRef: ref(name), MaxIterations: number(iterations)}
+		return v1alpha1.ConfigLayer{
+			SystemPrompt:  name,
+			Tools:         refs(name, "all"),
+			ModelRef:      ref(name),
+			MaxIterations: number(iterations),
+		}
 	}
 	harness := func(name, parent string, iterations int32) *v1alpha1.Harness {
-		h := &v1alpha1.Harness{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.HarnessSpec{ConfigLayer: layer(name, iterations)}}
+		h := &v1alpha1.Harness{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       v1alpha1.HarnessSpec{ConfigLayer: layer(name, iterations)},
+		}
 		if parent != "" {
 			h.Spec.ParentRef = ref(parent)
 		}
 		return h
 	}
 	source := namespaced{
-		harnesses: map[string]*v1alpha1.Harness{"root": harness("root", "", 9), "middle": harness("middle", "root", 8), "leaf": harness("leaf", "middle", 7)},
+		harnesses: map[string]*v1alpha1.Harness{
+			"root":   harness("root", "", 9),
+			"middle": harness("middle", "root", 8),
+			"leaf":   harness("leaf", "middle", 7),
+		},
 		agents: map[string]*v1alpha1.Agent{"agent": {
 			ObjectMeta: metav1.ObjectMeta{Name: "agent"}, Spec: v1alpha1.AgentSpec{ConfigLayer: layer("agent", 6)},
 		}},
 	}
 	session := func(agent bool, own v1alpha1.ConfigLayer) *v1alpha1.Session {
-		s := &v1alpha1.Session{Spec: v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "leaf"}, ConfigLayer: own}}
+		s := &v1alpha1.Session{
+			Spec: v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "leaf"}, ConfigLayer: own},
+		}
 		if agent {
 			s.Spec.AgentRef = ref("agent")
 		}
@@ -70,7 +84,8 @@ func TestTheLayersOfASessionAreFoldedFromTheRootToTheSession(t *testing.T) {
 				t.Fatal(err)
 			}
 			e := r.Effective
-			if e.SystemPrompt != test.prompt || !slices.Equal(e.Tools, test.tools) || e.ModelRef != test.model || e.MaxIterations != test.iterations {
+			if e.SystemPrompt != test.prompt || !slices.Equal(e.Tools, test.tools) || e.ModelRef != test.model ||
+				e.MaxIterations != test.iterations {
 				t.Errorf("Effective = %+v", e)
 			}
 		})

@@ -54,7 +54,14 @@ func TestResolveModel(t *testing.T) {
 
 func TestProblem(t *testing.T) {
 	models := map[string]Presence{"ready": Usable, "slow": NotReady}
-	tools := map[string]Presence{"a": Usable, "b": Usable, "broken": NotReady, "torn": NotReady, "far": Unbound, "wide": Unbound}
+	tools := map[string]Presence{
+		"a":      Usable,
+		"b":      Usable,
+		"broken": NotReady,
+		"torn":   NotReady,
+		"far":    Unbound,
+		"wide":   Unbound,
+	}
 	for name, test := range map[string]struct {
 		effective Effective
 		reason    string
@@ -104,7 +111,9 @@ func TestProblem(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			reason, message := test.effective.Problem(
-				func(name string) (Presence, string) { return models[name], SeeItsCondition }, func(name string) Presence { return tools[name] })
+				func(name string) (Presence, string) { return models[name], SeeItsCondition },
+				func(name string) Presence { return tools[name] },
+			)
 			if reason != test.reason || (reason == "") != (message == "") {
 				t.Fatalf("Problem = %q, %q, want reason %q", reason, message, test.reason)
 			}

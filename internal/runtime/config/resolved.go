@@ -168,7 +168,10 @@ func (r *Resolved) defaultModelProblem() (reason, message string) {
 	model, ok := r.Model(nil)
 	if !ok {
 		return v1alpha1.ReasonModelNotFound,
-			fmt.Sprintf("No Model is named and the namespace has no default. Set modelRef, or annotate a Model with %s: \"true\".", v1alpha1.AnnotationDefaultModel)
+			fmt.Sprintf(
+				"No Model is named and the namespace has no default. Set modelRef, or annotate a Model with %s: \"true\".",
+				v1alpha1.AnnotationDefaultModel,
+			)
 	}
 	if r.presenceOf(model) != Usable {
 		return v1alpha1.ReasonModelNotReady, fmt.Sprintf("The default Model %q is not ready%s", model.Name, whyNot(model))

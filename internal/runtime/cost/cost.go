@@ -47,7 +47,11 @@ func Of(price *v1alpha1.ModelPrice, usage model.Usage) *v1alpha1.Cost {
 func Add(to []v1alpha1.Cost, more ...v1alpha1.Cost) ([]v1alpha1.Cost, bool) {
 	sums := slices.Clone(to)
 	for _, c := range more {
-		i, found := slices.BinarySearchFunc(sums, c, func(a, b v1alpha1.Cost) int { return strings.Compare(a.Currency, b.Currency) })
+		i, found := slices.BinarySearchFunc(
+			sums,
+			c,
+			func(a, b v1alpha1.Cost) int { return strings.Compare(a.Currency, b.Currency) },
+		)
 		if !found {
 			sums = slices.Insert(sums, i, c)
 			continue

@@ -85,7 +85,12 @@ func TestWhatIsNotKnownHasNoCost(t *testing.T) {
 
 func TestCostsAddUpByCurrency(t *testing.T) {
 	usd, eur := v1alpha1.Cost{Currency: "USD", Amount: "0.9"}, v1alpha1.Cost{Currency: "EUR", Amount: "2"}
-	full := []v1alpha1.Cost{{Currency: "AUD", Amount: "1"}, {Currency: "CHF", Amount: "1"}, {Currency: "EUR", Amount: "1"}, {Currency: "USD", Amount: "0.100000000001"}}
+	full := []v1alpha1.Cost{
+		{Currency: "AUD", Amount: "1"},
+		{Currency: "CHF", Amount: "1"},
+		{Currency: "EUR", Amount: "1"},
+		{Currency: "USD", Amount: "0.100000000001"},
+	}
 	for name, test := range map[string]struct {
 		to, more []v1alpha1.Cost
 		want     []v1alpha1.Cost
@@ -120,9 +125,42 @@ var amounts = regexp.MustCompile(`^(0|[1-9][0-9]{0,50})(\.[0-9]{0,11}[1-9])?$`)
 
 // FuzzCost holds that a cost is exact, never negative, monotone in every count, and adds up without a loss.
 func FuzzCost(f *testing.F) {
-	f.Add(int64(120), int64(100), int64(15), int64(34), uint64(3_000_000), uint64(300_000), uint64(3_750_000), uint64(15_000_000), uint8(0), int64(1))
-	f.Add(int64(math.MaxInt64), int64(0), int64(math.MaxInt64), int64(math.MaxInt64), uint64(999999999999), uint64(0), uint64(1), uint64(999999999999), uint8(3), int64(7))
-	f.Add(int64(-4), int64(-1), int64(9), int64(2), uint64(1), uint64(10), uint64(100), uint64(1000), uint8(1), int64(math.MaxInt64))
+	f.Add(
+		int64(120),
+		int64(100),
+		int64(15),
+		int64(34),
+		uint64(3_000_000),
+		uint64(300_000),
+		uint64(3_750_000),
+		uint64(15_000_000),
+		uint8(0),
+		int64(1),
+	)
+	f.Add(
+		int64(math.MaxInt64),
+		int64(0),
+		int64(math.MaxInt64),
+		int64(math.MaxInt64),
+		uint64(999999999999),
+		uint64(0),
+		uint64(1),
+		uint64(999999999999),
+		uint8(3),
+		int64(7),
+	)
+	f.Add(
+		int64(-4),
+		int64(-1),
+		int64(9),
+		int64(2),
+		uint64(1),
+		uint64(10),
+		uint64(100),
+		uint64(1000),
+		uint8(1),
+		int64(math.MaxInt64),
+	)
 	f.Fuzz(func(t *testing.T, input, read, written, output int64, in, rd, wr, out uint64, which uint8, more int64) {
 		const highest = 1_000_000_000_000 // millionths: what a price stays below
 		micro := []uint64{in % highest, rd % highest, wr % highest, out % highest}
@@ -142,13 +180,19 @@ func FuzzCost(f *testing.F) {
 		if want := byHand(micro, usage); value.Cmp(want) != 0 {
 			t.Fatalf("cost %s, want %s", got.Amount, want.FloatString(20))
 		}
-		if grown := grow(usage, which, more); grown.InputTokens >= grown.CacheReadTokens && grown.InputTokens-max(grown.CacheReadTokens, 0) >= grown.CacheWriteTokens {
+		if grown := grow(
+			usage,
+			which,
+			more,
+		); grown.InputTokens >= grown.CacheReadTokens &&
+			grown.InputTokens-max(grown.CacheReadTokens, 0) >= grown.CacheWriteTokens {
 			if next := exact(t, Of(price, grown).Amount); whole(usage) && next.Cmp(value) < 0 {
 				t.Fatalf("%+v cost %s, %+v only %s", usage, value, grown, next)
 			}
 		}
 		twice, ok := Add([]v1alpha1.Cost{*got}, *got)
-		if !ok || exact(t, twice[0].Amount).Cmp(new(big.Rat).Add(value, value)) != 0 || !amounts.MatchString(twice[0].Amount) {
+		if !ok || exact(t, twice[0].Amount).Cmp(new(big.Rat).Add(value, value)) != 0 ||
+			!amounts.MatchString(twice[0].Amount) {
 			t.Fatalf("twice %s is %+v", got.Amount, twice)
 		}
 	})

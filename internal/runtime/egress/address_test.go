@@ -107,7 +107,9 @@ func FuzzAddresses(f *testing.F) {
 			return
 		}
 		plain := a.Unmap()
-		if !plain.IsGlobalUnicast() || plain.IsPrivate() || plain.IsLoopback() || plain.IsLinkLocalUnicast() || plain.IsMulticast() || plain.IsUnspecified() {
+		if !plain.IsGlobalUnicast() || plain.IsPrivate() || plain.IsLoopback() || plain.IsLinkLocalUnicast() ||
+			plain.IsMulticast() ||
+			plain.IsUnspecified() {
 			t.Errorf("%s is taken for public", a)
 		}
 		if a.Unmap().Is4() {

@@ -137,12 +137,17 @@ func TestAnAnswerOfAnyStatusIsAnAnswer(t *testing.T) {
 	})
 	c, _ := newClient(nil, s)
 	answer, err := c.Do(t.Context(), Request{
-		Method: http.MethodPost, URL: s.at("/a?b=c#d"), Body: []byte("asked"), MaxBody: 1024, Secret: http.Header{"x-key": {"hidden"}},
+		Method:  http.MethodPost,
+		URL:     s.at("/a?b=c#d"),
+		Body:    []byte("asked"),
+		MaxBody: 1024,
+		Secret:  http.Header{"x-key": {"hidden"}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if answer.Status != http.StatusTeapot || string(answer.Body) != "POST /a?b=c hidden capstan" || answer.More || answer.Length != int64(len(answer.Body)) {
+	if answer.Status != http.StatusTeapot || string(answer.Body) != "POST /a?b=c hidden capstan" || answer.More ||
+		answer.Length != int64(len(answer.Body)) {
 		t.Errorf("the answer is %d %q, more %v, length %d", answer.Status, answer.Body, answer.More, answer.Length)
 	}
 	if s.said[0] != "asked" {
@@ -397,7 +402,13 @@ func TestARequestThatWasLostIsNotSentAgain(t *testing.T) {
 		}
 	})
 	c, _ := newClient(nil, s)
-	r := Request{Method: http.MethodPost, URL: s.at("/"), Body: []byte("x"), Header: http.Header{"Idempotency-Key": {"k"}}, MaxBody: 1}
+	r := Request{
+		Method:  http.MethodPost,
+		URL:     s.at("/"),
+		Body:    []byte("x"),
+		Header:  http.Header{"Idempotency-Key": {"k"}},
+		MaxBody: 1,
+	}
 	if _, err := c.Do(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}

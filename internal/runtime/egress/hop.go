@@ -31,7 +31,15 @@ func begin(r Request) (*hop, *Error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &hop{method: r.Method, url: u, header: r.Header.Clone(), secret: r.Secret, body: r.Body, permits: r.Permits, plain: r.AllowHTTP}
+	h := &hop{
+		method:  r.Method,
+		url:     u,
+		header:  r.Header.Clone(),
+		secret:  r.Secret,
+		body:    r.Body,
+		permits: r.Permits,
+		plain:   r.AllowHTTP,
+	}
 	if h.header == nil {
 		h.header = http.Header{}
 	}
@@ -106,7 +114,12 @@ func (h *hop) follow(status int, location string) (*hop, *Error) {
 	next.url, next.header = u, h.header.Clone()
 	if u.Scheme != h.url.Scheme || place(u) != place(h.url) {
 		if len(h.secret) > 0 {
-			return nil, failure(ReasonRedirect, "the server redirected to %s, and what the request holds is for %s only", place(u), place(h.url))
+			return nil, failure(
+				ReasonRedirect,
+				"the server redirected to %s, and what the request holds is for %s only",
+				place(u),
+				place(h.url),
+			)
 		}
 		next.header = http.Header{}
 		for _, name := range aboutBody {

@@ -42,8 +42,15 @@ func TestARedirectIsFollowedAsBrowsersDo(t *testing.T) {
 			s := newSite(t, redirecting)
 			c, _ := newClient(nil, s)
 			answer, err := c.Do(t.Context(), Request{
-				Method: test.method, URL: s.at("/?to=/there&status=" + test.status), Body: []byte("asked"), MaxBody: 100,
-				Header: http.Header{"Content-Type": {"text/plain"}, "X-Own": {"mine"}}, Secret: http.Header{"Authorization": {"hidden"}},
+				Method:  test.method,
+				URL:     s.at("/?to=/there&status=" + test.status),
+				Body:    []byte("asked"),
+				MaxBody: 100,
+				Header: http.Header{
+					"Content-Type": {"text/plain"},
+					"X-Own":        {"mine"},
+				},
+				Secret: http.Header{"Authorization": {"hidden"}},
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -55,10 +62,12 @@ func TestARedirectIsFollowedAsBrowsersDo(t *testing.T) {
 				return
 			}
 			last := s.requests()[1]
-			if string(answer.Body) != "arrived" || last.Method != test.want || s.said[1] != test.body || last.URL.Path != "/there" {
+			if string(answer.Body) != "arrived" || last.Method != test.want || s.said[1] != test.body ||
+				last.URL.Path != "/there" {
 				t.Errorf("%q: %s %s %q", answer.Body, last.Method, last.URL.Path, s.said[1])
 			}
-			if last.Header.Get("Authorization") != "hidden" || last.Header.Get("X-Own") != "mine" || (last.Header.Get("Content-Type") != "") != (test.body != "") {
+			if last.Header.Get("Authorization") != "hidden" || last.Header.Get("X-Own") != "mine" ||
+				(last.Header.Get("Content-Type") != "") != (test.body != "") {
 				t.Errorf("the same place gets %v", last.Header)
 			}
 		})
@@ -71,8 +80,16 @@ func TestAnotherPlaceGetsNeitherHeadersNorSecrets(t *testing.T) {
 	for name, to := range map[string]string{"another port": second.at("/"), "another host": "https://127.0.0.1:" + first.port + "/"} {
 		t.Run(name, func(t *testing.T) {
 			r := Request{
-				Method: "POST", URL: first.at("/?status=307&to=" + to), Body: []byte("asked"), MaxBody: 100,
-				Header: http.Header{"Content-Type": {"text/plain"}, "X-Own": {"mine"}, "Authorization": {"hidden"}, "Cookie": {"hidden"}},
+				Method:  "POST",
+				URL:     first.at("/?status=307&to=" + to),
+				Body:    []byte("asked"),
+				MaxBody: 100,
+				Header: http.Header{
+					"Content-Type":  {"text/plain"},
+					"X-Own":         {"mine"},
+					"Authorization": {"hidden"},
+					"Cookie":        {"hidden"},
+				},
 			}
 			there := len(second.requests())
 			if _, err := c.Do(t.Context(), r); err != nil {
@@ -83,7 +100,8 @@ func TestAnotherPlaceGetsNeitherHeadersNorSecrets(t *testing.T) {
 				got = second
 			}
 			last := got.requests()[len(got.requests())-1]
-			if last.Header.Get("X-Own")+last.Header.Get("Authorization")+last.Header.Get("Cookie") != "" || last.Header.Get("Content-Type") != "text/plain" {
+			if last.Header.Get("X-Own")+last.Header.Get("Authorization")+last.Header.Get("Cookie") != "" ||
+				last.Header.Get("Content-Type") != "text/plain" {
 				t.Errorf("another place gets %v", last.Header)
 			}
 			before := len(first.requests()) + len(second.requests())

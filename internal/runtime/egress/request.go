@@ -93,7 +93,10 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 // send sends one request and returns the response, whose body is open.
 func (c *Client) send(ctx context.Context, h *hop) (*http.Response, *Error) {
 	var sent atomic.Bool
-	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }})
+	traced := httptrace.WithClientTrace(
+		ctx,
+		&httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }},
+	)
 	request, err := http.NewRequestWithContext(traced, h.method, h.url.String(), bytes.NewReader(h.body))
 	if err != nil {
 		return nil, failure(ReasonInvalid, "the method %q is none", h.method)
@@ -166,7 +169,11 @@ func read(ctx context.Context, answer *http.Response, limit int64) (*Response, e
 // redirects reports whether a status sends the request elsewhere.
 func redirects(status int) bool {
 	switch status {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	case http.StatusMovedPermanently,
+		http.StatusFound,
+		http.StatusSeeOther,
+		http.StatusTemporaryRedirect,
+		http.StatusPermanentRedirect:
 		return true
 	default:
 		return false

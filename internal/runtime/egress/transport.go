@@ -83,7 +83,10 @@ func (t *transport) begin(r *http.Request) (*hop, *Error) {
 // send sends the request and returns the response, unless it is a redirect.
 func (t *transport) send(ctx context.Context, r *http.Request, h *hop) (*http.Response, *Error) {
 	var connected atomic.Bool
-	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
+	traced := httptrace.WithClientTrace(
+		ctx,
+		&httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }},
+	)
 	request := r.Clone(traced)
 	request.URL, request.Header, request.Host, request.Close = h.url, h.headers(), "", true
 	// Without it no transport can send the body a second time.
@@ -96,7 +99,11 @@ func (t *transport) send(ctx context.Context, r *http.Request, h *hop) (*http.Re
 	}
 	if redirects(answer.StatusCode) {
 		answer.Body.Close()
-		e := failure(ReasonRedirect, "the server redirected elsewhere, and what the request holds is for %s only", place(h.url))
+		e := failure(
+			ReasonRedirect,
+			"the server redirected elsewhere, and what the request holds is for %s only",
+			place(h.url),
+		)
 		e.Sent, e.Status = true, answer.StatusCode
 		return nil, e
 	}

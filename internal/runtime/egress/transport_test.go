@@ -64,15 +64,35 @@ func ownError(t *testing.T, err error, want Reason, sent bool) *Error {
 func TestALibrarysRequestIsSentAsItIs(t *testing.T) {
 	s := newSite(t, func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusTeapot)
-		fmt.Fprint(w, r.Method, " ", r.URL, " ", r.Header.Get("X-Api-Key"), " ", r.Header.Get("User-Agent"), " ", r.ContentLength, " ", r.Proto)
+		fmt.Fprint(
+			w,
+			r.Method,
+			" ",
+			r.URL,
+			" ",
+			r.Header.Get("X-Api-Key"),
+			" ",
+			r.Header.Get("User-Agent"),
+			" ",
+			r.ContentLength,
+			" ",
+			r.Proto,
+		)
 	})
 	c, _ := newClient(nil, s)
-	answer, err := post(t, c.HTTPClient(s.hosts()), s.at("/a?b=c"), "asked", func(r *http.Request) { r.Header.Set("User-Agent", "library") })
+	answer, err := post(
+		t,
+		c.HTTPClient(s.hosts()),
+		s.at("/a?b=c"),
+		"asked",
+		func(r *http.Request) { r.Header.Set("User-Agent", "library") },
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	body, err := io.ReadAll(answer.body)
-	if err != nil || answer.status != http.StatusTeapot || string(body) != "POST /a?b=c hidden library 5 HTTP/1.1" || s.said[0] != "asked" {
+	if err != nil || answer.status != http.StatusTeapot || string(body) != "POST /a?b=c hidden library 5 HTTP/1.1" ||
+		s.said[0] != "asked" {
 		t.Errorf("the answer is %d %q, %v; the server got %q", answer.status, body, err, s.said[0])
 	}
 }
@@ -103,7 +123,13 @@ func TestAnAnswerIsHandedOnAsItComes(t *testing.T) {
 func TestALibraryReachesListedHostsAndPublicAddressesOnly(t *testing.T) {
 	s := newSite(t, func(http.ResponseWriter, *http.Request) {})
 	all := TransportOptions{Hosts: []string{
-		"example.com:" + s.port, "127.0.0.1:" + s.port, "[::1]:" + s.port, "inside.example:" + s.port, "169.254.169.254", "nowhere.example", "exämple.com",
+		"example.com:" + s.port,
+		"127.0.0.1:" + s.port,
+		"[::1]:" + s.port,
+		"inside.example:" + s.port,
+		"169.254.169.254",
+		"nowhere.example",
+		"exämple.com",
 	}}
 	for name, test := range map[string]struct {
 		url     string
@@ -173,7 +199,13 @@ func TestALibraryIsNotRedirected(t *testing.T) {
 	for _, status := range []string{"301", "302", "303", "307", "308"} {
 		for _, to := range []string{"/there", other.at("/"), "https://169.254.169.254/", "http://example.com/"} {
 			before := len(s.requests())
-			_, err := post(t, c.HTTPClient(TransportOptions{Hosts: []string{"example.com:" + s.port, "example.com:" + other.port}}), s.at("/?status="+status+"&to="+to), "asked", nil)
+			_, err := post(
+				t,
+				c.HTTPClient(TransportOptions{Hosts: []string{"example.com:" + s.port, "example.com:" + other.port}}),
+				s.at("/?status="+status+"&to="+to),
+				"asked",
+				nil,
+			)
 			if e := ownError(t, err, ReasonRedirect, true); fmt.Sprint(e.Status) != status {
 				t.Errorf("the status is %d, want %s", e.Status, status)
 			}
@@ -265,7 +297,13 @@ func TestABodyThatBreaksOffSaysWhy(t *testing.T) {
 			c, _ := newClient(func(o *Options) { o.HeaderTimeout = test.header }, s)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			answer, err := post(t, c.HTTPClient(s.hosts()), s.at(test.path), "", func(r *http.Request) { *r = *r.WithContext(ctx) })
+			answer, err := post(
+				t,
+				c.HTTPClient(s.hosts()),
+				s.at(test.path),
+				"",
+				func(r *http.Request) { *r = *r.WithContext(ctx) },
+			)
 			if err != nil {
 				t.Fatal(err)
 			}

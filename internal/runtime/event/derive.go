@@ -70,7 +70,14 @@ func decode(e v1alpha1.JournalEvent, into any) error {
 // toolResult makes the message of a tool's outcome (MSG-03): its text parts and those images that have both bytes and
 // media type, in order. An error is kept beside images (GAP-25).
 func toolResult(id string, data ToolCompleted) Message {
-	m := Message{ID: id, Role: RoleToolResult, ToolCallID: data.ToolCallID, ToolName: data.ToolName, Error: data.Error, Fence: data.Fence}
+	m := Message{
+		ID:         id,
+		Role:       RoleToolResult,
+		ToolCallID: data.ToolCallID,
+		ToolName:   data.ToolName,
+		Error:      data.Error,
+		Fence:      data.Fence,
+	}
 	if data.Result == nil {
 		return m
 	}

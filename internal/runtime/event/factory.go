@@ -50,12 +50,18 @@ func (f Factory) InputMessage(m Message) v1alpha1.JournalEvent {
 
 // SessionActivated returns an event: the Session has an active turn (LIFE-01).
 func (f Factory) SessionActivated() v1alpha1.JournalEvent {
-	return f.turn(TypeSessionActivated, SessionActivated{TurnID: string(f.identity.Turn), InputMessageID: f.identity.InputMessage})
+	return f.turn(
+		TypeSessionActivated,
+		SessionActivated{TurnID: string(f.identity.Turn), InputMessageID: f.identity.InputMessage},
+	)
 }
 
 // TurnStarted returns an event: the turn began, with the user's text (LIFE-01).
 func (f Factory) TurnStarted(input string) v1alpha1.JournalEvent {
-	return f.turn(TypeTurnStarted, TurnStarted{TurnID: string(f.identity.Turn), InputMessageID: f.identity.InputMessage, InputContent: input})
+	return f.turn(
+		TypeTurnStarted,
+		TurnStarted{TurnID: string(f.identity.Turn), InputMessageID: f.identity.InputMessage, InputContent: input},
+	)
 }
 
 // TurnCompleted returns an event: the turn ended with a response (LIFE-02).

@@ -57,11 +57,16 @@ func TestLifecycleEventsHaveTheTurnContextAlone(t *testing.T) {
 		if want := strings.ReplaceAll(test.data, "TURN", string(identity.Turn)); string(test.event.Data.Raw) != want {
 			t.Errorf("%s has the data\n%s\nnot\n%s", test.kind, test.event.Data.Raw, want)
 		}
-		if len(test.event.Context) != 2 || test.event.Context[ContextTurn] != string(identity.Turn) || test.event.Context[ContextInputMessage] != "message-id" {
+		if len(test.event.Context) != 2 || test.event.Context[ContextTurn] != string(identity.Turn) ||
+			test.event.Context[ContextInputMessage] != "message-id" {
 			t.Errorf("%s has the context %v", test.kind, test.event.Context)
 		}
 	}
-	if e := NewFactory(Identity{Turn: "t"}, nil).SessionActivated(); len(e.Context) != 1 || time.Since(e.Time.Time) > time.Hour {
+	if e := NewFactory(
+		Identity{Turn: "t"},
+		nil,
+	).SessionActivated(); len(e.Context) != 1 ||
+		time.Since(e.Time.Time) > time.Hour {
 		t.Errorf("without message and clock the event is %+v", e)
 	}
 }
@@ -94,7 +99,8 @@ func TestSpansNestAndArePairedOverProcesses(t *testing.T) {
 	started := first.ToolStarted(ToolStarted{ToolCall: ToolCall{ID: "1-0", Name: "tool"}})
 	completed := second.ToolCompleted(ToolCompleted{ToolCallID: "1-0", ToolName: "tool"})
 	act, other := first.ActStarted(ActStarted{}), second.ActCompleted(ActCompleted{})
-	if started.Context[ContextSpan] != completed.Context[ContextSpan] || act.Context[ContextSpan] != other.Context[ContextSpan] {
+	if started.Context[ContextSpan] != completed.Context[ContextSpan] ||
+		act.Context[ContextSpan] != other.Context[ContextSpan] {
 		t.Error("started and completed do not share a span")
 	}
 	if started.Context[ContextParentSpan] != act.Context[ContextSpan] {
@@ -117,7 +123,9 @@ func TestSpansNestAndArePairedOverProcesses(t *testing.T) {
 		}
 		spans[span] = true
 	}
-	if want := "00-6f8a1c9e00004000800000000000abcd-" + started.Context[ContextSpan] + "-01"; first.TraceParent("1-0") != want {
+	if want := "00-6f8a1c9e00004000800000000000abcd-" + started.Context[ContextSpan] + "-01"; first.TraceParent(
+		"1-0",
+	) != want {
 		t.Errorf("the traceparent is %s, not %s", first.TraceParent("1-0"), want)
 	}
 }
@@ -125,7 +133,8 @@ func TestSpansNestAndArePairedOverProcesses(t *testing.T) {
 func TestTraceParentIsValidWhateverTheUID(t *testing.T) {
 	for _, uid := range []string{"", "x", "00000000-0000-0000-0000-000000000000", strings.Repeat("a", 40)} {
 		parent := Factory{identity: Identity{Turn: "x"}}.Step(1, 1).TraceParent(uid)
-		if !regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-01$`).MatchString(parent) || strings.Contains(parent, strings.Repeat("0", 32)) {
+		if !regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-01$`).MatchString(parent) ||
+			strings.Contains(parent, strings.Repeat("0", 32)) {
 			t.Errorf("the traceparent is %s", parent)
 		}
 	}
@@ -190,7 +199,8 @@ func TestMetadataThatJSONCannotSayIsReplaced(t *testing.T) {
 		if err != nil || !ok {
 			t.Fatal(ok, err)
 		}
-		if got.Metadata["good"] != "yes" || got.Metadata["channel"] != "a value of type chan int, which JSON cannot say" || len(got.Metadata) != 3 {
+		if got.Metadata["good"] != "yes" || got.Metadata["channel"] != "a value of type chan int, which JSON cannot say" ||
+			len(got.Metadata) != 3 {
 			t.Errorf("the metadata is %v", got.Metadata)
 		}
 	}

@@ -10,7 +10,12 @@ import (
 
 func TestMessagesOfEvents(t *testing.T) {
 	f := factory()
-	user, answer := NewUserMessage("hi"), NewAssistantMessage("hello", []ToolCall{{ID: "1-0", ProviderID: "p", Name: "tool", Arguments: "{"}})
+	user, answer := NewUserMessage(
+		"hi",
+	), NewAssistantMessage(
+		"hello",
+		[]ToolCall{{ID: "1-0", ProviderID: "p", Name: "tool", Arguments: "{"}},
+	)
 	events := []v1alpha1.JournalEvent{
 		f.InputMessage(user), f.SessionActivated(), f.TurnStarted("hi"),
 		f.Step(1, 1).OutputMessageStarted(OutputMessageStarted{MessageID: answer.ID}),
@@ -23,7 +28,18 @@ func TestMessagesOfEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Message{user, answer, {ID: events[6].ID, Role: RoleToolResult, ToolCallID: "1-0", ToolName: "tool", Content: []Part{Text("done")}, Fence: got[2].Fence}}
+	want := []Message{
+		user,
+		answer,
+		{
+			ID:         events[6].ID,
+			Role:       RoleToolResult,
+			ToolCallID: "1-0",
+			ToolName:   "tool",
+			Content:    []Part{Text("done")},
+			Fence:      got[2].Fence,
+		},
+	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
@@ -52,12 +68,14 @@ func TestToolResultConversion(t *testing.T) {
 		"a part of another type":       {[]Part{{Type: "audio", Text: "x"}}, "", "null", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := factory().Step(1, 1).ToolCompleted(ToolCompleted{ToolCallID: "1-0", ToolName: "tool", Result: test.result, Error: test.error})
+			e := factory().Step(1, 1).
+				ToolCompleted(ToolCompleted{ToolCallID: "1-0", ToolName: "tool", Result: test.result, Error: test.error})
 			m, ok, err := MessageOf(e)
 			if err != nil || !ok {
 				t.Fatal(ok, err)
 			}
-			if m.ID != e.ID || m.Role != RoleToolResult || m.ToolCallID != "1-0" || m.ToolName != "tool" || m.Error != test.error {
+			if m.ID != e.ID || m.Role != RoleToolResult || m.ToolCallID != "1-0" || m.ToolName != "tool" ||
+				m.Error != test.error {
 				t.Errorf("the message is %+v", m)
 			}
 			raw, present := m.Result()
@@ -125,9 +143,20 @@ func TestErrorMessagesAreKnownByTheirCode(t *testing.T) {
 
 // FuzzMessageOf holds for any data: no panic, and a message that is written and read again stays what it is.
 func FuzzMessageOf(f *testing.F) {
-	f.Add(TypeInputMessage, []byte(`{"message":{"id":"a","role":"user","content":[{"type":"text","text":"x"}],"metadata":{"n":1e300}}}`))
-	f.Add(TypeOutputMessageCompleted, []byte(`{"message":{"id":"a","role":"assistant","content":null,"tool_calls":[],"metadata":{}}}`))
-	f.Add(TypeToolCompleted, []byte(`{"tool_call_id":"1-0","result":[{"type":"image","base64":"AA==","media_type":"image/png"},{"type":"text"}],"error":"e"}`))
+	f.Add(
+		TypeInputMessage,
+		[]byte(`{"message":{"id":"a","role":"user","content":[{"type":"text","text":"x"}],"metadata":{"n":1e300}}}`),
+	)
+	f.Add(
+		TypeOutputMessageCompleted,
+		[]byte(`{"message":{"id":"a","role":"assistant","content":null,"tool_calls":[],"metadata":{}}}`),
+	)
+	f.Add(
+		TypeToolCompleted,
+		[]byte(
+			`{"tool_call_id":"1-0","result":[{"type":"image","base64":"AA==","media_type":"image/png"},{"type":"text"}],"error":"e"}`,
+		),
+	)
 	f.Add(TypeToolCompleted, []byte(`{"result":null}`))
 	f.Add("turn.started", []byte(`{`))
 	f.Fuzz(func(t *testing.T, kind string, raw []byte) {

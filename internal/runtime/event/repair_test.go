@@ -92,7 +92,14 @@ func TestRepairSaysWhatIsKnownOfTheCall(t *testing.T) {
 				return test.record
 			}
 			got, told := Repair([]Message{calls("a", "1-0")}, lookup)
-			want := Message{ID: "a/1-0", Role: RoleToolResult, ToolCallID: "1-0", ToolName: "tool-1-0", Error: test.error, Content: test.result}
+			want := Message{
+				ID:         "a/1-0",
+				Role:       RoleToolResult,
+				ToolCallID: "1-0",
+				ToolName:   "tool-1-0",
+				Error:      test.error,
+				Content:    test.result,
+			}
 			if len(got) != 2 || !reflect.DeepEqual(got[1], want) {
 				t.Errorf("got %+v\nwant %+v", got, want)
 			}

@@ -61,7 +61,12 @@ func slower(hostile, calls int) float64 {
 func TestAQuietNamespaceIsHardlySlowerBesideHostileOnes(t *testing.T) {
 	for hostile, most := range map[int]float64{1: 1.01, 50: 2} {
 		if ratio := slower(hostile, 50); ratio < 1 || ratio > most {
-			t.Errorf("beside %d hostile namespaces calls take %.2f times as long as alone, want at most %.2f", hostile, ratio, most)
+			t.Errorf(
+				"beside %d hostile namespaces calls take %.2f times as long as alone, want at most %.2f",
+				hostile,
+				ratio,
+				most,
+			)
 		}
 	}
 }

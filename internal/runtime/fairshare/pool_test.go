@@ -383,7 +383,8 @@ func (w *world) check() {
 		}
 		for _, other := range w.shares {
 			// Within a namespace and a class, the order of arrival holds.
-			if other.Held() && other.request.Namespace == namespace && other.request.GoesOn == s.request.GoesOn && other.number > s.number {
+			if other.Held() && other.request.Namespace == namespace && other.request.GoesOn == s.request.GoesOn &&
+				other.number > s.number {
 				w.t.Fatalf("request %d of %s is served before %d", other.number, namespace, s.number)
 			}
 		}

@@ -91,7 +91,11 @@ func TestATenthOfTheRequestsIsForThoseThatCanBeLeftOut(t *testing.T) {
 			}
 		}
 		if atOnce != 7 || granted["loud"] != 0 {
-			t.Errorf("a namespace alone makes %d of 8 requests at once, and %d calls tell it so, want 7 and 0", atOnce, granted["loud"])
+			t.Errorf(
+				"a namespace alone makes %d of 8 requests at once, and %d calls tell it so, want 7 and 0",
+				atOnce,
+				granted["loud"],
+			)
 		}
 		if quiet := ask("quiet", 1); !quiet[0].Granted() {
 			t.Error("another namespace has to wait for its first request")
@@ -125,7 +129,9 @@ func TestWhichRequestsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := NewRate(1, 1, nil)
 		through := 0
-		transport := r.Transport(roundTrip(func(*http.Request) (*http.Response, error) { through++; return &http.Response{}, nil }))
+		transport := r.Transport(
+			roundTrip(func(*http.Request) (*http.Response, error) { through++; return &http.Response{}, nil }),
+		)
 		get := func(path string) error {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 			defer cancel()

@@ -75,7 +75,8 @@ func (h *Host) key(ctx context.Context, namespace string, m *v1alpha1.Model) (st
 func keyOf(
 	secret *corev1.Secret, namespace string, ref *v1alpha1.SecretKeyReference, to *url.URL,
 ) (key, reason, problem string) {
-	if listed, bound := secret.Annotations[v1alpha1.AnnotationAllowedHosts]; bound && !egress.Listed(strings.Split(listed, ","), to) {
+	if listed, bound := secret.Annotations[v1alpha1.AnnotationAllowedHosts]; bound &&
+		!egress.Listed(strings.Split(listed, ","), to) {
 		return "", v1alpha1.ReasonSecretUnusable, fmt.Sprintf("Secret %q is bound to hosts by %s, and %s is not "+
 			"among them: add it there, or name another Secret",
 			ref.Name, v1alpha1.AnnotationAllowedHosts, to.Host)
@@ -104,8 +105,15 @@ var (
 
 // secretKeyMissing returns a message with the command that adds a key to a Secret.
 func secretKeyMissing(namespace string, ref *v1alpha1.SecretKeyReference, w words) string {
-	return fmt.Sprintf("Secret %q has no key %q. Add it: kubectl patch secret %s --namespace %s --type merge --patch '{\"stringData\":{%q:%q}}'",
-		ref.Name, ref.Key, ref.Name, namespace, ref.Key, w.placeholder)
+	return fmt.Sprintf(
+		"Secret %q has no key %q. Add it: kubectl patch secret %s --namespace %s --type merge --patch '{\"stringData\":{%q:%q}}'",
+		ref.Name,
+		ref.Key,
+		ref.Name,
+		namespace,
+		ref.Key,
+		w.placeholder,
+	)
 }
 
 // secretMissing returns how to create a Secret. An invalid name is not part of any command: it could contain anything
@@ -114,8 +122,14 @@ func secretMissing(namespace string, ref *v1alpha1.SecretKeyReference, w words) 
 	if len(validation.IsDNS1123Subdomain(ref.Name)) > 0 {
 		return fmt.Sprintf("Secret %q does not exist, and no Secret can have this name: change %s", ref.Name, w.field)
 	}
-	return fmt.Sprintf("Secret %q does not exist. Create it: kubectl create secret generic %s --namespace %s --from-literal=%s=%s",
-		ref.Name, ref.Name, namespace, ref.Key, w.placeholder)
+	return fmt.Sprintf(
+		"Secret %q does not exist. Create it: kubectl create secret generic %s --namespace %s --from-literal=%s=%s",
+		ref.Name,
+		ref.Name,
+		namespace,
+		ref.Key,
+		w.placeholder,
+	)
 }
 
 // secretsRole is the ClusterRole that lets the manager read the Secrets of a namespace where it is bound.

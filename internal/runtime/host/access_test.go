@@ -23,7 +23,10 @@ var secrets = schema.GroupResource{Resource: "secrets"}
 
 // apiKey is the Secret that the tests' Models name.
 func apiKey(value string) *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "api"}, Data: map[string][]byte{"key": []byte(value)}}
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "api"},
+		Data:       map[string][]byte{"key": []byte(value)},
+	}
 }
 
 // keyed is a Config whose Model is at the site and needs a key.
@@ -131,7 +134,8 @@ func TestWithoutAKeyNothingIsSentAndTheTurnWaitsAndSaysWhatToDo(t *testing.T) {
 			if !errors.As(err, &keyless) || closed != nil {
 				t.Fatalf("closed %+v, error %v, want to wait", closed, err)
 			}
-			if keyless.Model != "m" || keyless.Reason != test.reason || !strings.Contains(keyless.Problem, test.says) || strings.Contains(keyless.Error(), "hidden") {
+			if keyless.Model != "m" || keyless.Reason != test.reason || !strings.Contains(keyless.Problem, test.says) ||
+				strings.Contains(keyless.Error(), "hidden") {
 				t.Errorf("waits for %+v, want %s and %q", keyless, test.reason, test.says)
 			}
 			if len(told) != 1 || told[0] != (types.NamespacedName{Namespace: "ns", Name: "m"}) {
@@ -154,7 +158,7 @@ func TestWithoutAKeyNothingIsSentAndTheTurnWaitsAndSaysWhatToDo(t *testing.T) {
 				t.Errorf("the status is %+v", p)
 			}
 			Resume(&p)
-			if WaitsForReference(&p) || p.Phase != v1alpha1.TurnReason || len(p.WaitsFor) != 0 {
+			if WaitsForReference(&p) || p.Phase != v1alpha1.TurnPhaseReason || len(p.WaitsFor) != 0 {
 				t.Errorf("the status of a Turn that goes on is %+v", p)
 			}
 		})
@@ -241,7 +245,9 @@ func TestASecretThatIsBoundToTheProviderIsSentThere(t *testing.T) {
 	s := newSite(t, fine)
 	b := newBench(t).reaching(s)
 	secret := apiKey("sk-1")
-	secret.Annotations = map[string]string{v1alpha1.AnnotationAllowedHosts: "api.example.org, " + strings.TrimPrefix(s.URL, "https://")}
+	secret.Annotations = map[string]string{
+		v1alpha1.AnnotationAllowedHosts: "api.example.org, " + strings.TrimPrefix(s.URL, "https://"),
+	}
 	b.reads(secret, nil)
 	made := 0
 	b.using(func(model.Access) { made++ })
@@ -253,7 +259,12 @@ func TestASecretThatIsBoundToTheProviderIsSentThere(t *testing.T) {
 func TestWhenTheSecretCannotBeReadNowNothingIsDecided(t *testing.T) {
 	b := newBench(t).reaching(newSite(t, fine))
 	b.reads(nil, apierrors.NewTooManyRequestsError("later"))
-	if closed, err := b.Reason(t.Context(), newTurn("demo-1"), keyed(newSite(t, fine))); err == nil || closed != nil || !strings.Contains(err.Error(), "Secret api") {
+	if closed, err := b.Reason(
+		t.Context(),
+		newTurn("demo-1"),
+		keyed(newSite(t, fine)),
+	); err == nil || closed != nil ||
+		!strings.Contains(err.Error(), "Secret api") {
 		t.Errorf("closed %+v, error %v", closed, err)
 	}
 	if len(b.transcript()) != 0 || len(b.asked) != 0 {

@@ -77,8 +77,12 @@ func (h *Host) Act(ctx context.Context, t Turn, results ActResults) (*journal.Cl
 // endCalls sets an outcome for every call of an open act step when the Turn ends: the known one, or a conclusion
 // without one. It returns the events of the calls, as Act does, and the ids of the calls that it reports as never
 // claimed.
-func (h *Host) endCalls(t Turn, known ActResults, claims map[string]journal.ClaimRef) ([]v1alpha1.JournalEvent, []string) {
-	if t.Progress.Plan.Phase != v1alpha1.PlanAct {
+func (h *Host) endCalls(
+	t Turn,
+	known ActResults,
+	claims map[string]journal.ClaimRef,
+) ([]v1alpha1.JournalEvent, []string) {
+	if t.Progress.Plan.Phase != v1alpha1.PlanPhaseAct {
 		return nil, nil
 	}
 	all := known
@@ -114,9 +118,9 @@ func (t Turn) endedWith(call v1alpha1.ToolCall, claims map[string]journal.ClaimR
 		return tool.Recalled(call)
 	case tool.Unapproved(call):
 		return neverStarted()
-	case call.Executor == v1alpha1.ExecutorClient:
+	case call.Executor == v1alpha1.ToolExecutorClient:
 		return noClientResult()
-	case call.Executor != v1alpha1.ExecutorJob:
+	case call.Executor != v1alpha1.ToolExecutorJob:
 		return neverStarted()
 	default:
 		return mayHaveRun()
@@ -126,7 +130,7 @@ func (t Turn) endedWith(call v1alpha1.ToolCall, claims map[string]journal.ClaimR
 // unwithdrawn reports whether an outcome is NotExecuted although another process may still let the pod of the call
 // start.
 func (t Turn) unwithdrawn(call v1alpha1.ToolCall, outcome tool.Outcome) bool {
-	return !t.inProcess(call) && outcome.State == v1alpha1.CallNotExecuted && tool.Withdrawable(call) &&
+	return !t.inProcess(call) && outcome.State == v1alpha1.ToolCallStateNotExecuted && tool.Withdrawable(call) &&
 		!tool.Withdrawn(call)
 }
 
@@ -140,26 +144,34 @@ func Withdraw(p *v1alpha1.TurnProgress, known map[string]tool.Outcome) {
 		if !ok {
 			outcome = neverStarted()
 		}
-		if tool.Withdrawable(*call) && !tool.Withdrawn(*call) && outcome.State == v1alpha1.CallNotExecuted {
+		if tool.Withdrawable(*call) && !tool.Withdrawn(*call) && outcome.State == v1alpha1.ToolCallStateNotExecuted {
 			Describe(call, outcome)
 		}
 	}
 }
 
 func neverStarted() tool.Outcome {
-	return tool.Outcome{State: v1alpha1.CallNotExecuted, Reason: reasonTurnEnded, Error: tool.NotExecuted("the turn ended first")}
+	return tool.Outcome{
+		State:  v1alpha1.ToolCallStateNotExecuted,
+		Reason: reasonTurnEnded,
+		Error:  tool.NotExecuted("the turn ended first"),
+	}
 }
 
 // noClientResult is the outcome of a client call without a result. The manager does not know what the client has done.
 func noClientResult() tool.Outcome {
 	return tool.Outcome{
-		State: v1alpha1.CallNotExecuted, Reason: reasonTurnEnded,
+		State: v1alpha1.ToolCallStateNotExecuted, Reason: reasonTurnEnded,
 		Error: "The client gave no result before the turn ended.",
 	}
 }
 
 func mayHaveRun() tool.Outcome {
-	return tool.Outcome{State: v1alpha1.CallUnknown, Reason: reasonTurnEnded, Error: tool.OutcomeUnknown("the turn ended while it may have been running")}
+	return tool.Outcome{
+		State:  v1alpha1.ToolCallStateUnknown,
+		Reason: reasonTurnEnded,
+		Error:  tool.OutcomeUnknown("the turn ended while it may have been running"),
+	}
 }
 
 // brief leaves out the results, for an entry that must fit where they did not.
@@ -187,7 +199,7 @@ func (h *Host) actEvents(t Turn, results ActResults) []v1alpha1.JournalEvent {
 	f := h.events(t).Step(t.step(), 1)
 	var server, client []v1alpha1.ToolCall
 	for _, call := range t.Progress.ToolCalls {
-		if call.Executor == v1alpha1.ExecutorClient {
+		if call.Executor == v1alpha1.ToolExecutorClient {
 			client = append(client, call)
 		} else {
 			server = append(server, call)
@@ -196,7 +208,7 @@ func (h *Host) actEvents(t Turn, results ActResults) []v1alpha1.JournalEvent {
 	results.Outcomes = maps.Clone(results.Outcomes)
 	for _, call := range refused(t, results.Planned) {
 		server = append(server, v1alpha1.ToolCall{ID: call.ID, Name: cut(call.Name, 64)})
-		results.Outcomes[call.ID] = tool.Outcome{State: v1alpha1.CallNotExecuted, Error: call.Refusal}
+		results.Outcomes[call.ID] = tool.Outcome{State: v1alpha1.ToolCallStateNotExecuted, Error: call.Refusal}
 	}
 	return append(serverEvents(f, t, server, results), h.clientEvents(f, client, results)...)
 }
@@ -206,15 +218,23 @@ func serverEvents(f event.Step, t Turn, calls []v1alpha1.ToolCall, results ActRe
 	if len(calls) == 0 {
 		return nil
 	}
-	events := []v1alpha1.JournalEvent{f.ActStarted(event.ActStarted{Iteration: t.Progress.Iteration, ToolCalls: summaries(calls)})}
+	events := []v1alpha1.JournalEvent{
+		f.ActStarted(event.ActStarted{Iteration: t.Progress.Iteration, ToolCalls: summaries(calls)}),
+	}
 	failed := int32(0)
 	for _, call := range calls {
 		outcome := results.Outcomes[call.ID]
-		if outcome.State != v1alpha1.CallSucceeded {
+		if outcome.State != v1alpha1.ToolCallStateSucceeded {
 			failed++
 		}
 		if outcome.Started {
-			events = append(events, at(f, outcome.StartedAt).ToolStarted(event.ToolStarted{ToolCall: eventCall(results.Planned[call.ID]), Attempt: call.Attempt}))
+			events = append(
+				events,
+				at(
+					f,
+					outcome.StartedAt,
+				).ToolStarted(event.ToolStarted{ToolCall: eventCall(results.Planned[call.ID]), Attempt: call.Attempt}),
+			)
 		}
 		ended := from(at(f, outcome.FinishedAt).ToolCompleted(completed(call, outcome)), results.Sources[call.ID])
 		if outcome.Image != "" {
@@ -222,7 +242,10 @@ func serverEvents(f event.Step, t Turn, calls []v1alpha1.ToolCall, results ActRe
 		}
 		events = append(events, ended)
 	}
-	return append(events, f.ActCompleted(event.ActCompleted{Completed: true, SuccessCount: int32(len(calls)) - failed, ErrorCount: failed}))
+	return append(
+		events,
+		f.ActCompleted(event.ActCompleted{Completed: true, SuccessCount: int32(len(calls)) - failed, ErrorCount: failed}),
+	)
 }
 
 // clientEvents returns the events of the calls of client tools. A call without an answer has no completed event: the
@@ -234,7 +257,10 @@ func (h *Host) clientEvents(f event.Step, calls []v1alpha1.ToolCall, results Act
 	requested := event.ToolCallRequested{}
 	for _, call := range calls {
 		p := results.Planned[call.ID]
-		requested.ToolCalls = append(requested.ToolCalls, event.RequestedCall{ID: call.ID, Name: call.Name, Arguments: p.Arguments})
+		requested.ToolCalls = append(
+			requested.ToolCalls,
+			event.RequestedCall{ID: call.ID, Name: call.Name, Arguments: p.Arguments},
+		)
 	}
 	events := []v1alpha1.JournalEvent{f.ToolCallRequested(requested)}
 	for _, call := range calls {
@@ -260,13 +286,13 @@ func completed(call v1alpha1.ToolCall, outcome tool.Outcome) event.ToolCompleted
 	data := event.ToolCompleted{
 		ToolCallID:  call.ID,
 		ToolName:    call.Name,
-		Success:     outcome.State == v1alpha1.CallSucceeded,
+		Success:     outcome.State == v1alpha1.ToolCallStateSucceeded,
 		Status:      event.StatusSuccess,
 		Error:       outcome.Error,
 		Fingerprint: call.Fingerprint,
 	}
 	switch {
-	case outcome.State == v1alpha1.CallUnknown:
+	case outcome.State == v1alpha1.ToolCallStateUnknown:
 		data.Status = event.StatusInterrupted
 	case outcome.Reason == tool.ReasonTimeout:
 		data.Status = event.StatusTimeout
@@ -286,13 +312,13 @@ func completed(call v1alpha1.ToolCall, outcome tool.Outcome) event.ToolCompleted
 // ClientOutcome returns the outcome of a call with a client's result.
 func ClientOutcome(call v1alpha1.SettledCall) tool.Outcome {
 	if call.Error != nil {
-		return tool.Outcome{State: v1alpha1.CallFailed, Reason: "ClientError", Error: *call.Error}
+		return tool.Outcome{State: v1alpha1.ToolCallStateFailed, Reason: "ClientError", Error: *call.Error}
 	}
 	text := ""
 	if call.Result != nil {
 		text = *call.Result
 	}
-	return tool.Outcome{State: v1alpha1.CallSucceeded, Reason: "ClientResult", Result: &text}
+	return tool.Outcome{State: v1alpha1.ToolCallStateSucceeded, Reason: "ClientResult", Result: &text}
 }
 
 // FromStatus returns the outcome of a call for which no process waits any more, from status alone.
@@ -300,7 +326,7 @@ func FromStatus(call v1alpha1.ToolCall) (tool.Outcome, bool) {
 	switch {
 	case WasGivenUp(call):
 		return GivenUp(call), true
-	case call.State == v1alpha1.CallNotExecuted && call.Reason == reasonNoClient:
+	case call.State == v1alpha1.ToolCallStateNotExecuted && call.Reason == reasonNoClient:
 		return NoClient(), true
 	default:
 		return tool.Outcome{}, false
@@ -312,7 +338,7 @@ const reasonNoClient = "NoClient"
 
 // NoClient is the outcome of a client call that no client answers.
 func NoClient() tool.Outcome {
-	return tool.Outcome{State: v1alpha1.CallNotExecuted, Reason: reasonNoClient, Error: event.SentenceNotExecuted}
+	return tool.Outcome{State: v1alpha1.ToolCallStateNotExecuted, Reason: reasonNoClient, Error: event.SentenceNotExecuted}
 }
 
 func summaries(calls []v1alpha1.ToolCall) []event.CallSummary {

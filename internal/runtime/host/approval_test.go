@@ -19,7 +19,7 @@ import (
 // guardedTool is a Tool whose calls need approval.
 func guardedTool(name string) *v1alpha1.Tool {
 	guarded := jobTool(name)
-	guarded.Spec.Policy = v1alpha1.PolicyRequiresApproval
+	guarded.Spec.Policy = v1alpha1.ToolPolicyRequiresApproval
 	return guarded
 }
 
@@ -28,15 +28,27 @@ func TestACallThatNeedsApprovalIsPinnedAsOneThatWaits(t *testing.T) {
 	strict := guardedTool("strict")
 	strict.Spec.InputSchema = &v1alpha1.JSON{Raw: []byte(`{"type":"object","required":["x"]}`)}
 	strict.Spec.ApprovalTimeout = &metav1.Duration{Duration: time.Minute}
-	b.says("", model.ToolCall{Name: "pay", Arguments: `{"euros": 40}`}, model.ToolCall{Name: "strict", Arguments: `{}`}, model.ToolCall{Name: "strict", Arguments: `{"x": 1}`})
+	b.says(
+		"",
+		model.ToolCall{Name: "pay", Arguments: `{"euros": 40}`},
+		model.ToolCall{Name: "strict", Arguments: `{}`},
+		model.ToolCall{Name: "strict", Arguments: `{"x": 1}`},
+	)
 	turn, closed := b.reason(newTurn("demo-1"), with(guardedTool("pay"), strict))
 	p := turn.Progress
-	if p.Phase != v1alpha1.TurnWaitingForToolResults || p.Summary.Calls != "1/3" {
+	if p.Phase != v1alpha1.TurnPhaseWaitingForToolResults || p.Summary.Calls != "1/3" {
 		t.Errorf("phase %s, calls %s", p.Phase, p.Summary.Calls)
 	}
 	pay := p.ToolCalls[0]
-	if pay.Executor != v1alpha1.ExecutorJob || pay.Policy != v1alpha1.PolicyRequiresApproval || pay.State != v1alpha1.CallWaiting || pay.Reason != v1alpha1.ReasonApproval ||
-		pay.Attempt != 0 || pay.SideEffect != v1alpha1.AtMostOnce || pay.Arguments != `{"euros": 40}` || pay.Preview != "" || len(pay.CallDigest) != 64 {
+	if pay.Executor != v1alpha1.ToolExecutorJob ||
+		pay.Policy != v1alpha1.ToolPolicyRequiresApproval ||
+		pay.State != v1alpha1.ToolCallStateWaiting ||
+		pay.Reason != v1alpha1.ReasonApproval ||
+		pay.Attempt != 0 ||
+		pay.SideEffect != v1alpha1.SideEffectAtMostOnce ||
+		pay.Arguments != `{"euros": 40}` ||
+		pay.Preview != "" ||
+		len(pay.CallDigest) != 64 {
 		t.Errorf("pinned as %+v", pay)
 	}
 	for id, timeout := range map[int]time.Duration{0: 24 * time.Hour, 2: time.Minute} {
@@ -44,7 +56,9 @@ func TestACallThatNeedsApprovalIsPinnedAsOneThatWaits(t *testing.T) {
 			t.Errorf("call %d can be approved for %v, want %v", id, wait, timeout)
 		}
 	}
-	if refused := p.ToolCalls[1]; refused.Executor != v1alpha1.ExecutorNone || refused.State != v1alpha1.CallNotExecuted || refused.ApproveBy != nil {
+	if refused := p.ToolCalls[1]; refused.Executor != v1alpha1.ToolExecutorNone ||
+		refused.State != v1alpha1.ToolCallStateNotExecuted ||
+		refused.ApproveBy != nil {
 		t.Errorf("arguments that nobody need look at: %+v", refused)
 	}
 }
@@ -54,7 +68,11 @@ func TestARejectionThatCompletesTheStepIsToldWithItsSource(t *testing.T) {
 	b.says("", calls(1, "pay")...)
 	turn, closed := b.reason(newTurn("demo-1"), with(guardedTool("pay")))
 	acted, err := b.Act(t.Context(), turn, ActResults{
-		Outcomes: map[string]tool.Outcome{"1-0": tool.Rejected()}, Sources: map[string]types.UID{"1-0": "result-uid"}, Planned: planned(closed),
+		Outcomes: map[string]tool.Outcome{
+			"1-0": tool.Rejected(),
+		},
+		Sources: map[string]types.UID{"1-0": "result-uid"},
+		Planned: planned(closed),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -63,11 +81,14 @@ func TestARejectionThatCompletesTheStepIsToldWithItsSource(t *testing.T) {
 	if got := Sources(acted); len(got) != 1 || got[0] != "result-uid" {
 		t.Errorf("sources %v", got)
 	}
-	if c := acted.Transition.ToolCalls[0]; c.State != v1alpha1.CallNotExecuted || c.Reason != tool.ReasonRejected || c.Attempt != 0 {
+	if c := acted.Transition.ToolCalls[0]; c.State != v1alpha1.ToolCallStateNotExecuted ||
+		c.Reason != tool.ReasonRejected ||
+		c.Attempt != 0 {
 		t.Errorf("call %+v", c)
 	}
 	messages := b.transcript()
-	if m := messages[len(messages)-1]; m.Role != event.RoleToolResult || !strings.HasPrefix(m.Error, "The tool was not executed: its approval was refused.") {
+	if m := messages[len(messages)-1]; m.Role != event.RoleToolResult ||
+		!strings.HasPrefix(m.Error, "The tool was not executed: its approval was refused.") {
 		t.Errorf("the model reads %+v", m)
 	}
 }
@@ -110,11 +131,17 @@ func TestADecisionThatTheLogHasNoRoomForEndsTheTurn(t *testing.T) {
 		t.Fatalf("kept as %+v, closed as %+v, error %v", ref, closed, err)
 	}
 	for _, call := range closed.Transition.ToolCalls {
-		if call.State != v1alpha1.CallNotExecuted {
+		if call.State != v1alpha1.ToolCallStateNotExecuted {
 			t.Errorf("call %+v", call)
 		}
 	}
-	if _, again, err := b.Keep(t.Context(), turn, approve, ActResults{}); err != nil || again == nil || again.Ordinal != closed.Ordinal {
+	if _, again, err := b.Keep(
+		t.Context(),
+		turn,
+		approve,
+		ActResults{},
+	); err != nil || again == nil ||
+		again.Ordinal != closed.Ordinal {
 		t.Errorf("with room, but late: %+v, %v", again, err)
 	}
 }
@@ -123,12 +150,18 @@ func TestADecisionThatIsKeptIsThereForTheNextProcess(t *testing.T) {
 	b := newBench(t)
 	b.says("", calls(1, "pay")...)
 	turn, _ := b.reason(newTurn("demo-1"), with(guardedTool("pay")))
-	ref, closed, err := b.Keep(t.Context(), turn, v1alpha1.SettledCall{ID: "1-0", Source: "result-uid", Decision: v1alpha1.DecisionApprove, By: "ann"}, ActResults{})
+	ref, closed, err := b.Keep(
+		t.Context(),
+		turn,
+		v1alpha1.SettledCall{ID: "1-0", Source: "result-uid", Decision: v1alpha1.DecisionApprove, By: "ann"},
+		ActResults{},
+	)
 	if err != nil || closed != nil || ref.Ordinal == 0 {
 		t.Fatalf("kept as %+v, %+v, %v", ref, closed, err)
 	}
 	settled, err := b.Log.Settled(t.Context(), session, turn.Ref.UID, turn.step(), turn.Progress.Plan.OpenedAt)
-	if err != nil || len(settled) != 1 || settled[0].Call.Decision != v1alpha1.DecisionApprove || settled[0].Call.By != "ann" {
+	if err != nil || len(settled) != 1 || settled[0].Call.Decision != v1alpha1.DecisionApprove ||
+		settled[0].Call.By != "ann" {
 		t.Errorf("the log has %+v, %v", settled, err)
 	}
 }
@@ -162,7 +195,8 @@ func TestTheEndOfATurnTakesInApprovals(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if call := closed.Transition.ToolCalls[0]; call.State != v1alpha1.CallUnknown || call.Reason != reasonTurnEnded {
+				if call := closed.Transition.ToolCalls[0]; call.State != v1alpha1.ToolCallStateUnknown ||
+					call.Reason != reasonTurnEnded {
 					t.Errorf("the call is %+v", call)
 				}
 				if len(closed.Settled) != 1 || closed.Settled[0].Ordinal != ref.Ordinal {
@@ -177,13 +211,18 @@ func TestTheEndOfATurnKnowsThatAnApprovedCallWasNotLetGo(t *testing.T) {
 	b := newBench(t)
 	b.says("", calls(1, "pay")...)
 	turn, _ := b.reason(newTurn("demo-1"), with(guardedTool("pay")))
-	if _, _, err := b.Keep(t.Context(), turn, v1alpha1.SettledCall{ID: "1-0", Decision: v1alpha1.DecisionApprove}, ActResults{}); err != nil {
+	if _, _, err := b.Keep(
+		t.Context(),
+		turn,
+		v1alpha1.SettledCall{ID: "1-0", Decision: v1alpha1.DecisionApprove},
+		ActResults{},
+	); err != nil {
 		t.Fatal(err)
 	}
 	tool.Approve(&turn.Progress.ToolCalls[0])
 	Withdraw(&turn.Progress, nil)
 	closed, err := b.Cancel(t.Context(), turn, ActResults{})
-	if err != nil || closed.Transition.ToolCalls[0].State != v1alpha1.CallNotExecuted {
+	if err != nil || closed.Transition.ToolCalls[0].State != v1alpha1.ToolCallStateNotExecuted {
 		t.Errorf("closed as %+v, error %v", closed, err)
 	}
 }

@@ -109,7 +109,11 @@ func (a asked) elsewhere() bool {
 // elsewhere reports whether another Model may succeed after such a failure: the cause is not the request itself.
 func elsewhere(code plan.ErrorCode) bool {
 	switch code {
-	case plan.CodeModelUnavailable, plan.CodeProviderRateLimited, plan.CodeProviderQuotaExhausted, plan.CodeProviderUnavailable, plan.CodeProviderMisconfigured:
+	case plan.CodeModelUnavailable,
+		plan.CodeProviderRateLimited,
+		plan.CodeProviderQuotaExhausted,
+		plan.CodeProviderUnavailable,
+		plan.CodeProviderMisconfigured:
 		return true
 	default:
 		return false
@@ -150,7 +154,13 @@ func (h *Host) askOne(
 
 // try calls one Model once, for a message with an id. A failure of the Model, including its key, is in the result; err
 // is about anything else.
-func (h *Host) try(ctx context.Context, t Turn, m *v1alpha1.Model, r model.Request, message string) (response *model.Response, failure, err error) {
+func (h *Host) try(
+	ctx context.Context,
+	t Turn,
+	m *v1alpha1.Model,
+	r model.Request,
+	message string,
+) (response *model.Response, failure, err error) {
 	access, err := h.access(ctx, t.Session.Namespace, m)
 	if err != nil {
 		var key *model.KeyError
@@ -167,7 +177,7 @@ func (h *Host) try(ctx context.Context, t Turn, m *v1alpha1.Model, r model.Reque
 	if failure != nil {
 		return nil, failure, nil
 	}
-	if m.Spec.Recovery != v1alpha1.RecoveryFinalize {
+	if m.Spec.Recovery != v1alpha1.ModelRecoveryFinalize {
 		response, failure = h.call(ctx, driver, m, r)
 		return response, failure, nil
 	}
@@ -191,7 +201,10 @@ func (h *Host) call(
 	defer cancel()
 	response, err := callWithin(limited, driver, m, r)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
-		return nil, provider.Late(string(m.Spec.Provider), fmt.Sprintf("the response was not complete after %s (the manager's limit)", h.CallLimit))
+		return nil, provider.Late(
+			string(m.Spec.Provider),
+			fmt.Sprintf("the response was not complete after %s (the manager's limit)", h.CallLimit),
+		)
 	}
 	if err == nil && response == nil {
 		return nil, errors.New("the model gave no response")

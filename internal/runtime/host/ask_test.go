@@ -110,13 +110,18 @@ func TestAToolThatAProviderDoesNotTakeIsForAFallback(t *testing.T) {
 	b.failing(refused)
 	c := with()
 	c.Fallbacks = []*v1alpha1.Model{named("other")}
-	if turn, _ := b.reason(newTurn("demo-1"), c); turn.Progress.Output != "Hello from other." || turn.Progress.Model != "other" {
+	if turn, _ := b.reason(
+		newTurn("demo-1"),
+		c,
+	); turn.Progress.Output != "Hello from other." ||
+		turn.Progress.Model != "other" {
 		t.Errorf("progress %+v", turn.Progress)
 	}
 	b = newBench(t)
 	b.failing(refused, refused)
 	turn, _ := b.reason(newTurn("demo-1"), c)
-	if e := turn.Progress.Error; e == nil || !strings.Contains(e.Fields["problem"], "inputSchema of tool odd") || len(b.asked) != 2 {
+	if e := turn.Progress.Error; e == nil || !strings.Contains(e.Fields["problem"], "inputSchema of tool odd") ||
+		len(b.asked) != 2 {
 		t.Errorf("error %+v", e)
 	}
 }
@@ -158,14 +163,19 @@ func TestAnotherModelAnswersWhereOneCannotServeAnybody(t *testing.T) {
 				if r.Model != "third" {
 					return nil, err
 				}
-				return &model.Response{Text: "Hello.", Model: "third-20260101", Usage: model.Usage{InputTokens: 3, OutputTokens: 2}}, nil
+				return &model.Response{
+					Text:  "Hello.",
+					Model: "third-20260101",
+					Usage: model.Usage{InputTokens: 3, OutputTokens: 2},
+				}, nil
 			}
 			c := with()
 			unknown := named("second")
 			unknown.Spec.Provider = "Unheard"
 			c.Fallbacks = []*v1alpha1.Model{unknown, named("other"), named("third"), named("fourth")}
 			turn, closed := b.reason(newTurn("demo-1"), c)
-			if turn.Progress.Output != "Hello." || turn.Progress.Summary.ModelCalls != 1 || turn.Progress.Summary.Usage.TotalTokens != 5 {
+			if turn.Progress.Output != "Hello." || turn.Progress.Summary.ModelCalls != 1 ||
+				turn.Progress.Summary.Usage.TotalTokens != 5 {
 				t.Errorf("progress %+v", turn.Progress)
 			}
 			all := generations(t, closed)
@@ -195,7 +205,11 @@ func TestNoOtherModelAnswersWhereTheRequestIsAtFault(t *testing.T) {
 		b.failing(err)
 		c := with()
 		c.Fallbacks = []*v1alpha1.Model{named("other")}
-		if turn, _ := b.reason(newTurn("demo-1"), c); turn.Progress.Error == nil || turn.Progress.Error.Code != code || len(b.asked) != 1 {
+		if turn, _ := b.reason(
+			newTurn("demo-1"),
+			c,
+		); turn.Progress.Error == nil || turn.Progress.Error.Code != code ||
+			len(b.asked) != 1 {
 			t.Errorf("asked %d times, error %+v, want %s", len(b.asked), turn.Progress.Error, code)
 		}
 	}
@@ -213,7 +227,9 @@ func TestWhenNoModelAnswersTheFirstOnesFailureIsTheTurns(t *testing.T) {
 	c.Fallbacks = []*v1alpha1.Model{named("other"), named("third")}
 	turn, closed := b.reason(newTurn("demo-1"), c)
 	e := turn.Progress.Error
-	if e == nil || e.Code != "provider_rate_limited" || e.Fields["retry_after"] != "120" || e.Fields["provider"] != "Test" || e.Fields["model_id"] != "m" {
+	if e == nil || e.Code != "provider_rate_limited" || e.Fields["retry_after"] != "120" ||
+		e.Fields["provider"] != "Test" ||
+		e.Fields["model_id"] != "m" {
 		t.Errorf("error %+v", e)
 	}
 	if all := generations(t, closed); len(all) != 3 || all[2].Error != "Model not available: third" {

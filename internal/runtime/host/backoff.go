@@ -41,11 +41,11 @@ func (b *Backoff) Unwrap() error { return b.Cause }
 // Describe records the wait in the status of the Turn.
 func (b *Backoff) Describe(p *v1alpha1.TurnProgress) {
 	at := metav1.NewMicroTime(b.NotBefore)
-	p.Phase = v1alpha1.TurnWaiting
+	p.Phase = v1alpha1.TurnPhaseWaiting
 	p.Plan.Attempt, p.Plan.Model, p.Plan.NotBefore = b.Tries, b.Model, &at
 	message := fmt.Sprintf("Model %q is called again, for try %d of %d, because the last try failed: %v", b.Model,
 		b.Tries+1, MaxTries, b.Cause)
-	p.WaitsFor = []v1alpha1.TurnWait{{Type: v1alpha1.WaitBackoff, Until: &at, Message: cut(message, 1024)}}
+	p.WaitsFor = []v1alpha1.TurnWait{{Type: v1alpha1.WaitTypeBackoff, Until: &at, Message: cut(message, 1024)}}
 }
 
 // Described reports whether the plan has the wait.

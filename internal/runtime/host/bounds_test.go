@@ -74,7 +74,8 @@ func TestAFullJournalSaysWhichBoundWasReached(t *testing.T) {
 			turn := newTurn("demo-1")
 			turn.Session.Limit = test.limit
 			after, _ := b.reason(turn, with())
-			if e := after.Progress.Error; e == nil || e.Code != string(CodeJournalFull) || !strings.Contains(e.Message, test.says) {
+			if e := after.Progress.Error; e == nil || e.Code != string(CodeJournalFull) ||
+				!strings.Contains(e.Message, test.says) {
 				t.Errorf("error %+v", e)
 			}
 		})

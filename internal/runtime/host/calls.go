@@ -43,8 +43,11 @@ func (h *Host) pin(t Turn, c Config, calls []model.ToolCall) ([]v1alpha1.Planned
 			pinned = append(pinned, h.pinOne(t, c, &p, call))
 		} else {
 			p.Arguments = cut(call.Arguments, maxLoggedArguments)
-			p.Refusal = fmt.Sprintf("%d tools were called at once; at most %d can be. This one was not executed. Call it again, with fewer others.",
-				len(calls), tool.MaxCallsPerStep)
+			p.Refusal = fmt.Sprintf(
+				"%d tools were called at once; at most %d can be. This one was not executed. Call it again, with fewer others.",
+				len(calls),
+				tool.MaxCallsPerStep,
+			)
 		}
 		planned = append(planned, p)
 	}
@@ -74,13 +77,13 @@ func (h *Host) pinOne(t Turn, c Config, p *v1alpha1.PlannedCall, call model.Tool
 	s := v1alpha1.ToolCall{
 		ID:          p.ID,
 		Name:        cutEncoded(call.Name, 64),
-		Executor:    v1alpha1.ExecutorNone,
+		Executor:    v1alpha1.ToolExecutorNone,
 		Fingerprint: tool.Fingerprint(call.Name, call.Arguments),
-		State:       v1alpha1.CallPending,
+		State:       v1alpha1.ToolCallStatePending,
 	}
 	refuse := func(reason, text string) v1alpha1.ToolCall {
 		p.Refusal, p.Arguments = text, cut(call.Arguments, maxLoggedArguments)
-		s.State, s.Reason, s.Preview = v1alpha1.CallNotExecuted, reason, preview(text)
+		s.State, s.Reason, s.Preview = v1alpha1.ToolCallStateNotExecuted, reason, preview(text)
 		return s
 	}
 	definition := c.Tools[call.Name]
@@ -89,7 +92,10 @@ func (h *Host) pinOne(t Turn, c Config, p *v1alpha1.PlannedCall, call model.Tool
 	}
 	if len(call.Arguments) > tool.MaxArgumentsBytes {
 		return refuse(RefusedTooLarge, fmt.Sprintf(
-			"The arguments have %d bytes; a tool can be given at most %d. The tool was not executed. Call it again with less.", len(call.Arguments), tool.MaxArgumentsBytes))
+			"The arguments have %d bytes; a tool can be given at most %d. The tool was not executed. Call it again with less.",
+			len(call.Arguments),
+			tool.MaxArgumentsBytes,
+		))
 	}
 	tool.MustHaveOffer(&definition.Spec)
 	var schema []byte
@@ -101,13 +107,13 @@ func (h *Host) pinOne(t Turn, c Config, p *v1alpha1.PlannedCall, call model.Tool
 	}
 	tool.Pin(&s, definition)
 	if definition.Spec.Client != nil {
-		s.Executor, s.State = v1alpha1.ExecutorClient, v1alpha1.CallWaiting
+		s.Executor, s.State = v1alpha1.ToolExecutorClient, v1alpha1.ToolCallStateWaiting
 		return s
 	}
 	s.Executor, s.Attempt = executorOf(&definition.Spec), 1
 	s.SideEffect = definition.Spec.SideEffect
 	if s.SideEffect == "" {
-		s.SideEffect = v1alpha1.AtMostOnce
+		s.SideEffect = v1alpha1.SideEffectAtMostOnce
 	}
 	s.ConcurrencyClass = definition.Spec.ConcurrencyClass
 	if timeout := timeoutOf(&definition.Spec); timeout != nil {
@@ -115,7 +121,7 @@ func (h *Host) pinOne(t Turn, c Config, p *v1alpha1.PlannedCall, call model.Tool
 	}
 	if by := tool.ApproveBy(&definition.Spec, h.Clock()); by != nil {
 		s.Policy, s.ApproveBy = definition.Spec.Policy, by
-		s.Attempt, s.State, s.Reason = 0, v1alpha1.CallWaiting, v1alpha1.ReasonApproval
+		s.Attempt, s.State, s.Reason = 0, v1alpha1.ToolCallStateWaiting, v1alpha1.ReasonApproval
 		// The calls are planned by the step before the one that runs them.
 		s.CallDigest = tool.CallDigest(t.Ref.UID, t.step()+1, s, call.Arguments)
 	}
@@ -125,9 +131,9 @@ func (h *Host) pinOne(t Turn, c Config, p *v1alpha1.PlannedCall, call model.Tool
 // executorOf is how the manager runs a tool.
 func executorOf(spec *v1alpha1.ToolSpec) v1alpha1.ToolExecutor {
 	if spec.HTTP != nil {
-		return v1alpha1.ExecutorHTTP
+		return v1alpha1.ToolExecutorHTTP
 	}
-	return v1alpha1.ExecutorJob
+	return v1alpha1.ToolExecutorJob
 }
 
 // timeoutOf returns the timeout of one run of the tool; nil if the Tool sets none.
@@ -157,7 +163,10 @@ func definitions(c Config) []model.ToolDefinition {
 		if definition.Spec.InputSchema != nil {
 			schema = definition.Spec.InputSchema.Raw
 		}
-		offered = append(offered, model.ToolDefinition{Name: name, Description: definition.Spec.Description, InputSchema: schema})
+		offered = append(
+			offered,
+			model.ToolDefinition{Name: name, Description: definition.Spec.Description, InputSchema: schema},
+		)
 	}
 	return offered
 }

@@ -62,7 +62,7 @@ func TestAMessageThatWasWithdrawnIsNotDelivered(t *testing.T) {
 				for _, m := range b.transcript() {
 					delivered = delivered || (m.Role == event.RoleUser && m.PlainText() == steer.Input)
 				}
-				if delivered == before || (into != nil) != delivered || (ended.Phase == v1alpha1.TurnCancelled) == delivered {
+				if delivered == before || (into != nil) != delivered || (ended.Phase == v1alpha1.TurnPhaseCancelled) == delivered {
 					t.Errorf("delivered: %v; its Turn is %s and went into %+v", delivered, ended.Phase, into)
 				}
 				// It stays unchanged for every later reader.

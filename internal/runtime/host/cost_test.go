@@ -37,13 +37,20 @@ func TestACallCostsWhatTheModelThatHasAnsweredTakes(t *testing.T) {
 		if r.Model != "third" {
 			return nil, unavailable()
 		}
-		return &model.Response{Text: "Hello.", Usage: model.Usage{InputTokens: 30, CacheReadTokens: 20, CacheWriteTokens: 4, OutputTokens: 2}}, nil
+		return &model.Response{
+			Text:  "Hello.",
+			Usage: model.Usage{InputTokens: 30, CacheReadTokens: 20, CacheWriteTokens: 4, OutputTokens: 2},
+		}, nil
 	}
 	c := with()
 	priced(c.Model, "USD", "1000", "10000")
 	third := priced(named("third"), "EUR", "0.5", "2.5")
 	third.Spec.Price.CachedInputPerMillionTokens, third.Spec.Price.CacheWritePerMillionTokens = "0.05", "0.625"
-	c.Fallbacks = []*v1alpha1.Model{priced(named("other"), "CHF", "1", "1"), third, priced(named("fourth"), "USD", "1", "1")}
+	c.Fallbacks = []*v1alpha1.Model{
+		priced(named("other"), "CHF", "1", "1"),
+		third,
+		priced(named("fourth"), "USD", "1", "1"),
+	}
 	turn, closed := b.reason(newTurn("demo-1"), c)
 	want := eur("0.0000115")
 	expectCost(t, turn.Progress.Summary, 0, want)
@@ -111,7 +118,7 @@ func (b *bench) iterate(turn Turn, prices ...*v1alpha1.ModelPrice) Turn {
 		turn, _ = b.reason(turn, c)
 		done := "done"
 		acted, err := b.Act(b.t.Context(), turn, ActResults{Outcomes: map[string]tool.Outcome{
-			turn.Progress.ToolCalls[0].ID: {State: v1alpha1.CallSucceeded, Reason: tool.ReasonCompleted, Result: &done},
+			turn.Progress.ToolCalls[0].ID: {State: v1alpha1.ToolCallStateSucceeded, Reason: tool.ReasonCompleted, Result: &done},
 		}})
 		if err != nil {
 			b.t.Fatalf("acting: %v", err)
@@ -133,16 +140,34 @@ func TestCostsOfIterationsAddUpByCurrency(t *testing.T) {
 	b.fails("(400) no")
 	turn, _ = b.reason(turn, with())
 	expectCost(t, turn.Progress.Summary, 1, eur("0.00001"), usd("0.000016"))
-	if turn.Progress.Phase != v1alpha1.TurnFailed || turn.Progress.Summary.ModelCalls != 4 {
+	if turn.Progress.Phase != v1alpha1.TurnPhaseFailed || turn.Progress.Summary.ModelCalls != 4 {
 		t.Errorf("phase %s, summary %+v", turn.Progress.Phase, turn.Progress.Summary)
 	}
 }
 
 func TestAFifthCurrencyHasNoRoom(t *testing.T) {
 	b := newBench(t)
-	turn := b.iterate(newTurn("demo-1"), price("USD", "1"), price("EUR", "1"), price("CHF", "1"), price("GBP", "1"), price("JPY", "1"), price("USD", "1"))
-	expectCost(t, turn.Progress.Summary, 1,
-		v1alpha1.Cost{Currency: "CHF", Amount: "0.000002"}, eur("0.000002"), v1alpha1.Cost{Currency: "GBP", Amount: "0.000002"}, usd("0.000004"))
+	turn := b.iterate(
+		newTurn("demo-1"),
+		price("USD", "1"),
+		price("EUR", "1"),
+		price("CHF", "1"),
+		price("GBP", "1"),
+		price("JPY", "1"),
+		price("USD", "1"),
+	)
+	expectCost(
+		t,
+		turn.Progress.Summary,
+		1,
+		v1alpha1.Cost{
+			Currency: "CHF",
+			Amount:   "0.000002",
+		},
+		eur("0.000002"),
+		v1alpha1.Cost{Currency: "GBP", Amount: "0.000002"},
+		usd("0.000004"),
+	)
 }
 
 func TestALaterPriceChangesNothingThatIsRecorded(t *testing.T) {

@@ -56,7 +56,13 @@ func (h *Host) Fail(ctx context.Context, t Turn, failure plan.Failure, known Act
 // full ends the Turn because the journal has no room for the next entry.
 func (h *Host) full(ctx context.Context, t Turn, known ActResults, cause error) (*journal.Closed, error) {
 	sentence := fullSentence(t.Session, cause)
-	closed, err := h.end(ctx, t, plan.FailAs(t.state(), plan.Failure{Code: CodeJournalFull}, sentence), known.brief(), sentence)
+	closed, err := h.end(
+		ctx,
+		t,
+		plan.FailAs(t.state(), plan.Failure{Code: CodeJournalFull}, sentence),
+		known.brief(),
+		sentence,
+	)
 	if err != nil {
 		return nil, fmt.Errorf("%w (after: %w)", err, cause)
 	}
@@ -75,8 +81,10 @@ func fullSentence(s journal.Session, cause error) string {
 			"--max-journal-bytes-per-namespace). "+
 			"Delete Sessions that are not needed any more.", s.Namespace, full.Limit)
 	case journal.ByManager:
-		return fmt.Sprintf("The Session's journal is full (%d bytes, the manager's --max-journal-bytes). Continue in a new Session.",
-			full.Limit)
+		return fmt.Sprintf(
+			"The Session's journal is full (%d bytes, the manager's --max-journal-bytes). Continue in a new Session.",
+			full.Limit,
+		)
 	default:
 		return fmt.Sprintf("The Session's journal is full (%d bytes). Raise spec.journalLimit of Session %s, or continue in "+
 			"a new Session.", full.Limit, s.Name)
@@ -84,7 +92,14 @@ func fullSentence(s journal.Session, cause error) string {
 }
 
 // end closes the open step and with it the Turn. said holds the events that precede the end, if any.
-func (h *Host) end(ctx context.Context, t Turn, outcome plan.Outcome, known ActResults, sentence string, said ...v1alpha1.JournalEvent) (*journal.Closed, error) {
+func (h *Host) end(
+	ctx context.Context,
+	t Turn,
+	outcome plan.Outcome,
+	known ActResults,
+	sentence string,
+	said ...v1alpha1.JournalEvent,
+) (*journal.Closed, error) {
 	complete, ok := outcome.Plan.(plan.Complete)
 	if !ok {
 		return nil, fmt.Errorf("ending Turn %s: the planner gave a %T", t.Ref.Name, outcome.Plan)
@@ -229,7 +244,7 @@ func (h *Host) Abandon(
 				return nil, err
 			}
 		}
-		if closed.Transition.Plan.Phase == v1alpha1.PlanComplete {
+		if closed.Transition.Plan.Phase == v1alpha1.PlanPhaseComplete {
 			return closed, nil
 		}
 		t.Progress = closed.Transition
@@ -238,7 +253,7 @@ func (h *Host) Abandon(
 
 // withdrawCalls withdraws the calls of the open step of a Turn that does not exist any more.
 func (t Turn) withdrawCalls(ctx context.Context, withdraw Withdrawer) error {
-	if t.Progress.Plan.Phase != v1alpha1.PlanAct || withdraw == nil {
+	if t.Progress.Plan.Phase != v1alpha1.PlanPhaseAct || withdraw == nil {
 		return nil
 	}
 	for i := range t.Progress.ToolCalls {

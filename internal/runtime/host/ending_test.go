@@ -16,7 +16,14 @@ import (
 )
 
 func succeeded(text string) tool.Outcome {
-	return tool.Outcome{State: v1alpha1.CallSucceeded, Reason: tool.ReasonCompleted, Result: &text, Started: true, StartedAt: started, FinishedAt: started.Add(2e9)}
+	return tool.Outcome{
+		State:      v1alpha1.ToolCallStateSucceeded,
+		Reason:     tool.ReasonCompleted,
+		Result:     &text,
+		Started:    true,
+		StartedAt:  started,
+		FinishedAt: started.Add(2e9),
+	}
 }
 
 // acting is a Turn whose open step has a Job call 1-0 and a client call 1-1.
@@ -31,19 +38,28 @@ func TestAnActStepIsToldInOrder(t *testing.T) {
 	b := newBench(t)
 	turn, bulk := b.acting()
 	closed, err := b.Act(t.Context(), turn, ActResults{
-		Outcomes: map[string]tool.Outcome{"1-0": succeeded("done"), "1-1": ClientOutcome(v1alpha1.SettledCall{ID: "1-1", Error: pointerTo("away")})},
-		Sources:  map[string]types.UID{"1-1": "result-uid"},
-		Planned:  bulk,
+		Outcomes: map[string]tool.Outcome{
+			"1-0": succeeded("done"),
+			"1-1": ClientOutcome(v1alpha1.SettledCall{ID: "1-1", Error: pointerTo("away")}),
+		},
+		Sources: map[string]types.UID{"1-1": "result-uid"},
+		Planned: bulk,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.expectTypes(closed.Events, "act.started tool.started tool.completed act.completed tool.call_requested tool.completed")
+	b.expectTypes(
+		closed.Events,
+		"act.started tool.started tool.completed act.completed tool.call_requested tool.completed",
+	)
 	p := closed.Transition
-	if p.Phase != v1alpha1.TurnReason || p.Iteration != 2 || p.Plan.Step != 3 || p.Summary.Calls != "2/2, 1 failed" || p.Summary.FailedToolCalls != 1 {
+	if p.Phase != v1alpha1.TurnPhaseReason || p.Iteration != 2 || p.Plan.Step != 3 || p.Summary.Calls != "2/2, 1 failed" ||
+		p.Summary.FailedToolCalls != 1 {
 		t.Errorf("progress %+v, plan %+v, summary %+v", p, p.Plan, p.Summary)
 	}
-	if p.ToolCalls[0].State != v1alpha1.CallSucceeded || p.ToolCalls[0].Preview != "done" || p.ToolCalls[1].State != v1alpha1.CallFailed || p.ToolCalls[1].Preview != "away" {
+	if p.ToolCalls[0].State != v1alpha1.ToolCallStateSucceeded || p.ToolCalls[0].Preview != "done" ||
+		p.ToolCalls[1].State != v1alpha1.ToolCallStateFailed ||
+		p.ToolCalls[1].Preview != "away" {
 		t.Errorf("calls %+v", p.ToolCalls)
 	}
 	if got := Sources(closed); len(got) != 1 || got[0] != "result-uid" {
@@ -57,14 +73,21 @@ func TestAnActStepIsToldInOrder(t *testing.T) {
 func TestACallThatNobodyAnswersIsRepairedInThePrompt(t *testing.T) {
 	b := newBench(t)
 	turn, bulk := b.acting()
-	closed, err := b.Act(t.Context(), turn, ActResults{Outcomes: map[string]tool.Outcome{"1-0": succeeded("done"), "1-1": NoClient()}, Planned: bulk})
+	closed, err := b.Act(
+		t.Context(),
+		turn,
+		ActResults{Outcomes: map[string]tool.Outcome{"1-0": succeeded("done"), "1-1": NoClient()}, Planned: bulk},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.expectTypes(closed.Events, "act.started tool.started tool.completed act.completed tool.call_requested")
 	b.says("Well.")
 	_, closed = b.reason(after(turn, closed), with())
-	b.expectTypes(closed.Events, "reason.started transcript.repaired output.message.started llm.generation output.message.completed reason.completed turn.completed session.idled")
+	b.expectTypes(
+		closed.Events,
+		"reason.started transcript.repaired output.message.started llm.generation output.message.completed reason.completed turn.completed session.idled",
+	)
 	last := b.asked[len(b.asked)-1].Messages
 	if m := event.Unfenced(last[len(last)-1]); m.ToolCallID != "1-1" || m.Error != event.SentenceNotExecuted {
 		t.Errorf("the model reads %+v", m)
@@ -74,11 +97,21 @@ func TestACallThatNobodyAnswersIsRepairedInThePrompt(t *testing.T) {
 func TestAResultThatIsInTheLogMustBeTakenIn(t *testing.T) {
 	b := newBench(t)
 	turn, bulk := b.acting()
-	ref, _, err := b.Log.Settle(t.Context(), session, turn.Ref, turn.step(), turn.Progress.Plan.OpenedAt, v1alpha1.SettledCall{ID: "1-1", Source: "first", Result: pointerTo("yes")})
+	ref, _, err := b.Log.Settle(
+		t.Context(),
+		session,
+		turn.Ref,
+		turn.step(),
+		turn.Progress.Plan.OpenedAt,
+		v1alpha1.SettledCall{ID: "1-1", Source: "first", Result: pointerTo("yes")},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	results := ActResults{Outcomes: map[string]tool.Outcome{"1-0": succeeded("done"), "1-1": succeeded("no")}, Planned: bulk}
+	results := ActResults{
+		Outcomes: map[string]tool.Outcome{"1-0": succeeded("done"), "1-1": succeeded("no")},
+		Planned:  bulk,
+	}
 	if _, err := b.Act(t.Context(), turn, results); !errors.Is(err, journal.ErrStale) {
 		t.Fatalf("error %v, want %v", err, journal.ErrStale)
 	}
@@ -99,12 +132,14 @@ func TestCancelInAReasonStep(t *testing.T) {
 	}
 	b.expectTypes(closed.Events, openingTypes, failedTypes)
 	p := closed.Transition
-	if p.Phase != v1alpha1.TurnCancelled || p.Error.Code != "cancelled" || p.Plan.Phase != v1alpha1.PlanComplete || p.Summary.FinishedAt == nil {
+	if p.Phase != v1alpha1.TurnPhaseCancelled || p.Error.Code != "cancelled" ||
+		p.Plan.Phase != v1alpha1.PlanPhaseComplete ||
+		p.Summary.FinishedAt == nil {
 		t.Errorf("progress %+v", p)
 	}
 	// The answer that comes too late changes nothing.
 	turn, late := b.reason(turn, with())
-	if !late.Adopted || turn.Progress.Phase != v1alpha1.TurnCancelled {
+	if !late.Adopted || turn.Progress.Phase != v1alpha1.TurnPhaseCancelled {
 		t.Errorf("adopted %v, phase %s", late.Adopted, turn.Progress.Phase)
 	}
 }
@@ -113,7 +148,7 @@ func TestCancelAdoptsWhatIsDecided(t *testing.T) {
 	b := newBench(t)
 	b.reason(newTurn("demo-1"), with())
 	closed, err := b.Cancel(t.Context(), newTurn("demo-1"), ActResults{})
-	if err != nil || !closed.Adopted || closed.Transition.Phase != v1alpha1.TurnSucceeded {
+	if err != nil || !closed.Adopted || closed.Transition.Phase != v1alpha1.TurnPhaseSucceeded {
 		t.Errorf("adopted %+v, error %v", closed, err)
 	}
 }
@@ -121,30 +156,30 @@ func TestCancelAdoptsWhatIsDecided(t *testing.T) {
 // What a cancelled act step says of its calls: only what was certainly never let go counts as not executed (invariant
 // 4).
 func TestCancelInAnActStepTellsWhatIsKnownOfEachCall(t *testing.T) {
-	const unknown, not = v1alpha1.CallUnknown, v1alpha1.CallNotExecuted
+	const unknown, not = v1alpha1.ToolCallStateUnknown, v1alpha1.ToolCallStateNotExecuted
 	for name, test := range map[string]struct {
 		call  v1alpha1.ToolCall
 		known *tool.Outcome
 		want  v1alpha1.ToolCallState
 	}{
-		"AtMostOnce, withdrawn":         {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, SideEffect: v1alpha1.AtMostOnce, Attempt: 1, State: not, Preview: "no"}, want: not},
-		"AtMostOnce, not withdrawn":     {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, SideEffect: v1alpha1.AtMostOnce, Attempt: 1, State: v1alpha1.CallPending}, want: unknown},
-		"AtMostOnce, concluded":         {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, SideEffect: v1alpha1.AtMostOnce, Attempt: 1, State: v1alpha1.CallPending}, known: &tool.Outcome{State: not, Error: "x"}, want: unknown},
-		"AtMostOnce, given to a pod":    {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, SideEffect: v1alpha1.AtMostOnce, Attempt: 1, State: v1alpha1.CallPending, PodUID: "p"}, want: unknown},
-		"Pure, as far as status says":   {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, SideEffect: v1alpha1.Pure, Attempt: 1, State: v1alpha1.CallPending}, want: unknown},
-		"Pure, seen to run":             {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, SideEffect: v1alpha1.Pure, Attempt: 1, State: v1alpha1.CallRunning}, want: unknown},
-		"waits for its approval":        {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, SideEffect: v1alpha1.Pure, Policy: v1alpha1.PolicyRequiresApproval, State: v1alpha1.CallWaiting}, want: not},
-		"Pure, approved":                {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, SideEffect: v1alpha1.Pure, Policy: v1alpha1.PolicyRequiresApproval, Attempt: 1, State: v1alpha1.CallPending}, want: unknown},
-		"a client's":                    {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorClient, State: v1alpha1.CallWaiting}, want: not},
-		"refused":                       {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorNone, State: not, Reason: RefusedArguments, Preview: "no"}, want: not},
-		"ended, as status says":         {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, State: v1alpha1.CallSucceeded, Preview: "so"}, want: v1alpha1.CallFailed},
-		"ended, as this process knows":  {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, State: v1alpha1.CallPending}, known: pointerTo(succeeded("so")), want: v1alpha1.CallSucceeded},
-		"failed, as this process knows": {call: v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, State: v1alpha1.CallRunning, PodUID: "p"}, known: &tool.Outcome{State: v1alpha1.CallFailed, Error: "x"}, want: v1alpha1.CallFailed},
+		"AtMostOnce, withdrawn":         {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectAtMostOnce, Attempt: 1, State: not, Preview: "no"}, want: not},
+		"AtMostOnce, not withdrawn":     {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectAtMostOnce, Attempt: 1, State: v1alpha1.ToolCallStatePending}, want: unknown},
+		"AtMostOnce, concluded":         {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectAtMostOnce, Attempt: 1, State: v1alpha1.ToolCallStatePending}, known: &tool.Outcome{State: not, Error: "x"}, want: unknown},
+		"AtMostOnce, given to a pod":    {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectAtMostOnce, Attempt: 1, State: v1alpha1.ToolCallStatePending, PodUID: "p"}, want: unknown},
+		"Pure, as far as status says":   {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectPure, Attempt: 1, State: v1alpha1.ToolCallStatePending}, want: unknown},
+		"Pure, seen to run":             {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectPure, Attempt: 1, State: v1alpha1.ToolCallStateRunning}, want: unknown},
+		"waits for its approval":        {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectPure, Policy: v1alpha1.ToolPolicyRequiresApproval, State: v1alpha1.ToolCallStateWaiting}, want: not},
+		"Pure, approved":                {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectPure, Policy: v1alpha1.ToolPolicyRequiresApproval, Attempt: 1, State: v1alpha1.ToolCallStatePending}, want: unknown},
+		"a client's":                    {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorClient, State: v1alpha1.ToolCallStateWaiting}, want: not},
+		"refused":                       {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorNone, State: not, Reason: RefusedArguments, Preview: "no"}, want: not},
+		"ended, as status says":         {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, State: v1alpha1.ToolCallStateSucceeded, Preview: "so"}, want: v1alpha1.ToolCallStateFailed},
+		"ended, as this process knows":  {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, State: v1alpha1.ToolCallStatePending}, known: pointerTo(succeeded("so")), want: v1alpha1.ToolCallStateSucceeded},
+		"failed, as this process knows": {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, State: v1alpha1.ToolCallStateRunning, PodUID: "p"}, known: &tool.Outcome{State: v1alpha1.ToolCallStateFailed, Error: "x"}, want: v1alpha1.ToolCallStateFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			turn := newTurn("demo-1")
-			turn.Progress.Plan.Step, turn.Progress.Plan.Phase, turn.Progress.Phase = 2, v1alpha1.PlanAct, v1alpha1.TurnAct
+			turn.Progress.Plan.Step, turn.Progress.Plan.Phase, turn.Progress.Phase = 2, v1alpha1.PlanPhaseAct, v1alpha1.TurnPhaseAct
 			test.call.ID, test.call.Name = "1-0", "t"
 			turn.Progress.ToolCalls = []v1alpha1.ToolCall{test.call}
 			turn.Progress.Summary.ToolCalls = 1
@@ -157,14 +192,15 @@ func TestCancelInAnActStepTellsWhatIsKnownOfEachCall(t *testing.T) {
 				t.Fatal(err)
 			}
 			p, counted := closed.Transition, "1/1"
-			if test.want == v1alpha1.CallFailed || test.want == v1alpha1.CallUnknown {
+			if test.want == v1alpha1.ToolCallStateFailed || test.want == v1alpha1.ToolCallStateUnknown {
 				counted += ", 1 failed"
 			}
 			if p.ToolCalls[0].State != test.want || p.Summary.Calls != counted {
 				t.Errorf("%+v, calls %s; want %s and %s", p.ToolCalls[0], p.Summary.Calls, test.want, counted)
 			}
 			messages := b.transcript()
-			if m := messages[len(messages)-1]; m.Role != event.RoleToolResult || m.ToolCallID != "1-0" || (m.Error == "") != (test.want == v1alpha1.CallSucceeded) {
+			if m := messages[len(messages)-1]; m.Role != event.RoleToolResult || m.ToolCallID != "1-0" ||
+				(m.Error == "") != (test.want == v1alpha1.ToolCallStateSucceeded) {
 				t.Errorf("the next Turn's model reads %+v", m)
 			}
 		})
@@ -174,12 +210,18 @@ func TestCancelInAnActStepTellsWhatIsKnownOfEachCall(t *testing.T) {
 func TestADeterminismViolationNamesCallAndJob(t *testing.T) {
 	b := newBench(t)
 	turn, bulk := b.acting()
-	closed, err := b.Fail(t.Context(), turn, DeterminismViolation(turn.Progress.ToolCalls[0], "tool-abc"), ActResults{Planned: bulk})
+	closed, err := b.Fail(
+		t.Context(),
+		turn,
+		DeterminismViolation(turn.Progress.ToolCalls[0], "tool-abc"),
+		ActResults{Planned: bulk},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	e := closed.Transition.Error
-	if closed.Transition.Phase != v1alpha1.TurnFailed || e.Fields["call"] != "1-0" || e.Fields["job"] != "tool-abc" || e.Fields["violation"] != "determinism" {
+	if closed.Transition.Phase != v1alpha1.TurnPhaseFailed || e.Fields["call"] != "1-0" || e.Fields["job"] != "tool-abc" ||
+		e.Fields["violation"] != "determinism" {
 		t.Errorf("error %+v", e)
 	}
 }
@@ -194,18 +236,27 @@ func TestAFullLogEndsTheTurnAndSaysWhatToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.expectTypes(closed.Events, openingTypes, failedTypes)
-	if e := closed.Transition.Error; e.Code != string(CodeJournalFull) || !strings.Contains(e.Message, "journalLimit of Session demo") {
+	if e := closed.Transition.Error; e.Code != string(CodeJournalFull) ||
+		!strings.Contains(e.Message, "journalLimit of Session demo") {
 		t.Errorf("error %+v", e)
 	}
 
 	b = newBench(t)
 	turn, bulk := b.acting()
 	turn.Session.Limit = 16 << 10
-	closed, err = b.Act(t.Context(), turn, ActResults{Outcomes: map[string]tool.Outcome{"1-0": succeeded(strings.Repeat("x", 60<<10)), "1-1": succeeded("y")}, Planned: bulk})
+	closed, err = b.Act(
+		t.Context(),
+		turn,
+		ActResults{
+			Outcomes: map[string]tool.Outcome{"1-0": succeeded(strings.Repeat("x", 60<<10)), "1-1": succeeded("y")},
+			Planned:  bulk,
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if closed.Transition.Error.Code != string(CodeJournalFull) || closed.Transition.ToolCalls[0].State != v1alpha1.CallSucceeded {
+	if closed.Transition.Error.Code != string(CodeJournalFull) ||
+		closed.Transition.ToolCalls[0].State != v1alpha1.ToolCallStateSucceeded {
 		t.Errorf("transition %+v", closed.Transition)
 	}
 }
@@ -231,14 +282,14 @@ func TestAbandonEndsADeletedTurnWhereverItStands(t *testing.T) {
 		want  []string
 		phase v1alpha1.TurnPhase
 	}{
-		"before its first step was closed": {began: func(*bench) {}, want: []string{failedTypes}, phase: v1alpha1.TurnCancelled},
+		"before its first step was closed": {began: func(*bench) {}, want: []string{failedTypes}, phase: v1alpha1.TurnPhaseCancelled},
 		"while its tools run": {
 			began: func(b *bench) { b.acting() },
-			want:  []string{"act.started tool.completed act.completed tool.call_requested tool.completed", failedTypes}, phase: v1alpha1.TurnCancelled,
+			want:  []string{"act.started tool.completed act.completed tool.call_requested tool.completed", failedTypes}, phase: v1alpha1.TurnPhaseCancelled,
 		},
 		"after its end": {
 			began: func(b *bench) { b.reason(newTurn("demo-1"), with()) },
-			want:  []string{openingTypes, reasonTypes, "turn.completed session.idled"}, phase: v1alpha1.TurnSucceeded,
+			want:  []string{openingTypes, reasonTypes, "turn.completed session.idled"}, phase: v1alpha1.TurnPhaseSucceeded,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -249,7 +300,7 @@ func TestAbandonEndsADeletedTurnWhereverItStands(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.expectTypes(closed.Events, test.want...)
-			if p := closed.Transition; p.Phase != test.phase || p.Plan.Phase != v1alpha1.PlanComplete {
+			if p := closed.Transition; p.Phase != test.phase || p.Plan.Phase != v1alpha1.PlanPhaseComplete {
 				t.Errorf("phase %s, plan %+v", p.Phase, p.Plan)
 			}
 		})
@@ -266,16 +317,22 @@ func TestAbandonGoesOnWhenSomebodyElseClosesTheStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if closed.Transition.Plan.Phase != v1alpha1.PlanComplete || closed.Step != 2 {
+	if closed.Transition.Plan.Phase != v1alpha1.PlanPhaseComplete || closed.Step != 2 {
 		t.Errorf("step %d is closed with plan %+v; the Turn has not ended", closed.Step, closed.Transition.Plan)
 	}
 }
 
 func TestClientOutcome(t *testing.T) {
-	if o := ClientOutcome(v1alpha1.SettledCall{}); o.State != v1alpha1.CallSucceeded || o.Result == nil || *o.Result != "" {
+	if o := ClientOutcome(
+		v1alpha1.SettledCall{},
+	); o.State != v1alpha1.ToolCallStateSucceeded || o.Result == nil ||
+		*o.Result != "" {
 		t.Errorf("no result at all: %+v", o)
 	}
-	if o := ClientOutcome(v1alpha1.SettledCall{Result: pointerTo("r"), Error: pointerTo("e")}); o.State != v1alpha1.CallFailed || o.Error != "e" || o.Result != nil {
+	if o := ClientOutcome(
+		v1alpha1.SettledCall{Result: pointerTo("r"), Error: pointerTo("e")},
+	); o.State != v1alpha1.ToolCallStateFailed || o.Error != "e" ||
+		o.Result != nil {
 		t.Errorf("an error: %+v", o)
 	}
 }
@@ -286,11 +343,11 @@ func TestHowAnEndedCallIsTold(t *testing.T) {
 		status  string
 	}{
 		"a result":    {succeeded("x"), event.StatusSuccess},
-		"an error":    {tool.Outcome{State: v1alpha1.CallFailed, Reason: tool.ReasonExitCode, Error: "x"}, event.StatusError},
-		"a timeout":   {tool.Outcome{State: v1alpha1.CallFailed, Reason: tool.ReasonTimeout, Error: "x"}, event.StatusTimeout},
-		"never ran":   {tool.Outcome{State: v1alpha1.CallNotExecuted, Error: "x"}, event.StatusError},
-		"unknown":     {tool.Outcome{State: v1alpha1.CallUnknown, Reason: tool.ReasonTimeout, Error: "x"}, event.StatusInterrupted},
-		"empty error": {tool.Outcome{State: v1alpha1.CallFailed}, event.StatusError},
+		"an error":    {tool.Outcome{State: v1alpha1.ToolCallStateFailed, Reason: tool.ReasonExitCode, Error: "x"}, event.StatusError},
+		"a timeout":   {tool.Outcome{State: v1alpha1.ToolCallStateFailed, Reason: tool.ReasonTimeout, Error: "x"}, event.StatusTimeout},
+		"never ran":   {tool.Outcome{State: v1alpha1.ToolCallStateNotExecuted, Error: "x"}, event.StatusError},
+		"unknown":     {tool.Outcome{State: v1alpha1.ToolCallStateUnknown, Reason: tool.ReasonTimeout, Error: "x"}, event.StatusInterrupted},
+		"empty error": {tool.Outcome{State: v1alpha1.ToolCallStateFailed}, event.StatusError},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := completed(v1alpha1.ToolCall{ID: "1-0", Name: "t", Fingerprint: "f"}, test.outcome)

@@ -60,8 +60,12 @@ func (s *story) says(text string, calls ...model.ToolCall) {
 	s.takes(func(r model.Request) (*model.Response, error) {
 		n := int64(len(s.asked))
 		return &model.Response{
-			Text: text, ToolCalls: calls, FinishReason: model.FinishStop, ResponseID: fmt.Sprintf("response-%d", n), Model: r.Model + "-2026",
-			Usage: model.Usage{InputTokens: 100 * n, OutputTokens: 7, CacheReadTokens: 40, CacheWriteTokens: 3},
+			Text:         text,
+			ToolCalls:    calls,
+			FinishReason: model.FinishStop,
+			ResponseID:   fmt.Sprintf("response-%d", n),
+			Model:        r.Model + "-2026",
+			Usage:        model.Usage{InputTokens: 100 * n, OutputTokens: 7, CacheReadTokens: 40, CacheWriteTokens: 3},
 		}, nil
 	})
 }
@@ -99,10 +103,22 @@ func (s *story) acts() {
 }
 
 func (s *story) results() ActResults {
-	no := tool.Outcome{State: v1alpha1.CallFailed, Reason: "ExitCode", Error: "exit code 3", Started: true, StartedAt: started.Add(2 * time.Second), FinishedAt: started.Add(3 * time.Second)}
+	no := tool.Outcome{
+		State:      v1alpha1.ToolCallStateFailed,
+		Reason:     "ExitCode",
+		Error:      "exit code 3",
+		Started:    true,
+		StartedAt:  started.Add(2 * time.Second),
+		FinishedAt: started.Add(3 * time.Second),
+	}
 	return ActResults{
-		Planned: s.calls, Sources: map[string]types.UID{"1-2": "result-uid"},
-		Outcomes: map[string]tool.Outcome{"1-0": succeeded("42"), "1-1": no, "1-2": ClientOutcome(v1alpha1.SettledCall{ID: "1-2", Result: pointerTo("yes")})},
+		Planned: s.calls,
+		Sources: map[string]types.UID{"1-2": "result-uid"},
+		Outcomes: map[string]tool.Outcome{
+			"1-0": succeeded("42"),
+			"1-1": no,
+			"1-2": ClientOutcome(v1alpha1.SettledCall{ID: "1-2", Result: pointerTo("yes")}),
+		},
 	}
 }
 
@@ -111,9 +127,16 @@ func (s *story) asksForTools() Config {
 	s.t.Helper()
 	c := with(jobTool("work"), clientTool("ask"))
 	c.Model = priced(named("big"), "USD", "2", "10")
-	s.says("Let me see.",
-		model.ToolCall{ProviderID: "p0", Name: "work", Arguments: `{"a":1}`}, model.ToolCall{ProviderID: "p1", Name: "work", Arguments: `{}`},
-		model.ToolCall{Name: "ask", Arguments: `{"q":"why"}`})
+	s.says(
+		"Let me see.",
+		model.ToolCall{
+			ProviderID: "p0",
+			Name:       "work",
+			Arguments:  `{"a":1}`,
+		},
+		model.ToolCall{ProviderID: "p1", Name: "work", Arguments: `{}`},
+		model.ToolCall{Name: "ask", Arguments: `{"q":"why"}`},
+	)
 	s.reasons(c)
 	return c
 }
@@ -129,7 +152,12 @@ var stories = map[string]func(s *story){
 	},
 	"refusal": func(s *story) {
 		s.takes(func(model.Request) (*model.Response, error) {
-			return &model.Response{Text: "I", FinishReason: model.FinishFiltered, FinishWord: "SPII", Usage: model.Usage{InputTokens: 3}}, nil
+			return &model.Response{
+				Text:         "I",
+				FinishReason: model.FinishFiltered,
+				FinishWord:   "SPII",
+				Usage:        model.Usage{InputTokens: 3},
+			}, nil
 		})
 		s.reasons(with())
 	},
@@ -140,10 +168,18 @@ var stories = map[string]func(s *story){
 		s.reasons(c)
 	},
 	"calls-that-are-refused": func(s *story) {
-		s.says("", model.ToolCall{ProviderID: "p0", Name: "nothing", Arguments: `{}`}, model.ToolCall{Name: "work", Arguments: `{"a":1,"a":2}`})
+		s.says(
+			"",
+			model.ToolCall{ProviderID: "p0", Name: "nothing", Arguments: `{}`},
+			model.ToolCall{Name: "work", Arguments: `{"a":1,"a":2}`},
+		)
 		s.reasons(with(jobTool("work")))
 		s.closes(s.Act(s.t.Context(), s.turn, ActResults{Planned: s.calls, Outcomes: map[string]tool.Outcome{
-			"1-0": s.turn.endedWith(s.turn.Progress.ToolCalls[0], nil), "1-1": s.turn.endedWith(s.turn.Progress.ToolCalls[1], nil),
+			"1-0": s.turn.endedWith(
+				s.turn.Progress.ToolCalls[0],
+				nil,
+			),
+			"1-1": s.turn.endedWith(s.turn.Progress.ToolCalls[1], nil),
 		}}))
 	},
 	"model-fails": func(s *story) {
@@ -179,13 +215,26 @@ var stories = map[string]func(s *story){
 	"cancelled": func(s *story) { s.closes(s.Cancel(s.t.Context(), s.turn, ActResults{})) },
 	"cancelled-while-tools-run": func(s *story) {
 		s.asksForTools()
-		s.closes(s.Cancel(s.t.Context(), s.turn, ActResults{Planned: s.calls, Outcomes: map[string]tool.Outcome{"1-0": succeeded("42")}}))
+		s.closes(
+			s.Cancel(
+				s.t.Context(),
+				s.turn,
+				ActResults{Planned: s.calls, Outcomes: map[string]tool.Outcome{"1-0": succeeded("42")}},
+			),
+		)
 	},
 	"deleted":  func(s *story) { s.closes(s.Deleted(s.t.Context(), s.turn, ActResults{})) },
 	"deadline": func(s *story) { s.closes(s.Expire(s.t.Context(), s.turn, DeadlineExceeded(time.Minute), ActResults{})) },
 	"determinism-violation": func(s *story) {
 		s.asksForTools()
-		s.closes(s.Fail(s.t.Context(), s.turn, DeterminismViolation(s.turn.Progress.ToolCalls[0], "tool-abc"), ActResults{Planned: s.calls}))
+		s.closes(
+			s.Fail(
+				s.t.Context(),
+				s.turn,
+				DeterminismViolation(s.turn.Progress.ToolCalls[0], "tool-abc"),
+				ActResults{Planned: s.calls},
+			),
+		)
 	},
 	"journal-full": func(s *story) {
 		s.turn.Session.Limit = 4 << 10
@@ -245,7 +294,9 @@ func line0(lines []string, at int) string {
 }
 
 // minted are ids that are new each time, spans, fences and fingerprints.
-var minted = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{64}\b|\b[0-9a-f]{16}\b`)
+var minted = regexp.MustCompile(
+	`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{64}\b|\b[0-9a-f]{16}\b`,
+)
 
 // told writes events down, one a line. Ids are numbered as they come, and the ids of the Turn, which every event has,
 // are left out.

@@ -52,12 +52,15 @@ type TimeLimit struct {
 // changes nothing.
 func TimeLimits(turn *v1alpha1.Turn) []TimeLimit {
 	var limits []TimeLimit
-	if seconds, sum := turn.Spec.ActiveDeadlineSeconds, turn.Status.Summary; seconds != nil && sum != nil && sum.StartedAt != nil {
+	if seconds, sum := turn.Spec.ActiveDeadlineSeconds, turn.Status.Summary; seconds != nil && sum != nil &&
+		sum.StartedAt != nil {
 		allowed := time.Duration(*seconds) * time.Second
 		limits = append(limits, TimeLimit{sum.StartedAt.Add(allowed), DeadlineExceeded(allowed)})
 	}
 	waits := condition.Find(turn.Status.Conditions, v1alpha1.ConditionWaitingForToolResults)
-	if seconds := turn.Spec.WaitTimeoutSeconds; seconds != nil && turn.Status.Phase == v1alpha1.TurnWaitingForToolResults && waits != nil {
+	if seconds := turn.Spec.WaitTimeoutSeconds; seconds != nil &&
+		turn.Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults &&
+		waits != nil {
 		allowed := time.Duration(*seconds) * time.Second
 		limits = append(limits, TimeLimit{waits.LastTransitionTime.Add(allowed), WaitTimeout(allowed)})
 	}

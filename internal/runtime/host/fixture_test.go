@@ -75,7 +75,11 @@ func onStore(t *testing.T, store journal.Store) *bench {
 func (b *bench) says(text string, calls ...model.ToolCall) {
 	b.answer = func(model.Request) (*model.Response, error) {
 		return &model.Response{
-			Text: text, ToolCalls: calls, FinishReason: model.FinishStop, ResponseID: "response", Usage: model.Usage{InputTokens: 3, OutputTokens: 2},
+			Text:         text,
+			ToolCalls:    calls,
+			FinishReason: model.FinishStop,
+			ResponseID:   "response",
+			Usage:        model.Usage{InputTokens: 3, OutputTokens: 2},
 		}, nil
 	}
 }
@@ -112,12 +116,18 @@ func with(tools ...*v1alpha1.Tool) Config {
 func jobTool(name string) *v1alpha1.Tool {
 	return &v1alpha1.Tool{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 7},
-		Spec:       v1alpha1.ToolSpec{Description: "Works.", Job: &v1alpha1.JobTool{Image: "i", Command: []string{"c"}, Timeout: &metav1.Duration{Duration: time.Minute}}},
+		Spec: v1alpha1.ToolSpec{
+			Description: "Works.",
+			Job:         &v1alpha1.JobTool{Image: "i", Command: []string{"c"}, Timeout: &metav1.Duration{Duration: time.Minute}},
+		},
 	}
 }
 
 func clientTool(name string) *v1alpha1.Tool {
-	return &v1alpha1.Tool{ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 2}, Spec: v1alpha1.ToolSpec{Description: "Asks.", Client: &v1alpha1.ClientTool{}}}
+	return &v1alpha1.Tool{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 2},
+		Spec:       v1alpha1.ToolSpec{Description: "Asks.", Client: &v1alpha1.ClientTool{}},
+	}
 }
 
 func calls(n int, name string) []model.ToolCall {

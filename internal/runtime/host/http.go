@@ -121,7 +121,13 @@ func (h *Host) HTTP(ctx context.Context, t Turn, c HTTPCall) (CallEnd, error) {
 }
 
 // Local runs one call of a Job tool with a function of this process, as Once does. The Turn must be marked as Local.
-func (h *Host) Local(ctx context.Context, t Turn, call v1alpha1.ToolCall, run *CallRun, do func(context.Context) tool.Outcome) (CallEnd, error) {
+func (h *Host) Local(
+	ctx context.Context,
+	t Turn,
+	call v1alpha1.ToolCall,
+	run *CallRun,
+	do func(context.Context) tool.Outcome,
+) (CallEnd, error) {
 	return h.Once(ctx, t, call, run, tool.LocalAbandoned(), func(ctx context.Context) (tool.Outcome, error) {
 		if !run.begin() && tool.AtMostOnce(call) {
 			return tool.LocalAbandoned(), nil
@@ -140,7 +146,12 @@ func (h *Host) Local(ctx context.Context, t Turn, call v1alpha1.ToolCall, run *C
 // not be started again, and its outcome is the returned one. After an error the state of the call is unknown; it is
 // safe to retry.
 func (h *Host) Once(
-	ctx context.Context, t Turn, call v1alpha1.ToolCall, run *CallRun, abandoned tool.Outcome, do func(context.Context) (tool.Outcome, error),
+	ctx context.Context,
+	t Turn,
+	call v1alpha1.ToolCall,
+	run *CallRun,
+	abandoned tool.Outcome,
+	do func(context.Context) (tool.Outcome, error),
 ) (CallEnd, error) {
 	if !tool.AtMostOnce(call) {
 		outcome, err := do(ctx)
@@ -172,14 +183,32 @@ func (h *Host) Once(
 }
 
 // claim records in the journal that the call is about to start.
-func (h *Host) claim(ctx context.Context, t Turn, call string, run *CallRun) (journal.ClaimRef, *journal.Closed, error) {
+func (h *Host) claim(
+	ctx context.Context,
+	t Turn,
+	call string,
+	run *CallRun,
+) (journal.ClaimRef, *journal.Closed, error) {
 	run.line.mu.Lock()
 	defer run.line.mu.Unlock()
-	return h.Log.Claim(ctx, t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAt, v1alpha1.ClaimedCall{ID: call, Holder: run.holder})
+	return h.Log.Claim(
+		ctx,
+		t.Session,
+		t.Ref,
+		t.step(),
+		t.Progress.Plan.OpenedAt,
+		v1alpha1.ClaimedCall{ID: call, Holder: run.holder},
+	)
 }
 
 // keepOutcome appends the outcome of a claimed call to the journal.
-func (h *Host) keepOutcome(ctx context.Context, t Turn, call string, run *CallRun, outcome tool.Outcome) (CallEnd, error) {
+func (h *Host) keepOutcome(
+	ctx context.Context,
+	t Turn,
+	call string,
+	run *CallRun,
+	outcome tool.Outcome,
+) (CallEnd, error) {
 	run.line.mu.Lock()
 	defer run.line.mu.Unlock()
 	ref, closed, err := h.Log.Settle(ctx, t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAt, keptCall(call, outcome))
@@ -197,13 +226,23 @@ func (h *Host) keepOutcome(ctx context.Context, t Turn, call string, run *CallRu
 }
 
 // request sends the request of a call, once per attempt if the call must not start twice, and returns its outcome.
-func (h *Host) request(ctx context.Context, t Turn, c HTTPCall, secrets map[string]*corev1.Secret) (tool.Outcome, error) {
+func (h *Host) request(
+	ctx context.Context,
+	t Turn,
+	c HTTPCall,
+	secrets map[string]*corev1.Secret,
+) (tool.Outcome, error) {
 	if c.Tool == nil || c.Tool.HTTP == nil {
 		return tool.HTTPChanged(c.Call), nil
 	}
 	request, refused := tool.BuildRequest(tool.HTTPParams{
-		Turn: t.Ref.UID, Call: c.Call, Tool: c.Tool, Arguments: c.Arguments, TraceParent: h.TraceParent(t, c.Call.ID), Secrets: secrets,
-		Permits: c.Network.Permits,
+		Turn:        t.Ref.UID,
+		Call:        c.Call,
+		Tool:        c.Tool,
+		Arguments:   c.Arguments,
+		TraceParent: h.TraceParent(t, c.Call.ID),
+		Secrets:     secrets,
+		Permits:     c.Network.Permits,
 	})
 	if refused != nil {
 		return *refused, nil
@@ -259,7 +298,7 @@ func KeptOutcome(call v1alpha1.SettledCall) tool.Outcome {
 
 // inProcess reports whether a process which runs the Turn carries out the call itself.
 func (t Turn) inProcess(call v1alpha1.ToolCall) bool {
-	return call.Executor == v1alpha1.ExecutorHTTP || (t.Local && call.Executor == v1alpha1.ExecutorJob)
+	return call.Executor == v1alpha1.ToolExecutorHTTP || (t.Local && call.Executor == v1alpha1.ToolExecutorJob)
 }
 
 // claimable reports whether a call is claimed in the journal before it starts.
@@ -273,7 +312,7 @@ func (h *Host) claims(ctx context.Context, t Turn, known ActResults) (map[string
 		_, done := known.Outcomes[call.ID]
 		return t.claimable(call) && !done
 	}
-	if t.Progress.Plan.Phase != v1alpha1.PlanAct || !anyCall(t.Progress.ToolCalls, open) {
+	if t.Progress.Plan.Phase != v1alpha1.PlanPhaseAct || !anyCall(t.Progress.ToolCalls, open) {
 		return nil, nil
 	}
 	refs, err := h.Log.Claims(ctx, t.Session, t.Ref.UID, t.step(), t.Progress.Plan.OpenedAt)
@@ -288,15 +327,20 @@ func (h *Host) claims(ctx context.Context, t Turn, known ActResults) (map[string
 }
 
 // unclaimed returns the calls that the closing record reports as never started because no process has claimed them.
-func unclaimed(t Turn, outcomes map[string]tool.Outcome, kept map[string]journal.SettledRef, claims map[string]journal.ClaimRef) []string {
-	if t.Progress.Plan.Phase != v1alpha1.PlanAct {
+func unclaimed(
+	t Turn,
+	outcomes map[string]tool.Outcome,
+	kept map[string]journal.SettledRef,
+	claims map[string]journal.ClaimRef,
+) []string {
+	if t.Progress.Plan.Phase != v1alpha1.PlanPhaseAct {
 		return nil
 	}
 	var ids []string
 	for _, call := range t.Progress.ToolCalls {
 		_, known := kept[call.ID]
 		_, claimed := claims[call.ID]
-		if t.claimable(call) && outcomes[call.ID].State == v1alpha1.CallNotExecuted && !known && !claimed {
+		if t.claimable(call) && outcomes[call.ID].State == v1alpha1.ToolCallStateNotExecuted && !known && !claimed {
 			ids = append(ids, call.ID)
 		}
 	}

@@ -64,8 +64,15 @@ func (s *site) tool() *v1alpha1.Tool {
 // requesting is a Turn with one open call of an HTTP tool, and the call.
 func requesting(s *site, class v1alpha1.SideEffect) (Turn, HTTPCall) {
 	turn := newTurn("demo-1")
-	turn.Progress.Plan.Step, turn.Progress.Plan.Phase, turn.Progress.Phase = 2, v1alpha1.PlanAct, v1alpha1.TurnAct
-	call := v1alpha1.ToolCall{ID: "1-0", Name: "ask", Executor: v1alpha1.ExecutorHTTP, SideEffect: class, Attempt: 1, State: v1alpha1.CallPending}
+	turn.Progress.Plan.Step, turn.Progress.Plan.Phase, turn.Progress.Phase = 2, v1alpha1.PlanPhaseAct, v1alpha1.TurnPhaseAct
+	call := v1alpha1.ToolCall{
+		ID:         "1-0",
+		Name:       "ask",
+		Executor:   v1alpha1.ToolExecutorHTTP,
+		SideEffect: class,
+		Attempt:    1,
+		State:      v1alpha1.ToolCallStatePending,
+	}
 	turn.Progress.ToolCalls = []v1alpha1.ToolCall{call}
 	turn.Progress.Summary.ToolCalls = 1
 	return turn, HTTPCall{Call: call, Arguments: "{}", Tool: &s.tool().Spec, Run: NewCallRun(&Line{})}
@@ -84,10 +91,11 @@ func (b *bench) entries() int64 {
 func TestACallThatMayStartAgainCostsNoEntry(t *testing.T) {
 	s := newSite(t, fine)
 	b := newBench(t).reaching(s)
-	turn, call := requesting(s, v1alpha1.Pure)
+	turn, call := requesting(s, v1alpha1.SideEffectPure)
 	for range 2 {
 		end, err := b.HTTP(t.Context(), turn, call)
-		if err != nil || end.Outcome.State != v1alpha1.CallSucceeded || *end.Outcome.Result != "fine" || end.Kept.Ordinal != 0 {
+		if err != nil || end.Outcome.State != v1alpha1.ToolCallStateSucceeded || *end.Outcome.Result != "fine" ||
+			end.Kept.Ordinal != 0 {
 			t.Fatalf("it ends with %+v, %v", end, err)
 		}
 		if o := end.Outcome; !o.Started || o.StartedAt.IsZero() || !o.FinishedAt.After(o.StartedAt) {
@@ -103,16 +111,18 @@ func TestACallThatStartsOnceIsClaimedAndItsOutcomeKept(t *testing.T) {
 	s := newSite(t, fine)
 	store := memory.New()
 	b := onStore(t, store).reaching(s)
-	turn, call := requesting(s, v1alpha1.AtMostOnce)
+	turn, call := requesting(s, v1alpha1.SideEffectAtMostOnce)
 	first, err := b.HTTP(t.Context(), turn, call)
-	if err != nil || first.Outcome.State != v1alpha1.CallSucceeded || first.Kept.Ordinal != 2 || b.entries() != 2 {
+	if err != nil || first.Outcome.State != v1alpha1.ToolCallStateSucceeded || first.Kept.Ordinal != 2 ||
+		b.entries() != 2 {
 		t.Fatalf("it ends with %+v, %v, %d entries", first, err, b.entries())
 	}
 	// A later execution, in this process or another, gets the journal's outcome.
-	_, other := requesting(s, v1alpha1.AtMostOnce)
+	_, other := requesting(s, v1alpha1.SideEffectAtMostOnce)
 	for name, c := range map[string]HTTPCall{"the same try": call, "another process": other} {
 		end, err := onStore(t, store).reaching(s).HTTP(t.Context(), turn, c)
-		if err != nil || *end.Outcome.Result != "fine" || end.Kept.Ordinal != 2 || !end.Outcome.Started || !end.Outcome.FinishedAt.Equal(first.Outcome.FinishedAt) {
+		if err != nil || *end.Outcome.Result != "fine" || end.Kept.Ordinal != 2 || !end.Outcome.Started ||
+			!end.Outcome.FinishedAt.Equal(first.Outcome.FinishedAt) {
 			t.Errorf("%s ends with %+v, %v", name, end, err)
 		}
 	}
@@ -122,7 +132,7 @@ func TestACallThatStartsOnceIsClaimedAndItsOutcomeKept(t *testing.T) {
 	closed, err := b.Act(t.Context(), turn, ActResults{
 		Outcomes: map[string]tool.Outcome{"1-0": first.Outcome}, Settled: map[string]journal.SettledRef{"1-0": first.Kept},
 	})
-	if err != nil || len(closed.Settled) != 1 || closed.Transition.ToolCalls[0].State != v1alpha1.CallSucceeded {
+	if err != nil || len(closed.Settled) != 1 || closed.Transition.ToolCalls[0].State != v1alpha1.ToolCallStateSucceeded {
 		t.Errorf("the step is closed as %+v, %v", closed, err)
 	}
 	late, err := b.HTTP(t.Context(), turn, other)
@@ -134,10 +144,12 @@ func TestACallThatStartsOnceIsClaimedAndItsOutcomeKept(t *testing.T) {
 func TestAClaimOfSomebodyElseMeansThatNobodyKnows(t *testing.T) {
 	s := newSite(t, fine)
 	b := newBench(t).reaching(s)
-	turn, call := requesting(s, v1alpha1.AtMostOnce)
+	turn, call := requesting(s, v1alpha1.SideEffectAtMostOnce)
 	b.claimFor(turn, "somebody else")
 	end, err := b.HTTP(t.Context(), turn, call)
-	if err != nil || end.Outcome.State != v1alpha1.CallUnknown || end.Outcome.Reason != tool.ReasonManagerLost || end.Kept.Ordinal != 0 || s.asked != 0 {
+	if err != nil || end.Outcome.State != v1alpha1.ToolCallStateUnknown || end.Outcome.Reason != tool.ReasonManagerLost ||
+		end.Kept.Ordinal != 0 ||
+		s.asked != 0 {
 		t.Fatalf("it ends with %+v, %v after %d requests", end, err, s.asked)
 	}
 	// The other one is alive after all: what it says counts, and the step cannot be closed without it.
@@ -145,7 +157,14 @@ func TestAClaimOfSomebodyElseMeansThatNobodyKnows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Act(t.Context(), turn, ActResults{Outcomes: map[string]tool.Outcome{"1-0": end.Outcome}}); !errors.Is(err, journal.ErrStale) {
+	if _, err := b.Act(
+		t.Context(),
+		turn,
+		ActResults{Outcomes: map[string]tool.Outcome{"1-0": end.Outcome}},
+	); !errors.Is(
+		err,
+		journal.ErrStale,
+	) {
 		t.Errorf("closing the step says %v", err)
 	}
 	if end, err = b.HTTP(t.Context(), turn, call); err != nil || *end.Outcome.Result != "late" {
@@ -156,7 +175,14 @@ func TestAClaimOfSomebodyElseMeansThatNobodyKnows(t *testing.T) {
 // claimFor puts a claim of the Turn's call into the log.
 func (b *bench) claimFor(turn Turn, holder string) {
 	b.t.Helper()
-	if _, _, err := b.Log.Claim(b.t.Context(), session, turn.Ref, 2, 1, v1alpha1.ClaimedCall{ID: "1-0", Holder: holder}); err != nil {
+	if _, _, err := b.Log.Claim(
+		b.t.Context(),
+		session,
+		turn.Ref,
+		2,
+		1,
+		v1alpha1.ClaimedCall{ID: "1-0", Holder: holder},
+	); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -164,8 +190,10 @@ func (b *bench) claimFor(turn Turn, holder string) {
 func TestATryThatCouldNotReadItsSecretClaimsNothingAndIsMadeAgain(t *testing.T) {
 	s := newSite(t, fine)
 	b := newBench(t).reaching(s)
-	turn, call := requesting(s, v1alpha1.AtMostOnce)
-	call.Tool.HTTP.Headers = []v1alpha1.HTTPHeader{{Name: "X-Key", SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "key", Key: "token"}}}
+	turn, call := requesting(s, v1alpha1.SideEffectAtMostOnce)
+	call.Tool.HTTP.Headers = []v1alpha1.HTTPHeader{
+		{Name: "X-Key", SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "key", Key: "token"}},
+	}
 	broken := errors.New("the API server is away")
 	b.Secrets = func(context.Context, string, string) (*corev1.Secret, error) { return nil, broken }
 	if _, err := b.HTTP(t.Context(), turn, call); !errors.Is(err, broken) || b.entries() != 0 {
@@ -175,7 +203,7 @@ func TestATryThatCouldNotReadItsSecretClaimsNothingAndIsMadeAgain(t *testing.T) 
 		return &corev1.Secret{Data: map[string][]byte{"token": []byte("abcdef")}}, nil
 	}
 	end, err := b.HTTP(t.Context(), turn, call)
-	if err != nil || end.Outcome.State != v1alpha1.CallSucceeded || s.asked != 1 {
+	if err != nil || end.Outcome.State != v1alpha1.ToolCallStateSucceeded || s.asked != 1 {
 		t.Errorf("it ends with %+v, %v after %d requests", end, err, s.asked)
 	}
 }
@@ -197,13 +225,13 @@ func TestARequestIsNotSentAgainWhenItsOutcomeCouldNotBeKept(t *testing.T) {
 	s := newSite(t, fine)
 	store := &deaf{Store: memory.New()}
 	b := onStore(t, store).reaching(s)
-	turn, call := requesting(s, v1alpha1.AtMostOnce)
+	turn, call := requesting(s, v1alpha1.SideEffectAtMostOnce)
 	if _, err := b.HTTP(t.Context(), turn, call); err == nil {
 		t.Fatal("nobody says that nothing was kept")
 	}
 	store.listens = true
 	end, err := b.HTTP(t.Context(), turn, call)
-	if err != nil || end.Outcome.State != v1alpha1.CallSucceeded || end.Kept.Ordinal == 0 || s.asked != 1 {
+	if err != nil || end.Outcome.State != v1alpha1.ToolCallStateSucceeded || end.Kept.Ordinal == 0 || s.asked != 1 {
 		t.Errorf("it ends with %+v, %v after %d requests", end, err, s.asked)
 	}
 }
@@ -211,11 +239,11 @@ func TestARequestIsNotSentAgainWhenItsOutcomeCouldNotBeKept(t *testing.T) {
 func TestARequestIsNotSentAgainWhenTheTryHasDied(t *testing.T) {
 	s := newSite(t, fine)
 	b := newBench(t).reaching(s)
-	turn, call := requesting(s, v1alpha1.AtMostOnce)
+	turn, call := requesting(s, v1alpha1.SideEffectAtMostOnce)
 	b.claimFor(turn, call.Run.holder)
 	call.Run.begin()
 	end, err := b.HTTP(t.Context(), turn, call)
-	if err != nil || end.Outcome.State != v1alpha1.CallUnknown || end.Kept.Ordinal == 0 || s.asked != 0 {
+	if err != nil || end.Outcome.State != v1alpha1.ToolCallStateUnknown || end.Kept.Ordinal == 0 || s.asked != 0 {
 		t.Errorf("it ends with %+v, %v after %d requests", end, err, s.asked)
 	}
 }
@@ -246,10 +274,13 @@ func TestACallThatCannotBeSentIsNotExecuted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, fine)
 			b := newBench(t).reaching(s)
-			turn, call := requesting(s, v1alpha1.AtMostOnce)
+			turn, call := requesting(s, v1alpha1.SideEffectAtMostOnce)
 			test.change(b, &call)
 			end, err := b.HTTP(t.Context(), turn, call)
-			if err != nil || end.Outcome.State != v1alpha1.CallNotExecuted || end.Outcome.Reason != test.reason || end.Outcome.Started || end.Kept.Ordinal == 0 || s.asked != 0 {
+			if err != nil || end.Outcome.State != v1alpha1.ToolCallStateNotExecuted || end.Outcome.Reason != test.reason ||
+				end.Outcome.Started ||
+				end.Kept.Ordinal == 0 ||
+				s.asked != 0 {
 				t.Errorf("it ends with %+v, %v after %d requests", end, err, s.asked)
 			}
 		})
@@ -259,40 +290,42 @@ func TestACallThatCannotBeSentIsNotExecuted(t *testing.T) {
 func TestALogWithoutRoomStartsNothing(t *testing.T) {
 	s := newSite(t, fine)
 	b := newBench(t).reaching(s)
-	turn, call := requesting(s, v1alpha1.AtMostOnce)
+	turn, call := requesting(s, v1alpha1.SideEffectAtMostOnce)
 	turn.Session.Limit = 10
 	end, err := b.HTTP(t.Context(), turn, call)
-	if err != nil || end.Outcome.State != v1alpha1.CallNotExecuted || end.Outcome.Reason != tool.ReasonLogFull || s.asked != 0 {
+	if err != nil || end.Outcome.State != v1alpha1.ToolCallStateNotExecuted || end.Outcome.Reason != tool.ReasonLogFull ||
+		s.asked != 0 {
 		t.Fatalf("it ends with %+v, %v after %d requests", end, err, s.asked)
 	}
 	closed, err := b.Act(t.Context(), turn, ActResults{Outcomes: map[string]tool.Outcome{"1-0": end.Outcome}})
-	if err != nil || closed.Transition.Error == nil || closed.Transition.Error.Code != string(CodeJournalFull) || closed.Transition.ToolCalls[0].State != v1alpha1.CallNotExecuted {
+	if err != nil || closed.Transition.Error == nil || closed.Transition.Error.Code != string(CodeJournalFull) ||
+		closed.Transition.ToolCalls[0].State != v1alpha1.ToolCallStateNotExecuted {
 		t.Errorf("the step is closed as %+v, %v", closed, err)
 	}
 }
 
 // What the end of a Turn says of a call that it interrupts is what the log knows of it (invariant 4).
 func TestTheEndOfATurnKnowsWhichRequestsWereClaimed(t *testing.T) {
-	const pure, once = v1alpha1.Pure, v1alpha1.AtMostOnce
+	const pure, once = v1alpha1.SideEffectPure, v1alpha1.SideEffectAtMostOnce
 	for name, test := range map[string]struct {
 		class  v1alpha1.SideEffect
 		before func(*bench, Turn)
 		known  *tool.Outcome
 		want   v1alpha1.ToolCallState
 	}{
-		"once, not claimed": {class: once, want: v1alpha1.CallNotExecuted},
-		"once, claimed":     {class: once, before: func(b *bench, t Turn) { b.claimFor(t, "x") }, want: v1alpha1.CallUnknown},
+		"once, not claimed": {class: once, want: v1alpha1.ToolCallStateNotExecuted},
+		"once, claimed":     {class: once, before: func(b *bench, t Turn) { b.claimFor(t, "x") }, want: v1alpha1.ToolCallStateUnknown},
 		"once, kept": {class: once, before: func(b *bench, t Turn) {
 			b.claimFor(t, "x")
 			_, _, err := b.Log.Settle(b.t.Context(), session, t.Ref, 2, 1, keptCall("1-0", succeeded("so")))
 			if err != nil {
 				b.t.Fatal(err)
 			}
-		}, want: v1alpha1.CallSucceeded},
+		}, want: v1alpha1.ToolCallStateSucceeded},
 		"once, and this process is wrong": {
-			class: once, before: func(b *bench, t Turn) { b.claimFor(t, "x") }, known: new(tool.HTTPUnclaimed()), want: v1alpha1.CallUnknown,
+			class: once, before: func(b *bench, t Turn) { b.claimFor(t, "x") }, known: new(tool.HTTPUnclaimed()), want: v1alpha1.ToolCallStateUnknown,
 		},
-		"again": {class: pure, want: v1alpha1.CallUnknown},
+		"again": {class: pure, want: v1alpha1.ToolCallStateUnknown},
 	} {
 		for ending, end := range map[string]func(*bench, Turn, ActResults) (*journal.Closed, error){
 			"cancelled": func(b *bench, t Turn, known ActResults) (*journal.Closed, error) {
@@ -330,7 +363,10 @@ func TestACallOfAnHTTPToolIsPinned(t *testing.T) {
 	b.says("", calls(1, "ask")...)
 	turn, _ := b.reason(newTurn("demo-1"), with(definition))
 	c := turn.Progress.ToolCalls[0]
-	if c.Executor != v1alpha1.ExecutorHTTP || c.SideEffect != v1alpha1.AtMostOnce || c.Attempt != 1 || c.Timeout.Duration != 7 || len(c.ToolDigest) != 40 || c.State != v1alpha1.CallPending {
+	if c.Executor != v1alpha1.ToolExecutorHTTP || c.SideEffect != v1alpha1.SideEffectAtMostOnce || c.Attempt != 1 ||
+		c.Timeout.Duration != 7 ||
+		len(c.ToolDigest) != 40 ||
+		c.State != v1alpha1.ToolCallStatePending {
 		t.Errorf("the call is pinned as %+v", c)
 	}
 }
@@ -338,16 +374,20 @@ func TestACallOfAnHTTPToolIsPinned(t *testing.T) {
 func TestAKeptOutcomeIsReadAsItWasWritten(t *testing.T) {
 	started := started.Add(1)
 	for name, outcome := range map[string]tool.Outcome{
-		"succeeded":    {State: v1alpha1.CallSucceeded, Reason: "Completed", Result: new(""), Started: true, StartedAt: started, FinishedAt: started},
-		"failed":       {State: v1alpha1.CallFailed, Reason: "HTTPStatus", Error: "no", Started: true, StartedAt: started, FinishedAt: started},
+		"succeeded":    {State: v1alpha1.ToolCallStateSucceeded, Reason: "Completed", Result: new(""), Started: true, StartedAt: started, FinishedAt: started},
+		"failed":       {State: v1alpha1.ToolCallStateFailed, Reason: "HTTPStatus", Error: "no", Started: true, StartedAt: started, FinishedAt: started},
 		"not executed": tool.HTTPUnclaimed(),
 	} {
 		got := KeptOutcome(keptCall("1-0", outcome))
-		if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", withResult(outcome, got.Result)) || (got.Result == nil) != (outcome.Result == nil) {
+		if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", withResult(outcome, got.Result)) ||
+			(got.Result == nil) != (outcome.Result == nil) {
 			t.Errorf("%s: %+v became %+v", name, outcome, got)
 		}
 	}
-	if got := KeptOutcome(v1alpha1.SettledCall{ID: "1-0", Error: new("no")}); got.Reason != "ClientError" || !strings.Contains(got.Error, "no") {
+	if got := KeptOutcome(
+		v1alpha1.SettledCall{ID: "1-0", Error: new("no")},
+	); got.Reason != "ClientError" ||
+		!strings.Contains(got.Error, "no") {
 		t.Errorf("a client's error became %+v", got)
 	}
 }

@@ -14,7 +14,12 @@ import (
 // Keep appends a result or decision for a call of the open act step to the journal before the step is complete
 // (CLIENT-04). It returns the closing entry if the step is closed, or if the Turn ends here because the journal has no
 // room.
-func (h *Host) Keep(ctx context.Context, t Turn, call v1alpha1.SettledCall, known ActResults) (journal.SettledRef, *journal.Closed, error) {
+func (h *Host) Keep(
+	ctx context.Context,
+	t Turn,
+	call v1alpha1.SettledCall,
+	known ActResults,
+) (journal.SettledRef, *journal.Closed, error) {
 	ref, closed, err := h.Log.Settle(ctx, t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAt, call)
 	if errors.Is(err, journal.ErrFull) {
 		closed, err = h.full(ctx, t, known, err)
@@ -29,7 +34,7 @@ func (h *Host) Keep(ctx context.Context, t Turn, call v1alpha1.SettledCall, know
 // takeIn adds the journal's results to the known results of the calls of an open act step; they take precedence. The
 // ordinals are those of their entries.
 func (h *Host) takeIn(ctx context.Context, t Turn, known ActResults) (ActResults, []int64, error) {
-	if t.Progress.Plan.Phase != v1alpha1.PlanAct {
+	if t.Progress.Plan.Phase != v1alpha1.PlanPhaseAct {
 		return known, nil, nil
 	}
 	refs, err := h.Log.Settled(ctx, t.Session, t.Ref.UID, t.step(), t.Progress.Plan.OpenedAt)
@@ -101,7 +106,12 @@ func ResultLeftOut(result *v1alpha1.ToolResult) bool {
 
 // SettledCallOf returns a ToolResult in the form of the journal.
 func SettledCallOf(result *v1alpha1.ToolResult) v1alpha1.SettledCall {
-	call := v1alpha1.SettledCall{ID: result.Spec.CallID, Source: result.UID, Error: result.Spec.Error, Decision: result.Spec.Decision}
+	call := v1alpha1.SettledCall{
+		ID:       result.Spec.CallID,
+		Source:   result.UID,
+		Error:    result.Spec.Error,
+		Decision: result.Spec.Decision,
+	}
 	if call.Decision != "" {
 		call.By = result.Spec.SubmittedBy
 	}

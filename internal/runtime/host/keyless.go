@@ -67,7 +67,11 @@ func ReadySince(c Config) map[string]metav1.Time {
 		if m == nil {
 			continue
 		}
-		if ready := condition.Find(m.Status.Conditions, v1alpha1.ConditionReady); ready != nil && ready.Status == metav1.ConditionTrue {
+		if ready := condition.Find(
+			m.Status.Conditions,
+			v1alpha1.ConditionReady,
+		); ready != nil &&
+			ready.Status == metav1.ConditionTrue {
 			since[m.Name] = ready.LastTransitionTime
 		}
 	}
@@ -76,7 +80,7 @@ func ReadySince(c Config) map[string]metav1.Time {
 
 // Describe records the wait in the status of the Turn. The plan stays, with its recorded attempts.
 func (k *Keyless) Describe(p *v1alpha1.TurnProgress) {
-	p.Phase, p.WaitsFor = v1alpha1.TurnWaiting, []v1alpha1.TurnWait{k.wait()}
+	p.Phase, p.WaitsFor = v1alpha1.TurnPhaseWaiting, []v1alpha1.TurnWait{k.wait()}
 }
 
 // Described reports whether the status has the wait.
@@ -85,15 +89,15 @@ func (k *Keyless) Described(p *v1alpha1.TurnProgress) bool {
 }
 
 func (k *Keyless) wait() v1alpha1.TurnWait {
-	return v1alpha1.TurnWait{Type: v1alpha1.WaitReference, Reason: k.Reason, Message: cut(k.Error(), 1024)}
+	return v1alpha1.TurnWait{Type: v1alpha1.WaitTypeReference, Reason: k.Reason, Message: cut(k.Error(), 1024)}
 }
 
 // WaitsForReference reports whether a Turn that has begun waits for something that it refers to.
 func WaitsForReference(p *v1alpha1.TurnProgress) bool {
-	return p.Phase == v1alpha1.TurnWaiting && len(p.WaitsFor) > 0 && p.WaitsFor[0].Type == v1alpha1.WaitReference
+	return p.Phase == v1alpha1.TurnPhaseWaiting && len(p.WaitsFor) > 0 && p.WaitsFor[0].Type == v1alpha1.WaitTypeReference
 }
 
 // Resume removes the wait for a reference from the status of the Turn, whose model call is about to be retried.
 func Resume(p *v1alpha1.TurnProgress) {
-	p.Phase, p.WaitsFor = v1alpha1.TurnReason, nil
+	p.Phase, p.WaitsFor = v1alpha1.TurnPhaseReason, nil
 }

@@ -32,7 +32,7 @@ var ends = map[string]func(*bench, Turn) (*journal.Closed, error){
 func TestAnEndTakesInWhatTheJournalHolds(t *testing.T) {
 	long := strings.Repeat("paid ", 100)
 	for name, end := range ends {
-		for shown, state := range map[string]v1alpha1.ToolCallState{"open": "", "settled": v1alpha1.CallSucceeded} {
+		for shown, state := range map[string]v1alpha1.ToolCallState{"open": "", "settled": v1alpha1.ToolCallStateSucceeded} {
 			t.Run(name+", shown as "+shown, func(t *testing.T) {
 				b := newBench(t)
 				b.says("", append(calls(1, "ask"), calls(2, "ask")...)...)
@@ -86,7 +86,7 @@ func TestAResultThatComesWhileATurnEndsIsTakenIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if call := closed.Transition.ToolCalls[1]; call.State != v1alpha1.CallSucceeded || len(closed.Settled) != 1 {
+	if call := closed.Transition.ToolCalls[1]; call.State != v1alpha1.ToolCallStateSucceeded || len(closed.Settled) != 1 {
 		t.Errorf("the call ends as %+v, settled %+v", call, closed.Settled)
 	}
 }
@@ -110,9 +110,9 @@ func TestAbandonDoesNotDenyACallThatMayHaveRun(t *testing.T) {
 		withdraw Withdrawer
 		want     v1alpha1.ToolCallState
 	}{
-		"nobody can tell":   {nil, v1alpha1.CallUnknown},
-		"its pod may run":   {withdrawing(false), v1alpha1.CallUnknown},
-		"its pod was gated": {withdrawing(true), v1alpha1.CallNotExecuted},
+		"nobody can tell":   {nil, v1alpha1.ToolCallStateUnknown},
+		"its pod may run":   {withdrawing(false), v1alpha1.ToolCallStateUnknown},
+		"its pod was gated": {withdrawing(true), v1alpha1.ToolCallStateNotExecuted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -127,7 +127,7 @@ func TestAbandonDoesNotDenyACallThatMayHaveRun(t *testing.T) {
 			}
 			messages := b.transcript()
 			told := messages[len(messages)-1].Error
-			if denied := strings.Contains(told, "changed nothing"); denied != (test.want == v1alpha1.CallNotExecuted) {
+			if denied := strings.Contains(told, "changed nothing"); denied != (test.want == v1alpha1.ToolCallStateNotExecuted) {
 				t.Errorf("the next Turn's model is told %q", told)
 			}
 		})
@@ -142,7 +142,13 @@ func withdrawing(withdrawn bool) Withdrawer {
 
 func TestOnlyCallsWithoutAPodAreWithdrawn(t *testing.T) {
 	call := func(id string, edit func(*v1alpha1.ToolCall)) v1alpha1.ToolCall {
-		c := v1alpha1.ToolCall{ID: id, Executor: v1alpha1.ExecutorJob, SideEffect: v1alpha1.AtMostOnce, Attempt: 1, State: v1alpha1.CallPending}
+		c := v1alpha1.ToolCall{
+			ID:         id,
+			Executor:   v1alpha1.ToolExecutorJob,
+			SideEffect: v1alpha1.SideEffectAtMostOnce,
+			Attempt:    1,
+			State:      v1alpha1.ToolCallStatePending,
+		}
 		if edit != nil {
 			edit(&c)
 		}
@@ -151,14 +157,17 @@ func TestOnlyCallsWithoutAPodAreWithdrawn(t *testing.T) {
 	p := v1alpha1.TurnProgress{ToolCalls: []v1alpha1.ToolCall{
 		call("withdrawn", nil),
 		call("recorded", func(c *v1alpha1.ToolCall) { c.PodUID = "p" }),
-		call("pure", func(c *v1alpha1.ToolCall) { c.SideEffect = v1alpha1.Pure }),
-		call("request", func(c *v1alpha1.ToolCall) { c.Executor = v1alpha1.ExecutorHTTP }),
+		call("pure", func(c *v1alpha1.ToolCall) { c.SideEffect = v1alpha1.SideEffectPure }),
+		call("request", func(c *v1alpha1.ToolCall) { c.Executor = v1alpha1.ToolExecutorHTTP }),
 		call("unapproved", func(c *v1alpha1.ToolCall) { c.Attempt = 0 }),
 		call("known", nil),
 		call("refused", nil),
 	}}
 	Withdraw(&p, map[string]tool.Outcome{
-		"known": {State: v1alpha1.CallUnknown}, "refused": {State: v1alpha1.CallNotExecuted, Reason: tool.ReasonRefused, Error: "no"},
+		"known": {
+			State: v1alpha1.ToolCallStateUnknown,
+		},
+		"refused": {State: v1alpha1.ToolCallStateNotExecuted, Reason: tool.ReasonRefused, Error: "no"},
 	})
 	var withdrawn []string
 	for _, c := range p.ToolCalls {

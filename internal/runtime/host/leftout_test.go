@@ -44,11 +44,15 @@ func (l *library) reader(spec v1alpha1.TurnSpec) MessageReader {
 func longMessage() v1alpha1.TurnSpec {
 	image := pixel
 	image.Data = strings.Repeat("A", 8<<10)
-	return v1alpha1.TurnSpec{Message: &v1alpha1.TurnMessage{Content: []v1alpha1.MessagePart{said("What is it?"), shown(image)}}}
+	return v1alpha1.TurnSpec{
+		Message: &v1alpha1.TurnMessage{Content: []v1alpha1.MessagePart{said("What is it?"), shown(image)}},
+	}
 }
 
 func TestWhichMessagesAreLeftOut(t *testing.T) {
-	byURL := shown(v1alpha1.MessageImage{MediaType: v1alpha1.ImagePNG, URL: "https://example.org/" + strings.Repeat("a", 2000)})
+	byURL := shown(
+		v1alpha1.MessageImage{MediaType: v1alpha1.ImageMediaTypePNG, URL: "https://example.org/" + strings.Repeat("a", 2000)},
+	)
 	for name, test := range map[string]struct {
 		spec  v1alpha1.TurnSpec
 		bytes int64
@@ -63,7 +67,10 @@ func TestWhichMessagesAreLeftOut(t *testing.T) {
 		"a size that a user claims": {v1alpha1.TurnSpec{Input: "Hello"}, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			turn := &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationMessageBytes: "7"}}, Spec: test.spec}
+			turn := &v1alpha1.Turn{
+				ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationMessageBytes: "7"}},
+				Spec:       test.spec,
+			}
 			whole := *test.spec.DeepCopy()
 			LeaveOutMessage(turn)
 			if test.bytes == 0 {
@@ -75,7 +82,13 @@ func TestWhichMessagesAreLeftOut(t *testing.T) {
 			for range 2 { // A cache passes what it has through again.
 				input, content := MessageOf(turn.Spec)
 				if !MessageLeftOut(turn.Spec) || input != test.begin || content != nil || leftOutBytes(turn) != test.bytes {
-					t.Errorf("kept %d bytes, %d parts of %d bytes; left out: %v", len(input), len(content), leftOutBytes(turn), MessageLeftOut(turn.Spec))
+					t.Errorf(
+						"kept %d bytes, %d parts of %d bytes; left out: %v",
+						len(input),
+						len(content),
+						leftOutBytes(turn),
+						MessageLeftOut(turn.Spec),
+					)
 				}
 				LeaveOutMessage(turn)
 			}
@@ -138,7 +151,7 @@ func TestATurnWhoseMessageWasLeftOutIsRecalledByIt(t *testing.T) {
 	next := newTurn("demo-1")
 	next.Ref.UID = "uid-2"
 	other := longMessage()
-	other.Message.Content[1].Image.MediaType = v1alpha1.ImageJPEG
+	other.Message.Content[1].Image.MediaType = v1alpha1.ImageMediaTypeJPEG
 	for name, test := range map[string]struct {
 		spec v1alpha1.TurnSpec
 		same bool
@@ -149,7 +162,12 @@ func TestATurnWhoseMessageWasLeftOutIsRecalledByIt(t *testing.T) {
 		}
 	}
 	l.reads = 0
-	if recalled, err := b.Recall(t.Context(), l.unread(t, newTurn("demo-2"), longMessage()), 0); recalled != nil || err != nil || l.reads != 0 {
+	if recalled, err := b.Recall(
+		t.Context(),
+		l.unread(t, newTurn("demo-2"), longMessage()),
+		0,
+	); recalled != nil || err != nil ||
+		l.reads != 0 {
 		t.Errorf("a new name: recalled %+v, %v, after %d reads", recalled, err, l.reads)
 	}
 }
@@ -165,7 +183,10 @@ func TestAMessageThatWasLeftOutTakesTheMemoryOfTheWhole(t *testing.T) {
 func TestMessagesThatWereLeftOutGoIntoATurnInOrder(t *testing.T) {
 	l := &library{}
 	steer := func(name string, size int, readable bool) Steer {
-		s := Steer{Ref: v1alpha1.JournalTurn{Name: name}, ReadMessage: l.reader(v1alpha1.TurnSpec{Input: strings.Repeat(name, size)})}
+		s := Steer{
+			Ref:         v1alpha1.JournalTurn{Name: name},
+			ReadMessage: l.reader(v1alpha1.TurnSpec{Input: strings.Repeat(name, size)}),
+		}
 		if !readable {
 			s.ReadMessage = (&library{err: errors.New("not now")}).reader(v1alpha1.TurnSpec{})
 		}
@@ -195,7 +216,12 @@ func TestMessagesThatWereLeftOutGoIntoATurnInOrder(t *testing.T) {
 
 func TestACancelledMessageThatWasLeftOutIsWithdrawnByItsDigest(t *testing.T) {
 	b, l := newBench(t), &library{}
-	if _, into, err := b.CancelSteer(t.Context(), l.unread(t, newTurn("demo-1"), longMessage()), 0); into != nil || err != nil {
+	if _, into, err := b.CancelSteer(
+		t.Context(),
+		l.unread(t, newTurn("demo-1"), longMessage()),
+		0,
+	); into != nil ||
+		err != nil {
 		t.Fatal(into, err)
 	}
 	want := newTurn("demo-1").inParts(longMessage().Message.Content...).digest()

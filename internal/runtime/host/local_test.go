@@ -13,8 +13,15 @@ import (
 func acting(class v1alpha1.SideEffect) (Turn, v1alpha1.ToolCall) {
 	turn := newTurn("demo-1")
 	turn.Local = true
-	turn.Progress.Plan.Step, turn.Progress.Plan.Phase, turn.Progress.Phase = 2, v1alpha1.PlanAct, v1alpha1.TurnAct
-	call := v1alpha1.ToolCall{ID: "1-0", Name: "pay", Executor: v1alpha1.ExecutorJob, SideEffect: class, Attempt: 1, State: v1alpha1.CallPending}
+	turn.Progress.Plan.Step, turn.Progress.Plan.Phase, turn.Progress.Phase = 2, v1alpha1.PlanPhaseAct, v1alpha1.TurnPhaseAct
+	call := v1alpha1.ToolCall{
+		ID:         "1-0",
+		Name:       "pay",
+		Executor:   v1alpha1.ToolExecutorJob,
+		SideEffect: class,
+		Attempt:    1,
+		State:      v1alpha1.ToolCallStatePending,
+	}
 	turn.Progress.ToolCalls = []v1alpha1.ToolCall{call}
 	turn.Progress.Summary.ToolCalls = 1
 	return turn, call
@@ -28,9 +35,9 @@ func TestACallOfAJobToolInThisProcess(t *testing.T) {
 		entries int64
 		state   v1alpha1.ToolCallState
 	}{
-		"once":               {class: v1alpha1.AtMostOnce, ran: 1, entries: 2, state: v1alpha1.CallSucceeded},
-		"claimed by another": {class: v1alpha1.AtMostOnce, claimed: true, entries: 1, state: v1alpha1.CallUnknown},
-		"again":              {class: v1alpha1.Pure, ran: 2, state: v1alpha1.CallSucceeded},
+		"once":               {class: v1alpha1.SideEffectAtMostOnce, ran: 1, entries: 2, state: v1alpha1.ToolCallStateSucceeded},
+		"claimed by another": {class: v1alpha1.SideEffectAtMostOnce, claimed: true, entries: 1, state: v1alpha1.ToolCallStateUnknown},
+		"again":              {class: v1alpha1.SideEffectPure, ran: 2, state: v1alpha1.ToolCallStateSucceeded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -44,7 +51,8 @@ func TestACallOfAJobToolInThisProcess(t *testing.T) {
 					ran++
 					return tool.LocalEnded(call, result.ReportOf("paid", "", 0), 0)
 				})
-				if err != nil || end.Outcome.State != test.state || (end.Outcome.State == v1alpha1.CallSucceeded && end.Outcome.StartedAt.IsZero()) {
+				if err != nil || end.Outcome.State != test.state ||
+					(end.Outcome.State == v1alpha1.ToolCallStateSucceeded && end.Outcome.StartedAt.IsZero()) {
 					t.Fatalf("it ends with %+v, %v", end, err)
 				}
 			}
@@ -60,14 +68,14 @@ func TestTheEndOfATurnKnowsWhichCallsOfThisProcessWereClaimed(t *testing.T) {
 		local, claimed bool
 		want           v1alpha1.ToolCallState
 	}{
-		"not claimed": {local: true, want: v1alpha1.CallNotExecuted},
-		"claimed":     {local: true, claimed: true, want: v1alpha1.CallUnknown},
+		"not claimed": {local: true, want: v1alpha1.ToolCallStateNotExecuted},
+		"claimed":     {local: true, claimed: true, want: v1alpha1.ToolCallStateUnknown},
 		// A process that is ahead of this one may have opened the gate of its pod.
-		"a real Job": {want: v1alpha1.CallUnknown},
+		"a real Job": {want: v1alpha1.ToolCallStateUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			turn, _ := acting(v1alpha1.AtMostOnce)
+			turn, _ := acting(v1alpha1.SideEffectAtMostOnce)
 			turn.Local = test.local
 			if test.claimed {
 				b.claimFor(turn, "this one")

@@ -24,7 +24,10 @@ func MessageOf(spec v1alpha1.TurnSpec) (input string, content []event.Part) {
 	content = make([]event.Part, 0, len(spec.Message.Content))
 	for _, part := range spec.Message.Content {
 		if image := part.Image; image != nil {
-			content = append(content, event.Part{Type: event.PartImage, Base64: image.Data, MediaType: string(image.MediaType), URL: image.URL})
+			content = append(
+				content,
+				event.Part{Type: event.PartImage, Base64: image.Data, MediaType: string(image.MediaType), URL: image.URL},
+			)
 		} else {
 			content = append(content, event.Text(part.Text))
 		}

@@ -26,8 +26,8 @@ func shown(image v1alpha1.MessageImage) v1alpha1.MessagePart {
 }
 
 var (
-	pixel   = v1alpha1.MessageImage{MediaType: v1alpha1.ImageGIF, Data: onePixel}
-	address = v1alpha1.MessageImage{MediaType: v1alpha1.ImagePNG, URL: "https://example.org/a.png"}
+	pixel   = v1alpha1.MessageImage{MediaType: v1alpha1.ImageMediaTypeGIF, Data: onePixel}
+	address = v1alpha1.MessageImage{MediaType: v1alpha1.ImageMediaTypePNG, URL: "https://example.org/a.png"}
 )
 
 func TestTheMessageOfATurn(t *testing.T) {
@@ -84,7 +84,7 @@ func TestTheDigestOfAMessageStaysWhatItIs(t *testing.T) {
 func TestMessagesThatDifferHaveOtherDigests(t *testing.T) {
 	turn := newTurn("demo-1")
 	jpeg := pixel
-	jpeg.MediaType = v1alpha1.ImageJPEG
+	jpeg.MediaType = v1alpha1.ImageMediaTypeJPEG
 	other := pixel
 	other.Data = "R0lGODlhAQABAAAAACx="
 	elsewhere := address
@@ -122,7 +122,8 @@ func TestAMessageInPartsReachesTheLogAndTheModel(t *testing.T) {
 	_, closed := b.reason(turn, with())
 	b.expectTypes(closed.Events, openingTypes, reasonTypes, "turn.completed session.idled")
 	want := turn.Content
-	if got := b.asked[0].Messages; len(got) != 1 || got[0].ID != string(turn.Ref.UID) || !reflect.DeepEqual(got[0].Content, want) {
+	if got := b.asked[0].Messages; len(got) != 1 || got[0].ID != string(turn.Ref.UID) ||
+		!reflect.DeepEqual(got[0].Content, want) {
 		t.Errorf("the model reads %+v", got)
 	}
 	if got := b.transcript(); !reflect.DeepEqual(got[0].Content, want) {
@@ -135,7 +136,8 @@ func TestAMessageInPartsReachesTheLogAndTheModel(t *testing.T) {
 		if err := json.Unmarshal(e.Data.Raw, &data); err != nil {
 			t.Fatal(err)
 		}
-		if tells := e.Type == event.TypeTurnStarted || e.Type == event.TypeTurnCompleted; tells != (data.InputContent == "What\nis it?") {
+		if tells := e.Type == event.TypeTurnStarted ||
+			e.Type == event.TypeTurnCompleted; tells != (data.InputContent == "What\nis it?") {
 			t.Errorf("%s tells of the input %q", e.Type, data.InputContent)
 		}
 	}
@@ -147,7 +149,11 @@ func TestALargeImageIsSplitOverEntriesAndKeptWhole(t *testing.T) {
 	image := pixel
 	image.Data = strings.Repeat("A", 1<<20)
 	b.reason(newTurn("demo-1").inParts(said("Look"), shown(image)), with())
-	if got := onStore(t, store).transcript(); len(got) != 2 || len(got[0].Content) != 2 || got[0].Content[1].Base64 != image.Data {
+	if got := onStore(
+		t,
+		store,
+	).transcript(); len(got) != 2 || len(got[0].Content) != 2 ||
+		got[0].Content[1].Base64 != image.Data {
 		t.Errorf("the log has %d messages", len(got))
 	}
 }

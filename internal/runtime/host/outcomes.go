@@ -71,16 +71,16 @@ func (r ActResults) Reproducible(t Turn) []string {
 // not executed is not among them: another process may still start it until the status has its withdrawal. Nor is a
 // claim without a result: its holder may still append one.
 func (r ActResults) keepable(t Turn, call v1alpha1.ToolCall) bool {
-	if call.Executor != v1alpha1.ExecutorJob && call.Executor != v1alpha1.ExecutorHTTP {
+	if call.Executor != v1alpha1.ToolExecutorJob && call.Executor != v1alpha1.ToolExecutorHTTP {
 		return false
 	}
 	if _, kept := r.Kept[call.ID]; kept {
 		return false
 	}
 	switch r.Outcomes[call.ID].State {
-	case v1alpha1.CallSucceeded, v1alpha1.CallFailed:
+	case v1alpha1.ToolCallStateSucceeded, v1alpha1.ToolCallStateFailed:
 		return true
-	case v1alpha1.CallUnknown:
+	case v1alpha1.ToolCallStateUnknown:
 		return !t.claimable(call)
 	default:
 		return false

@@ -19,7 +19,7 @@ import (
 func (b *bench) waitingTurn() (Turn, ActResults) {
 	b.t.Helper()
 	work, pay := jobTool("work"), jobTool("pay")
-	work.Spec.SideEffect = v1alpha1.Pure
+	work.Spec.SideEffect = v1alpha1.SideEffectPure
 	made := append(calls(2, "work"), calls(1, "pay")...)
 	b.says("", append(made, calls(1, "ask")...)...)
 	turn, closed := b.reason(newTurn("demo-1"), with(work, pay, clientTool("ask")))
@@ -27,13 +27,23 @@ func (b *bench) waitingTurn() (Turn, ActResults) {
 	known := ActResults{
 		Outcomes: map[string]tool.Outcome{
 			"1-0": {
-				State: v1alpha1.CallSucceeded, Reason: "Completed", Result: &long, Started: true, StartedAt: started,
+				State: v1alpha1.ToolCallStateSucceeded, Reason: "Completed", Result: &long, Started: true, StartedAt: started,
 				FinishedAt: started.Add(time.Second), Image: "registry.example/tool@sha256:0123",
 			},
-			"1-1": {State: v1alpha1.CallFailed, Reason: "ExitCode", Error: long[:4<<10], Started: true, StartedAt: started, FinishedAt: started},
-			"1-2": {State: v1alpha1.CallNotExecuted, Reason: "Refused", Error: "It was not started."},
+			"1-1": {
+				State:      v1alpha1.ToolCallStateFailed,
+				Reason:     "ExitCode",
+				Error:      long[:4<<10],
+				Started:    true,
+				StartedAt:  started,
+				FinishedAt: started,
+			},
+			"1-2": {State: v1alpha1.ToolCallStateNotExecuted, Reason: "Refused", Error: "It was not started."},
 		},
-		Settled: map[string]journal.SettledRef{}, Kept: map[string]journal.SettledRef{}, Dropped: map[string]bool{}, Planned: planned(closed),
+		Settled: map[string]journal.SettledRef{},
+		Kept:    map[string]journal.SettledRef{},
+		Dropped: map[string]bool{},
+		Planned: planned(closed),
 	}
 	return turn, known
 }
@@ -53,7 +63,13 @@ func tells(t *testing.T, closed *journal.Closed) string {
 	var lines []string
 	for _, e := range closed.Events {
 		if e.Type == event.TypeToolCompleted || e.Type == event.TypeToolStarted {
-			lines = append(lines, e.Type+" "+e.Time.String()[:19]+" "+e.Context[contextToolImage]+" "+newFences.ReplaceAllString(string(e.Data.Raw), ""))
+			lines = append(
+				lines,
+				e.Type+" "+e.Time.String()[:19]+" "+e.Context[contextToolImage]+" "+newFences.ReplaceAllString(
+					string(e.Data.Raw),
+					"",
+				),
+			)
 		}
 	}
 	return strings.Join(lines, "\n")
@@ -83,7 +99,8 @@ func TestAStepTellsTheSameWithOrWithoutAPart(t *testing.T) {
 	if err != nil || n != 0 || bytes > 1<<10 || view.Head != 2 {
 		t.Errorf("%d outcomes of %d bytes are in memory, the journal has %d entries, %v", n, bytes, view.Head, err)
 	}
-	if short := known.Outcomes["1-0"]; short.State != v1alpha1.CallSucceeded || preview(*short.Result) != preview(strings.Repeat("long text ", 6<<10)) {
+	if short := known.Outcomes["1-0"]; short.State != v1alpha1.ToolCallStateSucceeded ||
+		preview(*short.Result) != preview(strings.Repeat("long text ", 6<<10)) {
 		t.Errorf("what the status shows of it has become %+v", short)
 	}
 	closed, err = b.Act(t.Context(), turn, answered(known))
@@ -133,7 +150,7 @@ func TestEveryEndTellsTheOutcomesOfThePart(t *testing.T) {
 			if strings.Count(told, "long text ") < 6<<10+400 || !strings.Contains(told, "sha256:0123") {
 				t.Errorf("%s, with memory: %v: the end tells %d bytes", name, remembers, len(told))
 			}
-			if got := closed.Transition.ToolCalls[0]; got.PodUID != "pod-uid" || got.State != v1alpha1.CallSucceeded {
+			if got := closed.Transition.ToolCalls[0]; got.PodUID != "pod-uid" || got.State != v1alpha1.ToolCallStateSucceeded {
 				t.Errorf("%s, with memory: %v: the call is %s in pod %q", name, remembers, got.State, got.PodUID)
 			}
 		}
@@ -159,7 +176,7 @@ func TestTheFirstPartDecides(t *testing.T) {
 	if _, err := b.KeepOutcomes(t.Context(), turn, second); err != nil {
 		t.Fatal(err)
 	}
-	if got := second.Outcomes["1-1"]; got.State != v1alpha1.CallFailed || len(second.Kept) != 2 {
+	if got := second.Outcomes["1-1"]; got.State != v1alpha1.ToolCallStateFailed || len(second.Kept) != 2 {
 		t.Errorf("the second process has %+v, %+v", got, second.Kept)
 	}
 }
@@ -198,7 +215,8 @@ func TestAJournalWithoutRoomForThePartEndsTheTurn(t *testing.T) {
 	turn, known := b.waitingTurn()
 	turn.Session.Limit = 40 << 10
 	closed, err := b.KeepOutcomes(t.Context(), turn, known)
-	if err != nil || closed == nil || closed.Transition.Error == nil || closed.Transition.Error.Code != string(CodeJournalFull) {
+	if err != nil || closed == nil || closed.Transition.Error == nil ||
+		closed.Transition.Error.Code != string(CodeJournalFull) {
 		t.Fatalf("keeping gives %+v, %v", closed, err)
 	}
 }
@@ -210,15 +228,15 @@ func TestWhichOutcomesAreKept(t *testing.T) {
 		state v1alpha1.ToolCallState
 		kept  bool
 	}{
-		"a Job that has succeeded":          {v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob}, v1alpha1.CallSucceeded, true},
-		"a Job that has failed":             {v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob}, v1alpha1.CallFailed, true},
-		"a Job of which nothing is known":   {v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, SideEffect: v1alpha1.AtMostOnce}, v1alpha1.CallUnknown, true},
-		"a Job that may still start":        {v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, SideEffect: v1alpha1.AtMostOnce}, v1alpha1.CallNotExecuted, false},
-		"a request that was answered":       {v1alpha1.ToolCall{Executor: v1alpha1.ExecutorHTTP, SideEffect: v1alpha1.Pure}, v1alpha1.CallSucceeded, true},
-		"a claim of another process":        {v1alpha1.ToolCall{Executor: v1alpha1.ExecutorHTTP, SideEffect: v1alpha1.AtMostOnce}, v1alpha1.CallUnknown, false},
-		"a client's result":                 {v1alpha1.ToolCall{Executor: v1alpha1.ExecutorClient}, v1alpha1.CallSucceeded, false},
-		"a call that was refused":           {v1alpha1.ToolCall{Executor: v1alpha1.ExecutorNone}, v1alpha1.CallNotExecuted, false},
-		"an approval that came in too late": {v1alpha1.ToolCall{Executor: v1alpha1.ExecutorJob, Policy: v1alpha1.PolicyRequiresApproval}, v1alpha1.CallNotExecuted, false},
+		"a Job that has succeeded":          {v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob}, v1alpha1.ToolCallStateSucceeded, true},
+		"a Job that has failed":             {v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob}, v1alpha1.ToolCallStateFailed, true},
+		"a Job of which nothing is known":   {v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectAtMostOnce}, v1alpha1.ToolCallStateUnknown, true},
+		"a Job that may still start":        {v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectAtMostOnce}, v1alpha1.ToolCallStateNotExecuted, false},
+		"a request that was answered":       {v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorHTTP, SideEffect: v1alpha1.SideEffectPure}, v1alpha1.ToolCallStateSucceeded, true},
+		"a claim of another process":        {v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorHTTP, SideEffect: v1alpha1.SideEffectAtMostOnce}, v1alpha1.ToolCallStateUnknown, false},
+		"a client's result":                 {v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorClient}, v1alpha1.ToolCallStateSucceeded, false},
+		"a call that was refused":           {v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorNone}, v1alpha1.ToolCallStateNotExecuted, false},
+		"an approval that came in too late": {v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, Policy: v1alpha1.ToolPolicyRequiresApproval}, v1alpha1.ToolCallStateNotExecuted, false},
 	} {
 		test.call.ID = "1-0"
 		turn := newTurn("demo-1")

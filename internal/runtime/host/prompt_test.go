@@ -38,7 +38,11 @@ func TestFencesAreExplainedWhereThereAreOrMayBeAny(t *testing.T) {
 	c := with(jobTool("work"))
 	b.says("", calls(1, "work")...)
 	turn, closed := b.reason(newTurn("demo-1"), c)
-	acted, err := b.Act(t.Context(), turn, ActResults{Outcomes: map[string]tool.Outcome{"1-0": succeeded("42")}, Planned: planned(closed)})
+	acted, err := b.Act(
+		t.Context(),
+		turn,
+		ActResults{Outcomes: map[string]tool.Outcome{"1-0": succeeded("42")}, Planned: planned(closed)},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +77,11 @@ func TestTheLocaleReachesTheModelAndTheTools(t *testing.T) {
 	}
 	// What was planned stays, whatever the Session says meanwhile.
 	turn.Locale = "de"
-	acted, err := b.Act(t.Context(), turn, ActResults{Outcomes: map[string]tool.Outcome{"1-0": succeeded("42")}, Planned: planned(closed)})
+	acted, err := b.Act(
+		t.Context(),
+		turn,
+		ActResults{Outcomes: map[string]tool.Outcome{"1-0": succeeded("42")}, Planned: planned(closed)},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +128,11 @@ func TestWhatToolsGaveIsFencedAndStaysTheSameToTheByte(t *testing.T) {
 
 	// Another process goes on: it knows what the log says and nothing else.
 	other := onStore(t, store)
-	acted, err = other.Act(t.Context(), turn, ActResults{Planned: planned(closed), Outcomes: map[string]tool.Outcome{"2-0": succeeded("43")}})
+	acted, err = other.Act(
+		t.Context(),
+		turn,
+		ActResults{Planned: planned(closed), Outcomes: map[string]tool.Outcome{"2-0": succeeded("43")}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +150,8 @@ func TestWhatToolsGaveIsFencedAndStaysTheSameToTheByte(t *testing.T) {
 	}
 	for _, m := range other.asked[0].Messages[2:5] {
 		text := m.PlainText() + m.Error
-		if strings.Count(text, m.Fence) != 2 || !strings.HasPrefix(text, "<tool-output "+m.Fence+">\n") || !strings.HasSuffix(text, "\n</tool-output "+m.Fence+">") {
+		if strings.Count(text, m.Fence) != 2 || !strings.HasPrefix(text, "<tool-output "+m.Fence+">\n") ||
+			!strings.HasSuffix(text, "\n</tool-output "+m.Fence+">") {
 			t.Errorf("the model reads %q of call %s", text, m.ToolCallID)
 		}
 	}

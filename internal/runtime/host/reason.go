@@ -116,7 +116,13 @@ func (g generation) calls() []model.ToolCall {
 }
 
 // generate composes the prompt and calls the model, unless an earlier process has recorded enough of a response.
-func (h *Host) generate(ctx context.Context, t Turn, c Config, history []event.Message, kept *journal.Partial) (generation, error) {
+func (h *Host) generate(
+	ctx context.Context,
+	t Turn,
+	c Config,
+	history []event.Message,
+	kept *journal.Partial,
+) (generation, error) {
 	g := generation{kept: kept}
 	messages := withoutErrors(history)
 	if t.step() == 1 {
@@ -149,7 +155,7 @@ func (h *Host) closeReason(t Turn, c Config, g generation, steers []Steer) journ
 	result, message, planned, pinned := h.result(t, c, g)
 	now := h.Clock()
 	if g.finalized {
-		t.Progress.Recovered = v1alpha1.TurnFinalized
+		t.Progress.Recovered = v1alpha1.TurnRecoveryFinalized
 	}
 	if answer := g.answer(); answer.err == nil {
 		t.Progress.Model = answer.model.Name
@@ -182,7 +188,11 @@ func (h *Host) closeReason(t Turn, c Config, g generation, steers []Steer) journ
 }
 
 // result is the model call in the form of the planner (LLM-01), with its message and the planned calls.
-func (h *Host) result(t Turn, c Config, g generation) (plan.ReasonResult, event.Message, []v1alpha1.PlannedCall, []v1alpha1.ToolCall) {
+func (h *Host) result(
+	t Turn,
+	c Config,
+	g generation,
+) (plan.ReasonResult, event.Message, []v1alpha1.PlannedCall, []v1alpha1.ToolCall) {
 	result := plan.ReasonResult{MaxIterations: uint32(max(c.Effective.MaxIterations, 0))}
 	answer := g.answer()
 	if answer.err != nil {
@@ -216,13 +226,21 @@ func (h *Host) result(t Turn, c Config, g generation) (plan.ReasonResult, event.
 }
 
 // reasonEvents returns the events of the model call, in the order of LLM-02.
-func (h *Host) reasonEvents(t Turn, c Config, g generation, result plan.ReasonResult, message event.Message) []v1alpha1.JournalEvent {
+func (h *Host) reasonEvents(
+	t Turn,
+	c Config,
+	g generation,
+	result plan.ReasonResult,
+	message event.Message,
+) []v1alpha1.JournalEvent {
 	f := h.events(t).Step(t.step(), 1)
 	first, last := g.asked[0], g.asked[len(g.asked)-1]
 	began, ended := f.At(first.began), f.At(last.ended)
 	iteration := max(t.Progress.Iteration, 1)
 	events := []v1alpha1.JournalEvent{
-		began.ReasonStarted(event.ReasonStarted{Iteration: iteration, Harness: t.Harness, Agent: t.Agent, Model: modelName(first.model)}),
+		began.ReasonStarted(
+			event.ReasonStarted{Iteration: iteration, Harness: t.Harness, Agent: t.Agent, Model: modelName(first.model)},
+		),
 	}
 	if g.kept != nil && !g.finalized {
 		events = append(events, began.ReasonRecovered(event.ReasonRecovered{Mode: event.RecoveredRestart}))
@@ -230,7 +248,12 @@ func (h *Host) reasonEvents(t Turn, c Config, g generation, result plan.ReasonRe
 	for _, repair := range g.repairs {
 		events = append(events, began.TranscriptRepaired(repair))
 	}
-	events = append(events, began.OutputMessageStarted(event.OutputMessageStarted{MessageID: message.ID, Iteration: iteration, Model: modelName(g.answer().model)}))
+	events = append(
+		events,
+		began.OutputMessageStarted(
+			event.OutputMessageStarted{MessageID: message.ID, Iteration: iteration, Model: modelName(g.answer().model)},
+		),
+	)
 	if !g.finalized {
 		for _, a := range g.asked {
 			events = append(events, f.At(a.ended).LLMGeneration(generationOf(a, g, c, iteration)))
@@ -246,7 +269,10 @@ func (h *Host) reasonEvents(t Turn, c Config, g generation, result plan.ReasonRe
 	duration := last.ended.Sub(first.began).Milliseconds()
 	events = append(events, ended.OutputMessageCompleted(completed))
 	if g.finalized {
-		events = append(events, ended.ReasonRecovered(event.ReasonRecovered{Mode: event.RecoveredFinalize, Length: int64(len(g.kept.Text))}))
+		events = append(
+			events,
+			ended.ReasonRecovered(event.ReasonRecovered{Mode: event.RecoveredFinalize, Length: int64(len(g.kept.Text))}),
+		)
 	}
 	return append(events,
 		ended.ReasonCompleted(event.ReasonCompleted{
@@ -287,7 +313,9 @@ func generationOf(a asked, g generation, c Config, iteration int32) event.LLMGen
 	}
 	call.ToolCallCount = int32(len(a.response.ToolCalls))
 	call.FinishReason, call.ResponseID = cmp.Or(a.response.FinishWord, a.response.FinishReason), a.response.ResponseID
-	call.Usage = event.UsageOf(usageOf(&plan.Usage{InputTokens: a.response.Usage.InputTokens, OutputTokens: a.response.Usage.OutputTokens}))
+	call.Usage = event.UsageOf(
+		usageOf(&plan.Usage{InputTokens: a.response.Usage.InputTokens, OutputTokens: a.response.Usage.OutputTokens}),
+	)
 	call.Usage.CacheReadTokens, call.Usage.CacheWriteTokens = a.response.Usage.CacheReadTokens, a.response.Usage.CacheWriteTokens
 	call.Cost = a.cost()
 	return call

@@ -21,10 +21,14 @@ func TestAnAnswerEndsTheTurn(t *testing.T) {
 	turn, closed := b.reason(newTurn("demo-1"), with())
 	b.expectTypes(closed.Events, openingTypes, reasonTypes, "turn.completed session.idled")
 	p := turn.Progress
-	if p.Phase != v1alpha1.TurnSucceeded || p.Plan.Phase != v1alpha1.PlanComplete || p.Plan.StopReason != v1alpha1.StopEndTurn || p.Output != "Hello." {
+	if p.Phase != v1alpha1.TurnPhaseSucceeded || p.Plan.Phase != v1alpha1.PlanPhaseComplete ||
+		p.Plan.StopReason != v1alpha1.StopReasonEndTurn ||
+		p.Output != "Hello." {
 		t.Errorf("progress %+v, plan %+v", p, p.Plan)
 	}
-	if p.Plan.Step != 1 || p.Plan.OpenedAt != closed.Ordinal+1 || p.Summary.FinishedAt == nil || p.Summary.ModelCalls != 1 || p.Summary.Usage.TotalTokens != 5 {
+	if p.Plan.Step != 1 || p.Plan.OpenedAt != closed.Ordinal+1 || p.Summary.FinishedAt == nil ||
+		p.Summary.ModelCalls != 1 ||
+		p.Summary.Usage.TotalTokens != 5 {
 		t.Errorf("plan %+v, summary %+v", p.Plan, p.Summary)
 	}
 	if closed.Digest == "" {
@@ -35,11 +39,16 @@ func TestAnAnswerEndsTheTurn(t *testing.T) {
 func TestAnAnswerThatAFilterEndedIsARefusalAndTheLogHasTheProvidersWord(t *testing.T) {
 	b := newBench(t)
 	b.answer = func(model.Request) (*model.Response, error) {
-		return &model.Response{FinishReason: model.FinishFiltered, FinishWord: "SPII", Usage: model.Usage{InputTokens: 3}}, nil
+		return &model.Response{
+			FinishReason: model.FinishFiltered,
+			FinishWord:   "SPII",
+			Usage:        model.Usage{InputTokens: 3},
+		}, nil
 	}
 	turn, closed := b.reason(newTurn("demo-1"), with())
 	b.expectTypes(closed.Events, openingTypes, reasonTypes, "turn.completed session.idled")
-	if p := turn.Progress; p.Phase != v1alpha1.TurnSucceeded || p.Plan.StopReason != v1alpha1.StopRefusal || p.Output != "" {
+	if p := turn.Progress; p.Phase != v1alpha1.TurnPhaseSucceeded || p.Plan.StopReason != v1alpha1.StopReasonRefusal ||
+		p.Output != "" {
 		t.Errorf("progress %+v, plan %+v", p, p.Plan)
 	}
 	if told := generations(t, closed); len(told) != 1 || told[0].FinishReason != "SPII" || !told[0].Success {
@@ -77,7 +86,7 @@ func TestAFailureOfTheModelIsAnOutcome(t *testing.T) {
 	turn, closed := b.reason(newTurn("demo-1"), with())
 	b.expectTypes(closed.Events, openingTypes, reasonTypes, failedTypes)
 	p := turn.Progress
-	if p.Phase != v1alpha1.TurnFailed || p.Error.Code != "provider_rate_limited" || p.Plan.StopReason != "" {
+	if p.Phase != v1alpha1.TurnPhaseFailed || p.Error.Code != "provider_rate_limited" || p.Plan.StopReason != "" {
 		t.Errorf("progress %+v, error %+v", p, p.Error)
 	}
 	for _, e := range closed.Events {
@@ -105,7 +114,8 @@ func TestStatusSaysWhyAProviderRefusedTheRequest(t *testing.T) {
 	}
 	turn, closed := b.reason(newTurn("demo-1"), with())
 	failed := turn.Progress.Error
-	if failed == nil || failed.Code != "processing_error" || failed.Fields["problem"] != said || failed.Message != "The model provider refused the request." {
+	if failed == nil || failed.Code != "processing_error" || failed.Fields["problem"] != said ||
+		failed.Message != "The model provider refused the request." {
 		t.Errorf("error %+v", failed)
 	}
 	b.expectTypes(closed.Events, openingTypes, reasonTypes, failedTypes)
@@ -133,7 +143,9 @@ func TestABlockerEndsTheTurnBeforeTheModelIsCalled(t *testing.T) {
 	c.Blocker = &config.Blocker{Dependency: config.DependencyAgent, State: config.DependencyDeleted}
 	turn, closed := b.reason(newTurn("demo-1"), c)
 	b.expectTypes(closed.Events, openingTypes, "output.message.completed", failedTypes)
-	if len(b.asked) != 0 || turn.Progress.Error.Code != "dependency_unavailable" || turn.Progress.Error.Fields["dependency"] != "agent" || turn.Progress.Error.Message != c.Blocker.Sentence() {
+	if len(b.asked) != 0 || turn.Progress.Error.Code != "dependency_unavailable" ||
+		turn.Progress.Error.Fields["dependency"] != "agent" ||
+		turn.Progress.Error.Message != c.Blocker.Sentence() {
 		t.Errorf("asked %d times, error %+v", len(b.asked), turn.Progress.Error)
 	}
 }
@@ -141,7 +153,7 @@ func TestABlockerEndsTheTurnBeforeTheModelIsCalled(t *testing.T) {
 func TestCallsArePinnedWithAllThatRunningThemNeeds(t *testing.T) {
 	b := newBench(t)
 	pure := jobTool("pure")
-	pure.Spec.SideEffect, pure.Spec.ConcurrencyClass = v1alpha1.Pure, "db"
+	pure.Spec.SideEffect, pure.Spec.ConcurrencyClass = v1alpha1.SideEffectPure, "db"
 	strict := jobTool("strict")
 	strict.Spec.InputSchema = &v1alpha1.JSON{Raw: []byte(`{"type":"object","required":["x"]}`)}
 	b.says("Let me see.",
@@ -154,21 +166,40 @@ func TestCallsArePinnedWithAllThatRunningThemNeeds(t *testing.T) {
 	)
 	turn, closed := b.reason(newTurn("demo-1"), with(pure, jobTool("once"), clientTool("ask"), strict))
 	got := turn.Progress.ToolCalls
-	if len(got) != 6 || turn.Progress.Phase != v1alpha1.TurnAct || turn.Progress.Plan.Step != 2 || turn.Progress.Summary.Calls != "3/6" {
-		t.Fatalf("%d calls, phase %s, plan %+v, calls %s", len(got), turn.Progress.Phase, turn.Progress.Plan, turn.Progress.Summary.Calls)
+	if len(got) != 6 || turn.Progress.Phase != v1alpha1.TurnPhaseAct || turn.Progress.Plan.Step != 2 ||
+		turn.Progress.Summary.Calls != "3/6" {
+		t.Fatalf(
+			"%d calls, phase %s, plan %+v, calls %s",
+			len(got),
+			turn.Progress.Phase,
+			turn.Progress.Plan,
+			turn.Progress.Summary.Calls,
+		)
 	}
-	if c := got[0]; c.ID != "1-0" || c.Executor != v1alpha1.ExecutorJob || c.SideEffect != v1alpha1.Pure || c.ConcurrencyClass != "db" || c.ToolGeneration != 0 ||
-		c.Attempt != 1 || c.State != v1alpha1.CallPending || c.Timeout.Minutes() != 1 || c.Fingerprint != tool.Fingerprint("pure", `{"a":1}`) || len(c.ToolDigest) != 40 || c.CallDigest != "" {
+	if c := got[0]; c.ID != "1-0" ||
+		c.Executor != v1alpha1.ToolExecutorJob ||
+		c.SideEffect != v1alpha1.SideEffectPure ||
+		c.ConcurrencyClass != "db" ||
+		c.ToolGeneration != 0 ||
+		c.Attempt != 1 ||
+		c.State != v1alpha1.ToolCallStatePending ||
+		c.Timeout.Minutes() != 1 ||
+		c.Fingerprint != tool.Fingerprint("pure", `{"a":1}`) ||
+		len(c.ToolDigest) != 40 ||
+		c.CallDigest != "" {
 		t.Errorf("Pure: %+v", c)
 	}
-	if c := got[1]; c.SideEffect != v1alpha1.AtMostOnce {
+	if c := got[1]; c.SideEffect != v1alpha1.SideEffectAtMostOnce {
 		t.Errorf("a Tool without a class is pinned as %q", c.SideEffect)
 	}
-	if c := got[2]; c.Executor != v1alpha1.ExecutorClient || c.State != v1alpha1.CallWaiting || c.Attempt != 0 {
+	if c := got[2]; c.Executor != v1alpha1.ToolExecutorClient || c.State != v1alpha1.ToolCallStateWaiting ||
+		c.Attempt != 0 {
 		t.Errorf("client: %+v", c)
 	}
 	for i, reason := range map[int]string{3: RefusedUnknownTool, 4: RefusedArguments, 5: RefusedTooLarge} {
-		if c := got[i]; c.Executor != v1alpha1.ExecutorNone || c.State != v1alpha1.CallNotExecuted || c.Reason != reason || c.Preview == "" {
+		if c := got[i]; c.Executor != v1alpha1.ToolExecutorNone || c.State != v1alpha1.ToolCallStateNotExecuted ||
+			c.Reason != reason ||
+			c.Preview == "" {
 			t.Errorf("call %d: %+v, want %s", i, c, reason)
 		}
 		if closed.Calls[i].Refusal == "" {
@@ -194,7 +225,7 @@ func TestMoreCallsThanAStepMayHaveAreRefusedAndTheModelIsTold(t *testing.T) {
 	results := ActResults{Outcomes: map[string]tool.Outcome{}, Planned: planned(closed)}
 	for _, call := range p.ToolCalls {
 		text := "fine"
-		results.Outcomes[call.ID] = tool.Outcome{State: v1alpha1.CallSucceeded, Result: &text}
+		results.Outcomes[call.ID] = tool.Outcome{State: v1alpha1.ToolCallStateSucceeded, Result: &text}
 	}
 	acted, err := b.Act(t.Context(), turn, results)
 	if err != nil {
@@ -221,21 +252,21 @@ func TestTheTurnWaitsAtOnceWhenAllCallsAreTheClients(t *testing.T) {
 	b := newBench(t)
 	b.says("", calls(2, "ask")...)
 	turn, _ := b.reason(newTurn("demo-1"), with(clientTool("ask")))
-	if turn.Progress.Phase != v1alpha1.TurnWaitingForToolResults {
+	if turn.Progress.Phase != v1alpha1.TurnPhaseWaitingForToolResults {
 		t.Errorf("phase %s", turn.Progress.Phase)
 	}
 	b = newBench(t)
 	b.says("", append(calls(1, "ask"), calls(1, "work")...)...)
 	turn, _ = b.reason(newTurn("demo-1"), with(clientTool("ask"), jobTool("work")))
-	if turn.Progress.Phase != v1alpha1.TurnAct {
+	if turn.Progress.Phase != v1alpha1.TurnPhaseAct {
 		t.Errorf("phase %s while a Job is to run", turn.Progress.Phase)
 	}
 	b = newBench(t)
 	b.says("", calls(1, "ask")...)
 	follows := newTurn("demo-1")
-	follows.ClientTools = v1alpha1.ClientToolsFollowHints
+	follows.ClientTools = v1alpha1.ClientToolsPolicyFollowHints
 	turn, _ = b.reason(follows, with(clientTool("ask")))
-	if turn.Progress.Phase != v1alpha1.TurnAct {
+	if turn.Progress.Phase != v1alpha1.TurnPhaseAct {
 		t.Errorf("phase %s although nobody answers", turn.Progress.Phase)
 	}
 }
@@ -246,14 +277,23 @@ func TestTheLimitOfIterationsCompletesTheTurnWithTheLastText(t *testing.T) {
 	c.Effective.MaxIterations = 2
 	b.says("I will look.", calls(1, "work")...)
 	turn, closed := b.reason(newTurn("demo-1"), c)
-	acted, err := b.Act(t.Context(), turn, ActResults{Outcomes: map[string]tool.Outcome{"1-0": {State: v1alpha1.CallFailed, Error: "no"}}, Planned: planned(closed)})
+	acted, err := b.Act(
+		t.Context(),
+		turn,
+		ActResults{
+			Outcomes: map[string]tool.Outcome{"1-0": {State: v1alpha1.ToolCallStateFailed, Error: "no"}},
+			Planned:  planned(closed),
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.says("", calls(1, "work")...)
 	turn, _ = b.reason(after(turn, acted), c)
 	p := turn.Progress
-	if p.Phase != v1alpha1.TurnSucceeded || p.Plan.StopReason != v1alpha1.StopMaxTurnRequests || p.Output != "I will look." || p.Summary.ToolCalls != 1 {
+	if p.Phase != v1alpha1.TurnPhaseSucceeded || p.Plan.StopReason != v1alpha1.StopReasonMaxTurnRequests ||
+		p.Output != "I will look." ||
+		p.Summary.ToolCalls != 1 {
 		t.Errorf("progress %+v, plan %+v", p, p.Plan)
 	}
 }
@@ -267,14 +307,23 @@ func TestTheRequestCarriesTheTurn(t *testing.T) {
 	b.says("", calls(1, "work")...)
 	turn, closed := b.reason(newTurn("demo-1"), c)
 	text := "42"
-	acted, err := b.Act(t.Context(), turn, ActResults{Outcomes: map[string]tool.Outcome{"1-0": {State: v1alpha1.CallSucceeded, Result: &text}}, Planned: planned(closed)})
+	acted, err := b.Act(
+		t.Context(),
+		turn,
+		ActResults{
+			Outcomes: map[string]tool.Outcome{"1-0": {State: v1alpha1.ToolCallStateSucceeded, Result: &text}},
+			Planned:  planned(closed),
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.says("Done.")
 	b.reason(after(turn, acted), c)
 	r := b.asked[1]
-	if r.Model != "m-1" || r.SystemPrompt != "Be brief.\n\n"+event.FenceNote || r.Iteration != 2 || r.TurnID != string(turn.Ref.UID) || r.PreviousResponseID != "response" {
+	if r.Model != "m-1" || r.SystemPrompt != "Be brief.\n\n"+event.FenceNote || r.Iteration != 2 ||
+		r.TurnID != string(turn.Ref.UID) ||
+		r.PreviousResponseID != "response" {
 		t.Errorf("request %+v", r)
 	}
 	if len(r.Tools) != 1 || r.Tools[0].Name != "work" || !json.Valid(r.Tools[0].InputSchema) {
@@ -284,7 +333,9 @@ func TestTheRequestCarriesTheTurn(t *testing.T) {
 	for _, m := range r.Messages {
 		roles = append(roles, m.Role)
 	}
-	if len(roles) != 3 || roles[0] != event.RoleUser || roles[1] != event.RoleAssistant || roles[2] != event.RoleToolResult || event.Unfenced(r.Messages[2]).PlainText() != "42" {
+	if len(roles) != 3 || roles[0] != event.RoleUser || roles[1] != event.RoleAssistant ||
+		roles[2] != event.RoleToolResult ||
+		event.Unfenced(r.Messages[2]).PlainText() != "42" {
 		t.Errorf("messages %+v", r.Messages)
 	}
 }

@@ -55,7 +55,7 @@ func (h *Host) Recall(ctx context.Context, t Turn, hint int64) (*Recalled, error
 	if err != nil {
 		return nil, fmt.Errorf("reading the outcome of the earlier Turn %s: %w", t.Ref.Name, err)
 	}
-	if closed == nil || closed.Transition.Plan == nil || closed.Transition.Plan.Phase != v1alpha1.PlanComplete {
+	if closed == nil || closed.Transition.Plan == nil || closed.Transition.Plan.Phase != v1alpha1.PlanPhaseComplete {
 		// A manager closes a Turn before it releases its Session: activeTurn was cleared by hand.
 		return &Recalled{SameMessage: true, Open: closed, Progress: h.refused(plan.Failure{Code: codeInterrupted},
 			"The Turn began before and its end is not in the log. It is not run again. Create a Turn with a new name.")}, nil
@@ -68,8 +68,8 @@ func (h *Host) Recall(ctx context.Context, t Turn, hint int64) (*Recalled, error
 func (h *Host) refused(failure plan.Failure, sentence string) v1alpha1.TurnProgress {
 	now := h.micro()
 	return v1alpha1.TurnProgress{
-		Phase:   v1alpha1.TurnFailed,
-		Plan:    &v1alpha1.TurnPlan{Phase: v1alpha1.PlanComplete},
+		Phase:   v1alpha1.TurnPhaseFailed,
+		Plan:    &v1alpha1.TurnPlan{Phase: v1alpha1.PlanPhaseComplete},
 		Summary: &v1alpha1.TurnSummary{FinishedAt: &now},
 		Error:   &v1alpha1.TurnError{Code: string(failure.Code), Message: cutEncoded(sentence, maxMessageBytes)},
 	}

@@ -52,7 +52,13 @@ type recording struct {
 }
 
 // record starts to record the streaming response of a Model. abandon ends the attempt.
-func (h *Host) record(ctx context.Context, t Turn, m *v1alpha1.Model, message string, abandon context.CancelFunc) *recording {
+func (h *Host) record(
+	ctx context.Context,
+	t Turn,
+	m *v1alpha1.Model,
+	message string,
+	abandon context.CancelFunc,
+) *recording {
 	stopped, stop := context.WithCancel(ctx)
 	r := &recording{
 		draft: h.draft(t, journal.Partial{Message: message, Model: m.Name, Holder: h.holder()}),

@@ -27,7 +27,7 @@ func TestWhatComesIsWrittenLessOftenTheLongerItTakes(t *testing.T) {
 			return &model.Response{Text: texts.String()}, nil
 		}
 		turn, _ := b.reason(newTurn("demo-1"), finalizing())
-		if turn.Progress.Recovered != "" || turn.Progress.Phase != v1alpha1.TurnSucceeded {
+		if turn.Progress.Recovered != "" || turn.Progress.Phase != v1alpha1.TurnPhaseSucceeded {
 			t.Errorf("progress %+v", turn.Progress)
 		}
 		all := pieces(t, store)
@@ -36,7 +36,9 @@ func TestWhatComesIsWrittenLessOftenTheLongerItTakes(t *testing.T) {
 		}
 		kept := ""
 		for i, p := range all {
-			if p.Offset != int64(len(kept)) || p.Text == "" || p.Message != all[0].Message || p.Content != v1alpha1.PartialText || p.Model != "m" {
+			if p.Offset != int64(len(kept)) || p.Text == "" || p.Message != all[0].Message ||
+				p.Content != v1alpha1.PartialContentText ||
+				p.Model != "m" {
 				t.Fatalf("behind %d bytes comes %+v", len(kept), p)
 			}
 			kept += p.Text
@@ -84,7 +86,7 @@ func TestAPanicWhileAnAnswerIsRecordedEndsTheRecordingAlone(t *testing.T) {
 			return &model.Response{Text: "One two"}, nil
 		}
 		turn, _ := b.reason(newTurn("demo-1"), finalizing())
-		if turn.Progress.Phase != v1alpha1.TurnSucceeded || turn.Progress.Output != "One two" || panics != 1 {
+		if turn.Progress.Phase != v1alpha1.TurnPhaseSucceeded || turn.Progress.Output != "One two" || panics != 1 {
 			t.Errorf("%d panics, progress %+v", panics, turn.Progress)
 		}
 	})
@@ -114,7 +116,7 @@ func TestALogThatIsAwayForAWhile(t *testing.T) {
 				}
 				first.run(newTurn("demo-1"), finalizing())
 				turn, _ := onStore(t, store).reason(newTurn("demo-1"), finalizing())
-				want, recovered := behind.Text, v1alpha1.TurnFinalized
+				want, recovered := behind.Text, v1alpha1.TurnRecoveryFinalized
 				if behind.ToolCalls {
 					want, recovered = "Hello.", ""
 				}
@@ -178,7 +180,11 @@ func TestALogThatTakesNoPiecesCostsNoAnswer(t *testing.T) {
 					}
 					return &model.Response{Text: "Hello."}, nil
 				}
-				if turn, closed := b.reason(newTurn("demo-1"), finalizing()); turn.Progress.Output != "Hello." || closed.Ordinal != 1 {
+				if turn, closed := b.reason(
+					newTurn("demo-1"),
+					finalizing(),
+				); turn.Progress.Output != "Hello." ||
+					closed.Ordinal != 1 {
 					t.Errorf("closed at ordinal %d with %+v", closed.Ordinal, turn.Progress)
 				}
 			})
@@ -207,7 +213,7 @@ func TestSomebodyElseHasClosedTheStep(t *testing.T) {
 			}), nil
 		}
 		turn, closed := b.reason(newTurn("demo-1"), finalizing())
-		if !cut || !closed.Adopted || turn.Progress.Phase != v1alpha1.TurnCancelled {
+		if !cut || !closed.Adopted || turn.Progress.Phase != v1alpha1.TurnPhaseCancelled {
 			t.Errorf("cut off %v, progress %+v", cut, turn.Progress)
 		}
 		if kept := pieces(t, store); len(kept) > 0 {
@@ -240,7 +246,11 @@ func TestAnAnswerWaitsForALogThatRefusesIt(t *testing.T) {
 		if len(b.asked) != 1 || turn.Progress.Output != "Hello." {
 			t.Errorf("asked %d times, progress %+v", len(b.asked), turn.Progress)
 		}
-		if len(told) != 7 || slices.ContainsFunc(told, func(s string) bool { return !strings.Contains(s, "demo-1") || !strings.Contains(s, "exceeded quota") }) {
+		if len(told) != 7 ||
+			slices.ContainsFunc(
+				told,
+				func(s string) bool { return !strings.Contains(s, "demo-1") || !strings.Contains(s, "exceeded quota") },
+			) {
 			t.Errorf("told %q", told)
 		}
 	})

@@ -26,7 +26,7 @@ func recovered(c Config, kept *journal.Partial) *v1alpha1.Model {
 		return nil
 	}
 	for _, m := range append([]*v1alpha1.Model{c.Model}, c.Fallbacks...) {
-		if m != nil && m.Name == kept.Model && m.Spec.Recovery == v1alpha1.RecoveryFinalize {
+		if m != nil && m.Name == kept.Model && m.Spec.Recovery == v1alpha1.ModelRecoveryFinalize {
 			return m
 		}
 	}

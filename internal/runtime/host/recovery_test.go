@@ -21,7 +21,7 @@ import (
 // finalizing is a Config whose Model keeps what it has said.
 func finalizing() Config {
 	c := with(jobTool("look"))
-	c.Model.Spec.Recovery = v1alpha1.RecoveryFinalize
+	c.Model.Spec.Recovery = v1alpha1.ModelRecoveryFinalize
 	c.Model.Spec.Model = "big"
 	return c
 }
@@ -130,7 +130,13 @@ func bubble(t *testing.T, test func(t *testing.T, store journal.Store)) {
 func TestAnAnswerThatWasCutOffIsTakenForTheWhole(t *testing.T) {
 	bubble(t, func(t *testing.T, store journal.Store) {
 		first := newProcess(t, store)
-		first.saysAndDies(3*time.Second, model.Partial{Text: "The answer"}, model.Partial{Text: "The answer is"}, model.Partial{Text: "The answer is 4"}, model.Partial{Text: "The answer is 42"})
+		first.saysAndDies(
+			3*time.Second,
+			model.Partial{Text: "The answer"},
+			model.Partial{Text: "The answer is"},
+			model.Partial{Text: "The answer is 4"},
+			model.Partial{Text: "The answer is 42"},
+		)
 		first.run(newTurn("demo-1"), finalizing())
 
 		b := onStore(t, store)
@@ -138,11 +144,16 @@ func TestAnAnswerThatWasCutOffIsTakenForTheWhole(t *testing.T) {
 		if len(b.asked) != 0 {
 			t.Errorf("the model was asked again, %d times", len(b.asked))
 		}
-		b.expectTypes(closed.Events, openingTypes,
-			"reason.started output.message.started output.message.completed reason.recovered reason.completed", "turn.completed session.idled")
+		b.expectTypes(
+			closed.Events,
+			openingTypes,
+			"reason.started output.message.started output.message.completed reason.recovered reason.completed",
+			"turn.completed session.idled",
+		)
 		const kept = "The answer is 42"
 		p := turn.Progress
-		if p.Phase != v1alpha1.TurnSucceeded || p.Output != kept || p.Recovered != v1alpha1.TurnFinalized || p.Plan.StopReason != v1alpha1.StopEndTurn {
+		if p.Phase != v1alpha1.TurnPhaseSucceeded || p.Output != kept || p.Recovered != v1alpha1.TurnRecoveryFinalized ||
+			p.Plan.StopReason != v1alpha1.StopReasonEndTurn {
 			t.Errorf("progress %+v, plan %+v", p, p.Plan)
 		}
 		if p.Summary.ModelCalls != 1 || p.Summary.Usage != (v1alpha1.Usage{}) || p.Summary.UnpricedModelCalls != 1 {
@@ -198,7 +209,7 @@ func TestAnAnswerIsAskedForAgainWhere(t *testing.T) {
 		}
 		return said
 	}
-	restart := func(c *Config) { c.Model.Spec.Recovery = v1alpha1.RecoveryRestart }
+	restart := func(c *Config) { c.Model.Spec.Recovery = v1alpha1.ModelRecoveryRestart }
 	for name, test := range map[string]struct {
 		pieces []model.Partial
 		// before and after change the Config of the process that dies, and of the one behind it.
@@ -235,8 +246,12 @@ func TestAnAnswerIsAskedForAgainWhere(t *testing.T) {
 				if len(b.asked) != 1 || turn.Progress.Output != "Hello." || turn.Progress.Recovered != "" {
 					t.Errorf("asked %d times, progress %+v", len(b.asked), turn.Progress)
 				}
-				b.expectTypes(closed.Events, openingTypes, "reason.started "+test.event+"output.message.started llm.generation output.message.completed reason.completed",
-					"turn.completed session.idled")
+				b.expectTypes(
+					closed.Events,
+					openingTypes,
+					"reason.started "+test.event+"output.message.started llm.generation output.message.completed reason.completed",
+					"turn.completed session.idled",
+				)
 			})
 		})
 	}
@@ -248,7 +263,7 @@ func TestTheFallbackThatWasAnsweringFinalizes(t *testing.T) {
 		c := finalizing()
 		c.Model.Spec.Recovery = ""
 		second := named("second")
-		second.Spec.Recovery = v1alpha1.RecoveryFinalize
+		second.Spec.Recovery = v1alpha1.ModelRecoveryFinalize
 		c.Fallbacks = []*v1alpha1.Model{second}
 		first := newProcess(t, store)
 		first.pausing()
@@ -313,10 +328,11 @@ func TestAStepThatIsRunAgainInTheSameProcessAsksAgain(t *testing.T) {
 		}
 		b.says("Half an hour.")
 		turn, closed := b.reason(newTurn("demo-1"), finalizing())
-		if turn.Progress.Output != "Half an hour." || turn.Progress.Recovered != "" || strings.Contains(typesOf(closed.Events), "recovered") {
+		if turn.Progress.Output != "Half an hour." || turn.Progress.Recovered != "" ||
+			strings.Contains(typesOf(closed.Events), "recovered") {
 			t.Errorf("progress %+v, events %s", turn.Progress, typesOf(closed.Events))
 		}
-		if kept := pieces(t, store); len(kept) != 2 || kept[1].Content != v1alpha1.PartialDiscarded {
+		if kept := pieces(t, store); len(kept) != 2 || kept[1].Content != v1alpha1.PartialContentDiscarded {
 			t.Errorf("the log has %+v", kept)
 		}
 	})

@@ -53,7 +53,7 @@ func TestEveryFailureOfAModelSaysWhatToDo(t *testing.T) {
 			m.Spec.SecretKeyRef = &v1alpha1.SecretKeyReference{Name: "provider", Key: "token"}
 			failure := asked{model: m, err: test.err}.failure()
 			var progress v1alpha1.TurnProgress
-			progress.Phase, progress.Error = v1alpha1.TurnFailed, turnError(plan.Complete{Failure: &failure}, "")
+			progress.Phase, progress.Error = v1alpha1.TurnPhaseFailed, turnError(plan.Complete{Failure: &failure}, "")
 			message := conditionOf(t, progress)
 			if progress.Error.Code != string(test.code) {
 				t.Errorf("the code is %s", progress.Error.Code)

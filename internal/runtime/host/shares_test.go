@@ -37,7 +37,7 @@ func TestAModelCallTakesNoMoreThanItsShare(t *testing.T) {
 		t.Fatalf("%d bytes for a message of 1 MiB", needed)
 	}
 	turn, closed := b.reason(first, with())
-	if turn.Progress.Phase != v1alpha1.TurnSucceeded {
+	if turn.Progress.Phase != v1alpha1.TurnPhaseSucceeded {
 		t.Fatalf("%+v", turn.Progress)
 	}
 	// A process that begins knows less of the journal than it has.
@@ -77,7 +77,8 @@ func TestAConversationThatIsTooLargeEndsTheTurnWithoutACall(t *testing.T) {
 		t.Fatal(err)
 	}
 	problem := closed.Transition.Error
-	if problem == nil || problem.Code != string(plan.CodeRequestTooLarge) || !strings.Contains(problem.Message, "new Session") {
+	if problem == nil || problem.Code != string(plan.CodeRequestTooLarge) ||
+		!strings.Contains(problem.Message, "new Session") {
 		t.Errorf("the Turn ends with %+v", problem)
 	}
 }
@@ -119,7 +120,8 @@ func TestAModelCallThatBringsNothingIsMadeOnceMore(t *testing.T) {
 			t.Errorf("the calls took %s, want twice 120 s and a pause", took)
 		}
 		const want = "no content came within 2m0s (timeouts.firstContent)"
-		if e := turn.Progress.Error; e == nil || e.Code != string(plan.CodeProviderUnavailable) || e.Fields[plan.FieldProblem] != want {
+		if e := turn.Progress.Error; e == nil || e.Code != string(plan.CodeProviderUnavailable) ||
+			e.Fields[plan.FieldProblem] != want {
 			t.Errorf("the Turn ends with %+v", e)
 		}
 	})

@@ -33,7 +33,7 @@ func showArguments(pinned []v1alpha1.ToolCall, planned []v1alpha1.PlannedCall) {
 	shown := 0
 	for i := range pinned {
 		call := &pinned[i]
-		if call.State != v1alpha1.CallWaiting {
+		if call.State != v1alpha1.ToolCallStateWaiting {
 			continue
 		}
 		whole := tool.Given(planned[i].Arguments)

@@ -28,10 +28,16 @@ func planning(t *testing.T, definition *v1alpha1.Tool, n int, arguments string) 
 }
 
 func TestACallThatWaitsShowsItsArguments(t *testing.T) {
-	client := &v1alpha1.Tool{ObjectMeta: metav1.ObjectMeta{Name: "ask"}, Spec: v1alpha1.ToolSpec{Client: &v1alpha1.ClientTool{}}}
+	client := &v1alpha1.Tool{
+		ObjectMeta: metav1.ObjectMeta{Name: "ask"},
+		Spec:       v1alpha1.ToolSpec{Client: &v1alpha1.ClientTool{}},
+	}
 	for name, definition := range map[string]*v1alpha1.Tool{"for approval": guardedTool("pay"), "for a client": client} {
 		t.Run(name, func(t *testing.T) {
-			long := fmt.Sprintf(`{"comment": %q, "amount": 1000000, "to": "mallory"}`, strings.Repeat("refund as agreed, no more. ", 50))
+			long := fmt.Sprintf(
+				`{"comment": %q, "amount": 1000000, "to": "mallory"}`,
+				strings.Repeat("refund as agreed, no more. ", 50),
+			)
 			for what, arguments := range map[string]string{"some": `{"euros": 40}`, "1.4 KiB": long, "none": ""} {
 				call := planning(t, definition, 1, arguments)[0]
 				if call.Arguments != tool.Given(arguments) || call.Preview != "" {
@@ -40,10 +46,14 @@ func TestACallThatWaitsShowsItsArguments(t *testing.T) {
 			}
 			huge := `{"a": "` + strings.Repeat("ü<", 3<<10) + `"}`
 			call := planning(t, definition, 1, huge)[0]
-			if len(call.Arguments) > 2<<10 || len(call.Arguments) < 1<<10 || !utf8.ValidString(call.Arguments) || !strings.HasSuffix(call.Arguments, "…") {
+			if len(call.Arguments) > 2<<10 || len(call.Arguments) < 1<<10 || !utf8.ValidString(call.Arguments) ||
+				!strings.HasSuffix(call.Arguments, "…") {
 				t.Errorf("%d of %d bytes are shown", len(call.Arguments), len(huge))
 			}
-			want := fmt.Sprintf("The arguments have %d bytes and are not shown in full. The journal has them: calls with id 1-0, of this Turn.", len(huge))
+			want := fmt.Sprintf(
+				"The arguments have %d bytes and are not shown in full. The journal has them: calls with id 1-0, of this Turn.",
+				len(huge),
+			)
 			if call.Preview != want || len(want) > tool.MaxPreviewBytes {
 				t.Errorf("the call says %q", call.Preview)
 			}
@@ -80,7 +90,10 @@ func TestTheLargestStatusThatWaitsFits(t *testing.T) {
 					tool.Approve(call)
 					call.PodUID, call.PodName = "01234567-0123-0123-0123-0123456789ab", strings.Repeat("p", 32)
 					result := strings.Repeat(text, 500)
-					Describe(call, tool.Outcome{State: v1alpha1.CallSucceeded, Reason: tool.ReasonUnschedulable, Result: &result})
+					Describe(
+						call,
+						tool.Outcome{State: v1alpha1.ToolCallStateSucceeded, Reason: tool.ReasonUnschedulable, Result: &result},
+					)
 					if call.Arguments != "" || call.CallDigest != "" {
 						t.Fatal("a call that has ended shows what was asked")
 					}
@@ -91,7 +104,13 @@ func TestTheLargestStatusThatWaitsFits(t *testing.T) {
 				}
 				const conditions, summary = 5 * (1024 + 256), 3 << 10
 				if len(raw)+conditions+summary >= 63<<10 {
-					t.Fatalf("%d calls with %q, %d of them ended: the status takes %d bytes", n, text, ended, len(raw)+conditions+summary)
+					t.Fatalf(
+						"%d calls with %q, %d of them ended: the status takes %d bytes",
+						n,
+						text,
+						ended,
+						len(raw)+conditions+summary,
+					)
 				}
 			}
 		}

@@ -103,7 +103,10 @@ func (h *Host) steer(t Turn, record *journal.Record, steers []Steer) {
 	for _, s := range steers {
 		message := s.message()
 		record.Events = append(record.Events, h.events(t).InputMessage(message))
-		record.Steered = append(record.Steered, journal.RecordedTurn{Name: s.Ref.Name, UID: s.Ref.UID, Digest: digestOf(message)})
+		record.Steered = append(
+			record.Steered,
+			journal.RecordedTurn{Name: s.Ref.Name, UID: s.Ref.UID, Digest: digestOf(message)},
+		)
 		// The controls of the last user message apply, even if they are empty (CFG-07).
 		record.Transition.Controls, record.Transition.ModelNotFound = &v1alpha1.TurnControls{}, ""
 		if s.Controls != nil {
@@ -175,8 +178,8 @@ func (h *Host) CancelSteer(
 func (h *Host) steered() v1alpha1.TurnProgress {
 	now := h.micro()
 	return v1alpha1.TurnProgress{
-		Phase:   v1alpha1.TurnSucceeded,
-		Plan:    &v1alpha1.TurnPlan{Phase: v1alpha1.PlanComplete, StopReason: v1alpha1.StopSteered},
+		Phase:   v1alpha1.TurnPhaseSucceeded,
+		Plan:    &v1alpha1.TurnPlan{Phase: v1alpha1.PlanPhaseComplete, StopReason: v1alpha1.StopReasonSteered},
 		Summary: &v1alpha1.TurnSummary{FinishedAt: &now},
 	}
 }
@@ -191,10 +194,10 @@ func GivenUp(call v1alpha1.ToolCall) tool.Outcome {
 	if tool.Unapproved(call) {
 		text = tool.NotExecuted("the user sent a new message before it was approved")
 	}
-	return tool.Outcome{State: v1alpha1.CallNotExecuted, Reason: reasonSteered, Error: text}
+	return tool.Outcome{State: v1alpha1.ToolCallStateNotExecuted, Reason: reasonSteered, Error: text}
 }
 
 // WasGivenUp reports whether the status shows the call as abandoned.
 func WasGivenUp(call v1alpha1.ToolCall) bool {
-	return call.State == v1alpha1.CallNotExecuted && call.Reason == reasonSteered
+	return call.State == v1alpha1.ToolCallStateNotExecuted && call.Reason == reasonSteered
 }

@@ -39,12 +39,17 @@ func (b *bench) users() []string {
 
 func TestAMessageThatWaitsLeadsToAnotherModelCall(t *testing.T) {
 	b := newBench(t)
-	turn, closed := b.reason(steeredBy(newTurn("demo-1"), message("demo-2", "And Bob?"), message("demo-3", "And Eve?")), with())
+	turn, closed := b.reason(
+		steeredBy(newTurn("demo-1"), message("demo-2", "And Bob?"), message("demo-3", "And Eve?")),
+		with(),
+	)
 	b.expectTypes(closed.Events, openingTypes, reasonTypes, "input.message input.message")
-	if p := turn.Progress; p.Phase != v1alpha1.TurnReason || p.Iteration != 2 || p.Plan.Step != 2 || p.Plan.PreviousResponseID != "response" {
+	if p := turn.Progress; p.Phase != v1alpha1.TurnPhaseReason || p.Iteration != 2 || p.Plan.Step != 2 ||
+		p.Plan.PreviousResponseID != "response" {
 		t.Errorf("progress %+v, plan %+v", p, p.Plan)
 	}
-	if len(closed.Steered) != 2 || closed.Steered[0].Name != "demo-2" || closed.Steered[0].Digest != digestOf(event.NewUserMessage("And Bob?")) {
+	if len(closed.Steered) != 2 || closed.Steered[0].Name != "demo-2" ||
+		closed.Steered[0].Digest != digestOf(event.NewUserMessage("And Bob?")) {
 		t.Errorf("taken in: %+v", closed.Steered)
 	}
 	turn, closed = b.reason(turn, with())
@@ -52,7 +57,7 @@ func TestAMessageThatWaitsLeadsToAnotherModelCall(t *testing.T) {
 	if got := prompt[len(prompt)-1]; got.PlainText() != "And Eve?" || got.ID != "demo-3-uid" {
 		t.Errorf("the prompt ends with %+v", got)
 	}
-	if len(closed.Steered) != 0 || turn.Progress.Phase != v1alpha1.TurnSucceeded {
+	if len(closed.Steered) != 0 || turn.Progress.Phase != v1alpha1.TurnPhaseSucceeded {
 		t.Errorf("a message went in twice: %+v, phase %s", closed.Steered, turn.Progress.Phase)
 	}
 	if got := b.users(); !slices.Equal(got, []string{"How are you?", "And Bob?", "And Eve?"}) {
@@ -64,12 +69,15 @@ func TestToolCallsComeBeforeTheMessageThatWaits(t *testing.T) {
 	b := newBench(t)
 	b.says("", calls(1, "work")...)
 	turn, closed := b.reason(steeredBy(newTurn("demo-1"), message("demo-2", "Stop.")), with(jobTool("work")))
-	if turn.Progress.Phase != v1alpha1.TurnAct || len(closed.Steered) != 0 {
+	if turn.Progress.Phase != v1alpha1.TurnPhaseAct || len(closed.Steered) != 0 {
 		t.Fatalf("phase %s, taken in: %+v", turn.Progress.Phase, closed.Steered)
 	}
 	text := "done"
 	closed, err := b.Act(t.Context(), turn, ActResults{
-		Outcomes: map[string]tool.Outcome{"1-0": {State: v1alpha1.CallSucceeded, Result: &text}}, Planned: planned(closed),
+		Outcomes: map[string]tool.Outcome{
+			"1-0": {State: v1alpha1.ToolCallStateSucceeded, Result: &text},
+		},
+		Planned: planned(closed),
 	})
 	if err != nil || len(closed.Steered) != 1 {
 		t.Fatalf("taken in: %+v, %v", closed, err)
@@ -107,7 +115,7 @@ func TestATurnThatEndsTakesNothingIn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			closed, err := run(b)
-			if err != nil || len(closed.Steered) != 0 || closed.Transition.Plan.Phase != v1alpha1.PlanComplete {
+			if err != nil || len(closed.Steered) != 0 || closed.Transition.Plan.Phase != v1alpha1.PlanPhaseComplete {
 				t.Fatalf("closed %+v, %v", closed, err)
 			}
 			if got := b.users(); !slices.Equal(got, []string{"How are you?"}) {
@@ -207,7 +215,9 @@ func TestATurnLearnsThatItsMessageWentIntoAnother(t *testing.T) {
 	b.reason(steeredBy(newTurn("demo-1"), waits), with())
 	sent := Turn{Session: session, Ref: waits.Ref, Input: waits.Input}
 	progress, into, err := b.Steered(t.Context(), sent, 0)
-	if err != nil || progress == nil || progress.Phase != v1alpha1.TurnSucceeded || progress.Plan.StopReason != v1alpha1.StopSteered || into.Name != "demo-1" {
+	if err != nil || progress == nil || progress.Phase != v1alpha1.TurnPhaseSucceeded ||
+		progress.Plan.StopReason != v1alpha1.StopReasonSteered ||
+		into.Name != "demo-1" {
 		t.Fatalf("progress %+v into %+v, %v", progress, into, err)
 	}
 	if progress, _, err := b.Steered(t.Context(), newTurn("demo-1"), 0); progress != nil || err != nil {
@@ -220,7 +230,8 @@ func TestATurnLearnsThatItsMessageWentIntoAnother(t *testing.T) {
 		t.Errorf("another Turn of the name: %+v, %v", progress, err)
 	}
 	recalled, err := b.Recall(t.Context(), again, 0)
-	if err != nil || recalled == nil || !recalled.SameMessage || recalled.SteeredInto == nil || recalled.SteeredInto.Name != "demo-1" {
+	if err != nil || recalled == nil || !recalled.SameMessage || recalled.SteeredInto == nil ||
+		recalled.SteeredInto.Name != "demo-1" {
 		t.Fatalf("created again: %+v, %v", recalled, err)
 	}
 	again.Input = "Something else."
@@ -231,8 +242,8 @@ func TestATurnLearnsThatItsMessageWentIntoAnother(t *testing.T) {
 
 func TestACallThatWasGivenUpIsKnownByItsStatus(t *testing.T) {
 	for name, call := range map[string]v1alpha1.ToolCall{
-		"of a client":      {ID: "1-0", Executor: v1alpha1.ExecutorClient, State: v1alpha1.CallWaiting},
-		"not yet approved": {ID: "1-0", Executor: v1alpha1.ExecutorJob, Policy: v1alpha1.PolicyRequiresApproval, State: v1alpha1.CallWaiting},
+		"of a client":      {ID: "1-0", Executor: v1alpha1.ToolExecutorClient, State: v1alpha1.ToolCallStateWaiting},
+		"not yet approved": {ID: "1-0", Executor: v1alpha1.ToolExecutorJob, Policy: v1alpha1.ToolPolicyRequiresApproval, State: v1alpha1.ToolCallStateWaiting},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if WasGivenUp(call) {

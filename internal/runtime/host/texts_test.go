@@ -43,7 +43,9 @@ func largeConfig(t *testing.T) (Config, *shelf) {
 	definition.Spec.Description = strings.Repeat("d", 16<<10)
 	c := with(definition)
 	c.Model = c.Model.DeepCopy()
-	c.Model.Spec.Simulation = &v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Text: strings.Repeat("x", 64<<10)}}
+	c.Model.Spec.Simulation = &v1alpha1.Simulation{
+		Response: &v1alpha1.SimulatedResponse{Text: strings.Repeat("x", 64<<10)},
+	}
 	s := &shelf{
 		prompt: strings.Repeat("p", 64<<10), model: c.Model.DeepCopy(),
 		tools: map[string]*v1alpha1.Tool{"work": definition.DeepCopy()},
@@ -83,7 +85,9 @@ func TestAModelIsCalledWithTheTextsThatWereLeftOut(t *testing.T) {
 	}
 	var pinned v1alpha1.ToolCall
 	tool.Pin(&pinned, s.tools["work"])
-	if call := turn.Progress.ToolCalls[0]; call.ToolDigest != pinned.ToolDigest || call.State != v1alpha1.CallPending || len(closed.Calls) != 1 {
+	if call := turn.Progress.ToolCalls[0]; call.ToolDigest != pinned.ToolDigest ||
+		call.State != v1alpha1.ToolCallStatePending ||
+		len(closed.Calls) != 1 {
 		t.Errorf("the call is planned as %+v, want the digest %s of the whole Tool", call, pinned.ToolDigest)
 	}
 }
@@ -92,7 +96,12 @@ func TestAModelIsNotCalledWithoutItsTexts(t *testing.T) {
 	b := newBench(t)
 	c, s := largeConfig(t)
 	s.err = errors.New("not now")
-	if closed, err := b.Reason(t.Context(), newTurn("demo-1"), c); !errors.Is(err, s.err) || closed != nil || len(b.asked) != 0 {
+	if closed, err := b.Reason(
+		t.Context(),
+		newTurn("demo-1"),
+		c,
+	); !errors.Is(err, s.err) || closed != nil ||
+		len(b.asked) != 0 {
 		t.Errorf("closed %v, %v, after %d calls", closed, err, len(b.asked))
 	}
 }
@@ -116,7 +125,10 @@ func TestTextsThatWereLeftOutCannotBeUsed(t *testing.T) {
 	b := newBench(t)
 	c, s := largeConfig(t)
 	job := &c.Tools["work"].Spec
-	http := &v1alpha1.ToolSpec{Description: strings.Repeat("d", 16<<10), HTTP: &v1alpha1.HTTPTool{URL: "https://example.org"}}
+	http := &v1alpha1.ToolSpec{
+		Description: strings.Repeat("d", 16<<10),
+		HTTP:        &v1alpha1.HTTPTool{URL: "https://example.org"},
+	}
 	httpTool := &v1alpha1.Tool{Spec: *http}
 	tool.LeaveOut(httpTool)
 	offered := s.tools["work"].DeepCopy()

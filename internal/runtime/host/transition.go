@@ -23,9 +23,9 @@ const maxMessageBytes = 2 << 10
 // journal that is known.
 func Begin(openedAt int64, now metav1.MicroTime) v1alpha1.TurnProgress {
 	return v1alpha1.TurnProgress{
-		Phase:     v1alpha1.TurnReason,
+		Phase:     v1alpha1.TurnPhaseReason,
 		Iteration: 1,
-		Plan:      &v1alpha1.TurnPlan{Step: 1, Phase: v1alpha1.PlanReason, OpenedAt: openedAt},
+		Plan:      &v1alpha1.TurnPlan{Step: 1, Phase: v1alpha1.PlanPhaseReason, OpenedAt: openedAt},
 		Summary:   &v1alpha1.TurnSummary{StartedAt: &now},
 	}
 }
@@ -33,8 +33,8 @@ func Begin(openedAt int64, now metav1.MicroTime) v1alpha1.TurnProgress {
 // CancelledBeforeStart is the status of a Turn that was cancelled while it was queued.
 func CancelledBeforeStart(now metav1.MicroTime) v1alpha1.TurnProgress {
 	return v1alpha1.TurnProgress{
-		Phase:   v1alpha1.TurnCancelled,
-		Plan:    &v1alpha1.TurnPlan{Phase: v1alpha1.PlanComplete},
+		Phase:   v1alpha1.TurnPhaseCancelled,
+		Plan:    &v1alpha1.TurnPlan{Phase: v1alpha1.PlanPhaseComplete},
 		Summary: &v1alpha1.TurnSummary{FinishedAt: &now},
 		Error:   &v1alpha1.TurnError{Code: string(plan.CodeCancelled), Message: "The turn was cancelled before it began."},
 	}
@@ -53,7 +53,7 @@ func (t Turn) next(state plan.State) v1alpha1.TurnProgress {
 		p.Summary.Usage = usageOf(state.Usage)
 	}
 	p.Summary.ModelCalls = int32(state.LLMCallCount)
-	if t.Progress.Plan != nil && t.Progress.Plan.Phase == v1alpha1.PlanAct {
+	if t.Progress.Plan != nil && t.Progress.Plan.Phase == v1alpha1.PlanPhaseAct {
 		p.Summary.FailedToolCalls += failedCalls(p.ToolCalls)
 	}
 	setCalls(&p)
@@ -63,19 +63,24 @@ func (t Turn) next(state plan.State) v1alpha1.TurnProgress {
 // reasonNext is the status when a model call follows.
 func (t Turn) reasonNext(state plan.State) v1alpha1.TurnProgress {
 	p := t.next(state)
-	p.Phase, p.Plan.Phase = v1alpha1.TurnReason, v1alpha1.PlanReason
+	p.Phase, p.Plan.Phase = v1alpha1.TurnPhaseReason, v1alpha1.PlanPhaseReason
 	return p
 }
 
 // actNext returns the status when tool calls follow. planned is their number; calls are those that fit into status.
-func (t Turn) actNext(state plan.State, calls []v1alpha1.ToolCall, planned int, concurrency v1alpha1.ToolConcurrency) v1alpha1.TurnProgress {
+func (t Turn) actNext(
+	state plan.State,
+	calls []v1alpha1.ToolCall,
+	planned int,
+	concurrency v1alpha1.ToolConcurrency,
+) v1alpha1.TurnProgress {
 	p := t.next(state)
-	p.Phase, p.Plan.Phase = v1alpha1.TurnAct, v1alpha1.PlanAct
+	p.Phase, p.Plan.Phase = v1alpha1.TurnPhaseAct, v1alpha1.PlanPhaseAct
 	p.ToolCalls = calls
 	p.Summary.ToolCalls += int32(planned)
 	setCalls(&p)
 	if WaitsForOthers(t, calls, nil, concurrency) {
-		p.Phase = v1alpha1.TurnWaitingForToolResults
+		p.Phase = v1alpha1.TurnPhaseWaitingForToolResults
 	}
 	return p
 }
@@ -83,18 +88,18 @@ func (t Turn) actNext(state plan.State, calls []v1alpha1.ToolCall, planned int, 
 // complete is the status when the Turn ends.
 func (t Turn) complete(c plan.Complete, output, sentence string, now metav1.MicroTime) v1alpha1.TurnProgress {
 	p := t.next(c.State)
-	p.Plan.Step, p.Plan.Phase = t.step(), v1alpha1.PlanComplete
+	p.Plan.Step, p.Plan.Phase = t.step(), v1alpha1.PlanPhaseComplete
 	p.Plan.PreviousResponseID = ""
 	p.Summary.FinishedAt = &now
 	if c.Succeeded() {
-		p.Phase = v1alpha1.TurnSucceeded
+		p.Phase = v1alpha1.TurnPhaseSucceeded
 		p.Plan.StopReason = v1alpha1.StopReason(c.StopReason)
 		p.Output = cutEncoded(output, maxOutputBytes)
 		return p
 	}
-	p.Phase = v1alpha1.TurnFailed
+	p.Phase = v1alpha1.TurnPhaseFailed
 	if c.StopReason == plan.StopCancelled {
-		p.Phase = v1alpha1.TurnCancelled
+		p.Phase = v1alpha1.TurnPhaseCancelled
 	}
 	p.Error = turnError(c, sentence)
 	setCalls(&p)
@@ -134,7 +139,7 @@ func turnError(c plan.Complete, sentence string) *v1alpha1.TurnError {
 // failedCalls counts the calls that have failed or have an unknown outcome.
 func failedCalls(calls []v1alpha1.ToolCall) (failed int32) {
 	for _, call := range calls {
-		if call.State == v1alpha1.CallFailed || call.State == v1alpha1.CallUnknown {
+		if call.State == v1alpha1.ToolCallStateFailed || call.State == v1alpha1.ToolCallStateUnknown {
 			failed++
 		}
 	}
@@ -155,7 +160,7 @@ func setCalls(p *v1alpha1.TurnProgress) {
 		p.Summary.Calls = fmt.Sprintf("%d/%d", p.Summary.SettledToolCalls, p.Summary.ToolCalls)
 	}
 	failed := p.Summary.FailedToolCalls
-	if p.Plan != nil && p.Plan.Phase == v1alpha1.PlanAct {
+	if p.Plan != nil && p.Plan.Phase == v1alpha1.PlanPhaseAct {
 		failed += failedCalls(p.ToolCalls)
 	}
 	if failed > 0 {
@@ -171,25 +176,30 @@ func Progress(p *v1alpha1.TurnProgress, outcomes map[string]tool.Outcome, waits 
 			Describe(&p.ToolCalls[i], outcome)
 		}
 	}
-	p.Phase, p.WaitsFor = v1alpha1.TurnAct, lacks
+	p.Phase, p.WaitsFor = v1alpha1.TurnPhaseAct, lacks
 	switch {
 	case waits && len(lacks) > 0 && !slices.ContainsFunc(p.ToolCalls, asks):
-		p.Phase = v1alpha1.TurnWaiting
+		p.Phase = v1alpha1.TurnPhaseWaiting
 	case waits:
-		p.Phase = v1alpha1.TurnWaitingForToolResults
+		p.Phase = v1alpha1.TurnPhaseWaitingForToolResults
 	}
 	setCalls(p)
 }
 
 // asks reports whether a call waits for others: for a client, or for approval.
 func asks(call v1alpha1.ToolCall) bool {
-	return call.State == v1alpha1.CallWaiting || tool.AwaitsApproval(call)
+	return call.State == v1alpha1.ToolCallStateWaiting || tool.AwaitsApproval(call)
 }
 
 // WaitsForOthers reports whether the act step only waits for ToolResults and Secrets: there are calls without an
 // outcome, and each is a client's, waits for approval or a Secret, or is held back behind one that does. Client calls
 // count only if the Turn waits for clients; approvals always do (GAP-06).
-func WaitsForOthers(t Turn, calls []v1alpha1.ToolCall, outcomes map[string]tool.Outcome, concurrency v1alpha1.ToolConcurrency) bool {
+func WaitsForOthers(
+	t Turn,
+	calls []v1alpha1.ToolCall,
+	outcomes map[string]tool.Outcome,
+	concurrency v1alpha1.ToolConcurrency,
+) bool {
 	held := tool.Held(calls, concurrency)
 	missing := false
 	for i, call := range calls {
@@ -199,7 +209,7 @@ func WaitsForOthers(t Turn, calls []v1alpha1.ToolCall, outcomes map[string]tool.
 		switch {
 		case held[i]:
 			missing = true
-		case call.Executor != v1alpha1.ExecutorClient:
+		case call.Executor != v1alpha1.ToolExecutorClient:
 			return false
 		case Waits(t):
 			missing = true
@@ -226,7 +236,11 @@ func preview(text string) string {
 }
 
 func usageOf(u *plan.Usage) v1alpha1.Usage {
-	return v1alpha1.Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, TotalTokens: u.InputTokens + u.OutputTokens}
+	return v1alpha1.Usage{
+		InputTokens:  u.InputTokens,
+		OutputTokens: u.OutputTokens,
+		TotalTokens:  u.InputTokens + u.OutputTokens,
+	}
 }
 
 // cut shortens text to at most limit bytes, at the end of a character.

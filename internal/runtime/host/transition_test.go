@@ -16,14 +16,18 @@ import (
 
 func TestBegin(t *testing.T) {
 	p := Begin(17, metav1.NewMicroTime(started))
-	if p.Phase != v1alpha1.TurnReason || p.Iteration != 1 || p.Plan.Step != 1 || p.Plan.Phase != v1alpha1.PlanReason || p.Plan.OpenedAt != 17 || p.Summary.StartedAt == nil {
+	if p.Phase != v1alpha1.TurnPhaseReason || p.Iteration != 1 || p.Plan.Step != 1 ||
+		p.Plan.Phase != v1alpha1.PlanPhaseReason ||
+		p.Plan.OpenedAt != 17 ||
+		p.Summary.StartedAt == nil {
 		t.Errorf("progress %+v, plan %+v", p, p.Plan)
 	}
 }
 
 func TestCancelledBeforeStartHasNoOpenStep(t *testing.T) {
 	p := CancelledBeforeStart(metav1.NewMicroTime(started))
-	if p.Phase != v1alpha1.TurnCancelled || p.Plan.Phase != v1alpha1.PlanComplete || p.Plan.Step != 0 || p.Error.Code != string(plan.CodeCancelled) {
+	if p.Phase != v1alpha1.TurnPhaseCancelled || p.Plan.Phase != v1alpha1.PlanPhaseComplete || p.Plan.Step != 0 ||
+		p.Error.Code != string(plan.CodeCancelled) {
 		t.Errorf("progress %+v", p)
 	}
 }
@@ -32,18 +36,18 @@ func TestWhenAStepWaitsForOthers(t *testing.T) {
 	call := func(id string, executor v1alpha1.ToolExecutor, state v1alpha1.ToolCallState) v1alpha1.ToolCall {
 		return v1alpha1.ToolCall{ID: id, Executor: executor, State: state}
 	}
-	running := call("1-0", v1alpha1.ExecutorJob, v1alpha1.CallRunning)
-	client := call("1-1", v1alpha1.ExecutorClient, v1alpha1.CallWaiting)
-	done := call("1-2", v1alpha1.ExecutorJob, v1alpha1.CallSucceeded)
-	next := call("1-4", v1alpha1.ExecutorJob, v1alpha1.CallPending)
-	guarded := call("1-3", v1alpha1.ExecutorJob, v1alpha1.CallWaiting)
-	guarded.Policy = v1alpha1.PolicyRequiresApproval
+	running := call("1-0", v1alpha1.ToolExecutorJob, v1alpha1.ToolCallStateRunning)
+	client := call("1-1", v1alpha1.ToolExecutorClient, v1alpha1.ToolCallStateWaiting)
+	done := call("1-2", v1alpha1.ToolExecutorJob, v1alpha1.ToolCallStateSucceeded)
+	next := call("1-4", v1alpha1.ToolExecutorJob, v1alpha1.ToolCallStatePending)
+	guarded := call("1-3", v1alpha1.ToolExecutorJob, v1alpha1.ToolCallStateWaiting)
+	guarded.Policy = v1alpha1.ToolPolicyRequiresApproval
 	approved := guarded
 	tool.Approve(&approved)
 	rejected := map[string]tool.Outcome{"1-3": tool.Rejected()}
 	sequential := v1alpha1.ToolConcurrencySequential
-	wait := Turn{ClientTools: v1alpha1.ClientToolsWait}
-	follow := Turn{ClientTools: v1alpha1.ClientToolsFollowHints}
+	wait := Turn{ClientTools: v1alpha1.ClientToolsPolicyWait}
+	follow := Turn{ClientTools: v1alpha1.ClientToolsPolicyFollowHints}
 	for name, test := range map[string]struct {
 		turn        Turn
 		calls       []v1alpha1.ToolCall
@@ -78,19 +82,28 @@ func TestWhenAStepWaitsForOthers(t *testing.T) {
 
 func TestProgressShowsWhatIsKnown(t *testing.T) {
 	p := v1alpha1.TurnProgress{
-		Phase: v1alpha1.TurnAct, Plan: &v1alpha1.TurnPlan{Phase: v1alpha1.PlanAct},
-		Summary:   &v1alpha1.TurnSummary{ToolCalls: 5, FailedToolCalls: 2},
-		ToolCalls: []v1alpha1.ToolCall{{ID: "2-0", State: v1alpha1.CallRunning}, {ID: "2-1", State: v1alpha1.CallWaiting}},
+		Phase:   v1alpha1.TurnPhaseAct,
+		Plan:    &v1alpha1.TurnPlan{Phase: v1alpha1.PlanPhaseAct},
+		Summary: &v1alpha1.TurnSummary{ToolCalls: 5, FailedToolCalls: 2},
+		ToolCalls: []v1alpha1.ToolCall{
+			{ID: "2-0", State: v1alpha1.ToolCallStateRunning},
+			{ID: "2-1", State: v1alpha1.ToolCallStateWaiting},
+		},
 	}
-	Progress(&p, map[string]tool.Outcome{"2-0": {State: v1alpha1.CallFailed, Reason: "ExitCode", Error: "boom"}}, false, nil)
-	if c := p.ToolCalls[0]; c.State != v1alpha1.CallFailed || c.Reason != "ExitCode" || c.Preview != "boom" {
+	Progress(
+		&p,
+		map[string]tool.Outcome{"2-0": {State: v1alpha1.ToolCallStateFailed, Reason: "ExitCode", Error: "boom"}},
+		false,
+		nil,
+	)
+	if c := p.ToolCalls[0]; c.State != v1alpha1.ToolCallStateFailed || c.Reason != "ExitCode" || c.Preview != "boom" {
 		t.Errorf("call %+v", c)
 	}
-	if p.Summary.Calls != "4/5, 3 failed" || p.Phase != v1alpha1.TurnAct {
+	if p.Summary.Calls != "4/5, 3 failed" || p.Phase != v1alpha1.TurnPhaseAct {
 		t.Errorf("calls %s, phase %s", p.Summary.Calls, p.Phase)
 	}
 	Progress(&p, nil, true, nil)
-	if p.Phase != v1alpha1.TurnWaitingForToolResults {
+	if p.Phase != v1alpha1.TurnPhaseWaitingForToolResults {
 		t.Errorf("phase %s", p.Phase)
 	}
 }
@@ -99,14 +112,22 @@ func TestNextDoesNotShareWithTheStatusItComesFrom(t *testing.T) {
 	turn := newTurn("demo-1")
 	turn.Progress.ToolCalls = []v1alpha1.ToolCall{{ID: "1-0"}}
 	p := turn.reasonNext(turn.state())
-	p.ToolCalls[0].State, p.Summary.ModelCalls = v1alpha1.CallFailed, 9
+	p.ToolCalls[0].State, p.Summary.ModelCalls = v1alpha1.ToolCallStateFailed, 9
 	if turn.Progress.ToolCalls[0].State != "" || turn.Progress.Summary.ModelCalls != 0 || p.Plan == turn.Progress.Plan {
 		t.Error("the next status shares memory with the one before")
 	}
 }
 
 func TestFieldsOfAFailureAreShortText(t *testing.T) {
-	e := turnError(plan.Complete{Failure: &plan.Failure{Code: "model_unavailable", Fields: map[string]any{"model_id": strings.Repeat("m", 1000), "n": 3}}}, "")
+	e := turnError(
+		plan.Complete{
+			Failure: &plan.Failure{
+				Code:   "model_unavailable",
+				Fields: map[string]any{"model_id": strings.Repeat("m", 1000), "n": 3},
+			},
+		},
+		"",
+	)
 	if len(e.Fields["model_id"]) > 256 || e.Fields["n"] != "3" || e.Message == "" {
 		t.Errorf("error %+v", e)
 	}
@@ -128,15 +149,30 @@ func TestTheLargestStatusFits(t *testing.T) {
 		turn, closed := b.reason(newTurn("demo-1"), with())
 		worst := turn.Progress.ToolCalls
 		for i := range worst {
-			worst[i].Timeout, worst[i].PodUID, worst[i].ConcurrencyClass = jobTool("t").Spec.Job.Timeout, "01234567-0123-0123-0123-0123456789ab", strings.Repeat("c", 63)
+			worst[i].Timeout, worst[i].PodUID, worst[i].ConcurrencyClass = jobTool(
+				"t",
+			).Spec.Job.Timeout, "01234567-0123-0123-0123-0123456789ab", strings.Repeat(
+				"c",
+				63,
+			)
 			worst[i].PodName = strings.Repeat("p", 32)
-			worst[i].SideEffect, worst[i].Attempt = v1alpha1.AtMostOnce, 3
-			worst[i].ToolUID, worst[i].ToolDigest, worst[i].CallDigest = worst[i].PodUID, strings.Repeat("d", 40), strings.Repeat("e", 64)
-			worst[i].Policy, worst[i].ApproveBy = v1alpha1.PolicyRequiresApproval, &metav1.Time{Time: started}
+			worst[i].SideEffect, worst[i].Attempt = v1alpha1.SideEffectAtMostOnce, 3
+			worst[i].ToolUID, worst[i].ToolDigest, worst[i].CallDigest = worst[i].PodUID, strings.Repeat(
+				"d",
+				40,
+			), strings.Repeat(
+				"e",
+				64,
+			)
+			worst[i].Policy, worst[i].ApproveBy = v1alpha1.ToolPolicyRequiresApproval, &metav1.Time{Time: started}
 		}
 		results := ActResults{Outcomes: map[string]tool.Outcome{}, Planned: planned(closed)}
 		for _, call := range worst {
-			results.Outcomes[call.ID] = tool.Outcome{State: v1alpha1.CallSucceeded, Reason: tool.ReasonUnschedulable, Result: &text}
+			results.Outcomes[call.ID] = tool.Outcome{
+				State:  v1alpha1.ToolCallStateSucceeded,
+				Reason: tool.ReasonUnschedulable,
+				Result: &text,
+			}
 		}
 		acted, err := b.Act(t.Context(), turn, results)
 		if err != nil {
@@ -192,7 +228,11 @@ func FuzzCutEncoded(f *testing.F) {
 		if size := len(raw) - len(`""`); size <= limit && got != text && utf8.ValidString(text) {
 			t.Fatalf("cutEncoded(%q, %d) = %q although it takes only %d bytes", text, limit, got, size)
 		}
-		if head, isCut := strings.CutSuffix(got, "…"); isCut && got != text && !strings.HasPrefix(strings.ToValidUTF8(text, ""), head) {
+		if head, isCut := strings.CutSuffix(
+			got,
+			"…",
+		); isCut && got != text &&
+			!strings.HasPrefix(strings.ToValidUTF8(text, ""), head) {
 			t.Fatalf("cutEncoded(%q, %d) = %q is not its beginning", text, limit, got)
 		}
 	})

@@ -80,7 +80,8 @@ func TestAResponseThatIsNotAppendedIsKept(t *testing.T) {
 		if !errors.As(err, &unwritten) || !errors.Is(err, journal.ErrRefused) || unwritten.Bytes() == 0 {
 			t.Fatalf("reasoning says %v", err)
 		}
-		if unwritten.Expired(unwritten.Since.Add(KeepUnwritten-time.Second)) || !unwritten.Expired(unwritten.Since.Add(KeepUnwritten)) {
+		if unwritten.Expired(unwritten.Since.Add(KeepUnwritten-time.Second)) ||
+			!unwritten.Expired(unwritten.Since.Add(KeepUnwritten)) {
 			t.Fatal("it is kept for another time than it should be")
 		}
 		_, err = b.Deliver(t.Context(), turn, unwritten)
@@ -103,7 +104,8 @@ func TestAResponseThatTheStoreCanNeverHoldEndsTheTurn(t *testing.T) {
 	}}
 	b := onStore(t, l)
 	closed, err := b.Reason(t.Context(), newTurn("demo-1"), with())
-	if err != nil || closed.Transition.Phase != v1alpha1.TurnFailed || !strings.Contains(closed.Transition.Error.Message, "too long") {
+	if err != nil || closed.Transition.Phase != v1alpha1.TurnPhaseFailed ||
+		!strings.Contains(closed.Transition.Error.Message, "too long") {
 		t.Errorf("closed %+v, %v", closed, err)
 	}
 }

@@ -31,12 +31,12 @@ func (w *Withheld) Error() string {
 
 // Describe shows on a call that it is withheld.
 func (w *Withheld) Describe(call *v1alpha1.ToolCall) {
-	call.State, call.Reason, call.Preview = v1alpha1.CallPending, w.Reason, preview(w.Problem)
+	call.State, call.Reason, call.Preview = v1alpha1.ToolCallStatePending, w.Reason, preview(w.Problem)
 }
 
 // ClusterWait is the wait of a Turn for an object that the API server refuses.
 func ClusterWait(reason, message string) v1alpha1.TurnWait {
-	return v1alpha1.TurnWait{Type: v1alpha1.WaitCluster, Reason: reason, Message: cut(message, 1024)}
+	return v1alpha1.TurnWait{Type: v1alpha1.WaitTypeCluster, Reason: reason, Message: cut(message, 1024)}
 }
 
 // ReferenceWaits are the waits of a Turn for the missing references of its calls, each once, in the order of the calls.
@@ -47,7 +47,7 @@ func ReferenceWaits(calls []v1alpha1.ToolCall, withheld map[string]*Withheld) []
 		if w == nil || !tool.Withheld(call) || len(waits) == MaxWaits {
 			continue
 		}
-		wait := v1alpha1.TurnWait{Type: v1alpha1.WaitReference, Reason: w.Reason, Message: cut(w.Error(), 1024)}
+		wait := v1alpha1.TurnWait{Type: v1alpha1.WaitTypeReference, Reason: w.Reason, Message: cut(w.Error(), 1024)}
 		if !slices.Contains(waits, wait) {
 			waits = append(waits, wait)
 		}
@@ -57,7 +57,11 @@ func ReferenceWaits(calls []v1alpha1.ToolCall, withheld map[string]*Withheld) []
 
 // CheckSecrets reports what keeps the headers of an HTTP tool from their Secrets; nil when all are there. It reads the
 // Secrets as a call does, and keeps nothing of them.
-func (h *Host) CheckSecrets(ctx context.Context, namespace, name string, definition *v1alpha1.HTTPTool) (*Withheld, error) {
+func (h *Host) CheckSecrets(
+	ctx context.Context,
+	namespace, name string,
+	definition *v1alpha1.HTTPTool,
+) (*Withheld, error) {
 	_, withheld, err := h.secrets(ctx, namespace, name, definition)
 	return withheld, err
 }

@@ -16,7 +16,10 @@ import (
 )
 
 func secretHeader(name, key string) v1alpha1.HTTPHeader {
-	return v1alpha1.HTTPHeader{Name: "X-" + name + "-" + key, SecretKeyRef: &v1alpha1.SecretKeyReference{Name: name, Key: key}}
+	return v1alpha1.HTTPHeader{
+		Name:         "X-" + name + "-" + key,
+		SecretKeyRef: &v1alpha1.SecretKeyReference{Name: name, Key: key},
+	}
 }
 
 func TestACallWaitsForTheSecretsOfItsHeadersAndClaimsNothing(t *testing.T) {
@@ -34,7 +37,7 @@ func TestACallWaitsForTheSecretsOfItsHeadersAndClaimsNothing(t *testing.T) {
 			return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "key", errors.New("no"))
 		}, v1alpha1.ReasonRoleMissing, "kubectl create rolebinding capstan-manager-secrets --namespace ns"},
 	} {
-		for _, class := range []v1alpha1.SideEffect{v1alpha1.AtMostOnce, v1alpha1.Idempotent} {
+		for _, class := range []v1alpha1.SideEffect{v1alpha1.SideEffectAtMostOnce, v1alpha1.SideEffectIdempotent} {
 			t.Run(name+", "+string(class), func(t *testing.T) {
 				s := newSite(t, fine)
 				b := newBench(t).reaching(s)
@@ -43,7 +46,8 @@ func TestACallWaitsForTheSecretsOfItsHeadersAndClaimsNothing(t *testing.T) {
 				b.Secrets = test.read
 				_, err := b.HTTP(t.Context(), turn, call)
 				var withheld *Withheld
-				if !errors.As(err, &withheld) || withheld.Reason != test.reason || !strings.Contains(withheld.Error(), test.problem) {
+				if !errors.As(err, &withheld) || withheld.Reason != test.reason ||
+					!strings.Contains(withheld.Error(), test.problem) {
 					t.Fatalf("it ends with %v", err)
 				}
 				if b.entries() != 0 || s.asked != 0 {
@@ -53,7 +57,7 @@ func TestACallWaitsForTheSecretsOfItsHeadersAndClaimsNothing(t *testing.T) {
 					return &corev1.Secret{Data: map[string][]byte{"token": []byte("a")}}, nil
 				}
 				end, err := b.HTTP(t.Context(), turn, call)
-				if err != nil || end.Outcome.State != v1alpha1.CallSucceeded || s.asked != 1 {
+				if err != nil || end.Outcome.State != v1alpha1.ToolCallStateSucceeded || s.asked != 1 {
 					t.Errorf("with the Secret it ends with %+v, %v after %d requests", end, err, s.asked)
 				}
 			})
@@ -64,23 +68,23 @@ func TestACallWaitsForTheSecretsOfItsHeadersAndClaimsNothing(t *testing.T) {
 func TestWhatBecameOfAClaimedCallIsNotUpToItsSecrets(t *testing.T) {
 	s, store := newSite(t, fine), memory.New()
 	b := onStore(t, store).reaching(s)
-	turn, call := requesting(s, v1alpha1.AtMostOnce)
+	turn, call := requesting(s, v1alpha1.SideEffectAtMostOnce)
 	if _, err := b.HTTP(t.Context(), turn, call); err != nil {
 		t.Fatal(err)
 	}
-	_, again := requesting(s, v1alpha1.AtMostOnce)
+	_, again := requesting(s, v1alpha1.SideEffectAtMostOnce)
 	again.Tool.HTTP.Headers = []v1alpha1.HTTPHeader{secretHeader("key", "token")}
 	end, err := onStore(t, store).reaching(s).HTTP(t.Context(), turn, again)
-	if err != nil || end.Kept.Ordinal != 2 || end.Outcome.State != v1alpha1.CallSucceeded || s.asked != 1 {
+	if err != nil || end.Kept.Ordinal != 2 || end.Outcome.State != v1alpha1.ToolCallStateSucceeded || s.asked != 1 {
 		t.Errorf("a call that has ended: %+v, %v after %d requests", end, err, s.asked)
 	}
 
 	b = newBench(t).reaching(s)
-	turn, call = requesting(s, v1alpha1.AtMostOnce)
+	turn, call = requesting(s, v1alpha1.SideEffectAtMostOnce)
 	b.claimFor(turn, "another process")
 	call.Tool.HTTP.Headers = []v1alpha1.HTTPHeader{secretHeader("key", "token")}
 	end, err = b.HTTP(t.Context(), turn, call)
-	if err != nil || end.Outcome.State != v1alpha1.CallUnknown || s.asked != 1 {
+	if err != nil || end.Outcome.State != v1alpha1.ToolCallStateUnknown || s.asked != 1 {
 		t.Errorf("a call that another process has claimed: %+v, %v after %d requests", end, err, s.asked)
 	}
 }
@@ -88,8 +92,12 @@ func TestWhatBecameOfAClaimedCallIsNotUpToItsSecrets(t *testing.T) {
 func TestASecretIsReadOnceForAllHeaders(t *testing.T) {
 	s := newSite(t, fine)
 	b := newBench(t).reaching(s)
-	turn, call := requesting(s, v1alpha1.Pure)
-	call.Tool.HTTP.Headers = []v1alpha1.HTTPHeader{secretHeader("one", "a"), secretHeader("two", "a"), secretHeader("one", "b")}
+	turn, call := requesting(s, v1alpha1.SideEffectPure)
+	call.Tool.HTTP.Headers = []v1alpha1.HTTPHeader{
+		secretHeader("one", "a"),
+		secretHeader("two", "a"),
+		secretHeader("one", "b"),
+	}
 	var read []string
 	b.Secrets = func(_ context.Context, _, name string) (*corev1.Secret, error) {
 		read = append(read, name)
@@ -108,7 +116,7 @@ func TestMissingReferencesAreNamedOnceAndFew(t *testing.T) {
 		if id == "1-1" {
 			w.Tool = "1-0"
 		}
-		call := v1alpha1.ToolCall{ID: id, Executor: v1alpha1.ExecutorHTTP}
+		call := v1alpha1.ToolCall{ID: id, Executor: v1alpha1.ToolExecutorHTTP}
 		w.Describe(&call)
 		calls, withheld[id] = append(calls, call), w
 	}

@@ -113,7 +113,14 @@ func (w *writer) writeAll(ctx context.Context, r Record, specs []v1alpha1.Journa
 func (w *writer) takesIn(r Record) error {
 	for _, id := range r.Unclaimed {
 		if claim := w.claim(id); claim.Ordinal != 0 {
-			return fmt.Errorf("%w: call %s of step %d of Turn %s was claimed at ordinal %d", ErrStale, id, w.step, w.turn.Name, claim.Ordinal)
+			return fmt.Errorf(
+				"%w: call %s of step %d of Turn %s was claimed at ordinal %d",
+				ErrStale,
+				id,
+				w.step,
+				w.turn.Name,
+				claim.Ordinal,
+			)
 		}
 	}
 	for _, steered := range r.Steered {
@@ -127,12 +134,24 @@ func (w *writer) takesIn(r Record) error {
 	}
 	for _, ref := range w.settled {
 		if !slices.Contains(r.Parts, ref.Ordinal) {
-			return fmt.Errorf("%w: call %s of step %d of Turn %s, at ordinal %d", ErrStale, ref.Call.ID, w.step, w.turn.Name, ref.Ordinal)
+			return fmt.Errorf(
+				"%w: call %s of step %d of Turn %s, at ordinal %d",
+				ErrStale,
+				ref.Call.ID,
+				w.step,
+				w.turn.Name,
+				ref.Ordinal,
+			)
 		}
 	}
 	for _, ordinal := range r.Parts {
 		if !slices.ContainsFunc(w.settled, func(ref SettledRef) bool { return ref.Ordinal == ordinal }) {
-			return fmt.Errorf("step %d of Turn %s names the entry at ordinal %d, which settles none of its calls", w.step, w.turn.Name, ordinal)
+			return fmt.Errorf(
+				"step %d of Turn %s names the entry at ordinal %d, which settles none of its calls",
+				w.step,
+				w.turn.Name,
+				ordinal,
+			)
 		}
 	}
 	return nil

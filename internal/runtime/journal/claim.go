@@ -23,7 +23,14 @@ type ClaimRef struct {
 // claim it then returns, or the step is closed, which it then returns too. Only the holder of the returned claim may
 // start the call, once. The error is ErrFull, or the error of the store; calling Claim again, with the same holder, is
 // safe.
-func (l *Log) Claim(ctx context.Context, s Session, turn Turn, step int32, openedAt int64, call v1alpha1.ClaimedCall) (ClaimRef, *Closed, error) {
+func (l *Log) Claim(
+	ctx context.Context,
+	s Session,
+	turn Turn,
+	step int32,
+	openedAt int64,
+	call v1alpha1.ClaimedCall,
+) (ClaimRef, *Closed, error) {
 	if call.ID == "" || call.Holder == "" {
 		return ClaimRef{}, nil, fmt.Errorf("a claim needs the id of a call and a holder")
 	}

@@ -52,9 +52,14 @@ func ObstacleOf(err error, session string) *Obstacle {
 // NotStored is the obstacle of a Session whose entries the API server has accepted and not stored, or could not accept,
 // several times. Only a successful append shows that it is gone.
 func NotStored(err error, session string) *Obstacle {
-	return &Obstacle{v1alpha1.ReasonJournalRefused, fmt.Sprintf(
-		"The API server does not store journal entries for Session %q: %s. Check the load of the API server, and the space and health of etcd.",
-		session, words(err, ErrRefused))}
+	return &Obstacle{
+		v1alpha1.ReasonJournalRefused,
+		fmt.Sprintf(
+			"The API server does not store journal entries for Session %q: %s. Check the load of the API server, and the space and health of etcd.",
+			session,
+			words(err, ErrRefused),
+		),
+	}
 }
 
 // Pause is how long to wait before the next look, after so many looks in a row that have found the obstacle.

@@ -14,7 +14,11 @@ import (
 )
 
 func TestWhatKeepsAJournalFromGrowing(t *testing.T) {
-	quota := apierrors.NewForbidden(schema.GroupResource{Group: "capstan.dev", Resource: "journalentries"}, "x", errors.New("exceeded quota: few"))
+	quota := apierrors.NewForbidden(
+		schema.GroupResource{Group: "capstan.dev", Resource: "journalentries"},
+		"x",
+		errors.New("exceeded quota: few"),
+	)
 	for name, test := range map[string]struct {
 		err    error
 		reason string

@@ -54,10 +54,10 @@ func ended(t *v1alpha1.TurnProgress) bool {
 		return false
 	}
 	switch t.Phase {
-	case v1alpha1.TurnSucceeded, v1alpha1.TurnFailed, v1alpha1.TurnCancelled:
+	case v1alpha1.TurnPhaseSucceeded, v1alpha1.TurnPhaseFailed, v1alpha1.TurnPhaseCancelled:
 		return true
 	default:
-		return t.Plan != nil && t.Plan.Phase == v1alpha1.PlanComplete
+		return t.Plan != nil && t.Plan.Phase == v1alpha1.PlanPhaseComplete
 	}
 }
 
@@ -100,7 +100,13 @@ func (l *Log) locate(ctx context.Context, s Session, turn types.UID, first, last
 			}
 		}
 	}
-	return 0, fmt.Errorf("%w: the entry that records the Turn with UID %s is not between the ordinals %d and %d", ErrCorrupt, turn, first, last)
+	return 0, fmt.Errorf(
+		"%w: the entry that records the Turn with UID %s is not between the ordinals %d and %d",
+		ErrCorrupt,
+		turn,
+		first,
+		last,
+	)
 }
 
 func holds(e *entry, turn types.UID) bool {

@@ -58,10 +58,14 @@ func (d *Draft) Keep(ctx context.Context, text string) (closed bool, err error) 
 			return false, nil
 		}
 		offset := len(known.Text)
-		piece := d.piece(v1alpha1.PartialText)
+		piece := d.piece(v1alpha1.PartialContentText)
 		piece.Offset, piece.Text = int64(offset), cutAt(text[offset:], MaxPieceBytes)
 		// A part whose create has timed out may still appear. The next part begins after it.
-		if err := d.write(ctx, piece, func() bool { return len(d.writer.partialOf(d.partial.Message).Text) == offset }); err != nil {
+		if err := d.write(
+			ctx,
+			piece,
+			func() bool { return len(d.writer.partialOf(d.partial.Message).Text) == offset },
+		); err != nil {
 			return false, err
 		}
 	}
@@ -77,7 +81,11 @@ func (d *Draft) Discard(ctx context.Context) (closed bool, err error) {
 	bounded := d.writer.bounded
 	d.writer.bounded = false
 	defer func() { d.writer.bounded = bounded }()
-	err = d.write(ctx, d.piece(v1alpha1.PartialDiscarded), func() bool { return !d.writer.partialOf(d.partial.Message).Discarded })
+	err = d.write(
+		ctx,
+		d.piece(v1alpha1.PartialContentDiscarded),
+		func() bool { return !d.writer.partialOf(d.partial.Message).Discarded },
+	)
 	return d.writer.final != nil, err
 }
 
@@ -97,12 +105,22 @@ func (d *Draft) known(ctx context.Context) (Partial, bool, error) {
 }
 
 func (d *Draft) piece(content v1alpha1.PartialContent) v1alpha1.PartialAnswer {
-	return v1alpha1.PartialAnswer{Message: d.partial.Message, Model: d.partial.Model, Holder: d.partial.Holder, Content: content}
+	return v1alpha1.PartialAnswer{
+		Message: d.partial.Message,
+		Model:   d.partial.Model,
+		Holder:  d.partial.Holder,
+		Content: content,
+	}
 }
 
 func (d *Draft) write(ctx context.Context, piece v1alpha1.PartialAnswer, wanted func() bool) error {
 	d.writer.time = d.writer.now()
-	e, err := d.writer.write(ctx, v1alpha1.JournalEntrySpec{Partial: &piece}, remainder{}, func() (bool, error) { return wanted(), nil })
+	e, err := d.writer.write(
+		ctx,
+		v1alpha1.JournalEntrySpec{Partial: &piece},
+		remainder{},
+		func() (bool, error) { return wanted(), nil },
+	)
 	if err == nil && e != nil {
 		err = d.writer.took(ctx, e)
 	}
@@ -153,7 +171,7 @@ func (w *walk) keep(found *entry) {
 	if piece.Offset == int64(len(p.Text)) {
 		p.Text += piece.Text
 	}
-	p.Discarded = p.Discarded || piece.Content == v1alpha1.PartialDiscarded
+	p.Discarded = p.Discarded || piece.Content == v1alpha1.PartialContentDiscarded
 }
 
 // partialOf returns the recorded text of a message.

@@ -44,11 +44,17 @@ func FuzzSplit(f *testing.F) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				r.Events = append(r.Events, v1alpha1.JournalEvent{ID: fmt.Sprint(i), Type: "some.type", Data: &v1alpha1.JSON{Raw: raw}})
+				r.Events = append(
+					r.Events,
+					v1alpha1.JournalEvent{ID: fmt.Sprint(i), Type: "some.type", Data: &v1alpha1.JSON{Raw: raw}},
+				)
 			case 1:
 				r.Calls = append(r.Calls, v1alpha1.PlannedCall{ID: fmt.Sprint(i), Name: "tool", Arguments: word, Refusal: text})
 			default:
-				r.Events = append(r.Events, v1alpha1.JournalEvent{ID: fmt.Sprint(i), Type: "no.data", Context: map[string]string{"turn_id": "t"}})
+				r.Events = append(
+					r.Events,
+					v1alpha1.JournalEvent{ID: fmt.Sprint(i), Type: "no.data", Context: map[string]string{"turn_id": "t"}},
+				)
 			}
 		}
 		r, err := canonical(r)
@@ -122,7 +128,11 @@ func TestPiecesThatDoNotBelongTogetherAreDamage(t *testing.T) {
 func TestCanonicalRecordsCountTheSameBytesAsTheirReaders(t *testing.T) {
 	r := Record{
 		Events: []v1alpha1.JournalEvent{
-			{ID: "a", Type: "x", Data: &v1alpha1.JSON{Raw: []byte("{\"b\": 1.50, \"a\": \"\xff<\\u00fc\", \"n\": 123456789012345678901234567890}")}},
+			{
+				ID:   "a",
+				Type: "x",
+				Data: &v1alpha1.JSON{Raw: []byte("{\"b\": 1.50, \"a\": \"\xff<\\u00fc\", \"n\": 123456789012345678901234567890}")},
+			},
 			{ID: "b", Type: "x", Data: &v1alpha1.JSON{Raw: []byte("null")}},
 		},
 		Calls: []v1alpha1.PlannedCall{{ID: "1", Name: "n", Arguments: "\xff"}},
@@ -131,7 +141,9 @@ func TestCanonicalRecordsCountTheSameBytesAsTheirReaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := `{"a":"` + "\ufffd" + `\u003cü","b":1.50,"n":123456789012345678901234567890}`; string(got.Events[0].Data.Raw) != want {
+	if want := `{"a":"` + "\ufffd" + `\u003cü","b":1.50,"n":123456789012345678901234567890}`; string(
+		got.Events[0].Data.Raw,
+	) != want {
 		t.Errorf("the data is %s, not %s", got.Events[0].Data.Raw, want)
 	}
 	again, err := canonical(got)

@@ -79,7 +79,14 @@ func canonicalJSON(raw []byte) (*v1alpha1.JSON, error) {
 
 // assemble reads the parts of a final entry and returns the step as it was recorded.
 func assemble(final *v1alpha1.JournalEntrySpec, parts []*entry) (*Closed, error) {
-	closed := &Closed{Ordinal: final.Ordinal, Adopted: true, Time: final.Time, Step: final.Step, Digest: final.Digest, Steered: final.Steered}
+	closed := &Closed{
+		Ordinal: final.Ordinal,
+		Adopted: true,
+		Time:    final.Time,
+		Step:    final.Step,
+		Digest:  final.Digest,
+		Steered: final.Steered,
+	}
 	if final.Turn == nil || final.Transition == nil {
 		return nil, fmt.Errorf("%w: the final entry at ordinal %d has no turn or no transition", ErrCorrupt, final.Ordinal)
 	}
@@ -89,7 +96,12 @@ func assemble(final *v1alpha1.JournalEntrySpec, parts []*entry) (*Closed, error)
 	for _, part := range parts {
 		p := part.spec
 		if p.Final || p.Turn == nil || p.Turn.UID != final.Turn.UID || p.Step != final.Step || p.Ordinal >= final.Ordinal {
-			return nil, fmt.Errorf("%w: the entry at ordinal %d is not a part of the one at %d, which names it", ErrCorrupt, p.Ordinal, final.Ordinal)
+			return nil, fmt.Errorf(
+				"%w: the entry at ordinal %d is not a part of the one at %d, which names it",
+				ErrCorrupt,
+				p.Ordinal,
+				final.Ordinal,
+			)
 		}
 		closed.Settled = settledIn(closed.Settled, p)
 		events = append(events, p.Events...)

@@ -74,13 +74,26 @@ func (l *Log) fetch(ctx context.Context, s Session, ordinal int64) (*entry, erro
 		return nil, fmt.Errorf("reading the entry at ordinal %d of Session %s/%s: %w", ordinal, s.Namespace, s.Name, err)
 	}
 	if spec.Ordinal != ordinal {
-		return nil, fmt.Errorf("%w: the entry at ordinal %d of Session %s/%s says that it is at %d", ErrCorrupt, ordinal, s.Namespace, s.Name, spec.Ordinal)
+		return nil, fmt.Errorf(
+			"%w: the entry at ordinal %d of Session %s/%s says that it is at %d",
+			ErrCorrupt,
+			ordinal,
+			s.Namespace,
+			s.Name,
+			spec.Ordinal,
+		)
 	}
 	if !known(spec) {
 		return nil, fmt.Errorf("%w %d, at ordinal %d of Session %s/%s", ErrFormat, spec.Format, ordinal, s.Namespace, s.Name)
 	}
 	if reserved(ordinal) != (spec.Checkpoint != nil) {
-		return nil, fmt.Errorf("%w: a checkpoint of Session %s/%s is missing or out of place at ordinal %d", ErrCorrupt, s.Namespace, s.Name, ordinal)
+		return nil, fmt.Errorf(
+			"%w: a checkpoint of Session %s/%s is missing or out of place at ordinal %d",
+			ErrCorrupt,
+			s.Namespace,
+			s.Name,
+			ordinal,
+		)
 	}
 	return newEntry(spec)
 }
@@ -142,7 +155,13 @@ func (l *Log) put(ctx context.Context, s Session, e *entry) (*entry, bool, error
 			break
 		}
 	}
-	return nil, false, fmt.Errorf("writing the entry at ordinal %d of Session %s/%s: %w", e.spec.Ordinal, s.Namespace, s.Name, last)
+	return nil, false, fmt.Errorf(
+		"writing the entry at ordinal %d of Session %s/%s: %w",
+		e.spec.Ordinal,
+		s.Namespace,
+		s.Name,
+		last,
+	)
 }
 
 // same reports whether two entries have the same content. The store may have encoded the JSON in another way.

@@ -166,7 +166,13 @@ func (l *Log) FindSettled(
 
 // Settled returns the results of calls that count for a step, in the order of the journal. While the step is open it
 // always reads the store's first free ordinal.
-func (l *Log) Settled(ctx context.Context, s Session, turn types.UID, step int32, openedAt int64) ([]SettledRef, error) {
+func (l *Log) Settled(
+	ctx context.Context,
+	s Session,
+	turn types.UID,
+	step int32,
+	openedAt int64,
+) ([]SettledRef, error) {
 	w := l.walk(s, turn, step, openedAt)
 	if err := w.toEnd(ctx); err != nil {
 		return nil, err
@@ -182,7 +188,13 @@ func (l *Log) Step(ctx context.Context, s Session, turn types.UID, ordinal int64
 		return nil, fmt.Errorf("reading the step that the entry at ordinal %d closes: %w", ordinal, err)
 	}
 	if !e.spec.Final || e.spec.Turn == nil || e.spec.Turn.UID != turn {
-		return nil, fmt.Errorf("the entry at ordinal %d of Session %s/%s closes no step of the Turn with UID %s", ordinal, s.Namespace, s.Name, turn)
+		return nil, fmt.Errorf(
+			"the entry at ordinal %d of Session %s/%s closes no step of the Turn with UID %s",
+			ordinal,
+			s.Namespace,
+			s.Name,
+			turn,
+		)
 	}
 	return l.closed(ctx, s, e)
 }

@@ -65,7 +65,12 @@ type remainder struct {
 // write creates an entry at the first free ordinal, and before it a checkpoint if one is due. Before each create, after
 // every earlier entry was read, it calls wanted. It returns no entry and no error if the step was closed, or the entry
 // is not wanted any more.
-func (w *writer) write(ctx context.Context, spec v1alpha1.JournalEntrySpec, rest remainder, wanted func() (bool, error)) (*entry, error) {
+func (w *writer) write(
+	ctx context.Context,
+	spec v1alpha1.JournalEntrySpec,
+	rest remainder,
+	wanted func() (bool, error),
+) (*entry, error) {
 	for {
 		if err := w.to(ctx, w.state.at()); err != nil || w.final != nil {
 			return nil, err

@@ -14,7 +14,7 @@ import (
 
 func TestReadinessOfAModel(t *testing.T) {
 	registry := model.Registry{
-		v1alpha1.ProviderSimulated: simulator.Factory,
+		v1alpha1.ModelProviderSimulated: simulator.Factory,
 		"Broken": func(*v1alpha1.Model, model.Access) (model.Driver, error) {
 			return nil, errors.New("the address is not valid")
 		},
@@ -24,8 +24,8 @@ func TestReadinessOfAModel(t *testing.T) {
 		reason string
 		says   string
 	}{
-		"a driver can be made": {spec: v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated, Simulation: &v1alpha1.Simulation{}}, reason: v1alpha1.ReasonReady},
-		"no script":            {spec: v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated}, reason: v1alpha1.ReasonModelNotReady, says: "spec.simulation"},
+		"a driver can be made": {spec: v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: &v1alpha1.Simulation{}}, reason: v1alpha1.ReasonReady},
+		"no script":            {spec: v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated}, reason: v1alpha1.ReasonModelNotReady, says: "spec.simulation"},
 		"an unknown provider":  {spec: v1alpha1.ModelSpec{Provider: "Unheard"}, reason: v1alpha1.ReasonModelNotReady, says: `"Unheard"`},
 		"the factory fails":    {spec: v1alpha1.ModelSpec{Provider: "Broken"}, reason: v1alpha1.ReasonModelNotReady, says: "the address is not valid"},
 	} {

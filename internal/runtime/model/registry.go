@@ -47,9 +47,9 @@ func (r Registry) Check(m *v1alpha1.Model) error {
 
 // endpoints are where the providers are by themselves. The policy bound-secrets-models knows them as well.
 var endpoints = map[v1alpha1.ModelProvider]string{
-	v1alpha1.ProviderAnthropic: "https://api.anthropic.com",
-	v1alpha1.ProviderOpenAI:    "https://api.openai.com",
-	v1alpha1.ProviderGoogle:    "https://generativelanguage.googleapis.com",
+	v1alpha1.ModelProviderAnthropic: "https://api.anthropic.com",
+	v1alpha1.ModelProviderOpenAI:    "https://api.openai.com",
+	v1alpha1.ModelProviderGoogle:    "https://generativelanguage.googleapis.com",
 }
 
 // Endpoint is a URL with the host that the API key of a Model is sent to: its baseURL, or the provider's own. It is
@@ -103,7 +103,10 @@ type UnknownProviderError struct {
 
 // Error names the provider and says what to do.
 func (e *UnknownProviderError) Error() string {
-	return fmt.Sprintf("no driver is registered for provider %q: use another provider, or a manager that registers it at its start", e.Provider)
+	return fmt.Sprintf(
+		"no driver is registered for provider %q: use another provider, or a manager that registers it at its start",
+		e.Provider,
+	)
 }
 
 // Name is the provider's name of a Model: spec.model, otherwise the name of the object.

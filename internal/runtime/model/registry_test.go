@@ -69,12 +69,21 @@ func TestNameIsThatOfTheObjectUnlessGiven(t *testing.T) {
 
 func TestAFactoryGetsTheAccess(t *testing.T) {
 	var got Access
-	registry := Registry{"One": func(_ *v1alpha1.Model, access Access) (Driver, error) { got = access; return silent{}, nil }}
+	registry := Registry{
+		"One": func(_ *v1alpha1.Model, access Access) (Driver, error) { got = access; return silent{}, nil },
+	}
 	client := &http.Client{}
-	if _, err := registry.Driver(someModel("One"), Access{HTTP: client, Key: "k"}); err != nil || got.HTTP != client || got.Key != "k" {
+	if _, err := registry.Driver(
+		someModel("One"),
+		Access{HTTP: client, Key: "k"},
+	); err != nil || got.HTTP != client ||
+		got.Key != "k" {
 		t.Errorf("the factory got %+v, %v", got, err)
 	}
-	if err := registry.Check(someModel("One")); err != nil || got.HTTP == nil || got.HTTP == client || got.Key == "" || got.Key == "k" {
+	if err := registry.Check(
+		someModel("One"),
+	); err != nil || got.HTTP == nil || got.HTTP == client || got.Key == "" ||
+		got.Key == "k" {
 		t.Errorf("to check, the factory got %+v, %v", got, err)
 	}
 	if err := registry.Check(someModel("Two")); err == nil {
@@ -83,7 +92,7 @@ func TestAFactoryGetsTheAccess(t *testing.T) {
 }
 
 func TestAnEndpointIsTheBaseURLOrTheProvidersOwn(t *testing.T) {
-	m := someModel(v1alpha1.ProviderAnthropic)
+	m := someModel(v1alpha1.ModelProviderAnthropic)
 	if got := Endpoint(m); got != "https://api.anthropic.com" {
 		t.Errorf("Endpoint = %q", got)
 	}
@@ -91,14 +100,17 @@ func TestAnEndpointIsTheBaseURLOrTheProvidersOwn(t *testing.T) {
 	if got := Endpoint(m); got != m.Spec.BaseURL {
 		t.Errorf("Endpoint = %q", got)
 	}
-	if got := Endpoint(someModel(v1alpha1.ProviderSimulated)); got != "" {
+	if got := Endpoint(someModel(v1alpha1.ModelProviderSimulated)); got != "" {
 		t.Errorf("Endpoint = %q", got)
 	}
 }
 
 func TestAMissingKeyIsAMisconfiguration(t *testing.T) {
 	err := &KeyError{Model: "claude", Problem: `Secret "anthropic" does not exist`}
-	if failure := plan.Classify(err.Error()); failure.Code != plan.CodeProviderMisconfigured || !strings.Contains(err.Error(), err.Problem) {
+	if failure := plan.Classify(
+		err.Error(),
+	); failure.Code != plan.CodeProviderMisconfigured ||
+		!strings.Contains(err.Error(), err.Problem) {
 		t.Errorf("%q classifies as %+v", err, failure)
 	}
 }

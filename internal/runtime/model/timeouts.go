@@ -31,7 +31,7 @@ type Reasoner interface {
 // TimeoutsOf returns the bounds of a call of the Model with its driver. It reports false where there are none: a
 // simulated Model answers after its latency.
 func TimeoutsOf(m *v1alpha1.Model, d Driver, r Request) (Timeouts, bool) {
-	if m.Spec.Provider == v1alpha1.ProviderSimulated {
+	if m.Spec.Provider == v1alpha1.ModelProviderSimulated {
 		return Timeouts{}, false
 	}
 	t := Timeouts{FirstContent: defaultFirstContent, Idle: defaultIdle, Call: defaultCall}
@@ -49,7 +49,7 @@ func TimeoutsOf(m *v1alpha1.Model, d Driver, r Request) (Timeouts, bool) {
 // reasons reports whether the model may reason: because it is told to, even where the driver does not know it, or by
 // itself.
 func reasons(m *v1alpha1.Model, d Driver, r Request) bool {
-	if p := m.Spec.Parameters; p != nil && p.ReasoningEffort != "" && p.ReasoningEffort != v1alpha1.ReasoningNone {
+	if p := m.Spec.Parameters; p != nil && p.ReasoningEffort != "" && p.ReasoningEffort != v1alpha1.ReasoningEffortNone {
 		return true
 	}
 	known, ok := d.(Reasoner)

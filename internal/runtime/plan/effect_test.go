@@ -7,7 +7,16 @@ import (
 
 func TestStartedSetsStatusBeforeEvents(t *testing.T) {
 	effects := Started(testState(), "Hello")
-	if got, want := effectNames(effects), []string{"status active", "session.activated", "turn.started"}; !reflect.DeepEqual(got, want) {
+	if got, want := effectNames(
+		effects,
+	), []string{
+		"status active",
+		"session.activated",
+		"turn.started",
+	}; !reflect.DeepEqual(
+		got,
+		want,
+	) {
 		t.Errorf("effects %q, want %q", got, want)
 	}
 }
@@ -24,16 +33,25 @@ func TestEventData(t *testing.T) {
 		effect Effect
 		want   string
 	}{
-		"session.activated":       {started[1], `{` + turn + `,"input_message_id":"m"}`},
-		"turn.started":            {started[2], `{` + turn + `,"input_message_id":"m","input_content":"Hello"}`},
-		"turn.started, unread":    {unread[2], `{` + turn + `,"input_message_id":"m"}`},
-		"turn.completed, minimal": {succeeded[0], `{` + turn + `,"iterations":3,"tool_call_count":0,"llm_call_count":1,"status":"completed","stop_reason":"end_turn"}`},
-		"turn.completed, usage":   {withUsage[0], `{` + turn + `,"iterations":3,"usage":{"input_tokens":1,"output_tokens":0},"tool_call_count":0,"llm_call_count":1,"status":"completed","stop_reason":"end_turn"}`},
-		"session.idled":           {succeeded[2], `{` + turn + `,"iterations":3}`},
-		"session.idled, usage":    {withUsage[2], `{` + turn + `,"iterations":3,"usage":{"input_tokens":1,"output_tokens":0}}`},
-		"turn.failed":             {failed[1], `{` + turn + `,"error":"No.","error_code":"x","error_fields":{"a":"b"}}`},
-		"turn.failed, no fields":  {plain[1], `{` + turn + `,"error":"No.","error_code":"x"}`},
-		"session.idled, failed":   {failed[2], `{` + turn + `}`},
+		"session.activated":    {started[1], `{` + turn + `,"input_message_id":"m"}`},
+		"turn.started":         {started[2], `{` + turn + `,"input_message_id":"m","input_content":"Hello"}`},
+		"turn.started, unread": {unread[2], `{` + turn + `,"input_message_id":"m"}`},
+		"turn.completed, minimal": {
+			succeeded[0],
+			`{` + turn + `,"iterations":3,"tool_call_count":0,"llm_call_count":1,"status":"completed","stop_reason":"end_turn"}`,
+		},
+		"turn.completed, usage": {
+			withUsage[0],
+			`{` + turn + `,"iterations":3,"usage":{"input_tokens":1,"output_tokens":0},"tool_call_count":0,"llm_call_count":1,"status":"completed","stop_reason":"end_turn"}`,
+		},
+		"session.idled": {succeeded[2], `{` + turn + `,"iterations":3}`},
+		"session.idled, usage": {
+			withUsage[2],
+			`{` + turn + `,"iterations":3,"usage":{"input_tokens":1,"output_tokens":0}}`,
+		},
+		"turn.failed":            {failed[1], `{` + turn + `,"error":"No.","error_code":"x","error_fields":{"a":"b"}}`},
+		"turn.failed, no fields": {plain[1], `{` + turn + `,"error":"No.","error_code":"x"}`},
+		"session.idled, failed":  {failed[2], `{` + turn + `}`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -37,7 +37,8 @@ func TestFailAsKeepsTheHostsReason(t *testing.T) {
 	failure := Failure{Code: "deadline_exceeded", Fields: map[string]any{"seconds": 30}}
 	outcome := FailAs(testState(), failure, "The turn took too long.")
 	complete := planOf[Complete](t, outcome)
-	if complete.Error != "The turn took too long." || complete.StopReason != StopError || !reflect.DeepEqual(*complete.Failure, failure) {
+	if complete.Error != "The turn took too long." || complete.StopReason != StopError ||
+		!reflect.DeepEqual(*complete.Failure, failure) {
 		t.Errorf("unexpected plan %+v", complete)
 	}
 	expectEffects(t, outcome, failedOrder)
@@ -62,7 +63,8 @@ func TestFailAsFillsWhatIsMissing(t *testing.T) {
 func TestCancelClosesTheTurn(t *testing.T) {
 	outcome := Cancel(testState())
 	complete := planOf[Complete](t, outcome)
-	if complete.StopReason != StopCancelled || complete.Succeeded() || complete.Failure.Code != CodeCancelled || complete.Error == "" {
+	if complete.StopReason != StopCancelled || complete.Succeeded() || complete.Failure.Code != CodeCancelled ||
+		complete.Error == "" {
 		t.Errorf("unexpected plan %+v", complete)
 	}
 	expectEffects(t, outcome, failedOrder)

@@ -177,8 +177,12 @@ const (
 
 // Each pattern captures the amount spent, its currency and, if there is one, the limit.
 var (
-	exhaustedPattern  = regexp.MustCompile(`^Budget exhausted\. ` + spentPattern + ` (?:reached|exceeded) the ` + amountPattern + ` \S+ limit\.`)
-	pausedPattern     = regexp.MustCompile(`^Budget paused\. ` + spentPattern + ` (?:reached|exceeded) the ` + amountPattern + ` \S+ soft limit\.`)
+	exhaustedPattern = regexp.MustCompile(
+		`^Budget exhausted\. ` + spentPattern + ` (?:reached|exceeded) the ` + amountPattern + ` \S+ limit\.`,
+	)
+	pausedPattern = regexp.MustCompile(
+		`^Budget paused\. ` + spentPattern + ` (?:reached|exceeded) the ` + amountPattern + ` \S+ soft limit\.`,
+	)
 	pausedWithPattern = regexp.MustCompile(`^Budget paused with ` + spentPattern + `\.`)
 )
 

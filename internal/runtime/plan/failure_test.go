@@ -116,12 +116,16 @@ func TestVector09ClassificationPrecedence(t *testing.T) {
 		text, errorText string
 		want            Failure
 	}{
-		"no error: the text":                            {"(429)", "", Classify("(429)")},
-		"error of no known class: the text":             {"(429)", "boom", Classify("(429)")},
-		"neither of a known class":                      {"sorry", "boom", Failure{Code: CodeProcessingError}},
-		"same class, details in the text: the text":     {richer, plain, Classify(richer)},
-		"same class, details in the error: the error":   {plain, richer, Classify(richer)},
-		"same class, details in both: the error":        {"Model not available: a", "Model not available: b", Classify("Model not available: b")},
+		"no error: the text":                          {"(429)", "", Classify("(429)")},
+		"error of no known class: the text":           {"(429)", "boom", Classify("(429)")},
+		"neither of a known class":                    {"sorry", "boom", Failure{Code: CodeProcessingError}},
+		"same class, details in the text: the text":   {richer, plain, Classify(richer)},
+		"same class, details in the error: the error": {plain, richer, Classify(richer)},
+		"same class, details in both: the error": {
+			"Model not available: a",
+			"Model not available: b",
+			Classify("Model not available: b"),
+		},
 		"other class, details in the text only: error":  {richer, "(500)", Classify("(500)")},
 		"text of no known class: the error":             {"sorry", "(500)", Classify("(500)")},
 		"same class, no details anywhere: same for all": {"(500)", "(502)", Failure{Code: CodeProviderUnavailable}},

@@ -18,8 +18,14 @@ func FuzzNext(f *testing.F) {
 	seeds := []struct{ activity, output string }{
 		{ActivityProcessInput, `{"turn_id":"` + testTurnID + `"}`},
 		{ActivityProcessInput, `[1]`},
-		{ActivityReason, `{"success":true,"text":"x","has_tool_calls":true,"tool_calls":[{"id":"1","name":"n","arguments":{}}]}`},
-		{ActivityReason, `{"success":true,"text":"x","has_tool_calls":false,"usage":{"input_tokens":-1,"output_tokens":2},"finish_reason":"length"}`},
+		{
+			ActivityReason,
+			`{"success":true,"text":"x","has_tool_calls":true,"tool_calls":[{"id":"1","name":"n","arguments":{}}]}`,
+		},
+		{
+			ActivityReason,
+			`{"success":true,"text":"x","has_tool_calls":false,"usage":{"input_tokens":-1,"output_tokens":2},"finish_reason":"length"}`,
+		},
 		{ActivityReason, `{"success":false,"text":"(429)","has_tool_calls":true,"error":"boom","terminal_emitted":true}`},
 		{ActivityReason, `{"success":false,"text":"","has_tool_calls":false,"failure":{"code":"x","fields":{"a":null}}}`},
 		{ActivityAct, `{"blocked":true,"waiting_for_tool_results":true}`},
@@ -30,29 +36,39 @@ func FuzzNext(f *testing.F) {
 	for i, seed := range seeds {
 		f.Add(seed.activity, state, []byte(seed.output), i%3, i%2 == 0, uint32(i), int64(i)*1e15)
 	}
-	f.Add(ActivityAct, []byte(minimal+`,"turn_id":"t","iteration":4294967295}`), []byte(`{}`), 1, true, uint32(0), int64(0))
-	f.Fuzz(func(t *testing.T, activity string, stateJSON, output []byte, pending int, follow bool, limit uint32, now int64) {
-		var state State
-		if err := json.Unmarshal(stateJSON, &state); err != nil {
-			return
-		}
-		in := Input{
-			Activity: activity, State: state, Output: output, Pending: pending,
-			Facts: Facts{MaxIterations: limit, Hints: map[string]any{"setup_connection": true}, Now: time.Unix(0, now)},
-		}
-		if follow {
-			in.Facts.ClientTools = ClientToolsFollowHints
-		}
-		before := mustJSON(t, in.State)
-		outcome, err := Next(in)
-		if mustJSON(t, in.State) != before {
-			t.Fatalf("the given state has changed from %s to %s", before, mustJSON(t, in.State))
-		}
-		if again, _ := Next(in); !reflect.DeepEqual(again, outcome) {
-			t.Fatalf("the same input gives %+v and %+v", outcome, again)
-		}
-		checkOutcome(t, in, outcome, err)
-	})
+	f.Add(
+		ActivityAct,
+		[]byte(minimal+`,"turn_id":"t","iteration":4294967295}`),
+		[]byte(`{}`),
+		1,
+		true,
+		uint32(0),
+		int64(0),
+	)
+	f.Fuzz(
+		func(t *testing.T, activity string, stateJSON, output []byte, pending int, follow bool, limit uint32, now int64) {
+			var state State
+			if err := json.Unmarshal(stateJSON, &state); err != nil {
+				return
+			}
+			in := Input{
+				Activity: activity, State: state, Output: output, Pending: pending,
+				Facts: Facts{MaxIterations: limit, Hints: map[string]any{"setup_connection": true}, Now: time.Unix(0, now)},
+			}
+			if follow {
+				in.Facts.ClientTools = ClientToolsFollowHints
+			}
+			before := mustJSON(t, in.State)
+			outcome, err := Next(in)
+			if mustJSON(t, in.State) != before {
+				t.Fatalf("the given state has changed from %s to %s", before, mustJSON(t, in.State))
+			}
+			if again, _ := Next(in); !reflect.DeepEqual(again, outcome) {
+				t.Fatalf("the same input gives %+v and %+v", outcome, again)
+			}
+			checkOutcome(t, in, outcome, err)
+		},
+	)
 }
 
 func checkOutcome(t *testing.T, in Input, outcome Outcome, err error) {
@@ -117,7 +133,11 @@ func checkEventData(t *testing.T, state State, effects []Effect) {
 		var data struct {
 			TurnID string `json:"turn_id"`
 		}
-		if err := json.Unmarshal([]byte(mustJSON(t, effect)), &data); err != nil || data.TurnID != state.TurnID || data.TurnID == "" {
+		if err := json.Unmarshal(
+			[]byte(mustJSON(t, effect)),
+			&data,
+		); err != nil || data.TurnID != state.TurnID ||
+			data.TurnID == "" {
 			t.Fatalf("event %s of turn %q: %v", mustJSON(t, effect), state.TurnID, err)
 		}
 	}

@@ -122,17 +122,27 @@ func TestMachineReasonTable(t *testing.T) {
 		phase   Phase
 		kind    OutcomeKind
 	}{
-		"tool calls":                           {toolCalls(1), 0, PhasePendingAct, ""},
-		"tool calls at the limit are dropped":  {limited(toolCalls(1), 1), 0, PhaseCompleted, OutcomeMaxIterationsReached},
-		"tool calls before steering":           {toolCalls(1), 1, PhasePendingAct, ""},
-		"announced but empty list still acts":  {toolCalls(0), 0, PhasePendingAct, ""},
-		"steering":                             {ReasonResult{Success: true}, 1, PhasePendingReason, ""},
-		"steering at the limit":                {limited(ReasonResult{Success: true}, 1), 1, PhaseCompleted, OutcomeMaxIterationsReached},
-		"natural end":                          {ReasonResult{Success: true}, 0, PhaseCompleted, OutcomeSuccess},
-		"natural end on the last iteration":    {limited(ReasonResult{Success: true}, 1), 0, PhaseCompleted, OutcomeSuccess},
-		"failure":                              {ReasonResult{Error: "boom"}, 0, PhaseCompleted, OutcomeFailed},
-		"failure without error string":         {ReasonResult{}, 0, PhaseCompleted, OutcomeFailed},
-		"failure with tool calls and steering": {ReasonResult{HasToolCalls: true, ToolCalls: make([]ToolCall, 1)}, 1, PhaseCompleted, OutcomeFailed},
+		"tool calls":                          {toolCalls(1), 0, PhasePendingAct, ""},
+		"tool calls at the limit are dropped": {limited(toolCalls(1), 1), 0, PhaseCompleted, OutcomeMaxIterationsReached},
+		"tool calls before steering":          {toolCalls(1), 1, PhasePendingAct, ""},
+		"announced but empty list still acts": {toolCalls(0), 0, PhasePendingAct, ""},
+		"steering":                            {ReasonResult{Success: true}, 1, PhasePendingReason, ""},
+		"steering at the limit": {
+			limited(ReasonResult{Success: true}, 1),
+			1,
+			PhaseCompleted,
+			OutcomeMaxIterationsReached,
+		},
+		"natural end":                       {ReasonResult{Success: true}, 0, PhaseCompleted, OutcomeSuccess},
+		"natural end on the last iteration": {limited(ReasonResult{Success: true}, 1), 0, PhaseCompleted, OutcomeSuccess},
+		"failure":                           {ReasonResult{Error: "boom"}, 0, PhaseCompleted, OutcomeFailed},
+		"failure without error string":      {ReasonResult{}, 0, PhaseCompleted, OutcomeFailed},
+		"failure with tool calls and steering": {
+			ReasonResult{HasToolCalls: true, ToolCalls: make([]ToolCall, 1)},
+			1,
+			PhaseCompleted,
+			OutcomeFailed,
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -175,7 +185,8 @@ func TestMachineFailureIsClassified(t *testing.T) {
 		t.Errorf("unexpected event %+v", event)
 	}
 	outcome := finished(t, machine)
-	if outcome.Error != "error (429)" || outcome.Failure.Code != CodeProviderRateLimited || outcome.StopReason != StopError {
+	if outcome.Error != "error (429)" || outcome.Failure.Code != CodeProviderRateLimited ||
+		outcome.StopReason != StopError {
 		t.Errorf("unexpected outcome %+v", outcome)
 	}
 }
@@ -258,7 +269,11 @@ func TestMachineCanBeEndedInEveryPhase(t *testing.T) {
 		reason StopReason
 		code   ErrorCode
 	}{
-		"fail":   {func(m *Machine) ([]Effect, error) { return m.Fail(errors.New("(500)")) }, StopError, CodeProviderUnavailable},
+		"fail": {
+			func(m *Machine) ([]Effect, error) { return m.Fail(errors.New("(500)")) },
+			StopError,
+			CodeProviderUnavailable,
+		},
 		"cancel": {(*Machine).Cancel, StopCancelled, CodeCancelled},
 	}
 	for phase, start := range starts {

@@ -159,7 +159,12 @@ func TestVector03FailedReasonWithToolsFailsTheTurn(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	expectEffects(t, outcome, failedOrder)
-	event := EffectTurnFailed{TurnID: testTurnID, InputMessageID: "m", Error: "Please wait.", Code: CodeProviderRateLimited}
+	event := EffectTurnFailed{
+		TurnID:         testTurnID,
+		InputMessageID: "m",
+		Error:          "Please wait.",
+		Code:           CodeProviderRateLimited,
+	}
 	if !reflect.DeepEqual(outcome.Effects[1], event) {
 		t.Errorf("got %+v", outcome.Effects[1])
 	}
@@ -224,7 +229,13 @@ func TestSuccessfulReasonCanNotHaveEmittedTheEnd(t *testing.T) {
 
 func TestVector04SteeringContinuesWithoutEvents(t *testing.T) {
 	for _, pending := range []int{1, 5} {
-		outcome := next(t, ActivityReason, `{"success":true,"text":"","has_tool_calls":false,"response_id":"r2"}`, pending, Facts{})
+		outcome := next(
+			t,
+			ActivityReason,
+			`{"success":true,"text":"","has_tool_calls":false,"response_id":"r2"}`,
+			pending,
+			Facts{},
+		)
 		want := testState()
 		want.Iteration, want.PreviousResponseID, want.LLMCallCount = 4, "r2", 1
 		if got := planOf[ScheduleReason](t, outcome).State; !reflect.DeepEqual(got, want) {
@@ -253,7 +264,8 @@ func TestVector05TerminalSuccess(t *testing.T) {
 		t.Fatal(err)
 	}
 	complete := planOf[Complete](t, outcome)
-	if complete.Error != "" || complete.Failure != nil || complete.StopReason != StopMaxTokens || complete.State.Iteration != 3 {
+	if complete.Error != "" || complete.Failure != nil || complete.StopReason != StopMaxTokens ||
+		complete.State.Iteration != 3 {
 		t.Errorf("unexpected plan %+v", complete)
 	}
 	expectEffects(t, outcome, completedOrder)
@@ -291,19 +303,31 @@ func TestVector06Act(t *testing.T) {
 		facts  Facts
 		want   string
 	}{
-		"nothing special":                          {`{}`, Facts{}, "reason"},
-		"blocked":                                  {`{"blocked":true}`, Facts{}, "complete"},
-		"blocked and waiting":                      {`{"blocked":true,"waiting_for_tool_results":true}`, hint(true), "complete"},
-		"not waiting, hint true":                   {`{}`, hint(true), "reason"},
-		"waiting, hint true":                       {waiting, hint(true), "wait"},
-		"waiting, hint false":                      {waiting, hint(false), "reason"},
-		"waiting, hint as text":                    {waiting, hint("true"), "reason"},
-		"waiting, hint null":                       {waiting, hint(nil), "reason"},
-		"waiting, hint absent":                     {waiting, Facts{ClientTools: ClientToolsFollowHints, Hints: map[string]any{"x": true}}, "reason"},
-		"waiting, session missing or unreadable":   {waiting, Facts{ClientTools: ClientToolsFollowHints}, "reason"},
-		"waiting, policy Wait, no hints":           {waiting, Facts{ClientTools: ClientToolsWait}, "wait"},
-		"waiting, no policy":                       {waiting, Facts{}, "wait"},
-		"waiting, policy Wait, hint false":         {waiting, Facts{Hints: map[string]any{"setup_connection": false}}, "wait"},
+		"nothing special": {`{}`, Facts{}, "reason"},
+		"blocked":         {`{"blocked":true}`, Facts{}, "complete"},
+		"blocked and waiting": {
+			`{"blocked":true,"waiting_for_tool_results":true}`,
+			hint(true),
+			"complete",
+		},
+		"not waiting, hint true": {`{}`, hint(true), "reason"},
+		"waiting, hint true":     {waiting, hint(true), "wait"},
+		"waiting, hint false":    {waiting, hint(false), "reason"},
+		"waiting, hint as text":  {waiting, hint("true"), "reason"},
+		"waiting, hint null":     {waiting, hint(nil), "reason"},
+		"waiting, hint absent": {
+			waiting,
+			Facts{ClientTools: ClientToolsFollowHints, Hints: map[string]any{"x": true}},
+			"reason",
+		},
+		"waiting, session missing or unreadable": {waiting, Facts{ClientTools: ClientToolsFollowHints}, "reason"},
+		"waiting, policy Wait, no hints":         {waiting, Facts{ClientTools: ClientToolsWait}, "wait"},
+		"waiting, no policy":                     {waiting, Facts{}, "wait"},
+		"waiting, policy Wait, hint false": {
+			waiting,
+			Facts{Hints: map[string]any{"setup_connection": false}},
+			"wait",
+		},
 		"waiting, unknown policy":                  {waiting, Facts{ClientTools: "Perhaps"}, "wait"},
 		"waiting as text is not waiting":           {`{"waiting_for_tool_results":"true"}`, Facts{}, "reason"},
 		"the iteration limit is not compared here": {`{}`, Facts{MaxIterations: 1}, "reason"},
@@ -350,7 +374,10 @@ func TestBlockedActSaysWhy(t *testing.T) {
 		output string
 		want   Failure
 	}{
-		"told":            {`{"blocked":true,"failure":{"code":"dependency_unavailable","fields":{"state":"archived"}}}`, archived},
+		"told": {
+			`{"blocked":true,"failure":{"code":"dependency_unavailable","fields":{"state":"archived"}}}`,
+			archived,
+		},
 		"not told":        {`{"blocked":true}`, Failure{Code: CodeDependencyUnavailable}},
 		"told in no form": {`{"blocked":true,"failure":7}`, Failure{Code: CodeDependencyUnavailable}},
 	}
@@ -437,7 +464,12 @@ func TestMaxIterationsStopsOnlyATurnThatWantsToGoOn(t *testing.T) {
 	for name, test := range tests {
 		for _, inResult := range []bool{true, false} {
 			t.Run(name, func(t *testing.T) {
-				result := ReasonResult{Success: true, HasToolCalls: test.hasTools, ToolCalls: make([]ToolCall, 2), FinishReason: "length"}
+				result := ReasonResult{
+					Success:      true,
+					HasToolCalls: test.hasTools,
+					ToolCalls:    make([]ToolCall, 2),
+					FinishReason: "length",
+				}
 				facts := Facts{MaxIterations: test.limit}
 				if inResult {
 					result.MaxIterations, facts.MaxIterations = test.limit, 100
@@ -459,13 +491,4 @@ func TestMaxIterationsStopsOnlyATurnThatWantsToGoOn(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestMaxIterationsDefaultIs500(t *testing.T) {
-	result := ReasonResult{Success: true, HasToolCalls: true}
-	state := testState()
-	state.Iteration = 499
-	planOf[ScheduleAct](t, AfterReason(state, result, 0, Facts{}))
-	state.Iteration = 500
-	planOf[Complete](t, AfterReason(state, result, 0, Facts{}))
 }

@@ -31,8 +31,14 @@ func pick[T any](random *rand.Rand, values ...T) T {
 
 func randomStep(random *rand.Rand, now time.Time) step {
 	result := ReasonResult{
-		Success:         random.IntN(8) > 0,
-		Text:            pick(random, "", "An answer.", "Sorry (429)", "Budget exhausted. 2 usd spent reached the 2 usd limit."),
+		Success: random.IntN(8) > 0,
+		Text: pick(
+			random,
+			"",
+			"An answer.",
+			"Sorry (429)",
+			"Budget exhausted. 2 usd spent reached the 2 usd limit.",
+		),
 		HasToolCalls:    random.IntN(2) == 0,
 		MaxIterations:   pick[uint32](random, 0, 0, 1, 2, 3, 6),
 		Error:           pick(random, "", "", "boom", "error (503)", "Budget exhausted. Plain."),
@@ -181,10 +187,25 @@ func (s *trace) finishMachine(machine *Machine, outcome TurnOutcome) trace {
 	return *s
 }
 
-func (s *trace) describe(failed, limit bool, reason StopReason, answer, errorText string, failure *Failure, state State) {
+func (s *trace) describe(
+	failed, limit bool,
+	reason StopReason,
+	answer, errorText string,
+	failure *Failure,
+	state State,
+) {
 	failureJSON, _ := json.Marshal(failure)
 	stateJSON, _ := json.Marshal(state)
-	s.final = fmt.Sprintf("failed=%t limit=%t %s %q %q %s %s", failed, limit, reason, answer, errorText, failureJSON, stateJSON)
+	s.final = fmt.Sprintf(
+		"failed=%t limit=%t %s %q %q %s %s",
+		failed,
+		limit,
+		reason,
+		answer,
+		errorText,
+		failureJSON,
+		stateJSON,
+	)
 }
 
 func stateOf(plan Plan) State {

@@ -80,11 +80,17 @@ func TestStateDecodeRules(t *testing.T) {
 		"Vector08 missing iteration is 1": {minimal + `}`, func(s State) bool { return s.Iteration == 1 }},
 		"null iteration is 1":             {full(`"iteration":null`), func(s State) bool { return s.Iteration == 1 }},
 		"iteration 0 is kept":             {full(`"iteration":0`), func(s State) bool { return s.Iteration == 0 }},
-		"largest iteration is kept":       {full(`"iteration":4294967295`), func(s State) bool { return s.Iteration == math.MaxUint32 }},
-		"null turn id is absent":          {full(`"turn_id":null`), func(s State) bool { return s.TurnID == "" }},
-		"absent agent":                    {minimal + `}`, func(s State) bool { return s.AgentID == "" }},
-		"unknown fields are ignored":      {full(`"colour":"red"`), func(s State) bool { return s.SessionID == "s" }},
-		"org 0 is a value":                {strings.Replace(minimal, `7`, `0`, 1) + `}`, func(s State) bool { return s.OrgID == 0 }},
+		"largest iteration is kept": {
+			full(`"iteration":4294967295`),
+			func(s State) bool { return s.Iteration == math.MaxUint32 },
+		},
+		"null turn id is absent":     {full(`"turn_id":null`), func(s State) bool { return s.TurnID == "" }},
+		"absent agent":               {minimal + `}`, func(s State) bool { return s.AgentID == "" }},
+		"unknown fields are ignored": {full(`"colour":"red"`), func(s State) bool { return s.SessionID == "s" }},
+		"org 0 is a value": {
+			strings.Replace(minimal, `7`, `0`, 1) + `}`,
+			func(s State) bool { return s.OrgID == 0 },
+		},
 		"a preview that is too long is cut": {
 			full(`"final_answer_preview":"` + strings.Repeat("x", 2001) + `"`),
 			func(s State) bool { return len(s.FinalAnswerPreview) == 2000 },

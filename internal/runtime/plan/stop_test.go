@@ -4,10 +4,22 @@ import "testing"
 
 func TestStopReasonForMapsFinishReasons(t *testing.T) {
 	tests := map[string]StopReason{
-		"length": StopMaxTokens, "max_tokens": StopMaxTokens, "MAX_OUTPUT_TOKENS": StopMaxTokens, "model_context_window_exceeded": StopMaxTokens,
-		"refusal": StopRefusal, "Content_Filter": StopRefusal, "SAFETY": StopRefusal,
-		"error": StopError, "cancelled": StopCancelled, "canceled": StopCancelled, " length ": StopMaxTokens,
-		"stop": StopEndTurn, "end_turn": StopEndTurn, "tool_calls": StopEndTurn, "": StopEndTurn, "anything": StopEndTurn,
+		"length":                        StopMaxTokens,
+		"max_tokens":                    StopMaxTokens,
+		"MAX_OUTPUT_TOKENS":             StopMaxTokens,
+		"model_context_window_exceeded": StopMaxTokens,
+		"refusal":                       StopRefusal,
+		"Content_Filter":                StopRefusal,
+		"SAFETY":                        StopRefusal,
+		"error":                         StopError,
+		"cancelled":                     StopCancelled,
+		"canceled":                      StopCancelled,
+		" length ":                      StopMaxTokens,
+		"stop":                          StopEndTurn,
+		"end_turn":                      StopEndTurn,
+		"tool_calls":                    StopEndTurn,
+		"":                              StopEndTurn,
+		"anything":                      StopEndTurn,
 	}
 	for finish, want := range tests {
 		if got := StopReasonFor(finish); got != want {

@@ -26,22 +26,22 @@ func SetConditions(status *v1alpha1.TurnStatus, generation int64, at metav1.Time
 	set := func(kind string, value metav1.ConditionStatus, reason, message string) {
 		condition.Set(&status.Conditions, generation, at, kind, value, reason, message)
 	}
-	if status.Phase == v1alpha1.TurnWaitingForToolResults {
+	if status.Phase == v1alpha1.TurnPhaseWaitingForToolResults {
 		reason, message := WaitsFor(status.ToolCalls)
 		set(v1alpha1.ConditionWaitingForToolResults, metav1.ConditionTrue, reason, message)
 	} else {
 		set(v1alpha1.ConditionWaitingForToolResults, metav1.ConditionFalse, v1alpha1.ReasonNotWaiting,
 			"The Turn waits for no tool results.")
 	}
-	if status.Recovered == v1alpha1.TurnFinalized {
+	if status.Recovered == v1alpha1.TurnRecoveryFinalized {
 		set(v1alpha1.ConditionRecovered, metav1.ConditionTrue, v1alpha1.ReasonFinalized,
 			"The manager ended during a model call. The partial response was accepted as the response, as spec.recovery of "+
 				"the Model specifies.")
 	}
 	switch status.Phase {
-	case v1alpha1.TurnSucceeded:
+	case v1alpha1.TurnPhaseSucceeded:
 		setEnd(set, metav1.ConditionTrue, string(status.Plan.StopReason), successMessage(status)+passedOver(status))
-	case v1alpha1.TurnFailed, v1alpha1.TurnCancelled:
+	case v1alpha1.TurnPhaseFailed, v1alpha1.TurnPhaseCancelled:
 		reason, message := failure(status.Error)
 		setEnd(set, metav1.ConditionFalse, reason, message+passedOver(status))
 	default:
@@ -59,7 +59,7 @@ func successMessage(status *v1alpha1.TurnStatus) string {
 	if into := status.SteeredInto; into != nil {
 		return fmt.Sprintf("The message was steered into Turn %q, which was running and has the response.", into.Name)
 	}
-	if status.Plan != nil && status.Plan.StopReason == v1alpha1.StopMaxTurnRequests {
+	if status.Plan != nil && status.Plan.StopReason == v1alpha1.StopReasonMaxTurnRequests {
 		return "The Turn has made as many model calls as maxIterations permits. The agent may not have finished: " +
 			"raise maxIterations, or go on in " +
 			"another Turn."
@@ -68,7 +68,11 @@ func successMessage(status *v1alpha1.TurnStatus) string {
 }
 
 // setEnd sets the conditions of a Turn that has ended.
-func setEnd(set func(string, metav1.ConditionStatus, string, string), succeeded metav1.ConditionStatus, reason, message string) {
+func setEnd(
+	set func(string, metav1.ConditionStatus, string, string),
+	succeeded metav1.ConditionStatus,
+	reason, message string,
+) {
 	stalled := metav1.ConditionFalse
 	if succeeded == metav1.ConditionFalse {
 		stalled = metav1.ConditionTrue
@@ -91,7 +95,8 @@ func passedOver(status *v1alpha1.TurnStatus) string {
 // running returns why a Turn that has begun has not ended. Its wait may have its own reason.
 func running(status *v1alpha1.TurnStatus) (reason, message string) {
 	reason = v1alpha1.ReasonRunning
-	if (status.Phase == v1alpha1.TurnWaiting || refused(status)) && len(status.WaitsFor) > 0 && status.WaitsFor[0].Reason != "" {
+	if (status.Phase == v1alpha1.TurnPhaseWaiting || refused(status)) && len(status.WaitsFor) > 0 &&
+		status.WaitsFor[0].Reason != "" {
 		reason = status.WaitsFor[0].Reason
 	}
 	return reason, runningMessage(status)
@@ -99,25 +104,26 @@ func running(status *v1alpha1.TurnStatus) (reason, message string) {
 
 // refused reports whether the API server refuses what a tool call needs to start.
 func refused(status *v1alpha1.TurnStatus) bool {
-	return status.Phase == v1alpha1.TurnAct && len(status.WaitsFor) > 0 && status.WaitsFor[0].Type == v1alpha1.WaitCluster
+	return status.Phase == v1alpha1.TurnPhaseAct && len(status.WaitsFor) > 0 &&
+		status.WaitsFor[0].Type == v1alpha1.WaitTypeCluster
 }
 
 // runningMessage returns the current activity of the Turn, in a text that does not change during the activity.
 func runningMessage(status *v1alpha1.TurnStatus) string {
 	switch status.Phase {
-	case v1alpha1.TurnReason:
+	case v1alpha1.TurnPhaseReason:
 		return fmt.Sprintf("Model call %d is under way.", status.Iteration)
-	case v1alpha1.TurnAct:
+	case v1alpha1.TurnPhaseAct:
 		if refused(status) {
 			return status.WaitsFor[0].Message
 		}
 		return fmt.Sprintf("The tool calls of model call %d are under way.", status.Iteration)
-	case v1alpha1.TurnWaiting:
+	case v1alpha1.TurnPhaseWaiting:
 		if len(status.WaitsFor) > 0 {
 			return status.WaitsFor[0].Message
 		}
 		return "The Turn waits."
-	case v1alpha1.TurnWaitingForToolResults:
+	case v1alpha1.TurnPhaseWaitingForToolResults:
 		return "The Turn waits for tool results."
 	default:
 		return QueuedMessage
@@ -168,7 +174,7 @@ func WaitsFor(calls []v1alpha1.ToolCall) (reason, message string) {
 		switch name := call.ID + " (" + call.Name + ")"; {
 		case tool.AwaitsApproval(call):
 			approvals = append(approvals, name)
-		case call.State == v1alpha1.CallWaiting:
+		case call.State == v1alpha1.ToolCallStateWaiting:
 			results = append(results, name)
 		}
 	}
@@ -186,7 +192,7 @@ func WaitsFor(calls []v1alpha1.ToolCall) (reason, message string) {
 
 // Queue sets why a Turn has not begun.
 func Queue(status *v1alpha1.TurnStatus, generation int64, at metav1.Time, reason, message string) {
-	status.Phase = v1alpha1.TurnQueued
+	status.Phase = v1alpha1.TurnPhaseQueued
 	for kind, value := range map[string]metav1.ConditionStatus{
 		v1alpha1.ConditionSucceeded:   metav1.ConditionUnknown,
 		v1alpha1.ConditionFinished:    metav1.ConditionFalse,
@@ -211,8 +217,20 @@ func Stall(status *v1alpha1.TurnStatus, generation int64, at metav1.Time, reason
 // That outcome, which Apply has put into the status, determines whether it succeeded.
 func AlreadyRan(status *v1alpha1.TurnStatus, generation int64, at metav1.Time) {
 	succeeded := condition.Find(status.Conditions, v1alpha1.ConditionSucceeded)
-	message := fmt.Sprintf("This Turn ran in the Session before and was not run again. It had ended with %s: %s", succeeded.Reason, succeeded.Message)
-	condition.Set(&status.Conditions, generation, at, v1alpha1.ConditionSucceeded, succeeded.Status, v1alpha1.ReasonAlreadyRan, message)
+	message := fmt.Sprintf(
+		"This Turn ran in the Session before and was not run again. It had ended with %s: %s",
+		succeeded.Reason,
+		succeeded.Message,
+	)
+	condition.Set(
+		&status.Conditions,
+		generation,
+		at,
+		v1alpha1.ConditionSucceeded,
+		succeeded.Status,
+		v1alpha1.ReasonAlreadyRan,
+		message,
+	)
 }
 
 // Finished reports whether the Turn has ended.

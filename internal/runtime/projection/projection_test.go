@@ -30,8 +30,8 @@ func shown(status *v1alpha1.TurnStatus, kind string) string {
 func TestConditionsFollowFromTheProgress(t *testing.T) {
 	const running, finished, idle = "True Running", "False Finished", "False NotWaiting"
 	waiting := []v1alpha1.ToolCall{
-		{ID: "1-0", Name: "ask-ann", Executor: v1alpha1.ExecutorClient, State: v1alpha1.CallWaiting},
-		{ID: "1-1", Name: "ask-bob", Executor: v1alpha1.ExecutorClient, State: v1alpha1.CallSucceeded},
+		{ID: "1-0", Name: "ask-ann", Executor: v1alpha1.ToolExecutorClient, State: v1alpha1.ToolCallStateWaiting},
+		{ID: "1-1", Name: "ask-bob", Executor: v1alpha1.ToolExecutorClient, State: v1alpha1.ToolCallStateSucceeded},
 	}
 	for name, test := range map[string]struct {
 		progress                                           v1alpha1.TurnProgress
@@ -39,31 +39,31 @@ func TestConditionsFollowFromTheProgress(t *testing.T) {
 		says                                               string
 	}{
 		"a model call": {
-			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnReason, Iteration: 3},
+			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnPhaseReason, Iteration: 3},
 			succeeded: "Unknown Running", finished: "False Running", waiting: idle, reconciling: running, stalled: "False Running", says: "Model call 3",
 		},
 		"tool calls": {
-			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnAct, Iteration: 3},
+			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnPhaseAct, Iteration: 3},
 			succeeded: "Unknown Running", finished: "False Running", waiting: idle, reconciling: running, stalled: "False Running", says: "tool calls of model call 3",
 		},
 		"waiting": {
-			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnWaitingForToolResults, Iteration: 1, ToolCalls: waiting},
+			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnPhaseWaitingForToolResults, Iteration: 1, ToolCalls: waiting},
 			succeeded: "Unknown Running", finished: "False Running", waiting: "True ClientTools", reconciling: running, stalled: "False Running", says: "waits for tool results",
 		},
 		"an answer": {
-			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnSucceeded, Plan: &v1alpha1.TurnPlan{Phase: v1alpha1.PlanComplete, StopReason: v1alpha1.StopMaxTurnRequests}},
+			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnPhaseSucceeded, Plan: &v1alpha1.TurnPlan{Phase: v1alpha1.PlanPhaseComplete, StopReason: v1alpha1.StopReasonMaxTurnRequests}},
 			succeeded: "True MaxTurnRequests", finished: "True Finished", waiting: idle, reconciling: finished, stalled: "False MaxTurnRequests", says: "maxIterations",
 		},
 		"a failure": {
-			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnFailed, Error: &v1alpha1.TurnError{Code: "provider_rate_limited", Message: "Later."}},
+			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnPhaseFailed, Error: &v1alpha1.TurnError{Code: "provider_rate_limited", Message: "Later."}},
 			succeeded: "False ProviderRateLimited", finished: "True Finished", waiting: idle, reconciling: finished, stalled: "True ProviderRateLimited", says: "Later.",
 		},
 		"a failure without an error": {
-			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnFailed},
+			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnPhaseFailed},
 			succeeded: "False Failed", finished: "True Finished", waiting: idle, reconciling: finished, stalled: "True Failed", says: "failed",
 		},
 		"cancelled": {
-			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnCancelled, Error: &v1alpha1.TurnError{Code: "cancelled", Message: "It was cancelled."}},
+			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnPhaseCancelled, Error: &v1alpha1.TurnError{Code: "cancelled", Message: "It was cancelled."}},
 			succeeded: "False Cancelled", finished: "True Finished", waiting: idle, reconciling: finished, stalled: "True Cancelled", says: "It was cancelled.",
 		},
 	} {
@@ -78,7 +78,13 @@ func TestConditionsFollowFromTheProgress(t *testing.T) {
 					t.Errorf("%s is %q, want %q", kind, got, want)
 				}
 			}
-			if message := condition.Find(status.Conditions, v1alpha1.ConditionSucceeded).Message; !strings.Contains(message, test.says) {
+			if message := condition.Find(
+				status.Conditions,
+				v1alpha1.ConditionSucceeded,
+			).Message; !strings.Contains(
+				message,
+				test.says,
+			) {
 				t.Errorf("message %q, want %q in it", message, test.says)
 			}
 		})
@@ -87,8 +93,14 @@ func TestConditionsFollowFromTheProgress(t *testing.T) {
 
 func TestWaitingNamesTheCallsThatAreMissingAndNoOthers(t *testing.T) {
 	var status v1alpha1.TurnStatus
-	Apply(&status, 1, v1alpha1.TurnProgress{Phase: v1alpha1.TurnWaitingForToolResults, ToolCalls: []v1alpha1.ToolCall{
-		{ID: "2-0", Name: "a", State: v1alpha1.CallSucceeded}, {ID: "2-1", Name: "b", State: v1alpha1.CallWaiting}, {ID: "2-2", Name: "c", State: v1alpha1.CallWaiting},
+	Apply(&status, 1, v1alpha1.TurnProgress{Phase: v1alpha1.TurnPhaseWaitingForToolResults, ToolCalls: []v1alpha1.ToolCall{
+		{
+			ID:    "2-0",
+			Name:  "a",
+			State: v1alpha1.ToolCallStateSucceeded,
+		},
+		{ID: "2-1", Name: "b", State: v1alpha1.ToolCallStateWaiting},
+		{ID: "2-2", Name: "c", State: v1alpha1.ToolCallStateWaiting},
 	}}, moment)
 	want := "Create a ToolResult for each of: 2-1 (b), 2-2 (c)."
 	if got := condition.Find(status.Conditions, v1alpha1.ConditionWaitingForToolResults).Message; got != want {
@@ -123,16 +135,33 @@ func TestProjectingIsPure(t *testing.T) {
 }
 
 var allPhases = []v1alpha1.TurnPhase{
-	v1alpha1.TurnQueued, v1alpha1.TurnReason, v1alpha1.TurnAct, v1alpha1.TurnWaitingForToolResults, v1alpha1.TurnSucceeded, v1alpha1.TurnFailed, v1alpha1.TurnCancelled,
+	v1alpha1.TurnPhaseQueued,
+	v1alpha1.TurnPhaseReason,
+	v1alpha1.TurnPhaseAct,
+	v1alpha1.TurnPhaseWaitingForToolResults,
+	v1alpha1.TurnPhaseSucceeded,
+	v1alpha1.TurnPhaseFailed,
+	v1alpha1.TurnPhaseCancelled,
 }
 
 func someProgress(random *rand.Rand) v1alpha1.TurnProgress {
-	p := v1alpha1.TurnProgress{Phase: allPhases[random.IntN(len(allPhases))], Iteration: random.Int32N(5), Plan: &v1alpha1.TurnPlan{StopReason: v1alpha1.StopEndTurn}}
+	p := v1alpha1.TurnProgress{
+		Phase:     allPhases[random.IntN(len(allPhases))],
+		Iteration: random.Int32N(5),
+		Plan:      &v1alpha1.TurnPlan{StopReason: v1alpha1.StopReasonEndTurn},
+	}
 	if random.IntN(2) == 0 {
 		p.Error = &v1alpha1.TurnError{Code: []string{"cancelled", "journal_full", "", "_"}[random.IntN(4)], Message: "m"}
 	}
 	for i := range random.IntN(3) {
-		p.ToolCalls = append(p.ToolCalls, v1alpha1.ToolCall{ID: "1-" + string(rune('0'+i)), Name: "t", State: []v1alpha1.ToolCallState{v1alpha1.CallWaiting, v1alpha1.CallRunning}[random.IntN(2)]})
+		p.ToolCalls = append(
+			p.ToolCalls,
+			v1alpha1.ToolCall{
+				ID:    "1-" + string(rune('0'+i)),
+				Name:  "t",
+				State: []v1alpha1.ToolCallState{v1alpha1.ToolCallStateWaiting, v1alpha1.ToolCallStateRunning}[random.IntN(2)],
+			},
+		)
 	}
 	return p
 }
@@ -166,16 +195,31 @@ func checkRules(t *testing.T, status *v1alpha1.TurnStatus) {
 	if (stalled == metav1.ConditionTrue) != (succeeded == metav1.ConditionFalse) {
 		t.Fatalf("phase %s: Stalled is %s and Succeeded is %s", status.Phase, stalled, succeeded)
 	}
-	if waits := is(v1alpha1.ConditionWaitingForToolResults) == metav1.ConditionTrue; waits != (status.Phase == v1alpha1.TurnWaitingForToolResults) {
+	if waits := is(
+		v1alpha1.ConditionWaitingForToolResults,
+	) == metav1.ConditionTrue; waits != (status.Phase == v1alpha1.TurnPhaseWaitingForToolResults) {
 		t.Fatalf("phase %s: waiting is %v", status.Phase, waits)
 	}
 }
 
 // codes are all that a Turn can fail with, and none.
 var codes = []plan.ErrorCode{
-	plan.CodeBudgetExhausted, plan.CodeBudgetPaused, plan.CodeSoftLimitReached, plan.CodeModelUnavailable, plan.CodeRequestTooLarge,
-	plan.CodeProviderRateLimited, plan.CodeProviderMisconfigured, plan.CodeProviderQuotaExhausted, plan.CodeProviderUnavailable,
-	plan.CodeDependencyUnavailable, plan.CodeProcessingError, plan.CodeBlockedByHook, plan.CodeMaxIterations, plan.CodeCancelled, host.CodeJournalFull, "",
+	plan.CodeBudgetExhausted,
+	plan.CodeBudgetPaused,
+	plan.CodeSoftLimitReached,
+	plan.CodeModelUnavailable,
+	plan.CodeRequestTooLarge,
+	plan.CodeProviderRateLimited,
+	plan.CodeProviderMisconfigured,
+	plan.CodeProviderQuotaExhausted,
+	plan.CodeProviderUnavailable,
+	plan.CodeDependencyUnavailable,
+	plan.CodeProcessingError,
+	plan.CodeBlockedByHook,
+	plan.CodeMaxIterations,
+	plan.CodeCancelled,
+	host.CodeJournalFull,
+	"",
 }
 
 // Whatever transitions follow one another, the conditions keep the rules.
@@ -188,8 +232,10 @@ func FuzzConditionsKeepTheRules(f *testing.F) {
 		code := string(codes[int(which)%len(codes)])
 		for i, b := range phases {
 			progress := v1alpha1.TurnProgress{
-				Phase: allPhases[int(b)%len(allPhases)], Iteration: int32(i), Plan: &v1alpha1.TurnPlan{StopReason: v1alpha1.StopEndTurn},
-				Error: &v1alpha1.TurnError{Code: code, Message: message},
+				Phase:     allPhases[int(b)%len(allPhases)],
+				Iteration: int32(i),
+				Plan:      &v1alpha1.TurnPlan{StopReason: v1alpha1.StopReasonEndTurn},
+				Error:     &v1alpha1.TurnError{Code: code, Message: message},
 			}
 			Apply(&status, int64(i), progress, metav1.NewMicroTime(moment.Add(time.Duration(i)*time.Second)))
 			checkRules(t, &status)
@@ -210,7 +256,7 @@ func TestCamelCase(t *testing.T) {
 
 func TestTheConditionSaysWhatOthersMustGive(t *testing.T) {
 	ended := clientCall("1-9")
-	ended.State = v1alpha1.CallSucceeded
+	ended.State = v1alpha1.ToolCallStateSucceeded
 	ask := clientCall("1-1")
 	ask.Name = "ask"
 	for name, test := range map[string]struct {
@@ -227,7 +273,12 @@ func TestTheConditionSaysWhatOthersMustGive(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var status v1alpha1.TurnStatus
-			Apply(&status, 1, v1alpha1.TurnProgress{Phase: v1alpha1.TurnWaitingForToolResults, ToolCalls: test.calls}, moment)
+			Apply(
+				&status,
+				1,
+				v1alpha1.TurnProgress{Phase: v1alpha1.TurnPhaseWaitingForToolResults, ToolCalls: test.calls},
+				moment,
+			)
 			c := condition.Find(status.Conditions, v1alpha1.ConditionWaitingForToolResults)
 			if c.Status != metav1.ConditionTrue || c.Reason != test.reason || c.Message != test.message {
 				t.Errorf("the condition is %+v", c)
@@ -240,24 +291,26 @@ func TestTheConditionSaysWhatOthersMustGive(t *testing.T) {
 func guardedCall(id string) v1alpha1.ToolCall {
 	by := metav1.NewTime(moment.Add(time.Minute))
 	return v1alpha1.ToolCall{
-		ID: id, Name: "pay", Executor: v1alpha1.ExecutorJob, Policy: v1alpha1.PolicyRequiresApproval, ApproveBy: &by,
-		State: v1alpha1.CallWaiting, Reason: v1alpha1.ReasonApproval,
+		ID: id, Name: "pay", Executor: v1alpha1.ToolExecutorJob, Policy: v1alpha1.ToolPolicyRequiresApproval, ApproveBy: &by,
+		State: v1alpha1.ToolCallStateWaiting, Reason: v1alpha1.ReasonApproval,
 	}
 }
 
 func clientCall(id string) v1alpha1.ToolCall {
-	return v1alpha1.ToolCall{ID: id, Executor: v1alpha1.ExecutorClient, State: v1alpha1.CallWaiting}
+	return v1alpha1.ToolCall{ID: id, Executor: v1alpha1.ToolExecutorClient, State: v1alpha1.ToolCallStateWaiting}
 }
 
 func TestTheEndSaysWhatToDo(t *testing.T) {
 	failed := v1alpha1.TurnStatus{}
-	failed.Phase = v1alpha1.TurnFailed
+	failed.Phase = v1alpha1.TurnPhaseFailed
 	failed.Error = &v1alpha1.TurnError{
 		Code: "provider_misconfigured", Message: "The access to the model provider is not set up correctly.",
 		Fields: map[string]string{"problem": `the Secret "key" has no key "a": add it`},
 	}
 	limit := v1alpha1.TurnStatus{}
-	limit.Phase, limit.Plan = v1alpha1.TurnSucceeded, &v1alpha1.TurnPlan{StopReason: v1alpha1.StopMaxTurnRequests}
+	limit.Phase, limit.Plan = v1alpha1.TurnPhaseSucceeded, &v1alpha1.TurnPlan{
+		StopReason: v1alpha1.StopReasonMaxTurnRequests,
+	}
 	for name, test := range map[string]struct {
 		status v1alpha1.TurnStatus
 		want   string

@@ -14,7 +14,7 @@ const DefaultApprovalTimeout = 24 * time.Hour
 // ApproveBy returns the latest time at which a call that is planned now can be approved, to the second and never
 // earlier than its Tool requires; nil if calls of the Tool need no approval.
 func ApproveBy(spec *v1alpha1.ToolSpec, now time.Time) *metav1.Time {
-	if spec.Policy != v1alpha1.PolicyRequiresApproval {
+	if spec.Policy != v1alpha1.ToolPolicyRequiresApproval {
 		return nil
 	}
 	timeout := DefaultApprovalTimeout
@@ -28,7 +28,7 @@ func ApproveBy(spec *v1alpha1.ToolSpec, now time.Time) *metav1.Time {
 // Unapproved reports whether a call needs approval and nothing has approved it: it has no attempt, so that nothing of
 // it may start.
 func Unapproved(call v1alpha1.ToolCall) bool {
-	return call.Policy == v1alpha1.PolicyRequiresApproval && call.Attempt == 0
+	return call.Policy == v1alpha1.ToolPolicyRequiresApproval && call.Attempt == 0
 }
 
 // AwaitsApproval reports whether a call can still be approved.
@@ -39,7 +39,7 @@ func AwaitsApproval(call v1alpha1.ToolCall) bool {
 // Approve lets a call start: it becomes an ordinary call with its first attempt.
 func Approve(call *v1alpha1.ToolCall) {
 	Asked(call)
-	call.Attempt, call.State, call.Reason, call.Preview = 1, v1alpha1.CallPending, "", ""
+	call.Attempt, call.State, call.Reason, call.Preview = 1, v1alpha1.ToolCallStatePending, "", ""
 }
 
 // Asked removes the fields for approvers and clients from a call that does not wait any more.
@@ -49,8 +49,12 @@ func Asked(call *v1alpha1.ToolCall) {
 
 // Rejected is the outcome of a rejected call.
 func Rejected() Outcome {
-	return Outcome{State: v1alpha1.CallNotExecuted, Reason: ReasonRejected, Error: sentence("The tool was not executed", "its approval was refused") +
-		" It has changed nothing. Do not call it again with the same arguments unless you are told to."}
+	return Outcome{
+		State:  v1alpha1.ToolCallStateNotExecuted,
+		Reason: ReasonRejected,
+		Error: sentence("The tool was not executed", "its approval was refused") +
+			" It has changed nothing. Do not call it again with the same arguments unless you are told to.",
+	}
 }
 
 // ApprovalTimedOut is the outcome of a call that was not approved in time.

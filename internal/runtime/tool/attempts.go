@@ -10,12 +10,12 @@ import (
 // WithEarlierAttempts is the outcome of a call in view of the attempts before the last one: it is only "not executed"
 // when no attempt of it may have started.
 func WithEarlierAttempts(call v1alpha1.ToolCall, outcome Outcome) Outcome {
-	if call.Attempt <= 1 || outcome.State != v1alpha1.CallNotExecuted {
+	if call.Attempt <= 1 || outcome.State != v1alpha1.ToolCallStateNotExecuted {
 		return outcome
 	}
 	why := strings.TrimSuffix(outcome.Error, changedNothing)
 	why = strings.Replace(why, toolNotExecuted, "The last attempt was not executed", 1)
-	outcome.State = v1alpha1.CallFailed
+	outcome.State = v1alpha1.ToolCallStateFailed
 	outcome.Error = "An earlier attempt of the tool was interrupted and may have done part of its work. " + why +
 		" It is safe to call it again."
 	return outcome
@@ -30,7 +30,7 @@ const startedElsewhere = "Another process of the manager may have started the to
 func PerhapsStarted(outcome Outcome) Outcome {
 	why := strings.TrimSuffix(outcome.Error, changedNothing)
 	why = strings.Replace(why, toolNotExecuted, "It was not started again", 1)
-	outcome.State = v1alpha1.CallFailed
+	outcome.State = v1alpha1.ToolCallStateFailed
 	outcome.Error = startedElsewhere + why + " It is safe to call it again."
 	return outcome
 }
@@ -43,9 +43,9 @@ var pendingReasons = []string{
 // HadJob reports whether status shows that the Job of the current attempt of an open call was there.
 func HadJob(call v1alpha1.ToolCall) bool {
 	switch call.State {
-	case v1alpha1.CallRunning:
+	case v1alpha1.ToolCallStateRunning:
 		return true
-	case v1alpha1.CallPending:
+	case v1alpha1.ToolCallStatePending:
 		return call.PodName != "" || slices.Contains(pendingReasons, call.Reason)
 	default:
 		return false

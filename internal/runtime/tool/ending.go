@@ -82,7 +82,12 @@ func (v *view) startedTwice(status *corev1.ContainerStatus) Outcome {
 // reported is the outcome of a container whose launcher has reported.
 func (v *view) reported(report *result.Message, runtimeReason string) Outcome {
 	if report.Outcome == result.Exited && report.Exit == 0 {
-		return Outcome{State: v1alpha1.CallSucceeded, Reason: ReasonCompleted, Result: report.Result, NeedsLog: report.NeedsLog}
+		return Outcome{
+			State:    v1alpha1.ToolCallStateSucceeded,
+			Reason:   ReasonCompleted,
+			Result:   report.Result,
+			NeedsLog: report.NeedsLog,
+		}
 	}
 	switch report.Outcome {
 	case result.Exited, result.Signalled:
@@ -165,15 +170,15 @@ func failedInit(pod *corev1.Pod) (words string, failed bool) {
 }
 
 func notExecuted(reason, why string) Outcome {
-	return Outcome{State: v1alpha1.CallNotExecuted, Reason: reason, Error: NotExecuted(why)}
+	return Outcome{State: v1alpha1.ToolCallStateNotExecuted, Reason: reason, Error: NotExecuted(why)}
 }
 
 func failed(reason, text string) Outcome {
-	return Outcome{State: v1alpha1.CallFailed, Reason: reason, Error: text}
+	return Outcome{State: v1alpha1.ToolCallStateFailed, Reason: reason, Error: text}
 }
 
 func unknown(reason, why string) Outcome {
-	return Outcome{State: v1alpha1.CallUnknown, Reason: reason, Error: OutcomeUnknown(why)}
+	return Outcome{State: v1alpha1.ToolCallStateUnknown, Reason: reason, Error: OutcomeUnknown(why)}
 }
 
 // interrupted is the outcome of a call that may have started and did not end normally.

@@ -46,9 +46,15 @@ type HTTPParams struct {
 func BuildRequest(p HTTPParams) (egress.Request, *Outcome) {
 	mustBeWhole(p.Tool)
 	spec := p.Tool.HTTP
-	r := egress.Request{Method: string(methodOf(spec)), URL: spec.URL, Header: http.Header{}, MaxBody: MaxResultBytes + MaxHeaderBytes, Permits: p.Permits}
+	r := egress.Request{
+		Method:  string(methodOf(spec)),
+		URL:     spec.URL,
+		Header:  http.Header{},
+		MaxBody: MaxResultBytes + MaxHeaderBytes,
+		Permits: p.Permits,
+	}
 	_, r.Timeout = Timeouts(p.Call, p.Tool)
-	if argumentsOf(spec) == v1alpha1.ArgumentsInQuery {
+	if argumentsOf(spec) == v1alpha1.HTTPArgumentsQuery {
 		var refused *Outcome
 		if r.URL, refused = withQuery(p); refused != nil {
 			return r, refused
@@ -70,7 +76,7 @@ func BuildRequest(p HTTPParams) (egress.Request, *Outcome) {
 
 func methodOf(spec *v1alpha1.HTTPTool) v1alpha1.HTTPMethod {
 	if spec.Method == "" {
-		return v1alpha1.HTTPPost
+		return v1alpha1.HTTPMethodPost
 	}
 	return spec.Method
 }
@@ -80,10 +86,10 @@ func argumentsOf(spec *v1alpha1.HTTPTool) v1alpha1.HTTPArguments {
 	switch {
 	case spec.Arguments != "":
 		return spec.Arguments
-	case methodOf(spec) == v1alpha1.HTTPGet:
-		return v1alpha1.ArgumentsInQuery
+	case methodOf(spec) == v1alpha1.HTTPMethodGet:
+		return v1alpha1.HTTPArgumentsQuery
 	default:
-		return v1alpha1.ArgumentsInBody
+		return v1alpha1.HTTPArgumentsBody
 	}
 }
 
@@ -116,14 +122,19 @@ func addHeaders(r *egress.Request, p HTTPParams) *Outcome {
 // is not part of the header.
 func secretValue(secret *corev1.Secret, ref *v1alpha1.SecretKeyReference) (value, why string) {
 	if secret == nil {
-		return "", fmt.Sprintf("Secret %q, which one of its headers needs, does not exist, or the manager has no role capstan-manager-secrets that lets it read it", ref.Name)
+		return "", fmt.Sprintf(
+			"Secret %q, which one of its headers needs, does not exist, or the manager has no role capstan-manager-secrets that lets it read it",
+			ref.Name,
+		)
 	}
 	raw, ok := secret.Data[ref.Key]
 	value = strings.TrimRight(string(raw), "\r\n")
 	switch {
 	case !ok:
 		return "", fmt.Sprintf("Secret %q has no key %q, which one of its headers needs", ref.Name, ref.Key)
-	case value == "", len(value) > MaxHeaderBytes, strings.ContainsFunc(value, func(c rune) bool { return c < ' ' || c > '~' }):
+	case value == "",
+		len(value) > MaxHeaderBytes,
+		strings.ContainsFunc(value, func(c rune) bool { return c < ' ' || c > '~' }):
 		return "", fmt.Sprintf("key %q of Secret %q is not a valid header value: it must be 1 to %d printable ASCII "+
 			"characters", ref.Key, ref.Name, MaxHeaderBytes)
 	default:
@@ -140,7 +151,11 @@ func boundElsewhere(to string, secret *corev1.Secret) (why string) {
 	}
 	hosts := strings.Split(listed, ",")
 	if u, err := url.Parse(to); err != nil || !egress.Listed(hosts, u) {
-		return fmt.Sprintf("Secret %q is bound to hosts by %s, and the url's is not among them", secret.Name, v1alpha1.AnnotationAllowedHosts)
+		return fmt.Sprintf(
+			"Secret %q is bound to hosts by %s, and the url's is not among them",
+			secret.Name,
+			v1alpha1.AnnotationAllowedHosts,
+		)
 	}
 	return ""
 }
@@ -168,7 +183,11 @@ func withQuery(p HTTPParams) (string, *Outcome) {
 			if name == intentKey {
 				continue
 			}
-			return refuse(ReasonInvalidArguments, "it takes only arguments that its schema declares as a string, number or boolean, and %q is none", result.Head(name, 64))
+			return refuse(
+				ReasonInvalidArguments,
+				"it takes only arguments that its schema declares as a string, number or boolean, and %q is none",
+				result.Head(name, 64),
+			)
 		}
 		value, ok := scalar(arguments[name])
 		if !ok {
@@ -183,7 +202,12 @@ func withQuery(p HTTPParams) (string, *Outcome) {
 	}
 	text := u.String()
 	if len(text) > MaxURLBytes {
-		return refuse(ReasonArgumentsTooLarge, "with the arguments its url has %d bytes, the most is %d. Send less", len(text), MaxURLBytes)
+		return refuse(
+			ReasonArgumentsTooLarge,
+			"with the arguments its url has %d bytes, the most is %d. Send less",
+			len(text),
+			MaxURLBytes,
+		)
 	}
 	return text, nil
 }
@@ -208,7 +232,7 @@ func scalar(value any) (string, bool) {
 // arguments in a query must be scalars, and must not collide with parameters of the same name.
 func CheckHTTP(tool *v1alpha1.ToolSpec) string {
 	mustBeWhole(tool)
-	if tool.HTTP == nil || argumentsOf(tool.HTTP) != v1alpha1.ArgumentsInQuery || tool.InputSchema == nil {
+	if tool.HTTP == nil || argumentsOf(tool.HTTP) != v1alpha1.HTTPArgumentsQuery || tool.InputSchema == nil {
 		return ""
 	}
 	u, err := url.Parse(tool.HTTP.URL)
@@ -224,7 +248,10 @@ func CheckHTTP(tool *v1alpha1.ToolSpec) string {
 	fixed := u.Query()
 	for _, name := range slices.Sorted(maps.Keys(declared.Properties)) {
 		if !declaresScalar(declared.Properties[name]) {
-			return fmt.Sprintf("the arguments go into the query of http.url, and the property %q is not declared as a string, number or boolean", name)
+			return fmt.Sprintf(
+				"the arguments go into the query of http.url, and the property %q is not declared as a string, number or boolean",
+				name,
+			)
 		}
 		if fixed.Has(name) {
 			return fmt.Sprintf("http.url has the parameter %q already, and inputSchema declares it too", name)

@@ -21,7 +21,7 @@ func HTTPEnded(call v1alpha1.ToolCall, request egress.Request, answer *egress.Re
 	body := withoutSecrets(answer.Body, request.Secret)
 	if answer.Status/100 == 2 {
 		text := answerText(body, answer)
-		return afterStart(Outcome{State: v1alpha1.CallSucceeded, Reason: ReasonCompleted, Result: &text})
+		return afterStart(Outcome{State: v1alpha1.ToolCallStateSucceeded, Reason: ReasonCompleted, Result: &text})
 	}
 	status := fmt.Sprintf("The server answered with status %d", answer.Status)
 	if words := http.StatusText(answer.Status); words != "" {
@@ -100,7 +100,12 @@ func timedOut(call v1alpha1.ToolCall, request egress.Request, e *egress.Error) O
 	case atMostOnce(call):
 		return afterStart(unknown(ReasonTimeout, why))
 	default:
-		return afterStart(failed(ReasonTimeout, "The tool timed out: "+why+". It may have done part of its work. It is safe to call it again."))
+		return afterStart(
+			failed(
+				ReasonTimeout,
+				"The tool timed out: "+why+". It may have done part of its work. It is safe to call it again.",
+			),
+		)
 	}
 }
 
@@ -125,7 +130,9 @@ func HTTPChanged(call v1alpha1.ToolCall) Outcome {
 
 // HTTPAbandoned is the outcome of a call whose claim has no recorded outcome.
 func HTTPAbandoned() Outcome {
-	return afterStart(unknown(ReasonManagerLost, "the manager was restarted, or replaced, while the request was under way"))
+	return afterStart(
+		unknown(ReasonManagerLost, "the manager was restarted, or replaced, while the request was under way"),
+	)
 }
 
 // HTTPUnclaimed is the outcome of a call that was not started because the journal had no room for its claim.

@@ -20,22 +20,28 @@ func TestAnAnswerIsAResultOrAnError(t *testing.T) {
 		says   []string
 		size   int
 	}{
-		"200":                        {answer: egress.Response{Status: 200, Body: []byte("fine")}, state: v1alpha1.CallSucceeded, reason: ReasonCompleted, says: []string{"fine"}, size: 4},
-		"204":                        {answer: egress.Response{Status: 204}, state: v1alpha1.CallSucceeded, reason: ReasonCompleted},
-		"not all text":               {answer: egress.Response{Status: 200, Body: []byte("a\xffb")}, state: v1alpha1.CallSucceeded, reason: ReasonCompleted, says: []string{"a\uFFFDb"}},
-		"what is just too long":      {answer: egress.Response{Status: 200, Body: []byte(long[:MaxResultBytes+1])}, state: v1alpha1.CallSucceeded, reason: ReasonCompleted, says: []string{" of 65537 bytes."}, size: MaxResultBytes},
-		"what is too long":           {answer: egress.Response{Status: 200, Body: []byte(long), More: true, Length: 1 << 20}, state: v1alpha1.CallSucceeded, reason: ReasonCompleted, says: []string{" of 1048576 bytes."}, size: MaxResultBytes},
-		"what is of unknown length":  {answer: egress.Response{Status: 200, Body: []byte(long), More: true, Length: -1}, state: v1alpha1.CallSucceeded, reason: ReasonCompleted, says: []string{"and there are more."}, size: MaxResultBytes},
-		"404":                        {answer: egress.Response{Status: 404, Body: []byte("no such city")}, state: v1alpha1.CallFailed, reason: ReasonHTTPStatus, says: []string{"The server answered with status 404 (Not Found).", "no such city"}},
-		"500 without a body":         {answer: egress.Response{Status: 500}, state: v1alpha1.CallFailed, reason: ReasonHTTPStatus, says: []string{"status 500 (Internal Server Error), and nothing else."}},
-		"a status that nobody knows": {answer: egress.Response{Status: 799, Body: []byte("?")}, state: v1alpha1.CallFailed, reason: ReasonHTTPStatus, says: []string{"status 799."}},
-		"300":                        {answer: egress.Response{Status: 300}, state: v1alpha1.CallFailed, reason: ReasonHTTPStatus},
-		"a long error":               {answer: egress.Response{Status: 400, Body: []byte(long)}, state: v1alpha1.CallFailed, reason: ReasonHTTPStatus},
-		"a secret that is sent back": {answer: egress.Response{Status: 200, Body: []byte("you said hidden-key")}, state: v1alpha1.CallSucceeded, reason: ReasonCompleted, says: []string{"you said [redacted]"}},
+		"200":                        {answer: egress.Response{Status: 200, Body: []byte("fine")}, state: v1alpha1.ToolCallStateSucceeded, reason: ReasonCompleted, says: []string{"fine"}, size: 4},
+		"204":                        {answer: egress.Response{Status: 204}, state: v1alpha1.ToolCallStateSucceeded, reason: ReasonCompleted},
+		"not all text":               {answer: egress.Response{Status: 200, Body: []byte("a\xffb")}, state: v1alpha1.ToolCallStateSucceeded, reason: ReasonCompleted, says: []string{"a\uFFFDb"}},
+		"what is just too long":      {answer: egress.Response{Status: 200, Body: []byte(long[:MaxResultBytes+1])}, state: v1alpha1.ToolCallStateSucceeded, reason: ReasonCompleted, says: []string{" of 65537 bytes."}, size: MaxResultBytes},
+		"what is too long":           {answer: egress.Response{Status: 200, Body: []byte(long), More: true, Length: 1 << 20}, state: v1alpha1.ToolCallStateSucceeded, reason: ReasonCompleted, says: []string{" of 1048576 bytes."}, size: MaxResultBytes},
+		"what is of unknown length":  {answer: egress.Response{Status: 200, Body: []byte(long), More: true, Length: -1}, state: v1alpha1.ToolCallStateSucceeded, reason: ReasonCompleted, says: []string{"and there are more."}, size: MaxResultBytes},
+		"404":                        {answer: egress.Response{Status: 404, Body: []byte("no such city")}, state: v1alpha1.ToolCallStateFailed, reason: ReasonHTTPStatus, says: []string{"The server answered with status 404 (Not Found).", "no such city"}},
+		"500 without a body":         {answer: egress.Response{Status: 500}, state: v1alpha1.ToolCallStateFailed, reason: ReasonHTTPStatus, says: []string{"status 500 (Internal Server Error), and nothing else."}},
+		"a status that nobody knows": {answer: egress.Response{Status: 799, Body: []byte("?")}, state: v1alpha1.ToolCallStateFailed, reason: ReasonHTTPStatus, says: []string{"status 799."}},
+		"300":                        {answer: egress.Response{Status: 300}, state: v1alpha1.ToolCallStateFailed, reason: ReasonHTTPStatus},
+		"a long error":               {answer: egress.Response{Status: 400, Body: []byte(long)}, state: v1alpha1.ToolCallStateFailed, reason: ReasonHTTPStatus},
+		"a secret that is sent back": {answer: egress.Response{Status: 200, Body: []byte("you said hidden-key")}, state: v1alpha1.ToolCallStateSucceeded, reason: ReasonCompleted, says: []string{"you said [redacted]"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			outcome := HTTPEnded(v1alpha1.ToolCall{}, egress.Request{Secret: http.Header{"X-Key": {"hidden-key"}}}, &test.answer, nil)
-			if outcome.State != test.state || outcome.Reason != test.reason || !outcome.Started || outcome.Retryable || (outcome.Result == nil) != (outcome.Error != "") {
+			outcome := HTTPEnded(
+				v1alpha1.ToolCall{},
+				egress.Request{Secret: http.Header{"X-Key": {"hidden-key"}}},
+				&test.answer,
+				nil,
+			)
+			if outcome.State != test.state || outcome.Reason != test.reason || !outcome.Started || outcome.Retryable ||
+				(outcome.Result == nil) != (outcome.Error != "") {
 				t.Errorf("the outcome is %+v", outcome)
 			}
 			text := outcome.Error
@@ -47,7 +53,8 @@ func TestAnAnswerIsAResultOrAnError(t *testing.T) {
 					t.Errorf("%.200q does not say %q", text, word)
 				}
 			}
-			if test.size > 0 && len(text) != test.size || len(text) > MaxResultBytes || outcome.Error != "" && len(text) > MaxErrorBodyBytes+200 {
+			if test.size > 0 && len(text) != test.size || len(text) > MaxResultBytes ||
+				outcome.Error != "" && len(text) > MaxErrorBodyBytes+200 {
 				t.Errorf("the text has %d bytes", len(text))
 			}
 		})
@@ -56,8 +63,8 @@ func TestAnAnswerIsAResultOrAnError(t *testing.T) {
 
 func TestARequestWithoutAnAnswerIsJudgedByWhatIsCertain(t *testing.T) {
 	const (
-		failed, not, unknown = v1alpha1.CallFailed, v1alpha1.CallNotExecuted, v1alpha1.CallUnknown
-		once, again          = v1alpha1.AtMostOnce, v1alpha1.Idempotent
+		failed, not, unknown = v1alpha1.ToolCallStateFailed, v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallStateUnknown
+		once, again          = v1alpha1.SideEffectAtMostOnce, v1alpha1.SideEffectIdempotent
 	)
 	for name, test := range map[string]struct {
 		err    error
@@ -91,7 +98,9 @@ func TestARequestWithoutAnAnswerIsJudgedByWhatIsCertain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			call := v1alpha1.ToolCall{SideEffect: test.class, Attempt: 1}
 			outcome := HTTPEnded(call, egress.Request{Timeout: 30 * time.Second}, nil, test.err)
-			if outcome.State != test.state || outcome.Reason != test.reason || outcome.Retryable != test.retry || outcome.Error == "" || outcome.Result != nil {
+			if outcome.State != test.state || outcome.Reason != test.reason || outcome.Retryable != test.retry ||
+				outcome.Error == "" ||
+				outcome.Result != nil {
 				t.Errorf("the outcome is %+v", outcome)
 			}
 			if outcome.Started != (test.state != not) || strings.Contains(outcome.Error, "secret words") {
@@ -106,16 +115,20 @@ func TestARequestWithoutAnAnswerIsJudgedByWhatIsCertain(t *testing.T) {
 }
 
 func TestWhatIsSaidOfCallsThatWereNotCarriedOut(t *testing.T) {
-	once, again := v1alpha1.ToolCall{SideEffect: v1alpha1.AtMostOnce}, v1alpha1.ToolCall{SideEffect: v1alpha1.Pure}
+	once, again := v1alpha1.ToolCall{
+		SideEffect: v1alpha1.SideEffectAtMostOnce,
+	}, v1alpha1.ToolCall{
+		SideEffect: v1alpha1.SideEffectPure,
+	}
 	for name, test := range map[string]struct {
 		outcome Outcome
 		state   v1alpha1.ToolCallState
 		reason  string
 	}{
-		"changed, once":    {HTTPChanged(once), v1alpha1.CallNotExecuted, ReasonToolChanged},
-		"changed":          {HTTPChanged(again), v1alpha1.CallFailed, ReasonToolChanged},
-		"claimed by other": {HTTPAbandoned(), v1alpha1.CallUnknown, ReasonManagerLost},
-		"not claimed":      {HTTPUnclaimed(), v1alpha1.CallNotExecuted, ReasonLogFull},
+		"changed, once":    {HTTPChanged(once), v1alpha1.ToolCallStateNotExecuted, ReasonToolChanged},
+		"changed":          {HTTPChanged(again), v1alpha1.ToolCallStateFailed, ReasonToolChanged},
+		"claimed by other": {HTTPAbandoned(), v1alpha1.ToolCallStateUnknown, ReasonManagerLost},
+		"not claimed":      {HTTPUnclaimed(), v1alpha1.ToolCallStateNotExecuted, ReasonLogFull},
 	} {
 		if test.outcome.State != test.state || test.outcome.Reason != test.reason || test.outcome.Error == "" {
 			t.Errorf("%s: %+v", name, test.outcome)

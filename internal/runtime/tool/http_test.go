@@ -16,10 +16,20 @@ import (
 func forecast(change func(*HTTPParams)) HTTPParams {
 	p := HTTPParams{
 		Turn: "turn-uid",
-		Call: v1alpha1.ToolCall{ID: "1-0", Name: "weather", Executor: v1alpha1.ExecutorHTTP, SideEffect: v1alpha1.AtMostOnce, Attempt: 1},
+		Call: v1alpha1.ToolCall{
+			ID:         "1-0",
+			Name:       "weather",
+			Executor:   v1alpha1.ToolExecutorHTTP,
+			SideEffect: v1alpha1.SideEffectAtMostOnce,
+			Attempt:    1,
+		},
 		Tool: &v1alpha1.ToolSpec{
-			InputSchema: &v1alpha1.JSON{Raw: []byte(`{"type":"object","properties":{"city":{"type":"string"},"days":{"type":["integer","null"]},"fine":{"type":"boolean"}}}`)},
-			HTTP:        &v1alpha1.HTTPTool{URL: "https://api.example.org/v1?unit=c"},
+			InputSchema: &v1alpha1.JSON{
+				Raw: []byte(
+					`{"type":"object","properties":{"city":{"type":"string"},"days":{"type":["integer","null"]},"fine":{"type":"boolean"}}}`,
+				),
+			},
+			HTTP: &v1alpha1.HTTPTool{URL: "https://api.example.org/v1?unit=c"},
 		},
 		Arguments:   ` {"city":"Lisbon"}`,
 		TraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
@@ -45,7 +55,12 @@ func newSecret(name, value string, hosts ...string) map[string]*corev1.Secret {
 func TestARequestSendsTheArgumentsAsItsBody(t *testing.T) {
 	p := forecast(func(p *HTTPParams) {
 		p.Tool.HTTP.Headers = []v1alpha1.HTTPHeader{
-			{Name: "x-plain", Value: new("yes")}, {Name: "Accept", Value: new("text/csv")}, secretHeader("Authorization", "weather", "token"),
+			{
+				Name:  "x-plain",
+				Value: new("yes"),
+			},
+			{Name: "Accept", Value: new("text/csv")},
+			secretHeader("Authorization", "weather", "token"),
 		}
 		p.Secrets = newSecret("weather", "Bearer abc\n")
 		p.Call.Timeout = &metav1.Duration{Duration: time.Minute}
@@ -54,7 +69,9 @@ func TestARequestSendsTheArgumentsAsItsBody(t *testing.T) {
 	if refused != nil {
 		t.Fatalf("refused: %+v", refused)
 	}
-	if r.Method != "POST" || r.URL != "https://api.example.org/v1?unit=c" || string(r.Body) != p.Arguments || r.Timeout != time.Minute || r.AllowHTTP {
+	if r.Method != "POST" || r.URL != "https://api.example.org/v1?unit=c" || string(r.Body) != p.Arguments ||
+		r.Timeout != time.Minute ||
+		r.AllowHTTP {
 		t.Errorf("the request is %+v", r)
 	}
 	for name, want := range map[string]string{
@@ -94,19 +111,21 @@ func TestARequestSendsTheArgumentsInItsQuery(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := forecast(func(p *HTTPParams) {
-				p.Tool.HTTP.Method, p.Tool.HTTP.URL, p.Arguments = v1alpha1.HTTPGet, "https://api.example.org/v1", test.arguments
+				p.Tool.HTTP.Method, p.Tool.HTTP.URL, p.Arguments = v1alpha1.HTTPMethodGet, "https://api.example.org/v1", test.arguments
 				if test.url != "" {
 					p.Tool.HTTP.URL = test.url
 				}
 			})
 			r, refused := BuildRequest(p)
 			if test.reason != "" {
-				if refused == nil || refused.State != v1alpha1.CallNotExecuted || refused.Reason != test.reason || !strings.Contains(refused.Error, test.says) {
+				if refused == nil || refused.State != v1alpha1.ToolCallStateNotExecuted || refused.Reason != test.reason ||
+					!strings.Contains(refused.Error, test.says) {
 					t.Errorf("refused with %+v", refused)
 				}
 				return
 			}
-			if refused != nil || r.URL != test.want || len(r.Body) > 0 || r.Method != "GET" || r.Header.Get("Content-Type") != "" {
+			if refused != nil || r.URL != test.want || len(r.Body) > 0 || r.Method != "GET" ||
+				r.Header.Get("Content-Type") != "" {
 				t.Errorf("the request is %s %s %q, refused %+v", r.Method, r.URL, r.Body, refused)
 			}
 		})
@@ -119,11 +138,11 @@ func TestWhereArgumentsGo(t *testing.T) {
 		arguments v1alpha1.HTTPArguments
 		want      v1alpha1.HTTPArguments
 	}{
-		{"", "", v1alpha1.ArgumentsInBody},
-		{v1alpha1.HTTPGet, "", v1alpha1.ArgumentsInQuery},
-		{v1alpha1.HTTPDelete, "", v1alpha1.ArgumentsInBody},
-		{v1alpha1.HTTPDelete, v1alpha1.ArgumentsInQuery, v1alpha1.ArgumentsInQuery},
-		{v1alpha1.HTTPPut, v1alpha1.ArgumentsInBody, v1alpha1.ArgumentsInBody},
+		{"", "", v1alpha1.HTTPArgumentsBody},
+		{v1alpha1.HTTPMethodGet, "", v1alpha1.HTTPArgumentsQuery},
+		{v1alpha1.HTTPMethodDelete, "", v1alpha1.HTTPArgumentsBody},
+		{v1alpha1.HTTPMethodDelete, v1alpha1.HTTPArgumentsQuery, v1alpha1.HTTPArgumentsQuery},
+		{v1alpha1.HTTPMethodPut, v1alpha1.HTTPArgumentsBody, v1alpha1.HTTPArgumentsBody},
 	} {
 		if got := argumentsOf(&v1alpha1.HTTPTool{Method: test.method, Arguments: test.arguments}); got != test.want {
 			t.Errorf("%s with %q: %s", test.method, test.arguments, got)
@@ -165,7 +184,8 @@ func TestASecretThatCannotBeSentIsNot(t *testing.T) {
 				}
 				return
 			}
-			if refused == nil || refused.State != v1alpha1.CallNotExecuted || refused.Reason != ReasonSecretUnusable || !strings.Contains(refused.Error, test.says) {
+			if refused == nil || refused.State != v1alpha1.ToolCallStateNotExecuted || refused.Reason != ReasonSecretUnusable ||
+				!strings.Contains(refused.Error, test.says) {
 				t.Fatalf("refused with %+v", refused)
 			}
 			if strings.Contains(refused.Error, "abc") || strings.Contains(refused.Error, "X-Admin") {
@@ -181,11 +201,11 @@ func TestAToolThatCouldNeverBeCalledIsNotReady(t *testing.T) {
 		method      v1alpha1.HTTPMethod
 		want        string
 	}{
-		"scalars":                     {method: v1alpha1.HTTPGet, schema: `{"properties":{"a":{"type":"string"},"b":{"type":["number","null"]}}}`},
-		"no schema":                   {method: v1alpha1.HTTPGet},
-		"a list in a body":            {method: v1alpha1.HTTPPost, schema: `{"properties":{"a":{"type":"array"}}}`},
-		"a list in a query":           {method: v1alpha1.HTTPGet, schema: `{"properties":{"a":{"type":"array"}}}`, want: `the property "a" is not declared as a string, number or boolean`},
-		"what is in the query anyway": {method: v1alpha1.HTTPGet, url: "https://example.org?a=1", schema: `{"properties":{"a":{"type":"string"}}}`, want: `http.url has the parameter "a" already`},
+		"scalars":                     {method: v1alpha1.HTTPMethodGet, schema: `{"properties":{"a":{"type":"string"},"b":{"type":["number","null"]}}}`},
+		"no schema":                   {method: v1alpha1.HTTPMethodGet},
+		"a list in a body":            {method: v1alpha1.HTTPMethodPost, schema: `{"properties":{"a":{"type":"array"}}}`},
+		"a list in a query":           {method: v1alpha1.HTTPMethodGet, schema: `{"properties":{"a":{"type":"array"}}}`, want: `the property "a" is not declared as a string, number or boolean`},
+		"what is in the query anyway": {method: v1alpha1.HTTPMethodGet, url: "https://example.org?a=1", schema: `{"properties":{"a":{"type":"string"}}}`, want: `http.url has the parameter "a" already`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := &v1alpha1.ToolSpec{HTTP: &v1alpha1.HTTPTool{URL: "https://example.org", Method: test.method}}

@@ -82,8 +82,8 @@ func jobLabels(p JobParams) map[string]string {
 // podLabels returns the labels of the Job, and the one that the NetworkPolicy selects by.
 func podLabels(p JobParams) map[string]string {
 	labels := jobLabels(p)
-	if p.Tool.Job.Network == v1alpha1.NetworkNone {
-		labels[v1alpha1.LabelNetwork] = string(v1alpha1.NetworkNone)
+	if p.Tool.Job.Network == v1alpha1.NetworkReachNone {
+		labels[v1alpha1.LabelNetwork] = string(v1alpha1.NetworkReachNone)
 	}
 	return labels
 }
@@ -128,5 +128,5 @@ func AtMostOnce(call v1alpha1.ToolCall) bool {
 
 // atMostOnce reports whether a call must never start twice. It is the meaning of an empty class (TOOL-09).
 func atMostOnce(call v1alpha1.ToolCall) bool {
-	return call.SideEffect != v1alpha1.Pure && call.SideEffect != v1alpha1.Idempotent
+	return call.SideEffect != v1alpha1.SideEffectPure && call.SideEffect != v1alpha1.SideEffectIdempotent
 }

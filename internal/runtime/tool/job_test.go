@@ -32,7 +32,7 @@ func testParams() JobParams {
 		Session: "demo",
 		Step:    2,
 		Call: v1alpha1.ToolCall{
-			ID: "1-0", Name: hostile, Executor: v1alpha1.ExecutorJob, SideEffect: v1alpha1.Pure,
+			ID: "1-0", Name: hostile, Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectPure,
 			Fingerprint: Fingerprint("word-count", `{"text": "x"}`), Attempt: 1,
 		},
 		Tool: &v1alpha1.ToolSpec{
@@ -45,7 +45,11 @@ func testParams() JobParams {
 		},
 		ToolName:  "word-count",
 		Arguments: `{"text": "` + hostile + `"}`,
-		Launcher:  Launcher{Image: "example.org/launcher:1", PullPolicy: corev1.PullIfNotPresent, Delivery: DeliveryImageVolume},
+		Launcher: Launcher{
+			Image:      "example.org/launcher:1",
+			PullPolicy: corev1.PullIfNotPresent,
+			Delivery:   DeliveryImageVolume,
+		},
 	}
 }
 
@@ -152,20 +156,23 @@ func TestBuildingAJobLeavesItsParametersAlone(t *testing.T) {
 
 func TestNothingRestartsAJob(t *testing.T) {
 	spec := BuildJob(testParams()).Spec
-	if *spec.BackoffLimit != 0 || *spec.PodReplacementPolicy != batchv1.Failed || *spec.Completions != 1 || *spec.Parallelism != 1 {
+	if *spec.BackoffLimit != 0 || *spec.PodReplacementPolicy != batchv1.Failed || *spec.Completions != 1 ||
+		*spec.Parallelism != 1 {
 		t.Errorf("the Job is %+v", spec)
 	}
-	if spec.Template.Spec.RestartPolicy != corev1.RestartPolicyNever || *spec.Template.Spec.TerminationGracePeriodSeconds != 2 {
+	if spec.Template.Spec.RestartPolicy != corev1.RestartPolicyNever ||
+		*spec.Template.Spec.TerminationGracePeriodSeconds != 2 {
 		t.Errorf("the pod is %+v", spec.Template.Spec)
 	}
-	if spec.TTLSecondsAfterFinished != nil || spec.ActiveDeadlineSeconds != nil || spec.Suspend != nil || spec.CompletionMode != nil {
+	if spec.TTLSecondsAfterFinished != nil || spec.ActiveDeadlineSeconds != nil || spec.Suspend != nil ||
+		spec.CompletionMode != nil {
 		t.Errorf("the Job says more than it should: %+v", spec)
 	}
 }
 
 func TestOnlyPodsThatMustNotStartTwiceAreGated(t *testing.T) {
 	for class, gated := range map[v1alpha1.SideEffect]bool{
-		v1alpha1.Pure: false, v1alpha1.Idempotent: false, v1alpha1.AtMostOnce: true, "": true, "Other": true,
+		v1alpha1.SideEffectPure: false, v1alpha1.SideEffectIdempotent: false, v1alpha1.SideEffectAtMostOnce: true, "": true, "Other": true,
 	} {
 		p := testParams()
 		p.Call.SideEffect = class
@@ -182,7 +189,7 @@ func TestPodsKeepToTheRestrictedStandard(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, delivery := range []Delivery{DeliveryImageVolume, DeliveryInitContainer, ""} {
-		for _, class := range []v1alpha1.SideEffect{v1alpha1.Pure, v1alpha1.AtMostOnce} {
+		for _, class := range []v1alpha1.SideEffect{v1alpha1.SideEffectPure, v1alpha1.SideEffectAtMostOnce} {
 			p := testParams()
 			p.Launcher.Delivery, p.Call.SideEffect = delivery, class
 			template := BuildJob(p).Spec.Template
@@ -200,7 +207,8 @@ func TestPodsGetNothingTheyWereNotGiven(t *testing.T) {
 		p := testParams()
 		p.Launcher.Delivery = delivery
 		pod := BuildJob(p).Spec.Template.Spec
-		if *pod.AutomountServiceAccountToken || *pod.EnableServiceLinks || pod.ServiceAccountName != v1alpha1.ToolServiceAccount {
+		if *pod.AutomountServiceAccountToken || *pod.EnableServiceLinks ||
+			pod.ServiceAccountName != v1alpha1.ToolServiceAccount {
 			t.Errorf("the pod has more than it needs: %+v", pod)
 		}
 		if *pod.SecurityContext.RunAsUser != 65532 || *pod.SecurityContext.RunAsGroup != 65532 {
@@ -229,10 +237,12 @@ func TestTheLauncherRunsTheCommand(t *testing.T) {
 			p.Launcher = c.launcher
 			p.Launcher.Image = "example.org/launcher:1"
 			got := container(t, BuildJob(p))
-			if !slices.Equal(got.Command, c.command) || !slices.Equal(got.Args, []string{"--all"}) || got.Image != "example.org/wc:1" {
+			if !slices.Equal(got.Command, c.command) || !slices.Equal(got.Args, []string{"--all"}) ||
+				got.Image != "example.org/wc:1" {
 				t.Errorf("the container runs %q %q of %s", got.Command, got.Args, got.Image)
 			}
-			if got.TerminationMessagePath != "/dev/termination-log" || got.TerminationMessagePolicy != corev1.TerminationMessageReadFile {
+			if got.TerminationMessagePath != "/dev/termination-log" ||
+				got.TerminationMessagePolicy != corev1.TerminationMessageReadFile {
 				t.Errorf("the report goes to %s, %s", got.TerminationMessagePath, got.TerminationMessagePolicy)
 			}
 		})
@@ -243,7 +253,8 @@ func TestTheLauncherIsDelivered(t *testing.T) {
 	p := testParams()
 	pod := BuildJob(p).Spec.Template.Spec
 	image := pod.Volumes[0].Image
-	if len(pod.InitContainers) != 0 || image == nil || image.Reference != "example.org/launcher:1" || image.PullPolicy != corev1.PullIfNotPresent {
+	if len(pod.InitContainers) != 0 || image == nil || image.Reference != "example.org/launcher:1" ||
+		image.PullPolicy != corev1.PullIfNotPresent {
 		t.Errorf("the launcher comes from %+v", pod.Volumes[0])
 	}
 	p.Launcher.Delivery = DeliveryInitContainer
@@ -252,7 +263,8 @@ func TestTheLauncherIsDelivered(t *testing.T) {
 		t.Fatalf("the launcher comes from %+v by %+v", pod.Volumes[0], pod.InitContainers)
 	}
 	init := pod.InitContainers[0]
-	if init.Image != "example.org/launcher:1" || !slices.Equal(init.Command, []string{"/launcher", "copy", "/capstan/launcher/launcher"}) {
+	if init.Image != "example.org/launcher:1" ||
+		!slices.Equal(init.Command, []string{"/launcher", "copy", "/capstan/launcher/launcher"}) {
 		t.Errorf("the init container runs %q of %s", init.Command, init.Image)
 	}
 	if len(init.VolumeMounts) != 1 || init.VolumeMounts[0].Name != pod.Volumes[0].Name || init.VolumeMounts[0].ReadOnly {
@@ -274,7 +286,8 @@ func TestEveryMountHasItsVolume(t *testing.T) {
 		if writable := source.EmptyDir != nil; writable == mount.ReadOnly {
 			t.Errorf("%s is read-only: %v", mount.Name, mount.ReadOnly)
 		}
-		if source.EmptyDir != nil && (source.EmptyDir.SizeLimit == nil || source.EmptyDir.Medium != corev1.StorageMediumDefault) {
+		if source.EmptyDir != nil &&
+			(source.EmptyDir.SizeLimit == nil || source.EmptyDir.Medium != corev1.StorageMediumDefault) {
 			t.Errorf("%s is not bounded, or in memory: %+v", mount.Name, source.EmptyDir)
 		}
 	}

@@ -9,7 +9,11 @@ import (
 func TestASecretIsLeftToTheKubelet(t *testing.T) {
 	p := testParams()
 	ref := v1alpha1.SecretKeyReference{Name: "weather", Key: "token"}
-	p.Tool.Job.Env = []v1alpha1.EnvVar{{Name: "TOKEN", SecretKeyRef: &ref}, {Name: "CAPSTAN_TURN", SecretKeyRef: &ref}, {Name: "EMPTY"}}
+	p.Tool.Job.Env = []v1alpha1.EnvVar{
+		{Name: "TOKEN", SecretKeyRef: &ref},
+		{Name: "CAPSTAN_TURN", SecretKeyRef: &ref},
+		{Name: "EMPTY"},
+	}
 	found := 0
 	for _, variable := range container(t, BuildJob(p)).Env {
 		switch {
@@ -21,7 +25,9 @@ func TestASecretIsLeftToTheKubelet(t *testing.T) {
 			t.Errorf("the variable %s is taken from elsewhere: %+v", variable.Name, variable.ValueFrom)
 		default:
 			found++
-			if from := variable.ValueFrom.SecretKeyRef; from == nil || from.Name != "weather" || from.Key != "token" || from.Optional != nil || variable.Value != "" {
+			if from := variable.ValueFrom.SecretKeyRef; from == nil || from.Name != "weather" || from.Key != "token" ||
+				from.Optional != nil ||
+				variable.Value != "" {
 				t.Errorf("the variable is %+v", variable)
 			}
 		}
@@ -43,10 +49,16 @@ func TestOnlyAPodOfANamedAccountHasAToken(t *testing.T) {
 func TestAPodWithoutANamedAccountRunsAsTheOneWithoutPower(t *testing.T) {
 	pod := BuildJob(testParams()).Spec.Template.Spec
 	if pod.ServiceAccountName != "capstan-tool" || *pod.AutomountServiceAccountToken || len(pod.ImagePullSecrets) > 0 {
-		t.Errorf("the pod runs as %q, token %t, pull secrets %v", pod.ServiceAccountName, *pod.AutomountServiceAccountToken, pod.ImagePullSecrets)
+		t.Errorf(
+			"the pod runs as %q, token %t, pull secrets %v",
+			pod.ServiceAccountName,
+			*pod.AutomountServiceAccountToken,
+			pod.ImagePullSecrets,
+		)
 	}
 	account := ServiceAccount("team-a")
-	if account.Name != pod.ServiceAccountName || *account.AutomountServiceAccountToken || len(account.ImagePullSecrets)+len(account.Annotations) > 0 {
+	if account.Name != pod.ServiceAccountName || *account.AutomountServiceAccountToken ||
+		len(account.ImagePullSecrets)+len(account.Annotations) > 0 {
 		t.Errorf("the account is %+v", account)
 	}
 }

@@ -10,8 +10,8 @@ import (
 )
 
 func TestTheEndOfACallInThisProcess(t *testing.T) {
-	once := v1alpha1.ToolCall{ID: "1-0", SideEffect: v1alpha1.AtMostOnce}
-	pure := v1alpha1.ToolCall{ID: "1-0", SideEffect: v1alpha1.Pure}
+	once := v1alpha1.ToolCall{ID: "1-0", SideEffect: v1alpha1.SideEffectAtMostOnce}
+	pure := v1alpha1.ToolCall{ID: "1-0", SideEffect: v1alpha1.SideEffectPure}
 	long := strings.Repeat("x", MaxResultBytes+1)
 	timedOut := result.Report{Outcome: result.TimedOut, Exit: result.ExitTimeout, Started: true}
 	for name, test := range map[string]struct {
@@ -20,23 +20,26 @@ func TestTheEndOfACallInThisProcess(t *testing.T) {
 		reason  string
 		says    string
 	}{
-		"a result":            {LocalEnded(once, result.ReportOf("out", "err", 0), time.Second), v1alpha1.CallSucceeded, ReasonCompleted, "out"},
-		"an empty result":     {LocalEnded(once, result.ReportOf("", "", 0), time.Second), v1alpha1.CallSucceeded, ReasonCompleted, ""},
-		"a long result":       {LocalEnded(once, result.ReportOf(long, "", 0), time.Second), v1alpha1.CallSucceeded, ReasonCompleted, "[Output cut: "},
-		"an exit code":        {LocalEnded(once, result.ReportOf("out", "err", 3), time.Second), v1alpha1.CallFailed, ReasonExitCode, "exit code 3. The end of its stderr:\nerr"},
-		"too late":            {LocalEnded(once, timedOut, time.Second), v1alpha1.CallFailed, ReasonTimeout, "after 1s"},
-		"a panic, once":       {LocalPanicked(once, "no"), v1alpha1.CallUnknown, ReasonPanicked, "panicked: no"},
-		"a panic, pure":       {LocalPanicked(pure, "no"), v1alpha1.CallFailed, ReasonPanicked, "panicked: no"},
-		"no function":         {LocalMissing("pay"), v1alpha1.CallNotExecuted, ReasonNoFunction, `"pay"`},
-		"another Tool now":    {Changed(), v1alpha1.CallNotExecuted, ReasonToolChanged, "changed or removed"},
-		"a process that died": {LocalAbandoned(), v1alpha1.CallUnknown, ReasonManagerLost, "ended meanwhile"},
+		"a result":            {LocalEnded(once, result.ReportOf("out", "err", 0), time.Second), v1alpha1.ToolCallStateSucceeded, ReasonCompleted, "out"},
+		"an empty result":     {LocalEnded(once, result.ReportOf("", "", 0), time.Second), v1alpha1.ToolCallStateSucceeded, ReasonCompleted, ""},
+		"a long result":       {LocalEnded(once, result.ReportOf(long, "", 0), time.Second), v1alpha1.ToolCallStateSucceeded, ReasonCompleted, "[Output cut: "},
+		"an exit code":        {LocalEnded(once, result.ReportOf("out", "err", 3), time.Second), v1alpha1.ToolCallStateFailed, ReasonExitCode, "exit code 3. The end of its stderr:\nerr"},
+		"too late":            {LocalEnded(once, timedOut, time.Second), v1alpha1.ToolCallStateFailed, ReasonTimeout, "after 1s"},
+		"a panic, once":       {LocalPanicked(once, "no"), v1alpha1.ToolCallStateUnknown, ReasonPanicked, "panicked: no"},
+		"a panic, pure":       {LocalPanicked(pure, "no"), v1alpha1.ToolCallStateFailed, ReasonPanicked, "panicked: no"},
+		"no function":         {LocalMissing("pay"), v1alpha1.ToolCallStateNotExecuted, ReasonNoFunction, `"pay"`},
+		"another Tool now":    {Changed(), v1alpha1.ToolCallStateNotExecuted, ReasonToolChanged, "changed or removed"},
+		"a process that died": {LocalAbandoned(), v1alpha1.ToolCallStateUnknown, ReasonManagerLost, "ended meanwhile"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, text := test.outcome, test.outcome.Error
 			if got.Result != nil {
 				text = *got.Result
 			}
-			if got.State != test.state || got.Reason != test.reason || !strings.Contains(text, test.says) || len(text) > MaxResultBytes || got.NeedsLog || got.Retryable {
+			if got.State != test.state || got.Reason != test.reason || !strings.Contains(text, test.says) ||
+				len(text) > MaxResultBytes ||
+				got.NeedsLog ||
+				got.Retryable {
 				t.Errorf("the outcome is %+v, saying %.200q", got, text)
 			}
 		})

@@ -23,7 +23,9 @@ func NetworkPolicyNone(namespace string) *networkingv1.NetworkPolicy {
 			Labels:    map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedByCapstan},
 		},
 		Spec: networkingv1.NetworkPolicySpec{
-			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.LabelNetwork: string(v1alpha1.NetworkNone)}},
+			PodSelector: metav1.LabelSelector{
+				MatchLabels: map[string]string{v1alpha1.LabelNetwork: string(v1alpha1.NetworkReachNone)},
+			},
 			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress},
 		},
 	}
@@ -32,7 +34,7 @@ func NetworkPolicyNone(namespace string) *networkingv1.NetworkPolicy {
 // Unenforceable is the outcome of a call whose pod could not be held to the network access list that is in force.
 func Unenforceable() Outcome {
 	return Outcome{
-		State:  v1alpha1.CallNotExecuted,
+		State:  v1alpha1.ToolCallStateNotExecuted,
 		Reason: ReasonNetworkAccessUnenforceable,
 		Error:  "The tool was not executed: the network access list in force cannot be enforced for this tool.",
 	}

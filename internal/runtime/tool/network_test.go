@@ -15,18 +15,22 @@ func other(selector metav1.LabelSelector) networkingv1.NetworkPolicy {
 	return networkingv1.NetworkPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "other"},
 		Spec: networkingv1.NetworkPolicySpec{
-			PodSelector: selector, Egress: []networkingv1.NetworkPolicyEgressRule{{}}, PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress},
+			PodSelector: selector,
+			Egress:      []networkingv1.NetworkPolicyEgressRule{{}},
+			PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress},
 		},
 	}
 }
 
 func expression(key string, operator metav1.LabelSelectorOperator, values ...string) metav1.LabelSelector {
-	return metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: operator, Values: values}}}
+	return metav1.LabelSelector{
+		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: operator, Values: values}},
+	}
 }
 
 func TestWhetherAPodIsCutOff(t *testing.T) {
 	params := testParams()
-	params.Tool.Job.Network = v1alpha1.NetworkNone
+	params.Tool.Job.Network = v1alpha1.NetworkReachNone
 	job := BuildJob(params)
 	ours := *NetworkPolicyNone("default")
 	changed := func(change func(*networkingv1.NetworkPolicySpec)) networkingv1.NetworkPolicy {
@@ -73,14 +77,14 @@ func TestAnotherPolicyThatAllowsNothingOpensNothing(t *testing.T) {
 	denyAll := other(metav1.LabelSelector{})
 	denyAll.Spec.Egress = nil
 	params := testParams()
-	params.Tool.Job.Network = v1alpha1.NetworkNone
+	params.Tool.Job.Network = v1alpha1.NetworkReachNone
 	if why, missing := Opening([]networkingv1.NetworkPolicy{denyAll}, BuildJob(params)); why != "" || !missing {
 		t.Errorf("why is %q, missing %t", why, missing)
 	}
 }
 
 func TestOnlyPodsWithoutNetworkHaveTheLabel(t *testing.T) {
-	for network, want := range map[v1alpha1.NetworkReach]string{"": "", v1alpha1.NetworkDefault: "", v1alpha1.NetworkNone: "None"} {
+	for network, want := range map[v1alpha1.NetworkReach]string{"": "", v1alpha1.NetworkReachDefault: "", v1alpha1.NetworkReachNone: "None"} {
 		params := testParams()
 		params.Tool.Job.Network = network
 		job := BuildJob(params)

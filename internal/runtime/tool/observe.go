@@ -24,7 +24,13 @@ const clockSkew = time.Minute
 // was never released, never had a node, or its node reported so after the pod's end. If a start timeout has passed and
 // that is not certain yet, the observation stays Pending with Stop: once the pod has ended, its last status is
 // conclusive.
-func Observe(job *batchv1.Job, pod *corev1.Pod, call v1alpha1.ToolCall, start, run time.Duration, now time.Time) Observation {
+func Observe(
+	job *batchv1.Job,
+	pod *corev1.Pod,
+	call v1alpha1.ToolCall,
+	start, run time.Duration,
+	now time.Time,
+) Observation {
 	v := &view{job: job, pod: pod, call: call, start: start, run: run, now: now}
 	seen := v.observe()
 	if seen.Outcome.Started && pod != nil {
@@ -98,7 +104,11 @@ func done(outcome Outcome) Observation {
 
 // pending is a call that has not started; the caller looks again at the deadline.
 func (v *view) pending(reason string, deadline time.Time) Observation {
-	return Observation{Phase: PhasePending, Outcome: Outcome{State: v1alpha1.CallPending, Reason: reason}, Deadline: deadline}
+	return Observation{
+		Phase:    PhasePending,
+		Outcome:  Outcome{State: v1alpha1.ToolCallStatePending, Reason: reason},
+		Deadline: deadline,
+	}
 }
 
 // withoutPod decides by the Job alone.
@@ -147,7 +157,7 @@ func (v *view) running(startedAt time.Time) Observation {
 	}
 	return Observation{
 		Phase:    PhaseRunning,
-		Outcome:  Outcome{State: v1alpha1.CallRunning, Started: true, StartedAt: startedAt},
+		Outcome:  Outcome{State: v1alpha1.ToolCallStateRunning, Started: true, StartedAt: startedAt},
 		Deadline: deadline,
 	}
 }

@@ -27,8 +27,8 @@ type ending struct {
 }
 
 const (
-	pure = v1alpha1.Pure
-	once = v1alpha1.AtMostOnce
+	pure = v1alpha1.SideEffectPure
+	once = v1alpha1.SideEffectAtMostOnce
 )
 
 func endings() map[string]ending {
@@ -40,10 +40,10 @@ func endings() map[string]ending {
 		return result.Report{Outcome: outcome, Exit: exit, Started: started, Stderr: stderr}
 	}
 	const (
-		succeeded   = v1alpha1.CallSucceeded
-		failed      = v1alpha1.CallFailed
-		notExecuted = v1alpha1.CallNotExecuted
-		unknown     = v1alpha1.CallUnknown
+		succeeded   = v1alpha1.ToolCallStateSucceeded
+		failed      = v1alpha1.ToolCallStateFailed
+		notExecuted = v1alpha1.ToolCallStateNotExecuted
+		unknown     = v1alpha1.ToolCallStateUnknown
 	)
 	return map[string]ending{
 		// The launcher's own report.
@@ -66,7 +66,7 @@ func endings() map[string]ending {
 		"a refused second start, pure":     {scene(pure, reports("Error", of(result.Refused, 125, false, ""))), 0, failed, ReasonSecondStart, false, true, false, "second time"},
 		"a stop":                           {scene(once, reports("Error", of(result.Terminated, 143, true, ""))), 0, unknown, ReasonDisruption, true, false, false, "stopped before it had ended"},
 		"a stop of a pure tool":            {scene(pure, reports("Error", of(result.Terminated, 143, true, ""))), 0, failed, ReasonDisruption, true, true, false, "stopped before it had ended"},
-		"a stop of an idempotent tool":     {scene(v1alpha1.Idempotent, reports("Error", of(result.Terminated, 143, true, ""))), 0, failed, ReasonDisruption, true, true, false, "safe to call it again"},
+		"a stop of an idempotent tool":     {scene(v1alpha1.SideEffectIdempotent, reports("Error", of(result.Terminated, 143, true, ""))), 0, failed, ReasonDisruption, true, true, false, "safe to call it again"},
 		"a stop of a tool without a class": {scene("", reports("Error", of(result.Terminated, 143, true, ""))), 0, unknown, ReasonDisruption, true, false, false, ""},
 		"a stop with a reason":             {scene(once, reports("Error", of(result.Terminated, 143, true, "")), phase(corev1.PodFailed, "Evicted")), 0, unknown, ReasonDisruption, true, false, false, "(Evicted)"},
 		"a stop before the start":          {scene(once, reports("Error", of(result.Terminated, 143, false, ""))), 0, notExecuted, ReasonDisruption, false, false, false, "before it had started"},
@@ -194,7 +194,7 @@ func TestEveryEndingHasItsOutcome(t *testing.T) {
 			if got.Started != c.started || got.Retryable != c.retryable || seen.Stop != c.stop {
 				t.Errorf("started %v, retryable %v, stop %v; want %v, %v, %v", got.Started, got.Retryable, seen.Stop, c.started, c.retryable, c.stop)
 			}
-			if (got.Error == "") != (c.state == v1alpha1.CallSucceeded) || !strings.Contains(got.Error, c.says) {
+			if (got.Error == "") != (c.state == v1alpha1.ToolCallStateSucceeded) || !strings.Contains(got.Error, c.says) {
 				t.Errorf("the error is %q, want %q in it", got.Error, c.says)
 			}
 			if strings.Contains(got.Error, "stdout") {
@@ -213,10 +213,10 @@ func TestNoEndingBreaksThePromiseOfItsClass(t *testing.T) {
 		if got.Retryable && (got.Reason == ReasonExitCode || got.Reason == ReasonTimeout || got.Reason == ReasonOOMKilled) {
 			t.Errorf("%s: %s is retryable", name, got.Reason)
 		}
-		if got.State == v1alpha1.CallUnknown && !atMostOnce(c.scene.call) {
+		if got.State == v1alpha1.ToolCallStateUnknown && !atMostOnce(c.scene.call) {
 			t.Errorf("%s: a call that may run again is unknown", name)
 		}
-		if got.State == v1alpha1.CallNotExecuted && got.Started {
+		if got.State == v1alpha1.ToolCallStateNotExecuted && got.Started {
 			t.Errorf("%s: a call that started was not executed", name)
 		}
 	}
@@ -307,7 +307,7 @@ func TestACallThatHasNotEndedTellsWhenToLookAgain(t *testing.T) {
 			if !seen.Deadline.Equal(want) {
 				t.Errorf("the deadline is %v, want %v", seen.Deadline, want)
 			}
-			state := map[Phase]v1alpha1.ToolCallState{PhasePending: v1alpha1.CallPending, PhaseRunning: v1alpha1.CallRunning}[c.phase]
+			state := map[Phase]v1alpha1.ToolCallState{PhasePending: v1alpha1.ToolCallStatePending, PhaseRunning: v1alpha1.ToolCallStateRunning}[c.phase]
 			if seen.Outcome.State != state || seen.Outcome.Started != (c.phase == PhaseRunning) || seen.Outcome.Error != "" || seen.Outcome.Retryable {
 				t.Errorf("the outcome is %+v", seen.Outcome)
 			}
@@ -332,7 +332,7 @@ func TestAnObstacleIsNamedBeforeThePodHasToGo(t *testing.T) {
 			t.Errorf("%s: phase %s, stop %v, gave up with %v", name, seen.Phase, seen.Stop, seen.GaveUp)
 			continue
 		}
-		if got := seen.GaveUp; got.State != v1alpha1.CallNotExecuted || got.Reason != c.reason || got.Started || !strings.Contains(got.Error, c.says) {
+		if got := seen.GaveUp; got.State != v1alpha1.ToolCallStateNotExecuted || got.Reason != c.reason || got.Started || !strings.Contains(got.Error, c.says) {
 			t.Errorf("%s: gave up with %s %s, %q", name, got.State, got.Reason, got.Error)
 		}
 	}
@@ -391,7 +391,7 @@ func TestAResultIsInTheMessageOrTheLog(t *testing.T) {
 	message, frame := large.Encode(result.NewNonce())
 	f := scene(once, ends(0, "Completed", string(message)))
 	got = f.observe(0).Outcome
-	if got.State != v1alpha1.CallSucceeded || got.Result != nil || !got.NeedsLog {
+	if got.State != v1alpha1.ToolCallStateSucceeded || got.Result != nil || !got.NeedsLog {
 		t.Fatalf("the outcome is %+v", got)
 	}
 	text, err := ReadResult(strings.NewReader("stderr of the tool"+string(frame)), TerminationMessage(f.pod))

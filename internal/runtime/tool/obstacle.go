@@ -47,14 +47,23 @@ var startReasons = map[string]bool{
 func findObstacle(pod *corev1.Pod, status *corev1.ContainerStatus) obstacle {
 	for _, waiting := range waitingStates(pod, status) {
 		if hopeless, ok := pullReasons[waiting.Reason]; ok {
-			return obstacle{ReasonImagePull, "its image could not be pulled (" + waiting.Reason + ")" + quoted(waiting.Message), hopeless}
+			return obstacle{
+				ReasonImagePull,
+				"its image could not be pulled (" + waiting.Reason + ")" + quoted(waiting.Message),
+				hopeless,
+			}
 		}
 		if startReasons[waiting.Reason] {
-			return obstacle{ReasonStartError, "its container could not be made (" + waiting.Reason + ")" + quoted(waiting.Message), false}
+			return obstacle{
+				ReasonStartError,
+				"its container could not be made (" + waiting.Reason + ")" + quoted(waiting.Message),
+				false,
+			}
 		}
 	}
 	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse && condition.Reason == corev1.PodReasonUnschedulable {
+		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse &&
+			condition.Reason == corev1.PodReasonUnschedulable {
 			return obstacle{ReasonUnschedulable, "no node could take its pod" + quoted(condition.Message), false}
 		}
 	}

@@ -36,10 +36,10 @@ func Digest(spec *v1alpha1.ToolSpec) string {
 		Scalars: scalarNames(spec.InputSchema),
 	}
 	if of.SideEffect == "" {
-		of.SideEffect = v1alpha1.AtMostOnce
+		of.SideEffect = v1alpha1.SideEffectAtMostOnce
 	}
 	if of.Policy == "" {
-		of.Policy = v1alpha1.PolicyAuto
+		of.Policy = v1alpha1.ToolPolicyAuto
 	}
 	raw, err := json.Marshal(of)
 	if err != nil {

@@ -16,8 +16,10 @@ func payTool() *v1alpha1.Tool {
 	return &v1alpha1.Tool{
 		ObjectMeta: metav1.ObjectMeta{Name: "pay", UID: "tool-uid", Generation: 1},
 		Spec: v1alpha1.ToolSpec{
-			Description: "Pays.", InputSchema: &v1alpha1.JSON{Raw: []byte(citySchema)}, Policy: v1alpha1.PolicyRequiresApproval,
-			Job: &v1alpha1.JobTool{Image: "example.org/pay:1", Command: []string{"/pay"}},
+			Description: "Pays.",
+			InputSchema: &v1alpha1.JSON{Raw: []byte(citySchema)},
+			Policy:      v1alpha1.ToolPolicyRequiresApproval,
+			Job:         &v1alpha1.JobTool{Image: "example.org/pay:1", Command: []string{"/pay"}},
 		},
 	}
 }
@@ -34,14 +36,14 @@ func TestACallIsPinnedToWhatItsToolRuns(t *testing.T) {
 		}, true},
 		"another time for an approval": {func(o *v1alpha1.Tool) { o.Spec.ApprovalTimeout = &metav1.Duration{Duration: time.Hour} }, true},
 		"another class":                {func(o *v1alpha1.Tool) { o.Spec.ConcurrencyClass = "bank" }, true},
-		"the default class by name":    {func(o *v1alpha1.Tool) { o.Spec.SideEffect = v1alpha1.AtMostOnce }, true},
+		"the default class by name":    {func(o *v1alpha1.Tool) { o.Spec.SideEffect = v1alpha1.SideEffectAtMostOnce }, true},
 		"an argument becomes a variable": {func(o *v1alpha1.Tool) {
 			o.Spec.InputSchema.Raw = []byte(`{"type": "object", "properties": {"city": {"type": "string"}, "LD_PRELOAD": {"type": "string"}}}`)
 		}, false},
 		"another image":       {func(o *v1alpha1.Tool) { o.Spec.Job.Image = "evil.example/pay:1" }, false},
 		"another argument":    {func(o *v1alpha1.Tool) { o.Spec.Job.Args = []string{"--all"} }, false},
-		"another side effect": {func(o *v1alpha1.Tool) { o.Spec.SideEffect = v1alpha1.Pure }, false},
-		"no approval":         {func(o *v1alpha1.Tool) { o.Spec.Policy = v1alpha1.PolicyAuto }, false},
+		"another side effect": {func(o *v1alpha1.Tool) { o.Spec.SideEffect = v1alpha1.SideEffectPure }, false},
+		"no approval":         {func(o *v1alpha1.Tool) { o.Spec.Policy = v1alpha1.ToolPolicyAuto }, false},
 		"another executor": {func(o *v1alpha1.Tool) {
 			o.Spec.Job, o.Spec.HTTP = nil, &v1alpha1.HTTPTool{URL: "https://example.org/"}
 		}, false},
@@ -91,7 +93,11 @@ func TestADigestNeverChanges(t *testing.T) {
 	spec.Job.Timeout = &metav1.Duration{Duration: time.Minute}
 	const digest = "a2c544be609989ef6c5c6d0f0aa68ff9e50285b1"
 	if got := Digest(&spec); got != digest {
-		t.Errorf("the digest of a Tool is %s, and was %s: calls that are planned would end as ToolChanged with an upgrade", got, digest)
+		t.Errorf(
+			"the digest of a Tool is %s, and was %s: calls that are planned would end as ToolChanged with an upgrade",
+			got,
+			digest,
+		)
 	}
 	call := v1alpha1.ToolCall{ID: "1-0", ToolUID: "tool-uid", ToolDigest: "d"}
 	const ofCall = "626a204bc3b92dce8b131f94ec70c81c812bbcd3618bd660ce74c74706449443"

@@ -82,7 +82,10 @@ func leaveLostNodes() []corev1.Toleration {
 	var tolerations []corev1.Toleration
 	for _, taint := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
 		tolerations = append(tolerations, corev1.Toleration{
-			Key: taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To(lostNodeSeconds),
+			Key:               taint,
+			Operator:          corev1.TolerationOpExists,
+			Effect:            corev1.TaintEffectNoExecute,
+			TolerationSeconds: ptr.To(lostNodeSeconds),
 		})
 	}
 	return tolerations
@@ -165,7 +168,9 @@ func launcherSource(launcher Launcher) corev1.VolumeSource {
 	if launcher.Delivery == DeliveryInitContainer {
 		return emptyDir("64Mi")
 	}
-	return corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: launcher.Image, PullPolicy: launcher.PullPolicy}}
+	return corev1.VolumeSource{
+		Image: &corev1.ImageVolumeSource{Reference: launcher.Image, PullPolicy: launcher.PullPolicy},
+	}
 }
 
 // emptyDir is kept on disk, so that the start mark outlives the node's memory.

@@ -21,7 +21,11 @@ func Readiness(spec *v1alpha1.ToolSpec, schemas SchemaChecker) (reason, message 
 		return v1alpha1.ReasonReady, "The Tool can be used. It has no inputSchema: any object is accepted."
 	}
 	if size := len(schema.Raw); size > MaxSchemaBytes {
-		return v1alpha1.ReasonInvalidSchema, fmt.Sprintf("inputSchema has %d bytes; at most %d are allowed. Make it shorter.", size, MaxSchemaBytes)
+		return v1alpha1.ReasonInvalidSchema, fmt.Sprintf(
+			"inputSchema has %d bytes; at most %d are allowed. Make it shorter.",
+			size,
+			MaxSchemaBytes,
+		)
 	}
 	if err := schemas.CheckSchema(schema.Raw); err != nil {
 		return v1alpha1.ReasonInvalidSchema, fmt.Sprintf("inputSchema is not valid: %v", err)

@@ -38,11 +38,11 @@ func TestReadinessOfATool(t *testing.T) {
 		"an invalid schema":  {schema: nonsense, reason: v1alpha1.ReasonInvalidSchema, says: `"nonsense" is no type`, asked: 1},
 		"the largest schema": {schema: largest, reason: v1alpha1.ReasonReady, asked: 1},
 		"arguments for a query that are scalars": {
-			schema: `{"type":"object","properties":{"city":{"type":"string"}}}`, http: &v1alpha1.HTTPTool{URL: "https://example.org", Method: v1alpha1.HTTPGet},
+			schema: `{"type":"object","properties":{"city":{"type":"string"}}}`, http: &v1alpha1.HTTPTool{URL: "https://example.org", Method: v1alpha1.HTTPMethodGet},
 			reason: v1alpha1.ReasonReady, asked: 1,
 		},
 		"arguments for a query that are none": {
-			schema: `{"type":"object","properties":{"cities":{"type":"array"}}}`, http: &v1alpha1.HTTPTool{URL: "https://example.org", Method: v1alpha1.HTTPGet},
+			schema: `{"type":"object","properties":{"cities":{"type":"array"}}}`, http: &v1alpha1.HTTPTool{URL: "https://example.org", Method: v1alpha1.HTTPMethodGet},
 			reason: v1alpha1.ReasonInvalidSchema, says: `No call could be sent: the arguments go into the query of http.url, and the property "cities" is not declared`, asked: 1,
 		},
 		"a schema too large": {schema: largest + " ", reason: v1alpha1.ReasonInvalidSchema, says: "32769 bytes"},

@@ -13,7 +13,7 @@ const previewCut = "…"
 // Recalled is the outcome of a call that is settled in status and has no other traces. The preview of a result is not
 // the result; the preview of an error is still useful for the model.
 func Recalled(call v1alpha1.ToolCall) Outcome {
-	if call.State == v1alpha1.CallSucceeded {
+	if call.State == v1alpha1.ToolCallStateSucceeded {
 		return ran(call, "of its result only the start is known, "+strconv.Quote(call.Preview))
 	}
 	outcome := Outcome{State: call.State, Reason: call.Reason, Error: call.Preview}
@@ -22,9 +22,9 @@ func Recalled(call v1alpha1.ToolCall) Outcome {
 	}
 	var rest string
 	switch {
-	case call.State == v1alpha1.CallNotExecuted:
+	case call.State == v1alpha1.ToolCallStateNotExecuted:
 		rest = NotExecuted("")
-	case call.State == v1alpha1.CallUnknown:
+	case call.State == v1alpha1.ToolCallStateUnknown:
 		rest = OutcomeUnknown("")
 	case atMostOnce(call):
 		rest = "The tool failed. The rest of its error was lost."
@@ -39,10 +39,10 @@ func Recalled(call v1alpha1.ToolCall) Outcome {
 // once its UID is recorded there. The call is withdrawn when status shows it as NotExecuted without a pod; from then on
 // no process records one.
 func Withdrawable(call v1alpha1.ToolCall) bool {
-	return call.Executor == v1alpha1.ExecutorJob && atMostOnce(call) && call.PodUID == "" && call.Attempt > 0
+	return call.Executor == v1alpha1.ToolExecutorJob && atMostOnce(call) && call.PodUID == "" && call.Attempt > 0
 }
 
 // Withdrawn reports whether the call is withdrawn in status.
 func Withdrawn(call v1alpha1.ToolCall) bool {
-	return Withdrawable(call) && call.State == v1alpha1.CallNotExecuted
+	return Withdrawable(call) && call.State == v1alpha1.ToolCallStateNotExecuted
 }

@@ -16,10 +16,14 @@ func TestARefusalSaysWhetherAQuotaIsMeant(t *testing.T) {
 		`admission webhook "images.example.org" denied the request: unsigned image`:                                                               ReasonRefused,
 	} {
 		got := Refused(message)
-		if got.State != v1alpha1.CallNotExecuted || got.Reason != want || got.Started || got.Retryable {
+		if got.State != v1alpha1.ToolCallStateNotExecuted || got.Reason != want || got.Started || got.Retryable {
 			t.Errorf("%s: %+v", message, got)
 		}
-		if words := strings.TrimPrefix(message, "Error creating: "); !strings.Contains(got.Error, words) || strings.Contains(got.Error, "Error creating") {
+		if words := strings.TrimPrefix(
+			message,
+			"Error creating: ",
+		); !strings.Contains(got.Error, words) ||
+			strings.Contains(got.Error, "Error creating") {
 			t.Errorf("the error does not say why: %s", got.Error)
 		}
 	}
@@ -29,7 +33,9 @@ func TestAQuotaThatIsNotCountedYetIsWorthAnotherTry(t *testing.T) {
 	if !RefusedForNow(`jobs.batch "c" is forbidden: status unknown for quota: jobs, resources: count/jobs.batch`) {
 		t.Error("a new quota refuses for good")
 	}
-	if RefusedForNow(`jobs.batch "c" is forbidden: exceeded quota: jobs, requested: count/jobs.batch=1, used: count/jobs.batch=0, limited: count/jobs.batch=0`) {
+	if RefusedForNow(
+		`jobs.batch "c" is forbidden: exceeded quota: jobs, requested: count/jobs.batch=1, used: count/jobs.batch=0, limited: count/jobs.batch=0`,
+	) {
 		t.Error("a full quota refuses for now only")
 	}
 }

@@ -48,8 +48,11 @@ func ReleasePatch(pod *corev1.Pod, now time.Time) []byte {
 		others = nil
 	}
 	patch, err := json.Marshal(releasePatch{
-		Metadata: releaseMetadata{UID: pod.UID, Annotations: map[string]string{v1alpha1.AnnotationReleasedAt: now.UTC().Format(time.RFC3339)}},
-		Spec:     releaseSpec{SchedulingGates: others},
+		Metadata: releaseMetadata{
+			UID:         pod.UID,
+			Annotations: map[string]string{v1alpha1.AnnotationReleasedAt: now.UTC().Format(time.RFC3339)},
+		},
+		Spec: releaseSpec{SchedulingGates: others},
 	})
 	if err != nil {
 		panic("encoding a patch of strings: " + err.Error())

@@ -38,7 +38,11 @@ func patched(t *testing.T, pod *corev1.Pod, patch []byte) *corev1.Pod {
 }
 
 func TestAReleaseRemovesOurGateOnly(t *testing.T) {
-	ours, other := corev1.PodSchedulingGate{Name: v1alpha1.SchedulingGateStart}, corev1.PodSchedulingGate{Name: "example.org/other"}
+	ours, other := corev1.PodSchedulingGate{
+		Name: v1alpha1.SchedulingGateStart,
+	}, corev1.PodSchedulingGate{
+		Name: "example.org/other",
+	}
 	for name, c := range map[string]struct{ before, after []corev1.PodSchedulingGate }{
 		"ours alone":  {[]corev1.PodSchedulingGate{ours}, nil},
 		"ours first":  {[]corev1.PodSchedulingGate{ours, other}, []corev1.PodSchedulingGate{other}},
@@ -52,7 +56,8 @@ func TestAReleaseRemovesOurGateOnly(t *testing.T) {
 			if !slices.Equal(got.Spec.SchedulingGates, c.after) || Gated(got) {
 				t.Errorf("the gates are %v", got.Spec.SchedulingGates)
 			}
-			if got.UID != podUID || got.Annotations["kept"] != "yes" || got.Annotations[v1alpha1.AnnotationReleasedAt] != "2030-01-02T03:04:05Z" {
+			if got.UID != podUID || got.Annotations["kept"] != "yes" ||
+				got.Annotations[v1alpha1.AnnotationReleasedAt] != "2030-01-02T03:04:05Z" {
 				t.Errorf("the pod is %+v", got.ObjectMeta)
 			}
 			if !slices.Equal(pod.Spec.SchedulingGates, c.before) {
@@ -66,7 +71,11 @@ func TestAReleaseHoldsForOnePodOnly(t *testing.T) {
 	var patch struct {
 		Metadata struct{ UID types.UID }
 	}
-	if err := json.Unmarshal(ReleasePatch(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: podUID}}, created), &patch); err != nil || patch.Metadata.UID != podUID {
+	if err := json.Unmarshal(
+		ReleasePatch(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: podUID}}, created),
+		&patch,
+	); err != nil ||
+		patch.Metadata.UID != podUID {
 		t.Errorf("the patch is for %q, %v", patch.Metadata.UID, err)
 	}
 }
@@ -130,16 +139,29 @@ func TestAResultThatCannotBeReadIsLost(t *testing.T) {
 		}
 	}
 	broken := errors.New("the connection broke")
-	if _, err := ReadResult(iotest.ErrReader(broken), string(message)); !errors.Is(err, broken) || errors.Is(err, ErrResultLost) {
+	if _, err := ReadResult(
+		iotest.ErrReader(broken),
+		string(message),
+	); !errors.Is(err, broken) ||
+		errors.Is(err, ErrResultLost) {
 		t.Errorf("a log that cannot be read gives %v", err)
 	}
 }
 
 func TestALostOutputIsNeitherSuccessNorUnknown(t *testing.T) {
-	succeeded := Outcome{State: v1alpha1.CallSucceeded, Reason: ReasonCompleted, NeedsLog: true, Started: true, StartedAt: created, FinishedAt: created.Add(time.Second)}
-	for class, safe := range map[v1alpha1.SideEffect]bool{once: false, "": false, pure: true, v1alpha1.Idempotent: true} {
+	succeeded := Outcome{
+		State:      v1alpha1.ToolCallStateSucceeded,
+		Reason:     ReasonCompleted,
+		NeedsLog:   true,
+		Started:    true,
+		StartedAt:  created,
+		FinishedAt: created.Add(time.Second),
+	}
+	for class, safe := range map[v1alpha1.SideEffect]bool{once: false, "": false, pure: true, v1alpha1.SideEffectIdempotent: true} {
 		got := LostOutput(v1alpha1.ToolCall{SideEffect: class}, succeeded)
-		if got.State != v1alpha1.CallFailed || got.Reason != ReasonOutputLost || got.Retryable || !got.Started || got.NeedsLog || got.Error == "" {
+		if got.State != v1alpha1.ToolCallStateFailed || got.Reason != ReasonOutputLost || got.Retryable || !got.Started ||
+			got.NeedsLog ||
+			got.Error == "" {
 			t.Errorf("%q: %+v", class, got)
 		}
 		if said := strings.Contains(got.Error, "safe to call it again"); said != safe {
@@ -153,7 +175,9 @@ func TestALostOutputIsNeitherSuccessNorUnknown(t *testing.T) {
 
 func TestOnlyTheToolsContainerHasTheMessage(t *testing.T) {
 	pod := scene(pure, ends(0, "Completed", "the report")).pod
-	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: "another"}}
+	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{Message: "another"},
+	}
 	if got := TerminationMessage(pod); got != "the report" {
 		t.Errorf("got %q", got)
 	}

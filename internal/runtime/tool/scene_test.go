@@ -38,9 +38,15 @@ type change func(*fixture)
 // AtMostOnce.
 func scene(class v1alpha1.SideEffect, changes ...change) *fixture {
 	f := &fixture{
-		call: v1alpha1.ToolCall{ID: "1-0", Executor: v1alpha1.ExecutorJob, SideEffect: class, State: v1alpha1.CallRunning, Attempt: 1},
-		job:  &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "tool-1", UID: "job-1", CreationTimestamp: at(0)}},
-		pod:  &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "tool-1-x", UID: podUID, CreationTimestamp: at(0)}},
+		call: v1alpha1.ToolCall{
+			ID:         "1-0",
+			Executor:   v1alpha1.ToolExecutorJob,
+			SideEffect: class,
+			State:      v1alpha1.ToolCallStateRunning,
+			Attempt:    1,
+		},
+		job: &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "tool-1", UID: "job-1", CreationTimestamp: at(0)}},
+		pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "tool-1-x", UID: podUID, CreationTimestamp: at(0)}},
 	}
 	f.pod.Spec.NodeName = "node-1"
 	f.pod.Status.Phase = corev1.PodPending
@@ -60,7 +66,10 @@ func waiting(reason, message string) change {
 	return func(f *fixture) {
 		f.pod.Status.ContainerStatuses = []corev1.ContainerStatus{
 			{Name: "istio-proxy", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(0)}}},
-			{Name: v1alpha1.ToolContainerName, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}},
+			{
+				Name:  v1alpha1.ToolContainerName,
+				State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}},
+			},
 		}
 	}
 }
@@ -68,7 +77,10 @@ func waiting(reason, message string) change {
 func runs(since time.Duration) change {
 	return func(f *fixture) {
 		f.pod.Status.Phase = corev1.PodRunning
-		f.pod.Status.Conditions = append(f.pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
+		f.pod.Status.Conditions = append(
+			f.pod.Status.Conditions,
+			corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue},
+		)
 		f.status().ContainerID = "containerd://1"
 		f.status().State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(since)}}
 	}
@@ -94,7 +106,9 @@ func reports(runtimeReason string, r result.Report) change {
 // neverRan is what a kubelet says of a container that it did not come to start.
 func neverRan(f *fixture) {
 	f.pod.Status.Phase = corev1.PodFailed
-	f.status().State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "ContainerStatusUnknown"}}
+	f.status().State = corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "ContainerStatusUnknown"},
+	}
 }
 
 func phase(phase corev1.PodPhase, reason string) change {
@@ -114,7 +128,14 @@ func condition(kind corev1.PodConditionType, status corev1.ConditionStatus, reas
 func unbound(f *fixture) {
 	f.pod.Spec.NodeName = ""
 	f.pod.Status.ContainerStatuses = nil
-	condition(corev1.PodScheduled, corev1.ConditionFalse, "Unschedulable", "0/3 nodes are available: 3 Insufficient memory.")(f)
+	condition(
+		corev1.PodScheduled,
+		corev1.ConditionFalse,
+		"Unschedulable",
+		"0/3 nodes are available: 3 Insufficient memory.",
+	)(
+		f,
+	)
 }
 
 // gatedPod has not been recorded or released.

@@ -47,9 +47,10 @@ func Startable(calls []v1alpha1.ToolCall, concurrency v1alpha1.ToolConcurrency, 
 
 // open reports whether the manager runs a call, which is not settled.
 func open(call *v1alpha1.ToolCall) bool {
-	return (call.Executor == v1alpha1.ExecutorJob || call.Executor == v1alpha1.ExecutorHTTP) && !call.State.Settled()
+	return (call.Executor == v1alpha1.ToolExecutorJob || call.Executor == v1alpha1.ToolExecutorHTTP) &&
+		!call.State.Settled()
 }
 
 func running(call *v1alpha1.ToolCall) bool {
-	return call.State == v1alpha1.CallRunning
+	return call.State == v1alpha1.ToolCallStateRunning
 }

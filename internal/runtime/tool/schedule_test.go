@@ -13,20 +13,25 @@ import (
 // after it the concurrency class. A lower-case letter is a call of a client tool. W is a call that waits for approval.
 func callsOf(words string) []v1alpha1.ToolCall {
 	states := map[string]v1alpha1.ToolCallState{
-		"P": v1alpha1.CallPending, "R": v1alpha1.CallRunning, "S": v1alpha1.CallSucceeded, "F": v1alpha1.CallFailed,
-		"U": v1alpha1.CallUnknown, "N": v1alpha1.CallNotExecuted, "W": v1alpha1.CallWaiting,
+		"P": v1alpha1.ToolCallStatePending,
+		"R": v1alpha1.ToolCallStateRunning,
+		"S": v1alpha1.ToolCallStateSucceeded,
+		"F": v1alpha1.ToolCallStateFailed,
+		"U": v1alpha1.ToolCallStateUnknown,
+		"N": v1alpha1.ToolCallStateNotExecuted,
+		"W": v1alpha1.ToolCallStateWaiting,
 	}
 	var calls []v1alpha1.ToolCall
 	for i, word := range strings.Fields(words) {
 		call := v1alpha1.ToolCall{
-			ID: "1-" + strconv.Itoa(i), Executor: v1alpha1.ExecutorJob, Attempt: 1,
+			ID: "1-" + strconv.Itoa(i), Executor: v1alpha1.ToolExecutorJob, Attempt: 1,
 			State: states[strings.ToUpper(word[:1])], ConcurrencyClass: word[1:],
 		}
 		if word[0] >= 'a' {
-			call.Executor = v1alpha1.ExecutorClient
+			call.Executor = v1alpha1.ToolExecutorClient
 		}
 		if word[0] == 'W' {
-			call.Policy, call.Attempt = v1alpha1.PolicyRequiresApproval, 0
+			call.Policy, call.Attempt = v1alpha1.ToolPolicyRequiresApproval, 0
 		}
 		calls = append(calls, call)
 	}
@@ -112,10 +117,10 @@ func FuzzStartable(f *testing.F) {
 				if Unapproved(calls[i]) {
 					t.Errorf("call %d may start, and nobody has approved it", i)
 				}
-				calls[i].State = v1alpha1.CallRunning
+				calls[i].State = v1alpha1.ToolCallStateRunning
 			}
 			if first := checkLimits(t, calls, most); first >= 0 {
-				calls[first].State = v1alpha1.CallSucceeded
+				calls[first].State = v1alpha1.ToolCallStateSucceeded
 			} else if waits := slices.IndexFunc(calls, AwaitsApproval); waits >= 0 {
 				Approve(&calls[waits])
 			}
@@ -133,7 +138,7 @@ func checkLimits(t *testing.T, calls []v1alpha1.ToolCall, most int) int {
 	t.Helper()
 	running, classes, first := 0, map[string]int{}, -1
 	for i := range calls {
-		if !open(&calls[i]) || calls[i].State != v1alpha1.CallRunning {
+		if !open(&calls[i]) || calls[i].State != v1alpha1.ToolCallStateRunning {
 			continue
 		}
 		if first < 0 {

@@ -221,7 +221,16 @@ func TestAFingerprintOfLargeArgumentsCostsLittle(t *testing.T) {
 	large := map[string]string{
 		"objects with members": `{"a":[` + strings.TrimSuffix(strings.Repeat(`{"":0},`, 2<<20), ",") + `]}`,
 		"objects":              `{"a":[` + strings.TrimSuffix(strings.Repeat(`{},`, 4<<20), ",") + `]}`,
-		"a chain":              strings.Repeat(`{"a":`, 9000) + "1" + strings.Repeat("}", 9000) + strings.Repeat(" ", MaxArgumentsBytes),
+		"a chain": strings.Repeat(
+			`{"a":`,
+			9000,
+		) + "1" + strings.Repeat(
+			"}",
+			9000,
+		) + strings.Repeat(
+			" ",
+			MaxArgumentsBytes,
+		),
 	}
 	for name, arguments := range large {
 		var one, two string
@@ -236,7 +245,9 @@ func TestAFingerprintOfLargeArgumentsCostsLittle(t *testing.T) {
 }
 
 func TestTheFormatRegexIsParsedOnly(t *testing.T) {
-	schema := []byte(`{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"items":{"format":"regex"}}}}`)
+	schema := []byte(
+		`{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"items":{"format":"regex"}}}}`,
+	)
 	v := NewValidator()
 	if err := v.Validate(schema, `{"a":["^a+$", 5]}`); err != nil {
 		t.Error(err)

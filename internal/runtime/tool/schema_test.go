@@ -125,7 +125,8 @@ func TestErrorsAreBoundedAndDoNotDependOnChance(t *testing.T) {
 	first := ""
 	for range 5 {
 		err := NewValidator().Validate(schema, string(text))
-		if err == nil || len(err.Error()) > MaxErrorBytes || !utf8.ValidString(err.Error()) || !strings.Contains(err.Error(), "more") {
+		if err == nil || len(err.Error()) > MaxErrorBytes || !utf8.ValidString(err.Error()) ||
+			!strings.Contains(err.Error(), "more") {
 			t.Fatalf("the error is %v", err)
 		}
 		if first == "" {
@@ -243,7 +244,10 @@ func bombs() map[string][2]string {
 			`{"properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"not": {"anyOf": [{"items": {"$ref": "#/$defs/x"}}, {"not": {"items": {"$ref": "#/$defs/x"}}}]}}}}`,
 			`{"a": ` + nested + `}`,
 		},
-		"a long enum for each item": {`{"properties": {"a": {"items": {"enum": ` + choices + `}}}}`, `{"a": ` + numbers + `}`},
+		"a long enum for each item": {
+			`{"properties": {"a": {"items": {"enum": ` + choices + `}}}}`,
+			`{"a": ` + numbers + `}`,
+		},
 		"a pattern for each item": {
 			`{"properties": {"a": {"items": {"pattern": "(a|b|ab)*c(x|y|[^z]){0,900}$"}}}}`,
 			`{"a": [` + strings.TrimSuffix(strings.Repeat(`"`+strings.Repeat("ab", 450)+`",`, 100), ",") + `]}`,
@@ -311,14 +315,21 @@ func TestAValidatorCanBeShared(t *testing.T) {
 
 func FuzzValidate(f *testing.F) {
 	f.Add(weather, `{"city": "Bern"}`)
-	f.Add(`{"$ref": "#/$defs/x", "$defs": {"x": {"allOf": [{"not": {"$ref": "#/$defs/y"}}], "if": true}, "y": {"enum": [1]}}}`, `{}`)
+	f.Add(
+		`{"$ref": "#/$defs/x", "$defs": {"x": {"allOf": [{"not": {"$ref": "#/$defs/y"}}], "if": true}, "y": {"enum": [1]}}}`,
+		`{}`,
+	)
 	f.Add(`{"properties": {"a": {"multipleOf": 0.1, "uniqueItems": true, "contains": {}}}}`, `{"a": [1, 1.0]}`)
 	f.Fuzz(func(t *testing.T, schema, arguments string) {
 		v := NewValidator()
 		if err := v.CheckSchema([]byte(schema)); err != nil && len(err.Error()) > MaxErrorBytes {
 			t.Errorf("the error has %d bytes", len(err.Error()))
 		}
-		if err := v.Validate([]byte(schema), arguments); err != nil && (len(err.Error()) > MaxErrorBytes+64 || !utf8.ValidString(err.Error())) {
+		if err := v.Validate(
+			[]byte(schema),
+			arguments,
+		); err != nil &&
+			(len(err.Error()) > MaxErrorBytes+64 || !utf8.ValidString(err.Error())) {
 			t.Errorf("the error is %q", err)
 		}
 	})

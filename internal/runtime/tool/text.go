@@ -20,7 +20,10 @@ func Preview(s string) string {
 	const ellipsis = "…"
 	// Runs of white space shrink, so that a little more than the limit is read; a blank text produces nothing.
 	start := strings.ToValidUTF8(result.Head(s, 8*MaxPreviewBytes), string(unicode.ReplacementChar))
-	line := strings.Join(strings.FieldsFunc(start, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
+	line := strings.Join(
+		strings.FieldsFunc(start, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }),
+		" ",
+	)
 	if len(line) <= MaxPreviewBytes && len(s) <= 8*MaxPreviewBytes {
 		return line
 	}
@@ -29,8 +32,11 @@ func Preview(s string) string {
 
 // ArgumentsTooLarge is the error of a call whose arguments have size bytes, more than MaxArgumentsBytes.
 func ArgumentsTooLarge(size int) string {
-	return fmt.Sprintf("The tool was not executed: its arguments have %d bytes, the most is %d. Send less, or split the work into several calls.",
-		size, MaxArgumentsBytes)
+	return fmt.Sprintf(
+		"The tool was not executed: its arguments have %d bytes, the most is %d. Send less, or split the work into several calls.",
+		size,
+		MaxArgumentsBytes,
+	)
 }
 
 // NotExecuted is the error of a call that never started. why is a sentence without its end, or empty.

@@ -49,7 +49,13 @@ func TestAResultIsCutOnce(t *testing.T) {
 }
 
 func TestTheTextsTellTheEndingsApart(t *testing.T) {
-	texts := []string{NotExecuted("why"), OutcomeUnknown("why"), OutputLost("why"), Interrupted("why"), ArgumentsTooLarge(100_000)}
+	texts := []string{
+		NotExecuted("why"),
+		OutcomeUnknown("why"),
+		OutputLost("why"),
+		Interrupted("why"),
+		ArgumentsTooLarge(100_000),
+	}
 	for i, text := range texts {
 		if i < 4 && !strings.Contains(text, ": why. ") {
 			t.Errorf("the reason is not in %q", text)
@@ -63,7 +69,8 @@ func TestTheTextsTellTheEndingsApart(t *testing.T) {
 	for text, safe := range map[string]bool{
 		NotExecuted(""): true, Interrupted(""): true, OutcomeUnknown(""): false, OutputLost(""): false,
 	} {
-		if again := strings.Contains(text, "safe to call it again") || strings.Contains(text, "may be called again"); again != safe {
+		if again := strings.Contains(text, "safe to call it again") ||
+			strings.Contains(text, "may be called again"); again != safe {
 			t.Errorf("%q says that it may be called again: %v", text, again)
 		}
 		if strings.Contains(text, ":") || strings.Contains(text, "..") {

@@ -4,7 +4,7 @@ import "github.com/capstan-dev/capstan/api/v1alpha1"
 
 // Withheld reports whether a call of an HTTP tool waits for a Secret that a header needs.
 func Withheld(call v1alpha1.ToolCall) bool {
-	if call.Executor != v1alpha1.ExecutorHTTP || call.State != v1alpha1.CallPending {
+	if call.Executor != v1alpha1.ToolExecutorHTTP || call.State != v1alpha1.ToolCallStatePending {
 		return false
 	}
 	switch call.Reason {

@@ -14,7 +14,11 @@ func TestPassesAreCountedByObject(t *testing.T) {
 	var counter Counter
 	log := counter.Count(funcr.New(func(_, line string) { logged = append(logged, line) }, funcr.Options{}))
 	run := func(controller, namespace, name string) {
-		log.WithValues("controller", controller).WithName("x").WithValues("namespace", namespace, "name", name).V(5).Info("Reconciling")
+		log.WithValues("controller", controller).
+			WithName("x").
+			WithValues("namespace", namespace, "name", name).
+			V(5).
+			Info("Reconciling")
 	}
 	run("turn", "ours", "demo-1")
 	run("turn", "theirs", "demo-1")
@@ -32,7 +36,12 @@ func TestPassesAreCountedByObject(t *testing.T) {
 	run("session", "", "everywhere")
 	run("model", "theirs", "simulated")
 	after := counter.In("ours")
-	if since := after.Since(before); !maps.Equal(since, Counts{"turn demo-1": 1, "turn demo-2": 1, "turnip demo-2": 1, "session everywhere": 1}) {
+	if since := after.Since(
+		before,
+	); !maps.Equal(
+		since,
+		Counts{"turn demo-1": 1, "turn demo-2": 1, "turnip demo-2": 1, "session everywhere": 1},
+	) {
 		t.Errorf("counted %v since", since)
 	}
 	if since := after.Since(after); len(since) != 0 {

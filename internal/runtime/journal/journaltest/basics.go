@@ -21,15 +21,25 @@ func storeReadsWhatItCreated(f *fixture) {
 		Parts: []int64{}, Digest: strings.Repeat("a", 64), Events: say(of, 3, 1, result).Events,
 		Calls: []v1alpha1.PlannedCall{{ID: "1-0", Name: "tool", Arguments: result}},
 		Settled: &v1alpha1.SettledCall{
-			ID: "1-1", Result: &result, State: v1alpha1.CallSucceeded, Reason: "Completed", StartedAt: ptr(event.MicroTime(time.Now())),
+			ID:        "1-1",
+			Result:    &result,
+			State:     v1alpha1.ToolCallStateSucceeded,
+			Reason:    "Completed",
+			StartedAt: ptr(event.MicroTime(time.Now())),
 		},
 		Claimed: &v1alpha1.ClaimedCall{ID: "1-1", Holder: "holder"},
 		Steered: []v1alpha1.RecordedTurn{{Name: "b", UID: "b-uid", Digest: strings.Repeat("b", 64), SteeredInto: &of}},
 		Transition: &v1alpha1.TurnProgress{
-			Phase: v1alpha1.TurnAct, Plan: &v1alpha1.TurnPlan{Step: 4, Phase: v1alpha1.PlanAct},
-			ToolCalls: []v1alpha1.ToolCall{{
-				ID: "1-0", Name: "tool", Executor: v1alpha1.ExecutorJob, State: v1alpha1.CallPending, Timeout: &metav1.Duration{Duration: time.Minute},
-			}},
+			Phase: v1alpha1.TurnPhaseAct, Plan: &v1alpha1.TurnPlan{Step: 4, Phase: v1alpha1.PlanPhaseAct},
+			ToolCalls: []v1alpha1.ToolCall{
+				{
+					ID:       "1-0",
+					Name:     "tool",
+					Executor: v1alpha1.ToolExecutorJob,
+					State:    v1alpha1.ToolCallStatePending,
+					Timeout:  &metav1.Duration{Duration: time.Minute},
+				},
+			},
 			Summary: &v1alpha1.TurnSummary{Usage: v1alpha1.Usage{InputTokens: 3}, StartedAt: ptr(event.MicroTime(time.Now()))},
 			Error:   &v1alpha1.TurnError{Code: "processing_error", Fields: map[string]string{"a": "b"}},
 		},
@@ -81,9 +91,12 @@ func emptyLog(f *fixture) {
 func closedOnce(f *fixture) {
 	ctx, log, of := f.t.Context(), f.log(), turn("a")
 	r := say(of, 1, 1, "hello")
-	r.Calls = []v1alpha1.PlannedCall{{ID: "1-0", ProviderID: "p", Name: "tool", Arguments: "{\"a\": \"\xff\"}", Refusal: "no"}}
+	r.Calls = []v1alpha1.PlannedCall{
+		{ID: "1-0", ProviderID: "p", Name: "tool", Arguments: "{\"a\": \"\xff\"}", Refusal: "no"},
+	}
 	closed := f.append(log, r)
-	if closed.Adopted || closed.Ordinal != 1 || closed.Transition.Plan.OpenedAt != 2 || closed.Digest != r.Digest || closed.Time.IsZero() {
+	if closed.Adopted || closed.Ordinal != 1 || closed.Transition.Plan.OpenedAt != 2 || closed.Digest != r.Digest ||
+		closed.Time.IsZero() {
 		f.t.Fatalf("the step was closed as %s", f.json(closed))
 	}
 	if r.Transition.Plan.OpenedAt != 0 {

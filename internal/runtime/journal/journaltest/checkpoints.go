@@ -19,7 +19,19 @@ const (
 
 func viewsAtEverySize(f *fixture) {
 	sizes := map[int64]bool{
-		1: true, 2: true, 63: true, 65: true, 127: true, 129: true, 191: true, 200: true, 511: true, 513: true, 1000: true, 1023: true, 1025: true,
+		1:    true,
+		2:    true,
+		63:   true,
+		65:   true,
+		127:  true,
+		129:  true,
+		191:  true,
+		200:  true,
+		511:  true,
+		513:  true,
+		1000: true,
+		1023: true,
+		1025: true,
 	}
 	log, openedAt := f.log(), int64(1)
 	for n := 1; openedAt <= 1025; n++ {
@@ -127,7 +139,8 @@ func partsAcrossCheckpoint(f *fixture) {
 	contest := f.contest(61)
 	r := contest.record
 	ctx, of := contest.t.Context(), r.Turn
-	ref, _, err := contest.log().Settle(ctx, contest.session, of, r.Step, r.OpenedAt, v1alpha1.SettledCall{ID: "1-0", Result: ptr("early")})
+	ref, _, err := contest.log().
+		Settle(ctx, contest.session, of, r.Step, r.OpenedAt, v1alpha1.SettledCall{ID: "1-0", Result: ptr("early")})
 	if err != nil {
 		contest.t.Fatal(err)
 	}
@@ -204,7 +217,11 @@ func fullLog(f *fixture) {
 	var err error
 	for err == nil {
 		var closed *journal.Closed
-		closed, err = log.Append(ctx, f.session, say(turn(fmt.Sprintf("turn-%d", openedAt)), 1, openedAt, noise(uint64(openedAt), 20_000)))
+		closed, err = log.Append(
+			ctx,
+			f.session,
+			say(turn(fmt.Sprintf("turn-%d", openedAt)), 1, openedAt, noise(uint64(openedAt), 20_000)),
+		)
 		if err == nil {
 			openedAt = closed.Ordinal + 1
 		}
@@ -245,7 +262,10 @@ func checkpointCounts(f *fixture) {
 		f := f.another()
 		log, openedAt := f.log(), int64(1)
 		for openedAt <= head {
-			openedAt = f.append(log, say(turn(fmt.Sprintf("turn-%d", openedAt)), 1, openedAt, noise(uint64(openedAt), 5_000))).Ordinal + 1
+			openedAt = f.append(
+				log,
+				say(turn(fmt.Sprintf("turn-%d", openedAt)), 1, openedAt, noise(uint64(openedAt), 5_000)),
+			).Ordinal + 1
 		}
 		var record int64
 		for _, e := range r.Events {

@@ -29,11 +29,19 @@ func claimedOnce(f *fixture) {
 	again := f.claim(log, of, 63, "1-0", "ann")
 	second := f.claim(f.log(), of, 63, "1-0", "bob")
 	other := f.claim(f.log(), of, 63, "1-1", "bob")
-	if first.Call.Holder != "ann" || again != first || second != first || other.Ordinal != 65 || other.Call.Holder != "bob" {
+	if first.Call.Holder != "ann" || again != first || second != first || other.Ordinal != 65 ||
+		other.Call.Holder != "bob" {
 		f.t.Fatalf("claimed as %s, %s, %s, %s", f.json(first), f.json(again), f.json(second), f.json(other))
 	}
 	settled := f.settle(log, of, 63, result("1-0", "done"))
-	if late := f.claim(f.log(), of, 63, "1-0", "bob"); late.Ordinal != first.Ordinal || late.Settled.Ordinal != settled.Ordinal || *late.Settled.Call.Result != "done" {
+	if late := f.claim(
+		f.log(),
+		of,
+		63,
+		"1-0",
+		"bob",
+	); late.Ordinal != first.Ordinal || late.Settled.Ordinal != settled.Ordinal ||
+		*late.Settled.Call.Result != "done" {
 		f.t.Fatalf("a claim that has led to a result is %s", f.json(late))
 	}
 	claims, err := f.log().Claims(ctx, f.session, of.UID, 1, 63)
@@ -66,7 +74,12 @@ func firstClaimCounts(f *fixture) {
 	of := turn("a")
 	first := f.claim(f.log(), of, 1, "1-0", "ann")
 	e := &v1alpha1.JournalEntrySpec{
-		Session: f.session.Name, Ordinal: 2, Time: event.MicroTime(time.Now()), Turn: &of, Step: 1, Claimed: &v1alpha1.ClaimedCall{ID: "1-0", Holder: "bob"},
+		Session: f.session.Name,
+		Ordinal: 2,
+		Time:    event.MicroTime(time.Now()),
+		Turn:    &of,
+		Step:    1,
+		Claimed: &v1alpha1.ClaimedCall{ID: "1-0", Holder: "bob"},
 	}
 	if err := f.store.Create(f.t.Context(), f.session, e); err != nil {
 		f.t.Fatal(err)
@@ -92,7 +105,14 @@ func claimedConcurrently(f *fixture) {
 			me := fmt.Sprintf("holder-%d", i)
 			for n := range 3 {
 				id := fmt.Sprintf("1-%d", n)
-				ref, closed, err := logs[i].Claim(deadline(f.t), f.session, turn("a"), 1, 1, v1alpha1.ClaimedCall{ID: id, Holder: me})
+				ref, closed, err := logs[i].Claim(
+					deadline(f.t),
+					f.session,
+					turn("a"),
+					1,
+					1,
+					v1alpha1.ClaimedCall{ID: id, Holder: me},
+				)
 				if err != nil || closed != nil || ref.Ordinal == 0 {
 					f.t.Errorf("claiming gives %v, %v, %v", ref, closed, err)
 					return

@@ -68,7 +68,11 @@ func concurrentSteps(f *fixture) {
 		together(func(i int) {
 			of, openedAt := turn("turn"), int64(1)
 			for step := int32(1); step <= steps; step++ {
-				closed, err := logs[i].Append(deadline(f.t), f.session, say(of, step, openedAt, fmt.Sprintf("answer %d of writer %d", step, i)))
+				closed, err := logs[i].Append(
+					deadline(f.t),
+					f.session,
+					say(of, step, openedAt, fmt.Sprintf("answer %d of writer %d", step, i)),
+				)
 				if err != nil {
 					f.t.Errorf("step %d, writer %d: %v", step, i, err)
 					return

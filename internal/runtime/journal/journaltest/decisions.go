@@ -20,8 +20,10 @@ func approvalTakenIn(f *fixture) {
 	stale := f.log()
 	f.settle(stale, of, 1, result("1-1", "known"))
 	ref := f.settle(f.log(), of, 1, approval())
-	rejected, closed, err := f.log().Settle(ctx, f.session, of, 1, 1, v1alpha1.SettledCall{ID: "1-0", Decision: v1alpha1.DecisionReject})
-	if err != nil || closed != nil || rejected.Ordinal != ref.Ordinal || rejected.Call.Decision != v1alpha1.DecisionApprove {
+	rejected, closed, err := f.log().
+		Settle(ctx, f.session, of, 1, 1, v1alpha1.SettledCall{ID: "1-0", Decision: v1alpha1.DecisionReject})
+	if err != nil || closed != nil || rejected.Ordinal != ref.Ordinal ||
+		rejected.Call.Decision != v1alpha1.DecisionApprove {
 		f.t.Fatalf("a call that is approved is rejected as %s, %v, %v", f.json(rejected), closed, err)
 	}
 	r := say(of, 1, 1, "it was not approved in time")

@@ -82,7 +82,14 @@ func everyCreateTimesOut(f *fixture) {
 	if got := len(entries); got != int(closed.Ordinal) {
 		contest.t.Fatalf("there are %d entries, the last is %d", got, closed.Ordinal)
 	}
-	ref, late, err := log.Settle(contest.t.Context(), contest.session, turn("b"), 1, closed.Ordinal+1, v1alpha1.SettledCall{ID: "1-0", Result: ptr("x")})
+	ref, late, err := log.Settle(
+		contest.t.Context(),
+		contest.session,
+		turn("b"),
+		1,
+		closed.Ordinal+1,
+		v1alpha1.SettledCall{ID: "1-0", Result: ptr("x")},
+	)
 	if err != nil || late != nil || ref.Adopted {
 		contest.t.Fatalf("settling gives %v, %v, %v", ref, late, err)
 	}
@@ -101,7 +108,11 @@ func lostCreate(f *fixture) {
 		}
 		return Fault{}
 	})
-	if closed := f.append(journal.New(faulty, journal.Options{}), say(turn("a"), 1, 1, "x")); closed.Adopted || closed.Ordinal != 1 {
+	if closed := f.append(
+		journal.New(faulty, journal.Options{}),
+		say(turn("a"), 1, 1, "x"),
+	); closed.Adopted ||
+		closed.Ordinal != 1 {
 		f.t.Fatalf("closed at %d, adopted %v", closed.Ordinal, closed.Adopted)
 	}
 	f.same("where creates were tried", at, []int64{1, 1})
@@ -165,7 +176,11 @@ func lateCreate(f *fixture) {
 		f.fill(3)
 		var late *v1alpha1.JournalEntrySpec
 		lost := &losing{Store: f.store, lost: func(e *v1alpha1.JournalEntrySpec) { late = e }}
-		if _, err := journal.New(lost, journal.Options{}).Append(f.t.Context(), f.session, say(turn("a"), 1, 4, "first")); !errors.Is(err, ErrInjected) {
+		if _, err := journal.New(lost, journal.Options{}).
+			Append(f.t.Context(), f.session, say(turn("a"), 1, 4, "first")); !errors.Is(
+			err,
+			ErrInjected,
+		) {
 			f.t.Fatalf("a create that is lost says %v", err)
 		}
 		if before {

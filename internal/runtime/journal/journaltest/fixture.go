@@ -56,8 +56,8 @@ func say(of journal.Turn, step int32, openedAt int64, texts ...string) journal.R
 	r := journal.Record{
 		Turn: of, Step: step, OpenedAt: openedAt,
 		Transition: v1alpha1.TurnProgress{
-			Phase: v1alpha1.TurnReason, Iteration: step,
-			Plan: &v1alpha1.TurnPlan{Step: step + 1, Phase: v1alpha1.PlanReason},
+			Phase: v1alpha1.TurnPhaseReason, Iteration: step,
+			Plan: &v1alpha1.TurnPlan{Step: step + 1, Phase: v1alpha1.PlanPhaseReason},
 		},
 	}
 	if step == 1 {
@@ -75,10 +75,16 @@ func say(of journal.Turn, step int32, openedAt int64, texts ...string) journal.R
 func cancel(of journal.Turn, step int32, openedAt int64) journal.Record {
 	factory := event.NewFactory(event.Identity{Session: "session", Turn: of.UID}, nil)
 	return journal.Record{
-		Turn: of, Step: step, OpenedAt: openedAt, Closing: true,
-		Events: []v1alpha1.JournalEvent{factory.TurnFailed(event.TurnFailed{Error: "cancelled"}), factory.SessionIdled(event.SessionIdled{})},
+		Turn:     of,
+		Step:     step,
+		OpenedAt: openedAt,
+		Closing:  true,
+		Events: []v1alpha1.JournalEvent{
+			factory.TurnFailed(event.TurnFailed{Error: "cancelled"}),
+			factory.SessionIdled(event.SessionIdled{}),
+		},
 		Transition: v1alpha1.TurnProgress{
-			Phase: v1alpha1.TurnCancelled, Plan: &v1alpha1.TurnPlan{Step: step, Phase: v1alpha1.PlanComplete},
+			Phase: v1alpha1.TurnPhaseCancelled, Plan: &v1alpha1.TurnPlan{Step: step, Phase: v1alpha1.PlanPhaseComplete},
 		},
 	}
 }
@@ -185,7 +191,10 @@ func (f *fixture) naive(entries []*v1alpha1.JournalEntrySpec) *journal.View {
 }
 
 // events returns the events of a final entry and its parts, joined.
-func (f *fixture) events(entries []*v1alpha1.JournalEntrySpec, final *v1alpha1.JournalEntrySpec) []v1alpha1.JournalEvent {
+func (f *fixture) events(
+	entries []*v1alpha1.JournalEntrySpec,
+	final *v1alpha1.JournalEntrySpec,
+) []v1alpha1.JournalEvent {
 	f.t.Helper()
 	var all []v1alpha1.JournalEvent
 	for _, ordinal := range append(slices.Clone(final.Parts), final.Ordinal) {
@@ -289,7 +298,14 @@ func (f *fixture) checkpoint(before []*v1alpha1.JournalEntrySpec, e *v1alpha1.Jo
 	want := f.naive(before)
 	c := e.Checkpoint
 	if c.Bytes != want.Bytes || c.Events != want.NextSequence-1 {
-		f.t.Fatalf("the checkpoint at ordinal %d says %d bytes and %d events, not %d and %d", e.Ordinal, c.Bytes, c.Events, want.Bytes, want.NextSequence-1)
+		f.t.Fatalf(
+			"the checkpoint at ordinal %d says %d bytes and %d events, not %d and %d",
+			e.Ordinal,
+			c.Bytes,
+			c.Events,
+			want.Bytes,
+			want.NextSequence-1,
+		)
 	}
 	blocks := e.Ordinal / journal.CheckpointInterval
 	if c.From == e.Ordinal {

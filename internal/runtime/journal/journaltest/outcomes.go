@@ -16,7 +16,7 @@ import (
 func ran(id, text string) v1alpha1.SettledCall {
 	at := event.MicroTime(time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC))
 	return v1alpha1.SettledCall{
-		ID: id, State: v1alpha1.CallSucceeded, Reason: "Completed", Result: &text, StartedAt: &at, FinishedAt: &at,
+		ID: id, State: v1alpha1.ToolCallStateSucceeded, Reason: "Completed", Result: &text, StartedAt: &at, FinishedAt: &at,
 		Image: "registry.example/tool@sha256:0123", PodUID: "pod-uid",
 	}
 }
@@ -31,7 +31,12 @@ func ranAll(n int, text string) []v1alpha1.SettledCall {
 }
 
 // settleAll settles calls of an open step and fails the test if that is not possible.
-func (f *fixture) settleAll(log *journal.Log, of journal.Turn, openedAt int64, calls []v1alpha1.SettledCall) []journal.SettledRef {
+func (f *fixture) settleAll(
+	log *journal.Log,
+	of journal.Turn,
+	openedAt int64,
+	calls []v1alpha1.SettledCall,
+) []journal.SettledRef {
 	f.t.Helper()
 	refs, closed, err := log.SettleAll(f.t.Context(), f.session, of, 1, openedAt, calls)
 	if err != nil || closed != nil || len(refs) != len(calls) {
@@ -69,7 +74,10 @@ func callsOf(refs []journal.SettledRef) []v1alpha1.SettledCall {
 func outcomesTogether(f *fixture) {
 	of := turn("a")
 	f.fill(62)
-	calls := append(ranAll(3, "done\xff"), v1alpha1.SettledCall{ID: "1-3", State: v1alpha1.CallFailed, Error: ptr("It broke.")})
+	calls := append(
+		ranAll(3, "done\xff"),
+		v1alpha1.SettledCall{ID: "1-3", State: v1alpha1.ToolCallStateFailed, Error: ptr("It broke.")},
+	)
 	refs := f.settleAll(f.log(), of, 63, calls)
 	f.same("the ordinals", ordinals(refs), []int64{63, 63, 63, 63})
 	for _, ref := range refs {
@@ -126,13 +134,26 @@ func firstOutcomeCounts(f *fixture) {
 	of := turn("a")
 	first := f.settle(f.log(), of, 1, ran("1-1", "first"))
 	f.settle(f.log(), of, 1, v1alpha1.SettledCall{ID: "1-0", Source: "source", Decision: v1alpha1.DecisionApprove})
-	refs := f.settleAll(f.log(), of, 1, []v1alpha1.SettledCall{ran("1-0", "second"), ran("1-1", "second"), ran("1-2", "second")})
-	if !refs[1].Adopted || refs[1].Ordinal != first.Ordinal || *refs[1].Call.Result != "first" || refs[0].Adopted || refs[2].Ordinal != 3 {
+	refs := f.settleAll(
+		f.log(),
+		of,
+		1,
+		[]v1alpha1.SettledCall{ran("1-0", "second"), ran("1-1", "second"), ran("1-2", "second")},
+	)
+	if !refs[1].Adopted || refs[1].Ordinal != first.Ordinal || *refs[1].Call.Result != "first" || refs[0].Adopted ||
+		refs[2].Ordinal != 3 {
 		f.t.Fatalf("settled as %s", f.json(refs))
 	}
 	// Another process, which knew of nothing, has written at the same time.
 	late := ranAll(4, "third")
-	e := &v1alpha1.JournalEntrySpec{Session: f.session.Name, Ordinal: 4, Time: event.MicroTime(time.Now()), Turn: &of, Step: 1, Outcomes: late}
+	e := &v1alpha1.JournalEntrySpec{
+		Session:  f.session.Name,
+		Ordinal:  4,
+		Time:     event.MicroTime(time.Now()),
+		Turn:     &of,
+		Step:     1,
+		Outcomes: late,
+	}
 	if err := f.store.Create(f.t.Context(), f.session, e); err != nil {
 		f.t.Fatal(err)
 	}
@@ -161,7 +182,10 @@ func outcomesConcurrently(f *fixture) {
 		var mu sync.Mutex
 		texts := map[string]string{}
 		together(func(i int) {
-			calls := []v1alpha1.SettledCall{ran(fmt.Sprintf("1-%d", i%3), fmt.Sprintf("from %d", i)), ran("1-3", fmt.Sprintf("from %d", i))}
+			calls := []v1alpha1.SettledCall{
+				ran(fmt.Sprintf("1-%d", i%3), fmt.Sprintf("from %d", i)),
+				ran("1-3", fmt.Sprintf("from %d", i)),
+			}
 			refs, closed, err := logs[i].SettleAll(deadline(f.t), f.session, turn("a"), 1, 1, calls)
 			if err != nil || closed != nil {
 				f.t.Errorf("settling gives %v, %v, %v", refs, closed, err)
@@ -270,7 +294,11 @@ func outcomesMustFit(f *fixture) {
 	}
 	f.session.Limit = 800 << 10
 	refs := f.settleAll(f.log(), of, 1, calls)
-	if _, _, err := f.log().SettleAll(f.t.Context(), f.session, of, 1, 1, []v1alpha1.SettledCall{ran("2-0", long+long+long)}); !errors.Is(err, journal.ErrFull) {
+	if _, _, err := f.log().
+		SettleAll(f.t.Context(), f.session, of, 1, 1, []v1alpha1.SettledCall{ran("2-0", long+long+long)}); !errors.Is(
+		err,
+		journal.ErrFull,
+	) {
 		f.t.Fatalf("one outcome too many is settled with %v", err)
 	}
 	// The entry that closes the step has the same texts once more.

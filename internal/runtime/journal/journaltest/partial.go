@@ -48,7 +48,11 @@ func (f *fixture) expectPartial(of journal.Turn, openedAt int64, message, text s
 	if closed != nil {
 		f.t.Fatalf("the step is closed: %v", closed)
 	}
-	f.same("what was kept", partial, &journal.Partial{Message: message, Model: "m", Holder: "ann", Text: text, Discarded: discarded})
+	f.same(
+		"what was kept",
+		partial,
+		&journal.Partial{Message: message, Model: "m", Holder: "ann", Text: text, Discarded: discarded},
+	)
 }
 
 func (f *fixture) expectEntries(want int) {
@@ -220,8 +224,15 @@ func partialOutOfPlace(f *fixture) {
 	of := turn("a")
 	f.keep(f.draft(f.log(), of, 1, "x"), "abc")
 	for i, piece := range []v1alpha1.PartialAnswer{{Offset: 7, Text: "late"}, {Offset: 0, Text: "abc"}, {Offset: 3, Text: "d"}} {
-		piece.Message, piece.Content = "x", v1alpha1.PartialText
-		e := &v1alpha1.JournalEntrySpec{Session: f.session.Name, Ordinal: int64(i) + 2, Time: event.MicroTime(time.Now()), Turn: &of, Step: 1, Partial: &piece}
+		piece.Message, piece.Content = "x", v1alpha1.PartialContentText
+		e := &v1alpha1.JournalEntrySpec{
+			Session: f.session.Name,
+			Ordinal: int64(i) + 2,
+			Time:    event.MicroTime(time.Now()),
+			Turn:    &of,
+			Step:    1,
+			Partial: &piece,
+		}
 		if err := f.store.Create(f.t.Context(), f.session, e); err != nil {
 			f.t.Fatal(err)
 		}

@@ -21,14 +21,27 @@ func largeStep(f *fixture) {
 	calls := say(of, 3, 0, "calling")
 	calls.Calls = []v1alpha1.PlannedCall{
 		{ID: "3-0", Name: "small", Arguments: "{}"},
-		{ID: "3-1", ProviderID: "p", Name: "large", Arguments: noise(7, 1_200_000), Refusal: strings.Repeat("\u0002", 150_000)},
+		{
+			ID:         "3-1",
+			ProviderID: "p",
+			Name:       "large",
+			Arguments:  noise(7, 1_200_000),
+			Refusal:    strings.Repeat("\u0002", 150_000),
+		},
 		{ID: "3-2", Name: "small", Arguments: "{}"},
 	}
 	// The events fill an entry so far that the transition has no room beside them.
 	filled := say(of, 4, 0, noise(8, journal.MaxEntryBytes-10_000))
 	for i := range 64 {
 		filled.Transition.ToolCalls = append(filled.Transition.ToolCalls, v1alpha1.ToolCall{
-			ID: fmt.Sprintf("4-%d", i), Name: noise(1, 64), Executor: v1alpha1.ExecutorNone, State: v1alpha1.CallFailed, Preview: noise(2, 160),
+			ID: fmt.Sprintf(
+				"4-%d",
+				i,
+			),
+			Name:     noise(1, 64),
+			Executor: v1alpha1.ToolExecutorNone,
+			State:    v1alpha1.ToolCallStateFailed,
+			Preview:  noise(2, 160),
 		})
 	}
 	log, openedAt := f.log(), int64(1)

@@ -17,7 +17,12 @@ func result(id, text string) v1alpha1.SettledCall {
 }
 
 // settle settles a call of an open step and fails the test if that is not possible.
-func (f *fixture) settle(log *journal.Log, of journal.Turn, openedAt int64, call v1alpha1.SettledCall) journal.SettledRef {
+func (f *fixture) settle(
+	log *journal.Log,
+	of journal.Turn,
+	openedAt int64,
+	call v1alpha1.SettledCall,
+) journal.SettledRef {
 	f.t.Helper()
 	ref, closed, err := log.Settle(f.t.Context(), f.session, of, 1, openedAt, call)
 	if err != nil || closed != nil || ref.Ordinal == 0 {
@@ -32,7 +37,9 @@ func settledOnce(f *fixture) {
 	first := f.settle(f.log(), of, 63, result("1-0", "first"))
 	second := f.settle(f.log(), of, 63, result("1-0", "second"))
 	other := f.settle(f.log(), of, 63, v1alpha1.SettledCall{ID: "1-1", Error: ptr("failed\xff")})
-	if first.Adopted || !second.Adopted || second.Ordinal != first.Ordinal || *second.Call.Result != "first" || other.Adopted || other.Ordinal != 65 {
+	if first.Adopted || !second.Adopted || second.Ordinal != first.Ordinal || *second.Call.Result != "first" ||
+		other.Adopted ||
+		other.Ordinal != 65 {
 		f.t.Fatalf("settled as %s, %s, %s", f.json(first), f.json(second), f.json(other))
 	}
 	for _, log := range []*journal.Log{f.log(), f.log()} {
@@ -70,7 +77,14 @@ func firstResultCounts(f *fixture) {
 	of := turn("a")
 	first := f.settle(f.log(), of, 1, result("1-0", "first"))
 	second := result("1-0", "second")
-	e := &v1alpha1.JournalEntrySpec{Session: f.session.Name, Ordinal: 2, Time: event.MicroTime(time.Now()), Turn: &of, Step: 1, Settled: &second}
+	e := &v1alpha1.JournalEntrySpec{
+		Session: f.session.Name,
+		Ordinal: 2,
+		Time:    event.MicroTime(time.Now()),
+		Turn:    &of,
+		Step:    1,
+		Settled: &second,
+	}
 	if err := f.store.Create(f.t.Context(), f.session, e); err != nil {
 		f.t.Fatal(err)
 	}
@@ -201,7 +215,8 @@ func recordOfAnother(f *fixture) {
 func settledTooLarge(f *fixture) {
 	fits := strings.Repeat("\u0001", 64*1024)
 	f.settle(f.log(), turn("a"), 1, result("1-0", fits))
-	_, _, err := f.log().Settle(f.t.Context(), f.session, turn("a"), 1, 1, result("1-1", strings.Repeat("\u0001", 100*1024)))
+	_, _, err := f.log().
+		Settle(f.t.Context(), f.session, turn("a"), 1, 1, result("1-1", strings.Repeat("\u0001", 100*1024)))
 	if !errors.Is(err, journal.ErrTooLarge) {
 		f.t.Fatalf("a result as large as an entry says %v", err)
 	}

@@ -15,7 +15,10 @@ func steered(r journal.Record, names ...string) journal.Record {
 	factory := event.NewFactory(event.Identity{Session: "session", Turn: r.Turn.UID, InputMessage: "input"}, nil)
 	for _, name := range names {
 		r.Events = append(r.Events, factory.InputMessage(event.NewUserMessage("input of "+name)))
-		r.Steered = append(r.Steered, journal.RecordedTurn{Name: name, UID: types.UID(name + "-uid"), Digest: strings.Repeat("5", 64)})
+		r.Steered = append(
+			r.Steered,
+			journal.RecordedTurn{Name: name, UID: types.UID(name + "-uid"), Digest: strings.Repeat("5", 64)},
+		)
 	}
 	return r
 }

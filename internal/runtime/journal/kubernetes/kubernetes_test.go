@@ -38,7 +38,10 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) int {
 	log.SetLogger(logr.Discard())
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS is not set: these tests need a directory with etcd and kube-apiserver in it.")
+		fmt.Fprintln(
+			os.Stderr,
+			"KUBEBUILDER_ASSETS is not set: these tests need a directory with etcd and kube-apiserver in it.",
+		)
 		return 1
 	}
 	environment := &envtest.Environment{
@@ -109,8 +112,10 @@ func TestAnEntryIsOwnedByItsSessionAndNamedByItsOrdinal(t *testing.T) {
 		t.Fatalf("the metadata is %+v", got.ObjectMeta)
 	}
 	owner := got.OwnerReferences[0]
-	if owner.Kind != "Session" || owner.APIVersion != "capstan.dev/v1alpha1" || owner.Name != "demo" || owner.UID != "owner-uid" ||
-		*owner.Controller || *owner.BlockOwnerDeletion {
+	if owner.Kind != "Session" || owner.APIVersion != "capstan.dev/v1alpha1" || owner.Name != "demo" ||
+		owner.UID != "owner-uid" ||
+		*owner.Controller ||
+		*owner.BlockOwnerDeletion {
 		t.Fatalf("the owner is %+v", owner)
 	}
 }
@@ -175,7 +180,10 @@ func TestADryRunFindsAQuotaAndWritesNothing(t *testing.T) {
 		t.Fatalf("the entry was written: %v", err)
 	}
 	none := corev1.ResourceList{"count/journalentries.capstan.dev": resource.MustParse("0")}
-	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "few"}, Spec: corev1.ResourceQuotaSpec{Hard: none}}
+	quota := &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "few"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: none},
+	}
 	if err := c.Create(t.Context(), quota); err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +194,8 @@ func TestADryRunFindsAQuotaAndWritesNothing(t *testing.T) {
 	}
 	for deadline := time.Now().Add(time.Minute); ; {
 		err := dry.DryRun(t.Context(), s, entry(1))
-		if errors.Is(err, journal.ErrRefused) && !errors.Is(err, journal.ErrInvalid) && strings.Contains(err.Error(), "exceeded quota: few") {
+		if errors.Is(err, journal.ErrRefused) && !errors.Is(err, journal.ErrInvalid) &&
+			strings.Contains(err.Error(), "exceeded quota: few") {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -225,7 +234,12 @@ func TestALostConnectionIsNoRefusal(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := journal.Session{Namespace: "default", Name: "demo", UID: "lost"}
-	if err := store.Create(t.Context(), s, entry(1)); err == nil || errors.Is(err, journal.ErrRefused) || errors.Is(err, journal.ErrExists) {
+	if err := store.Create(
+		t.Context(),
+		s,
+		entry(1),
+	); err == nil || errors.Is(err, journal.ErrRefused) ||
+		errors.Is(err, journal.ErrExists) {
 		t.Fatalf("creating says %v", err)
 	}
 	if _, err := store.Get(t.Context(), s, 1); err == nil || errors.Is(err, journal.ErrNotFound) {

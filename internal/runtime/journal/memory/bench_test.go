@@ -34,8 +34,13 @@ func answer(i int, openedAt int64) journal.Record {
 		text += fmt.Sprintf("word %d ", i*n)
 	}
 	return journal.Record{
-		Turn: turn, Step: int32(i + 1), OpenedAt: openedAt, Digest: "digest",
-		Events: []v1alpha1.JournalEvent{step.OutputMessageCompleted(event.OutputMessageCompleted{Message: event.NewAssistantMessage(text, nil)})},
+		Turn:     turn,
+		Step:     int32(i + 1),
+		OpenedAt: openedAt,
+		Digest:   "digest",
+		Events: []v1alpha1.JournalEvent{
+			step.OutputMessageCompleted(event.OutputMessageCompleted{Message: event.NewAssistantMessage(text, nil)}),
+		},
 	}
 }
 

@@ -140,7 +140,10 @@ func (a *answer) response(asked string) model.Response {
 	r := model.Response{
 		Text: a.text.String(),
 		Usage: model.Usage{
-			InputTokens: a.input[0] + a.input[1] + a.input[2], CacheWriteTokens: a.input[1], CacheReadTokens: a.input[2], OutputTokens: a.output,
+			InputTokens:      a.input[0] + a.input[1] + a.input[2],
+			CacheWriteTokens: a.input[1],
+			CacheReadTokens:  a.input[2],
+			OutputTokens:     a.output,
 		},
 		ResponseID: a.id,
 		Model:      a.model,

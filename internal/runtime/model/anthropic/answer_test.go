@@ -212,7 +212,11 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 				t.Errorf("the error is %q, which does not say %q, or says too much", err, test.says)
 			}
 			var own *provider.Error
-			if known := errors.As(err, &own); (known && own.Transient()) != test.transient || known && own.RetryAfter != test.after {
+			if known := errors.As(
+				err,
+				&own,
+			); (known && own.Transient()) != test.transient ||
+				known && own.RetryAfter != test.after {
 				t.Errorf("the error is %+v, want transient %v, after %s", own, test.transient, test.after)
 			}
 			quiet(t, err, d)
@@ -256,9 +260,15 @@ func TestTheKeyIsInNoAnswer(t *testing.T) {
 	hides := strings.NewReplacer("msg_01", "id-"+key, "claude-test-20260101", key)
 	got, err := newDouble(t, streams(hides.Replace(start), textStart(0), text(0, "x-api-key: "+key), blockStop(0),
 		callStart(1, key, "look"), arguments(1, `{"a":"`+key+`"}`), blockStop(1), ends("tool_use"), stop)).ask(t)
-	want := &model.Response{Text: "x-api-key: [API key]", FinishReason: "tool_use", Model: "claude-test", ToolCalls: []model.ToolCall{
-		{Name: "look", Arguments: `{"a":"[API key]"}`},
-	}, Usage: whole}
+	want := &model.Response{
+		Text:         "x-api-key: [API key]",
+		FinishReason: "tool_use",
+		Model:        "claude-test",
+		ToolCalls: []model.ToolCall{
+			{Name: "look", Arguments: `{"a":"[API key]"}`},
+		},
+		Usage: whole,
+	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%+v, %v\nwant\n%+v", got, err, want)
 	}
@@ -266,7 +276,22 @@ func TestTheKeyIsInNoAnswer(t *testing.T) {
 
 // TestWhatComesIsTold is what PART-01 keeps: the text so far, and that a tool call has begun.
 func TestWhatComesIsTold(t *testing.T) {
-	d := newDouble(t, streams(start, textStart(0), text(0, "I "), ping, text(0, "look."), blockStop(0), callStart(1, "a", "look"), arguments(1, "{}"), blockStop(1), ends("tool_use"), stop))
+	d := newDouble(
+		t,
+		streams(
+			start,
+			textStart(0),
+			text(0, "I "),
+			ping,
+			text(0, "look."),
+			blockStop(0),
+			callStart(1, "a", "look"),
+			arguments(1, "{}"),
+			blockStop(1),
+			ends("tool_use"),
+			stop,
+		),
+	)
 	r := simple()
 	var heard []model.Partial
 	r.OnPartial = func(p model.Partial) {
@@ -285,11 +310,18 @@ func TestWhatComesIsTold(t *testing.T) {
 
 // TestAPingIsNoContent: a server that only keeps the connection open is one that stalls.
 func TestAPingIsNoContent(t *testing.T) {
-	d := newDouble(t, streams(start, ping, textStart(0), ping, text(0, "Hi"), ping, ping, blockStop(0), ends("end_turn"), stop))
+	d := newDouble(
+		t,
+		streams(start, ping, textStart(0), ping, text(0, "Hi"), ping, ping, blockStop(0), ends("end_turn"), stop),
+	)
 	told := 0
 	r := simple()
 	r.OnPartial = func(model.Partial) { told++ }
 	if _, err := d.driver(t, v1alpha1.ModelParameters{}).Generate(t.Context(), r); err != nil || told != 4 {
-		t.Errorf("%d of the events were content (%v), want 4: start, text and end of the block, and the end of the message", told, err)
+		t.Errorf(
+			"%d of the events were content (%v), want 4: start, text and end of the block, and the end of the message",
+			told,
+			err,
+		)
 	}
 }

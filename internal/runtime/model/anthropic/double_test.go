@@ -102,11 +102,20 @@ func text(index int, said string) string {
 }
 
 func callStart(index int, id, tool string) string {
-	return fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":{"type":"tool_use","id":%q,"name":%q,"input":{}}}`, index, id, tool)
+	return fmt.Sprintf(
+		`{"type":"content_block_start","index":%d,"content_block":{"type":"tool_use","id":%q,"name":%q,"input":{}}}`,
+		index,
+		id,
+		tool,
+	)
 }
 
 func arguments(index int, piece string) string {
-	return fmt.Sprintf(`{"type":"content_block_delta","index":%d,"delta":{"type":"input_json_delta","partial_json":%q}}`, index, piece)
+	return fmt.Sprintf(
+		`{"type":"content_block_delta","index":%d,"delta":{"type":"input_json_delta","partial_json":%q}}`,
+		index,
+		piece,
+	)
 }
 
 func blockStop(index int) string {
@@ -114,7 +123,10 @@ func blockStop(index int) string {
 }
 
 func ends(reason string) string {
-	return fmt.Sprintf(`{"type":"message_delta","delta":{"stop_reason":%q,"stop_sequence":null},"usage":{"output_tokens":15}}`, reason)
+	return fmt.Sprintf(
+		`{"type":"message_delta","delta":{"stop_reason":%q,"stop_sequence":null},"usage":{"output_tokens":15}}`,
+		reason,
+	)
 }
 
 // simple is a request with one message of the user.

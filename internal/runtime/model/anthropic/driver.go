@@ -46,8 +46,14 @@ func isOwn(host string) bool {
 
 // machine are headers in which the SDK describes its platform.
 var machine = []string{
-	"X-Stainless-Lang", "X-Stainless-Package-Version", "X-Stainless-Os", "X-Stainless-Arch", "X-Stainless-Runtime", "X-Stainless-Runtime-Version",
-	"X-Stainless-Retry-Count", "X-Stainless-Timeout",
+	"X-Stainless-Lang",
+	"X-Stainless-Package-Version",
+	"X-Stainless-Os",
+	"X-Stainless-Arch",
+	"X-Stainless-Runtime",
+	"X-Stainless-Runtime-Version",
+	"X-Stainless-Retry-Count",
+	"X-Stainless-Timeout",
 }
 
 // New returns a driver. It makes no call to the provider. Nothing is taken from the environment: the service is made

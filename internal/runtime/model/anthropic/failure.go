@@ -35,7 +35,9 @@ func (d *driver) failure(ctx context.Context, asked string, raw *http.Response, 
 
 // fieldName is the path of a field of the request. It begins with one of those that a Model decides on, so that nothing
 // else is taken for one.
-var fieldName = regexp.MustCompile(`^(max_tokens|model|output_config|stop_sequences|temperature|thinking|tools|top_p)(\.[a-z_]{1,32}){0,2}$`)
+var fieldName = regexp.MustCompile(
+	`^(max_tokens|model|output_config|stop_sequences|temperature|thinking|tools|top_p)(\.[a-z_]{1,32}){0,2}$`,
+)
 
 // spent is what the API says, under no word of its own, when an organization or a workspace has spent as much as it has
 // set itself.
@@ -66,7 +68,9 @@ func (t told) filtered() bool {
 func (d *driver) kind(t told) string {
 	message := strings.ToLower(t.Message)
 	switch {
-	case strings.Contains(message, "prompt is too long"), strings.Contains(message, "exceed context limit"), strings.Contains(message, "context window"):
+	case strings.Contains(message, "prompt is too long"),
+		strings.Contains(message, "exceed context limit"),
+		strings.Contains(message, "context window"):
 		return provider.KindContextLength
 	case t.Type == string(sdk.ErrorTypeBillingError), strings.Contains(message, "credit balance is too low"),
 		spent.MatchString(message):
@@ -75,7 +79,8 @@ func (d *driver) kind(t told) string {
 	word := provider.Words(t.Type, d.key)
 	// Only a request that is not well-formed has such a field.
 	field, _, found := strings.Cut(t.Message, ":")
-	if found && word == string(sdk.ErrorTypeInvalidRequestError) && fieldName.MatchString(field) && !strings.Contains(field, d.key) {
+	if found && word == string(sdk.ErrorTypeInvalidRequestError) && fieldName.MatchString(field) &&
+		!strings.Contains(field, d.key) {
 		word += " of " + field
 	}
 	return word

@@ -11,7 +11,7 @@ import (
 
 // TestWhichModelsReason holds which models may send nothing while they think.
 func TestWhichModelsReason(t *testing.T) {
-	const none, low, high = v1alpha1.ReasoningNone, v1alpha1.ReasoningLow, v1alpha1.ReasoningHigh
+	const none, low, high = v1alpha1.ReasoningEffortNone, v1alpha1.ReasoningEffortLow, v1alpha1.ReasoningEffortHigh
 	d := newDouble(t, streams())
 	for _, test := range []struct {
 		model   string
@@ -63,7 +63,21 @@ func TestTheStartOfAnEmptyThoughtIsNoContent(t *testing.T) {
 		want  int
 	}{"empty": {empty, 6}, "with a thought": {thought, 7}} {
 		t.Run(name, func(t *testing.T) {
-			d := newDouble(t, streams(start, test.start, ping, signature, blockStop(0), textStart(1), text(1, "Hi"), blockStop(1), ends("end_turn"), stop))
+			d := newDouble(
+				t,
+				streams(
+					start,
+					test.start,
+					ping,
+					signature,
+					blockStop(0),
+					textStart(1),
+					text(1, "Hi"),
+					blockStop(1),
+					ends("end_turn"),
+					stop,
+				),
+			)
 			told := 0
 			r := simple()
 			r.OnPartial = func(model.Partial) { told++ }

@@ -196,7 +196,10 @@ func resultOf(call provider.Call) *sdk.ToolResultBlockParam {
 		case p.Type == event.PartImage:
 			result.Content = append(result.Content, sdk.ToolResultBlockParamContentUnion{OfImage: imageOf(p)})
 		case said(p):
-			result.Content = append(result.Content, sdk.ToolResultBlockParamContentUnion{OfText: &sdk.TextBlockParam{Text: p.Text}})
+			result.Content = append(
+				result.Content,
+				sdk.ToolResultBlockParamContentUnion{OfText: &sdk.TextBlockParam{Text: p.Text}},
+			)
 		}
 	}
 	return result

@@ -25,15 +25,30 @@ func conversation() model.Request {
 		{ID: "1-2", Name: "look", Arguments: ""},
 	})
 	results := []event.Message{
-		{Role: event.RoleToolResult, ToolCallID: "1-1", ToolName: "weather", Content: []event.Part{}, Error: "There is no such city."},
-		{Role: event.RoleToolResult, ToolCallID: "1-0", ToolName: "weather", Content: []event.Part{event.Text("<21> degrees & sun")}},
+		{
+			Role:       event.RoleToolResult,
+			ToolCallID: "1-1",
+			ToolName:   "weather",
+			Content:    []event.Part{},
+			Error:      "There is no such city.",
+		},
+		{
+			Role:       event.RoleToolResult,
+			ToolCallID: "1-0",
+			ToolName:   "weather",
+			Content:    []event.Part{event.Text("<21> degrees & sun")},
+		},
 		{Role: event.RoleToolResult, ToolCallID: "1-2", ToolName: "look", Content: []event.Part{
 			event.Text("A view."), {Type: event.PartImage, MediaType: "image/png", Base64: "iVBORw0KGgo="},
 		}},
 	}
 	messages := []event.Message{
 		event.NewUserParts([]event.Part{
-			event.Text("Hello."), event.Text(" \n"), {Type: event.PartImage, MediaType: "image/jpeg", URL: "https://example.org/a.jpg"},
+			event.Text(
+				"Hello.",
+			),
+			event.Text(" \n"),
+			{Type: event.PartImage, MediaType: "image/jpeg", URL: "https://example.org/a.jpg"},
 		}),
 		event.NewUserMessage(prompt),
 		asks,
@@ -41,9 +56,21 @@ func conversation() model.Request {
 	messages = append(messages, results...)
 	messages = append(messages, event.NewUserMessage("And tomorrow?"))
 	return model.Request{
-		Model: "claude-test", SystemPrompt: "Be brief.", Messages: messages, Locale: "de-CH", Iteration: 2, TurnID: "turn", PreviousResponseID: "msg_00",
+		Model:              "claude-test",
+		SystemPrompt:       "Be brief.",
+		Messages:           messages,
+		Locale:             "de-CH",
+		Iteration:          2,
+		TurnID:             "turn",
+		PreviousResponseID: "msg_00",
 		Tools: []model.ToolDefinition{
-			{Name: "weather", Description: "Tells the weather.", InputSchema: json.RawMessage(`{"type":"object","properties":{"city":{"type":"string"}},"required":["city"],"additionalProperties":false}`)},
+			{
+				Name:        "weather",
+				Description: "Tells the weather.",
+				InputSchema: json.RawMessage(
+					`{"type":"object","properties":{"city":{"type":"string"}},"required":["city"],"additionalProperties":false}`,
+				),
+			},
 			{Name: "look", InputSchema: json.RawMessage(`{"properties":{}}`)},
 			{Name: "any"},
 		},
@@ -58,7 +85,7 @@ func TestTheRequestIsWhatTheAPIWants(t *testing.T) {
 		"conversation": {request: conversation()},
 		"parameters": {request: simple(), parameters: v1alpha1.ModelParameters{
 			MaxOutputTokens: ptr.To[int32](512), Temperature: ptr.To("0.7"), TopP: ptr.To("0.95"), StopSequences: []string{"END", "\n\n"},
-			ReasoningEffort: v1alpha1.ReasoningHigh,
+			ReasoningEffort: v1alpha1.ReasoningEffortHigh,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +132,10 @@ func TestARequestHasNoEmptyMessage(t *testing.T) {
 	r := simple()
 	r.Messages = []event.Message{
 		event.NewUserMessage(" "),
-		event.NewAssistantMessage(" ", []event.ToolCall{{ID: "1-0", ProviderID: "a", Name: "look"}, {ID: "1-1", ProviderID: "b", Name: "look"}}),
+		event.NewAssistantMessage(
+			" ",
+			[]event.ToolCall{{ID: "1-0", ProviderID: "a", Name: "look"}, {ID: "1-1", ProviderID: "b", Name: "look"}},
+		),
 		{Role: event.RoleToolResult, ToolCallID: "1-0", Content: []event.Part{event.Text(" ")}},
 		{Role: event.RoleToolResult, ToolCallID: "1-1", Error: "\n"},
 		event.NewAssistantMessage("", nil),
@@ -159,7 +189,9 @@ func TestASchemaThatIsNoneIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	for _, schema := range []string{"{", "null", "[]", "true"} {
 		r := simple()
 		r.Tools = []model.ToolDefinition{{Name: "odd", InputSchema: json.RawMessage(schema)}}
-		if _, err := d.driver(t, v1alpha1.ModelParameters{}).Generate(t.Context(), r); err == nil || !strings.Contains(err.Error(), "tool odd") {
+		if _, err := d.driver(t, v1alpha1.ModelParameters{}).
+			Generate(t.Context(), r); err == nil ||
+			!strings.Contains(err.Error(), "tool odd") {
 			t.Errorf("%s: %v", schema, err)
 		}
 	}
@@ -225,7 +257,12 @@ func TestTheProvidersOwnAddressIsTheDefault(t *testing.T) {
 	if _, err := driver.Generate(t.Context(), simple()); err == nil || asked != "https://api.anthropic.com/v1/messages" {
 		t.Errorf("asked %s, %v", asked, err)
 	}
-	if own := model.Endpoint(&v1alpha1.Model{Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ProviderAnthropic}}); !strings.HasPrefix(DefaultBaseURL, own) {
+	if own := model.Endpoint(
+		&v1alpha1.Model{Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderAnthropic}},
+	); !strings.HasPrefix(
+		DefaultBaseURL,
+		own,
+	) {
 		t.Errorf("the runtime takes %s for the provider's address", own)
 	}
 }

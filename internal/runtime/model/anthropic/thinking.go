@@ -118,12 +118,12 @@ const (
 
 // budgets are the tokens for thinking of each effort, where a model takes a number.
 var budgets = map[v1alpha1.ReasoningEffort]int64{
-	v1alpha1.ReasoningLow: 2048, v1alpha1.ReasoningMedium: 8192, v1alpha1.ReasoningHigh: 16000,
+	v1alpha1.ReasoningEffortLow: 2048, v1alpha1.ReasoningEffortMedium: 8192, v1alpha1.ReasoningEffortHigh: 16000,
 }
 
 var efforts = map[v1alpha1.ReasoningEffort]sdk.OutputConfigEffort{
-	v1alpha1.ReasoningLow: sdk.OutputConfigEffortLow, v1alpha1.ReasoningMedium: sdk.OutputConfigEffortMedium,
-	v1alpha1.ReasoningHigh: sdk.OutputConfigEffortHigh,
+	v1alpha1.ReasoningEffortLow: sdk.OutputConfigEffortLow, v1alpha1.ReasoningEffortMedium: sdk.OutputConfigEffortMedium,
+	v1alpha1.ReasoningEffortHigh: sdk.OutputConfigEffortHigh,
 }
 
 // reason sets how much the model thinks and how long its response may be, and removes the parameters that are refused
@@ -147,7 +147,7 @@ func (d *driver) reason(body *sdk.MessageNewParams) {
 		if !g.always {
 			body.Thinking.OfAdaptive = &sdk.ThinkingConfigAdaptiveParam{}
 		}
-	case effort == v1alpha1.ReasoningNone && g.byDefault && !g.always:
+	case effort == v1alpha1.ReasoningEffortNone && g.byDefault && !g.always:
 		disabled := sdk.NewThinkingConfigDisabledParam()
 		body.Thinking.OfDisabled = &disabled
 	}
@@ -160,7 +160,7 @@ func (d *driver) reason(body *sdk.MessageNewParams) {
 // is room for it.
 func (g generation) told(effort v1alpha1.ReasoningEffort) (asked, thinks bool) {
 	asked = g.thinks && budgets[effort] > 0
-	return asked, asked || g.byDefault && (effort != v1alpha1.ReasoningNone || g.always)
+	return asked, asked || g.byDefault && (effort != v1alpha1.ReasoningEffortNone || g.always)
 }
 
 // Reasons implements model.Reasoner. The newer models send nothing of what they think. Those that are not known yet

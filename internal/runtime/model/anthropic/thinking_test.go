@@ -17,7 +17,7 @@ import (
 // TestNoModelIsSentWhatItRefuses holds the table of generations: thinking and effort as they are sent, the limit of the
 // response, and whether the temperature goes along.
 func TestNoModelIsSentWhatItRefuses(t *testing.T) {
-	const none, low, high = v1alpha1.ReasoningNone, v1alpha1.ReasoningLow, v1alpha1.ReasoningHigh
+	const none, low, high = v1alpha1.ReasoningEffortNone, v1alpha1.ReasoningEffortLow, v1alpha1.ReasoningEffortHigh
 	for _, test := range []struct {
 		model    string
 		effort   v1alpha1.ReasoningEffort
@@ -56,7 +56,12 @@ func TestNoModelIsSentWhatItRefuses(t *testing.T) {
 		d := newDouble(t, streams(start, textStart(0), text(0, "Hi"), blockStop(0), ends("end_turn"), stop))
 		r := simple()
 		r.Model = test.model
-		parameters := v1alpha1.ModelParameters{ReasoningEffort: test.effort, MaxOutputTokens: test.limit, Temperature: ptr.To("0.5"), TopP: ptr.To("0.9")}
+		parameters := v1alpha1.ModelParameters{
+			ReasoningEffort: test.effort,
+			MaxOutputTokens: test.limit,
+			Temperature:     ptr.To("0.5"),
+			TopP:            ptr.To("0.9"),
+		}
 		if _, err := d.driver(t, parameters).Generate(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +83,9 @@ func TestNoModelIsSentWhatItRefuses(t *testing.T) {
 		}
 		thinking := strings.TrimSpace(body.Thinking.Type + " " + body.Thinking.Budget.String())
 		warm := body.Temperature != nil
-		if thinking != test.thinking || body.Output.Effort != test.words || body.MaxTokens != test.tokens || warm != test.warm || (body.TopP != nil) != warm {
+		if thinking != test.thinking || body.Output.Effort != test.words || body.MaxTokens != test.tokens ||
+			warm != test.warm ||
+			(body.TopP != nil) != warm {
 			t.Errorf("%s, effort %q: %s", test.model, test.effort, raw)
 		}
 	}

@@ -34,11 +34,13 @@ func quoted(text string) string {
 }
 
 var wires = map[v1alpha1.ModelProvider]wire{
-	v1alpha1.ProviderOpenAI: {
+	v1alpha1.ModelProviderOpenAI: {
 		call: func(pieces ...string) string {
 			stream := ""
 			for _, piece := range pieces {
-				stream += `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"look","arguments":` + quoted(piece) + `}}]}}]}` + "\n\n"
+				stream += `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"look","arguments":` + quoted(
+					piece,
+				) + `}}]}}]}` + "\n\n"
 			}
 			return stream + `data: {"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}` + "\n\ndata: [DONE]\n\n"
 		},
@@ -46,7 +48,7 @@ var wires = map[v1alpha1.ModelProvider]wire{
 			return `data: {"choices":[{"index":0,"delta":{"x":` + unknown + `}}]}` + "\n\n"
 		},
 	},
-	v1alpha1.ProviderAnthropic: {
+	v1alpha1.ModelProviderAnthropic: {
 		call: func(pieces ...string) string {
 			event := func(data string) string {
 				var kind struct{ Type string }
@@ -54,19 +56,34 @@ var wires = map[v1alpha1.ModelProvider]wire{
 				return "event: " + kind.Type + "\ndata: " + data + "\n\n"
 			}
 			stream := event(`{"type":"message_start","message":{"id":"m","model":"m"}}`) +
-				event(`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"c","name":"look","input":{}}}`)
+				event(
+					`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"c","name":"look","input":{}}}`,
+				)
 			for _, piece := range pieces {
-				stream += event(`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":` + quoted(piece) + `}}`)
+				stream += event(
+					`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":` + quoted(
+						piece,
+					) + `}}`,
+				)
 			}
-			return stream + event(`{"type":"content_block_stop","index":0}`) + event(`{"type":"message_delta","delta":{"stop_reason":"tool_use"}}`) + event(`{"type":"message_stop"}`)
+			return stream + event(
+				`{"type":"content_block_stop","index":0}`,
+			) + event(
+				`{"type":"message_delta","delta":{"stop_reason":"tool_use"}}`,
+			) + event(
+				`{"type":"message_stop"}`,
+			)
 		},
 		event: func(unknown string) string {
 			return "event: message_start\n" + `data: {"type":"message_start","message":{"id":"m","model":"m","x":` + unknown + `}}` + "\n\n"
 		},
 	},
-	v1alpha1.ProviderGoogle: {
+	v1alpha1.ModelProviderGoogle: {
 		call: func(pieces ...string) string {
-			return `data: {"candidates":[{"content":{"parts":[{"functionCall":{"name":"look","args":` + strings.Join(pieces, "") + `}}]},"finishReason":"STOP"}]}` + "\n\n"
+			return `data: {"candidates":[{"content":{"parts":[{"functionCall":{"name":"look","args":` + strings.Join(
+				pieces,
+				"",
+			) + `}}]},"finishReason":"STOP"}]}` + "\n\n"
 		},
 		event: func(unknown string) string {
 			return `data: {"candidates":[{"content":{"parts":[{"functionCall":{"name":"look","args":` + unknown + `}}]}}]}` + "\n\n"
@@ -80,19 +97,30 @@ type stream func() io.Reader
 // RoundTrip implements http.RoundTripper.
 func (s stream) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{
-		StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{"Content-Type": {"text/event-stream"}},
-		Body: io.NopCloser(s()), Request: r,
+		StatusCode: http.StatusOK,
+		Proto:      "HTTP/1.1",
+		ProtoMajor: 1,
+		ProtoMinor: 1,
+		Header:     http.Header{"Content-Type": {"text/event-stream"}},
+		Body:       io.NopCloser(s()),
+		Request:    r,
 	}, nil
 }
 
 // generate asks a driver whose provider answers so.
 func generate(t testing.TB, name v1alpha1.ModelProvider, answer stream) (*model.Response, error) {
 	t.Helper()
-	driver, err := drivers.All()[name](&v1alpha1.Model{Spec: v1alpha1.ModelSpec{Provider: name}}, model.Access{HTTP: &http.Client{Transport: answer}, Key: "key-of-the-test"})
+	driver, err := drivers.All()[name](
+		&v1alpha1.Model{Spec: v1alpha1.ModelSpec{Provider: name}},
+		model.Access{HTTP: &http.Client{Transport: answer}, Key: "key-of-the-test"},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return driver.Generate(t.Context(), model.Request{Model: "some-model", Messages: []event.Message{event.NewUserMessage("Hello")}})
+	return driver.Generate(
+		t.Context(),
+		model.Request{Model: "some-model", Messages: []event.Message{event.NewUserMessage("Hello")}},
+	)
 }
 
 // allocated is how many bytes a function allocates.
@@ -132,7 +160,16 @@ func TestAStreamIsBoundedBeforeItIsDecoded(t *testing.T) {
 }
 
 func TestACallThatAToolCouldTakeIsAccepted(t *testing.T) {
-	arguments := `{"a":[` + strings.Repeat(`{"id":1,"n":"xx"},`, 5000) + `{}],"b":` + strings.Repeat("[", 60) + strings.Repeat("]", 60) + "}"
+	arguments := `{"a":[` + strings.Repeat(
+		`{"id":1,"n":"xx"},`,
+		5000,
+	) + `{}],"b":` + strings.Repeat(
+		"[",
+		60,
+	) + strings.Repeat(
+		"]",
+		60,
+	) + "}"
 	for name, w := range wires {
 		got, err := generate(t, name, func() io.Reader { return strings.NewReader(w.call(arguments)) })
 		if err != nil || len(got.ToolCalls) != 1 || got.ToolCalls[0].Arguments != arguments {
@@ -149,7 +186,11 @@ func BenchmarkASlowEvent(b *testing.B) {
 		small, large := body(64<<10), body(1000<<10)
 		took := func(body string) time.Duration {
 			begin := time.Now()
-			if _, err := generate(b, name, func() io.Reader { return iotest.OneByteReader(strings.NewReader(body)) }); err != nil {
+			if _, err := generate(
+				b,
+				name,
+				func() io.Reader { return iotest.OneByteReader(strings.NewReader(body)) },
+			); err != nil {
 				b.Fatal(err)
 			}
 			return time.Since(begin)

@@ -14,14 +14,14 @@ import (
 // All returns all providers (MODEL-03). The caller may change the result.
 func All() model.Registry {
 	return model.Registry{
-		v1alpha1.ProviderSimulated: simulator.Factory,
-		v1alpha1.ProviderAnthropic: func(m *v1alpha1.Model, access model.Access) (model.Driver, error) {
+		v1alpha1.ModelProviderSimulated: simulator.Factory,
+		v1alpha1.ModelProviderAnthropic: func(m *v1alpha1.Model, access model.Access) (model.Driver, error) {
 			return anthropic.New(options(m, access))
 		},
-		v1alpha1.ProviderOpenAI: func(m *v1alpha1.Model, access model.Access) (model.Driver, error) {
+		v1alpha1.ModelProviderOpenAI: func(m *v1alpha1.Model, access model.Access) (model.Driver, error) {
 			return openai.New(options(m, access))
 		},
-		v1alpha1.ProviderGoogle: func(m *v1alpha1.Model, access model.Access) (model.Driver, error) {
+		v1alpha1.ModelProviderGoogle: func(m *v1alpha1.Model, access model.Access) (model.Driver, error) {
 			return google.New(options(m, access))
 		},
 	}

@@ -75,7 +75,10 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestAnAnswerWithoutNamesHasThoseOfTheRequest(t *testing.T) {
-	got, err := ask(t, providertest.Answer{Body: stream(`{"candidates":[{"content":{"parts":[{"text":"Hi"}]},"finishReason":"STOP"}]}`)})
+	got, err := ask(
+		t,
+		providertest.Answer{Body: stream(`{"candidates":[{"content":{"parts":[{"text":"Hi"}]},"finishReason":"STOP"}]}`)},
+	)
 	if err != nil || !reflect.DeepEqual(*got, model.Response{Text: "Hi", FinishReason: "STOP", Model: "gemini-3-pro"}) {
 		t.Errorf("Generate = %+v, %v", got, err)
 	}
@@ -161,14 +164,26 @@ func TestWhatAFilterEndsIsARefusal(t *testing.T) {
 			stream(ended(word, callPart("a", "look", "{}"))):                                  "",
 		} {
 			got, err := ask(t, providertest.Answer{Body: body})
-			if err != nil || got.Text != text || len(got.ToolCalls) > 0 || plan.StopReasonFor(got.FinishReason) != plan.StopRefusal || got.FinishWord != word {
+			if err != nil || got.Text != text || len(got.ToolCalls) > 0 ||
+				plan.StopReasonFor(got.FinishReason) != plan.StopRefusal ||
+				got.FinishWord != word {
 				t.Errorf("%s: Generate = %+v, %v", word, got, err)
 			}
 		}
 	}
 	for _, word := range []string{"SAFETY", "OTHER", "BLOCKLIST", "PROHIBITED_CONTENT", "IMAGE_SAFETY", "JAILBREAK"} {
-		got, err := ask(t, providertest.Answer{Body: stream(`{"promptFeedback": {"blockReason": "` + word + `"},"usageMetadata": {"promptTokenCount": 120}}`)})
-		want := &model.Response{FinishReason: model.FinishFiltered, FinishWord: word, Usage: model.Usage{InputTokens: 120}, Model: "gemini-3-pro"}
+		got, err := ask(
+			t,
+			providertest.Answer{
+				Body: stream(`{"promptFeedback": {"blockReason": "` + word + `"},"usageMetadata": {"promptTokenCount": 120}}`),
+			},
+		)
+		want := &model.Response{
+			FinishReason: model.FinishFiltered,
+			FinishWord:   word,
+			Usage:        model.Usage{InputTokens: 120},
+			Model:        "gemini-3-pro",
+		}
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("because of the question, %s: Generate = %+v, %v", word, got, err)
 		}
@@ -215,11 +230,24 @@ func TestAnAnswerThatIsTooLongIsNotCollected(t *testing.T) {
 
 // TestTheKeyIsInNoAnswer, which a server could have put there for the journal to keep.
 func TestTheKeyIsInNoAnswer(t *testing.T) {
-	got, err := ask(t, providertest.Answer{Body: strings.NewReplacer("Wx9_a", "id-"+key, "gemini-3-pro-001", key).Replace(stream(
-		said(text("x-api-key: "+key)+","+callPart(key, "look", `{"a":"`+key+`"}`)), `{"candidates": [{"finishReason": "STOP"}]}`))})
-	want := &model.Response{Text: "x-api-key: [API key]", FinishReason: "STOP", Model: "gemini-3-pro", ToolCalls: []model.ToolCall{
-		{Name: "look", Arguments: `{"a":"[API key]"}`},
-	}, Usage: model.Usage{InputTokens: 120}}
+	got, err := ask(
+		t,
+		providertest.Answer{Body: strings.NewReplacer("Wx9_a", "id-"+key, "gemini-3-pro-001", key).Replace(stream(
+			said(
+				text("x-api-key: "+key)+","+callPart(key, "look", `{"a":"`+key+`"}`),
+			),
+			`{"candidates": [{"finishReason": "STOP"}]}`,
+		))},
+	)
+	want := &model.Response{
+		Text:         "x-api-key: [API key]",
+		FinishReason: "STOP",
+		Model:        "gemini-3-pro",
+		ToolCalls: []model.ToolCall{
+			{Name: "look", Arguments: `{"a":"[API key]"}`},
+		},
+		Usage: model.Usage{InputTokens: 120},
+	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%+v, %v\nwant\n%+v", got, err, want)
 	}
@@ -242,7 +270,13 @@ func TestEmptyLinesAreNotCollected(t *testing.T) {
 // TestWhatComesIsTold is what PART-01 keeps: the text so far, and that a tool call has begun.
 func TestWhatComesIsTold(t *testing.T) {
 	server := providertest.Serve(t, providertest.Answer{Body: stream(
-		said(`{"text": "I wonder", "thought": true}`), said(text("I ")), said(text("look.")), ended("STOP", callPart("a1", "look", "{}")))})
+		said(
+			`{"text": "I wonder", "thought": true}`,
+		),
+		said(text("I ")),
+		said(text("look.")),
+		ended("STOP", callPart("a1", "look", "{}")),
+	)})
 	r := question()
 	var heard []model.Partial
 	r.OnPartial = func(p model.Partial) {

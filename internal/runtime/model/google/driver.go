@@ -70,7 +70,11 @@ func New(o Options) (model.Driver, error) {
 		// The SDK's error shows its settings, the key among them.
 		return nil, errors.New("the client for Google could not be set up")
 	}
-	return provider.Guard(name, o.Key, &driver{models: service.Models, parameters: o.Parameters, sampling: sampling, key: o.Key}), nil
+	return provider.Guard(
+		name,
+		o.Key,
+		&driver{models: service.Models, parameters: o.Parameters, sampling: sampling, key: o.Key},
+	), nil
 }
 
 // wellFormedModel is what a model's name may be made of: it becomes a part of the path.

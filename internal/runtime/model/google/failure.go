@@ -28,7 +28,8 @@ func (d *driver) failure(ctx context.Context, asked string, seen *record, err er
 	if seen.broke != nil {
 		return provider.RequestError(ctx, name, seen.broke)
 	}
-	if seen.status != 0 && seen.status < http.StatusMultipleChoices && chunks == 0 && !provider.IsEventStream(seen.header) {
+	if seen.status != 0 && seen.status < http.StatusMultipleChoices && chunks == 0 &&
+		!provider.IsEventStream(seen.header) {
 		return provider.NoStream(name)
 	}
 	return provider.RequestError(ctx, name, err)

@@ -10,7 +10,7 @@ import (
 
 // TestWhichModelsReason holds which models may send nothing while they think.
 func TestWhichModelsReason(t *testing.T) {
-	const none, low = v1alpha1.ReasoningNone, v1alpha1.ReasoningLow
+	const none, low = v1alpha1.ReasoningEffortNone, v1alpha1.ReasoningEffortLow
 	server := providertest.Serve(t, providertest.Answer{Body: hello})
 	for _, test := range []struct {
 		model   string
@@ -48,9 +48,19 @@ func TestWhichModelsReason(t *testing.T) {
 // is content.
 func TestAnEmptyChunkIsNoContent(t *testing.T) {
 	server := providertest.Serve(t, providertest.Answer{Body: ": ping\r\n\r\n" + stream(
-		`{"usageMetadata": {"promptTokenCount": 120}}`, `{"candidates": []}`, `{"candidates": [{"index": 0}]}`,
-		said(""), said(text("")), said(`{"text": "", "thought": true}`),
-		said(`{"text": "Hm.", "thought": true}`), said(text("Hi")), said(callPart("a", "look", "{}")), ended("STOP", text("")))})
+		`{"usageMetadata": {"promptTokenCount": 120}}`,
+		`{"candidates": []}`,
+		`{"candidates": [{"index": 0}]}`,
+		said(""),
+		said(text("")),
+		said(`{"text": "", "thought": true}`),
+		said(
+			`{"text": "Hm.", "thought": true}`,
+		),
+		said(text("Hi")),
+		said(callPart("a", "look", "{}")),
+		ended("STOP", text("")),
+	)})
 	told := 0
 	r := question()
 	r.OnPartial = func(model.Partial) { told++ }

@@ -86,7 +86,11 @@ func toolsOf(definitions []model.ToolDefinition) ([]*genai.Tool, error) {
 		if schema == nil {
 			schema = map[string]any{"type": "object"}
 		}
-		functions[i] = &genai.FunctionDeclaration{Name: functionName(d.Name), Description: d.Description, ParametersJsonSchema: schema}
+		functions[i] = &genai.FunctionDeclaration{
+			Name:                 functionName(d.Name),
+			Description:          d.Description,
+			ParametersJsonSchema: schema,
+		}
 	}
 	return []*genai.Tool{{FunctionDeclarations: functions}}, nil
 }

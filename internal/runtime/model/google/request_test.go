@@ -42,7 +42,7 @@ func TestParameters(t *testing.T) {
 	tokens, temperature, topP := int32(512), "0.7", "0.95"
 	parameters := v1alpha1.ModelParameters{
 		MaxOutputTokens: &tokens, Temperature: &temperature, TopP: &topP, StopSequences: []string{"END", "\n\n"},
-		ReasoningEffort: v1alpha1.ReasoningHigh,
+		ReasoningEffort: v1alpha1.ReasoningEffortHigh,
 	}
 	providertest.SameJSON(t, sent(t, Options{Parameters: parameters}, question()), `{
 		"contents": [{"role": "user", "parts": [{"text": "the very private question"}]}],
@@ -62,9 +62,13 @@ func TestAModelThatIsNotKnownIsNotToldHowMuchToThink(t *testing.T) {
 	for _, name := range []string{"gemini-2.0-flash", "gemini-4-argon", "gemma-3-27b-it", "gemini-flash-latest"} {
 		r := question()
 		r.Model = name
-		providertest.SameJSON(t, sent(t, Options{Parameters: v1alpha1.ModelParameters{ReasoningEffort: v1alpha1.ReasoningHigh}}, r), `{
+		providertest.SameJSON(
+			t,
+			sent(t, Options{Parameters: v1alpha1.ModelParameters{ReasoningEffort: v1alpha1.ReasoningEffortHigh}}, r),
+			`{
 			"contents": [{"role": "user", "parts": [{"text": "the very private question"}]}], "generationConfig": {}
-		}`)
+		}`,
+		)
 	}
 }
 
@@ -74,17 +78,17 @@ func TestHowMuchAModelThinks(t *testing.T) {
 		effort v1alpha1.ReasoningEffort
 		want   string
 	}{
-		"a level, little":                   {"gemini-3-pro", v1alpha1.ReasoningLow, `{"thinkingLevel": "LOW"}`},
-		"a level, some":                     {"gemini-3-flash", v1alpha1.ReasoningMedium, `{"thinkingLevel": "MEDIUM"}`},
-		"a level, the least":                {"gemini-3-flash", v1alpha1.ReasoningNone, `{"thinkingLevel": "MINIMAL"}`},
-		"a budget, none":                    {"gemini-2.5-flash", v1alpha1.ReasoningNone, `{"thinkingBudget": 0}`},
-		"a budget, little":                  {"gemini-2.5-flash", v1alpha1.ReasoningLow, `{"thinkingBudget": 1024}`},
-		"a budget, some":                    {"models/gemini-2.5-pro", v1alpha1.ReasoningMedium, `{"thinkingBudget": 8192}`},
-		"a budget, much of it":              {"gemini-2.5-pro", v1alpha1.ReasoningHigh, `{"thinkingBudget": 24576}`},
-		"a budget that cannot be none":      {"gemini-2.5-pro", v1alpha1.ReasoningNone, `{"thinkingBudget": 128}`},
-		"a level that cannot be minimal":    {"gemini-3.1-pro-preview", v1alpha1.ReasoningNone, `{"thinkingLevel": "LOW"}`},
-		"a level that a newer one dropped":  {"gemini-3.7-flash", v1alpha1.ReasoningNone, `{"thinkingLevel": "LOW"}`},
-		"a level that only later ones have": {"gemini-3-pro-preview", v1alpha1.ReasoningMedium, `{"thinkingLevel": "HIGH"}`},
+		"a level, little":                   {"gemini-3-pro", v1alpha1.ReasoningEffortLow, `{"thinkingLevel": "LOW"}`},
+		"a level, some":                     {"gemini-3-flash", v1alpha1.ReasoningEffortMedium, `{"thinkingLevel": "MEDIUM"}`},
+		"a level, the least":                {"gemini-3-flash", v1alpha1.ReasoningEffortNone, `{"thinkingLevel": "MINIMAL"}`},
+		"a budget, none":                    {"gemini-2.5-flash", v1alpha1.ReasoningEffortNone, `{"thinkingBudget": 0}`},
+		"a budget, little":                  {"gemini-2.5-flash", v1alpha1.ReasoningEffortLow, `{"thinkingBudget": 1024}`},
+		"a budget, some":                    {"models/gemini-2.5-pro", v1alpha1.ReasoningEffortMedium, `{"thinkingBudget": 8192}`},
+		"a budget, much of it":              {"gemini-2.5-pro", v1alpha1.ReasoningEffortHigh, `{"thinkingBudget": 24576}`},
+		"a budget that cannot be none":      {"gemini-2.5-pro", v1alpha1.ReasoningEffortNone, `{"thinkingBudget": 128}`},
+		"a level that cannot be minimal":    {"gemini-3.1-pro-preview", v1alpha1.ReasoningEffortNone, `{"thinkingLevel": "LOW"}`},
+		"a level that a newer one dropped":  {"gemini-3.7-flash", v1alpha1.ReasoningEffortNone, `{"thinkingLevel": "LOW"}`},
+		"a level that only later ones have": {"gemini-3-pro-preview", v1alpha1.ReasoningEffortMedium, `{"thinkingLevel": "HIGH"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := question()
@@ -100,8 +104,11 @@ func TestTools(t *testing.T) {
 	r := question()
 	r.Tools = []model.ToolDefinition{
 		{
-			Name: "word-count", Description: "Counts words.",
-			InputSchema: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"},"max":{"maximum":10}},"required":["text"]}`),
+			Name:        "word-count",
+			Description: "Counts words.",
+			InputSchema: json.RawMessage(
+				`{"type":"object","properties":{"text":{"type":"string"},"max":{"maximum":10}},"required":["text"]}`,
+			),
 		},
 		{Name: "2nd"},
 		{Name: "none", InputSchema: json.RawMessage(`null`)},
@@ -123,7 +130,8 @@ func TestASchemaThatIsNoObjectIsFoundBeforeAnythingIsSent(t *testing.T) {
 	server := providertest.Serve(t, providertest.Answer{Body: hello})
 	_, err := driverOf(t, server, Options{}).Generate(t.Context(), r)
 	var refusal *provider.Error
-	if !errors.As(err, &refusal) || !refusal.Elsewhere() || !strings.Contains(refusal.Problem, "tool odd") || len(server.Seen()) != 0 {
+	if !errors.As(err, &refusal) || !refusal.Elsewhere() || !strings.Contains(refusal.Problem, "tool odd") ||
+		len(server.Seen()) != 0 {
 		t.Errorf("%v after %d requests", err, len(server.Seen()))
 	}
 }
@@ -132,7 +140,12 @@ func TestASchemaThatIsNoJSON(t *testing.T) {
 	r := question()
 	r.Tools = []model.ToolDefinition{{Name: "broken", InputSchema: json.RawMessage(`[`)}}
 	server := providertest.Serve(t, providertest.Answer{Body: hello})
-	if answer, err := driverOf(t, server, Options{}).Generate(t.Context(), r); answer != nil || err == nil || len(server.Seen()) != 0 {
+	if answer, err := driverOf(
+		t,
+		server,
+		Options{},
+	).Generate(t.Context(), r); answer != nil || err == nil ||
+		len(server.Seen()) != 0 {
 		t.Errorf("Generate = %+v, %v after %d requests", answer, err, len(server.Seen()))
 	}
 }
@@ -158,7 +171,14 @@ func TestNamesOfFunctions(t *testing.T) {
 // conversation has one of everything: a transcript that several providers have made.
 func conversation() []event.Message {
 	return []event.Message{
-		{Role: event.RoleUser, Content: []event.Part{event.Text("What is this?"), image("https://example.org/a.png", ""), image("", "iVBORw0KGgo=")}},
+		{
+			Role: event.RoleUser,
+			Content: []event.Part{
+				event.Text("What is this?"),
+				image("https://example.org/a.png", ""),
+				image("", "iVBORw0KGgo="),
+			},
+		},
 		{Role: event.RoleAssistant, Content: []event.Part{event.Text("I look.")}, ToolCalls: []event.ToolCall{
 			{ID: "1-0", ProviderID: "call_abc", Name: "look", Arguments: `{"big": 9007199254740993, "b":"<é>"}`},
 			{ID: "1-1", ProviderID: "functions.look:0", Name: "2nd", Arguments: ``},
@@ -171,7 +191,13 @@ func conversation() []event.Message {
 			{ID: "1-1", Name: "draw", Arguments: `{}`},
 		}},
 		result("1-1", "draw", event.Text("drawn"), image("", "iVBORw0KGgo=")),
-		{Role: event.RoleToolResult, ToolCallID: "1-0", ToolName: "make up!", Content: []event.Part{event.Text("half")}, Error: "no such tool"},
+		{
+			Role:       event.RoleToolResult,
+			ToolCallID: "1-0",
+			ToolName:   "make up!",
+			Content:    []event.Part{event.Text("half")},
+			Error:      "no such tool",
+		},
 		{Role: event.RoleAssistant, Content: []event.Part{}},
 		{Role: event.RoleUser, Content: []event.Part{event.Text("")}},
 		result("7-7", "nobodys", event.Text("orphan")),
@@ -236,7 +262,11 @@ func TestAnImageThatIsNone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := providertest.Serve(t, providertest.Answer{Body: hello})
-			answer, err := driverOf(t, server, Options{}).Generate(t.Context(), model.Request{Model: "gemini-3-pro", Messages: messages})
+			answer, err := driverOf(
+				t,
+				server,
+				Options{},
+			).Generate(t.Context(), model.Request{Model: "gemini-3-pro", Messages: messages})
 			if answer != nil || err == nil || len(server.Seen()) != 0 {
 				t.Fatalf("Generate = %+v, %v after %d requests", answer, err, len(server.Seen()))
 			}

@@ -64,7 +64,10 @@ func ownName(model string) string {
 }
 
 var places = map[v1alpha1.ReasoningEffort]int{
-	v1alpha1.ReasoningNone: 0, v1alpha1.ReasoningLow: 1, v1alpha1.ReasoningMedium: 2, v1alpha1.ReasoningHigh: 3,
+	v1alpha1.ReasoningEffortNone:   0,
+	v1alpha1.ReasoningEffortLow:    1,
+	v1alpha1.ReasoningEffortMedium: 2,
+	v1alpha1.ReasoningEffortHigh:   3,
 }
 
 // thinking is how much a model is told to think; nil leaves it to the model.

@@ -87,7 +87,10 @@ func TestARequestGoesToGoogleUnlessToldOtherwise(t *testing.T) {
 			if seen.Method != http.MethodPost || seen.URL != test.want {
 				t.Errorf("asked %s %s, want POST %s", seen.Method, seen.URL, test.want)
 			}
-			if got := seen.Header.Values("X-Goog-Api-Key"); len(got) != 1 || got[0] != key || seen.Header.Get("Authorization") != "" {
+			if got := seen.Header.Values(
+				"X-Goog-Api-Key",
+			); len(got) != 1 || got[0] != key ||
+				seen.Header.Get("Authorization") != "" {
 				t.Errorf("the keys are %q, and Authorization is %q", got, seen.Header.Get("Authorization"))
 			}
 			if got := seen.Header.Get("Content-Type"); got != "application/json" {

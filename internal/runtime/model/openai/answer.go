@@ -55,8 +55,10 @@ func (a *answer) add(chunk sdk.ChatCompletionChunk) error {
 	if u := chunk.Usage; u.PromptTokens > 0 || u.CompletionTokens > 0 {
 		// The tokens of the prompt include those that came from a cache, and those that were put into one.
 		a.usage = model.Usage{
-			InputTokens: u.PromptTokens, CacheReadTokens: u.PromptTokensDetails.CachedTokens, CacheWriteTokens: u.PromptTokensDetails.CacheWriteTokens,
-			OutputTokens: u.CompletionTokens,
+			InputTokens:      u.PromptTokens,
+			CacheReadTokens:  u.PromptTokensDetails.CachedTokens,
+			CacheWriteTokens: u.PromptTokensDetails.CacheWriteTokens,
+			OutputTokens:     u.CompletionTokens,
 		}
 	}
 	for _, choice := range chunk.Choices {

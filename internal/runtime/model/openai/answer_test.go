@@ -15,7 +15,9 @@ import (
 
 // call and more are pieces of a tool call.
 func callPiece(index, id, name, arguments string) string {
-	return delta(`{"tool_calls":[{"index":` + index + `,"id":"` + id + `","type":"function","function":{"name":"` + name + `","arguments":"` + arguments + `"}}]}`)
+	return delta(
+		`{"tool_calls":[{"index":` + index + `,"id":"` + id + `","type":"function","function":{"name":"` + name + `","arguments":"` + arguments + `"}}]}`,
+	)
 }
 
 func morePiece(index, arguments string) string {
@@ -122,7 +124,10 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestAnAnswerWithoutNamesHasThoseOfTheRequest(t *testing.T) {
-	got, err := ask(t, providertest.Answer{Body: chunks(`{"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"}]}`)})
+	got, err := ask(
+		t,
+		providertest.Answer{Body: chunks(`{"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"}]}`)},
+	)
 	if err != nil || !reflect.DeepEqual(*got, model.Response{Text: "Hi", FinishReason: "stop", Model: "gpt-5"}) {
 		t.Errorf("Generate = %+v, %v", got, err)
 	}
@@ -225,7 +230,10 @@ func manyCalls(count int) string {
 }
 
 func TestAnAnswerMayHaveManyCalls(t *testing.T) {
-	got, err := ask(t, providertest.Answer{Body: chunks(delta(`{"tool_calls":[`+manyCalls(provider.MaxCalls)+`]}`), finish("tool_calls"))})
+	got, err := ask(
+		t,
+		providertest.Answer{Body: chunks(delta(`{"tool_calls":[`+manyCalls(provider.MaxCalls)+`]}`), finish("tool_calls"))},
+	)
 	if err != nil || len(got.ToolCalls) != provider.MaxCalls {
 		t.Errorf("Generate: %v", err)
 	}
@@ -252,11 +260,24 @@ func TestAnAnswerThatIsTooLongIsNotCollected(t *testing.T) {
 
 // TestTheKeyIsInNoAnswer, which a server could have put there for the journal to keep.
 func TestTheKeyIsInNoAnswer(t *testing.T) {
-	got, err := ask(t, providertest.Answer{Body: strings.NewReplacer("chatcmpl-9", "id-"+key, "gpt-5-2026", key).Replace(chunks(
-		delta(`{"content":"x-api-key: `+key+`"}`), callPiece("0", key, "look", `{\"a\":\"`+key+`\"}`), finish("tool_calls")))})
-	want := &model.Response{Text: "x-api-key: [API key]", FinishReason: "tool_calls", Model: "gpt-5", ToolCalls: []model.ToolCall{
-		{Name: "look", Arguments: `{"a":"[API key]"}`},
-	}}
+	got, err := ask(
+		t,
+		providertest.Answer{Body: strings.NewReplacer("chatcmpl-9", "id-"+key, "gpt-5-2026", key).Replace(chunks(
+			delta(
+				`{"content":"x-api-key: `+key+`"}`,
+			),
+			callPiece("0", key, "look", `{\"a\":\"`+key+`\"}`),
+			finish("tool_calls"),
+		))},
+	)
+	want := &model.Response{
+		Text:         "x-api-key: [API key]",
+		FinishReason: "tool_calls",
+		Model:        "gpt-5",
+		ToolCalls: []model.ToolCall{
+			{Name: "look", Arguments: `{"a":"[API key]"}`},
+		},
+	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%+v, %v\nwant\n%+v", got, err, want)
 	}
@@ -265,7 +286,15 @@ func TestTheKeyIsInNoAnswer(t *testing.T) {
 // TestWhatComesIsTold is what PART-01 keeps: the text so far, and that a tool call has begun.
 func TestWhatComesIsTold(t *testing.T) {
 	server := providertest.Serve(t, providertest.Answer{Body: chunks(
-		delta(`{"role":"assistant","content":"I "}`), delta(`{"content":"look."}`), callPiece("0", "call_1", "look", ""), morePiece("0", "{}"), finish("tool_calls"), usage)})
+		delta(
+			`{"role":"assistant","content":"I "}`,
+		),
+		delta(`{"content":"look."}`),
+		callPiece("0", "call_1", "look", ""),
+		morePiece("0", "{}"),
+		finish("tool_calls"),
+		usage,
+	)})
 	r := question()
 	var heard []model.Partial
 	r.OnPartial = func(p model.Partial) {
@@ -286,8 +315,18 @@ func TestWhatComesIsTold(t *testing.T) {
 // is content.
 func TestAnEmptyChunkIsNoContent(t *testing.T) {
 	server := providertest.Serve(t, providertest.Answer{Body: chunks(
-		delta(`{"role":"assistant","content":""}`), delta(`{}`), delta(`{"reasoning_content":""}`), delta(`{"reasoning_content":"Hm."}`),
-		delta(`{"reasoning":null}`), delta(`{"reasoning":"Hm."}`), delta(`{"content":"Hi"}`), finish("stop"), usage)})
+		delta(
+			`{"role":"assistant","content":""}`,
+		),
+		delta(`{}`),
+		delta(`{"reasoning_content":""}`),
+		delta(`{"reasoning_content":"Hm."}`),
+		delta(`{"reasoning":null}`),
+		delta(`{"reasoning":"Hm."}`),
+		delta(`{"content":"Hi"}`),
+		finish("stop"),
+		usage,
+	)})
 	told := 0
 	r := question()
 	r.OnPartial = func(model.Partial) { told++ }

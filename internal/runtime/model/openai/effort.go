@@ -101,7 +101,12 @@ func reasoningOf(model string) (reasoning, bool) {
 	case minor == 4:
 		return reasoning{efforts: fromNone, sampled: sampledWithoutReasoning, tools: toolsWithoutEffort}, true
 	case minor == 5:
-		return reasoning{efforts: fromNone, sampled: sampledWithoutReasoning, tools: toolsWithoutEffort, byDefault: true}, true
+		return reasoning{
+			efforts:   fromNone,
+			sampled:   sampledWithoutReasoning,
+			tools:     toolsWithoutEffort,
+			byDefault: true,
+		}, true
 	case minor == 6:
 		return reasoning{efforts: fromNone, sampled: sampledWithoutReasoning, tools: toolsWithNone, byDefault: true}, true
 	default:
@@ -115,7 +120,10 @@ func ownName(model string) string {
 }
 
 var places = map[v1alpha1.ReasoningEffort]int{
-	v1alpha1.ReasoningNone: 0, v1alpha1.ReasoningLow: 1, v1alpha1.ReasoningMedium: 2, v1alpha1.ReasoningHigh: 3,
+	v1alpha1.ReasoningEffortNone:   0,
+	v1alpha1.ReasoningEffortLow:    1,
+	v1alpha1.ReasoningEffortMedium: 2,
+	v1alpha1.ReasoningEffortHigh:   3,
 }
 
 // reason sets how much the model reasons, and how it samples where that is accepted beside it.

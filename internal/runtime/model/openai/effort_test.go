@@ -12,7 +12,7 @@ import (
 // TestNoModelIsSentWhatItRefuses holds the table of reasoningOf: what is sent for an effort, without tools and with
 // one, and whether the temperature goes along.
 func TestNoModelIsSentWhatItRefuses(t *testing.T) {
-	const none, low, medium, high = v1alpha1.ReasoningNone, v1alpha1.ReasoningLow, v1alpha1.ReasoningMedium, v1alpha1.ReasoningHigh
+	const none, low, medium, high = v1alpha1.ReasoningEffortNone, v1alpha1.ReasoningEffortLow, v1alpha1.ReasoningEffortMedium, v1alpha1.ReasoningEffortHigh
 	for _, test := range []struct {
 		model               string
 		effort              v1alpha1.ReasoningEffort
@@ -57,7 +57,11 @@ func TestNoModelIsSentWhatItRefuses(t *testing.T) {
 				Effort      string   `json:"reasoning_effort"`
 				Temperature *float64 `json:"temperature"`
 			}
-			raw := sent(t, Options{Parameters: v1alpha1.ModelParameters{ReasoningEffort: test.effort, Temperature: &temperature}}, r)
+			raw := sent(
+				t,
+				Options{Parameters: v1alpha1.ModelParameters{ReasoningEffort: test.effort, Temperature: &temperature}},
+				r,
+			)
 			if err := json.Unmarshal(raw, &body); err != nil {
 				t.Fatal(err)
 			}
@@ -75,12 +79,20 @@ func TestASchemaThatOpenAIRefusesIsFoundBeforeAnythingIsSent(t *testing.T) {
 	r.Tools = []model.ToolDefinition{{Name: "fine"}, {Name: "odd", InputSchema: schema}}
 	server := providertest.Serve(t, providertest.Answer{Body: hello})
 	_, err := driverOf(t, server, Options{}).Generate(t.Context(), r)
-	expectProblem(t, err, "OpenAI does not accept the inputSchema of tool odd: it has anyOf at its top. Put the alternatives into a property.")
+	expectProblem(
+		t,
+		err,
+		"OpenAI does not accept the inputSchema of tool odd: it has anyOf at its top. Put the alternatives into a property.",
+	)
 	if requests := server.Seen(); len(requests) > 0 {
 		t.Errorf("%d requests were sent", len(requests))
 	}
 	// Other servers may accept it.
-	if _, err := driverOf(t, server, Options{BaseURL: "https://models.example.org/v1"}).Generate(t.Context(), r); err != nil {
+	if _, err := driverOf(
+		t,
+		server,
+		Options{BaseURL: "https://models.example.org/v1"},
+	).Generate(t.Context(), r); err != nil {
 		t.Error(err)
 	}
 }

@@ -25,7 +25,8 @@ type failure struct {
 // body, which the SDK has read.
 func (d *driver) failure(ctx context.Context, asked string, raw *http.Response, err error, chunks int) failure {
 	// A redirect that was not followed is an error of the request.
-	if raw != nil && (raw.StatusCode >= http.StatusBadRequest || raw.StatusCode >= http.StatusMultipleChoices && err == nil) {
+	if raw != nil &&
+		(raw.StatusCode >= http.StatusBadRequest || raw.StatusCode >= http.StatusMultipleChoices && err == nil) {
 		body, _ := io.ReadAll(raw.Body)
 		return d.told(asked, raw.StatusCode, provider.RetryAfter(raw.Header, time.Now()), problemOf(body))
 	}

@@ -10,7 +10,7 @@ import (
 
 // TestWhichModelsReason holds which models may send nothing while they reason, without tools and with one.
 func TestWhichModelsReason(t *testing.T) {
-	const none, low = v1alpha1.ReasoningNone, v1alpha1.ReasoningLow
+	const none, low = v1alpha1.ReasoningEffortNone, v1alpha1.ReasoningEffortLow
 	server := providertest.Serve(t, providertest.Answer{Body: hello})
 	for _, test := range []struct {
 		model              string

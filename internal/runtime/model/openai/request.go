@@ -182,8 +182,11 @@ func modelMessages(entry provider.Entry) []sdk.ChatCompletionMessageParamUnion {
 	for _, call := range entry.Calls {
 		said.ToolCalls = append(said.ToolCalls, sdk.ChatCompletionMessageToolCallUnionParam{
 			OfFunction: &sdk.ChatCompletionMessageFunctionToolCallParam{
-				ID:       call.ID,
-				Function: sdk.ChatCompletionMessageFunctionToolCallFunctionParam{Name: call.Name, Arguments: string(call.Arguments)},
+				ID: call.ID,
+				Function: sdk.ChatCompletionMessageFunctionToolCallFunctionParam{
+					Name:      call.Name,
+					Arguments: string(call.Arguments),
+				},
 			},
 		})
 		messages = append(messages, sdk.ToolMessage(resultText(call.Result), call.ID))
@@ -212,5 +215,9 @@ func imagesOf(call provider.Call) []event.Part {
 	if len(images) == 0 {
 		return nil
 	}
-	return append([]event.Part{event.Text("What follows is no message of the user, but the images that tool call " + call.ID + " gave.")}, images...)
+	return append(
+		[]event.Part{
+			event.Text("What follows is no message of the user, but the images that tool call " + call.ID + " gave."),
+		},
+		images...)
 }

@@ -45,18 +45,22 @@ func TestParameters(t *testing.T) {
 	tokens, temperature, topP := int32(512), "0.7", "0.95"
 	parameters := v1alpha1.ModelParameters{
 		MaxOutputTokens: &tokens, Temperature: &temperature, TopP: &topP, StopSequences: []string{"END", "\n\n"},
-		ReasoningEffort: v1alpha1.ReasoningHigh,
+		ReasoningEffort: v1alpha1.ReasoningEffortHigh,
 	}
 	providertest.SameJSON(t, sent(t, Options{Parameters: parameters}, question()), `{
 		"model": "gpt-5", "stream": true, "stream_options": {"include_usage": true}, "store": false,
 		"messages": [{"role": "user", "content": "the very private question"}],
 		"max_completion_tokens": 512, "stop": ["END", "\n\n"], "reasoning_effort": "high"
 	}`)
-	providertest.SameJSON(t, sent(t, Options{Parameters: parameters, BaseURL: "https://models.example.org/v1"}, question()), `{
+	providertest.SameJSON(
+		t,
+		sent(t, Options{Parameters: parameters, BaseURL: "https://models.example.org/v1"}, question()),
+		`{
 		"model": "gpt-5", "stream": true, "stream_options": {"include_usage": true},
 		"messages": [{"role": "user", "content": "the very private question"}],
 		"max_tokens": 512, "stop": ["END", "\n\n"], "reasoning_effort": "high"
-	}`)
+	}`,
+	)
 	zero := "0"
 	r := question()
 	r.Model = "gpt-4.1"
@@ -83,8 +87,11 @@ func TestTools(t *testing.T) {
 	r := question()
 	r.Tools = []model.ToolDefinition{
 		{
-			Name: "word-count", Description: "Counts words.",
-			InputSchema: json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"},"max":{"maximum":9007199254740993}},"required":["text"]}`),
+			Name:        "word-count",
+			Description: "Counts words.",
+			InputSchema: json.RawMessage(
+				`{"type":"object","properties":{"text":{"type":"string"},"max":{"maximum":9007199254740993}},"required":["text"]}`,
+			),
 		},
 		{Name: "now"},
 		{Name: "any", InputSchema: json.RawMessage(`{"description":"Anything."}`)},
@@ -103,7 +110,12 @@ func TestTools(t *testing.T) {
 	}`)
 	r.Tools = []model.ToolDefinition{{Name: "broken", InputSchema: json.RawMessage(`[`)}}
 	server := providertest.Serve(t, providertest.Answer{Body: hello})
-	if answer, err := driverOf(t, server, Options{}).Generate(t.Context(), r); answer != nil || err == nil || len(server.Seen()) != 0 {
+	if answer, err := driverOf(
+		t,
+		server,
+		Options{},
+	).Generate(t.Context(), r); answer != nil || err == nil ||
+		len(server.Seen()) != 0 {
 		t.Errorf("Generate = %+v, %v after %d requests", answer, err, len(server.Seen()))
 	}
 }
@@ -113,7 +125,14 @@ func TestAConversation(t *testing.T) {
 	r := model.Request{
 		Model: "gpt-5", SystemPrompt: "Answer <briefly>.",
 		Messages: []event.Message{
-			{Role: event.RoleUser, Content: []event.Part{event.Text("What is this?"), image("https://example.org/a.png", ""), image("", "iVBORw0KGgo=")}},
+			{
+				Role: event.RoleUser,
+				Content: []event.Part{
+					event.Text("What is this?"),
+					image("https://example.org/a.png", ""),
+					image("", "iVBORw0KGgo="),
+				},
+			},
 			{Role: event.RoleAssistant, Content: []event.Part{event.Text("I look.")}, ToolCalls: []event.ToolCall{
 				{ID: "1-0", ProviderID: "call_abc", Name: "look", Arguments: `{"big": 9007199254740993, "b":"<é>"}`},
 				{ID: "1-1", ProviderID: "toolu_01A9876543210987654321098765432109876543210", Name: "look", Arguments: ``},
@@ -128,7 +147,13 @@ func TestAConversation(t *testing.T) {
 			}},
 			// Results may come in any order.
 			result("1-1", "draw", event.Text("drawn"), image("", "iVBORw0KGgo=")),
-			{Role: event.RoleToolResult, ToolCallID: "1-0", ToolName: "make up!", Content: []event.Part{event.Text("half")}, Error: "no such tool"},
+			{
+				Role:       event.RoleToolResult,
+				ToolCallID: "1-0",
+				ToolName:   "make up!",
+				Content:    []event.Part{event.Text("half")},
+				Error:      "no such tool",
+			},
 			{Role: event.RoleAssistant, Content: []event.Part{}},
 			{Role: event.RoleUser, Content: []event.Part{event.Text("")}},
 			result("7-7", "nobody's", event.Text("orphan")),
@@ -172,9 +197,14 @@ func TestAConversation(t *testing.T) {
 func TestIDsOfOtherServersStayWhatTheyAre(t *testing.T) {
 	id := "functions.look:0-chatcmpl-tool-0123456789abcdef0123456789abcdef"
 	r := question()
-	r.Messages = append(r.Messages,
-		event.Message{Role: event.RoleAssistant, ToolCalls: []event.ToolCall{{ID: "1-0", ProviderID: id, Name: "look", Arguments: "{}"}}},
-		result("1-0", "look", event.Text("a cat")))
+	r.Messages = append(
+		r.Messages,
+		event.Message{
+			Role:      event.RoleAssistant,
+			ToolCalls: []event.ToolCall{{ID: "1-0", ProviderID: id, Name: "look", Arguments: "{}"}},
+		},
+		result("1-0", "look", event.Text("a cat")),
+	)
 	providertest.SameJSON(t, sent(t, Options{BaseURL: "https://models.example.org/v1"}, r), `{
 		"model": "gpt-5", "stream": true, "stream_options": {"include_usage": true},
 		"messages": [

@@ -46,7 +46,13 @@ const usage = `{"id":"chatcmpl-9","object":"chat.completion.chunk","created":176
 	`"completion_tokens_details":{"reasoning_tokens":20}}}`
 
 // hello is a response without anything special.
-var hello = chunks(delta(`{"role":"assistant","content":""}`), delta(`{"content":"Hel"}`), delta(`{"content":"lo"}`), finish("stop"), usage)
+var hello = chunks(
+	delta(`{"role":"assistant","content":""}`),
+	delta(`{"content":"Hel"}`),
+	delta(`{"content":"lo"}`),
+	finish("stop"),
+	usage,
+)
 
 // driverOf makes a driver that asks a server.
 func driverOf(t *testing.T, server *providertest.Server, o Options) model.Driver {

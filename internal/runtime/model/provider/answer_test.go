@@ -35,7 +35,14 @@ func TestWhatCountsOfAnAnswer(t *testing.T) {
 		"a call with no object":       {calls: calls("1", "null", `"{}"`, "[]", "{} {")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			given := model.Response{Text: test.text, ToolCalls: test.calls, FinishReason: "length", Usage: model.Usage{InputTokens: 7}, ResponseID: "r", Model: "m"}
+			given := model.Response{
+				Text:         test.text,
+				ToolCalls:    test.calls,
+				FinishReason: "length",
+				Usage:        model.Usage{InputTokens: 7},
+				ResponseID:   "r",
+				Model:        "m",
+			}
 			before := append([]model.ToolCall(nil), test.calls...)
 			want := test.kept
 			if want != nil {
@@ -72,14 +79,28 @@ func TestWhatCountsOfAnAnswer(t *testing.T) {
 
 func TestWhatAFilterOrTheProviderEndsCallsNothing(t *testing.T) {
 	given := model.Response{Text: "I look.", ToolCalls: calls("{}"), FinishReason: "SAFETY", ResponseID: "r"}
-	same(t, "Filtered", Filtered(given), &model.Response{Text: "I look.", FinishReason: model.FinishFiltered, FinishWord: "SAFETY", ResponseID: "r"})
+	same(
+		t,
+		"Filtered",
+		Filtered(given),
+		&model.Response{Text: "I look.", FinishReason: model.FinishFiltered, FinishWord: "SAFETY", ResponseID: "r"},
+	)
 	same(t, "Filtered again", Filtered(*Filtered(given)), Filtered(given))
-	same(t, "Filtered with nothing", Filtered(model.Response{FinishReason: model.FinishFiltered}), &model.Response{FinishReason: model.FinishFiltered})
+	same(
+		t,
+		"Filtered with nothing",
+		Filtered(model.Response{FinishReason: model.FinishFiltered}),
+		&model.Response{FinishReason: model.FinishFiltered},
+	)
 	for want, r := range map[string]model.Response{
 		"a call":  given,
 		"nothing": {FinishReason: "OTHER"},
 	} {
-		if got, err := Stopped("Someone", r); err == nil || got != nil || err.Error() != "Someone gave no answer: "+r.FinishReason {
+		if got, err := Stopped(
+			"Someone",
+			r,
+		); err == nil || got != nil ||
+			err.Error() != "Someone gave no answer: "+r.FinishReason {
 			t.Errorf("Stopped with %s = %+v, %v", want, got, err)
 		}
 	}

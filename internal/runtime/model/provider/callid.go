@@ -11,7 +11,8 @@ import (
 // from it, the same each time, so that a call and its result still belong together and a prompt that is composed again
 // is the same to the byte. maxLength is in bytes; the provider must take letters and digits.
 func CallID(id string, maxLength int, allowed func(rune) bool) string {
-	if id != "" && len(id) <= maxLength && utf8.ValidString(id) && !strings.ContainsFunc(id, func(r rune) bool { return !allowed(r) }) {
+	if id != "" && len(id) <= maxLength && utf8.ValidString(id) &&
+		!strings.ContainsFunc(id, func(r rune) bool { return !allowed(r) }) {
 		return id
 	}
 	sum := sha256.Sum256([]byte("call id " + id))

@@ -32,7 +32,10 @@ func TestClientReadsNoMoreThanItMay(t *testing.T) {
 				_, _ = io.WriteString(w, strings.Repeat("x", test.size))
 			}))
 			defer server.Close()
-			answer, err := limitedClient(server.Client(), limits{body: test.limit, events: 1, event: 1 << 20, values: 1, depth: 1}).Get(server.URL)
+			answer, err := limitedClient(
+				server.Client(),
+				limits{body: test.limit, events: 1, event: 1 << 20, values: 1, depth: 1},
+			).Get(server.URL)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,7 +95,10 @@ func TestClientReadsNoLongerEventThanItMay(t *testing.T) {
 		"a backslash outside of a text":  {`\",,,",,`, true},
 	} {
 		for way, wrap := range map[string]func(io.Reader) io.Reader{"at once": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader} {
-			body := newEventBody(io.NopCloser(wrap(strings.NewReader(test.body))), limits{body: 1000, events: 9, event: 10, values: 3, depth: 2})
+			body := newEventBody(
+				io.NopCloser(wrap(strings.NewReader(test.body))),
+				limits{body: 1000, events: 9, event: 10, values: 3, depth: 2},
+			)
 			read, err := io.ReadAll(body)
 			if test.fits && (err != nil || string(read) != test.body) || !test.fits && !errors.Is(err, errTooLong) {
 				t.Errorf("%s, %s: read %q, %v", name, way, read, err)
@@ -105,7 +111,10 @@ func TestClientReadsNoLongerEventThanItMay(t *testing.T) {
 // again. One of comments alone is not passed on.
 func TestAnEventIsPassedOnAsAWhole(t *testing.T) {
 	const stream = "data: 1\ndata: 2\n\nevent: x\r\ndata: 3\r\n\r\n: ping\n\nthe rest"
-	body := newEventBody(io.NopCloser(iotest.OneByteReader(strings.NewReader(stream))), limits{body: 1000, events: 9, event: 100, values: 3, depth: 2})
+	body := newEventBody(
+		io.NopCloser(iotest.OneByteReader(strings.NewReader(stream))),
+		limits{body: 1000, events: 9, event: 100, values: 3, depth: 2},
+	)
 	var pieces []string
 	buffer := make([]byte, 100)
 	for {
@@ -155,6 +164,10 @@ func TestHowAnEventComesInDoesNotCount(t *testing.T) {
 	}
 	atOnce, bytewise := pieces(strings.NewReader(stream)), pieces(iotest.OneByteReader(strings.NewReader(stream)))
 	if atOnce != bytewise || atOnce != 30 {
-		t.Errorf("the events come in %d pieces when they are sent at once, and in %d when they are sent byte by byte; want 30", atOnce, bytewise)
+		t.Errorf(
+			"the events come in %d pieces when they are sent at once, and in %d when they are sent byte by byte; want 30",
+			atOnce,
+			bytewise,
+		)
 	}
 }

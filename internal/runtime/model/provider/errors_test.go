@@ -52,14 +52,19 @@ func TestStatusErrorsClassifyRightly(t *testing.T) {
 			if got := Class(err); got != test.want {
 				t.Errorf("%q is of the class %s, want %s", err, got, test.want)
 			}
-			if fields := plan.Classify(err.Error()).Fields; test.want == plan.CodeModelUnavailable && fields["model_id"] != "large-1" {
+			if fields := plan.Classify(
+				err.Error(),
+			).Fields; test.want == plan.CodeModelUnavailable &&
+				fields["model_id"] != "large-1" {
 				t.Errorf("the fields are %v", fields)
 			}
 			if shown := number.FindString(err.Error()); shown != "" && shown != strconv.Itoa(test.status) {
 				t.Errorf("no server sent the status in %q", err)
 			}
 			var own *Error
-			if !errors.As(err, &own) || own.Transient() != test.again || own.RetryAfter != time.Minute || own.Kind != test.kind || own.Provider != "Someone" {
+			if !errors.As(err, &own) || own.Transient() != test.again || own.RetryAfter != time.Minute ||
+				own.Kind != test.kind ||
+				own.Provider != "Someone" {
 				t.Errorf("the error is %+v", err)
 			}
 			if test.status >= 300 && own.Status != test.status || own.Status < 300 {

@@ -20,7 +20,11 @@ func (f driverFunc) Generate(ctx context.Context, r model.Request) (*model.Respo
 }
 
 func TestAPanicIsAnErrorOfTheProvider(t *testing.T) {
-	d := Guard("Someone", "sk-secret", driverFunc(func(context.Context, model.Request) (*model.Response, error) { panic("a private question") }))
+	d := Guard(
+		"Someone",
+		"sk-secret",
+		driverFunc(func(context.Context, model.Request) (*model.Response, error) { panic("a private question") }),
+	)
 	answer, err := d.Generate(t.Context(), model.Request{})
 	var own *Error
 	if answer != nil || !errors.As(err, &own) || !own.Transient() || Class(err) != plan.CodeProviderUnavailable {
@@ -41,7 +45,12 @@ func TestTheKeyIsInNoAnswer(t *testing.T) {
 	given := model.Response{
 		Text: "x-api-key: sk-secret, and sk-secret", ResponseID: "id-sk-secret", Model: "sk-secret", FinishReason: "stop",
 		ToolCalls: []model.ToolCall{
-			{ProviderID: "sk-secret", Name: "sk-secret", Arguments: `{"header":"Bearer sk-secret"}`}, {ProviderID: "b", Name: "look", Arguments: `{}`},
+			{
+				ProviderID: "sk-secret",
+				Name:       "sk-secret",
+				Arguments:  `{"header":"Bearer sk-secret"}`,
+			},
+			{ProviderID: "b", Name: "look", Arguments: `{}`},
 		},
 	}
 	for name, test := range map[string]struct {
@@ -58,7 +67,11 @@ func TestTheKeyIsInNoAnswer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			answer := given
 			answer.ToolCalls = slices.Clone(given.ToolCalls)
-			d := Guard("Someone", test.key, driverFunc(func(context.Context, model.Request) (*model.Response, error) { return &answer, nil }))
+			d := Guard(
+				"Someone",
+				test.key,
+				driverFunc(func(context.Context, model.Request) (*model.Response, error) { return &answer, nil }),
+			)
 			got, err := d.Generate(t.Context(), model.Request{Model: "asked"})
 			if err != nil || !reflect.DeepEqual(*got, test.want) {
 				t.Errorf("Generate =\n%+v, %v, want\n%+v", got, err, test.want)
@@ -93,7 +106,11 @@ func TestTheKeyIsNotTold(t *testing.T) {
 				}
 				told, calls = p.Text, p.ToolCalls
 			}
-			if _, err := d.Generate(t.Context(), model.Request{OnPartial: hear}); err != nil || !strings.HasPrefix(told, test.told) || len(told) >= len(test.told)+minKey || strings.Contains(told, key[:minKey]) != strings.Contains(test.told, key[:minKey]) || !calls {
+			if _, err := d.Generate(
+				t.Context(),
+				model.Request{OnPartial: hear},
+			); err != nil || !strings.HasPrefix(told, test.told) || len(told) >= len(test.told)+minKey || strings.Contains(told, key[:minKey]) != strings.Contains(test.told, key[:minKey]) ||
+				!calls {
 				t.Errorf("%s, by %d: told %q, with calls %t, want %q", name, size, told, calls, test.told)
 			}
 		}

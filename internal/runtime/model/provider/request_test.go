@@ -55,7 +55,8 @@ func TestRequestErrors(t *testing.T) {
 			if number.MatchString(err.Error()) {
 				t.Errorf("no server sent the status in %q", err)
 			}
-			if !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "Someone") || strings.Contains(err.Error(), "secret") {
+			if !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "Someone") ||
+				strings.Contains(err.Error(), "secret") {
 				t.Errorf("the error is %q", err)
 			}
 			if errors.Unwrap(err) != nil {

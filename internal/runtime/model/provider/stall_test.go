@@ -45,7 +45,13 @@ func TestACallThatStallsIsEnded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began, told := time.Now(), 0
-				got, err := WithTimeouts(t.Context(), test.driver, "OpenAI", bounds, model.Request{OnPartial: func(model.Partial) { told++ }})
+				got, err := WithTimeouts(
+					t.Context(),
+					test.driver,
+					"OpenAI",
+					bounds,
+					model.Request{OnPartial: func(model.Partial) { told++ }},
+				)
 				if took := time.Since(began); took != test.after {
 					t.Errorf("it ended after %s, want %s", took, test.after)
 				}
@@ -59,7 +65,10 @@ func TestACallThatStallsIsEnded(t *testing.T) {
 				if !errors.As(err, &refusal) || !strings.Contains(refusal.Problem, test.says) || refusal.Tries(4) != test.tries {
 					t.Errorf("%#v, want %q and %d tries", err, test.says, test.tries)
 				}
-				if code := Class(err); code != plan.CodeProviderUnavailable || number.MatchString(err.Error()) || refusal.Status != 0 {
+				if code := Class(
+					err,
+				); code != plan.CodeProviderUnavailable || number.MatchString(err.Error()) ||
+					refusal.Status != 0 {
 					t.Errorf("%q is of the class %s and has the status %d", err, code, refusal.Status)
 				}
 			})
@@ -72,7 +81,16 @@ func TestACallThatIsCancelledDoesNotTimeOut(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		bounds := model.Timeouts{FirstContent: time.Minute, Idle: time.Minute, Call: time.Minute}
-		if _, err := WithTimeouts(ctx, paced{time.Hour}, "OpenAI", bounds, model.Request{}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := WithTimeouts(
+			ctx,
+			paced{time.Hour},
+			"OpenAI",
+			bounds,
+			model.Request{},
+		); !errors.Is(
+			err,
+			context.DeadlineExceeded,
+		) {
 			t.Errorf("%v", err)
 		}
 	})

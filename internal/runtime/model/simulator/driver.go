@@ -131,21 +131,21 @@ func say(response *v1alpha1.SimulatedResponse, input string, index int, values *
 		return Greeting, nil
 	}
 	switch response.Type {
-	case v1alpha1.ResponseEcho:
+	case v1alpha1.SimulatedResponseTypeEcho:
 		return response.Prefix + input, nil
-	case v1alpha1.ResponseLorem:
+	case v1alpha1.SimulatedResponseTypeLorem:
 		if response.Tokens == nil {
 			return "", nil
 		}
 		return lorem(int(*response.Tokens)), nil
-	case v1alpha1.ResponseSequence:
+	case v1alpha1.SimulatedResponseTypeSequence:
 		if len(response.Texts) == 0 {
 			return "", nil
 		}
 		return values.expand(response.Texts[index%len(response.Texts)]), nil
-	case v1alpha1.ResponseEmpty:
+	case v1alpha1.SimulatedResponseTypeEmpty:
 		return "", nil
-	case v1alpha1.ResponseError:
+	case v1alpha1.SimulatedResponseTypeError:
 		return "", errors.New(values.expand(response.Text))
 	default:
 		if response.Text == "" {
@@ -155,7 +155,9 @@ func say(response *v1alpha1.SimulatedResponse, input string, index int, values *
 	}
 }
 
-var loremWords = strings.Fields("lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod tempor incididunt ut labore et dolore magna aliqua")
+var loremWords = strings.Fields(
+	"lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod tempor incididunt ut labore et dolore magna aliqua",
+)
 
 // lorem gives as many words of filler as asked for, separated by single spaces.
 func lorem(words int) string {

@@ -21,7 +21,7 @@ func play(t *testing.T, script v1alpha1.Simulation) model.Driver {
 	t.Helper()
 	driver, err := Factory(&v1alpha1.Model{
 		ObjectMeta: metav1.ObjectMeta{Name: "sim"},
-		Spec:       v1alpha1.ModelSpec{Provider: v1alpha1.ProviderSimulated, Simulation: &script},
+		Spec:       v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: &script},
 	}, model.Access{})
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +81,9 @@ func TestFactoryNeedsAScript(t *testing.T) {
 }
 
 func TestDriverDoesNotFollowChangesOfTheObject(t *testing.T) {
-	m := &v1alpha1.Model{Spec: v1alpha1.ModelSpec{Simulation: &v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Text: "before"}}}}
+	m := &v1alpha1.Model{
+		Spec: v1alpha1.ModelSpec{Simulation: &v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Text: "before"}}},
+	}
 	driver, err := Factory(m, model.Access{})
 	if err != nil {
 		t.Fatal(err)
@@ -95,38 +97,48 @@ func TestDriverDoesNotFollowChangesOfTheObject(t *testing.T) {
 func TestText(t *testing.T) {
 	four := int32(4)
 	many := int32(40)
-	sequence := &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseSequence, Texts: []string{"one", "two {{input}}", "three"}}
+	sequence := &v1alpha1.SimulatedResponse{
+		Type:  v1alpha1.SimulatedResponseTypeSequence,
+		Texts: []string{"one", "two {{input}}", "three"},
+	}
 	for name, test := range map[string]struct {
 		response  *v1alpha1.SimulatedResponse
 		iteration int32
 		want      string
 	}{
 		"no response is a greeting":          {want: Greeting},
-		"fixed without a text is a greeting": {response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseFixed}, want: Greeting},
-		"fixed":                              {response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseFixed, Text: "so"}, want: "so"},
+		"fixed without a text is a greeting": {response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeFixed}, want: Greeting},
+		"fixed":                              {response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeFixed, Text: "so"}, want: "so"},
 		"fixed is the default":               {response: &v1alpha1.SimulatedResponse{Text: "so"}, want: "so"},
 		"fixed names the input":              {response: &v1alpha1.SimulatedResponse{Text: "you said {{input}}."}, want: "you said the question."},
 		"echo": {
-			response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseEcho, Prefix: "> "}, want: "> the question",
+			response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeEcho, Prefix: "> "}, want: "> the question",
 		},
-		"echo without a prefix": {response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseEcho}, want: "the question"},
+		"echo without a prefix": {response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeEcho}, want: "the question"},
 		"lorem": {
-			response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseLorem, Tokens: &four}, want: "lorem ipsum dolor sit",
+			response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeLorem, Tokens: &four}, want: "lorem ipsum dolor sit",
 		},
-		"empty":                      {response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseEmpty}, want: ""},
+		"empty":                      {response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeEmpty}, want: ""},
 		"sequence, first iteration":  {response: sequence, want: "one"},
 		"sequence, second iteration": {response: sequence, iteration: 2, want: "two the question"},
 		"sequence begins again":      {response: sequence, iteration: 4, want: "one"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			answer := generate(t, play(t, v1alpha1.Simulation{Response: test.response}), max(test.iteration, 1), user("before"), user("the question"))
-			if answer.Text != test.want || len(answer.ToolCalls) != 0 || answer.FinishReason != model.FinishStop || answer.Model != "sim" {
+			answer := generate(
+				t,
+				play(t, v1alpha1.Simulation{Response: test.response}),
+				max(test.iteration, 1),
+				user("before"),
+				user("the question"),
+			)
+			if answer.Text != test.want || len(answer.ToolCalls) != 0 || answer.FinishReason != model.FinishStop ||
+				answer.Model != "sim" {
 				t.Errorf("answer = %+v, want text %q", answer, test.want)
 			}
 		})
 	}
 	t.Run("lorem has as many words as asked for", func(t *testing.T) {
-		response := &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseLorem, Tokens: &many}
+		response := &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeLorem, Tokens: &many}
 		text := generate(t, play(t, v1alpha1.Simulation{Response: response}), 1, user("go")).Text
 		if got := len(strings.Fields(text)); got != 40 {
 			t.Errorf("%d words in %q, want 40", got, text)
@@ -135,8 +147,16 @@ func TestText(t *testing.T) {
 }
 
 func TestErrorIsWhatTheScriptSays(t *testing.T) {
-	script := v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseError, Text: "provider says (429) rate limit: {{input}}"}}
-	answer, err := play(t, script).Generate(t.Context(), model.Request{Iteration: 1, Messages: []event.Message{user("hi")}})
+	script := v1alpha1.Simulation{
+		Response: &v1alpha1.SimulatedResponse{
+			Type: v1alpha1.SimulatedResponseTypeError,
+			Text: "provider says (429) rate limit: {{input}}",
+		},
+	}
+	answer, err := play(
+		t,
+		script,
+	).Generate(t.Context(), model.Request{Iteration: 1, Messages: []event.Message{user("hi")}})
 	if answer != nil || err == nil || err.Error() != "provider says (429) rate limit: hi" {
 		t.Fatalf("Generate = %+v, %v", answer, err)
 	}
@@ -196,11 +216,17 @@ func TestToolCallsByIteration(t *testing.T) {
 
 func TestAnAnswerWithCallsHasNoText(t *testing.T) {
 	for _, response := range []*v1alpha1.SimulatedResponse{
-		nil, {Text: "so"}, {Type: v1alpha1.ResponseEcho}, {Type: v1alpha1.ResponseError, Text: "broken"},
+		nil, {Text: "so"}, {Type: v1alpha1.SimulatedResponseTypeEcho}, {Type: v1alpha1.SimulatedResponseTypeError, Text: "broken"},
 	} {
-		driver := play(t, v1alpha1.Simulation{Response: response, ToolCalls: &v1alpha1.SimulatedToolCalls{Fixed: callsOf("a", "a")}})
+		driver := play(
+			t,
+			v1alpha1.Simulation{Response: response, ToolCalls: &v1alpha1.SimulatedToolCalls{Fixed: callsOf("a", "a")}},
+		)
 		answer := generate(t, driver, 3, user("hi"))
-		want := []model.ToolCall{{ProviderID: "call-3-0", Name: "a", Arguments: "{}"}, {ProviderID: "call-3-1", Name: "a", Arguments: "{}"}}
+		want := []model.ToolCall{
+			{ProviderID: "call-3-0", Name: "a", Arguments: "{}"},
+			{ProviderID: "call-3-1", Name: "a", Arguments: "{}"},
+		}
 		if answer.Text != "" || answer.FinishReason != model.FinishToolCalls || !reflect.DeepEqual(answer.ToolCalls, want) {
 			t.Errorf("answer = %+v", answer)
 		}
@@ -267,7 +293,11 @@ func TestLatency(t *testing.T) {
 	t.Run("a cancelled context gets no answer", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if answer, err := play(t, v1alpha1.Simulation{}).Generate(ctx, model.Request{}); answer != nil || !errors.Is(err, context.Canceled) {
+		if answer, err := play(
+			t,
+			v1alpha1.Simulation{},
+		).Generate(ctx, model.Request{}); answer != nil ||
+			!errors.Is(err, context.Canceled) {
 			t.Errorf("Generate = %+v, %v", answer, err)
 		}
 	})
@@ -299,7 +329,15 @@ func TestATextComesInWordByWordOverTheLatency(t *testing.T) {
 		if want := []string{"One ", "One two ", "One two  ", "One two  three."}; !reflect.DeepEqual(heard, want) {
 			t.Errorf("heard %q, want %q", heard, want)
 		}
-		if want := []time.Duration{time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Second}; !reflect.DeepEqual(after, want) {
+		if want := []time.Duration{
+			time.Second,
+			2 * time.Second,
+			3 * time.Second,
+			4 * time.Second,
+		}; !reflect.DeepEqual(
+			after,
+			want,
+		) {
 			t.Errorf("heard after %v, want %v", after, want)
 		}
 	})
@@ -309,7 +347,7 @@ func TestALongTextComesInAHundredPieces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		driver := play(t, v1alpha1.Simulation{
 			Latency:  &metav1.Duration{Duration: time.Minute},
-			Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.ResponseLorem, Tokens: new(int32(1234))},
+			Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeLorem, Tokens: new(int32(1234))},
 		})
 		began, last, pieces := time.Now(), "", 0
 		answer, err := driver.Generate(t.Context(), model.Request{TurnID: "t", OnPartial: func(p model.Partial) {

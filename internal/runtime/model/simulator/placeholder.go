@@ -43,7 +43,10 @@ type turn struct {
 // has the turn's id, the turn begins with the last user message.
 func currentTurn(messages []event.Message, turnID string) turn {
 	t := turn{results: map[string]string{}}
-	named := slices.ContainsFunc(messages, func(m event.Message) bool { return m.Role == event.RoleUser && m.ID == turnID })
+	named := slices.ContainsFunc(
+		messages,
+		func(m event.Message) bool { return m.Role == event.RoleUser && m.ID == turnID },
+	)
 	heard := false
 	for _, m := range slices.Backward(messages) {
 		if m.Role == event.RoleUser && !heard {

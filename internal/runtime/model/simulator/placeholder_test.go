@@ -164,7 +164,8 @@ func FuzzExpand(f *testing.F) {
 			rest = rest[at[1]:]
 		}
 		want.WriteString(rest)
-		if len(input)*strings.Count(text, "{{")+len(output)*strings.Count(text, "{{") <= maxExpansion && got != want.String() {
+		if len(input)*strings.Count(text, "{{")+len(output)*strings.Count(text, "{{") <= maxExpansion &&
+			got != want.String() {
 			t.Errorf("expand(%q) = %q, want %q", text, got, want.String())
 		}
 	})

@@ -33,8 +33,11 @@ func CutOpen(output []byte) string {
 }
 
 func openNote(shown int) string {
-	return fmt.Sprintf("\n\n[Output cut: this is the first %d bytes, and there are more. Call the tool so that it returns less: "+
-		"filter, select a range, or ask for one page.]", shown)
+	return fmt.Sprintf(
+		"\n\n[Output cut: this is the first %d bytes, and there are more. Call the tool so that it returns less: "+
+			"filter, select a range, or ask for one page.]",
+		shown,
+	)
 }
 
 func cutNote(shown int, total int64) string {

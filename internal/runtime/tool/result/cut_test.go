@@ -37,7 +37,8 @@ func TestWhatDoesNotFitIsCutWithANote(t *testing.T) {
 			}
 			total := max(c.total, int64(len(c.output)))
 			head, note, found := strings.Cut(got, "\n\n[Output cut: ")
-			if !found || !strings.Contains(note, strconv.FormatInt(total, 10)) || !strings.Contains(note, strconv.Itoa(len(head))) {
+			if !found || !strings.Contains(note, strconv.FormatInt(total, 10)) ||
+				!strings.Contains(note, strconv.Itoa(len(head))) {
 				t.Errorf("%d bytes with the note %q", len(head), note)
 			}
 			if strings.Trim(head, c.rune+"a") != "" {
@@ -83,7 +84,8 @@ func FuzzHeadAndTail(f *testing.F) {
 			t.Errorf("%q at %d: head %q, tail %q", s, limit, head, tail)
 		}
 		room := max(limit, 0)
-		if len(head) > room || len(tail) > room || (len(s) > room && len(head)+utf8.UTFMax <= room) || (len(s) > room && len(tail)+utf8.UTFMax <= room) {
+		if len(head) > room || len(tail) > room || (len(s) > room && len(head)+utf8.UTFMax <= room) ||
+			(len(s) > room && len(tail)+utf8.UTFMax <= room) {
 			t.Errorf("%q at %d: head %q, tail %q", s, limit, head, tail)
 		}
 	})
@@ -97,7 +99,8 @@ func TestWhatHasNoEndIsCutWithANote(t *testing.T) {
 	} {
 		got := CutOpen([]byte(output))
 		head, note, found := strings.Cut(got, "\n\n[Output cut: ")
-		if !found || len(got) > MaxResultBytes || !utf8.ValidString(got) || !strings.Contains(note, strconv.Itoa(len(head))+" bytes, and there are more") {
+		if !found || len(got) > MaxResultBytes || !utf8.ValidString(got) ||
+			!strings.Contains(note, strconv.Itoa(len(head))+" bytes, and there are more") {
 			t.Errorf("%s: %d bytes with the note %q", name, len(head), note)
 		}
 	}

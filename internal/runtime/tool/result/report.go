@@ -111,7 +111,13 @@ func NewNonce() string {
 func ReportOf(stdout, stderr string, exit int) Report {
 	text, cut := Cut([]byte(stdout), int64(len(stdout)))
 	return Report{
-		Outcome: Exited, Exit: exit, Started: true, Result: text, Cut: cut, StdoutBytes: int64(len(stdout)), Stderr: Tail(stderr, MaxStderrBytes),
+		Outcome:     Exited,
+		Exit:        exit,
+		Started:     true,
+		Result:      text,
+		Cut:         cut,
+		StdoutBytes: int64(len(stdout)),
+		Stderr:      Tail(stderr, MaxStderrBytes),
 	}
 }
 

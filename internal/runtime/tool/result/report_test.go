@@ -116,7 +116,14 @@ func TestEveryOutcomeArrives(t *testing.T) {
 }
 
 func TestAShortenedFailureKeepsItsOutcome(t *testing.T) {
-	message, _ := Report{Outcome: TimedOut, Exit: ExitTimeout, Started: true, Stderr: strings.Repeat("x", 4096)}.Encode(testNonce)
+	message, _ := Report{
+		Outcome: TimedOut,
+		Exit:    ExitTimeout,
+		Started: true,
+		Stderr:  strings.Repeat("x", 4096),
+	}.Encode(
+		testNonce,
+	)
 	m, err := Decode(string(message[:2000]))
 	if err != nil || m.Outcome != TimedOut || m.Stderr != "" {
 		t.Errorf("decoded %+v, %v", m, err)
@@ -190,7 +197,10 @@ func TestALogThatDoesNotHoldTheResult(t *testing.T) {
 		}
 	}
 	broken := errors.New("the connection broke")
-	if _, err := m.ReadLog(io.MultiReader(strings.NewReader("x"), iotest.ErrReader(broken))); !errors.Is(err, broken) || errors.Is(err, ErrNoFrame) {
+	if _, err := m.ReadLog(
+		io.MultiReader(strings.NewReader("x"), iotest.ErrReader(broken)),
+	); !errors.Is(err, broken) ||
+		errors.Is(err, ErrNoFrame) {
 		t.Errorf("a log that cannot be read gives %v", err)
 	}
 }
@@ -254,7 +264,15 @@ func FuzzRoundTrip(f *testing.F) {
 	f.Add(strings.Repeat("ä", 3000), "\ncapstan-result 0 0\n", 3072)
 	f.Fuzz(func(t *testing.T, output, before string, shortened int) {
 		text, cut := Cut([]byte(output), int64(len(output)))
-		message, frame := Report{Outcome: Exited, Started: true, Result: text, Cut: cut, StdoutBytes: int64(len(output))}.Encode(NewNonce())
+		message, frame := Report{
+			Outcome:     Exited,
+			Started:     true,
+			Result:      text,
+			Cut:         cut,
+			StdoutBytes: int64(len(output)),
+		}.Encode(
+			NewNonce(),
+		)
 		if len(message) > MaxMessageBytes {
 			t.Fatalf("the message has %d bytes", len(message))
 		}

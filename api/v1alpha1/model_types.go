@@ -1,0 +1,372 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// ModelProvider is the service that serves a model.
+// +kubebuilder:validation:Enum=Simulated;Anthropic;OpenAI;Google
+type ModelProvider string
+
+const (
+	// ProviderSimulated responds by script, without any network (SIM-01).
+	ModelProviderSimulated ModelProvider = "Simulated"
+	// ProviderAnthropic uses the Messages API of Anthropic.
+	ModelProviderAnthropic ModelProvider = "Anthropic"
+	// ProviderOpenAI uses the API of OpenAI, which many other servers implement.
+	ModelProviderOpenAI ModelProvider = "OpenAI"
+	// ProviderGoogle uses the Gemini API of Google.
+	ModelProviderGoogle ModelProvider = "Google"
+)
+
+// ReasoningEffort is how much a model thinks before it responds.
+// +kubebuilder:validation:Enum=None;Low;Medium;High
+type ReasoningEffort string
+
+const (
+	// ReasoningNone requests a response without thinking.
+	ReasoningEffortNone ReasoningEffort = "None"
+	// ReasoningLow requests little thinking.
+	ReasoningEffortLow ReasoningEffort = "Low"
+	// ReasoningMedium requests some thinking.
+	ReasoningEffortMedium ReasoningEffort = "Medium"
+	// ReasoningHigh requests much thinking.
+	ReasoningEffortHigh ReasoningEffort = "High"
+)
+
+// ModelRecovery is how the manager treats a response that was streaming when the manager stopped.
+// +kubebuilder:validation:Enum=Restart;Finalize
+type ModelRecovery string
+
+const (
+	// RecoveryRestart calls the model again. The partial response is not kept.
+	ModelRecoveryRestart ModelRecovery = "Restart"
+	// RecoveryFinalize records the partial response as complete (PART-02).
+	ModelRecoveryFinalize ModelRecovery = "Finalize"
+)
+
+// ModelParameters control how a model generates. A provider refuses parameters that it or the model does not support,
+// and the Turn fails with the provider's error.
+type ModelParameters struct {
+	// maxOutputTokens is the most tokens that one response may have, 1 to 1,000,000, thinking included. Default: the
+	// provider's default, or 8192 where the provider has none.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	MaxOutputTokens *int32 `json:"maxOutputTokens,omitempty"`
+	// temperature is the randomness of the sampling, a decimal between "0" and "2" with at most three places, such as
+	// "0.7". Default: the provider's default.
+	// +optional
+	// +kubebuilder:validation:MaxLength=5
+	// +kubebuilder:validation:Pattern=`^([01](\.[0-9]{1,3})?|2(\.0{1,3})?)$`
+	Temperature *string `json:"temperature,omitempty"`
+	// topP limits the sampling to the most likely tokens with this total probability, a decimal between "0" and "1"
+	// with at most three places. Default: the provider's default.
+	// +optional
+	// +kubebuilder:validation:MaxLength=5
+	// +kubebuilder:validation:Pattern=`^(0(\.[0-9]{1,3})?|1(\.0{1,3})?)$`
+	TopP *string `json:"topP,omitempty"`
+	// stopSequences are texts at which the model stops. They are not part of the response.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=4
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=256
+	StopSequences []string `json:"stopSequences,omitempty"`
+	// reasoningEffort is how much the model thinks before it responds: None, Low, Medium or High. Default: the
+	// provider's default.
+	// +optional
+	ReasoningEffort ReasoningEffort `json:"reasoningEffort,omitempty"`
+}
+
+// ModelTimeouts bound one model call. Content is text, reasoning or a tool call; keep-alive data of a server is not
+// content.
+type ModelTimeouts struct {
+	// firstContent is how long the first content may take, from 1s to 1h, such as "90s". A call that reaches it is
+	// retried once. Default: 120s, and 10m where reasoningEffort is Low, Medium or High.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || (duration(self) >= duration('1s') && duration(self) <= duration('1h'))",message="firstContent must be between 1s and 1h."
+	// +kubebuilder:validation:Type=string
+	FirstContent *metav1.Duration `json:"firstContent,omitempty"`
+	// idle is how long a response may pause after its first content, from 1s to 1h. Default: 120s.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || (duration(self) >= duration('1s') && duration(self) <= duration('1h'))",message="idle must be between 1s and 1h."
+	// +kubebuilder:validation:Type=string
+	Idle *metav1.Duration `json:"idle,omitempty"`
+	// call is how long a whole call may take, from 1s to 6h, and at most as long as the manager's flag
+	// --model-call-limit permits (30m). Default: 30m.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || (duration(self) >= duration('1s') && duration(self) <= duration('6h'))",message="call must be between 1s and 6h."
+	// +kubebuilder:validation:Type=string
+	Call *metav1.Duration `json:"call,omitempty"`
+}
+
+// ModelSpec is a model at a provider.
+// +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || has(self.simulation)",message="provider Simulated needs simulation: say what the model answers."
+// +kubebuilder:validation:XValidation:rule="self.provider == 'Simulated' || !has(self.simulation)",message="simulation is for provider Simulated: leave it out, or use that provider."
+// +kubebuilder:validation:XValidation:rule="self.provider == 'Simulated' || (has(self.model) && self.model.size() > 0)",message="this provider needs model: its own name of the model."
+// +kubebuilder:validation:XValidation:rule="self.provider == 'Simulated' || has(self.secretKeyRef)",message="this provider needs secretKeyRef: the Secret and key that hold the API key."
+// +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.secretKeyRef)",message="provider Simulated needs no API key: leave secretKeyRef out."
+// +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.baseURL)",message="provider Simulated uses no network: leave baseURL out."
+// +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.parameters)",message="provider Simulated answers by script: leave parameters out."
+// +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.timeouts)",message="provider Simulated answers after its latency: leave timeouts out."
+// +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.price) || !has(self.price.cachedInputPerMillionTokens)",message="provider Simulated has no prompt cache: leave cachedInputPerMillionTokens out."
+// +kubebuilder:validation:XValidation:rule="self.provider in ['Anthropic', 'OpenAI'] || !has(self.price) || !has(self.price.cacheWritePerMillionTokens)",message="this provider does not count what it puts into a prompt cache: leave cacheWritePerMillionTokens out."
+type ModelSpec struct {
+	// provider that serves the model: Simulated, Anthropic, OpenAI or Google. OpenAI also serves for other servers that
+	// implement its API, with their baseURL.
+	// +required
+	Provider ModelProvider `json:"provider"`
+
+	// model is the provider's name of the model. It is reported with every response. With provider Simulated it
+	// defaults to the name of this object; the other providers require it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Model string `json:"model,omitempty"`
+
+	// baseURL replaces the provider's own address: an https URL, up to the path under which the provider's API begins.
+	// The API key is sent there too. Only public addresses are reached, and addresses that the operator of the manager
+	// has allowed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() == 'https' && url(self).getHostname() != ''",message="baseURL must be an absolute https URL."
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^[A-Za-z]+:/*[^/?#]*@')",message="baseURL must not have a user or a password in it: use secretKeyRef."
+	// +kubebuilder:validation:XValidation:rule="!self.contains('?') && !self.contains('#')",message="baseURL must not have a query or a fragment."
+	BaseURL string `json:"baseURL,omitempty"`
+
+	// secretKeyRef is the Secret and key that hold the API key. It is read at every call, so that a new key takes
+	// effect at once. A user who writes the Model must be allowed to read that Secret, and the manager needs the role
+	// capstan-manager-secrets in the namespace. A Secret with the annotation capstan.dev/allowed-hosts is sent only to
+	// the hosts listed there.
+	// +optional
+	SecretKeyRef *SecretKeyReference `json:"secretKeyRef,omitempty"`
+
+	// parameters control how the model generates.
+	// +optional
+	Parameters *ModelParameters `json:"parameters,omitempty"`
+
+	// timeouts bound how long a call may take. A call that reaches a timeout ends, and the next fallback is called, if
+	// there is one. Default: see the fields.
+	// +optional
+	Timeouts *ModelTimeouts `json:"timeouts,omitempty"`
+
+	// price of the model's tokens. With it the manager adds up the cost of model calls in the status of Turns and
+	// Sessions. The cost of a call follows from the price of the Model that responded, as it was when the step began: a
+	// new price does not change recorded costs. Default: no price, and the calls count as unpriced.
+	// +optional
+	Price *ModelPrice `json:"price,omitempty"`
+
+	// fallbacks are Models that are called instead, in order, when this one is unavailable, limits requests, has no
+	// quota left, fails, has no API key, or refuses the key. A fallback that does not exist or is not Ready is skipped.
+	// The fallbacks of a fallback are ignored.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	Fallbacks []LocalReference `json:"fallbacks,omitempty"`
+
+	// recovery is how the manager treats a response that is streaming when the manager stops, for any cause, upgrades
+	// included: Restart (default) calls the model again; Finalize records the partial response as complete, does not
+	// call the model again, and sets the condition Recovered of the Turn. With Finalize, the text of a response that
+	// takes longer than 5 seconds is recorded in the Session's journal while it streams, every 5 seconds in the first
+	// minute and less often later. If the response had no text yet, or had begun to call tools, the model is always
+	// called again.
+	// +optional
+	Recovery ModelRecovery `json:"recovery,omitempty"`
+
+	// simulation is the script of provider Simulated.
+	// +optional
+	Simulation *Simulation `json:"simulation,omitempty"`
+}
+
+// SimulatedResponseType is the kind of text with which a simulated model responds.
+// +kubebuilder:validation:Enum=Fixed;Echo;Lorem;Sequence;Empty;Error
+type SimulatedResponseType string
+
+const (
+	// ResponseFixed responds with text.
+	SimulatedResponseTypeFixed SimulatedResponseType = "Fixed"
+	// ResponseEcho responds with prefix and the last user message.
+	SimulatedResponseTypeEcho SimulatedResponseType = "Echo"
+	// ResponseLorem responds with filler; tokens is the number of words.
+	SimulatedResponseTypeLorem SimulatedResponseType = "Lorem"
+	// ResponseSequence responds with one of texts, by iteration, and starts over after the last.
+	SimulatedResponseTypeSequence SimulatedResponseType = "Sequence"
+	// ResponseEmpty responds without text.
+	SimulatedResponseTypeEmpty SimulatedResponseType = "Empty"
+	// ResponseError fails with the error text.
+	SimulatedResponseTypeError SimulatedResponseType = "Error"
+)
+
+// SimulatedResponse is the response of a simulated model.
+// +kubebuilder:validation:XValidation:rule="!has(self.text) || self.type in ['Fixed', 'Error']",message="text is for the types Fixed and Error."
+// +kubebuilder:validation:XValidation:rule="!has(self.prefix) || self.type == 'Echo'",message="prefix is for the type Echo."
+// +kubebuilder:validation:XValidation:rule="has(self.tokens) == (self.type == 'Lorem')",message="tokens is for the type Lorem, and needed there."
+// +kubebuilder:validation:XValidation:rule="has(self.texts) == (self.type == 'Sequence')",message="texts is for the type Sequence, and needed there."
+// +kubebuilder:validation:XValidation:rule="self.type != 'Error' || has(self.text)",message="the type Error needs text: the error to fail with."
+type SimulatedResponse struct {
+	// type is Fixed (default), Echo, Lorem, Sequence, Empty or Error.
+	// +optional
+	// +kubebuilder:default=Fixed
+	Type SimulatedResponseType `json:"type,omitempty"`
+	// text of the response, or of the error. {{tool:NAME}} stands for the newest result of that tool in the Turn
+	// without its last line breaks, {{input}} for the text of the last user message, {{images}} for a description of
+	// its images, {{locale}} for the locale.
+	// +optional
+	// +kubebuilder:validation:MaxLength=65536
+	Text string `json:"text,omitempty"`
+	// prefix of the echoed user message.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Prefix string `json:"prefix,omitempty"`
+	// tokens is the number of words of filler.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000
+	Tokens *int32 `json:"tokens,omitempty"`
+	// texts of the responses, one per iteration.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=65536
+	Texts []string `json:"texts,omitempty"`
+}
+
+// SimulatedToolCall is a tool call that a simulated model makes.
+// +kubebuilder:validation:XValidation:rule="!(has(self.arguments) && has(self.rawArguments))",message="at most one of arguments and rawArguments may be set."
+type SimulatedToolCall struct {
+	// name of the tool.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Name string `json:"name"`
+	// arguments of the call. In its strings {{tool:NAME}} stands for the newest result of that tool in the Turn without
+	// its last line breaks, {{input}} for the text of the last user message, {{images}} for a description of its
+	// images, {{locale}} for the locale.
+	// +optional
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Arguments *JSON `json:"arguments,omitempty"`
+	// rawArguments is the text of the arguments, used byte for byte, valid JSON or not.
+	// +optional
+	// +kubebuilder:validation:MaxLength=262144
+	RawArguments *string `json:"rawArguments,omitempty"`
+}
+
+// SimulatedStep is the behaviour of a simulated model in one iteration.
+type SimulatedStep struct {
+	// calls to make. Without calls the model responds with text and the Turn ends.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=128
+	Calls []SimulatedToolCall `json:"calls,omitempty"`
+}
+
+// SimulatedRule chooses tool calls by the user's text.
+type SimulatedRule struct {
+	// contains is a part of the last user message, case-sensitive.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Contains string `json:"contains"`
+	// sequence is the behaviour of the model if the rule applies, one step per iteration; after the last step it makes
+	// no more calls.
+	// +required
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	Sequence []SimulatedStep `json:"sequence"`
+}
+
+// SimulatedToolCalls selects the tools that a simulated model calls. Rules of conditional come first; the first that
+// applies is used.
+// +kubebuilder:validation:XValidation:rule="!(has(self.fixed) && has(self.sequence))",message="at most one of fixed and sequence may be set."
+type SimulatedToolCalls struct {
+	// fixed calls are made in every iteration, so that the Turn ends at maxIterations.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=128
+	Fixed []SimulatedToolCall `json:"fixed,omitempty"`
+	// sequence has one step per iteration and starts over after the last. A step without calls ends the Turn.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Sequence []SimulatedStep `json:"sequence,omitempty"`
+	// conditional chooses by the user's text.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Conditional []SimulatedRule `json:"conditional,omitempty"`
+}
+
+// Simulation is the script of a simulated model (SIM-01). Its responses depend only on the iteration and the messages
+// of the Turn, so that a restart changes nothing.
+type Simulation struct {
+	// response of the model. Default: a greeting.
+	// +optional
+	Response *SimulatedResponse `json:"response,omitempty"`
+	// toolCalls selects the tools that the model calls.
+	// +optional
+	ToolCalls *SimulatedToolCalls `json:"toolCalls,omitempty"`
+	// latency of a response, up to 1h.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || duration(self) <= duration('1h')",message="latency must be at most 1h."
+	// +kubebuilder:validation:Type=string
+	Latency *metav1.Duration `json:"latency,omitempty"`
+}
+
+// ModelStatus is the observed state of a Model.
+type ModelStatus struct {
+	// conditions: Ready is True when the driver of the provider accepts the spec, and the Secret holds an API key. The
+	// manager does not call the provider to find out.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation of the spec that this status describes.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// Model is a model at a provider. The annotation capstan.dev/is-default-model: "true" makes it the default of its
+// namespace.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:categories=capstan
+// +kubebuilder:printcolumn:name="Provider",type=string,JSONPath=`.spec.provider`
+// +kubebuilder:printcolumn:name="Model",type=string,JSONPath=`.spec.model`
+// +kubebuilder:printcolumn:name="Default",type=string,JSONPath=`.metadata.annotations.capstan\.dev/is-default-model`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Model struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the desired state.
+	// +required
+	Spec ModelSpec `json:"spec"`
+	// status is the observed state. Only the manager writes it.
+	// +optional
+	// +kubebuilder:default={observedGeneration:-1}
+	Status ModelStatus `json:"status,omitempty"`
+}
+
+// ModelList is a list of Models.
+//
+// +kubebuilder:object:root=true
+type ModelList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Model `json:"items"`
+}

@@ -1,0 +1,225 @@
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ClientToolsPolicy is whether a Turn waits for results from clients (CLIENT-03, GAP-06).
+// +kubebuilder:validation:Enum=Wait;FollowHints
+type ClientToolsPolicy string
+
+const (
+	// ClientToolsWait makes the Turn wait until every call has its result.
+	ClientToolsPolicyWait ClientToolsPolicy = "Wait"
+	// ClientToolsFollowHints makes the Turn wait only if the Session's hint setup_connection is true (TURN-11, TURN-12).
+	ClientToolsPolicyFollowHints ClientToolsPolicy = "FollowHints"
+)
+
+// SessionPhase is a summary of a Session's state (LIFE-08).
+// +kubebuilder:validation:Enum=Pending;Started;Active;Idle;WaitingForToolResults
+type SessionPhase string
+
+const (
+	// SessionPending: an object that the Session names is missing.
+	SessionPhasePending SessionPhase = "Pending"
+	// SessionStarted: the Session can be used and has had no Turn yet.
+	SessionPhaseStarted SessionPhase = "Started"
+	// SessionActive: a Turn runs.
+	SessionPhaseActive SessionPhase = "Active"
+	// SessionIdle: the last Turn has ended.
+	SessionPhaseIdle SessionPhase = "Idle"
+	// SessionWaitingForToolResults: the running Turn waits for tool results (LIFE-07).
+	SessionPhaseWaitingForToolResults SessionPhase = "WaitingForToolResults"
+)
+
+// SessionSpec is one conversation.
+// +kubebuilder:validation:XValidation:rule="self.harnessRef == oldSelf.harnessRef",message="harnessRef cannot be changed: a conversation keeps its Harness. Create a Session with a new name."
+type SessionSpec struct {
+	// harnessRef names the Harness that the Session is built on. It cannot be changed.
+	// +required
+	HarnessRef LocalReference `json:"harnessRef"`
+
+	// agentRef names the Agent whose layer lies between the Harness and the Session.
+	// +optional
+	AgentRef *LocalReference `json:"agentRef,omitempty"`
+
+	ConfigLayer `json:",inline"`
+
+	// title tells people what the conversation is about, in up to 200 characters: kubectl shows it. The model does not
+	// read it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=200
+	Title string `json:"title,omitempty"`
+
+	// locale is the response language of Turns whose controls have no locale, as a BCP 47 tag such as de-CH (CFG-08).
+	// The model is told about it, and tools find it in CAPSTAN_LOCALE. Default: no locale, and the model decides.
+	// +optional
+	// +kubebuilder:validation:MaxLength=35
+	// +kubebuilder:validation:Pattern=`^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$`
+	Locale string `json:"locale,omitempty"`
+
+	// clientTools is whether a Turn waits for the results of client tools: Wait (default), or FollowHints, which waits
+	// only if the hint setup_connection is true and otherwise tells the model that the call was not executed.
+	// +optional
+	// +kubebuilder:default=Wait
+	ClientTools ClientToolsPolicy `json:"clientTools,omitempty"`
+
+	// hints describe the client of this Session. Any key is allowed; clientTools: FollowHints reads setup_connection.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=32
+	Hints map[string]JSON `json:"hints,omitempty"`
+
+	// journalLimit is the maximum size of the Session's journal. A Turn that would exceed it ends with JournalFull.
+	// Default 16Mi.
+	// +optional
+	// +kubebuilder:default="16Mi"
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('64Ki')) >= 0 && quantity(string(self)).compareTo(quantity('1Gi')) <= 0",message="journalLimit must be between 64Ki and 1Gi."
+	JournalLimit *resource.Quantity `json:"journalLimit,omitempty"`
+
+	// turnTTL is how long a Turn of this Session is kept after its end, such as 24h, up to 87600h. A Turn's own
+	// ttlSecondsAfterFinished takes precedence. The conversation stays in the journal. Default: Turns are kept.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || duration(self) <= duration('87600h')",message="turnTTL must be at most 87600h."
+	// +kubebuilder:validation:Type=string
+	TurnTTL *metav1.Duration `json:"turnTTL,omitempty"`
+}
+
+// QueuePosition is a place in the queue of a Session, which is ordered by creation time and then by name.
+type QueuePosition struct {
+	// creationTimestamp of the Turn at this place.
+	// +required
+	CreationTimestamp metav1.Time `json:"creationTimestamp"`
+	// name of that Turn.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// ActiveTurn names the one Turn that may run in a Session.
+type ActiveTurn struct {
+	// name of the Turn.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// uid of the Turn.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Type=string
+	UID types.UID `json:"uid"`
+	// queuedSteers are the UIDs of the Turns with delivery Steer that were queued already when this one was admitted,
+	// at most 64. They run by themselves later. Only the messages of Steers created later go into this Turn.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=64
+	// +kubebuilder:validation:items:Type=string
+	QueuedSteers []types.UID `json:"queuedSteers,omitempty"`
+	// queueEnd is the place of the last queued Steer, if there were more than queuedSteers can hold.
+	// +optional
+	QueueEnd *QueuePosition `json:"queueEnd,omitempty"`
+}
+
+// JournalStatus is the state of a Session's journal.
+type JournalStatus struct {
+	// head is the ordinal of the newest entry known when this status was written. Later entries may exist.
+	// +optional
+	Head int64 `json:"head,omitempty"`
+	// bytes is the size of all entries up to head.
+	// +optional
+	Bytes int64 `json:"bytes,omitempty"`
+}
+
+// SessionTotals has the totals of a Session's Turns.
+type SessionTotals struct {
+	// turns that have ended.
+	// +optional
+	Turns int64 `json:"turns,omitempty"`
+	// usage of all Turns that have ended.
+	// +optional
+	Usage Usage `json:"usage,omitempty"`
+	// cost of all Turns that have ended, one item per currency. It is absent while no model call has had a price.
+	// +optional
+	// +listType=map
+	// +listMapKey=currency
+	// +kubebuilder:validation:MaxItems=4
+	Cost []Cost `json:"cost,omitempty"`
+	// unpricedModelCalls counts the model calls that cost leaves out, as in Turns. A Turn that would add a fifth
+	// currency is left out as a whole.
+	// +optional
+	UnpricedModelCalls int64 `json:"unpricedModelCalls,omitempty"`
+	// toolCalls of all Turns that have ended.
+	// +optional
+	ToolCalls int64 `json:"toolCalls,omitempty"`
+}
+
+// SessionStatus is the observed state of a Session.
+type SessionStatus struct {
+	// conditions: Ready is True when every object that the Session names exists.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation of the spec that this status describes.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// phase is Pending, Started, Active, Idle or WaitingForToolResults.
+	// +optional
+	Phase SessionPhase `json:"phase,omitempty"`
+
+	// activeTurn is the running Turn. It is set and cleared with optimistic locking: no two Turns of a Session run at
+	// once.
+	// +optional
+	ActiveTurn *ActiveTurn `json:"activeTurn,omitempty"`
+
+	// journal is the state of the Session's journal.
+	// +optional
+	Journal JournalStatus `json:"journal,omitempty"`
+
+	// totals of the Turns that have ended.
+	// +optional
+	Totals SessionTotals `json:"totals,omitempty"`
+}
+
+// Session is one conversation with an agent. Its Turns run one at a time, in the order of their creation.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=sess,categories=capstan
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Title",type=string,JSONPath=`.spec.title`
+// +kubebuilder:printcolumn:name="Harness",type=string,JSONPath=`.spec.harnessRef.name`
+// +kubebuilder:printcolumn:name="Agent",type=string,JSONPath=`.spec.agentRef.name`,priority=1
+// +kubebuilder:printcolumn:name="Active Turn",type=string,JSONPath=`.status.activeTurn.name`
+// +kubebuilder:printcolumn:name="Turns",type=integer,JSONPath=`.status.totals.turns`
+// +kubebuilder:printcolumn:name="Tokens",type=integer,JSONPath=`.status.totals.usage.totalTokens`
+// +kubebuilder:printcolumn:name="Cost",type=string,JSONPath=`.status.totals.cost`,priority=1
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Session struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the desired conversation.
+	// +required
+	Spec SessionSpec `json:"spec"`
+	// status is the observed state. Only the manager writes it.
+	// +optional
+	// +kubebuilder:default={observedGeneration:-1}
+	Status SessionStatus `json:"status,omitempty"`
+}
+
+// SessionList is a list of Sessions.
+//
+// +kubebuilder:object:root=true
+type SessionList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Session `json:"items"`
+}

@@ -1,0 +1,210 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
+)
+
+// Key names one attempt of one piece of work of a Turn.
+type Key struct {
+	// Turn is the UID of the Turn.
+	Turn types.UID
+	// Step of the Turn's plan.
+	Step int32
+	// Call is the id of a tool call, or empty for the step as a whole.
+	Call string
+	// Attempt counts the starts of a call; 0 for the step as a whole.
+	Attempt int32
+}
+
+// Func is the work. It ends soon after its context does.
+type Func func(ctx context.Context) (any, error)
+
+// Result is the end of an activity.
+type Result struct {
+	// Value that the work returned.
+	Value any
+	// Err that the work returned. A panic is an error as well.
+	Err error
+	// Share counts the memory that Err keeps, if it is a Keeper; nil otherwise. The caller releases it when it drops
+	// the error.
+	Share *fairshare.Share
+}
+
+// Keeper is an error with something that is kept for another try. It is memory that counts for the namespace until it
+// is dropped.
+type Keeper interface {
+	error
+	// Bytes of memory that are kept.
+	Bytes() int64
+}
+
+// Need is what an activity needs before it starts.
+type Need struct {
+	// Bytes of memory that it uses, 0 for next to nothing.
+	Bytes int64
+	// GoesOn marks an activity of a Turn that has begun: it comes before those of the first steps of its namespace.
+	GoesOn bool
+}
+
+// Pools are the resources that the activities of all namespaces share. An activity finds its Share with
+// fairshare.FromContext.
+type Pools struct {
+	// Models bounds the steps as a whole, which are model calls.
+	Models *fairshare.Pool
+	// Tools bounds the activities of tool calls.
+	Tools *fairshare.Pool
+}
+
+// Executor runs activities, each once its namespace has a Share for it.
+type Executor struct {
+	pools Pools
+	wake  func(turn types.NamespacedName)
+
+	mu      sync.Mutex
+	work    map[Key]*work
+	running sync.WaitGroup
+	base    context.Context
+	stop    context.CancelFunc
+}
+
+type work struct {
+	cancel context.CancelFunc
+	done   bool
+	result Result
+}
+
+// NewExecutor returns an executor that calls wake whenever an activity has ended.
+func NewExecutor(pools Pools, wake func(turn types.NamespacedName)) *Executor {
+	base, stop := context.WithCancel(context.Background())
+	return &Executor{pools: pools, wake: wake, work: map[Key]*work{}, base: base, stop: stop}
+}
+
+// Start implements manager.Runnable: it waits for the end of the manager, then cancels what runs and waits for it.
+func (e *Executor) Start(ctx context.Context) error {
+	<-ctx.Done()
+	e.stop()
+	e.running.Wait()
+	return nil
+}
+
+// Ensure starts the activity unless it was started before, and returns its result once it has ended. A result is handed
+// out once: asking again starts the activity again, so that an error is tried again by the caller that gets it. An
+// activity that needs more than a namespace may hold ends at once with a fairshare.TooLargeError.
+func (e *Executor) Ensure(key Key, turn types.NamespacedName, need Need, fn Func) (Result, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	w, ok := e.work[key]
+	if ok && w.done {
+		delete(e.work, key)
+		return w.result, true
+	}
+	if ok || e.base.Err() != nil {
+		return Result{}, false
+	}
+	share, err := e.ask(key, turn.Namespace, need)
+	if err != nil {
+		return Result{Err: err}, true
+	}
+	ctx, cancel := context.WithCancel(fairshare.NewContext(e.base, share))
+	w = &work{cancel: cancel}
+	e.work[key] = w
+	e.running.Add(1)
+	go e.run(ctx, key, turn, w, share, fn)
+	return Result{}, false
+}
+
+// Hold counts memory for a namespace that outlives an activity. It returns nil where the namespace has no room for it.
+func (e *Executor) Hold(namespace string, bytes int64) *fairshare.Share {
+	return e.pools.Models.TryHold(namespace, fairshare.Amount{Bytes: bytes})
+}
+
+// Known reports whether an activity was started and its result was not handed out.
+func (e *Executor) Known(key Key) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, ok := e.work[key]
+	return ok
+}
+
+// Cancel ends every activity of the Turn and drops the results of ended ones. It does not wait.
+func (e *Executor) Cancel(turn types.UID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for key, w := range e.work {
+		if key.Turn != turn {
+			continue
+		}
+		w.cancel()
+		w.result.Share.Release()
+		delete(e.work, key)
+	}
+}
+
+// Len returns the number of activities that run, wait for a slot, or have a result that was not fetched.
+func (e *Executor) Len() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.work)
+}
+
+func (e *Executor) run(
+	ctx context.Context, key Key, turn types.NamespacedName, w *work, share *fairshare.Share, fn Func,
+) {
+	defer e.running.Done()
+	defer w.cancel()
+	result := call(ctx, share, fn)
+	result.Share = kept(share, result.Err)
+	e.mu.Lock()
+	w.result, w.done = result, true
+	current := e.work[key] == w
+	e.mu.Unlock()
+	if !current {
+		result.Share.Release()
+		return
+	}
+	if e.base.Err() == nil {
+		e.wake(turn)
+	}
+}
+
+// kept releases the resources that an ended activity does not hold any more. It returns the rest; nil for none.
+func kept(share *fairshare.Share, err error) *fairshare.Share {
+	var keeper Keeper
+	if !errors.As(err, &keeper) {
+		share.Release()
+		return nil
+	}
+	share.Shrink(fairshare.Amount{Bytes: keeper.Bytes()})
+	return share
+}
+
+func call(ctx context.Context, share *fairshare.Share, fn Func) (result Result) {
+	if err := share.Wait(ctx); err != nil {
+		return Result{Err: err}
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			result = Result{Err: &PanicError{Value: p, Stack: debug.Stack()}}
+		}
+	}()
+	value, err := fn(ctx)
+	return Result{Value: value, Err: err}
+}
+
+// ask requests the Share of an activity. Requests are made in the order of Ensure.
+func (e *Executor) ask(key Key, namespace string, need Need) (*fairshare.Share, error) {
+	pool := e.pools.Models
+	if key.Call != "" {
+		pool = e.pools.Tools
+	}
+	return pool.Ask(fairshare.Request{
+		Namespace: namespace, Amount: fairshare.Amount{Places: 1, Bytes: need.Bytes}, GoesOn: need.GoesOn,
+	})
+}

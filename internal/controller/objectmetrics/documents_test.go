@@ -1,0 +1,51 @@
+package objectmetrics_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/capstan-dev/capstan/internal/controller/objectmetrics"
+	"github.com/capstan-dev/capstan/internal/controller/shares"
+	_ "github.com/capstan-dev/capstan/internal/controller/turn" // registers its metrics
+)
+
+// descriptions collects what a registry has.
+func descriptions(t *testing.T) []string {
+	t.Helper()
+	described := make(chan *prometheus.Desc, 4096)
+	metrics.Registry.(prometheus.Collector).Describe(described)
+	(&objectmetrics.Collector{}).Describe(described)
+	(&shares.Collector{}).Describe(described)
+	close(described)
+	name := regexp.MustCompile(`fqName: "(capstan_[a-z_]+)"`)
+	var names []string
+	for desc := range described {
+		if found := name.FindStringSubmatch(desc.String()); found != nil {
+			names = append(names, found[1])
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func TestThePageAboutOperationsNamesEveryMetric(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := regexp.MustCompile("`(capstan_[a-z_]+)").FindAllStringSubmatch(string(page), -1)
+	var said []string
+	for _, found := range documented {
+		said = append(said, found[1])
+	}
+	slices.Sort(said)
+	said = slices.Compact(said)
+	if there := descriptions(t); len(there) < 10 || !slices.Equal(there, said) {
+		t.Errorf("there are\n%v\ndocumented are\n%v", there, said)
+	}
+}

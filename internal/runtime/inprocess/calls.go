@@ -1,0 +1,152 @@
+package inprocess
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
+)
+
+// callEnd is the end of one attempt of a call.
+type callEnd struct {
+	host.CallEnd
+	index int
+	err   error
+}
+
+// start starts the calls that may start now (TOOL-12).
+func (a *act) start(ctx context.Context) {
+	for _, index := range tool.Startable(a.calls(), a.config.Effective.ToolConcurrency, tool.MaxConcurrency) {
+		shown := &a.calls()[index]
+		if at := shown.NotBefore; at != nil && a.loop.Clock.Now().Before(at.Time) {
+			a.alarmAt = earlier(a.alarmAt, at.Time)
+			continue
+		}
+		do := a.request
+		if shown.Executor == v1alpha1.ToolExecutorJob {
+			if refused := a.refuse(*shown); refused != nil {
+				a.settle(index, *refused)
+				continue
+			}
+			do = a.job
+		}
+		shown.State, shown.Reason, shown.NotBefore = v1alpha1.ToolCallStateRunning, "", nil
+		a.begun = true
+		carryOut := do(*shown)
+		go func() {
+			defer func() {
+				if p := recover(); p != nil {
+					a.ended <- callEnd{index: index, err: fmt.Errorf("carrying out a call panicked: %v\n%s", p, debug.Stack())}
+				}
+			}()
+			end, err := carryOut(ctx)
+			a.ended <- callEnd{CallEnd: end, index: index, err: err}
+		}()
+	}
+}
+
+// definition is the Tool that a call was planned with; nil when it is not there any more.
+func (a *act) definition(call v1alpha1.ToolCall) *v1alpha1.Tool {
+	definition := a.config.Tools[call.Name]
+	if !a.pins.Hold(call, definition) {
+		return nil
+	}
+	return definition
+}
+
+// request sends the request of a call of an HTTP tool.
+func (a *act) request(call v1alpha1.ToolCall) func(context.Context) (host.CallEnd, error) {
+	turn, c := a.hostTurn(), host.HTTPCall{
+		Call:      call,
+		Arguments: a.planned[call.ID].Arguments,
+		Network:   a.config.Effective.Network,
+		Run:       host.NewCallRun(a.line),
+	}
+	if definition := a.definition(call); definition != nil {
+		c.Tool = definition.Spec.DeepCopy()
+	}
+	return func(ctx context.Context) (host.CallEnd, error) { return a.loop.Host.HTTP(ctx, turn, c) }
+}
+
+// refuse is the outcome of a call of a Job tool that must not start; nil when it may.
+func (a *act) refuse(call v1alpha1.ToolCall) *tool.Outcome {
+	definition := a.definition(call)
+	var outcome tool.Outcome
+	switch {
+	case definition == nil:
+		outcome = tool.Changed()
+	case !a.config.Effective.Network.Binds(definition.Name, &definition.Spec):
+		outcome = tool.Unenforceable()
+	default:
+		return nil
+	}
+	return &outcome
+}
+
+// job has a function of this process stand in for the container of a call.
+func (a *act) job(call v1alpha1.ToolCall) func(context.Context) (host.CallEnd, error) {
+	turn, definition, run := a.hostTurn(), a.definition(call), host.NewCallRun(a.line)
+	j := Job{
+		Turn:      a.turn.DeepCopy(),
+		Session:   a.turn.Spec.SessionRef.Name,
+		Call:      call,
+		Tool:      definition,
+		Arguments: tool.Given(a.planned[call.ID].Arguments),
+		Locale:    a.turn.Status.Plan.Locale,
+	}
+	return func(ctx context.Context) (host.CallEnd, error) {
+		return a.loop.Host.Local(
+			ctx,
+			turn,
+			call,
+			run,
+			func(ctx context.Context) tool.Outcome { return a.loop.carryOut(ctx, j) },
+		)
+	}
+}
+
+// carryOut calls the function, for at most the timeout of the call. A function that does not return is abandoned: like
+// a killed container, it cannot affect the call any more.
+func (l *Loop) carryOut(ctx context.Context, j Job) tool.Outcome {
+	_, timeout := tool.Timeouts(j.Call, &j.Tool.Spec)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan tool.Outcome, 1)
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				ended <- tool.LocalPanicked(j.Call, p)
+			}
+		}()
+		report, known := l.Jobs(ctx, j)
+		if !known {
+			ended <- tool.LocalMissing(j.Tool.Name)
+			return
+		}
+		ended <- tool.LocalEnded(j.Call, report, timeout)
+	}()
+	over := make(chan struct{})
+	deadline := l.Clock.Now().Add(timeout)
+	go func() {
+		if l.Clock.Reach(ctx, deadline) {
+			close(over)
+		}
+	}()
+	select {
+	case outcome := <-ended:
+		return outcome
+	case <-over:
+		return tool.LocalEnded(
+			j.Call,
+			result.Report{Outcome: result.TimedOut, Exit: result.ExitTimeout, Started: true},
+			timeout,
+		)
+	case <-ctx.Done():
+		// The step is closed, or the process ends: no receiver is left.
+		return tool.LocalAbandoned()
+	}
+}

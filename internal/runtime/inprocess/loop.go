@@ -1,0 +1,262 @@
+// Package inprocess runs Turns in the calling process, without an API server: the planner, the host, the journal and the
+// fold are those of the controllers, and so is a Turn's status (RT-04 to RT-07).
+//
+// Each running Turn has its own goroutine, which is the only one to work on it. It opens a step, runs it, closes it by
+// an entry of the journal, and projects that entry into the status, until the Turn has ended. The Turns of one Session
+// run one after another, in the order of their arrival (GAP-15).
+//
+// The journal has all that a process loses when it ends: a Turn of the same name and message continues where the
+// journal shows that it was. This never starts a call twice that may start only once: it is claimed in the journal
+// before it starts.
+package inprocess
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/config"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/projection"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
+)
+
+// ErrStopped means that the loop has ended while a Turn was running. The Turn's state stays in the journal; another
+// loop can continue it.
+var ErrStopped = errors.New("the runtime has been stopped")
+
+// Clock returns the current time.
+type Clock interface {
+	// Now is the time that the clock shows.
+	Now() time.Time
+	// Reach waits until the clock shows a time, and reports whether it does: the context may end before.
+	Reach(ctx context.Context, t time.Time) bool
+}
+
+// Objects are the current objects that Turns use. They are safe for concurrent use.
+type Objects interface {
+	config.Source
+	// Session returns the Session of a name; nil for none.
+	Session(name string) *v1alpha1.Session
+}
+
+// Job is a call of a Job tool, for the function that replaces its container.
+type Job struct {
+	// Turn that makes the call, and its Session.
+	Turn    *v1alpha1.Turn
+	Session string
+	// Call as it was pinned.
+	Call v1alpha1.ToolCall
+	// Tool that is called.
+	Tool *v1alpha1.Tool
+	// Arguments as the tool gets them.
+	Arguments string
+	// Locale that the user is to be answered in; empty for none.
+	Locale string
+}
+
+// Options are the dependencies of a Loop. All are required.
+type Options struct {
+	// Host carries out the steps.
+	Host *host.Host
+	// Objects that Turns run with.
+	Objects Objects
+	// Clock returns the current time.
+	Clock Clock
+	// Jobs runs a call of a Job tool and returns the report that a launcher would have written; false if no function
+	// replaces the tool. The context ends when the call is to stop.
+	Jobs func(ctx context.Context, job Job) (result.Report, bool)
+}
+
+// Loop runs Turns. It is safe for concurrent use.
+type Loop struct {
+	Options
+	// life ends with the process that the loop represents.
+	life context.Context
+
+	mu       sync.Mutex
+	sessions map[string]*queue
+	turns    map[string]*run
+}
+
+// New returns a Loop that lives as long as the context. When that ends, Turns stay where they are, as those of a
+// manager that is stopped.
+func New(life context.Context, o Options) *Loop {
+	return &Loop{Options: o, life: life, sessions: map[string]*queue{}, turns: map[string]*run{}}
+}
+
+// Run runs a Turn until it has ended or waits for ToolResults or a Secret, and returns it with its status. The Turn has
+// a name, a UID and a Session that exists. If it is running already, Run waits for it; it is an error if the running
+// Turn has another message. If ctx ends first, the Turn is cancelled, and returned with the context's error (RT-04).
+func (l *Loop) Run(ctx context.Context, turn *v1alpha1.Turn) (*v1alpha1.Turn, error) {
+	r, err := l.submit(turn)
+	if err != nil {
+		return nil, err
+	}
+	return l.await(ctx, r)
+}
+
+// submit adds a Turn to its Session's queue, or finds it there.
+func (l *Loop) submit(turn *v1alpha1.Turn) (*run, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.life.Err(); err != nil {
+		return nil, ErrStopped
+	}
+	if known := l.turns[turn.Name]; known != nil && !known.done {
+		if !known.same(turn) {
+			return nil, fmt.Errorf("a Turn named %q with another message is under way: give it another name", turn.Name)
+		}
+		return known, nil
+	}
+	q := l.sessions[turn.Spec.SessionRef.Name]
+	if q == nil {
+		q = &queue{}
+		l.sessions[turn.Spec.SessionRef.Name] = q
+	}
+	q.order++
+	r := newRun(l, q, turn)
+	l.turns[turn.Name] = r
+	q.add(r)
+	return r, nil
+}
+
+// Turn returns a Turn that was passed to Run, with its current status; nil for an unused name.
+func (l *Loop) Turn(name string) *v1alpha1.Turn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.turns[name]; r != nil {
+		return r.shown.DeepCopy()
+	}
+	return nil
+}
+
+// Await waits until a Turn has ended or waits for ToolResults or a Secret, and returns it. If ctx ends first it returns
+// the Turn in its current state, with the context's error, and the Turn continues.
+func (l *Loop) Await(ctx context.Context, name string) (*v1alpha1.Turn, error) {
+	r, err := l.find(name)
+	if err != nil {
+		return nil, err
+	}
+	return l.watch(ctx, r)
+}
+
+// Cancel ends a Turn, as its desiredState does, and returns it once it has ended. A Turn that has ended stays
+// unchanged.
+func (l *Loop) Cancel(ctx context.Context, name string) (*v1alpha1.Turn, error) {
+	r, err := l.find(name)
+	if err != nil {
+		return nil, err
+	}
+	l.cancel(r)
+	return l.watch(ctx, r)
+}
+
+func (l *Loop) find(name string) (*run, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.turns[name]; r != nil {
+		return r, nil
+	}
+	return nil, fmt.Errorf("no Turn named %q: run it first", name)
+}
+
+// cancel wants a Turn to end.
+func (l *Loop) cancel(r *run) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.done {
+		return
+	}
+	r.shown.Spec.DesiredState = v1alpha1.DesiredStateCancelled
+	r.cancelled, r.waits = true, false
+	if r.queue.remove(r) {
+		if r.shown.Spec.Delivery == v1alpha1.DeliverySteer {
+			go l.withdraw(r)
+			return
+		}
+		now := metav1.NewMicroTime(l.Clock.Now())
+		projection.Apply(&r.shown.Status, r.shown.Generation, host.CancelledBeforeStart(now), now)
+		r.finish(nil)
+		return
+	}
+	r.alert()
+}
+
+// withdraw ends a Turn whose message may be being steered into another one: the journal decides which comes first.
+func (l *Loop) withdraw(r *run) {
+	l.mu.Lock()
+	message := r.shown.DeepCopy()
+	l.mu.Unlock()
+	session := l.Objects.Session(message.Spec.SessionRef.Name)
+	progress, into, err := l.Host.CancelSteer(l.life, host.TurnOf(message, session), 0)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.done {
+		return
+	}
+	if err == nil {
+		if into != nil {
+			r.shown.Status.SteeredInto = &v1alpha1.TurnReference{Name: into.Name, UID: into.UID}
+		}
+		projection.Apply(&r.shown.Status, r.shown.Generation, progress, metav1.NewMicroTime(l.Clock.Now()))
+	}
+	r.finish(err)
+}
+
+// Changed reports that Objects have changed: waiting Turns check them again.
+func (l *Loop) Changed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, q := range l.sessions {
+		if q.active != nil {
+			q.active.waits = false // Until it has checked them.
+			q.active.alert()
+		}
+	}
+}
+
+// await waits for a Turn, and cancels it when ctx ends first.
+func (l *Loop) await(ctx context.Context, r *run) (*v1alpha1.Turn, error) {
+	turn, err := l.watch(ctx, r)
+	if ctx.Err() == nil || l.life.Err() != nil || r.over() {
+		return turn, err
+	}
+	l.cancel(r)
+	ended, endErr := l.watch(context.WithoutCancel(ctx), r)
+	return ended, errors.Join(err, endErr)
+}
+
+// watch waits until a Turn has ended, or waits for others.
+func (l *Loop) watch(ctx context.Context, r *run) (*v1alpha1.Turn, error) {
+	for {
+		turn, changed, err := r.look()
+		if changed == nil {
+			return turn, err
+		}
+		select {
+		case <-changed:
+		case <-l.life.Done():
+			return turn, ErrStopped
+		case <-ctx.Done():
+			if l.life.Err() != nil {
+				return turn, ErrStopped
+			}
+			return turn, fmt.Errorf("waiting for Turn %s: %w", r.shown.Name, context.Cause(ctx))
+		}
+	}
+}
+
+// config returns the current configuration of a Turn of a Session.
+func (l *Loop) config(session *v1alpha1.Session, turn *v1alpha1.Turn) (host.Config, error) {
+	resolved, err := config.Resolve(l.Objects, session)
+	if err != nil {
+		return host.Config{}, fmt.Errorf("resolving the configuration of Session %s: %w", session.Name, err)
+	}
+	return host.ConfigOf(resolved, host.ControlsOf(turn)), nil
+}

@@ -1,0 +1,303 @@
+package inprocess
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
+	"github.com/capstan-dev/capstan/internal/runtime/projection"
+)
+
+// run is one Turn that was passed to the loop.
+type run struct {
+	loop   *Loop
+	queue  *queue
+	number int64
+
+	// The following fields are guarded by the Loop's lock.
+
+	// shown is the Turn as all callers see it.
+	shown *v1alpha1.Turn
+	// done reports whether the Turn has ended, or the loop abandoned it with err. waits reports whether it waits for
+	// ToolResults or a Secret.
+	done, waits bool
+	err         error
+	// cancelled reports whether the Turn is to end.
+	cancelled bool
+	// inbox holds answers that were not processed yet.
+	inbox []*given
+	// changed is closed whenever shown, done or waits change.
+	changed chan struct{}
+
+	// alerts wakes the goroutine that works on the Turn.
+	alerts chan struct{}
+
+	// The following fields belong to that goroutine.
+
+	// turn is its working copy.
+	turn *v1alpha1.Turn
+	// adopted reports whether the open step was opened by another process, which may have closed it as well.
+	adopted bool
+}
+
+func newRun(l *Loop, q *queue, turn *v1alpha1.Turn) *run {
+	turn = turn.DeepCopy()
+	turn.Status = v1alpha1.TurnStatus{}
+	if turn.CreationTimestamp.IsZero() {
+		turn.CreationTimestamp = metav1.NewTime(l.Clock.Now())
+	}
+	projection.Queue(
+		&turn.Status,
+		turn.Generation,
+		metav1.NewTime(l.Clock.Now()),
+		v1alpha1.ReasonQueued,
+		projection.QueuedMessage,
+	)
+	return &run{
+		loop: l, queue: q, shown: turn, cancelled: turn.Spec.DesiredState == v1alpha1.DesiredStateCancelled,
+		changed: make(chan struct{}), alerts: make(chan struct{}, 1),
+	}
+}
+
+// same reports whether a Turn has the message of this one.
+func (r *run) same(turn *v1alpha1.Turn) bool {
+	if r.shown.Spec.SessionRef != turn.Spec.SessionRef {
+		return false
+	}
+	input, content := host.MessageOf(r.shown.Spec)
+	otherInput, otherContent := host.MessageOf(turn.Spec)
+	return input == otherInput && reflect.DeepEqual(content, otherContent)
+}
+
+// alert wakes the goroutine that works on the Turn.
+func (r *run) alert() {
+	select {
+	case r.alerts <- struct{}{}:
+	default: // It is about to wake.
+	}
+}
+
+// announce notifies the observers of a change. The lock is held.
+func (r *run) announce() {
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// finish ends the run. The lock is held.
+func (r *run) finish(err error) {
+	r.done, r.waits, r.err = true, false, err
+	for _, g := range r.inbox {
+		if err == nil {
+			g.reply <- g.judge(r.shown)
+		} else {
+			g.reply <- err
+		}
+	}
+	r.inbox = nil
+	r.announce()
+}
+
+// look returns the current Turn, and a channel that is closed when it changes: nil if there is nothing to wait for. The
+// error is that of the run.
+func (r *run) look() (turn *v1alpha1.Turn, changed <-chan struct{}, err error) {
+	r.loop.mu.Lock()
+	defer r.loop.mu.Unlock()
+	if !r.done && !r.waits {
+		changed = r.changed
+	}
+	return r.shown.DeepCopy(), changed, r.err
+}
+
+// over reports whether the run has ended.
+func (r *run) over() bool {
+	r.loop.mu.Lock()
+	defer r.loop.mu.Unlock()
+	return r.done
+}
+
+// toEnd reports whether the Turn was cancelled.
+func (r *run) toEnd() bool {
+	r.loop.mu.Lock()
+	defer r.loop.mu.Unlock()
+	return r.cancelled
+}
+
+// publish shows the working copy to all callers. settled reports whether all answers were processed, so that the Turn
+// only waits if its status says so.
+func (r *run) publish(settled bool) {
+	r.loop.mu.Lock()
+	defer r.loop.mu.Unlock()
+	r.turn.Status.ObservedGeneration = r.turn.Generation
+	r.turn.Status.DeepCopyInto(&r.shown.Status)
+	waits := r.turn.Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults ||
+		host.WaitsForReference(&r.turn.Status.TurnProgress)
+	r.waits = settled && waits && len(r.inbox) == 0 && !r.cancelled
+	r.announce()
+}
+
+// drive runs the Turn to its end and lets the next one of the Session begin.
+func (r *run) drive() {
+	l := r.loop
+	l.mu.Lock()
+	r.turn = r.shown.DeepCopy()
+	l.mu.Unlock()
+	err := r.advance(l.life)
+	if err != nil && l.life.Err() != nil {
+		err = ErrStopped
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.finish(err)
+	if l.life.Err() == nil {
+		r.queue.release()
+	}
+}
+
+// advance runs the Turn from step to step.
+func (r *run) advance(ctx context.Context) error {
+	if r.toEnd() {
+		now := metav1.NewMicroTime(r.loop.Clock.Now())
+		projection.Apply(&r.turn.Status, r.turn.Generation, host.CancelledBeforeStart(now), now)
+		r.publish(false)
+		return nil
+	}
+	if err := r.begin(ctx); err != nil {
+		return err
+	}
+	for !projection.Finished(&r.turn.Status) {
+		closed, err := r.step(ctx)
+		if err != nil && ctx.Err() == nil {
+			closed, err = r.giveUp(ctx, err)
+		}
+		if err != nil {
+			return err
+		}
+		if err := r.project(ctx, closed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// giveUp ends a Turn whose step cannot run: there would be no retry, and the Session would stay active (GAP-08).
+func (r *run) giveUp(ctx context.Context, cause error) (*journal.Closed, error) {
+	closed, err := r.loop.Host.Fail(ctx, r.hostTurn(), plan.Failure{Code: plan.CodeProcessingError}, host.ActResults{})
+	if err != nil {
+		return nil, errors.Join(cause, err)
+	}
+	return closed, nil
+}
+
+// begin opens the first step, unless the journal has the Turn: then it takes over its outcome, or continues it.
+func (r *run) begin(ctx context.Context) error {
+	session := r.session()
+	r.turn.Status.SessionUID = session.UID
+	now := metav1.NewMicroTime(r.loop.Clock.Now())
+	recalled, err := r.loop.Host.Recall(ctx, r.hostTurn(), 0)
+	if err != nil {
+		return err
+	}
+	if recalled == nil {
+		view, err := r.loop.Host.Log.View(ctx, host.JournalOf(session), 0)
+		if err != nil {
+			return fmt.Errorf("reading the journal of Session %s: %w", session.Name, err)
+		}
+		projection.Apply(&r.turn.Status, r.turn.Generation, host.Begin(view.Head+1, now), now)
+		r.publish(false)
+		return nil
+	}
+	if open := recalled.Open; open != nil {
+		// No other Turn of the Session runs: the process that ran this one has ended.
+		r.turn.UID, r.adopted = open.Turn.UID, true
+		r.loop.mu.Lock()
+		r.shown.UID = open.Turn.UID
+		r.loop.mu.Unlock()
+		return r.project(ctx, open)
+	}
+	if into := recalled.SteeredInto; into != nil {
+		r.turn.Status.SteeredInto = &v1alpha1.TurnReference{Name: into.Name, UID: into.UID}
+	}
+	projection.Apply(&r.turn.Status, r.turn.Generation, recalled.Progress, now)
+	if recalled.SameMessage {
+		projection.AlreadyRan(&r.turn.Status, r.turn.Generation, metav1.NewTime(now.Time))
+	}
+	r.publish(false)
+	return nil
+}
+
+// session is the Turn's Session as it is now.
+func (r *run) session() *v1alpha1.Session {
+	return r.loop.Objects.Session(r.turn.Spec.SessionRef.Name)
+}
+
+// hostTurn is the Turn as its steps see it, with the messages that wait to go into it.
+func (r *run) hostTurn() host.Turn {
+	t := host.TurnOf(r.turn, r.session())
+	t.Local, t.Steers = true, r.steers
+	return t
+}
+
+// steers are the messages that wait to go into the Turn.
+func (r *run) steers(context.Context) ([]host.Steer, error) {
+	r.loop.mu.Lock()
+	defer r.loop.mu.Unlock()
+	var steers []host.Steer
+	for _, other := range r.queue.steers {
+		s := host.Steer{
+			Ref:      v1alpha1.JournalTurn{Name: other.shown.Name, UID: other.shown.UID},
+			Controls: other.shown.Spec.Controls,
+		}
+		s.Input, s.Content = host.MessageOf(other.shown.Spec)
+		steers = append(steers, s)
+	}
+	return steers, nil
+}
+
+// project writes the decision of a closed step to the status, and ends the Turns whose messages went into this one.
+func (r *run) project(ctx context.Context, closed *journal.Closed) error {
+	projection.Apply(&r.turn.Status, r.turn.Generation, closed.Transition, closed.Time)
+	for _, steered := range closed.Steered {
+		if err := r.endSteered(ctx, steered, closed); err != nil {
+			return err
+		}
+	}
+	r.publish(false)
+	return nil
+}
+
+// endSteered ends a Turn whose message went into this one.
+func (r *run) endSteered(ctx context.Context, steered journal.RecordedTurn, closed *journal.Closed) error {
+	l := r.loop
+	l.mu.Lock()
+	other := l.turns[steered.Name]
+	var message *v1alpha1.Turn
+	if other != nil && other.shown.UID == steered.UID && !other.done {
+		message = other.shown.DeepCopy()
+	}
+	l.mu.Unlock()
+	if message == nil {
+		return nil // It was cancelled meanwhile, or another process had it.
+	}
+	progress, into, err := l.Host.Steered(ctx, host.TurnOf(message, r.session()), closed.Ordinal)
+	if err != nil {
+		return err
+	}
+	if progress == nil {
+		return fmt.Errorf("the journal does not show that Turn %s was steered into Turn %s", steered.Name, r.turn.Name)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.queue.remove(other)
+	other.shown.Status.SessionUID = r.turn.Status.SessionUID
+	other.shown.Status.SteeredInto = &v1alpha1.TurnReference{Name: into.Name, UID: into.UID}
+	projection.Apply(&other.shown.Status, other.shown.Generation, *progress, metav1.NewMicroTime(l.Clock.Now()))
+	other.finish(nil)
+	return nil
+}

@@ -1,0 +1,71 @@
+package inprocess
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/projection"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// withhold keeps a call of an HTTP tool back that has found no Secret.
+func (a *act) withhold(call *v1alpha1.ToolCall, missing *host.Withheld) {
+	a.withheld[call.ID] = missing
+	missing.Describe(call)
+}
+
+// lookForSecrets looks for the Secrets of the calls that wait for one. A call whose Secrets exist may start.
+func (a *act) lookForSecrets(ctx context.Context) error {
+	var failed []error
+	for i := range a.calls() {
+		call := &a.calls()[i]
+		if !tool.Withheld(*call) {
+			continue
+		}
+		var missing *host.Withheld
+		if definition := a.definition(*call); definition != nil && definition.Spec.HTTP != nil {
+			var err error
+			if missing, err = a.loop.Host.CheckSecrets(ctx, a.turn.Namespace, call.Name, definition.Spec.HTTP); err != nil {
+				failed = append(failed, err)
+				continue
+			}
+		}
+		if missing != nil {
+			a.withhold(call, missing)
+			continue
+		}
+		delete(a.withheld, call.ID)
+		call.Reason, call.Preview = "", ""
+	}
+	return errors.Join(failed...)
+}
+
+// awaitKey reports on the Turn that its Model has no API key, and waits until objects have changed, the Turn is to end
+// or a time limit has passed.
+func (r *run) awaitKey(ctx context.Context, missing *host.Keyless) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	progress := &r.turn.Status.TurnProgress
+	missing.Describe(progress)
+	r.show()
+	select {
+	case <-r.alerts:
+	case <-r.alarm(ctx, r.nextLimit()):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	host.Resume(progress)
+	r.show()
+	return nil
+}
+
+// show updates the conditions from the status, and shows both to all callers.
+func (r *run) show() {
+	projection.SetConditions(&r.turn.Status, r.turn.Generation, metav1.NewTime(r.loop.Clock.Now().Truncate(time.Second)))
+	r.publish(true)
+}

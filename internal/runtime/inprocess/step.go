@@ -1,0 +1,138 @@
+package inprocess
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+)
+
+// step runs the open step and returns the entry that closes it.
+func (r *run) step(ctx context.Context) (*journal.Closed, error) {
+	if r.adopted {
+		// No other process can have closed a step that this process opened itself.
+		plan := r.turn.Status.Plan
+		closed, err := r.loop.Host.Log.Find(ctx, host.JournalOf(r.session()), r.turn.UID, plan.Step, plan.OpenedAt)
+		if err != nil || closed != nil {
+			return closed, err
+		}
+	}
+	if r.turn.Status.Plan.Phase == v1alpha1.PlanPhaseAct {
+		return r.act(ctx)
+	}
+	return r.reason(ctx)
+}
+
+// reason carries out a model call (PHASE-04), once its Model has an API key.
+func (r *run) reason(ctx context.Context) (*journal.Closed, error) {
+	for {
+		if closed, err := r.cutShort(ctx, host.ActResults{}); closed != nil || err != nil {
+			return closed, err
+		}
+		config, err := r.loop.config(r.session(), r.turn)
+		if err != nil {
+			return nil, err
+		}
+		missing := host.KeylessBy(config)
+		if missing == nil {
+			closed, err := r.call(ctx, config)
+			if !errors.As(err, &missing) {
+				return closed, err
+			}
+		}
+		if err := r.awaitKey(ctx, missing); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// call calls the model until it has responded, the Turn is to end or a time limit has passed.
+func (r *run) call(ctx context.Context, config host.Config) (*journal.Closed, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	type answer struct {
+		closed *journal.Closed
+		err    error
+	}
+	turn, calling := r.hostTurn(), ctx
+	calling, hangUp := context.WithCancel(calling)
+	defer hangUp()
+	answered := make(chan answer, 1)
+	go func() {
+		closed, err := r.loop.Host.ReasonInPlace(calling, turn, config)
+		answered <- answer{closed, err}
+	}()
+	limit := r.alarm(ctx, r.nextLimit())
+	for {
+		select {
+		case a := <-answered:
+			return a.closed, a.err
+		case <-r.alerts:
+		case <-limit:
+			limit = nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if r.toEnd() || r.expired() != nil {
+			// The call is abandoned. If it was answered meanwhile, the journal has the answer.
+			hangUp()
+			return r.cutShort(ctx, host.ActResults{})
+		}
+	}
+}
+
+// cutShort closes the open step when the Turn was cancelled, or a time limit has passed. It returns nil otherwise.
+func (r *run) cutShort(ctx context.Context, known host.ActResults) (*journal.Closed, error) {
+	if r.toEnd() {
+		return r.loop.Host.Cancel(ctx, r.hostTurn(), known)
+	}
+	if expiry := r.expired(); expiry != nil {
+		return r.loop.Host.Expire(ctx, r.hostTurn(), *expiry, known)
+	}
+	return nil, nil
+}
+
+// expired is the time limit that has passed; nil for none.
+func (r *run) expired() *host.Expiry {
+	now := r.loop.Clock.Now()
+	for _, limit := range host.TimeLimits(r.turn) {
+		if !now.Before(limit.At) {
+			return &limit.Expiry
+		}
+	}
+	return nil
+}
+
+// nextLimit is when the next time limit passes; zero for never.
+func (r *run) nextLimit() time.Time {
+	var next time.Time
+	for _, limit := range host.TimeLimits(r.turn) {
+		next = earlier(next, limit.At)
+	}
+	return next
+}
+
+// earlier returns the earlier of two times; a zero time is ignored.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
+		return b
+	}
+	return a
+}
+
+// alarm returns a channel that is closed when the clock shows a time; nil for the zero time.
+func (r *run) alarm(ctx context.Context, at time.Time) <-chan struct{} {
+	if at.IsZero() {
+		return nil
+	}
+	rings := make(chan struct{})
+	go func() {
+		if r.loop.Clock.Reach(ctx, at) {
+			close(rings)
+		}
+	}()
+	return rings
+}

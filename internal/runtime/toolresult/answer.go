@@ -1,0 +1,200 @@
+// Package toolresult judges ToolResults for the calls of a Turn: results of client tools, and decisions (CLIENT-04,
+// TOOL-07). It is pure.
+package toolresult
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// Verdict is the decision about a ToolResult. An empty Reason leaves it to the Turn.
+type Verdict struct {
+	// Status of the condition Accepted: Unknown while the call may still come, False when the ToolResult is refused.
+	Status metav1.ConditionStatus
+	// Reason and Message of the condition.
+	Reason, Message string
+}
+
+// Judge returns the verdict on a ToolResult. turn is the one that it names; nil if there is none.
+func Judge(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Verdict {
+	ref, decides := result.Spec.TurnRef, result.Spec.Decision != ""
+	if turn == nil {
+		if decides {
+			return refused(v1alpha1.ReasonTurnNotFound, fmt.Sprintf("Turn %q does not exist. A decision is about a "+
+				"call that waits, and is not kept for later.", ref.Name))
+		}
+		if ref.UID != "" {
+			return refused(v1alpha1.ReasonTurnNotFound,
+				fmt.Sprintf("Turn %q with the UID %s does not exist any more.", ref.Name, ref.UID))
+		}
+		return pending(v1alpha1.ReasonTurnNotFound, fmt.Sprintf("Turn %q does not exist yet. "+
+			"The result is kept until the Turn makes call %s.", ref.Name, result.Spec.CallID))
+	}
+	if (ref.UID != "" || decides) && ref.UID != turn.UID {
+		return refused(
+			v1alpha1.ReasonTurnReplaced,
+			fmt.Sprintf("Turn %q has the UID %s, not %s: it was deleted and created again.", ref.Name, turn.UID, ref.UID),
+		)
+	}
+	if decides && !turn.DeletionTimestamp.IsZero() {
+		return refused(v1alpha1.ReasonCallClosed, fmt.Sprintf("Turn %q is being deleted.", turn.Name))
+	}
+	call := find(turn.Status.ToolCalls, result.Spec.CallID)
+	if condition.IsTrue(turn.Status.Conditions, v1alpha1.ConditionFinished) {
+		return closed(result, call, fmt.Sprintf("Turn %q has ended.", turn.Name))
+	}
+	if call == nil {
+		return unknown(result, turn)
+	}
+	if said := mistaken(result, call, turn); said.Reason != "" {
+		return said
+	}
+	if call.State.Settled() || call.Attempt > 0 {
+		return closed(result, call, "")
+	}
+	if by := result.Spec.TurnSubmittedBy; by != "" && by != turn.Spec.SubmittedBy {
+		return refused(v1alpha1.ReasonTurnSubmitterMismatch, fmt.Sprintf(
+			"Turn %q was not submitted by %q, as turnSubmittedBy says. Write what spec.submittedBy of the Turn says.",
+			turn.Name, by))
+	}
+	if decides && !Binds(result, turn, call) {
+		return refused(v1alpha1.ReasonCallDigestMismatch, fmt.Sprintf(
+			"The decision is about another call: %s (%s) of Turn %q has the callDigest %s. Look at what it would do, "+
+				"and decide again.", call.ID, call.Name, turn.Name, call.CallDigest))
+	}
+	return Verdict{}
+}
+
+// Binds reports whether a decision is about this very call: of this Turn, with these arguments, of the Tool as it was
+// when the call was planned.
+func Binds(decision *v1alpha1.ToolResult, turn *v1alpha1.Turn, call *v1alpha1.ToolCall) bool {
+	ref, by := decision.Spec.TurnRef, decision.Spec.TurnSubmittedBy
+	if by != "" && by != turn.Spec.SubmittedBy {
+		return false
+	}
+	return decision.Spec.CallID == call.ID && ref.UID != "" && ref.UID == turn.UID && call.CallDigest != "" &&
+		decision.Spec.CallDigest == call.CallDigest
+}
+
+// mistaken refuses ToolResults that do not answer the call: a result for a call that no client runs, and a decision
+// about a call that needs none.
+func mistaken(result *v1alpha1.ToolResult, call *v1alpha1.ToolCall, turn *v1alpha1.Turn) Verdict {
+	switch {
+	case result.Spec.Decision != "" && call.Policy != v1alpha1.ToolPolicyRequiresApproval:
+		return refused(
+			v1alpha1.ReasonNoApprovalNeeded,
+			fmt.Sprintf("Call %s (%s) of Turn %q needs no approval.", call.ID, call.Name, turn.Name),
+		)
+	case result.Spec.Decision != "" || call.Executor == v1alpha1.ToolExecutorClient:
+		return Verdict{}
+	case tool.AwaitsApproval(*call):
+		return refused(v1alpha1.ReasonDecisionExpected, fmt.Sprintf(
+			"Call %s (%s) of Turn %q waits for approval and takes no result: create a ToolResult with decision Approve or Reject.",
+			call.ID,
+			call.Name,
+			turn.Name,
+		))
+	default:
+		return refused(v1alpha1.ReasonNotAClientTool, fmt.Sprintf("Call %s of Turn %q is run by the manager "+
+			"and accepts no result from a client.", call.ID, turn.Name))
+	}
+}
+
+// closed refuses a result for a call, or a Turn, that waits for nothing any more.
+func closed(result *v1alpha1.ToolResult, call *v1alpha1.ToolCall, why string) Verdict {
+	switch {
+	case call == nil:
+	case call.Executor == v1alpha1.ToolExecutorClient && (call.State == v1alpha1.ToolCallStateSucceeded || call.State == v1alpha1.ToolCallStateFailed):
+		return refused(v1alpha1.ReasonAlreadyAnswered, fmt.Sprintf("Another ToolResult answered call %s first.", call.ID))
+	case result.Spec.Decision != "" && decidedAbout(call):
+		return refused(
+			v1alpha1.ReasonAlreadyAnswered,
+			fmt.Sprintf("Another ToolResult decided about call %s first.", call.ID),
+		)
+	case why == "" && call.Reason == tool.ReasonApprovalTimeout:
+		why = "Nobody approved it in time."
+	}
+	if why == "" {
+		why = "It was abandoned."
+	}
+	return refused(
+		v1alpha1.ReasonCallClosed,
+		fmt.Sprintf("Call %s waits for no result any more. %s", result.Spec.CallID, why),
+	)
+}
+
+// decidedAbout reports whether a call which needs approval was approved or rejected.
+func decidedAbout(call *v1alpha1.ToolCall) bool {
+	return call.Policy == v1alpha1.ToolPolicyRequiresApproval && (call.Attempt > 0 || call.Reason == tool.ReasonRejected)
+}
+
+// unknown handles a call that is not in the Turn's status. Before the Turn has planned any call, it may still come;
+// once the Turn waits, or is past the call, it will not. A decision is about a call that users can see, and never kept
+// for a later one.
+func unknown(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Verdict {
+	waiting := waitingCalls(turn.Status.ToolCalls)
+	if len(waiting) > 0 {
+		return refused(
+			v1alpha1.ReasonUnknownCall,
+			fmt.Sprintf(
+				"Turn %q waits for no call %s. It waits for: %s.",
+				turn.Name,
+				result.Spec.CallID,
+				strings.Join(waiting, ", "),
+			),
+		)
+	}
+	if iterationOf(result.Spec.CallID) < int64(turn.Status.Iteration) {
+		return refused(v1alpha1.ReasonCallClosed, fmt.Sprintf("Turn %q is past call %s.", turn.Name, result.Spec.CallID))
+	}
+	if result.Spec.Decision != "" {
+		return refused(v1alpha1.ReasonUnknownCall, fmt.Sprintf(
+			"Turn %q has not made call %s. A decision is about a call that waits, and is not kept for later.",
+			turn.Name, result.Spec.CallID))
+	}
+	return pending(v1alpha1.ReasonCallPending, fmt.Sprintf("Turn %q has not made call %s yet. "+
+		"The result is kept until it does.", turn.Name, result.Spec.CallID))
+}
+
+// waitingCalls names the calls that wait for a ToolResult, with their tools.
+func waitingCalls(calls []v1alpha1.ToolCall) []string {
+	var names []string
+	for _, call := range calls {
+		if call.State == v1alpha1.ToolCallStateWaiting {
+			names = append(names, call.ID+" ("+call.Name+")")
+		}
+	}
+	return names
+}
+
+// iterationOf is the iteration that a call id names.
+func iterationOf(id string) int64 {
+	var iteration, index int64
+	if _, err := fmt.Sscanf(id, "%d-%d", &iteration, &index); err != nil {
+		return 0
+	}
+	return iteration
+}
+
+func find(calls []v1alpha1.ToolCall, id string) *v1alpha1.ToolCall {
+	for i := range calls {
+		if calls[i].ID == id {
+			return &calls[i]
+		}
+	}
+	return nil
+}
+
+func pending(reason, message string) Verdict {
+	return Verdict{metav1.ConditionUnknown, reason, message}
+}
+
+func refused(reason, message string) Verdict {
+	return Verdict{metav1.ConditionFalse, reason, message}
+}

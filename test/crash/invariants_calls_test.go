@@ -1,0 +1,156 @@
+package crash_test
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// closing is what the journal says of the calls of one act step.
+type closing struct {
+	turn     v1alpha1.JournalTurn
+	revision int64
+	entry    *v1alpha1.JournalEntrySpec
+	calls    []v1alpha1.ToolCall
+}
+
+// closings are the final entries of act steps.
+func (e *evidence) closings() []closing {
+	open := map[types.UID]v1alpha1.PlanPhase{}
+	var found []closing
+	for _, at := range e.entries {
+		s := &at.object.Spec
+		if !s.Final || s.Turn == nil || s.Transition == nil || s.Transition.Plan == nil {
+			continue
+		}
+		if open[s.Turn.UID] == v1alpha1.PlanPhaseAct {
+			found = append(found, closing{*s.Turn, at.revision, s, s.Transition.ToolCalls})
+		}
+		open[s.Turn.UID] = s.Transition.Plan.Phase
+	}
+	return found
+}
+
+// checkCalls holds what the journal says of calls against what was started.
+func (e *evidence) checkCalls(v *verdict) {
+	for _, closed := range e.closings() {
+		for _, call := range closed.calls {
+			e.checkCall(v, closed, call)
+		}
+	}
+	// Under one name in one Session, whatever became of the Turn's object.
+	byName := map[string]int{}
+	for _, uid := range e.uids() {
+		versions := e.versionsOf(uid)
+		for call, class := range classes(versions) {
+			n := e.startsOf(uid, call)
+			last := versions[len(versions)-1].object
+			name := fmt.Sprintf("%s/%s of Turn %s", call.executor, call.id, last.Name)
+			byName[string(last.Status.SessionUID)+name] += n
+			if total := byName[string(last.Status.SessionUID)+name]; class == v1alpha1.SideEffectAtMostOnce && total > 1 {
+				v.fail(startedOnce, "the AtMostOnce call %s started %d times", name, total)
+			}
+		}
+		e.checkApprovals(v, uid, versions)
+	}
+}
+
+type callKey struct {
+	id       string
+	executor v1alpha1.ToolExecutor
+}
+
+// classes are the side-effect classes of all calls that the status of a Turn has ever shown.
+func classes(versions []version[*v1alpha1.Turn]) map[callKey]v1alpha1.SideEffect {
+	found := map[callKey]v1alpha1.SideEffect{}
+	for _, at := range versions {
+		for _, call := range at.object.Status.ToolCalls {
+			found[callKey{call.ID, call.Executor}] = call.SideEffect
+		}
+	}
+	return found
+}
+
+// startsOf is how often a call was started, whatever runs it.
+func (e *evidence) startsOf(uid types.UID, call callKey) int {
+	switch call.executor {
+	case v1alpha1.ToolExecutorJob:
+		if e.local != nil {
+			return e.local(uid, call.id)
+		}
+		return len(e.starts(uid, call.id))
+	case v1alpha1.ToolExecutorHTTP:
+		return e.requests(tool.IdempotencyKey(uid, call.id))
+	default:
+		return 0
+	}
+}
+
+func (e *evidence) checkCall(v *verdict, closed closing, call v1alpha1.ToolCall) {
+	n := e.startsOf(closed.turn.UID, callKey{call.ID, call.Executor})
+	runs := call.Executor == v1alpha1.ToolExecutorJob || call.Executor == v1alpha1.ToolExecutorHTTP
+	switch {
+	case call.State == v1alpha1.ToolCallStateNotExecuted && n > 0:
+		v.fail(
+			notExecutedNeverStarted,
+			"entry %d states that call %s (%s, %s) of Turn %s was not executed (%s), and it started %d times",
+			closed.entry.Ordinal,
+			call.ID,
+			call.Executor,
+			call.SideEffect,
+			closed.turn.Name,
+			call.Reason,
+			n,
+		)
+	case call.State != v1alpha1.ToolCallStateSucceeded || !runs:
+	case n == 0:
+		v.fail(
+			succeededStarted,
+			"entry %d states that call %s of Turn %s succeeded, and it never started",
+			closed.entry.Ordinal,
+			call.ID,
+			closed.turn.Name,
+		)
+	case call.SideEffect == v1alpha1.SideEffectAtMostOnce && n > 1:
+		v.fail(succeededStarted, "entry %d states that the AtMostOnce call %s of Turn %s succeeded, and it started %d times",
+			closed.entry.Ordinal, call.ID, closed.turn.Name, n)
+	case call.SideEffect == v1alpha1.SideEffectAtMostOnce && call.Executor == v1alpha1.ToolExecutorJob && e.local == nil && e.starts(closed.turn.UID, call.ID)[0].pod != call.PodUID:
+		v.fail(
+			succeededStarted,
+			"call %s of Turn %s ran in another pod than the recorded %s",
+			call.ID,
+			closed.turn.Name,
+			call.PodUID,
+		)
+	}
+}
+
+// checkApprovals holds that what needs approval starts when the journal has the approval.
+func (e *evidence) checkApprovals(v *verdict, uid types.UID, versions []version[*v1alpha1.Turn]) {
+	for _, at := range versions {
+		for _, call := range at.object.Status.ToolCalls {
+			if call.Policy != v1alpha1.ToolPolicyRequiresApproval {
+				continue
+			}
+			key := callKey{call.ID, call.Executor}
+			n := e.startsOf(uid, key)
+			first := forever
+			if started := e.starts(uid, call.ID); len(started) > 0 {
+				first = started[0].revision
+			}
+			approved := slices.ContainsFunc(e.entries, func(at version[*v1alpha1.JournalEntry]) bool {
+				s := at.object.Spec
+				return s.Turn != nil && s.Turn.UID == uid && s.Settled != nil && s.Settled.ID == call.ID &&
+					s.Settled.Decision == v1alpha1.DecisionApprove && at.revision < first
+			})
+			if n > 0 && !approved {
+				v.fail(approvedBeforeStart, "call %s of Turn %s started and the journal had no approval", call.ID, at.object.Name)
+				return
+			}
+		}
+	}
+}
