@@ -1,7 +1,9 @@
 # The images of Capstan. Build one of the targets:
 #
-#   docker build --target manager  --tag example.org/capstan/manager  .
+#   docker build --target manager  --tag example.org/capstan/manager --build-arg VERSION="$(hack/version.sh)" .
 #   docker build --target launcher --tag example.org/capstan/launcher .
+#
+# VERSION stamps the manager with its version; the context has no git repository to read it from.
 #
 # Without a container engine, `make images` writes the same images as tarballs.
 
@@ -12,9 +14,9 @@ WORKDIR /source
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-ARG TARGETOS TARGETARCH
+ARG TARGETOS TARGETARCH VERSION=
 ENV CGO_ENABLED=0 GOOS=${TARGETOS} GOARCH=${TARGETARCH}
-RUN go build -trimpath -buildvcs=false -ldflags='-s -w' -o /out/ ./cmd/manager ./cmd/launcher
+RUN go build -trimpath -buildvcs=false -ldflags="-s -w ${VERSION}" -o /out/ ./cmd/manager ./cmd/launcher
 
 # The launcher is mounted into, or copied into, the pods of tools whose images may hold nothing else: it must be static.
 FROM scratch AS launcher

@@ -14,6 +14,9 @@ GOLANGCI_LINT = "$$(hack/tool.sh golangci-lint)"
 RACE ?= $(if $(shell command -v gcc),-race,)
 # How long one fuzz target runs in `make fuzz`.
 FUZZTIME ?= 10s
+# The image of the launcher for `make run`, and further flags of the manager.
+LAUNCHER_IMAGE ?= capstan.dev/launcher:dev
+ARGS ?=
 # The images that `make images` builds: all, or some of manager, launcher, toolbox.
 IMAGES ?=
 
@@ -52,6 +55,13 @@ help: ## Show this list.
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ Code
+
+# Without C and stripped, as the images have them.
+go_build = CGO_ENABLED=0 go build -trimpath -ldflags "-s -w $$(hack/version.sh)"
+
+.PHONY: build
+build: ## Build the manager and the launcher into bin/.
+	@$(go_build) -o bin/ ./cmd/manager ./cmd/launcher
 
 .PHONY: generate
 generate: ## Generate the deep copies and the apply configurations of the API types.
@@ -109,7 +119,7 @@ envtest: ## Build etcd, kube-apiserver and kubectl for the suites (minutes the f
 	@$(CLUSTER) build --only envtest
 
 .PHONY: test-unit
-test-unit: envtest ## Run the unit tests and the suites that need an API server only.
+test-unit: envtest ## Run the unit tests and the suites that need an API server only. None needs root.
 	@if [ -z "$(RACE)" ]; then echo "==> no C compiler: the race detector is off"; fi
 	@echo "==> unit tests"
 	@$(with_assets) go test $(RACE) -shuffle=on -timeout 15m $(units)
@@ -196,6 +206,10 @@ demo-down: ## Remove what `make demo` made.
 	@hack/demo-down.sh
 
 ##@ The cluster of your kubeconfig
+
+.PHONY: run
+run: build ## Run the manager here, without leader election, against a cluster that has the definitions. ARGS are further flags.
+	@bin/manager --leader-elect=false --launcher-image=$(LAUNCHER_IMAGE) $(ARGS)
 
 .PHONY: install
 install: ## Install the CustomResourceDefinitions.

@@ -33,7 +33,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/watchdog"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	journalkubernetes "github.com/capstan-dev/capstan/internal/runtime/journal/kubernetes"
+	"github.com/capstan-dev/capstan/internal/version"
 )
+
+// program is the manager's name in requests.
+const program = "capstan-manager"
 
 // managerContainer is the name of the manager's container in its pod.
 const managerContainer = "manager"
@@ -43,6 +47,10 @@ func main() {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
+	}
+	if o.version {
+		fmt.Println(program, version.Get())
+		return
 	}
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&o.logging)))
 	if err := run(ctrl.SetupSignalHandler(), o); err != nil {
@@ -59,6 +67,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("finding the cluster: %w", err)
 	}
+	config.UserAgent = version.Get().UserAgent(program)
 	o.limit(config)
 	o.controllers.Watchdog = watchdog.New(time.Now)
 	mgr, err := newManager(config, o, func(holder string) { stop(&lostError{holder}) })
@@ -66,6 +75,7 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	o.controllers.Metrics = metrics.Registry
+	metrics.Registry.MustRegister(buildInfo(version.Get()))
 	if o.controllers.Store, err = journalkubernetes.ForConfig(config, mgr.GetHTTPClient()); err != nil {
 		return fmt.Errorf("opening the journal: %w", err)
 	}
@@ -87,13 +97,8 @@ func run(ctx context.Context, o options) error {
 	ctrl.Log.Info("memory for conversations", "bytes", o.controllers.ConversationBytes,
 		"perNamespace", fairshare.Ceiling(o.controllers.ConversationBytes), "largestConversation", o.largestConversation(),
 		"cache", o.controllers.JournalCacheBytes)
-	ctrl.Log.Info(
-		"starting",
-		"launcherImage",
-		o.controllers.Launcher.Image,
-		"launcherDelivery",
-		o.controllers.Launcher.Delivery,
-	)
+	ctrl.Log.Info("starting", "version", version.Get().String(),
+		"launcherImage", o.controllers.Launcher.Image, "launcherDelivery", o.controllers.Launcher.Delivery)
 	err = mgr.Start(ctx)
 	if lost := (*lostError)(nil); errors.As(context.Cause(ctx), &lost) {
 		return lost

@@ -45,6 +45,7 @@ type options struct {
 	egressDeny     []netip.Prefix
 	metricsSecure  bool
 	metricsCerts   string
+	version        bool
 }
 
 // parse reads the command line.
@@ -138,8 +139,9 @@ func parse(args []string) (options, error) {
 	flags.Float64Var(&o.qps, "kube-api-qps", 500,
 		"The most requests to the API server a second, over all kinds, shared fairly between namespaces.")
 	flags.IntVar(&o.burst, "kube-api-burst", 1000, "The most requests to the API server at once.")
+	flags.BoolVar(&o.version, "version", false, "Print the version and exit.")
 	o.logging.BindFlags(flags)
-	if err := flags.Parse(args); err != nil {
+	if err := flags.Parse(args); err != nil || o.version {
 		return o, err
 	}
 	o.divide(memoryLimit())

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -19,11 +20,13 @@ type projectImage struct {
 	name, tag string
 	// pkg is the package in the repository that is built, path where its binary is in the image.
 	pkg, path string
+	// stamped programs know their version. The others stay the same from commit to commit.
+	stamped bool
 }
 
 // projectImages are all images of the project: a new one is a new line.
 var projectImages = []projectImage{
-	{name: "manager", tag: "capstan.dev/manager:dev", pkg: "./cmd/manager", path: "/manager"},
+	{name: "manager", tag: "capstan.dev/manager:dev", pkg: "./cmd/manager", path: "/manager", stamped: true},
 	{name: "launcher", tag: "capstan.dev/launcher:dev", pkg: "./cmd/launcher", path: "/launcher"},
 	{name: "toolbox", tag: "capstan.dev/toolbox:dev", pkg: "./hack/toolbox", path: "/toolbox"},
 }
@@ -60,9 +63,13 @@ func buildImages(ctx context.Context, progress io.Writer, root, out string, want
 	defer os.RemoveAll(temp)
 	var tarballs []string
 	for _, p := range wanted {
+		flags, err := p.linkFlags(ctx, root)
+		if err != nil {
+			return nil, err
+		}
 		binary := filepath.Join(temp, p.name)
-		err := runGo(ctx, progress, root, []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + runtime.GOARCH},
-			"build", "-trimpath", "-buildvcs=false", "-ldflags", stripped, "-o", binary, p.pkg)
+		err = runGo(ctx, progress, root, []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + runtime.GOARCH},
+			"build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", binary, p.pkg)
 		if err != nil {
 			return nil, fmt.Errorf("building %s for image %s: %w", p.pkg, p.tag, err)
 		}
@@ -74,6 +81,18 @@ func buildImages(ctx context.Context, progress io.Writer, root, out string, want
 		tarballs = append(tarballs, file)
 	}
 	return tarballs, nil
+}
+
+// linkFlags are the linker flags of an image's program.
+func (p projectImage) linkFlags(ctx context.Context, root string) (string, error) {
+	if !p.stamped {
+		return stripped, nil
+	}
+	stamps, err := exec.CommandContext(ctx, filepath.Join(root, "hack", "version.sh")).Output()
+	if err != nil {
+		return "", fmt.Errorf("reading the version of %s: %w", root, err)
+	}
+	return strings.TrimSpace(stripped + " " + string(stamps)), nil
 }
 
 // writeImage writes the tarball of an image that holds one binary and runs it.

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"io"
 	"net/http"
+	"os/exec"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -73,6 +74,7 @@ var _ = Describe("The manager's metrics", func() {
 		code, text := scrape(tokenOf("scraper"))
 		Expect(code).To(Equal(http.StatusOK))
 		Expect(text).To(ContainSubstring("capstan_turns"))
+		Expect(text).To(MatchRegexp(`capstan_build_info\{.*version="` + version + `"\} 1`))
 		// What is plain text to a TLS server is refused.
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+metrics+"/metrics", nil)
 		Expect(err).NotTo(HaveOccurred())
@@ -81,6 +83,23 @@ var _ = Describe("The manager's metrics", func() {
 			response.Body.Close()
 			Expect(response.StatusCode).To(Equal(http.StatusBadRequest))
 		}
+	})
+})
+
+var _ = Describe("The manager's version", func() {
+	It("is printed, without any other flag", func(ctx context.Context) {
+		output, err := exec.CommandContext(ctx, binary, "--version").CombinedOutput()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(output)).To(HavePrefix("capstan-manager " + version + " (commit "))
+	})
+
+	It("is in its User-Agent, by whose name the API server records its writes", func(ctx context.Context) {
+		harness := &v1alpha1.Harness{ObjectMeta: metav1.ObjectMeta{Namespace: teamA, Name: "identified"}}
+		Expect(admin.Create(ctx, harness)).To(Succeed())
+		Eventually(func() ([]metav1.ManagedFieldsEntry, error) {
+			err := admin.Get(ctx, client.ObjectKeyFromObject(harness), harness)
+			return harness.ManagedFields, err
+		}).Should(ContainElement(And(HaveField("Manager", "capstan-manager"), HaveField("Subresource", "status"))))
 	})
 })
 

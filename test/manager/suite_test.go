@@ -30,6 +30,8 @@ const (
 	install     = "../../config/namespaced"
 	teamA       = "team-a"
 	managerUser = "system:serviceaccount:capstan-system:capstan-manager"
+	// version is stamped into the binary.
+	version = "v1.2.3-test"
 )
 
 var (
@@ -37,6 +39,7 @@ var (
 	admin     client.Client
 	clientset kubernetes.Interface
 	server    *apiserver.Server
+	binary    string
 	// metrics and probes are where the manager serves them.
 	metrics, probes string
 )
@@ -51,8 +54,9 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	SetDefaultEventuallyTimeout(time.Minute)
 	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 	directory := GinkgoT().TempDir()
-	binary := filepath.Join(directory, "manager")
-	build := exec.CommandContext(ctx, "go", "build", "-o", binary, "../../cmd/manager")
+	binary = filepath.Join(directory, "manager")
+	build := exec.CommandContext(ctx, "go", "build", "-o", binary,
+		"-ldflags=-X github.com/capstan-dev/capstan/internal/version.version="+version, "../../cmd/manager")
 	// As the images are built, so that most of it is compiled already.
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	output, err := build.CombinedOutput()
