@@ -11,11 +11,10 @@ const (
 	ConditionSucceeded = "Succeeded"
 	// ConditionFinished on Turn: True once the Turn has ended, whatever the outcome.
 	ConditionFinished = "Finished"
-	// ConditionWaitingForToolResults on Turn: True while the Turn waits for ToolResults from clients or approvers
-	// (CLIENT-03).
+	// ConditionWaitingForToolResults on Turn: True while the Turn waits for ToolResults from clients or approvers.
 	ConditionWaitingForToolResults = "WaitingForToolResults"
 	// ConditionRecovered on Turn: True when a response of the Turn is the part that had arrived when the manager
-	// stopped (GAP-14). Otherwise it is absent.
+	// stopped. Otherwise it is absent.
 	ConditionRecovered = "Recovered"
 	// ConditionReconciling on Turn and ToolResult, as kstatus defines it: True while the Turn runs or waits, and while
 	// the result waits.

@@ -4,7 +4,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // HarnessSpec is a reusable base layer of configuration.
 type HarnessSpec struct {
-	// parentRef names the Harness that this one builds on (CFG-01).
+	// parentRef names the Harness that this one builds on.
 	// +optional
 	ParentRef *LocalReference `json:"parentRef,omitempty"`
 

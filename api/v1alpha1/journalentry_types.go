@@ -18,7 +18,7 @@ type JournalTurn struct {
 	UID types.UID `json:"uid"`
 }
 
-// JournalEvent is one event of a Session (EVT-02). Its sequence number follows from its position in the journal.
+// JournalEvent is one event of a Session. Its sequence number follows from its position in the journal.
 type JournalEvent struct {
 	// id of the event, a UUIDv7.
 	// +required
@@ -64,7 +64,7 @@ type PlannedCall struct {
 	Refusal string `json:"refusal,omitempty"`
 }
 
-// ClaimedCall is the intent to start a call that must start at most once (DUR-01). Only its writer may start the call.
+// ClaimedCall is the intent to start a call that must start at most once. Only its writer may start the call.
 type ClaimedCall struct {
 	// id of the call.
 	// +required
@@ -76,8 +76,8 @@ type ClaimedCall struct {
 	Holder string `json:"holder"`
 }
 
-// SettledCall is the outcome of one call, recorded before the step closes: the result of a client tool (CLIENT-04), the
-// outcome of a call that the manager carried out (DUR-02), or the decision about a call that needs approval.
+// SettledCall is the outcome of one call, recorded before the step closes: the result of a client tool, the
+// outcome of a call that the manager carried out, or the decision about a call that needs approval.
 type SettledCall struct {
 	// id of the call.
 	// +required
@@ -137,7 +137,7 @@ const (
 	PartialContentDiscarded PartialContent = "Discarded"
 )
 
-// PartialAnswer is a part of a response that is still streaming, recorded so that it survives the manager (PART-01).
+// PartialAnswer is a part of a response that is still streaming, recorded so that it survives the manager.
 type PartialAnswer struct {
 	// message is the id that the complete response will have. Parts of one message belong together.
 	// +required

@@ -28,10 +28,10 @@ const (
 
 // Annotations.
 const (
-	// AnnotationDefaultModel on a Model, with the value "true", makes it the default of its namespace (MODEL-02). If
+	// AnnotationDefaultModel on a Model, with the value "true", makes it the default of its namespace. If
 	// several Models have it, the newest is the default, as with StorageClass.
 	AnnotationDefaultModel = "capstan.dev/is-default-model"
-	// AnnotationFingerprint is on every tool Job: SHA-256 over tool name and the model's arguments (DUR-06).
+	// AnnotationFingerprint is on every tool Job: SHA-256 over tool name and the model's arguments.
 	AnnotationFingerprint = "capstan.dev/fingerprint"
 	// AnnotationArguments is on every tool pod: the model's arguments, byte for byte, at most 96 KiB.
 	AnnotationArguments = "capstan.dev/arguments"

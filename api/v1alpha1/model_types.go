@@ -7,7 +7,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 type ModelProvider string
 
 const (
-	// ProviderSimulated responds by script, without any network (SIM-01).
+	// ProviderSimulated responds by script, without any network.
 	ModelProviderSimulated ModelProvider = "Simulated"
 	// ProviderAnthropic uses the Messages API of Anthropic.
 	ModelProviderAnthropic ModelProvider = "Anthropic"
@@ -39,7 +39,7 @@ type ModelRecovery string
 const (
 	// RecoveryRestart calls the model again. The partial response is not kept.
 	ModelRecoveryRestart ModelRecovery = "Restart"
-	// RecoveryFinalize records the partial response as complete (PART-02).
+	// RecoveryFinalize records the partial response as complete.
 	ModelRecoveryFinalize ModelRecovery = "Finalize"
 )
 
@@ -305,7 +305,7 @@ type SimulatedToolCalls struct {
 	Conditional []SimulatedRule `json:"conditional,omitempty"`
 }
 
-// Simulation is the script of a simulated model (SIM-01). Its responses depend only on the iteration and the messages
+// Simulation is the script of a simulated model. Its responses depend only on the iteration and the messages
 // of the Turn, so that a restart changes nothing.
 type Simulation struct {
 	// response of the model. Default: a greeting.

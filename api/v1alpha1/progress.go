@@ -28,7 +28,7 @@ const (
 	TurnPhaseCancelled TurnPhase = "Cancelled"
 )
 
-// PlanPhase is the phase of the plan (SM-01).
+// PlanPhase is the phase of the plan.
 // +kubebuilder:validation:Enum=Reason;Act;Complete
 type PlanPhase string
 
@@ -41,7 +41,7 @@ const (
 	PlanPhaseComplete PlanPhase = "Complete"
 )
 
-// StopReason is why a Turn that succeeded stopped (SM-09).
+// StopReason is why a Turn that succeeded stopped.
 // +kubebuilder:validation:Enum=EndTurn;MaxTokens;MaxTurnRequests;Refusal;Steered
 type StopReason string
 
@@ -240,7 +240,7 @@ type ToolCall struct {
 	// timeout of the call, counted from the start of the tool's container or request.
 	// +optional
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
-	// fingerprint is the SHA-256 over the tool's name and the model's arguments (DUR-06).
+	// fingerprint is the SHA-256 over the tool's name and the model's arguments.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Fingerprint string `json:"fingerprint,omitempty"`
@@ -286,7 +286,7 @@ type ToolCall struct {
 	Preview string `json:"preview,omitempty"`
 }
 
-// TurnSummary has the totals of a Turn (TURN-15).
+// TurnSummary has the totals of a Turn.
 type TurnSummary struct {
 	// usage of all model calls of the Turn.
 	// +optional
@@ -326,7 +326,7 @@ type TurnSummary struct {
 	FinishedAt *metav1.MicroTime `json:"finishedAt,omitempty"`
 }
 
-// TurnError is why a Turn failed (ERR-01).
+// TurnError is why a Turn failed.
 type TurnError struct {
 	// code is one of a closed list, for programs to read.
 	// +required
@@ -348,7 +348,7 @@ type TurnProgress struct {
 	// phase is Queued, Reason, Act, WaitingForToolResults, Waiting, Succeeded, Failed or Cancelled.
 	// +optional
 	Phase TurnPhase `json:"phase,omitempty"`
-	// iteration is the number of the current model call, from 1 (TURN-13).
+	// iteration is the number of the current model call, from 1.
 	// +optional
 	Iteration int32 `json:"iteration,omitempty"`
 	// plan is the next step of the Turn.
@@ -368,7 +368,7 @@ type TurnProgress struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ModelNotFound string `json:"modelNotFound,omitempty"`
-	// controls are those of the newest message that was steered into the Turn, in place of the Turn's own (CFG-07).
+	// controls are those of the newest message that was steered into the Turn, in place of the Turn's own.
 	// +optional
 	Controls *TurnControls `json:"controls,omitempty"`
 	// toolCalls are the calls of the newest act step.
@@ -380,8 +380,7 @@ type TurnProgress struct {
 	// summary has the totals of the Turn.
 	// +optional
 	Summary *TurnSummary `json:"summary,omitempty"`
-	// recovered is Finalized when a response of the Turn is the part that had arrived when the manager stopped
-	// (GAP-14).
+	// recovered is Finalized when a response of the Turn is the part that had arrived when the manager stopped.
 	// +optional
 	Recovered TurnRecovery `json:"recovered,omitempty"`
 	// output is the final response, truncated at 8 KiB. The whole text is in the Session's journal.

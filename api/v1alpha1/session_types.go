@@ -6,18 +6,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ClientToolsPolicy is whether a Turn waits for results from clients (CLIENT-03, GAP-06).
+// ClientToolsPolicy is whether a Turn waits for results from clients.
 // +kubebuilder:validation:Enum=Wait;FollowHints
 type ClientToolsPolicy string
 
 const (
 	// ClientToolsWait makes the Turn wait until every call has its result.
 	ClientToolsPolicyWait ClientToolsPolicy = "Wait"
-	// ClientToolsFollowHints makes the Turn wait only if the Session's hint setup_connection is true (TURN-11, TURN-12).
+	// ClientToolsFollowHints makes the Turn wait only if the Session's hint setup_connection is true.
 	ClientToolsPolicyFollowHints ClientToolsPolicy = "FollowHints"
 )
 
-// SessionPhase is a summary of a Session's state (LIFE-08).
+// SessionPhase is a summary of a Session's state.
 // +kubebuilder:validation:Enum=Pending;Started;Active;Idle;WaitingForToolResults
 type SessionPhase string
 
@@ -30,7 +30,7 @@ const (
 	SessionPhaseActive SessionPhase = "Active"
 	// SessionIdle: the last Turn has ended.
 	SessionPhaseIdle SessionPhase = "Idle"
-	// SessionWaitingForToolResults: the running Turn waits for tool results (LIFE-07).
+	// SessionWaitingForToolResults: the running Turn waits for tool results.
 	SessionPhaseWaitingForToolResults SessionPhase = "WaitingForToolResults"
 )
 
@@ -53,7 +53,7 @@ type SessionSpec struct {
 	// +kubebuilder:validation:MaxLength=200
 	Title string `json:"title,omitempty"`
 
-	// locale is the response language of Turns whose controls have no locale, as a BCP 47 tag such as de-CH (CFG-08).
+	// locale is the response language of Turns whose controls have no locale, as a BCP 47 tag such as de-CH.
 	// The model is told about it, and tools find it in CAPSTAN_LOCALE. Default: no locale, and the model decides.
 	// +optional
 	// +kubebuilder:validation:MaxLength=35

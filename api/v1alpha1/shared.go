@@ -13,7 +13,7 @@ type LocalReference struct {
 	Name string `json:"name"`
 }
 
-// ToolConcurrency is how the tool calls of one step run (TOOL-12).
+// ToolConcurrency is how the tool calls of one step run.
 // +kubebuilder:validation:Enum=Parallel;Sequential
 type ToolConcurrency string
 
@@ -25,7 +25,7 @@ const (
 	ToolConcurrencySequential ToolConcurrency = "Sequential"
 )
 
-// Lifecycle is whether a layer may be used (BLK-01).
+// Lifecycle is whether a layer may be used.
 // +kubebuilder:validation:Enum=Active;Archived
 type Lifecycle string
 
@@ -43,7 +43,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.matches('^([*][.])?[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?([.][A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?)*$') || self.matches('^https?://([A-Za-z0-9_.-]+|[[][0-9A-Fa-f:.]+[]])(:[0-9]{1,5})?(/[^?# ]*)?$')",message="must be a host such as example.org, a domain with all its subdomains such as *.example.org, or the beginning of a URL such as https://example.org/v1/, without user, query and fragment."
 type NetworkPattern string
 
-// NetworkAccess lists the network destinations that the tools of a Turn may reach (CFG-05). It restricts HTTP tools,
+// NetworkAccess lists the network destinations that the tools of a Turn may reach. It restricts HTTP tools,
 // redirects included. The manager cannot restrict the connections of a Job, so with a list in force a Tool with a job
 // must have network None, or be exempt.
 // +kubebuilder:validation:XValidation:rule="has(self.allowed) || has(self.blocked)",message="allowed or blocked must be set: a list without either holds nobody back."
@@ -75,7 +75,7 @@ type NetworkAccess struct {
 }
 
 // ConfigLayer is the configuration that a Harness, an Agent and a Session may each set. The layers are merged, from the
-// root Harness down to the Session (CFG-02, CFG-03), again in every phase of a Turn.
+// root Harness down to the Session, again in every phase of a Turn.
 type ConfigLayer struct {
 	// systemPrompt is the system prompt for the model. The prompts of all layers are trimmed and joined by a blank
 	// line, the root Harness first.

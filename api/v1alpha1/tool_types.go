@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// SideEffect is the effect of running a tool twice (TOOL-09).
+// SideEffect is the effect of running a tool twice.
 // +kubebuilder:validation:Enum=Pure;Idempotent;AtMostOnce
 type SideEffect string
 
@@ -18,7 +18,7 @@ const (
 	SideEffectAtMostOnce SideEffect = "AtMostOnce"
 )
 
-// ToolPolicy is whether calls of a tool need approval (TOOL-07).
+// ToolPolicy is whether calls of a tool need approval.
 // +kubebuilder:validation:Enum=Auto;RequiresApproval
 type ToolPolicy string
 
@@ -167,7 +167,7 @@ type JobResources struct {
 	Limits corev1.ResourceList `json:"limits,omitempty"`
 }
 
-// ClientTool leaves a tool to the client of the Session: the Turn waits for a ToolResult (CLIENT-01).
+// ClientTool leaves a tool to the client of the Session: the Turn waits for a ToolResult.
 type ClientTool struct{}
 
 // ToolSpec is something that the model may call, under the Tool's own name.

@@ -20,7 +20,7 @@ type TurnReference struct {
 	UID types.UID `json:"uid,omitempty"`
 }
 
-// Decision is the decision about a call that waits for approval (TOOL-07).
+// Decision is the decision about a call that waits for approval.
 // +kubebuilder:validation:Enum=Approve;Reject
 type Decision string
 

@@ -23,19 +23,19 @@ type Delivery string
 const (
 	// DeliverQueue makes the message wait for the Turns before it and run as a Turn of its own. It is the default.
 	DeliveryQueue Delivery = "Queue"
-	// DeliverSteer adds the message to the running Turn (STEER-01).
+	// DeliverSteer adds the message to the running Turn.
 	DeliverySteer Delivery = "Steer"
 )
 
-// TurnControls are settings of one message (CFG-09).
+// TurnControls are settings of one message.
 type TurnControls struct {
-	// modelRef names the Model for this Turn. It takes precedence over the configuration layers (CFG-07). A Model that
+	// modelRef names the Model for this Turn. It takes precedence over the configuration layers. A Model that
 	// does not exist is skipped.
 	// +optional
 	ModelRef *LocalReference `json:"modelRef,omitempty"`
 
 	// locale is the response language for this message, as a BCP 47 tag such as de-CH. It takes precedence over that of
-	// the Session (CFG-08). The model is told about it, and tools find it in CAPSTAN_LOCALE.
+	// the Session. The model is told about it, and tools find it in CAPSTAN_LOCALE.
 	// +optional
 	// +kubebuilder:validation:MaxLength=35
 	// +kubebuilder:validation:Pattern=`^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$`

@@ -52,6 +52,21 @@ type options struct {
 func parse(args []string) (options, error) {
 	o := options{}
 	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
+	o.bindServing(flags)
+	o.bindTools(flags)
+	o.bindLimits(flags)
+	o.logging.BindFlags(flags)
+	if err := flags.Parse(args); err != nil || o.version {
+		return o, err
+	}
+	o.divide(memoryLimit())
+	o.controllers.Egress = o.egress()
+	return o, o.validate()
+}
+
+// bindServing adds the flags for what the manager serves, and where it works.
+func (o *options) bindServing(flags *flag.FlagSet) {
+	flags.BoolVar(&o.version, "version", false, "Print the version and exit.")
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "Address of the metrics, 0 for none.")
 	flags.BoolVar(&o.metricsSecure, "metrics-secure", true,
 		"Serve the metrics over TLS, to callers that may get /metrics (ClusterRole capstan-metrics-reader). "+
@@ -67,6 +82,10 @@ func parse(args []string) (options, error) {
 		"The namespaces to work in, separated by commas. Without it, all of them.",
 		o.addNamespaces,
 	)
+}
+
+// bindTools adds the flags for tools: what HTTP tools may reach, and how tool pods are made.
+func (o *options) bindTools(flags *flag.FlagSet) {
 	flags.Func("egress-allow-cidr",
 		"A range of addresses that HTTP tools may reach, and requests to model providers, although it is not public, "+
 			"such as 10.96.0.0/12. "+
@@ -105,6 +124,10 @@ func parse(args []string) (options, error) {
 		deliveryAuto,
 		"How the launcher gets into tool pods: ImageVolume, InitContainer, or Auto for the first where the cluster has it.",
 	)
+}
+
+// bindLimits adds the flags for limits and retention.
+func (o *options) bindLimits(flags *flag.FlagSet) {
 	flags.IntVar(&o.controllers.MaxActiveTurns, "max-active-turns", 1000, "The most Turns that are active at once, "+
 		"shared fairly between namespaces. A Turn that waits for results is not active.")
 	flags.IntVar(&o.controllers.MaxBegunTurns, "max-begun-turns-per-namespace", 2000,
@@ -139,14 +162,6 @@ func parse(args []string) (options, error) {
 	flags.Float64Var(&o.qps, "kube-api-qps", 500,
 		"The most requests to the API server a second, over all kinds, shared fairly between namespaces.")
 	flags.IntVar(&o.burst, "kube-api-burst", 1000, "The most requests to the API server at once.")
-	flags.BoolVar(&o.version, "version", false, "Print the version and exit.")
-	o.logging.BindFlags(flags)
-	if err := flags.Parse(args); err != nil || o.version {
-		return o, err
-	}
-	o.divide(memoryLimit())
-	o.controllers.Egress = o.egress()
-	return o, o.validate()
 }
 
 // addNamespaces accepts a list of namespaces. An empty one is rejected: it would mean all of them.

@@ -14,7 +14,10 @@ func TestInfoPrefersLinkedValues(t *testing.T) {
 	recorded := &debug.BuildInfo{
 		GoVersion: "go1.26.0",
 		Main:      debug.Module{Version: "v0.0.0-20261123000000-0123456789ab"},
-		Settings:  []debug.BuildSetting{{Key: "vcs.revision", Value: "0123"}, {Key: "vcs.time", Value: "2026-11-23T00:00:00Z"}},
+		Settings: []debug.BuildSetting{
+			{Key: "vcs.revision", Value: "0123"},
+			{Key: "vcs.time", Value: "2026-11-23T00:00:00Z"},
+		},
 	}
 	for name, test := range map[string]struct {
 		linked Info
@@ -22,15 +25,18 @@ func TestInfoPrefersLinkedValues(t *testing.T) {
 		want   Info
 	}{
 		"all linked": {
-			Info{Version: "v1.2.3", Commit: "abcd", Date: "2026-11-22T00:00:00Z"}, recorded,
+			Info{Version: "v1.2.3", Commit: "abcd", Date: "2026-11-22T00:00:00Z"},
+			recorded,
 			Info{"v1.2.3", "abcd", "2026-11-22T00:00:00Z", "go1.26.0"},
 		},
 		"nothing linked": {
-			Info{}, recorded,
+			Info{},
+			recorded,
 			Info{"v0.0.0-20261123000000-0123456789ab", "0123", "2026-11-23T00:00:00Z", "go1.26.0"},
 		},
 		"nothing linked, no version control": {
-			Info{}, &debug.BuildInfo{GoVersion: "go1.26.0", Main: debug.Module{Version: "(devel)"}},
+			Info{},
+			&debug.BuildInfo{GoVersion: "go1.26.0", Main: debug.Module{Version: "(devel)"}},
 			Info{"devel", "unknown", "unknown", "go1.26.0"},
 		},
 		"nothing recorded": {Info{}, &debug.BuildInfo{}, Info{"unknown", "unknown", "unknown", "unknown"}},

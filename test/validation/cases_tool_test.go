@@ -44,6 +44,7 @@ var toolCases = []ruleCase{
 		accepted: job(""),
 		rejected: `spec: {job: {image: example.org/wc:1, command: [/wc]}}`,
 	},
+	// The declaration of a client tool (CLIENT-01).
 	{
 		rule:     "spec rule exactly one of job, http and client must be set.",
 		accepted: `spec: {client: {}}`,

@@ -27,7 +27,7 @@ func TurnOf(turn *v1alpha1.Turn, session *v1alpha1.Session) Turn {
 	return t
 }
 
-// ControlsOf are the settings of the last message of a Turn (CFG-07).
+// ControlsOf are the settings of the last message of a Turn (CFG-07, CFG-09).
 func ControlsOf(turn *v1alpha1.Turn) *v1alpha1.TurnControls {
 	if latest := turn.Status.Controls; latest != nil {
 		return latest

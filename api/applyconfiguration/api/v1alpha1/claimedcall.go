@@ -5,7 +5,7 @@ package v1alpha1
 // ClaimedCallApplyConfiguration represents a declarative configuration of the ClaimedCall type for use
 // with apply.
 //
-// ClaimedCall is the intent to start a call that must start at most once (DUR-01). Only its writer may start the call.
+// ClaimedCall is the intent to start a call that must start at most once. Only its writer may start the call.
 type ClaimedCallApplyConfiguration struct {
 	// id of the call.
 	ID *string `json:"id,omitempty"`

@@ -10,7 +10,7 @@ import (
 // with apply.
 //
 // ConfigLayer is the configuration that a Harness, an Agent and a Session may each set. The layers are merged, from the
-// root Harness down to the Session (CFG-02, CFG-03), again in every phase of a Turn.
+// root Harness down to the Session, again in every phase of a Turn.
 type ConfigLayerApplyConfiguration struct {
 	// systemPrompt is the system prompt for the model. The prompts of all layers are trimmed and joined by a blank
 	// line, the root Harness first.

@@ -11,7 +11,7 @@ import (
 //
 // HarnessSpec is a reusable base layer of configuration.
 type HarnessSpecApplyConfiguration struct {
-	// parentRef names the Harness that this one builds on (CFG-01).
+	// parentRef names the Harness that this one builds on.
 	ParentRef                     *LocalReferenceApplyConfiguration `json:"parentRef,omitempty"`
 	ConfigLayerApplyConfiguration `json:""`
 	// lifecycle is Active (default) or Archived. An archived Harness stops the Turns of the Sessions that name it.

@@ -10,7 +10,7 @@ import (
 // JournalEventApplyConfiguration represents a declarative configuration of the JournalEvent type for use
 // with apply.
 //
-// JournalEvent is one event of a Session (EVT-02). Its sequence number follows from its position in the journal.
+// JournalEvent is one event of a Session. Its sequence number follows from its position in the journal.
 type JournalEventApplyConfiguration struct {
 	// id of the event, a UUIDv7.
 	ID *string `json:"id,omitempty"`

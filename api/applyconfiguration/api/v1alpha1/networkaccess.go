@@ -9,7 +9,7 @@ import (
 // NetworkAccessApplyConfiguration represents a declarative configuration of the NetworkAccess type for use
 // with apply.
 //
-// NetworkAccess lists the network destinations that the tools of a Turn may reach (CFG-05). It restricts HTTP tools,
+// NetworkAccess lists the network destinations that the tools of a Turn may reach. It restricts HTTP tools,
 // redirects included. The manager cannot restrict the connections of a Job, so with a list in force a Tool with a job
 // must have network None, or be exempt.
 type NetworkAccessApplyConfiguration struct {

@@ -9,7 +9,7 @@ import (
 // PartialAnswerApplyConfiguration represents a declarative configuration of the PartialAnswer type for use
 // with apply.
 //
-// PartialAnswer is a part of a response that is still streaming, recorded so that it survives the manager (PART-01).
+// PartialAnswer is a part of a response that is still streaming, recorded so that it survives the manager.
 type PartialAnswerApplyConfiguration struct {
 	// message is the id that the complete response will have. Parts of one message belong together.
 	Message *string `json:"message,omitempty"`

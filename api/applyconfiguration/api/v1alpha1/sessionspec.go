@@ -22,7 +22,7 @@ type SessionSpecApplyConfiguration struct {
 	// title tells people what the conversation is about, in up to 200 characters: kubectl shows it. The model does not
 	// read it.
 	Title *string `json:"title,omitempty"`
-	// locale is the response language of Turns whose controls have no locale, as a BCP 47 tag such as de-CH (CFG-08).
+	// locale is the response language of Turns whose controls have no locale, as a BCP 47 tag such as de-CH.
 	// The model is told about it, and tools find it in CAPSTAN_LOCALE. Default: no locale, and the model decides.
 	Locale *string `json:"locale,omitempty"`
 	// clientTools is whether a Turn waits for the results of client tools: Wait (default), or FollowHints, which waits

@@ -11,8 +11,8 @@ import (
 // SettledCallApplyConfiguration represents a declarative configuration of the SettledCall type for use
 // with apply.
 //
-// SettledCall is the outcome of one call, recorded before the step closes: the result of a client tool (CLIENT-04), the
-// outcome of a call that the manager carried out (DUR-02), or the decision about a call that needs approval.
+// SettledCall is the outcome of one call, recorded before the step closes: the result of a client tool, the
+// outcome of a call that the manager carried out, or the decision about a call that needs approval.
 type SettledCallApplyConfiguration struct {
 	// id of the call.
 	ID *string `json:"id,omitempty"`

@@ -9,7 +9,7 @@ import (
 // SimulationApplyConfiguration represents a declarative configuration of the Simulation type for use
 // with apply.
 //
-// Simulation is the script of a simulated model (SIM-01). Its responses depend only on the iteration and the messages
+// Simulation is the script of a simulated model. Its responses depend only on the iteration and the messages
 // of the Turn, so that a restart changes nothing.
 type SimulationApplyConfiguration struct {
 	// response of the model. Default: a greeting.

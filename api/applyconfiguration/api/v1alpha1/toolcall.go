@@ -40,7 +40,7 @@ type ToolCallApplyConfiguration struct {
 	ToolGeneration *int64 `json:"toolGeneration,omitempty"`
 	// timeout of the call, counted from the start of the tool's container or request.
 	Timeout *v1.Duration `json:"timeout,omitempty"`
-	// fingerprint is the SHA-256 over the tool's name and the model's arguments (DUR-06).
+	// fingerprint is the SHA-256 over the tool's name and the model's arguments.
 	Fingerprint *string `json:"fingerprint,omitempty"`
 	// callDigest of a call that waits for approval is the SHA-256 over the UID of the Turn, the step, the id of the
 	// call, toolUID, toolDigest and the arguments. A decision names it, so that it counts for exactly this call.

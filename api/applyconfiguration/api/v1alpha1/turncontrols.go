@@ -5,13 +5,13 @@ package v1alpha1
 // TurnControlsApplyConfiguration represents a declarative configuration of the TurnControls type for use
 // with apply.
 //
-// TurnControls are settings of one message (CFG-09).
+// TurnControls are settings of one message.
 type TurnControlsApplyConfiguration struct {
-	// modelRef names the Model for this Turn. It takes precedence over the configuration layers (CFG-07). A Model that
+	// modelRef names the Model for this Turn. It takes precedence over the configuration layers. A Model that
 	// does not exist is skipped.
 	ModelRef *LocalReferenceApplyConfiguration `json:"modelRef,omitempty"`
 	// locale is the response language for this message, as a BCP 47 tag such as de-CH. It takes precedence over that of
-	// the Session (CFG-08). The model is told about it, and tools find it in CAPSTAN_LOCALE.
+	// the Session. The model is told about it, and tools find it in CAPSTAN_LOCALE.
 	Locale *string `json:"locale,omitempty"`
 }
 

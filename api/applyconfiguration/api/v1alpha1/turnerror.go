@@ -5,7 +5,7 @@ package v1alpha1
 // TurnErrorApplyConfiguration represents a declarative configuration of the TurnError type for use
 // with apply.
 //
-// TurnError is why a Turn failed (ERR-01).
+// TurnError is why a Turn failed.
 type TurnErrorApplyConfiguration struct {
 	// code is one of a closed list, for programs to read.
 	Code *string `json:"code,omitempty"`

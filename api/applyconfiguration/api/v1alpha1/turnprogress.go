@@ -14,7 +14,7 @@ import (
 type TurnProgressApplyConfiguration struct {
 	// phase is Queued, Reason, Act, WaitingForToolResults, Waiting, Succeeded, Failed or Cancelled.
 	Phase *apiv1alpha1.TurnPhase `json:"phase,omitempty"`
-	// iteration is the number of the current model call, from 1 (TURN-13).
+	// iteration is the number of the current model call, from 1.
 	Iteration *int32 `json:"iteration,omitempty"`
 	// plan is the next step of the Turn.
 	Plan *TurnPlanApplyConfiguration `json:"plan,omitempty"`
@@ -25,14 +25,13 @@ type TurnProgressApplyConfiguration struct {
 	// modelNotFound is the Model that the controls name, if it did not exist when the newest model call began. Another
 	// Model was called instead.
 	ModelNotFound *string `json:"modelNotFound,omitempty"`
-	// controls are those of the newest message that was steered into the Turn, in place of the Turn's own (CFG-07).
+	// controls are those of the newest message that was steered into the Turn, in place of the Turn's own.
 	Controls *TurnControlsApplyConfiguration `json:"controls,omitempty"`
 	// toolCalls are the calls of the newest act step.
 	ToolCalls []ToolCallApplyConfiguration `json:"toolCalls,omitempty"`
 	// summary has the totals of the Turn.
 	Summary *TurnSummaryApplyConfiguration `json:"summary,omitempty"`
-	// recovered is Finalized when a response of the Turn is the part that had arrived when the manager stopped
-	// (GAP-14).
+	// recovered is Finalized when a response of the Turn is the part that had arrived when the manager stopped.
 	Recovered *apiv1alpha1.TurnRecovery `json:"recovered,omitempty"`
 	// output is the final response, truncated at 8 KiB. The whole text is in the Session's journal.
 	Output *string `json:"output,omitempty"`

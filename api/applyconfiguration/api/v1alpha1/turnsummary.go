@@ -9,7 +9,7 @@ import (
 // TurnSummaryApplyConfiguration represents a declarative configuration of the TurnSummary type for use
 // with apply.
 //
-// TurnSummary has the totals of a Turn (TURN-15).
+// TurnSummary has the totals of a Turn.
 type TurnSummaryApplyConfiguration struct {
 	// usage of all model calls of the Turn.
 	Usage *UsageApplyConfiguration `json:"usage,omitempty"`
