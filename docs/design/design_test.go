@@ -1,0 +1,125 @@
+// Package design_test checks that the design documents agree with the code.
+package design_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// root is the repository, as seen from this folder.
+const root = "../.."
+
+var (
+	ruleID = regexp.MustCompile(`\b[A-Z]{2,7}-[0-9]{2}\b`)
+	// tableRow is a row of the table of rules: id, demand, difference.
+	tableRow = regexp.MustCompile(`(?m)^\| ([A-Z]{2,7}-[0-9]{2}) \| (.*) \| ?(.*) ?\|$`)
+	// holder is a line of an item in the list of tests: a place and its tests.
+	holder    = regexp.MustCompile("(?m)^- `([^`]+)`: ((?:`[^`]+`,?\\s+)+)")
+	quotation = regexp.MustCompile("`([^`]+)`")
+)
+
+// TestEveryRuleIsInTheTable compares the ids that the code, its tests and the other documents name with the table.
+func TestEveryRuleIsInTheTable(t *testing.T) {
+	named := map[string]string{}
+	for _, folder := range []string{"internal", "api", "cmd", "capstantest", "test", "hack", "docs"} {
+		for path, text := range filesIn(t, filepath.Join(root, folder), ".go", ".md", ".sh") {
+			if filepath.Dir(path) == filepath.Join(root, "docs", "design") {
+				continue
+			}
+			for _, id := range ruleID.FindAllString(text, -1) {
+				named[id] = path
+			}
+		}
+	}
+	var listed []string
+	for _, row := range tableRow.FindAllStringSubmatch(read(t, "rules.md"), -1) {
+		id, demand := row[1], row[2]
+		if strings.TrimSpace(demand) == "" {
+			t.Errorf("rules.md does not state what %s demands", id)
+		}
+		if named[id] == "" {
+			t.Errorf("rules.md lists %s, which nothing names", id)
+		}
+		listed = append(listed, id)
+	}
+	for id, path := range named {
+		if !slices.Contains(listed, id) {
+			t.Errorf("%s names %s, which is missing in docs/design/rules.md", path, id)
+		}
+	}
+	if !slices.IsSorted(listed) || len(slices.Compact(slices.Clone(listed))) != len(listed) {
+		t.Errorf("the rules of rules.md are not in order, or one is there twice: %v", listed)
+	}
+}
+
+// TestFieldsOfTheAPINameNoRule keeps ids, which users cannot look up, out of kubectl explain.
+func TestFieldsOfTheAPINameNoRule(t *testing.T) {
+	for _, folder := range []string{"api/v1alpha1", "config/crd", "dist"} {
+		for path, text := range filesIn(t, filepath.Join(root, folder), ".go", ".yaml", ".json") {
+			if found := ruleID.FindAllString(text, -1); len(found) > 0 {
+				t.Errorf("%s names %s", path, strings.Join(found, ", "))
+			}
+		}
+	}
+}
+
+// TestTheTestsOfInvariantsExist finds every test that invariants.md names in the sources of its place.
+func TestTheTestsOfInvariantsExist(t *testing.T) {
+	for _, section := range strings.Split(read(t, "invariants.md"), "\n## ")[1:] {
+		title, _, _ := strings.Cut(section, "\n")
+		holders := holder.FindAllStringSubmatch(section+"\n", -1)
+		if len(holders) == 0 {
+			t.Errorf("no test holds %q", title)
+		}
+		for _, found := range holders {
+			var source strings.Builder
+			for _, text := range filesIn(t, filepath.Join(root, found[1]), ".go") {
+				source.WriteString(text)
+			}
+			for _, name := range quotation.FindAllStringSubmatch(found[2], -1) {
+				if !isTest(source.String(), name[1]) {
+					t.Errorf("%q names %q, which %s does not have", title, name[1], found[1])
+				}
+			}
+		}
+	}
+}
+
+// isTest reports whether sources have a Go test, or a string, of that name: specs, subtests and the invariants of the
+// fault suite are strings.
+func isTest(source, name string) bool {
+	return strings.Contains(source, "func "+name+"(") || strings.Contains(source, `"`+name+`"`)
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// filesIn returns the texts of the files below a folder, or of a file, that have one of the extensions.
+func filesIn(t *testing.T, folder string, extensions ...string) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && slices.Contains(extensions, filepath.Ext(path)) {
+			texts[path] = read(t, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(texts) == 0 {
+		t.Fatalf("%s has no files", folder)
+	}
+	return texts
+}
