@@ -123,3 +123,47 @@ func filesIn(t *testing.T, folder string, extensions ...string) map[string]strin
 	}
 	return texts
 }
+
+// TestTheLayoutNamesEveryPackage compares the tables of development.md with the folders.
+func TestTheLayoutNamesEveryPackage(t *testing.T) {
+	for _, folder := range []string{"internal/runtime", "internal/controller"} {
+		_, table, _ := strings.Cut(read(t, "../development.md"), "| `"+folder+"/...` |")
+		table, _, _ = strings.Cut(table, "\n\n")
+		var listed []string
+		for _, row := range strings.Split(table, "\n")[1:] {
+			first, _, _ := strings.Cut(strings.TrimPrefix(row, "|"), "|")
+			for _, name := range quotation.FindAllStringSubmatch(first, -1) {
+				listed = append(listed, name[1])
+			}
+		}
+		entries, err := os.ReadDir(filepath.Join(root, folder))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var exist []string
+		for _, entry := range entries {
+			if entry.IsDir() {
+				exist = append(exist, entry.Name())
+			}
+		}
+		slices.Sort(listed)
+		if !slices.Equal(listed, exist) {
+			t.Errorf("docs/development.md lists %v in %s, want %v", listed, folder, exist)
+		}
+	}
+}
+
+// TestFoldersOfTheLayoutExist looks for every path that the first table of development.md names.
+func TestFoldersOfTheLayoutExist(t *testing.T) {
+	_, table, _ := strings.Cut(read(t, "../development.md"), "| folder | contents |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	paths := regexp.MustCompile("`([a-z0-9]+(?:/[a-z0-9]+)*)`").FindAllStringSubmatch(table, -1)
+	if len(paths) < 10 {
+		t.Fatalf("the table names %d paths", len(paths))
+	}
+	for _, path := range paths {
+		if _, err := os.Stat(filepath.Join(root, path[1])); err != nil {
+			t.Error(err)
+		}
+	}
+}
