@@ -75,7 +75,7 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	o.controllers.Metrics = metrics.Registry
-	metrics.Registry.MustRegister(buildInfo(version.Get()))
+	metrics.Registry.MustRegister(version.Get().Metric())
 	if o.controllers.Store, err = journalkubernetes.ForConfig(config, mgr.GetHTTPClient()); err != nil {
 		return fmt.Errorf("opening the journal: %w", err)
 	}

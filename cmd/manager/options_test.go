@@ -109,3 +109,14 @@ func TestATenthOfTheRequestsMayShowProgress(t *testing.T) {
 		t.Errorf("a namespace may show progress with %d of 80 requests at once, want all but an eighth of 8", granted)
 	}
 }
+
+// TestTheVersionNeedsNoOtherFlag parses what a user types to learn the version: required flags are not asked for.
+func TestTheVersionNeedsNoOtherFlag(t *testing.T) {
+	o, err := parse([]string{"--version"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !o.version {
+		t.Error("the version is not asked for")
+	}
+}

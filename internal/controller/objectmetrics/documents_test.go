@@ -12,6 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/objectmetrics"
 	"github.com/capstan-dev/capstan/internal/controller/shares"
 	_ "github.com/capstan-dev/capstan/internal/controller/turn" // registers its metrics
+	"github.com/capstan-dev/capstan/internal/version"
 )
 
 // descriptions collects what a registry has.
@@ -21,6 +22,7 @@ func descriptions(t *testing.T) []string {
 	metrics.Registry.(prometheus.Collector).Describe(described)
 	(&objectmetrics.Collector{}).Describe(described)
 	(&shares.Collector{}).Describe(described)
+	version.Get().Metric().Describe(described)
 	close(described)
 	name := regexp.MustCompile(`fqName: "(capstan_[a-z_]+)"`)
 	var names []string
