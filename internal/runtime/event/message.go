@@ -39,6 +39,10 @@ const (
 	PartText PartType = "text"
 	// PartImage is an image, by value or by address.
 	PartImage PartType = "image"
+	// PartReasoning is reasoning of the model, which only its provider can read.
+	PartReasoning PartType = "reasoning"
+	// PartToolCall is the place of a tool call among the other parts.
+	PartToolCall PartType = "tool_call"
 )
 
 // Metadata keys of a message about an error (ERR-03).
@@ -51,7 +55,7 @@ const (
 
 // Part is one piece of a message's content.
 type Part struct {
-	// Type is text or image.
+	// Type is the kind of the part.
 	Type PartType `json:"type"`
 	// Text of a text part. It may be empty.
 	Text string `json:"text,omitempty"`
@@ -61,6 +65,10 @@ type Part struct {
 	MediaType string `json:"media_type,omitempty"`
 	// URL of an image that is not given by value.
 	URL string `json:"url,omitempty"`
+	// ToolCallID of a tool call part is the id of one of the message's ToolCalls.
+	ToolCallID string `json:"tool_call_id,omitempty"`
+	// Reasoning of a reasoning part, or what the provider attached to a text or to a call.
+	Reasoning *Reasoning `json:"reasoning,omitempty"`
 }
 
 // ToolCall is one tool call that an assistant message makes.
@@ -81,7 +89,8 @@ type Message struct {
 	ID string `json:"id"`
 	// Role is the author of the message.
 	Role Role `json:"role"`
-	// Content in order. A tool result that has none at all, not even an empty one, has nil (MSG-03).
+	// Content in order. A tool result that has none at all, not even an empty one, has nil (MSG-03). Calls that no part
+	// names follow the content (see Parts).
 	Content []Part `json:"content"`
 	// ToolCalls that an assistant message makes.
 	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
@@ -97,6 +106,8 @@ type Message struct {
 	Metadata map[string]any `json:"metadata,omitempty"`
 	// Phase of an assistant message (LLM-09).
 	Phase Phase `json:"phase,omitempty"`
+	// Origin is the model that wrote an assistant message with reasoning; nil without reasoning.
+	Origin *Origin `json:"origin,omitempty"`
 }
 
 // NewID mints the id of a message or an event: a UUIDv7, so that ids sort by time.
@@ -129,6 +140,13 @@ func NewAssistantMessage(text string, calls []ToolCall) Message {
 	if len(calls) > 0 {
 		m.Phase = PhaseCommentary
 	}
+	return m
+}
+
+// NewAssistantParts returns a model's message of parts in the provider's order, with a new id.
+func NewAssistantParts(content []Part, calls []ToolCall) Message {
+	m := NewAssistantMessage("", calls)
+	m.Content = content
 	return m
 }
 

@@ -149,7 +149,10 @@ type LLMGeneration struct {
 	FinishReason       string         `json:"finish_reason,omitempty"`
 	ResponseID         string         `json:"response_id,omitempty"`
 	// Tries is how often the model was called, if more than once.
-	Tries   int32  `json:"tries,omitempty"`
+	Tries int32 `json:"tries,omitempty"`
+	// ReasoningDropped reports whether the model was called again without reasoning, because the provider refused it.
+	ReasoningDropped bool `json:"reasoning_dropped,omitempty"`
+
 	Success bool   `json:"success"`
 	Error   string `json:"error,omitempty"`
 }

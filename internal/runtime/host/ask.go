@@ -36,6 +36,8 @@ type asked struct {
 	ended    time.Time
 	// message is the id of the response, the same in the journal for its parts and for the complete response.
 	message string
+	// reasoningDropped reports whether the Model was called without reasoning, because the provider had refused it.
+	reasoningDropped bool
 }
 
 // failure is the class of the error.
@@ -134,11 +136,18 @@ func (h *Host) askOne(
 	if err != nil {
 		return a, err
 	}
+	messages := r.Messages
 	for a.tries++; ; a.tries++ {
 		var err error
+		var reasoning bool
+		r.Messages, reasoning = a.prompt(messages)
 		a.message = event.NewID()
 		if a.response, a.err, err = h.try(ctx, t, m, r, a.message); err != nil {
 			return a, err
+		}
+		if reasoning && refusesReasoning(a.err) && ctx.Err() == nil {
+			a.reasoningDropped = true
+			continue
 		}
 		pause, again := pauseBefore(a.tries+1, a.err)
 		if again && pause > shortPause && ctx.Err() == nil {

@@ -209,8 +209,7 @@ func (h *Host) result(
 		calls[i] = event.ToolCall{ID: call.ID, ProviderID: call.ProviderID, Name: call.Name, Arguments: call.Arguments}
 		result.ToolCalls = append(result.ToolCalls, plan.ToolCall{ID: call.ID, Name: call.Name})
 	}
-	message := event.NewAssistantMessage(r.Text, calls)
-	message.ID = answer.message
+	message := answer.messageOf(calls)
 	result.Success = true
 	result.Text = r.Text
 	result.HasToolCalls = len(calls) > 0
@@ -304,6 +303,7 @@ func generationOf(a asked, g generation, c Config, iteration int32) event.LLMGen
 	if a.tries > 1 {
 		call.Tries = a.tries
 	}
+	call.ReasoningDropped = a.reasoningDropped
 	if a.err != nil {
 		call.Error = cut(a.err.Error(), maxMessageBytes)
 		return call

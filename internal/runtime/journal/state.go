@@ -189,7 +189,13 @@ func (st *state) beginningOf(name string) (beginning, bool) {
 func weigh(m event.Message) int64 {
 	n := 256 + len(m.ID) + len(m.ToolCallID) + len(m.ToolName) + len(m.Error)
 	for _, p := range m.Content {
-		n += 96 + len(p.Text) + len(p.Base64) + len(p.MediaType) + len(p.URL)
+		n += 128 + len(p.Text) + len(p.Base64) + len(p.MediaType) + len(p.URL) + len(p.ToolCallID)
+		if p.Reasoning != nil {
+			n += 64 + p.Reasoning.Bytes()
+		}
+	}
+	if m.Origin != nil {
+		n += 48 + len(m.Origin.Provider) + len(m.Origin.Model) + len(m.Origin.Binding)
 	}
 	for _, c := range m.ToolCalls {
 		n += 64 + len(c.ID) + len(c.ProviderID) + len(c.Name) + len(c.Arguments)

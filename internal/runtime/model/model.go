@@ -23,8 +23,8 @@ type Request struct {
 	Model string
 	// SystemPrompt is the system prompt, including the locale. It may be empty.
 	SystemPrompt string
-	// Messages is the conversation, oldest first, with fences around tool results (event.Fenced). Drivers do not change
-	// it.
+	// Messages is the conversation, oldest first, with fences around tool results (event.Fenced). It has reasoning of this
+	// Model only, which the provider gets back in its place. Drivers do not change it.
 	Messages []event.Message
 	// Tools that the model may call.
 	Tools []ToolDefinition
@@ -94,6 +94,9 @@ type Response struct {
 	Text string
 	// ToolCalls that the model requests, in order. With none, the model has finished.
 	ToolCalls []ToolCall
+	// Content is the response in the provider's order, with its reasoning. It is nil where there is no reasoning and the
+	// text comes before the calls.
+	Content []Content
 	// FinishReason is why the model stopped: one of the words above, or the provider's own.
 	FinishReason string
 	// FinishWord is the provider's own word where FinishReason is one of ours in its place; otherwise it is empty.

@@ -3,7 +3,6 @@ package provider
 import (
 	"fmt"
 	"net/http"
-	"slices"
 
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
@@ -34,7 +33,7 @@ func TooLong(provider string, size, calls, arguments int) error {
 // response that the model never gave. So is one with nothing in it.
 func Broken(r model.Response, err error) (*model.Response, error) {
 	begun := len(r.ToolCalls)
-	r.ToolCalls = whole(r.ToolCalls)
+	r.KeepCalls(func(c model.ToolCall) bool { return isObject(c.Arguments) })
 	if len(r.ToolCalls) == 0 && (begun > 0 || r.Text == "") {
 		return nil, err
 	}
@@ -72,7 +71,7 @@ func Filtered(r model.Response) *model.Response {
 	if r.FinishReason != model.FinishFiltered {
 		r.FinishReason, r.FinishWord = model.FinishFiltered, r.FinishReason
 	}
-	r.ToolCalls = nil
+	r.ToolCalls, r.Content = nil, nil
 	return &r
 }
 
@@ -92,9 +91,4 @@ func NoAnswer(provider, kind string, transient bool) error {
 		e.text += ": " + e.Kind
 	}
 	return e
-}
-
-// whole are the calls whose arguments are a whole JSON object.
-func whole(calls []model.ToolCall) []model.ToolCall {
-	return slices.DeleteFunc(slices.Clone(calls), func(c model.ToolCall) bool { return !isObject(c.Arguments) })
 }

@@ -29,6 +29,27 @@ type Call struct {
 	Result event.Message
 }
 
+// Piece is a part of a message of the model: a text, reasoning, or a call.
+type Piece struct {
+	event.Part
+	// Call is the call of a part of that type; otherwise nil.
+	Call *Call
+}
+
+// Pieces returns the parts of a message of the model in order, its calls in their places.
+func (e Entry) Pieces() []Piece {
+	calls := map[string]*Call{}
+	for i, call := range e.Message.ToolCalls {
+		calls[call.ID] = &e.Calls[i]
+	}
+	parts := e.Message.Parts()
+	pieces := make([]Piece, len(parts))
+	for i, p := range parts {
+		pieces[i] = Piece{Part: p, Call: calls[p.ToolCallID]}
+	}
+	return pieces
+}
+
 // Conversation orders messages as providers want them: each message of the model with the results of all its calls, in
 // the order of the calls. A result belongs to the newest call before it that has its id and no result yet, because the
 // runtime's ids are unique within a turn only (DUR-08); one that belongs to no call is left out. A message of the user

@@ -41,6 +41,7 @@ func (g guarded) Generate(ctx context.Context, r model.Request) (answer *model.R
 	answer, err = g.driver.Generate(ctx, r)
 	if answer != nil {
 		g.redact(answer, r.Model)
+		answer.Tidy()
 	}
 	return answer, err
 }
@@ -76,6 +77,7 @@ func (g guarded) redact(answer *model.Response, asked string) {
 	if g.has(answer.Model) {
 		answer.Model = asked
 	}
+	answer.Content = g.redactContent(*answer)
 	answer.Text = g.without(answer.Text)
 	for i := range answer.ToolCalls {
 		call := &answer.ToolCalls[i]
@@ -84,6 +86,28 @@ func (g guarded) redact(answer *model.Response, asked string) {
 		}
 		call.Name, call.Arguments = g.without(call.Name), g.without(call.Arguments)
 	}
+}
+
+// redactContent removes the key from the content of a response. Reasoning that has it is dropped, because a provider
+// takes it back only unchanged. A key that is in two parts of the text at once leaves the text as one part.
+func (g guarded) redactContent(answer model.Response) []model.Content {
+	if len(g.key) < minKey {
+		return answer.Content
+	}
+	var content []model.Content
+	within := 0
+	for _, c := range answer.Content {
+		within += strings.Count(c.Text, g.key)
+		if r := c.Reasoning; r != nil && (g.has(r.ID) || g.has(r.Data) || g.has(r.Summary)) {
+			c.Reasoning = nil
+		}
+		c.Text = g.without(c.Text)
+		content = append(content, c)
+	}
+	if within < strings.Count(answer.Text, g.key) {
+		return nil
+	}
+	return content
 }
 
 // without is a text with something else in place of the key.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
@@ -113,6 +114,46 @@ func TestTheKeyIsNotTold(t *testing.T) {
 				!calls {
 				t.Errorf("%s, by %d: told %q, with calls %t, want %q", name, size, told, calls, test.told)
 			}
+		}
+	}
+}
+
+func TestTheKeyIsKeptOutOfContentToo(t *testing.T) {
+	const key = "sk-secret-key"
+	thought := func(data, summary string) model.Content {
+		return model.ReasoningPart(event.Reasoning{Kind: "k", Data: data, Summary: summary})
+	}
+	for name, test := range map[string]struct {
+		given, want []model.Content
+		text        string
+	}{
+		"within a text": {
+			[]model.Content{thought("a", ""), model.TextPart("x " + key)},
+			[]model.Content{thought("a", ""), model.TextPart("x [API key]")},
+			"x [API key]",
+		},
+		"within reasoning": {
+			[]model.Content{thought(key, ""), thought("", "it is "+key), thought("a", ""), model.TextPart("x")},
+			[]model.Content{thought("a", ""), model.TextPart("x")},
+			"x",
+		},
+		"attached": {
+			[]model.Content{thought("a", ""), {Text: "x", Reasoning: &event.Reasoning{Data: key}}},
+			[]model.Content{thought("a", ""), model.TextPart("x")},
+			"x",
+		},
+		"over two texts": {[]model.Content{thought("a", ""), model.TextPart(key[:6]), model.TextPart(key[6:])}, nil, "[API key]"},
+	} {
+		var text string
+		for _, c := range test.given {
+			text += c.Text
+		}
+		d := Guard("Someone", key, driverFunc(func(context.Context, model.Request) (*model.Response, error) {
+			return &model.Response{Text: text, Content: test.given}, nil
+		}))
+		got, err := d.Generate(t.Context(), model.Request{})
+		if err != nil || got.Text != test.text || !reflect.DeepEqual(got.Content, test.want) {
+			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
 }

@@ -1,0 +1,89 @@
+package host
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"net/url"
+	"strings"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
+)
+
+// bindingBytes is the length of the digest in a binding.
+const bindingBytes = 16
+
+// originOf is what reasoning of a Model is bound to.
+func originOf(m *v1alpha1.Model) event.Origin {
+	bound := []string{string(m.UID), string(m.Spec.Provider), hostOf(m), model.Name(m)}
+	if ref := m.Spec.SecretKeyRef; ref != nil {
+		bound = append(bound, ref.Name, ref.Key)
+	}
+	sum := sha256.Sum256([]byte(strings.Join(bound, "\n")))
+	return event.Origin{
+		Provider: string(m.Spec.Provider), Model: cut(model.Name(m), 256), Binding: hex.EncodeToString(sum[:bindingBytes]),
+	}
+}
+
+// hostOf is the host that a Model is called at; empty for one without a network.
+func hostOf(m *v1alpha1.Model) string {
+	endpoint, err := url.Parse(model.Endpoint(m))
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(endpoint.Host)
+}
+
+// prompt returns the messages for a Model: with the reasoning that belongs to it, or with none after the provider has
+// refused it. It reports whether there is any reasoning.
+func (a asked) prompt(messages []event.Message) ([]event.Message, bool) {
+	if a.reasoningDropped {
+		return event.ReasoningFor(messages, "")
+	}
+	return event.ReasoningFor(messages, originOf(a.model).Binding)
+}
+
+// refusesReasoning reports whether a provider refused a request because of the reasoning in it.
+func refusesReasoning(err error) bool {
+	var refused *provider.ReasoningRefused
+	return errors.As(err, &refused)
+}
+
+// messageOf is the response as a message with the runtime's calls.
+func (a asked) messageOf(calls []event.ToolCall) event.Message {
+	a.response.Tidy()
+	m := event.NewAssistantMessage(a.response.Text, calls)
+	if content := contentOf(a.response.Content, calls); content != nil {
+		m.Content = content
+	}
+	m.ID = a.message
+	if m.HasReasoning() {
+		origin := originOf(a.model)
+		m.Origin = &origin
+	}
+	if a.reasoningDropped {
+		m.Metadata = map[string]any{event.MetadataReasoningDropped: true}
+	}
+	return m
+}
+
+// contentOf is the content of a response as parts of a message; nil if the response has none.
+func contentOf(content []model.Content, calls []event.ToolCall) []event.Part {
+	var parts []event.Part
+	for _, c := range content {
+		part := event.Part{Type: event.PartText, Text: c.Text, Reasoning: c.Reasoning}
+		switch {
+		case c.Call > len(calls):
+			continue
+		case c.Call > 0:
+			part = event.Part{Type: event.PartToolCall, ToolCallID: calls[c.Call-1].ID, Reasoning: c.Reasoning}
+		case c.Text == "":
+			part.Type = event.PartReasoning
+		}
+		parts = append(parts, part)
+	}
+	return parts
+}

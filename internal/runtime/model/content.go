@@ -1,0 +1,72 @@
+package model
+
+import "github.com/capstan-dev/capstan/internal/runtime/event"
+
+// Content is one part of a response: a text, a call, or reasoning alone. Reasoning beside a text or a call is what the
+// provider attached to it.
+type Content struct {
+	// Text of a text part.
+	Text string
+	// Call is the number of a call in ToolCalls, counted from 1; 0 for any other part.
+	Call int
+	// Reasoning to give back to the provider. That of a response is at most event.MaxReasoningBytes.
+	Reasoning *event.Reasoning
+}
+
+// TextPart is a text.
+func TextPart(text string) Content { return Content{Text: text} }
+
+// CallPart is the call with a number, counted from 1.
+func CallPart(number int) Content { return Content{Call: number} }
+
+// ReasoningPart is reasoning alone.
+func ReasoningPart(r event.Reasoning) Content { return Content{Reasoning: &r} }
+
+// KeepCalls drops the calls of a response that keep refuses, also from its content. The given slices do not change.
+func (r *Response) KeepCalls(keep func(ToolCall) bool) {
+	var calls []ToolCall
+	numbers := make([]int, len(r.ToolCalls)+1)
+	for i, call := range r.ToolCalls {
+		if keep(call) {
+			calls = append(calls, call)
+			numbers[i+1] = len(calls)
+		}
+	}
+	var content []Content
+	for _, c := range r.Content {
+		if c.Call > 0 {
+			if c.Call >= len(numbers) || numbers[c.Call] == 0 {
+				continue
+			}
+			c.Call = numbers[c.Call]
+		}
+		content = append(content, c)
+	}
+	r.ToolCalls, r.Content = calls, content
+}
+
+// Tidy brings the content of a response into its shortest form: reasoning beyond the bound is dropped, and content that
+// says nothing more than text and calls do becomes nil.
+func (r *Response) Tidy() {
+	var content []Content
+	room, calls, ordered := event.MaxReasoningBytes, false, true
+	for _, c := range r.Content {
+		if n := c.Reasoning.Bytes(); c.Reasoning != nil && n > room {
+			c.Reasoning = nil
+		} else {
+			room -= n
+		}
+		if c.Reasoning == nil && c.Call == 0 && c.Text == "" {
+			continue
+		}
+		if c.Reasoning != nil || calls && c.Call == 0 {
+			ordered = false
+		}
+		calls = calls || c.Call > 0
+		content = append(content, c)
+	}
+	r.Content = content
+	if ordered {
+		r.Content = nil
+	}
+}
