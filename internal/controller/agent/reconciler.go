@@ -66,11 +66,12 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	own := builder.WithPredicates(predicate.Or(status.SpecChanged(), status.ReadyFlipped()))
 	named := builder.WithPredicates(status.ReadyFlipped())
 	tool := builder.WithPredicates(predicate.Or(status.ReadyFlipped(), reference.BoundFlipped()))
+	others := pacing.NewFanOut(pacing.InNamespace(r.Client, &v1alpha1.AgentList{}))
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("agent").
 		For(&v1alpha1.Agent{}, own).
-		Watches(&v1alpha1.Model{}, handler.EnqueueRequestsFromMapFunc(r.naming(reference.IndexModel)), named).
-		Watches(&v1alpha1.Tool{}, handler.EnqueueRequestsFromMapFunc(r.naming(reference.IndexTool)), tool).
+		Watches(&v1alpha1.Model{}, others.Of(r.naming(reference.IndexModel)), named).
+		Watches(&v1alpha1.Tool{}, others.Of(r.naming(reference.IndexTool)), tool).
 		WithOptions(pacing.Options(1)).
 		Complete(r)
 	if err != nil {

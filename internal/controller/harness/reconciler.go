@@ -10,7 +10,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -72,12 +71,13 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	ancestor := builder.WithPredicates(status.SpecChanged())
 	named := builder.WithPredicates(status.ReadyFlipped())
 	tool := builder.WithPredicates(predicate.Or(status.ReadyFlipped(), reference.BoundFlipped()))
+	others := pacing.NewFanOut(pacing.InNamespace(r.Client, &v1alpha1.HarnessList{}))
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("harness").
 		For(&v1alpha1.Harness{}, own).
-		Watches(&v1alpha1.Harness{}, handler.EnqueueRequestsFromMapFunc(r.descendants), ancestor).
-		Watches(&v1alpha1.Model{}, handler.EnqueueRequestsFromMapFunc(r.naming(reference.IndexModel)), named).
-		Watches(&v1alpha1.Tool{}, handler.EnqueueRequestsFromMapFunc(r.naming(reference.IndexTool)), tool).
+		Watches(&v1alpha1.Harness{}, others.Of(r.descendants), ancestor).
+		Watches(&v1alpha1.Model{}, others.Of(r.naming(reference.IndexModel)), named).
+		Watches(&v1alpha1.Tool{}, others.Of(r.naming(reference.IndexTool)), tool).
 		WithOptions(pacing.Options(1)).
 		Complete(r)
 	if err != nil {

@@ -23,14 +23,15 @@ import (
 // SetupWithManager registers the reconciler. workers is the number of Sessions that are reconciled in parallel.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 	named := builder.WithPredicates(meaningful())
+	layers := pacing.NewFanOut(pacing.InNamespace(r.Client, &v1alpha1.SessionList{})).All()
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("session").
 		For(&v1alpha1.Session{}).
 		Watches(&v1alpha1.Turn{}, handler.EnqueueRequestsFromMapFunc(ofTurn), builder.WithPredicates(turnMoved())).
-		Watches(&v1alpha1.Harness{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace), named).
-		Watches(&v1alpha1.Agent{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace), named).
-		Watches(&v1alpha1.Model{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace), named).
-		Watches(&v1alpha1.Tool{}, handler.EnqueueRequestsFromMapFunc(r.ofNamespace), named).
+		Watches(&v1alpha1.Harness{}, layers, named).
+		Watches(&v1alpha1.Agent{}, layers, named).
+		Watches(&v1alpha1.Model{}, layers, named).
+		Watches(&v1alpha1.Tool{}, layers, named).
 		WatchesRawSource(r.Wakes).
 		WithOptions(pacing.Options(workers)).
 		Complete(r.Watchdog.Watch("Session", r))
@@ -45,20 +46,6 @@ func ofTurn(_ context.Context, object client.Object) []reconcile.Request {
 	return []reconcile.Request{
 		{NamespacedName: types.NamespacedName{Namespace: turn.Namespace, Name: turn.Spec.SessionRef.Name}},
 	}
-}
-
-// ofNamespace wakes the Sessions that the change may concern.
-func (r *Reconciler) ofNamespace(ctx context.Context, object client.Object) []reconcile.Request {
-	var sessions v1alpha1.SessionList
-	if err := r.Client.List(ctx, &sessions, client.InNamespace(object.GetNamespace())); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "listing the Sessions that a change may concern")
-		return nil
-	}
-	requests := make([]reconcile.Request, 0, len(sessions.Items))
-	for i := range sessions.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&sessions.Items[i])})
-	}
-	return requests
 }
 
 // turnMoved passes the changes of Turns that matter to a Session: a Turn was created, deleted, has ended, or began or

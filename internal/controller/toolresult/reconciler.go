@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -121,10 +120,11 @@ func Decided(result *v1alpha1.ToolResult) bool {
 
 // SetupWithManager registers the reconciler.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	others := pacing.NewFanOut(pacing.InNamespace(r.Client, &v1alpha1.ToolResultList{}))
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("toolresult").
 		For(&v1alpha1.ToolResult{}).
-		Watches(&v1alpha1.Turn{}, handler.EnqueueRequestsFromMapFunc(r.ofTurn), builder.WithPredicates(callsChanged())).
+		Watches(&v1alpha1.Turn{}, others.Of(r.ofTurn), builder.WithPredicates(callsChanged())).
 		Watches(&v1alpha1.Turn{}, r.turnGone()).
 		WithOptions(pacing.Options(pacing.FewWorkers)).
 		Complete(r)

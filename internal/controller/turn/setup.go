@@ -75,6 +75,7 @@ func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 
 // SetupWithManager registers the reconciler. workers is the number of Turns that are reconciled in parallel.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
+	others := pacing.NewFanOut(pacing.InNamespace(r.Client, &v1alpha1.TurnList{}))
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("turn").
 		For(&v1alpha1.Turn{}).
@@ -82,6 +83,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 		Watches(&v1alpha1.Turn{}, handler.EnqueueRequestsFromMapFunc(r.ofSteered), builder.WithPredicates(newlySteered())).
 		Watches(&v1alpha1.Session{}, handler.EnqueueRequestsFromMapFunc(r.ofSession), builder.WithPredicates(activeTurnChanged())).
 		Watches(&v1alpha1.Session{}, handler.EnqueueRequestsFromMapFunc(r.ofEverySession), builder.WithPredicates(concernsEveryTurn())).
+		Watches(&v1alpha1.Session{}, others.Of(r.ofEverySession), builder.WithPredicates(turnTTLChanged())).
 		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(r.ofLabelled), builder.WithPredicates(predicate.NewPredicateFuncs(isOurs))).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofLabelled), builder.WithPredicates(predicate.NewPredicateFuncs(isOurs))).
 		Watches(&v1alpha1.ToolResult{}, handler.EnqueueRequestsFromMapFunc(r.ofToolResult),
@@ -197,8 +199,8 @@ func activeTurnChanged() predicate.Predicate {
 	}
 }
 
-// concernsEveryTurn passes those changes of a Session that concern its finished Turns as well: its deletion, or another
-// turnTTL.
+// concernsEveryTurn passes those changes of a Session that concern its finished Turns as well: its deletion, or that of
+// the one before it.
 func concernsEveryTurn() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
@@ -208,9 +210,22 @@ func concernsEveryTurn() predicate.Predicate {
 			if !okBefore || !okAfter {
 				return false
 			}
-			return before.UID != after.UID || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
-				!apiequality.Semantic.DeepEqual(before.Spec.TurnTTL, after.Spec.TurnTTL)
+			return before.UID != after.UID || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero()
 		},
+	}
+}
+
+// turnTTLChanged passes changes of the turnTTL of a Session, which concern all its finished Turns.
+func turnTTLChanged() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, okBefore := e.ObjectOld.(*v1alpha1.Session)
+			after, okAfter := e.ObjectNew.(*v1alpha1.Session)
+			return okBefore && okAfter && !apiequality.Semantic.DeepEqual(before.Spec.TurnTTL, after.Spec.TurnTTL)
+		},
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
 }
 
