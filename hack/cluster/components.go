@@ -47,6 +47,9 @@ func (c *cluster) etcd() daemon {
 			"--listen-peer-urls=" + peer,
 			"--initial-advertise-peer-urls=" + peer,
 			"--initial-cluster=" + c.fullName() + "=" + peer,
+			// What etcd's documentation recommends at most, and providers of clusters give: the default of 2 GiB is
+			// used up within minutes of load, most of it by versions that are not compacted yet.
+			"--quota-backend-bytes=8589934592",
 		},
 		ready: func(ctx context.Context) error { return getHealth(ctx, client+"/health") },
 	}

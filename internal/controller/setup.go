@@ -185,10 +185,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		o.Jumps(lookAgain(mgr.GetClient(), turnWakes, sessionWakes, modelWakes))
 	}
 	texts := layers.NewTexts(mgr.GetAPIReader(), o.ConfigCacheBytes)
-	kinds := []struct {
-		name  string
-		setup func() error
-	}{
+	kinds := []kind{
 		{"Harness", func() error {
 			return (&harness.Reconciler{Client: mgr.GetClient(), Clock: o.Clock}).SetupWithManager(mgr)
 		}},
@@ -231,6 +228,17 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 			}).SetupWithManager(mgr)
 		}},
 	}
+	return setUpAll(kinds)
+}
+
+// kind is the reconciler of a kind.
+type kind struct {
+	name  string
+	setup func() error
+}
+
+// setUpAll sets the reconcilers up in order.
+func setUpAll(kinds []kind) error {
 	for _, kind := range kinds {
 		if err := kind.setup(); err != nil {
 			return fmt.Errorf("setting up the reconciler of %s: %w", kind.name, err)
