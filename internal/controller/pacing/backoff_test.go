@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -71,5 +72,32 @@ func TestEveryReconcilerIsPaced(t *testing.T) {
 	})
 	if err != nil || found == 0 {
 		t.Errorf("%d controllers, %v", found, err)
+	}
+}
+
+// A change that may concern many objects goes through a FanOut. These map it to one object, or cost as many writes as
+// they enqueue objects.
+func TestNoChangeEnqueuesManyObjectsUnbounded(t *testing.T) {
+	bounded := map[string]bool{
+		"ofTurn": true, "r.ofSteer": true, "r.ofSteered": true, "r.ofSession": true, "r.ofEverySession": true,
+		"r.ofLabelled": true, "r.ofToolResult": true, "r.strays": true,
+	}
+	use := regexp.MustCompile(`EnqueueRequestsFromMapFunc\(([\w.]+)\)`)
+	found := 0
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		for _, match := range use.FindAllStringSubmatch(string(source), -1) {
+			found++
+			if !bounded[match[1]] {
+				t.Errorf("%s: %s is not known to enqueue few objects", path, match[1])
+			}
+		}
+		return err
+	})
+	if err != nil || found == 0 {
+		t.Errorf("%d uses, %v", found, err)
 	}
 }
