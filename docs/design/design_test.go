@@ -167,3 +167,48 @@ func TestFoldersOfTheLayoutExist(t *testing.T) {
 		}
 	}
 }
+
+// TestLinksOfTheDocumentsResolve looks for the file, and the heading, of every link within the repository.
+func TestLinksOfTheDocumentsResolve(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	documents := []string{filepath.Join(root, "hack/cluster/README.md")}
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		documents = append(documents, found...)
+	}
+	checked := 0
+	for _, document := range documents {
+		for _, found := range link.FindAllStringSubmatch(read(t, document), -1) {
+			if strings.Contains(found[1], "://") {
+				continue
+			}
+			checked++
+			path, heading, _ := strings.Cut(found[1], "#")
+			target := document
+			if path != "" {
+				target = filepath.Join(filepath.Dir(document), path)
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s links to %s: %v", document, found[1], err)
+			} else if heading != "" && !slices.Contains(anchors(read(t, target)), heading) {
+				t.Errorf("%s links to %s, which has no such heading", document, found[1])
+			}
+		}
+	}
+	if checked < 50 {
+		t.Errorf("only %d links were checked", checked)
+	}
+}
+
+// anchors returns the anchors of a document's headings, as GitHub makes them.
+func anchors(document string) []string {
+	removed := regexp.MustCompile(`[^a-z0-9 _-]`)
+	var all []string
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(document, -1) {
+		all = append(all, strings.ReplaceAll(removed.ReplaceAllString(strings.ToLower(heading[1]), ""), " ", "-"))
+	}
+	return all
+}
