@@ -10,9 +10,8 @@ repository() { git -c safe.directory="$root" -C "$root" "$@" 2>/dev/null; }
 command -v git >/dev/null || exit 0
 commit=$(repository rev-parse HEAD) || exit 0
 date=$(TZ=UTC repository show --no-patch --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd HEAD)
-version=$(repository describe --tags --match 'v*' --abbrev=12 --dirty) || {
-  version=v0.0.0-dev.${commit:0:12}
-  repository diff-index --quiet HEAD -- || version+=-dirty
-}
+# describe looks at contents, not at times: a file that was only touched is no change.
+version=$(repository describe --tags --match 'v*' --always --abbrev=12 --dirty)
+[[ $version == v* ]] || version=v0.0.0-dev.$version
 package=github.com/capstan-dev/capstan/internal/version
 echo "-X $package.version=$version -X $package.commit=$commit -X $package.date=$date"
