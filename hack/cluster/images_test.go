@@ -1,8 +1,10 @@
 package main
 
 import (
+	"os"
 	"slices"
 	"testing"
+	"time"
 )
 
 // TestOnlyTheManagerIsStamped holds that an image changes with a commit only where its program reports the commit.
@@ -10,6 +12,10 @@ func TestOnlyTheManagerIsStamped(t *testing.T) {
 	for _, p := range projectImages {
 		flags, err := p.linkFlags(t.Context(), "../..")
 		if err != nil {
+			t.Fatal(err)
+		}
+		// The version follows from contents, not from times.
+		if err := os.Chtimes("images_test.go", time.Now(), time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		again, err := p.linkFlags(t.Context(), "../..")
