@@ -125,6 +125,11 @@ func TestProjectingIsPure(t *testing.T) {
 		if !reflect.DeepEqual(&progress, kept) {
 			t.Fatalf("projecting changed the entry:\n%+v\n%+v", progress, kept)
 		}
+		for _, c := range once.Conditions {
+			if !c.LastTransitionTime.Time.Equal(moment.Truncate(time.Second)) {
+				t.Fatalf("condition %s changed at %s, which is not the time of the entry", c.Type, c.LastTransitionTime)
+			}
+		}
 		if len(once.ToolCalls) > 0 {
 			once.ToolCalls[0].State = "changed"
 			if progress.ToolCalls[0].State == "changed" {
