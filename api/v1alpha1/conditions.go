@@ -127,18 +127,10 @@ const (
 	ReasonFinalized = "Finalized"
 	// ReasonFinished: the Turn has ended.
 	ReasonFinished = "Finished"
-	// ReasonCancelled: the Turn was cancelled.
-	ReasonCancelled = "Cancelled"
-	// ReasonDeadlineExceeded: the Turn ran longer than its activeDeadlineSeconds.
-	ReasonDeadlineExceeded = "DeadlineExceeded"
-	// ReasonWaitTimeout: the Turn waited for tool results longer than its waitTimeoutSeconds.
-	ReasonWaitTimeout = "WaitTimeout"
 	// ReasonAlreadyRan: a Turn with this name and message ran in the Session before; its outcome is this Turn's.
 	ReasonAlreadyRan = "AlreadyRan"
 	// ReasonSteered: the message went into the Turn that was running.
 	ReasonSteered = "Steered"
-	// ReasonNameReused: a Turn with this name and another message ran in the Session before.
-	ReasonNameReused = "NameReused"
 	// ReasonFailed: the Turn failed and its error has no code of its own.
 	ReasonFailed = "Failed"
 	// ReasonJournalDamaged: the journal of the Session lacks entries, or an entry does not fit its position. Nothing
@@ -151,6 +143,4 @@ const (
 	ReasonJournalRefused = "JournalRefused"
 	// ReasonStepFailing: the step fails repeatedly with a transient error. It is retried.
 	ReasonStepFailing = "StepFailing"
-	// ReasonJournalFull: the Session's journal has reached spec.journalLimit.
-	ReasonJournalFull = "JournalFull"
 )

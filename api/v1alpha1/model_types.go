@@ -208,6 +208,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="has(self.tokens) == (self.type == 'Lorem')",message="tokens is for the type Lorem, and needed there."
 // +kubebuilder:validation:XValidation:rule="has(self.texts) == (self.type == 'Sequence')",message="texts is for the type Sequence, and needed there."
 // +kubebuilder:validation:XValidation:rule="self.type != 'Error' || has(self.text)",message="the type Error needs text: the error to fail with."
+// +kubebuilder:validation:XValidation:rule="!has(self.code) || self.type == 'Error'",message="code is for the type Error."
 type SimulatedResponse struct {
 	// type is Fixed (default), Echo, Lorem, Sequence, Empty or Error.
 	// +optional
@@ -219,6 +220,11 @@ type SimulatedResponse struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	Text string `json:"text,omitempty"`
+	// code of the Turn's error with the type Error: processing_error (default), model_unavailable, request_too_large,
+	// provider_rate_limited, provider_misconfigured, provider_quota_exhausted or provider_unavailable.
+	// +optional
+	// +kubebuilder:validation:Enum=processing_error;model_unavailable;request_too_large;provider_rate_limited;provider_misconfigured;provider_quota_exhausted;provider_unavailable
+	Code ErrorCode `json:"code,omitempty"`
 	// prefix of the echoed user message.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024

@@ -331,7 +331,7 @@ type TurnError struct {
 	// code is one of a closed list, for programs to read.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
-	Code string `json:"code"`
+	Code ErrorCode `json:"code"`
 	// message is for people to read.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048

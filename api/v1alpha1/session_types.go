@@ -6,6 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// HintSetupConnection is the hint of a Session that clientTools FollowHints reads: whether a client gives results.
+const HintSetupConnection = "setup_connection"
+
 // ClientToolsPolicy is whether a Turn waits for results from clients.
 // +kubebuilder:validation:Enum=Wait;FollowHints
 type ClientToolsPolicy string

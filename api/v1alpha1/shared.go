@@ -4,6 +4,9 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
+// DefaultMaxIterations is the maximum number of model calls of a Turn if no layer sets maxIterations.
+const DefaultMaxIterations int32 = 500
+
 // LocalReference names an object of a known kind in the same namespace.
 type LocalReference struct {
 	// name of the object.

@@ -20,6 +20,8 @@ type (
 	ToolDefinition = model.ToolDefinition
 	// ModelToolCall is a tool call that the model requests.
 	ModelToolCall = model.ToolCall
+	// ModelError is an error of a provider with its code.
+	ModelError = model.Error
 	// ModelUsage counts the tokens of one call.
 	ModelUsage = model.Usage
 	// Message is one message of a conversation.
@@ -31,8 +33,8 @@ type (
 )
 
 // Answer is a model that is a function: it returns one response, or the error of the provider. It is called from
-// several goroutines at once, and must end soon after its context does. The Turn's error is classified by the text of
-// the error; a function that panics has failed.
+// several goroutines at once, and must end soon after its context does. The code of the Turn's error is that of the
+// *ModelError in the tree of the error, otherwise processing_error; a function that panics has failed.
 type Answer func(ctx context.Context, m *v1alpha1.Model, r Request) (*Response, error)
 
 // factory creates drivers that call the function.

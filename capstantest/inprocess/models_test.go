@@ -2,7 +2,7 @@ package inprocess_test
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -53,14 +53,14 @@ func TestAFunctionThatFailsOrPanicsFailsTheTurn(t *testing.T) {
 		reason string
 	}{
 		"an error": {func(context.Context, *v1alpha1.Model, inprocess.Request) (*inprocess.Response, error) {
-			return nil, errors.New("(503) out of order")
+			return nil, fmt.Errorf("asking: %w", &inprocess.ModelError{Code: v1alpha1.ErrorCodeProviderUnavailable, Text: "out of order"})
 		}, "False ProviderUnavailable"},
 		"a panic": {func(context.Context, *v1alpha1.Model, inprocess.Request) (*inprocess.Response, error) { panic("no") }, "False ProcessingError"},
 		"no answer": {func(context.Context, *v1alpha1.Model, inprocess.Request) (*inprocess.Response, error) {
 			return nil, nil
 		}, "False ProcessingError"},
 		"an overrun": {func(context.Context, *v1alpha1.Model, inprocess.Request) (*inprocess.Response, error) {
-			return nil, errors.New("Request too large: x")
+			return nil, &inprocess.ModelError{Code: v1alpha1.ErrorCodeRequestTooLarge, Text: "too long"}
 		}, "False RequestTooLarge"},
 	} {
 		t.Run(name, func(t *testing.T) {

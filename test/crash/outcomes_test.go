@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 )
 
 // waiting are conversations that wait for a client beside Jobs that have settled, whose outcomes only the journal has
@@ -105,7 +104,7 @@ func onceKept(do func(context.Context, *run) error, calls ...string) func(contex
 // checkOutcomes holds that the entry which closes a step tells of a call what the journal had of it before.
 func (e *evidence) checkOutcomes(v *verdict) {
 	for _, closed := range e.closings() {
-		if end := closed.entry.Transition.Error; end != nil && end.Code == string(host.CodeJournalFull) {
+		if end := closed.entry.Transition.Error; end != nil && end.Code == v1alpha1.ErrorCodeJournalFull {
 			continue // The journal has room for the start of each text only.
 		}
 		first := map[string]v1alpha1.SettledCall{}

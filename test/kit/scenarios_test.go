@@ -238,11 +238,11 @@ var scenarios = map[string]scenario{
 		ends:    "DependencyUnavailable",
 	},
 	"a fallback": {
-		model: `fallbacks: [{name: backup}], simulation: {response: {type: Error, text: "(503) out of order"}}`,
+		model: `fallbacks: [{name: backup}], simulation: {response: {type: Error, code: provider_unavailable, text: out of order}}`,
 		ends:  "EndTurn",
 	},
 	"a model that fails": {
-		model: `simulation: {response: {type: Error, text: "(401) who are you"}}`,
+		model: `simulation: {response: {type: Error, code: provider_misconfigured, text: who are you}}`,
 		ends:  "ProviderMisconfigured",
 	},
 	"cancelled while tools run": {

@@ -51,7 +51,9 @@ var _ = Describe("A Turn that was deleted", func() {
 		namespace := newNamespace(
 			ctx,
 			v1alpha1.Simulation{
-				Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeError, Text: "(401) no key"},
+				Response: &v1alpha1.SimulatedResponse{
+					Type: v1alpha1.SimulatedResponseTypeError, Code: v1alpha1.ErrorCodeProviderMisconfigured, Text: "no key",
+				},
 			},
 		)
 		create(ctx, newSession(namespace, "demo"))

@@ -39,7 +39,9 @@ var _ = Describe("Events", func() {
 		failing := newNamespace(
 			ctx,
 			v1alpha1.Simulation{
-				Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeError, Text: "(401) no key"},
+				Response: &v1alpha1.SimulatedResponse{
+					Type: v1alpha1.SimulatedResponseTypeError, Code: v1alpha1.ErrorCodeProviderMisconfigured, Text: "no key",
+				},
 			},
 		)
 		create(ctx, newSession(failing, "demo"))

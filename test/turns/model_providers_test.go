@@ -303,7 +303,7 @@ var _ = Describe("A Model of a real provider", func() {
 		Expect(second.requests()).To(HaveLen(1))
 		Expect(generationsOf(ctx, namespace)).To(Equal([]generation{
 			{Provider: "Anthropic", Model: "real-test", Error: "Anthropic does not accept the API key (401)"},
-			{Provider: "Anthropic", Model: "other-test", Error: "Model not available: other-test"},
+			{Provider: "Anthropic", Model: "other-test", Error: "Anthropic has no model other-test for this API key"},
 			{Provider: "Simulated", Model: "simulated", Success: true},
 		}))
 		keyIsNowhere(ctx, namespace)

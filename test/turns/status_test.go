@@ -248,10 +248,13 @@ func finalAnswer(ctx context.Context, namespace string) string {
 }
 
 var _ = Describe("A Turn whose model fails", func() {
-	DescribeTable("says why", func(ctx context.Context, text, code, reason string) {
+	DescribeTable("says why", func(ctx context.Context, code v1alpha1.ErrorCode, reason string) {
+		const text = "says the provider"
 		namespace := newNamespace(
 			ctx,
-			v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeError, Text: text}},
+			v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{
+				Type: v1alpha1.SimulatedResponseTypeError, Code: code, Text: text,
+			}},
 		)
 		create(ctx, newSession(namespace, "demo"))
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
@@ -267,20 +270,22 @@ var _ = Describe("A Turn whose model fails", func() {
 		Expect(string(stalled.Status) + " " + stalled.Reason).To(Equal("True " + reason))
 		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseIdle))
 	},
-		Entry("rate limit", "(429) rate limit", "provider_rate_limited", "ProviderRateLimited"),
-		Entry("quota", "(429) insufficient_quota", "provider_quota_exhausted", "ProviderQuotaExhausted"),
-		Entry("no access", "(401) who are you", "provider_misconfigured", "ProviderMisconfigured"),
-		Entry("provider down", "(503) come back", "provider_unavailable", "ProviderUnavailable"),
-		Entry("too large", "Request too large: 9", "request_too_large", "RequestTooLarge"),
-		Entry("no such model", "Model not available: m-1", "model_unavailable", "ModelUnavailable"),
-		Entry("anything else", "a surprise", "processing_error", "ProcessingError"),
+		Entry("rate limit", v1alpha1.ErrorCodeProviderRateLimited, "ProviderRateLimited"),
+		Entry("quota", v1alpha1.ErrorCodeProviderQuotaExhausted, "ProviderQuotaExhausted"),
+		Entry("no access", v1alpha1.ErrorCodeProviderMisconfigured, "ProviderMisconfigured"),
+		Entry("provider down", v1alpha1.ErrorCodeProviderUnavailable, "ProviderUnavailable"),
+		Entry("too large", v1alpha1.ErrorCodeRequestTooLarge, "RequestTooLarge"),
+		Entry("no such model", v1alpha1.ErrorCodeModelUnavailable, "ModelUnavailable"),
+		Entry("anything else", v1alpha1.ErrorCodeProcessingError, "ProcessingError"),
 	)
 
 	It("leaves the Session to the next Turn, whose model does not see the failure", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
 			v1alpha1.Simulation{
-				Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeError, Text: "(503) come back"},
+				Response: &v1alpha1.SimulatedResponse{
+					Type: v1alpha1.SimulatedResponseTypeError, Code: v1alpha1.ErrorCodeProviderUnavailable, Text: "come back",
+				},
 			},
 		)
 		create(ctx, newSession(namespace, "demo"))

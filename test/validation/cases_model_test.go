@@ -277,6 +277,11 @@ var simulationCases = []ruleCase{
 		rejected: `spec: {simulation: {response: {type: Error}}}`,
 	},
 	{
+		rule:     "spec.simulation.response rule code is for the type Error.",
+		accepted: `spec: {simulation: {response: {type: Error, text: Wait., code: provider_rate_limited}}}`,
+		rejected: `spec: {simulation: {response: {type: Fixed, text: Wait., code: provider_rate_limited}}}`,
+	},
+	{
 		rule:     "spec.simulation.toolCalls rule at most one of fixed and sequence may be set.",
 		accepted: `spec: {simulation: {toolCalls: {fixed: [{name: wc}], conditional: [{contains: x, sequence: [{}]}]}}}`,
 		rejected: `spec: {simulation: {toolCalls: {fixed: [{name: wc}], sequence: [{calls: [{name: wc}]}]}}}`,

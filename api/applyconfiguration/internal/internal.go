@@ -155,6 +155,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: value
       type:
         scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.ErrorCode
+  scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.HTTPArguments
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.HTTPHeader
@@ -925,6 +927,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.capstan-dev.capstan.api.v1alpha1.SimulatedResponse
   map:
     fields:
+    - name: code
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ErrorCode
     - name: prefix
       type:
         scalar: string
@@ -1271,7 +1276,7 @@ var schemaYAML = typed.YAMLObject(`types:
     fields:
     - name: code
       type:
-        scalar: string
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ErrorCode
     - name: fields
       type:
         map:

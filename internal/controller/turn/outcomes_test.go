@@ -403,7 +403,7 @@ func TestAWaitForWhichTheJournalHasNoRoomEndsTheTurn(t *testing.T) {
 	m := w.manager(0)
 	m.until("the end", w.finished)
 	turn := w.turn()
-	if turn.Status.Error == nil || turn.Status.Error.Code != string(host.CodeJournalFull) || len(w.asked) != 1 {
+	if turn.Status.Error == nil || turn.Status.Error.Code != v1alpha1.ErrorCodeJournalFull || len(w.asked) != 1 {
 		t.Errorf("the Turn ends with %+v, %d model calls", turn.Status.Error, len(w.asked))
 	}
 	if got := w.told("look"); !strings.HasPrefix(got, "result of look") {

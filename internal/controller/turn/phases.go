@@ -117,7 +117,7 @@ func (r *Reconciler) begin(ctx context.Context, s *scope) (flow, error) {
 	}
 	now := metav1.NewMicroTime(r.Clock())
 	s.turn.Status.SessionUID = s.session.UID
-	progress := host.Begin(s.session.Status.Journal.Head+1, now)
+	progress := plan.Begin(s.session.Status.Journal.Head+1, now)
 	if controls := host.ControlsOf(s.turn); controls != nil && controls.ModelRef != nil {
 		config, err := r.config(ctx, s)
 		if err != nil {
@@ -322,7 +322,7 @@ func (r *Reconciler) reasonFailed(ctx context.Context, s *scope, step *stepMemor
 			return stop, cause
 		}
 		ctrl.LoggerFrom(ctx).Error(cause, "the model call has panicked and is not tried again")
-		closed, err := r.Host.Fail(ctx, s.hostTurn(), plan.Failure{Code: plan.CodeProcessingError}, step.results())
+		closed, err := r.Host.Fail(ctx, s.hostTurn(), plan.Failure{Code: v1alpha1.ErrorCodeProcessingError}, step.results())
 		if err != nil {
 			return stop, err
 		}

@@ -28,6 +28,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	journalmemory "github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -225,7 +226,7 @@ func (st *stage) begin(openedAt int64) {
 	st.t.Helper()
 	turn := st.turn()
 	turn.Status.SessionUID = "session-uid"
-	turn.Status.TurnProgress = host.Begin(openedAt, moment)
+	turn.Status.TurnProgress = plan.Begin(openedAt, moment)
 	if err := st.client.Status().Update(st.t.Context(), turn); err != nil {
 		st.t.Fatal(err)
 	}

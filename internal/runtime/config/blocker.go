@@ -28,9 +28,6 @@ const (
 	DependencyIncomplete DependencyState = "incomplete"
 )
 
-// codeDependencyUnavailable is the one error code of all blockers (BLK-03).
-const codeDependencyUnavailable = "dependency_unavailable"
-
 // Blocker is the reason that stops a Turn before its next model call or tool call (BLK-01).
 type Blocker struct {
 	// Dependency that blocks.
@@ -43,11 +40,6 @@ type Blocker struct {
 	Remedy string
 }
 
-// Code is the error code of the Turn (BLK-03).
-func (b Blocker) Code() string {
-	return codeDependencyUnavailable
-}
-
 // Sentence returns the text for the user (BLK-03).
 func (b Blocker) Sentence() string {
 	return fmt.Sprintf("Execution stopped because the assigned %s was %s.", b.Dependency, b.State)
@@ -55,12 +47,14 @@ func (b Blocker) Sentence() string {
 
 // Fields are the details of the error (LIFE-10).
 func (b Blocker) Fields() map[string]string {
-	fields := map[string]string{"dependency": string(b.Dependency), "state": string(b.State)}
+	fields := map[string]string{
+		v1alpha1.ErrorFieldDependency: string(b.Dependency), v1alpha1.ErrorFieldState: string(b.State),
+	}
 	if b.Problem != "" {
-		fields["problem"] = b.Problem
+		fields[v1alpha1.ErrorFieldProblem] = b.Problem
 	}
 	if b.Remedy != "" {
-		fields["remedy"] = b.Remedy
+		fields[v1alpha1.ErrorFieldRemedy] = b.Remedy
 	}
 	return fields
 }

@@ -188,9 +188,6 @@ func TestBlockerSaysWhatHappened(t *testing.T) {
 	if got, want := b.Sentence(), "Execution stopped because the assigned agent was archived."; got != want {
 		t.Errorf("Sentence = %q, want %q", got, want)
 	}
-	if got := b.Code(); got != "dependency_unavailable" {
-		t.Errorf("Code = %q", got)
-	}
 	if got, want := b.Fields(), map[string]string{
 		"dependency": "agent",
 		"state":      "archived",

@@ -6,9 +6,6 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// DefaultMaxIterations is the most model calls of one Turn if no layer sets it (PHASE-05).
-const DefaultMaxIterations int32 = 500
-
 // promptSeparator separates the system prompts of two layers (CFG-03).
 const promptSeparator = "\n\n"
 
@@ -22,7 +19,7 @@ type Effective struct {
 	// Tools are the names of the Tools of all layers, each once, in the order of their first occurrence.
 	Tools []string
 	// MaxIterations is the most model calls of one Turn: from the last layer that sets it, otherwise
-	// DefaultMaxIterations.
+	// v1alpha1.DefaultMaxIterations.
 	MaxIterations int32
 	// ToolConcurrency is how the calls of one step run: from the last layer that sets it, otherwise Parallel.
 	ToolConcurrency v1alpha1.ToolConcurrency
@@ -33,7 +30,7 @@ type Effective struct {
 // Fold merges layers, the first at the bottom: every Harness from the root to the leaf, then the Agent, then the
 // Session (CFG-02, CFG-03). It does not change or keep the layers.
 func Fold(layers ...v1alpha1.ConfigLayer) Effective {
-	e := Effective{MaxIterations: DefaultMaxIterations, ToolConcurrency: v1alpha1.ToolConcurrencyParallel}
+	e := Effective{MaxIterations: v1alpha1.DefaultMaxIterations, ToolConcurrency: v1alpha1.ToolConcurrencyParallel}
 	var prompts []string
 	seen := map[string]bool{}
 	for _, layer := range layers {

@@ -17,6 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
 var secrets = schema.GroupResource{Resource: "secrets"}
@@ -206,7 +207,7 @@ func TestAFallbackAnswersForAModelWithoutAKeyAndHoldsNothingUpWithoutItsOwn(t *t
 	t.Run("the fallback has none", func(t *testing.T) {
 		b := newBench(t).reaching(s)
 		b.reads(nil, missing)
-		b.fails("Test does not accept the API key (401)")
+		b.failing(provider.StatusError("Test", "other", 401, 0, ""))
 		c := keyed(s)
 		c.Model, c.Fallbacks = other(), []*v1alpha1.Model{c.Model}
 		turn, closed := b.reason(newTurn("demo-1"), c)

@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"time"
 
@@ -47,17 +46,12 @@ func (h *Host) Act(ctx context.Context, t Turn, results ActResults) (*journal.Cl
 	if closed != nil || err != nil {
 		return closed, err
 	}
-	outcome := plan.AfterAct(t.state(), plan.ActResult{}, t.facts(0, h.Clock()))
-	next, ok := outcome.Plan.(plan.ScheduleReason)
-	if !ok {
-		return nil, fmt.Errorf("closing step %d of Turn %s: the planner gave a %T", t.step(), t.Ref.Name, outcome.Plan)
-	}
 	for i := range t.Progress.ToolCalls {
 		results.showKept(&t.Progress.ToolCalls[i])
 	}
 	record := t.record()
 	record.Events = h.actEvents(t, results)
-	record.Transition = t.reasonNext(next.State)
+	record.Transition = plan.AfterAct(t.Progress)
 	h.steer(t, &record, steers)
 	record.Unclaimed = unclaimed(t, results.Outcomes, results.Kept, nil)
 	for _, call := range t.Progress.ToolCalls {
@@ -188,9 +182,7 @@ func (r ActResults) brief() ActResults {
 
 // Waits reports whether the Turn waits for client tools (TURN-11, GAP-06).
 func Waits(t Turn) bool {
-	outcome := plan.AfterAct(t.state(), plan.ActResult{WaitingForToolResults: true}, t.facts(0, time.Time{}))
-	_, waits := outcome.Plan.(plan.WaitForToolResults)
-	return waits
+	return plan.Waits(t.ClientTools, t.Hints)
 }
 
 // actEvents returns the events of the tool calls: first the manager's own calls, then the requests to clients and their
@@ -364,8 +356,8 @@ func at(f event.Step, t time.Time) event.Step {
 // DeterminismViolation is an error about a Job with the call's name that differs from the plan (DUR-05).
 func DeterminismViolation(call v1alpha1.ToolCall, job string) plan.Failure {
 	return plan.Failure{
-		Code:   plan.CodeProcessingError,
-		Fields: map[string]any{"call": call.ID, "job": job, "violation": "determinism"},
+		Code:   v1alpha1.ErrorCodeProcessingError,
+		Fields: map[string]string{"call": call.ID, "job": job, "violation": "determinism"},
 	}
 }
 

@@ -127,7 +127,7 @@ func TestADecisionThatTheLogHasNoRoomForEndsTheTurn(t *testing.T) {
 	full := turn
 	full.Session.Limit = 1
 	ref, closed, err := b.Keep(t.Context(), full, approve, ActResults{Planned: planned(bulk)})
-	if err != nil || ref.Ordinal != 0 || closed == nil || closed.Transition.Error.Code != string(CodeJournalFull) {
+	if err != nil || ref.Ordinal != 0 || closed == nil || closed.Transition.Error.Code != v1alpha1.ErrorCodeJournalFull {
 		t.Fatalf("kept as %+v, closed as %+v, error %v", ref, closed, err)
 	}
 	for _, call := range closed.Transition.ToolCalls {

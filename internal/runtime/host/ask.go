@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -40,35 +41,44 @@ type asked struct {
 	reasoningDropped bool
 }
 
-// failure is the class of the error.
+// failure is the error in a form for users. Its code comes with the error, and no text decides.
 func (a asked) failure() plan.Failure {
-	var known plan.ErrorContext
-	var refusal *provider.Error
-	if errors.As(a.err, &refusal) {
-		known = plan.ErrorContext{
-			Provider: refusal.Provider, ModelID: modelName(a.model), RetryAfterSeconds: int64(refusal.RetryAfter.Seconds()),
-		}
-	}
-	failure := plan.ClassifyWith(a.err.Error(), known)
-	if class := provider.Class(a.err); class != failure.Code {
-		failure = plan.ClassifyAs(class, known)
-	}
-	switch {
-	case refusal == nil:
-	case refusal.Problem != "":
-		failure = failure.With(plan.FieldProblem, refusal.Problem)
-	case failure.Code == plan.CodeProcessingError:
-		// The text is in our own words.
-		failure = failure.With(plan.FieldProblem, refusal.Error())
-	}
-	if remedy := remedy(failure.Code, a.model, refusal); remedy != "" {
-		failure = failure.With(plan.FieldRemedy, remedy)
+	failure := plan.Failure{Code: model.CodeOf(a.err)}
+	if a.model != nil && failure.Code != v1alpha1.ErrorCodeProcessingError {
+		failure = failure.With(v1alpha1.ErrorFieldModelID, modelName(a.model))
 	}
 	var key *model.KeyError
 	if errors.As(a.err, &key) {
-		failure.Fields = map[string]any{"model_id": modelName(a.model), "problem": key.Problem}
+		return failure.With(v1alpha1.ErrorFieldProblem, key.Problem)
+	}
+	var refusal *provider.Error
+	if errors.As(a.err, &refusal) {
+		failure = refusedBy(failure, refusal, modelName(a.model))
+	}
+	if remedy := remedy(failure.Code, a.model, refusal); remedy != "" {
+		failure = failure.With(v1alpha1.ErrorFieldRemedy, remedy)
 	}
 	return failure
+}
+
+// refusedBy adds what a provider's error has besides its code.
+func refusedBy(failure plan.Failure, refusal *provider.Error, modelID string) plan.Failure {
+	failure = failure.With(v1alpha1.ErrorFieldProvider, refusal.Provider).With(v1alpha1.ErrorFieldModelID, modelID)
+	if seconds := int64(
+		refusal.RetryAfter.Seconds(),
+	); failure.Code == v1alpha1.ErrorCodeProviderRateLimited &&
+		seconds > 0 {
+		failure = failure.With(v1alpha1.ErrorFieldRetryAfter, strconv.FormatInt(seconds, 10))
+	}
+	switch {
+	case refusal.Problem != "":
+		return failure.With(v1alpha1.ErrorFieldProblem, refusal.Problem)
+	case failure.Code == v1alpha1.ErrorCodeProcessingError:
+		// The text is in our own words.
+		return failure.With(v1alpha1.ErrorFieldProblem, refusal.Error())
+	default:
+		return failure
+	}
 }
 
 // ask calls the Models of a Config for a response, each as often as it makes sense, and the next one if the previous
@@ -77,7 +87,7 @@ func (a asked) failure() plan.Failure {
 func (h *Host) ask(ctx context.Context, t Turn, c Config, r model.Request) ([]asked, error) {
 	if c.Model == nil {
 		now := h.Clock()
-		err := errors.New("Model not available: no model configured")
+		err := &model.Error{Code: v1alpha1.ErrorCodeModelUnavailable, Text: "no Model is configured"}
 		return []asked{{err: err, began: now, ended: now}}, nil
 	}
 	all, first, models := t.resumed(append([]*v1alpha1.Model{c.Model}, c.Fallbacks...))
@@ -109,13 +119,13 @@ func (a asked) elsewhere() bool {
 }
 
 // elsewhere reports whether another Model may succeed after such a failure: the cause is not the request itself.
-func elsewhere(code plan.ErrorCode) bool {
+func elsewhere(code v1alpha1.ErrorCode) bool {
 	switch code {
-	case plan.CodeModelUnavailable,
-		plan.CodeProviderRateLimited,
-		plan.CodeProviderQuotaExhausted,
-		plan.CodeProviderUnavailable,
-		plan.CodeProviderMisconfigured:
+	case v1alpha1.ErrorCodeModelUnavailable,
+		v1alpha1.ErrorCodeProviderRateLimited,
+		v1alpha1.ErrorCodeProviderQuotaExhausted,
+		v1alpha1.ErrorCodeProviderUnavailable,
+		v1alpha1.ErrorCodeProviderMisconfigured:
 		return true
 	default:
 		return false

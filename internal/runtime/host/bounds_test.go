@@ -16,21 +16,21 @@ func TestHintsOfAnySizeCostNothing(t *testing.T) {
 	turn := newTurn("demo-1")
 	for name, test := range map[string]struct {
 		hints map[string]v1alpha1.JSON
-		want  any
+		want  bool
 	}{
 		"read":           {map[string]v1alpha1.JSON{"setup_connection": {Raw: []byte("true")}, "other": huge}, true},
 		"false":          {map[string]v1alpha1.JSON{"setup_connection": {Raw: []byte("false")}}, false},
-		"too large":      {map[string]v1alpha1.JSON{"setup_connection": huge}, nil},
-		"not JSON":       {map[string]v1alpha1.JSON{"setup_connection": {Raw: []byte("yes")}}, nil},
-		"of other names": {map[string]v1alpha1.JSON{"other": huge}, nil},
+		"too large":      {map[string]v1alpha1.JSON{"setup_connection": huge}, false},
+		"not JSON":       {map[string]v1alpha1.JSON{"setup_connection": {Raw: []byte("yes")}}, false},
+		"of other names": {map[string]v1alpha1.JSON{"other": huge}, false},
 	} {
-		turn.Hints = test.hints
+		turn.ClientTools, turn.Hints = v1alpha1.ClientToolsPolicyFollowHints, test.hints
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		got := turn.facts(1, started).Hints["setup_connection"]
+		got := Waits(turn)
 		runtime.ReadMemStats(&after)
 		if got != test.want {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: waits %t", name, got)
 		}
 		if spent := after.TotalAlloc - before.TotalAlloc; spent > 64<<10 {
 			t.Errorf("%s: %d bytes were allocated", name, spent)
@@ -74,7 +74,7 @@ func TestAFullJournalSaysWhichBoundWasReached(t *testing.T) {
 			turn := newTurn("demo-1")
 			turn.Session.Limit = test.limit
 			after, _ := b.reason(turn, with())
-			if e := after.Progress.Error; e == nil || e.Code != string(CodeJournalFull) ||
+			if e := after.Progress.Error; e == nil || e.Code != v1alpha1.ErrorCodeJournalFull ||
 				!strings.Contains(e.Message, test.says) {
 				t.Errorf("error %+v", e)
 			}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
-	"github.com/capstan-dev/capstan/internal/runtime/plan"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -186,32 +185,21 @@ func modelName(m *v1alpha1.Model) string {
 // maxHintBytes is the size of the largest hint that is read.
 const maxHintBytes = 64
 
-// decodeHints returns the hints that the planner reads, as JSON values. All others are the client's own and may be of
-// any size: they are not decoded.
-func decodeHints(hints map[string]v1alpha1.JSON) map[string]any {
-	raw := hints[plan.HintSetupConnection].Raw
-	var value any
-	if len(raw) == 0 || len(raw) > maxHintBytes || json.Unmarshal(raw, &value) != nil {
-		return nil
-	}
-	return map[string]any{plan.HintSetupConnection: value}
-}
-
 // LeaveOutHints drops the hints of a Session that nothing reads: they are the client's own and may be of any size.
 func LeaveOutHints(session *v1alpha1.Session) {
 	maps.DeleteFunc(session.Spec.Hints, func(name string, value v1alpha1.JSON) bool {
-		return name != plan.HintSetupConnection || len(value.Raw) > maxHintBytes
+		return name != v1alpha1.HintSetupConnection || len(value.Raw) > maxHintBytes
 	})
 }
 
 // stringFields returns the fields of an error as events carry them.
-func stringFields(fields map[string]any) map[string]string {
+func stringFields(fields map[string]string) map[string]string {
 	if len(fields) == 0 {
 		return nil
 	}
 	texts := make(map[string]string, len(fields))
 	for name, value := range fields {
-		texts[name] = cut(fmt.Sprint(value), 256)
+		texts[name] = cut(value, 256)
 	}
 	return texts
 }

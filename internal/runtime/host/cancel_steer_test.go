@@ -10,6 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -96,7 +97,7 @@ func TestAMessageThatWentIntoAnotherTurnIsNotAbandoned(t *testing.T) {
 		t.Errorf("the Turn was ended by %+v, %v", closed, err)
 	}
 	late := newTurn("demo-2")
-	late.Ref, late.Progress = message("demo-2", "").Ref, Begin(last.Ordinal+1, b.micro())
+	late.Ref, late.Progress = message("demo-2", "").Ref, plan.Begin(last.Ordinal+1, b.micro())
 	if _, err := b.Cancel(ctx, late, ActResults{}); !errors.Is(err, journal.ErrSteered) {
 		t.Errorf("the Turn can be ended once more: %v", err)
 	}

@@ -11,7 +11,7 @@ import (
 // A character may take six bytes in JSON: what is cut by its length alone makes the status three times as large.
 func TestTheErrorOfATurnIsBoundedAsItIsEncoded(t *testing.T) {
 	long := strings.Repeat("<", 100<<10)
-	e := turnError(plan.Complete{Failure: &plan.Failure{Code: "x", Fields: map[string]any{"model_id": long}}}, long)
+	e := turnError(plan.Failure{Code: "x", Fields: map[string]string{"model_id": long}}, long)
 	raw, err := json.Marshal(e)
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
@@ -14,35 +17,28 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// CodeJournalFull is the error code of a Turn for which the Session's journal has no room.
-const CodeJournalFull plan.ErrorCode = "journal_full"
-
 // Block ends the Turn because its Harness or Agent may not be used (LIFE-10).
 //
 // The known results of the calls of an open act step are appended with the end, here as in the other functions that end
 // a Turn: the next Turn's model must not mistake an executed call for one that was not executed.
 func (h *Host) Block(ctx context.Context, t Turn, b *config.Blocker, known ActResults) (*journal.Closed, error) {
-	failure := plan.Failure{Code: plan.ErrorCode(b.Code()), Fields: map[string]any{}}
-	for name, value := range b.Fields() {
-		failure.Fields[name] = value
-	}
-	outcome := plan.FailAs(t.state(), failure, b.Sentence())
+	failure := plan.Failure{Code: v1alpha1.ErrorCodeDependencyUnavailable, Fields: b.Fields()}
 	said := h.events(t).OutputMessage(event.OutputMessageCompleted{
-		Message:     event.NewErrorMessage(b.Sentence(), b.Code(), b.Fields()),
-		ErrorCode:   b.Code(),
-		ErrorFields: b.Fields(),
+		Message:     event.NewErrorMessage(b.Sentence(), string(failure.Code), failure.Fields),
+		ErrorCode:   string(failure.Code),
+		ErrorFields: failure.Fields,
 	})
-	return h.end(ctx, t, outcome, known, b.Sentence(), said)
+	return h.end(ctx, t, failed(failure, b.Sentence()), known, said)
 }
 
 // Cancel ends the Turn because the user wants it to.
 func (h *Host) Cancel(ctx context.Context, t Turn, known ActResults) (*journal.Closed, error) {
-	return h.end(ctx, t, plan.Cancel(t.state()), known, "")
+	return h.end(ctx, t, cancelled(plan.Failure{Code: v1alpha1.ErrorCodeCancelled}.Sentence()), known)
 }
 
 // Deleted ends the Turn because the user has deleted it.
 func (h *Host) Deleted(ctx context.Context, t Turn, known ActResults) (*journal.Closed, error) {
-	return h.end(ctx, t, plan.Cancel(t.state()), known, deletedSentence)
+	return h.end(ctx, t, cancelled(deletedSentence), known)
 }
 
 // deletedSentence is the error of a Turn that was deleted.
@@ -50,19 +46,13 @@ const deletedSentence = "The Turn was deleted while it ran."
 
 // Fail ends the Turn with an error that the manager has determined.
 func (h *Host) Fail(ctx context.Context, t Turn, failure plan.Failure, known ActResults) (*journal.Closed, error) {
-	return h.end(ctx, t, plan.FailAs(t.state(), failure, ""), known, "")
+	return h.end(ctx, t, failed(failure, failure.Sentence()), known)
 }
 
 // full ends the Turn because the journal has no room for the next entry.
 func (h *Host) full(ctx context.Context, t Turn, known ActResults, cause error) (*journal.Closed, error) {
 	sentence := fullSentence(t.Session, cause)
-	closed, err := h.end(
-		ctx,
-		t,
-		plan.FailAs(t.state(), plan.Failure{Code: CodeJournalFull}, sentence),
-		known.brief(),
-		sentence,
-	)
+	closed, err := h.end(ctx, t, failed(plan.Failure{Code: v1alpha1.ErrorCodeJournalFull}, sentence), known.brief())
 	if err != nil {
 		return nil, fmt.Errorf("%w (after: %w)", err, cause)
 	}
@@ -91,19 +81,39 @@ func fullSentence(s journal.Session, cause error) string {
 	}
 }
 
+// ending is how a Turn ends without success.
+type ending struct {
+	// end is the decision of the planner.
+	end func(v1alpha1.TurnProgress) v1alpha1.TurnProgress
+	// failure is why, sentence says so to the user.
+	failure  plan.Failure
+	sentence string
+}
+
+func failed(failure plan.Failure, sentence string) ending {
+	return ending{end: plan.Fail, failure: failure, sentence: sentence}
+}
+
+func cancelled(sentence string) ending {
+	return ending{end: plan.Cancel, failure: plan.Failure{Code: v1alpha1.ErrorCodeCancelled}, sentence: sentence}
+}
+
+// progress returns the status of the Turn after its end.
+func (e ending) progress(t Turn, now metav1.MicroTime) v1alpha1.TurnProgress {
+	p := e.end(t.Progress)
+	p.Summary.FinishedAt = &now
+	p.Error = turnError(e.failure, e.sentence)
+	return p
+}
+
 // end closes the open step and with it the Turn. said holds the events that precede the end, if any.
 func (h *Host) end(
 	ctx context.Context,
 	t Turn,
-	outcome plan.Outcome,
+	e ending,
 	known ActResults,
-	sentence string,
 	said ...v1alpha1.JournalEvent,
 ) (*journal.Closed, error) {
-	complete, ok := outcome.Plan.(plan.Complete)
-	if !ok {
-		return nil, fmt.Errorf("ending Turn %s: the planner gave a %T", t.Ref.Name, outcome.Plan)
-	}
 	if t.step() == 1 {
 		var err error
 		if t, err = t.whole(ctx); err != nil {
@@ -114,8 +124,8 @@ func (h *Host) end(
 		record := t.record()
 		record.Events = append(h.opening(t), calls...)
 		record.Events = append(record.Events, said...)
-		record.Events = append(record.Events, h.effects(t, outcome.Effects)...)
-		record.Transition = t.complete(complete, "", sentence, h.micro())
+		record.Events = append(record.Events, h.failedEvents(t, e)...)
+		record.Transition = e.progress(t, h.micro())
 		return record
 	})
 }
@@ -161,54 +171,57 @@ func withoutAll(outcomes map[string]tool.Outcome, ids []string) map[string]tool.
 	return rest
 }
 
-// effects turns the planner's effects into events. The Session's status follows from its active Turn and is not an
-// event (LIFE-07).
-func (h *Host) effects(t Turn, effects []plan.Effect) []v1alpha1.JournalEvent {
+// failedEvents returns the events of the end of a Turn without success. The Session's status follows from its active
+// Turn and is not an event (LIFE-06, LIFE-07).
+func (h *Host) failedEvents(t Turn, e ending) []v1alpha1.JournalEvent {
 	f := h.events(t)
-	var events []v1alpha1.JournalEvent
-	for _, effect := range effects {
-		switch e := effect.(type) {
-		case plan.EffectTurnCompleted:
-			events = append(events, f.TurnCompleted(event.TurnCompleted{
-				Iterations:         int32(e.Iterations),
-				DurationMS:         e.DurationMS,
-				Usage:              eventUsage(e.Usage),
-				InputContent:       cut(t.Input, maxMessageBytes),
-				FinalMessageID:     e.FinalMessageID,
-				FinalAnswerPreview: e.FinalAnswerPreview,
-				TimeToFirstTokenMS: e.TimeToFirstTokenMS,
-				ToolCallCount:      pointer(e.ToolCallCount),
-				LLMCallCount:       pointer(e.LLMCallCount),
-				Status:             e.Status,
-				StopReason:         e.StopReason,
-			}))
-		case plan.EffectTurnFailed:
-			events = append(events, f.TurnFailed(event.TurnFailed{
-				Error:       e.Error,
-				ErrorCode:   string(e.Code),
-				ErrorFields: stringFields(e.Fields),
-			}))
-		case plan.EffectSessionIdled:
-			data := event.SessionIdled{Usage: eventUsage(e.Usage)}
-			if e.Iterations != nil {
-				data.Iterations = pointer(*e.Iterations)
-			}
-			events = append(events, f.SessionIdled(data))
+	return []v1alpha1.JournalEvent{
+		f.TurnFailed(event.TurnFailed{
+			Error: e.sentence, ErrorCode: string(e.failure.Code), ErrorFields: stringFields(e.failure.Fields),
+		}),
+		f.SessionIdled(event.SessionIdled{}),
+	}
+}
+
+// completedEvents returns the events of the end of a Turn that succeeded with this status (LIFE-03, LIFE-04).
+func (h *Host) completedEvents(
+	t Turn, after v1alpha1.TurnProgress, message, text string, now time.Time,
+) []v1alpha1.JournalEvent {
+	sum, iterations := after.Summary, after.Iteration
+	completed := event.TurnCompleted{
+		Iterations:         iterations,
+		Usage:              event.UsageOf(sum.Usage),
+		InputContent:       cut(t.Input, maxMessageBytes),
+		FinalMessageID:     message,
+		FinalAnswerPreview: finalPreview(text),
+		ToolCallCount:      &sum.ToolCalls,
+		LLMCallCount:       &sum.ModelCalls,
+		StopReason:         plan.StopWord(after.Plan.StopReason),
+	}
+	if sum.StartedAt != nil {
+		ms := max(now.Sub(sum.StartedAt.Time).Milliseconds(), 0)
+		completed.DurationMS = &ms
+	}
+	f := h.events(t)
+	return []v1alpha1.JournalEvent{
+		f.TurnCompleted(completed),
+		f.SessionIdled(event.SessionIdled{Iterations: &iterations, Usage: event.UsageOf(sum.Usage)}),
+	}
+}
+
+// maxFinalPreview is the length of the preview of the final response, in characters (TURN-15).
+const maxFinalPreview = 2000
+
+// finalPreview is the start of the final response.
+func finalPreview(text string) string {
+	count := 0
+	for i := range text {
+		if count == maxFinalPreview {
+			return text[:i]
 		}
+		count++
 	}
-	return events
-}
-
-func eventUsage(u *plan.Usage) *event.Usage {
-	if u == nil {
-		return nil
-	}
-	return event.UsageOf(usageOf(u))
-}
-
-func pointer(count uint32) *int32 {
-	n := int32(min(count, 1<<31-1))
-	return &n
+	return text
 }
 
 // Withdrawer ensures that no pod of an AtMostOnce call that runs as a Job has started or will start, and reports
@@ -230,7 +243,7 @@ func (h *Host) Abandon(
 	if earlier, used := view.Turns[ref.Name]; used && (earlier.UID != ref.UID || earlier.SteeredInto != nil) {
 		return nil, nil
 	}
-	t := Turn{Session: s, Ref: ref, Progress: Begin(from, h.micro())}
+	t := Turn{Session: s, Ref: ref, Progress: plan.Begin(from, h.micro())}
 	for {
 		closed, err := h.Log.Find(ctx, s, ref.UID, t.step(), t.Progress.Plan.OpenedAt)
 		if err != nil {
@@ -274,16 +287,12 @@ func (t Turn) withdrawCalls(ctx context.Context, withdraw Withdrawer) error {
 
 // abandonStep closes the open step of a Turn that does not exist any more.
 func (h *Host) abandonStep(ctx context.Context, t Turn) (*journal.Closed, error) {
-	outcome := plan.Cancel(t.state())
-	complete, ok := outcome.Plan.(plan.Complete)
-	if !ok {
-		return nil, fmt.Errorf("ending Turn %s: the planner gave a %T", t.Ref.Name, outcome.Plan)
-	}
+	e := cancelled(deletedSentence)
 	return h.closing(ctx, t, ActResults{}, func(t Turn, calls []v1alpha1.JournalEvent) journal.Record {
 		return journal.Record{
 			Turn: t.Ref, Step: t.step(), OpenedAt: t.Progress.Plan.OpenedAt,
-			Events:     append(calls, h.effects(t, outcome.Effects)...),
-			Transition: t.complete(complete, "", deletedSentence, h.micro()),
+			Events:     append(calls, h.failedEvents(t, e)...),
+			Transition: e.progress(t, h.micro()),
 		}
 	})
 }

@@ -236,7 +236,7 @@ func TestAFullLogEndsTheTurnAndSaysWhatToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.expectTypes(closed.Events, openingTypes, failedTypes)
-	if e := closed.Transition.Error; e.Code != string(CodeJournalFull) ||
+	if e := closed.Transition.Error; e.Code != v1alpha1.ErrorCodeJournalFull ||
 		!strings.Contains(e.Message, "journalLimit of Session demo") {
 		t.Errorf("error %+v", e)
 	}
@@ -255,7 +255,7 @@ func TestAFullLogEndsTheTurnAndSaysWhatToDo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if closed.Transition.Error.Code != string(CodeJournalFull) ||
+	if closed.Transition.Error.Code != v1alpha1.ErrorCodeJournalFull ||
 		closed.Transition.ToolCalls[0].State != v1alpha1.ToolCallStateSucceeded {
 		t.Errorf("transition %+v", closed.Transition)
 	}

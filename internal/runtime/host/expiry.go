@@ -10,34 +10,27 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
-const (
-	// CodeDeadlineExceeded is the error code of a Turn that took longer than its activeDeadlineSeconds.
-	CodeDeadlineExceeded plan.ErrorCode = "deadline_exceeded"
-	// CodeWaitTimeout is the error code of a Turn that waited for tool results longer than its waitTimeoutSeconds.
-	CodeWaitTimeout plan.ErrorCode = "wait_timeout"
-)
-
 // Expiry is a time limit of a Turn that has passed.
 type Expiry struct {
 	// Code of the Turn's error.
-	Code plan.ErrorCode
+	Code v1alpha1.ErrorCode
 	// Sentence for the user.
 	Sentence string
 }
 
 // DeadlineExceeded is the end of a Turn that took longer than its limit.
 func DeadlineExceeded(limit time.Duration) Expiry {
-	return Expiry{CodeDeadlineExceeded, "The turn took longer than its deadline of " + limit.String() + "."}
+	return Expiry{v1alpha1.ErrorCodeDeadlineExceeded, "The turn took longer than its deadline of " + limit.String() + "."}
 }
 
 // WaitTimeout is the end of a Turn that waited for tool results longer than its limit (CLIENT-05).
 func WaitTimeout(limit time.Duration) Expiry {
-	return Expiry{CodeWaitTimeout, "Timed out after " + limit.String() + " of waiting for tool results."}
+	return Expiry{v1alpha1.ErrorCodeWaitTimeout, "Timed out after " + limit.String() + " of waiting for tool results."}
 }
 
 // Expire ends the Turn because a time limit has passed.
 func (h *Host) Expire(ctx context.Context, t Turn, e Expiry, known ActResults) (*journal.Closed, error) {
-	return h.end(ctx, t, plan.FailAs(t.state(), plan.Failure{Code: e.Code}, e.Sentence), known, e.Sentence)
+	return h.end(ctx, t, failed(plan.Failure{Code: e.Code}, e.Sentence), known)
 }
 
 // TimeLimit is when a Turn that runs must have ended, or must have stopped to wait.

@@ -18,6 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -95,7 +96,7 @@ func newTurn(name string) Turn {
 		Ref:      v1alpha1.JournalTurn{Name: name, UID: "turn-uid"},
 		Input:    "How are you?",
 		Harness:  "base",
-		Progress: Begin(1, metav1.NewMicroTime(started)),
+		Progress: plan.Begin(1, metav1.NewMicroTime(started)),
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
-	"github.com/capstan-dev/capstan/internal/runtime/plan"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -128,40 +127,6 @@ func JournalOf(session *v1alpha1.Session) journal.Session {
 // process writes it and however often.
 func (t Turn) messageID() string {
 	return string(t.Ref.UID)
-}
-
-// state is the Turn as the planner carries it (TURN-01). The organisation is the namespace.
-func (t Turn) state() plan.State {
-	s := plan.State{
-		SessionID:      string(t.Session.UID),
-		HarnessID:      t.Harness,
-		AgentID:        t.Agent,
-		InputMessageID: t.messageID(),
-		TurnID:         string(t.Ref.UID),
-		Iteration:      uint32(max(t.Progress.Iteration, 1)),
-	}
-	if t.Progress.Plan != nil {
-		s.PreviousResponseID = t.Progress.Plan.PreviousResponseID
-	}
-	if sum := t.Progress.Summary; sum != nil {
-		s.Usage = &plan.Usage{InputTokens: sum.Usage.InputTokens, OutputTokens: sum.Usage.OutputTokens}
-		s.ToolCallCount = uint32(max(sum.ToolCalls, 0))
-		s.LLMCallCount = uint32(max(sum.ModelCalls, 0))
-		if sum.StartedAt != nil {
-			s.StartedAt = sum.StartedAt.Time
-		}
-	}
-	return s
-}
-
-// facts are the further inputs of a decision.
-func (t Turn) facts(maxIterations int32, now time.Time) plan.Facts {
-	return plan.Facts{
-		Hints:         decodeHints(t.Hints),
-		ClientTools:   plan.ClientToolsPolicy(t.ClientTools),
-		MaxIterations: uint32(max(maxIterations, 0)),
-		Now:           now,
-	}
 }
 
 // events builds the events of the Turn.

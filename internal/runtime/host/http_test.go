@@ -298,7 +298,7 @@ func TestALogWithoutRoomStartsNothing(t *testing.T) {
 		t.Fatalf("it ends with %+v, %v after %d requests", end, err, s.asked)
 	}
 	closed, err := b.Act(t.Context(), turn, ActResults{Outcomes: map[string]tool.Outcome{"1-0": end.Outcome}})
-	if err != nil || closed.Transition.Error == nil || closed.Transition.Error.Code != string(CodeJournalFull) ||
+	if err != nil || closed.Transition.Error == nil || closed.Transition.Error.Code != v1alpha1.ErrorCodeJournalFull ||
 		closed.Transition.ToolCalls[0].State != v1alpha1.ToolCallStateNotExecuted {
 		t.Errorf("the step is closed as %+v, %v", closed, err)
 	}

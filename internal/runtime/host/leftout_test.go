@@ -113,7 +113,7 @@ func TestAMessageThatWasLeftOutIsReadWhereItIsWritten(t *testing.T) {
 			return err
 		},
 		"a failure": func(b *bench, turn Turn) error {
-			_, err := b.Fail(ctx, turn, plan.Failure{Code: plan.CodeProcessingError}, ActResults{})
+			_, err := b.Fail(ctx, turn, plan.Failure{Code: v1alpha1.ErrorCodeProcessingError}, ActResults{})
 			return err
 		},
 	} {

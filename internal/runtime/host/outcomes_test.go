@@ -216,7 +216,7 @@ func TestAJournalWithoutRoomForThePartEndsTheTurn(t *testing.T) {
 	turn.Session.Limit = 40 << 10
 	closed, err := b.KeepOutcomes(t.Context(), turn, known)
 	if err != nil || closed == nil || closed.Transition.Error == nil ||
-		closed.Transition.Error.Code != string(CodeJournalFull) {
+		closed.Transition.Error.Code != v1alpha1.ErrorCodeJournalFull {
 		t.Fatalf("keeping gives %+v, %v", closed, err)
 	}
 }

@@ -152,7 +152,7 @@ func (h *Host) generate(
 // closeReason calls the planner with the model's result and the number of waiting messages, and composes the entry that
 // closes the step.
 func (h *Host) closeReason(t Turn, c Config, g generation, steers []Steer) journal.Record {
-	result, message, planned, pinned := h.result(t, c, g)
+	result := h.result(t, c, g)
 	now := h.Clock()
 	if g.finalized {
 		t.Progress.Recovered = v1alpha1.TurnRecoveryFinalized
@@ -161,67 +161,82 @@ func (h *Host) closeReason(t Turn, c Config, g generation, steers []Steer) journ
 		t.Progress.Model = answer.model.Name
 	}
 	t.Progress.ModelNotFound = c.ModelNotFound
-	outcome := plan.AfterReason(t.state(), result, len(steers), t.facts(c.Effective.MaxIterations, now))
-
 	record := t.record()
-	record.Events = append(h.opening(t), h.reasonEvents(t, c, g, result, message)...)
-	record.Events = append(record.Events, h.effects(t, outcome.Effects)...)
+	record.Events = append(h.opening(t), h.reasonEvents(t, c, g, result)...)
 	at := metav1.NewMicroTime(now)
-	switch p := outcome.Plan.(type) {
-	case plan.ScheduleAct:
-		record.Calls = planned
-		record.Transition = t.actNext(p.State, pinned, len(planned), c.Effective.ToolConcurrency)
-		record.Transition.Plan.Locale = p.Locale
-	case plan.ScheduleReason:
-		record.Transition = t.reasonNext(p.State)
+	if result.failure != nil {
+		e := failed(*result.failure, result.text)
+		record.Events = append(record.Events, h.failedEvents(t, e)...)
+		record.Transition, record.Closing = e.progress(t, at), true
+		g.addCost(record.Transition.Summary)
+		return record
+	}
+	record.Transition = plan.AfterReason(t.Progress, result.response, len(steers), c.Effective.MaxIterations)
+	next := &record.Transition
+	switch next.Plan.Phase {
+	case v1alpha1.PlanPhaseReason:
 		h.steer(t, &record, steers)
-	case plan.Complete:
-		output := result.Text
-		if output == "" {
-			output = g.lastText
-		}
-		record.Transition = t.complete(p, output, result.Text, at)
-		record.Closing = !p.Succeeded()
+	case v1alpha1.PlanPhaseAct:
+		record.Calls = result.planned
+		t.showWait(next, c.Effective.ToolConcurrency)
+		next.Plan.Locale = t.Locale
+	case v1alpha1.PlanPhaseComplete:
+		text := cmp.Or(result.text, g.lastText)
+		record.Events = append(record.Events, h.completedEvents(t, *next, result.message.ID, text, now)...)
+		next.Summary.FinishedAt, next.Output = &at, cutEncoded(text, maxOutputBytes)
 	}
 	g.addCost(record.Transition.Summary)
 	return record
 }
 
-// result is the model call in the form of the planner (LLM-01), with its message and the planned calls.
-func (h *Host) result(
-	t Turn,
-	c Config,
-	g generation,
-) (plan.ReasonResult, event.Message, []v1alpha1.PlannedCall, []v1alpha1.ToolCall) {
-	result := plan.ReasonResult{MaxIterations: uint32(max(c.Effective.MaxIterations, 0))}
+// reasoned is the result of a reason step (LLM-01).
+type reasoned struct {
+	// failure is why no model has responded; nil if one has.
+	failure *plan.Failure
+	// text of the response, or the sentence for the user about the failure.
+	text string
+	// message that the Session gets.
+	message event.Message
+	// response decides what follows; planned are its calls, for the journal.
+	response plan.Response
+	planned  []v1alpha1.PlannedCall
+	// usage is that of the model call; nil if it is not known.
+	usage *event.Usage
+}
+
+// result is the model call with its message and the planned calls.
+func (h *Host) result(t Turn, c Config, g generation) reasoned {
 	answer := g.answer()
 	if answer.err != nil {
 		failure := answer.failure()
-		result.Error = answer.err.Error()
-		result.Text = failure.Sentence()
-		result.Failure = &failure
-		return result, event.NewErrorMessage(result.Text, string(failure.Code), stringFields(failure.Fields)), nil, nil
+		text := failure.Sentence()
+		message := event.NewErrorMessage(text, string(failure.Code), stringFields(failure.Fields))
+		return reasoned{failure: &failure, text: text, message: message}
 	}
 	r := answer.response
 	planned, pinned := h.pin(t, c, r.ToolCalls)
 	calls := make([]event.ToolCall, len(planned))
 	for i, call := range planned {
 		calls[i] = event.ToolCall{ID: call.ID, ProviderID: call.ProviderID, Name: call.Name, Arguments: call.Arguments}
-		result.ToolCalls = append(result.ToolCalls, plan.ToolCall{ID: call.ID, Name: call.Name})
 	}
-	message := answer.messageOf(calls)
-	result.Success = true
-	result.Text = r.Text
-	result.HasToolCalls = len(calls) > 0
-	result.OutputMessageID = message.ID
+	result := reasoned{
+		text: r.Text, message: answer.messageOf(calls), planned: planned,
+		response: plan.Response{Calls: pinned, Planned: len(planned)},
+	}
 	if g.finalized {
-		return result, message, nil, nil
+		return result
 	}
-	result.Usage = &plan.Usage{InputTokens: r.Usage.InputTokens, OutputTokens: r.Usage.OutputTokens}
-	result.ResponseID = r.ResponseID
-	result.FinishReason = r.FinishReason
-	result.Locale = t.Locale
-	return result, message, planned, pinned
+	result.response.ID, result.response.FinishReason = r.ResponseID, r.FinishReason
+	result.response.Usage = usageOf(r.Usage)
+	result.usage = event.UsageOf(result.response.Usage)
+	return result
+}
+
+// usageOf returns the tokens of a model call as the API counts them.
+func usageOf(u model.Usage) v1alpha1.Usage {
+	return v1alpha1.Usage{
+		InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, TotalTokens: u.InputTokens + u.OutputTokens,
+	}
 }
 
 // reasonEvents returns the events of the model call, in the order of LLM-02.
@@ -229,8 +244,7 @@ func (h *Host) reasonEvents(
 	t Turn,
 	c Config,
 	g generation,
-	result plan.ReasonResult,
-	message event.Message,
+	result reasoned,
 ) []v1alpha1.JournalEvent {
 	f := h.events(t).Step(t.step(), 1)
 	first, last := g.asked[0], g.asked[len(g.asked)-1]
@@ -250,7 +264,7 @@ func (h *Host) reasonEvents(
 	events = append(
 		events,
 		began.OutputMessageStarted(
-			event.OutputMessageStarted{MessageID: message.ID, Iteration: iteration, Model: modelName(g.answer().model)},
+			event.OutputMessageStarted{MessageID: result.message.ID, Iteration: iteration, Model: modelName(g.answer().model)},
 		),
 	)
 	if !g.finalized {
@@ -258,12 +272,13 @@ func (h *Host) reasonEvents(
 			events = append(events, f.At(a.ended).LLMGeneration(generationOf(a, g, c, iteration)))
 		}
 	}
-	completed := event.OutputMessageCompleted{Message: message, ResponseID: result.ResponseID}
-	if result.Usage != nil {
-		completed.Usage = event.UsageOf(usageOf(result.Usage))
+	completed := event.OutputMessageCompleted{
+		Message: result.message, ResponseID: result.response.ID, Usage: result.usage,
 	}
-	if result.Failure != nil {
-		completed.ErrorCode, completed.ErrorFields = string(result.Failure.Code), stringFields(result.Failure.Fields)
+	technical := ""
+	if failure := result.failure; failure != nil {
+		completed.ErrorCode, completed.ErrorFields = string(failure.Code), stringFields(failure.Fields)
+		technical = g.answer().err.Error()
 	}
 	duration := last.ended.Sub(first.began).Milliseconds()
 	events = append(events, ended.OutputMessageCompleted(completed))
@@ -275,11 +290,11 @@ func (h *Host) reasonEvents(
 	}
 	return append(events,
 		ended.ReasonCompleted(event.ReasonCompleted{
-			Success:       result.Success,
-			TextPreview:   cut(result.Text, 200),
-			HasToolCalls:  result.HasToolCalls,
-			ToolCallCount: int32(len(result.ToolCalls)),
-			Error:         cut(result.Error, maxMessageBytes),
+			Success:       result.failure == nil,
+			TextPreview:   cut(result.text, 200),
+			HasToolCalls:  len(result.planned) > 0,
+			ToolCallCount: int32(len(result.planned)),
+			Error:         cut(technical, maxMessageBytes),
 			Usage:         completed.Usage,
 			DurationMS:    &duration,
 		}),
@@ -313,9 +328,7 @@ func generationOf(a asked, g generation, c Config, iteration int32) event.LLMGen
 	}
 	call.ToolCallCount = int32(len(a.response.ToolCalls))
 	call.FinishReason, call.ResponseID = cmp.Or(a.response.FinishWord, a.response.FinishReason), a.response.ResponseID
-	call.Usage = event.UsageOf(
-		usageOf(&plan.Usage{InputTokens: a.response.Usage.InputTokens, OutputTokens: a.response.Usage.OutputTokens}),
-	)
+	call.Usage = event.UsageOf(usageOf(a.response.Usage))
 	call.Usage.CacheReadTokens, call.Usage.CacheWriteTokens = a.response.Usage.CacheReadTokens, a.response.Usage.CacheWriteTokens
 	call.Cost = a.cost()
 	return call

@@ -13,6 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -82,7 +83,7 @@ func TestACancelledContextDecidesNothing(t *testing.T) {
 
 func TestAFailureOfTheModelIsAnOutcome(t *testing.T) {
 	b := newBench(t)
-	b.fails("(429) rate limit of key sk-secret")
+	b.failing(&model.Error{Code: v1alpha1.ErrorCodeProviderRateLimited, Text: "rate limit of key sk-secret"})
 	turn, closed := b.reason(newTurn("demo-1"), with())
 	b.expectTypes(closed.Events, openingTypes, reasonTypes, failedTypes)
 	p := turn.Progress
@@ -97,7 +98,7 @@ func TestAFailureOfTheModelIsAnOutcome(t *testing.T) {
 	// The next Turn's model does not see the failure (LLM-07).
 	b.says("Fine.")
 	next := newTurn("demo-2")
-	next.Ref.UID, next.Progress = "uid-2", Begin(closed.Ordinal+1, b.micro())
+	next.Ref.UID, next.Progress = "uid-2", plan.Begin(closed.Ordinal+1, b.micro())
 	b.reason(next, with())
 	asked := b.asked[len(b.asked)-1].Messages
 	if len(asked) != 2 || asked[0].Role != event.RoleUser || asked[1].Role != event.RoleUser {

@@ -9,12 +9,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
-// CodeNameReused is the error code of a Turn whose name belongs to another message of the Session.
-const CodeNameReused plan.ErrorCode = "name_reused"
-
-// codeInterrupted is the error code of a Turn that is recalled although its end is not in the journal.
-const codeInterrupted plan.ErrorCode = "interrupted"
-
 // Recalled is the journal's record of an earlier Turn of the same name.
 type Recalled struct {
 	// Progress is the status of the Turn: the outcome of the earlier one, or why it must not run.
@@ -45,7 +39,7 @@ func (h *Host) Recall(ctx context.Context, t Turn, hint int64) (*Recalled, error
 		return nil, err
 	}
 	if earlier.Digest != t.digest() {
-		return &Recalled{Progress: h.refused(plan.Failure{Code: CodeNameReused}, fmt.Sprintf(
+		return &Recalled{Progress: h.refused(plan.Failure{Code: v1alpha1.ErrorCodeNameReused}, fmt.Sprintf(
 			"A Turn named %q with another message was in this Session before. Create a Turn with a new name.", t.Ref.Name))}, nil
 	}
 	if earlier.SteeredInto != nil {
@@ -57,8 +51,12 @@ func (h *Host) Recall(ctx context.Context, t Turn, hint int64) (*Recalled, error
 	}
 	if closed == nil || closed.Transition.Plan == nil || closed.Transition.Plan.Phase != v1alpha1.PlanPhaseComplete {
 		// A manager closes a Turn before it releases its Session: activeTurn was cleared by hand.
-		return &Recalled{SameMessage: true, Open: closed, Progress: h.refused(plan.Failure{Code: codeInterrupted},
-			"The Turn began before and its end is not in the log. It is not run again. Create a Turn with a new name.")}, nil
+		return &Recalled{
+			SameMessage: true,
+			Open:        closed,
+			Progress: h.refused(plan.Failure{Code: v1alpha1.ErrorCodeInterrupted},
+				"The Turn began before and its end is not in the log. It is not run again. Create a Turn with a new name."),
+		}, nil
 	}
 	return &Recalled{SameMessage: true, Progress: closed.Transition}, nil
 }
@@ -66,11 +64,7 @@ func (h *Host) Recall(ctx context.Context, t Turn, hint int64) (*Recalled, error
 // refused returns the status of a Turn that ends before it has begun: no step was open, so that there is nothing for
 // the journal to close.
 func (h *Host) refused(failure plan.Failure, sentence string) v1alpha1.TurnProgress {
-	now := h.micro()
-	return v1alpha1.TurnProgress{
-		Phase:   v1alpha1.TurnPhaseFailed,
-		Plan:    &v1alpha1.TurnPlan{Phase: v1alpha1.PlanPhaseComplete},
-		Summary: &v1alpha1.TurnSummary{FinishedAt: &now},
-		Error:   &v1alpha1.TurnError{Code: string(failure.Code), Message: cutEncoded(sentence, maxMessageBytes)},
-	}
+	p := plan.NeverBegan(v1alpha1.TurnPhaseFailed, h.micro())
+	p.Error = turnError(failure, sentence)
+	return p
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
 // finalizing is a Config whose Model keeps what it has said.
@@ -167,7 +168,7 @@ func TestAnAnswerThatWasCutOffIsTakenForTheWhole(t *testing.T) {
 
 		// The next Turn goes on from there.
 		next := newTurn("demo-2")
-		next.Ref.UID, next.Progress = "uid-2", Begin(closed.Ordinal+1, b.micro())
+		next.Ref.UID, next.Progress = "uid-2", plan.Begin(closed.Ordinal+1, b.micro())
 		after, _ := b.reason(next, finalizing())
 		if got := b.asked[0].Messages; len(got) != 3 || got[1].PlainText() != kept {
 			t.Errorf("the model reads %+v", got)

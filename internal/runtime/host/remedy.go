@@ -5,33 +5,32 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
-	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
 // remedy says what to do about a failed call of a Model, with the names of the objects to change. It is empty where the
 // sentence of the code says all, and where there is no Model. refusal is the error of the Model's driver; it may be
 // nil.
-func remedy(code plan.ErrorCode, m *v1alpha1.Model, refusal *provider.Error) string {
+func remedy(code v1alpha1.ErrorCode, m *v1alpha1.Model, refusal *provider.Error) string {
 	if m == nil {
 		return ""
 	}
 	const further = "then create another Turn"
 	switch code {
-	case plan.CodeProviderMisconfigured:
+	case v1alpha1.ErrorCodeProviderMisconfigured:
 		if refusal != nil && refusal.Status == 0 {
 			return fmt.Sprintf("Correct baseURL of Model %q, or have the address permitted by the manager; %s.", m.Name, further)
 		}
 		return fmt.Sprintf("Put an API key that the provider accepts into %s, and check baseURL of the Model; %s.",
 			keyPlace(m), further)
-	case plan.CodeProviderQuotaExhausted:
+	case v1alpha1.ErrorCodeProviderQuotaExhausted:
 		return fmt.Sprintf("Raise the quota at the provider for the API key in %s, or give the Model fallbacks; %s.",
 			keyPlace(m), further)
-	case plan.CodeModelUnavailable:
+	case v1alpha1.ErrorCodeModelUnavailable:
 		return fmt.Sprintf("Correct model of Model %q (%q), or permit that model for the API key in %s; %s.",
 			m.Name, modelName(m), keyPlace(m), further)
-	case plan.CodeProviderRateLimited, plan.CodeProviderUnavailable:
+	case v1alpha1.ErrorCodeProviderRateLimited, v1alpha1.ErrorCodeProviderUnavailable:
 		return fmt.Sprintf("Create another Turn later, or give Model %q fallbacks.", m.Name)
-	case plan.CodeProcessingError:
+	case v1alpha1.ErrorCodeProcessingError:
 		return fmt.Sprintf("Correct what Model %q is sent, its parameters or the tools of the Session; %s.", m.Name, further)
 	default:
 		return ""

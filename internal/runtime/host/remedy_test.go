@@ -11,8 +11,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
-	"github.com/capstan-dev/capstan/internal/runtime/plan"
 	"github.com/capstan-dev/capstan/internal/runtime/projection"
 )
 
@@ -33,29 +33,29 @@ func TestEveryFailureOfAModelSaysWhatToDo(t *testing.T) {
 	status := func(status int, kind string) error { return provider.StatusError("Test", "m", status, 0, kind) }
 	for name, test := range map[string]struct {
 		err  error
-		code plan.ErrorCode
+		code v1alpha1.ErrorCode
 		want []string
 	}{
-		"a refused key":           {status(401, ""), plan.CodeProviderMisconfigured, []string{key, "Put an API key"}},
-		"a key without rights":    {status(403, ""), plan.CodeProviderMisconfigured, []string{key}},
-		"a wrong address":         {provider.RequestError(t.Context(), "Test", &egress.Error{Reason: egress.ReasonRefused, Text: "h has no address"}), plan.CodeProviderMisconfigured, []string{"H has no address.", `baseURL of Model "m"`}},
-		"a quota that is used":    {status(429, provider.KindQuota), plan.CodeProviderQuotaExhausted, []string{key, "Raise the quota"}},
-		"a limit":                 {provider.StatusError("Test", "m", 429, longestPause*2, ""), plan.CodeProviderRateLimited, []string{`Model "m"`, "another Turn later"}},
-		"an unknown model":        {status(404, ""), plan.CodeModelUnavailable, []string{`model of Model "m"`, key}},
-		"an outage":               {errors.New("(503) out of order"), plan.CodeProviderUnavailable, []string{`Model "m"`, "another Turn later"}},
-		"a refused request":       {provider.WithProblem(status(400, ""), "no such parameter"), plan.CodeProcessingError, []string{"No such parameter.", `Model "m"`}},
-		"a response too long":     {provider.TooLong("Test", provider.MaxAnswer+1, 0, 0), plan.CodeProcessingError, []string{"too long to be stored", `Model "m"`}},
-		"a response of no sense":  {errors.New("boom"), plan.CodeProcessingError, []string{`Model "m"`}},
-		"a conversation too long": {status(413, ""), plan.CodeRequestTooLarge, []string{"start a new session"}},
+		"a refused key":           {status(401, ""), v1alpha1.ErrorCodeProviderMisconfigured, []string{key, "Put an API key"}},
+		"a key without rights":    {status(403, ""), v1alpha1.ErrorCodeProviderMisconfigured, []string{key}},
+		"a wrong address":         {provider.RequestError(t.Context(), "Test", &egress.Error{Reason: egress.ReasonRefused, Text: "h has no address"}), v1alpha1.ErrorCodeProviderMisconfigured, []string{"H has no address.", `baseURL of Model "m"`}},
+		"a quota that is used":    {status(429, provider.KindQuota), v1alpha1.ErrorCodeProviderQuotaExhausted, []string{key, "Raise the quota"}},
+		"a limit":                 {provider.StatusError("Test", "m", 429, longestPause*2, ""), v1alpha1.ErrorCodeProviderRateLimited, []string{`Model "m"`, "another Turn later"}},
+		"an unknown model":        {status(404, ""), v1alpha1.ErrorCodeModelUnavailable, []string{`model of Model "m"`, key}},
+		"an outage":               {&model.Error{Code: v1alpha1.ErrorCodeProviderUnavailable, Text: "out of order"}, v1alpha1.ErrorCodeProviderUnavailable, []string{`Model "m"`, "another Turn later"}},
+		"a refused request":       {provider.WithProblem(status(400, ""), "no such parameter"), v1alpha1.ErrorCodeProcessingError, []string{"No such parameter.", `Model "m"`}},
+		"a response too long":     {provider.TooLong("Test", provider.MaxAnswer+1, 0, 0), v1alpha1.ErrorCodeProcessingError, []string{"too long to be stored", `Model "m"`}},
+		"a response of no sense":  {errors.New("boom"), v1alpha1.ErrorCodeProcessingError, []string{`Model "m"`}},
+		"a conversation too long": {status(413, ""), v1alpha1.ErrorCodeRequestTooLarge, []string{"start a new session"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := named("m")
 			m.Spec.SecretKeyRef = &v1alpha1.SecretKeyReference{Name: "provider", Key: "token"}
 			failure := asked{model: m, err: test.err}.failure()
 			var progress v1alpha1.TurnProgress
-			progress.Phase, progress.Error = v1alpha1.TurnPhaseFailed, turnError(plan.Complete{Failure: &failure}, "")
+			progress.Phase, progress.Error = v1alpha1.TurnPhaseFailed, turnError(failure, failure.Sentence())
 			message := conditionOf(t, progress)
-			if progress.Error.Code != string(test.code) {
+			if progress.Error.Code != test.code {
 				t.Errorf("the code is %s", progress.Error.Code)
 			}
 			for _, want := range test.want {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
@@ -56,6 +57,5 @@ func (h *Host) RefuseTooLarge(ctx context.Context, t Turn, cause *fairshare.TooL
 		"message, and long prompts and Tools of its configuration may have %d bytes together. "+
 		"Go on in a new Session, or have the manager run with more memory for conversations (--conversation-bytes).",
 		t.Session.Name, fairshare.LargestConversation(cause.Ceiling.Bytes))
-	return h.end(ctx, t, plan.FailAs(t.state(), plan.Failure{Code: plan.CodeRequestTooLarge}, sentence), ActResults{},
-		sentence)
+	return h.end(ctx, t, failed(plan.Failure{Code: v1alpha1.ErrorCodeRequestTooLarge}, sentence), ActResults{})
 }

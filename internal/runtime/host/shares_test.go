@@ -13,7 +13,6 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
-	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
 // under runs a model call under a Share of so many bytes, as an activity does.
@@ -77,7 +76,7 @@ func TestAConversationThatIsTooLargeEndsTheTurnWithoutACall(t *testing.T) {
 		t.Fatal(err)
 	}
 	problem := closed.Transition.Error
-	if problem == nil || problem.Code != string(plan.CodeRequestTooLarge) ||
+	if problem == nil || problem.Code != v1alpha1.ErrorCodeRequestTooLarge ||
 		!strings.Contains(problem.Message, "new Session") {
 		t.Errorf("the Turn ends with %+v", problem)
 	}
@@ -103,7 +102,7 @@ func TestAModelCallThatDoesNotEndIsAbandoned(t *testing.T) {
 		if took := time.Since(began); took != b.CallLimit {
 			t.Errorf("the call took %s", took)
 		}
-		if problem := turn.Progress.Error; problem == nil || problem.Code != string(plan.CodeProviderUnavailable) {
+		if problem := turn.Progress.Error; problem == nil || problem.Code != v1alpha1.ErrorCodeProviderUnavailable {
 			t.Errorf("the Turn ends with %+v", turn.Progress.Error)
 		}
 	})
@@ -120,8 +119,8 @@ func TestAModelCallThatBringsNothingIsMadeOnceMore(t *testing.T) {
 			t.Errorf("the calls took %s, want twice 120 s and a pause", took)
 		}
 		const want = "no content came within 2m0s (timeouts.firstContent)"
-		if e := turn.Progress.Error; e == nil || e.Code != string(plan.CodeProviderUnavailable) ||
-			e.Fields[plan.FieldProblem] != want {
+		if e := turn.Progress.Error; e == nil || e.Code != v1alpha1.ErrorCodeProviderUnavailable ||
+			e.Fields[v1alpha1.ErrorFieldProblem] != want {
 			t.Errorf("the Turn ends with %+v", e)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -177,11 +178,9 @@ func (h *Host) CancelSteer(
 // steered is the status of a Turn whose message went into another one: no step of its own was ever open.
 func (h *Host) steered() v1alpha1.TurnProgress {
 	now := h.micro()
-	return v1alpha1.TurnProgress{
-		Phase:   v1alpha1.TurnPhaseSucceeded,
-		Plan:    &v1alpha1.TurnPlan{Phase: v1alpha1.PlanPhaseComplete, StopReason: v1alpha1.StopReasonSteered},
-		Summary: &v1alpha1.TurnSummary{FinishedAt: &now},
-	}
+	p := plan.NeverBegan(v1alpha1.TurnPhaseSucceeded, now)
+	p.Plan.StopReason = v1alpha1.StopReasonSteered
+	return p
 }
 
 // reasonSteered: a new message came while the Turn waited for an answer to the call or for its approval.

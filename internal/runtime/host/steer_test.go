@@ -95,7 +95,7 @@ func TestATurnThatEndsTakesNothingIn(t *testing.T) {
 	waits := message("demo-2", "And Bob?")
 	for name, run := range map[string]func(*bench) (*journal.Closed, error){
 		"the model fails": func(b *bench) (*journal.Closed, error) {
-			b.fails("(500) broken")
+			b.fails("broken")
 			return b.Reason(t.Context(), steeredBy(newTurn("demo-1"), waits), with())
 		},
 		"its last model call": func(b *bench) (*journal.Closed, error) {

@@ -14,20 +14,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-func TestBegin(t *testing.T) {
-	p := Begin(17, metav1.NewMicroTime(started))
-	if p.Phase != v1alpha1.TurnPhaseReason || p.Iteration != 1 || p.Plan.Step != 1 ||
-		p.Plan.Phase != v1alpha1.PlanPhaseReason ||
-		p.Plan.OpenedAt != 17 ||
-		p.Summary.StartedAt == nil {
-		t.Errorf("progress %+v, plan %+v", p, p.Plan)
-	}
-}
-
 func TestCancelledBeforeStartHasNoOpenStep(t *testing.T) {
 	p := CancelledBeforeStart(metav1.NewMicroTime(started))
 	if p.Phase != v1alpha1.TurnPhaseCancelled || p.Plan.Phase != v1alpha1.PlanPhaseComplete || p.Plan.Step != 0 ||
-		p.Error.Code != string(plan.CodeCancelled) {
+		p.Error.Code != v1alpha1.ErrorCodeCancelled {
 		t.Errorf("progress %+v", p)
 	}
 }
@@ -108,31 +98,14 @@ func TestProgressShowsWhatIsKnown(t *testing.T) {
 	}
 }
 
-func TestNextDoesNotShareWithTheStatusItComesFrom(t *testing.T) {
-	turn := newTurn("demo-1")
-	turn.Progress.ToolCalls = []v1alpha1.ToolCall{{ID: "1-0"}}
-	p := turn.reasonNext(turn.state())
-	p.ToolCalls[0].State, p.Summary.ModelCalls = v1alpha1.ToolCallStateFailed, 9
-	if turn.Progress.ToolCalls[0].State != "" || turn.Progress.Summary.ModelCalls != 0 || p.Plan == turn.Progress.Plan {
-		t.Error("the next status shares memory with the one before")
-	}
-}
-
 func TestFieldsOfAFailureAreShortText(t *testing.T) {
-	e := turnError(
-		plan.Complete{
-			Failure: &plan.Failure{
-				Code:   "model_unavailable",
-				Fields: map[string]any{"model_id": strings.Repeat("m", 1000), "n": 3},
-			},
-		},
-		"",
-	)
-	if len(e.Fields["model_id"]) > 256 || e.Fields["n"] != "3" || e.Message == "" {
+	e := turnError(plan.Failure{
+		Code:   v1alpha1.ErrorCodeModelUnavailable,
+		Fields: map[string]string{v1alpha1.ErrorFieldModelID: strings.Repeat("m", 1000), "n": "3"},
+	}, "Sorry.")
+	if len(e.Fields["model_id"]) > 256 || e.Fields["n"] != "3" || e.Message != "Sorry." ||
+		e.Code != v1alpha1.ErrorCodeModelUnavailable {
 		t.Errorf("error %+v", e)
-	}
-	if e := turnError(plan.Complete{}, ""); e.Code != string(plan.CodeProcessingError) {
-		t.Errorf("without a failure: %+v", e)
 	}
 }
 

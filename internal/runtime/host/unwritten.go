@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
@@ -113,7 +114,7 @@ func (h *Host) deliver(ctx context.Context, t Turn, u *Unwritten) (*journal.Clos
 	case errors.Is(err, journal.ErrFull):
 		closed, err = h.full(ctx, t, ActResults{}, err)
 	case errors.Is(err, journal.ErrTooLarge):
-		closed, err = h.Fail(ctx, t, plan.Failure{Code: plan.CodeRequestTooLarge}, ActResults{})
+		closed, err = h.Fail(ctx, t, plan.Failure{Code: v1alpha1.ErrorCodeRequestTooLarge}, ActResults{})
 	case errors.Is(err, journal.ErrInvalid):
 		closed, err = h.unacceptable(ctx, t, err)
 	}
@@ -129,8 +130,7 @@ func (h *Host) deliver(ctx context.Context, t Turn, u *Unwritten) (*journal.Clos
 // unacceptable ends the Turn because the API server refuses the response itself: it would refuse it again.
 func (h *Host) unacceptable(ctx context.Context, t Turn, cause error) (*journal.Closed, error) {
 	sentence := cut("The API server refuses the journal entry with the model's response: "+cause.Error(), maxMessageBytes)
-	closed, err := h.end(ctx, t, plan.FailAs(t.state(), plan.Failure{Code: plan.CodeProcessingError}, sentence),
-		ActResults{}, sentence)
+	closed, err := h.end(ctx, t, failed(plan.Failure{Code: v1alpha1.ErrorCodeProcessingError}, sentence), ActResults{})
 	if err != nil {
 		return nil, fmt.Errorf("%w (after: %w)", err, cause)
 	}

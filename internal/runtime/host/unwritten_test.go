@@ -10,6 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
 func TestNothingIsSpentOnAJournalThatIsDamaged(t *testing.T) {
@@ -48,7 +49,7 @@ func missingEntry(b *bench, turn *Turn) {
 	for i := range 3 {
 		earlier := newTurn(fmt.Sprintf("earlier-%d", i))
 		earlier.Ref.UID += "x"
-		earlier.Progress = Begin(int64(i)+1, *earlier.Progress.Summary.StartedAt)
+		earlier.Progress = plan.Begin(int64(i)+1, *earlier.Progress.Summary.StartedAt)
 		b.reason(earlier, with())
 	}
 	holed := memory.New()

@@ -188,7 +188,12 @@ func (r *run) advance(ctx context.Context) error {
 
 // giveUp ends a Turn whose step cannot run: there would be no retry, and the Session would stay active (GAP-08).
 func (r *run) giveUp(ctx context.Context, cause error) (*journal.Closed, error) {
-	closed, err := r.loop.Host.Fail(ctx, r.hostTurn(), plan.Failure{Code: plan.CodeProcessingError}, host.ActResults{})
+	closed, err := r.loop.Host.Fail(
+		ctx,
+		r.hostTurn(),
+		plan.Failure{Code: v1alpha1.ErrorCodeProcessingError},
+		host.ActResults{},
+	)
 	if err != nil {
 		return nil, errors.Join(cause, err)
 	}
@@ -209,7 +214,7 @@ func (r *run) begin(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("reading the journal of Session %s: %w", session.Name, err)
 		}
-		projection.Apply(&r.turn.Status, r.turn.Generation, host.Begin(view.Head+1, now), now)
+		projection.Apply(&r.turn.Status, r.turn.Generation, plan.Begin(view.Head+1, now), now)
 		r.publish(false)
 		return nil
 	}

@@ -111,7 +111,7 @@ type Response struct {
 
 // Driver speaks to one Model. It is safe for concurrent use.
 type Driver interface {
-	// Generate requests one response. It ends early with the context's error when the context does. The Turn's error is
-	// classified by the text of any other error (ERR-02).
+	// Generate requests one response. It ends early with the context's error when the context does. The code of the
+	// Turn's error is that of any other error (CodeOf).
 	Generate(ctx context.Context, r Request) (*Response, error)
 }

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"fmt"
 	"net/http"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -59,54 +58,6 @@ func Endpoint(m *v1alpha1.Model) string {
 		return m.Spec.BaseURL
 	}
 	return endpoints[m.Spec.Provider]
-}
-
-// KeyError says why a Model has no API key to be called with. It classifies as provider_misconfigured (ERR-02).
-type KeyError struct {
-	// Model is the name of the Model.
-	Model string
-	// Reason is that of the Ready condition of the Model: one of those that NeedsKey knows.
-	Reason string
-	// Problem says what is wrong and what to do, and nothing of what a Secret holds.
-	Problem string
-}
-
-// Error is what the failure is classified by.
-func (e *KeyError) Error() string {
-	return fmt.Sprintf("configure the API key of Model %q: %s", e.Model, e.Problem)
-}
-
-// UnavailableError reports a Model that has no driver. Its text follows ERR-02, which reads the part after the colon as
-// the name of the model; the cause is for the Model's own condition and for logs.
-type UnavailableError struct {
-	// Model is the name of the Model.
-	Model string
-	// Cause says why.
-	Cause error
-}
-
-// Error is the text that classifies as model_unavailable (ERR-02).
-func (e *UnavailableError) Error() string {
-	return "Model not available: " + e.Model
-}
-
-// Unwrap returns the cause.
-func (e *UnavailableError) Unwrap() error {
-	return e.Cause
-}
-
-// UnknownProviderError reports a provider that the registry has no factory for.
-type UnknownProviderError struct {
-	// Provider that the Model names.
-	Provider v1alpha1.ModelProvider
-}
-
-// Error names the provider and says what to do.
-func (e *UnknownProviderError) Error() string {
-	return fmt.Sprintf(
-		"no driver is registered for provider %q: use another provider, or a manager that registers it at its start",
-		e.Provider,
-	)
 }
 
 // Name is the provider's name of a Model: spec.model, otherwise the name of the object.

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
 type silent struct{}
@@ -34,7 +33,7 @@ func TestRegistryGivesTheDriverOfTheProvider(t *testing.T) {
 	}
 }
 
-func TestRegistryErrorsClassifyAsModelUnavailable(t *testing.T) {
+func TestTheCodeOfAModelWithoutADriverIsModelUnavailable(t *testing.T) {
 	cause := errors.New("the address is not valid")
 	registry := Registry{"Broken": func(*v1alpha1.Model, Access) (Driver, error) { return nil, cause }}
 	for provider, says := range map[v1alpha1.ModelProvider]string{"Unheard": `"Unheard"`, "Broken": cause.Error()} {
@@ -46,9 +45,8 @@ func TestRegistryErrorsClassifyAsModelUnavailable(t *testing.T) {
 		if !strings.Contains(unavailable.Cause.Error(), says) {
 			t.Errorf("cause %q does not say %s", unavailable.Cause, says)
 		}
-		failure := plan.Classify(err.Error())
-		if failure.Code != plan.CodeModelUnavailable || failure.Fields["model_id"] != "some" {
-			t.Errorf("%q classifies as %+v", err, failure)
+		if code := CodeOf(err); code != v1alpha1.ErrorCodeModelUnavailable || !strings.Contains(err.Error(), `"some"`) {
+			t.Errorf("the code of %q is %s", err, code)
 		}
 	}
 	if err := registry.Check(someModel("Broken")); !errors.Is(err, cause) {
@@ -107,10 +105,10 @@ func TestAnEndpointIsTheBaseURLOrTheProvidersOwn(t *testing.T) {
 
 func TestAMissingKeyIsAMisconfiguration(t *testing.T) {
 	err := &KeyError{Model: "claude", Problem: `Secret "anthropic" does not exist`}
-	if failure := plan.Classify(
-		err.Error(),
-	); failure.Code != plan.CodeProviderMisconfigured ||
+	if code := CodeOf(
+		err,
+	); code != v1alpha1.ErrorCodeProviderMisconfigured ||
 		!strings.Contains(err.Error(), err.Problem) {
-		t.Errorf("%q classifies as %+v", err, failure)
+		t.Errorf("the code of %q is %s", err, code)
 	}
 }

@@ -1,64 +1,156 @@
 package plan
 
-import "encoding/json"
+import (
+	"bytes"
+	"math"
 
-// Plan is the next step of a turn: exactly one of ScheduleReason, ScheduleAct, Complete and WaitForToolResults
-// (TURN-02).
-type Plan interface {
-	isPlan()
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// Begin returns the progress of an admitted Turn: the first model call is open. openedAt is the first ordinal of the
+// journal at which the entry that closes it may be.
+func Begin(openedAt int64, now metav1.MicroTime) v1alpha1.TurnProgress {
+	return v1alpha1.TurnProgress{
+		Phase:     v1alpha1.TurnPhaseReason,
+		Iteration: 1,
+		Plan:      &v1alpha1.TurnPlan{Step: 1, Phase: v1alpha1.PlanPhaseReason, OpenedAt: openedAt},
+		Summary:   &v1alpha1.TurnSummary{StartedAt: &now},
+	}
 }
 
-// ScheduleReason runs a reason step with this state.
-type ScheduleReason struct {
-	State State
+// NeverBegan returns the progress of a Turn that ends, in a phase, before its first step.
+func NeverBegan(phase v1alpha1.TurnPhase, now metav1.MicroTime) v1alpha1.TurnProgress {
+	return v1alpha1.TurnProgress{
+		Phase:   phase,
+		Plan:    &v1alpha1.TurnPlan{Phase: v1alpha1.PlanPhaseComplete},
+		Summary: &v1alpha1.TurnSummary{FinishedAt: &now},
+	}
 }
 
-// ScheduleAct runs an act step (TURN-06). The host mints the execution id of the step and reads the session's blueprint
-// itself; it hands State back unchanged when the step has ended, so that the next reason step knows the response id.
-type ScheduleAct struct {
-	// State has the iteration of the reason step that asked for the calls, and that step's response id.
-	State State
-	// ToolCalls are the calls to make, in the model's order. The list may be empty.
-	ToolCalls []ToolCall
-	// ToolDefinitions, Locale and NetworkAccess are copied from the reason result.
-	ToolDefinitions []json.RawMessage
-	Locale          string
-	NetworkAccess   json.RawMessage
+// Response is a model's response, as far as it decides what follows.
+type Response struct {
+	// Calls are the tool calls that the status has room for, Planned is the number of all of them.
+	Calls   []v1alpha1.ToolCall
+	Planned int
+	// Usage of the model call.
+	Usage v1alpha1.Usage
+	// ID is the provider's id of the response; it may be empty.
+	ID string
+	// FinishReason is the provider's.
+	FinishReason string
 }
 
-// Complete ends the turn.
-type Complete struct {
-	// State is the last state, with the summary of the whole turn.
-	State State
-	// Error is the technical error text: that of the reason result, or GenericError when a failed step gave none. It is
-	// empty after a blocked act. StopReason, not Error, says whether the turn failed.
-	Error string
-	// StopReason is why the turn ended.
-	StopReason StopReason
-	// Failure classifies the failure; nil if, and only if, the turn succeeded.
-	Failure *Failure
+// AfterReason returns what follows a response. A Turn that needs another model call and has used all its iterations is
+// complete, and its tool calls are dropped and not counted (TURN-14). Otherwise tool calls open an act step of the same
+// iteration (TURN-06), and pending messages another model call (TURN-07). Without either the Turn is complete
+// (TURN-08). maxIterations of 0 stands for the default.
+func AfterReason(p v1alpha1.TurnProgress, r Response, pending int, maxIterations int32) v1alpha1.TurnProgress {
+	if maxIterations <= 0 {
+		maxIterations = v1alpha1.DefaultMaxIterations
+	}
+	next := following(p)
+	next.Summary.ModelCalls = addCount(next.Summary.ModelCalls, 1)
+	next.Summary.Usage = addUsage(next.Summary.Usage, r.Usage)
+	next.Plan.PreviousResponseID = r.ID
+	goesOn := r.Planned > 0 || pending > 0
+	switch {
+	case goesOn && next.Iteration >= maxIterations:
+		complete(&next, v1alpha1.TurnPhaseSucceeded, v1alpha1.StopReasonMaxTurnRequests)
+	case r.Planned > 0:
+		next.Phase, next.Plan.Phase = v1alpha1.TurnPhaseAct, v1alpha1.PlanPhaseAct
+		next.ToolCalls = r.Calls
+		next.Summary.ToolCalls = addCount(next.Summary.ToolCalls, r.Planned)
+		CountCalls(&next)
+	case goesOn:
+		reason(&next)
+	default:
+		complete(&next, v1alpha1.TurnPhaseSucceeded, StopReasonOf(r.FinishReason))
+	}
+	return next
 }
 
-// Succeeded reports whether the turn ended well, which includes having reached the iteration limit (TURN-14).
-func (c Complete) Succeeded() bool {
-	return !c.StopReason.Failed()
+// AfterAct returns what follows the tool calls of an act step: a model call of the next iteration (TURN-11).
+func AfterAct(p v1alpha1.TurnProgress) v1alpha1.TurnProgress {
+	next := following(p)
+	if p.Plan != nil {
+		next.Plan.PreviousResponseID = p.Plan.PreviousResponseID
+	}
+	reason(&next)
+	return next
 }
 
-// WaitForToolResults starts nothing: the host persists Resume and goes on with a reason step in that state when the
-// results have arrived (CLIENT-03).
-type WaitForToolResults struct {
-	Resume State
+// Fail returns the progress of a Turn that fails in its open step, whatever the step has brought so far (TURN-09).
+func Fail(p v1alpha1.TurnProgress) v1alpha1.TurnProgress {
+	next := following(p)
+	complete(&next, v1alpha1.TurnPhaseFailed, "")
+	return next
 }
 
-func (ScheduleReason) isPlan()     {}
-func (ScheduleAct) isPlan()        {}
-func (Complete) isPlan()           {}
-func (WaitForToolResults) isPlan() {}
+// Cancel returns the progress of a Turn that is cancelled in its open step.
+func Cancel(p v1alpha1.TurnProgress) v1alpha1.TurnProgress {
+	next := following(p)
+	complete(&next, v1alpha1.TurnPhaseCancelled, "")
+	return next
+}
 
-// Outcome is one decision: the plan, and the lifecycle effects that the host applies in this order (none for most
-// decisions). The effects of an Outcome end a turn at most once; they are empty when the step had emitted the terminal
-// events itself.
-type Outcome struct {
-	Plan    Plan
-	Effects []Effect
+// Waits reports whether a Turn waits for the results of client tools: always, or with the policy FollowHints only if
+// the Session's hint setup_connection is true (TURN-11, TURN-12, GAP-06).
+func Waits(policy v1alpha1.ClientToolsPolicy, hints map[string]v1alpha1.JSON) bool {
+	return policy != v1alpha1.ClientToolsPolicyFollowHints ||
+		bytes.Equal(bytes.TrimSpace(hints[v1alpha1.HintSetupConnection].Raw), []byte("true"))
+}
+
+// following returns the progress after the open step, without the decision. The calls of the newest act step stay, so
+// that users can see how they ended.
+func following(p v1alpha1.TurnProgress) v1alpha1.TurnProgress {
+	next := *p.DeepCopy()
+	next.Plan = &v1alpha1.TurnPlan{Step: 1}
+	next.Iteration, next.WaitsFor = max(p.Iteration, 1), nil
+	if next.Summary == nil {
+		next.Summary = &v1alpha1.TurnSummary{}
+	}
+	if p.Plan != nil {
+		next.Plan.Step = p.Plan.Step + 1
+		if p.Plan.Phase == v1alpha1.PlanPhaseAct {
+			next.Summary.FailedToolCalls += failedCalls(p.ToolCalls)
+		}
+	}
+	CountCalls(&next)
+	return next
+}
+
+// reason opens a model call of the next iteration. The iteration saturates: it must not wrap round to the first one
+// (TURN-13).
+func reason(next *v1alpha1.TurnProgress) {
+	next.Phase, next.Plan.Phase = v1alpha1.TurnPhaseReason, v1alpha1.PlanPhaseReason
+	next.Iteration = addCount(next.Iteration, 1)
+}
+
+// complete ends the Turn in the step that was open.
+func complete(next *v1alpha1.TurnProgress, phase v1alpha1.TurnPhase, why v1alpha1.StopReason) {
+	next.Phase = phase
+	next.Plan = &v1alpha1.TurnPlan{Step: next.Plan.Step - 1, Phase: v1alpha1.PlanPhaseComplete, StopReason: why}
+}
+
+func addCount(count int32, more int) int32 {
+	return int32(min(int64(count)+int64(more), math.MaxInt32))
+}
+
+// addUsage returns the sum of both. Sums saturate, and a negative count is taken as 0: a provider must not lower a
+// total that budgets are held against.
+func addUsage(sum, more v1alpha1.Usage) v1alpha1.Usage {
+	sum.InputTokens = addTokens(sum.InputTokens, more.InputTokens)
+	sum.OutputTokens = addTokens(sum.OutputTokens, more.OutputTokens)
+	sum.TotalTokens = addTokens(sum.InputTokens, sum.OutputTokens)
+	return sum
+}
+
+func addTokens(a, b int64) int64 {
+	a, b = max(a, 0), max(b, 0)
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
 }

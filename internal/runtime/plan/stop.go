@@ -1,73 +1,38 @@
 package plan
 
-import "strings"
+import (
+	"strings"
 
-// StopReason is why a turn ended (SM-09). Its value is the form used in the API; Wire returns the form used in events.
-type StopReason string
-
-const (
-	// StopEndTurn is the natural end: the model had nothing more to do.
-	StopEndTurn StopReason = "EndTurn"
-	// StopMaxTokens means that the provider cut the response at its token limit.
-	StopMaxTokens StopReason = "MaxTokens"
-	// StopMaxTurnRequests means that the turn needed another iteration but had used all of them (TURN-14).
-	StopMaxTurnRequests StopReason = "MaxTurnRequests"
-	// StopRefusal means that the model, or the provider's filter, declined to respond.
-	StopRefusal StopReason = "Refusal"
-	// StopError means that the turn failed.
-	StopError StopReason = "Error"
-	// StopCancelled means that the turn was cancelled.
-	StopCancelled StopReason = "Cancelled"
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// Wire is the form used in events, such as max_turn_requests.
-func (r StopReason) Wire() string {
-	switch r {
-	case StopEndTurn:
-		return "end_turn"
-	case StopMaxTokens:
-		return "max_tokens"
-	case StopMaxTurnRequests:
-		return "max_turn_requests"
-	case StopRefusal:
-		return "refusal"
-	case StopError:
-		return "error"
-	case StopCancelled:
-		return "cancelled"
-	default:
-		return string(r)
-	}
-}
-
-// Failed reports whether a turn with this stop reason has failed. It is so for StopError and StopCancelled only.
-func (r StopReason) Failed() bool {
-	return r == StopError || r == StopCancelled
-}
-
-// StopReasonFor maps a provider's finish reason, whatever its case; a word it does not know is StopEndTurn (SM-09).
-func StopReasonFor(finishReason string) StopReason {
+// StopReasonOf returns the stop reason of a response by the provider's finish reason, in any case of letters; EndTurn
+// for an unknown one, and for those of an error: a response that counts has not failed (SM-09, LLM-05).
+func StopReasonOf(finishReason string) v1alpha1.StopReason {
 	switch strings.ToLower(strings.TrimSpace(finishReason)) {
 	case "length", "max_tokens", "max_output_tokens", "model_context_window_exceeded":
-		return StopMaxTokens
+		return v1alpha1.StopReasonMaxTokens
 	case "refusal", "content_filter", "safety":
-		return StopRefusal
-	case "error":
-		return StopError
-	case "cancelled", "canceled":
-		return StopCancelled
+		return v1alpha1.StopReasonRefusal
 	default:
-		return StopEndTurn
+		return v1alpha1.StopReasonEndTurn
 	}
 }
 
-// naturalStop is the stop reason of a successful last step. Whether a step succeeded is for the reason step to say:
-// when it kept what a broken stream had brought (LLM-05), the provider's word for the break must not turn a completed
-// turn into one that reads as failed.
-func naturalStop(finishReason string) StopReason {
-	reason := StopReasonFor(finishReason)
-	if reason.Failed() {
-		return StopEndTurn
+// StopWord returns a stop reason as events have it, such as max_turn_requests (SM-09).
+func StopWord(reason v1alpha1.StopReason) string {
+	switch reason {
+	case v1alpha1.StopReasonEndTurn:
+		return "end_turn"
+	case v1alpha1.StopReasonMaxTokens:
+		return "max_tokens"
+	case v1alpha1.StopReasonMaxTurnRequests:
+		return "max_turn_requests"
+	case v1alpha1.StopReasonRefusal:
+		return "refusal"
+	case v1alpha1.StopReasonSteered:
+		return "steered"
+	default:
+		return string(reason)
 	}
-	return reason
 }

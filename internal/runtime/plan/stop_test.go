@@ -1,69 +1,45 @@
 package plan
 
-import "testing"
+import (
+	"testing"
 
-func TestStopReasonForMapsFinishReasons(t *testing.T) {
-	tests := map[string]StopReason{
-		"length":                        StopMaxTokens,
-		"max_tokens":                    StopMaxTokens,
-		"MAX_OUTPUT_TOKENS":             StopMaxTokens,
-		"model_context_window_exceeded": StopMaxTokens,
-		"refusal":                       StopRefusal,
-		"Content_Filter":                StopRefusal,
-		"SAFETY":                        StopRefusal,
-		"error":                         StopError,
-		"cancelled":                     StopCancelled,
-		"canceled":                      StopCancelled,
-		" length ":                      StopMaxTokens,
-		"stop":                          StopEndTurn,
-		"end_turn":                      StopEndTurn,
-		"tool_calls":                    StopEndTurn,
-		"":                              StopEndTurn,
-		"anything":                      StopEndTurn,
-	}
-	for finish, want := range tests {
-		if got := StopReasonFor(finish); got != want {
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+func TestStopReasonOf(t *testing.T) {
+	for finish, want := range map[string]v1alpha1.StopReason{
+		"length":                        v1alpha1.StopReasonMaxTokens,
+		"max_tokens":                    v1alpha1.StopReasonMaxTokens,
+		"MAX_OUTPUT_TOKENS":             v1alpha1.StopReasonMaxTokens,
+		"model_context_window_exceeded": v1alpha1.StopReasonMaxTokens,
+		" length ":                      v1alpha1.StopReasonMaxTokens,
+		"refusal":                       v1alpha1.StopReasonRefusal,
+		"Content_Filter":                v1alpha1.StopReasonRefusal,
+		"SAFETY":                        v1alpha1.StopReasonRefusal,
+		"error":                         v1alpha1.StopReasonEndTurn,
+		"cancelled":                     v1alpha1.StopReasonEndTurn,
+		"stop":                          v1alpha1.StopReasonEndTurn,
+		"tool_calls":                    v1alpha1.StopReasonEndTurn,
+		"":                              v1alpha1.StopReasonEndTurn,
+		"anything":                      v1alpha1.StopReasonEndTurn,
+	} {
+		if got := StopReasonOf(finish); got != want {
 			t.Errorf("%q: got %s, want %s", finish, got, want)
 		}
 	}
 }
 
-func TestStopReasonFormsAndFailure(t *testing.T) {
-	tests := []struct {
-		reason StopReason
-		wire   string
-		failed bool
-	}{
-		{StopEndTurn, "end_turn", false},
-		{StopMaxTokens, "max_tokens", false},
-		{StopMaxTurnRequests, "max_turn_requests", false},
-		{StopRefusal, "refusal", false},
-		{StopError, "error", true},
-		{StopCancelled, "cancelled", true},
-		{StopReason("Other"), "Other", false},
-	}
-	for _, test := range tests {
-		if got := test.reason.Wire(); got != test.wire {
-			t.Errorf("%s: wire %s", test.reason, got)
-		}
-		if got := test.reason.Failed(); got != test.failed {
-			t.Errorf("%s: failed %t", test.reason, got)
-		}
-	}
-}
-
-func TestSuccessfulTurnTakesProvidersStopReasonUnlessItReadsAsFailure(t *testing.T) {
-	tests := map[string]StopReason{
-		"stop": StopEndTurn, "length": StopMaxTokens, "refusal": StopRefusal, "error": StopEndTurn, "cancelled": StopEndTurn,
-	}
-	for finish, want := range tests {
-		outcome := AfterReason(testState(), ReasonResult{Success: true, FinishReason: finish}, 0, Facts{})
-		complete := outcome.Plan.(Complete)
-		if complete.StopReason != want || !complete.Succeeded() {
-			t.Errorf("%q: got %s, succeeded %t", finish, complete.StopReason, complete.Succeeded())
-		}
-		if got := outcome.Effects[0].(EffectTurnCompleted).StopReason; got != want.Wire() {
-			t.Errorf("%q: the event says %s", finish, got)
+func TestStopWord(t *testing.T) {
+	for reason, want := range map[v1alpha1.StopReason]string{
+		v1alpha1.StopReasonEndTurn:         "end_turn",
+		v1alpha1.StopReasonMaxTokens:       "max_tokens",
+		v1alpha1.StopReasonMaxTurnRequests: "max_turn_requests",
+		v1alpha1.StopReasonRefusal:         "refusal",
+		v1alpha1.StopReasonSteered:         "steered",
+		"Other":                            "Other",
+	} {
+		if got := StopWord(reason); got != want {
+			t.Errorf("%s: got %s, want %s", reason, got, want)
 		}
 	}
 }

@@ -139,7 +139,7 @@ func failure(err *v1alpha1.TurnError) (reason, message string) {
 		return v1alpha1.ReasonFailed, "The Turn failed."
 	}
 	message = err.Message
-	for _, field := range []string{"problem", "remedy"} {
+	for _, field := range []string{v1alpha1.ErrorFieldProblem, v1alpha1.ErrorFieldRemedy} {
 		said := strings.TrimSpace(err.Fields[field])
 		if said == "" || strings.Contains(message, said) {
 			continue
@@ -149,22 +149,33 @@ func failure(err *v1alpha1.TurnError) (reason, message string) {
 			message += "."
 		}
 	}
-	return camelCase(err.Code), message
+	return reasonOf(err.Code), message
 }
 
-// camelCase turns an error code such as provider_rate_limited into a condition reason.
-func camelCase(code string) string {
-	var b strings.Builder
-	for word := range strings.SplitSeq(code, "_") {
-		if word == "" {
-			continue
-		}
-		b.WriteString(strings.ToUpper(word[:1]) + word[1:])
+// reasons are the condition reasons of the error codes.
+var reasons = map[v1alpha1.ErrorCode]string{
+	v1alpha1.ErrorCodeModelUnavailable:       v1alpha1.ReasonModelUnavailable,
+	v1alpha1.ErrorCodeRequestTooLarge:        v1alpha1.ReasonRequestTooLarge,
+	v1alpha1.ErrorCodeProviderRateLimited:    v1alpha1.ReasonProviderRateLimited,
+	v1alpha1.ErrorCodeProviderMisconfigured:  v1alpha1.ReasonProviderMisconfigured,
+	v1alpha1.ErrorCodeProviderQuotaExhausted: v1alpha1.ReasonProviderQuotaExhausted,
+	v1alpha1.ErrorCodeProviderUnavailable:    v1alpha1.ReasonProviderUnavailable,
+	v1alpha1.ErrorCodeDependencyUnavailable:  v1alpha1.ReasonDependencyUnavailable,
+	v1alpha1.ErrorCodeProcessingError:        v1alpha1.ReasonProcessingError,
+	v1alpha1.ErrorCodeCancelled:              v1alpha1.ReasonCancelled,
+	v1alpha1.ErrorCodeDeadlineExceeded:       v1alpha1.ReasonDeadlineExceeded,
+	v1alpha1.ErrorCodeWaitTimeout:            v1alpha1.ReasonWaitTimeout,
+	v1alpha1.ErrorCodeJournalFull:            v1alpha1.ReasonJournalFull,
+	v1alpha1.ErrorCodeNameReused:             v1alpha1.ReasonNameReused,
+	v1alpha1.ErrorCodeInterrupted:            v1alpha1.ReasonInterrupted,
+}
+
+// reasonOf returns the condition reason of an error code; Failed for a code that this version does not know.
+func reasonOf(code v1alpha1.ErrorCode) string {
+	if reason, known := reasons[code]; known {
+		return reason
 	}
-	if b.Len() == 0 {
-		return v1alpha1.ReasonFailed
-	}
-	return b.String()
+	return v1alpha1.ReasonFailed
 }
 
 // WaitsFor returns the condition message on the ToolResults that the Turn waits for, and for which calls.

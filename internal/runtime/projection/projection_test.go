@@ -1,9 +1,12 @@
 package projection
 
 import (
+	"maps"
 	"math/rand/v2"
+	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,8 +15,6 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
-	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
 var moment = metav1.NewMicroTime(time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC))
@@ -156,7 +157,10 @@ func someProgress(random *rand.Rand) v1alpha1.TurnProgress {
 		Plan:      &v1alpha1.TurnPlan{StopReason: v1alpha1.StopReasonEndTurn},
 	}
 	if random.IntN(2) == 0 {
-		p.Error = &v1alpha1.TurnError{Code: []string{"cancelled", "journal_full", "", "_"}[random.IntN(4)], Message: "m"}
+		p.Error = &v1alpha1.TurnError{
+			Code:    []v1alpha1.ErrorCode{"cancelled", "journal_full", "", "_"}[random.IntN(4)],
+			Message: "m",
+		}
 	}
 	for i := range random.IntN(3) {
 		p.ToolCalls = append(
@@ -208,24 +212,7 @@ func checkRules(t *testing.T, status *v1alpha1.TurnStatus) {
 }
 
 // codes are all that a Turn can fail with, and none.
-var codes = []plan.ErrorCode{
-	plan.CodeBudgetExhausted,
-	plan.CodeBudgetPaused,
-	plan.CodeSoftLimitReached,
-	plan.CodeModelUnavailable,
-	plan.CodeRequestTooLarge,
-	plan.CodeProviderRateLimited,
-	plan.CodeProviderMisconfigured,
-	plan.CodeProviderQuotaExhausted,
-	plan.CodeProviderUnavailable,
-	plan.CodeDependencyUnavailable,
-	plan.CodeProcessingError,
-	plan.CodeBlockedByHook,
-	plan.CodeMaxIterations,
-	plan.CodeCancelled,
-	host.CodeJournalFull,
-	"",
-}
+var codes = append(slices.Collect(maps.Keys(reasons)), "")
 
 // Whatever transitions follow one another, the conditions keep the rules.
 func FuzzConditionsKeepTheRules(f *testing.F) {
@@ -234,7 +221,7 @@ func FuzzConditionsKeepTheRules(f *testing.F) {
 	f.Add([]byte{5, 3, 5}, uint8(14), "a")
 	f.Fuzz(func(t *testing.T, phases []byte, which uint8, message string) {
 		var status v1alpha1.TurnStatus
-		code := string(codes[int(which)%len(codes)])
+		code := codes[int(which)%len(codes)]
 		for i, b := range phases {
 			progress := v1alpha1.TurnProgress{
 				Phase:     allPhases[int(b)%len(allPhases)],
@@ -248,13 +235,24 @@ func FuzzConditionsKeepTheRules(f *testing.F) {
 	})
 }
 
-func TestCamelCase(t *testing.T) {
-	for code, want := range map[string]string{
-		"cancelled": "Cancelled", "provider_rate_limited": "ProviderRateLimited", "journal_full": v1alpha1.ReasonJournalFull, "dependency_unavailable": "DependencyUnavailable",
-		"": v1alpha1.ReasonFailed, "_": v1alpha1.ReasonFailed, "__a__b_": "AB", "already": "Already", "x1_y2": "X1Y2",
-	} {
-		if got := camelCase(code); got != want {
-			t.Errorf("camelCase(%q) = %q, want %q", code, got, want)
+// TestEveryErrorCodeHasItsReason compares with the declarations in the API: a code without an entry would be Failed.
+func TestEveryErrorCodeHasItsReason(t *testing.T) {
+	source, err := os.ReadFile("../../../api/v1alpha1/errorcodes.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := regexp.MustCompile(`ErrorCode(\w+) +ErrorCode = "(\w+)"`).FindAllStringSubmatch(string(source), -1)
+	if len(declared) != len(reasons) {
+		t.Errorf("%d codes are declared, %d have a reason", len(declared), len(reasons))
+	}
+	for _, code := range declared {
+		if got := reasonOf(v1alpha1.ErrorCode(code[2])); got != code[1] {
+			t.Errorf("the reason of %s is %s, want %s", code[2], got, code[1])
+		}
+	}
+	for _, unknown := range []v1alpha1.ErrorCode{"", "_", "of_another_version"} {
+		if got := reasonOf(unknown); got != v1alpha1.ReasonFailed {
+			t.Errorf("the reason of %q is %s", unknown, got)
 		}
 	}
 }

@@ -17,6 +17,9 @@ type SimulatedResponseApplyConfiguration struct {
 	// without its last line breaks, {{input}} for the text of the last user message, {{images}} for a description of
 	// its images, {{locale}} for the locale.
 	Text *string `json:"text,omitempty"`
+	// code of the Turn's error with the type Error: processing_error (default), model_unavailable, request_too_large,
+	// provider_rate_limited, provider_misconfigured, provider_quota_exhausted or provider_unavailable.
+	Code *apiv1alpha1.ErrorCode `json:"code,omitempty"`
 	// prefix of the echoed user message.
 	Prefix *string `json:"prefix,omitempty"`
 	// tokens is the number of words of filler.
@@ -44,6 +47,14 @@ func (b *SimulatedResponseApplyConfiguration) WithType(value apiv1alpha1.Simulat
 // If called multiple times, the Text field is set to the value of the last call.
 func (b *SimulatedResponseApplyConfiguration) WithText(value string) *SimulatedResponseApplyConfiguration {
 	b.Text = &value
+	return b
+}
+
+// WithCode sets the Code field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Code field is set to the value of the last call.
+func (b *SimulatedResponseApplyConfiguration) WithCode(value apiv1alpha1.ErrorCode) *SimulatedResponseApplyConfiguration {
+	b.Code = &value
 	return b
 }
 

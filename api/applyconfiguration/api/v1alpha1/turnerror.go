@@ -2,13 +2,17 @@
 
 package v1alpha1
 
+import (
+	apiv1alpha1 "github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
 // TurnErrorApplyConfiguration represents a declarative configuration of the TurnError type for use
 // with apply.
 //
 // TurnError is why a Turn failed.
 type TurnErrorApplyConfiguration struct {
 	// code is one of a closed list, for programs to read.
-	Code *string `json:"code,omitempty"`
+	Code *apiv1alpha1.ErrorCode `json:"code,omitempty"`
 	// message is for people to read.
 	Message *string `json:"message,omitempty"`
 	// fields hold details, by code.
@@ -24,7 +28,7 @@ func TurnError() *TurnErrorApplyConfiguration {
 // WithCode sets the Code field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Code field is set to the value of the last call.
-func (b *TurnErrorApplyConfiguration) WithCode(value string) *TurnErrorApplyConfiguration {
+func (b *TurnErrorApplyConfiguration) WithCode(value apiv1alpha1.ErrorCode) *TurnErrorApplyConfiguration {
 	b.Code = &value
 	return b
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
-	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
 // usage of a response that came to its end, and of one that broke off: cached tokens are tokens.
@@ -146,58 +145,58 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 	echo := "x-api-key: " + key + " of " + prompt
 	for name, test := range map[string]struct {
 		answer    http.HandlerFunc
-		code      plan.ErrorCode
+		code      v1alpha1.ErrorCode
 		transient bool
 		after     time.Duration
 		says      string
 	}{
-		"too many":               {refuses(429, "rate_limit_error", echo, "Retry-After", "7"), plan.CodeProviderRateLimited, true, 7 * time.Second, "limits requests (429)"},
-		"too many, no time":      {refuses(429, "rate_limit_error", echo), plan.CodeProviderRateLimited, true, 0, "rate_limit_error"},
-		"a wrong key":            {refuses(401, "authentication_error", "invalid x-api-key "+key), plan.CodeProviderMisconfigured, false, 0, "does not accept the API key (401)"},
-		"not allowed":            {refuses(403, "permission_error", echo), plan.CodeProviderMisconfigured, false, 0, "(403)"},
-		"no such model":          {refuses(404, "not_found_error", "model: claude-test"), plan.CodeModelUnavailable, false, 0, "Model not available: claude-test"},
-		"too long":               {refuses(400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum"), plan.CodeRequestTooLarge, false, 0, "Request too large"},
-		"too long with the rest": {refuses(400, "invalid_request_error", "input length and `max_tokens` exceed context limit: 1 + 2 > 2"), plan.CodeRequestTooLarge, false, 0, ""},
-		"too large":              {refuses(413, "request_too_large", echo), plan.CodeRequestTooLarge, false, 0, ""},
-		"no money":               {refuses(400, "invalid_request_error", "Your credit balance is too low to access the API."), plan.CodeProviderQuotaExhausted, false, 0, ""},
-		"a limit of one's own":   {refuses(400, "invalid_request_error", "You have reached your specified API usage limits. You will regain access on 2026-02-01 at 00:00 UTC."), plan.CodeProviderQuotaExhausted, false, 0, ""},
-		"a limit of a workspace": {refuses(400, "invalid_request_error", "You have reached your specified workspace API usage limits. You will regain access on 2026-02-01."), plan.CodeProviderQuotaExhausted, false, 0, ""},
-		"a limit in a text":      {refuses(400, "invalid_request_error", "no: you have reached your specified API usage limits"), plan.CodeProcessingError, false, 0, ""},
-		"no money, newer":        {refuses(403, "billing_error", echo), plan.CodeProviderQuotaExhausted, false, 0, ""},
-		"a parameter":            {refuses(400, "invalid_request_error", "temperature: "+echo), plan.CodeProcessingError, false, 0, "(400): invalid_request_error of temperature"},
-		"a field in a field":     {refuses(400, "invalid_request_error", "output_config.effort: no"), plan.CodeProcessingError, false, 0, "invalid_request_error of output_config.effort"},
-		"a word with a colon":    {refuses(400, "invalid_request_error", "oslo: no"), plan.CodeProcessingError, false, 0, "(400): invalid_request_error"},
-		"a text with a colon":    {refuses(400, "invalid_request_error", "Oslo is: "+echo), plan.CodeProcessingError, false, 0, "(400): invalid_request_error"},
-		"a problem":              {refuses(500, "api_error", echo), plan.CodeProviderUnavailable, true, 0, "(500)"},
-		"a gateway's problem":    {sends(502, "text/html", "<html>"+echo+"</html>"), plan.CodeProviderUnavailable, true, 0, "(502)"},
-		"no time":                {refuses(504, "timeout_error", echo), plan.CodeProviderUnavailable, true, 0, "(504)"},
-		"overloaded":             {refuses(529, "overloaded_error", "Overloaded"), plan.CodeProviderUnavailable, true, 0, "overloaded (529)"},
-		"an odd status":          {sends(418, "text/plain", echo), plan.CodeProcessingError, false, 0, "(418)"},
-		"an error that is none":  {sends(400, "application/json", `{"error":`+"\""+echo), plan.CodeProcessingError, false, 0, "(400)"},
-		"a key for a word":       {refuses(400, key, key+": no"), plan.CodeProcessingError, false, 0, "(400)"},
-		"no stream":              {sends(200, "text/html", "<html>"+echo), plan.CodeProcessingError, false, 0, "did not respond with an event stream"},
-		"an answer at once":      {sends(200, "application/json", `{"type":"message","content":[{"type":"text","text":"Hi"}]}`), plan.CodeProcessingError, false, 0, "did not respond with an event stream"},
-		"an empty stream":        {streams(), plan.CodeProviderUnavailable, true, 0, "incomplete response"},
-		"only a beginning":       {streams(start, ping), plan.CodeProviderUnavailable, true, 0, "incomplete response"},
-		"garbage":                {sends(200, "text/event-stream", "event: message_start\ndata: {"+echo+"\n\n"), plan.CodeProviderUnavailable, true, 0, "incomplete response"},
-		"a call that broke off":  {streams(start, textStart(0), text(0, "Let me look."), callStart(1, "a", "now"), arguments(1, `{"x"`)), plan.CodeProviderUnavailable, true, 0, ""},
-		"a call without a piece": {streams(start, callStart(1, "a", "now")), plan.CodeProviderUnavailable, true, 0, ""},
-		"overloaded on the way":  {streams(start, `{"type":"error","error":{"type":"overloaded_error","message":"`+prompt+`"}}`), plan.CodeProviderUnavailable, true, 0, "is overloaded"},
-		"limited on the way":     {streams(`{"type":"error","error":{"type":"rate_limit_error","message":"no"}}`), plan.CodeProviderRateLimited, true, 0, "limits requests"},
-		"an error of no kind":    {streams(start, `{"type":"error","error":"`+prompt+`"}`), plan.CodeProviderUnavailable, true, 0, ""},
+		"too many":               {refuses(429, "rate_limit_error", echo, "Retry-After", "7"), v1alpha1.ErrorCodeProviderRateLimited, true, 7 * time.Second, "limits requests (429)"},
+		"too many, no time":      {refuses(429, "rate_limit_error", echo), v1alpha1.ErrorCodeProviderRateLimited, true, 0, "rate_limit_error"},
+		"a wrong key":            {refuses(401, "authentication_error", "invalid x-api-key "+key), v1alpha1.ErrorCodeProviderMisconfigured, false, 0, "does not accept the API key (401)"},
+		"not allowed":            {refuses(403, "permission_error", echo), v1alpha1.ErrorCodeProviderMisconfigured, false, 0, "(403)"},
+		"no such model":          {refuses(404, "not_found_error", "model: claude-test"), v1alpha1.ErrorCodeModelUnavailable, false, 0, "Anthropic has no model claude-test for this API key"},
+		"too long":               {refuses(400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum"), v1alpha1.ErrorCodeRequestTooLarge, false, 0, "accepts no conversation of this length"},
+		"too long with the rest": {refuses(400, "invalid_request_error", "input length and `max_tokens` exceed context limit: 1 + 2 > 2"), v1alpha1.ErrorCodeRequestTooLarge, false, 0, ""},
+		"too large":              {refuses(413, "request_too_large", echo), v1alpha1.ErrorCodeRequestTooLarge, false, 0, ""},
+		"no money":               {refuses(400, "invalid_request_error", "Your credit balance is too low to access the API."), v1alpha1.ErrorCodeProviderQuotaExhausted, false, 0, ""},
+		"a limit of one's own":   {refuses(400, "invalid_request_error", "You have reached your specified API usage limits. You will regain access on 2026-02-01 at 00:00 UTC."), v1alpha1.ErrorCodeProviderQuotaExhausted, false, 0, ""},
+		"a limit of a workspace": {refuses(400, "invalid_request_error", "You have reached your specified workspace API usage limits. You will regain access on 2026-02-01."), v1alpha1.ErrorCodeProviderQuotaExhausted, false, 0, ""},
+		"a limit in a text":      {refuses(400, "invalid_request_error", "no: you have reached your specified API usage limits"), v1alpha1.ErrorCodeProcessingError, false, 0, ""},
+		"no money, newer":        {refuses(403, "billing_error", echo), v1alpha1.ErrorCodeProviderQuotaExhausted, false, 0, ""},
+		"a parameter":            {refuses(400, "invalid_request_error", "temperature: "+echo), v1alpha1.ErrorCodeProcessingError, false, 0, "(400): invalid_request_error of temperature"},
+		"a field in a field":     {refuses(400, "invalid_request_error", "output_config.effort: no"), v1alpha1.ErrorCodeProcessingError, false, 0, "invalid_request_error of output_config.effort"},
+		"a word with a colon":    {refuses(400, "invalid_request_error", "oslo: no"), v1alpha1.ErrorCodeProcessingError, false, 0, "(400): invalid_request_error"},
+		"a text with a colon":    {refuses(400, "invalid_request_error", "Oslo is: "+echo), v1alpha1.ErrorCodeProcessingError, false, 0, "(400): invalid_request_error"},
+		"a problem":              {refuses(500, "api_error", echo), v1alpha1.ErrorCodeProviderUnavailable, true, 0, "(500)"},
+		"a gateway's problem":    {sends(502, "text/html", "<html>"+echo+"</html>"), v1alpha1.ErrorCodeProviderUnavailable, true, 0, "(502)"},
+		"no time":                {refuses(504, "timeout_error", echo), v1alpha1.ErrorCodeProviderUnavailable, true, 0, "(504)"},
+		"overloaded":             {refuses(529, "overloaded_error", "Overloaded"), v1alpha1.ErrorCodeProviderUnavailable, true, 0, "overloaded (529)"},
+		"an odd status":          {sends(418, "text/plain", echo), v1alpha1.ErrorCodeProcessingError, false, 0, "(418)"},
+		"an error that is none":  {sends(400, "application/json", `{"error":`+"\""+echo), v1alpha1.ErrorCodeProcessingError, false, 0, "(400)"},
+		"a key for a word":       {refuses(400, key, key+": no"), v1alpha1.ErrorCodeProcessingError, false, 0, "(400)"},
+		"no stream":              {sends(200, "text/html", "<html>"+echo), v1alpha1.ErrorCodeProcessingError, false, 0, "did not respond with an event stream"},
+		"an answer at once":      {sends(200, "application/json", `{"type":"message","content":[{"type":"text","text":"Hi"}]}`), v1alpha1.ErrorCodeProcessingError, false, 0, "did not respond with an event stream"},
+		"an empty stream":        {streams(), v1alpha1.ErrorCodeProviderUnavailable, true, 0, "incomplete response"},
+		"only a beginning":       {streams(start, ping), v1alpha1.ErrorCodeProviderUnavailable, true, 0, "incomplete response"},
+		"garbage":                {sends(200, "text/event-stream", "event: message_start\ndata: {"+echo+"\n\n"), v1alpha1.ErrorCodeProviderUnavailable, true, 0, "incomplete response"},
+		"a call that broke off":  {streams(start, textStart(0), text(0, "Let me look."), callStart(1, "a", "now"), arguments(1, `{"x"`)), v1alpha1.ErrorCodeProviderUnavailable, true, 0, ""},
+		"a call without a piece": {streams(start, callStart(1, "a", "now")), v1alpha1.ErrorCodeProviderUnavailable, true, 0, ""},
+		"overloaded on the way":  {streams(start, `{"type":"error","error":{"type":"overloaded_error","message":"`+prompt+`"}}`), v1alpha1.ErrorCodeProviderUnavailable, true, 0, "is overloaded"},
+		"limited on the way":     {streams(`{"type":"error","error":{"type":"rate_limit_error","message":"no"}}`), v1alpha1.ErrorCodeProviderRateLimited, true, 0, "limits requests"},
+		"an error of no kind":    {streams(start, `{"type":"error","error":"`+prompt+`"}`), v1alpha1.ErrorCodeProviderUnavailable, true, 0, ""},
 		"redirected": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
-		}, plan.CodeProviderMisconfigured, false, 0, "not followed"},
-		"broken off":          {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, plan.CodeProviderUnavailable, true, 0, "incomplete response"},
-		"a call at the limit": {streams(start, callStart(0, "a", "now"), arguments(0, `{"x"`), blockStop(0), ends("max_tokens"), stop), plan.CodeProcessingError, false, 0, "raise maxOutputTokens"},
-		"no room":             {streams(start, ends("model_context_window_exceeded"), stop), plan.CodeRequestTooLarge, false, 0, "Request too large"},
-		"no room for a call":  {streams(start, callStart(0, "a", "now"), blockStop(0), ends("model_context_window_exceeded"), stop), plan.CodeRequestTooLarge, false, 0, ""},
-		"a pause":             {streams(start, ends("pause_turn"), stop), plan.CodeProcessingError, false, 0, "paused"},
-		"too much at once":    {sends(200, "text/event-stream", strings.Repeat("data: "+strings.Repeat("x", 1<<20)+"\n", 9)), plan.CodeProcessingError, false, 0, "too long"},
-		"too many calls":      {streams(append([]string{start}, slices.Repeat([]string{callStart(1, "", "")}, provider.MaxCalls+1)...)...), plan.CodeProcessingError, false, 0, "too long"},
-		"too many values":     {streams(`{"type":"message_start","message":{"content":[{}` + strings.Repeat(",{}", provider.MaxValues) + `]}}`), plan.CodeProcessingError, false, 0, "too long"},
+		}, v1alpha1.ErrorCodeProviderMisconfigured, false, 0, "not followed"},
+		"broken off":          {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, v1alpha1.ErrorCodeProviderUnavailable, true, 0, "incomplete response"},
+		"a call at the limit": {streams(start, callStart(0, "a", "now"), arguments(0, `{"x"`), blockStop(0), ends("max_tokens"), stop), v1alpha1.ErrorCodeProcessingError, false, 0, "raise maxOutputTokens"},
+		"no room":             {streams(start, ends("model_context_window_exceeded"), stop), v1alpha1.ErrorCodeRequestTooLarge, false, 0, "accepts no conversation of this length"},
+		"no room for a call":  {streams(start, callStart(0, "a", "now"), blockStop(0), ends("model_context_window_exceeded"), stop), v1alpha1.ErrorCodeRequestTooLarge, false, 0, ""},
+		"a pause":             {streams(start, ends("pause_turn"), stop), v1alpha1.ErrorCodeProcessingError, false, 0, "paused"},
+		"too much at once":    {sends(200, "text/event-stream", strings.Repeat("data: "+strings.Repeat("x", 1<<20)+"\n", 9)), v1alpha1.ErrorCodeProcessingError, false, 0, "too long"},
+		"too many calls":      {streams(append([]string{start}, slices.Repeat([]string{callStart(1, "", "")}, provider.MaxCalls+1)...)...), v1alpha1.ErrorCodeProcessingError, false, 0, "too long"},
+		"too many values":     {streams(`{"type":"message_start","message":{"content":[{}` + strings.Repeat(",{}", provider.MaxValues) + `]}}`), v1alpha1.ErrorCodeProcessingError, false, 0, "too long"},
 		"too much": {streams(start, textStart(0), text(0, strings.Repeat("x", provider.MaxAnswer/4)), text(0, strings.Repeat("x", provider.MaxAnswer/4)), text(0, strings.Repeat("x", provider.MaxAnswer/4)),
-			text(0, strings.Repeat("x", provider.MaxAnswer/4+1))), plan.CodeProcessingError, false, 0, "too long"},
+			text(0, strings.Repeat("x", provider.MaxAnswer/4+1))), v1alpha1.ErrorCodeProcessingError, false, 0, "too long"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDouble(t, test.answer)
@@ -205,8 +204,8 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 			if err == nil {
 				t.Fatalf("the answer is %+v", got)
 			}
-			if got := provider.Class(err); got != test.code {
-				t.Errorf("%q classifies as %s, want %s", err, got, test.code)
+			if got := model.CodeOf(err); got != test.code {
+				t.Errorf("%q has the code %s, want %s", err, got, test.code)
 			}
 			if !strings.Contains(err.Error(), test.says) || len(err.Error()) > 200 {
 				t.Errorf("the error is %q, which does not say %q, or says too much", err, test.says)
@@ -236,7 +235,7 @@ func TestAnswersOfNoSense(t *testing.T) {
 	} {
 		d := newDouble(t, streams(event))
 		got, err := d.ask(t)
-		if got != nil || err == nil || provider.Class(err) != plan.CodeProviderUnavailable {
+		if got != nil || err == nil || model.CodeOf(err) != v1alpha1.ErrorCodeProviderUnavailable {
 			t.Errorf("%s: Generate = %+v, %v", event, got, err)
 			continue
 		}
@@ -249,7 +248,7 @@ func TestAServerThatIsNotThereIsUnavailable(t *testing.T) {
 	d.Close()
 	_, err := d.ask(t)
 	var own *provider.Error
-	if !errors.As(err, &own) || !own.Transient() || provider.Class(err) != plan.CodeProviderUnavailable {
+	if !errors.As(err, &own) || !own.Transient() || model.CodeOf(err) != v1alpha1.ErrorCodeProviderUnavailable {
 		t.Errorf("the error is %v", err)
 	}
 	quiet(t, err, d)

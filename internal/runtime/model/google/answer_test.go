@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider/providertest"
@@ -92,7 +93,7 @@ func TestAnswersThatBreakOff(t *testing.T) {
 	for name, test := range map[string]struct {
 		answer providertest.Answer
 		want   *model.Response
-		code   plan.ErrorCode
+		code   v1alpha1.ErrorCode
 	}{
 		"within a text":      {answer: cut(said(text("Once"))), want: once},
 		"within a chunk":     {answer: providertest.Answer{Body: stream(said(text("Once"))) + `data: {"candidates": [{"content"`, Cut: true}, want: once},
@@ -100,36 +101,36 @@ func TestAnswersThatBreakOff(t *testing.T) {
 		"quietly, in a chunk": {
 			answer: providertest.Answer{Body: stream(said(text("Once"))) + `data: {"candidates": [{"content"`}, want: once,
 		},
-		"before anything":     {answer: cut(), code: plan.CodeProviderUnavailable},
-		"quietly, at once":    {answer: providertest.Answer{}, code: plan.CodeProviderUnavailable},
-		"after a thought":     {answer: cut(said(`{"text": "I wonder", "thought": true}`)), code: plan.CodeProviderUnavailable},
-		"within the one call": {answer: providertest.Answer{Body: `data: {"candidates": [{"content": {"parts": [{"functionCall": {"name": "look","args": {"a"`, Cut: true}, code: plan.CodeProviderUnavailable},
+		"before anything":     {answer: cut(), code: v1alpha1.ErrorCodeProviderUnavailable},
+		"quietly, at once":    {answer: providertest.Answer{}, code: v1alpha1.ErrorCodeProviderUnavailable},
+		"after a thought":     {answer: cut(said(`{"text": "I wonder", "thought": true}`)), code: v1alpha1.ErrorCodeProviderUnavailable},
+		"within the one call": {answer: providertest.Answer{Body: `data: {"candidates": [{"content": {"parts": [{"functionCall": {"name": "look","args": {"a"`, Cut: true}, code: v1alpha1.ErrorCodeProviderUnavailable},
 		"after a call": {
 			answer: cut(said(text("I look.") + "," + callPart("a", "look", `{"a": 1}`))),
 			want:   &model.Response{Text: "I look.", Usage: counted, ToolCalls: []model.ToolCall{{ProviderID: "a", Name: "look", Arguments: `{"a": 1}`}}},
 		},
 		"with an error after a text": {answer: providertest.Answer{Body: stream(said(text("Once")), unavailable)}, want: once},
-		"with an error at once":      {answer: providertest.Answer{Body: stream(unavailable)}, code: plan.CodeProviderUnavailable},
+		"with an error at once":      {answer: providertest.Answer{Body: stream(unavailable)}, code: v1alpha1.ErrorCodeProviderUnavailable},
 		"with an error that is no event": {
-			answer: providertest.Answer{Body: unavailable}, code: plan.CodeProviderUnavailable,
+			answer: providertest.Answer{Body: unavailable}, code: v1alpha1.ErrorCodeProviderUnavailable,
 		},
 		"with a limit": {
 			answer: providertest.Answer{Body: stream(`{"error": {"code": 429,"message": "slow down","status": "RESOURCE_EXHAUSTED"}}`)},
-			code:   plan.CodeProviderRateLimited,
+			code:   v1alpha1.ErrorCodeProviderRateLimited,
 		},
-		"with an error that says nothing": {answer: providertest.Answer{Body: stream(`{"error": {}}`)}, code: plan.CodeProviderUnavailable},
-		"with what is no JSON":            {answer: providertest.Answer{Body: stream("{\"a\": " + prompt)}, code: plan.CodeProviderUnavailable},
+		"with an error that says nothing": {answer: providertest.Answer{Body: stream(`{"error": {}}`)}, code: v1alpha1.ErrorCodeProviderUnavailable},
+		"with what is no JSON":            {answer: providertest.Answer{Body: stream("{\"a\": " + prompt)}, code: v1alpha1.ErrorCodeProviderUnavailable},
 		"with garbage": {
-			answer: providertest.Answer{Body: strings.Repeat("\x00\xff\xfe"+prompt+"\r\n", 1000)}, code: plan.CodeProviderUnavailable,
+			answer: providertest.Answer{Body: strings.Repeat("\x00\xff\xfe"+prompt+"\r\n", 1000)}, code: v1alpha1.ErrorCodeProviderUnavailable,
 		},
 		"with a page for people": {
-			answer: providertest.Answer{Body: "<html>" + prompt, Header: map[string]string{"Content-Type": "text/html"}}, code: plan.CodeProcessingError,
+			answer: providertest.Answer{Body: "<html>" + prompt, Header: map[string]string{"Content-Type": "text/html"}}, code: v1alpha1.ErrorCodeProcessingError,
 		},
-		"at its limit, before anything was said": {answer: providertest.Answer{Body: stream(ended("MAX_TOKENS", ""))}, code: plan.CodeProcessingError},
-		"for another reason, before anything":    {answer: providertest.Answer{Body: stream(ended("OTHER", ""))}, code: plan.CodeProcessingError},
-		"for another reason, within the calls":   {answer: providertest.Answer{Body: stream(said(text("I look.")), ended("OTHER", callPart("a", "look", "{}")))}, code: plan.CodeProcessingError},
+		"at its limit, before anything was said": {answer: providertest.Answer{Body: stream(ended("MAX_TOKENS", ""))}, code: v1alpha1.ErrorCodeProcessingError},
+		"for another reason, before anything":    {answer: providertest.Answer{Body: stream(ended("OTHER", ""))}, code: v1alpha1.ErrorCodeProcessingError},
+		"for another reason, within the calls":   {answer: providertest.Answer{Body: stream(said(text("I look.")), ended("OTHER", callPart("a", "look", "{}")))}, code: v1alpha1.ErrorCodeProcessingError},
 		"with a call that the model got wrong": {
-			answer: providertest.Answer{Body: stream(said(text("I look.")), ended("MALFORMED_FUNCTION_CALL", ""))}, code: plan.CodeProcessingError,
+			answer: providertest.Answer{Body: stream(said(text("I look.")), ended("MALFORMED_FUNCTION_CALL", ""))}, code: v1alpha1.ErrorCodeProcessingError,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -145,8 +146,8 @@ func TestAnswersThatBreakOff(t *testing.T) {
 			if got != nil || err == nil {
 				t.Fatalf("Generate = %+v, %v", got, err)
 			}
-			if code := provider.Class(err); code != test.code {
-				t.Errorf("%q classifies as %s, want %s", err, code, test.code)
+			if code := model.CodeOf(err); code != test.code {
+				t.Errorf("%q has the code %s, want %s", err, code, test.code)
 			}
 			tellsNothing(t, err)
 		})
@@ -165,7 +166,7 @@ func TestWhatAFilterEndsIsARefusal(t *testing.T) {
 		} {
 			got, err := ask(t, providertest.Answer{Body: body})
 			if err != nil || got.Text != text || len(got.ToolCalls) > 0 ||
-				plan.StopReasonFor(got.FinishReason) != plan.StopRefusal ||
+				plan.StopReasonOf(got.FinishReason) != v1alpha1.StopReasonRefusal ||
 				got.FinishWord != word {
 				t.Errorf("%s: Generate = %+v, %v", word, got, err)
 			}
@@ -198,7 +199,7 @@ func TestAnswersOfNoSense(t *testing.T) {
 		`{"candidates":[{"content":{"parts":[{"functionCall":[]}]}}]}`, `{"candidates":null}`, `{"usageMetadata":[]}`, `{"promptFeedback":1}`, `{}`, `[]`, `null`, `1`,
 	} {
 		got, err := ask(t, providertest.Answer{Body: stream(chunk)})
-		if got != nil || err == nil || provider.Class(err) != plan.CodeProviderUnavailable {
+		if got != nil || err == nil || model.CodeOf(err) != v1alpha1.ErrorCodeProviderUnavailable {
 			t.Errorf("%s: Generate = %+v, %v", chunk, got, err)
 			continue
 		}

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider/providertest"
-	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
 // tellsNothing fails the test when an error shows what it must not, however it is printed.
@@ -46,60 +46,60 @@ func TestStatuses(t *testing.T) {
 		status int
 		header map[string]string
 		body   string
-		code   plan.ErrorCode
+		code   v1alpha1.ErrorCode
 		says   string
 		after  time.Duration
 		again  bool
 	}{
 		"an unknown parameter": {
 			status: 400, body: problem("400", "INVALID_ARGUMENT", "Unknown name", ""),
-			code: plan.CodeProcessingError, says: "Google refused the request (400): INVALID_ARGUMENT",
+			code: v1alpha1.ErrorCodeProcessingError, says: "Google refused the request (400): INVALID_ARGUMENT",
 		},
 		"a conversation that is too long": {
 			status: 400, body: problem("400", "INVALID_ARGUMENT", "The input token count (2) exceeds the maximum number of tokens allowed (1).", ""),
-			code: plan.CodeRequestTooLarge, says: "Request too large: Google accepts no conversation of this length for model gemini-3-pro",
+			code: v1alpha1.ErrorCodeRequestTooLarge, says: "Google accepts no conversation of this length for model gemini-3-pro",
 		},
-		"a body that is too large": {status: 413, body: "<html>", code: plan.CodeRequestTooLarge},
+		"a body that is too large": {status: 413, body: "<html>", code: v1alpha1.ErrorCodeRequestTooLarge},
 		"a wrong key": {
 			status: 400, body: problem("400", "INVALID_ARGUMENT", "API key not valid.", invalidKey),
-			code: plan.CodeProviderMisconfigured, says: "Google does not accept the API key (400)",
+			code: v1alpha1.ErrorCodeProviderMisconfigured, says: "Google does not accept the API key (400)",
 		},
-		"no key":                   {status: 401, body: problem("401", "UNAUTHENTICATED", "no", ""), code: plan.CodeProviderMisconfigured},
-		"a key for something else": {status: 403, body: problem("403", "PERMISSION_DENIED", "no", ""), code: plan.CodeProviderMisconfigured},
+		"no key":                   {status: 401, body: problem("401", "UNAUTHENTICATED", "no", ""), code: v1alpha1.ErrorCodeProviderMisconfigured},
+		"a key for something else": {status: 403, body: problem("403", "PERMISSION_DENIED", "no", ""), code: v1alpha1.ErrorCodeProviderMisconfigured},
 		"an unknown model": {
 			status: 404, body: problem("404", "NOT_FOUND", "models/gemini-3-pro is not found", ""),
-			code: plan.CodeModelUnavailable, says: "Model not available: gemini-3-pro",
+			code: v1alpha1.ErrorCodeModelUnavailable, says: "Google has no model gemini-3-pro for this API key",
 		},
 		"a limit for each minute": {
 			status: 429, body: problem("429", "RESOURCE_EXHAUSTED", "You exceeded your current quota", quota("GenerateRequestsPerMinutePerProjectPerModel")+","+retry),
-			code: plan.CodeProviderRateLimited, says: "Google limits requests (429): RESOURCE_EXHAUSTED", after: 34500 * time.Millisecond, again: true,
+			code: v1alpha1.ErrorCodeProviderRateLimited, says: "Google limits requests (429): RESOURCE_EXHAUSTED", after: 34500 * time.Millisecond, again: true,
 		},
 		"a limit with a header": {
 			status: 429, header: map[string]string{"Retry-After": "20"}, body: problem("429", "RESOURCE_EXHAUSTED", "slow", ""),
-			code: plan.CodeProviderRateLimited, after: 20 * time.Second, again: true,
+			code: v1alpha1.ErrorCodeProviderRateLimited, after: 20 * time.Second, again: true,
 		},
 		"a limit for each day": {
 			status: 429, body: problem("429", "RESOURCE_EXHAUSTED", "quota", quota("GenerateRequestsPerDayPerProjectPerModel-FreeTier")+","+retry),
-			code: plan.CodeProviderQuotaExhausted, after: 34500 * time.Millisecond,
+			code: v1alpha1.ErrorCodeProviderQuotaExhausted, after: 34500 * time.Millisecond,
 		},
-		"a failure":           {status: 500, body: problem("500", "INTERNAL", "sorry", ""), code: plan.CodeProviderUnavailable, again: true},
-		"a gateway's failure": {status: 502, body: "<html><body>502 " + prompt, code: plan.CodeProviderUnavailable, again: true},
+		"a failure":           {status: 500, body: problem("500", "INTERNAL", "sorry", ""), code: v1alpha1.ErrorCodeProviderUnavailable, again: true},
+		"a gateway's failure": {status: 502, body: "<html><body>502 " + prompt, code: v1alpha1.ErrorCodeProviderUnavailable, again: true},
 		"overload": {
-			status: 503, body: problem("503", "UNAVAILABLE", "The model is overloaded.", ""), code: plan.CodeProviderUnavailable,
+			status: 503, body: problem("503", "UNAVAILABLE", "The model is overloaded.", ""), code: v1alpha1.ErrorCodeProviderUnavailable,
 			says: "Google has a problem (503): UNAVAILABLE", again: true,
 		},
-		"a deadline":    {status: 504, body: problem("504", "DEADLINE_EXCEEDED", "late", ""), code: plan.CodeProviderUnavailable, again: true},
-		"a proxy's 529": {status: 529, body: "null", code: plan.CodeProviderUnavailable, says: "Google is overloaded (529)", again: true},
-		"a huge body":   {status: 500, body: strings.Repeat(prompt, 100_000), code: plan.CodeProviderUnavailable, again: true},
+		"a deadline":    {status: 504, body: problem("504", "DEADLINE_EXCEEDED", "late", ""), code: v1alpha1.ErrorCodeProviderUnavailable, again: true},
+		"a proxy's 529": {status: 529, body: "null", code: v1alpha1.ErrorCodeProviderUnavailable, says: "Google is overloaded (529)", again: true},
+		"a huge body":   {status: 500, body: strings.Repeat(prompt, 100_000), code: v1alpha1.ErrorCodeProviderUnavailable, again: true},
 		"an endless body": {
-			status: 500, body: strings.Repeat("x", 33<<20), code: plan.CodeProviderUnavailable, says: "Google has a problem (500)", again: true,
+			status: 500, body: strings.Repeat("x", 33<<20), code: v1alpha1.ErrorCodeProviderUnavailable, says: "Google has a problem (500)", again: true,
 		},
-		"another code in the body": {status: 500, body: problem("200", "OK", "fine", ""), code: plan.CodeProviderUnavailable, again: true},
+		"another code in the body": {status: 500, body: problem("200", "OK", "fine", ""), code: v1alpha1.ErrorCodeProviderUnavailable, again: true},
 		"a key where the word for the error should be": {
-			status: 400, body: problem("400", key, "", ""), code: plan.CodeProcessingError, says: "Google refused the request (400)",
+			status: 400, body: problem("400", key, "", ""), code: v1alpha1.ErrorCodeProcessingError, says: "Google refused the request (400)",
 		},
 		"a redirect": {
-			status: 307, header: map[string]string{"Location": "https://elsewhere.example.org/"}, code: plan.CodeProviderMisconfigured,
+			status: 307, header: map[string]string{"Location": "https://elsewhere.example.org/"}, code: v1alpha1.ErrorCodeProviderMisconfigured,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -110,8 +110,8 @@ func TestStatuses(t *testing.T) {
 			}
 			// The runtime decides what is tried again, and nothing follows a redirect with the key.
 			server.One(t)
-			if code := provider.Class(err); code != test.code {
-				t.Errorf("%q classifies as %s, want %s", err, code, test.code)
+			if code := model.CodeOf(err); code != test.code {
+				t.Errorf("%q has the code %s, want %s", err, code, test.code)
 			}
 			if test.says != "" && err.Error() != test.says {
 				t.Errorf("the error is %q, want %q", err, test.says)
@@ -131,7 +131,7 @@ func TestAServerThatIsNotThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer, err := driver.Generate(t.Context(), question())
-	if answer != nil || err == nil || provider.Class(err) != plan.CodeProviderUnavailable {
+	if answer != nil || err == nil || model.CodeOf(err) != v1alpha1.ErrorCodeProviderUnavailable {
 		t.Errorf("Generate = %+v, %v", answer, err)
 	}
 	tellsNothing(t, err)

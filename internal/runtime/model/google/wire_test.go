@@ -162,7 +162,8 @@ func TestAModelWhoseNameIsNoneIsNotAskedFor(t *testing.T) {
 		r := question()
 		r.Model = name
 		answer, err := driverOf(t, server, Options{}).Generate(t.Context(), r)
-		if answer != nil || err == nil || err.Error() != "Model not available: "+name || len(server.Seen()) != 0 {
+		if answer != nil || err == nil || err.Error() != "Google has no model "+name+" for this API key" ||
+			len(server.Seen()) != 0 {
 			t.Errorf("%q: Generate = %+v, %v after %d requests", name, answer, err, len(server.Seen()))
 		}
 	}

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider/providertest"
-	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
 // call and more are pieces of a tool call.
@@ -139,18 +139,18 @@ func TestAnswersThatBreakOff(t *testing.T) {
 	for name, test := range map[string]struct {
 		answer providertest.Answer
 		want   *model.Response
-		code   plan.ErrorCode
+		code   v1alpha1.ErrorCode
 	}{
 		"within a text":        {answer: cut(delta(`{"content":"Once"}`)), want: &model.Response{Text: "Once"}},
 		"within a chunk":       {answer: providertest.Answer{Body: unfinished(delta(`{"content":"Once"}`)) + `data: {"id":"chat`, Cut: true}, want: &model.Response{Text: "Once"}},
 		"quietly, in a text":   {answer: providertest.Answer{Body: unfinished(delta(`{"content":"Once"}`))}, want: &model.Response{Text: "Once"}},
-		"before anything":      {answer: cut(), code: plan.CodeProviderUnavailable},
-		"quietly, at once":     {answer: providertest.Answer{}, code: plan.CodeProviderUnavailable},
-		"after an empty chunk": {answer: cut(delta(`{"role":"assistant","content":""}`)), code: plan.CodeProviderUnavailable},
+		"before anything":      {answer: cut(), code: v1alpha1.ErrorCodeProviderUnavailable},
+		"quietly, at once":     {answer: providertest.Answer{}, code: v1alpha1.ErrorCodeProviderUnavailable},
+		"after an empty chunk": {answer: cut(delta(`{"role":"assistant","content":""}`)), code: v1alpha1.ErrorCodeProviderUnavailable},
 		"within the only call, which the text led up to": {
-			answer: cut(delta(`{"content":"I look."}`), callPiece("0", "a", "look", `{\"a\": 1`)), code: plan.CodeProviderUnavailable,
+			answer: cut(delta(`{"content":"I look."}`), callPiece("0", "a", "look", `{\"a\": 1`)), code: v1alpha1.ErrorCodeProviderUnavailable,
 		},
-		"before the arguments of the only call": {answer: cut(callPiece("0", "a", "look", "")), code: plan.CodeProviderUnavailable},
+		"before the arguments of the only call": {answer: cut(callPiece("0", "a", "look", "")), code: v1alpha1.ErrorCodeProviderUnavailable},
 		"within the second call": {
 			answer: cut(delta(`{"content":"I look."}`), callPiece("0", "a", "look", `{\"a\": 1}`), callPiece("1", "b", "look", `{`)),
 			want:   &model.Response{Text: "I look.", ToolCalls: []model.ToolCall{{ProviderID: "a", Name: "look", Arguments: `{"a": 1}`}}},
@@ -159,26 +159,26 @@ func TestAnswersThatBreakOff(t *testing.T) {
 			answer: cut(delta(`{"content":"Hello"}`), finish("stop")), want: &model.Response{Text: "Hello", FinishReason: "stop"},
 		},
 		"with an error after a text":   {answer: providertest.Answer{Body: unfinished(delta(`{"content":"Once"}`), overloaded)}, want: &model.Response{Text: "Once"}},
-		"with an error at once":        {answer: providertest.Answer{Body: unfinished(overloaded)}, code: plan.CodeProviderUnavailable},
-		"with an error of the request": {answer: providertest.Answer{Body: unfinished(`{"error":{"type":"invalid_request_error","code":"context_length_exceeded"}}`)}, code: plan.CodeRequestTooLarge},
-		"with a limit":                 {answer: providertest.Answer{Body: unfinished(`{"error":{"message":"slow down","code":"rate_limit_exceeded"}}`)}, code: plan.CodeProviderRateLimited},
-		"with a status":                {answer: providertest.Answer{Body: unfinished(`{"error":{"message":"slow down","type":"TooManyRequests","code":429}}`)}, code: plan.CodeProviderRateLimited},
-		"with a mere text":             {answer: providertest.Answer{Body: unfinished(`{"error":"out of memory"}`)}, code: plan.CodeProviderUnavailable},
-		"with what is no JSON":         {answer: providertest.Answer{Body: unfinished("{\"a\": " + prompt)}, code: plan.CodeProviderUnavailable},
+		"with an error at once":        {answer: providertest.Answer{Body: unfinished(overloaded)}, code: v1alpha1.ErrorCodeProviderUnavailable},
+		"with an error of the request": {answer: providertest.Answer{Body: unfinished(`{"error":{"type":"invalid_request_error","code":"context_length_exceeded"}}`)}, code: v1alpha1.ErrorCodeRequestTooLarge},
+		"with a limit":                 {answer: providertest.Answer{Body: unfinished(`{"error":{"message":"slow down","code":"rate_limit_exceeded"}}`)}, code: v1alpha1.ErrorCodeProviderRateLimited},
+		"with a status":                {answer: providertest.Answer{Body: unfinished(`{"error":{"message":"slow down","type":"TooManyRequests","code":429}}`)}, code: v1alpha1.ErrorCodeProviderRateLimited},
+		"with a mere text":             {answer: providertest.Answer{Body: unfinished(`{"error":"out of memory"}`)}, code: v1alpha1.ErrorCodeProviderUnavailable},
+		"with what is no JSON":         {answer: providertest.Answer{Body: unfinished("{\"a\": " + prompt)}, code: v1alpha1.ErrorCodeProviderUnavailable},
 		"with garbage": {
-			answer: providertest.Answer{Body: strings.Repeat("\x00\xff\xfe"+prompt+"\r\n", 1000)}, code: plan.CodeProviderUnavailable,
+			answer: providertest.Answer{Body: strings.Repeat("\x00\xff\xfe"+prompt+"\r\n", 1000)}, code: v1alpha1.ErrorCodeProviderUnavailable,
 		},
 		"with a page for people": {
-			answer: providertest.Answer{Body: "<html>" + prompt, Header: map[string]string{"Content-Type": "text/html"}}, code: plan.CodeProcessingError,
+			answer: providertest.Answer{Body: "<html>" + prompt, Header: map[string]string{"Content-Type": "text/html"}}, code: v1alpha1.ErrorCodeProcessingError,
 		},
 		"with a single JSON": {
-			answer: providertest.Answer{Body: `{"choices":[]}`, Header: map[string]string{"Content-Type": "application/json"}}, code: plan.CodeProcessingError,
+			answer: providertest.Answer{Body: `{"choices":[]}`, Header: map[string]string{"Content-Type": "application/json"}}, code: v1alpha1.ErrorCodeProcessingError,
 		},
 		"at its limit, within the only call": {
 			answer: providertest.Answer{Body: chunks(delta(`{"content":"I look."}`), callPiece("0", "a", "look", `{\"a\": 1`), finish("length"))},
-			code:   plan.CodeProcessingError,
+			code:   v1alpha1.ErrorCodeProcessingError,
 		},
-		"at its limit, before anything was said": {answer: providertest.Answer{Body: chunks(finish("length"))}, code: plan.CodeProcessingError},
+		"at its limit, before anything was said": {answer: providertest.Answer{Body: chunks(finish("length"))}, code: v1alpha1.ErrorCodeProcessingError},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := ask(t, test.answer)
@@ -192,8 +192,8 @@ func TestAnswersThatBreakOff(t *testing.T) {
 			if got != nil || err == nil {
 				t.Fatalf("Generate = %+v, %v", got, err)
 			}
-			if code := provider.Class(err); code != test.code {
-				t.Errorf("%q classifies as %s, want %s", err, code, test.code)
+			if code := model.CodeOf(err); code != test.code {
+				t.Errorf("%q has the code %s, want %s", err, code, test.code)
 			}
 			tellsNothing(t, err)
 		})
@@ -207,7 +207,7 @@ func TestAnswersOfNoSense(t *testing.T) {
 		`{"choices":[{"delta":{"tool_calls":[{"index":"x","function":[]}]}}]}`, `{"choices":null}`, `{"usage":[]}`, `{}`, `[]`, `null`, `1`,
 	} {
 		got, err := ask(t, providertest.Answer{Body: unfinished(chunk)})
-		if got != nil || err == nil || provider.Class(err) != plan.CodeProviderUnavailable {
+		if got != nil || err == nil || model.CodeOf(err) != v1alpha1.ErrorCodeProviderUnavailable {
 			t.Errorf("%s: Generate = %+v, %v", chunk, got, err)
 			continue
 		}

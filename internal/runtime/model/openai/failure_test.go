@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider/providertest"
-	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
 // tellsNothing fails the test when an error shows what it must not, however it is printed.
@@ -37,73 +37,73 @@ func TestStatuses(t *testing.T) {
 		status int
 		header map[string]string
 		body   string
-		code   plan.ErrorCode
+		code   v1alpha1.ErrorCode
 		says   string
 		after  time.Duration
 		again  bool
 	}{
 		"an unknown parameter": {
 			status: 400, body: `{"error":{"message":"Unsupported value","type":"invalid_request_error","param":"temperature","code":"unsupported_value"}}`,
-			code: plan.CodeProcessingError, says: "OpenAI refused the request (400): unsupported_value of temperature",
+			code: v1alpha1.ErrorCodeProcessingError, says: "OpenAI refused the request (400): unsupported_value of temperature",
 		},
 		"a conversation that is too long": {
 			status: 400, body: body(`"context_length_exceeded"`, "invalid_request_error", "This model's maximum context length is 128000 tokens."),
-			code: plan.CodeRequestTooLarge, says: "Request too large: OpenAI accepts no conversation of this length for model gpt-5",
+			code: v1alpha1.ErrorCodeRequestTooLarge, says: "OpenAI accepts no conversation of this length for model gpt-5",
 		},
 		"one that another server says is too long": {
 			status: 400, body: `{"object":"error","message":"This model's maximum context length is 4096 tokens.","type":"BadRequestError","param":null,"code":400}`,
-			code: plan.CodeRequestTooLarge, says: "Request too large: OpenAI accepts no conversation of this length for model gpt-5",
+			code: v1alpha1.ErrorCodeRequestTooLarge, says: "OpenAI accepts no conversation of this length for model gpt-5",
 		},
 		"one that a third server says is too long": {
 			status: 400, body: `{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}`,
-			code: plan.CodeRequestTooLarge,
+			code: v1alpha1.ErrorCodeRequestTooLarge,
 		},
-		"a body that is too large": {status: 413, body: "<html>", code: plan.CodeRequestTooLarge},
+		"a body that is too large": {status: 413, body: "<html>", code: v1alpha1.ErrorCodeRequestTooLarge},
 		"a wrong key": {
 			status: 401, body: body(`"invalid_api_key"`, "invalid_request_error", "Incorrect API key provided:"),
-			code: plan.CodeProviderMisconfigured, says: "OpenAI does not accept the API key (401)",
+			code: v1alpha1.ErrorCodeProviderMisconfigured, says: "OpenAI does not accept the API key (401)",
 		},
-		"a key for something else": {status: 403, body: body("null", "forbidden", "no"), code: plan.CodeProviderMisconfigured},
+		"a key for something else": {status: 403, body: body("null", "forbidden", "no"), code: v1alpha1.ErrorCodeProviderMisconfigured},
 		"an unknown model": {
-			status: 404, body: body(`"model_not_found"`, "invalid_request_error", "no model"), code: plan.CodeModelUnavailable,
-			says: "Model not available: gpt-5",
+			status: 404, body: body(`"model_not_found"`, "invalid_request_error", "no model"), code: v1alpha1.ErrorCodeModelUnavailable,
+			says: "OpenAI has no model gpt-5 for this API key",
 		},
-		"a model that is not for this key": {status: 403, body: body(`"model_not_found"`, "x", "no model"), code: plan.CodeModelUnavailable},
+		"a model that is not for this key": {status: 403, body: body(`"model_not_found"`, "x", "no model"), code: v1alpha1.ErrorCodeModelUnavailable},
 		"an unknown model of another server": {
-			status: 404, body: `{"error":{"message":"model 'gpt-5' not found","type":"not_found_error"}}`, code: plan.CodeModelUnavailable,
+			status: 404, body: `{"error":{"message":"model 'gpt-5' not found","type":"not_found_error"}}`, code: v1alpha1.ErrorCodeModelUnavailable,
 		},
 		"a limit, with seconds": {
 			status: 429, header: map[string]string{"Retry-After": "20"}, body: body(`"rate_limit_exceeded"`, "tokens", "Rate limit"),
-			code: plan.CodeProviderRateLimited, says: "OpenAI limits requests (429): rate_limit_exceeded", after: 20 * time.Second, again: true,
+			code: v1alpha1.ErrorCodeProviderRateLimited, says: "OpenAI limits requests (429): rate_limit_exceeded", after: 20 * time.Second, again: true,
 		},
 		"a limit, with milliseconds": {
 			status: 429, header: map[string]string{"Retry-After-Ms": "1500", "Retry-After": "2"}, body: "",
-			code: plan.CodeProviderRateLimited, says: "OpenAI limits requests (429)", after: 1500 * time.Millisecond, again: true,
+			code: v1alpha1.ErrorCodeProviderRateLimited, says: "OpenAI limits requests (429)", after: 1500 * time.Millisecond, again: true,
 		},
 		"a limit that asks to be tried again": {
-			status: 429, header: map[string]string{"X-Should-Retry": "true"}, body: "", code: plan.CodeProviderRateLimited, again: true,
+			status: 429, header: map[string]string{"X-Should-Retry": "true"}, body: "", code: v1alpha1.ErrorCodeProviderRateLimited, again: true,
 		},
 		"a quota that is used up": {
 			status: 429, body: body(`"insufficient_quota"`, "insufficient_quota", "You exceeded your current quota"),
-			code: plan.CodeProviderQuotaExhausted,
+			code: v1alpha1.ErrorCodeProviderQuotaExhausted,
 		},
-		"an account without money": {status: 402, body: "{}", code: plan.CodeProviderQuotaExhausted},
-		"a failure":                {status: 500, body: body("null", "server_error", "sorry"), code: plan.CodeProviderUnavailable, again: true},
-		"a gateway's failure":      {status: 502, body: "<html><body>502 " + prompt, code: plan.CodeProviderUnavailable, again: true},
-		"overload":                 {status: 503, body: body("null", "service_unavailable", "busy"), code: plan.CodeProviderUnavailable, again: true},
-		"overload of another kind": {status: 529, body: "null", code: plan.CodeProviderUnavailable, says: "OpenAI is overloaded (529)", again: true},
+		"an account without money": {status: 402, body: "{}", code: v1alpha1.ErrorCodeProviderQuotaExhausted},
+		"a failure":                {status: 500, body: body("null", "server_error", "sorry"), code: v1alpha1.ErrorCodeProviderUnavailable, again: true},
+		"a gateway's failure":      {status: 502, body: "<html><body>502 " + prompt, code: v1alpha1.ErrorCodeProviderUnavailable, again: true},
+		"overload":                 {status: 503, body: body("null", "service_unavailable", "busy"), code: v1alpha1.ErrorCodeProviderUnavailable, again: true},
+		"overload of another kind": {status: 529, body: "null", code: v1alpha1.ErrorCodeProviderUnavailable, says: "OpenAI is overloaded (529)", again: true},
 		"a status of a gateway's own": {
-			status: 522, body: "", code: plan.CodeProviderUnavailable, says: "OpenAI has a problem (522)", again: true,
+			status: 522, body: "", code: v1alpha1.ErrorCodeProviderUnavailable, says: "OpenAI has a problem (522)", again: true,
 		},
-		"a body that takes too long": {status: 408, body: "", code: plan.CodeProviderUnavailable, again: true},
-		"a huge body":                {status: 500, body: strings.Repeat(prompt, 100_000), code: plan.CodeProviderUnavailable, again: true},
+		"a body that takes too long": {status: 408, body: "", code: v1alpha1.ErrorCodeProviderUnavailable, again: true},
+		"a huge body":                {status: 500, body: strings.Repeat(prompt, 100_000), code: v1alpha1.ErrorCodeProviderUnavailable, again: true},
 		"a key where the word for the error should be": {
 			status: 400, body: `{"error":{"type":"` + key + `","code":"` + key + `","param":"` + key + `"}}`,
-			code: plan.CodeProcessingError, says: "OpenAI refused the request (400)",
+			code: v1alpha1.ErrorCodeProcessingError, says: "OpenAI refused the request (400)",
 		},
-		"an error that is a text": {status: 400, body: `{"error":"bad ` + prompt + `"}`, code: plan.CodeProcessingError, says: "OpenAI refused the request (400)"},
-		"a redirect":              {status: 307, header: map[string]string{"Location": "https://elsewhere.example.org/"}, code: plan.CodeProviderMisconfigured},
-		"a redirect to nowhere":   {status: 304, code: plan.CodeProcessingError},
+		"an error that is a text": {status: 400, body: `{"error":"bad ` + prompt + `"}`, code: v1alpha1.ErrorCodeProcessingError, says: "OpenAI refused the request (400)"},
+		"a redirect":              {status: 307, header: map[string]string{"Location": "https://elsewhere.example.org/"}, code: v1alpha1.ErrorCodeProviderMisconfigured},
+		"a redirect to nowhere":   {status: 304, code: v1alpha1.ErrorCodeProcessingError},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := providertest.Serve(t, providertest.Answer{Status: test.status, Header: test.header, Body: test.body})
@@ -113,8 +113,8 @@ func TestStatuses(t *testing.T) {
 			}
 			// The runtime decides what is tried again, and nothing follows a redirect with the key.
 			server.One(t)
-			if code := provider.Class(err); code != test.code {
-				t.Errorf("%q classifies as %s, want %s", err, code, test.code)
+			if code := model.CodeOf(err); code != test.code {
+				t.Errorf("%q has the code %s, want %s", err, code, test.code)
 			}
 			if test.says != "" && err.Error() != test.says {
 				t.Errorf("the error is %q, want %q", err, test.says)
@@ -135,7 +135,7 @@ func TestAServerThatIsNotThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer, err := driver.Generate(t.Context(), question())
-	if answer != nil || err == nil || provider.Class(err) != plan.CodeProviderUnavailable {
+	if answer != nil || err == nil || model.CodeOf(err) != v1alpha1.ErrorCodeProviderUnavailable {
 		t.Errorf("Generate = %+v, %v", answer, err)
 	}
 	tellsNothing(t, err)

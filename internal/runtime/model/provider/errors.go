@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,7 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/capstan-dev/capstan/internal/runtime/plan"
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
 // Kinds that have a meaning here whatever the status is. Drivers may translate a provider's own word into one of them.
@@ -28,8 +29,8 @@ const (
 // time.
 const statusOverloaded = 529
 
-// Error is why a provider gave no response. Its text is in our own words and classifies rightly (ERR-02). It wraps
-// nothing, so that no key, header or prompt can be got out of it.
+// Error is why a provider gave no response. Its text is in our own words. It wraps nothing, so that no key, header or
+// prompt can be got out of it.
 type Error struct {
 	// Provider that was asked.
 	Provider string
@@ -45,8 +46,8 @@ type Error struct {
 	Problem string
 
 	text string
-	// class of the failure; empty where the text has it (ERR-02).
-	class     plan.ErrorCode
+	// code of a Turn that fails with the error; processing_error if it is empty.
+	code      v1alpha1.ErrorCode
 	transient bool
 	// once: another try is worth it once only.
 	once bool
@@ -54,24 +55,20 @@ type Error struct {
 	elsewhere bool
 }
 
-// Error is what the failure is classified by.
+// Error implements error.
 func (e *Error) Error() string {
 	return e.text
 }
 
-// Class is the class of an error of a driver: the one that an *Error has, otherwise that of its text (ERR-02).
-func Class(err error) plan.ErrorCode {
-	var e *Error
-	if errors.As(err, &e) && e.class != "" {
-		return e.class
-	}
-	return plan.Classify(err.Error()).Code
+// ErrorCode implements model.Coded.
+func (e *Error) ErrorCode() v1alpha1.ErrorCode {
+	return cmp.Or(e.code, v1alpha1.ErrorCodeProcessingError)
 }
 
 // Late is the error of a call that a bound of ours has ended.
 func Late(provider, problem string) *Error {
 	return &Error{
-		Provider: provider, Problem: problem, class: plan.CodeProviderUnavailable,
+		Provider: provider, Problem: problem, code: v1alpha1.ErrorCodeProviderUnavailable,
 		text: fmt.Sprintf("%s did not respond in time: %s", provider, problem),
 	}
 }
@@ -111,17 +108,22 @@ func StatusError(provider, model string, status int, retryAfter time.Duration, k
 	e := &Error{Provider: provider, Status: status, RetryAfter: max(retryAfter, 0), Kind: kind}
 	switch {
 	case kind == KindModelNotFound, status == http.StatusNotFound:
-		// All behind the colon is taken for the name of the model.
-		e.text = "Model not available: " + model
+		e.code, e.text = v1alpha1.ErrorCodeModelUnavailable, fmt.Sprintf(
+			"%s has no model %s for this API key",
+			provider,
+			model,
+		)
 	case kind == KindContextLength, status == http.StatusRequestEntityTooLarge:
-		e.text = fmt.Sprintf("Request too large: %s accepts no conversation of this length for model %s", provider, model)
+		e.code = v1alpha1.ErrorCodeRequestTooLarge
+		e.text = fmt.Sprintf("%s accepts no conversation of this length for model %s", provider, model)
 	case kind == KindQuota, status == http.StatusPaymentRequired:
-		e.text = fmt.Sprintf("insufficient quota: the quota of model %s at %s is exhausted", model, provider)
+		e.code = v1alpha1.ErrorCodeProviderQuotaExhausted
+		e.text = fmt.Sprintf("the quota of model %s at %s is exhausted", model, provider)
 	case kind == KindInvalidKey, status == http.StatusUnauthorized:
-		e.class = plan.CodeProviderMisconfigured
+		e.code = v1alpha1.ErrorCodeProviderMisconfigured
 		e.text = provider + " does not accept the API key" + number
 	default:
-		e.text, e.class, e.transient = describe(provider, status)
+		e.text, e.code, e.transient = describe(provider, status)
 		e.text += number
 		if kind != "" {
 			e.text += ": " + kind
@@ -130,23 +132,23 @@ func StatusError(provider, model string, status int, retryAfter time.Duration, k
 	return e
 }
 
-// describe says what a status means that needs no word besides, its class, and whether the same request may be answered
+// describe returns what a status means that needs no word besides, its code, and whether the same request may be answered
 // later.
-func describe(provider string, status int) (text string, class plan.ErrorCode, transient bool) {
+func describe(provider string, status int) (text string, code v1alpha1.ErrorCode, transient bool) {
 	switch status {
 	case http.StatusForbidden:
-		return provider + " does not permit the request with this API key", plan.CodeProviderMisconfigured, false
+		return provider + " does not permit the request with this API key", v1alpha1.ErrorCodeProviderMisconfigured, false
 	case http.StatusTooManyRequests:
-		return provider + " limits requests", plan.CodeProviderRateLimited, true
+		return provider + " limits requests", v1alpha1.ErrorCodeProviderRateLimited, true
 	case statusOverloaded:
-		return provider + " is overloaded", plan.CodeProviderUnavailable, true
+		return provider + " is overloaded", v1alpha1.ErrorCodeProviderUnavailable, true
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly:
-		return provider + " could not serve the request", plan.CodeProviderUnavailable, true
+		return provider + " could not serve the request", v1alpha1.ErrorCodeProviderUnavailable, true
 	}
 	if status >= http.StatusInternalServerError {
-		return provider + " has a problem", plan.CodeProviderUnavailable, true
+		return provider + " has a problem", v1alpha1.ErrorCodeProviderUnavailable, true
 	}
-	return provider + " refused the request", plan.CodeProcessingError, false
+	return provider + " refused the request", v1alpha1.ErrorCodeProcessingError, false
 }
 
 // statuses are what the words of the providers amount to, for errors within a response, which have no status of their

@@ -7,56 +7,51 @@ import (
 	"testing"
 	"time"
 
-	"github.com/capstan-dev/capstan/internal/runtime/plan"
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
-func TestStatusErrorsClassifyRightly(t *testing.T) {
+func TestTheCodesOfStatusErrors(t *testing.T) {
 	for name, test := range map[string]struct {
 		status int
 		kind   string
-		want   plan.ErrorCode
+		want   v1alpha1.ErrorCode
 		again  bool
 	}{
-		"400":                        {400, "invalid_request_error", plan.CodeProcessingError, false},
-		"400, too long":              {400, KindContextLength, plan.CodeRequestTooLarge, false},
-		"400, wrong key":             {400, KindInvalidKey, plan.CodeProviderMisconfigured, false},
-		"401":                        {401, "", plan.CodeProviderMisconfigured, false},
-		"402":                        {402, "billing_error", plan.CodeProviderQuotaExhausted, false},
-		"403":                        {403, "permission_error", plan.CodeProviderMisconfigured, false},
-		"403, another model":         {403, KindModelNotFound, plan.CodeModelUnavailable, false},
-		"404":                        {404, "not_found_error", plan.CodeModelUnavailable, false},
-		"408":                        {408, "", plan.CodeProviderUnavailable, true},
-		"409":                        {409, "", plan.CodeProviderUnavailable, true},
-		"413":                        {413, "request_too_large", plan.CodeRequestTooLarge, false},
-		"422":                        {422, "", plan.CodeProcessingError, false},
-		"429":                        {429, "rate_limit_error", plan.CodeProviderRateLimited, true},
-		"429, used up":               {429, KindQuota, plan.CodeProviderQuotaExhausted, false},
-		"500":                        {500, "api_error", plan.CodeProviderUnavailable, true},
-		"501":                        {501, "", plan.CodeProviderUnavailable, true},
-		"502":                        {502, "", plan.CodeProviderUnavailable, true},
-		"503":                        {503, "", plan.CodeProviderUnavailable, true},
-		"504":                        {504, "", plan.CodeProviderUnavailable, true},
-		"529":                        {529, "overloaded_error", plan.CodeProviderUnavailable, true},
-		"within, overloaded":         {200, "overloaded_error", plan.CodeProviderUnavailable, true},
-		"within, limited":            {200, "rate_limit_error", plan.CodeProviderRateLimited, true},
-		"within, wrong key":          {0, "authentication_error", plan.CodeProviderMisconfigured, false},
-		"within, not permitted":      {0, "PERMISSION_DENIED", plan.CodeProviderMisconfigured, false},
-		"within, refused":            {0, "invalid_request_error", plan.CodeProcessingError, false},
-		"within, too large":          {0, "request_too_large", plan.CodeRequestTooLarge, false},
-		"within, unknown model":      {0, "NOT_FOUND", plan.CodeModelUnavailable, false},
-		"within, a word of no class": {0, "sorry", plan.CodeProviderUnavailable, true},
-		"within, no word":            {0, "", plan.CodeProviderUnavailable, true},
+		"400":                        {400, "invalid_request_error", v1alpha1.ErrorCodeProcessingError, false},
+		"400, too long":              {400, KindContextLength, v1alpha1.ErrorCodeRequestTooLarge, false},
+		"400, wrong key":             {400, KindInvalidKey, v1alpha1.ErrorCodeProviderMisconfigured, false},
+		"401":                        {401, "", v1alpha1.ErrorCodeProviderMisconfigured, false},
+		"402":                        {402, "billing_error", v1alpha1.ErrorCodeProviderQuotaExhausted, false},
+		"403":                        {403, "permission_error", v1alpha1.ErrorCodeProviderMisconfigured, false},
+		"403, another model":         {403, KindModelNotFound, v1alpha1.ErrorCodeModelUnavailable, false},
+		"404":                        {404, "not_found_error", v1alpha1.ErrorCodeModelUnavailable, false},
+		"408":                        {408, "", v1alpha1.ErrorCodeProviderUnavailable, true},
+		"409":                        {409, "", v1alpha1.ErrorCodeProviderUnavailable, true},
+		"413":                        {413, "request_too_large", v1alpha1.ErrorCodeRequestTooLarge, false},
+		"422":                        {422, "", v1alpha1.ErrorCodeProcessingError, false},
+		"429":                        {429, "rate_limit_error", v1alpha1.ErrorCodeProviderRateLimited, true},
+		"429, used up":               {429, KindQuota, v1alpha1.ErrorCodeProviderQuotaExhausted, false},
+		"500":                        {500, "api_error", v1alpha1.ErrorCodeProviderUnavailable, true},
+		"501":                        {501, "", v1alpha1.ErrorCodeProviderUnavailable, true},
+		"502":                        {502, "", v1alpha1.ErrorCodeProviderUnavailable, true},
+		"503":                        {503, "", v1alpha1.ErrorCodeProviderUnavailable, true},
+		"504":                        {504, "", v1alpha1.ErrorCodeProviderUnavailable, true},
+		"529":                        {529, "overloaded_error", v1alpha1.ErrorCodeProviderUnavailable, true},
+		"within, overloaded":         {200, "overloaded_error", v1alpha1.ErrorCodeProviderUnavailable, true},
+		"within, limited":            {200, "rate_limit_error", v1alpha1.ErrorCodeProviderRateLimited, true},
+		"within, wrong key":          {0, "authentication_error", v1alpha1.ErrorCodeProviderMisconfigured, false},
+		"within, not permitted":      {0, "PERMISSION_DENIED", v1alpha1.ErrorCodeProviderMisconfigured, false},
+		"within, refused":            {0, "invalid_request_error", v1alpha1.ErrorCodeProcessingError, false},
+		"within, too large":          {0, "request_too_large", v1alpha1.ErrorCodeRequestTooLarge, false},
+		"within, unknown model":      {0, "NOT_FOUND", v1alpha1.ErrorCodeModelUnavailable, false},
+		"within, a word of no class": {0, "sorry", v1alpha1.ErrorCodeProviderUnavailable, true},
+		"within, no word":            {0, "", v1alpha1.ErrorCodeProviderUnavailable, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := StatusError("Someone", "large-1", test.status, time.Minute, test.kind)
-			if got := Class(err); got != test.want {
-				t.Errorf("%q is of the class %s, want %s", err, got, test.want)
-			}
-			if fields := plan.Classify(
-				err.Error(),
-			).Fields; test.want == plan.CodeModelUnavailable &&
-				fields["model_id"] != "large-1" {
-				t.Errorf("the fields are %v", fields)
+			if got := model.CodeOf(err); got != test.want {
+				t.Errorf("%q has the code %s, want %s", err, got, test.want)
 			}
 			if shown := number.FindString(err.Error()); shown != "" && shown != strconv.Itoa(test.status) {
 				t.Errorf("no server sent the status in %q", err)
@@ -92,11 +87,11 @@ func TestWords(t *testing.T) {
 	}
 }
 
-func TestAWordCannotChangeTheClass(t *testing.T) {
+func TestAWordCannotChangeTheCode(t *testing.T) {
 	for _, kind := range []string{"(401)", "Model not available: x", "api key\nmissing (429)", "context length (413)"} {
 		err := StatusError("Someone", "large-1", 400, 0, kind)
-		if got := Class(err); got != plan.CodeProcessingError {
-			t.Errorf("%q classifies as %s", err, got)
+		if got := model.CodeOf(err); got != v1alpha1.ErrorCodeProcessingError {
+			t.Errorf("%q has the code %s", err, got)
 		}
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"strings"
 
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
-	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
 // Guard wraps a driver. Data from a server never ends more than one attempt: a panic caused by it, of which the SDKs
@@ -58,7 +58,7 @@ func unreadable(ctx context.Context, provider string) error {
 		return ended
 	}
 	return &Error{
-		Provider: provider, class: plan.CodeProviderUnavailable, transient: true,
+		Provider: provider, code: v1alpha1.ErrorCodeProviderUnavailable, transient: true,
 		text: provider + " returned an invalid response",
 	}
 }

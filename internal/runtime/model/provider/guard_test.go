@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
-	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
 // driverFunc is a model.Driver.
@@ -28,7 +28,8 @@ func TestAPanicIsAnErrorOfTheProvider(t *testing.T) {
 	)
 	answer, err := d.Generate(t.Context(), model.Request{})
 	var own *Error
-	if answer != nil || !errors.As(err, &own) || !own.Transient() || Class(err) != plan.CodeProviderUnavailable {
+	if answer != nil || !errors.As(err, &own) || !own.Transient() ||
+		model.CodeOf(err) != v1alpha1.ErrorCodeProviderUnavailable {
 		t.Fatalf("Generate = %+v, %v", answer, err)
 	}
 	if err.Error() != "Someone returned an invalid response" || errors.Unwrap(err) != nil {

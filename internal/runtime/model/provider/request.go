@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
-	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
 // RequestError is why a request got no response, or no whole one: the context's own error when the context has ended,
@@ -30,14 +30,14 @@ func RequestError(ctx context.Context, provider string, err error) error {
 		const problem = "the server redirects the request, which is not followed: check the base URL"
 		return &Error{
 			Provider: provider, text: fmt.Sprintf("%s sends the request elsewhere: %s", provider, problem), Problem: problem,
-			class: plan.CodeProviderMisconfigured,
+			code: v1alpha1.ErrorCodeProviderMisconfigured,
 		}
 	case errors.As(err, &refused):
 		return egressError(provider, refused)
 	default:
 		return &Error{
 			Provider: provider, text: provider + " returned an incomplete response: the connection was closed",
-			class: plan.CodeProviderUnavailable, transient: true,
+			code: v1alpha1.ErrorCodeProviderUnavailable, transient: true,
 		}
 	}
 }
@@ -60,12 +60,12 @@ func egressError(provider string, e *egress.Error) *Error {
 	case egress.ReasonInvalid, egress.ReasonRefused, egress.ReasonUntrusted, egress.ReasonRedirect:
 		return &Error{
 			Provider: provider, text: fmt.Sprintf("the request to %s was not sent: %s", provider, e.Text),
-			Problem: e.Text, class: plan.CodeProviderMisconfigured,
+			Problem: e.Text, code: v1alpha1.ErrorCodeProviderMisconfigured,
 		}
 	default:
 		return &Error{
 			Provider: provider, text: fmt.Sprintf("%s returned an incomplete response: %s", provider, e.Text),
-			Problem: e.Text, class: plan.CodeProviderUnavailable, transient: true,
+			Problem: e.Text, code: v1alpha1.ErrorCodeProviderUnavailable, transient: true,
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
-	"github.com/capstan-dev/capstan/internal/runtime/plan"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
 // number matches the number of a status.
@@ -26,22 +26,22 @@ func TestRequestErrors(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		err   error
-		want  plan.ErrorCode
+		want  v1alpha1.ErrorCode
 		again bool
 		says  string
 	}{
-		"not permitted": {wrapped(&egress.Error{Reason: egress.ReasonRefused, Text: "h has no address"}), plan.CodeProviderMisconfigured, false, "h has no address"},
-		"no URL":        {wrapped(&egress.Error{Reason: egress.ReasonInvalid, Text: "no URL"}), plan.CodeProviderMisconfigured, false, "no URL"},
-		"not trusted":   {wrapped(&egress.Error{Reason: egress.ReasonUntrusted, Text: "no trust"}), plan.CodeProviderMisconfigured, false, "no trust"},
-		"a redirect":    {wrapped(&egress.Error{Reason: egress.ReasonRedirect, Text: "elsewhere"}), plan.CodeProviderMisconfigured, false, "elsewhere"},
-		"not found":     {wrapped(&egress.Error{Reason: egress.ReasonUnresolved, Text: "no host"}), plan.CodeProviderUnavailable, true, "no host"},
-		"not reached":   {wrapped(&egress.Error{Reason: egress.ReasonUnreachable, Text: "no connection"}), plan.CodeProviderUnavailable, true, "no connection"},
-		"broken":        {wrapped(&egress.Error{Reason: egress.ReasonLost, Text: "lost"}), plan.CodeProviderUnavailable, true, "lost"},
-		"late":          {&egress.Error{Reason: egress.ReasonTimeout, Text: "late"}, plan.CodeProviderUnavailable, true, "late"},
-		"our redirect":  {wrapped(errRedirected), plan.CodeProviderMisconfigured, false, "elsewhere"},
-		"our limit":     {fmt.Errorf("reading: %w", errTooLong), plan.CodeProcessingError, false, "too long"},
-		"the library's": {wrapped(errors.New("secret")), plan.CodeProviderUnavailable, true, "the connection was closed"},
-		"none":          {nil, plan.CodeProviderUnavailable, true, "the connection was closed"},
+		"not permitted": {wrapped(&egress.Error{Reason: egress.ReasonRefused, Text: "h has no address"}), v1alpha1.ErrorCodeProviderMisconfigured, false, "h has no address"},
+		"no URL":        {wrapped(&egress.Error{Reason: egress.ReasonInvalid, Text: "no URL"}), v1alpha1.ErrorCodeProviderMisconfigured, false, "no URL"},
+		"not trusted":   {wrapped(&egress.Error{Reason: egress.ReasonUntrusted, Text: "no trust"}), v1alpha1.ErrorCodeProviderMisconfigured, false, "no trust"},
+		"a redirect":    {wrapped(&egress.Error{Reason: egress.ReasonRedirect, Text: "elsewhere"}), v1alpha1.ErrorCodeProviderMisconfigured, false, "elsewhere"},
+		"not found":     {wrapped(&egress.Error{Reason: egress.ReasonUnresolved, Text: "no host"}), v1alpha1.ErrorCodeProviderUnavailable, true, "no host"},
+		"not reached":   {wrapped(&egress.Error{Reason: egress.ReasonUnreachable, Text: "no connection"}), v1alpha1.ErrorCodeProviderUnavailable, true, "no connection"},
+		"broken":        {wrapped(&egress.Error{Reason: egress.ReasonLost, Text: "lost"}), v1alpha1.ErrorCodeProviderUnavailable, true, "lost"},
+		"late":          {&egress.Error{Reason: egress.ReasonTimeout, Text: "late"}, v1alpha1.ErrorCodeProviderUnavailable, true, "late"},
+		"our redirect":  {wrapped(errRedirected), v1alpha1.ErrorCodeProviderMisconfigured, false, "elsewhere"},
+		"our limit":     {fmt.Errorf("reading: %w", errTooLong), v1alpha1.ErrorCodeProcessingError, false, "too long"},
+		"the library's": {wrapped(errors.New("secret")), v1alpha1.ErrorCodeProviderUnavailable, true, "the connection was closed"},
+		"none":          {nil, v1alpha1.ErrorCodeProviderUnavailable, true, "the connection was closed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := RequestError(t.Context(), "Someone", test.err)
@@ -49,7 +49,7 @@ func TestRequestErrors(t *testing.T) {
 			if !errors.As(err, &own) || own.Transient() != test.again || own.Status != 0 {
 				t.Errorf("the error is %+v", err)
 			}
-			if got := Class(err); got != test.want {
+			if got := model.CodeOf(err); got != test.want {
 				t.Errorf("%q is of the class %s, want %s", err, got, test.want)
 			}
 			if number.MatchString(err.Error()) {

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
-	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
 // CheckSchema reports the keywords at the top of a tool's schema that the provider refuses, and a type other than
@@ -35,5 +35,11 @@ func CheckSchema(provider string, d model.ToolDefinition, refused ...string) err
 	problem := fmt.Sprintf("%s does not accept the inputSchema of tool %s: it has %s at its top. Put the "+
 		"alternatives into a property.",
 		provider, d.Name, strings.Join(found, ", "))
-	return &Error{Provider: provider, class: plan.CodeProcessingError, Problem: problem, text: problem, elsewhere: true}
+	return &Error{
+		Provider:  provider,
+		code:      v1alpha1.ErrorCodeProcessingError,
+		Problem:   problem,
+		text:      problem,
+		elsewhere: true,
+	}
 }

@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
-	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
 // paced is a driver that brings content after each of these pauses, and is complete after the last.
@@ -65,11 +65,9 @@ func TestACallThatStallsIsEnded(t *testing.T) {
 				if !errors.As(err, &refusal) || !strings.Contains(refusal.Problem, test.says) || refusal.Tries(4) != test.tries {
 					t.Errorf("%#v, want %q and %d tries", err, test.says, test.tries)
 				}
-				if code := Class(
-					err,
-				); code != plan.CodeProviderUnavailable || number.MatchString(err.Error()) ||
+				if code := model.CodeOf(err); code != v1alpha1.ErrorCodeProviderUnavailable || number.MatchString(err.Error()) ||
 					refusal.Status != 0 {
-					t.Errorf("%q is of the class %s and has the status %d", err, code, refusal.Status)
+					t.Errorf("%q has the code %s and has the status %d", err, code, refusal.Status)
 				}
 			})
 		})

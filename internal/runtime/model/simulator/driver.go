@@ -146,7 +146,7 @@ func say(response *v1alpha1.SimulatedResponse, input string, index int, values *
 	case v1alpha1.SimulatedResponseTypeEmpty:
 		return "", nil
 	case v1alpha1.SimulatedResponseTypeError:
-		return "", errors.New(values.expand(response.Text))
+		return "", &model.Error{Code: response.Code, Text: values.expand(response.Text)}
 	default:
 		if response.Text == "" {
 			return Greeting, nil

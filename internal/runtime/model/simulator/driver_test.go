@@ -14,7 +14,6 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
-	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
 func play(t *testing.T, script v1alpha1.Simulation) model.Driver {
@@ -150,18 +149,19 @@ func TestErrorIsWhatTheScriptSays(t *testing.T) {
 	script := v1alpha1.Simulation{
 		Response: &v1alpha1.SimulatedResponse{
 			Type: v1alpha1.SimulatedResponseTypeError,
-			Text: "provider says (429) rate limit: {{input}}",
+			Text: "too much of {{input}}",
+			Code: v1alpha1.ErrorCodeProviderRateLimited,
 		},
 	}
 	answer, err := play(
 		t,
 		script,
 	).Generate(t.Context(), model.Request{Iteration: 1, Messages: []event.Message{user("hi")}})
-	if answer != nil || err == nil || err.Error() != "provider says (429) rate limit: hi" {
+	if answer != nil || err == nil || err.Error() != "too much of hi" {
 		t.Fatalf("Generate = %+v, %v", answer, err)
 	}
-	if got := plan.Classify(err.Error()).Code; got != plan.CodeProviderRateLimited {
-		t.Errorf("the error classifies as %s", got)
+	if got := model.CodeOf(err); got != v1alpha1.ErrorCodeProviderRateLimited {
+		t.Errorf("the code is %s", got)
 	}
 }
 
