@@ -8,7 +8,8 @@ MAKEFLAGS   += --no-builtin-rules --no-print-directory
 
 CLUSTER := go -C hack/cluster run .
 GINKGO = "$$(hack/tool.sh ginkgo)"
-GOLANGCI_LINT = "$$(hack/tool.sh golangci-lint)"
+# golangci-lint with the linter for Kubernetes APIs.
+GOLANGCI_LINT = "$$(hack/tool.sh golangci-lint-kube-api-linter)"
 
 # The race detector needs a C compiler.
 RACE ?= $(if $(shell command -v gcc),-race,)

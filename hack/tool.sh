@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prints the path of a tool that hack/tools/go.mod pins, and builds it first when the user's cache directory lacks it.
-# Usage: hack/tool.sh controller-gen|ginkgo|golangci-lint
+# Usage: hack/tool.sh controller-gen|ginkgo|golangci-lint-kube-api-linter
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -14,7 +14,7 @@ type AgentSpec struct {
 
 // AgentStatus is the observed state of an Agent.
 type AgentStatus struct {
-	// conditions: Ready is True when every object that the Agent names exists.
+	// conditions of the object. Ready is True when every object that the Agent names exists.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -35,7 +35,9 @@ type AgentStatus struct {
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type Agent struct {
-	metav1.TypeMeta   `json:",inline"`
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard metadata of an object.
+	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// spec is the desired layer.

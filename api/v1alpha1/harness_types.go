@@ -18,7 +18,7 @@ type HarnessSpec struct {
 
 // HarnessStatus is the observed state of a Harness.
 type HarnessStatus struct {
-	// conditions: Ready is True when the Harness, its ancestors and every object that they name exist.
+	// conditions of the object. Ready is True when the Harness, its ancestors and every object that they name exist.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -47,7 +47,9 @@ type HarnessStatus struct {
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type Harness struct {
-	metav1.TypeMeta   `json:",inline"`
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard metadata of an object.
+	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// spec is the desired layer.

@@ -289,7 +289,9 @@ type JournalEntrySpec struct {
 // +kubebuilder:printcolumn:name="Final",type=boolean,JSONPath=`.spec.final`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type JournalEntry struct {
-	metav1.TypeMeta   `json:",inline"`
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard metadata of an object.
+	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// spec is the entry.

@@ -331,8 +331,8 @@ type Simulation struct {
 
 // ModelStatus is the observed state of a Model.
 type ModelStatus struct {
-	// conditions: Ready is True when the driver of the provider accepts the spec, and the Secret holds an API key. The
-	// manager does not call the provider to find out.
+	// conditions of the object. Ready is True when the driver of the provider accepts the spec, and the Secret holds an
+	// API key. The manager does not call the provider to find out.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -356,7 +356,9 @@ type ModelStatus struct {
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type Model struct {
-	metav1.TypeMeta   `json:",inline"`
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard metadata of an object.
+	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// spec is the desired state.

@@ -161,7 +161,7 @@ type SessionTotals struct {
 
 // SessionStatus is the observed state of a Session.
 type SessionStatus struct {
-	// conditions: Ready is True when every object that the Session names exists.
+	// conditions of the object. Ready is True when every object that the Session names exists.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -206,7 +206,9 @@ type SessionStatus struct {
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type Session struct {
-	metav1.TypeMeta   `json:",inline"`
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard metadata of an object.
+	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// spec is the desired conversation.

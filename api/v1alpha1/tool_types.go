@@ -229,8 +229,8 @@ type ToolSpec struct {
 
 // ToolStatus is the observed state of a Tool.
 type ToolStatus struct {
-	// conditions: Ready is True when the inputSchema is valid, and suits the arguments of the HTTP request, if the Tool
-	// sends one.
+	// conditions of the object. Ready is True when the inputSchema is valid, and suits the arguments of the HTTP request,
+	// if the Tool sends one.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -256,7 +256,9 @@ type ToolStatus struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63 && !self.metadata.name.contains('.')",message="the name of a Tool is what the model calls it by: at most 63 characters, no dots."
 type Tool struct {
-	metav1.TypeMeta   `json:",inline"`
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard metadata of an object.
+	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// spec is the desired state.

@@ -85,8 +85,9 @@ type ToolResultSpec struct {
 
 // ToolResultStatus is the observed state of a ToolResult.
 type ToolResultStatus struct {
-	// conditions: Accepted is True when the result is part of its Turn, False when it never will be, Unknown while it
-	// waits for its Turn. For kstatus, Reconciling is True while it waits, and Stalled is True once it is refused.
+	// conditions of the object. Accepted is True when the result is part of its Turn, False when it never will be, Unknown
+	// while it waits for its Turn. For kstatus, Reconciling is True while it waits, and Stalled is True once it is
+	// refused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -117,7 +118,9 @@ type ToolResultStatus struct {
 // +kubebuilder:printcolumn:name="Submitted By",type=string,JSONPath=`.spec.submittedBy`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type ToolResult struct {
-	metav1.TypeMeta   `json:",inline"`
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard metadata of an object.
+	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// spec is the answer.

@@ -45,10 +45,16 @@ type TurnControls struct {
 // TurnSpec is one user message. It cannot be changed, but for desiredState, which can be set to Cancelled, suspend, and
 // ttlSecondsAfterFinished.
 // +kubebuilder:validation:XValidation:rule="has(self.input) != has(self.message)",message="exactly one of input, for text, and message, for text and images, must be set."
-// +kubebuilder:validation:XValidation:rule="self.sessionRef == oldSelf.sessionRef && has(self.input) == has(oldSelf.input) && (!has(self.input) || self.input == oldSelf.input) && has(self.message) == has(oldSelf.message) && (!has(self.message) || self.message == oldSelf.message) && has(self.controls) == has(oldSelf.controls) && (!has(self.controls) || self.controls == oldSelf.controls) && self.delivery == oldSelf.delivery && has(self.submittedBy) == has(oldSelf.submittedBy) && (!has(self.submittedBy) || self.submittedBy == oldSelf.submittedBy)",message="a Turn cannot be changed once it is created, but for desiredState, suspend and ttlSecondsAfterFinished. Create a Turn with a new name."
-// +kubebuilder:validation:XValidation:rule="has(self.activeDeadlineSeconds) == has(oldSelf.activeDeadlineSeconds) && (!has(self.activeDeadlineSeconds) || self.activeDeadlineSeconds == oldSelf.activeDeadlineSeconds) && has(self.waitTimeoutSeconds) == has(oldSelf.waitTimeoutSeconds) && (!has(self.waitTimeoutSeconds) || self.waitTimeoutSeconds == oldSelf.waitTimeoutSeconds)",message="the deadlines of a Turn cannot be changed once it is created. Set desiredState to Cancelled to end it now, or create a Turn with a new name."
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.desiredState) || oldSelf.desiredState != 'Cancelled' || (has(self.desiredState) && self.desiredState == 'Cancelled')",message="a cancelled Turn cannot run again. Create a Turn with a new name."
-// +kubebuilder:validation:XValidation:rule="!has(self.suspend) || !self.suspend || self.delivery != 'Steer'",message="a message with delivery Steer cannot be suspended. Use delivery Queue, or send it when it is due."
+// +kubebuilder:validation:XValidation:rule="self.sessionRef == oldSelf.sessionRef",message="sessionRef cannot be changed. Create a Turn with a new name."
+// +kubebuilder:validation:XValidation:rule="has(self.input) == has(oldSelf.input) && (!has(self.input) || self.input == oldSelf.input)",message="input cannot be changed. Create a Turn with a new name."
+// +kubebuilder:validation:XValidation:rule="has(self.message) == has(oldSelf.message) && (!has(self.message) || self.message == oldSelf.message)",message="message cannot be changed. Create a Turn with a new name."
+// +kubebuilder:validation:XValidation:rule="has(self.controls) == has(oldSelf.controls) && (!has(self.controls) || self.controls == oldSelf.controls)",message="controls cannot be changed. Create a Turn with a new name."
+// +kubebuilder:validation:XValidation:rule="self.delivery == oldSelf.delivery",message="delivery cannot be changed. Create a Turn with a new name."
+// +kubebuilder:validation:XValidation:rule="has(self.submittedBy) == has(oldSelf.submittedBy) && (!has(self.submittedBy) || self.submittedBy == oldSelf.submittedBy)",message="submittedBy cannot be changed. Create a Turn with a new name."
+// +kubebuilder:validation:XValidation:rule="self.?activeDeadlineSeconds == oldSelf.?activeDeadlineSeconds",message="activeDeadlineSeconds cannot be changed. Set desiredState to Cancelled to end the Turn now."
+// +kubebuilder:validation:XValidation:rule="self.?waitTimeoutSeconds == oldSelf.?waitTimeoutSeconds",message="waitTimeoutSeconds cannot be changed. Set desiredState to Cancelled to end the Turn now."
+// +kubebuilder:validation:XValidation:rule="oldSelf.?desiredState.orValue(”) != 'Cancelled' || self.?desiredState.orValue(”) == 'Cancelled'",message="a cancelled Turn cannot run again. Create a Turn with a new name."
+// +kubebuilder:validation:XValidation:rule="!self.?suspend.orValue(false) || self.delivery != 'Steer'",message="a message with delivery Steer cannot be suspended. Use delivery Queue, or send it when it is due."
 type TurnSpec struct {
 	// sessionRef names the Session that the message belongs to.
 	// +required
@@ -121,8 +127,8 @@ type TurnSpec struct {
 
 // TurnStatus is the observed state of a Turn: a projection of the Session's journal.
 type TurnStatus struct {
-	// conditions: Succeeded (Unknown, then True with the stop reason or False with the error's reason), Finished (True
-	// on both outcomes), WaitingForToolResults, and for kstatus Reconciling and Stalled.
+	// conditions of the object. Succeeded (Unknown, then True with the stop reason or False with the error's reason),
+	// Finished (True on both outcomes), WaitingForToolResults, and for kstatus Reconciling and Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -162,7 +168,9 @@ type TurnStatus struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="the name of a Turn has at most 63 characters."
 type Turn struct {
-	metav1.TypeMeta   `json:",inline"`
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard metadata of an object.
+	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// spec is the message and how it is processed.

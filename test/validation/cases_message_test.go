@@ -119,19 +119,19 @@ var messageCases = []ruleCase{
 		),
 	},
 	{
-		rule:     turnCannotBeChanged,
+		rule:     messageIsKept,
 		stored:   parts(`{text: Hello}`, image(`mediaType: image/png, data: AAAA`)),
 		accepted: `spec: {desiredState: Cancelled}`,
 		rejected: `spec: {message: {content: [{text: Hello}, {image: {mediaType: image/png, data: AAAB}}]}}`,
 	},
 	{
-		rule:     turnCannotBeChanged,
+		rule:     messageIsKept,
 		stored:   parts(`{text: Hello}`),
 		accepted: unchanged,
 		rejected: `spec: {input: Hello, message: null}`,
 	},
 	{
-		rule:     turnCannotBeChanged,
+		rule:     messageIsKept,
 		stored:   unchanged,
 		accepted: unchanged,
 		rejected: parts(`{text: Hello}`),

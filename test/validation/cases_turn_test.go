@@ -2,9 +2,20 @@ package validation_test
 
 import "strings"
 
-const turnCannotBeChanged = "spec rule a Turn cannot be changed once it is created, but for desiredState, suspend and ttlSecondsAfterFinished. Create a Turn with a new name."
+// The rules that keep the fields of a Turn as they are.
+const (
+	sessionRefIsKept  = "spec rule sessionRef cannot be changed. Create a Turn with a new name."
+	inputIsKept       = "spec rule input cannot be changed. Create a Turn with a new name."
+	messageIsKept     = "spec rule message cannot be changed. Create a Turn with a new name."
+	controlsAreKept   = "spec rule controls cannot be changed. Create a Turn with a new name."
+	deliveryIsKept    = "spec rule delivery cannot be changed. Create a Turn with a new name."
+	submittedByIsKept = "spec rule submittedBy cannot be changed. Create a Turn with a new name."
 
-const deadlinesCannotBeChanged = "spec rule the deadlines of a Turn cannot be changed once it is created. Set desiredState to Cancelled to end it now, or create a Turn with a new name."
+	activeDeadlineIsKept = "spec rule activeDeadlineSeconds cannot be changed. " +
+		"Set desiredState to Cancelled to end the Turn now."
+	waitTimeoutIsKept = "spec rule waitTimeoutSeconds cannot be changed. " +
+		"Set desiredState to Cancelled to end the Turn now."
+)
 
 const steerIsNotSuspended = "spec rule a message with delivery Steer cannot be suspended. Use delivery Queue, or send it when it is due."
 
@@ -70,25 +81,25 @@ var turnCases = []ruleCase{
 		message:  `spec.delivery: Unsupported value: "Interrupt": supported values: "Queue", "Steer"`,
 	},
 	{
-		rule:     turnCannotBeChanged,
+		rule:     deliveryIsKept,
 		stored:   `spec: {delivery: Steer}`,
 		accepted: `spec: {delivery: Steer}`,
 		rejected: `spec: {delivery: Queue}`,
 	},
 	{
-		rule:     turnCannotBeChanged,
+		rule:     deliveryIsKept,
 		stored:   unchanged,
 		accepted: `spec: {delivery: Queue}`,
 		rejected: `spec: {delivery: Steer}`,
 	},
 	{
-		rule:     turnCannotBeChanged,
+		rule:     inputIsKept,
 		stored:   `spec: {suspend: true}`,
 		accepted: `spec: {suspend: false}`,
 		rejected: `spec: {suspend: false, input: Something else.}`,
 	},
 	{
-		rule:     turnCannotBeChanged,
+		rule:     inputIsKept,
 		stored:   unchanged,
 		accepted: `spec: {suspend: true}`,
 		rejected: `spec: {suspend: true, input: Something else.}`,
@@ -99,79 +110,79 @@ var turnCases = []ruleCase{
 		rejected: `spec: {delivery: Steer, suspend: true}`,
 	},
 	{
-		rule:     turnCannotBeChanged,
+		rule:     submittedByIsKept,
 		stored:   `spec: {submittedBy: ann}`,
 		accepted: `spec: {submittedBy: ann}`,
 		rejected: `spec: {submittedBy: bob}`,
 	},
 	{
-		rule:     turnCannotBeChanged,
+		rule:     submittedByIsKept,
 		stored:   unchanged,
 		accepted: `spec: {desiredState: Cancelled}`,
 		rejected: `spec: {submittedBy: ann}`,
 	},
 	{
-		rule:     turnCannotBeChanged,
+		rule:     inputIsKept,
 		stored:   unchanged,
 		accepted: `spec: {desiredState: Cancelled}`,
 		rejected: `spec: {input: Something else.}`,
 	},
 	{
-		rule:     turnCannotBeChanged,
+		rule:     sessionRefIsKept,
 		stored:   unchanged,
 		accepted: `metadata: {labels: {team: a}}`,
 		rejected: `spec: {sessionRef: {name: other}}`,
 	},
 	{
-		rule:     turnCannotBeChanged,
+		rule:     controlsAreKept,
 		stored:   unchanged,
 		accepted: unchanged,
 		rejected: `spec: {controls: {modelRef: {name: simulated}}}`,
 	},
 	{
-		rule:     turnCannotBeChanged,
+		rule:     controlsAreKept,
 		stored:   `spec: {controls: {modelRef: {name: simulated}}}`,
 		accepted: `spec: {desiredState: Cancelled}`,
 		rejected: `spec: {controls: null}`,
 	},
 	{
-		rule:     turnCannotBeChanged,
+		rule:     controlsAreKept,
 		stored:   `spec: {controls: {modelRef: {name: simulated}}}`,
 		accepted: unchanged,
 		rejected: `spec: {controls: {modelRef: {name: other}}}`,
 	},
 	{
-		rule:     turnCannotBeChanged,
+		rule:     controlsAreKept,
 		stored:   `spec: {controls: {modelRef: {name: simulated}}}`,
 		accepted: unchanged,
 		rejected: `spec: {controls: {modelRef: null}}`,
 	},
 	{
-		rule:     turnCannotBeChanged,
+		rule:     controlsAreKept,
 		stored:   `spec: {controls: {locale: de-CH}}`,
 		accepted: unchanged,
 		rejected: `spec: {controls: {locale: fr-CH}}`,
 	},
 	{
-		rule:     deadlinesCannotBeChanged,
+		rule:     activeDeadlineIsKept,
 		stored:   `spec: {activeDeadlineSeconds: 60}`,
 		accepted: `spec: {ttlSecondsAfterFinished: 5}`,
 		rejected: `spec: {activeDeadlineSeconds: 61}`,
 	},
 	{
-		rule:     deadlinesCannotBeChanged,
+		rule:     activeDeadlineIsKept,
 		stored:   `spec: {activeDeadlineSeconds: 60, ttlSecondsAfterFinished: 5}`,
 		accepted: `spec: {ttlSecondsAfterFinished: null}`,
 		rejected: `spec: {activeDeadlineSeconds: null}`,
 	},
 	{
-		rule:     deadlinesCannotBeChanged,
+		rule:     waitTimeoutIsKept,
 		stored:   `spec: {waitTimeoutSeconds: 60}`,
 		accepted: `spec: {desiredState: Cancelled}`,
 		rejected: `spec: {waitTimeoutSeconds: 61}`,
 	},
 	{
-		rule:     deadlinesCannotBeChanged,
+		rule:     waitTimeoutIsKept,
 		stored:   unchanged,
 		accepted: unchanged,
 		rejected: `spec: {waitTimeoutSeconds: 60}`,

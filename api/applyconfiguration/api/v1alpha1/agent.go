@@ -16,7 +16,8 @@ import (
 //
 // Agent is the domain layer of an agent's configuration. A Session combines it with a Harness.
 type AgentApplyConfiguration struct {
-	v1.TypeMetaApplyConfiguration    `json:""`
+	v1.TypeMetaApplyConfiguration `json:""`
+	// metadata is the standard metadata of an object.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec is the desired layer.
 	Spec *AgentSpecApplyConfiguration `json:"spec,omitempty"`

@@ -16,7 +16,8 @@ import (
 //
 // Harness is the reusable base layer of an agent's configuration. Harnesses inherit from one another by parentRef.
 type HarnessApplyConfiguration struct {
-	v1.TypeMetaApplyConfiguration    `json:""`
+	v1.TypeMetaApplyConfiguration `json:""`
+	// metadata is the standard metadata of an object.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec is the desired layer.
 	Spec *HarnessSpecApplyConfiguration `json:"spec,omitempty"`

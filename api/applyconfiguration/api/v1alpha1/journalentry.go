@@ -16,7 +16,8 @@ import (
 //
 // JournalEntry is one immutable entry of a Session's journal. Only the manager writes entries.
 type JournalEntryApplyConfiguration struct {
-	v1.TypeMetaApplyConfiguration    `json:""`
+	v1.TypeMetaApplyConfiguration `json:""`
+	// metadata is the standard metadata of an object.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec is the entry.
 	Spec *JournalEntrySpecApplyConfiguration `json:"spec,omitempty"`

@@ -17,7 +17,8 @@ import (
 // Model is a model at a provider. The annotation capstan.dev/is-default-model: "true" makes it the default of its
 // namespace.
 type ModelApplyConfiguration struct {
-	v1.TypeMetaApplyConfiguration    `json:""`
+	v1.TypeMetaApplyConfiguration `json:""`
+	// metadata is the standard metadata of an object.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec is the desired state.
 	Spec *ModelSpecApplyConfiguration `json:"spec,omitempty"`

@@ -11,8 +11,8 @@ import (
 //
 // ModelStatus is the observed state of a Model.
 type ModelStatusApplyConfiguration struct {
-	// conditions: Ready is True when the driver of the provider accepts the spec, and the Secret holds an API key. The
-	// manager does not call the provider to find out.
+	// conditions of the object. Ready is True when the driver of the provider accepts the spec, and the Secret holds an
+	// API key. The manager does not call the provider to find out.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the generation of the spec that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`

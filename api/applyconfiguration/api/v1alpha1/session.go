@@ -16,7 +16,8 @@ import (
 //
 // Session is one conversation with an agent. Its Turns run one at a time, in the order of their creation.
 type SessionApplyConfiguration struct {
-	v1.TypeMetaApplyConfiguration    `json:""`
+	v1.TypeMetaApplyConfiguration `json:""`
+	// metadata is the standard metadata of an object.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec is the desired conversation.
 	Spec *SessionSpecApplyConfiguration `json:"spec,omitempty"`

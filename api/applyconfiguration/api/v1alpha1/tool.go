@@ -16,7 +16,8 @@ import (
 //
 // Tool is something that a model may call.
 type ToolApplyConfiguration struct {
-	v1.TypeMetaApplyConfiguration    `json:""`
+	v1.TypeMetaApplyConfiguration `json:""`
+	// metadata is the standard metadata of an object.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec is the desired state.
 	Spec *ToolSpecApplyConfiguration `json:"spec,omitempty"`

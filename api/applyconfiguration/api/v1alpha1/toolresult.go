@@ -17,7 +17,8 @@ import (
 // ToolResult answers one call that a Turn waits for: a call of a client tool with a result, or a call that needs
 // approval with a decision.
 type ToolResultApplyConfiguration struct {
-	v1.TypeMetaApplyConfiguration    `json:""`
+	v1.TypeMetaApplyConfiguration `json:""`
+	// metadata is the standard metadata of an object.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec is the answer.
 	Spec *ToolResultSpecApplyConfiguration `json:"spec,omitempty"`

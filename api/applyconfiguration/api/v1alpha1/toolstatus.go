@@ -11,8 +11,8 @@ import (
 //
 // ToolStatus is the observed state of a Tool.
 type ToolStatusApplyConfiguration struct {
-	// conditions: Ready is True when the inputSchema is valid, and suits the arguments of the HTTP request, if the Tool
-	// sends one.
+	// conditions of the object. Ready is True when the inputSchema is valid, and suits the arguments of the HTTP request,
+	// if the Tool sends one.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the generation of the spec that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`

@@ -16,7 +16,8 @@ import (
 //
 // Turn is one user message and everything that follows from it until the agent is idle again.
 type TurnApplyConfiguration struct {
-	v1.TypeMetaApplyConfiguration    `json:""`
+	v1.TypeMetaApplyConfiguration `json:""`
+	// metadata is the standard metadata of an object.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec is the message and how it is processed.
 	Spec *TurnSpecApplyConfiguration `json:"spec,omitempty"`

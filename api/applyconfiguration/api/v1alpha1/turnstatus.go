@@ -13,8 +13,8 @@ import (
 //
 // TurnStatus is the observed state of a Turn: a projection of the Session's journal.
 type TurnStatusApplyConfiguration struct {
-	// conditions: Succeeded (Unknown, then True with the stop reason or False with the error's reason), Finished (True
-	// on both outcomes), WaitingForToolResults, and for kstatus Reconciling and Stalled.
+	// conditions of the object. Succeeded (Unknown, then True with the stop reason or False with the error's reason),
+	// Finished (True on both outcomes), WaitingForToolResults, and for kstatus Reconciling and Stalled.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the generation of the spec that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
