@@ -54,11 +54,7 @@ func refusesReasoning(err error) bool {
 
 // messageOf is the response as a message with the runtime's calls.
 func (a asked) messageOf(calls []event.ToolCall) event.Message {
-	a.response.Tidy()
-	m := event.NewAssistantMessage(a.response.Text, calls)
-	if content := contentOf(a.response.Content, calls); content != nil {
-		m.Content = content
-	}
+	m := a.response.Message(calls)
 	m.ID = a.message
 	if m.HasReasoning() {
 		origin := originOf(a.model)
@@ -68,22 +64,4 @@ func (a asked) messageOf(calls []event.ToolCall) event.Message {
 		m.Metadata = map[string]any{event.MetadataReasoningDropped: true}
 	}
 	return m
-}
-
-// contentOf is the content of a response as parts of a message; nil if the response has none.
-func contentOf(content []model.Content, calls []event.ToolCall) []event.Part {
-	var parts []event.Part
-	for _, c := range content {
-		part := event.Part{Type: event.PartText, Text: c.Text, Reasoning: c.Reasoning}
-		switch {
-		case c.Call > len(calls):
-			continue
-		case c.Call > 0:
-			part = event.Part{Type: event.PartToolCall, ToolCallID: calls[c.Call-1].ID, Reasoning: c.Reasoning}
-		case c.Text == "":
-			part.Type = event.PartReasoning
-		}
-		parts = append(parts, part)
-	}
-	return parts
 }

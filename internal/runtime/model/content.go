@@ -70,3 +70,25 @@ func (r *Response) Tidy() {
 		r.Content = nil
 	}
 }
+
+// Message returns the response as a message with the runtime's calls, which are as many as the response has.
+func (r Response) Message(calls []event.ToolCall) event.Message {
+	r.Tidy()
+	if r.Content == nil {
+		return event.NewAssistantMessage(r.Text, calls)
+	}
+	parts := make([]event.Part, 0, len(r.Content))
+	for _, c := range r.Content {
+		part := event.Part{Type: event.PartText, Text: c.Text, Reasoning: c.Reasoning}
+		switch {
+		case c.Call > len(calls):
+			continue
+		case c.Call > 0:
+			part = event.Part{Type: event.PartToolCall, ToolCallID: calls[c.Call-1].ID, Reasoning: c.Reasoning}
+		case c.Text == "":
+			part.Type = event.PartReasoning
+		}
+		parts = append(parts, part)
+	}
+	return event.NewAssistantParts(parts, calls)
+}

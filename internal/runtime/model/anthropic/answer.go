@@ -19,23 +19,27 @@ const (
 	eventBlockStop    = "content_block_stop"
 	blockText         = "text"
 	blockToolUse      = "tool_use"
-	blockThinking     = "thinking"
 	deltaText         = "text_delta"
 	deltaArguments    = "input_json_delta"
+	deltaThinking     = "thinking_delta"
+	deltaSignature    = "signature_delta"
 )
 
 // maxResponseID is the longest id of a response that is kept, in bytes.
 const maxResponseID = 256
 
-// answer collects the events of a stream. The SDK's own way to do it would make arguments that broke off empty ones,
-// and keep what the model thinks.
+// answer collects the events of a stream. The SDK's own way to do it would make arguments that broke off empty ones.
 type answer struct {
 	id, model string
 	text      strings.Builder
 	calls     []*call
 	// blocks are the calls by the index of their block.
 	blocks map[int64]*call
-	finish string
+	// pieces are the blocks in order, thoughts those of thinking by their index, and thinking is the size of these.
+	pieces   []piece
+	thoughts map[int64]*thought
+	thinking int
+	finish   string
 	// input are the tokens of the prompt: new ones, those that were put into the cache, and those that came from there.
 	input  [3]int64
 	output int64
@@ -72,6 +76,9 @@ func (a *answer) add(e sdk.MessageStreamEventUnion) error {
 		if c := a.blocks[e.Index]; c != nil {
 			c.ended = true
 		}
+		if t := a.thoughts[e.Index]; t != nil {
+			t.ended = true
+		}
 	case eventMessageDelta:
 		a.end(e)
 	}
@@ -81,12 +88,16 @@ func (a *answer) add(e sdk.MessageStreamEventUnion) error {
 // begin takes the beginning of a block up.
 func (a *answer) begin(e sdk.MessageStreamEventUnion) {
 	switch e.ContentBlock.Type {
+	case kindThinking, kindRedacted:
+		a.beginThought(e)
 	case blockText:
+		a.pieces = append(a.pieces, piece{from: a.text.Len()})
 		a.text.WriteString(e.ContentBlock.Text)
 		a.size += len(e.ContentBlock.Text)
 	case blockToolUse:
 		c := &call{id: e.ContentBlock.ID, name: e.ContentBlock.Name, initial: e.ContentBlock.JSON.Input.Raw()}
 		a.calls = append(a.calls, c)
+		a.pieces = append(a.pieces, piece{call: len(a.calls)})
 		if a.blocks == nil {
 			a.blocks = map[int64]*call{}
 		}
@@ -108,6 +119,10 @@ func (a *answer) grow(e sdk.MessageStreamEventUnion) {
 			a.arguments = max(a.arguments, c.arguments.Len())
 			a.size += len(e.Delta.PartialJSON)
 		}
+	case deltaThinking:
+		a.think(e.Index, e.Delta.Thinking, "")
+	case deltaSignature:
+		a.think(e.Index, "", e.Delta.Signature)
 	}
 }
 
@@ -138,7 +153,8 @@ func (a *answer) end(e sdk.MessageStreamEventUnion) {
 // response returns the response so far.
 func (a *answer) response(asked string) model.Response {
 	r := model.Response{
-		Text: a.text.String(),
+		Text:    a.text.String(),
+		Content: a.content(),
 		Usage: model.Usage{
 			InputTokens:      a.input[0] + a.input[1] + a.input[2],
 			CacheWriteTokens: a.input[1],
@@ -176,7 +192,7 @@ func (a *answer) complete(asked, key string) (*model.Response, error) {
 		return provider.OutOfContext(name, asked, a.cut(r))
 	case sdk.StopReasonRefusal:
 		// What it had begun to call before it refused is not what it wants.
-		r.ToolCalls = nil
+		r.ToolCalls, r.Content = nil, nil
 		return &r, nil
 	case sdk.StopReasonPauseTurn:
 		return nil, fmt.Errorf("%s paused its response for a server tool that was not requested", name)
@@ -199,7 +215,7 @@ func (a *answer) cut(r model.Response) model.Response {
 func hasContent(e sdk.MessageStreamEventUnion) bool {
 	switch e.Type {
 	case eventBlockStart:
-		return e.ContentBlock.Type != blockThinking || e.ContentBlock.Thinking != ""
+		return e.ContentBlock.Type != kindThinking || e.ContentBlock.Thinking != ""
 	case eventBlockDelta, eventBlockStop, eventMessageDelta:
 		return true
 	default:

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
@@ -48,6 +49,9 @@ func TestAnAnswerIsPutTogether(t *testing.T) {
 			}),
 			model.Response{Text: "Let me look.", FinishReason: "tool_use", Usage: whole, ToolCalls: []model.ToolCall{
 				{ProviderID: "a", Name: "weather", Arguments: `{"n":12345678901234567890}`}, {ProviderID: "b", Name: "look", Arguments: `{"x":1}`},
+			}, Content: []model.Content{
+				model.ReasoningPart(event.Reasoning{Kind: "thinking", Data: "c2ln", Summary: "Let me think."}),
+				model.TextPart("Let me look."), model.CallPart(1), model.CallPart(2),
 			}},
 		},
 		"a call without arguments": {

@@ -1,6 +1,5 @@
 // Package anthropic calls models of Anthropic, and of servers that implement its Messages API (MODEL-03).
 //
-// What a model thinks is neither kept nor sent back: a Turn can be taken up again from its journal alone, by another
-// model too. So reasoning is asked for as adaptive thinking, which, unlike thinking with a budget, lets the model go on
-// from earlier responses without their thoughts.
+// Thoughts are given back in their places, as the API demands within a tool loop. In a loop that another model began,
+// a model that thinks with a budget continues without thinking until the next message of the user.
 package anthropic

@@ -25,7 +25,11 @@ func (d *driver) failure(ctx context.Context, asked string, raw *http.Response, 
 		}
 		told := toldBy(refused)
 		err := provider.StatusError(name, asked, status, wait, d.kind(told))
-		return provider.WithProblem(err, provider.Said(told.Message, d.key))
+		err = provider.WithProblem(err, provider.Said(told.Message, d.key))
+		if told.refusesReasoning() {
+			err = &provider.ReasoningRefused{Err: err}
+		}
+		return err
 	}
 	if err == nil && raw != nil && events == 0 && !provider.IsEventStream(raw.Header) {
 		return provider.NoStream(name)

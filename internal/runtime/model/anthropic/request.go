@@ -24,16 +24,17 @@ func (d *driver) request(r model.Request) (sdk.MessageNewParams, error) {
 	if err != nil {
 		return sdk.MessageNewParams{}, err
 	}
+	entries := provider.Conversation(r.Messages, callID)
 	body := sdk.MessageNewParams{
 		Model:         r.Model,
-		Messages:      messagesOf(r.Messages),
 		Tools:         tools,
 		StopSequences: d.parameters.StopSequences,
 	}
 	if strings.TrimSpace(r.SystemPrompt) != "" {
 		body.System = []sdk.TextBlockParam{{Text: r.SystemPrompt}}
 	}
-	d.reason(&body)
+	thinks := d.reason(&body, beganElsewhere(entries))
+	body.Messages = messagesOf(entries, thinks)
 	keep(body.Messages)
 	return body, nil
 }
@@ -116,8 +117,8 @@ func callID(id string) string {
 }
 
 // messagesOf is the conversation, in which user and model take turns: what one says in several messages is one of
-// several blocks.
-func messagesOf(messages []event.Message) []sdk.MessageParam {
+// several blocks. thinks reports whether the model may think, without which the API refuses thoughts.
+func messagesOf(entries []provider.Entry, thinks bool) []sdk.MessageParam {
 	var told []sdk.MessageParam
 	say := func(role sdk.MessageParamRole, blocks []sdk.ContentBlockParamUnion) {
 		switch last := len(told) - 1; {
@@ -128,12 +129,12 @@ func messagesOf(messages []event.Message) []sdk.MessageParam {
 			told = append(told, sdk.MessageParam{Role: role, Content: blocks})
 		}
 	}
-	for _, entry := range provider.Conversation(messages, callID) {
+	for _, entry := range entries {
 		if entry.Message.Role == event.RoleUser {
 			say(sdk.MessageParamRoleUser, userBlocks(entry.Message.Content))
 			continue
 		}
-		said, results := modelBlocks(entry)
+		said, results := modelBlocks(entry, thinks)
 		say(sdk.MessageParamRoleAssistant, said)
 		say(sdk.MessageParamRoleUser, results)
 	}
@@ -169,15 +170,25 @@ func imageOf(p event.Part) *sdk.ImageBlockParam {
 	}}
 }
 
-// modelBlocks are a message of the model with its calls, and the results of these, which the user gives.
-func modelBlocks(entry provider.Entry) (blocks, results []sdk.ContentBlockParamUnion) {
-	for _, p := range entry.Message.Content {
-		if said(p) {
+// modelBlocks are a message of the model with its calls, and the results of these, which the user gives. A message that
+// ends with a thought is refused, so that thoughts behind its last text or call are left out.
+func modelBlocks(entry provider.Entry, thinks bool) (blocks, results []sdk.ContentBlockParamUnion) {
+	for _, p := range entry.Pieces() {
+		switch {
+		case p.Call != nil:
+			blocks = append(blocks, sdk.NewToolUseBlock(p.Call.ID, p.Call.Arguments, p.Call.Name))
+		case said(p.Part):
 			blocks = append(blocks, sdk.NewTextBlock(p.Text))
+		case thinks && p.Type == event.PartReasoning:
+			if block := thoughtBlock(p.Reasoning); block != nil {
+				blocks = append(blocks, *block)
+			}
 		}
 	}
+	for len(blocks) > 0 && isThought(blocks[len(blocks)-1]) {
+		blocks = blocks[:len(blocks)-1]
+	}
 	for _, call := range entry.Calls {
-		blocks = append(blocks, sdk.NewToolUseBlock(call.ID, call.Arguments, call.Name))
 		results = append(results, sdk.ContentBlockParamUnion{OfToolResult: resultOf(call)})
 	}
 	return blocks, results

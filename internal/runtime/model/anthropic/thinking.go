@@ -127,10 +127,14 @@ var efforts = map[v1alpha1.ReasoningEffort]sdk.OutputConfigEffort{
 }
 
 // reason sets how much the model thinks and how long its response may be, and removes the parameters that are refused
-// beside that.
-func (d *driver) reason(body *sdk.MessageNewParams) {
-	g, _ := generationOf(body.Model)
+// beside that. It reports whether the model may think, which is so for one that is not known. elsewhere reports whether
+// the conversation is within a tool loop that began without thinking.
+func (d *driver) reason(body *sdk.MessageNewParams, elsewhere bool) (thinks bool) {
+	g, known := generationOf(body.Model)
 	effort := d.parameters.ReasoningEffort
+	if g.budget && elsewhere {
+		effort = ""
+	}
 	asked, thinking := g.told(effort)
 	body.MaxTokens = DefaultMaxOutputTokens
 	if thinking {
@@ -154,6 +158,7 @@ func (d *driver) reason(body *sdk.MessageNewParams) {
 	if !thinking && !g.unsampled {
 		d.sample(body)
 	}
+	return thinking || !known
 }
 
 // told reports whether an effort asks a model of the generation to think, and whether the model thinks then, if there

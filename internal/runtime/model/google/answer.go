@@ -26,6 +26,9 @@ type answer struct {
 	// chunks counts what came, and size its texts and arguments in bytes. largest is the size of the largest arguments
 	// of a call.
 	chunks, size, largest int
+	// pieces are the parts in order, and reasoning is the size of their signatures.
+	pieces    []piece
+	reasoning int
 }
 
 // add processes one chunk, with the arguments of its calls as they arrived. It is an error if the response has become
@@ -65,7 +68,9 @@ func (a *answer) addCandidate(c *genai.Candidate, arguments []json.RawMessage) {
 	}
 	for _, part := range c.Content.Parts {
 		switch {
-		case part == nil || part.Thought:
+		case part == nil:
+		case part.Thought:
+			a.addThought(part)
 		case part.FunctionCall != nil:
 			given := json.RawMessage("{}") // A call without arguments has none at all.
 			if len(arguments) > 0 && len(arguments[0]) > 0 {
@@ -75,18 +80,20 @@ func (a *answer) addCandidate(c *genai.Candidate, arguments []json.RawMessage) {
 			a.calls = append(a.calls, model.ToolCall{
 				ProviderID: part.FunctionCall.ID, Name: toolName(part.FunctionCall.Name), Arguments: string(given),
 			})
+			a.pieces = append(a.pieces, piece{call: len(a.calls), reasoning: a.signature(part)})
 			a.size += len(part.FunctionCall.ID) + len(part.FunctionCall.Name) + len(given)
 			a.largest = max(a.largest, len(given))
 		default:
-			a.text.WriteString(part.Text)
-			a.size += len(part.Text)
+			a.addText(part)
 		}
 	}
 }
 
 // response returns the response so far.
 func (a *answer) response(asked string) model.Response {
-	r := model.Response{Text: a.text.String(), ToolCalls: a.calls, Usage: a.usage, ResponseID: a.id, Model: a.model}
+	r := model.Response{
+		Text: a.text.String(), ToolCalls: a.calls, Content: a.content(), Usage: a.usage, ResponseID: a.id, Model: a.model,
+	}
 	if r.Model == "" {
 		r.Model = asked
 	}

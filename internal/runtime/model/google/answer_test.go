@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider/providertest"
@@ -15,6 +16,21 @@ import (
 
 func callPart(id, name, arguments string) string {
 	return `{"functionCall": {"id": "` + id + `","name": "` + name + `","args": ` + arguments + `},"thoughtSignature": "AbCd"}`
+}
+
+// signed is a response whose calls are those of callPart, with their signatures; unsigned are the numbers of others.
+func signed(r model.Response, unsigned ...int) model.Response {
+	if r.Text != "" {
+		r.Content = append(r.Content, model.TextPart(r.Text))
+	}
+	for i := range r.ToolCalls {
+		c := model.CallPart(i + 1)
+		if !slices.Contains(unsigned, i+1) {
+			c.Reasoning = &event.Reasoning{Kind: kindSignature, Data: "AbCd"}
+		}
+		r.Content = append(r.Content, c)
+	}
+	return r
 }
 
 func TestAnswers(t *testing.T) {
@@ -43,23 +59,23 @@ func TestAnswers(t *testing.T) {
 		"calls after a text, in several chunks": {
 			stream(said(text("I look.")), said(callPart("a1", "look", `{"b": 9007199254740993, "a":"\u00e9<", "c": 1.0e3}`)+","+callPart("a2", "_2nd", "{}")),
 				ended("STOP", callPart("a3", "look", `{"z": 1, "a": [ ]}`))),
-			model.Response{Text: "I look.", FinishReason: "STOP", Usage: counted, ToolCalls: []model.ToolCall{
+			signed(model.Response{Text: "I look.", FinishReason: "STOP", Usage: counted, ToolCalls: []model.ToolCall{
 				{ProviderID: "a1", Name: "look", Arguments: `{"b": 9007199254740993, "a":"\u00e9<", "c": 1.0e3}`},
 				{ProviderID: "a2", Name: "2nd", Arguments: "{}"},
 				{ProviderID: "a3", Name: "look", Arguments: `{"z": 1, "a": [ ]}`},
-			}},
+			}}),
 		},
 		"a call without id and arguments": {
 			stream(ended("STOP", `{"functionCall": {"name": "now"}},`+callPart("b", "look", `{"a": 1}`))),
-			model.Response{FinishReason: "STOP", Usage: counted, ToolCalls: []model.ToolCall{
+			signed(model.Response{FinishReason: "STOP", Usage: counted, ToolCalls: []model.ToolCall{
 				{Name: "now", Arguments: "{}"}, {ProviderID: "b", Name: "look", Arguments: `{"a": 1}`},
-			}},
+			}}, 1),
 		},
 		"line breaks of other kinds": {
 			"data:" + said(text("Hel")) + "\n\n\n\n" + "data: " + said(callPart("a", "look", `{"a": 1}`)) + "\n\n" + "data: " + ended("STOP", callPart("b", "look", `{"b": 2}`)),
-			model.Response{Text: "Hel", FinishReason: "STOP", Usage: counted, ToolCalls: []model.ToolCall{
+			signed(model.Response{Text: "Hel", FinishReason: "STOP", Usage: counted, ToolCalls: []model.ToolCall{
 				{ProviderID: "a", Name: "look", Arguments: `{"a": 1}`}, {ProviderID: "b", Name: "look", Arguments: `{"b": 2}`},
-			}},
+			}}),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -107,7 +123,9 @@ func TestAnswersThatBreakOff(t *testing.T) {
 		"within the one call": {answer: providertest.Answer{Body: `data: {"candidates": [{"content": {"parts": [{"functionCall": {"name": "look","args": {"a"`, Cut: true}, code: v1alpha1.ErrorCodeProviderUnavailable},
 		"after a call": {
 			answer: cut(said(text("I look.") + "," + callPart("a", "look", `{"a": 1}`))),
-			want:   &model.Response{Text: "I look.", Usage: counted, ToolCalls: []model.ToolCall{{ProviderID: "a", Name: "look", Arguments: `{"a": 1}`}}},
+			want: new(signed(model.Response{
+				Text: "I look.", Usage: counted, ToolCalls: []model.ToolCall{{ProviderID: "a", Name: "look", Arguments: `{"a": 1}`}},
+			})),
 		},
 		"with an error after a text": {answer: providertest.Answer{Body: stream(said(text("Once")), unavailable)}, want: once},
 		"with an error at once":      {answer: providertest.Answer{Body: stream(unavailable)}, code: v1alpha1.ErrorCodeProviderUnavailable},
@@ -240,7 +258,7 @@ func TestTheKeyIsInNoAnswer(t *testing.T) {
 			`{"candidates": [{"finishReason": "STOP"}]}`,
 		))},
 	)
-	want := &model.Response{
+	want := new(signed(model.Response{
 		Text:         "x-api-key: [API key]",
 		FinishReason: "STOP",
 		Model:        "gemini-3-pro",
@@ -248,7 +266,7 @@ func TestTheKeyIsInNoAnswer(t *testing.T) {
 			{Name: "look", Arguments: `{"a":"[API key]"}`},
 		},
 		Usage: model.Usage{InputTokens: 120},
-	}
+	}))
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%+v, %v\nwant\n%+v", got, err, want)
 	}

@@ -23,7 +23,11 @@ func (d *driver) failure(ctx context.Context, asked string, seen *record, err er
 			status = told.Code
 		}
 		refusal := provider.StatusError(name, asked, status, retryAfter(seen, told), d.kind(told))
-		return provider.WithProblem(refusal, provider.Said(told.Message, d.key))
+		refusal = provider.WithProblem(refusal, provider.Said(told.Message, d.key))
+		if refusesReasoning(status, told.Message) {
+			refusal = &provider.ReasoningRefused{Err: refusal}
+		}
+		return refusal
 	}
 	if seen.broke != nil {
 		return provider.RequestError(ctx, name, seen.broke)

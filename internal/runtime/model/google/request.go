@@ -25,7 +25,7 @@ const (
 // request is the conversation, and the settings of a model call.
 func (d *driver) request(r model.Request) ([]*genai.Content, *genai.GenerateContentConfig, error) {
 	entries := provider.Conversation(r.Messages, callID)
-	contents, err := contentsOf(entries)
+	contents, calls, err := contentsOf(entries)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -42,7 +42,7 @@ func (d *driver) request(r model.Request) ([]*genai.Content, *genai.GenerateCont
 		ThinkingConfig:        thinking(d.parameters.ReasoningEffort, r.Model),
 		AutomaticContinuation: &again, // The runtime decides what is tried again.
 		HTTPOptions: &genai.HTTPOptions{ExtrasRequestProvider: func(body map[string]any) map[string]any {
-			exact(body, entries, wantsSignatures(r.Model))
+			exact(body, calls, wantsSignatures(r.Model))
 			return body
 		}},
 	}
@@ -120,35 +120,60 @@ func callID(id string) string {
 	return provider.CallID(id, maxCallID, provider.Plain)
 }
 
-// contentsOf is the conversation.
-func contentsOf(entries []provider.Entry) ([]*genai.Content, error) {
+// contentsOf is the conversation, and its calls in the order in which they are there.
+func contentsOf(entries []provider.Entry) ([]*genai.Content, []provider.Call, error) {
 	var contents []*genai.Content
+	var calls []provider.Call
 	for _, entry := range entries {
-		said, err := partsOf(entry.Message.Content)
-		if err != nil {
-			return nil, err
-		}
 		if entry.Message.Role == event.RoleUser {
+			said, err := partsOf(entry.Message.Content)
+			if err != nil {
+				return nil, nil, err
+			}
 			contents = appendContent(contents, genai.RoleUser, said)
 			continue
 		}
-		var results, images []*genai.Part
-		for _, call := range entry.Calls {
-			// The arguments are put in when the body is made (exact).
-			said = append(said, &genai.Part{FunctionCall: &genai.FunctionCall{ID: call.ID, Name: functionName(call.Name)}})
+		var said, results, images []*genai.Part
+		for _, p := range entry.Pieces() {
+			if part := modelPart(p); part != nil {
+				said = append(said, part)
+			}
+			if p.Call == nil {
+				continue
+			}
+			calls = append(calls, *p.Call)
 			results = append(results, &genai.Part{FunctionResponse: &genai.FunctionResponse{
-				ID: call.ID, Name: functionName(call.Name), Response: outcome(call.Result),
+				ID: p.Call.ID, Name: functionName(p.Call.Name), Response: outcome(p.Call.Result),
 			}})
-			shown, err := partsOf(call.Result.Images())
+			shown, err := partsOf(p.Call.Result.Images())
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			images = append(images, shown...)
 		}
 		contents = appendContent(contents, genai.RoleModel, said)
 		contents = appendContent(contents, genai.RoleUser, append(results, images...))
 	}
-	return contents, nil
+	return contents, calls, nil
+}
+
+// modelPart is a part of a message of the model, with its signature where it has one; nil for one with nothing in it.
+func modelPart(p provider.Piece) *genai.Part {
+	signature := signatureOf(p.Reasoning)
+	switch {
+	case p.Call != nil:
+		// The arguments are put in when the body is made (exact).
+		return &genai.Part{
+			FunctionCall:     &genai.FunctionCall{ID: p.Call.ID, Name: functionName(p.Call.Name)},
+			ThoughtSignature: signature,
+		}
+	case p.Type == event.PartText && p.Text != "":
+		return &genai.Part{Text: p.Text, ThoughtSignature: signature}
+	case p.Type == event.PartReasoning && signature != nil:
+		return &genai.Part{Text: p.Reasoning.Summary, Thought: p.Reasoning.Kind == kindThought, ThoughtSignature: signature}
+	default:
+		return nil
+	}
 }
 
 // appendContent adds a message, unless there is nothing in it.
@@ -192,23 +217,22 @@ func outcome(result event.Message) map[string]any {
 	return told
 }
 
-// exact puts into the body what the SDK cannot say: the arguments of calls as they were given, and that there is no
-// signature, which the first call of a message has.
-func exact(body map[string]any, entries []provider.Entry, signed bool) {
-	var calls []provider.Call
-	for _, entry := range entries {
-		calls = append(calls, entry.Calls...)
-	}
+// exact puts into the body what the SDK cannot say: the arguments of calls as they were given, the empty text that a
+// signature belongs to, and that there is no signature, which the first call of a message must have.
+func exact(body map[string]any, calls []provider.Call, signed bool) {
 	for _, content := range objects(body["contents"]) {
 		first := true
 		for _, part := range objects(content["parts"]) {
 			call, ok := part["functionCall"].(map[string]any)
 			if !ok || len(calls) == 0 {
+				if part["thoughtSignature"] != nil && part["text"] == nil {
+					part["text"] = ""
+				}
 				continue
 			}
 			call["args"] = calls[0].Arguments
 			calls = calls[1:]
-			if first && signed {
+			if first && signed && part["thoughtSignature"] == nil {
 				part["thoughtSignature"] = noSignature
 			}
 			first = false

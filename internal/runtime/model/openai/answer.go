@@ -35,6 +35,10 @@ type answer struct {
 	// chunks counts what came, and size its texts and arguments in bytes. arguments is the size of the largest
 	// arguments of a call.
 	chunks, size, arguments int
+	// thought is what the model thinks, and kind the field that it comes in. excess reports whether there is too much.
+	thought strings.Builder
+	kind    string
+	excess  bool
 }
 
 // call is a tool call whose arguments come in pieces.
@@ -68,6 +72,7 @@ func (a *answer) add(chunk sdk.ChatCompletionChunk) error {
 		a.text.WriteString(choice.Delta.Content)
 		a.refusal.WriteString(choice.Delta.Refusal)
 		a.size += len(choice.Delta.Content) + len(choice.Delta.Refusal)
+		a.think(choice.Delta)
 		for _, piece := range choice.Delta.ToolCalls {
 			a.addCall(piece)
 		}
@@ -113,6 +118,7 @@ func (a *answer) response(asked string) model.Response {
 	for _, c := range a.calls {
 		r.ToolCalls = append(r.ToolCalls, model.ToolCall{ProviderID: c.id, Name: c.name, Arguments: c.arguments.String()})
 	}
+	r.Content = a.content(r.Text)
 	return r
 }
 
@@ -137,9 +143,6 @@ func (a *answer) filtered(asked, word string) *model.Response {
 	r.FinishReason = word
 	return provider.Filtered(r)
 }
-
-// thoughts are the fields in which servers send what the model thinks, which the SDK does not know.
-var thoughts = []string{"reasoning", "reasoning_content"}
 
 // hasContent reports whether a chunk brings something of the response, the model's thinking included. Servers send
 // empty chunks to keep the connection open.

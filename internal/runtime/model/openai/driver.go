@@ -36,6 +36,8 @@ type driver struct {
 	// own reports whether the server is OpenAI's, or one that is operated like it, which refuse what others have not
 	// yet unlearned.
 	own bool
+	// deepSeek reports whether the server is DeepSeek's.
+	deepSeek bool
 }
 
 // New returns a driver. It makes no call to the provider. Nothing is taken from the environment: the service is made
@@ -71,6 +73,7 @@ func New(o Options) (model.Driver, error) {
 		sampling:   sampling,
 		key:        o.Key,
 		own:        isOwn(address.Hostname()),
+		deepSeek:   isDeepSeek(address.Hostname()),
 	}), nil
 }
 

@@ -47,7 +47,11 @@ func (d *driver) told(asked string, status int, wait time.Duration, p problem) f
 		return failure{filtered: word}
 	}
 	err := provider.StatusError(name, asked, status, wait, d.kind(p))
-	return failure{err: provider.WithProblem(err, provider.Said(p.Message, d.key))}
+	err = provider.WithProblem(err, provider.Said(p.Message, d.key))
+	if d.refusesReasoning(status, p) {
+		err = &provider.ReasoningRefused{Err: err}
+	}
+	return failure{err: err}
 }
 
 // problem is what OpenAI and those like it say of an error.

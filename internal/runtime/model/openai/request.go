@@ -122,12 +122,14 @@ func (d *driver) messagesOf(r model.Request) []sdk.ChatCompletionMessageParamUni
 	if r.SystemPrompt != "" {
 		messages = append(messages, sdk.SystemMessage(r.SystemPrompt))
 	}
-	for _, entry := range provider.Conversation(r.Messages, d.callID) {
+	entries := provider.Conversation(r.Messages, d.callID)
+	demanded := d.demands(entries)
+	for _, entry := range entries {
 		if entry.Message.Role == event.RoleUser {
 			messages = append(messages, userMessage(entry.Message.Content)...)
 			continue
 		}
-		messages = append(messages, modelMessages(entry)...)
+		messages = append(messages, d.modelMessages(entry, demanded)...)
 	}
 	return messages
 }
@@ -167,8 +169,8 @@ func address(image event.Part) string {
 }
 
 // modelMessages are a message of the model, the results of its calls, and the images among them. A message with nothing
-// in it is left out.
-func modelMessages(entry provider.Entry) []sdk.ChatCompletionMessageParamUnion {
+// in it is left out. demanded reports whether the server demands reasoning with every message that calls tools.
+func (d *driver) modelMessages(entry provider.Entry, demanded bool) []sdk.ChatCompletionMessageParamUnion {
 	text := entry.Message.PlainText()
 	if text == "" && len(entry.Calls) == 0 {
 		return nil
@@ -176,6 +178,9 @@ func modelMessages(entry provider.Entry) []sdk.ChatCompletionMessageParamUnion {
 	var said sdk.ChatCompletionAssistantMessageParam
 	if text != "" {
 		said.Content.OfString = param.NewOpt(text)
+	}
+	if field, thought, found := thoughtOf(entry, demanded); found && !d.own {
+		said.SetExtraFields(map[string]any{field: thought})
 	}
 	messages := []sdk.ChatCompletionMessageParamUnion{{OfAssistant: &said}}
 	var shown []event.Part

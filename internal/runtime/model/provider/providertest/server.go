@@ -1,5 +1,6 @@
-// Package providertest plays a model provider for the tests of drivers: a server that records what it is asked and
-// answers by script, with streams that may break off.
+// Package providertest plays model providers for the tests of drivers: a server that records what it is asked and
+// answers by script, with streams that may break off, and doubles of the providers' APIs that refuse what the providers
+// document that they refuse. Conform and Pairs are what every driver must pass against the double of its API.
 package providertest
 
 import (
