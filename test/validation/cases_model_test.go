@@ -277,6 +277,14 @@ var simulationCases = []ruleCase{
 		rejected: `spec: {simulation: {response: {type: Error}}}`,
 	},
 	{
+		rule:     "spec.simulation.response.code enum",
+		accepted: `spec: {simulation: {response: {type: Error, text: Wait., code: provider_unavailable}}}`,
+		rejected: `spec: {simulation: {response: {type: Error, text: Wait., code: cancelled}}}`,
+		message: `spec.simulation.response.code: Unsupported value: "cancelled": supported values: "processing_error", ` +
+			`"model_unavailable", "request_too_large", "provider_rate_limited", "provider_misconfigured", ` +
+			`"provider_quota_exhausted", "provider_unavailable"`,
+	},
+	{
 		rule:     "spec.simulation.response rule code is for the type Error.",
 		accepted: `spec: {simulation: {response: {type: Error, text: Wait., code: provider_rate_limited}}}`,
 		rejected: `spec: {simulation: {response: {type: Fixed, text: Wait., code: provider_rate_limited}}}`,

@@ -137,6 +137,11 @@ var specimens = []specimen{
     toolCalls:
       fixed: [{name: word-count, rawArguments: "[]"}]
 `},
+	{kind: "Model", name: "broken", spec: `
+  provider: Simulated
+  simulation:
+    response: {type: Error, text: Too many requests., code: provider_rate_limited}
+`},
 	{kind: "Model", name: "series", spec: `
   provider: Simulated
   simulation:

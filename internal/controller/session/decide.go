@@ -9,7 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
-// phaseOf returns the phase of the Session. active is its active Turn; nil for none.
+// phaseOf returns the phase of the Session (LIFE-08). active is its active Turn; nil for none.
 func phaseOf(status *v1alpha1.SessionStatus, active *v1alpha1.Turn, usable bool) v1alpha1.SessionPhase {
 	switch {
 	case active != nil && active.Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults:

@@ -19,7 +19,7 @@ type Effective struct {
 	// Tools are the names of the Tools of all layers, each once, in the order of their first occurrence.
 	Tools []string
 	// MaxIterations is the most model calls of one Turn: from the last layer that sets it, otherwise
-	// v1alpha1.DefaultMaxIterations.
+	// v1alpha1.DefaultMaxIterations (PHASE-05).
 	MaxIterations int32
 	// ToolConcurrency is how the calls of one step run: from the last layer that sets it, otherwise Parallel.
 	ToolConcurrency v1alpha1.ToolConcurrency

@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// Block ends the Turn because its Harness or Agent may not be used (LIFE-10).
+// Block ends the Turn because its Harness or Agent may not be used (LIFE-10, BLK-04).
 //
 // The known results of the calls of an open act step are appended with the end, here as in the other functions that end
 // a Turn: the next Turn's model must not mistake an executed call for one that was not executed.
@@ -172,7 +172,7 @@ func withoutAll(outcomes map[string]tool.Outcome, ids []string) map[string]tool.
 }
 
 // failedEvents returns the events of the end of a Turn without success. The Session's status follows from its active
-// Turn and is not an event (LIFE-06, LIFE-07).
+// Turn and is not an event (LIFE-06, LIFE-07, SM-08, GAP-05).
 func (h *Host) failedEvents(t Turn, e ending) []v1alpha1.JournalEvent {
 	f := h.events(t)
 	return []v1alpha1.JournalEvent{
@@ -183,7 +183,8 @@ func (h *Host) failedEvents(t Turn, e ending) []v1alpha1.JournalEvent {
 	}
 }
 
-// completedEvents returns the events of the end of a Turn that succeeded with this status (LIFE-03, LIFE-04).
+// completedEvents returns the events of the end of a Turn that succeeded with this status (LIFE-03, LIFE-04, LIFE-05,
+// SM-08).
 func (h *Host) completedEvents(
 	t Turn, after v1alpha1.TurnProgress, message, text string, now time.Time,
 ) []v1alpha1.JournalEvent {

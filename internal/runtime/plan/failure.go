@@ -37,7 +37,8 @@ var sentences = map[v1alpha1.ErrorCode]string{
 	v1alpha1.ErrorCodeCancelled: "The turn was cancelled.",
 }
 
-// Sentence returns a plain text for the user without internal details.
+// Sentence returns a plain text for the user without internal details; a generic one for a failure that has none of its
+// own (GAP-07).
 func (f Failure) Sentence() string {
 	if sentence, known := sentences[f.Code]; known {
 		return sentence

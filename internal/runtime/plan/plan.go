@@ -44,8 +44,8 @@ type Response struct {
 
 // AfterReason returns what follows a response. A Turn that needs another model call and has used all its iterations is
 // complete, and its tool calls are dropped and not counted (TURN-14). Otherwise tool calls open an act step of the same
-// iteration (TURN-06), and pending messages another model call (TURN-07). Without either the Turn is complete
-// (TURN-08). maxIterations of 0 stands for the default.
+// iteration (TURN-06), and pending messages, however many, another model call (TURN-07, STEER-02). Without either the
+// Turn is complete (TURN-08). maxIterations of 0 stands for the default.
 func AfterReason(p v1alpha1.TurnProgress, r Response, pending int, maxIterations int32) v1alpha1.TurnProgress {
 	if maxIterations <= 0 {
 		maxIterations = v1alpha1.DefaultMaxIterations
@@ -71,7 +71,8 @@ func AfterReason(p v1alpha1.TurnProgress, r Response, pending int, maxIterations
 	return next
 }
 
-// AfterAct returns what follows the tool calls of an act step: a model call of the next iteration (TURN-11).
+// AfterAct returns what follows the tool calls of an act step: a model call of the next iteration (TURN-11, SM-07), which
+// continues the response that asked for them (SM-06).
 func AfterAct(p v1alpha1.TurnProgress) v1alpha1.TurnProgress {
 	next := following(p)
 	if p.Plan != nil {
@@ -96,7 +97,7 @@ func Cancel(p v1alpha1.TurnProgress) v1alpha1.TurnProgress {
 }
 
 // Waits reports whether a Turn waits for the results of client tools: always, or with the policy FollowHints only if
-// the Session's hint setup_connection is true (TURN-11, TURN-12, GAP-06).
+// the Session's hint setup_connection is true (TURN-11, TURN-12, CLIENT-03, GAP-06).
 func Waits(policy v1alpha1.ClientToolsPolicy, hints map[string]v1alpha1.JSON) bool {
 	return policy != v1alpha1.ClientToolsPolicyFollowHints ||
 		bytes.Equal(bytes.TrimSpace(hints[v1alpha1.HintSetupConnection].Raw), []byte("true"))
