@@ -25,7 +25,7 @@ IMAGES ?=
 # time.
 TURNS_PROCS ?= 4
 
-# Go modules of their own, whose dependencies are none of the product's.
+# Go modules of their own, so that the product does not depend on what they require.
 modules = hack/cluster hack/dist test/gitops/argocd
 # Separate modules, as users have them, which use only public packages.
 examples = examples/testing
@@ -36,11 +36,11 @@ suites = $$(go list ./test/... | grep -v /test/e2e | grep -v -E '$(measured)' ||
 # the race detector makes them several times slower and tells nothing that the packages' own tests under it do not.
 measured = /test/(crash|perf|turns|validation)(/|$$)
 measured_suites = $$(go list ./test/... | grep -v -E '/test/(e2e|crash|turns)' | grep -E '$(measured)' || true) $(conformance)
-# The conformance suite of the log on an API server: the race detector makes it several times as long.
+# The conformance suite of the journal on an API server: the race detector makes it several times as long.
 conformance = ./internal/runtime/journal/kubernetes/...
 units = $$(go list ./... | grep -v -E '/(test|hack|cmd/launcher|journal/kubernetes)(/|$$)' | grep -v -E '$(single)')
 # The drivers' tests and those of the in-memory journal decode megabytes in a single thread, which the race detector
-# makes twenty times as long. Those of the packages that use them from many are run under it.
+# makes twenty times as long. Packages that use them from many threads are tested under it.
 single = /(model/(anthropic|google|openai|drivers)|journal/memory)$$
 # Programs of their own, built without C as the images have them.
 plain_units = ./cmd/launcher/... ./hack/... $$(go list ./internal/... | grep -E '$(single)')
@@ -137,7 +137,7 @@ test-unit: envtest ## Run the unit tests and the suites that need an API server 
 # Not beside the suite of Turns, which fills the processors: they watch what happens within minutes.
 .PHONY: test-measured
 test-measured: envtest
-	@echo "==> validation of the API, the log on an API server, and measurements"
+	@echo "==> validation of the API, the journal on an API server, and measurements"
 	@$(with_assets) CGO_ENABLED=0 go test -count=1 -p 2 -timeout 20m $(measured_suites)
 
 .PHONY: test-turns
@@ -217,7 +217,7 @@ install: ## Install the CustomResourceDefinitions.
 	@$(kubectl) apply --server-side -k config/crd
 
 .PHONY: uninstall
-uninstall: ## Remove the CustomResourceDefinitions, and with them every object of their kinds: conversations and their logs too.
+uninstall: ## Remove the CustomResourceDefinitions, and with them every object of their kinds: conversations and their journals too.
 	@KUBECTL=$(kubectl) hack/undeploy.sh --definitions-only
 
 .PHONY: deploy

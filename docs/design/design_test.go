@@ -2,6 +2,7 @@
 package design_test
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -211,4 +212,24 @@ func anchors(document string) []string {
 		all = append(all, strings.ReplaceAll(removed.ReplaceAllString(strings.ToLower(heading[1]), ""), " ", "-"))
 	}
 	return all
+}
+
+// TestTheSupportMatrixNamesTheTestedVersions compares support.md with what the suites and the cluster are built from.
+func TestTheSupportMatrixNamesTheTestedVersions(t *testing.T) {
+	page, required, built := read(t, "../support.md"), read(t, "../../go.mod"), read(t, "../../hack/cluster/versions.go")
+	for _, version := range []struct{ source, pattern, claim string }{
+		{built, `kubernetesVersion = "v(\d+\.\d+)\.`, "| %s | tested |"},
+		{built, `etcdVersion       = "v(\d+\.\d+)\.`, "etcd %s"},
+		{built, `containerdVersion = "v(\d+\.\d+)\.`, "containerd %s"},
+		{required, `(?m)^go (\d+\.\d+)`, "Go %s,"},
+	} {
+		found := regexp.MustCompile(version.pattern).FindStringSubmatch(version.source)
+		if found == nil {
+			t.Errorf("no source has a version like %s", version.pattern)
+			continue
+		}
+		if claim := fmt.Sprintf(version.claim, found[1]); !strings.Contains(page, claim) {
+			t.Errorf("docs/support.md does not have %q", claim)
+		}
+	}
 }
