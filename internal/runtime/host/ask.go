@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -90,7 +91,7 @@ func (h *Host) ask(ctx context.Context, t Turn, c Config, r model.Request) ([]as
 		err := &model.Error{Code: v1alpha1.ErrorCodeModelUnavailable, Text: "no Model is configured"}
 		return []asked{{err: err, began: now, ended: now}}, nil
 	}
-	all, first, models := t.resumed(append([]*v1alpha1.Model{c.Model}, c.Fallbacks...))
+	all, first, models := t.resumed(t.lastFirst(append([]*v1alpha1.Model{c.Model}, c.Fallbacks...)))
 	for _, m := range models {
 		one, err := h.askOne(ctx, t, c, m, r, first)
 		if err != nil {
@@ -109,6 +110,20 @@ func (h *Host) ask(ctx context.Context, t Turn, c Config, r model.Request) ([]as
 		return nil, keyless
 	}
 	return all, nil
+}
+
+// lastFirst moves the Model that answered last in the Turn to the front, so that a tool loop goes on with the reasoning
+// and the prompt cache of one model. The next Turn begins with the configured Model again.
+func (t Turn) lastFirst(models []*v1alpha1.Model) []*v1alpha1.Model {
+	if t.step() == 1 {
+		return models
+	}
+	for i, m := range models {
+		if m.Name == t.Progress.Model {
+			return append([]*v1alpha1.Model{m}, slices.Delete(models, i, i+1)...)
+		}
+	}
+	return models
 }
 
 // elsewhere reports whether another Model may succeed: the cause is not the request itself, or another provider may

@@ -14,6 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -244,4 +245,52 @@ func TestReasoningIsBoundedBeforeItIsKept(t *testing.T) {
 	if got := reasoningOf(prompts[0]); len(got) != 2 || len(prompts[0][1].Parts()) != 4 {
 		t.Errorf("the reasoning is %+v", got)
 	}
+}
+
+// TestATurnKeepsTheModelThatAnsweredLast: later steps begin with it, and the next Turn with the configured one.
+func TestATurnKeepsTheModelThatAnsweredLast(t *testing.T) {
+	b := newBench(t)
+	c := with(jobTool("look"))
+	c.Model, c.Fallbacks = named("first"), []*v1alpha1.Model{named("second"), named("third")}
+	down := "first"
+	b.answer = func(r model.Request) (*model.Response, error) {
+		if r.Model == down {
+			return nil, provider.StatusError("Test", r.Model, 404, 0, "")
+		}
+		return &model.Response{Text: "Let me look.", ToolCalls: calls(1, "look")}, nil
+	}
+	var asked []string
+	step := func(turn Turn) (Turn, *journal.Closed) {
+		before := len(b.asked)
+		turn, closed := b.reason(turn, c)
+		asked = nil
+		for _, r := range b.asked[before:] {
+			asked = append(asked, r.Model)
+		}
+		return turn, closed
+	}
+	expect := func(want, model string, turn Turn) {
+		t.Helper()
+		if got := strings.Join(asked, " "); got != want || turn.Progress.Model != model {
+			t.Errorf("asked %s, want %s; the Turn has %s", got, want, turn.Progress.Model)
+		}
+	}
+	turn, _ := step(newTurn("demo-1"))
+	expect("first second", "second", turn)
+	turn, _ = step(b.looked(turn))
+	expect("second", "second", turn)
+	down = "second"
+	turn, closed := step(b.looked(turn))
+	expect("second first", "first", turn)
+	if first := generations(t, closed)[0]; first.Model != "second" || first.Success {
+		t.Errorf("the journal has %+v", first)
+	}
+	down, c.Model, c.Fallbacks = "", named("third"), []*v1alpha1.Model{named("first")}
+	turn, _ = step(b.looked(turn))
+	expect("first", "first", turn)
+	next := newTurn("demo-2")
+	next.Ref.UID, next.Progress = "uid-2", plan.Begin(turn.Progress.Plan.OpenedAt, b.micro())
+	b.answer = func(model.Request) (*model.Response, error) { return &model.Response{Text: "Hello."}, nil }
+	next, _ = step(next)
+	expect("third", "third", next)
 }
