@@ -105,6 +105,17 @@ type ModelTimeouts struct {
 	Call *metav1.Duration `json:"call,omitempty"`
 }
 
+// ModelAPI is an API of provider OpenAI.
+// +kubebuilder:validation:Enum=Responses;ChatCompletions
+type ModelAPI string
+
+const (
+	// ModelAPIResponses is the Responses API, without storage at the provider.
+	ModelAPIResponses ModelAPI = "Responses"
+	// ModelAPIChatCompletions is the Chat Completions API, which most compatible servers implement.
+	ModelAPIChatCompletions ModelAPI = "ChatCompletions"
+)
+
 // ModelSpec is a model at a provider.
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || has(self.simulation)",message="provider Simulated needs simulation: say what the model answers."
 // +kubebuilder:validation:XValidation:rule="self.provider == 'Simulated' || !has(self.simulation)",message="simulation is for provider Simulated: leave it out, or use that provider."
@@ -115,6 +126,8 @@ type ModelTimeouts struct {
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.parameters)",message="provider Simulated answers by script: leave parameters out."
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.timeouts)",message="provider Simulated answers after its latency: leave timeouts out."
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.price) || !has(self.price.cachedInputPerMillionTokens)",message="provider Simulated has no prompt cache: leave cachedInputPerMillionTokens out."
+// +kubebuilder:validation:XValidation:rule="self.provider == 'OpenAI' || !has(self.api)",message="api is for provider OpenAI: leave it out."
+// +kubebuilder:validation:XValidation:rule="!has(self.api) || self.api != 'Responses' || !has(self.parameters) || !has(self.parameters.stopSequences)",message="the Responses API has no stop sequences: leave parameters.stopSequences out, or set api to ChatCompletions."
 // +kubebuilder:validation:XValidation:rule="self.provider in ['Anthropic', 'OpenAI'] || !has(self.price) || !has(self.price.cacheWritePerMillionTokens)",message="this provider does not count what it puts into a prompt cache: leave cacheWritePerMillionTokens out."
 type ModelSpec struct {
 	// provider that serves the model: Simulated, Anthropic, OpenAI or Google. OpenAI also serves for other servers that
@@ -137,6 +150,12 @@ type ModelSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^[A-Za-z]+:/*[^/?#]*@')",message="baseURL must not have a user or a password in it: use secretKeyRef."
 	// +kubebuilder:validation:XValidation:rule="!self.contains('?') && !self.contains('#')",message="baseURL must not have a query or a fragment."
 	BaseURL string `json:"baseURL,omitempty"`
+
+	// api is the API by which the model is called, with provider OpenAI: Responses or ChatCompletions. Current models of
+	// OpenAI reason and call tools at once only with Responses; nothing is stored at the provider. Default: Responses at
+	// OpenAI's own address, unless parameters.stopSequences is set, and ChatCompletions with any other baseURL.
+	// +optional
+	API ModelAPI `json:"api,omitempty"`
 
 	// secretKeyRef is the Secret and key that hold the API key. It is read at every call, so that a new key takes
 	// effect at once. A user who writes the Model must be allowed to read that Secret, and the manager needs the role

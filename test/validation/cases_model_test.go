@@ -61,6 +61,28 @@ var modelCases = []ruleCase{
 		rejected: `spec: {baseURL: "https://example.org"}`,
 	},
 	{
+		rule: "spec.api enum",
+		accepted: `spec: {provider: OpenAI, model: gpt, api: Responses, secretKeyRef: {name: openai, key: api-key}, ` +
+			`simulation: null}`,
+		rejected: `spec: {provider: OpenAI, model: gpt, api: Realtime, secretKeyRef: {name: openai, key: api-key}, ` +
+			`simulation: null}`,
+		message: `spec.api: Unsupported value: "Realtime": supported values: "Responses", "ChatCompletions"`,
+	},
+	{
+		rule: "spec rule api is for provider OpenAI: leave it out.",
+		accepted: `spec: {provider: OpenAI, model: gpt, api: ChatCompletions, secretKeyRef: {name: openai, key: api-key}, ` +
+			`simulation: null}`,
+		rejected: realModelWith(`api: ChatCompletions`),
+	},
+	{
+		rule: "spec rule the Responses API has no stop sequences: leave parameters.stopSequences out, or set api to " +
+			"ChatCompletions.",
+		accepted: `spec: {provider: OpenAI, model: gpt, api: ChatCompletions, parameters: {stopSequences: [END]}, ` +
+			`secretKeyRef: {name: openai, key: api-key}, simulation: null}`,
+		rejected: `spec: {provider: OpenAI, model: gpt, api: Responses, parameters: {stopSequences: [END]}, ` +
+			`secretKeyRef: {name: openai, key: api-key}, simulation: null}`,
+	},
+	{
 		rule:     "spec.timeouts.firstContent pattern",
 		accepted: realModelWith(`timeouts: {firstContent: 1.5m}`),
 		rejected: realModelWith(`timeouts: {firstContent: -5m}`),

@@ -171,6 +171,13 @@ var specimens = []specimen{
   recovery: Finalize
   timeouts: {firstContent: 1m30s, idle: 1m0s, call: 1h0m0s}
 `},
+	{kind: "Model", name: "compatible", spec: `
+  provider: OpenAI
+  model: qwen3
+  baseURL: https://models.example.org/v1
+  api: ChatCompletions
+  secretKeyRef: {name: compatible, key: api-key}
+`},
 	{kind: "Tool", name: "job", spec: `
   description: Counts the words of a text.
   sideEffect: Pure

@@ -543,6 +543,8 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.ModelStatus
       default:
         observedGeneration: -1
+- name: com.github.capstan-dev.capstan.api.v1alpha1.ModelAPI
+  scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ModelParameters
   map:
     fields:
@@ -590,6 +592,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ModelSpec
   map:
     fields:
+    - name: api
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ModelAPI
     - name: baseURL
       type:
         scalar: string

@@ -2,6 +2,8 @@ package model
 
 import (
 	"net/http"
+	"net/url"
+	"strings"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
@@ -58,6 +60,32 @@ func Endpoint(m *v1alpha1.Model) string {
 		return m.Spec.BaseURL
 	}
 	return endpoints[m.Spec.Provider]
+}
+
+// APIOf is the API that a Model of provider OpenAI is called by: the one that it names; otherwise Responses at OpenAI's own
+// address, unless it has stop sequences, which that API lacks, and Chat Completions at any other.
+func APIOf(m *v1alpha1.Model) v1alpha1.ModelAPI {
+	stops := m.Spec.Parameters != nil && len(m.Spec.Parameters.StopSequences) > 0
+	switch {
+	case m.Spec.API != "":
+		return m.Spec.API
+	case stops || !isOpenAI(m.Spec.BaseURL):
+		return v1alpha1.ModelAPIChatCompletions
+	default:
+		return v1alpha1.ModelAPIResponses
+	}
+}
+
+// isOpenAI reports whether a base URL is OpenAI's own; none is.
+func isOpenAI(baseURL string) bool {
+	if baseURL == "" {
+		return true
+	}
+	address, err := url.Parse(baseURL)
+	if err != nil {
+		return false
+	}
+	return strings.HasSuffix("."+strings.ToLower(strings.TrimSuffix(address.Hostname(), ".")), ".openai.com")
 }
 
 // Name is the provider's name of a Model: spec.model, otherwise the name of the object.

@@ -21,6 +21,10 @@ type ModelSpecApplyConfiguration struct {
 	// The API key is sent there too. Only public addresses are reached, and addresses that the operator of the manager
 	// has allowed.
 	BaseURL *string `json:"baseURL,omitempty"`
+	// api is the API by which the model is called, with provider OpenAI: Responses or ChatCompletions. Current models of
+	// OpenAI reason and call tools at once only with Responses; nothing is stored at the provider. Default: Responses at
+	// OpenAI's own address, unless parameters.stopSequences is set, and ChatCompletions with any other baseURL.
+	API *apiv1alpha1.ModelAPI `json:"api,omitempty"`
 	// secretKeyRef is the Secret and key that hold the API key. It is read at every call, so that a new key takes
 	// effect at once. A user who writes the Model must be allowed to read that Secret, and the manager needs the role
 	// capstan-manager-secrets in the namespace. A Secret with the annotation capstan.dev/allowed-hosts is sent only to
@@ -77,6 +81,14 @@ func (b *ModelSpecApplyConfiguration) WithModel(value string) *ModelSpecApplyCon
 // If called multiple times, the BaseURL field is set to the value of the last call.
 func (b *ModelSpecApplyConfiguration) WithBaseURL(value string) *ModelSpecApplyConfiguration {
 	b.BaseURL = &value
+	return b
+}
+
+// WithAPI sets the API field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the API field is set to the value of the last call.
+func (b *ModelSpecApplyConfiguration) WithAPI(value apiv1alpha1.ModelAPI) *ModelSpecApplyConfiguration {
+	b.API = &value
 	return b
 }
 

@@ -33,7 +33,27 @@ func quoted(text string) string {
 	return string(q)
 }
 
+// byResponses stands for provider OpenAI with its Responses API.
+const byResponses v1alpha1.ModelProvider = "OpenAI by Responses"
+
 var wires = map[v1alpha1.ModelProvider]wire{
+	byResponses: {
+		call: func(pieces ...string) string {
+			event := func(kind, fields string) string {
+				return "event: response." + kind + "\ndata: " + `{"type":"response.` + kind + `","output_index":0,` + fields + "}\n\n"
+			}
+			stream := event("output_item.added",
+				`"item":{"type":"function_call","id":"fc","call_id":"c","name":"look","arguments":""}`)
+			for _, piece := range pieces {
+				stream += event("function_call_arguments.delta", `"delta":`+quoted(piece))
+			}
+			return stream + event("completed", `"response":{"id":"r","model":"m"}`)
+		},
+		event: func(unknown string) string {
+			return "event: response.created\n" +
+				`data: {"type":"response.created","response":{"id":"r","x":` + unknown + `}}` + "\n\n"
+		},
+	},
 	v1alpha1.ModelProviderOpenAI: {
 		call: func(pieces ...string) string {
 			stream := ""
@@ -110,8 +130,15 @@ func (s stream) RoundTrip(r *http.Request) (*http.Response, error) {
 // generate asks a driver whose provider answers so.
 func generate(t testing.TB, name v1alpha1.ModelProvider, answer stream) (*model.Response, error) {
 	t.Helper()
-	driver, err := drivers.All()[name](
-		&v1alpha1.Model{Spec: v1alpha1.ModelSpec{Provider: name}},
+	spec := v1alpha1.ModelSpec{Provider: name}
+	switch name {
+	case byResponses:
+		spec.Provider, spec.API = v1alpha1.ModelProviderOpenAI, v1alpha1.ModelAPIResponses
+	case v1alpha1.ModelProviderOpenAI:
+		spec.API = v1alpha1.ModelAPIChatCompletions
+	}
+	driver, err := drivers.All()[spec.Provider](
+		&v1alpha1.Model{Spec: spec},
 		model.Access{HTTP: &http.Client{Transport: answer}, Key: "key-of-the-test"},
 	)
 	if err != nil {

@@ -42,6 +42,10 @@ var subjects = []providertest.Subject{
 		New:     of(v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderOpenAI, BaseURL: "https://api.deepseek.com"}),
 	},
 	{
+		Name: "GPT by Responses", Model: "gpt-5.6", Dialect: providertest.Responses{},
+		New: of(v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderOpenAI, Parameters: low}),
+	},
+	{
 		Name: "a compatible server", Model: "qwen3", Dialect: providertest.Chat{Field: "reasoning"},
 		New: of(v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderOpenAI, BaseURL: "https://models.example.com/v1"}),
 	},

@@ -19,6 +19,9 @@ func All() model.Registry {
 			return anthropic.New(options(m, access))
 		},
 		v1alpha1.ModelProviderOpenAI: func(m *v1alpha1.Model, access model.Access) (model.Driver, error) {
+			if model.APIOf(m) == v1alpha1.ModelAPIResponses {
+				return openai.NewResponses(options(m, access))
+			}
 			return openai.New(options(m, access))
 		},
 		v1alpha1.ModelProviderGoogle: func(m *v1alpha1.Model, access model.Access) (model.Driver, error) {

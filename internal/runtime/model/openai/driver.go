@@ -24,7 +24,7 @@ const (
 	name = "OpenAI"
 )
 
-// Options of a driver. "chat/completions" follows the base URL.
+// Options of a driver. "chat/completions" or "responses" follows the base URL.
 type Options = provider.Options
 
 // driver is a model.Driver. It keeps nothing between calls.
@@ -40,14 +40,24 @@ type driver struct {
 	deepSeek bool
 }
 
-// New returns a driver. It makes no call to the provider. Nothing is taken from the environment: the service is made
-// without the SDK's client, whose constructor would read addresses, keys and headers from there.
+// New returns a driver for Chat Completions. It makes no call to the provider. Nothing is taken from the environment: the
+// service is made without the SDK's client, whose constructor would read addresses, keys and headers from there.
 func New(o Options) (model.Driver, error) {
+	d, options, err := settings(o)
+	if err != nil {
+		return nil, err
+	}
+	d.completions = sdk.NewChatCompletionService(options...)
+	return provider.Guard(name, o.Key, d), nil
+}
+
+// settings are what the drivers of both APIs have in common, and the options of the SDK.
+func settings(o Options) (*driver, []option.RequestOption, error) {
 	if o.HTTP == nil {
-		return nil, errors.New("a driver of OpenAI needs a client for HTTP")
+		return nil, nil, errors.New("a driver of OpenAI needs a client for HTTP")
 	}
 	if o.Key == "" {
-		return nil, errors.New("asking OpenAI: an API key is required")
+		return nil, nil, errors.New("asking OpenAI: an API key is required")
 	}
 	base := o.BaseURL
 	if base == "" {
@@ -55,26 +65,26 @@ func New(o Options) (model.Driver, error) {
 	}
 	address, err := url.Parse(base)
 	if err != nil || address.Host == "" {
-		return nil, errors.New("invalid base URL for OpenAI")
+		return nil, nil, errors.New("invalid base URL for OpenAI")
 	}
 	sampling, err := provider.SamplingOf(o.Parameters)
 	if err != nil {
-		return nil, fmt.Errorf("reading the parameters for OpenAI: %w", err)
+		return nil, nil, fmt.Errorf("reading the parameters for OpenAI: %w", err)
 	}
-	return provider.Guard(name, o.Key, &driver{
-		completions: sdk.NewChatCompletionService(
-			option.WithBaseURL(strings.TrimSuffix(base, "/")+"/"),
-			option.WithAPIKey(o.Key),
-			option.WithHTTPClient(provider.Client(o.HTTP)),
-			option.WithMaxRetries(0),
-			option.WithMiddleware(withoutNullErrors),
-		),
+	options := []option.RequestOption{
+		option.WithBaseURL(strings.TrimSuffix(base, "/") + "/"),
+		option.WithAPIKey(o.Key),
+		option.WithHTTPClient(provider.Client(o.HTTP)),
+		option.WithMaxRetries(0),
+		option.WithMiddleware(withoutNullErrors),
+	}
+	return &driver{
 		parameters: o.Parameters,
 		sampling:   sampling,
 		key:        o.Key,
 		own:        isOwn(address.Hostname()),
 		deepSeek:   isDeepSeek(address.Hostname()),
-	}), nil
+	}, options, nil
 }
 
 // ownHosts end the names of hosts that are OpenAI's, or Azure's in its public and national clouds, its API Management

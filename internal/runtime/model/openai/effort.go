@@ -161,8 +161,7 @@ func (r reasoning) told(effort v1alpha1.ReasoningEffort, tools bool) (sent share
 func (d *driver) Reasons(request model.Request) bool {
 	r, known := reasoningOf(request.Model)
 	if !known {
-		name := ownName(request.Model)
-		return reasoningFamily.MatchString(name) && !strings.HasPrefix(name, "gpt-5-chat")
+		return mayReason(request.Model)
 	}
 	_, reasons := r.told(d.parameters.ReasoningEffort, len(request.Tools) > 0)
 	return reasons

@@ -101,9 +101,17 @@ func isDeepSeek(host string) bool {
 // github.com/anomalyco/opencode/issues/24083 (2026-04). It does not match reasoning_effort.
 var reasoningField = regexp.MustCompile(`\breasoning(_content|_details)?\b`)
 
+// reasoningItems matches what the Responses API says of a reasoning item in the wrong place, or one that it misses
+// (github.com/coder/mux/pull/59, 2025-10; github.com/vercel/ai/issues/7543, 2025-07).
+var reasoningItems = regexp.MustCompile(`(?i)of type 'reasoning'|required 'reasoning' item|item with id 'rs_`)
+
 // refusesReasoning reports whether a server refused a request because of the reasoning in it. OpenAI's own is sent none
-// on this API.
+// on Chat Completions, and has words of its own for it on Responses
+// (github.com/openai/codex/issues/8145, 2025-12).
 func (d *driver) refusesReasoning(status int, p problem) bool {
+	if status == http.StatusBadRequest && (p.word() == "invalid_encrypted_content" || reasoningItems.MatchString(p.Message)) {
+		return true
+	}
 	return !d.own && (status == http.StatusBadRequest || status == http.StatusUnprocessableEntity) &&
 		reasoningField.MatchString(strings.ToLower(p.Message+" "+p.Param))
 }

@@ -1,0 +1,176 @@
+package openai
+
+import (
+	"fmt"
+
+	"github.com/openai/openai-go/v3/packages/param"
+	"github.com/openai/openai-go/v3/responses"
+
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
+)
+
+// kindEncrypted is a reasoning item with its encrypted content, which the API gives on request and takes back as it was,
+// followed by the item that it belongs to.
+const kindEncrypted = "encrypted_content"
+
+// request is the body of a model call. The system prompt is a message: as instructions it would come back with several
+// events of the stream.
+func (d *responsesDriver) request(r model.Request) (responses.ResponseNewParams, error) {
+	tools, err := d.tools(r.Tools)
+	if err != nil {
+		return responses.ResponseNewParams{}, err
+	}
+	body := responses.ResponseNewParams{
+		Model: r.Model,
+		Input: responses.ResponseNewParamsInputUnion{OfInputItemList: d.input(r)},
+		Store: param.NewOpt(false),
+		Tools: tools,
+	}
+	if d.parameters.MaxOutputTokens != nil {
+		body.MaxOutputTokens = param.NewOpt(int64(*d.parameters.MaxOutputTokens))
+	}
+	d.effort(&body)
+	return body, nil
+}
+
+// effort sets how much the model reasons, and how it samples where that is accepted beside it. A model that does not
+// reason refuses to be asked for encrypted reasoning.
+func (d *responsesDriver) effort(body *responses.ResponseNewParams) {
+	r, known := reasoningOf(body.Model)
+	sampled := !known
+	if known {
+		effort, reasons := r.told(d.parameters.ReasoningEffort, false)
+		body.Reasoning.Effort = effort
+		sampled = r.sampled == sampledAlways || r.sampled == sampledWithoutReasoning && !reasons
+	}
+	if known || mayReason(body.Model) {
+		body.Include = []responses.ResponseIncludable{responses.ResponseIncludableReasoningEncryptedContent}
+	}
+	if sampled && d.sampling.Temperature != nil {
+		body.Temperature = param.NewOpt(*d.sampling.Temperature)
+	}
+	if sampled && d.sampling.TopP != nil {
+		body.TopP = param.NewOpt(*d.sampling.TopP)
+	}
+}
+
+// tools are the definitions of tools. Without strict being false the API would rewrite their schemas.
+func (d *responsesDriver) tools(definitions []model.ToolDefinition) ([]responses.ToolUnionParam, error) {
+	var tools []responses.ToolUnionParam
+	for _, definition := range definitions {
+		if d.own {
+			if err := provider.CheckSchema(name, definition, refusedAtTheTop...); err != nil {
+				return nil, err
+			}
+		}
+		schema, err := schemaOf(definition.InputSchema)
+		if err != nil {
+			return nil, fmt.Errorf("reading the schema of tool %s: %w", definition.Name, err)
+		}
+		tool := responses.ToolParamOfFunction(definition.Name, schema, false)
+		if definition.Description != "" {
+			tool.OfFunction.Description = param.NewOpt(definition.Description)
+		}
+		tools = append(tools, tool)
+	}
+	return tools, nil
+}
+
+// input is the conversation, the system prompt first.
+func (d *responsesDriver) input(r model.Request) responses.ResponseInputParam {
+	var input responses.ResponseInputParam
+	if r.SystemPrompt != "" {
+		input = append(input, responses.ResponseInputItemParamOfMessage(r.SystemPrompt, responses.EasyInputMessageRoleSystem))
+	}
+	for _, entry := range provider.Conversation(r.Messages, d.callID) {
+		if entry.Message.Role == event.RoleUser {
+			if content := userContent(entry.Message.Content); len(content) > 0 {
+				input = append(input, responses.ResponseInputItemParamOfMessage(content, responses.EasyInputMessageRoleUser))
+			}
+			continue
+		}
+		input = append(input, modelItems(entry)...)
+		for _, call := range entry.Calls {
+			input = append(input, outputOf(call))
+		}
+	}
+	return input
+}
+
+// userContent are the parts of a message of the user.
+func userContent(content []event.Part) responses.ResponseInputMessageContentListParam {
+	var parts responses.ResponseInputMessageContentListParam
+	for _, p := range content {
+		switch {
+		case p.Type == event.PartText && p.Text != "":
+			parts = append(parts, responses.ResponseInputContentParamOfInputText(p.Text))
+		case p.Type == event.PartImage:
+			parts = append(parts, responses.ResponseInputContentUnionParam{OfInputImage: &responses.ResponseInputImageParam{
+				ImageURL: param.NewOpt(address(p)), Detail: responses.ResponseInputImageDetailAuto,
+			}})
+		}
+	}
+	return parts
+}
+
+// modelItems are the items of a message of the model. Reasoning without the item behind it is refused, so that what the
+// message ends with is left out.
+func modelItems(entry provider.Entry) []responses.ResponseInputItemUnionParam {
+	var items []responses.ResponseInputItemUnionParam
+	for _, p := range entry.Pieces() {
+		switch {
+		case p.Call != nil:
+			// The provider's id of the item is not sent: with it the API would insist on the reasoning before it.
+			items = append(items, responses.ResponseInputItemParamOfFunctionCall(
+				string(p.Call.Arguments), p.Call.ID, p.Call.Name))
+		case p.Type == event.PartText && p.Text != "":
+			said := responses.ResponseInputItemParamOfMessage(p.Text, responses.EasyInputMessageRoleAssistant)
+			said.OfMessage.Phase = responses.EasyInputMessagePhase(entry.Message.Phase)
+			items = append(items, said)
+		case p.Reasoning != nil && p.Reasoning.Kind == kindEncrypted:
+			items = append(items, reasoningItem(p.Reasoning))
+		}
+	}
+	for len(items) > 0 && items[len(items)-1].OfReasoning != nil {
+		items = items[:len(items)-1]
+	}
+	return items
+}
+
+// reasoningItem is reasoning as the API takes it back: with its id, its summary, which may be empty, and no text
+// (github.com/microsoft/agent-framework-go/pull/784, 2026-08).
+func reasoningItem(r *event.Reasoning) responses.ResponseInputItemUnionParam {
+	summary := []responses.ResponseReasoningItemSummaryParam{}
+	if r.Summary != "" {
+		summary = append(summary, responses.ResponseReasoningItemSummaryParam{Text: r.Summary})
+	}
+	item := responses.ResponseInputItemParamOfReasoning(r.ID, summary)
+	item.OfReasoning.EncryptedContent = param.NewOpt(r.Data)
+	return item
+}
+
+// outputOf returns the text for the model about a call, with its images.
+func outputOf(call provider.Call) responses.ResponseInputItemUnionParam {
+	text, images := resultText(call.Result), call.Result.Images()
+	var output responses.ResponseInputItemUnionParam
+	if len(images) == 0 {
+		output = responses.ResponseInputItemParamOfFunctionCallOutput(text)
+	} else {
+		var list responses.ResponseFunctionCallOutputItemListParam
+		if text != "" {
+			list = append(list, responses.ResponseFunctionCallOutputItemUnionParam{
+				OfInputText: &responses.ResponseInputTextContentParam{Text: text},
+			})
+		}
+		for _, image := range images {
+			list = append(list, responses.ResponseFunctionCallOutputItemUnionParam{
+				OfInputImage: &responses.ResponseInputImageContentParam{ImageURL: param.NewOpt(address(image))},
+			})
+		}
+		output = responses.ResponseInputItemParamOfFunctionCallOutput(list)
+	}
+	output.OfFunctionCallOutput.CallID = param.NewOpt(call.ID)
+	return output
+}

@@ -1,0 +1,187 @@
+package providertest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+)
+
+// Responses plays OpenAI's Responses API without storage, for a model that reasons. What it refuses is from
+//
+//   - github.com/microsoft/agent-framework-go/pull/784 (2026-08): a reasoning item has its id and a summary, which may be
+//     empty, and no text;
+//   - github.com/vercel/ai/issues/7543 (2025-07): an item that is only named by its id is not found, as nothing is stored;
+//   - github.com/coder/mux/pull/59 (2025-10): reasoning has the item behind it that it was given with;
+//   - github.com/openai/codex/issues/8145 (2025-12): encrypted content that cannot be verified;
+//   - the SDK's description of input items, tools, store and include (openai-go v3.96.0).
+type Responses struct{}
+
+var (
+	responsesFields = []string{
+		"model", "input", "instructions", "store", "include", "tools", "tool_choice", "max_output_tokens", "reasoning",
+		"stream", "temperature", "top_p", "metadata", "text", "truncation", "parallel_tool_calls",
+	}
+	functionName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+)
+
+// Conversation implements Dialect.
+func (Responses) Conversation() string { return "input" }
+
+func refusedByResponses(code, param, format string, args ...any) *Refusal {
+	return &Refusal{Status: http.StatusBadRequest, Body: encoded(map[string]any{"error": map[string]any{
+		"message": fmt.Sprintf(format, args...), "type": "invalid_request_error", "param": param, "code": code,
+	}})}
+}
+
+// RefusesReasoning implements Dialect.
+func (Responses) RefusesReasoning() *Refusal {
+	return refusedByResponses("invalid_encrypted_content", "",
+		"The encrypted content gAAA...DQ== could not be verified. Reason: Encrypted content could not be decrypted or parsed.")
+}
+
+// Stream implements Dialect.
+func (Responses) Stream(d *Double, s Step) string {
+	about := map[string]any{"id": "resp_1", "object": "response", "model": "gpt-test", "status": "in_progress", "output": []any{}}
+	all := []map[string]any{{"type": "response.created", "response": about}}
+	say := func(index int, kind string, fields map[string]any) {
+		fields["type"], fields["output_index"], fields["sequence_number"] = "response."+kind, index, len(all)
+		all = append(all, fields)
+	}
+	for i, p := range s {
+		var item map[string]any
+		switch {
+		case p.Thought != "" || p.Redacted:
+			id := fmt.Sprintf("rs_%d", i)
+			item = map[string]any{"type": "reasoning", "id": id, "summary": []any{}}
+			say(i, "output_item.added", map[string]any{"item": item})
+			item = map[string]any{"type": "reasoning", "id": id, "summary": []any{}, "encrypted_content": d.mint(id)}
+			if len(p.Thought) > 1<<16 {
+				item["summary"] = []any{map[string]any{"type": "summary_text", "text": p.Thought}}
+			}
+		case p.Call != nil:
+			item = map[string]any{
+				"type": "function_call", "id": fmt.Sprintf("fc_%d", i), "call_id": p.Call.ID, "name": p.Call.Name, "arguments": "",
+			}
+			say(i, "output_item.added", map[string]any{"item": item})
+			half := len(p.Call.Arguments) / 2
+			say(i, "function_call_arguments.delta", map[string]any{"delta": p.Call.Arguments[:half]})
+			say(i, "function_call_arguments.delta", map[string]any{"delta": p.Call.Arguments[half:]})
+			item["arguments"] = ""
+			item = map[string]any{
+				"type": "function_call", "id": fmt.Sprintf("fc_%d", i), "call_id": p.Call.ID, "name": p.Call.Name,
+				"arguments": p.Call.Arguments, "status": "completed",
+			}
+		default:
+			id := fmt.Sprintf("msg_%d", i)
+			say(i, "output_item.added", map[string]any{"item": map[string]any{
+				"type": "message", "id": id, "role": "assistant", "content": []any{},
+			}})
+			say(i, "output_text.delta", map[string]any{"item_id": id, "content_index": 0, "delta": p.Text})
+			item = map[string]any{"type": "message", "id": id, "role": "assistant", "status": "completed", "content": []any{
+				map[string]any{"type": "output_text", "text": p.Text, "annotations": []any{}},
+			}}
+		}
+		say(i, "output_item.done", map[string]any{"item": item})
+	}
+	return named(append(all, map[string]any{"type": "response.completed", "response": map[string]any{
+		"id": "resp_1", "object": "response", "model": "gpt-test", "status": "completed", "output": []any{},
+		"usage": map[string]any{"input_tokens": 10, "output_tokens": 9, "total_tokens": 19},
+	}})...)
+}
+
+// Check implements Dialect.
+func (r Responses) Check(d *Double, body map[string]any) *Refusal {
+	if field := only(body, responsesFields...); field != "" {
+		return refusedByResponses("unknown_parameter", field, "Unknown parameter: '%s'.", field)
+	}
+	if stored, given := body["store"].(bool); !given || stored {
+		return refusedByResponses("zero_data_retention", "store", "The runtime keeps nothing at a provider.")
+	}
+	included := false
+	for _, name := range list(body["include"]) {
+		included = included || text(name) == "reasoning.encrypted_content"
+	}
+	if !included {
+		return refusedByResponses("missing", "include", "Without it the reasoning of this response could not be given back.")
+	}
+	for i, t := range list(body["tools"]) {
+		tool := object(t)
+		if text(tool["type"]) != "function" || !functionName.MatchString(text(tool["name"])) || object(tool["parameters"]) == nil {
+			return refusedByResponses("missing_required_parameter", "tools", "Missing required parameter: 'tools[%d].name'.", i)
+		}
+		if _, given := tool["strict"].(bool); !given {
+			return refusedByResponses("missing_required_parameter", "tools", "Missing required parameter: 'tools[%d].strict'.", i)
+		}
+	}
+	return r.input(d, list(body["input"]))
+}
+
+// input checks the items of the conversation.
+func (r Responses) input(d *Double, items []any) *Refusal {
+	open := map[string]bool{}
+	for i, it := range items {
+		item := object(it)
+		at := fmt.Sprintf("input[%d]", i)
+		switch kind := text(item["type"]); kind {
+		case "reasoning":
+			if refusal := r.reasoning(d, items, i, item); refusal != nil {
+				return refusal
+			}
+		case "function_call":
+			if item["id"] != nil && (i == 0 || text(object(items[i-1])["type"]) != "reasoning") {
+				return refusedByResponses("", "input", "Item '%s' of type 'function_call' was provided without its required "+
+					"'reasoning' item.", text(item["id"]))
+			}
+			if id := text(item["call_id"]); id == "" || len(id) > 64 || !json.Valid([]byte(text(item["arguments"]))) {
+				return refusedByResponses("string_above_max_length", at, "Invalid '%s.call_id'.", at)
+			}
+			open[text(item["call_id"])] = true
+		case "function_call_output":
+			if !open[text(item["call_id"])] {
+				return refusedByResponses("", "input", "No tool call found for function call output with call_id %s.", text(item["call_id"]))
+			}
+			delete(open, text(item["call_id"]))
+		case "message", "":
+			if item["id"] != nil || text(item["role"]) == "" || item["content"] == nil {
+				return refusedByResponses("", "input", "Item with id '%s' not found. Items are not persisted when `store` is set "+
+					"to false.", text(item["id"]))
+			}
+		default:
+			return refusedByResponses("invalid_value", at, "Invalid value: '%s'.", kind)
+		}
+	}
+	for id := range open {
+		return refusedByResponses("", "input", "No tool output found for function call %s.", id)
+	}
+	return nil
+}
+
+// reasoning checks a reasoning item.
+func (r Responses) reasoning(d *Double, items []any, i int, item map[string]any) *Refusal {
+	id := text(item["id"])
+	next := ""
+	if i+1 < len(items) {
+		next = text(object(items[i+1])["type"])
+		if next == "" && text(object(items[i+1])["role"]) == "assistant" {
+			next = "message"
+		}
+	}
+	_, summarized := item["summary"].([]any)
+	switch {
+	case !summarized:
+		return refusedByResponses("missing_required_parameter", "input", "Missing required parameter: 'input[%d].summary'.", i)
+	case id == "":
+		return refusedByResponses("invalid_value", "input", "Invalid 'input[%d].id': ''.", i)
+	case len(list(item["content"])) > 0:
+		return refusedByResponses("array_above_max_length", "input", "Invalid 'input[%d].content': array too long.", i)
+	case text(item["encrypted_content"]) == "":
+		return refusedByResponses("", "input", "Item with id '%s' not found. Items are not persisted when `store` is set to "+
+			"false. Try again with `store` set to true, or remove this item from your input.", id)
+	case !d.verify(text(item["encrypted_content"]), id):
+		return r.RefusesReasoning()
+	case next != "function_call" && next != "message" && next != "reasoning":
+		return refusedByResponses("", "input", "Item '%s' of type 'reasoning' was provided without its required following item.", id)
+	}
+	return nil
+}
