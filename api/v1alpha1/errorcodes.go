@@ -36,38 +36,6 @@ const (
 	ErrorCodeInterrupted ErrorCode = "interrupted"
 )
 
-// Reasons of the condition Succeeded of a Turn that failed, one for each ErrorCode.
-const (
-	// ReasonModelUnavailable: see ErrorCodeModelUnavailable.
-	ReasonModelUnavailable = "ModelUnavailable"
-	// ReasonRequestTooLarge: see ErrorCodeRequestTooLarge.
-	ReasonRequestTooLarge = "RequestTooLarge"
-	// ReasonProviderRateLimited: see ErrorCodeProviderRateLimited.
-	ReasonProviderRateLimited = "ProviderRateLimited"
-	// ReasonProviderMisconfigured: see ErrorCodeProviderMisconfigured.
-	ReasonProviderMisconfigured = "ProviderMisconfigured"
-	// ReasonProviderQuotaExhausted: see ErrorCodeProviderQuotaExhausted.
-	ReasonProviderQuotaExhausted = "ProviderQuotaExhausted"
-	// ReasonProviderUnavailable: see ErrorCodeProviderUnavailable.
-	ReasonProviderUnavailable = "ProviderUnavailable"
-	// ReasonDependencyUnavailable: see ErrorCodeDependencyUnavailable.
-	ReasonDependencyUnavailable = "DependencyUnavailable"
-	// ReasonProcessingError: see ErrorCodeProcessingError.
-	ReasonProcessingError = "ProcessingError"
-	// ReasonCancelled: the Turn was cancelled.
-	ReasonCancelled = "Cancelled"
-	// ReasonDeadlineExceeded: the Turn took longer than activeDeadlineSeconds.
-	ReasonDeadlineExceeded = "DeadlineExceeded"
-	// ReasonWaitTimeout: the Turn waited for tool results longer than waitTimeoutSeconds.
-	ReasonWaitTimeout = "WaitTimeout"
-	// ReasonJournalFull: the Session's journal has reached spec.journalLimit.
-	ReasonJournalFull = "JournalFull"
-	// ReasonNameReused: the name belongs to another Turn of the Session, which had another message.
-	ReasonNameReused = "NameReused"
-	// ReasonInterrupted: see ErrorCodeInterrupted.
-	ReasonInterrupted = "Interrupted"
-)
-
 // Fields of a Turn's error.
 const (
 	// ErrorFieldProblem explains what is wrong, in the words of the provider if they are known.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/capstantest/clock"
 	"github.com/capstan-dev/capstan/capstantest/inprocess"
 )
@@ -187,7 +186,7 @@ spec: {harnessRef: {name: base}, tools: [{name: weather}]}
 	}
 	ended := func(turn *v1alpha1.Turn) bool { return turn.Status.Phase == v1alpha1.TurnPhaseSucceeded }
 	turn := await(t, runtime, "demo-1", ended)
-	if call := turn.Status.ToolCalls[0]; call.Reason != capstantest.ReasonConnectionFailed {
+	if call := turn.Status.ToolCalls[0]; call.Reason != v1alpha1.ToolCallReasonConnectionFailed {
 		t.Errorf("the call is %+v", call)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/capstantest/inprocess"
 )
 
@@ -55,7 +54,7 @@ func TestAnotherRuntimeGoesOnWithATurn(t *testing.T) {
 		t.Errorf("a Pure tool: %+v", look)
 	}
 	if pay := turn.Status.ToolCalls[1]; pay.State != v1alpha1.ToolCallStateUnknown ||
-		pay.Reason != capstantest.ReasonManagerLost {
+		pay.Reason != v1alpha1.ToolCallReasonManagerLost {
 		t.Errorf("an AtMostOnce tool: %+v", pay)
 	}
 }

@@ -57,7 +57,7 @@ func TestToolsAreAnsweredByFunctions(t *testing.T) {
 	if look.State != v1alpha1.ToolCallStateSucceeded || look.Preview != "seen" {
 		t.Errorf("look: %+v", look)
 	}
-	if pay.State != v1alpha1.ToolCallStateFailed || pay.Reason != capstantest.ReasonExitCode ||
+	if pay.State != v1alpha1.ToolCallStateFailed || pay.Reason != v1alpha1.ToolCallReasonExitCode ||
 		!strings.Contains(pay.Preview, "exit code 3") {
 		t.Errorf("pay: %+v", pay)
 	}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/capstantest/clock"
 	"github.com/capstan-dev/capstan/capstantest/inprocess"
 )
@@ -24,10 +23,10 @@ func TestAFunctionThatPanics(t *testing.T) {
 		t.Fatalf("the Turn ended as %+v", turn.Status)
 	}
 	look, pay := turn.Status.ToolCalls[0], turn.Status.ToolCalls[1]
-	if look.State != v1alpha1.ToolCallStateFailed || look.Reason != capstantest.ReasonPanicked || look.Attempt != 1 {
+	if look.State != v1alpha1.ToolCallStateFailed || look.Reason != v1alpha1.ToolCallReasonPanicked || look.Attempt != 1 {
 		t.Errorf("a Pure tool: %+v", look)
 	}
-	if pay.State != v1alpha1.ToolCallStateUnknown || pay.Reason != capstantest.ReasonPanicked {
+	if pay.State != v1alpha1.ToolCallStateUnknown || pay.Reason != v1alpha1.ToolCallReasonPanicked {
 		t.Errorf("an AtMostOnce tool: %+v", pay)
 	}
 }
@@ -49,7 +48,7 @@ func TestAFunctionThatTakesTooLong(t *testing.T) {
 	turn := run(t, runtime, message("demo-1", "Go."))
 	<-stopped
 	if call := turn.Status.ToolCalls[0]; call.State != v1alpha1.ToolCallStateFailed ||
-		call.Reason != capstantest.ReasonTimeout ||
+		call.Reason != v1alpha1.ToolCallReasonTimeout ||
 		!strings.Contains(call.Preview, "after 30s") {
 		t.Errorf("the call is %+v", call)
 	}
@@ -59,7 +58,7 @@ func TestAToolThatNothingStandsInFor(t *testing.T) {
 	runtime := start(t, inprocess.WithSimulation(calling([]string{"look"})))
 	turn := run(t, runtime, message("demo-1", "Go."))
 	if call := turn.Status.ToolCalls[0]; call.State != v1alpha1.ToolCallStateNotExecuted ||
-		call.Reason != capstantest.ReasonNoFunction ||
+		call.Reason != v1alpha1.ToolCallReasonNoFunction ||
 		!strings.Contains(call.Preview, "WithTool") {
 		t.Errorf("the call is %+v", call)
 	}
@@ -141,7 +140,7 @@ spec: {harnessRef: {name: base}, tools: [{name: weather}]}
 		t.Errorf("the call is %+v", call)
 	}
 	runtime = start(t, options...)
-	if call := run(t, runtime, message("demo-1", "Go.")).Status.ToolCalls[0]; call.Reason != capstantest.ReasonAddressRefused {
+	if call := run(t, runtime, message("demo-1", "Go.")).Status.ToolCalls[0]; call.Reason != v1alpha1.ToolCallReasonAddressRefused {
 		t.Errorf("without the option, the call is %+v", call)
 	}
 }

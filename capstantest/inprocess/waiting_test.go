@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/capstantest/clock"
 	"github.com/capstan-dev/capstan/capstantest/inprocess"
 )
@@ -97,7 +96,7 @@ func TestNobodyApproves(t *testing.T) {
 		"demo-1",
 		func(turn *v1alpha1.Turn) bool { return turn.Status.Phase == v1alpha1.TurnPhaseSucceeded },
 	)
-	if call := turn.Status.ToolCalls[0]; call.Reason != capstantest.ReasonApprovalTimeout {
+	if call := turn.Status.ToolCalls[0]; call.Reason != v1alpha1.ToolCallReasonApprovalTimeout {
 		t.Errorf("the call is %+v", call)
 	}
 }

@@ -38,7 +38,7 @@ var _ = Describe("The support agent", func() {
 
 		Eventually(kit.Turn(ctx, namespace, "question")).Should(capstantest.HaveSucceeded())
 		Expect(kit.Turn(ctx, namespace, "question")()).To(
-			capstantest.HaveToolCall("refund", v1alpha1.ToolCallStateUnknown, capstantest.ReasonDisruption))
+			capstantest.HaveToolCall("refund", v1alpha1.ToolCallStateUnknown, v1alpha1.ToolCallReasonDisruption))
 		Expect(kit.Told(ctx, namespace, "question", "3-0")()).To(ContainSubstring("It was not run again."))
 		Expect(kit.Starts(namespace, "question", "3-0")).To(Equal(1))
 	})
@@ -47,7 +47,7 @@ var _ = Describe("The support agent", func() {
 		DeferCleanup(kit.Inject(capstantest.Evicted, capstantest.ForTool("find-order"), capstantest.OnAttempt(1)))
 		namespace := ask(ctx, "Where is my teapot?")
 		Eventually(kit.Turn(ctx, namespace, "question")).Should(
-			capstantest.HaveToolCall("find-order", v1alpha1.ToolCallStatePending, capstantest.ReasonDisruption))
+			capstantest.HaveToolCall("find-order", v1alpha1.ToolCallStatePending, v1alpha1.ToolCallReasonDisruption))
 
 		clock.Advance(5 * time.Second) // the pause before the second attempt
 

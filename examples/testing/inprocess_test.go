@@ -70,7 +70,7 @@ func TestARefundThatBreaksIsNotPaidAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if unknown, _ := capstantest.HaveToolCall("refund", v1alpha1.ToolCallStateUnknown, capstantest.ReasonPanicked).
+	if unknown, _ := capstantest.HaveToolCall("refund", v1alpha1.ToolCallStateUnknown, v1alpha1.ToolCallReasonPanicked).
 		Match(turn); !unknown {
 		t.Errorf("the Turn is %+v", turn.Status)
 	}

@@ -394,7 +394,7 @@ func (r *run) unknown() bool {
 	for _, name := range r.turns {
 		for _, call := range r.seen.turn(r.namespace, name).Status.ToolCalls {
 			if call.Executor == v1alpha1.ToolExecutorHTTP && call.SideEffect == v1alpha1.SideEffectAtMostOnce &&
-				call.State == v1alpha1.ToolCallStateUnknown && call.Reason == capstantest.ReasonManagerLost {
+				call.State == v1alpha1.ToolCallStateUnknown && call.Reason == v1alpha1.ToolCallReasonManagerLost {
 				return true
 			}
 		}

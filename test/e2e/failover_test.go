@@ -18,7 +18,6 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // successionLimit bounds the time from the start of a new manager's container until it leads, and until work goes on,
@@ -71,7 +70,7 @@ var _ = Describe("On a full cluster", Serial, func() {
 	It("a tool whose class is below the manager's is preempted for it", SpecTimeout(crashLimit), func(ctx SpecContext) {
 		scene := rolloutBesideTool(ctx, 1000)
 		answer := scene.answer(ctx)
-		expectEnding(ctx, answer, "work", v1alpha1.ToolCallStateUnknown, tool.ReasonDisruption,
+		expectEnding(ctx, answer, "work", v1alpha1.ToolCallStateUnknown, v1alpha1.ToolCallReasonDisruption,
 			unknown, corev1.PodReasonPreemptionByScheduler, "It was not run again.")
 		Expect(scene.of("work")).To(HaveLen(1), "starts of the tool")
 		Expect(scene.otherStays(ctx)).To(BeTrue(), "a pod of a higher class made room too")

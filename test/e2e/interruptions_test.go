@@ -38,19 +38,23 @@ var _ = Describe("A tool call that has started", func() {
 			tool:   toolbox("work", "fail", v1alpha1.SideEffectIdempotent),
 			given:  arguments{"code": 7, "stderr": "no such city"},
 			state:  v1alpha1.ToolCallStateFailed,
-			reason: tool.ReasonExitCode,
+			reason: v1alpha1.ToolCallReasonExitCode,
 			told:   []string{"exit code 7", "no such city"},
 			limit:  atOnce,
 		}),
 		Entry("a signal of its own making", SpecTimeout(specLimit), fate{
-			tool: toolbox("work", "signal", v1alpha1.SideEffectPure), given: arguments{"number": 9},
-			state: v1alpha1.ToolCallStateFailed, reason: tool.ReasonExitCode, told: []string{"ended by signal 9"}, limit: atOnce,
+			tool:   toolbox("work", "signal", v1alpha1.SideEffectPure),
+			given:  arguments{"number": 9},
+			state:  v1alpha1.ToolCallStateFailed,
+			reason: v1alpha1.ToolCallReasonExitCode,
+			told:   []string{"ended by signal 9"},
+			limit:  atOnce,
 		}),
 		Entry("its timeout", SpecTimeout(specLimit), fate{
 			tool:   within(2*time.Second, toolbox("work", "sleep", v1alpha1.SideEffectPure)),
 			given:  forLong,
 			state:  v1alpha1.ToolCallStateFailed,
-			reason: tool.ReasonTimeout,
+			reason: v1alpha1.ToolCallReasonTimeout,
 			told:   []string{"it was stopped after 2s"},
 			limit:  atOnce,
 		}),
@@ -58,7 +62,7 @@ var _ = Describe("A tool call that has started", func() {
 			tool:   with(little, toolbox("work", "memory", v1alpha1.SideEffectPure)),
 			given:  arguments{"mib": 512},
 			state:  v1alpha1.ToolCallStateFailed,
-			reason: tool.ReasonOOMKilled,
+			reason: v1alpha1.ToolCallReasonOOMKilled,
 			told:   []string{"it used more memory than its limit"},
 			limit:  atOnce,
 		}),
@@ -66,7 +70,7 @@ var _ = Describe("A tool call that has started", func() {
 			tool:   with(little, toolbox("work", "memory", v1alpha1.SideEffectAtMostOnce)),
 			given:  arguments{"mib": 512},
 			state:  v1alpha1.ToolCallStateFailed,
-			reason: tool.ReasonOOMKilled,
+			reason: v1alpha1.ToolCallReasonOOMKilled,
 			told:   []string{"it used more memory than its limit"},
 			limit:  atOnce,
 		}),
@@ -96,28 +100,28 @@ var _ = Describe("A tool call that has started", func() {
 		Entry(
 			"its pod is evicted",
 			SpecTimeout(specLimit),
-			tool.ReasonDisruption,
+			v1alpha1.ToolCallReasonDisruption,
 			"its pod was stopped before it had ended (EvictionByEvictionAPI)",
 			evictPod,
 		),
 		Entry(
 			"its pod is deleted by hand",
 			SpecTimeout(specLimit),
-			tool.ReasonDisruption,
+			v1alpha1.ToolCallReasonDisruption,
 			"its pod was stopped before it had ended",
 			deletePod,
 		),
 		Entry(
 			"its pod is deleted by hand, by force",
 			SpecTimeout(specLimit),
-			tool.ReasonDisruption,
+			v1alpha1.ToolCallReasonDisruption,
 			"its pod was stopped before it had ended",
 			deletePodByForce,
 		),
 		Entry(
 			"its Job is deleted by hand",
 			SpecTimeout(specLimit),
-			tool.ReasonJobGone,
+			v1alpha1.ToolCallReasonJobGone,
 			"its Job no longer exists",
 			deleteJob,
 		),
@@ -125,13 +129,14 @@ var _ = Describe("A tool call that has started", func() {
 			"its container is killed",
 			Label(hereLabel),
 			SpecTimeout(specLimit),
-			tool.ReasonKilled,
+			v1alpha1.ToolCallReasonKilled,
 			"its container was killed",
 			killContainer,
 		),
 	)
 
-	DescribeTable("and may run again does so after a pause that the status shows when",
+	DescribeTable(
+		"and may run again does so after a pause that the status shows when",
 		func(ctx SpecContext, reason string, meddle func(context.Context, *v1alpha1.Turn)) {
 			w := newWitness(ctx)
 			w.hold("work")
@@ -165,9 +170,15 @@ var _ = Describe("A tool call that has started", func() {
 				}
 			}
 		},
-		Entry("its pod is evicted", SpecTimeout(specLimit), tool.ReasonDisruption, evictPod),
-		Entry("its pod is deleted by hand", SpecTimeout(specLimit), tool.ReasonDisruption, deletePod),
-		Entry("its container is killed", Label(hereLabel), SpecTimeout(specLimit), tool.ReasonKilled, killContainer),
+		Entry("its pod is evicted", SpecTimeout(specLimit), v1alpha1.ToolCallReasonDisruption, evictPod),
+		Entry("its pod is deleted by hand", SpecTimeout(specLimit), v1alpha1.ToolCallReasonDisruption, deletePod),
+		Entry(
+			"its container is killed",
+			Label(hereLabel),
+			SpecTimeout(specLimit),
+			v1alpha1.ToolCallReasonKilled,
+			killContainer,
+		),
 	)
 
 	It(
@@ -181,7 +192,7 @@ var _ = Describe("A tool call that has started", func() {
 			)
 			asked := ask(ctx, namespace, "demo-1")
 			Expect(api.Delete(ctx, unschedulablePod(ctx, asked))).To(Succeed())
-			Expect(secondAttempt(ctx, asked, patience).Reason).To(Equal(tool.ReasonDisruption))
+			Expect(secondAttempt(ctx, asked, patience).Reason).To(Equal(v1alpha1.ToolCallReasonDisruption))
 			podWhere(
 				ctx,
 				asked,

@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 const (
@@ -67,7 +66,7 @@ var _ = Describe("What a tool wrote", Serial, Label(hereLabel), func() {
 				answer,
 				"read",
 				v1alpha1.ToolCallStateFailed,
-				tool.ReasonOutputLost,
+				v1alpha1.ToolCallReasonOutputLost,
 				"The tool ran to its end, but its output was lost",
 				"It is safe to call it again.",
 			)
@@ -76,12 +75,12 @@ var _ = Describe("What a tool wrote", Serial, Label(hereLabel), func() {
 				answer,
 				"send",
 				v1alpha1.ToolCallStateFailed,
-				tool.ReasonOutputLost,
+				v1alpha1.ToolCallReasonOutputLost,
 				"The tool ran to its end, but its output was lost",
 				"It was not run again.",
 			)
 			Expect(
-				counted(ctx, v1alpha1.ToolCallStateFailed, tool.ReasonOutputLost),
+				counted(ctx, v1alpha1.ToolCallStateFailed, v1alpha1.ToolCallReasonOutputLost),
 			).To(BeNumerically("==", len(tools)), "the manager's metric")
 			for name := range tools {
 				Expect(w.of(name)).To(HaveLen(1), "starts of tool %s", name)
@@ -116,7 +115,7 @@ var _ = Describe("When its node is lost", Serial, Label(hereLabel), func() {
 				runningPod(ctx, turn)
 			}
 			Eventually(ctx, w.started("read", "send", "pay")).Should(BeTrue())
-			before := counted(ctx, v1alpha1.ToolCallStateUnknown, tool.ReasonNodeLost)
+			before := counted(ctx, v1alpha1.ToolCallStateUnknown, v1alpha1.ToolCallReasonNodeLost)
 
 			anotherNode(ctx)
 			goOn := stopKubelet()
@@ -132,7 +131,7 @@ var _ = Describe("When its node is lost", Serial, Label(hereLabel), func() {
 				read1(ctx, late),
 				"late",
 				v1alpha1.ToolCallStateUnknown,
-				tool.ReasonNodeLost,
+				v1alpha1.ToolCallReasonNodeLost,
 				unknown,
 				"its node does not say that it has",
 			)
@@ -143,13 +142,13 @@ var _ = Describe("When its node is lost", Serial, Label(hereLabel), func() {
 				read1(ctx, pay),
 				"pay",
 				v1alpha1.ToolCallStateUnknown,
-				tool.ReasonNodeLost,
+				v1alpha1.ToolCallReasonNodeLost,
 				unknown,
 				"its node stopped reporting",
 			)
 			again := secondAttempt(ctx, reading, givenUp)
 			since("what may run again was given its second attempt")
-			Expect(again.Reason).To(Equal(tool.ReasonNodeLost))
+			Expect(again.Reason).To(Equal(v1alpha1.ToolCallReasonNodeLost))
 			Expect(stateOf(read1(ctx, send))(ctx)).To(HavePrefix("Running"), "the node may come back with its result")
 
 			goOn()
@@ -171,7 +170,7 @@ var _ = Describe("When its node is lost", Serial, Label(hereLabel), func() {
 			settled(ctx)
 			// Metrics come by way of the kubelet.
 			Expect(
-				counted(ctx, v1alpha1.ToolCallStateUnknown, tool.ReasonNodeLost),
+				counted(ctx, v1alpha1.ToolCallStateUnknown, v1alpha1.ToolCallReasonNodeLost),
 			).To(BeNumerically("==", before+2), "the manager's metric")
 
 			for name, ran := range map[string]*containers{"send": sendRan, "pay": payRan} {

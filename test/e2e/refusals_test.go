@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 const (
@@ -51,18 +50,18 @@ var _ = Describe("A tool call that never starts", func() {
 	DescribeTable("is told with its reason when", play,
 		Entry("its command is not in the image", SpecTimeout(specLimit), fate{
 			tool:   commanding("/no-such-program", toolbox("work", "echo", v1alpha1.SideEffectAtMostOnce)),
-			reason: tool.ReasonStartError,
+			reason: v1alpha1.ToolCallReasonStartError,
 			told:   []string{`the command "/no-such-program" does not exist in the image`},
 			limit:  atOnce,
 		}),
 		Entry("its image may not be pulled and is not there", SpecTimeout(specLimit), fate{
 			tool:   from(noRegistry, corev1.PullNever, toolbox("work", "echo", v1alpha1.SideEffectAtMostOnce)),
-			reason: tool.ReasonImagePull, told: []string{"ErrImageNeverPull"}, limit: atOnce,
+			reason: v1alpha1.ToolCallReasonImagePull, told: []string{"ErrImageNeverPull"}, limit: atOnce,
 		}),
 		Entry("a quota allows no Jobs", SpecTimeout(specLimit), fate{
 			tool:   toolbox("work", "echo", v1alpha1.SideEffectAtMostOnce),
 			before: quota("count/jobs.batch"),
-			reason: tool.ReasonQuotaExceeded,
+			reason: v1alpha1.ToolCallReasonQuotaExceeded,
 			told:   []string{"a quota of the namespace has no room for it", "count/jobs.batch=0"},
 			limit:  atOnce,
 			noJob:  true,
@@ -70,7 +69,7 @@ var _ = Describe("A tool call that never starts", func() {
 		Entry("a policy refuses its Job", SpecTimeout(specLimit), fate{
 			tool:   toolbox("work", "echo", v1alpha1.SideEffectAtMostOnce),
 			before: noJobs,
-			reason: tool.ReasonRefused,
+			reason: v1alpha1.ToolCallReasonRefused,
 			told:   []string{"the cluster refused to start it", "there are no Jobs on Sundays"},
 			limit:  atOnce,
 			noJob:  true,
@@ -82,25 +81,29 @@ var _ = Describe("A tool call that never starts", func() {
 		DescribeTable("within its start timeout is told with its reason ("+string(class)+") when", play,
 			Entry("its image cannot be pulled", SpecTimeout(specLimit), fate{
 				tool:   startingWithin(pullPatience, from(noRegistry, corev1.PullIfNotPresent, impatient())),
-				reason: tool.ReasonImagePull, told: []string{"within " + pullPatience.String(), "its image could not be pulled"},
+				reason: v1alpha1.ToolCallReasonImagePull,
+				told:   []string{"within " + pullPatience.String(), "its image could not be pulled"},
 			}),
 			Entry("no node has room for it", SpecTimeout(specLimit), fate{
 				tool:   with(tooMuch, impatient()),
-				reason: tool.ReasonUnschedulable, told: []string{"within 3s", "no node could take its pod", "Insufficient cpu"},
+				reason: v1alpha1.ToolCallReasonUnschedulable,
+				told:   []string{"within 3s", "no node could take its pod", "Insufficient cpu"},
 			}),
 			Entry("a quota allows no pods", SpecTimeout(specLimit), fate{
-				tool: impatient(), before: quota("pods"),
-				reason: tool.ReasonQuotaExceeded, told: []string{"a quota of the namespace has no room for it", "pods=0"},
+				tool:   impatient(),
+				before: quota("pods"),
+				reason: v1alpha1.ToolCallReasonQuotaExceeded,
+				told:   []string{"a quota of the namespace has no room for it", "pods=0"},
 			}),
 			Entry("the namespace limits pods to less", SpecTimeout(specLimit), fate{
 				tool:   impatient(),
 				before: smallPods,
-				reason: tool.ReasonRefused,
+				reason: v1alpha1.ToolCallReasonRefused,
 				told:   []string{"the cluster refused to start it", "maximum memory usage per Container is 16Mi"},
 			}),
 			Entry("nothing says why it does not start", SpecTimeout(specLimit), fate{
 				tool: impatient(), before: noScheduler,
-				reason: tool.ReasonStartTimeout, told: []string{"within 3s, its container did not start"},
+				reason: v1alpha1.ToolCallReasonStartTimeout, told: []string{"within 3s, its container did not start"},
 			}),
 		)
 
@@ -112,7 +115,9 @@ var _ = Describe("A tool call that never starts", func() {
 			meddle: func(ctx context.Context, turn *v1alpha1.Turn) {
 				Expect(api.Delete(ctx, unschedulablePod(ctx, turn))).To(Succeed())
 			},
-			reason: tool.ReasonDisruption, told: []string{"its pod was removed before it had started"}, limit: atOnce,
+			reason: v1alpha1.ToolCallReasonDisruption,
+			told:   []string{"its pod was removed before it had started"},
+			limit:  atOnce,
 		})
 	})
 
@@ -130,7 +135,7 @@ var _ = Describe("A tool call that never starts", func() {
 		)
 		first.Spec.ConcurrencyClass, second.Spec.ConcurrencyClass = "in-turn", "in-turn"
 		namespace := newStage(ctx, script("{{tool:second}}", calls{w.call("first"), call("second", nil)}), first, second)
-		before := counted(ctx, v1alpha1.ToolCallStateNotExecuted, tool.ReasonToolChanged)
+		before := counted(ctx, v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonToolChanged)
 		ask(ctx, namespace, "demo-1")
 		Eventually(ctx, w.started("first")).Should(BeTrue())
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"job":{"command":["/toolbox","sleep"]}}}`))
@@ -142,11 +147,13 @@ var _ = Describe("A tool call that never starts", func() {
 			answer,
 			"second",
 			v1alpha1.ToolCallStateNotExecuted,
-			tool.ReasonToolChanged,
+			v1alpha1.ToolCallReasonToolChanged,
 			"The tool was not executed: it was changed or removed",
 			harmless,
 		)
-		Expect(counted(ctx, v1alpha1.ToolCallStateNotExecuted, tool.ReasonToolChanged)).To(BeNumerically(">", before))
+		Expect(
+			counted(ctx, v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonToolChanged),
+		).To(BeNumerically(">", before))
 		Expect(callOf(answer, "first").State).To(Equal(v1alpha1.ToolCallStateSucceeded))
 		Expect(jobsIn(ctx, namespace)).To(HaveLen(1))
 	})

@@ -13,7 +13,6 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 var _ = Describe("A Job that somebody suspends", func() {
@@ -30,9 +29,13 @@ var _ = Describe("A Job that somebody suspends", func() {
 			Expect(made()).To(Succeed())
 			job := jobOf(ctx, asked)
 			suspend(ctx, job, true)
-			Eventually(ctx, stateOf(asked)).Should(Equal("Pending " + tool.ReasonSuspended))
+			Eventually(ctx, stateOf(asked)).Should(Equal("Pending " + v1alpha1.ToolCallReasonSuspended))
 			Expect(api.Delete(ctx, &corev1.ResourceQuota{ObjectMeta: named(namespace, "none")})).To(Succeed())
-			Consistently(ctx, stateOf(asked)).WithTimeout(limit + 2*time.Second).Should(Equal("Pending " + tool.ReasonSuspended))
+			Consistently(
+				ctx,
+				stateOf(asked),
+			).WithTimeout(limit + 2*time.Second).
+				Should(Equal("Pending " + v1alpha1.ToolCallReasonSuspended))
 			Expect(podsOf(ctx, asked)).To(BeEmpty())
 
 			suspend(ctx, job, false)
@@ -61,7 +64,7 @@ var _ = Describe("A Job that somebody suspends", func() {
 			w.visited(ctx, "work", 1)
 			job := jobOf(ctx, asked)
 			suspend(ctx, job, true)
-			Eventually(ctx, stateOf(asked)).Should(Equal("Pending " + tool.ReasonSuspended))
+			Eventually(ctx, stateOf(asked)).Should(Equal("Pending " + v1alpha1.ToolCallReasonSuspended))
 			w.letGo("work")
 			suspend(ctx, job, false)
 			answer := succeeded(ctx, namespace, "demo-1")
@@ -82,7 +85,7 @@ var _ = Describe("A Job that somebody suspends", func() {
 			namespace := newStage(ctx, script("{{tool:work}}", calls{w.call("work"), call("ask-ann", nil)}),
 				toolbox("work", "report", v1alpha1.SideEffectAtMostOnce), clientTool("ask-ann"))
 			ran := watchContainers(ctx, namespace)
-			before := counted(ctx, v1alpha1.ToolCallStateUnknown, tool.ReasonDisruption)
+			before := counted(ctx, v1alpha1.ToolCallStateUnknown, v1alpha1.ToolCallReasonDisruption)
 			asked := ask(ctx, namespace, "demo-1")
 			first := runningPod(ctx, asked)
 			w.visited(ctx, "work", 1)
@@ -114,12 +117,12 @@ var _ = Describe("A Job that somebody suspends", func() {
 				answer,
 				"work",
 				v1alpha1.ToolCallStateUnknown,
-				tool.ReasonDisruption,
+				v1alpha1.ToolCallReasonDisruption,
 				unknown,
 				"its pod was stopped before it had ended",
 				"It was not run again.",
 			)
-			Expect(counted(ctx, v1alpha1.ToolCallStateUnknown, tool.ReasonDisruption)).To(BeNumerically(">", before))
+			Expect(counted(ctx, v1alpha1.ToolCallStateUnknown, v1alpha1.ToolCallReasonDisruption)).To(BeNumerically(">", before))
 			Expect(callOf(answer, "work").PodUID).To(Equal(first.UID))
 			Expect(w.of("work")).To(HaveLen(1), "starts of the tool")
 			Expect(ran.counts()).To(Equal(map[string]int{callOf(answer, "work").ID: 1}), "containers that ran")

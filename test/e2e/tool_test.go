@@ -35,7 +35,7 @@ var _ = Describe("A tool", func() {
 			Expect(answer.Status.Output).To(And(ContainSubstring("no such city"), Not(ContainSubstring("half a result"))))
 			made := callOf(answer, "fail")
 			Expect(made.State).To(Equal(v1alpha1.ToolCallStateFailed))
-			Expect(made.Reason).To(Equal(tool.ReasonExitCode))
+			Expect(made.Reason).To(Equal(v1alpha1.ToolCallReasonExitCode))
 			Expect(made.Attempt).To(BeEquivalentTo(1), "an exit code is no reason to try again")
 			logged := outcomes(ctx, answer)["fail"]
 			Expect(logged.Success).To(BeFalse())
@@ -56,7 +56,7 @@ var _ = Describe("A tool", func() {
 		show("answered after", time.Since(began).Round(time.Millisecond).String())
 		made := callOf(answer, "nap")
 		Expect(made.State).To(Equal(v1alpha1.ToolCallStateFailed))
-		Expect(made.Reason).To(Equal(tool.ReasonTimeout))
+		Expect(made.Reason).To(Equal(v1alpha1.ToolCallReasonTimeout))
 		Expect(answer.Status.Output).To(ContainSubstring("1s"))
 		Expect(outcomes(ctx, answer)["nap"].Status).To(Equal(event.StatusTimeout))
 		for _, pod := range podsOf(ctx, answer) {

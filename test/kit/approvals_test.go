@@ -55,7 +55,7 @@ var _ = Describe("A call that needs approval", func() {
 		Eventually(turn(ctx, namespace)).Should(capstantest.HaveSucceeded())
 		Expect(
 			turn(ctx, namespace)(),
-		).To(capstantest.HaveToolCall("work", v1alpha1.ToolCallStateNotExecuted, capstantest.ReasonApprovalTimeout))
+		).To(capstantest.HaveToolCall("work", v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonApprovalTimeout))
 		Expect(kit.Starts(namespace, "demo-1", "1-0")).To(BeZero())
 	})
 })

@@ -66,7 +66,7 @@ var _ = Describe("The clock", func() {
 		Expect(time.Since(began)).To(BeNumerically("<", 10*time.Second))
 		Expect(
 			turn(ctx, namespace)(),
-		).To(capstantest.HaveToolCall("work", v1alpha1.ToolCallStateFailed, capstantest.ReasonTimeout))
+		).To(capstantest.HaveToolCall("work", v1alpha1.ToolCallStateFailed, v1alpha1.ToolCallReasonTimeout))
 		Eventually(stopped).Should(Receive(Equal(context.Canceled)))
 	})
 

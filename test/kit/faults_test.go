@@ -75,7 +75,7 @@ var _ = Describe("A fault", func() {
 				capstantest.JobRefused,
 				once,
 				notExecuted,
-				capstantest.ReasonRefused,
+				v1alpha1.ToolCallReasonRefused,
 				"",
 				0,
 				0,
@@ -88,7 +88,7 @@ var _ = Describe("A fault", func() {
 				capstantest.PodRefused,
 				pure,
 				notExecuted,
-				capstantest.ReasonQuotaExceeded,
+				v1alpha1.ToolCallReasonQuotaExceeded,
 				"Starting",
 				startTimeout,
 				0,
@@ -101,7 +101,7 @@ var _ = Describe("A fault", func() {
 				capstantest.PodRefused,
 				once,
 				notExecuted,
-				capstantest.ReasonQuotaExceeded,
+				v1alpha1.ToolCallReasonQuotaExceeded,
 				"Starting",
 				startTimeout,
 				0,
@@ -114,8 +114,8 @@ var _ = Describe("A fault", func() {
 				capstantest.Unschedulable,
 				pure,
 				notExecuted,
-				capstantest.ReasonUnschedulable,
-				capstantest.ReasonUnschedulable,
+				v1alpha1.ToolCallReasonUnschedulable,
+				v1alpha1.ToolCallReasonUnschedulable,
 				startTimeout,
 				0,
 				"no node could take its pod: 0/1 nodes are available",
@@ -127,8 +127,8 @@ var _ = Describe("A fault", func() {
 				capstantest.Unschedulable,
 				once,
 				notExecuted,
-				capstantest.ReasonUnschedulable,
-				capstantest.ReasonUnschedulable,
+				v1alpha1.ToolCallReasonUnschedulable,
+				v1alpha1.ToolCallReasonUnschedulable,
 				startTimeout,
 				0,
 				never,
@@ -140,7 +140,7 @@ var _ = Describe("A fault", func() {
 				capstantest.PodDeletedBeforeStart,
 				pure,
 				notExecuted,
-				capstantest.ReasonDisruption,
+				v1alpha1.ToolCallReasonDisruption,
 				"",
 				0,
 				0,
@@ -149,7 +149,7 @@ var _ = Describe("A fault", func() {
 		),
 		Entry(
 			nil,
-			befallen{capstantest.PodDeletedBeforeStart, once, notExecuted, capstantest.ReasonDisruption, "", 0, 0, never},
+			befallen{capstantest.PodDeletedBeforeStart, once, notExecuted, v1alpha1.ToolCallReasonDisruption, "", 0, 0, never},
 		),
 		Entry(
 			nil,
@@ -157,8 +157,8 @@ var _ = Describe("A fault", func() {
 				capstantest.ImagePullBackOff,
 				pure,
 				notExecuted,
-				capstantest.ReasonImagePull,
-				capstantest.ReasonImagePull,
+				v1alpha1.ToolCallReasonImagePull,
+				v1alpha1.ToolCallReasonImagePull,
 				startTimeout,
 				0,
 				`Back-off pulling image "example.org/work:1"`,
@@ -170,8 +170,8 @@ var _ = Describe("A fault", func() {
 				capstantest.ImagePullBackOff,
 				once,
 				notExecuted,
-				capstantest.ReasonImagePull,
-				capstantest.ReasonImagePull,
+				v1alpha1.ToolCallReasonImagePull,
+				v1alpha1.ToolCallReasonImagePull,
 				startTimeout,
 				0,
 				`Back-off pulling image "example.org/work:1"`,
@@ -183,7 +183,7 @@ var _ = Describe("A fault", func() {
 				capstantest.NeverStarts,
 				pure,
 				notExecuted,
-				capstantest.ReasonStartTimeout,
+				v1alpha1.ToolCallReasonStartTimeout,
 				"Starting",
 				startTimeout,
 				0,
@@ -196,7 +196,7 @@ var _ = Describe("A fault", func() {
 				capstantest.NeverStarts,
 				once,
 				notExecuted,
-				capstantest.ReasonStartTimeout,
+				v1alpha1.ToolCallReasonStartTimeout,
 				"Starting",
 				startTimeout,
 				0,
@@ -209,7 +209,7 @@ var _ = Describe("A fault", func() {
 				capstantest.StartError,
 				once,
 				notExecuted,
-				capstantest.ReasonStartError,
+				v1alpha1.ToolCallReasonStartError,
 				"",
 				0,
 				0,
@@ -218,7 +218,16 @@ var _ = Describe("A fault", func() {
 		),
 		Entry(
 			nil,
-			befallen{capstantest.Hangs, pure, failed, capstantest.ReasonTimeout, "", timeout, 1, "it was stopped after 5m0s"},
+			befallen{
+				capstantest.Hangs,
+				pure,
+				failed,
+				v1alpha1.ToolCallReasonTimeout,
+				"",
+				timeout,
+				1,
+				"it was stopped after 5m0s",
+			},
 		),
 		Entry(
 			nil,
@@ -226,7 +235,7 @@ var _ = Describe("A fault", func() {
 				capstantest.Hangs,
 				once,
 				failed,
-				capstantest.ReasonTimeout,
+				v1alpha1.ToolCallReasonTimeout,
 				"",
 				timeout,
 				1,
@@ -235,19 +244,37 @@ var _ = Describe("A fault", func() {
 		),
 		Entry(
 			nil,
-			befallen{capstantest.TimedOut, once, failed, capstantest.ReasonTimeout, "", 0, 1, "it was stopped after 5m0s"},
+			befallen{capstantest.TimedOut, once, failed, v1alpha1.ToolCallReasonTimeout, "", 0, 1, "it was stopped after 5m0s"},
 		),
 		Entry(
 			nil,
-			befallen{capstantest.OOMKilled, pure, failed, capstantest.ReasonOOMKilled, "", 0, 1, "more memory than its limit"},
+			befallen{
+				capstantest.OOMKilled,
+				pure,
+				failed,
+				v1alpha1.ToolCallReasonOOMKilled,
+				"",
+				0,
+				1,
+				"more memory than its limit",
+			},
 		),
 		Entry(
 			nil,
-			befallen{capstantest.OOMKilled, once, failed, capstantest.ReasonOOMKilled, "", 0, 1, "more memory than its limit"},
+			befallen{
+				capstantest.OOMKilled,
+				once,
+				failed,
+				v1alpha1.ToolCallReasonOOMKilled,
+				"",
+				0,
+				1,
+				"more memory than its limit",
+			},
 		),
 		Entry(
 			nil,
-			befallen{capstantest.OutputLost, pure, failed, capstantest.ReasonOutputLost, "", 0, 1, "its output was lost"},
+			befallen{capstantest.OutputLost, pure, failed, v1alpha1.ToolCallReasonOutputLost, "", 0, 1, "its output was lost"},
 		),
 		Entry(
 			nil,
@@ -255,44 +282,65 @@ var _ = Describe("A fault", func() {
 				capstantest.OutputLost,
 				once,
 				failed,
-				capstantest.ReasonOutputLost,
+				v1alpha1.ToolCallReasonOutputLost,
 				"",
 				0,
 				1,
 				"ran to its end, but its output was lost",
 			},
 		),
-		Entry(nil, befallen{capstantest.Killed, pure, failed, capstantest.ReasonKilled, "", 0, 4, safe}),
-		Entry(nil, befallen{capstantest.Killed, once, unknown, capstantest.ReasonKilled, "", 0, 1, "killed (exit code 137)"}),
-		Entry(nil, befallen{capstantest.PodDeleted, pure, failed, capstantest.ReasonDisruption, "", 0, 4, safe}),
-		Entry(nil, befallen{capstantest.PodDeleted, once, unknown, capstantest.ReasonDisruption, "", 0, 1, nobody}),
+		Entry(nil, befallen{capstantest.Killed, pure, failed, v1alpha1.ToolCallReasonKilled, "", 0, 4, safe}),
 		Entry(
 			nil,
-			befallen{capstantest.Evicted, pure, failed, capstantest.ReasonDisruption, "", 0, 4, "(EvictionByEvictionAPI)"},
+			befallen{capstantest.Killed, once, unknown, v1alpha1.ToolCallReasonKilled, "", 0, 1, "killed (exit code 137)"},
 		),
-		Entry(nil, befallen{capstantest.Evicted, once, unknown, capstantest.ReasonDisruption, "", 0, 1, nobody}),
+		Entry(nil, befallen{capstantest.PodDeleted, pure, failed, v1alpha1.ToolCallReasonDisruption, "", 0, 4, safe}),
+		Entry(nil, befallen{capstantest.PodDeleted, once, unknown, v1alpha1.ToolCallReasonDisruption, "", 0, 1, nobody}),
 		Entry(
 			nil,
-			befallen{capstantest.NodeLost, pure, failed, capstantest.ReasonNodeLost, "", 0, 4, "its node was lost while it ran"},
+			befallen{capstantest.Evicted, pure, failed, v1alpha1.ToolCallReasonDisruption, "", 0, 4, "(EvictionByEvictionAPI)"},
 		),
-		Entry(nil, befallen{capstantest.NodeLost, once, unknown, capstantest.ReasonNodeLost, "", 0, 1, nobody}),
+		Entry(nil, befallen{capstantest.Evicted, once, unknown, v1alpha1.ToolCallReasonDisruption, "", 0, 1, nobody}),
+		Entry(
+			nil,
+			befallen{
+				capstantest.NodeLost,
+				pure,
+				failed,
+				v1alpha1.ToolCallReasonNodeLost,
+				"",
+				0,
+				4,
+				"its node was lost while it ran",
+			},
+		),
+		Entry(nil, befallen{capstantest.NodeLost, once, unknown, v1alpha1.ToolCallReasonNodeLost, "", 0, 1, nobody}),
 		Entry(
 			nil,
 			befallen{
 				capstantest.NodeSilent,
 				once,
 				unknown,
-				capstantest.ReasonNodeLost,
+				v1alpha1.ToolCallReasonNodeLost,
 				"",
 				time.Minute,
 				1,
 				"its node does not say that it has",
 			},
 		),
-		Entry(nil, befallen{capstantest.JobDeleted, pure, failed, capstantest.ReasonJobGone, "", 0, 4, safe}),
+		Entry(nil, befallen{capstantest.JobDeleted, pure, failed, v1alpha1.ToolCallReasonJobGone, "", 0, 4, safe}),
 		Entry(
 			nil,
-			befallen{capstantest.JobDeleted, once, unknown, capstantest.ReasonJobGone, "", 0, 1, "its Job no longer exists"},
+			befallen{
+				capstantest.JobDeleted,
+				once,
+				unknown,
+				v1alpha1.ToolCallReasonJobGone,
+				"",
+				0,
+				1,
+				"its Job no longer exists",
+			},
 		),
 	)
 
@@ -313,12 +361,12 @@ var _ = Describe("A fault", func() {
 		tool := worker(once)
 		tool.Name = "queued"
 		namespace := begin(ctx, tool)
-		Eventually(turn(ctx, namespace)).Should(capstantest.HaveToolCall("queued", pending, capstantest.ReasonSuspended))
+		Eventually(turn(ctx, namespace)).Should(capstantest.HaveToolCall("queued", pending, v1alpha1.ToolCallReasonSuspended))
 		clock.Advance(24 * time.Hour)
 		Consistently(
 			turn(ctx, namespace),
 		).WithTimeout(time.Second).
-			Should(capstantest.HaveToolCall("queued", pending, capstantest.ReasonSuspended))
+			Should(capstantest.HaveToolCall("queued", pending, v1alpha1.ToolCallReasonSuspended))
 		heal()
 		Eventually(turn(ctx, namespace)).Should(capstantest.HaveSucceeded())
 		Expect(kit.Told(ctx, namespace, "demo-1", "1-0")()).To(Equal("done"))
@@ -330,7 +378,9 @@ var _ = Describe("A fault", func() {
 		tool := worker(once)
 		tool.Name = "patient"
 		namespace := begin(ctx, tool)
-		Eventually(turn(ctx, namespace)).Should(capstantest.HaveToolCall("patient", pending, capstantest.ReasonUnschedulable))
+		Eventually(
+			turn(ctx, namespace),
+		).Should(capstantest.HaveToolCall("patient", pending, v1alpha1.ToolCallReasonUnschedulable))
 		heal()
 		Eventually(turn(ctx, namespace)).Should(capstantest.HaveSucceeded())
 		Expect(kit.Starts(namespace, "demo-1", "1-0")).To(Equal(1))
@@ -346,7 +396,7 @@ var _ = Describe("A fault", func() {
 		)
 		beginIn(ctx, namespace, tool)
 		Eventually(turn(ctx, namespace)).Should(capstantest.HaveSucceeded())
-		Expect(turn(ctx, namespace)()).To(capstantest.HaveToolCall("broken", failed, capstantest.ReasonExitCode))
+		Expect(turn(ctx, namespace)()).To(capstantest.HaveToolCall("broken", failed, v1alpha1.ToolCallReasonExitCode))
 		Expect(
 			kit.Told(ctx, namespace, "demo-1", "1-0")(),
 		).To(Equal("The tool failed with exit code 3. The end of its stderr:\nno such city"))

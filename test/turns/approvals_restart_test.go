@@ -109,7 +109,7 @@ var _ = Describe("An approval", Serial, Ordered, func() {
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 			Expect(
 				kit.Turn(ctx, namespace, "demo-1")(),
-			).To(capstantest.HaveToolCall("pay", v1alpha1.ToolCallStateNotExecuted, capstantest.ReasonApprovalTimeout))
+			).To(capstantest.HaveToolCall("pay", v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonApprovalTimeout))
 			Expect(
 				finalAnswer(ctx, namespace),
 			).To(HavePrefix("It says The tool was not executed: it needs approval, and nobody approved it in time."))
@@ -135,7 +135,7 @@ var _ = Describe("An approval", Serial, Ordered, func() {
 		clock.Advance(25 * time.Hour)
 		Eventually(
 			kit.Turn(ctx, namespace, "demo-1"),
-		).Should(capstantest.HaveToolCall("pay", v1alpha1.ToolCallStateNotExecuted, capstantest.ReasonApprovalTimeout))
+		).Should(capstantest.HaveToolCall("pay", v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonApprovalTimeout))
 		Expect(first.Stop()).To(Succeed())
 
 		own(capstantest.Options{}) // with a clock that is a day behind
@@ -146,7 +146,7 @@ var _ = Describe("An approval", Serial, Ordered, func() {
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		Expect(
 			kit.Turn(ctx, namespace, "demo-1")(),
-		).To(capstantest.HaveToolCall("pay", v1alpha1.ToolCallStateNotExecuted, capstantest.ReasonApprovalTimeout))
+		).To(capstantest.HaveToolCall("pay", v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonApprovalTimeout))
 		Expect(jobNames(ctx, namespace)).To(BeEmpty())
 	})
 })

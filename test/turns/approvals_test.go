@@ -95,7 +95,7 @@ var _ = Describe("A call that needs approval", func() {
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		Expect(
 			kit.Turn(ctx, namespace, "demo-1")(),
-		).To(capstantest.HaveToolCall("pay", v1alpha1.ToolCallStateNotExecuted, capstantest.ReasonRejected))
+		).To(capstantest.HaveToolCall("pay", v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonRejected))
 		Expect(finalAnswer(ctx, namespace)).To(HavePrefix("It says The tool was not executed: its approval was refused."))
 		Expect(acceptedMessage(ctx, namespace, "demo-1-1-0")).To(Equal("The call is rejected. It was not executed."))
 		Expect(jobNames(ctx, namespace)).To(BeEmpty())
@@ -247,7 +247,7 @@ var _ = Describe("A call that needs approval", func() {
 			capstantest.HaveToolCall(
 				"pay",
 				v1alpha1.ToolCallStateNotExecuted,
-				capstantest.ReasonRejected,
+				v1alpha1.ToolCallReasonRejected,
 			),
 			capstantest.HaveToolCall("next", v1alpha1.ToolCallStateSucceeded),
 		))

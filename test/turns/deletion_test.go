@@ -62,7 +62,9 @@ var _ = Describe("A Turn that was deleted", func() {
 		Expect(kit.Client.Delete(ctx, newTurn(namespace, "demo", "demo-1", ""))).To(Succeed())
 		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("AlreadyRan"))
-		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(HaveField("Status.Error.Code", "provider_misconfigured"))
+		Expect(
+			kit.Turn(ctx, namespace, "demo-1")(),
+		).To(HaveField("Status.Error.Code", v1alpha1.ErrorCodeProviderMisconfigured))
 	})
 
 	It("leaves its name to its message", func(ctx context.Context) {

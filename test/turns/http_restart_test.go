@@ -53,7 +53,7 @@ var _ = Describe("HTTP tools of a manager that ends, or has a rival", Serial, Or
 			"are started again when they are Pure",
 			v1alpha1.SideEffectPure,
 			v1alpha1.ToolCallStateSucceeded,
-			capstantest.ReasonCompleted,
+			v1alpha1.ToolCallReasonCompleted,
 			2,
 			"the second time",
 		),
@@ -61,7 +61,7 @@ var _ = Describe("HTTP tools of a manager that ends, or has a rival", Serial, Or
 			"are started again when they are Idempotent",
 			v1alpha1.SideEffectIdempotent,
 			v1alpha1.ToolCallStateSucceeded,
-			capstantest.ReasonCompleted,
+			v1alpha1.ToolCallReasonCompleted,
 			2,
 			"the second time",
 		),
@@ -69,7 +69,7 @@ var _ = Describe("HTTP tools of a manager that ends, or has a rival", Serial, Or
 			"are never started again when they are AtMostOnce",
 			v1alpha1.SideEffectAtMostOnce,
 			v1alpha1.ToolCallStateUnknown,
-			capstantest.ReasonManagerLost,
+			v1alpha1.ToolCallReasonManagerLost,
 			1,
 			"the manager was restarted, or replaced",
 		),
@@ -91,7 +91,7 @@ var _ = Describe("HTTP tools of a manager that ends, or has a rival", Serial, Or
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("human"))
 			Eventually(
 				kit.Turn(ctx, namespace, "demo-1"),
-			).Should(capstantest.HaveToolCall("look", v1alpha1.ToolCallStateSucceeded, capstantest.ReasonCompleted))
+			).Should(capstantest.HaveToolCall("look", v1alpha1.ToolCallStateSucceeded, v1alpha1.ToolCallReasonCompleted))
 			Eventually(func() bool {
 				return slices.ContainsFunc(journalOf(ctx, namespace), func(entry v1alpha1.JournalEntrySpec) bool {
 					return entry.Settled != nil || len(entry.Outcomes) > 0
@@ -102,7 +102,7 @@ var _ = Describe("HTTP tools of a manager that ends, or has a rival", Serial, Or
 			kit = another()
 			create(ctx, toolResult(namespace, "ann", "demo-1", "1-1", "yes"))
 			turn := answered(ctx, namespace)
-			Expect(turn).To(capstantest.HaveToolCall("look", v1alpha1.ToolCallStateSucceeded, capstantest.ReasonCompleted))
+			Expect(turn).To(capstantest.HaveToolCall("look", v1alpha1.ToolCallStateSucceeded, v1alpha1.ToolCallReasonCompleted))
 			Expect(turn.Status.Output).To(Equal("Told: clear"))
 			Expect(s.requests()).To(HaveLen(1))
 			Expect(s.keys()).To(HaveLen(1), "every start of a call has one key")

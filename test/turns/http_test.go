@@ -62,7 +62,7 @@ var _ = Describe("HTTP tools", func() {
 		s := newSite(says(`{"sky":"clear"}`))
 		turn := answered(ctx, asking(ctx, s.tool("ask", v1alpha1.SideEffectPure), `{ "city": "Oslo" }`))
 		Expect(turn.Status.Output).To(Equal(`Told: {"sky":"clear"}`))
-		Expect(turn).To(capstantest.HaveToolCall("ask", v1alpha1.ToolCallStateSucceeded, capstantest.ReasonCompleted))
+		Expect(turn).To(capstantest.HaveToolCall("ask", v1alpha1.ToolCallStateSucceeded, v1alpha1.ToolCallReasonCompleted))
 		Expect(turn.Status.ToolCalls[0].Executor).To(Equal(v1alpha1.ToolExecutorHTTP))
 		Expect(turn.Status.ToolCalls[0].Timeout.Duration).To(Equal(30 * time.Second))
 		Expect(s.requests()).To(HaveLen(1))
@@ -145,7 +145,7 @@ var _ = Describe("HTTP tools", func() {
 				once,
 				nil,
 				v1alpha1.ToolCallStateFailed,
-				capstantest.ReasonHTTPStatus,
+				v1alpha1.ToolCallReasonHTTPStatus,
 				"status 404 (Not Found). The start of its answer:\nno such city",
 				1,
 			},
@@ -157,7 +157,7 @@ var _ = Describe("HTTP tools", func() {
 				idempotent,
 				nil,
 				v1alpha1.ToolCallStateFailed,
-				capstantest.ReasonHTTPStatus,
+				v1alpha1.ToolCallReasonHTTPStatus,
 				"status 503 (Service Unavailable)",
 				1,
 			},
@@ -169,7 +169,7 @@ var _ = Describe("HTTP tools", func() {
 				once,
 				inASecond,
 				v1alpha1.ToolCallStateUnknown,
-				capstantest.ReasonTimeout,
+				v1alpha1.ToolCallReasonTimeout,
 				"It was not run again.",
 				1,
 			},
@@ -181,7 +181,7 @@ var _ = Describe("HTTP tools", func() {
 				pure,
 				inASecond,
 				v1alpha1.ToolCallStateFailed,
-				capstantest.ReasonTimeout,
+				v1alpha1.ToolCallReasonTimeout,
 				"within 1s. It may have done part of its work. It is safe to call it again.",
 				1,
 			},
@@ -193,7 +193,7 @@ var _ = Describe("HTTP tools", func() {
 				once,
 				to("https://[::1]/"),
 				v1alpha1.ToolCallStateNotExecuted,
-				capstantest.ReasonAddressRefused,
+				v1alpha1.ToolCallReasonAddressRefused,
 				"no address that may be reached from here",
 				0,
 			},
@@ -205,7 +205,7 @@ var _ = Describe("HTTP tools", func() {
 				pure,
 				to("https://10.0.0.1/"),
 				v1alpha1.ToolCallStateNotExecuted,
-				capstantest.ReasonAddressRefused,
+				v1alpha1.ToolCallReasonAddressRefused,
 				"no address that may be reached from here",
 				0,
 			},
@@ -217,7 +217,7 @@ var _ = Describe("HTTP tools", func() {
 				pure,
 				to("https://169.254.169.254/latest/"),
 				v1alpha1.ToolCallStateNotExecuted,
-				capstantest.ReasonAddressRefused,
+				v1alpha1.ToolCallReasonAddressRefused,
 				"no address that may be reached from here",
 				0,
 			},
@@ -229,7 +229,7 @@ var _ = Describe("HTTP tools", func() {
 				once,
 				nil,
 				v1alpha1.ToolCallStateFailed,
-				capstantest.ReasonRedirectRefused,
+				v1alpha1.ToolCallReasonRedirectRefused,
 				"the server redirected elsewhere",
 				1,
 			},
@@ -241,7 +241,7 @@ var _ = Describe("HTTP tools", func() {
 				pure,
 				nil,
 				v1alpha1.ToolCallStateFailed,
-				capstantest.ReasonRedirectRefused,
+				v1alpha1.ToolCallReasonRedirectRefused,
 				"the server redirected elsewhere",
 				1,
 			},
@@ -253,14 +253,22 @@ var _ = Describe("HTTP tools", func() {
 				once,
 				to("https://127.0.0.1:1/"),
 				v1alpha1.ToolCallStateNotExecuted,
-				capstantest.ReasonConnectionFailed,
+				v1alpha1.ToolCallReasonConnectionFailed,
 				"It has changed nothing and may be called again.",
 				0,
 			},
 		),
 		Entry(
 			"a connection that breaks, of a tool that may not run again",
-			told{abort, once, nil, v1alpha1.ToolCallStateUnknown, capstantest.ReasonConnectionLost, "It was not run again.", 1},
+			told{
+				abort,
+				once,
+				nil,
+				v1alpha1.ToolCallStateUnknown,
+				v1alpha1.ToolCallReasonConnectionLost,
+				"It was not run again.",
+				1,
+			},
 		),
 		Entry(
 			"an answer that is too long",
@@ -269,7 +277,7 @@ var _ = Describe("HTTP tools", func() {
 				pure,
 				nil,
 				v1alpha1.ToolCallStateSucceeded,
-				capstantest.ReasonCompleted,
+				v1alpha1.ToolCallReasonCompleted,
 				"and there are more. Call the tool so that it returns less",
 				1,
 			},
@@ -447,7 +455,7 @@ var _ = Describe("A Secret in a header of an HTTP tool", func() {
 		other := newSite(says("here"))
 		s := newSite(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, http.StatusFound) })
 		turn := answered(ctx, start(ctx, withSecret(s, v1alpha1.SideEffectPure)))
-		Expect(turn).To(capstantest.HaveToolCall("ask", v1alpha1.ToolCallStateFailed, capstantest.ReasonRedirectRefused))
+		Expect(turn).To(capstantest.HaveToolCall("ask", v1alpha1.ToolCallStateFailed, v1alpha1.ToolCallReasonRedirectRefused))
 		Expect(other.requests()).To(BeEmpty())
 	})
 
@@ -462,7 +470,9 @@ var _ = Describe("A Secret in a header of an HTTP tool", func() {
 		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSucceeded())
 		turn, err := kit.Turn(ctx, namespace, "demo-2")()
 		Expect(err).NotTo(HaveOccurred())
-		Expect(turn).To(capstantest.HaveToolCall("ask", v1alpha1.ToolCallStateNotExecuted, capstantest.ReasonSecretUnusable))
+		Expect(
+			turn,
+		).To(capstantest.HaveToolCall("ask", v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonSecretUnusable))
 		Expect(s.requests()).To(HaveLen(1))
 	})
 
@@ -492,7 +502,7 @@ var _ = Describe("A Secret in a header of an HTTP tool", func() {
 			},
 		)
 		turn := answered(ctx, namespace)
-		Expect(turn).To(capstantest.HaveToolCall("ask", v1alpha1.ToolCallStateSucceeded, capstantest.ReasonCompleted))
+		Expect(turn).To(capstantest.HaveToolCall("ask", v1alpha1.ToolCallStateSucceeded, v1alpha1.ToolCallReasonCompleted))
 		Expect(turn.Status.WaitsFor).To(BeEmpty())
 		Expect(s.requests()).To(HaveLen(1))
 		conditions.Print(ctx, kit.Client, "with the Secret of a tool's header", namespace)

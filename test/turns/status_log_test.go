@@ -180,7 +180,7 @@ var _ = Describe("The log of a Turn", func() {
 		expectLog(ctx, namespace, opened, blocked)
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
-		Expect(turn.Status.Error.Code).To(Equal("dependency_unavailable"))
+		Expect(turn.Status.Error.Code).To(Equal(v1alpha1.ErrorCodeDependencyUnavailable))
 		Expect(
 			turn.Status.Error.Fields,
 		).To(SatisfyAll(HaveLen(3), HaveKeyWithValue("dependency", "harness"), HaveKeyWithValue("state", "archived"),

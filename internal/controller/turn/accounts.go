@@ -154,7 +154,7 @@ func (a *actScope) awaitAccount(index int, now time.Time) *tool.Outcome {
 	}
 	a.deadline(wait.until)
 	host.Describe(call, tool.Outcome{
-		State: v1alpha1.ToolCallStatePending, Reason: tool.ReasonServiceAccountRefused,
+		State: v1alpha1.ToolCallStatePending, Reason: v1alpha1.ToolCallReasonServiceAccountRefused,
 		Error: "Tried again: " + why + ".",
 	})
 	return nil
@@ -162,7 +162,7 @@ func (a *actScope) awaitAccount(index int, now time.Time) *tool.Outcome {
 
 // accountProvided removes such a wait from a call.
 func (a *actScope) accountProvided(index int) {
-	if call := &a.turn.Status.ToolCalls[index]; call.Reason == tool.ReasonServiceAccountRefused {
+	if call := &a.turn.Status.ToolCalls[index]; call.Reason == v1alpha1.ToolCallReasonServiceAccountRefused {
 		call.Reason, call.Preview = "", ""
 	}
 }

@@ -167,7 +167,7 @@ func TestALeaderThatIsBehindLeavesLaterStepsAlone(t *testing.T) {
 		t.Context(),
 		host.TurnOf(turn, w.session()),
 		host.ActResults{Outcomes: map[string]tool.Outcome{
-			"1-0": {State: v1alpha1.ToolCallStateFailed, Reason: tool.ReasonTimeout, Error: "It timed out."},
+			"1-0": {State: v1alpha1.ToolCallStateFailed, Reason: v1alpha1.ToolCallReasonTimeout, Error: "It timed out."},
 			"1-1": {State: v1alpha1.ToolCallStateSucceeded, Result: &text},
 		}},
 	)

@@ -98,7 +98,7 @@ func TestWhatBecomesOfACallThatNeedsApproval(t *testing.T) {
 		starts bool
 	}{
 		"approved": {v1alpha1.SettledCall{ID: "1-0", Source: "uid", Decision: v1alpha1.DecisionApprove}, v1alpha1.ToolCallStatePending, "", true},
-		"rejected": {v1alpha1.SettledCall{ID: "1-0", Source: "uid", Decision: v1alpha1.DecisionReject}, v1alpha1.ToolCallStateNotExecuted, tool.ReasonRejected, false},
+		"rejected": {v1alpha1.SettledCall{ID: "1-0", Source: "uid", Decision: v1alpha1.DecisionReject}, v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonRejected, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := acting(guardedCall("1-0"))
@@ -139,7 +139,7 @@ func TestAnApprovalThatIsInTheStatusChangesNothing(t *testing.T) {
 
 func TestWhenACallWaitsForItsApprovalForTooLong(t *testing.T) {
 	shown := guardedCall("1-0")
-	shown.State, shown.Reason = v1alpha1.ToolCallStateNotExecuted, tool.ReasonApprovalTimeout
+	shown.State, shown.Reason = v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonApprovalTimeout
 	approved := guardedCall("1-0")
 	tool.Approve(&approved)
 	in := moment.Add
@@ -167,7 +167,8 @@ func TestWhenACallWaitsForItsApprovalForTooLong(t *testing.T) {
 			if over != test.over || !a.wakeAt.Equal(test.wake) {
 				t.Errorf("over %v, woken at %v", over, a.wakeAt)
 			}
-			if over && (outcome.Reason != tool.ReasonApprovalTimeout || outcome.State != v1alpha1.ToolCallStateNotExecuted) {
+			if over &&
+				(outcome.Reason != v1alpha1.ToolCallReasonApprovalTimeout || outcome.State != v1alpha1.ToolCallStateNotExecuted) {
 				t.Errorf("outcome %+v", outcome)
 			}
 		})

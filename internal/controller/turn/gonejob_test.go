@@ -14,7 +14,7 @@ import (
 // process that can know of the Job.
 func TestAJobThatIsDeletedBeforeItRunsEndsAnAttempt(t *testing.T) {
 	shown := func(w *world) func() bool {
-		return func() bool { return w.call("look").Reason == tool.ReasonStarting }
+		return func() bool { return w.call("look").Reason == v1alpha1.ToolCallReasonStarting }
 	}
 	for name, lose := range map[string]func(m *manager, job *batchv1.Job) *manager{
 		"the process that created it": func(m *manager, job *batchv1.Job) *manager {
@@ -53,7 +53,10 @@ func TestAJobThatIsDeletedBeforeItRunsEndsAnAttempt(t *testing.T) {
 					m = lose(m, w.jobOf("look"))
 				}
 				m.until("the end", w.finished)
-				if call := w.call("look"); call.State != v1alpha1.ToolCallStateFailed || call.Reason != tool.ReasonJobGone ||
+				if call := w.call(
+					"look",
+				); call.State != v1alpha1.ToolCallStateFailed ||
+					call.Reason != v1alpha1.ToolCallReasonJobGone ||
 					call.Attempt != tool.MaxAttempts {
 					t.Errorf("the call is %s (%s) after %d attempts", call.State, call.Reason, call.Attempt)
 				}
@@ -83,7 +86,7 @@ func TestAnAtMostOnceCallWhoseJobIsDeletedBeforeItsPodIsRecordedIsNotExecuted(t 
 			})
 			w.begin(newJobTool("look", v1alpha1.SideEffectAtMostOnce))
 			m := w.manager(0)
-			m.withoutCluster("the Job", func() bool { return w.call("look").Reason == tool.ReasonStarting })
+			m.withoutCluster("the Job", func() bool { return w.call("look").Reason == v1alpha1.ToolCallReasonStarting })
 			w.deleteJob(w.jobOf("look"))
 			if restart {
 				m = w.manager(0)
@@ -91,7 +94,7 @@ func TestAnAtMostOnceCallWhoseJobIsDeletedBeforeItsPodIsRecordedIsNotExecuted(t 
 			m.until("the end", w.finished)
 			if call := w.call(
 				"look",
-			); call.State != v1alpha1.ToolCallStateNotExecuted || call.Reason != tool.ReasonJobGone ||
+			); call.State != v1alpha1.ToolCallStateNotExecuted || call.Reason != v1alpha1.ToolCallReasonJobGone ||
 				made != 1 {
 				t.Errorf("the call is %s (%s) after %d Jobs", call.State, call.Reason, made)
 			}

@@ -53,7 +53,7 @@ func (r *Reconciler) cutOff(ctx context.Context, job *batchv1.Job) (*tool.Outcom
 func networkOpen(why string) *tool.Outcome {
 	return &tool.Outcome{
 		State:  v1alpha1.ToolCallStateNotExecuted,
-		Reason: tool.ReasonNetworkOpen,
+		Reason: v1alpha1.ToolCallReasonNetworkOpen,
 		Error:  fmt.Sprintf("The tool must run without network, and it would not. It was not executed: %s.", why),
 	}
 }

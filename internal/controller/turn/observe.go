@@ -117,7 +117,7 @@ func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (fl
 			return stop, err
 		}
 	}
-	if pod == nil && seen.Phase == tool.PhasePending && seen.Outcome.Reason == tool.ReasonStarting {
+	if pod == nil && seen.Phase == tool.PhasePending && seen.Outcome.Reason == v1alpha1.ToolCallReasonStarting {
 		r.renewAccount(ctx, a, job, seen.Deadline.Add(-start))
 	}
 	if pod != nil {
@@ -129,7 +129,7 @@ func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (fl
 			shown.PodName = podName(pod)
 		}
 		shown.State, shown.Reason = seen.Outcome.State, seen.Outcome.Reason
-		if pod == nil && shown.Reason == tool.ReasonStarting {
+		if pod == nil && shown.Reason == v1alpha1.ToolCallReasonStarting {
 			r.explainPodless(ctx, a, index, job, seen.Deadline.Add(-start))
 		}
 		return proceed, nil
@@ -149,7 +149,7 @@ func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (fl
 			return proceed, err
 		}
 	}
-	if outcome.Reason == tool.ReasonNoPod {
+	if outcome.Reason == v1alpha1.ToolCallReasonNoPod {
 		outcome = r.explainNoPod(ctx, job, outcome)
 	}
 	r.conclude(a, index, outcome)

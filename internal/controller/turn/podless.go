@@ -71,7 +71,7 @@ func (a *actScope) refusals() []v1alpha1.TurnWait {
 		name, _ := a.job(call)
 		known := a.step.podless[name]
 		switch {
-		case call.Reason == tool.ReasonServiceAccountRefused && a.step.account.refused != nil:
+		case call.Reason == v1alpha1.ToolCallReasonServiceAccountRefused && a.step.account.refused != nil:
 			waits = append(
 				waits,
 				refusal(call, "the ServiceAccount that its pod runs as was not accepted: "+a.step.account.refused.Error()),

@@ -99,9 +99,6 @@ func (h *Host) endCalls(
 	return h.actEvents(t, all), unclaimed(t, all.Outcomes, known.Kept, claims)
 }
 
-// reasonTurnEnded: the Turn ended before the call had a result.
-const reasonTurnEnded = "TurnEnded"
-
 // endedWith returns the outcome of a call that had none when the Turn ended. A call of a Job is only known not to have
 // been executed if status has its withdrawal: this process may be behind another one that has let its pod start.
 func (t Turn) endedWith(call v1alpha1.ToolCall, claims map[string]journal.ClaimRef) tool.Outcome {
@@ -147,7 +144,7 @@ func Withdraw(p *v1alpha1.TurnProgress, known map[string]tool.Outcome) {
 func neverStarted() tool.Outcome {
 	return tool.Outcome{
 		State:  v1alpha1.ToolCallStateNotExecuted,
-		Reason: reasonTurnEnded,
+		Reason: v1alpha1.ToolCallReasonTurnEnded,
 		Error:  tool.NotExecuted("the turn ended first"),
 	}
 }
@@ -155,7 +152,7 @@ func neverStarted() tool.Outcome {
 // noClientResult is the outcome of a client call without a result. The manager does not know what the client has done.
 func noClientResult() tool.Outcome {
 	return tool.Outcome{
-		State: v1alpha1.ToolCallStateNotExecuted, Reason: reasonTurnEnded,
+		State: v1alpha1.ToolCallStateNotExecuted, Reason: v1alpha1.ToolCallReasonTurnEnded,
 		Error: "The client gave no result before the turn ended.",
 	}
 }
@@ -163,7 +160,7 @@ func noClientResult() tool.Outcome {
 func mayHaveRun() tool.Outcome {
 	return tool.Outcome{
 		State:  v1alpha1.ToolCallStateUnknown,
-		Reason: reasonTurnEnded,
+		Reason: v1alpha1.ToolCallReasonTurnEnded,
 		Error:  tool.OutcomeUnknown("the turn ended while it may have been running"),
 	}
 }
@@ -257,7 +254,7 @@ func (h *Host) clientEvents(f event.Step, calls []v1alpha1.ToolCall, results Act
 	events := []v1alpha1.JournalEvent{f.ToolCallRequested(requested)}
 	for _, call := range calls {
 		outcome := results.Outcomes[call.ID]
-		if outcome.Reason == reasonNoClient {
+		if outcome.Reason == v1alpha1.ToolCallReasonNoClient {
 			continue
 		}
 		events = append(events, from(f.ToolCompleted(completed(call, outcome)), results.Sources[call.ID]))
@@ -286,7 +283,7 @@ func completed(call v1alpha1.ToolCall, outcome tool.Outcome) event.ToolCompleted
 	switch {
 	case outcome.State == v1alpha1.ToolCallStateUnknown:
 		data.Status = event.StatusInterrupted
-	case outcome.Reason == tool.ReasonTimeout:
+	case outcome.Reason == v1alpha1.ToolCallReasonTimeout:
 		data.Status = event.StatusTimeout
 	case !data.Success:
 		data.Status = event.StatusError
@@ -304,13 +301,17 @@ func completed(call v1alpha1.ToolCall, outcome tool.Outcome) event.ToolCompleted
 // ClientOutcome returns the outcome of a call with a client's result.
 func ClientOutcome(call v1alpha1.SettledCall) tool.Outcome {
 	if call.Error != nil {
-		return tool.Outcome{State: v1alpha1.ToolCallStateFailed, Reason: "ClientError", Error: *call.Error}
+		return tool.Outcome{
+			State:  v1alpha1.ToolCallStateFailed,
+			Reason: v1alpha1.ToolCallReasonClientError,
+			Error:  *call.Error,
+		}
 	}
 	text := ""
 	if call.Result != nil {
 		text = *call.Result
 	}
-	return tool.Outcome{State: v1alpha1.ToolCallStateSucceeded, Reason: "ClientResult", Result: &text}
+	return tool.Outcome{State: v1alpha1.ToolCallStateSucceeded, Reason: v1alpha1.ToolCallReasonClientResult, Result: &text}
 }
 
 // FromStatus returns the outcome of a call for which no process waits any more, from status alone.
@@ -318,19 +319,20 @@ func FromStatus(call v1alpha1.ToolCall) (tool.Outcome, bool) {
 	switch {
 	case WasGivenUp(call):
 		return GivenUp(call), true
-	case call.State == v1alpha1.ToolCallStateNotExecuted && call.Reason == reasonNoClient:
+	case call.State == v1alpha1.ToolCallStateNotExecuted && call.Reason == v1alpha1.ToolCallReasonNoClient:
 		return NoClient(), true
 	default:
 		return tool.Outcome{}, false
 	}
 }
 
-// reasonNoClient: according to the Session's hints no client answers the calls of client tools.
-const reasonNoClient = "NoClient"
-
 // NoClient is the outcome of a client call that no client answers.
 func NoClient() tool.Outcome {
-	return tool.Outcome{State: v1alpha1.ToolCallStateNotExecuted, Reason: reasonNoClient, Error: event.SentenceNotExecuted}
+	return tool.Outcome{
+		State:  v1alpha1.ToolCallStateNotExecuted,
+		Reason: v1alpha1.ToolCallReasonNoClient,
+		Error:  event.SentenceNotExecuted,
+	}
 }
 
 func summaries(calls []v1alpha1.ToolCall) []event.CallSummary {

@@ -82,7 +82,7 @@ func TestARejectionThatCompletesTheStepIsToldWithItsSource(t *testing.T) {
 		t.Errorf("sources %v", got)
 	}
 	if c := acted.Transition.ToolCalls[0]; c.State != v1alpha1.ToolCallStateNotExecuted ||
-		c.Reason != tool.ReasonRejected ||
+		c.Reason != v1alpha1.ToolCallReasonRejected ||
 		c.Attempt != 0 {
 		t.Errorf("call %+v", c)
 	}
@@ -196,7 +196,7 @@ func TestTheEndOfATurnTakesInApprovals(t *testing.T) {
 					t.Fatal(err)
 				}
 				if call := closed.Transition.ToolCalls[0]; call.State != v1alpha1.ToolCallStateUnknown ||
-					call.Reason != reasonTurnEnded {
+					call.Reason != v1alpha1.ToolCallReasonTurnEnded {
 					t.Errorf("the call is %+v", call)
 				}
 				if len(closed.Settled) != 1 || closed.Settled[0].Ordinal != ref.Ordinal {

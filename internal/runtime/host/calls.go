@@ -12,16 +12,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// Reasons of calls that are refused before anything starts.
-const (
-	// RefusedUnknownTool: the model named a tool that it was not offered.
-	RefusedUnknownTool = "ToolNotFound"
-	// RefusedArguments: the arguments violate the tool's inputSchema.
-	RefusedArguments = "InvalidArguments"
-	// RefusedTooLarge: the arguments are larger than a tool can receive.
-	RefusedTooLarge = "ArgumentsTooLarge"
-)
-
 // maxLoggedArguments is how much of the arguments of a refused call is kept in the journal.
 const maxLoggedArguments = 4 << 10
 
@@ -87,10 +77,10 @@ func (h *Host) pinOne(t Turn, c Config, p *v1alpha1.PlannedCall, call model.Tool
 	}
 	definition := c.Tools[call.Name]
 	if definition == nil {
-		return refuse(RefusedUnknownTool, "Tool definition not found: "+cut(call.Name, 64))
+		return refuse(v1alpha1.ToolCallReasonToolNotFound, "Tool definition not found: "+cut(call.Name, 64))
 	}
 	if len(call.Arguments) > tool.MaxArgumentsBytes {
-		return refuse(RefusedTooLarge, fmt.Sprintf(
+		return refuse(v1alpha1.ToolCallReasonArgumentsTooLarge, fmt.Sprintf(
 			"The arguments have %d bytes; a tool can be given at most %d. The tool was not executed. Call it again with less.",
 			len(call.Arguments),
 			tool.MaxArgumentsBytes,
@@ -102,7 +92,7 @@ func (h *Host) pinOne(t Turn, c Config, p *v1alpha1.PlannedCall, call model.Tool
 		schema = definition.Spec.InputSchema.Raw
 	}
 	if err := h.Validator.Validate(schema, call.Arguments); err != nil {
-		return refuse(RefusedArguments, "The tool was not executed: "+err.Error())
+		return refuse(v1alpha1.ToolCallReasonInvalidArguments, "The tool was not executed: "+err.Error())
 	}
 	tool.Pin(&s, definition)
 	if definition.Spec.Client != nil {

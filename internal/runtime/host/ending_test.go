@@ -18,7 +18,7 @@ import (
 func succeeded(text string) tool.Outcome {
 	return tool.Outcome{
 		State:      v1alpha1.ToolCallStateSucceeded,
-		Reason:     tool.ReasonCompleted,
+		Reason:     v1alpha1.ToolCallReasonCompleted,
 		Result:     &text,
 		Started:    true,
 		StartedAt:  started,
@@ -171,7 +171,7 @@ func TestCancelInAnActStepTellsWhatIsKnownOfEachCall(t *testing.T) {
 		"waits for its approval":        {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectPure, Policy: v1alpha1.ToolPolicyRequiresApproval, State: v1alpha1.ToolCallStateWaiting}, want: not},
 		"Pure, approved":                {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectPure, Policy: v1alpha1.ToolPolicyRequiresApproval, Attempt: 1, State: v1alpha1.ToolCallStatePending}, want: unknown},
 		"a client's":                    {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorClient, State: v1alpha1.ToolCallStateWaiting}, want: not},
-		"refused":                       {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorNone, State: not, Reason: RefusedArguments, Preview: "no"}, want: not},
+		"refused":                       {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorNone, State: not, Reason: v1alpha1.ToolCallReasonInvalidArguments, Preview: "no"}, want: not},
 		"ended, as status says":         {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, State: v1alpha1.ToolCallStateSucceeded, Preview: "so"}, want: v1alpha1.ToolCallStateFailed},
 		"ended, as this process knows":  {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, State: v1alpha1.ToolCallStatePending}, known: pointerTo(succeeded("so")), want: v1alpha1.ToolCallStateSucceeded},
 		"failed, as this process knows": {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, State: v1alpha1.ToolCallStateRunning, PodUID: "p"}, known: &tool.Outcome{State: v1alpha1.ToolCallStateFailed, Error: "x"}, want: v1alpha1.ToolCallStateFailed},
@@ -343,10 +343,10 @@ func TestHowAnEndedCallIsTold(t *testing.T) {
 		status  string
 	}{
 		"a result":    {succeeded("x"), event.StatusSuccess},
-		"an error":    {tool.Outcome{State: v1alpha1.ToolCallStateFailed, Reason: tool.ReasonExitCode, Error: "x"}, event.StatusError},
-		"a timeout":   {tool.Outcome{State: v1alpha1.ToolCallStateFailed, Reason: tool.ReasonTimeout, Error: "x"}, event.StatusTimeout},
+		"an error":    {tool.Outcome{State: v1alpha1.ToolCallStateFailed, Reason: v1alpha1.ToolCallReasonExitCode, Error: "x"}, event.StatusError},
+		"a timeout":   {tool.Outcome{State: v1alpha1.ToolCallStateFailed, Reason: v1alpha1.ToolCallReasonTimeout, Error: "x"}, event.StatusTimeout},
 		"never ran":   {tool.Outcome{State: v1alpha1.ToolCallStateNotExecuted, Error: "x"}, event.StatusError},
-		"unknown":     {tool.Outcome{State: v1alpha1.ToolCallStateUnknown, Reason: tool.ReasonTimeout, Error: "x"}, event.StatusInterrupted},
+		"unknown":     {tool.Outcome{State: v1alpha1.ToolCallStateUnknown, Reason: v1alpha1.ToolCallReasonTimeout, Error: "x"}, event.StatusInterrupted},
 		"empty error": {tool.Outcome{State: v1alpha1.ToolCallStateFailed}, event.StatusError},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -147,7 +147,8 @@ func TestAClaimOfSomebodyElseMeansThatNobodyKnows(t *testing.T) {
 	turn, call := requesting(s, v1alpha1.SideEffectAtMostOnce)
 	b.claimFor(turn, "somebody else")
 	end, err := b.HTTP(t.Context(), turn, call)
-	if err != nil || end.Outcome.State != v1alpha1.ToolCallStateUnknown || end.Outcome.Reason != tool.ReasonManagerLost ||
+	if err != nil || end.Outcome.State != v1alpha1.ToolCallStateUnknown ||
+		end.Outcome.Reason != v1alpha1.ToolCallReasonManagerLost ||
 		end.Kept.Ordinal != 0 ||
 		s.asked != 0 {
 		t.Fatalf("it ends with %+v, %v after %d requests", end, err, s.asked)
@@ -253,8 +254,8 @@ func TestACallThatCannotBeSentIsNotExecuted(t *testing.T) {
 		change func(*bench, *HTTPCall)
 		reason string
 	}{
-		"its Tool is gone":         {func(_ *bench, c *HTTPCall) { c.Tool = nil }, tool.ReasonToolChanged},
-		"its Tool is another kind": {func(_ *bench, c *HTTPCall) { c.Tool = &jobTool("ask").Spec }, tool.ReasonToolChanged},
+		"its Tool is gone":         {func(_ *bench, c *HTTPCall) { c.Tool = nil }, v1alpha1.ToolCallReasonToolChanged},
+		"its Tool is another kind": {func(_ *bench, c *HTTPCall) { c.Tool = &jobTool("ask").Spec }, v1alpha1.ToolCallReasonToolChanged},
 		"its Secret is bound to other hosts": {func(b *bench, c *HTTPCall) {
 			c.Tool.HTTP.Headers = []v1alpha1.HTTPHeader{secretHeader("key", "token")}
 			b.Secrets = func(context.Context, string, string) (*corev1.Secret, error) {
@@ -263,13 +264,13 @@ func TestACallThatCannotBeSentIsNotExecuted(t *testing.T) {
 					Data:       map[string][]byte{"token": []byte("a")},
 				}, nil
 			}
-		}, tool.ReasonSecretUnusable},
+		}, v1alpha1.ToolCallReasonSecretUnusable},
 		"no network access list permits it": {func(_ *bench, c *HTTPCall) {
 			c.Network = config.Fold(v1alpha1.ConfigLayer{
 				NetworkAccess: &v1alpha1.NetworkAccess{Allowed: []v1alpha1.NetworkPattern{"elsewhere.example"}},
 			}).Network
-		}, tool.ReasonNetworkAccessDenied},
-		"its host may not be reached": {func(b *bench, _ *HTTPCall) { b.Egress = egress.New(egress.Options{}) }, tool.ReasonAddressRefused},
+		}, v1alpha1.ToolCallReasonNetworkAccessDenied},
+		"its host may not be reached": {func(b *bench, _ *HTTPCall) { b.Egress = egress.New(egress.Options{}) }, v1alpha1.ToolCallReasonAddressRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, fine)
@@ -293,7 +294,8 @@ func TestALogWithoutRoomStartsNothing(t *testing.T) {
 	turn, call := requesting(s, v1alpha1.SideEffectAtMostOnce)
 	turn.Session.Limit = 10
 	end, err := b.HTTP(t.Context(), turn, call)
-	if err != nil || end.Outcome.State != v1alpha1.ToolCallStateNotExecuted || end.Outcome.Reason != tool.ReasonLogFull ||
+	if err != nil || end.Outcome.State != v1alpha1.ToolCallStateNotExecuted ||
+		end.Outcome.Reason != v1alpha1.ToolCallReasonLogFull ||
 		s.asked != 0 {
 		t.Fatalf("it ends with %+v, %v after %d requests", end, err, s.asked)
 	}

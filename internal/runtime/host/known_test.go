@@ -167,7 +167,7 @@ func TestOnlyCallsWithoutAPodAreWithdrawn(t *testing.T) {
 		"known": {
 			State: v1alpha1.ToolCallStateUnknown,
 		},
-		"refused": {State: v1alpha1.ToolCallStateNotExecuted, Reason: tool.ReasonRefused, Error: "no"},
+		"refused": {State: v1alpha1.ToolCallStateNotExecuted, Reason: v1alpha1.ToolCallReasonRefused, Error: "no"},
 	})
 	var withdrawn []string
 	for _, c := range p.ToolCalls {
@@ -175,7 +175,7 @@ func TestOnlyCallsWithoutAPodAreWithdrawn(t *testing.T) {
 			withdrawn = append(withdrawn, c.ID+" "+c.Reason)
 		}
 	}
-	if got := strings.Join(withdrawn, ", "); got != "withdrawn TurnEnded, refused "+tool.ReasonRefused {
+	if got := strings.Join(withdrawn, ", "); got != "withdrawn TurnEnded, refused "+v1alpha1.ToolCallReasonRefused {
 		t.Errorf("withdrawn: %s", got)
 	}
 }

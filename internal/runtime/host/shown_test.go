@@ -92,7 +92,11 @@ func TestTheLargestStatusThatWaitsFits(t *testing.T) {
 					result := strings.Repeat(text, 500)
 					Describe(
 						call,
-						tool.Outcome{State: v1alpha1.ToolCallStateSucceeded, Reason: tool.ReasonUnschedulable, Result: &result},
+						tool.Outcome{
+							State:  v1alpha1.ToolCallStateSucceeded,
+							Reason: v1alpha1.ToolCallReasonUnschedulable,
+							Result: &result,
+						},
 					)
 					if call.Arguments != "" || call.CallDigest != "" {
 						t.Fatal("a call that has ended shows what was asked")

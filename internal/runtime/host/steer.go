@@ -183,9 +183,6 @@ func (h *Host) steered() v1alpha1.TurnProgress {
 	return p
 }
 
-// reasonSteered: a new message came while the Turn waited for an answer to the call or for its approval.
-const reasonSteered = "Steered"
-
 // GivenUp is the outcome of a call that the Turn no longer waits for, because the user has sent a new message
 // (CLIENT-05).
 func GivenUp(call v1alpha1.ToolCall) tool.Outcome {
@@ -193,10 +190,10 @@ func GivenUp(call v1alpha1.ToolCall) tool.Outcome {
 	if tool.Unapproved(call) {
 		text = tool.NotExecuted("the user sent a new message before it was approved")
 	}
-	return tool.Outcome{State: v1alpha1.ToolCallStateNotExecuted, Reason: reasonSteered, Error: text}
+	return tool.Outcome{State: v1alpha1.ToolCallStateNotExecuted, Reason: v1alpha1.ToolCallReasonSteered, Error: text}
 }
 
 // WasGivenUp reports whether the status shows the call as abandoned.
 func WasGivenUp(call v1alpha1.ToolCall) bool {
-	return call.State == v1alpha1.ToolCallStateNotExecuted && call.Reason == reasonSteered
+	return call.State == v1alpha1.ToolCallStateNotExecuted && call.Reason == v1alpha1.ToolCallReasonSteered
 }

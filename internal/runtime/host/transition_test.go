@@ -143,7 +143,7 @@ func TestTheLargestStatusFits(t *testing.T) {
 		for _, call := range worst {
 			results.Outcomes[call.ID] = tool.Outcome{
 				State:  v1alpha1.ToolCallStateSucceeded,
-				Reason: tool.ReasonUnschedulable,
+				Reason: v1alpha1.ToolCallReasonUnschedulable,
 				Result: &text,
 			}
 		}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 func secretHeader(name, key string) v1alpha1.HTTPHeader {
@@ -120,7 +119,7 @@ func TestMissingReferencesAreNamedOnceAndFew(t *testing.T) {
 		w.Describe(&call)
 		calls, withheld[id] = append(calls, call), w
 	}
-	calls[2].Reason = tool.ReasonStarting
+	calls[2].Reason = v1alpha1.ToolCallReasonStarting
 	waits := ReferenceWaits(calls, withheld)
 	if len(waits) != MaxWaits || !strings.Contains(waits[1].Message, `"1-3"`) || len(waits[0].Message) > 1024 {
 		t.Errorf("%d waits: %+v", len(waits), waits)

@@ -51,7 +51,7 @@ func Asked(call *v1alpha1.ToolCall) {
 func Rejected() Outcome {
 	return Outcome{
 		State:  v1alpha1.ToolCallStateNotExecuted,
-		Reason: ReasonRejected,
+		Reason: v1alpha1.ToolCallReasonRejected,
 		Error: sentence("The tool was not executed", "its approval was refused") +
 			" It has changed nothing. Do not call it again with the same arguments unless you are told to.",
 	}
@@ -59,7 +59,7 @@ func Rejected() Outcome {
 
 // ApprovalTimedOut is the outcome of a call that was not approved in time.
 func ApprovalTimedOut() Outcome {
-	return notExecuted(ReasonApprovalTimeout, "it needs approval, and nobody approved it in time")
+	return notExecuted(v1alpha1.ToolCallReasonApprovalTimeout, "it needs approval, and nobody approved it in time")
 }
 
 // Held reports for each call whether it must wait for an approval or a Secret, its own or another's: in Sequential

@@ -37,7 +37,12 @@ func PerhapsStarted(outcome Outcome) Outcome {
 
 // pendingReasons are those that only a call shows whose Job exists.
 var pendingReasons = []string{
-	ReasonStarting, ReasonSuspended, ReasonGated, ReasonImagePull, ReasonStartError, ReasonUnschedulable,
+	v1alpha1.ToolCallReasonStarting,
+	v1alpha1.ToolCallReasonSuspended,
+	v1alpha1.ToolCallReasonGated,
+	v1alpha1.ToolCallReasonImagePull,
+	v1alpha1.ToolCallReasonStartError,
+	v1alpha1.ToolCallReasonUnschedulable,
 }
 
 // HadJob reports whether status shows that the Job of the current attempt of an open call was there.

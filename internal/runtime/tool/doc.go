@@ -6,5 +6,5 @@
 //
 // A call ends in exactly one of four ways, which stay distinct all the way to the model: it returned a result or an
 // error (Succeeded, Failed), it never started (NotExecuted), or it started and its outcome cannot be determined
-// (Unknown). A tool that ran to its end but whose output is lost has Failed with ReasonOutputLost.
+// (Unknown). A tool that ran to its end but whose output is lost has Failed with v1alpha1.ToolCallReasonOutputLost.
 package tool

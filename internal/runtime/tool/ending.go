@@ -38,13 +38,13 @@ func (v *view) ended(status *corev1.ContainerStatus) Outcome {
 
 func (v *view) endedBy(status *corev1.ContainerStatus, t *corev1.ContainerStateTerminated) Outcome {
 	if seconds(t.StartedAt).IsZero() && (t.Reason == containerStartError || t.Reason == containerCannotRun) {
-		return notExecuted(ReasonStartError, "its container could not be started"+quoted(t.Message))
+		return notExecuted(v1alpha1.ToolCallReasonStartError, "its container could not be started"+quoted(t.Message))
 	}
 	if t.Reason == containerStatusUnknown {
 		if neverSeen(status) {
 			return v.notStarted()
 		}
-		return afterStart(interrupted(v.call, ReasonNodeLost, "its node lost the container"))
+		return afterStart(interrupted(v.call, v1alpha1.ToolCallReasonNodeLost, "its node lost the container"))
 	}
 	report, err := result.Decode(t.Message)
 	// A report with another exit code is not the launcher's last word: it was killed, and the tool may have written it.
@@ -73,10 +73,10 @@ func restarted(status *corev1.ContainerStatus) bool {
 func (v *view) startedTwice(status *corev1.ContainerStatus) Outcome {
 	for _, state := range []corev1.ContainerState{status.State, status.LastTerminationState} {
 		if state.Terminated != nil && state.Terminated.Reason == containerStatusUnknown {
-			return afterStart(unknown(ReasonNodeLost, "its node lost the container"))
+			return afterStart(unknown(v1alpha1.ToolCallReasonNodeLost, "its node lost the container"))
 		}
 	}
-	return afterStart(unknown(ReasonSecondStart, "its container was started a second time"))
+	return afterStart(unknown(v1alpha1.ToolCallReasonSecondStart, "its container was started a second time"))
 }
 
 // reported is the outcome of a container whose launcher has reported.
@@ -84,7 +84,7 @@ func (v *view) reported(report *result.Message, runtimeReason string) Outcome {
 	if report.Outcome == result.Exited && report.Exit == 0 {
 		return Outcome{
 			State:    v1alpha1.ToolCallStateSucceeded,
-			Reason:   ReasonCompleted,
+			Reason:   v1alpha1.ToolCallReasonCompleted,
 			Result:   report.Result,
 			NeedsLog: report.NeedsLog,
 		}
@@ -92,21 +92,25 @@ func (v *view) reported(report *result.Message, runtimeReason string) Outcome {
 	switch report.Outcome {
 	case result.Exited, result.Signalled:
 		if runtimeReason == containerOOMKilled {
-			return failed(ReasonOOMKilled, outOfMemory+stderrText(report.Stderr))
+			return failed(v1alpha1.ToolCallReasonOOMKilled, outOfMemory+stderrText(report.Stderr))
 		}
-		return failed(ReasonExitCode, exitText(report)+stderrText(report.Stderr))
+		return failed(v1alpha1.ToolCallReasonExitCode, exitText(report)+stderrText(report.Stderr))
 	case result.TimedOut:
-		return failed(ReasonTimeout, "The tool timed out: it was stopped after "+v.run.String()+
+		return failed(v1alpha1.ToolCallReasonTimeout, "The tool timed out: it was stopped after "+v.run.String()+
 			". It may have done part of its work."+stderrText(report.Stderr))
 	case result.StartError:
-		return notExecuted(ReasonStartError, report.Stderr)
+		return notExecuted(v1alpha1.ToolCallReasonStartError, report.Stderr)
 	case result.Refused:
-		return interrupted(v.call, ReasonSecondStart, "its container was started a second time")
+		return interrupted(v.call, v1alpha1.ToolCallReasonSecondStart, "its container was started a second time")
 	default: // result.Terminated, the only one left
 		if !report.Started {
 			return v.notStarted()
 		}
-		return interrupted(v.call, ReasonDisruption, "its pod was stopped before it had ended"+podWords(v.pod))
+		return interrupted(
+			v.call,
+			v1alpha1.ToolCallReasonDisruption,
+			"its pod was stopped before it had ended"+podWords(v.pod),
+		)
 	}
 }
 
@@ -130,11 +134,19 @@ func stderrText(stderr string) string {
 func (v *view) unreported(t *corev1.ContainerStateTerminated) Outcome {
 	switch code := strconv.Itoa(int(t.ExitCode)); {
 	case t.Reason == containerOOMKilled:
-		return failed(ReasonOOMKilled, outOfMemory)
+		return failed(v1alpha1.ToolCallReasonOOMKilled, outOfMemory)
 	case v.pod.DeletionTimestamp != nil, podCondition(v.pod, corev1.DisruptionTarget) == corev1.ConditionTrue:
-		return interrupted(v.call, ReasonDisruption, "its pod was stopped before it had ended"+podWords(v.pod))
+		return interrupted(
+			v.call,
+			v1alpha1.ToolCallReasonDisruption,
+			"its pod was stopped before it had ended"+podWords(v.pod),
+		)
 	case t.ExitCode >= exitSignals, t.ExitCode == exitPanic:
-		return interrupted(v.call, ReasonKilled, "its container was killed (exit code "+code+") and left no report")
+		return interrupted(
+			v.call,
+			v1alpha1.ToolCallReasonKilled,
+			"its container was killed (exit code "+code+") and left no report",
+		)
 	default:
 		return ran(v.call, "its container ended with exit code "+code+" and left no report that can be read")
 	}
@@ -143,7 +155,9 @@ func (v *view) unreported(t *corev1.ContainerStateTerminated) Outcome {
 // over is the outcome of a pod that has ended although its container is not said to have.
 func (v *view) over(status *corev1.ContainerStatus) Outcome {
 	if running := status.State.Running; running != nil {
-		outcome := afterStart(interrupted(v.call, ReasonNodeLost, "its node was lost while it ran"+podWords(v.pod)))
+		outcome := afterStart(
+			interrupted(v.call, v1alpha1.ToolCallReasonNodeLost, "its node was lost while it ran"+podWords(v.pod)),
+		)
 		outcome.StartedAt = seconds(running.StartedAt)
 		return outcome
 	}
@@ -151,10 +165,13 @@ func (v *view) over(status *corev1.ContainerStatus) Outcome {
 		return v.notStarted()
 	}
 	if words, failed := failedInit(v.pod); failed {
-		return notExecuted(ReasonStartError, "the launcher could not be put into its pod"+words)
+		return notExecuted(v1alpha1.ToolCallReasonStartError, "the launcher could not be put into its pod"+words)
 	}
 	if atMostOnce(v.call) {
-		return unknown(ReasonDisruption, "its pod was ended, and nothing says whether it had started"+podWords(v.pod))
+		return unknown(
+			v1alpha1.ToolCallReasonDisruption,
+			"its pod was ended, and nothing says whether it had started"+podWords(v.pod),
+		)
 	}
 	return v.notStarted()
 }
@@ -198,7 +215,7 @@ func ran(call v1alpha1.ToolCall, why string) Outcome {
 	if !atMostOnce(call) {
 		text = OutputLostSafely(why)
 	}
-	return afterStart(failed(ReasonOutputLost, text))
+	return afterStart(failed(v1alpha1.ToolCallReasonOutputLost, text))
 }
 
 func afterStart(outcome Outcome) Outcome {

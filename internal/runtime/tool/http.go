@@ -109,7 +109,7 @@ func addHeaders(r *egress.Request, p HTTPParams) *Outcome {
 			why = boundElsewhere(r.URL, p.Secrets[ref.Name])
 		}
 		if why != "" {
-			refused := notSent(p.Call, ReasonSecretUnusable, why)
+			refused := notSent(p.Call, v1alpha1.ToolCallReasonSecretUnusable, why)
 			return &refused
 		}
 		r.Header.Del(header.Name)
@@ -168,13 +168,13 @@ func withQuery(p HTTPParams) (string, *Outcome) {
 	}
 	u, err := url.Parse(p.Tool.HTTP.URL)
 	if err != nil {
-		return refuse(ReasonInvalidRequest, "its url cannot be read")
+		return refuse(v1alpha1.ToolCallReasonInvalidRequest, "its url cannot be read")
 	}
 	arguments := map[string]any{}
 	decoder := json.NewDecoder(strings.NewReader(withDefault(p.Arguments)))
 	decoder.UseNumber()
 	if decoder.Decode(&arguments) != nil {
-		return refuse(ReasonInvalidArguments, "the arguments are not a JSON object")
+		return refuse(v1alpha1.ToolCallReasonInvalidArguments, "the arguments are not a JSON object")
 	}
 	declared := scalarNames(p.Tool.InputSchema)
 	query := url.Values{}
@@ -184,14 +184,18 @@ func withQuery(p HTTPParams) (string, *Outcome) {
 				continue
 			}
 			return refuse(
-				ReasonInvalidArguments,
+				v1alpha1.ToolCallReasonInvalidArguments,
 				"it takes only arguments that its schema declares as a string, number or boolean, and %q is none",
 				result.Head(name, 64),
 			)
 		}
 		value, ok := scalar(arguments[name])
 		if !ok {
-			return refuse(ReasonInvalidArguments, "the argument %q must be a string, a number or a boolean", name)
+			return refuse(
+				v1alpha1.ToolCallReasonInvalidArguments,
+				"the argument %q must be a string, a number or a boolean",
+				name,
+			)
 		}
 		if arguments[name] != nil {
 			query.Set(name, value)
@@ -203,7 +207,7 @@ func withQuery(p HTTPParams) (string, *Outcome) {
 	text := u.String()
 	if len(text) > MaxURLBytes {
 		return refuse(
-			ReasonArgumentsTooLarge,
+			v1alpha1.ToolCallReasonArgumentsTooLarge,
 			"with the arguments its url has %d bytes, the most is %d. Send less",
 			len(text),
 			MaxURLBytes,

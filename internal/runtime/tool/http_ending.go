@@ -21,17 +21,19 @@ func HTTPEnded(call v1alpha1.ToolCall, request egress.Request, answer *egress.Re
 	body := withoutSecrets(answer.Body, request.Secret)
 	if answer.Status/100 == 2 {
 		text := answerText(body, answer)
-		return afterStart(Outcome{State: v1alpha1.ToolCallStateSucceeded, Reason: ReasonCompleted, Result: &text})
+		return afterStart(
+			Outcome{State: v1alpha1.ToolCallStateSucceeded, Reason: v1alpha1.ToolCallReasonCompleted, Result: &text},
+		)
 	}
 	status := fmt.Sprintf("The server answered with status %d", answer.Status)
 	if words := http.StatusText(answer.Status); words != "" {
 		status += " (" + words + ")"
 	}
 	if len(body) == 0 {
-		return afterStart(failed(ReasonHTTPStatus, status+", and nothing else."))
+		return afterStart(failed(v1alpha1.ToolCallReasonHTTPStatus, status+", and nothing else."))
 	}
 	start := result.Head(strings.ToValidUTF8(string(body), string(utf8.RuneError)), MaxErrorBodyBytes)
-	return afterStart(failed(ReasonHTTPStatus, status+". The start of its answer:\n"+start))
+	return afterStart(failed(v1alpha1.ToolCallReasonHTTPStatus, status+". The start of its answer:\n"+start))
 }
 
 // answerText is the result, cut where it is too long.
@@ -58,21 +60,21 @@ func unanswered(call v1alpha1.ToolCall, request egress.Request, err error) Outco
 	}
 	switch e.Reason {
 	case egress.ReasonRedirect:
-		return afterStart(failed(ReasonRedirectRefused, "The redirect was not followed: "+e.Text+"."))
+		return afterStart(failed(v1alpha1.ToolCallReasonRedirectRefused, "The redirect was not followed: "+e.Text+"."))
 	case egress.ReasonTimeout:
 		return timedOut(call, request, e)
 	case egress.ReasonInvalid:
-		return undelivered(call, ReasonInvalidRequest, e, false)
+		return undelivered(call, v1alpha1.ToolCallReasonInvalidRequest, e, false)
 	case egress.ReasonForbidden:
-		return undelivered(call, ReasonNetworkAccessDenied, e, false)
+		return undelivered(call, v1alpha1.ToolCallReasonNetworkAccessDenied, e, false)
 	case egress.ReasonRefused:
-		return undelivered(call, ReasonAddressRefused, e, false)
+		return undelivered(call, v1alpha1.ToolCallReasonAddressRefused, e, false)
 	case egress.ReasonUntrusted:
-		return undelivered(call, ReasonConnectionFailed, e, false)
+		return undelivered(call, v1alpha1.ToolCallReasonConnectionFailed, e, false)
 	case egress.ReasonUnresolved, egress.ReasonUnreachable:
-		return undelivered(call, ReasonConnectionFailed, e, true)
+		return undelivered(call, v1alpha1.ToolCallReasonConnectionFailed, e, true)
 	default: // Lost and Cancelled
-		return undelivered(call, ReasonConnectionLost, e, e.Reason == egress.ReasonLost)
+		return undelivered(call, v1alpha1.ToolCallReasonConnectionLost, e, e.Reason == egress.ReasonLost)
 	}
 }
 
@@ -96,13 +98,13 @@ func timedOut(call v1alpha1.ToolCall, request egress.Request, e *egress.Error) O
 	}
 	switch {
 	case !e.Sent:
-		return notSent(call, ReasonTimeout, "no connection came about within "+request.Timeout.String())
+		return notSent(call, v1alpha1.ToolCallReasonTimeout, "no connection came about within "+request.Timeout.String())
 	case atMostOnce(call):
-		return afterStart(unknown(ReasonTimeout, why))
+		return afterStart(unknown(v1alpha1.ToolCallReasonTimeout, why))
 	default:
 		return afterStart(
 			failed(
-				ReasonTimeout,
+				v1alpha1.ToolCallReasonTimeout,
 				"The tool timed out: "+why+". It may have done part of its work. It is safe to call it again.",
 			),
 		)
@@ -123,21 +125,24 @@ func notSent(call v1alpha1.ToolCall, reason, why string) Outcome {
 func HTTPChanged(call v1alpha1.ToolCall) Outcome {
 	const why = "it was changed or removed after it was called"
 	if atMostOnce(call) {
-		return notExecuted(ReasonToolChanged, why)
+		return notExecuted(v1alpha1.ToolCallReasonToolChanged, why)
 	}
-	return failed(ReasonToolChanged, Interrupted(why))
+	return failed(v1alpha1.ToolCallReasonToolChanged, Interrupted(why))
 }
 
 // HTTPAbandoned is the outcome of a call whose claim has no recorded outcome.
 func HTTPAbandoned() Outcome {
 	return afterStart(
-		unknown(ReasonManagerLost, "the manager was restarted, or replaced, while the request was under way"),
+		unknown(
+			v1alpha1.ToolCallReasonManagerLost,
+			"the manager was restarted, or replaced, while the request was under way",
+		),
 	)
 }
 
 // HTTPUnclaimed is the outcome of a call that was not started because the journal had no room for its claim.
 func HTTPUnclaimed() Outcome {
-	return notExecuted(ReasonLogFull, "the Session's log has no room")
+	return notExecuted(v1alpha1.ToolCallReasonLogFull, "the Session's log has no room")
 }
 
 // withoutSecrets removes the values of secret headers from a response: a server may echo them.

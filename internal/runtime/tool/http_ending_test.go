@@ -20,18 +20,18 @@ func TestAnAnswerIsAResultOrAnError(t *testing.T) {
 		says   []string
 		size   int
 	}{
-		"200":                        {answer: egress.Response{Status: 200, Body: []byte("fine")}, state: v1alpha1.ToolCallStateSucceeded, reason: ReasonCompleted, says: []string{"fine"}, size: 4},
-		"204":                        {answer: egress.Response{Status: 204}, state: v1alpha1.ToolCallStateSucceeded, reason: ReasonCompleted},
-		"not all text":               {answer: egress.Response{Status: 200, Body: []byte("a\xffb")}, state: v1alpha1.ToolCallStateSucceeded, reason: ReasonCompleted, says: []string{"a\uFFFDb"}},
-		"what is just too long":      {answer: egress.Response{Status: 200, Body: []byte(long[:MaxResultBytes+1])}, state: v1alpha1.ToolCallStateSucceeded, reason: ReasonCompleted, says: []string{" of 65537 bytes."}, size: MaxResultBytes},
-		"what is too long":           {answer: egress.Response{Status: 200, Body: []byte(long), More: true, Length: 1 << 20}, state: v1alpha1.ToolCallStateSucceeded, reason: ReasonCompleted, says: []string{" of 1048576 bytes."}, size: MaxResultBytes},
-		"what is of unknown length":  {answer: egress.Response{Status: 200, Body: []byte(long), More: true, Length: -1}, state: v1alpha1.ToolCallStateSucceeded, reason: ReasonCompleted, says: []string{"and there are more."}, size: MaxResultBytes},
-		"404":                        {answer: egress.Response{Status: 404, Body: []byte("no such city")}, state: v1alpha1.ToolCallStateFailed, reason: ReasonHTTPStatus, says: []string{"The server answered with status 404 (Not Found).", "no such city"}},
-		"500 without a body":         {answer: egress.Response{Status: 500}, state: v1alpha1.ToolCallStateFailed, reason: ReasonHTTPStatus, says: []string{"status 500 (Internal Server Error), and nothing else."}},
-		"a status that nobody knows": {answer: egress.Response{Status: 799, Body: []byte("?")}, state: v1alpha1.ToolCallStateFailed, reason: ReasonHTTPStatus, says: []string{"status 799."}},
-		"300":                        {answer: egress.Response{Status: 300}, state: v1alpha1.ToolCallStateFailed, reason: ReasonHTTPStatus},
-		"a long error":               {answer: egress.Response{Status: 400, Body: []byte(long)}, state: v1alpha1.ToolCallStateFailed, reason: ReasonHTTPStatus},
-		"a secret that is sent back": {answer: egress.Response{Status: 200, Body: []byte("you said hidden-key")}, state: v1alpha1.ToolCallStateSucceeded, reason: ReasonCompleted, says: []string{"you said [redacted]"}},
+		"200":                        {answer: egress.Response{Status: 200, Body: []byte("fine")}, state: v1alpha1.ToolCallStateSucceeded, reason: v1alpha1.ToolCallReasonCompleted, says: []string{"fine"}, size: 4},
+		"204":                        {answer: egress.Response{Status: 204}, state: v1alpha1.ToolCallStateSucceeded, reason: v1alpha1.ToolCallReasonCompleted},
+		"not all text":               {answer: egress.Response{Status: 200, Body: []byte("a\xffb")}, state: v1alpha1.ToolCallStateSucceeded, reason: v1alpha1.ToolCallReasonCompleted, says: []string{"a\uFFFDb"}},
+		"what is just too long":      {answer: egress.Response{Status: 200, Body: []byte(long[:MaxResultBytes+1])}, state: v1alpha1.ToolCallStateSucceeded, reason: v1alpha1.ToolCallReasonCompleted, says: []string{" of 65537 bytes."}, size: MaxResultBytes},
+		"what is too long":           {answer: egress.Response{Status: 200, Body: []byte(long), More: true, Length: 1 << 20}, state: v1alpha1.ToolCallStateSucceeded, reason: v1alpha1.ToolCallReasonCompleted, says: []string{" of 1048576 bytes."}, size: MaxResultBytes},
+		"what is of unknown length":  {answer: egress.Response{Status: 200, Body: []byte(long), More: true, Length: -1}, state: v1alpha1.ToolCallStateSucceeded, reason: v1alpha1.ToolCallReasonCompleted, says: []string{"and there are more."}, size: MaxResultBytes},
+		"404":                        {answer: egress.Response{Status: 404, Body: []byte("no such city")}, state: v1alpha1.ToolCallStateFailed, reason: v1alpha1.ToolCallReasonHTTPStatus, says: []string{"The server answered with status 404 (Not Found).", "no such city"}},
+		"500 without a body":         {answer: egress.Response{Status: 500}, state: v1alpha1.ToolCallStateFailed, reason: v1alpha1.ToolCallReasonHTTPStatus, says: []string{"status 500 (Internal Server Error), and nothing else."}},
+		"a status that nobody knows": {answer: egress.Response{Status: 799, Body: []byte("?")}, state: v1alpha1.ToolCallStateFailed, reason: v1alpha1.ToolCallReasonHTTPStatus, says: []string{"status 799."}},
+		"300":                        {answer: egress.Response{Status: 300}, state: v1alpha1.ToolCallStateFailed, reason: v1alpha1.ToolCallReasonHTTPStatus},
+		"a long error":               {answer: egress.Response{Status: 400, Body: []byte(long)}, state: v1alpha1.ToolCallStateFailed, reason: v1alpha1.ToolCallReasonHTTPStatus},
+		"a secret that is sent back": {answer: egress.Response{Status: 200, Body: []byte("you said hidden-key")}, state: v1alpha1.ToolCallStateSucceeded, reason: v1alpha1.ToolCallReasonCompleted, says: []string{"you said [redacted]"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			outcome := HTTPEnded(
@@ -73,27 +73,27 @@ func TestARequestWithoutAnAnswerIsJudgedByWhatIsCertain(t *testing.T) {
 		reason string
 		retry  bool
 	}{
-		"not permitted":                {&egress.Error{Reason: egress.ReasonForbidden}, again, not, ReasonNetworkAccessDenied, false},
-		"refused, once":                {&egress.Error{Reason: egress.ReasonRefused}, once, not, ReasonAddressRefused, false},
-		"refused":                      {&egress.Error{Reason: egress.ReasonRefused}, again, not, ReasonAddressRefused, false},
-		"invalid":                      {&egress.Error{Reason: egress.ReasonInvalid}, again, not, ReasonInvalidRequest, false},
-		"no host, once":                {&egress.Error{Reason: egress.ReasonUnresolved}, once, not, ReasonConnectionFailed, false},
-		"no host":                      {&egress.Error{Reason: egress.ReasonUnresolved}, again, not, ReasonConnectionFailed, true},
-		"no connection, once":          {&egress.Error{Reason: egress.ReasonUnreachable}, once, not, ReasonConnectionFailed, false},
-		"no connection":                {&egress.Error{Reason: egress.ReasonUnreachable}, again, not, ReasonConnectionFailed, true},
-		"no connection after redirect": {&egress.Error{Reason: egress.ReasonUnreachable, Sent: true}, once, unknown, ReasonConnectionFailed, false},
-		"not trusted":                  {&egress.Error{Reason: egress.ReasonUntrusted}, again, not, ReasonConnectionFailed, false},
-		"lost, once":                   {&egress.Error{Reason: egress.ReasonLost, Sent: true}, once, unknown, ReasonConnectionLost, false},
-		"lost":                         {&egress.Error{Reason: egress.ReasonLost, Sent: true}, again, failed, ReasonConnectionLost, true},
-		"lost within a good answer":    {&egress.Error{Reason: egress.ReasonLost, Sent: true, Status: 200}, once, failed, ReasonOutputLost, false},
-		"lost within a bad answer":     {&egress.Error{Reason: egress.ReasonLost, Sent: true, Status: 500}, once, unknown, ReasonConnectionLost, false},
-		"redirected elsewhere":         {&egress.Error{Reason: egress.ReasonRedirect, Sent: true}, once, failed, ReasonRedirectRefused, false},
-		"too slow, once":               {&egress.Error{Reason: egress.ReasonTimeout, Sent: true}, once, unknown, ReasonTimeout, false},
-		"too slow":                     {&egress.Error{Reason: egress.ReasonTimeout, Sent: true}, again, failed, ReasonTimeout, false},
-		"too slow to connect":          {&egress.Error{Reason: egress.ReasonTimeout}, once, not, ReasonTimeout, false},
-		"cancelled, once":              {&egress.Error{Reason: egress.ReasonCancelled, Sent: true}, once, unknown, ReasonConnectionLost, false},
-		"cancelled before":             {&egress.Error{Reason: egress.ReasonCancelled}, once, not, ReasonConnectionLost, false},
-		"anything else":                {errors.New("secret words"), once, unknown, ReasonConnectionLost, false},
+		"not permitted":                {&egress.Error{Reason: egress.ReasonForbidden}, again, not, v1alpha1.ToolCallReasonNetworkAccessDenied, false},
+		"refused, once":                {&egress.Error{Reason: egress.ReasonRefused}, once, not, v1alpha1.ToolCallReasonAddressRefused, false},
+		"refused":                      {&egress.Error{Reason: egress.ReasonRefused}, again, not, v1alpha1.ToolCallReasonAddressRefused, false},
+		"invalid":                      {&egress.Error{Reason: egress.ReasonInvalid}, again, not, v1alpha1.ToolCallReasonInvalidRequest, false},
+		"no host, once":                {&egress.Error{Reason: egress.ReasonUnresolved}, once, not, v1alpha1.ToolCallReasonConnectionFailed, false},
+		"no host":                      {&egress.Error{Reason: egress.ReasonUnresolved}, again, not, v1alpha1.ToolCallReasonConnectionFailed, true},
+		"no connection, once":          {&egress.Error{Reason: egress.ReasonUnreachable}, once, not, v1alpha1.ToolCallReasonConnectionFailed, false},
+		"no connection":                {&egress.Error{Reason: egress.ReasonUnreachable}, again, not, v1alpha1.ToolCallReasonConnectionFailed, true},
+		"no connection after redirect": {&egress.Error{Reason: egress.ReasonUnreachable, Sent: true}, once, unknown, v1alpha1.ToolCallReasonConnectionFailed, false},
+		"not trusted":                  {&egress.Error{Reason: egress.ReasonUntrusted}, again, not, v1alpha1.ToolCallReasonConnectionFailed, false},
+		"lost, once":                   {&egress.Error{Reason: egress.ReasonLost, Sent: true}, once, unknown, v1alpha1.ToolCallReasonConnectionLost, false},
+		"lost":                         {&egress.Error{Reason: egress.ReasonLost, Sent: true}, again, failed, v1alpha1.ToolCallReasonConnectionLost, true},
+		"lost within a good answer":    {&egress.Error{Reason: egress.ReasonLost, Sent: true, Status: 200}, once, failed, v1alpha1.ToolCallReasonOutputLost, false},
+		"lost within a bad answer":     {&egress.Error{Reason: egress.ReasonLost, Sent: true, Status: 500}, once, unknown, v1alpha1.ToolCallReasonConnectionLost, false},
+		"redirected elsewhere":         {&egress.Error{Reason: egress.ReasonRedirect, Sent: true}, once, failed, v1alpha1.ToolCallReasonRedirectRefused, false},
+		"too slow, once":               {&egress.Error{Reason: egress.ReasonTimeout, Sent: true}, once, unknown, v1alpha1.ToolCallReasonTimeout, false},
+		"too slow":                     {&egress.Error{Reason: egress.ReasonTimeout, Sent: true}, again, failed, v1alpha1.ToolCallReasonTimeout, false},
+		"too slow to connect":          {&egress.Error{Reason: egress.ReasonTimeout}, once, not, v1alpha1.ToolCallReasonTimeout, false},
+		"cancelled, once":              {&egress.Error{Reason: egress.ReasonCancelled, Sent: true}, once, unknown, v1alpha1.ToolCallReasonConnectionLost, false},
+		"cancelled before":             {&egress.Error{Reason: egress.ReasonCancelled}, once, not, v1alpha1.ToolCallReasonConnectionLost, false},
+		"anything else":                {errors.New("secret words"), once, unknown, v1alpha1.ToolCallReasonConnectionLost, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			call := v1alpha1.ToolCall{SideEffect: test.class, Attempt: 1}
@@ -125,10 +125,10 @@ func TestWhatIsSaidOfCallsThatWereNotCarriedOut(t *testing.T) {
 		state   v1alpha1.ToolCallState
 		reason  string
 	}{
-		"changed, once":    {HTTPChanged(once), v1alpha1.ToolCallStateNotExecuted, ReasonToolChanged},
-		"changed":          {HTTPChanged(again), v1alpha1.ToolCallStateFailed, ReasonToolChanged},
-		"claimed by other": {HTTPAbandoned(), v1alpha1.ToolCallStateUnknown, ReasonManagerLost},
-		"not claimed":      {HTTPUnclaimed(), v1alpha1.ToolCallStateNotExecuted, ReasonLogFull},
+		"changed, once":    {HTTPChanged(once), v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonToolChanged},
+		"changed":          {HTTPChanged(again), v1alpha1.ToolCallStateFailed, v1alpha1.ToolCallReasonToolChanged},
+		"claimed by other": {HTTPAbandoned(), v1alpha1.ToolCallStateUnknown, v1alpha1.ToolCallReasonManagerLost},
+		"not claimed":      {HTTPUnclaimed(), v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonLogFull},
 	} {
 		if test.outcome.State != test.state || test.outcome.Reason != test.reason || test.outcome.Error == "" {
 			t.Errorf("%s: %+v", name, test.outcome)

@@ -104,10 +104,10 @@ func TestARequestSendsTheArgumentsInItsQuery(t *testing.T) {
 		"null":                   {arguments: `{"days":null}`, want: "https://api.example.org/v1"},
 		"what would be syntax":   {arguments: `{"city":"a&fine=true#/../?x=\r\n@b"}`, want: "https://api.example.org/v1?city=a%26fine%3Dtrue%23%2F..%2F%3Fx%3D%0D%0A%40b"},
 		"what is for people":     {arguments: `{"human_intent":"look","city":"a"}`, want: "https://api.example.org/v1?city=a"},
-		"undeclared":             {arguments: `{"town":"a"}`, reason: ReasonInvalidArguments, says: `"town" is none`},
-		"a list":                 {arguments: `{"city":["a"]}`, reason: ReasonInvalidArguments, says: `"city" must be a string`},
-		"no object":              {arguments: `[]`, reason: ReasonInvalidArguments, says: "not a JSON object"},
-		"too long":               {arguments: `{"city":"` + strings.Repeat("a", MaxURLBytes) + `"}`, reason: ReasonArgumentsTooLarge, says: "the most is 8192"},
+		"undeclared":             {arguments: `{"town":"a"}`, reason: v1alpha1.ToolCallReasonInvalidArguments, says: `"town" is none`},
+		"a list":                 {arguments: `{"city":["a"]}`, reason: v1alpha1.ToolCallReasonInvalidArguments, says: `"city" must be a string`},
+		"no object":              {arguments: `[]`, reason: v1alpha1.ToolCallReasonInvalidArguments, says: "not a JSON object"},
+		"too long":               {arguments: `{"city":"` + strings.Repeat("a", MaxURLBytes) + `"}`, reason: v1alpha1.ToolCallReasonArgumentsTooLarge, says: "the most is 8192"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := forecast(func(p *HTTPParams) {
@@ -184,7 +184,8 @@ func TestASecretThatCannotBeSentIsNot(t *testing.T) {
 				}
 				return
 			}
-			if refused == nil || refused.State != v1alpha1.ToolCallStateNotExecuted || refused.Reason != ReasonSecretUnusable ||
+			if refused == nil || refused.State != v1alpha1.ToolCallStateNotExecuted ||
+				refused.Reason != v1alpha1.ToolCallReasonSecretUnusable ||
 				!strings.Contains(refused.Error, test.says) {
 				t.Fatalf("refused with %+v", refused)
 			}

@@ -29,23 +29,26 @@ func LocalEnded(call v1alpha1.ToolCall, report result.Report, timeout time.Durat
 func LocalPanicked(call v1alpha1.ToolCall, value any) Outcome {
 	why := "its function panicked" + quoted(fmt.Sprint(value))
 	if atMostOnce(call) {
-		return afterStart(unknown(ReasonPanicked, why))
+		return afterStart(unknown(v1alpha1.ToolCallReasonPanicked, why))
 	}
-	return afterStart(failed(ReasonPanicked, Interrupted(why)))
+	return afterStart(failed(v1alpha1.ToolCallReasonPanicked, Interrupted(why)))
 }
 
 // LocalMissing is the outcome of a call of a Job tool that no function replaces.
 func LocalMissing(name string) Outcome {
-	return notExecuted(ReasonNoFunction, fmt.Sprintf("no function replaces the Job of Tool %q in this process; "+
-		"add one with WithTool or WithTools", name))
+	return notExecuted(
+		v1alpha1.ToolCallReasonNoFunction,
+		fmt.Sprintf("no function replaces the Job of Tool %q in this process; "+
+			"add one with WithTool or WithTools", name),
+	)
 }
 
 // LocalAbandoned is the outcome of a call whose claim has no recorded outcome.
 func LocalAbandoned() Outcome {
-	return afterStart(unknown(ReasonManagerLost, "the process that ran it ended meanwhile"))
+	return afterStart(unknown(v1alpha1.ToolCallReasonManagerLost, "the process that ran it ended meanwhile"))
 }
 
 // Changed is the outcome of a call that has not started, and whose Tool has changed since it was planned.
 func Changed() Outcome {
-	return notExecuted(ReasonToolChanged, "it was changed or removed after it was called")
+	return notExecuted(v1alpha1.ToolCallReasonToolChanged, "it was changed or removed after it was called")
 }

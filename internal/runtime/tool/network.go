@@ -35,7 +35,7 @@ func NetworkPolicyNone(namespace string) *networkingv1.NetworkPolicy {
 func Unenforceable() Outcome {
 	return Outcome{
 		State:  v1alpha1.ToolCallStateNotExecuted,
-		Reason: ReasonNetworkAccessUnenforceable,
+		Reason: v1alpha1.ToolCallReasonNetworkAccessUnenforceable,
 		Error:  "The tool was not executed: the network access list in force cannot be enforced for this tool.",
 	}
 }

@@ -39,7 +39,7 @@ func Observe(
 	// A suspended Job loses its pod and gets another one when it is resumed. Only calls that may start twice can profit
 	// from that, and those without a released pod.
 	if v.suspended() && (seen.Outcome.Retryable || v.neverLetGo(seen)) {
-		return v.pending(ReasonSuspended, time.Time{})
+		return v.pending(v1alpha1.ToolCallReasonSuspended, time.Time{})
 	}
 	return seen
 }
@@ -58,7 +58,8 @@ func imageOf(pod *corev1.Pod) string {
 // neverLetGo reports whether an AtMostOnce call has lost its pod before one was recorded, so that the next one can
 // still be.
 func (v *view) neverLetGo(seen Observation) bool {
-	return atMostOnce(v.call) && v.call.PodUID == "" && seen.Phase == PhaseDone && seen.Outcome.Reason == ReasonDisruption
+	return atMostOnce(v.call) && v.call.PodUID == "" && seen.Phase == PhaseDone &&
+		seen.Outcome.Reason == v1alpha1.ToolCallReasonDisruption
 }
 
 // view is the input of Observe.
@@ -76,7 +77,7 @@ func (v *view) observe() Observation {
 	}
 	once := atMostOnce(v.call)
 	if once && v.call.PodUID != "" && v.pod.UID != v.call.PodUID {
-		return done(unknown(ReasonSecondStart, "another pod than the recorded one belongs to it"))
+		return done(unknown(v1alpha1.ToolCallReasonSecondStart, "another pod than the recorded one belongs to it"))
 	}
 	status := toolStatus(v.pod)
 	if status == nil {
@@ -116,23 +117,23 @@ func (v *view) withoutPod() Observation {
 	once := atMostOnce(v.call)
 	switch {
 	case v.job == nil && once && v.call.PodUID == "":
-		return done(notExecuted(ReasonJobGone, "its Job was deleted before its pod was let go"))
+		return done(notExecuted(v1alpha1.ToolCallReasonJobGone, "its Job was deleted before its pod was let go"))
 	case v.job == nil:
-		return done(interrupted(v.call, ReasonJobGone, "its Job no longer exists"))
+		return done(interrupted(v.call, v1alpha1.ToolCallReasonJobGone, "its Job no longer exists"))
 	case v.call.PodUID != "":
-		return done(interrupted(v.call, ReasonPodGone, "its pod no longer exists, and its end was not seen"))
+		return done(interrupted(v.call, v1alpha1.ToolCallReasonPodGone, "its pod no longer exists, and its end was not seen"))
 	case jobOver(v.job) && once:
-		return done(notExecuted(ReasonPodGone, "its pod was removed before it was let go"))
+		return done(notExecuted(v1alpha1.ToolCallReasonPodGone, "its pod was removed before it was let go"))
 	case jobOver(v.job):
-		return done(interrupted(v.call, ReasonPodGone, "its pod no longer exists, and its end was not seen"))
+		return done(interrupted(v.call, v1alpha1.ToolCallReasonPodGone, "its pod no longer exists, and its end was not seen"))
 	case v.suspended():
-		return v.pending(ReasonSuspended, time.Time{})
+		return v.pending(v1alpha1.ToolCallReasonSuspended, time.Time{})
 	}
 	deadline := v.startDeadline()
 	if v.now.Before(deadline) {
-		return v.pending(ReasonStarting, deadline)
+		return v.pending(v1alpha1.ToolCallReasonStarting, deadline)
 	}
-	seen := done(notExecuted(ReasonNoPod, within(v.start, "its Job got no pod")))
+	seen := done(notExecuted(v1alpha1.ToolCallReasonNoPod, within(v.start, "its Job got no pod")))
 	seen.Stop = true
 	return seen
 }
@@ -149,7 +150,11 @@ func (v *view) running(startedAt time.Time) Observation {
 	if v.pod.DeletionTimestamp != nil {
 		silent := v.pod.DeletionTimestamp.Add(DeletionMargin)
 		if !v.now.Before(silent) {
-			outcome := interrupted(v.call, ReasonNodeLost, "its pod was told to end, and its node does not say that it has")
+			outcome := interrupted(
+				v.call,
+				v1alpha1.ToolCallReasonNodeLost,
+				"its pod was told to end, and its node does not say that it has",
+			)
 			outcome.Started, outcome.StartedAt = true, startedAt
 			return done(outcome)
 		}
@@ -175,13 +180,13 @@ func (v *view) since(running *corev1.ContainerStateRunning) time.Time {
 // its report, the progress of the tool cannot be determined.
 func (v *view) overdue() Outcome {
 	if podCondition(v.pod, corev1.PodReady) == corev1.ConditionFalse {
-		return interrupted(v.call, ReasonNodeLost, "its node stopped reporting")
+		return interrupted(v.call, v1alpha1.ToolCallReasonNodeLost, "its node stopped reporting")
 	}
 	why := "it had not ended " + RunMargin.String() + " after its timeout of " + v.run.String()
 	if atMostOnce(v.call) {
-		return unknown(ReasonTimeout, why)
+		return unknown(v1alpha1.ToolCallReasonTimeout, why)
 	}
-	return failed(ReasonTimeout, "The tool timed out: "+why+". It is being stopped.")
+	return failed(v1alpha1.ToolCallReasonTimeout, "The tool timed out: "+why+". It is being stopped.")
 }
 
 // leaving handles a pod that was deleted before its container was observed to run.
@@ -191,19 +196,25 @@ func (v *view) leaving() Observation {
 	}
 	deadline := v.pod.DeletionTimestamp.Add(DeletionMargin)
 	if v.now.Before(deadline) {
-		return v.pending(ReasonStarting, deadline)
+		return v.pending(v1alpha1.ToolCallReasonStarting, deadline)
 	}
-	return done(interrupted(v.call, ReasonNodeLost, "its pod was told to end, and its node does not say that it has"))
+	return done(
+		interrupted(
+			v.call,
+			v1alpha1.ToolCallReasonNodeLost,
+			"its pod was told to end, and its node does not say that it has",
+		),
+	)
 }
 
 // waiting handles a pod whose container was not observed to run.
 func (v *view) waiting(status *corev1.ContainerStatus) Observation {
 	switch {
 	case v.suspended():
-		return v.pending(ReasonSuspended, time.Time{})
+		return v.pending(v1alpha1.ToolCallReasonSuspended, time.Time{})
 	case Gated(v.pod):
 		// It is up to the caller how long that lasts: the start timeout is not for delays of our own.
-		seen := v.pending(ReasonGated, time.Time{})
+		seen := v.pending(v1alpha1.ToolCallReasonGated, time.Time{})
 		seen.Gated = true
 		return seen
 	}
@@ -242,7 +253,7 @@ func (v *view) notStarted() Outcome {
 	if obstacle.hopeless || (!Gated(v.pod) && !v.now.Before(v.startDeadline())) {
 		return v.gaveUp(obstacle)
 	}
-	outcome := notExecuted(ReasonDisruption, "its pod was removed before it had started"+podWords(v.pod))
+	outcome := notExecuted(v1alpha1.ToolCallReasonDisruption, "its pod was removed before it had started"+podWords(v.pod))
 	outcome.Retryable = !atMostOnce(v.call)
 	return outcome
 }

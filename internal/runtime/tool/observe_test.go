@@ -47,136 +47,136 @@ func endings() map[string]ending {
 	)
 	return map[string]ending{
 		// The launcher's own report.
-		"success":                          {scene(once, reports("Completed", success)), 0, succeeded, ReasonCompleted, true, false, false, ""},
-		"success while the pod still runs": {scene(pure, reports("Completed", success), phase(corev1.PodRunning, "")), 0, succeeded, ReasonCompleted, true, false, false, ""},
-		"success although the pod went":    {scene(once, reports("Completed", success), deleted(5*time.Second)), 0, succeeded, ReasonCompleted, true, false, false, ""},
-		"success although a child was OOM": {scene(once, reports("OOMKilled", success)), 0, succeeded, ReasonCompleted, true, false, false, ""},
-		"success although resuspended":     {scene(once, reports("Completed", success), suspend), 0, succeeded, ReasonCompleted, true, false, false, ""},
-		"success without a Job":            {scene(pure, reports("Completed", success), noJob), 0, succeeded, ReasonCompleted, true, false, false, ""},
-		"an exit code":                     {scene(once, reports("Error", exited(3, "no such city"))), 0, failed, ReasonExitCode, true, false, false, "exit code 3. The end of its stderr:\nno such city"},
-		"an exit code of a pure tool":      {scene(pure, reports("Error", exited(1, ""))), 0, failed, ReasonExitCode, true, false, false, "exit code 1. It wrote nothing to stderr."},
-		"an exit code and an eviction":     {scene(pure, reports("Error", exited(1, "")), deleted(0)), 0, failed, ReasonExitCode, true, false, false, "exit code 1"},
-		"a signal":                         {scene(once, reports("Error", of(result.Signalled, 139, true, "dump"))), 0, failed, ReasonExitCode, true, false, false, "signal 11. The end of its stderr:\ndump"},
-		"a signal for want of memory":      {scene(pure, reports("OOMKilled", of(result.Signalled, 137, true, "working"))), 0, failed, ReasonOOMKilled, true, false, false, "more memory than its limit. It may have done part of its work. The end of its stderr:\nworking"},
-		"an exit code for want of memory":  {scene(once, reports("OOMKilled", exited(1, ""))), 0, failed, ReasonOOMKilled, true, false, false, "memory"},
-		"a timeout":                        {scene(once, reports("Error", of(result.TimedOut, 124, true, "still here"))), 0, failed, ReasonTimeout, true, false, false, "after 1m0s. It may have done part of its work. The end of its stderr:\nstill here"},
-		"a timeout of a pure tool":         {scene(pure, reports("Error", of(result.TimedOut, 124, true, ""))), 0, failed, ReasonTimeout, true, false, false, "timed out"},
-		"a missing command":                {scene(once, reports("Error", of(result.StartError, 127, false, "the command \"/x\" does not exist"))), 0, notExecuted, ReasonStartError, false, false, false, "\"/x\" does not exist"},
-		"a refused second start":           {scene(once, reports("Error", of(result.Refused, 125, false, ""))), 0, unknown, ReasonSecondStart, false, false, false, "second time"},
-		"a refused second start, pure":     {scene(pure, reports("Error", of(result.Refused, 125, false, ""))), 0, failed, ReasonSecondStart, false, true, false, "second time"},
-		"a stop":                           {scene(once, reports("Error", of(result.Terminated, 143, true, ""))), 0, unknown, ReasonDisruption, true, false, false, "stopped before it had ended"},
-		"a stop of a pure tool":            {scene(pure, reports("Error", of(result.Terminated, 143, true, ""))), 0, failed, ReasonDisruption, true, true, false, "stopped before it had ended"},
-		"a stop of an idempotent tool":     {scene(v1alpha1.SideEffectIdempotent, reports("Error", of(result.Terminated, 143, true, ""))), 0, failed, ReasonDisruption, true, true, false, "safe to call it again"},
-		"a stop of a tool without a class": {scene("", reports("Error", of(result.Terminated, 143, true, ""))), 0, unknown, ReasonDisruption, true, false, false, ""},
-		"a stop with a reason":             {scene(once, reports("Error", of(result.Terminated, 143, true, "")), phase(corev1.PodFailed, "Evicted")), 0, unknown, ReasonDisruption, true, false, false, "(Evicted)"},
-		"a stop before the start":          {scene(once, reports("Error", of(result.Terminated, 143, false, ""))), 0, notExecuted, ReasonDisruption, false, false, false, "before it had started"},
-		"a stop before the start, pure":    {scene(pure, reports("Error", of(result.Terminated, 143, false, ""))), 0, notExecuted, ReasonDisruption, false, true, false, "before it had started"},
+		"success":                          {scene(once, reports("Completed", success)), 0, succeeded, v1alpha1.ToolCallReasonCompleted, true, false, false, ""},
+		"success while the pod still runs": {scene(pure, reports("Completed", success), phase(corev1.PodRunning, "")), 0, succeeded, v1alpha1.ToolCallReasonCompleted, true, false, false, ""},
+		"success although the pod went":    {scene(once, reports("Completed", success), deleted(5*time.Second)), 0, succeeded, v1alpha1.ToolCallReasonCompleted, true, false, false, ""},
+		"success although a child was OOM": {scene(once, reports("OOMKilled", success)), 0, succeeded, v1alpha1.ToolCallReasonCompleted, true, false, false, ""},
+		"success although resuspended":     {scene(once, reports("Completed", success), suspend), 0, succeeded, v1alpha1.ToolCallReasonCompleted, true, false, false, ""},
+		"success without a Job":            {scene(pure, reports("Completed", success), noJob), 0, succeeded, v1alpha1.ToolCallReasonCompleted, true, false, false, ""},
+		"an exit code":                     {scene(once, reports("Error", exited(3, "no such city"))), 0, failed, v1alpha1.ToolCallReasonExitCode, true, false, false, "exit code 3. The end of its stderr:\nno such city"},
+		"an exit code of a pure tool":      {scene(pure, reports("Error", exited(1, ""))), 0, failed, v1alpha1.ToolCallReasonExitCode, true, false, false, "exit code 1. It wrote nothing to stderr."},
+		"an exit code and an eviction":     {scene(pure, reports("Error", exited(1, "")), deleted(0)), 0, failed, v1alpha1.ToolCallReasonExitCode, true, false, false, "exit code 1"},
+		"a signal":                         {scene(once, reports("Error", of(result.Signalled, 139, true, "dump"))), 0, failed, v1alpha1.ToolCallReasonExitCode, true, false, false, "signal 11. The end of its stderr:\ndump"},
+		"a signal for want of memory":      {scene(pure, reports("OOMKilled", of(result.Signalled, 137, true, "working"))), 0, failed, v1alpha1.ToolCallReasonOOMKilled, true, false, false, "more memory than its limit. It may have done part of its work. The end of its stderr:\nworking"},
+		"an exit code for want of memory":  {scene(once, reports("OOMKilled", exited(1, ""))), 0, failed, v1alpha1.ToolCallReasonOOMKilled, true, false, false, "memory"},
+		"a timeout":                        {scene(once, reports("Error", of(result.TimedOut, 124, true, "still here"))), 0, failed, v1alpha1.ToolCallReasonTimeout, true, false, false, "after 1m0s. It may have done part of its work. The end of its stderr:\nstill here"},
+		"a timeout of a pure tool":         {scene(pure, reports("Error", of(result.TimedOut, 124, true, ""))), 0, failed, v1alpha1.ToolCallReasonTimeout, true, false, false, "timed out"},
+		"a missing command":                {scene(once, reports("Error", of(result.StartError, 127, false, "the command \"/x\" does not exist"))), 0, notExecuted, v1alpha1.ToolCallReasonStartError, false, false, false, "\"/x\" does not exist"},
+		"a refused second start":           {scene(once, reports("Error", of(result.Refused, 125, false, ""))), 0, unknown, v1alpha1.ToolCallReasonSecondStart, false, false, false, "second time"},
+		"a refused second start, pure":     {scene(pure, reports("Error", of(result.Refused, 125, false, ""))), 0, failed, v1alpha1.ToolCallReasonSecondStart, false, true, false, "second time"},
+		"a stop":                           {scene(once, reports("Error", of(result.Terminated, 143, true, ""))), 0, unknown, v1alpha1.ToolCallReasonDisruption, true, false, false, "stopped before it had ended"},
+		"a stop of a pure tool":            {scene(pure, reports("Error", of(result.Terminated, 143, true, ""))), 0, failed, v1alpha1.ToolCallReasonDisruption, true, true, false, "stopped before it had ended"},
+		"a stop of an idempotent tool":     {scene(v1alpha1.SideEffectIdempotent, reports("Error", of(result.Terminated, 143, true, ""))), 0, failed, v1alpha1.ToolCallReasonDisruption, true, true, false, "safe to call it again"},
+		"a stop of a tool without a class": {scene("", reports("Error", of(result.Terminated, 143, true, ""))), 0, unknown, v1alpha1.ToolCallReasonDisruption, true, false, false, ""},
+		"a stop with a reason":             {scene(once, reports("Error", of(result.Terminated, 143, true, "")), phase(corev1.PodFailed, "Evicted")), 0, unknown, v1alpha1.ToolCallReasonDisruption, true, false, false, "(Evicted)"},
+		"a stop before the start":          {scene(once, reports("Error", of(result.Terminated, 143, false, ""))), 0, notExecuted, v1alpha1.ToolCallReasonDisruption, false, false, false, "before it had started"},
+		"a stop before the start, pure":    {scene(pure, reports("Error", of(result.Terminated, 143, false, ""))), 0, notExecuted, v1alpha1.ToolCallReasonDisruption, false, true, false, "before it had started"},
 
 		// No report, or none that counts.
-		"no report":                            {scene(once, ends(0, "Completed", "")), 0, failed, ReasonOutputLost, true, false, false, "ran to its end, but its output was lost"},
-		"no report of a pure tool":             {scene(pure, ends(0, "Completed", "")), 0, failed, ReasonOutputLost, true, false, false, "safe to call it again"},
-		"another program's message":            {scene(once, ends(3, "Error", "Error on reading termination log")), 0, failed, ReasonOutputLost, true, false, false, "exit code 3"},
-		"a report with another exit code":      {scene(once, reports("Error", success), func(f *fixture) { f.status().State.Terminated.ExitCode = 137 }), 0, unknown, ReasonKilled, true, false, false, "killed (exit code 137)"},
-		"a forged report before an OOM":        {scene(once, reports("OOMKilled", success), func(f *fixture) { f.status().State.Terminated.ExitCode = 137 }), 0, failed, ReasonOOMKilled, true, false, false, "memory"},
-		"a crash of the launcher":              {scene(once, ends(2, "Error", "")), 0, unknown, ReasonKilled, true, false, false, "killed (exit code 2)"},
-		"a kill":                               {scene(pure, ends(137, "Error", "")), 0, failed, ReasonKilled, true, true, false, "killed (exit code 137)"},
-		"OOM of everything":                    {scene(once, ends(137, "OOMKilled", "")), 0, failed, ReasonOOMKilled, true, false, false, "more memory than its limit"},
-		"a kill in an eviction":                {scene(once, ends(137, "Error", ""), condition(corev1.DisruptionTarget, corev1.ConditionTrue, "EvictionByEvictionAPI", "for an upgrade")), 0, unknown, ReasonDisruption, true, false, false, "(EvictionByEvictionAPI): for an upgrade"},
-		"a kill in a deletion":                 {scene(pure, ends(137, "Error", ""), deleted(0)), 0, failed, ReasonDisruption, true, true, false, ""},
-		"a container that the node lost":       {scene(once, ends(137, "ContainerStatusUnknown", "")), 0, unknown, ReasonNodeLost, true, false, false, "lost the container"},
-		"a container that the node lost, pure": {scene(pure, ends(137, "ContainerStatusUnknown", ""), restartedOnce), 0, failed, ReasonNodeLost, true, true, false, "lost the container"},
+		"no report":                            {scene(once, ends(0, "Completed", "")), 0, failed, v1alpha1.ToolCallReasonOutputLost, true, false, false, "ran to its end, but its output was lost"},
+		"no report of a pure tool":             {scene(pure, ends(0, "Completed", "")), 0, failed, v1alpha1.ToolCallReasonOutputLost, true, false, false, "safe to call it again"},
+		"another program's message":            {scene(once, ends(3, "Error", "Error on reading termination log")), 0, failed, v1alpha1.ToolCallReasonOutputLost, true, false, false, "exit code 3"},
+		"a report with another exit code":      {scene(once, reports("Error", success), func(f *fixture) { f.status().State.Terminated.ExitCode = 137 }), 0, unknown, v1alpha1.ToolCallReasonKilled, true, false, false, "killed (exit code 137)"},
+		"a forged report before an OOM":        {scene(once, reports("OOMKilled", success), func(f *fixture) { f.status().State.Terminated.ExitCode = 137 }), 0, failed, v1alpha1.ToolCallReasonOOMKilled, true, false, false, "memory"},
+		"a crash of the launcher":              {scene(once, ends(2, "Error", "")), 0, unknown, v1alpha1.ToolCallReasonKilled, true, false, false, "killed (exit code 2)"},
+		"a kill":                               {scene(pure, ends(137, "Error", "")), 0, failed, v1alpha1.ToolCallReasonKilled, true, true, false, "killed (exit code 137)"},
+		"OOM of everything":                    {scene(once, ends(137, "OOMKilled", "")), 0, failed, v1alpha1.ToolCallReasonOOMKilled, true, false, false, "more memory than its limit"},
+		"a kill in an eviction":                {scene(once, ends(137, "Error", ""), condition(corev1.DisruptionTarget, corev1.ConditionTrue, "EvictionByEvictionAPI", "for an upgrade")), 0, unknown, v1alpha1.ToolCallReasonDisruption, true, false, false, "(EvictionByEvictionAPI): for an upgrade"},
+		"a kill in a deletion":                 {scene(pure, ends(137, "Error", ""), deleted(0)), 0, failed, v1alpha1.ToolCallReasonDisruption, true, true, false, ""},
+		"a container that the node lost":       {scene(once, ends(137, "ContainerStatusUnknown", "")), 0, unknown, v1alpha1.ToolCallReasonNodeLost, true, false, false, "lost the container"},
+		"a container that the node lost, pure": {scene(pure, ends(137, "ContainerStatusUnknown", ""), restartedOnce), 0, failed, v1alpha1.ToolCallReasonNodeLost, true, true, false, "lost the container"},
 		"a running one that the node lost": {scene(once, neverRan, func(f *fixture) {
 			f.status().RestartCount = 1
 			f.status().LastTerminationState.Terminated = &corev1.ContainerStateTerminated{Reason: "ContainerStatusUnknown", ExitCode: 137}
-		}), 0, unknown, ReasonNodeLost, true, false, false, "lost the container"},
+		}), 0, unknown, v1alpha1.ToolCallReasonNodeLost, true, false, false, "lost the container"},
 
 		// Containers that never started.
 		"a container that cannot start": {scene(once, ends(128, "StartError", "exec: no such file"), func(f *fixture) {
 			f.status().State.Terminated.StartedAt = metav1.Unix(0, 0)
-		}), 0, notExecuted, ReasonStartError, false, false, false, "could not be started: exec: no such file"},
+		}), 0, notExecuted, v1alpha1.ToolCallReasonStartError, false, false, false, "could not be started: exec: no such file"},
 		"a container that cannot run": {scene(pure, ends(128, "ContainerCannotRun", ""), func(f *fixture) {
 			f.status().State.Terminated.StartedAt = metav1.Time{}
-		}), 0, notExecuted, ReasonStartError, false, false, false, "could not be started"},
-		"stopped before the start":       {scene(once, neverRan, deleted(0)), 0, notExecuted, ReasonDisruption, false, false, false, "removed before it had started"},
-		"stopped before the start, pure": {scene(pure, neverRan, deleted(0)), 0, notExecuted, ReasonDisruption, false, true, false, "removed before it had started"},
+		}), 0, notExecuted, v1alpha1.ToolCallReasonStartError, false, false, false, "could not be started"},
+		"stopped before the start":       {scene(once, neverRan, deleted(0)), 0, notExecuted, v1alpha1.ToolCallReasonDisruption, false, false, false, "removed before it had started"},
+		"stopped before the start, pure": {scene(pure, neverRan, deleted(0)), 0, notExecuted, v1alpha1.ToolCallReasonDisruption, false, true, false, "removed before it had started"},
 		"stopped after the start timeout": {
-			scene(once, neverRan, deleted(0)), startTimeout, notExecuted, ReasonStartTimeout, false, false, false,
+			scene(once, neverRan, deleted(0)), startTimeout, notExecuted, v1alpha1.ToolCallReasonStartTimeout, false, false, false,
 			"within 2m0s, its container did not start",
 		},
 		"an init container that failed": {scene(once, phase(corev1.PodFailed, ""), func(f *fixture) {
 			f.pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "launcher", State: corev1.ContainerState{
 				Terminated: &corev1.ContainerStateTerminated{ExitCode: 125, Message: "no space left"},
 			}}}
-		}), 0, notExecuted, ReasonStartError, false, false, false, "no space left"},
+		}), 0, notExecuted, v1alpha1.ToolCallReasonStartError, false, false, false, "no space left"},
 
 		// Containers that do not start in time.
 		"a pure tool's image that cannot be pulled": {
-			scene(pure, waiting("ImagePullBackOff", "Back-off pulling image")), startTimeout, notExecuted, ReasonImagePull, false, false, true,
+			scene(pure, waiting("ImagePullBackOff", "Back-off pulling image")), startTimeout, notExecuted, v1alpha1.ToolCallReasonImagePull, false, false, true,
 			"within 2m0s, its image could not be pulled (ImagePullBackOff): Back-off pulling image",
 		},
 		"a launcher that cannot be pulled": {scene(pure, func(f *fixture) {
 			f.pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "launcher", State: corev1.ContainerState{
 				Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "not found"},
 			}}}
-		}), startTimeout, notExecuted, ReasonImagePull, false, false, true, "(ErrImagePull): not found"},
-		"an image name that is none":        {scene(pure, waiting("InvalidImageName", "bad")), time.Second, notExecuted, ReasonImagePull, false, false, true, "its image could not be pulled (InvalidImageName): bad"},
-		"an image that must not be pulled":  {scene(pure, waiting("ErrImageNeverPull", "")), 0, notExecuted, ReasonImagePull, false, false, true, "(ErrImageNeverPull)"},
-		"a container that cannot be made":   {scene(pure, waiting("CreateContainerConfigError", "no such secret")), startTimeout, notExecuted, ReasonStartError, false, false, true, "no such secret"},
-		"no room on any node":               {scene(pure, unbound), startTimeout, notExecuted, ReasonUnschedulable, false, false, true, "3 Insufficient memory"},
-		"nothing happens":                   {scene(pure), startTimeout, notExecuted, ReasonStartTimeout, false, false, true, "within 2m0s, its container did not start"},
-		"nothing happens and no status":     {scene(pure, func(f *fixture) { f.pod.Status = corev1.PodStatus{} }), startTimeout, notExecuted, ReasonStartTimeout, false, false, true, ""},
-		"nothing after a false release":     {scene(pure, released(time.Hour)), startTimeout, notExecuted, ReasonStartTimeout, false, false, true, ""},
-		"an unreadable time of the release": {scene(pure, func(f *fixture) { f.pod.Annotations = map[string]string{v1alpha1.AnnotationReleasedAt: "soon"} }), startTimeout, notExecuted, ReasonStartTimeout, false, false, true, ""},
-		"no pod":                            {scene(pure, noPod), startTimeout, notExecuted, ReasonNoPod, false, false, true, "its Job got no pod"},
-		"no pod yet to be recorded":         {scene(once, noPod, notRecorded), startTimeout, notExecuted, ReasonNoPod, false, false, true, "its Job got no pod"},
+		}), startTimeout, notExecuted, v1alpha1.ToolCallReasonImagePull, false, false, true, "(ErrImagePull): not found"},
+		"an image name that is none":        {scene(pure, waiting("InvalidImageName", "bad")), time.Second, notExecuted, v1alpha1.ToolCallReasonImagePull, false, false, true, "its image could not be pulled (InvalidImageName): bad"},
+		"an image that must not be pulled":  {scene(pure, waiting("ErrImageNeverPull", "")), 0, notExecuted, v1alpha1.ToolCallReasonImagePull, false, false, true, "(ErrImageNeverPull)"},
+		"a container that cannot be made":   {scene(pure, waiting("CreateContainerConfigError", "no such secret")), startTimeout, notExecuted, v1alpha1.ToolCallReasonStartError, false, false, true, "no such secret"},
+		"no room on any node":               {scene(pure, unbound), startTimeout, notExecuted, v1alpha1.ToolCallReasonUnschedulable, false, false, true, "3 Insufficient memory"},
+		"nothing happens":                   {scene(pure), startTimeout, notExecuted, v1alpha1.ToolCallReasonStartTimeout, false, false, true, "within 2m0s, its container did not start"},
+		"nothing happens and no status":     {scene(pure, func(f *fixture) { f.pod.Status = corev1.PodStatus{} }), startTimeout, notExecuted, v1alpha1.ToolCallReasonStartTimeout, false, false, true, ""},
+		"nothing after a false release":     {scene(pure, released(time.Hour)), startTimeout, notExecuted, v1alpha1.ToolCallReasonStartTimeout, false, false, true, ""},
+		"an unreadable time of the release": {scene(pure, func(f *fixture) { f.pod.Annotations = map[string]string{v1alpha1.AnnotationReleasedAt: "soon"} }), startTimeout, notExecuted, v1alpha1.ToolCallReasonStartTimeout, false, false, true, ""},
+		"no pod":                            {scene(pure, noPod), startTimeout, notExecuted, v1alpha1.ToolCallReasonNoPod, false, false, true, "its Job got no pod"},
+		"no pod yet to be recorded":         {scene(once, noPod, notRecorded), startTimeout, notExecuted, v1alpha1.ToolCallReasonNoPod, false, false, true, "its Job got no pod"},
 
 		// Pods that went away before their container started.
-		"unbound and deleted":       {scene(once, unbound, deleted(0)), 0, notExecuted, ReasonDisruption, false, false, false, ""},
-		"unbound and deleted, pure": {scene(pure, unbound, deleted(0)), 0, notExecuted, ReasonDisruption, false, true, false, ""},
-		"unbound and given up":      {scene(once, unbound, deleted(0)), startTimeout, notExecuted, ReasonUnschedulable, false, false, false, "Insufficient memory"},
-		"gated and deleted":         {scene(once, gatedPod, deleted(0)), time.Hour, notExecuted, ReasonDisruption, false, false, false, ""},
-		"gated, recorded, deleted":  {scene(once, gatedPod, recorded, deleted(0)), time.Hour, notExecuted, ReasonDisruption, false, false, false, ""},
-		"gated and failed":          {scene(once, gatedPod, phase(corev1.PodFailed, "")), 0, notExecuted, ReasonDisruption, false, false, false, ""},
-		"unbound and failed":        {scene(once, unbound, phase(corev1.PodFailed, "Preempting")), 0, notExecuted, ReasonDisruption, false, false, false, "(Preempting)"},
+		"unbound and deleted":       {scene(once, unbound, deleted(0)), 0, notExecuted, v1alpha1.ToolCallReasonDisruption, false, false, false, ""},
+		"unbound and deleted, pure": {scene(pure, unbound, deleted(0)), 0, notExecuted, v1alpha1.ToolCallReasonDisruption, false, true, false, ""},
+		"unbound and given up":      {scene(once, unbound, deleted(0)), startTimeout, notExecuted, v1alpha1.ToolCallReasonUnschedulable, false, false, false, "Insufficient memory"},
+		"gated and deleted":         {scene(once, gatedPod, deleted(0)), time.Hour, notExecuted, v1alpha1.ToolCallReasonDisruption, false, false, false, ""},
+		"gated, recorded, deleted":  {scene(once, gatedPod, recorded, deleted(0)), time.Hour, notExecuted, v1alpha1.ToolCallReasonDisruption, false, false, false, ""},
+		"gated and failed":          {scene(once, gatedPod, phase(corev1.PodFailed, "")), 0, notExecuted, v1alpha1.ToolCallReasonDisruption, false, false, false, ""},
+		"unbound and failed":        {scene(once, unbound, phase(corev1.PodFailed, "Preempting")), 0, notExecuted, v1alpha1.ToolCallReasonDisruption, false, false, false, "(Preempting)"},
 		"refused by the node": {
 			scene(pure, phase(corev1.PodFailed, "OutOfcpu"), func(f *fixture) { f.pod.Status.ContainerStatuses = nil }), 0,
-			notExecuted, ReasonDisruption, false, true, false, "(OutOfcpu)",
+			notExecuted, v1alpha1.ToolCallReasonDisruption, false, true, false, "(OutOfcpu)",
 		},
 		// A kubelet that restarts can say the same of a pod that has run.
 		"refused by the node, perhaps after it ran": {
 			scene(once, phase(corev1.PodFailed, "OutOfcpu"), func(f *fixture) { f.pod.Status.ContainerStatuses = nil }), 0,
-			unknown, ReasonDisruption, false, false, false, "nothing says whether it had started (OutOfcpu)",
+			unknown, v1alpha1.ToolCallReasonDisruption, false, false, false, "nothing says whether it had started (OutOfcpu)",
 		},
 		"waiting when its node was given up": {
 			scene(once, phase(corev1.PodFailed, ""), condition(corev1.DisruptionTarget, corev1.ConditionTrue, "DeletionByPodGC", "")), 0,
-			unknown, ReasonDisruption, false, false, false, "(DeletionByPodGC)",
+			unknown, v1alpha1.ToolCallReasonDisruption, false, false, false, "(DeletionByPodGC)",
 		},
 
 		// Containers that run and do not end.
-		"running when its node was given up": {scene(once, runs(time.Second), phase(corev1.PodFailed, "")), 0, unknown, ReasonNodeLost, true, false, false, "node was lost while it ran"},
-		"running when its node went, pure":   {scene(pure, runs(time.Second), phase(corev1.PodFailed, "")), 0, failed, ReasonNodeLost, true, true, false, ""},
-		"too long":                           {scene(pure, runs(0)), runLimit, failed, ReasonTimeout, true, false, true, "had not ended 10s after its timeout of 1m0s"},
-		"too long, and nobody knows":         {scene(once, runs(0)), runLimit, unknown, ReasonTimeout, true, false, true, "had not ended 10s after its timeout of 1m0s"},
-		"too long, from an unknown start":    {scene(pure, runs(0), func(f *fixture) { f.status().State.Running.StartedAt = metav1.Time{} }), runLimit, failed, ReasonTimeout, true, false, true, ""},
-		"too long on a silent node":          {scene(pure, runs(0), condition(corev1.PodReady, corev1.ConditionFalse, "", "")), runLimit, failed, ReasonNodeLost, true, true, true, "stopped reporting"},
-		"too long on a silent node, once":    {scene(once, runs(0), condition(corev1.PodReady, corev1.ConditionFalse, "", "")), runLimit, unknown, ReasonNodeLost, true, false, true, "stopped reporting"},
-		"deleted and never heard of again":   {scene(once, runs(0), deleted(2*time.Second)), 32 * time.Second, unknown, ReasonNodeLost, true, false, false, "its node does not say that it has"},
-		"deleted, waiting, never heard of":   {scene(once, deleted(2*time.Second)), 32 * time.Second, unknown, ReasonNodeLost, false, false, false, ""},
-		"deleted, never heard of, pure":      {scene(pure, deleted(2*time.Second)), 32 * time.Second, failed, ReasonNodeLost, false, true, false, ""},
+		"running when its node was given up": {scene(once, runs(time.Second), phase(corev1.PodFailed, "")), 0, unknown, v1alpha1.ToolCallReasonNodeLost, true, false, false, "node was lost while it ran"},
+		"running when its node went, pure":   {scene(pure, runs(time.Second), phase(corev1.PodFailed, "")), 0, failed, v1alpha1.ToolCallReasonNodeLost, true, true, false, ""},
+		"too long":                           {scene(pure, runs(0)), runLimit, failed, v1alpha1.ToolCallReasonTimeout, true, false, true, "had not ended 10s after its timeout of 1m0s"},
+		"too long, and nobody knows":         {scene(once, runs(0)), runLimit, unknown, v1alpha1.ToolCallReasonTimeout, true, false, true, "had not ended 10s after its timeout of 1m0s"},
+		"too long, from an unknown start":    {scene(pure, runs(0), func(f *fixture) { f.status().State.Running.StartedAt = metav1.Time{} }), runLimit, failed, v1alpha1.ToolCallReasonTimeout, true, false, true, ""},
+		"too long on a silent node":          {scene(pure, runs(0), condition(corev1.PodReady, corev1.ConditionFalse, "", "")), runLimit, failed, v1alpha1.ToolCallReasonNodeLost, true, true, true, "stopped reporting"},
+		"too long on a silent node, once":    {scene(once, runs(0), condition(corev1.PodReady, corev1.ConditionFalse, "", "")), runLimit, unknown, v1alpha1.ToolCallReasonNodeLost, true, false, true, "stopped reporting"},
+		"deleted and never heard of again":   {scene(once, runs(0), deleted(2*time.Second)), 32 * time.Second, unknown, v1alpha1.ToolCallReasonNodeLost, true, false, false, "its node does not say that it has"},
+		"deleted, waiting, never heard of":   {scene(once, deleted(2*time.Second)), 32 * time.Second, unknown, v1alpha1.ToolCallReasonNodeLost, false, false, false, ""},
+		"deleted, never heard of, pure":      {scene(pure, deleted(2*time.Second)), 32 * time.Second, failed, v1alpha1.ToolCallReasonNodeLost, false, true, false, ""},
 
 		// A second start.
-		"another pod":         {scene(once, func(f *fixture) { f.call.PodUID = "pod-0" }), 0, unknown, ReasonSecondStart, false, false, false, "another pod"},
-		"a restart":           {scene(once, runs(0), restartedOnce), 0, unknown, ReasonSecondStart, true, false, false, "second time"},
-		"a restart that ends": {scene(once, reports("Completed", success), restartedOnce), 0, unknown, ReasonSecondStart, true, false, false, "second time"},
+		"another pod":         {scene(once, func(f *fixture) { f.call.PodUID = "pod-0" }), 0, unknown, v1alpha1.ToolCallReasonSecondStart, false, false, false, "another pod"},
+		"a restart":           {scene(once, runs(0), restartedOnce), 0, unknown, v1alpha1.ToolCallReasonSecondStart, true, false, false, "second time"},
+		"a restart that ends": {scene(once, reports("Completed", success), restartedOnce), 0, unknown, v1alpha1.ToolCallReasonSecondStart, true, false, false, "second time"},
 
 		// Nothing left to look at.
-		"the recorded pod is gone":                 {scene(once, noPod), 0, unknown, ReasonPodGone, false, false, false, "no longer exists"},
-		"the recorded pod is gone and resuspended": {scene(once, noPod, suspend), 0, unknown, ReasonPodGone, false, false, false, ""},
-		"the pod of a Job that ended is gone":      {scene(pure, noPod, jobFailed), 0, failed, ReasonPodGone, false, true, false, ""},
-		"a gated pod is gone":                      {scene(once, noPod, notRecorded, jobFailed), 0, notExecuted, ReasonPodGone, false, false, false, "before it was let go"},
-		"everything is gone":                       {scene(once, noPod, noJob), 0, unknown, ReasonJobGone, false, false, false, ""},
-		"everything is gone, pure":                 {scene(pure, noPod, noJob), 0, failed, ReasonJobGone, false, true, false, ""},
-		"everything is gone before the release":    {scene(once, noPod, noJob, notRecorded), 0, notExecuted, ReasonJobGone, false, false, false, "before its pod was let go"},
+		"the recorded pod is gone":                 {scene(once, noPod), 0, unknown, v1alpha1.ToolCallReasonPodGone, false, false, false, "no longer exists"},
+		"the recorded pod is gone and resuspended": {scene(once, noPod, suspend), 0, unknown, v1alpha1.ToolCallReasonPodGone, false, false, false, ""},
+		"the pod of a Job that ended is gone":      {scene(pure, noPod, jobFailed), 0, failed, v1alpha1.ToolCallReasonPodGone, false, true, false, ""},
+		"a gated pod is gone":                      {scene(once, noPod, notRecorded, jobFailed), 0, notExecuted, v1alpha1.ToolCallReasonPodGone, false, false, false, "before it was let go"},
+		"everything is gone":                       {scene(once, noPod, noJob), 0, unknown, v1alpha1.ToolCallReasonJobGone, false, false, false, ""},
+		"everything is gone, pure":                 {scene(pure, noPod, noJob), 0, failed, v1alpha1.ToolCallReasonJobGone, false, true, false, ""},
+		"everything is gone before the release":    {scene(once, noPod, noJob, notRecorded), 0, notExecuted, v1alpha1.ToolCallReasonJobGone, false, false, false, "before its pod was let go"},
 	}
 }
 
@@ -210,7 +210,7 @@ func TestNoEndingBreaksThePromiseOfItsClass(t *testing.T) {
 		if got.Retryable && atMostOnce(c.scene.call) {
 			t.Errorf("%s: a call that must not start twice is retryable", name)
 		}
-		if got.Retryable && (got.Reason == ReasonExitCode || got.Reason == ReasonTimeout || got.Reason == ReasonOOMKilled) {
+		if got.Retryable && (got.Reason == v1alpha1.ToolCallReasonExitCode || got.Reason == v1alpha1.ToolCallReasonTimeout || got.Reason == v1alpha1.ToolCallReasonOOMKilled) {
 			t.Errorf("%s: %s is retryable", name, got.Reason)
 		}
 		if got.State == v1alpha1.ToolCallStateUnknown && !atMostOnce(c.scene.call) {
@@ -228,8 +228,8 @@ func TestEveryReasonHasAnEnding(t *testing.T) {
 		seen[c.reason] = true
 	}
 	for _, reason := range []string{
-		ReasonCompleted, ReasonExitCode, ReasonTimeout, ReasonStartTimeout, ReasonStartError, ReasonImagePull, ReasonUnschedulable,
-		ReasonNoPod, ReasonOOMKilled, ReasonDisruption, ReasonKilled, ReasonNodeLost, ReasonOutputLost, ReasonSecondStart, ReasonPodGone, ReasonJobGone,
+		v1alpha1.ToolCallReasonCompleted, v1alpha1.ToolCallReasonExitCode, v1alpha1.ToolCallReasonTimeout, v1alpha1.ToolCallReasonStartTimeout, v1alpha1.ToolCallReasonStartError, v1alpha1.ToolCallReasonImagePull, v1alpha1.ToolCallReasonUnschedulable,
+		v1alpha1.ToolCallReasonNoPod, v1alpha1.ToolCallReasonOOMKilled, v1alpha1.ToolCallReasonDisruption, v1alpha1.ToolCallReasonKilled, v1alpha1.ToolCallReasonNodeLost, v1alpha1.ToolCallReasonOutputLost, v1alpha1.ToolCallReasonSecondStart, v1alpha1.ToolCallReasonPodGone, v1alpha1.ToolCallReasonJobGone,
 	} {
 		if !seen[reason] {
 			t.Errorf("nothing ends with %s", reason)
@@ -250,40 +250,40 @@ type stage struct {
 
 func steps() map[string]stage {
 	return map[string]stage{
-		"no pod yet":                         {scene(pure, noPod), startTimeout - 1, PhasePending, ReasonStarting, startTimeout, false, false},
-		"no pod yet to be recorded":          {scene(once, noPod, notRecorded), 0, PhasePending, ReasonStarting, startTimeout, false, false},
-		"starting":                           {scene(once), startTimeout - 1, PhasePending, ReasonStarting, startTimeout, false, false},
-		"the image is not there yet":         {scene(pure, waiting("ErrImagePull", "")), time.Second, PhasePending, ReasonImagePull, startTimeout, false, false},
-		"no node yet":                        {scene(once, unbound), time.Second, PhasePending, ReasonUnschedulable, startTimeout, false, false},
+		"no pod yet":                         {scene(pure, noPod), startTimeout - 1, PhasePending, v1alpha1.ToolCallReasonStarting, startTimeout, false, false},
+		"no pod yet to be recorded":          {scene(once, noPod, notRecorded), 0, PhasePending, v1alpha1.ToolCallReasonStarting, startTimeout, false, false},
+		"starting":                           {scene(once), startTimeout - 1, PhasePending, v1alpha1.ToolCallReasonStarting, startTimeout, false, false},
+		"the image is not there yet":         {scene(pure, waiting("ErrImagePull", "")), time.Second, PhasePending, v1alpha1.ToolCallReasonImagePull, startTimeout, false, false},
+		"no node yet":                        {scene(once, unbound), time.Second, PhasePending, v1alpha1.ToolCallReasonUnschedulable, startTimeout, false, false},
 		"running":                            {scene(once, runs(time.Minute)), 90 * time.Second, PhaseRunning, "", time.Minute + runLimit, false, false},
 		"running to the last moment":         {scene(once, runs(0)), runLimit - 1, PhaseRunning, "", runLimit, false, false},
 		"running long after its start":       {scene(pure, runs(time.Hour)), time.Hour, PhaseRunning, "", time.Hour + runLimit, false, false},
 		"running and resuspended":            {scene(once, runs(0), suspend), time.Second, PhaseRunning, "", runLimit, false, false},
 		"running and deleted":                {scene(once, runs(0), deleted(2*time.Second)), time.Second, PhaseRunning, "", 32 * time.Second, false, false},
 		"running, deleted, about to end":     {scene(once, runs(0), deleted(time.Hour)), time.Second, PhaseRunning, "", runLimit, false, false},
-		"starting and deleted":               {scene(once, deleted(2*time.Second)), time.Second, PhasePending, ReasonStarting, 32 * time.Second, false, false},
-		"gated":                              {scene(once, gatedPod), 0, PhasePending, ReasonGated, 0, true, false},
-		"gated for long":                     {scene(once, gatedPod), time.Hour, PhasePending, ReasonGated, 0, true, false},
-		"gated and recorded":                 {scene(once, gatedPod, recorded), time.Hour, PhasePending, ReasonGated, 0, true, false},
-		"just released after long":           {scene(once, unbound, released(time.Hour)), time.Hour, PhasePending, ReasonUnschedulable, time.Hour + startTimeout, false, false},
-		"released in the future":             {scene(once, released(10*time.Hour)), time.Second, PhasePending, ReasonStarting, startTimeout, false, false},
-		"released by a clock ahead":          {scene(once, released(10*time.Second)), time.Second, PhasePending, ReasonStarting, 10*time.Second + startTimeout, false, false},
-		"suspended":                          {scene(pure, noPod, suspend), time.Hour, PhasePending, ReasonSuspended, 0, false, false},
-		"suspended before the record":        {scene(once, noPod, notRecorded, suspend), time.Hour, PhasePending, ReasonSuspended, 0, false, false},
-		"suspended, its pod goes unrecorded": {scene(once, gatedPod, suspend, deleted(0)), time.Hour, PhasePending, ReasonSuspended, 0, false, false},
-		"suspended with a pod":               {scene(once, suspend), time.Hour, PhasePending, ReasonSuspended, 0, false, false},
-		"resumed a moment ago":               {scene(pure, noPod, resumed(time.Hour)), time.Hour, PhasePending, ReasonStarting, time.Hour + startTimeout, false, false},
-		"resumed, and nobody noticed":        {scene(pure, noPod, resumed(0), unnoticed), time.Hour, PhasePending, ReasonSuspended, 0, false, false},
-		"suspended, its pod is stopped":      {scene(pure, suspend, reports("Error", result.Report{Outcome: result.Terminated, Exit: 143, Started: true})), 0, PhasePending, ReasonSuspended, 0, false, false},
-		"suspended, its pod is gone":         {scene(pure, suspend, noPod, jobFailed), 0, PhasePending, ReasonSuspended, 0, false, false},
-		"not started in time":                {scene(once), startTimeout, PhasePending, ReasonStarting, startTimeout + DeletionMargin, false, true},
-		"not scheduled in time":              {scene(once, unbound), startTimeout, PhasePending, ReasonUnschedulable, startTimeout + DeletionMargin, false, true},
-		"not pulled in time":                 {scene(once, waiting("ImagePullBackOff", "")), startTimeout, PhasePending, ReasonImagePull, startTimeout + DeletionMargin, false, true},
-		"hopeless":                           {scene(once, waiting("InvalidImageName", "")), 0, PhasePending, ReasonImagePull, DeletionMargin, false, true},
-		"released by others, not in time":    {scene(once, notRecorded), startTimeout, PhasePending, ReasonStarting, startTimeout + DeletionMargin, false, true},
-		"a Job that was made long before":    {scene(once, func(f *fixture) { f.job.Status.StartTime = ptr.To(at(time.Hour)) }), time.Hour, PhasePending, ReasonStarting, time.Hour + startTimeout, false, false},
-		"a pod without its Job":              {scene(once, noJob), time.Second, PhasePending, ReasonStarting, startTimeout, false, false},
-		"a pure tool's restart that waits":   {scene(pure, restartedOnce), time.Second, PhasePending, ReasonStarting, startTimeout, false, false},
+		"starting and deleted":               {scene(once, deleted(2*time.Second)), time.Second, PhasePending, v1alpha1.ToolCallReasonStarting, 32 * time.Second, false, false},
+		"gated":                              {scene(once, gatedPod), 0, PhasePending, v1alpha1.ToolCallReasonGated, 0, true, false},
+		"gated for long":                     {scene(once, gatedPod), time.Hour, PhasePending, v1alpha1.ToolCallReasonGated, 0, true, false},
+		"gated and recorded":                 {scene(once, gatedPod, recorded), time.Hour, PhasePending, v1alpha1.ToolCallReasonGated, 0, true, false},
+		"just released after long":           {scene(once, unbound, released(time.Hour)), time.Hour, PhasePending, v1alpha1.ToolCallReasonUnschedulable, time.Hour + startTimeout, false, false},
+		"released in the future":             {scene(once, released(10*time.Hour)), time.Second, PhasePending, v1alpha1.ToolCallReasonStarting, startTimeout, false, false},
+		"released by a clock ahead":          {scene(once, released(10*time.Second)), time.Second, PhasePending, v1alpha1.ToolCallReasonStarting, 10*time.Second + startTimeout, false, false},
+		"suspended":                          {scene(pure, noPod, suspend), time.Hour, PhasePending, v1alpha1.ToolCallReasonSuspended, 0, false, false},
+		"suspended before the record":        {scene(once, noPod, notRecorded, suspend), time.Hour, PhasePending, v1alpha1.ToolCallReasonSuspended, 0, false, false},
+		"suspended, its pod goes unrecorded": {scene(once, gatedPod, suspend, deleted(0)), time.Hour, PhasePending, v1alpha1.ToolCallReasonSuspended, 0, false, false},
+		"suspended with a pod":               {scene(once, suspend), time.Hour, PhasePending, v1alpha1.ToolCallReasonSuspended, 0, false, false},
+		"resumed a moment ago":               {scene(pure, noPod, resumed(time.Hour)), time.Hour, PhasePending, v1alpha1.ToolCallReasonStarting, time.Hour + startTimeout, false, false},
+		"resumed, and nobody noticed":        {scene(pure, noPod, resumed(0), unnoticed), time.Hour, PhasePending, v1alpha1.ToolCallReasonSuspended, 0, false, false},
+		"suspended, its pod is stopped":      {scene(pure, suspend, reports("Error", result.Report{Outcome: result.Terminated, Exit: 143, Started: true})), 0, PhasePending, v1alpha1.ToolCallReasonSuspended, 0, false, false},
+		"suspended, its pod is gone":         {scene(pure, suspend, noPod, jobFailed), 0, PhasePending, v1alpha1.ToolCallReasonSuspended, 0, false, false},
+		"not started in time":                {scene(once), startTimeout, PhasePending, v1alpha1.ToolCallReasonStarting, startTimeout + DeletionMargin, false, true},
+		"not scheduled in time":              {scene(once, unbound), startTimeout, PhasePending, v1alpha1.ToolCallReasonUnschedulable, startTimeout + DeletionMargin, false, true},
+		"not pulled in time":                 {scene(once, waiting("ImagePullBackOff", "")), startTimeout, PhasePending, v1alpha1.ToolCallReasonImagePull, startTimeout + DeletionMargin, false, true},
+		"hopeless":                           {scene(once, waiting("InvalidImageName", "")), 0, PhasePending, v1alpha1.ToolCallReasonImagePull, DeletionMargin, false, true},
+		"released by others, not in time":    {scene(once, notRecorded), startTimeout, PhasePending, v1alpha1.ToolCallReasonStarting, startTimeout + DeletionMargin, false, true},
+		"a Job that was made long before":    {scene(once, func(f *fixture) { f.job.Status.StartTime = ptr.To(at(time.Hour)) }), time.Hour, PhasePending, v1alpha1.ToolCallReasonStarting, time.Hour + startTimeout, false, false},
+		"a pod without its Job":              {scene(once, noJob), time.Second, PhasePending, v1alpha1.ToolCallReasonStarting, startTimeout, false, false},
+		"a pure tool's restart that waits":   {scene(pure, restartedOnce), time.Second, PhasePending, v1alpha1.ToolCallReasonStarting, startTimeout, false, false},
 	}
 }
 
@@ -322,10 +322,10 @@ func TestAnObstacleIsNamedBeforeThePodHasToGo(t *testing.T) {
 		reason string
 		says   string
 	}{
-		"an image that cannot be pulled":   {scene(once, waiting("ImagePullBackOff", "no such host")), startTimeout, ReasonImagePull, "(ImagePullBackOff): no such host"},
-		"an image that must not be pulled": {scene(once, waiting("ErrImageNeverPull", "")), 0, ReasonImagePull, "(ErrImageNeverPull)"},
-		"no room on any node":              {scene(once, unbound), startTimeout, ReasonUnschedulable, "Insufficient memory"},
-		"nothing to be seen":               {scene(once), startTimeout, ReasonStartTimeout, "its container did not start"},
+		"an image that cannot be pulled":   {scene(once, waiting("ImagePullBackOff", "no such host")), startTimeout, v1alpha1.ToolCallReasonImagePull, "(ImagePullBackOff): no such host"},
+		"an image that must not be pulled": {scene(once, waiting("ErrImageNeverPull", "")), 0, v1alpha1.ToolCallReasonImagePull, "(ErrImageNeverPull)"},
+		"no room on any node":              {scene(once, unbound), startTimeout, v1alpha1.ToolCallReasonUnschedulable, "Insufficient memory"},
+		"nothing to be seen":               {scene(once), startTimeout, v1alpha1.ToolCallReasonStartTimeout, "its container did not start"},
 	} {
 		seen := c.scene.observe(c.after)
 		if seen.Phase != PhasePending || !seen.Stop || seen.GaveUp == nil {

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
@@ -48,14 +49,14 @@ func findObstacle(pod *corev1.Pod, status *corev1.ContainerStatus) obstacle {
 	for _, waiting := range waitingStates(pod, status) {
 		if hopeless, ok := pullReasons[waiting.Reason]; ok {
 			return obstacle{
-				ReasonImagePull,
+				v1alpha1.ToolCallReasonImagePull,
 				"its image could not be pulled (" + waiting.Reason + ")" + quoted(waiting.Message),
 				hopeless,
 			}
 		}
 		if startReasons[waiting.Reason] {
 			return obstacle{
-				ReasonStartError,
+				v1alpha1.ToolCallReasonStartError,
 				"its container could not be made (" + waiting.Reason + ")" + quoted(waiting.Message),
 				false,
 			}
@@ -64,10 +65,14 @@ func findObstacle(pod *corev1.Pod, status *corev1.ContainerStatus) obstacle {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse &&
 			condition.Reason == corev1.PodReasonUnschedulable {
-			return obstacle{ReasonUnschedulable, "no node could take its pod" + quoted(condition.Message), false}
+			return obstacle{
+				v1alpha1.ToolCallReasonUnschedulable,
+				"no node could take its pod" + quoted(condition.Message),
+				false,
+			}
 		}
 	}
-	return obstacle{ReasonStartTimeout, "its container did not start", false}
+	return obstacle{v1alpha1.ToolCallReasonStartTimeout, "its container did not start", false}
 }
 
 // waitingStates returns the waiting containers: those that come before the tool's, and the tool's own.
@@ -86,8 +91,8 @@ func waitingStates(pod *corev1.Pod, status *corev1.ContainerStatus) []*corev1.Co
 
 // pendingReason is the reason that is shown while there is still time.
 func (o obstacle) pendingReason() string {
-	if o.reason == ReasonStartTimeout {
-		return ReasonStarting
+	if o.reason == v1alpha1.ToolCallReasonStartTimeout {
+		return v1alpha1.ToolCallReasonStarting
 	}
 	return o.reason
 }

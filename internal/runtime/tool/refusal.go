@@ -2,6 +2,8 @@ package tool
 
 import (
 	"strings"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
 // quotaWords are the API server's text for an exhausted quota. It has no specific code for that.
@@ -21,7 +23,7 @@ func Refused(message string) Outcome {
 	// The Job controller's own text precedes that of the API server.
 	why := strings.TrimPrefix(message, "Error creating: ")
 	if strings.Contains(why, quotaWords) {
-		return notExecuted(ReasonQuotaExceeded, "a quota of the namespace has no room for it"+quoted(why))
+		return notExecuted(v1alpha1.ToolCallReasonQuotaExceeded, "a quota of the namespace has no room for it"+quoted(why))
 	}
-	return notExecuted(ReasonRefused, "the cluster refused to start it"+quoted(why))
+	return notExecuted(v1alpha1.ToolCallReasonRefused, "the cluster refused to start it"+quoted(why))
 }

@@ -10,10 +10,10 @@ import (
 
 func TestARefusalSaysWhetherAQuotaIsMeant(t *testing.T) {
 	for message, want := range map[string]string{
-		`Error creating: pods "c-x" is forbidden: exceeded quota: small, requested: pods=1, used: pods=2, limited: pods=2`:                        ReasonQuotaExceeded,
-		`jobs.batch "c" is forbidden: exceeded quota: jobs, requested: count/jobs.batch=1, used: count/jobs.batch=0, limited: count/jobs.batch=0`: ReasonQuotaExceeded,
-		`Error creating: pods "c-x" is forbidden: violates PodSecurity "restricted:latest"`:                                                       ReasonRefused,
-		`admission webhook "images.example.org" denied the request: unsigned image`:                                                               ReasonRefused,
+		`Error creating: pods "c-x" is forbidden: exceeded quota: small, requested: pods=1, used: pods=2, limited: pods=2`:                        v1alpha1.ToolCallReasonQuotaExceeded,
+		`jobs.batch "c" is forbidden: exceeded quota: jobs, requested: count/jobs.batch=1, used: count/jobs.batch=0, limited: count/jobs.batch=0`: v1alpha1.ToolCallReasonQuotaExceeded,
+		`Error creating: pods "c-x" is forbidden: violates PodSecurity "restricted:latest"`:                                                       v1alpha1.ToolCallReasonRefused,
+		`admission webhook "images.example.org" denied the request: unsigned image`:                                                               v1alpha1.ToolCallReasonRefused,
 	} {
 		got := Refused(message)
 		if got.State != v1alpha1.ToolCallStateNotExecuted || got.Reason != want || got.Started || got.Retryable {

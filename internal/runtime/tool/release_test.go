@@ -151,7 +151,7 @@ func TestAResultThatCannotBeReadIsLost(t *testing.T) {
 func TestALostOutputIsNeitherSuccessNorUnknown(t *testing.T) {
 	succeeded := Outcome{
 		State:      v1alpha1.ToolCallStateSucceeded,
-		Reason:     ReasonCompleted,
+		Reason:     v1alpha1.ToolCallReasonCompleted,
 		NeedsLog:   true,
 		Started:    true,
 		StartedAt:  created,
@@ -159,7 +159,8 @@ func TestALostOutputIsNeitherSuccessNorUnknown(t *testing.T) {
 	}
 	for class, safe := range map[v1alpha1.SideEffect]bool{once: false, "": false, pure: true, v1alpha1.SideEffectIdempotent: true} {
 		got := LostOutput(v1alpha1.ToolCall{SideEffect: class}, succeeded)
-		if got.State != v1alpha1.ToolCallStateFailed || got.Reason != ReasonOutputLost || got.Retryable || !got.Started ||
+		if got.State != v1alpha1.ToolCallStateFailed || got.Reason != v1alpha1.ToolCallReasonOutputLost || got.Retryable ||
+			!got.Started ||
 			got.NeedsLog ||
 			got.Error == "" {
 			t.Errorf("%q: %+v", class, got)

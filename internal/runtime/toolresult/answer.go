@@ -117,7 +117,7 @@ func closed(result *v1alpha1.ToolResult, call *v1alpha1.ToolCall, why string) Ve
 			v1alpha1.ReasonAlreadyAnswered,
 			fmt.Sprintf("Another ToolResult decided about call %s first.", call.ID),
 		)
-	case why == "" && call.Reason == tool.ReasonApprovalTimeout:
+	case why == "" && call.Reason == v1alpha1.ToolCallReasonApprovalTimeout:
 		why = "Nobody approved it in time."
 	}
 	if why == "" {
@@ -131,7 +131,8 @@ func closed(result *v1alpha1.ToolResult, call *v1alpha1.ToolCall, why string) Ve
 
 // decidedAbout reports whether a call which needs approval was approved or rejected.
 func decidedAbout(call *v1alpha1.ToolCall) bool {
-	return call.Policy == v1alpha1.ToolPolicyRequiresApproval && (call.Attempt > 0 || call.Reason == tool.ReasonRejected)
+	return call.Policy == v1alpha1.ToolPolicyRequiresApproval &&
+		(call.Attempt > 0 || call.Reason == v1alpha1.ToolCallReasonRejected)
 }
 
 // unknown handles a call that is not in the Turn's status. Before the Turn has planned any call, it may still come;

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // at is a Turn in iteration 2 with the given calls; it runs unless change says otherwise.
@@ -57,8 +56,8 @@ func TestJudgeAboutDecisions(t *testing.T) {
 		"a call that starts at once":              {decision: v1alpha1.DecisionReject, turn: at(nil, ofJob("2-0", v1alpha1.ToolCallStateRunning)), reason: v1alpha1.ReasonNoApprovalNeeded},
 		"approved before":                         {decision: v1alpha1.DecisionApprove, turn: at(nil, guarded(v1alpha1.ToolCallStatePending, 1, "")), reason: v1alpha1.ReasonAlreadyAnswered, says: "decided about call 2-0 first"},
 		"approved before, and it has ended":       {decision: v1alpha1.DecisionReject, turn: at(nil, guarded(v1alpha1.ToolCallStateFailed, 1, "ExitCode")), reason: v1alpha1.ReasonAlreadyAnswered},
-		"rejected before":                         {decision: v1alpha1.DecisionApprove, turn: at(nil, guarded(v1alpha1.ToolCallStateNotExecuted, 0, tool.ReasonRejected)), reason: v1alpha1.ReasonAlreadyAnswered},
-		"too late":                                {decision: v1alpha1.DecisionApprove, turn: at(nil, guarded(v1alpha1.ToolCallStateNotExecuted, 0, tool.ReasonApprovalTimeout)), reason: v1alpha1.ReasonCallClosed, says: "in time"},
+		"rejected before":                         {decision: v1alpha1.DecisionApprove, turn: at(nil, guarded(v1alpha1.ToolCallStateNotExecuted, 0, v1alpha1.ToolCallReasonRejected)), reason: v1alpha1.ReasonAlreadyAnswered},
+		"too late":                                {decision: v1alpha1.DecisionApprove, turn: at(nil, guarded(v1alpha1.ToolCallStateNotExecuted, 0, v1alpha1.ToolCallReasonApprovalTimeout)), reason: v1alpha1.ReasonCallClosed, says: "in time"},
 		"after the end, approved before":          {decision: v1alpha1.DecisionApprove, turn: at(ended, guarded(v1alpha1.ToolCallStateSucceeded, 1, "Completed")), reason: v1alpha1.ReasonAlreadyAnswered},
 		"after the end, nobody had decided":       {decision: v1alpha1.DecisionApprove, turn: at(ended, guarded(v1alpha1.ToolCallStateNotExecuted, 0, "TurnEnded")), reason: v1alpha1.ReasonCallClosed, says: "has ended"},
 		"a result after the end of what was ours": {turn: at(ended, guarded(v1alpha1.ToolCallStateSucceeded, 1, "Completed")), reason: v1alpha1.ReasonCallClosed},

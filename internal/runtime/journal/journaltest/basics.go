@@ -24,7 +24,7 @@ func storeReadsWhatItCreated(f *fixture) {
 			ID:        "1-1",
 			Result:    &result,
 			State:     v1alpha1.ToolCallStateSucceeded,
-			Reason:    "Completed",
+			Reason:    v1alpha1.ToolCallReasonCompleted,
 			StartedAt: ptr(event.MicroTime(time.Now())),
 		},
 		Claimed: &v1alpha1.ClaimedCall{ID: "1-1", Holder: "holder"},
@@ -41,7 +41,7 @@ func storeReadsWhatItCreated(f *fixture) {
 				},
 			},
 			Summary: &v1alpha1.TurnSummary{Usage: v1alpha1.Usage{InputTokens: 3}, StartedAt: ptr(event.MicroTime(time.Now()))},
-			Error:   &v1alpha1.TurnError{Code: "processing_error", Fields: map[string]string{"a": "b"}},
+			Error:   &v1alpha1.TurnError{Code: v1alpha1.ErrorCodeProcessingError, Fields: map[string]string{"a": "b"}},
 		},
 	}
 	if _, err := f.store.Get(ctx, f.session, 1); !errors.Is(err, journal.ErrNotFound) {

@@ -16,8 +16,14 @@ import (
 func ran(id, text string) v1alpha1.SettledCall {
 	at := event.MicroTime(time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC))
 	return v1alpha1.SettledCall{
-		ID: id, State: v1alpha1.ToolCallStateSucceeded, Reason: "Completed", Result: &text, StartedAt: &at, FinishedAt: &at,
-		Image: "registry.example/tool@sha256:0123", PodUID: "pod-uid",
+		ID:         id,
+		State:      v1alpha1.ToolCallStateSucceeded,
+		Reason:     v1alpha1.ToolCallReasonCompleted,
+		Result:     &text,
+		StartedAt:  &at,
+		FinishedAt: &at,
+		Image:      "registry.example/tool@sha256:0123",
+		PodUID:     "pod-uid",
 	}
 }
 

@@ -1,0 +1,265 @@
+package v1alpha1
+
+// Reasons of ConditionReady.
+const (
+	// ReasonReady: the object can be used.
+	ReasonReady = "Ready"
+	// ReasonPending: the manager has not processed the object yet. Objects of earlier builds have it, as a default of the
+	// API.
+	ReasonPending = "Pending"
+	// ReasonHarnessNotFound: a referenced Harness does not exist yet.
+	ReasonHarnessNotFound = "HarnessNotFound"
+	// ReasonAgentNotFound: a referenced Agent does not exist yet.
+	ReasonAgentNotFound = "AgentNotFound"
+	// ReasonModelNotFound: a referenced Model does not exist yet, or there is no reference and the namespace has no
+	// default Model.
+	ReasonModelNotFound = "ModelNotFound"
+	// ReasonModelNotReady: the Model exists and is not Ready.
+	ReasonModelNotReady = "ModelNotReady"
+	// ReasonSecretMissing: the Secret with the API key of the Model does not exist. Also used for a Turn that waits for
+	// it.
+	ReasonSecretMissing = "SecretMissing"
+	// ReasonSecretKeyMissing: the Secret with the API key of the Model lacks the key that the Model names. Also used
+	// for a Turn that waits for it.
+	ReasonSecretKeyMissing = "SecretKeyMissing"
+	// ReasonSecretUnusable: the Secret of the Model holds no valid API key, or is bound to other hosts. Also used for a
+	// Turn that waits for it.
+	ReasonSecretUnusable = "SecretUnusable"
+	// ReasonRoleMissing: the manager may not read the Secret of the Model. Also used for a Turn that waits for it.
+	ReasonRoleMissing = "RoleMissing"
+	// ReasonToolNotFound: a referenced Tool does not exist yet.
+	ReasonToolNotFound = "ToolNotFound"
+	// ReasonToolNotReady: a referenced Tool exists and is not Ready.
+	ReasonToolNotReady = "ToolNotReady"
+	// ReasonNetworkAccessUnenforceable: a referenced Tool runs as a Job with network access, which the network access
+	// list cannot restrict.
+	ReasonNetworkAccessUnenforceable = "NetworkAccessUnenforceable"
+	// ReasonArchived: the object, or one it needs, is archived.
+	ReasonArchived = "Archived"
+	// ReasonChainTooLong: a chain of Harnesses is longer than 16, or a Harness is its own ancestor.
+	ReasonChainTooLong = "ChainTooLong"
+	// ReasonInvalidSchema: a Tool's inputSchema is not a JSON Schema of an object, or declares arguments that the Tool
+	// cannot send.
+	ReasonInvalidSchema = "InvalidSchema"
+)
+
+// Reasons of ConditionAccepted.
+const (
+	// ReasonAccepted: the result is part of its Turn.
+	ReasonAccepted = "Accepted"
+	// ReasonTurnNotFound: no Turn of that name exists. A result without a UID is kept until the Turn exists; any other
+	// is refused.
+	ReasonTurnNotFound = "TurnNotFound"
+	// ReasonTurnReplaced: the Turn of that name has another UID than the ToolResult names.
+	ReasonTurnReplaced = "TurnReplaced"
+	// ReasonCallPending: the Turn has not planned this call yet; the result is kept until it does.
+	ReasonCallPending = "CallPending"
+	// ReasonUnknownCall: the Turn does not wait for this call.
+	ReasonUnknownCall = "UnknownCall"
+	// ReasonNotAClientTool: the manager runs the call and accepts no result from a client.
+	ReasonNotAClientTool = "NotAClientTool"
+	// ReasonNoApprovalNeeded: the ToolResult decides about a call that needs no approval.
+	ReasonNoApprovalNeeded = "NoApprovalNeeded"
+	// ReasonDecisionExpected: the ToolResult has a result or an error for a call that waits for approval.
+	ReasonDecisionExpected = "DecisionExpected"
+	// ReasonCallDigestMismatch: the decision names another callDigest than the call that waits.
+	ReasonCallDigestMismatch = "CallDigestMismatch"
+	// ReasonTurnSubmitterMismatch: the decision names another submitter than the Turn.
+	ReasonTurnSubmitterMismatch = "TurnSubmitterMismatch"
+	// ReasonCallClosed: the Turn no longer waits for this call.
+	ReasonCallClosed = "CallClosed"
+	// ReasonAlreadyAnswered: another ToolResult for this call was accepted first.
+	ReasonAlreadyAnswered = "AlreadyAnswered"
+)
+
+// Reasons of the conditions of a Turn. The reason of ConditionSucceeded is the stop reason of a Turn that succeeded,
+// and the CamelCase form of the error code of a Turn that failed.
+const (
+	// ReasonQueued: the Turn waits for the Turns of its Session that come before it, or for a free slot.
+	ReasonQueued = "Queued"
+	// ReasonSuspended: the Turn has not begun and is not admitted while spec.suspend is true.
+	ReasonSuspended = "Suspended"
+	// ReasonSessionNotFound: the Session that the Turn names does not exist yet.
+	ReasonSessionNotFound = "SessionNotFound"
+	// ReasonSessionNotReady: the Turn is the next one of its Session, which cannot run it; the message has the
+	// Session's reason.
+	ReasonSessionNotReady = "SessionNotReady"
+	// ReasonTurnLimit: the Turn is the next one of its Session, and its namespace has reached its limit of running
+	// Turns.
+	ReasonTurnLimit = "TurnLimit"
+	// ReasonRunning: the Turn makes progress.
+	ReasonRunning = "Running"
+	// ReasonPoliciesNotInForce: the Turn, or a tool call, needs a Secret or a ServiceAccount, and an admission policy
+	// of the installation is missing.
+	ReasonPoliciesNotInForce = "PoliciesNotInForce"
+	// ReasonClientTools: the Turn waits for the results of client tools, and perhaps for approvals as well.
+	ReasonClientTools = "ClientTools"
+	// ReasonApproval: the Turn, or the tool call, waits for approval.
+	ReasonApproval = "Approval"
+	// ReasonNotWaiting: the Turn does not wait for a ToolResult.
+	ReasonNotWaiting = "NotWaiting"
+	// ReasonFinalized: a response that was cut off when the manager stopped was recorded as complete.
+	ReasonFinalized = "Finalized"
+	// ReasonFinished: the Turn has ended.
+	ReasonFinished = "Finished"
+	// ReasonAlreadyRan: a Turn with this name and message ran in the Session before; its outcome is this Turn's.
+	ReasonAlreadyRan = "AlreadyRan"
+	// ReasonSteered: the message went into the Turn that was running.
+	ReasonSteered = "Steered"
+	// ReasonFailed: the Turn failed and its error has no code of its own.
+	ReasonFailed = "Failed"
+	// ReasonJournalDamaged: the journal of the Session lacks entries, or an entry does not fit its position. Nothing
+	// can be appended to it.
+	ReasonJournalDamaged = "JournalDamaged"
+	// ReasonJournalFormatUnsupported: a later version of the manager has written to the journal of the Session, in a
+	// format that this one cannot read.
+	ReasonJournalFormatUnsupported = "JournalFormatUnsupported"
+	// ReasonJournalRefused: the API server accepts no journal entries, for example because of a ResourceQuota.
+	ReasonJournalRefused = "JournalRefused"
+	// ReasonStepFailing: the step fails repeatedly with a transient error. It is retried.
+	ReasonStepFailing = "StepFailing"
+)
+
+// Reasons of the condition Succeeded of a Turn that failed, one for each ErrorCode.
+const (
+	// ReasonModelUnavailable: see ErrorCodeModelUnavailable.
+	ReasonModelUnavailable = "ModelUnavailable"
+	// ReasonRequestTooLarge: see ErrorCodeRequestTooLarge.
+	ReasonRequestTooLarge = "RequestTooLarge"
+	// ReasonProviderRateLimited: see ErrorCodeProviderRateLimited.
+	ReasonProviderRateLimited = "ProviderRateLimited"
+	// ReasonProviderMisconfigured: see ErrorCodeProviderMisconfigured.
+	ReasonProviderMisconfigured = "ProviderMisconfigured"
+	// ReasonProviderQuotaExhausted: see ErrorCodeProviderQuotaExhausted.
+	ReasonProviderQuotaExhausted = "ProviderQuotaExhausted"
+	// ReasonProviderUnavailable: see ErrorCodeProviderUnavailable.
+	ReasonProviderUnavailable = "ProviderUnavailable"
+	// ReasonDependencyUnavailable: see ErrorCodeDependencyUnavailable.
+	ReasonDependencyUnavailable = "DependencyUnavailable"
+	// ReasonProcessingError: see ErrorCodeProcessingError.
+	ReasonProcessingError = "ProcessingError"
+	// ReasonCancelled: the Turn was cancelled.
+	ReasonCancelled = "Cancelled"
+	// ReasonDeadlineExceeded: the Turn took longer than activeDeadlineSeconds.
+	ReasonDeadlineExceeded = "DeadlineExceeded"
+	// ReasonWaitTimeout: the Turn waited for tool results longer than waitTimeoutSeconds.
+	ReasonWaitTimeout = "WaitTimeout"
+	// ReasonJournalFull: the Session's journal has reached spec.journalLimit.
+	ReasonJournalFull = "JournalFull"
+	// ReasonNameReused: the name belongs to another Turn of the Session, which had another message.
+	ReasonNameReused = "NameReused"
+	// ReasonInterrupted: see ErrorCodeInterrupted.
+	ReasonInterrupted = "Interrupted"
+)
+
+// Reasons of the end of a tool call, in status.toolCalls[].reason of a Turn and as the value of a metric label. The
+// list is closed.
+const (
+	// ToolCallReasonCompleted: the tool exited with 0.
+	ToolCallReasonCompleted = "Completed"
+	// ToolCallReasonExitCode: the tool exited with another code than 0, or was ended by a signal of its own making. It is never
+	// retried.
+	ToolCallReasonExitCode = "ExitCode"
+	// ToolCallReasonTimeout: the tool ran longer than its timeout.
+	ToolCallReasonTimeout = "Timeout"
+	// ToolCallReasonStartTimeout: the tool's container did not start within its start timeout, and the cause is unknown.
+	ToolCallReasonStartTimeout = "StartTimeout"
+	// ToolCallReasonStartError: the container or the command in it could not be started.
+	ToolCallReasonStartError = "StartError"
+	// ToolCallReasonImagePull: the image of the tool, or of the launcher, could not be pulled.
+	ToolCallReasonImagePull = "ImagePull"
+	// ToolCallReasonUnschedulable: no node could take the pod.
+	ToolCallReasonUnschedulable = "Unschedulable"
+	// ToolCallReasonQuotaExceeded: a quota of the namespace has no room for the Job or its pod.
+	ToolCallReasonQuotaExceeded = "QuotaExceeded"
+	// ToolCallReasonRefused: the API server, or a policy in it, did not accept the Job or its pod.
+	ToolCallReasonRefused = "Refused"
+	// ToolCallReasonNetworkOpen: the tool must run without network, and the namespace's NetworkPolicies would permit traffic.
+	ToolCallReasonNetworkOpen = "NetworkOpen"
+	// ToolCallReasonNetworkAccessUnenforceable: a network access list is in force, and cannot hold the pod of this tool.
+	ToolCallReasonNetworkAccessUnenforceable = "NetworkAccessUnenforceable"
+	// ToolCallReasonNoPod: the Job got no pod, and the cause is unknown.
+	ToolCallReasonNoPod = "NoPod"
+	// ToolCallReasonToolChanged: the Tool was changed or deleted after the call was planned.
+	ToolCallReasonToolChanged = "ToolChanged"
+	// ToolCallReasonRejected: the call needs approval, and was rejected.
+	ToolCallReasonRejected = "Rejected"
+	// ToolCallReasonApprovalTimeout: the call needs approval, and was not approved in time.
+	ToolCallReasonApprovalTimeout = "ApprovalTimeout"
+	// ToolCallReasonOOMKilled: the tool was killed because it used more memory than its limit.
+	ToolCallReasonOOMKilled = "OOMKilled"
+	// ToolCallReasonDisruption: the pod was evicted, preempted or deleted before the tool had ended.
+	ToolCallReasonDisruption = "Disruption"
+	// ToolCallReasonKilled: the tool's container was killed from outside, by an unknown party.
+	ToolCallReasonKilled = "Killed"
+	// ToolCallReasonNodeLost: the node stopped reporting, or lost the container.
+	ToolCallReasonNodeLost = "NodeLost"
+	// ToolCallReasonOutputLost: the tool ended, and its output cannot be read.
+	ToolCallReasonOutputLost = "OutputLost"
+	// ToolCallReasonSecondStart: a pod or a container other than the first one ran or would have run; the first one's end is
+	// not known.
+	ToolCallReasonSecondStart = "SecondStart"
+	// ToolCallReasonPodGone: the pod for the call no longer exists, and its end was not observed.
+	ToolCallReasonPodGone = "PodGone"
+	// ToolCallReasonHTTPStatus: the server answered with another status than 200 to 299. It is never retried.
+	ToolCallReasonHTTPStatus = "HTTPStatus"
+	// ToolCallReasonInvalidRequest: the Tool makes no request that can be sent.
+	ToolCallReasonInvalidRequest = "InvalidRequest"
+	// ToolCallReasonInvalidArguments: the arguments cannot be sent the way that the Tool sends them.
+	ToolCallReasonInvalidArguments = "InvalidArguments"
+	// ToolCallReasonArgumentsTooLarge: the arguments are larger than a request's URL can be.
+	ToolCallReasonArgumentsTooLarge = "ArgumentsTooLarge"
+	// ToolCallReasonSecretUnusable: a Secret for a header does not exist, lacks the key, holds no valid header, or is bound to
+	// other hosts.
+	ToolCallReasonSecretUnusable = "SecretUnusable"
+	// ToolCallReasonAddressRefused: the manager may not reach the host.
+	ToolCallReasonAddressRefused = "AddressRefused"
+	// ToolCallReasonNetworkAccessDenied: the network access list does not permit the URL.
+	ToolCallReasonNetworkAccessDenied = "NetworkAccessDenied"
+	// ToolCallReasonConnectionFailed: no connection to the host was established, or none that can be trusted.
+	ToolCallReasonConnectionFailed = "ConnectionFailed"
+	// ToolCallReasonConnectionLost: the connection broke before the response was there.
+	ToolCallReasonConnectionLost = "ConnectionLost"
+	// ToolCallReasonRedirectRefused: the server redirected the request to where it may not go.
+	ToolCallReasonRedirectRefused = "RedirectRefused"
+	// ToolCallReasonPanicked: the function that replaces the tool's container panicked. Such functions exist only in the
+	// in-process runtime.
+	ToolCallReasonPanicked = "Panicked"
+	// ToolCallReasonNoFunction: no function replaces the tool's container in the in-process runtime.
+	ToolCallReasonNoFunction = "NoFunction"
+	// ToolCallReasonManagerLost: the manager ended, or lost leadership, while the request was in progress.
+	ToolCallReasonManagerLost = "ManagerLost"
+	// ToolCallReasonLogFull: the Session's journal had no room for the claim of the call.
+	ToolCallReasonLogFull = "LogFull"
+	// ToolCallReasonJobGone: the Job of the call no longer exists, and its end was not observed.
+	ToolCallReasonJobGone = "JobGone"
+)
+
+// Reasons why a call has not started yet.
+const (
+	// ToolCallReasonSuspended: the Job is suspended; the start timeout does not run.
+	ToolCallReasonSuspended = "Suspended"
+	// ToolCallReasonGated: the pod waits to be recorded and released.
+	ToolCallReasonGated = "Gated"
+	// ToolCallReasonServiceAccountRefused: the API server does not accept the ServiceAccount that the pod is to run as. It is
+	// tried again until the start timeout has passed.
+	ToolCallReasonServiceAccountRefused = "ServiceAccountRefused"
+	// ToolCallReasonStarting: the pod or its container is being made.
+	ToolCallReasonStarting = "Starting"
+)
+
+// Reasons of the end of a call that the manager did not run.
+const (
+	// ToolCallReasonClientResult: a client has given the result.
+	ToolCallReasonClientResult = "ClientResult"
+	// ToolCallReasonClientError: a client has given an error.
+	ToolCallReasonClientError = "ClientError"
+	// ToolCallReasonNoClient: according to the Session's hints no client gives results of client tools.
+	ToolCallReasonNoClient = "NoClient"
+	// ToolCallReasonSteered: a new message came while the Turn waited for a result of the call, or for its approval.
+	ToolCallReasonSteered = "Steered"
+	// ToolCallReasonTurnEnded: the Turn ended before the call had a result.
+	ToolCallReasonTurnEnded = "TurnEnded"
+	// ToolCallReasonToolNotFound: the model named a tool that it was not offered.
+	ToolCallReasonToolNotFound = "ToolNotFound"
+)
