@@ -124,7 +124,7 @@ func (h *Host) generate(
 	kept *journal.Partial,
 ) (generation, error) {
 	g := generation{kept: kept}
-	messages := withoutErrors(history)
+	messages := event.WithoutFiltered(withoutErrors(history))
 	if t.step() == 1 {
 		messages = append(messages, t.message())
 	}

@@ -63,5 +63,11 @@ func (a asked) messageOf(calls []event.ToolCall) event.Message {
 	if a.reasoningDropped {
 		m.Metadata = map[string]any{event.MetadataReasoningDropped: true}
 	}
+	if r := a.response; r.FinishReason == model.FinishFiltered && r.Text == "" && len(calls) == 0 {
+		if m.Metadata == nil {
+			m.Metadata = map[string]any{}
+		}
+		m.Metadata[event.MetadataPromptFiltered] = true
+	}
 	return m
 }

@@ -294,3 +294,36 @@ func TestATurnKeepsTheModelThatAnsweredLast(t *testing.T) {
 	next, _ = step(next)
 	expect("third", "third", next)
 }
+
+// TestAFilteredMessageDoesNotStopTheTurnsAfterIt: a note stands for it in every later prompt, and the journal keeps it.
+func TestAFilteredMessageDoesNotStopTheTurnsAfterIt(t *testing.T) {
+	store := memory.New()
+	b := onStore(t, store)
+	b.answer = func(r model.Request) (*model.Response, error) {
+		for _, m := range r.Messages {
+			if strings.Contains(m.PlainText(), "forbidden") {
+				return &model.Response{FinishReason: model.FinishFiltered}, nil
+			}
+		}
+		return &model.Response{Text: "Hello.", FinishReason: model.FinishStop}, nil
+	}
+	first := newTurn("demo-1")
+	first.Input = "Something forbidden."
+	turn, closed := b.reason(first, with())
+	if turn.Progress.Plan.StopReason != v1alpha1.StopReasonRefusal {
+		t.Fatalf("the plan is %+v", turn.Progress.Plan)
+	}
+	b = onStore(t, store)
+	b.says("Hello.")
+	next := newTurn("demo-2")
+	next.Ref.UID, next.Progress = "uid-2", plan.Begin(closed.Ordinal+1, b.micro())
+	turn, _ = b.reason(next, with())
+	prompt := b.asked[0].Messages
+	if turn.Progress.Output != "Hello." || strings.Contains(prompt[0].PlainText(), "forbidden") ||
+		prompt[0].Role != event.RoleUser || prompt[0].PlainText() == "" {
+		t.Errorf("the output is %q, the prompt begins with %+v", turn.Progress.Output, prompt[0])
+	}
+	if kept := b.transcript()[0].PlainText(); kept != "Something forbidden." {
+		t.Errorf("the journal has %q", kept)
+	}
+}
