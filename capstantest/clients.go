@@ -13,6 +13,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -119,7 +120,11 @@ func (k *Kit) Told(ctx context.Context, namespace, turn, call string) func() (st
 			if entry.Spec.Turn == nil || entry.Spec.Turn.Name != turn {
 				continue
 			}
-			for _, e := range entry.Spec.Events {
+			content, err := format.Decode(&entry.Spec)
+			if err != nil {
+				return "", fmt.Errorf("reading JournalEntry %s: %w", entry.Name, err)
+			}
+			for _, e := range content.Events {
 				if text, ok := told(e, call); ok {
 					return text, nil
 				}
@@ -132,7 +137,7 @@ func (k *Kit) Told(ctx context.Context, namespace, turn, call string) func() (st
 var errNotTold = errors.New("the model has not been told of the call")
 
 // told returns the text of an event about a call.
-func told(e v1alpha1.JournalEvent, call string) (string, bool) {
+func told(e event.Event, call string) (string, bool) {
 	if e.Type != event.TypeToolCompleted || e.Data == nil {
 		return "", false
 	}

@@ -24,8 +24,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.AgentSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("AgentStatus"):
 		return &apiv1alpha1.AgentStatusApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("ClaimedCall"):
-		return &apiv1alpha1.ClaimedCallApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ConfigLayer"):
 		return &apiv1alpha1.ConfigLayerApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Cost"):
@@ -46,14 +44,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.JobResourcesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("JobTool"):
 		return &apiv1alpha1.JobToolApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("JournalCheckpoint"):
-		return &apiv1alpha1.JournalCheckpointApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("JournalEntry"):
 		return &apiv1alpha1.JournalEntryApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("JournalEntrySpec"):
 		return &apiv1alpha1.JournalEntrySpecApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("JournalEvent"):
-		return &apiv1alpha1.JournalEventApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("JournalStatus"):
 		return &apiv1alpha1.JournalStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("JournalTurn"):
@@ -78,14 +72,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ModelTimeoutsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NetworkAccess"):
 		return &apiv1alpha1.NetworkAccessApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("PartialAnswer"):
-		return &apiv1alpha1.PartialAnswerApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("PlannedCall"):
-		return &apiv1alpha1.PlannedCallApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("QueuePosition"):
 		return &apiv1alpha1.QueuePositionApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("RecordedTurn"):
-		return &apiv1alpha1.RecordedTurnApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecretKeyReference"):
 		return &apiv1alpha1.SecretKeyReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Session"):
@@ -96,8 +84,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.SessionStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SessionTotals"):
 		return &apiv1alpha1.SessionTotalsApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("SettledCall"):
-		return &apiv1alpha1.SettledCallApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SimulatedResponse"):
 		return &apiv1alpha1.SimulatedResponseApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SimulatedRule"):

@@ -27,8 +27,8 @@ type partStore struct {
 
 func (p *partStore) Create(ctx context.Context, s journal.Session, e *v1alpha1.JournalEntrySpec) error {
 	p.mu.Lock()
-	refuses := p.refuses && len(e.Outcomes) > 0
-	if len(e.Outcomes) > 0 {
+	refuses := p.refuses && len(journaltest.Content(e).Outcomes) > 0
+	if len(journaltest.Content(e).Outcomes) > 0 {
 		p.parts++
 	}
 	p.mu.Unlock()

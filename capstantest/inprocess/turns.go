@@ -7,6 +7,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/apivalidation"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/inprocess"
 )
@@ -136,7 +137,7 @@ func (r *Runtime) Messages(ctx context.Context, session string) ([]Message, erro
 
 // Events returns the events of a Session, the default one for an empty name, in the order of the journal: those of
 // closed steps (RT-04). The sequence number of an event is its place, from 1 (EVT-02).
-func (r *Runtime) Events(ctx context.Context, session string) ([]v1alpha1.JournalEvent, error) {
+func (r *Runtime) Events(ctx context.Context, session string) ([]event.Event, error) {
 	of, err := r.session(session)
 	if err != nil {
 		return nil, fmt.Errorf("reading events: %w", err)
@@ -145,7 +146,7 @@ func (r *Runtime) Events(ctx context.Context, session string) ([]v1alpha1.Journa
 	if err != nil {
 		return nil, fmt.Errorf("reading the events of Session %s: %w", of.Name, err)
 	}
-	var events []v1alpha1.JournalEvent
+	var events []event.Event
 	for _, step := range steps {
 		events = append(events, step.Events...)
 	}

@@ -20,6 +20,8 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 )
 
 // deed is a request of the manager on its way to the API server. A break makes another one of it: to the cluster, that
@@ -61,7 +63,7 @@ var brokenManagers = []brokenManager{
 		invariant: approvedBeforeStart,
 		message:   "the journal had no approval",
 		scenario:  "AtMostOnce tools that need approval, one of which gets it",
-		do: entries(func(s *v1alpha1.JournalEntrySpec, _ *deed) bool {
+		do: entries(func(s *journal.Entry, _ *deed) bool {
 			approves := s.Settled != nil && s.Settled.Decision == v1alpha1.DecisionApprove
 			if approves {
 				s.Settled.Decision = v1alpha1.DecisionReject
@@ -71,7 +73,7 @@ var brokenManagers = []brokenManager{
 	},
 	{
 		invariant: entryBeforeStatus, message: "before the journal had its end", scenario: "no tools",
-		do: entries(func(s *v1alpha1.JournalEntrySpec, d *deed) bool {
+		do: entries(func(s *journal.Entry, d *deed) bool {
 			d.pretended = s.Final
 			return s.Final
 		}),
@@ -104,7 +106,7 @@ var brokenManagers = []brokenManager{
 		invariant: acceptedInJournal,
 		message:   "was accepted before the journal had it",
 		scenario:  "client tools, one of which answers early",
-		do: entries(func(s *v1alpha1.JournalEntrySpec, _ *deed) bool {
+		do: entries(func(s *journal.Entry, _ *deed) bool {
 			if s.Settled != nil {
 				s.Settled.Source = "another"
 			}
@@ -115,7 +117,7 @@ var brokenManagers = []brokenManager{
 		invariant: outcomeTold,
 		message:   "the journal had call 1-0",
 		scenario:  "Jobs that have settled, an approval and a client that are slow",
-		do: entries(func(s *v1alpha1.JournalEntrySpec, _ *deed) bool {
+		do: entries(func(s *journal.Entry, _ *deed) bool {
 			for i := range s.Outcomes {
 				s.Outcomes[i].Result = new("another result")
 			}
@@ -125,7 +127,7 @@ var brokenManagers = []brokenManager{
 	{invariant: paidOnce, message: "model calls were repeated", scenario: "no tools", forgets: "POST journalentries"},
 	{
 		invariant: journalWhole, message: "whose step 1 is open", scenario: "no tools",
-		do: entries(func(s *v1alpha1.JournalEntrySpec, _ *deed) bool {
+		do: entries(func(s *journal.Entry, _ *deed) bool {
 			if s.Final {
 				s.Step++
 			}
@@ -144,20 +146,32 @@ var brokenManagers = []brokenManager{
 }
 
 // entries breaks what the manager writes into the journal.
-func entries(change func(*v1alpha1.JournalEntrySpec, *deed) bool) func(context.Context, *run, *deed) (bool, error) {
+func entries(change func(*journal.Entry, *deed) bool) func(context.Context, *run, *deed) (bool, error) {
 	return func(_ context.Context, _ *run, d *deed) (bool, error) {
 		entry, ok := d.object.(*v1alpha1.JournalEntry)
-		return ok && change(&entry.Spec, d), nil
+		if !ok {
+			return false, nil
+		}
+		content, err := format.Decode(&entry.Spec)
+		if err != nil || !change(content, d) {
+			return false, err
+		}
+		broken, err := format.Encode(content)
+		if err != nil {
+			return false, err
+		}
+		entry.Spec = *broken
+		return true, nil
 	}
 }
 
 // closingCalls breaks what entries state of the calls of an act step.
 func closingCalls(change func(*v1alpha1.ToolCall)) func(context.Context, *run, *deed) (bool, error) {
-	return entries(func(s *v1alpha1.JournalEntrySpec, _ *deed) bool { return changeSettled(s, change) })
+	return entries(func(s *journal.Entry, _ *deed) bool { return changeSettled(s, change) })
 }
 
 // changeSettled changes what a final entry states of calls that have their final state.
-func changeSettled(s *v1alpha1.JournalEntrySpec, change func(*v1alpha1.ToolCall)) bool {
+func changeSettled(s *journal.Entry, change func(*v1alpha1.ToolCall)) bool {
 	changed := false
 	if s.Final && s.Transition != nil {
 		for i := range s.Transition.ToolCalls {

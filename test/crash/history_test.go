@@ -16,6 +16,8 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 )
 
 // version is one state that an object had. Resource versions are revisions of etcd, so that those of different objects
@@ -31,7 +33,7 @@ type history struct {
 	turns    []version[*v1alpha1.Turn]
 	sessions []version[*v1alpha1.Session]
 	results  []version[*v1alpha1.ToolResult]
-	entries  []version[*v1alpha1.JournalEntry]
+	entries  []version[*written]
 	jobs     []version[*batchv1.Job]
 	pods     []version[*corev1.Pod]
 	// settled is since when the newest version of each Turn shows an act step without open calls.
@@ -145,7 +147,7 @@ func (o *observer) see(deleted bool, object client.Object) {
 	case *v1alpha1.ToolResult:
 		h.results = append(h.results, version[*v1alpha1.ToolResult]{at, deleted, object})
 	case *v1alpha1.JournalEntry:
-		h.entries = append(h.entries, version[*v1alpha1.JournalEntry]{at, deleted, object})
+		h.entries = append(h.entries, version[*written]{at, deleted, writtenOf(object)})
 	case *batchv1.Job:
 		h.jobs = append(h.jobs, version[*batchv1.Job]{at, deleted, object})
 	case *corev1.Pod:
@@ -355,6 +357,21 @@ func noteAll[T client.Object](seen map[types.UID]int64, versions []version[T]) {
 	for _, v := range versions {
 		seen[v.object.GetUID()] = v.revision
 	}
+}
+
+// written is an entry of a journal with its content.
+type written struct {
+	*v1alpha1.JournalEntry
+	Spec journal.Entry
+}
+
+// writtenOf decodes an entry. What this build has written, it can read.
+func writtenOf(object *v1alpha1.JournalEntry) *written {
+	content, err := format.Decode(&object.Spec)
+	if err != nil {
+		panic(fmt.Sprintf("JournalEntry %s: %v", object.Name, err))
+	}
+	return &written{object, *content}
 }
 
 func itemsOf(list client.ObjectList) []client.Object {

@@ -12,25 +12,33 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest/inprocess"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 )
 
 // bentStore is a store of journals to which a runtime that is broken writes other entries than ours does.
 type bentStore struct {
 	inprocess.Store
 	// change changes an entry. It reports whether the entry is written at all.
-	change func(*v1alpha1.JournalEntrySpec) bool
+	change func(*journal.Entry) bool
 
 	mu      sync.Mutex
-	entries []version[*v1alpha1.JournalEntry]
+	entries []version[*written]
 }
 
 // Create implements inprocess.Store.
-func (s *bentStore) Create(ctx context.Context, session inprocess.LogSession, e *v1alpha1.JournalEntrySpec) error {
-	e = e.DeepCopy()
+func (s *bentStore) Create(ctx context.Context, session inprocess.LogSession, spec *v1alpha1.JournalEntrySpec) error {
+	e, err := format.Decode(spec)
+	if err != nil {
+		return err
+	}
 	if !s.change(e) {
 		return nil
 	}
-	if err := s.Store.Create(ctx, session, e); err != nil {
+	if spec, err = format.Encode(e); err != nil {
+		return err
+	}
+	if err := s.Store.Create(ctx, session, spec); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -38,10 +46,10 @@ func (s *bentStore) Create(ctx context.Context, session inprocess.LogSession, e 
 	owned := metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{UID: session.UID}}}
 	s.entries = append(
 		s.entries,
-		version[*v1alpha1.JournalEntry]{
+		version[*written]{
 			int64(len(s.entries)) + 1,
 			false,
-			&v1alpha1.JournalEntry{ObjectMeta: owned, Spec: *e},
+			writtenOf(&v1alpha1.JournalEntry{ObjectMeta: owned, Spec: *spec}),
 		},
 	)
 	return nil
@@ -129,10 +137,10 @@ func (l *local) violations(turn *v1alpha1.Turn) error {
 }
 
 func TestInvariantsCatchABrokenRuntimeInProcess(t *testing.T) {
-	whole := func(*v1alpha1.JournalEntrySpec) bool { return true }
+	whole := func(*journal.Entry) bool { return true }
 	pay := jobTool("pay", v1alpha1.SideEffectAtMostOnce)
 	for name, test := range map[string]struct {
-		change             func(*v1alpha1.JournalEntrySpec) bool
+		change             func(*journal.Entry) bool
 		tool               *v1alpha1.Tool
 		dies               bool
 		invariant, message string
@@ -140,20 +148,20 @@ func TestInvariantsCatchABrokenRuntimeInProcess(t *testing.T) {
 		"nothing is broken":                 {change: whole, tool: pay},
 		"nothing is broken, and it dies":    {change: whole, tool: pay, dies: true},
 		"nothing is broken, and it is told": {change: whole, tool: approved(pay.DeepCopy())},
-		"what ran was not executed": {func(s *v1alpha1.JournalEntrySpec) bool {
+		"what ran was not executed": {func(s *journal.Entry) bool {
 			changeSettled(s, func(c *v1alpha1.ToolCall) { c.State = v1alpha1.ToolCallStateNotExecuted })
 			return true
 		}, pay, false, notExecutedNeverStarted, "was not executed"},
-		"it writes no claim before it starts a call": {func(s *v1alpha1.JournalEntrySpec) bool {
+		"it writes no claim before it starts a call": {func(s *journal.Entry) bool {
 			return s.Claimed == nil
 		}, pay, true, startedOnce, "started 2 times"},
-		"it starts what was not approved": {func(s *v1alpha1.JournalEntrySpec) bool {
+		"it starts what was not approved": {func(s *journal.Entry) bool {
 			if s.Settled != nil {
 				s.Settled.Decision = v1alpha1.DecisionReject
 			}
 			return true
 		}, approved(pay.DeepCopy()), false, approvedBeforeStart, "the journal had no approval"},
-		"it numbers its steps wrong": {func(s *v1alpha1.JournalEntrySpec) bool {
+		"it numbers its steps wrong": {func(s *journal.Entry) bool {
 			if s.Final {
 				s.Step++
 			}

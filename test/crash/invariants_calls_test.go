@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -14,7 +15,7 @@ import (
 type closing struct {
 	turn     v1alpha1.JournalTurn
 	revision int64
-	entry    *v1alpha1.JournalEntrySpec
+	entry    *journal.Entry
 	calls    []v1alpha1.ToolCall
 }
 
@@ -142,7 +143,7 @@ func (e *evidence) checkApprovals(v *verdict, uid types.UID, versions []version[
 			if started := e.starts(uid, call.ID); len(started) > 0 {
 				first = started[0].revision
 			}
-			approved := slices.ContainsFunc(e.entries, func(at version[*v1alpha1.JournalEntry]) bool {
+			approved := slices.ContainsFunc(e.entries, func(at version[*written]) bool {
 				s := at.object.Spec
 				return s.Turn != nil && s.Turn.UID == uid && s.Settled != nil && s.Settled.ID == call.ID &&
 					s.Settled.Decision == v1alpha1.DecisionApprove && at.revision < first

@@ -12,6 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
 // checkResults holds that an accepted ToolResult is in the journal, and that no later entry denies it.
@@ -38,8 +39,8 @@ func (e *evidence) checkResults(v *verdict) {
 }
 
 // names reports whether an event of an entry comes from a ToolResult.
-func names(s *v1alpha1.JournalEntrySpec, uid types.UID) bool {
-	return slices.ContainsFunc(s.Events, func(e v1alpha1.JournalEvent) bool {
+func names(s *journal.Entry, uid types.UID) bool {
+	return slices.ContainsFunc(s.Events, func(e event.Event) bool {
 		for _, value := range e.Context {
 			if value == string(uid) {
 				return true
@@ -74,7 +75,7 @@ func (e *evidence) checkNotDenied(v *verdict, result *v1alpha1.ToolResult) {
 }
 
 // toldOf is what an entry tells of a call.
-func toldOf(entry *v1alpha1.JournalEntrySpec, call string) (event.ToolCompleted, bool) {
+func toldOf(entry *journal.Entry, call string) (event.ToolCompleted, bool) {
 	for _, e := range entry.Events {
 		var data event.ToolCompleted
 		if e.Type == event.TypeToolCompleted && e.Data != nil && json.Unmarshal(e.Data.Raw, &data) == nil &&
@@ -139,7 +140,7 @@ func (e *evidence) checkModelCalls(v *verdict) {
 
 // checkJournals holds the form of each Session's journal.
 func (e *evidence) checkJournals(v *verdict) {
-	journals := map[types.UID][]v1alpha1.JournalEntrySpec{}
+	journals := map[types.UID][]journal.Entry{}
 	for _, at := range e.entries {
 		if owners := at.object.OwnerReferences; len(owners) > 0 && !at.deleted {
 			journals[owners[0].UID] = append(journals[owners[0].UID], at.object.Spec)
@@ -166,7 +167,7 @@ func (e *evidence) checkJournals(v *verdict) {
 
 // isWithdrawal reports whether an entry cancels a Turn before its first step, so that no other Turn takes in its
 // message. It comes between the entries of the Turn that runs.
-func isWithdrawal(entry *v1alpha1.JournalEntrySpec) bool {
+func isWithdrawal(entry *journal.Entry) bool {
 	t := entry.Transition
 	return entry.Turn != nil && entry.Final && entry.Step == 1 && t != nil && t.Phase == v1alpha1.TurnPhaseCancelled &&
 		t.Plan != nil && t.Plan.Phase == v1alpha1.PlanPhaseComplete && t.Plan.Step == 0 && t.Summary != nil && t.Summary.ModelCalls == 0
@@ -174,12 +175,12 @@ func isWithdrawal(entry *v1alpha1.JournalEntrySpec) bool {
 
 // checkJournal holds the form of a journal: no gap, one final entry for each step of a Turn, one Turn after the other,
 // each up to its end.
-func checkJournal(v *verdict, journal []v1alpha1.JournalEntrySpec, whole bool) {
-	slices.SortFunc(journal, func(a, b v1alpha1.JournalEntrySpec) int { return int(a.Ordinal - b.Ordinal) })
+func checkJournal(v *verdict, entries []journal.Entry, whole bool) {
+	slices.SortFunc(entries, func(a, b journal.Entry) int { return int(a.Ordinal - b.Ordinal) })
 	var open string
 	var last int32
 	over := map[string]bool{}
-	for i, entry := range journal {
+	for i, entry := range entries {
 		if entry.Ordinal != int64(i)+1 {
 			v.fail(journalWhole, "the entry at place %d has ordinal %d", i+1, entry.Ordinal)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
 // The invariants, by the names that violations of them begin with. They are absolute: they do not depend on what an
@@ -172,7 +173,7 @@ func (e *evidence) checkPodsKept(v *verdict, before, after *v1alpha1.Turn) {
 
 // final reports whether the journal had the final entry of a step before a revision.
 func (e *evidence) final(uid types.UID, step int32, before int64) bool {
-	return slices.ContainsFunc(e.entries, func(at version[*v1alpha1.JournalEntry]) bool {
+	return slices.ContainsFunc(e.entries, func(at version[*written]) bool {
 		s := at.object.Spec
 		return s.Final && s.Turn != nil && s.Turn.UID == uid && s.Step == step && at.revision < before
 	})
@@ -180,7 +181,7 @@ func (e *evidence) final(uid types.UID, step int32, before int64) bool {
 
 // over reports whether the journal had ended a Turn before a revision. An empty UID stands for every Turn of the name.
 func (e *evidence) over(uid types.UID, name string, before int64) bool {
-	return slices.ContainsFunc(e.entries, func(at version[*v1alpha1.JournalEntry]) bool {
+	return slices.ContainsFunc(e.entries, func(at version[*written]) bool {
 		s := at.object.Spec
 		return s.Final && s.Turn != nil && s.Turn.Name == name && (uid == "" || s.Turn.UID == uid) && at.revision < before &&
 			s.Transition != nil && s.Transition.Plan != nil && s.Transition.Plan.Phase == v1alpha1.PlanPhaseComplete
@@ -190,8 +191,8 @@ func (e *evidence) over(uid types.UID, name string, before int64) bool {
 // delivered reports whether the journal had the message of a Turn in another Turn before a revision. An empty UID
 // stands for every Turn of the name.
 func (e *evidence) delivered(uid types.UID, name string, before int64) bool {
-	return slices.ContainsFunc(e.entries, func(at version[*v1alpha1.JournalEntry]) bool {
-		return at.revision < before && slices.ContainsFunc(at.object.Spec.Steered, func(s v1alpha1.RecordedTurn) bool {
+	return slices.ContainsFunc(e.entries, func(at version[*written]) bool {
+		return at.revision < before && slices.ContainsFunc(at.object.Spec.Steered, func(s journal.RecordedTurn) bool {
 			return s.Name == name && (uid == "" || s.UID == uid)
 		})
 	})
@@ -270,7 +271,7 @@ func began(turn *v1alpha1.Turn) bool {
 }
 
 func (e *evidence) hasEntries(uid types.UID) bool {
-	return slices.ContainsFunc(e.entries, func(at version[*v1alpha1.JournalEntry]) bool {
+	return slices.ContainsFunc(e.entries, func(at version[*written]) bool {
 		return at.object.Spec.Turn != nil && at.object.Spec.Turn.UID == uid
 	})
 }

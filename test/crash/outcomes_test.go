@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
 // waiting are conversations that wait for a client beside Jobs that have settled, whose outcomes only the journal has
@@ -79,10 +80,10 @@ func (r *run) kept(ids ...string) error {
 		if r.waits(v1alpha1.ToolCallStateNotExecuted, id) == nil {
 			continue // A fault has kept its Job from being created.
 		}
-		known := slices.ContainsFunc(r.seen.snapshot(r.namespace).entries, func(at version[*v1alpha1.JournalEntry]) bool {
+		known := slices.ContainsFunc(r.seen.snapshot(r.namespace).entries, func(at version[*written]) bool {
 			s := at.object.Spec
 			return s.Turn != nil && s.Turn.UID == turn.UID &&
-				slices.ContainsFunc(s.Outcomes, func(c v1alpha1.SettledCall) bool { return c.ID == id })
+				slices.ContainsFunc(s.Outcomes, func(c journal.SettledCall) bool { return c.ID == id })
 		})
 		if !known {
 			return errors.New("the journal has no outcome of call " + id + ": " + callsOf(turn))
@@ -107,7 +108,7 @@ func (e *evidence) checkOutcomes(v *verdict) {
 		if end := closed.entry.Transition.Error; end != nil && end.Code == v1alpha1.ErrorCodeJournalFull {
 			continue // The journal has room for the start of each text only.
 		}
-		first := map[string]v1alpha1.SettledCall{}
+		first := map[string]journal.SettledCall{}
 		for _, at := range e.entries {
 			s := at.object.Spec
 			if s.Turn == nil || s.Turn.UID != closed.turn.UID || s.Step != closed.entry.Step ||

@@ -17,6 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
 const (
@@ -321,15 +322,15 @@ func (r *run) outcome(ctx context.Context) ([]string, error) {
 
 // transcript is the conversation, without ids and times. A part counts where a final entry names it: one that a writer
 // left behind does not.
-func (r *run) transcript(journal []v1alpha1.JournalEntrySpec) ([]string, error) {
+func (r *run) transcript(entries []journal.Entry) ([]string, error) {
 	named := map[int64]bool{}
-	for _, entry := range journal {
+	for _, entry := range entries {
 		for _, ordinal := range entry.Parts {
 			named[ordinal] = true
 		}
 	}
 	var lines []string
-	for _, entry := range journal {
+	for _, entry := range entries {
 		if !entry.Final && !named[entry.Ordinal] {
 			continue
 		}
@@ -352,20 +353,20 @@ func (r *run) transcript(journal []v1alpha1.JournalEntrySpec) ([]string, error) 
 }
 
 // journal reads the journal of the newest Session in order.
-func (r *run) journal(ctx context.Context) ([]v1alpha1.JournalEntrySpec, error) {
+func (r *run) journal(ctx context.Context) ([]journal.Entry, error) {
 	var list v1alpha1.JournalEntryList
 	if err := r.user.List(ctx, &list, client.InNamespace(r.namespace)); err != nil {
 		return nil, err
 	}
 	session := r.seen.session(r.namespace).UID
-	var journal []v1alpha1.JournalEntrySpec
+	var entries []journal.Entry
 	for i := range list.Items {
 		if owners := list.Items[i].OwnerReferences; len(owners) > 0 && owners[0].UID == session {
-			journal = append(journal, list.Items[i].Spec)
+			entries = append(entries, writtenOf(&list.Items[i]).Spec)
 		}
 	}
-	slices.SortFunc(journal, func(a, b v1alpha1.JournalEntrySpec) int { return int(a.Ordinal - b.Ordinal) })
-	return journal, nil
+	slices.SortFunc(entries, func(a, b journal.Entry) int { return int(a.Ordinal - b.Ordinal) })
+	return entries, nil
 }
 
 // verify holds the invariants. Of a run that has come to its end the journal must be complete.

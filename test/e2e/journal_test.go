@@ -14,20 +14,23 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 )
 
 // journal is the log of the Session demo, in order.
-func journal(ctx context.Context, namespace string) []v1alpha1.JournalEntrySpec {
+func journal(ctx context.Context, namespace string) []format.Entry {
 	GinkgoHelper()
 	var list v1alpha1.JournalEntryList
 	Expect(api.List(ctx, &list, client.InNamespace(namespace))).To(Succeed())
-	var entries []v1alpha1.JournalEntrySpec
+	var entries []format.Entry
 	for _, entry := range list.Items {
 		if entry.Spec.Session == "demo" {
-			entries = append(entries, entry.Spec)
+			content, err := format.Decode(&entry.Spec)
+			Expect(err).NotTo(HaveOccurred())
+			entries = append(entries, *content)
 		}
 	}
-	slices.SortFunc(entries, func(a, b v1alpha1.JournalEntrySpec) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
+	slices.SortFunc(entries, func(a, b format.Entry) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
 	return entries
 }
 
@@ -73,9 +76,9 @@ func finalEntries(ctx context.Context, turn *v1alpha1.Turn) map[string]int {
 }
 
 // partials are the pieces of answers that the log of a namespace has, in order.
-func partials(ctx context.Context, namespace string) []v1alpha1.PartialAnswer {
+func partials(ctx context.Context, namespace string) []format.PartialAnswer {
 	GinkgoHelper()
-	var found []v1alpha1.PartialAnswer
+	var found []format.PartialAnswer
 	for _, entry := range journal(ctx, namespace) {
 		if entry.Partial != nil {
 			found = append(found, *entry.Partial)

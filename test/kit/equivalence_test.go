@@ -18,6 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/capstantest/inprocess"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	runtimeinprocess "github.com/capstan-dev/capstan/internal/runtime/inprocess"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
@@ -169,7 +170,7 @@ func inCluster(ctx context.Context, s scenario, prompt, namespace string) course
 	log := journal.New(store, journal.Options{})
 	steps, err := runtimeinprocess.Steps(ctx, log, store, host.JournalOf(session))
 	Expect(err).NotTo(HaveOccurred())
-	var events []v1alpha1.JournalEvent
+	var events []event.Event
 	for _, step := range steps {
 		events = append(events, step.Events...)
 	}
@@ -325,7 +326,7 @@ func (p *process) cancel(ctx context.Context) {
 
 // courseOf leaves out what differs from one run to the next.
 func courseOf(
-	rests []map[string]any, turn *v1alpha1.Turn, events []v1alpha1.JournalEvent, messages []inprocess.Message,
+	rests []map[string]any, turn *v1alpha1.Turn, events []event.Event, messages []inprocess.Message,
 ) course {
 	GinkgoHelper()
 	c := course{rests: rests, status: statusOf(turn)}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
 var _ = Describe("HTTP tools of a manager that ends, or has a rival", Serial, Ordered, func() {
@@ -93,7 +94,7 @@ var _ = Describe("HTTP tools of a manager that ends, or has a rival", Serial, Or
 				kit.Turn(ctx, namespace, "demo-1"),
 			).Should(capstantest.HaveToolCall("look", v1alpha1.ToolCallStateSucceeded, v1alpha1.ToolCallReasonCompleted))
 			Eventually(func() bool {
-				return slices.ContainsFunc(journalOf(ctx, namespace), func(entry v1alpha1.JournalEntrySpec) bool {
+				return slices.ContainsFunc(journalOf(ctx, namespace), func(entry journal.Entry) bool {
 					return entry.Settled != nil || len(entry.Outcomes) > 0
 				})
 			}).Should(BeTrue(), "the journal has the result")

@@ -21,6 +21,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/test/internal/conditions"
 )
 
@@ -45,15 +46,15 @@ func answered(ctx context.Context, namespace string) *v1alpha1.Turn {
 }
 
 // journalOf are the entries of a namespace, in order.
-func journalOf(ctx context.Context, namespace string) []v1alpha1.JournalEntrySpec {
+func journalOf(ctx context.Context, namespace string) []journal.Entry {
 	GinkgoHelper()
 	var list v1alpha1.JournalEntryList
 	Expect(kit.Client.List(ctx, &list, client.InNamespace(namespace))).To(Succeed())
-	var entries []v1alpha1.JournalEntrySpec
+	var entries []journal.Entry
 	for _, item := range list.Items {
-		entries = append(entries, item.Spec)
+		entries = append(entries, contentOf(item))
 	}
-	slices.SortFunc(entries, func(a, b v1alpha1.JournalEntrySpec) int { return int(a.Ordinal - b.Ordinal) })
+	slices.SortFunc(entries, func(a, b journal.Entry) int { return int(a.Ordinal - b.Ordinal) })
 	return entries
 }
 

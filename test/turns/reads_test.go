@@ -9,6 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 )
 
 // phaseOf returns a function that reads where a Session stands.
@@ -52,16 +54,23 @@ func conditionOf(turn *v1alpha1.Turn, kind string) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// entries reads the log of a Session in order.
-func entries(ctx context.Context, namespace, session string) []v1alpha1.JournalEntrySpec {
+// contentOf is the content of an entry.
+func contentOf(e v1alpha1.JournalEntry) journal.Entry {
+	content, err := format.Decode(&e.Spec)
+	Expect(err).NotTo(HaveOccurred())
+	return *content
+}
+
+// entries reads the journal of a Session in order.
+func entries(ctx context.Context, namespace, session string) []journal.Entry {
 	var list v1alpha1.JournalEntryList
 	Expect(kit.Client.List(ctx, &list, client.InNamespace(namespace))).To(Succeed())
-	found := make([]v1alpha1.JournalEntrySpec, 0, len(list.Items))
+	found := make([]journal.Entry, 0, len(list.Items))
 	for ordinal := int64(1); len(found) < len(list.Items); ordinal++ {
 		before := len(found)
 		for i := range list.Items {
 			if list.Items[i].Spec.Session == session && list.Items[i].Spec.Ordinal == ordinal {
-				found = append(found, list.Items[i].Spec)
+				found = append(found, contentOf(list.Items[i]))
 			}
 		}
 		if len(found) == before {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
 )
 
 // The parts of a Turn in the log (LIFE-01 to LIFE-07, LLM-02, TOOL-11, EVT-04).
@@ -343,8 +344,8 @@ func completedCalls(ctx context.Context, namespace string) []string {
 }
 
 // allEvents are the events of the log of Session demo, in order.
-func allEvents(ctx context.Context, namespace string) []v1alpha1.JournalEvent {
-	var events []v1alpha1.JournalEvent
+func allEvents(ctx context.Context, namespace string) []event.Event {
+	var events []event.Event
 	for _, entry := range entries(ctx, namespace, "demo") {
 		events = append(events, entry.Events...)
 	}

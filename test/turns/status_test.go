@@ -16,6 +16,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
 )
 
 // maxStatusBytes is the most that the status of a Turn may take (invariant 7).
@@ -213,7 +214,7 @@ func works(n int) []v1alpha1.SimulatedToolCall {
 func finalAnswer(ctx context.Context, namespace string) string {
 	GinkgoHelper()
 	var id string
-	var parts []v1alpha1.JournalEvent
+	var parts []event.Event
 	for _, event := range allEvents(ctx, namespace) {
 		if event.Type != "output.message.completed" {
 			continue
@@ -361,14 +362,15 @@ var _ = Describe("A Session", func() {
 		Expect(kit.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: "demo"}, session)).To(Succeed())
 		Expect(session.Status.Totals).To(Equal(want))
 		size := int64(0)
-		log := entries(ctx, namespace, "demo")
-		for i := range log {
-			raw, err := json.Marshal(log[i])
+		var stored v1alpha1.JournalEntryList
+		Expect(kit.Client.List(ctx, &stored, client.InNamespace(namespace))).To(Succeed())
+		for i := range stored.Items {
+			raw, err := json.Marshal(stored.Items[i].Spec)
 			Expect(err).NotTo(HaveOccurred())
 			size += int64(len(raw))
 		}
-		Expect(session.Status.Journal).To(Equal(v1alpha1.JournalStatus{Head: int64(len(log)), Bytes: size}))
-		Expect(log).To(HaveLen(5))
+		Expect(session.Status.Journal).To(Equal(v1alpha1.JournalStatus{Head: 5, Bytes: size}))
+		Expect(stored.Items).To(HaveLen(5))
 	})
 })
 

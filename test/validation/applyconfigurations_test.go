@@ -26,11 +26,9 @@ var entrySpecimen = specimen{kind: "JournalEntry", name: "entry", spec: `
   turn: {name: demo-1, uid: 3f1c}
   step: 1
   final: true
-  claimed: {id: 1-0, holder: me}
-  partial: {message: m1, model: big, holder: me, content: Text, offset: 4, text: "so far"}
-  settled:
-    {id: 1-0, state: Succeeded, reason: Completed, result: done, startedAt: "2030-01-02T03:04:05.000000Z", finishedAt: "2030-01-02T03:04:05.000000Z"}
-  events: [{id: e1, type: turn.started, time: "2030-01-02T03:04:05.000000Z", data: {iteration: 1}}]
+  part: 1
+  format: 2
+  payload: {digest: d1, events: [{type: turn.started, data: {iteration: 1}}], claimed: {id: 1-0, holder: me}}
 `}
 
 var _ = Describe("Apply configurations", func() {

@@ -123,7 +123,7 @@ spec:
 			ObjectMeta: metav1.ObjectMeta{Name: "entry", Namespace: storedNamespace},
 			Spec: capstanv1alpha1.JournalEntrySpec{
 				Session: "demo", Ordinal: 1, Time: metav1.NowMicro(),
-				Calls: []capstanv1alpha1.PlannedCall{{ID: "1-0", Name: "word-count", Arguments: strings.Repeat("x", 512<<10)}},
+				Payload: &capstanv1alpha1.JSON{Raw: []byte(`{"digest":"` + strings.Repeat("x", 512<<10) + `"}`)},
 			},
 		}
 		Expect(api.Create(ctx, entry)).To(Succeed())
@@ -136,7 +136,7 @@ spec:
 		changed.Spec.Final = true
 		err := api.Update(ctx, changed)
 		Expect(apierrors.IsInvalid(err)).To(BeTrue(), "got: %v", err)
-		Expect(err).To(MatchError(ContainSubstring("an entry of the log cannot be changed.")))
+		Expect(err).To(MatchError(ContainSubstring("an entry of the journal cannot be changed.")))
 	})
 })
 

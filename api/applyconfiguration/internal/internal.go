@@ -105,15 +105,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedGeneration
       type:
         scalar: numeric
-- name: com.github.capstan-dev.capstan.api.v1alpha1.ClaimedCall
-  map:
-    fields:
-    - name: holder
-      type:
-        scalar: string
-    - name: id
-      type:
-        scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ClientTool
   map:
     elementType:
@@ -337,27 +328,6 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
       default: 5m
-- name: com.github.capstan-dev.capstan.api.v1alpha1.JournalCheckpoint
-  map:
-    fields:
-    - name: bytes
-      type:
-        scalar: numeric
-    - name: events
-      type:
-        scalar: numeric
-    - name: from
-      type:
-        scalar: numeric
-    - name: transcript
-      type:
-        scalar: string
-    - name: turns
-      type:
-        list:
-          elementType:
-            namedType: com.github.capstan-dev.capstan.api.v1alpha1.RecordedTurn
-          elementRelationship: atomic
 - name: com.github.capstan-dev.capstan.api.v1alpha1.JournalEntry
   map:
     fields:
@@ -376,27 +346,6 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.capstan-dev.capstan.api.v1alpha1.JournalEntrySpec
   map:
     fields:
-    - name: calls
-      type:
-        list:
-          elementType:
-            namedType: com.github.capstan-dev.capstan.api.v1alpha1.PlannedCall
-          elementRelationship: atomic
-    - name: checkpoint
-      type:
-        namedType: com.github.capstan-dev.capstan.api.v1alpha1.JournalCheckpoint
-    - name: claimed
-      type:
-        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ClaimedCall
-    - name: digest
-      type:
-        scalar: string
-    - name: events
-      type:
-        list:
-          elementType:
-            namedType: com.github.capstan-dev.capstan.api.v1alpha1.JournalEvent
-          elementRelationship: atomic
     - name: final
       type:
         scalar: boolean
@@ -406,57 +355,10 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: ordinal
       type:
         scalar: numeric
-    - name: outcomes
-      type:
-        list:
-          elementType:
-            namedType: com.github.capstan-dev.capstan.api.v1alpha1.SettledCall
-          elementRelationship: atomic
     - name: part
       type:
         scalar: numeric
-    - name: partial
-      type:
-        namedType: com.github.capstan-dev.capstan.api.v1alpha1.PartialAnswer
-    - name: parts
-      type:
-        list:
-          elementType:
-            scalar: numeric
-          elementRelationship: atomic
-    - name: session
-      type:
-        scalar: string
-    - name: settled
-      type:
-        namedType: com.github.capstan-dev.capstan.api.v1alpha1.SettledCall
-    - name: steered
-      type:
-        list:
-          elementType:
-            namedType: com.github.capstan-dev.capstan.api.v1alpha1.RecordedTurn
-          elementRelationship: atomic
-    - name: step
-      type:
-        scalar: numeric
-    - name: time
-      type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
-    - name: transition
-      type:
-        namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnProgress
-    - name: turn
-      type:
-        namedType: com.github.capstan-dev.capstan.api.v1alpha1.JournalTurn
-- name: com.github.capstan-dev.capstan.api.v1alpha1.JournalEvent
-  map:
-    fields:
-    - name: context
-      type:
-        map:
-          elementType:
-            scalar: string
-    - name: data
+    - name: payload
       type:
         scalar: untyped
         list:
@@ -467,15 +369,20 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: __untyped_deduced_
           elementRelationship: separable
-    - name: id
+    - name: session
       type:
         scalar: string
+    - name: step
+      type:
+        scalar: numeric
     - name: time
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
-    - name: type
+    - name: turn
       type:
-        scalar: string
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.JournalTurn
+    elementType:
+      namedType: __untyped_deduced_
 - name: com.github.capstan-dev.capstan.api.v1alpha1.JournalStatus
   map:
     fields:
@@ -683,49 +590,8 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.NetworkReach
   scalar: string
-- name: com.github.capstan-dev.capstan.api.v1alpha1.PartialAnswer
-  map:
-    fields:
-    - name: content
-      type:
-        namedType: com.github.capstan-dev.capstan.api.v1alpha1.PartialContent
-    - name: holder
-      type:
-        scalar: string
-    - name: message
-      type:
-        scalar: string
-    - name: model
-      type:
-        scalar: string
-    - name: offset
-      type:
-        scalar: numeric
-    - name: text
-      type:
-        scalar: string
-- name: com.github.capstan-dev.capstan.api.v1alpha1.PartialContent
-  scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.PlanPhase
   scalar: string
-- name: com.github.capstan-dev.capstan.api.v1alpha1.PlannedCall
-  map:
-    fields:
-    - name: arguments
-      type:
-        scalar: string
-    - name: id
-      type:
-        scalar: string
-    - name: name
-      type:
-        scalar: string
-    - name: providerID
-      type:
-        scalar: string
-    - name: refusal
-      type:
-        scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.Price
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.QueuePosition
@@ -739,21 +605,6 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ReasoningEffort
   scalar: string
-- name: com.github.capstan-dev.capstan.api.v1alpha1.RecordedTurn
-  map:
-    fields:
-    - name: digest
-      type:
-        scalar: string
-    - name: name
-      type:
-        scalar: string
-    - name: steeredInto
-      type:
-        namedType: com.github.capstan-dev.capstan.api.v1alpha1.JournalTurn
-    - name: uid
-      type:
-        namedType: io.k8s.apimachinery.pkg.types.UID
 - name: com.github.capstan-dev.capstan.api.v1alpha1.SecretKeyReference
   map:
     fields:
@@ -888,45 +739,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: usage
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.Usage
-- name: com.github.capstan-dev.capstan.api.v1alpha1.SettledCall
-  map:
-    fields:
-    - name: by
-      type:
-        scalar: string
-    - name: decision
-      type:
-        namedType: com.github.capstan-dev.capstan.api.v1alpha1.Decision
-    - name: error
-      type:
-        scalar: string
-    - name: finishedAt
-      type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
-    - name: id
-      type:
-        scalar: string
-    - name: image
-      type:
-        scalar: string
-    - name: podUID
-      type:
-        namedType: io.k8s.apimachinery.pkg.types.UID
-    - name: reason
-      type:
-        scalar: string
-    - name: result
-      type:
-        scalar: string
-    - name: source
-      type:
-        namedType: io.k8s.apimachinery.pkg.types.UID
-    - name: startedAt
-      type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
-    - name: state
-      type:
-        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ToolCallState
 - name: com.github.capstan-dev.capstan.api.v1alpha1.SideEffect
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.SimulatedResponse
@@ -1331,53 +1143,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: stopReason
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.StopReason
-- name: com.github.capstan-dev.capstan.api.v1alpha1.TurnProgress
-  map:
-    fields:
-    - name: controls
-      type:
-        namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnControls
-    - name: error
-      type:
-        namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnError
-    - name: iteration
-      type:
-        scalar: numeric
-    - name: model
-      type:
-        scalar: string
-    - name: modelNotFound
-      type:
-        scalar: string
-    - name: output
-      type:
-        scalar: string
-    - name: phase
-      type:
-        namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnPhase
-    - name: plan
-      type:
-        namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnPlan
-    - name: recovered
-      type:
-        namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnRecovery
-    - name: summary
-      type:
-        namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnSummary
-    - name: toolCalls
-      type:
-        list:
-          elementType:
-            namedType: com.github.capstan-dev.capstan.api.v1alpha1.ToolCall
-          elementRelationship: associative
-          keys:
-          - id
-    - name: waitsFor
-      type:
-        list:
-          elementType:
-            namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnWait
-          elementRelationship: atomic
 - name: com.github.capstan-dev.capstan.api.v1alpha1.TurnRecovery
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.TurnReference

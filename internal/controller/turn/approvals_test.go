@@ -92,13 +92,13 @@ func nameOf(result *v1alpha1.ToolResult) string {
 
 func TestWhatBecomesOfACallThatNeedsApproval(t *testing.T) {
 	for name, test := range map[string]struct {
-		given  v1alpha1.SettledCall
+		given  journal.SettledCall
 		state  v1alpha1.ToolCallState
 		reason string
 		starts bool
 	}{
-		"approved": {v1alpha1.SettledCall{ID: "1-0", Source: "uid", Decision: v1alpha1.DecisionApprove}, v1alpha1.ToolCallStatePending, "", true},
-		"rejected": {v1alpha1.SettledCall{ID: "1-0", Source: "uid", Decision: v1alpha1.DecisionReject}, v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonRejected, false},
+		"approved": {journal.SettledCall{ID: "1-0", Source: "uid", Decision: v1alpha1.DecisionApprove}, v1alpha1.ToolCallStatePending, "", true},
+		"rejected": {journal.SettledCall{ID: "1-0", Source: "uid", Decision: v1alpha1.DecisionReject}, v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonRejected, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := acting(guardedCall("1-0"))
@@ -131,7 +131,7 @@ func TestAnApprovalThatIsInTheStatusChangesNothing(t *testing.T) {
 	tool.Approve(&call)
 	call.Attempt, call.State = 3, v1alpha1.ToolCallStateRunning
 	a := acting(call)
-	a.take(0, v1alpha1.SettledCall{ID: "1-0", Decision: v1alpha1.DecisionApprove})
+	a.take(0, journal.SettledCall{ID: "1-0", Decision: v1alpha1.DecisionApprove})
 	if got := a.calls()[0]; a.approved || got.Attempt != 3 || got.State != v1alpha1.ToolCallStateRunning {
 		t.Errorf("approved %v, call %+v", a.approved, got)
 	}
@@ -185,7 +185,7 @@ func TestForgettingOthersKeepsJobs(t *testing.T) {
 		started,
 	)
 	a.step.settled = map[string]journal.SettledRef{"1-0": {}}
-	a.take(0, v1alpha1.SettledCall{ID: "1-0", Source: "uid"})
+	a.take(0, journal.SettledCall{ID: "1-0", Source: "uid"})
 	a.settle(1, tool.Outcome{State: v1alpha1.ToolCallStateSucceeded})
 	a.settle(2, tool.ApprovalTimedOut())
 	a.settle(3, tool.Outcome{State: v1alpha1.ToolCallStateFailed})

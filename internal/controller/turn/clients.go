@@ -276,7 +276,7 @@ func wasAccepted(result *v1alpha1.ToolResult) bool {
 }
 
 // take records the result or decision for a call.
-func (a *actScope) take(index int, given v1alpha1.SettledCall) {
+func (a *actScope) take(index int, given journal.SettledCall) {
 	a.step.sources[given.ID] = given.Source
 	switch given.Decision {
 	case v1alpha1.DecisionApprove:

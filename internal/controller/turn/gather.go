@@ -16,6 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/layers"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
 // Indexed fields of the cache.
@@ -148,7 +149,7 @@ func (r *Reconciler) turnsOf(
 
 // planned returns the large fields of the calls of the open act step, by call id: they do not fit into status and are
 // in the entry just before the step. They are not kept in memory while the Turn waits.
-func (r *Reconciler) planned(ctx context.Context, s *scope) (map[string]v1alpha1.PlannedCall, error) {
+func (r *Reconciler) planned(ctx context.Context, s *scope) (map[string]journal.PlannedCall, error) {
 	step := s.memory.of(s.plan().Step)
 	if step.planned != nil {
 		return step.planned, nil
@@ -157,7 +158,7 @@ func (r *Reconciler) planned(ctx context.Context, s *scope) (map[string]v1alpha1
 	if err != nil {
 		return nil, fmt.Errorf("reading the entry that planned the calls: %w", err)
 	}
-	step.planned = make(map[string]v1alpha1.PlannedCall, len(reason.Calls))
+	step.planned = make(map[string]journal.PlannedCall, len(reason.Calls))
 	for _, call := range reason.Calls {
 		step.planned[call.ID] = call
 	}

@@ -51,7 +51,7 @@ type stepMemory struct {
 	// closed is the entry that closes the step, once known.
 	closed *journal.Closed
 	// planned holds the large fields of the step's calls, by call id; nil while they are not needed.
-	planned map[string]v1alpha1.PlannedCall
+	planned map[string]journal.PlannedCall
 	// created is when this process created a Job, by name.
 	created map[string]time.Time
 	// shown are the names of the Jobs that the cache has had: such a Job that is missing now is gone, and not still

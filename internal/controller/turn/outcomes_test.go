@@ -15,6 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/journaltest"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
@@ -27,7 +28,7 @@ type partStore struct {
 
 func (p *partStore) Create(ctx context.Context, s journal.Session, e *v1alpha1.JournalEntrySpec) error {
 	create := func() error { return p.Store.Create(ctx, s, e) }
-	if len(e.Outcomes) == 0 {
+	if len(journaltest.Content(e).Outcomes) == 0 {
 		return create()
 	}
 	p.parts++

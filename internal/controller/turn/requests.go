@@ -11,6 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -63,7 +64,7 @@ func (r *Reconciler) startRequest(ctx context.Context, a *actScope, index int) e
 
 // request runs a call with the current state.
 func (r *Reconciler) request(
-	a *actScope, call v1alpha1.ToolCall, planned v1alpha1.PlannedCall, run *host.CallRun,
+	a *actScope, call v1alpha1.ToolCall, planned journal.PlannedCall, run *host.CallRun,
 ) executor.Func {
 	turn, config := a.hostTurn(), a.config
 	cached := config.Tools[call.Name]

@@ -26,6 +26,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 	journalmemory "github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
@@ -276,9 +277,12 @@ func TestATurnGoesOnWhenItsJournalIsRepaired(t *testing.T) {
 	st.begin(2)
 	pause := st.pass()
 	st.expectStalled(v1alpha1.ReasonJournalDamaged)
-	entry := &v1alpha1.JournalEntrySpec{
+	entry, err := format.Encode(&journal.Entry{
 		Session: "demo", Ordinal: 1, Time: moment, Final: true, Turn: &v1alpha1.JournalTurn{Name: "x", UID: "x"}, Step: 1,
 		Transition: &v1alpha1.TurnProgress{Plan: &v1alpha1.TurnPlan{Phase: v1alpha1.PlanPhaseComplete}},
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	if err := st.store.Create(
 		t.Context(),

@@ -3,14 +3,12 @@ package event
 import (
 	"encoding/json"
 	"fmt"
-
-	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
 // MessageOf returns the message that an event stands for (MSG-02): the message of input.message and
 // output.message.completed, the tool result of tool.completed, and none (false) for any other. It is an error if the
 // event's data does not match its type.
-func MessageOf(e v1alpha1.JournalEvent) (Message, bool, error) {
+func MessageOf(e Event) (Message, bool, error) {
 	switch e.Type {
 	case TypeInputMessage:
 		var data InputMessage
@@ -36,7 +34,7 @@ func MessageOf(e v1alpha1.JournalEvent) (Message, bool, error) {
 }
 
 // MessagesOf are the messages of events, in order.
-func MessagesOf(events []v1alpha1.JournalEvent) ([]Message, error) {
+func MessagesOf(events []Event) ([]Message, error) {
 	var messages []Message
 	for _, e := range events {
 		m, ok, err := MessageOf(e)
@@ -51,13 +49,13 @@ func MessagesOf(events []v1alpha1.JournalEvent) ([]Message, error) {
 }
 
 // Decode reads the data of an event into the struct of its type.
-func Decode[T any](e v1alpha1.JournalEvent) (T, error) {
+func Decode[T any](e Event) (T, error) {
 	var data T
 	err := decode(e, &data)
 	return data, err
 }
 
-func decode(e v1alpha1.JournalEvent, into any) error {
+func decode(e Event, into any) error {
 	if e.Data == nil {
 		return fmt.Errorf("event %s of type %s has no data", e.ID, e.Type)
 	}

@@ -43,13 +43,13 @@ func (f Factory) At(t time.Time) Factory {
 
 // InputMessage returns an event: the user's message was added to the conversation. Metadata without a JSON form is
 // replaced by a sentence.
-func (f Factory) InputMessage(m Message) v1alpha1.JournalEvent {
+func (f Factory) InputMessage(m Message) Event {
 	m.Metadata = encodable(m.Metadata)
 	return f.turn(TypeInputMessage, InputMessage{Message: m})
 }
 
 // SessionActivated returns an event: the Session has an active turn (LIFE-01).
-func (f Factory) SessionActivated() v1alpha1.JournalEvent {
+func (f Factory) SessionActivated() Event {
 	return f.turn(
 		TypeSessionActivated,
 		SessionActivated{TurnID: string(f.identity.Turn), InputMessageID: f.identity.InputMessage},
@@ -57,7 +57,7 @@ func (f Factory) SessionActivated() v1alpha1.JournalEvent {
 }
 
 // TurnStarted returns an event: the turn began, with the user's text (LIFE-01).
-func (f Factory) TurnStarted(input string) v1alpha1.JournalEvent {
+func (f Factory) TurnStarted(input string) Event {
 	return f.turn(
 		TypeTurnStarted,
 		TurnStarted{TurnID: string(f.identity.Turn), InputMessageID: f.identity.InputMessage, InputContent: input},
@@ -65,7 +65,7 @@ func (f Factory) TurnStarted(input string) v1alpha1.JournalEvent {
 }
 
 // TurnCompleted returns an event: the turn ended with a response (LIFE-02).
-func (f Factory) TurnCompleted(data TurnCompleted) v1alpha1.JournalEvent {
+func (f Factory) TurnCompleted(data TurnCompleted) Event {
 	data.TurnID = string(f.identity.Turn)
 	if data.Status == "" {
 		data.Status = "completed"
@@ -74,20 +74,20 @@ func (f Factory) TurnCompleted(data TurnCompleted) v1alpha1.JournalEvent {
 }
 
 // TurnFailed returns an event: the turn ended with an error (LIFE-06).
-func (f Factory) TurnFailed(data TurnFailed) v1alpha1.JournalEvent {
+func (f Factory) TurnFailed(data TurnFailed) Event {
 	data.TurnID = string(f.identity.Turn)
 	return f.turn(TypeTurnFailed, data)
 }
 
 // SessionIdled returns an event: the Session has no active turn any more (LIFE-04, LIFE-06).
-func (f Factory) SessionIdled(data SessionIdled) v1alpha1.JournalEvent {
+func (f Factory) SessionIdled(data SessionIdled) Event {
 	data.TurnID = string(f.identity.Turn)
 	return f.turn(TypeSessionIdled, data)
 }
 
 // OutputMessage returns an event: the user received a message outside of any model call: a prompt that was blocked, a
 // missing dependency (LIFE-09, LIFE-10).
-func (f Factory) OutputMessage(data OutputMessageCompleted) v1alpha1.JournalEvent {
+func (f Factory) OutputMessage(data OutputMessageCompleted) Event {
 	data.Message.Metadata = encodable(data.Message.Metadata)
 	return f.turn(TypeOutputMessageCompleted, data)
 }
@@ -119,66 +119,66 @@ func (s Step) At(t time.Time) Step {
 }
 
 // ReasonStarted returns an event: a reason step began.
-func (s Step) ReasonStarted(data ReasonStarted) v1alpha1.JournalEvent {
+func (s Step) ReasonStarted(data ReasonStarted) Event {
 	return s.step(TypeReasonStarted, data)
 }
 
 // TranscriptRepaired returns an event: a tool call received a result for the prompt (DUR-08).
-func (s Step) TranscriptRepaired(data TranscriptRepaired) v1alpha1.JournalEvent {
+func (s Step) TranscriptRepaired(data TranscriptRepaired) Event {
 	return s.step(TypeTranscriptRepaired, data)
 }
 
 // OutputMessageStarted returns an event: the model began to respond.
-func (s Step) OutputMessageStarted(data OutputMessageStarted) v1alpha1.JournalEvent {
+func (s Step) OutputMessageStarted(data OutputMessageStarted) Event {
 	data.TurnID = string(s.factory.identity.Turn)
 	return s.step(TypeOutputMessageStarted, data)
 }
 
 // LLMGeneration returns an event: a call of a provider ended.
-func (s Step) LLMGeneration(data LLMGeneration) v1alpha1.JournalEvent {
+func (s Step) LLMGeneration(data LLMGeneration) Event {
 	return s.step(TypeLLMGeneration, data)
 }
 
 // OutputMessageCompleted returns an event: the response is complete. Metadata without a JSON form is replaced by a
 // sentence.
-func (s Step) OutputMessageCompleted(data OutputMessageCompleted) v1alpha1.JournalEvent {
+func (s Step) OutputMessageCompleted(data OutputMessageCompleted) Event {
 	data.Message.Metadata = encodable(data.Message.Metadata)
 	return s.step(TypeOutputMessageCompleted, data)
 }
 
 // ReasonRecovered returns an event: an earlier process had begun to receive the response (PART-02).
-func (s Step) ReasonRecovered(data ReasonRecovered) v1alpha1.JournalEvent {
+func (s Step) ReasonRecovered(data ReasonRecovered) Event {
 	return s.step(TypeReasonRecovered, data)
 }
 
 // ReasonCompleted returns an event: a reason step ended.
-func (s Step) ReasonCompleted(data ReasonCompleted) v1alpha1.JournalEvent {
+func (s Step) ReasonCompleted(data ReasonCompleted) Event {
 	return s.step(TypeReasonCompleted, data)
 }
 
 // ActStarted returns an event: an act step began.
-func (s Step) ActStarted(data ActStarted) v1alpha1.JournalEvent {
+func (s Step) ActStarted(data ActStarted) Event {
 	return s.step(TypeActStarted, data)
 }
 
 // ActCompleted returns an event: an act step ended.
-func (s Step) ActCompleted(data ActCompleted) v1alpha1.JournalEvent {
+func (s Step) ActCompleted(data ActCompleted) Event {
 	return s.step(TypeActCompleted, data)
 }
 
 // ToolCallRequested returns an event: the client's results are requested (TOOL-17).
-func (s Step) ToolCallRequested(data ToolCallRequested) v1alpha1.JournalEvent {
+func (s Step) ToolCallRequested(data ToolCallRequested) Event {
 	return s.step(TypeToolCallRequested, data)
 }
 
 // ToolStarted returns an event: a tool call was started.
-func (s Step) ToolStarted(data ToolStarted) v1alpha1.JournalEvent {
+func (s Step) ToolStarted(data ToolStarted) Event {
 	return s.tool(TypeToolStarted, data.ToolCall.ID, data)
 }
 
 // ToolCompleted returns an event: a tool call has its result. It generates the fence after the tool has written all its
 // output.
-func (s Step) ToolCompleted(data ToolCompleted) v1alpha1.JournalEvent {
+func (s Step) ToolCompleted(data ToolCompleted) Event {
 	data.Fence = NewFence()
 	return s.tool(TypeToolCompleted, data.ToolCallID, data)
 }
@@ -189,11 +189,11 @@ func (s Step) TraceParent(call string) string {
 	return TraceParent(turn, ToolSpan(turn, s.exec, call))
 }
 
-func (s Step) step(kind string, data any) v1alpha1.JournalEvent {
+func (s Step) step(kind string, data any) Event {
 	return s.factory.build(kind, s.context(s.span, TurnSpan(s.factory.identity.Turn)), data)
 }
 
-func (s Step) tool(kind, call string, data any) v1alpha1.JournalEvent {
+func (s Step) tool(kind, call string, data any) Event {
 	return s.factory.build(kind, s.context(ToolSpan(s.factory.identity.Turn, s.exec, call), s.span), data)
 }
 
@@ -207,7 +207,7 @@ func (s Step) context(span, parent string) map[string]string {
 }
 
 // turn is the context of lifecycle events: turn and input message, no execution, no span (LIFE-01 to LIFE-10).
-func (f Factory) turn(kind string, data any) v1alpha1.JournalEvent {
+func (f Factory) turn(kind string, data any) Event {
 	return f.build(kind, f.context(), data)
 }
 
@@ -219,8 +219,8 @@ func (f Factory) context() map[string]string {
 	return context
 }
 
-func (f Factory) build(kind string, context map[string]string, data any) v1alpha1.JournalEvent {
-	return v1alpha1.JournalEvent{
+func (f Factory) build(kind string, context map[string]string, data any) Event {
+	return Event{
 		ID:      NewID(),
 		Type:    kind,
 		Time:    MicroTime(f.clock()),
@@ -247,7 +247,7 @@ type Envelope struct {
 
 // Envelope adds the Session and the sequence number, which follows from its position, to an event of the journal. The
 // time is in milliseconds.
-func (f Factory) Envelope(e v1alpha1.JournalEvent, sequence int64) Envelope {
+func (f Factory) Envelope(e Event, sequence int64) Envelope {
 	context := e.Context
 	if context == nil {
 		context = map[string]string{}

@@ -26,7 +26,7 @@ func TestLifecycleEventsHaveTheTurnContextAlone(t *testing.T) {
 	f := factory()
 	for _, test := range []struct {
 		kind  string
-		event v1alpha1.JournalEvent
+		event Event
 		data  string
 	}{
 		{"session.activated", f.SessionActivated(), `{"turn_id":"TURN","input_message_id":"message-id"}`},
@@ -73,7 +73,7 @@ func TestLifecycleEventsHaveTheTurnContextAlone(t *testing.T) {
 
 func TestEventsHaveUUIDv7AndTheTimeOfTheClockInMicroseconds(t *testing.T) {
 	a, b := factory().SessionActivated(), factory().At(at.Add(time.Hour)).SessionActivated()
-	for _, e := range []v1alpha1.JournalEvent{a, b} {
+	for _, e := range []Event{a, b} {
 		id, err := uuid.Parse(e.ID)
 		if err != nil || id.Version() != 7 {
 			t.Errorf("the id %s: version %d, %v", e.ID, id.Version(), err)
@@ -144,7 +144,7 @@ func TestStepEventsSayTheirTurnAndData(t *testing.T) {
 	s := factory().Step(1, 1)
 	for _, test := range []struct {
 		kind  string
-		event v1alpha1.JournalEvent
+		event Event
 		data  string
 	}{
 		{"reason.started", s.ReasonStarted(ReasonStarted{Iteration: 1, Model: "m"}), `{"iteration":1,"model":"m"}`},
@@ -191,7 +191,7 @@ func TestStepEventsSayTheirTurnAndData(t *testing.T) {
 func TestMetadataThatJSONCannotSayIsReplaced(t *testing.T) {
 	m := NewAssistantMessage("x", nil)
 	m.Metadata = map[string]any{"good": "yes", "channel": make(chan int), "infinite": math.Inf(1)}
-	for _, e := range []v1alpha1.JournalEvent{
+	for _, e := range []Event{
 		factory().InputMessage(m), factory().OutputMessage(OutputMessageCompleted{Message: m}),
 		factory().Step(1, 1).OutputMessageCompleted(OutputMessageCompleted{Message: m}),
 	} {

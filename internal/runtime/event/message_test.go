@@ -16,7 +16,7 @@ func TestMessagesOfEvents(t *testing.T) {
 		"hello",
 		[]ToolCall{{ID: "1-0", ProviderID: "p", Name: "tool", Arguments: "{"}},
 	)
-	events := []v1alpha1.JournalEvent{
+	events := []Event{
 		f.InputMessage(user), f.SessionActivated(), f.TurnStarted("hi"),
 		f.Step(1, 1).OutputMessageStarted(OutputMessageStarted{MessageID: answer.ID}),
 		f.Step(1, 1).OutputMessageCompleted(OutputMessageCompleted{Message: answer}),
@@ -95,15 +95,15 @@ func TestToolResultConversion(t *testing.T) {
 func TestMalformedDataIsAnError(t *testing.T) {
 	for _, kind := range []string{TypeInputMessage, TypeOutputMessageCompleted, TypeToolCompleted} {
 		for _, data := range []*v1alpha1.JSON{nil, {}, {Raw: []byte(`{"message":1,"tool_call_id":1}`)}} {
-			if m, ok, err := MessageOf(v1alpha1.JournalEvent{ID: "id", Type: kind, Data: data}); err == nil {
+			if m, ok, err := MessageOf(Event{ID: "id", Type: kind, Data: data}); err == nil {
 				t.Errorf("%s with data %v gives %v, %+v", kind, data, ok, m)
 			}
 		}
 	}
-	if _, err := MessagesOf([]v1alpha1.JournalEvent{{Type: TypeInputMessage}}); err == nil {
+	if _, err := MessagesOf([]Event{{Type: TypeInputMessage}}); err == nil {
 		t.Error("a list with malformed data gives no error")
 	}
-	if _, err := Decode[TurnFailed](v1alpha1.JournalEvent{Type: TypeTurnFailed}); err == nil {
+	if _, err := Decode[TurnFailed](Event{Type: TypeTurnFailed}); err == nil {
 		t.Error("decoding an event without data gives no error")
 	}
 	failed, err := Decode[TurnFailed](factory().TurnFailed(TurnFailed{Error: "why"}))
@@ -160,7 +160,7 @@ func FuzzMessageOf(f *testing.F) {
 	f.Add(TypeToolCompleted, []byte(`{"result":null}`))
 	f.Add("turn.started", []byte(`{`))
 	f.Fuzz(func(t *testing.T, kind string, raw []byte) {
-		m, ok, err := MessageOf(v1alpha1.JournalEvent{ID: "event-id", Type: kind, Data: &v1alpha1.JSON{Raw: raw}})
+		m, ok, err := MessageOf(Event{ID: "event-id", Type: kind, Data: &v1alpha1.JSON{Raw: raw}})
 		if err != nil || !ok {
 			if !reflect.DeepEqual(m, Message{}) {
 				t.Fatalf("no message, and yet %+v", m)

@@ -29,7 +29,7 @@ type ActResults struct {
 	// Sources are the UIDs of the ToolResults with the results of client tools and the decisions, by call id.
 	Sources map[string]types.UID
 	// Planned is the bulk of the calls, by call id.
-	Planned map[string]v1alpha1.PlannedCall
+	Planned map[string]journal.PlannedCall
 	// short leaves out the results, including those in the journal.
 	short bool
 }
@@ -75,7 +75,7 @@ func (h *Host) endCalls(
 	t Turn,
 	known ActResults,
 	claims map[string]journal.ClaimRef,
-) ([]v1alpha1.JournalEvent, []string) {
+) ([]event.Event, []string) {
 	if t.Progress.Plan.Phase != v1alpha1.PlanPhaseAct {
 		return nil, nil
 	}
@@ -184,7 +184,7 @@ func Waits(t Turn) bool {
 
 // actEvents returns the events of the tool calls: first the manager's own calls, then the requests to clients and their
 // results (TOOL-11, TOOL-17).
-func (h *Host) actEvents(t Turn, results ActResults) []v1alpha1.JournalEvent {
+func (h *Host) actEvents(t Turn, results ActResults) []event.Event {
 	f := h.events(t).Step(t.step(), 1)
 	var server, client []v1alpha1.ToolCall
 	for _, call := range t.Progress.ToolCalls {
@@ -203,11 +203,11 @@ func (h *Host) actEvents(t Turn, results ActResults) []v1alpha1.JournalEvent {
 }
 
 // serverEvents returns the events of the manager's own calls.
-func serverEvents(f event.Step, t Turn, calls []v1alpha1.ToolCall, results ActResults) []v1alpha1.JournalEvent {
+func serverEvents(f event.Step, t Turn, calls []v1alpha1.ToolCall, results ActResults) []event.Event {
 	if len(calls) == 0 {
 		return nil
 	}
-	events := []v1alpha1.JournalEvent{
+	events := []event.Event{
 		f.ActStarted(event.ActStarted{Iteration: t.Progress.Iteration, ToolCalls: summaries(calls)}),
 	}
 	failed := int32(0)
@@ -239,7 +239,7 @@ func serverEvents(f event.Step, t Turn, calls []v1alpha1.ToolCall, results ActRe
 
 // clientEvents returns the events of the calls of client tools. A call without an answer has no completed event: the
 // prompt is repaired instead (CLIENT-06).
-func (h *Host) clientEvents(f event.Step, calls []v1alpha1.ToolCall, results ActResults) []v1alpha1.JournalEvent {
+func (h *Host) clientEvents(f event.Step, calls []v1alpha1.ToolCall, results ActResults) []event.Event {
 	if len(calls) == 0 {
 		return nil
 	}
@@ -251,7 +251,7 @@ func (h *Host) clientEvents(f event.Step, calls []v1alpha1.ToolCall, results Act
 			event.RequestedCall{ID: call.ID, Name: call.Name, Arguments: p.Arguments},
 		)
 	}
-	events := []v1alpha1.JournalEvent{f.ToolCallRequested(requested)}
+	events := []event.Event{f.ToolCallRequested(requested)}
 	for _, call := range calls {
 		outcome := results.Outcomes[call.ID]
 		if outcome.Reason == v1alpha1.ToolCallReasonNoClient {
@@ -263,7 +263,7 @@ func (h *Host) clientEvents(f event.Step, calls []v1alpha1.ToolCall, results Act
 }
 
 // from adds the source ToolResult to an event, if there is one.
-func from(e v1alpha1.JournalEvent, source types.UID) v1alpha1.JournalEvent {
+func from(e event.Event, source types.UID) event.Event {
 	if source != "" {
 		e.Context[contextToolResult] = string(source)
 	}
@@ -299,7 +299,7 @@ func completed(call v1alpha1.ToolCall, outcome tool.Outcome) event.ToolCompleted
 }
 
 // ClientOutcome returns the outcome of a call with a client's result.
-func ClientOutcome(call v1alpha1.SettledCall) tool.Outcome {
+func ClientOutcome(call journal.SettledCall) tool.Outcome {
 	if call.Error != nil {
 		return tool.Outcome{
 			State:  v1alpha1.ToolCallStateFailed,
@@ -343,7 +343,7 @@ func summaries(calls []v1alpha1.ToolCall) []event.CallSummary {
 	return names
 }
 
-func eventCall(p v1alpha1.PlannedCall) event.ToolCall {
+func eventCall(p journal.PlannedCall) event.ToolCall {
 	return event.ToolCall{ID: p.ID, ProviderID: p.ProviderID, Name: p.Name, Arguments: p.Arguments}
 }
 

@@ -99,7 +99,7 @@ func TestAnApprovalThatIsInTheLogIsNotClosedOver(t *testing.T) {
 	b.says("", calls(1, "pay")...)
 	turn, bulk := b.reason(newTurn("demo-1"), with(guardedTool("pay")))
 	ref, _, err := b.Log.Settle(t.Context(), session, turn.Ref, turn.step(), turn.Progress.Plan.OpenedAt,
-		v1alpha1.SettledCall{ID: "1-0", Source: "result-uid", Decision: v1alpha1.DecisionApprove, By: "ann"})
+		journal.SettledCall{ID: "1-0", Source: "result-uid", Decision: v1alpha1.DecisionApprove, By: "ann"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestADecisionThatTheLogHasNoRoomForEndsTheTurn(t *testing.T) {
 	b := newBench(t)
 	b.says("", append(calls(1, "pay"), calls(1, "ask")...)...)
 	turn, bulk := b.reason(newTurn("demo-1"), with(guardedTool("pay"), clientTool("ask")))
-	approve := v1alpha1.SettledCall{ID: "1-0", Source: "result-uid", Decision: v1alpha1.DecisionApprove, By: "ann"}
+	approve := journal.SettledCall{ID: "1-0", Source: "result-uid", Decision: v1alpha1.DecisionApprove, By: "ann"}
 	full := turn
 	full.Session.Limit = 1
 	ref, closed, err := b.Keep(t.Context(), full, approve, ActResults{Planned: planned(bulk)})
@@ -153,7 +153,7 @@ func TestADecisionThatIsKeptIsThereForTheNextProcess(t *testing.T) {
 	ref, closed, err := b.Keep(
 		t.Context(),
 		turn,
-		v1alpha1.SettledCall{ID: "1-0", Source: "result-uid", Decision: v1alpha1.DecisionApprove, By: "ann"},
+		journal.SettledCall{ID: "1-0", Source: "result-uid", Decision: v1alpha1.DecisionApprove, By: "ann"},
 		ActResults{},
 	)
 	if err != nil || closed != nil || ref.Ordinal == 0 {
@@ -169,7 +169,7 @@ func TestADecisionThatIsKeptIsThereForTheNextProcess(t *testing.T) {
 // Who ends a Turn without knowing that a call of it was approved must not say that it was not executed: another process
 // may have started it.
 func TestTheEndOfATurnTakesInApprovals(t *testing.T) {
-	approve := v1alpha1.SettledCall{ID: "1-0", Source: "result-uid", Decision: v1alpha1.DecisionApprove, By: "ann"}
+	approve := journal.SettledCall{ID: "1-0", Source: "result-uid", Decision: v1alpha1.DecisionApprove, By: "ann"}
 	ends := map[string]func(*bench, Turn, ActResults) (*journal.Closed, error){
 		"cancelled": func(b *bench, turn Turn, known ActResults) (*journal.Closed, error) {
 			return b.Cancel(t.Context(), turn, known)
@@ -214,7 +214,7 @@ func TestTheEndOfATurnKnowsThatAnApprovedCallWasNotLetGo(t *testing.T) {
 	if _, _, err := b.Keep(
 		t.Context(),
 		turn,
-		v1alpha1.SettledCall{ID: "1-0", Decision: v1alpha1.DecisionApprove},
+		journal.SettledCall{ID: "1-0", Decision: v1alpha1.DecisionApprove},
 		ActResults{},
 	); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
@@ -18,11 +19,11 @@ const maxLoggedArguments = 4 << 10
 // pin plans the model's calls: the full form for the journal, and the short form for status. Calls that cannot run are
 // planned as refused, so that the model is told and nothing starts. Calls beyond the limit of a step are refused too,
 // and are only in the journal: status has room for tool.MaxCallsPerStep.
-func (h *Host) pin(t Turn, c Config, calls []model.ToolCall) ([]v1alpha1.PlannedCall, []v1alpha1.ToolCall) {
-	planned := make([]v1alpha1.PlannedCall, 0, len(calls))
+func (h *Host) pin(t Turn, c Config, calls []model.ToolCall) ([]journal.PlannedCall, []v1alpha1.ToolCall) {
+	planned := make([]journal.PlannedCall, 0, len(calls))
 	pinned := make([]v1alpha1.ToolCall, 0, min(len(calls), tool.MaxCallsPerStep))
 	for i, call := range calls {
-		p := v1alpha1.PlannedCall{
+		p := journal.PlannedCall{
 			ID:         callID(t, i),
 			ProviderID: cut(call.ProviderID, 256),
 			Name:       cut(call.Name, 256),
@@ -50,8 +51,8 @@ func callID(t Turn, index int) string {
 }
 
 // refused are the calls of the open act step that were too many for status, in order.
-func refused(t Turn, planned map[string]v1alpha1.PlannedCall) []v1alpha1.PlannedCall {
-	var calls []v1alpha1.PlannedCall
+func refused(t Turn, planned map[string]journal.PlannedCall) []journal.PlannedCall {
+	var calls []journal.PlannedCall
 	for i := len(t.Progress.ToolCalls); ; i++ {
 		p, ok := planned[callID(t, i)]
 		if !ok {
@@ -62,7 +63,7 @@ func refused(t Turn, planned map[string]v1alpha1.PlannedCall) []v1alpha1.Planned
 }
 
 // pinOne plans one call.
-func (h *Host) pinOne(t Turn, c Config, p *v1alpha1.PlannedCall, call model.ToolCall) v1alpha1.ToolCall {
+func (h *Host) pinOne(t Turn, c Config, p *journal.PlannedCall, call model.ToolCall) v1alpha1.ToolCall {
 	s := v1alpha1.ToolCall{
 		ID:          p.ID,
 		Name:        cutEncoded(call.Name, 64),

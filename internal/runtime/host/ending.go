@@ -112,7 +112,7 @@ func (h *Host) end(
 	t Turn,
 	e ending,
 	known ActResults,
-	said ...v1alpha1.JournalEvent,
+	said ...event.Event,
 ) (*journal.Closed, error) {
 	if t.step() == 1 {
 		var err error
@@ -120,7 +120,7 @@ func (h *Host) end(
 			return nil, err
 		}
 	}
-	return h.closing(ctx, t, known, func(t Turn, calls []v1alpha1.JournalEvent) journal.Record {
+	return h.closing(ctx, t, known, func(t Turn, calls []event.Event) journal.Record {
 		record := t.record()
 		record.Events = append(h.opening(t), calls...)
 		record.Events = append(record.Events, said...)
@@ -134,7 +134,7 @@ func (h *Host) end(
 // builds it again each time that another process claims a call, or appends a result or a decision, before the record is
 // in the journal.
 func (h *Host) closing(
-	ctx context.Context, t Turn, given ActResults, compose func(Turn, []v1alpha1.JournalEvent) journal.Record,
+	ctx context.Context, t Turn, given ActResults, compose func(Turn, []event.Event) journal.Record,
 ) (*journal.Closed, error) {
 	for {
 		known, parts, err := h.takeIn(ctx, t, given)
@@ -173,9 +173,9 @@ func withoutAll(outcomes map[string]tool.Outcome, ids []string) map[string]tool.
 
 // failedEvents returns the events of the end of a Turn without success. The Session's status follows from its active
 // Turn and is not an event (LIFE-06, LIFE-07, SM-08, GAP-05).
-func (h *Host) failedEvents(t Turn, e ending) []v1alpha1.JournalEvent {
+func (h *Host) failedEvents(t Turn, e ending) []event.Event {
 	f := h.events(t)
-	return []v1alpha1.JournalEvent{
+	return []event.Event{
 		f.TurnFailed(event.TurnFailed{
 			Error: e.sentence, ErrorCode: string(e.failure.Code), ErrorFields: stringFields(e.failure.Fields),
 		}),
@@ -187,7 +187,7 @@ func (h *Host) failedEvents(t Turn, e ending) []v1alpha1.JournalEvent {
 // SM-08).
 func (h *Host) completedEvents(
 	t Turn, after v1alpha1.TurnProgress, message, text string, now time.Time,
-) []v1alpha1.JournalEvent {
+) []event.Event {
 	sum, iterations := after.Summary, after.Iteration
 	completed := event.TurnCompleted{
 		Iterations:         iterations,
@@ -204,7 +204,7 @@ func (h *Host) completedEvents(
 		completed.DurationMS = &ms
 	}
 	f := h.events(t)
-	return []v1alpha1.JournalEvent{
+	return []event.Event{
 		f.TurnCompleted(completed),
 		f.SessionIdled(event.SessionIdled{Iterations: &iterations, Usage: event.UsageOf(sum.Usage)}),
 	}
@@ -289,7 +289,7 @@ func (t Turn) withdrawCalls(ctx context.Context, withdraw Withdrawer) error {
 // abandonStep closes the open step of a Turn that does not exist any more.
 func (h *Host) abandonStep(ctx context.Context, t Turn) (*journal.Closed, error) {
 	e := cancelled(deletedSentence)
-	return h.closing(ctx, t, ActResults{}, func(t Turn, calls []v1alpha1.JournalEvent) journal.Record {
+	return h.closing(ctx, t, ActResults{}, func(t Turn, calls []event.Event) journal.Record {
 		return journal.Record{
 			Turn: t.Ref, Step: t.step(), OpenedAt: t.Progress.Plan.OpenedAt,
 			Events:     append(calls, h.failedEvents(t, e)...),

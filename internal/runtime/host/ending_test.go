@@ -27,7 +27,7 @@ func succeeded(text string) tool.Outcome {
 }
 
 // acting is a Turn whose open step has a Job call 1-0 and a client call 1-1.
-func (b *bench) acting() (Turn, map[string]v1alpha1.PlannedCall) {
+func (b *bench) acting() (Turn, map[string]journal.PlannedCall) {
 	b.t.Helper()
 	b.says("", append(calls(1, "work"), calls(1, "ask")...)...)
 	turn, closed := b.reason(newTurn("demo-1"), with(jobTool("work"), clientTool("ask")))
@@ -40,7 +40,7 @@ func TestAnActStepIsToldInOrder(t *testing.T) {
 	closed, err := b.Act(t.Context(), turn, ActResults{
 		Outcomes: map[string]tool.Outcome{
 			"1-0": succeeded("done"),
-			"1-1": ClientOutcome(v1alpha1.SettledCall{ID: "1-1", Error: pointerTo("away")}),
+			"1-1": ClientOutcome(journal.SettledCall{ID: "1-1", Error: pointerTo("away")}),
 		},
 		Sources: map[string]types.UID{"1-1": "result-uid"},
 		Planned: bulk,
@@ -103,7 +103,7 @@ func TestAResultThatIsInTheLogMustBeTakenIn(t *testing.T) {
 		turn.Ref,
 		turn.step(),
 		turn.Progress.Plan.OpenedAt,
-		v1alpha1.SettledCall{ID: "1-1", Source: "first", Result: pointerTo("yes")},
+		journal.SettledCall{ID: "1-1", Source: "first", Result: pointerTo("yes")},
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -324,13 +324,13 @@ func TestAbandonGoesOnWhenSomebodyElseClosesTheStep(t *testing.T) {
 
 func TestClientOutcome(t *testing.T) {
 	if o := ClientOutcome(
-		v1alpha1.SettledCall{},
+		journal.SettledCall{},
 	); o.State != v1alpha1.ToolCallStateSucceeded || o.Result == nil ||
 		*o.Result != "" {
 		t.Errorf("no result at all: %+v", o)
 	}
 	if o := ClientOutcome(
-		v1alpha1.SettledCall{Result: pointerTo("r"), Error: pointerTo("e")},
+		journal.SettledCall{Result: pointerTo("r"), Error: pointerTo("e")},
 	); o.State != v1alpha1.ToolCallStateFailed || o.Error != "e" ||
 		o.Result != nil {
 		t.Errorf("an error: %+v", o)

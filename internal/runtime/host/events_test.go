@@ -18,6 +18,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
@@ -32,8 +33,8 @@ var update = flag.Bool("update", false, "write the golden files of TestWhatEvent
 type story struct {
 	*bench
 	turn   Turn
-	events []v1alpha1.JournalEvent
-	calls  map[string]v1alpha1.PlannedCall
+	events []event.Event
+	calls  map[string]journal.PlannedCall
 }
 
 func newStory(t *testing.T) *story {
@@ -117,7 +118,7 @@ func (s *story) results() ActResults {
 		Outcomes: map[string]tool.Outcome{
 			"1-0": succeeded("42"),
 			"1-1": no,
-			"1-2": ClientOutcome(v1alpha1.SettledCall{ID: "1-2", Result: pointerTo("yes")}),
+			"1-2": ClientOutcome(journal.SettledCall{ID: "1-2", Result: pointerTo("yes")}),
 		},
 	}
 }
@@ -300,7 +301,7 @@ var minted = regexp.MustCompile(
 
 // told writes events down, one a line. Ids are numbered as they come, and the ids of the Turn, which every event has,
 // are left out.
-func told(t *testing.T, events []v1alpha1.JournalEvent) string {
+func told(t *testing.T, events []event.Event) string {
 	t.Helper()
 	ids, seen := map[string]string{}, map[string]bool{}
 	var text strings.Builder

@@ -156,15 +156,15 @@ func after(turn Turn, closed *journal.Closed) Turn {
 }
 
 // planned is the bulk of the calls of a closed reason step.
-func planned(closed *journal.Closed) map[string]v1alpha1.PlannedCall {
-	found := map[string]v1alpha1.PlannedCall{}
+func planned(closed *journal.Closed) map[string]journal.PlannedCall {
+	found := map[string]journal.PlannedCall{}
 	for _, call := range closed.Calls {
 		found[call.ID] = call
 	}
 	return found
 }
 
-func typesOf(events []v1alpha1.JournalEvent) string {
+func typesOf(events []event.Event) string {
 	kinds := make([]string, len(events))
 	for i, e := range events {
 		kinds[i] = e.Type
@@ -172,7 +172,7 @@ func typesOf(events []v1alpha1.JournalEvent) string {
 	return strings.Join(kinds, " ")
 }
 
-func (b *bench) expectTypes(events []v1alpha1.JournalEvent, want ...string) {
+func (b *bench) expectTypes(events []event.Event, want ...string) {
 	b.t.Helper()
 	if got := typesOf(events); got != strings.Join(want, " ") {
 		b.t.Errorf("events\n%s\nwant\n%s", got, strings.Join(want, " "))

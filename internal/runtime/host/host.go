@@ -149,7 +149,7 @@ func (t Turn) record() journal.Record {
 }
 
 // opening returns the first events of a Turn: the message, and that the Session works on it (LIFE-01, EVT-04).
-func (h *Host) opening(t Turn) []v1alpha1.JournalEvent {
+func (h *Host) opening(t Turn) []event.Event {
 	if t.step() != 1 {
 		return nil
 	}
@@ -158,7 +158,7 @@ func (h *Host) opening(t Turn) []v1alpha1.JournalEvent {
 		began = sum.StartedAt.Time
 	}
 	f := h.events(t).At(began)
-	return []v1alpha1.JournalEvent{f.InputMessage(t.message()), f.SessionActivated(), f.TurnStarted(t.Input)}
+	return []event.Event{f.InputMessage(t.message()), f.SessionActivated(), f.TurnStarted(t.Input)}
 }
 
 // Sources are the UIDs of the ToolResults that a closed step has taken.

@@ -197,7 +197,7 @@ func (h *Host) claim(
 		t.Ref,
 		t.step(),
 		t.Progress.Plan.OpenedAt,
-		v1alpha1.ClaimedCall{ID: call, Holder: run.holder},
+		journal.ClaimedCall{ID: call, Holder: run.holder},
 	)
 }
 
@@ -260,8 +260,8 @@ func (h *Host) request(
 }
 
 // keptCall returns an outcome in the form of the journal.
-func keptCall(id string, outcome tool.Outcome) v1alpha1.SettledCall {
-	call := v1alpha1.SettledCall{
+func keptCall(id string, outcome tool.Outcome) journal.SettledCall {
+	call := journal.SettledCall{
 		ID: id, State: outcome.State, Reason: outcome.Reason, Result: outcome.Result, Image: outcome.Image,
 	}
 	if outcome.Error != "" {
@@ -279,7 +279,7 @@ func keptCall(id string, outcome tool.Outcome) v1alpha1.SettledCall {
 }
 
 // KeptOutcome returns the outcome of a call from the journal.
-func KeptOutcome(call v1alpha1.SettledCall) tool.Outcome {
+func KeptOutcome(call journal.SettledCall) tool.Outcome {
 	if call.State == "" {
 		return ClientOutcome(call)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/journaltest"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
@@ -182,7 +183,7 @@ func (b *bench) claimFor(turn Turn, holder string) {
 		turn.Ref,
 		2,
 		1,
-		v1alpha1.ClaimedCall{ID: "1-0", Holder: holder},
+		journal.ClaimedCall{ID: "1-0", Holder: holder},
 	); err != nil {
 		b.t.Fatal(err)
 	}
@@ -216,7 +217,7 @@ type deaf struct {
 }
 
 func (d *deaf) Create(ctx context.Context, s journal.Session, e *v1alpha1.JournalEntrySpec) error {
-	if e.Settled != nil && !d.listens {
+	if journaltest.Content(e).Settled != nil && !d.listens {
 		return errors.New("the store is away")
 	}
 	return d.Store.Create(ctx, s, e)
@@ -387,7 +388,7 @@ func TestAKeptOutcomeIsReadAsItWasWritten(t *testing.T) {
 		}
 	}
 	if got := KeptOutcome(
-		v1alpha1.SettledCall{ID: "1-0", Error: new("no")},
+		journal.SettledCall{ID: "1-0", Error: new("no")},
 	); got.Reason != "ClientError" ||
 		!strings.Contains(got.Error, "no") {
 		t.Errorf("a client's error became %+v", got)

@@ -17,7 +17,7 @@ import (
 func (h *Host) Keep(
 	ctx context.Context,
 	t Turn,
-	call v1alpha1.SettledCall,
+	call journal.SettledCall,
 	known ActResults,
 ) (journal.SettledRef, *journal.Closed, error) {
 	ref, closed, err := h.Log.Settle(ctx, t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAt, call)
@@ -82,7 +82,7 @@ func approvedElsewhere(call v1alpha1.ToolCall, known ActResults) bool {
 
 // GivenByOthers reports whether a settled call was answered by a client or decided about, and not carried out by the
 // manager.
-func GivenByOthers(call v1alpha1.SettledCall) bool {
+func GivenByOthers(call journal.SettledCall) bool {
 	return call.State == ""
 }
 
@@ -105,8 +105,8 @@ func ResultLeftOut(result *v1alpha1.ToolResult) bool {
 }
 
 // SettledCallOf returns a ToolResult in the form of the journal.
-func SettledCallOf(result *v1alpha1.ToolResult) v1alpha1.SettledCall {
-	call := v1alpha1.SettledCall{
+func SettledCallOf(result *v1alpha1.ToolResult) journal.SettledCall {
+	call := journal.SettledCall{
 		ID:       result.Spec.CallID,
 		Source:   result.UID,
 		Error:    result.Spec.Error,

@@ -38,7 +38,7 @@ func TestAnEndTakesInWhatTheJournalHolds(t *testing.T) {
 				b.says("", append(calls(1, "ask"), calls(2, "ask")...)...)
 				turn, _ := b.reason(newTurn("demo-1"), with(clientTool("ask")))
 				at := turn.Progress.Plan.OpenedAt
-				for _, call := range []v1alpha1.SettledCall{
+				for _, call := range []journal.SettledCall{
 					{ID: "1-0", Source: "first", Result: &long}, {ID: "1-1", Source: "second", Error: pointerTo("no money")},
 				} {
 					if _, _, err := b.Log.Settle(t.Context(), session, turn.Ref, turn.step(), at, call); err != nil {
@@ -77,7 +77,7 @@ func TestAResultThatComesWhileATurnEndsIsTakenIn(t *testing.T) {
 	late := onStore(t, store)
 	store.before = func() {
 		_, _, err := other.Log.Settle(t.Context(), session, turn.Ref, turn.step(), turn.Progress.Plan.OpenedAt,
-			v1alpha1.SettledCall{ID: "1-1", Source: "r", Result: pointerTo("here")})
+			journal.SettledCall{ID: "1-1", Source: "r", Result: pointerTo("here")})
 		if err != nil {
 			t.Error(err)
 		}

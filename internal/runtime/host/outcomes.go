@@ -91,7 +91,7 @@ func (r ActResults) keepable(t Turn, call v1alpha1.ToolCall) bool {
 // texts of all outcomes that the journal has from the given results. It returns the closing entry if the step is
 // closed, or if the Turn ends here because the journal has no room. After an error the results are as before.
 func (h *Host) KeepOutcomes(ctx context.Context, t Turn, known ActResults) (*journal.Closed, error) {
-	var calls []v1alpha1.SettledCall
+	var calls []journal.SettledCall
 	for _, call := range t.Progress.ToolCalls {
 		if known.keepable(t, call) {
 			kept := keptCall(call.ID, known.Outcomes[call.ID])

@@ -11,6 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/journaltest"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
@@ -50,7 +51,7 @@ func (b *bench) waitingTurn() (Turn, ActResults) {
 
 // answered adds the client's result to what is known.
 func answered(known ActResults) ActResults {
-	known.Outcomes["1-3"] = ClientOutcome(v1alpha1.SettledCall{ID: "1-3", Result: new("yes")})
+	known.Outcomes["1-3"] = ClientOutcome(journal.SettledCall{ID: "1-3", Result: new("yes")})
 	return known
 }
 
@@ -188,7 +189,7 @@ type failingStore struct {
 }
 
 func (s failingStore) Create(ctx context.Context, of journal.Session, e *v1alpha1.JournalEntrySpec) error {
-	if len(e.Outcomes) > 0 {
+	if len(journaltest.Content(e).Outcomes) > 0 {
 		return s.err
 	}
 	return s.Store.Create(ctx, of, e)

@@ -199,7 +199,7 @@ type reasoned struct {
 	message event.Message
 	// response decides what follows; planned are its calls, for the journal.
 	response plan.Response
-	planned  []v1alpha1.PlannedCall
+	planned  []journal.PlannedCall
 	// usage is that of the model call; nil if it is not known.
 	usage *event.Usage
 }
@@ -245,12 +245,12 @@ func (h *Host) reasonEvents(
 	c Config,
 	g generation,
 	result reasoned,
-) []v1alpha1.JournalEvent {
+) []event.Event {
 	f := h.events(t).Step(t.step(), 1)
 	first, last := g.asked[0], g.asked[len(g.asked)-1]
 	began, ended := f.At(first.began), f.At(last.ended)
 	iteration := max(t.Progress.Iteration, 1)
-	events := []v1alpha1.JournalEvent{
+	events := []event.Event{
 		began.ReasonStarted(
 			event.ReasonStarted{Iteration: iteration, Harness: t.Harness, Agent: t.Agent, Model: modelName(first.model)},
 		),

@@ -10,6 +10,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/journaltest"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
@@ -37,7 +38,7 @@ func TestWhatComesIsWrittenLessOftenTheLongerItTakes(t *testing.T) {
 		kept := ""
 		for i, p := range all {
 			if p.Offset != int64(len(kept)) || p.Text == "" || p.Message != all[0].Message ||
-				p.Content != v1alpha1.PartialContentText ||
+				p.Content != journal.PartialContentText ||
 				p.Model != "m" {
 				t.Fatalf("behind %d bytes comes %+v", len(kept), p)
 			}
@@ -74,7 +75,7 @@ func TestAPanicWhileAnAnswerIsRecordedEndsTheRecordingAlone(t *testing.T) {
 	bubble(t, func(t *testing.T, store journal.Store) {
 		panics := 0
 		b := onStore(t, &line{Store: store, fails: func(e *v1alpha1.JournalEntrySpec) error {
-			if e.Partial != nil {
+			if journaltest.Content(e).Partial != nil {
 				panics++
 				panic("a piece that cannot be written")
 			}
@@ -133,7 +134,7 @@ func TestAPieceThatLandsLateIsNotWrittenTwice(t *testing.T) {
 	bubble(t, func(t *testing.T, store journal.Store) {
 		first := newProcess(t, store)
 		first.line.fails = func(e *v1alpha1.JournalEntrySpec) error {
-			if e.Partial == nil {
+			if journaltest.Content(e).Partial == nil {
 				return nil
 			}
 			if err := store.Create(t.Context(), session, e); err != nil {
@@ -167,7 +168,7 @@ func TestALogThatTakesNoPiecesCostsNoAnswer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, store journal.Store) {
 				l := &line{Store: store, fails: func(e *v1alpha1.JournalEntrySpec) error {
-					if e.Partial != nil {
+					if journaltest.Content(e).Partial != nil {
 						return err
 					}
 					return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/journaltest"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
@@ -105,9 +106,9 @@ func passes(d time.Duration) {
 }
 
 // pieces are what a log has of answers that came in.
-func pieces(t *testing.T, store journal.Store) []v1alpha1.PartialAnswer {
+func pieces(t *testing.T, store journal.Store) []journal.PartialAnswer {
 	t.Helper()
-	var found []v1alpha1.PartialAnswer
+	var found []journal.PartialAnswer
 	for o := int64(1); ; o++ {
 		e, err := store.Get(t.Context(), session, o)
 		if errors.Is(err, journal.ErrNotFound) {
@@ -116,8 +117,8 @@ func pieces(t *testing.T, store journal.Store) []v1alpha1.PartialAnswer {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e.Partial != nil {
-			found = append(found, *e.Partial)
+		if journaltest.Content(e).Partial != nil {
+			found = append(found, *journaltest.Content(e).Partial)
 		}
 	}
 }
@@ -180,7 +181,7 @@ func TestAnAnswerThatWasCutOffIsTakenForTheWhole(t *testing.T) {
 }
 
 // expectRecovered checks what the events of a step say that was finalized.
-func expectRecovered(t *testing.T, events []v1alpha1.JournalEvent, text string) {
+func expectRecovered(t *testing.T, events []event.Event, text string) {
 	t.Helper()
 	for _, e := range events {
 		var data map[string]any
@@ -333,7 +334,7 @@ func TestAStepThatIsRunAgainInTheSameProcessAsksAgain(t *testing.T) {
 			strings.Contains(typesOf(closed.Events), "recovered") {
 			t.Errorf("progress %+v, events %s", turn.Progress, typesOf(closed.Events))
 		}
-		if kept := pieces(t, store); len(kept) != 2 || kept[1].Content != v1alpha1.PartialContentDiscarded {
+		if kept := pieces(t, store); len(kept) != 2 || kept[1].Content != journal.PartialContentDiscarded {
 			t.Errorf("the log has %+v", kept)
 		}
 	})

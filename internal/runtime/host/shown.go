@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -25,7 +26,7 @@ const (
 
 // showArguments adds the arguments of calls that wait for people to status, so that they see what they decide about.
 // Arguments without room are in the entry that plans the calls, and the call refers to it.
-func showArguments(pinned []v1alpha1.ToolCall, planned []v1alpha1.PlannedCall) {
+func showArguments(pinned []v1alpha1.ToolCall, planned []journal.PlannedCall) {
 	room := maxCallsBytes
 	for i := range pinned {
 		room -= sizeOf(pinned[i]) + maxCallGrowth

@@ -38,7 +38,7 @@ func TestAModelIsCalledAfterAnEntryIsStored(t *testing.T) {
 				t.Fatalf("the model was called %d times, error %v", len(p.asked), err)
 			}
 			kept := pieces(t, store)
-			if len(kept) != 1 || kept[0].Content != v1alpha1.PartialContentDiscarded || kept[0].Model != "m" ||
+			if len(kept) != 1 || kept[0].Content != journal.PartialContentDiscarded || kept[0].Model != "m" ||
 				kept[0].Text != "" {
 				t.Fatalf("the journal has %+v", kept)
 			}

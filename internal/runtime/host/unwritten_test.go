@@ -9,6 +9,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/journaltest"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
@@ -98,7 +99,7 @@ func TestAResponseThatIsNotAppendedIsKept(t *testing.T) {
 
 func TestAResponseThatTheStoreCanNeverHoldEndsTheTurn(t *testing.T) {
 	l := &line{Store: memory.New(), fails: func(e *v1alpha1.JournalEntrySpec) error {
-		if strings.Contains(typesOf(e.Events), "llm.generation") {
+		if strings.Contains(typesOf(journaltest.Content(e).Events), "llm.generation") {
 			return errors.Join(journal.ErrRefused, journal.ErrInvalid, errors.New("spec.events: too long"))
 		}
 		return nil

@@ -21,7 +21,7 @@ type act struct {
 	// config is the Turn's configuration in this round.
 	config host.Config
 	// planned is the bulk of the calls, by call id.
-	planned map[string]v1alpha1.PlannedCall
+	planned map[string]journal.PlannedCall
 	// outcomes are the ends of calls, sources the ToolResults behind them, kept and settled those in the journal, by
 	// call id.
 	outcomes map[string]tool.Outcome
@@ -54,7 +54,7 @@ func (r *run) act(ctx context.Context) (*journal.Closed, error) {
 	defer stop()
 	a := &act{
 		run:      r,
-		planned:  map[string]v1alpha1.PlannedCall{},
+		planned:  map[string]journal.PlannedCall{},
 		outcomes: map[string]tool.Outcome{},
 		sources:  map[string]types.UID{},
 		kept:     map[string]journal.SettledRef{},

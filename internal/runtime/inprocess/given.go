@@ -180,7 +180,7 @@ func (a *act) readSettled(ctx context.Context) error {
 }
 
 // take records the result or decision for a call.
-func (a *act) take(call v1alpha1.SettledCall) {
+func (a *act) take(call journal.SettledCall) {
 	for i := range a.calls() {
 		shown := &a.calls()[i]
 		if shown.ID != call.ID || a.done(*shown) {

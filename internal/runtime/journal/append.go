@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-
-	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
 // Append closes a step: it writes the record, in parts if it is too large for one entry, or adopts the entry that
@@ -48,8 +46,8 @@ func (l *Log) Append(ctx context.Context, s Session, r Record) (*Closed, error) 
 }
 
 // specs returns the entries that the record takes, the final one last.
-func (w *writer) specs(r Record) ([]v1alpha1.JournalEntrySpec, error) {
-	frame, err := w.frame(v1alpha1.JournalEntrySpec{})
+func (w *writer) specs(r Record) ([]Entry, error) {
+	frame, err := w.frame(Entry{})
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +55,7 @@ func (w *writer) specs(r Record) ([]v1alpha1.JournalEntrySpec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("closing step %d of Turn %s: %w", r.Step, r.Turn.Name, err)
 	}
-	final := v1alpha1.JournalEntrySpec{Final: true, Digest: r.Digest, Steered: r.Steered, Transition: &r.Transition}
+	final := Entry{Final: true, Digest: r.Digest, Steered: r.Steered, Transition: &r.Transition}
 	if frame, err = w.frame(final); err != nil {
 		return nil, err
 	}
@@ -66,7 +64,7 @@ func (w *writer) specs(r Record) ([]v1alpha1.JournalEntrySpec, error) {
 	if frame+used > MaxEntryBytes {
 		pieces = append(pieces, piece{})
 	}
-	specs := make([]v1alpha1.JournalEntrySpec, len(pieces))
+	specs := make([]Entry, len(pieces))
 	for i, p := range pieces {
 		if i == len(pieces)-1 {
 			specs[i] = final
@@ -77,7 +75,7 @@ func (w *writer) specs(r Record) ([]v1alpha1.JournalEntrySpec, error) {
 }
 
 // writeAll writes the entries one after another and returns the final one; none if another writer has closed the step.
-func (w *writer) writeAll(ctx context.Context, r Record, specs []v1alpha1.JournalEntrySpec) (*entry, error) {
+func (w *writer) writeAll(ctx context.Context, r Record, specs []Entry) (*entry, error) {
 	rest := make([]remainder, len(specs)) // size of the entries after each one
 	for i := len(specs) - 1; i > 0; i-- {
 		e, err := w.entry(specs[i], w.next)

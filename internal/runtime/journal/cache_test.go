@@ -6,12 +6,10 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
 func cachedEntry(ordinal, size int64) *entry {
-	return &entry{spec: &v1alpha1.JournalEntrySpec{Ordinal: ordinal}, size: size}
+	return &entry{spec: &Entry{Ordinal: ordinal}, size: size}
 }
 
 func TestCacheKeepsWhatWasUsedLast(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 )
 
@@ -21,7 +20,7 @@ func checkpoint(s Session, st *state, ordinal int64, time metav1.MicroTime) (*en
 	for _, sum := range sums {
 		c := totals
 		c.From, c.Turns = sum.from, sum.turns
-		spec := &v1alpha1.JournalEntrySpec{Session: s.Name, Ordinal: ordinal, Format: Format, Time: time, Checkpoint: &c}
+		spec := &Entry{Session: s.Name, Ordinal: ordinal, Time: time, Checkpoint: &c}
 		frame, err := newEntry(spec)
 		if err != nil {
 			return nil, err
@@ -41,8 +40,8 @@ func checkpoint(s Session, st *state, ordinal int64, time metav1.MicroTime) (*en
 	}
 	nothing := totals
 	nothing.From = ordinal
-	return newEntry(&v1alpha1.JournalEntrySpec{
-		Session: s.Name, Ordinal: ordinal, Format: Format, Time: time,
+	return newEntry(&Entry{
+		Session: s.Name, Ordinal: ordinal, Time: time,
 		Checkpoint: &nothing,
 	})
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
 // ClaimRef is the claim of a call.
@@ -14,7 +12,7 @@ type ClaimRef struct {
 	// Ordinal of the claim; 0 means that there is none.
 	Ordinal int64
 	// Call that is claimed, with its holder.
-	Call v1alpha1.ClaimedCall
+	Call ClaimedCall
 	// Settled is the result of the claimed call; its Ordinal is 0 while there is none.
 	Settled SettledRef
 }
@@ -29,7 +27,7 @@ func (l *Log) Claim(
 	turn Turn,
 	step int32,
 	openedAt int64,
-	call v1alpha1.ClaimedCall,
+	call ClaimedCall,
 ) (ClaimRef, *Closed, error) {
 	if call.ID == "" || call.Holder == "" {
 		return ClaimRef{}, nil, fmt.Errorf("a claim needs the id of a call and a holder")
@@ -39,7 +37,7 @@ func (l *Log) Claim(
 		return ClaimRef{}, nil, err
 	}
 	wanted := func() (bool, error) { return w.claim(call.ID).Ordinal == 0, nil }
-	e, err := w.write(ctx, v1alpha1.JournalEntrySpec{Claimed: &call}, remainder{}, wanted)
+	e, err := w.write(ctx, Entry{Claimed: &call}, remainder{}, wanted)
 	if err != nil {
 		return ClaimRef{}, nil, fmt.Errorf("claiming call %s: %w", call.ID, err)
 	}
@@ -61,7 +59,7 @@ func (l *Log) Claim(
 func (w *walk) claim(id string) ClaimRef {
 	for _, ref := range w.claims {
 		if ref.Call.ID == id {
-			ref.Settled = w.settledCall(v1alpha1.SettledCall{ID: id})
+			ref.Settled = w.settledCall(SettledCall{ID: id})
 			return ref
 		}
 	}

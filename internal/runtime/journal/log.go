@@ -18,9 +18,6 @@ const (
 	MaxEntryBytes = 512 * 1024
 	// CheckpointInterval is the distance between ordinals that are kept for checkpoints.
 	CheckpointInterval = 64
-	// Format is the version of the form that entries are written in. It grows with every change that an earlier build
-	// would misread: another kind of part, another meaning of a field.
-	Format = 1
 	// DefaultCacheBytes is the bound of the cache of a Log without Options.CacheBytes.
 	DefaultCacheBytes = 64 * 1024 * 1024
 )
@@ -37,9 +34,6 @@ var (
 	// ErrInvalid is part of a Store's error, beside ErrRefused, when the entry itself is the reason: another entry may
 	// be accepted.
 	ErrInvalid = errors.New("the entry is invalid")
-	// ErrFormat reports an entry that a later build has written, in a form that this one does not know. Nothing is
-	// concluded from it.
-	ErrFormat = errors.New("the journal has an entry of an unknown format")
 	// ErrFull means that the journal has no room for the record within the Session's limit. A record marked Closing
 	// never gets it.
 	ErrFull = errors.New("the journal of the Session is full")
@@ -98,9 +92,6 @@ type Options struct {
 // Turn names the Turn that an entry belongs to.
 type Turn = v1alpha1.JournalTurn
 
-// RecordedTurn is a Turn whose first step, or whose message, is in the journal.
-type RecordedTurn = v1alpha1.RecordedTurn
-
 // Record is the content that closes a step.
 type Record struct {
 	// Turn and Step that are closed.
@@ -111,9 +102,9 @@ type Record struct {
 	// Digest of the Turn's message, in the record of its first step.
 	Digest string
 	// Events in order. Their ids are unique.
-	Events []v1alpha1.JournalEvent
+	Events []event.Event
 	// Calls that the step planned. Their ids are unique.
-	Calls []v1alpha1.PlannedCall
+	Calls []PlannedCall
 	// Steered are the Turns whose messages, which are among the events, go into this one behind the step.
 	Steered []RecordedTurn
 	// Parts are the ordinals of the settled parts that the record includes.
@@ -139,9 +130,9 @@ type Closed struct {
 	Turn Turn
 	Step int32
 	// Events of all parts, in order.
-	Events []v1alpha1.JournalEvent
+	Events []event.Event
 	// Calls that the step planned.
-	Calls []v1alpha1.PlannedCall
+	Calls []PlannedCall
 	// Steered are the Turns whose messages go into this one behind the step.
 	Steered []RecordedTurn
 	// Settled are the settled parts that the record took in.
@@ -157,7 +148,7 @@ type SettledRef struct {
 	// Ordinal of the part; 0 means that there is none.
 	Ordinal int64
 	// Call that was settled.
-	Call v1alpha1.SettledCall
+	Call SettledCall
 	// Adopted reports whether the result was there before.
 	Adopted bool
 }

@@ -110,5 +110,5 @@ func (l *Log) locate(ctx context.Context, s Session, turn types.UID, first, last
 }
 
 func holds(e *entry, turn types.UID) bool {
-	return slices.ContainsFunc(e.spec.Checkpoint.Turns, func(t v1alpha1.RecordedTurn) bool { return t.UID == turn })
+	return slices.ContainsFunc(e.spec.Checkpoint.Turns, func(t RecordedTurn) bool { return t.UID == turn })
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"unicode/utf8"
-
-	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
 // MaxPieceBytes is the most text of a streaming response that one entry holds. It fits an entry however much JSON
@@ -58,7 +56,7 @@ func (d *Draft) Keep(ctx context.Context, text string) (closed bool, err error) 
 			return false, nil
 		}
 		offset := len(known.Text)
-		piece := d.piece(v1alpha1.PartialContentText)
+		piece := d.piece(PartialContentText)
 		piece.Offset, piece.Text = int64(offset), cutAt(text[offset:], MaxPieceBytes)
 		// A part whose create has timed out may still appear. The next part begins after it.
 		if err := d.write(
@@ -83,7 +81,7 @@ func (d *Draft) Discard(ctx context.Context) (closed bool, err error) {
 	defer func() { d.writer.bounded = bounded }()
 	err = d.write(
 		ctx,
-		d.piece(v1alpha1.PartialContentDiscarded),
+		d.piece(PartialContentDiscarded),
 		func() bool { return !d.writer.partialOf(d.partial.Message).Discarded },
 	)
 	return d.writer.final != nil, err
@@ -104,8 +102,8 @@ func (d *Draft) known(ctx context.Context) (Partial, bool, error) {
 	return d.writer.partialOf(d.partial.Message), d.writer.final != nil, nil
 }
 
-func (d *Draft) piece(content v1alpha1.PartialContent) v1alpha1.PartialAnswer {
-	return v1alpha1.PartialAnswer{
+func (d *Draft) piece(content PartialContent) PartialAnswer {
+	return PartialAnswer{
 		Message: d.partial.Message,
 		Model:   d.partial.Model,
 		Holder:  d.partial.Holder,
@@ -113,11 +111,11 @@ func (d *Draft) piece(content v1alpha1.PartialContent) v1alpha1.PartialAnswer {
 	}
 }
 
-func (d *Draft) write(ctx context.Context, piece v1alpha1.PartialAnswer, wanted func() bool) error {
+func (d *Draft) write(ctx context.Context, piece PartialAnswer, wanted func() bool) error {
 	d.writer.time = d.writer.now()
 	e, err := d.writer.write(
 		ctx,
-		v1alpha1.JournalEntrySpec{Partial: &piece},
+		Entry{Partial: &piece},
 		remainder{},
 		func() (bool, error) { return wanted(), nil },
 	)
@@ -171,7 +169,7 @@ func (w *walk) keep(found *entry) {
 	if piece.Offset == int64(len(p.Text)) {
 		p.Text += piece.Text
 	}
-	p.Discarded = p.Discarded || piece.Content == v1alpha1.PartialContentDiscarded
+	p.Discarded = p.Discarded || piece.Content == PartialContentDiscarded
 }
 
 // partialOf returns the recorded text of a message.

@@ -7,12 +7,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
 )
 
 // piece is what one entry of a step holds.
 type piece struct {
-	events []v1alpha1.JournalEvent
-	calls  []v1alpha1.PlannedCall
+	events []event.Event
+	calls  []PlannedCall
 }
 
 // splitter fills pieces in order, each with at most budget bytes of JSON.
@@ -25,7 +26,7 @@ type splitter struct {
 // split distributes events and calls over pieces of at most budget bytes, in order. An item that is larger than a piece
 // is cut: an event into events of the same id whose data is text, a call into calls of the same id. join reverses it.
 // There is at least one piece. The second value is the size of the last piece.
-func split(events []v1alpha1.JournalEvent, calls []v1alpha1.PlannedCall, budget int) ([]piece, int, error) {
+func split(events []event.Event, calls []PlannedCall, budget int) ([]piece, int, error) {
 	s := &splitter{budget: budget, pieces: make([]piece, 1)}
 	for _, e := range events {
 		if err := s.event(e); err != nil {
@@ -50,7 +51,7 @@ func (s *splitter) room(size int) *piece {
 	return &s.pieces[len(s.pieces)-1]
 }
 
-func (s *splitter) event(e v1alpha1.JournalEvent) error {
+func (s *splitter) event(e event.Event) error {
 	size, err := jsonSize(e)
 	if err != nil {
 		return fmt.Errorf("encoding event %s of type %s: %w", e.ID, e.Type, err)
@@ -84,7 +85,7 @@ func (s *splitter) event(e v1alpha1.JournalEvent) error {
 	return nil
 }
 
-func (s *splitter) call(c v1alpha1.PlannedCall) error {
+func (s *splitter) call(c PlannedCall) error {
 	size, err := jsonSize(c)
 	if err != nil {
 		return fmt.Errorf("encoding call %s: %w", c.ID, err)
@@ -169,11 +170,11 @@ func escapedRune(r rune, n int) int {
 }
 
 // joinEvents reverses split for events: consecutive events of one id become one.
-func joinEvents(events []v1alpha1.JournalEvent) ([]v1alpha1.JournalEvent, error) {
+func joinEvents(events []event.Event) ([]event.Event, error) {
 	if len(events) == 0 {
 		return nil, nil
 	}
-	joined := make([]v1alpha1.JournalEvent, 0, len(events))
+	joined := make([]event.Event, 0, len(events))
 	for i := 0; i < len(events); {
 		end := i + 1
 		for end < len(events) && events[end].ID == events[i].ID {
@@ -193,7 +194,7 @@ func joinEvents(events []v1alpha1.JournalEvent) ([]v1alpha1.JournalEvent, error)
 	return joined, nil
 }
 
-func joinData(fragments []v1alpha1.JournalEvent) ([]byte, error) {
+func joinData(fragments []event.Event) ([]byte, error) {
 	var data bytes.Buffer
 	for _, f := range fragments {
 		var text string
@@ -212,8 +213,8 @@ func joinData(fragments []v1alpha1.JournalEvent) ([]byte, error) {
 }
 
 // joinCalls reverses split for calls.
-func joinCalls(calls []v1alpha1.PlannedCall) []v1alpha1.PlannedCall {
-	var joined []v1alpha1.PlannedCall
+func joinCalls(calls []PlannedCall) []PlannedCall {
+	var joined []PlannedCall
 	for _, c := range calls {
 		if n := len(joined); n > 0 && joined[n-1].ID == c.ID {
 			joined[n-1].Arguments += c.Arguments

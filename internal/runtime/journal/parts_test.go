@@ -9,13 +9,14 @@ import (
 	"testing"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
 )
 
 // rejoin puts pieces together again.
-func rejoin(t *testing.T, pieces []piece) ([]v1alpha1.JournalEvent, []v1alpha1.PlannedCall) {
+func rejoin(t *testing.T, pieces []piece) ([]event.Event, []PlannedCall) {
 	t.Helper()
-	var events []v1alpha1.JournalEvent
-	var calls []v1alpha1.PlannedCall
+	var events []event.Event
+	var calls []PlannedCall
 	for _, p := range pieces {
 		events = append(events, p.events...)
 		calls = append(calls, p.calls...)
@@ -46,14 +47,14 @@ func FuzzSplit(f *testing.F) {
 				}
 				r.Events = append(
 					r.Events,
-					v1alpha1.JournalEvent{ID: fmt.Sprint(i), Type: "some.type", Data: &v1alpha1.JSON{Raw: raw}},
+					event.Event{ID: fmt.Sprint(i), Type: "some.type", Data: &v1alpha1.JSON{Raw: raw}},
 				)
 			case 1:
-				r.Calls = append(r.Calls, v1alpha1.PlannedCall{ID: fmt.Sprint(i), Name: "tool", Arguments: word, Refusal: text})
+				r.Calls = append(r.Calls, PlannedCall{ID: fmt.Sprint(i), Name: "tool", Arguments: word, Refusal: text})
 			default:
 				r.Events = append(
 					r.Events,
-					v1alpha1.JournalEvent{ID: fmt.Sprint(i), Type: "no.data", Context: map[string]string{"turn_id": "t"}},
+					event.Event{ID: fmt.Sprint(i), Type: "no.data", Context: map[string]string{"turn_id": "t"}},
 				)
 			}
 		}
@@ -73,11 +74,11 @@ func FuzzSplit(f *testing.F) {
 		}
 		size := 0
 		for i, p := range pieces {
-			raw, err := json.Marshal(v1alpha1.JournalEntrySpec{Events: p.events, Calls: p.calls})
+			raw, err := json.Marshal(Entry{Events: p.events, Calls: p.calls})
 			if err != nil {
 				t.Fatal(err)
 			}
-			empty, err := json.Marshal(v1alpha1.JournalEntrySpec{})
+			empty, err := json.Marshal(Entry{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,10 +106,10 @@ func dump(v any) string {
 }
 
 func TestPiecesThatDoNotBelongTogetherAreDamage(t *testing.T) {
-	text := func(id, s string) v1alpha1.JournalEvent {
-		return v1alpha1.JournalEvent{ID: id, Data: &v1alpha1.JSON{Raw: []byte(s)}}
+	text := func(id, s string) event.Event {
+		return event.Event{ID: id, Data: &v1alpha1.JSON{Raw: []byte(s)}}
 	}
-	for name, events := range map[string][]v1alpha1.JournalEvent{
+	for name, events := range map[string][]event.Event{
 		"not text":   {text("a", `"{"`), text("a", `{}`)},
 		"no data":    {text("a", `"{"`), {ID: "a"}},
 		"not whole":  {text("a", `"{"`), text("a", `"x"`)},
@@ -119,7 +120,7 @@ func TestPiecesThatDoNotBelongTogetherAreDamage(t *testing.T) {
 		}
 	}
 	// Data that is text on its own is no fragment.
-	joined, err := joinEvents([]v1alpha1.JournalEvent{text("a", `"x"`), text("b", `"y"`)})
+	joined, err := joinEvents([]event.Event{text("a", `"x"`), text("b", `"y"`)})
 	if err != nil || len(joined) != 2 || string(joined[0].Data.Raw) != `"x"` {
 		t.Errorf("data that is text: %s, %v", dump(joined), err)
 	}
@@ -127,7 +128,7 @@ func TestPiecesThatDoNotBelongTogetherAreDamage(t *testing.T) {
 
 func TestCanonicalRecordsCountTheSameBytesAsTheirReaders(t *testing.T) {
 	r := Record{
-		Events: []v1alpha1.JournalEvent{
+		Events: []event.Event{
 			{
 				ID:   "a",
 				Type: "x",
@@ -135,7 +136,7 @@ func TestCanonicalRecordsCountTheSameBytesAsTheirReaders(t *testing.T) {
 			},
 			{ID: "b", Type: "x", Data: &v1alpha1.JSON{Raw: []byte("null")}},
 		},
-		Calls: []v1alpha1.PlannedCall{{ID: "1", Name: "n", Arguments: "\xff"}},
+		Calls: []PlannedCall{{ID: "1", Name: "n", Arguments: "\xff"}},
 	}
 	got, err := canonical(r)
 	if err != nil {

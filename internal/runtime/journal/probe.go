@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
-	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
 // Probe checks whether a step can be closed, and writes nothing: it returns the error that Append would return. It
@@ -26,11 +24,11 @@ func (l *Log) Probe(ctx context.Context, s Session, turn Turn, step int32, opene
 	if !ok {
 		return nil, nil
 	}
-	e, err := w.entry(v1alpha1.JournalEntrySpec{}, w.next)
+	e, err := w.entry(Entry{}, w.next)
 	if err != nil {
 		return nil, err
 	}
-	if err := store.DryRun(ctx, s, e.spec); err != nil && !errors.Is(err, ErrExists) {
+	if err := store.DryRun(ctx, s, e.stored); err != nil && !errors.Is(err, ErrExists) {
 		return nil, fmt.Errorf("checking whether Session %s/%s can get another journal entry: %w", s.Namespace, s.Name, err)
 	}
 	return nil, nil

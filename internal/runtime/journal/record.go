@@ -36,12 +36,12 @@ func canonical(r Record) (Record, error) {
 }
 
 type content struct {
-	Events     []v1alpha1.JournalEvent `json:"events,omitempty"`
-	Calls      []v1alpha1.PlannedCall  `json:"calls,omitempty"`
-	Transition v1alpha1.TurnProgress   `json:"transition"`
+	Events     []event.Event         `json:"events,omitempty"`
+	Calls      []PlannedCall         `json:"calls,omitempty"`
+	Transition v1alpha1.TurnProgress `json:"transition"`
 }
 
-func canonicalEvents(events []v1alpha1.JournalEvent) error {
+func canonicalEvents(events []event.Event) error {
 	ids := make(map[string]bool, len(events))
 	for i := range events {
 		e := &events[i]
@@ -78,7 +78,7 @@ func canonicalJSON(raw []byte) (*v1alpha1.JSON, error) {
 }
 
 // assemble reads the parts of a final entry and returns the step as it was recorded.
-func assemble(final *v1alpha1.JournalEntrySpec, parts []*entry) (*Closed, error) {
+func assemble(final *Entry, parts []*entry) (*Closed, error) {
 	closed := &Closed{
 		Ordinal: final.Ordinal,
 		Adopted: true,
@@ -91,8 +91,8 @@ func assemble(final *v1alpha1.JournalEntrySpec, parts []*entry) (*Closed, error)
 		return nil, fmt.Errorf("%w: the final entry at ordinal %d has no turn or no transition", ErrCorrupt, final.Ordinal)
 	}
 	closed.Turn = *final.Turn
-	var events []v1alpha1.JournalEvent
-	var calls []v1alpha1.PlannedCall
+	var events []event.Event
+	var calls []PlannedCall
 	for _, part := range parts {
 		p := part.spec
 		if p.Final || p.Turn == nil || p.Turn.UID != final.Turn.UID || p.Step != final.Step || p.Ordinal >= final.Ordinal {
@@ -117,7 +117,7 @@ func assemble(final *v1alpha1.JournalEntrySpec, parts []*entry) (*Closed, error)
 }
 
 // transition is the transition of a final entry, with the ordinal at which the next step opens.
-func transition(final *v1alpha1.JournalEntrySpec) v1alpha1.TurnProgress {
+func transition(final *Entry) v1alpha1.TurnProgress {
 	t := *final.Transition.DeepCopy()
 	if t.Plan != nil && t.Plan.OpenedAt == 0 {
 		t.Plan.OpenedAt = final.Ordinal + 1

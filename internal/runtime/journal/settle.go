@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-
-	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
 // Settle records the result of one call, of a client tool (CLIENT-04) or of a claimed call (DUR-02), unless there is
@@ -14,7 +12,7 @@ import (
 // the reference is set only if the record that closed it includes the call's result. The error is ErrFull, ErrTooLarge
 // (a result of up to 64 KiB always fits), or the error of the store; calling Settle again is safe.
 func (l *Log) Settle(
-	ctx context.Context, s Session, turn Turn, step int32, openedAt int64, call v1alpha1.SettledCall,
+	ctx context.Context, s Session, turn Turn, step int32, openedAt int64, call SettledCall,
 ) (SettledRef, *Closed, error) {
 	call, err := canonicalCall(call)
 	if err != nil {
@@ -25,7 +23,7 @@ func (l *Log) Settle(
 		return SettledRef{}, nil, err
 	}
 	wanted := func() (bool, error) { return w.settledCall(call).Ordinal == 0, nil }
-	e, err := w.write(ctx, v1alpha1.JournalEntrySpec{Settled: &call}, remainder{}, wanted)
+	e, err := w.write(ctx, Entry{Settled: &call}, remainder{}, wanted)
 	if err != nil {
 		return SettledRef{}, nil, fmt.Errorf("settling call %s: %w", call.ID, err)
 	}
@@ -50,7 +48,7 @@ func (l *Log) Settle(
 // ErrFull nothing of it is written, unless another process has used up the room meanwhile; calling SettleAll again is
 // safe.
 func (l *Log) SettleAll(
-	ctx context.Context, s Session, turn Turn, step int32, openedAt int64, calls []v1alpha1.SettledCall,
+	ctx context.Context, s Session, turn Turn, step int32, openedAt int64, calls []SettledCall,
 ) ([]SettledRef, *Closed, error) {
 	calls = slices.Clone(calls)
 	for i := range calls {
@@ -81,8 +79,8 @@ func (l *Log) SettleAll(
 
 // settleAll writes the calls that are not settled, and reads the entries after that. It returns the ordinals of the
 // entries that it wrote.
-func (w *writer) settleAll(ctx context.Context, calls []v1alpha1.SettledCall) ([]int64, error) {
-	known := func(c v1alpha1.SettledCall) bool { return w.settledCall(c).Ordinal != 0 }
+func (w *writer) settleAll(ctx context.Context, calls []SettledCall) ([]int64, error) {
+	known := func(c SettledCall) bool { return w.settledCall(c).Ordinal != 0 }
 	calls = slices.DeleteFunc(slices.Clone(calls), known)
 	batches, err := w.batches(calls)
 	if err != nil {
@@ -90,7 +88,7 @@ func (w *writer) settleAll(ctx context.Context, calls []v1alpha1.SettledCall) ([
 	}
 	rest := make([]remainder, len(batches)+1) // size of each batch and those after it
 	for i := len(batches) - 1; i >= 0; i-- {
-		e, err := w.entry(v1alpha1.JournalEntrySpec{Outcomes: batches[i]}, w.next)
+		e, err := w.entry(Entry{Outcomes: batches[i]}, w.next)
 		if err != nil {
 			return nil, err
 		}
@@ -100,9 +98,9 @@ func (w *writer) settleAll(ctx context.Context, calls []v1alpha1.SettledCall) ([
 	wrote := false
 	for i, batch := range batches {
 		open := func() (bool, error) {
-			return slices.ContainsFunc(batch, func(c v1alpha1.SettledCall) bool { return !known(c) }), nil
+			return slices.ContainsFunc(batch, func(c SettledCall) bool { return !known(c) }), nil
 		}
-		e, err := w.write(ctx, v1alpha1.JournalEntrySpec{Outcomes: batch}, rest[i+1], open)
+		e, err := w.write(ctx, Entry{Outcomes: batch}, rest[i+1], open)
 		if err != nil {
 			return nil, err
 		}
@@ -122,13 +120,13 @@ func (w *writer) settleAll(ctx context.Context, calls []v1alpha1.SettledCall) ([
 }
 
 // batches distributes calls over parts, in order.
-func (w *writer) batches(calls []v1alpha1.SettledCall) ([][]v1alpha1.SettledCall, error) {
-	frame, err := w.frame(v1alpha1.JournalEntrySpec{})
+func (w *writer) batches(calls []SettledCall) ([][]SettledCall, error) {
+	frame, err := w.frame(Entry{})
 	if err != nil {
 		return nil, err
 	}
 	budget := MaxEntryBytes - frame - len(`,"outcomes":[]`)
-	var batches [][]v1alpha1.SettledCall
+	var batches [][]SettledCall
 	used := 0
 	for _, call := range calls {
 		size, err := jsonSize(call)
@@ -148,7 +146,7 @@ func (w *writer) batches(calls []v1alpha1.SettledCall) ([][]v1alpha1.SettledCall
 }
 
 // canonicalCall returns a settled call in the form in which it is read back.
-func canonicalCall(call v1alpha1.SettledCall) (v1alpha1.SettledCall, error) {
+func canonicalCall(call SettledCall) (SettledCall, error) {
 	if call.ID == "" {
 		return call, fmt.Errorf("a settled call needs an id")
 	}
@@ -156,7 +154,7 @@ func canonicalCall(call v1alpha1.SettledCall) (v1alpha1.SettledCall, error) {
 	if err != nil {
 		return call, fmt.Errorf("encoding the result of call %s: %w", call.ID, err)
 	}
-	var same v1alpha1.SettledCall
+	var same SettledCall
 	if err := json.Unmarshal(raw, &same); err != nil {
 		return call, fmt.Errorf("reading back the result of call %s: %w", call.ID, err)
 	}

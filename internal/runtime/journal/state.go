@@ -5,7 +5,6 @@ import (
 	"maps"
 	"sync"
 
-	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 )
 
@@ -143,7 +142,7 @@ type sum struct {
 
 // totals returns the totals that every checkpoint after the head has, and sums the contents from each of the given
 // ordinals.
-func (st *state) sums(from []int64) (v1alpha1.JournalCheckpoint, []sum) {
+func (st *state) sums(from []int64) (Checkpoint, []sum) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	sums := make([]sum, 0, len(from))
@@ -162,7 +161,7 @@ func (st *state) sums(from []int64) (v1alpha1.JournalCheckpoint, []sum) {
 		}
 		sums = append(sums, s)
 	}
-	return v1alpha1.JournalCheckpoint{Events: st.events, Bytes: st.size}, sums
+	return Checkpoint{Events: st.events, Bytes: st.size}, sums
 }
 
 // recorded is the first Turn of a name.

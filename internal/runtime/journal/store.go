@@ -9,23 +9,50 @@ import (
 	"reflect"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 )
 
 // createAttempts bounds how often a create whose outcome is not known is tried, always at the same ordinal.
 const createAttempts = 3
 
-// entry is an entry of the journal with its size as JSON. It never changes.
+// entry is an entry of the journal with its size as it is stored, as JSON. It never changes.
 type entry struct {
-	spec *v1alpha1.JournalEntrySpec
+	spec *Entry
 	size int64
+	// stored is the entry as the store gets it; nil for one that was read.
+	stored *v1alpha1.JournalEntrySpec
 }
 
-func newEntry(spec *v1alpha1.JournalEntrySpec) (*entry, error) {
-	raw, err := json.Marshal(spec)
+// newEntry returns an entry that is to be written.
+func newEntry(spec *Entry) (*entry, error) {
+	stored, err := format.Encode(spec)
 	if err != nil {
-		return nil, fmt.Errorf("encoding the entry at ordinal %d: %w", spec.Ordinal, err)
+		return nil, err
 	}
-	return &entry{spec: spec, size: int64(len(raw))}, nil
+	size, err := storedSize(stored)
+	return &entry{spec: spec, size: size, stored: stored}, err
+}
+
+// readEntry returns an entry that was read.
+func readEntry(stored *v1alpha1.JournalEntrySpec) (*entry, error) {
+	spec, err := format.Decode(stored)
+	if err != nil {
+		return nil, err
+	}
+	size, err := storedSize(stored)
+	return &entry{spec: spec, size: size}, err
+}
+
+// storedSize is the size of an entry as JSON. The payload of an entry of format 1 is the whole entry.
+func storedSize(stored *v1alpha1.JournalEntrySpec) (int64, error) {
+	if stored.Format <= 1 && stored.Payload != nil {
+		return int64(len(stored.Payload.Raw)), nil
+	}
+	raw, err := json.Marshal(stored)
+	if err != nil {
+		return 0, fmt.Errorf("encoding the entry at ordinal %d: %w", stored.Ordinal, err)
+	}
+	return int64(len(raw)), nil
 }
 
 // cost estimates the memory of the entry: its text, and Go's overhead.
@@ -34,17 +61,22 @@ func (e *entry) cost() int64 {
 	if c := e.spec.Checkpoint; c != nil {
 		size = int64(len(c.Transcript))
 	}
-	return size + 512 + 512*int64(len(e.spec.Events)) + 128*int64(len(e.spec.Calls))
+	for _, v := range e.spec.Events {
+		if size += 1024; v.Data != nil {
+			size += int64(len(v.Data.Raw))
+		}
+	}
+	return size + 512 + 128*int64(len(e.spec.Calls))
 }
 
 // light returns the entry without the fields that only a reader without a cache needs, so that checkpoints do not fill
 // the cache.
 func (e *entry) light() *entry {
 	if e.spec.Checkpoint == nil {
-		return e
+		return &entry{spec: e.spec, size: e.size}
 	}
 	spec := *e.spec
-	spec.Checkpoint = &v1alpha1.JournalCheckpoint{
+	spec.Checkpoint = &Checkpoint{
 		From: e.spec.Checkpoint.From, Events: e.spec.Checkpoint.Events, Bytes: e.spec.Checkpoint.Bytes,
 	}
 	return &entry{spec: &spec, size: e.size}
@@ -83,10 +115,11 @@ func (l *Log) fetch(ctx context.Context, s Session, ordinal int64) (*entry, erro
 			spec.Ordinal,
 		)
 	}
-	if !known(spec) {
-		return nil, fmt.Errorf("%w %d, at ordinal %d of Session %s/%s", ErrFormat, spec.Format, ordinal, s.Namespace, s.Name)
+	e, err := readEntry(spec)
+	if err != nil {
+		return nil, fmt.Errorf("reading the entry of Session %s/%s: %w, at ordinal %d", s.Namespace, s.Name, err, ordinal)
 	}
-	if reserved(ordinal) != (spec.Checkpoint != nil) {
+	if reserved(ordinal) != (e.spec.Checkpoint != nil) {
 		return nil, fmt.Errorf(
 			"%w: a checkpoint of Session %s/%s is missing or out of place at ordinal %d",
 			ErrCorrupt,
@@ -95,15 +128,7 @@ func (l *Log) fetch(ctx context.Context, s Session, ordinal int64) (*entry, erro
 			ordinal,
 		)
 	}
-	return newEntry(spec)
-}
-
-// known reports whether this build can read the entry. A part with nothing in it is of a kind that this build, or the
-// API server's schema, does not have.
-func known(spec *v1alpha1.JournalEntrySpec) bool {
-	content := spec.Final || spec.Checkpoint != nil || spec.Claimed != nil || spec.Settled != nil || spec.Partial != nil ||
-		len(spec.Outcomes) > 0 || len(spec.Events) > 0 || len(spec.Calls) > 0
-	return spec.Format <= Format && content
+	return e, nil
 }
 
 // must reads an entry that other entries promise.
@@ -133,7 +158,7 @@ func promised(s Session, ordinal int64, err error) error {
 func (l *Log) put(ctx context.Context, s Session, e *entry) (*entry, bool, error) {
 	var last error
 	for range createAttempts {
-		createErr := l.store.Create(ctx, s, e.spec)
+		createErr := l.store.Create(ctx, s, e.stored)
 		if createErr == nil {
 			l.stored.Store(true)
 			l.cache.putEntry(s.UID, e.light())

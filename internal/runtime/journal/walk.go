@@ -7,8 +7,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
 // walk reads the entries from the one at which a step was opened, and keeps those of the step: the entry that closed
@@ -58,10 +56,10 @@ func (w *walk) look(found *entry) {
 
 // settledIn adds the calls that an entry settles to those that were settled before it. The first result of a call
 // counts.
-func settledIn(refs []SettledRef, e *v1alpha1.JournalEntrySpec) []SettledRef {
+func settledIn(refs []SettledRef, e *Entry) []SettledRef {
 	calls := e.Outcomes
 	if e.Settled != nil {
-		calls = append([]v1alpha1.SettledCall{*e.Settled}, calls...)
+		calls = append([]SettledCall{*e.Settled}, calls...)
 	}
 	for _, call := range calls {
 		if slotOf(refs, call).Ordinal == 0 {
@@ -100,12 +98,12 @@ func (w *walk) toEnd(ctx context.Context) error {
 
 // settledCall identifies the settled part of a call that counts. The decision about a call and its outcome are
 // separate: an approved call has yet to run.
-func (w *walk) settledCall(call v1alpha1.SettledCall) SettledRef {
+func (w *walk) settledCall(call SettledCall) SettledRef {
 	return slotOf(w.settled, call)
 }
 
 // slotOf returns the settled part among several that counts for a call.
-func slotOf(refs []SettledRef, call v1alpha1.SettledCall) SettledRef {
+func slotOf(refs []SettledRef, call SettledCall) SettledRef {
 	for _, ref := range refs {
 		if sameSlot(ref.Call, call) {
 			return ref
@@ -115,7 +113,7 @@ func slotOf(refs []SettledRef, call v1alpha1.SettledCall) SettledRef {
 }
 
 // sameSlot reports whether of two settled parts one only can count.
-func sameSlot(a, b v1alpha1.SettledCall) bool {
+func sameSlot(a, b SettledCall) bool {
 	return a.ID == b.ID && (a.Decision == "") == (b.Decision == "")
 }
 

@@ -7,7 +7,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 )
 
@@ -67,7 +66,7 @@ type remainder struct {
 // is not wanted any more.
 func (w *writer) write(
 	ctx context.Context,
-	spec v1alpha1.JournalEntrySpec,
+	spec Entry,
 	rest remainder,
 	wanted func() (bool, error),
 ) (*entry, error) {
@@ -106,9 +105,8 @@ func (w *writer) write(
 }
 
 // entry returns the content for an ordinal.
-func (w *writer) entry(spec v1alpha1.JournalEntrySpec, ordinal int64) (*entry, error) {
+func (w *writer) entry(spec Entry, ordinal int64) (*entry, error) {
 	spec.Session, spec.Ordinal, spec.Time, spec.Turn, spec.Step = w.session.Name, ordinal, w.time, &w.turn, w.step
-	spec.Format = Format
 	e, err := newEntry(&spec)
 	if err != nil {
 		return nil, err
@@ -168,10 +166,10 @@ func (w *writer) fits(rest remainder) error {
 }
 
 // frame is the most that an entry of this step takes, without events, calls and parts.
-func (w *writer) frame(spec v1alpha1.JournalEntrySpec) (int, error) {
+func (w *writer) frame(spec Entry) (int, error) {
 	const largest = 99_999_999
 	spec.Session, spec.Time, spec.Turn, spec.Step = w.session.Name, w.time, &w.turn, w.step
-	spec.Ordinal, spec.Part, spec.Format = largest, largest, Format
+	spec.Ordinal, spec.Part = largest, largest
 	raw, err := json.Marshal(spec)
 	if err != nil {
 		return 0, fmt.Errorf("encoding an entry of step %d of Turn %s: %w", w.step, w.turn.Name, err)

@@ -3,6 +3,7 @@
 package v1alpha1
 
 import (
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -10,12 +11,14 @@ import (
 // with apply.
 //
 // JournalEntrySpec is one immutable entry of a Session's journal.
+//
+// Fields beside these are kept: entries of format 1 have their content there.
 type JournalEntrySpecApplyConfiguration struct {
 	// session is the name of the Session.
 	Session *string `json:"session,omitempty"`
 	// ordinal is the position in the journal, from 1, without gaps.
 	Ordinal *int64 `json:"ordinal,omitempty"`
-	// format is the format version of the entry; an entry without it has format 1. A manager that does not support the
+	// format is the version of the payload's form; an entry without it has format 1. A manager that does not support the
 	// format does not run the Session.
 	Format *int32 `json:"format,omitempty"`
 	// time at which the entry was written.
@@ -28,29 +31,9 @@ type JournalEntrySpecApplyConfiguration struct {
 	Part *int32 `json:"part,omitempty"`
 	// final marks the one entry that closes the step.
 	Final *bool `json:"final,omitempty"`
-	// parts are the ordinals of the earlier entries that belong to a final one, in order. Parts that no final entry
-	// names do not count.
-	Parts []int64 `json:"parts,omitempty"`
-	// digest is the SHA-256 of the Turn's message, in the entry that closes its first step.
-	Digest *string `json:"digest,omitempty"`
-	// events in order.
-	Events []JournalEventApplyConfiguration `json:"events,omitempty"`
-	// calls that the step planned.
-	Calls []PlannedCallApplyConfiguration `json:"calls,omitempty"`
-	// steered are the Turns whose messages go into this one after the step. The messages are among the events.
-	Steered []RecordedTurnApplyConfiguration `json:"steered,omitempty"`
-	// claimed is a call that is about to start.
-	Claimed *ClaimedCallApplyConfiguration `json:"claimed,omitempty"`
-	// settled is the outcome of a call before the step was complete: its result, or the decision about it.
-	Settled *SettledCallApplyConfiguration `json:"settled,omitempty"`
-	// outcomes are the outcomes of calls that the manager carried out, recorded together before the step was complete.
-	Outcomes []SettledCallApplyConfiguration `json:"outcomes,omitempty"`
-	// partial is a part of a response that is still streaming.
-	Partial *PartialAnswerApplyConfiguration `json:"partial,omitempty"`
-	// transition is the new progress of the Turn. Only a final entry has one.
-	Transition *TurnProgressApplyConfiguration `json:"transition,omitempty"`
-	// checkpoint summarizes the earlier entries.
-	Checkpoint *JournalCheckpointApplyConfiguration `json:"checkpoint,omitempty"`
+	// payload is the content of the entry, in the form that format names: events, tool calls, results, and the new
+	// progress of the Turn.
+	Payload *apiextensionsv1.JSON `json:"payload,omitempty"`
 }
 
 // JournalEntrySpecApplyConfiguration constructs a declarative configuration of the JournalEntrySpec type for use with
@@ -123,112 +106,10 @@ func (b *JournalEntrySpecApplyConfiguration) WithFinal(value bool) *JournalEntry
 	return b
 }
 
-// WithParts adds the given value to the Parts field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Parts field.
-func (b *JournalEntrySpecApplyConfiguration) WithParts(values ...int64) *JournalEntrySpecApplyConfiguration {
-	for i := range values {
-		b.Parts = append(b.Parts, values[i])
-	}
-	return b
-}
-
-// WithDigest sets the Digest field in the declarative configuration to the given value
+// WithPayload sets the Payload field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Digest field is set to the value of the last call.
-func (b *JournalEntrySpecApplyConfiguration) WithDigest(value string) *JournalEntrySpecApplyConfiguration {
-	b.Digest = &value
-	return b
-}
-
-// WithEvents adds the given value to the Events field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Events field.
-func (b *JournalEntrySpecApplyConfiguration) WithEvents(values ...*JournalEventApplyConfiguration) *JournalEntrySpecApplyConfiguration {
-	for i := range values {
-		if values[i] == nil {
-			panic("nil value passed to WithEvents")
-		}
-		b.Events = append(b.Events, *values[i])
-	}
-	return b
-}
-
-// WithCalls adds the given value to the Calls field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Calls field.
-func (b *JournalEntrySpecApplyConfiguration) WithCalls(values ...*PlannedCallApplyConfiguration) *JournalEntrySpecApplyConfiguration {
-	for i := range values {
-		if values[i] == nil {
-			panic("nil value passed to WithCalls")
-		}
-		b.Calls = append(b.Calls, *values[i])
-	}
-	return b
-}
-
-// WithSteered adds the given value to the Steered field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Steered field.
-func (b *JournalEntrySpecApplyConfiguration) WithSteered(values ...*RecordedTurnApplyConfiguration) *JournalEntrySpecApplyConfiguration {
-	for i := range values {
-		if values[i] == nil {
-			panic("nil value passed to WithSteered")
-		}
-		b.Steered = append(b.Steered, *values[i])
-	}
-	return b
-}
-
-// WithClaimed sets the Claimed field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Claimed field is set to the value of the last call.
-func (b *JournalEntrySpecApplyConfiguration) WithClaimed(value *ClaimedCallApplyConfiguration) *JournalEntrySpecApplyConfiguration {
-	b.Claimed = value
-	return b
-}
-
-// WithSettled sets the Settled field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Settled field is set to the value of the last call.
-func (b *JournalEntrySpecApplyConfiguration) WithSettled(value *SettledCallApplyConfiguration) *JournalEntrySpecApplyConfiguration {
-	b.Settled = value
-	return b
-}
-
-// WithOutcomes adds the given value to the Outcomes field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Outcomes field.
-func (b *JournalEntrySpecApplyConfiguration) WithOutcomes(values ...*SettledCallApplyConfiguration) *JournalEntrySpecApplyConfiguration {
-	for i := range values {
-		if values[i] == nil {
-			panic("nil value passed to WithOutcomes")
-		}
-		b.Outcomes = append(b.Outcomes, *values[i])
-	}
-	return b
-}
-
-// WithPartial sets the Partial field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Partial field is set to the value of the last call.
-func (b *JournalEntrySpecApplyConfiguration) WithPartial(value *PartialAnswerApplyConfiguration) *JournalEntrySpecApplyConfiguration {
-	b.Partial = value
-	return b
-}
-
-// WithTransition sets the Transition field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Transition field is set to the value of the last call.
-func (b *JournalEntrySpecApplyConfiguration) WithTransition(value *TurnProgressApplyConfiguration) *JournalEntrySpecApplyConfiguration {
-	b.Transition = value
-	return b
-}
-
-// WithCheckpoint sets the Checkpoint field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Checkpoint field is set to the value of the last call.
-func (b *JournalEntrySpecApplyConfiguration) WithCheckpoint(value *JournalCheckpointApplyConfiguration) *JournalEntrySpecApplyConfiguration {
-	b.Checkpoint = value
+// If called multiple times, the Payload field is set to the value of the last call.
+func (b *JournalEntrySpecApplyConfiguration) WithPayload(value apiextensionsv1.JSON) *JournalEntrySpecApplyConfiguration {
+	b.Payload = &value
 	return b
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/bits"
 
-	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
@@ -140,7 +139,7 @@ func partsAcrossCheckpoint(f *fixture) {
 	r := contest.record
 	ctx, of := contest.t.Context(), r.Turn
 	ref, _, err := contest.log().
-		Settle(ctx, contest.session, of, r.Step, r.OpenedAt, v1alpha1.SettledCall{ID: "1-0", Result: ptr("early")})
+		Settle(ctx, contest.session, of, r.Step, r.OpenedAt, journal.SettledCall{ID: "1-0", Result: ptr("early")})
 	if err != nil {
 		contest.t.Fatal(err)
 	}
@@ -238,7 +237,7 @@ func fullLog(f *fixture) {
 		if _, err := l.Append(ctx, f.session, large); !errors.Is(err, journal.ErrFull) {
 			f.t.Fatalf("a large record says %v", err)
 		}
-		call := v1alpha1.SettledCall{ID: "1-0", Result: ptr(noise(1, 60_000))}
+		call := journal.SettledCall{ID: "1-0", Result: ptr(noise(1, 60_000))}
 		if _, _, err := l.Settle(ctx, f.session, turn("large"), 1, openedAt, call); !errors.Is(err, journal.ErrFull) {
 			f.t.Fatalf("settling says %v", err)
 		}

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
@@ -14,7 +13,7 @@ import (
 // claim claims a call of an open step and fails the test if that is not possible.
 func (f *fixture) claim(log *journal.Log, of journal.Turn, openedAt int64, id, holder string) journal.ClaimRef {
 	f.t.Helper()
-	ref, closed, err := log.Claim(f.t.Context(), f.session, of, 1, openedAt, v1alpha1.ClaimedCall{ID: id, Holder: holder})
+	ref, closed, err := log.Claim(f.t.Context(), f.session, of, 1, openedAt, journal.ClaimedCall{ID: id, Holder: holder})
 	if err != nil || closed != nil || ref.Ordinal == 0 {
 		f.t.Fatalf("claiming call %s gives %v, %v, %v", id, ref, closed, err)
 	}
@@ -61,7 +60,7 @@ func claimedOnce(f *fixture) {
 	r.Parts = []int64{settled.Ordinal}
 	closed := f.append(f.log(), r)
 	for _, l := range []*journal.Log{log, f.log()} {
-		ref, end, err := l.Claim(ctx, f.session, of, 1, 63, v1alpha1.ClaimedCall{ID: "1-2", Holder: "ann"})
+		ref, end, err := l.Claim(ctx, f.session, of, 1, 63, journal.ClaimedCall{ID: "1-2", Holder: "ann"})
 		if err != nil || ref.Ordinal != 0 || end == nil || end.Ordinal != closed.Ordinal {
 			f.t.Fatalf("claiming a call of a closed step gives %v, %v, %v", ref, end, err)
 		}
@@ -73,15 +72,15 @@ func claimedOnce(f *fixture) {
 func firstClaimCounts(f *fixture) {
 	of := turn("a")
 	first := f.claim(f.log(), of, 1, "1-0", "ann")
-	e := &v1alpha1.JournalEntrySpec{
+	e := &journal.Entry{
 		Session: f.session.Name,
 		Ordinal: 2,
 		Time:    event.MicroTime(time.Now()),
 		Turn:    &of,
 		Step:    1,
-		Claimed: &v1alpha1.ClaimedCall{ID: "1-0", Holder: "bob"},
+		Claimed: &journal.ClaimedCall{ID: "1-0", Holder: "bob"},
 	}
-	if err := f.store.Create(f.t.Context(), f.session, e); err != nil {
+	if err := f.create(e); err != nil {
 		f.t.Fatal(err)
 	}
 	if ref := f.claim(f.log(), of, 1, "1-0", "bob"); ref != first {
@@ -111,7 +110,7 @@ func claimedConcurrently(f *fixture) {
 					turn("a"),
 					1,
 					1,
-					v1alpha1.ClaimedCall{ID: id, Holder: me},
+					journal.ClaimedCall{ID: id, Holder: me},
 				)
 				if err != nil || closed != nil || ref.Ordinal == 0 {
 					f.t.Errorf("claiming gives %v, %v, %v", ref, closed, err)

@@ -9,8 +9,8 @@ import (
 )
 
 // approval is that of call 1-0.
-func approval() v1alpha1.SettledCall {
-	return v1alpha1.SettledCall{ID: "1-0", Source: "source", Decision: v1alpha1.DecisionApprove, By: "ann@example.org"}
+func approval() journal.SettledCall {
+	return journal.SettledCall{ID: "1-0", Source: "source", Decision: v1alpha1.DecisionApprove, By: "ann@example.org"}
 }
 
 // approvalTakenIn closes a step as a process would for which the approval has timed out, when another process has
@@ -21,7 +21,7 @@ func approvalTakenIn(f *fixture) {
 	f.settle(stale, of, 1, result("1-1", "known"))
 	ref := f.settle(f.log(), of, 1, approval())
 	rejected, closed, err := f.log().
-		Settle(ctx, f.session, of, 1, 1, v1alpha1.SettledCall{ID: "1-0", Decision: v1alpha1.DecisionReject})
+		Settle(ctx, f.session, of, 1, 1, journal.SettledCall{ID: "1-0", Decision: v1alpha1.DecisionReject})
 	if err != nil || closed != nil || rejected.Ordinal != ref.Ordinal ||
 		rejected.Call.Decision != v1alpha1.DecisionApprove {
 		f.t.Fatalf("a call that is approved is rejected as %s, %v, %v", f.json(rejected), closed, err)

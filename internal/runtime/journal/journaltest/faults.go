@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
@@ -56,7 +57,7 @@ func (f *fixture) reread(closed *journal.Closed) *journal.Closed {
 	return again
 }
 
-func ids(events []v1alpha1.JournalEvent) []string {
+func ids(events []event.Event) []string {
 	all := make([]string, 0, len(events))
 	for _, e := range events {
 		all = append(all, e.ID)
@@ -88,7 +89,7 @@ func everyCreateTimesOut(f *fixture) {
 		turn("b"),
 		1,
 		closed.Ordinal+1,
-		v1alpha1.SettledCall{ID: "1-0", Result: ptr("x")},
+		journal.SettledCall{ID: "1-0", Result: ptr("x")},
 	)
 	if err != nil || late != nil || ref.Adopted {
 		contest.t.Fatalf("settling gives %v, %v, %v", ref, late, err)

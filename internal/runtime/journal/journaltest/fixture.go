@@ -17,6 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 )
 
 // fixture is one Session on the store under test.
@@ -79,7 +80,7 @@ func cancel(of journal.Turn, step int32, openedAt int64) journal.Record {
 		Step:     step,
 		OpenedAt: openedAt,
 		Closing:  true,
-		Events: []v1alpha1.JournalEvent{
+		Events: []event.Event{
 			factory.TurnFailed(event.TurnFailed{Error: "cancelled"}),
 			factory.SessionIdled(event.SessionIdled{}),
 		},
@@ -135,10 +136,26 @@ func (f *fixture) view(log *journal.Log, hint int64) *journal.View {
 	return v
 }
 
-// entries returns all entries of the journal. It fails the test if there is one after a gap.
-func (f *fixture) entries() []*v1alpha1.JournalEntrySpec {
+// written is an entry as it was read back, with its size in the store.
+type written struct {
+	*journal.Entry
+	size int
+}
+
+// create writes an entry past the journal.
+func (f *fixture) create(e *journal.Entry) error {
 	f.t.Helper()
-	var entries []*v1alpha1.JournalEntrySpec
+	spec, err := format.Encode(e)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return f.store.Create(f.t.Context(), f.session, spec)
+}
+
+// entries returns all entries of the journal. It fails the test if there is one after a gap.
+func (f *fixture) entries() []written {
+	f.t.Helper()
+	var entries []written
 	for ordinal := int64(1); ; ordinal++ {
 		e, err := f.store.Get(f.t.Context(), f.session, ordinal)
 		if errors.Is(err, journal.ErrNotFound) {
@@ -150,7 +167,11 @@ func (f *fixture) entries() []*v1alpha1.JournalEntrySpec {
 		if e.Ordinal != ordinal {
 			f.t.Fatalf("the entry at ordinal %d says that it is at %d", ordinal, e.Ordinal)
 		}
-		entries = append(entries, e)
+		content, err := format.Decode(e)
+		if err != nil {
+			f.t.Fatalf("decoding the entry at ordinal %d: %v", ordinal, err)
+		}
+		entries = append(entries, written{content, len(f.json(e))})
 	}
 	for ordinal := int64(len(entries)) + 2; ordinal < int64(len(entries))+5; ordinal++ {
 		if _, err := f.store.Get(f.t.Context(), f.session, ordinal); !errors.Is(err, journal.ErrNotFound) {
@@ -161,12 +182,12 @@ func (f *fixture) entries() []*v1alpha1.JournalEntrySpec {
 }
 
 // naive folds entries in the simplest way there is.
-func (f *fixture) naive(entries []*v1alpha1.JournalEntrySpec) *journal.View {
+func (f *fixture) naive(entries []written) *journal.View {
 	f.t.Helper()
 	v := &journal.View{NextSequence: 1, Turns: map[string]journal.RecordedTurn{}}
 	for _, e := range entries {
 		v.Head = e.Ordinal
-		v.Bytes += int64(len(f.json(e)))
+		v.Bytes += int64(e.size)
 		if !e.Final {
 			continue
 		}
@@ -192,11 +213,11 @@ func (f *fixture) naive(entries []*v1alpha1.JournalEntrySpec) *journal.View {
 
 // events returns the events of a final entry and its parts, joined.
 func (f *fixture) events(
-	entries []*v1alpha1.JournalEntrySpec,
-	final *v1alpha1.JournalEntrySpec,
-) []v1alpha1.JournalEvent {
+	entries []written,
+	final written,
+) []event.Event {
 	f.t.Helper()
-	var all []v1alpha1.JournalEvent
+	var all []event.Event
 	for _, ordinal := range append(slices.Clone(final.Parts), final.Ordinal) {
 		for _, e := range entries[ordinal-1].Events {
 			if n := len(all); n == 0 || all[n-1].ID != e.ID {
@@ -248,15 +269,15 @@ func shorten(s string) string {
 }
 
 // check verifies all guarantees of the journal.
-func (f *fixture) check() []*v1alpha1.JournalEntrySpec {
+func (f *fixture) check() []written {
 	f.t.Helper()
 	entries := f.entries()
 	finals := map[string]int64{}
 	named := map[int64]int64{}
 	counted := map[string]int64{}
 	for i, e := range entries {
-		if size := len(f.json(e)); size > journal.MaxEntryBytes {
-			f.t.Fatalf("the entry at ordinal %d takes %d bytes", e.Ordinal, size)
+		if e.size > journal.MaxEntryBytes {
+			f.t.Fatalf("the entry at ordinal %d takes %d bytes", e.Ordinal, e.size)
 		}
 		if (e.Ordinal%journal.CheckpointInterval == 0) != (e.Checkpoint != nil) {
 			f.t.Fatalf("a checkpoint is missing or out of place at ordinal %d", e.Ordinal)
@@ -293,7 +314,7 @@ func (f *fixture) check() []*v1alpha1.JournalEntrySpec {
 }
 
 // checkpoint verifies a checkpoint against the entries before it.
-func (f *fixture) checkpoint(before []*v1alpha1.JournalEntrySpec, e *v1alpha1.JournalEntrySpec) {
+func (f *fixture) checkpoint(before []written, e written) {
 	f.t.Helper()
 	want := f.naive(before)
 	c := e.Checkpoint

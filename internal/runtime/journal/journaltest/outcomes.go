@@ -13,9 +13,9 @@ import (
 )
 
 // ran is the outcome of a call that the manager carried out.
-func ran(id, text string) v1alpha1.SettledCall {
+func ran(id, text string) journal.SettledCall {
 	at := event.MicroTime(time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC))
-	return v1alpha1.SettledCall{
+	return journal.SettledCall{
 		ID:         id,
 		State:      v1alpha1.ToolCallStateSucceeded,
 		Reason:     v1alpha1.ToolCallReasonCompleted,
@@ -28,8 +28,8 @@ func ran(id, text string) v1alpha1.SettledCall {
 }
 
 // ranAll are n such outcomes.
-func ranAll(n int, text string) []v1alpha1.SettledCall {
-	calls := make([]v1alpha1.SettledCall, n)
+func ranAll(n int, text string) []journal.SettledCall {
+	calls := make([]journal.SettledCall, n)
 	for i := range calls {
 		calls[i] = ran(fmt.Sprintf("1-%d", i), text)
 	}
@@ -41,7 +41,7 @@ func (f *fixture) settleAll(
 	log *journal.Log,
 	of journal.Turn,
 	openedAt int64,
-	calls []v1alpha1.SettledCall,
+	calls []journal.SettledCall,
 ) []journal.SettledRef {
 	f.t.Helper()
 	refs, closed, err := log.SettleAll(f.t.Context(), f.session, of, 1, openedAt, calls)
@@ -57,7 +57,7 @@ func (f *fixture) settleAll(
 }
 
 // expectSettled expects the outcomes of an open step, and their ordinals, as every reader finds them.
-func (f *fixture) expectSettled(of journal.Turn, openedAt int64, want []v1alpha1.SettledCall, at ...int64) {
+func (f *fixture) expectSettled(of journal.Turn, openedAt int64, want []journal.SettledCall, at ...int64) {
 	f.t.Helper()
 	settled, err := f.log().Settled(f.t.Context(), f.session, of.UID, 1, openedAt)
 	closed, found, findErr := f.log().FindSettled(f.t.Context(), f.session, of.UID, 1, openedAt)
@@ -69,8 +69,8 @@ func (f *fixture) expectSettled(of journal.Turn, openedAt int64, want []v1alpha1
 	f.same("the settled calls that were found", found, settled)
 }
 
-func callsOf(refs []journal.SettledRef) []v1alpha1.SettledCall {
-	calls := make([]v1alpha1.SettledCall, len(refs))
+func callsOf(refs []journal.SettledRef) []journal.SettledCall {
+	calls := make([]journal.SettledCall, len(refs))
 	for i, ref := range refs {
 		calls[i] = ref.Call
 	}
@@ -82,7 +82,7 @@ func outcomesTogether(f *fixture) {
 	f.fill(62)
 	calls := append(
 		ranAll(3, "done\xff"),
-		v1alpha1.SettledCall{ID: "1-3", State: v1alpha1.ToolCallStateFailed, Error: ptr("It broke.")},
+		journal.SettledCall{ID: "1-3", State: v1alpha1.ToolCallStateFailed, Error: ptr("It broke.")},
 	)
 	refs := f.settleAll(f.log(), of, 63, calls)
 	f.same("the ordinals", ordinals(refs), []int64{63, 63, 63, 63})
@@ -123,9 +123,9 @@ func manyOutcomes(f *fixture) {
 	if entries := f.check(); len(entries) > 10 {
 		f.t.Fatalf("%d entries for 4 MiB", len(entries))
 	}
-	worst := []v1alpha1.SettledCall{ran("2-0", strings.Repeat("\x01", 64<<10)), ran("2-1", strings.Repeat("\x01", 64<<10))}
+	worst := []journal.SettledCall{ran("2-0", strings.Repeat("\x01", 64<<10)), ran("2-1", strings.Repeat("\x01", 64<<10))}
 	f.settleAll(f.log(), of, 1, worst)
-	huge := []v1alpha1.SettledCall{ran("2-2", "small"), ran("2-3", strings.Repeat("\x01", 100<<10))}
+	huge := []journal.SettledCall{ran("2-2", "small"), ran("2-3", strings.Repeat("\x01", 100<<10))}
 	before := len(f.entries())
 	if _, _, err := f.log().SettleAll(f.t.Context(), f.session, of, 1, 1, huge); !errors.Is(err, journal.ErrTooLarge) {
 		f.t.Fatalf("an outcome that no entry holds is settled with %v", err)
@@ -139,12 +139,12 @@ func manyOutcomes(f *fixture) {
 func firstOutcomeCounts(f *fixture) {
 	of := turn("a")
 	first := f.settle(f.log(), of, 1, ran("1-1", "first"))
-	f.settle(f.log(), of, 1, v1alpha1.SettledCall{ID: "1-0", Source: "source", Decision: v1alpha1.DecisionApprove})
+	f.settle(f.log(), of, 1, journal.SettledCall{ID: "1-0", Source: "source", Decision: v1alpha1.DecisionApprove})
 	refs := f.settleAll(
 		f.log(),
 		of,
 		1,
-		[]v1alpha1.SettledCall{ran("1-0", "second"), ran("1-1", "second"), ran("1-2", "second")},
+		[]journal.SettledCall{ran("1-0", "second"), ran("1-1", "second"), ran("1-2", "second")},
 	)
 	if !refs[1].Adopted || refs[1].Ordinal != first.Ordinal || *refs[1].Call.Result != "first" || refs[0].Adopted ||
 		refs[2].Ordinal != 3 {
@@ -152,7 +152,7 @@ func firstOutcomeCounts(f *fixture) {
 	}
 	// Another process, which knew of nothing, has written at the same time.
 	late := ranAll(4, "third")
-	e := &v1alpha1.JournalEntrySpec{
+	e := &journal.Entry{
 		Session:  f.session.Name,
 		Ordinal:  4,
 		Time:     event.MicroTime(time.Now()),
@@ -160,13 +160,13 @@ func firstOutcomeCounts(f *fixture) {
 		Step:     1,
 		Outcomes: late,
 	}
-	if err := f.store.Create(f.t.Context(), f.session, e); err != nil {
+	if err := f.create(e); err != nil {
 		f.t.Fatal(err)
 	}
 	if again := f.settle(f.log(), of, 1, ran("1-2", "fourth")); !again.Adopted || *again.Call.Result != "second" {
 		f.t.Fatalf("the call is settled as %s", f.json(again))
 	}
-	want := []v1alpha1.SettledCall{
+	want := []journal.SettledCall{
 		ran("1-1", "first"),
 		{ID: "1-0", Source: "source", Decision: v1alpha1.DecisionApprove},
 		ran("1-0", "second"),
@@ -188,7 +188,7 @@ func outcomesConcurrently(f *fixture) {
 		var mu sync.Mutex
 		texts := map[string]string{}
 		together(func(i int) {
-			calls := []v1alpha1.SettledCall{
+			calls := []journal.SettledCall{
 				ran(fmt.Sprintf("1-%d", i%3), fmt.Sprintf("from %d", i)),
 				ran("1-3", fmt.Sprintf("from %d", i)),
 			}
@@ -247,7 +247,7 @@ func outcomesSurviveFaults(f *fixture) {
 	}
 }
 
-func (f *fixture) settlesOver(calls []v1alpha1.SettledCall, index int, executed bool) (failed bool) {
+func (f *fixture) settlesOver(calls []journal.SettledCall, index int, executed bool) (failed bool) {
 	store := Wrap(f.store)
 	store.Intercept(func(c Call) Fault {
 		switch {
@@ -301,7 +301,7 @@ func outcomesMustFit(f *fixture) {
 	f.session.Limit = 800 << 10
 	refs := f.settleAll(f.log(), of, 1, calls)
 	if _, _, err := f.log().
-		SettleAll(f.t.Context(), f.session, of, 1, 1, []v1alpha1.SettledCall{ran("2-0", long+long+long)}); !errors.Is(
+		SettleAll(f.t.Context(), f.session, of, 1, 1, []journal.SettledCall{ran("2-0", long+long+long)}); !errors.Is(
 		err,
 		journal.ErrFull,
 	) {

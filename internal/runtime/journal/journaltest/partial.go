@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
@@ -223,9 +222,9 @@ func partialPiecesAreReadOnce(f *fixture) {
 func partialOutOfPlace(f *fixture) {
 	of := turn("a")
 	f.keep(f.draft(f.log(), of, 1, "x"), "abc")
-	for i, piece := range []v1alpha1.PartialAnswer{{Offset: 7, Text: "late"}, {Offset: 0, Text: "abc"}, {Offset: 3, Text: "d"}} {
-		piece.Message, piece.Content = "x", v1alpha1.PartialContentText
-		e := &v1alpha1.JournalEntrySpec{
+	for i, piece := range []journal.PartialAnswer{{Offset: 7, Text: "late"}, {Offset: 0, Text: "abc"}, {Offset: 3, Text: "d"}} {
+		piece.Message, piece.Content = "x", journal.PartialContentText
+		e := &journal.Entry{
 			Session: f.session.Name,
 			Ordinal: int64(i) + 2,
 			Time:    event.MicroTime(time.Now()),
@@ -233,7 +232,7 @@ func partialOutOfPlace(f *fixture) {
 			Step:    1,
 			Partial: &piece,
 		}
-		if err := f.store.Create(f.t.Context(), f.session, e); err != nil {
+		if err := f.create(e); err != nil {
 			f.t.Fatal(err)
 		}
 	}

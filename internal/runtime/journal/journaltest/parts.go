@@ -19,7 +19,7 @@ func largeStep(f *fixture) {
 	}
 	single := say(of, 2, 0, strings.Repeat("\\\"<&\u2028\u0001ü", 200_000))
 	calls := say(of, 3, 0, "calling")
-	calls.Calls = []v1alpha1.PlannedCall{
+	calls.Calls = []journal.PlannedCall{
 		{ID: "3-0", Name: "small", Arguments: "{}"},
 		{
 			ID:         "3-1",

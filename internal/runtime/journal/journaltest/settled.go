@@ -7,13 +7,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
-func result(id, text string) v1alpha1.SettledCall {
-	return v1alpha1.SettledCall{ID: id, Source: "source", Result: &text}
+func result(id, text string) journal.SettledCall {
+	return journal.SettledCall{ID: id, Source: "source", Result: &text}
 }
 
 // settle settles a call of an open step and fails the test if that is not possible.
@@ -21,7 +20,7 @@ func (f *fixture) settle(
 	log *journal.Log,
 	of journal.Turn,
 	openedAt int64,
-	call v1alpha1.SettledCall,
+	call journal.SettledCall,
 ) journal.SettledRef {
 	f.t.Helper()
 	ref, closed, err := log.Settle(f.t.Context(), f.session, of, 1, openedAt, call)
@@ -36,7 +35,7 @@ func settledOnce(f *fixture) {
 	f.fill(62)
 	first := f.settle(f.log(), of, 63, result("1-0", "first"))
 	second := f.settle(f.log(), of, 63, result("1-0", "second"))
-	other := f.settle(f.log(), of, 63, v1alpha1.SettledCall{ID: "1-1", Error: ptr("failed\xff")})
+	other := f.settle(f.log(), of, 63, journal.SettledCall{ID: "1-1", Error: ptr("failed\xff")})
 	if first.Adopted || !second.Adopted || second.Ordinal != first.Ordinal || *second.Call.Result != "first" ||
 		other.Adopted ||
 		other.Ordinal != 65 {
@@ -77,7 +76,7 @@ func firstResultCounts(f *fixture) {
 	of := turn("a")
 	first := f.settle(f.log(), of, 1, result("1-0", "first"))
 	second := result("1-0", "second")
-	e := &v1alpha1.JournalEntrySpec{
+	e := &journal.Entry{
 		Session: f.session.Name,
 		Ordinal: 2,
 		Time:    event.MicroTime(time.Now()),
@@ -85,7 +84,7 @@ func firstResultCounts(f *fixture) {
 		Step:    1,
 		Settled: &second,
 	}
-	if err := f.store.Create(f.t.Context(), f.session, e); err != nil {
+	if err := f.create(e); err != nil {
 		f.t.Fatal(err)
 	}
 	settled, err := f.log().Settled(f.t.Context(), f.session, of.UID, 1, 1)

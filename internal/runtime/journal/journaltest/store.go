@@ -5,11 +5,22 @@ package journaltest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 )
+
+// Content is the content of an entry that this build has written, for stores in tests.
+func Content(e *v1alpha1.JournalEntrySpec) *journal.Entry {
+	content, err := format.Decode(e)
+	if err != nil {
+		panic(fmt.Sprintf("decoding the entry at ordinal %d: %v", e.Ordinal, err))
+	}
+	return content
+}
 
 // Call is one call of a store.
 type Call struct {

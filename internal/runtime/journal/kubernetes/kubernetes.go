@@ -3,9 +3,11 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -19,6 +21,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 )
 
 const resource = "journalentries"
@@ -73,15 +76,26 @@ func EntryName(session types.UID, ordinal int64) string {
 // Get reads the entry at an ordinal from etcd, past every cache.
 func (k *Store) Get(ctx context.Context, s journal.Session, ordinal int64) (*v1alpha1.JournalEntrySpec, error) {
 	name := EntryName(s.UID, ordinal)
-	var entry v1alpha1.JournalEntry
-	err := k.client.Get().Namespace(s.Namespace).Resource(resource).Name(name).Do(ctx).Into(&entry)
-	if missing(err) {
+	result := k.client.Get().Namespace(s.Namespace).Resource(resource).Name(name).Do(ctx)
+	if err := result.Error(); missing(err) {
 		return nil, journal.ErrNotFound
 	}
-	if err != nil {
+	raw, err := result.Raw()
+	if err = cmp.Or(result.Error(), err); err != nil {
 		return nil, fmt.Errorf("reading JournalEntry %s/%s: %w", s.Namespace, name, err)
 	}
-	return &entry.Spec, nil
+	// The API type drops what entries of format 1 have beside the envelope.
+	var entry struct {
+		Spec json.RawMessage `json:"spec"`
+	}
+	if err := json.Unmarshal(raw, &entry); err != nil {
+		return nil, fmt.Errorf("decoding JournalEntry %s/%s: %w", s.Namespace, name, err)
+	}
+	spec, err := format.FromJSON(entry.Spec)
+	if err != nil {
+		return nil, fmt.Errorf("decoding JournalEntry %s/%s: %w", s.Namespace, name, err)
+	}
+	return spec, nil
 }
 
 // Create writes an entry at its ordinal, owned by its Session. A namespace that is being deleted or gone, a missing

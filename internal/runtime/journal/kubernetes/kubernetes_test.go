@@ -137,7 +137,7 @@ func TestWhatTheAPIServerRefusesIsARefusal(t *testing.T) {
 		t.Fatal(err)
 	}
 	invalid := entry(1)
-	invalid.Events = []v1alpha1.JournalEvent{{ID: "id", Type: strings.Repeat("x", 65), Time: invalid.Time}}
+	invalid.Turn.UID = types.UID(strings.Repeat("x", 65))
 	for name, test := range map[string]struct {
 		namespace string
 		entry     *v1alpha1.JournalEntrySpec

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/journaltest"
@@ -38,7 +37,7 @@ func answer(i int, openedAt int64) journal.Record {
 		Step:     int32(i + 1),
 		OpenedAt: openedAt,
 		Digest:   "digest",
-		Events: []v1alpha1.JournalEvent{
+		Events: []event.Event{
 			step.OutputMessageCompleted(event.OutputMessageCompleted{Message: event.NewAssistantMessage(text, nil)}),
 		},
 	}

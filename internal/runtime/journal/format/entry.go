@@ -1,0 +1,156 @@
+package format
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+)
+
+// Entry is one journal entry as this build works with it, whichever format it is stored in.
+type Entry struct {
+	// Session is the name of the Session.
+	Session string `json:"session"`
+	// Ordinal is the position in the journal, from 1, without gaps.
+	Ordinal int64 `json:"ordinal"`
+	// Time at which the entry was written.
+	Time metav1.MicroTime `json:"time"`
+	// Turn that the entry belongs to. A checkpoint has none.
+	Turn *v1alpha1.JournalTurn `json:"turn,omitempty"`
+	// Step of the Turn that the entry belongs to.
+	Step int32 `json:"step,omitempty"`
+	// Part numbers the entries of one writer for one step, from 0.
+	Part int32 `json:"part,omitempty"`
+	// Final marks the one entry that closes the step.
+	Final bool `json:"final,omitempty"`
+
+	// Parts are the ordinals of the earlier entries that belong to a final one, in order. Parts that no final entry names
+	// do not count.
+	Parts []int64 `json:"parts,omitempty"`
+	// Digest is the SHA-256 of the Turn's message, in the entry that closes its first step.
+	Digest string `json:"digest,omitempty"`
+	// Events in order.
+	Events []event.Event `json:"events,omitempty"`
+	// Calls that the step planned.
+	Calls []PlannedCall `json:"calls,omitempty"`
+	// Steered are the Turns whose messages go into this one after the step. The messages are among the events.
+	Steered []RecordedTurn `json:"steered,omitempty"`
+	// Claimed is a call that is about to start.
+	Claimed *ClaimedCall `json:"claimed,omitempty"`
+	// Settled is the outcome of a call before the step was complete: its result, or the decision about it.
+	Settled *SettledCall `json:"settled,omitempty"`
+	// Outcomes are the outcomes of calls that the manager carried out, recorded together before the step was complete.
+	Outcomes []SettledCall `json:"outcomes,omitempty"`
+	// Partial is a part of a response that is still streaming.
+	Partial *PartialAnswer `json:"partial,omitempty"`
+	// Transition is the new progress of the Turn. Only a final entry has one.
+	Transition *v1alpha1.TurnProgress `json:"transition,omitempty"`
+	// Checkpoint summarizes the earlier entries.
+	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
+}
+
+// PlannedCall holds the large fields of a tool call that a reason step planned.
+type PlannedCall struct {
+	// ID of the call, minted by the runtime.
+	ID string `json:"id"`
+	// ProviderID is the model's own id of the call.
+	ProviderID string `json:"providerID,omitempty"`
+	// Name of the tool, as in the model's response.
+	Name string `json:"name"`
+	// Arguments of the model's response, byte for byte.
+	Arguments string `json:"arguments,omitempty"`
+	// Refusal is the error that the model receives for a call that must not start.
+	Refusal string `json:"refusal,omitempty"`
+}
+
+// ClaimedCall is the intent to start a call that must start at most once (DUR-01). Only its writer may start the call.
+type ClaimedCall struct {
+	// ID of the call.
+	ID string `json:"id"`
+	// Holder identifies the writer.
+	Holder string `json:"holder"`
+}
+
+// SettledCall is the outcome of one call, recorded before the step closes: the result of a client tool (CLIENT-04), the
+// outcome of a call that the manager carried out (DUR-02), or the decision about a call that needs approval.
+type SettledCall struct {
+	// ID of the call.
+	ID string `json:"id"`
+	// Source is the UID of the ToolResult with the outcome.
+	Source types.UID `json:"source,omitempty"`
+	// Result of the call.
+	Result *string `json:"result,omitempty"`
+	// Error of the call.
+	Error *string `json:"error,omitempty"`
+	// Decision about the call.
+	Decision v1alpha1.Decision `json:"decision,omitempty"`
+	// By is the user who decided.
+	By string `json:"by,omitempty"`
+	// State is the final state of a call that the manager carried out. The call of a client tool has none.
+	State v1alpha1.ToolCallState `json:"state,omitempty"`
+	// Reason of the state.
+	Reason string `json:"reason,omitempty"`
+	// StartedAt is the time at which the call started, if it did.
+	StartedAt *metav1.MicroTime `json:"startedAt,omitempty"`
+	// FinishedAt is the time at which the call ended.
+	FinishedAt *metav1.MicroTime `json:"finishedAt,omitempty"`
+	// Image that the container of the call ran, with its digest.
+	Image string `json:"image,omitempty"`
+	// PodUID is the UID of the pod that the call ran in, as the Turn's status had it.
+	PodUID types.UID `json:"podUID,omitempty"`
+}
+
+// PartialContent is the kind of a part of a response.
+type PartialContent string
+
+const (
+	// PartialContentText: more text of the response has arrived.
+	PartialContentText PartialContent = "Text"
+	// PartialContentDiscarded: the text of the earlier parts is not the response. The model has begun to call tools, or
+	// the attempt has failed.
+	PartialContentDiscarded PartialContent = "Discarded"
+)
+
+// PartialAnswer is a part of a response that is still streaming, recorded so that it survives the manager (PART-01).
+type PartialAnswer struct {
+	// Message is the id that the complete response will have. Parts of one message belong together.
+	Message string `json:"message"`
+	// Model is the name of the Model that responds.
+	Model string `json:"model,omitempty"`
+	// Holder identifies the process that receives the response.
+	Holder string `json:"holder,omitempty"`
+	// Content is Text, or Discarded when the earlier text is not the response.
+	Content PartialContent `json:"content"`
+	// Offset is where the part begins in the response, in bytes.
+	Offset int64 `json:"offset,omitempty"`
+	// Text of the part, at most 64 KiB.
+	Text string `json:"text,omitempty"`
+}
+
+// RecordedTurn is the journal's record of a Turn, so that its message does not run again.
+type RecordedTurn struct {
+	// Name of the Turn.
+	Name string `json:"name"`
+	// UID of the Turn.
+	UID types.UID `json:"uid"`
+	// Digest of the message.
+	Digest string `json:"digest"`
+	// SteeredInto is the Turn that the message went into. It is absent for a Turn that ran by itself.
+	SteeredInto *v1alpha1.JournalTurn `json:"steeredInto,omitempty"`
+}
+
+// Checkpoint summarizes the entries from an ordinal to the checkpoint itself, so that a reader without a cache need not
+// read them.
+type Checkpoint struct {
+	// From is the first ordinal that the checkpoint summarizes.
+	From int64 `json:"from"`
+	// Events is the number of events in the journal before the checkpoint.
+	Events int64 `json:"events"`
+	// Bytes is the size of the journal before the checkpoint.
+	Bytes int64 `json:"bytes"`
+	// Transcript holds the messages of the summarized entries: JSON, compressed with gzip.
+	Transcript []byte `json:"transcript,omitempty"`
+	// Turns that began in the summarized entries.
+	Turns []RecordedTurn `json:"turns,omitempty"`
+}

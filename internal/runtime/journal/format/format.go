@@ -1,0 +1,73 @@
+package format
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// Version is the format that entries are written in. It grows with every change that an earlier build would misread.
+const Version = 2
+
+// ErrUnknown reports an entry that a later build has written, in a form that this one does not know. Nothing is
+// concluded from it.
+var ErrUnknown = errors.New("the journal has an entry of an unknown format")
+
+// Encode returns an entry in the newest format.
+func Encode(e *Entry) (*v1alpha1.JournalEntrySpec, error) {
+	payload, err := encodeV2(e)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the entry at ordinal %d: %w", e.Ordinal, err)
+	}
+	return &v1alpha1.JournalEntrySpec{
+		Session: e.Session, Ordinal: e.Ordinal, Format: Version, Time: e.Time, Turn: e.Turn, Step: e.Step, Part: e.Part,
+		Final: e.Final, Payload: &v1alpha1.JSON{Raw: payload},
+	}, nil
+}
+
+// Decode reads an entry of any known format. The error is ErrUnknown.
+func Decode(spec *v1alpha1.JournalEntrySpec) (*Entry, error) {
+	e := &Entry{
+		Session: spec.Session, Ordinal: spec.Ordinal, Time: spec.Time, Turn: spec.Turn, Step: spec.Step, Part: spec.Part,
+		Final: spec.Final,
+	}
+	var err error
+	switch {
+	case spec.Payload == nil:
+	case spec.Format <= 1:
+		err = decodeV1(spec.Payload.Raw, e)
+	case spec.Format == Version:
+		err = decodeV2(spec.Payload.Raw, e)
+	default:
+		return nil, fmt.Errorf("%w %d", ErrUnknown, spec.Format)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w %d (%w)", ErrUnknown, spec.Format, err)
+	}
+	if !e.hasContent() {
+		return nil, fmt.Errorf("%w %d (no content that this version of the manager knows)", ErrUnknown, spec.Format)
+	}
+	return e, nil
+}
+
+// hasContent reports whether there is anything in an entry: a part with nothing in it is of a kind that this build does
+// not have.
+func (e *Entry) hasContent() bool {
+	return e.Final || e.Checkpoint != nil || e.Claimed != nil || e.Settled != nil || e.Partial != nil ||
+		len(e.Outcomes) > 0 || len(e.Events) > 0 || len(e.Calls) > 0
+}
+
+// FromJSON reads the spec of a JournalEntry. An entry of format 1, whose content is beside the envelope, gets the whole
+// spec as its payload.
+func FromJSON(raw []byte) (*v1alpha1.JournalEntrySpec, error) {
+	spec := &v1alpha1.JournalEntrySpec{}
+	if err := json.Unmarshal(raw, spec); err != nil {
+		return nil, fmt.Errorf("reading the spec of a JournalEntry: %w", err)
+	}
+	if spec.Format <= 1 {
+		spec.Payload = &v1alpha1.JSON{Raw: raw}
+	}
+	return spec, nil
+}

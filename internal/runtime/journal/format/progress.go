@@ -1,0 +1,373 @@
+package format
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// The progress of a Turn as formats 1 and 2 store it. These types never change: a field of Turn.status that journals
+// need gets its place here, and its conversion below.
+type (
+	progress struct {
+		Phase         string     `json:"phase,omitempty"`
+		Iteration     int32      `json:"iteration,omitempty"`
+		Plan          *plan      `json:"plan,omitempty"`
+		WaitsFor      []turnWait `json:"waitsFor,omitempty"`
+		Model         string     `json:"model,omitempty"`
+		ModelNotFound string     `json:"modelNotFound,omitempty"`
+		Controls      *controls  `json:"controls,omitempty"`
+		ToolCalls     []toolCall `json:"toolCalls,omitempty"`
+		Summary       *summary   `json:"summary,omitempty"`
+		Recovered     string     `json:"recovered,omitempty"`
+		Output        string     `json:"output,omitempty"`
+		Error         *turnError `json:"error,omitempty"`
+	}
+
+	plan struct {
+		Step               int32             `json:"step"`
+		Phase              string            `json:"phase"`
+		OpenedAt           int64             `json:"openedAt,omitempty"`
+		PreviousResponseID string            `json:"previousResponseID,omitempty"`
+		Locale             string            `json:"locale,omitempty"`
+		Attempt            int32             `json:"attempt,omitempty"`
+		Model              string            `json:"model,omitempty"`
+		NotBefore          *metav1.MicroTime `json:"notBefore,omitempty"`
+		StopReason         string            `json:"stopReason,omitempty"`
+	}
+
+	turnWait struct {
+		Type    string            `json:"type"`
+		Reason  string            `json:"reason,omitempty"`
+		Until   *metav1.MicroTime `json:"until,omitempty"`
+		Message string            `json:"message,omitempty"`
+	}
+
+	controls struct {
+		ModelRef *modelRef `json:"modelRef,omitempty"`
+		Locale   string    `json:"locale,omitempty"`
+	}
+
+	modelRef struct {
+		Name string `json:"name"`
+	}
+
+	toolCall struct {
+		ID               string           `json:"id"`
+		Name             string           `json:"name"`
+		Executor         string           `json:"executor"`
+		SideEffect       string           `json:"sideEffect,omitempty"`
+		Policy           string           `json:"policy,omitempty"`
+		ApproveBy        *metav1.Time     `json:"approveBy,omitempty"`
+		ConcurrencyClass string           `json:"concurrencyClass,omitempty"`
+		ToolUID          types.UID        `json:"toolUID,omitempty"`
+		ToolDigest       string           `json:"toolDigest,omitempty"`
+		ToolGeneration   int64            `json:"toolGeneration,omitempty"`
+		Timeout          *metav1.Duration `json:"timeout,omitempty"`
+		Fingerprint      string           `json:"fingerprint,omitempty"`
+		CallDigest       string           `json:"callDigest,omitempty"`
+		Attempt          int32            `json:"attempt,omitempty"`
+		NotBefore        *metav1.Time     `json:"notBefore,omitempty"`
+		PodUID           types.UID        `json:"podUID,omitempty"`
+		PodName          string           `json:"podName,omitempty"`
+		State            string           `json:"state"`
+		Reason           string           `json:"reason,omitempty"`
+		Arguments        string           `json:"arguments,omitempty"`
+		Preview          string           `json:"preview,omitempty"`
+	}
+
+	summary struct {
+		Usage              usage             `json:"usage,omitzero"`
+		ModelCalls         int32             `json:"modelCalls,omitempty"`
+		Cost               []cost            `json:"cost,omitempty"`
+		UnpricedModelCalls int32             `json:"unpricedModelCalls,omitempty"`
+		ToolCalls          int32             `json:"toolCalls,omitempty"`
+		SettledToolCalls   int32             `json:"settledToolCalls,omitempty"`
+		FailedToolCalls    int32             `json:"failedToolCalls,omitempty"`
+		Calls              string            `json:"calls,omitempty"`
+		StartedAt          *metav1.MicroTime `json:"startedAt,omitempty"`
+		FinishedAt         *metav1.MicroTime `json:"finishedAt,omitempty"`
+	}
+
+	usage struct {
+		InputTokens  int64 `json:"inputTokens,omitempty"`
+		OutputTokens int64 `json:"outputTokens,omitempty"`
+		TotalTokens  int64 `json:"totalTokens,omitempty"`
+	}
+
+	cost struct {
+		Currency string `json:"currency"`
+		Amount   string `json:"amount"`
+	}
+
+	turnError struct {
+		Code    string            `json:"code"`
+		Message string            `json:"message,omitempty"`
+		Fields  map[string]string `json:"fields,omitempty"`
+	}
+)
+
+// progressFrom converts a Turn's progress to its stored form.
+func progressFrom(p *v1alpha1.TurnProgress) *progress {
+	if p == nil {
+		return nil
+	}
+	stored := &progress{
+		Phase: string(p.Phase), Iteration: p.Iteration, Model: p.Model, ModelNotFound: p.ModelNotFound,
+		Recovered: string(p.Recovered), Output: p.Output,
+		WaitsFor: each(p.WaitsFor, func(w v1alpha1.TurnWait) turnWait {
+			return turnWait{Type: string(w.Type), Reason: w.Reason, Until: w.Until, Message: w.Message}
+		}),
+		ToolCalls: each(p.ToolCalls, callFrom),
+		Summary:   summaryFrom(p.Summary),
+	}
+	if p.Plan != nil {
+		stored.Plan = &plan{
+			Step: p.Plan.Step, Phase: string(p.Plan.Phase), OpenedAt: p.Plan.OpenedAt,
+			PreviousResponseID: p.Plan.PreviousResponseID, Locale: p.Plan.Locale, Attempt: p.Plan.Attempt,
+			Model: p.Plan.Model, NotBefore: p.Plan.NotBefore, StopReason: string(p.Plan.StopReason),
+		}
+	}
+	if p.Controls != nil {
+		stored.Controls = &controls{Locale: p.Controls.Locale}
+		if ref := p.Controls.ModelRef; ref != nil {
+			stored.Controls.ModelRef = &modelRef{Name: ref.Name}
+		}
+	}
+	if p.Error != nil {
+		stored.Error = &turnError{Code: string(p.Error.Code), Message: p.Error.Message, Fields: p.Error.Fields}
+	}
+	return stored
+}
+
+// progress converts the stored form to a Turn's progress.
+func (p *progress) progress() *v1alpha1.TurnProgress {
+	if p == nil {
+		return nil
+	}
+	read := &v1alpha1.TurnProgress{
+		Phase: v1alpha1.TurnPhase(p.Phase), Iteration: p.Iteration, Model: p.Model, ModelNotFound: p.ModelNotFound,
+		Recovered: v1alpha1.TurnRecovery(p.Recovered), Output: p.Output,
+		WaitsFor: each(p.WaitsFor, func(w turnWait) v1alpha1.TurnWait {
+			return v1alpha1.TurnWait{Type: v1alpha1.WaitType(w.Type), Reason: w.Reason, Until: w.Until, Message: w.Message}
+		}),
+		ToolCalls: each(p.ToolCalls, toolCall.call),
+		Summary:   p.Summary.summary(),
+	}
+	if p.Plan != nil {
+		read.Plan = &v1alpha1.TurnPlan{
+			Step: p.Plan.Step, Phase: v1alpha1.PlanPhase(p.Plan.Phase), OpenedAt: p.Plan.OpenedAt,
+			PreviousResponseID: p.Plan.PreviousResponseID, Locale: p.Plan.Locale, Attempt: p.Plan.Attempt,
+			Model: p.Plan.Model, NotBefore: p.Plan.NotBefore, StopReason: v1alpha1.StopReason(p.Plan.StopReason),
+		}
+	}
+	if p.Controls != nil {
+		read.Controls = &v1alpha1.TurnControls{Locale: p.Controls.Locale}
+		if ref := p.Controls.ModelRef; ref != nil {
+			read.Controls.ModelRef = &v1alpha1.LocalReference{Name: ref.Name}
+		}
+	}
+	if p.Error != nil {
+		read.Error = &v1alpha1.TurnError{Code: v1alpha1.ErrorCode(p.Error.Code), Message: p.Error.Message, Fields: p.Error.Fields}
+	}
+	return read
+}
+
+func callFrom(c v1alpha1.ToolCall) toolCall {
+	return toolCall{
+		ID: c.ID, Name: c.Name, Executor: string(c.Executor), SideEffect: string(c.SideEffect), Policy: string(c.Policy),
+		ApproveBy: c.ApproveBy, ConcurrencyClass: c.ConcurrencyClass, ToolUID: c.ToolUID, ToolDigest: c.ToolDigest,
+		ToolGeneration: c.ToolGeneration, Timeout: c.Timeout, Fingerprint: c.Fingerprint, CallDigest: c.CallDigest,
+		Attempt: c.Attempt, NotBefore: c.NotBefore, PodUID: c.PodUID, PodName: c.PodName, State: string(c.State),
+		Reason: c.Reason, Arguments: c.Arguments, Preview: c.Preview,
+	}
+}
+
+func (c toolCall) call() v1alpha1.ToolCall {
+	return v1alpha1.ToolCall{
+		ID: c.ID, Name: c.Name, Executor: v1alpha1.ToolExecutor(c.Executor), SideEffect: v1alpha1.SideEffect(c.SideEffect),
+		Policy: v1alpha1.ToolPolicy(c.Policy), ApproveBy: c.ApproveBy, ConcurrencyClass: c.ConcurrencyClass,
+		ToolUID: c.ToolUID, ToolDigest: c.ToolDigest, ToolGeneration: c.ToolGeneration, Timeout: c.Timeout,
+		Fingerprint: c.Fingerprint, CallDigest: c.CallDigest, Attempt: c.Attempt, NotBefore: c.NotBefore,
+		PodUID: c.PodUID, PodName: c.PodName, State: v1alpha1.ToolCallState(c.State), Reason: c.Reason,
+		Arguments: c.Arguments, Preview: c.Preview,
+	}
+}
+
+func summaryFrom(s *v1alpha1.TurnSummary) *summary {
+	if s == nil {
+		return nil
+	}
+	return &summary{
+		Usage: usage(s.Usage), ModelCalls: s.ModelCalls, UnpricedModelCalls: s.UnpricedModelCalls, ToolCalls: s.ToolCalls,
+		SettledToolCalls: s.SettledToolCalls, FailedToolCalls: s.FailedToolCalls, Calls: s.Calls,
+		StartedAt: s.StartedAt, FinishedAt: s.FinishedAt,
+		Cost: each(s.Cost, func(c v1alpha1.Cost) cost { return cost(c) }),
+	}
+}
+
+func (s *summary) summary() *v1alpha1.TurnSummary {
+	if s == nil {
+		return nil
+	}
+	return &v1alpha1.TurnSummary{
+		Usage: v1alpha1.Usage(s.Usage), ModelCalls: s.ModelCalls, UnpricedModelCalls: s.UnpricedModelCalls,
+		ToolCalls: s.ToolCalls, SettledToolCalls: s.SettledToolCalls, FailedToolCalls: s.FailedToolCalls, Calls: s.Calls,
+		StartedAt: s.StartedAt, FinishedAt: s.FinishedAt,
+		Cost: each(s.Cost, func(c cost) v1alpha1.Cost { return v1alpha1.Cost(c) }),
+	}
+}
+
+// settledCall is a SettledCall as formats 1 and 2 store it.
+type settledCall struct {
+	ID         string            `json:"id"`
+	Source     types.UID         `json:"source,omitempty"`
+	Result     *string           `json:"result,omitempty"`
+	Error      *string           `json:"error,omitempty"`
+	Decision   string            `json:"decision,omitempty"`
+	By         string            `json:"by,omitempty"`
+	State      string            `json:"state,omitempty"`
+	Reason     string            `json:"reason,omitempty"`
+	StartedAt  *metav1.MicroTime `json:"startedAt,omitempty"`
+	FinishedAt *metav1.MicroTime `json:"finishedAt,omitempty"`
+	Image      string            `json:"image,omitempty"`
+	PodUID     types.UID         `json:"podUID,omitempty"`
+}
+
+func settledFrom(c SettledCall) settledCall {
+	return settledCall{
+		ID: c.ID, Source: c.Source, Result: c.Result, Error: c.Error, Decision: string(c.Decision), By: c.By,
+		State: string(c.State), Reason: c.Reason, StartedAt: c.StartedAt, FinishedAt: c.FinishedAt, Image: c.Image,
+		PodUID: c.PodUID,
+	}
+}
+
+func (c settledCall) call() SettledCall {
+	return SettledCall{
+		ID: c.ID, Source: c.Source, Result: c.Result, Error: c.Error, Decision: v1alpha1.Decision(c.Decision), By: c.By,
+		State: v1alpha1.ToolCallState(c.State), Reason: c.Reason, StartedAt: c.StartedAt, FinishedAt: c.FinishedAt,
+		Image: c.Image, PodUID: c.PodUID,
+	}
+}
+
+// recordedTurn is a RecordedTurn as formats 1 and 2 store it.
+type recordedTurn struct {
+	Name        string    `json:"name"`
+	UID         types.UID `json:"uid"`
+	Digest      string    `json:"digest"`
+	SteeredInto *turnName `json:"steeredInto,omitempty"`
+}
+
+type turnName struct {
+	Name string    `json:"name"`
+	UID  types.UID `json:"uid"`
+}
+
+func turnFrom(t RecordedTurn) recordedTurn {
+	stored := recordedTurn{Name: t.Name, UID: t.UID, Digest: t.Digest}
+	if t.SteeredInto != nil {
+		stored.SteeredInto = &turnName{Name: t.SteeredInto.Name, UID: t.SteeredInto.UID}
+	}
+	return stored
+}
+
+func (t recordedTurn) turn() RecordedTurn {
+	read := RecordedTurn{Name: t.Name, UID: t.UID, Digest: t.Digest}
+	if t.SteeredInto != nil {
+		read.SteeredInto = &v1alpha1.JournalTurn{Name: t.SteeredInto.Name, UID: t.SteeredInto.UID}
+	}
+	return read
+}
+
+// checkpoint is a Checkpoint as formats 1 and 2 store it.
+type checkpoint struct {
+	From       int64          `json:"from"`
+	Events     int64          `json:"events"`
+	Bytes      int64          `json:"bytes"`
+	Transcript []byte         `json:"transcript,omitempty"`
+	Turns      []recordedTurn `json:"turns,omitempty"`
+}
+
+func checkpointFrom(c *Checkpoint) *checkpoint {
+	if c == nil {
+		return nil
+	}
+	return &checkpoint{
+		From: c.From, Events: c.Events, Bytes: c.Bytes, Transcript: c.Transcript, Turns: each(c.Turns, turnFrom),
+	}
+}
+
+func (c *checkpoint) checkpoint() *Checkpoint {
+	if c == nil {
+		return nil
+	}
+	return &Checkpoint{
+		From: c.From, Events: c.Events, Bytes: c.Bytes, Transcript: c.Transcript, Turns: each(c.Turns, recordedTurn.turn),
+	}
+}
+
+// plannedCall, claimedCall and partialAnswer are stored by formats 1 and 2 as they are here.
+type (
+	plannedCall struct {
+		ID         string `json:"id"`
+		ProviderID string `json:"providerID,omitempty"`
+		Name       string `json:"name"`
+		Arguments  string `json:"arguments,omitempty"`
+		Refusal    string `json:"refusal,omitempty"`
+	}
+
+	claimedCall struct {
+		ID     string `json:"id"`
+		Holder string `json:"holder"`
+	}
+
+	partialAnswer struct {
+		Message string `json:"message"`
+		Model   string `json:"model,omitempty"`
+		Holder  string `json:"holder,omitempty"`
+		Content string `json:"content"`
+		Offset  int64  `json:"offset,omitempty"`
+		Text    string `json:"text,omitempty"`
+	}
+)
+
+func plannedFrom(c PlannedCall) plannedCall { return plannedCall(c) }
+
+func (c plannedCall) call() PlannedCall { return PlannedCall(c) }
+
+func partialFrom(p *PartialAnswer) *partialAnswer {
+	if p == nil {
+		return nil
+	}
+	return &partialAnswer{
+		Message: p.Message, Model: p.Model, Holder: p.Holder, Content: string(p.Content), Offset: p.Offset, Text: p.Text,
+	}
+}
+
+func (p *partialAnswer) partial() *PartialAnswer {
+	if p == nil {
+		return nil
+	}
+	return &PartialAnswer{
+		Message: p.Message, Model: p.Model, Holder: p.Holder, Content: PartialContent(p.Content), Offset: p.Offset,
+		Text: p.Text,
+	}
+}
+
+// each converts the items of a list; nil stays nil.
+func each[A, B any](items []A, convert func(A) B) []B {
+	if items == nil {
+		return nil
+	}
+	converted := make([]B, len(items))
+	for i, item := range items {
+		converted[i] = convert(item)
+	}
+	return converted
+}
+
+// microseconds is a time in the form of format 2.
+func microseconds(t time.Time) int64 { return t.UnixMicro() }

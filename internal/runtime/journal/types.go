@@ -1,0 +1,36 @@
+package journal
+
+import "github.com/capstan-dev/capstan/internal/runtime/journal/format"
+
+// The content of entries. Package format has it, with its encoding.
+type (
+	// Entry is one entry of a journal.
+	Entry = format.Entry
+	// PlannedCall holds the large fields of a tool call that a reason step planned.
+	PlannedCall = format.PlannedCall
+	// ClaimedCall is the intent to start a call that must start at most once (DUR-01).
+	ClaimedCall = format.ClaimedCall
+	// SettledCall is the outcome of one call, recorded before the step closes.
+	SettledCall = format.SettledCall
+	// PartialAnswer is a part of a response that is still streaming (PART-01).
+	PartialAnswer = format.PartialAnswer
+	// PartialContent is the kind of a part of a response.
+	PartialContent = format.PartialContent
+	// RecordedTurn is a Turn whose first step, or whose message, is in the journal.
+	RecordedTurn = format.RecordedTurn
+	// Checkpoint summarizes the entries from an ordinal to the checkpoint itself.
+	Checkpoint = format.Checkpoint
+)
+
+const (
+	// PartialContentText: more text of the response has arrived.
+	PartialContentText = format.PartialContentText
+	// PartialContentDiscarded: the text of the earlier parts is not the response.
+	PartialContentDiscarded = format.PartialContentDiscarded
+	// Format is the version of the form that entries are written in.
+	Format = format.Version
+)
+
+// ErrFormat reports an entry that a later build has written, in a form that this one does not know. Nothing is
+// concluded from it.
+var ErrFormat = format.ErrUnknown
