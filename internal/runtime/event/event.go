@@ -35,7 +35,8 @@ func Identify(turn types.UID, step int32, events []Event) {
 	seen := map[key]int{}
 	for i := range events {
 		e := &events[i]
-		of := key{e.Type, e.Subject}
+		subject, _, _ := strings.Cut(e.Subject, "#")
+		of := key{e.Type, subject}
 		n := seen[of]
 		seen[of]++
 		if e.ID != "" {

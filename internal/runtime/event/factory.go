@@ -20,8 +20,9 @@ type Identity struct {
 	InputMessage string
 }
 
-// Factory builds the events of one turn: each has a new UUIDv7, the time of the clock, and the context of what it
-// belongs to. It is a value: the methods that change it return another one.
+// Factory builds the events of one turn: each has the time of the clock, and the context of what it belongs to. Identify
+// gives it an id when the step that it is recorded with is known. It is a value: the methods that change it return
+// another one.
 type Factory struct {
 	identity Identity
 	clock    func() time.Time
@@ -194,7 +195,9 @@ func (s Step) step(kind string, data any) Event {
 }
 
 func (s Step) tool(kind, call string, data any) Event {
-	return s.factory.build(kind, s.context(ToolSpan(s.factory.identity.Turn, s.exec, call), s.span), data)
+	e := s.factory.build(kind, s.context(ToolSpan(s.factory.identity.Turn, s.exec, call), s.span), data)
+	e.Subject = call
+	return e
 }
 
 func (s Step) context(span, parent string) map[string]string {
@@ -221,7 +224,6 @@ func (f Factory) context() map[string]string {
 
 func (f Factory) build(kind string, context map[string]string, data any) Event {
 	return Event{
-		ID:      NewID(),
 		Type:    kind,
 		Time:    MicroTime(f.clock()),
 		Context: context,

@@ -71,15 +71,17 @@ func TestLifecycleEventsHaveTheTurnContextAlone(t *testing.T) {
 	}
 }
 
-func TestEventsHaveUUIDv7AndTheTimeOfTheClockInMicroseconds(t *testing.T) {
+func TestEventsHaveUUIDv8AndTheTimeOfTheClockInMicroseconds(t *testing.T) {
 	a, b := factory().SessionActivated(), factory().At(at.Add(time.Hour)).SessionActivated()
-	for _, e := range []Event{a, b} {
+	events := []Event{a, b}
+	Identify("turn", 1, events)
+	for _, e := range events {
 		id, err := uuid.Parse(e.ID)
-		if err != nil || id.Version() != 7 {
+		if err != nil || id.Version() != 8 {
 			t.Errorf("the id %s: version %d, %v", e.ID, id.Version(), err)
 		}
 	}
-	if a.ID == b.ID {
+	if events[0].ID == events[1].ID {
 		t.Error("two events share an id")
 	}
 	raw, err := json.Marshal(a.Time)

@@ -85,7 +85,8 @@ type ToolCall struct {
 
 // Message is one message of a conversation. It is derived from an event (MSG-02) and never stored on its own.
 type Message struct {
-	// ID of the message: a UUIDv7; of a tool result, the id of its event.
+	// ID of the message: of a user's message, the UID of its Turn; of the model's, MessageID; of a tool result, the id
+	// of its event.
 	ID string `json:"id"`
 	// Role is the author of the message.
 	Role Role `json:"role"`

@@ -36,7 +36,7 @@ type asked struct {
 	tries    int32
 	began    time.Time
 	ended    time.Time
-	// message is the id of the response, the same in the journal for its parts and for the complete response.
+	// message identifies the attempt in the journal: the recorded parts of its response have it.
 	message string
 	// reasoningDropped reports whether the Model was called without reasoning, because the provider had refused it.
 	reasoningDropped bool

@@ -23,8 +23,10 @@ import (
 // a Turn: the next Turn's model must not mistake an executed call for one that was not executed.
 func (h *Host) Block(ctx context.Context, t Turn, b *config.Blocker, known ActResults) (*journal.Closed, error) {
 	failure := plan.Failure{Code: v1alpha1.ErrorCodeDependencyUnavailable, Fields: b.Fields()}
+	message := event.NewErrorMessage(b.Sentence(), string(failure.Code), failure.Fields)
+	message.ID = t.responseID()
 	said := h.events(t).OutputMessage(event.OutputMessageCompleted{
-		Message:     event.NewErrorMessage(b.Sentence(), string(failure.Code), failure.Fields),
+		Message:     message,
 		ErrorCode:   string(failure.Code),
 		ErrorFields: failure.Fields,
 	})

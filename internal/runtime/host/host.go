@@ -129,6 +129,11 @@ func (t Turn) messageID() string {
 	return string(t.Ref.UID)
 }
 
+// responseID is the id of the response, or of the message about an error, that closes the open step.
+func (t Turn) responseID() string {
+	return event.MessageID(t.Ref.UID, t.step())
+}
+
 // events builds the events of the Turn.
 func (h *Host) events(t Turn) event.Factory {
 	return event.NewFactory(event.Identity{Session: t.Session.UID, Turn: t.Ref.UID, InputMessage: t.messageID()}, h.Clock)

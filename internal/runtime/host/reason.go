@@ -153,6 +153,7 @@ func (h *Host) generate(
 // closes the step.
 func (h *Host) closeReason(t Turn, c Config, g generation, steers []Steer) journal.Record {
 	result := h.result(t, c, g)
+	result.message.ID = t.responseID()
 	now := h.Clock()
 	if g.finalized {
 		t.Progress.Recovered = v1alpha1.TurnRecoveryFinalized

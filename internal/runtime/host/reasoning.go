@@ -55,7 +55,6 @@ func refusesReasoning(err error) bool {
 // messageOf is the response as a message with the runtime's calls.
 func (a asked) messageOf(calls []event.ToolCall) event.Message {
 	m := a.response.Message(calls)
-	m.ID = a.message
 	if m.HasReasoning() {
 		origin := originOf(a.model)
 		m.Origin = &origin

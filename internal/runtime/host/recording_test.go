@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/journaltest"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
@@ -50,8 +51,8 @@ func TestWhatComesIsWrittenLessOftenTheLongerItTakes(t *testing.T) {
 		if !strings.HasPrefix(texts.String(), kept) || len(strings.Fields(kept)) < minutes*60*10/12 {
 			t.Errorf("%d of %d seconds were kept", len(strings.Fields(kept)), minutes*60)
 		}
-		if said := b.transcript(); said[1].ID != all[0].Message {
-			t.Errorf("the pieces are of message %s, the answer is %s", all[0].Message, said[1].ID)
+		if said, want := b.transcript(), event.MessageID("turn-uid", 1); said[1].ID != want {
+			t.Errorf("the response is message %s, want %s", said[1].ID, want)
 		}
 	})
 }

@@ -101,7 +101,7 @@ type Record struct {
 	OpenedAt int64
 	// Digest of the Turn's message, in the record of its first step.
 	Digest string
-	// Events in order. Their ids are unique.
+	// Events in order. Those without an id get the one that follows from the step.
 	Events []event.Event
 	// Calls that the step planned. Their ids are unique.
 	Calls []PlannedCall

@@ -12,7 +12,7 @@ const MaxPieceBytes = 64 << 10
 
 // Partial is the journal's record of a response that was streaming (PART-01).
 type Partial struct {
-	// Message is the id that the complete response was to have.
+	// Message identifies the attempt that received it.
 	Message string
 	// Model is the name of the Model that was answering.
 	Model string

@@ -10,7 +10,7 @@ import (
 )
 
 // canonical returns a record in the form in which it is read back: times in microseconds, text in valid UTF-8, the keys
-// of data sorted. So the writer and every later reader count the same bytes, and split cuts between characters. It
+// of data sorted, an id for each event. So the writer and every later reader count the same bytes, and split cuts between characters. It
 // rejects a record that no reader could read.
 func canonical(r Record) (Record, error) {
 	raw, err := json.Marshal(content{Events: r.Events, Calls: r.Calls, Transition: r.Transition})
@@ -21,6 +21,7 @@ func canonical(r Record) (Record, error) {
 	if err := json.Unmarshal(raw, &c); err != nil {
 		return r, fmt.Errorf("reading back the record: %w", err)
 	}
+	event.Identify(r.Turn.UID, r.Step, c.Events)
 	if err := canonicalEvents(c.Events); err != nil {
 		return r, err
 	}

@@ -114,7 +114,7 @@ const (
 
 // PartialAnswer is a part of a response that is still streaming, recorded so that it survives the manager (PART-01).
 type PartialAnswer struct {
-	// Message is the id that the complete response will have. Parts of one message belong together.
+	// Message identifies the attempt. Parts of one attempt belong together.
 	Message string `json:"message"`
 	// Model is the name of the Model that responds.
 	Model string `json:"model,omitempty"`

@@ -178,8 +178,6 @@ func refusesUnreadable(f *fixture) {
 	log, of := f.log(), turn("a")
 	twice := say(of, 1, 1, "a", "b")
 	twice.Events[1].ID = twice.Events[2].ID
-	unnamed := say(of, 1, 1, "a")
-	unnamed.Events[0].ID = ""
 	malformed := say(of, 1, 1, "a")
 	malformed.Events[1].Data = &v1alpha1.JSON{Raw: []byte(`{"message":7}`)}
 	calls := say(of, 1, 1, "a")
@@ -187,7 +185,7 @@ func refusesUnreadable(f *fixture) {
 	foreign := say(of, 1, 1, "a")
 	foreign.Parts = []int64{1}
 	for name, r := range map[string]journal.Record{
-		"an event id twice": twice, "an event without an id": unnamed, "data of another form": malformed, "a call id twice": calls,
+		"an event id twice": twice, "data of another form": malformed, "a call id twice": calls,
 		"a part that settles nothing": foreign,
 	} {
 		if closed, err := log.Append(f.t.Context(), f.session, r); err == nil {

@@ -69,6 +69,7 @@ func say(of journal.Turn, step int32, openedAt int64, texts ...string) journal.R
 		r.Events = append(r.Events, factory.Step(step, 1).OutputMessageCompleted(
 			event.OutputMessageCompleted{Message: event.NewAssistantMessage(text, nil)}))
 	}
+	event.Identify(of.UID, step, r.Events)
 	return r
 }
 

@@ -13,10 +13,11 @@ import (
 
 func largeStep(f *fixture) {
 	of := turn("a")
-	many := say(of, 1, 1)
+	var texts []string
 	for i := range 50 {
-		many.Events = append(many.Events, say(of, 2, 1, noise(uint64(i), 64*1024)).Events...)
+		texts = append(texts, noise(uint64(i), 64*1024))
 	}
+	many := say(of, 1, 1, texts...)
 	single := say(of, 2, 0, strings.Repeat("\\\"<&\u2028\u0001ü", 200_000))
 	calls := say(of, 3, 0, "calling")
 	calls.Calls = []journal.PlannedCall{
