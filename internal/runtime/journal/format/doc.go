@@ -6,7 +6,7 @@
 //
 //   - Format 1 has the payload's fields beside those of the envelope.
 //   - Format 2 has them in the payload, which repeats nothing that the envelope says: ids, times and the context of events
-//     are left out where they follow from it.
+//     are left out where they follow from it, and values where an event before has them.
 //
 // An entry of a later version, with an unknown field or without any content is not guessed at: Decode returns ErrUnknown.
 package format

@@ -3,6 +3,8 @@ package format
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"slices"
 
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 )
@@ -15,8 +17,8 @@ const (
 	messageID
 )
 
-// idFields are the fields of events' data, by type and key, whose ids follow from Turn and step. A payload has null in
-// their place. The key message stands for the id within a message.
+// idFields are the fields of events' data, by type and key, whose ids follow from Turn and step: a payload leaves them
+// out. The key message stands for the id within a message.
 var idFields = map[string]map[string]idKind{
 	event.TypeInputMessage:           {"message": turnID},
 	event.TypeSessionActivated:       {"turn_id": turnID, "input_message_id": turnID},
@@ -28,85 +30,157 @@ var idFields = map[string]map[string]idKind{
 	event.TypeOutputMessageCompleted: {"message": messageID},
 }
 
-var null = []byte("null")
+// The values that several events of one entry have in common.
+const (
+	sameUsage    = "usage"
+	sameResponse = "response"
+	sameInput    = "input"
+	sameText     = "text"
+)
 
-// withoutIDs returns an event's data with null in place of the ids that withIDs knows. The second value reports that the
-// data is returned as it is, because withIDs would not restore it.
-func (c *codec) withoutIDs(kind string, raw []byte) (short json.RawMessage, verbatim bool) {
-	short, ok := c.replaceIDs(kind, raw, func(value json.RawMessage, id string) (json.RawMessage, bool) {
-		quoted, err := json.Marshal(id)
-		switch {
-		case err != nil || bytes.Equal(value, null):
-			return nil, false
-		case bytes.Equal(value, quoted):
-			return null, true
-		default:
-			return value, true
-		}
-	})
+// sameFields are the fields of events' data that a payload leaves out if their value is that of the events before, in
+// this order, with the value that they have.
+var sameFields = []struct{ key, value string }{
+	{"final_answer_preview", sameText},
+	{"input_content", sameInput},
+	{"response_id", sameResponse},
+	{"text_preview", sameText},
+	{"usage", sameUsage},
+}
+
+type object = map[string]json.RawMessage
+
+// objectOf decodes data; that of a part of an event is text, and no object.
+func objectOf(raw []byte) (object, bool) {
+	var data object
+	if err := json.Unmarshal(raw, &data); err != nil || data == nil {
+		return nil, false
+	}
+	return data, true
+}
+
+// shortenData returns an event's data without what restoreData restores. The second value has the keys that were left
+// out because their values are those of the events before; the third reports that the data is returned as it is.
+func (c *codec) shortenData(kind string, raw []byte) (short json.RawMessage, same []string, verbatim bool) {
+	data, ok := objectOf(raw)
 	if !ok {
-		return raw, true
+		return raw, nil, true
 	}
-	return short, false
-}
-
-// withIDs reverses withoutIDs.
-func (c *codec) withIDs(kind string, raw []byte) (json.RawMessage, error) {
-	var failed error
-	whole, ok := c.replaceIDs(kind, raw, func(value json.RawMessage, id string) (json.RawMessage, bool) {
-		if !bytes.Equal(value, null) {
-			return value, true
-		}
-		quoted, err := json.Marshal(id)
-		failed = err
-		return quoted, err == nil
-	})
-	if !ok {
-		return raw, failed
-	}
-	return whole, nil
-}
-
-// replaceIDs changes the ids of an event's data, the keys of which stay sorted. It reports whether the data could be
-// changed; that of a part of an event is text, and has no ids.
-func (c *codec) replaceIDs(
-	kind string, raw []byte, change func(value json.RawMessage, id string) (json.RawMessage, bool),
-) (json.RawMessage, bool) {
-	fields, known := idFields[kind]
-	if !known || len(raw) == 0 || raw[0] != '{' {
-		return raw, true
-	}
-	return replaceIn(raw, fields, func(value json.RawMessage, of idKind) (json.RawMessage, bool) {
-		id := string(c.turn)
-		if of == messageID {
-			id = event.MessageID(c.turn, c.step)
-		}
-		return change(value, id)
-	})
-}
-
-func replaceIn(
-	raw []byte, fields map[string]idKind, change func(json.RawMessage, idKind) (json.RawMessage, bool),
-) (json.RawMessage, bool) {
-	var object map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &object); err != nil {
-		return raw, false
-	}
-	for key, of := range fields {
-		value, ok := object[key]
-		if !ok {
+	text := textOf(kind, data)
+	for key, of := range idFields[kind] {
+		if key == "message" {
+			message, ok := objectOf(data[key])
+			if !ok || message["id"] == nil {
+				return raw, nil, true
+			}
+			c.dropID(message, "id", of)
+			data[key] = encoded(message)
 			continue
 		}
-		if key == "message" {
-			value, ok = replaceIn(value, map[string]idKind{"id": of}, change)
-		} else {
-			value, ok = change(value, of)
+		if data[key] == nil {
+			return raw, nil, true
 		}
-		if !ok {
-			return raw, false
-		}
-		object[key] = value
+		c.dropID(data, key, of)
 	}
-	changed, err := json.Marshal(object)
-	return changed, err == nil
+	for _, field := range sameFields {
+		value, ok := data[field.key]
+		switch {
+		case !ok:
+		case bytes.Equal(value, c.values[field.value]):
+			delete(data, field.key)
+			same = append(same, field.key)
+		default:
+			c.values[field.value] = value
+		}
+	}
+	c.remember(kind, text)
+	return encoded(data), same, false
+}
+
+// dropID removes an id that follows from Turn and step.
+func (c *codec) dropID(data object, key string, of idKind) {
+	if bytes.Equal(data[key], c.id(of)) {
+		delete(data, key)
+	}
+}
+
+// restoreData reverses shortenData.
+func (c *codec) restoreData(kind string, raw []byte, same []string) (json.RawMessage, error) {
+	data, ok := objectOf(raw)
+	if !ok {
+		return nil, fmt.Errorf("the data is not an object")
+	}
+	for key, of := range idFields[kind] {
+		if key == "message" {
+			message, ok := objectOf(data[key])
+			if !ok {
+				return nil, fmt.Errorf("the data has no message")
+			}
+			c.addID(message, "id", of)
+			data[key] = encoded(message)
+			continue
+		}
+		c.addID(data, key, of)
+	}
+	for _, field := range sameFields {
+		if slices.Contains(same, field.key) {
+			if data[field.key] = c.values[field.value]; data[field.key] == nil {
+				return nil, fmt.Errorf("no event before has the value of %s", field.key)
+			}
+		} else if value, ok := data[field.key]; ok {
+			c.values[field.value] = value
+		}
+	}
+	c.remember(kind, textOf(kind, data))
+	return encoded(data), nil
+}
+
+func (c *codec) addID(data object, key string, of idKind) {
+	if _, ok := data[key]; !ok {
+		data[key] = c.id(of)
+	}
+}
+
+// id is the JSON form of an id that follows from Turn and step.
+func (c *codec) id(of idKind) json.RawMessage {
+	if of == messageID {
+		return encoded(event.MessageID(c.turn, c.step))
+	}
+	return encoded(string(c.turn))
+}
+
+// remember keeps the text of a message, which later events repeat.
+func (c *codec) remember(kind string, text json.RawMessage) {
+	switch {
+	case text == nil:
+	case kind == event.TypeInputMessage:
+		c.values[sameInput] = text
+	default:
+		c.values[sameText] = text
+	}
+}
+
+// textOf is the text of an event's message, if that is a single text.
+func textOf(kind string, data object) json.RawMessage {
+	if kind != event.TypeInputMessage && kind != event.TypeOutputMessageCompleted {
+		return nil
+	}
+	var message struct {
+		Content []struct {
+			Text json.RawMessage `json:"text"`
+		} `json:"content"`
+	}
+	if json.Unmarshal(data["message"], &message) != nil || len(message.Content) != 1 {
+		return nil
+	}
+	return message.Content[0].Text
+}
+
+// encoded is for values that were decoded, and for strings.
+func encoded(v any) json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("encoding %T: %v", v, err))
+	}
+	return raw
 }

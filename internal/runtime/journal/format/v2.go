@@ -42,6 +42,8 @@ type eventV2 struct {
 	// Context has the further keys. An empty value removes one that follows from type, subject and exec.
 	Context map[string]string `json:"context,omitempty"`
 	Data    json.RawMessage   `json:"data,omitempty"`
+	// Same has the keys of the data whose values are those of the events before.
+	Same []string `json:"same,omitempty"`
 	// Verbatim marks data that is not shortened.
 	Verbatim bool `json:"verbatim,omitempty"`
 }
@@ -104,10 +106,12 @@ type codec struct {
 	turn types.UID
 	step int32
 	time time.Time // of the event before the next one
+	// values are those that events have had so far.
+	values map[string]json.RawMessage
 }
 
 func codecOf(e *Entry) *codec {
-	c := &codec{step: e.Step, time: e.Time.Time}
+	c := &codec{step: e.Step, time: e.Time.Time, values: map[string]json.RawMessage{}}
 	if e.Turn != nil {
 		c.turn = e.Turn.UID
 	}
@@ -135,7 +139,7 @@ func (c *codec) shorten(e event.Event) eventV2 {
 		}
 	}
 	if e.Data != nil {
-		short.Data, short.Verbatim = c.withoutIDs(e.Type, e.Data.Raw)
+		short.Data, short.Same, short.Verbatim = c.shortenData(e.Type, e.Data.Raw)
 	}
 	return short
 }
@@ -171,7 +175,7 @@ func (c *codec) restore(v eventV2) (event.Event, error) {
 	data := []byte(v.Data)
 	if !v.Verbatim {
 		var err error
-		if data, err = c.withIDs(v.Type, data); err != nil {
+		if data, err = c.restoreData(v.Type, data, v.Same); err != nil {
 			return e, fmt.Errorf("reading the data of an event of type %s: %w", v.Type, err)
 		}
 	}
