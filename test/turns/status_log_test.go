@@ -26,6 +26,7 @@ var (
 		"output.message.completed",
 		"reason.completed",
 	}
+	requested = []string{"tool.call_requested"}
 	completed = []string{"turn.completed", "session.idled"}
 	failed    = []string{"turn.failed", "session.idled"}
 	blocked   = []string{"output.message.completed", "turn.failed", "session.idled"}
@@ -120,8 +121,8 @@ var _ = Describe("The log of a Turn", func() {
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
 		create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-		expectLog(ctx, namespace, opened, reasoned, acted("tool.started", "tool.completed"),
-			[]string{"tool.call_requested", "tool.completed"}, reasoned, completed)
+		expectLog(ctx, namespace, opened, reasoned, requested, acted("tool.started", "tool.completed"),
+			[]string{"tool.completed"}, reasoned, completed)
 	})
 
 	It("of a model that fails", func(ctx context.Context) {
@@ -239,7 +240,8 @@ var _ = Describe("The log of a Turn", func() {
 				reasoned,
 				acted("tool.started", "tool.completed"),
 				reasoned,
-				[]string{"tool.call_requested", "tool.completed"},
+				requested,
+				[]string{"tool.completed"},
 				blocked,
 			)
 			turn, err := kit.Turn(ctx, namespace, "demo-1")()

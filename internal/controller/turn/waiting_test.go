@@ -17,8 +17,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
-// requested returns the calls for clients in the newest entry of the journal.
-func (w *world) requested() string {
+// ended returns the ends of calls in the entries that follow the plan.
+func (w *world) ended() string {
 	w.t.Helper()
 	log := journal.New(w.store, journal.Options{Clock: w.present})
 	head := int64(0)
@@ -39,7 +39,7 @@ func (w *world) requested() string {
 			continue // It closes no step.
 		}
 		for _, e := range closed.Events {
-			if e.Type == event.TypeToolCallRequested {
+			if e.Type == event.TypeToolCompleted {
 				said = append(said, string(e.Data.Raw))
 			}
 		}
@@ -71,7 +71,9 @@ func TestTheArgumentsOfATurnThatWaitsAreReadAgainWhenItGoesOn(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t).begin(newClientTool("human"), newClientTool("other"))
+			w := newWorld(t)
+			w.calls = []string{"unheard-of"}
+			w.begin(newClientTool("human"), newClientTool("other"))
 			m := w.manager(0)
 			m.until("the Turn waits", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults })
 			m.expectNothingPlanned()
@@ -80,7 +82,8 @@ func TestTheArgumentsOfATurnThatWaitsAreReadAgainWhenItGoesOn(t *testing.T) {
 			}
 			m = goOn(w, m)
 			m.until("the Turn has ended", w.finished)
-			if said := w.requested(); strings.Count(said, `"arguments":"{}"`) != 2 {
+			// The error of a call that was refused is with the arguments.
+			if said := w.ended(); strings.Count(said, "Tool definition not found: unheard-of") != 1 {
 				t.Errorf("the journal has of the calls %s", said)
 			}
 		})

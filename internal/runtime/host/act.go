@@ -182,8 +182,8 @@ func Waits(t Turn) bool {
 	return plan.Waits(t.ClientTools, t.Hints)
 }
 
-// actEvents returns the events of the tool calls: first the manager's own calls, then the requests to clients and their
-// results (TOOL-11, TOOL-17).
+// actEvents returns the events of the tool calls: first the manager's own calls, then the results of clients (TOOL-11,
+// TOOL-17).
 func (h *Host) actEvents(t Turn, results ActResults) []event.Event {
 	f := h.events(t).Step(t.step(), 1)
 	var server, client []v1alpha1.ToolCall
@@ -199,7 +199,7 @@ func (h *Host) actEvents(t Turn, results ActResults) []event.Event {
 		server = append(server, v1alpha1.ToolCall{ID: call.ID, Name: cut(call.Name, 64)})
 		results.Outcomes[call.ID] = tool.Outcome{State: v1alpha1.ToolCallStateNotExecuted, Error: call.Refusal}
 	}
-	return append(serverEvents(f, t, server, results), h.clientEvents(f, client, results)...)
+	return append(serverEvents(f, t, server, results), clientEvents(f, client, results)...)
 }
 
 // serverEvents returns the events of the manager's own calls.
@@ -237,21 +237,30 @@ func serverEvents(f event.Step, t Turn, calls []v1alpha1.ToolCall, results ActRe
 	)
 }
 
-// clientEvents returns the events of the calls of client tools. A call without an answer has no completed event: the
-// prompt is repaired instead (CLIENT-06).
-func (h *Host) clientEvents(f event.Step, calls []v1alpha1.ToolCall, results ActResults) []event.Event {
-	if len(calls) == 0 {
+// requestedEvents returns the event that requests the results of client tools (TOOL-17). It is in the entry that plans
+// the calls, so that clients read it before the Turn waits for them, and belongs to the run of the act step.
+func (h *Host) requestedEvents(t Turn, next v1alpha1.TurnProgress, planned []journal.PlannedCall) []event.Event {
+	arguments := map[string]string{}
+	for _, call := range planned {
+		arguments[call.ID] = call.Arguments
+	}
+	var requested event.ToolCallRequested
+	for _, call := range next.ToolCalls {
+		if call.Executor == v1alpha1.ToolExecutorClient {
+			requested.ToolCalls = append(requested.ToolCalls,
+				event.RequestedCall{ID: call.ID, Name: call.Name, Arguments: arguments[call.ID]})
+		}
+	}
+	if len(requested.ToolCalls) == 0 {
 		return nil
 	}
-	requested := event.ToolCallRequested{}
-	for _, call := range calls {
-		p := results.Planned[call.ID]
-		requested.ToolCalls = append(
-			requested.ToolCalls,
-			event.RequestedCall{ID: call.ID, Name: call.Name, Arguments: p.Arguments},
-		)
-	}
-	events := []event.Event{f.ToolCallRequested(requested)}
+	return []event.Event{h.events(t).Step(next.Plan.Step, 1).ToolCallRequested(requested)}
+}
+
+// clientEvents returns the events of the calls of client tools. A call without an answer has no completed event: the
+// prompt is repaired instead (CLIENT-06).
+func clientEvents(f event.Step, calls []v1alpha1.ToolCall, results ActResults) []event.Event {
+	var events []event.Event
 	for _, call := range calls {
 		outcome := results.Outcomes[call.ID]
 		if outcome.Reason == v1alpha1.ToolCallReasonNoClient {

@@ -50,7 +50,7 @@ func TestAnActStepIsToldInOrder(t *testing.T) {
 	}
 	b.expectTypes(
 		closed.Events,
-		"act.started tool.started tool.completed act.completed tool.call_requested tool.completed",
+		"act.started tool.started tool.completed act.completed tool.completed",
 	)
 	p := closed.Transition
 	if p.Phase != v1alpha1.TurnPhaseReason || p.Iteration != 2 || p.Plan.Step != 3 || p.Summary.Calls != "2/2, 1 failed" ||
@@ -81,7 +81,7 @@ func TestACallThatNobodyAnswersIsRepairedInThePrompt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.expectTypes(closed.Events, "act.started tool.started tool.completed act.completed tool.call_requested")
+	b.expectTypes(closed.Events, "act.started tool.started tool.completed act.completed")
 	b.says("Well.")
 	_, closed = b.reason(after(turn, closed), with())
 	b.expectTypes(
@@ -285,7 +285,7 @@ func TestAbandonEndsADeletedTurnWhereverItStands(t *testing.T) {
 		"before its first step was closed": {began: func(*bench) {}, want: []string{failedTypes}, phase: v1alpha1.TurnPhaseCancelled},
 		"while its tools run": {
 			began: func(b *bench) { b.acting() },
-			want:  []string{"act.started tool.completed act.completed tool.call_requested tool.completed", failedTypes}, phase: v1alpha1.TurnPhaseCancelled,
+			want:  []string{"act.started tool.completed act.completed tool.completed", failedTypes}, phase: v1alpha1.TurnPhaseCancelled,
 		},
 		"after its end": {
 			began: func(b *bench) { b.reason(newTurn("demo-1"), with()) },

@@ -179,6 +179,7 @@ func (h *Host) closeReason(t Turn, c Config, g generation, steers []Steer) journ
 		h.steer(t, &record, steers)
 	case v1alpha1.PlanPhaseAct:
 		record.Calls = result.planned
+		record.Events = append(record.Events, h.requestedEvents(t, *next, result.planned)...)
 		t.showWait(next, c.Effective.ToolConcurrency)
 		next.Plan.Locale = t.Locale
 	case v1alpha1.PlanPhaseComplete:
