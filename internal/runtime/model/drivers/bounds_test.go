@@ -131,10 +131,9 @@ func (s stream) RoundTrip(r *http.Request) (*http.Response, error) {
 func generate(t testing.TB, name v1alpha1.ModelProvider, answer stream) (*model.Response, error) {
 	t.Helper()
 	spec := v1alpha1.ModelSpec{Provider: name}
-	switch name {
-	case byResponses:
+	if name == byResponses {
 		spec.Provider, spec.API = v1alpha1.ModelProviderOpenAI, v1alpha1.ModelAPIResponses
-	case v1alpha1.ModelProviderOpenAI:
+	} else if name == v1alpha1.ModelProviderOpenAI {
 		spec.API = v1alpha1.ModelAPIChatCompletions
 	}
 	driver, err := drivers.All()[spec.Provider](

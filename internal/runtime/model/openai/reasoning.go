@@ -109,7 +109,8 @@ var reasoningItems = regexp.MustCompile(`(?i)of type 'reasoning'|required 'reaso
 // on Chat Completions, and has words of its own for it on Responses
 // (github.com/openai/codex/issues/8145, 2025-12).
 func (d *driver) refusesReasoning(status int, p problem) bool {
-	if status == http.StatusBadRequest && (p.word() == "invalid_encrypted_content" || reasoningItems.MatchString(p.Message)) {
+	if status == http.StatusBadRequest &&
+		(p.word() == "invalid_encrypted_content" || reasoningItems.MatchString(p.Message)) {
 		return true
 	}
 	return !d.own && (status == http.StatusBadRequest || status == http.StatusUnprocessableEntity) &&

@@ -13,7 +13,7 @@ import (
 
 // respond asks a server by Responses.
 func respond(t *testing.T, answer providertest.Answer, r model.Request, p v1alpha1.ModelParameters) (
-	*model.Response, error, *providertest.Server,
+	*providertest.Server, *model.Response, error,
 ) {
 	t.Helper()
 	server := providertest.Serve(t, answer)
@@ -22,7 +22,7 @@ func respond(t *testing.T, answer providertest.Answer, r model.Request, p v1alph
 		t.Fatal(err)
 	}
 	got, err := made.Generate(t.Context(), r)
-	return got, err, server
+	return server, got, err
 }
 
 const (
@@ -105,7 +105,7 @@ func TestResponses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := model.Request{Model: "gpt-5.6", Messages: []event.Message{event.NewUserMessage(prompt)}}
-			got, err, _ := respond(t, providertest.Answer{Body: test.stream}, r, v1alpha1.ModelParameters{})
+			_, got, err := respond(t, providertest.Answer{Body: test.stream}, r, v1alpha1.ModelParameters{})
 			if test.want == nil {
 				if got != nil || model.CodeOf(err) != test.code || strings.Contains(err.Error(), prompt) {
 					t.Errorf("Generate = %+v, %v", got, err)
@@ -124,7 +124,8 @@ func TestARequestByResponses(t *testing.T) {
 	warm := "0.5"
 	limit := int32(99)
 	image := event.Part{Type: event.PartImage, Base64: "aW1n", MediaType: "image/png"}
-	said := event.NewAssistantMessage("I look.", []event.ToolCall{{ID: "1-0", ProviderID: "c1", Name: "look", Arguments: "{}"}})
+	call := event.ToolCall{ID: "1-0", ProviderID: "c1", Name: "look", Arguments: "{}"}
+	said := event.NewAssistantMessage("I look.", []event.ToolCall{call})
 	result := event.Message{
 		Role: event.RoleToolResult, ToolCallID: "1-0", Error: "dark", Content: []event.Part{event.Text("seen"), image},
 	}
@@ -133,8 +134,12 @@ func TestARequestByResponses(t *testing.T) {
 		Messages: []event.Message{event.NewUserParts([]event.Part{event.Text("Look"), image}), said, result},
 		Tools:    []model.ToolDefinition{{Name: "look", Description: "Looks."}},
 	}
-	p := v1alpha1.ModelParameters{MaxOutputTokens: &limit, ReasoningEffort: v1alpha1.ReasoningEffortLow, Temperature: &warm}
-	_, err, server := respond(t, providertest.Answer{Body: unfinished(completed)}, r, p)
+	p := v1alpha1.ModelParameters{
+		MaxOutputTokens: &limit,
+		ReasoningEffort: v1alpha1.ReasoningEffortLow,
+		Temperature:     &warm,
+	}
+	server, _, err := respond(t, providertest.Answer{Body: unfinished(completed)}, r, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +164,7 @@ func TestARequestByResponses(t *testing.T) {
 		]}`)
 	// A model that does not reason refuses to be asked for its reasoning.
 	r = model.Request{Model: "gpt-4o", Messages: []event.Message{event.NewUserMessage("Look")}}
-	_, err, server = respond(t, providertest.Answer{Body: unfinished(completed)}, r, p)
+	server, _, err = respond(t, providertest.Answer{Body: unfinished(completed)}, r, p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,13 +36,22 @@ func refusedByResponses(code, param, format string, args ...any) *Refusal {
 
 // RefusesReasoning implements Dialect.
 func (Responses) RefusesReasoning() *Refusal {
-	return refusedByResponses("invalid_encrypted_content", "",
-		"The encrypted content gAAA...DQ== could not be verified. Reason: Encrypted content could not be decrypted or parsed.")
+	return refusedByResponses(
+		"invalid_encrypted_content",
+		"",
+		"The encrypted content gAAA...DQ== could not be verified. Reason: Encrypted content could not be decrypted or parsed.",
+	)
 }
 
 // Stream implements Dialect.
 func (Responses) Stream(d *Double, s Step) string {
-	about := map[string]any{"id": "resp_1", "object": "response", "model": "gpt-test", "status": "in_progress", "output": []any{}}
+	about := map[string]any{
+		"id":     "resp_1",
+		"object": "response",
+		"model":  "gpt-test",
+		"status": "in_progress",
+		"output": []any{},
+	}
 	all := []map[string]any{{"type": "response.created", "response": about}}
 	say := func(index int, kind string, fields map[string]any) {
 		fields["type"], fields["output_index"], fields["sequence_number"] = "response."+kind, index, len(all)
@@ -67,7 +76,6 @@ func (Responses) Stream(d *Double, s Step) string {
 			half := len(p.Call.Arguments) / 2
 			say(i, "function_call_arguments.delta", map[string]any{"delta": p.Call.Arguments[:half]})
 			say(i, "function_call_arguments.delta", map[string]any{"delta": p.Call.Arguments[half:]})
-			item["arguments"] = ""
 			item = map[string]any{
 				"type": "function_call", "id": fmt.Sprintf("fc_%d", i), "call_id": p.Call.ID, "name": p.Call.Name,
 				"arguments": p.Call.Arguments, "status": "completed",
@@ -107,11 +115,17 @@ func (r Responses) Check(d *Double, body map[string]any) *Refusal {
 	}
 	for i, t := range list(body["tools"]) {
 		tool := object(t)
-		if text(tool["type"]) != "function" || !functionName.MatchString(text(tool["name"])) || object(tool["parameters"]) == nil {
+		if text(tool["type"]) != "function" || !functionName.MatchString(text(tool["name"])) ||
+			object(tool["parameters"]) == nil {
 			return refusedByResponses("missing_required_parameter", "tools", "Missing required parameter: 'tools[%d].name'.", i)
 		}
 		if _, given := tool["strict"].(bool); !given {
-			return refusedByResponses("missing_required_parameter", "tools", "Missing required parameter: 'tools[%d].strict'.", i)
+			return refusedByResponses(
+				"missing_required_parameter",
+				"tools",
+				"Missing required parameter: 'tools[%d].strict'.",
+				i,
+			)
 		}
 	}
 	return r.input(d, list(body["input"]))
@@ -139,7 +153,12 @@ func (r Responses) input(d *Double, items []any) *Refusal {
 			open[text(item["call_id"])] = true
 		case "function_call_output":
 			if !open[text(item["call_id"])] {
-				return refusedByResponses("", "input", "No tool call found for function call output with call_id %s.", text(item["call_id"]))
+				return refusedByResponses(
+					"",
+					"input",
+					"No tool call found for function call output with call_id %s.",
+					text(item["call_id"]),
+				)
 			}
 			delete(open, text(item["call_id"]))
 		case "message", "":
@@ -170,7 +189,12 @@ func (r Responses) reasoning(d *Double, items []any, i int, item map[string]any)
 	_, summarized := item["summary"].([]any)
 	switch {
 	case !summarized:
-		return refusedByResponses("missing_required_parameter", "input", "Missing required parameter: 'input[%d].summary'.", i)
+		return refusedByResponses(
+			"missing_required_parameter",
+			"input",
+			"Missing required parameter: 'input[%d].summary'.",
+			i,
+		)
 	case id == "":
 		return refusedByResponses("invalid_value", "input", "Invalid 'input[%d].id': ''.", i)
 	case len(list(item["content"])) > 0:
@@ -181,7 +205,12 @@ func (r Responses) reasoning(d *Double, items []any, i int, item map[string]any)
 	case !d.verify(text(item["encrypted_content"]), id):
 		return r.RefusesReasoning()
 	case next != "function_call" && next != "message" && next != "reasoning":
-		return refusedByResponses("", "input", "Item '%s' of type 'reasoning' was provided without its required following item.", id)
+		return refusedByResponses(
+			"",
+			"input",
+			"Item '%s' of type 'reasoning' was provided without its required following item.",
+			id,
+		)
 	}
 	return nil
 }
