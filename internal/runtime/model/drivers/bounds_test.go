@@ -130,11 +130,14 @@ func (s stream) RoundTrip(r *http.Request) (*http.Response, error) {
 // generate asks a driver whose provider answers so.
 func generate(t testing.TB, name v1alpha1.ModelProvider, answer stream) (*model.Response, error) {
 	t.Helper()
-	spec := v1alpha1.ModelSpec{Provider: name}
-	if name == byResponses {
-		spec.Provider, spec.API = v1alpha1.ModelProviderOpenAI, v1alpha1.ModelAPIResponses
-	} else if name == v1alpha1.ModelProviderOpenAI {
-		spec.API = v1alpha1.ModelAPIChatCompletions
+	spec, special := map[v1alpha1.ModelProvider]v1alpha1.ModelSpec{
+		byResponses: {Provider: v1alpha1.ModelProviderOpenAI, API: v1alpha1.ModelAPIResponses},
+		v1alpha1.ModelProviderOpenAI: {
+			Provider: v1alpha1.ModelProviderOpenAI, API: v1alpha1.ModelAPIChatCompletions,
+		},
+	}[name]
+	if !special {
+		spec.Provider = name
 	}
 	driver, err := drivers.All()[spec.Provider](
 		&v1alpha1.Model{Spec: spec},
