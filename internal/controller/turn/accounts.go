@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -153,7 +153,7 @@ func (a *actScope) awaitAccount(index int, now time.Time) *tool.Outcome {
 		return &refused
 	}
 	a.deadline(wait.until)
-	host.Describe(call, tool.Outcome{
+	act.Describe(call, tool.Outcome{
 		State: v1alpha1.ToolCallStatePending, Reason: v1alpha1.ToolCallReasonServiceAccountRefused,
 		Error: "Tried again: " + why + ".",
 	})

@@ -3,12 +3,14 @@ package turn
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/projection"
@@ -24,11 +26,8 @@ type actScope struct {
 	pods    map[string][]*corev1.Pod
 	results []v1alpha1.ToolResult
 	pins    tool.Pins
-	// unsure are the indexes of calls that could not be observed in this pass.
-	unsure map[int]bool
-	// retry reports whether a call has a new attempt that is not in the API server's status yet, approved whether one
-	// has its first attempt.
-	retry, approved bool
+	// round decides what this pass does.
+	round *act.Round
 }
 
 // calls returns the calls of the step.
@@ -74,8 +73,8 @@ func wholeTool(
 	return definition, nil
 }
 
-// act runs the tool calls of the open step: observe running calls, accept ToolResults, start calls, remove scheduling
-// gates, and close the step when every call has its result.
+// act runs the tool calls of the open step: it carries out what package act decides, until the step is closed, the
+// status has changed or the Turn waits.
 func (r *Reconciler) act(ctx context.Context, s *scope) (flow, error) {
 	if s.plan().Phase != v1alpha1.PlanPhaseAct {
 		return stop, nil
@@ -90,59 +89,70 @@ func (r *Reconciler) act(ctx context.Context, s *scope) (flow, error) {
 	if a.takenElsewhere() {
 		return again, nil
 	}
-	if a.config.Blocker != nil && len(a.jobs) == 0 && len(a.step.attempted) == 0 && !a.requested() {
-		return r.block(ctx, a)
+	// A call that cannot be observed or started now does not delay the others.
+	var failed []error
+	for {
+		actions := a.round.Next(r.Clock())
+		a.deadline(a.round.WakeAt())
+		if len(actions) == 0 {
+			return stop, errors.Join(failed...)
+		}
+		for _, action := range actions {
+			flow, err := r.carryOut(ctx, a, action)
+			if failed = append(failed, err); flow != proceed {
+				return flow, errors.Join(failed...)
+			}
+		}
 	}
-	// A call that cannot be observed now does not delay the others.
-	flow, failed := r.observe(ctx, a)
-	if flow == proceed {
-		var err error
-		flow, err = r.advance(ctx, a)
-		failed = errors.Join(failed, err)
-	}
-	return flow, failed
 }
 
-// advance continues the step after the state of each call was observed.
-func (r *Reconciler) advance(ctx context.Context, a *actScope) (flow, error) {
-	if a.retry {
-		// The new attempt is an intent like any other: it is written before it starts.
+// carryOut carries out one action of the step. An error ends the pass at once unless the flow is proceed.
+func (r *Reconciler) carryOut(ctx context.Context, a *actScope, action act.Action) (flow, error) {
+	switch does := action.(type) {
+	case act.Block:
+		return r.block(ctx, a)
+	case act.ReadPlan:
+		return unless(r.planned(ctx, a.scope))
+	case act.Observe:
+		return r.observe(ctx, a, does.Index)
+	case act.WriteRetry:
 		return r.write(ctx, a.scope, writeRetry)
+	case act.ReadJournal:
+		return unless(r.readSettled(ctx, a))
+	case act.Collect:
+		return unless(r.collect(ctx, a))
+	case act.Keep:
+		return r.keepResult(ctx, a, does.Offer)
+	case act.WriteApproval:
+		r.show(a, does.Waits)
+		return r.write(ctx, a.scope, writeApproval)
+	case act.LookForMessage:
+		return r.abandonWaits(ctx, a)
+	case act.LookForSecrets:
+		return proceed, r.lookForSecrets(ctx, a, does.Indexes)
+	case act.StartCalls:
+		return r.start(ctx, a, does.Indexes)
+	case act.OpenGates:
+		return r.openGates(ctx, a, does.Record)
+	case act.Close:
+		return r.close(ctx, a)
+	case act.Rest:
+		return r.progress(ctx, a, does)
 	}
-	if err := r.takeResults(ctx, a); err != nil {
+	return stop, fmt.Errorf("carrying out an act step: unknown action %T", action)
+}
+
+// unless proceeds, or stops with an error.
+func unless(err error) (flow, error) {
+	if err != nil {
 		return stop, err
 	}
-	switch {
-	case a.step.closed != nil:
-		return again, nil
-	case a.approved:
-		return r.beginApproved(ctx, a)
-	}
-	if err := r.giveUpWaiting(ctx, a); err != nil {
-		return stop, err
-	}
-	if a.step.closed != nil {
-		return again, nil
-	}
-	flow, failed := r.startOrBlock(ctx, a)
-	if flow != proceed {
-		return flow, failed
-	}
-	flow, err := r.openGates(ctx, a)
-	if failed = errors.Join(failed, err); flow != proceed {
-		return flow, failed
-	}
-	if a.settled() {
-		flow, err = r.close(ctx, a)
-	} else {
-		flow, err = r.progress(ctx, a)
-	}
-	return flow, errors.Join(failed, err)
+	return proceed, nil
 }
 
 // gather reads everything that the pass needs for its decisions.
 func (r *Reconciler) gather(ctx context.Context, s *scope) (*actScope, error) {
-	a := &actScope{scope: s, step: s.memory.of(s.plan().Step), pins: tool.Pins{}, unsure: map[int]bool{}}
+	a := &actScope{scope: s, step: s.memory.of(s.plan().Step), pins: tool.Pins{}}
 	var err error
 	if a.config, err = r.config(ctx, s); err != nil {
 		return nil, err
@@ -156,12 +166,19 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (*actScope, error) {
 	if a.results, err = r.results(ctx, s.turn); err != nil {
 		return nil, err
 	}
+	a.round = act.NewRound(a.step.known, a.calls(), act.Facts{
+		Blocked:     a.config.Blocker != nil,
+		Begun:       len(a.jobs) > 0 || a.step.attempted() || a.requested(),
+		Clients:     host.Waits(a.hostTurn()),
+		Concurrency: a.config.Effective.ToolConcurrency,
+		Exists:      a.exists,
+	})
 	return a, nil
 }
 
 // block ends the Turn before any tool of the step has run (BLK-02).
 func (r *Reconciler) block(ctx context.Context, a *actScope) (flow, error) {
-	if flow, err := r.withdraw(ctx, a.scope, a.step.outcomes); err != nil || flow != proceed {
+	if flow, err := r.withdraw(ctx, a.scope); err != nil || flow != proceed {
 		return flow, err
 	}
 	known, err := r.known(ctx, a.scope)
@@ -179,33 +196,21 @@ func (r *Reconciler) block(ctx context.Context, a *actScope) (flow, error) {
 // settle records the end of a call.
 func (a *actScope) settle(index int, outcome tool.Outcome) {
 	call := &a.turn.Status.ToolCalls[index]
-	if a.step.unstarted[call.ID] < call.Attempt-1 {
-		outcome = tool.WithEarlierAttempts(*call, outcome)
-	}
-	if _, known := a.step.outcomes[call.ID]; !known && call.Attempt > 0 {
+	known := a.step.known.Done(call.ID)
+	if outcome = a.step.known.Settle(call, outcome); !known && call.Attempt > 0 {
 		countCall(call.Executor, outcome)
 	}
-	if tool.Withdrawable(*call) && outcome.State == v1alpha1.ToolCallStateNotExecuted {
-		a.step.unfenced[call.ID] = true
-	}
-	a.step.outcomes[call.ID] = outcome
-	delete(a.step.short, call.ID)
-	host.Describe(call, outcome)
 }
 
-// settled reports whether every call of the step has its result.
-func (a *actScope) settled() bool {
-	for _, call := range a.calls() {
-		if _, ok := a.step.outcomes[call.ID]; !ok {
-			return false
-		}
-	}
-	return true
+// exists reports whether a Job of a call may exist.
+func (a *actScope) exists(call v1alpha1.ToolCall) bool {
+	name, job := a.job(call)
+	return job != nil || a.step.job(name).attempted
 }
 
 // close appends the entry that closes the step.
 func (r *Reconciler) close(ctx context.Context, a *actScope) (flow, error) {
-	if flow, err := r.withdraw(ctx, a.scope, a.step.outcomes); err != nil || flow != proceed {
+	if flow, err := r.withdraw(ctx, a.scope); err != nil || flow != proceed {
 		return flow, err
 	}
 	known, err := r.known(ctx, a.scope)
@@ -216,8 +221,7 @@ func (r *Reconciler) close(ctx context.Context, a *actScope) (flow, error) {
 	if errors.Is(err, journal.ErrStale) {
 		// Another process recorded an outcome or a decision, or claimed a call, that this one does not know: read the
 		// journal and fold again.
-		a.forgetOthers()
-		a.step.forgetRequests(a.calls())
+		a.step.known.Forget(a.calls(), a.base.Status.ToolCalls)
 		a.step.stale = true
 		return again, nil
 	}
@@ -228,20 +232,23 @@ func (r *Reconciler) close(ctx context.Context, a *actScope) (flow, error) {
 	return again, nil
 }
 
-// show updates phase, counts and conditions of the working copy from its calls.
-func (r *Reconciler) show(a *actScope) {
-	waits := host.WaitsForOthers(a.hostTurn(), a.calls(), a.step.outcomes, a.config.Effective.ToolConcurrency)
-	host.Progress(&a.turn.Status.TurnProgress, a.step.outcomes, waits, a.lacks())
+// show updates phase, counts and conditions of the working copy from its calls. waits reports whether the step only
+// waits for others.
+func (r *Reconciler) show(a *actScope, waits bool) {
+	host.Progress(&a.turn.Status.TurnProgress, a.step.known, waits, a.lacks())
 	projection.SetConditions(&a.turn.Status, a.turn.Generation, nowSeconds(r.Clock()))
 }
 
 // progress records the state of the step between two events: outcomes in the journal, once the Turn waits, and changes
 // of the status.
-func (r *Reconciler) progress(ctx context.Context, a *actScope) (flow, error) {
-	r.show(a)
+func (r *Reconciler) progress(ctx context.Context, a *actScope, does act.Rest) (flow, error) {
+	r.show(a, does.Waits)
 	r.tellReference(a.scope)
 	// A journal that accepts no entry does not hide that the Turn waits.
-	failed := r.keepOutcomes(ctx, a)
+	var failed error
+	if does.KeepOutcomes {
+		failed = r.keepOutcomes(ctx, a)
+	}
 	r.standBack(a.scope)
 	if a.step.closed != nil {
 		return again, failed

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
@@ -162,14 +163,16 @@ func TestALeaderThatIsBehindLeavesLaterStepsAlone(t *testing.T) {
 	w.create(later)
 	// Another leader has closed the step, in which the call was settled although its pod lives on.
 	text := "done"
+	var known act.Step
+	known.Of("1-0").Outcome = &tool.Outcome{
+		State: v1alpha1.ToolCallStateFailed, Reason: v1alpha1.ToolCallReasonTimeout, Error: "It timed out.",
+	}
+	known.Of("1-1").Outcome = &tool.Outcome{State: v1alpha1.ToolCallStateSucceeded, Result: &text}
 	rival := w.manager(0)
 	closed, err := rival.Host.Act(
 		t.Context(),
 		host.TurnOf(turn, w.session()),
-		host.ActResults{Outcomes: map[string]tool.Outcome{
-			"1-0": {State: v1alpha1.ToolCallStateFailed, Reason: v1alpha1.ToolCallReasonTimeout, Error: "It timed out."},
-			"1-1": {State: v1alpha1.ToolCallStateSucceeded, Result: &text},
-		}},
+		&known,
 	)
 	if err != nil || closed.Adopted {
 		t.Fatalf("closed %+v, %v", closed, err)

@@ -3,9 +3,7 @@ package turn
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,192 +12,123 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/status"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/toolresult"
 )
 
-// takeResults accepts ToolResults for the calls that wait for them: results of client tools, and decisions. Those that
-// complete the step go into the entry that closes it; the others, and all approvals, are appended to the journal on
-// their own, so that they outlive their ToolResult (CLIENT-04) and the journal decides between two processes.
-func (r *Reconciler) takeResults(ctx context.Context, a *actScope) error {
-	clients := hasClientCalls(a.calls())
-	if !clients && !hasApprovals(a.calls()) {
-		return nil
-	}
-	// Also if the Turn does not wait for clients: it may have done so before the Session was changed, and recorded
-	// results count.
-	if err := r.readSettled(ctx, a); err != nil {
+// collect offers the undecided ToolResults to the round: results of client tools, and decisions.
+func (r *Reconciler) collect(ctx context.Context, a *actScope) error {
+	// In each pass, because marking the ToolResult may have failed: once the Turn's status shows the call as answered,
+	// the ToolResult would be refused as a second answer.
+	if err := r.accept(ctx, a.scope, a.results, a.step.known.GivenBy(a.calls())); err != nil {
 		return err
-	}
-	if clients && !host.Waits(a.hostTurn()) {
-		a.skipClientCalls()
 	}
 	now := r.Clock()
-	offered := a.offered(now)
-	if err := r.dropOutdated(ctx, a, offered); err != nil {
+	accepted, err := r.whole(ctx, a, a.step.known.Accept(a.calls(), a.offers(), now))
+	if err != nil {
 		return err
 	}
-	if err := r.readTexts(ctx, offered); err != nil {
-		return err
-	}
-	a.timeOut(offered, now)
-	complete := a.missing() == len(offered) && !approves(offered)
-	// In call order, which is then their order in the journal.
-	for _, index := range slices.Sorted(maps.Keys(offered)) {
-		result := offered[index]
-		if complete {
-			a.take(index, host.SettledCallOf(result))
-			continue
-		}
-		if err := r.keepResult(ctx, a, index, result); err != nil || a.step.closed != nil {
-			return err
-		}
-	}
+	a.round.Offer(accepted, now)
 	return nil
 }
 
-// skipClientCalls settles the client calls of a Session whose hints exclude client results (TURN-11).
-func (a *actScope) skipClientCalls() {
-	for i, call := range a.calls() {
-		if _, done := a.step.outcomes[call.ID]; call.Executor == v1alpha1.ToolExecutorClient && !done {
-			a.settle(i, host.NoClient())
-		}
-	}
-}
-
-// readSettled reads the results and decisions of this step from the journal, once.
+// readSettled reads the results and decisions of this step from the journal.
 func (r *Reconciler) readSettled(ctx context.Context, a *actScope) error {
-	if a.step.settled == nil {
-		refs, err := r.Host.Log.Settled(ctx, a.journal(), a.turn.UID, a.plan().Step, a.plan().OpenedAt)
-		if err != nil {
-			return fmt.Errorf("reading the results in the journal: %w", err)
-		}
-		a.step.settled = map[string]journal.SettledRef{}
-		for _, ref := range refs {
-			if host.GivenByOthers(ref.Call) {
-				a.step.settled[ref.Call.ID] = ref
-			}
-		}
+	refs, err := r.Host.Log.Settled(ctx, a.journal(), a.turn.UID, a.plan().Step, a.plan().OpenedAt)
+	if err != nil {
+		return fmt.Errorf("reading the results in the journal: %w", err)
 	}
-	var sources []types.UID
-	for i, call := range a.calls() {
-		ref, ok := a.step.settled[call.ID]
-		if !ok {
-			continue
-		}
-		if _, done := a.step.outcomes[call.ID]; !done {
-			a.take(i, ref.Call)
-		}
-		// In each pass, because marking the ToolResult may have failed: once the Turn's status shows the call as
-		// answered, the ToolResult would be refused as a second answer.
-		sources = append(sources, ref.Call.Source)
-	}
-	return r.accept(ctx, a.scope, a.results, sources)
+	a.step.known.Record(host.Recorded(refs))
+	return nil
 }
 
-// offered returns the first undecided ToolResult for each waiting call, by the call's index.
-func (a *actScope) offered(now time.Time) map[int]*v1alpha1.ToolResult {
-	offered := map[int]*v1alpha1.ToolResult{}
-	for i, call := range a.calls() {
-		if _, done := a.step.outcomes[call.ID]; done {
-			continue
-		}
+// offers returns the undecided ToolResults for calls of the step.
+func (a *actScope) offers() []act.Offer {
+	var offers []act.Offer
+	for i := range a.calls() {
+		call := &a.calls()[i]
 		for j := range a.results {
 			result := &a.results[j]
-			if result.Spec.CallID == call.ID && answers(result, a.turn, call, now) && !decided(result) &&
-				result.DeletionTimestamp.IsZero() {
-				offered[i] = result
-				break
+			if result.Spec.CallID == call.ID && !decided(result) && result.DeletionTimestamp.IsZero() {
+				offers = append(offers, act.Offer{Index: i, Result: result, Binds: toolresult.Binds(result, a.turn, call)})
 			}
 		}
 	}
-	return offered
+	return offers
 }
 
-// dropOutdated removes decisions about calls that wait only according to the cache: the Turn may be deleted, replaced
-// or more advanced. The reconciler of ToolResults refuses them. A pass without decisions reads nothing.
-func (r *Reconciler) dropOutdated(ctx context.Context, a *actScope, offered map[int]*v1alpha1.ToolResult) error {
-	decides := func(_ int, result *v1alpha1.ToolResult) bool { return result.Spec.Decision != "" }
-	decisions := maps.Clone(offered)
-	maps.DeleteFunc(decisions, func(index int, result *v1alpha1.ToolResult) bool { return !decides(index, result) })
-	if len(decisions) == 0 {
-		return nil
-	}
-	turn := &v1alpha1.Turn{}
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(a.turn), turn); err != nil {
-		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("reading the Turn that a decision is about: %w", err)
+// whole reads what the cache lacks of the accepted ToolResults: texts that it has dropped, and whether the calls that
+// decisions are about still wait, because the Turn may be deleted, replaced or more advanced. The reconciler of
+// ToolResults refuses those decisions; a call whose ToolResult is gone keeps waiting. A pass without decisions and long
+// texts reads nothing.
+func (r *Reconciler) whole(ctx context.Context, a *actScope, accepted []act.Offer) ([]act.Offer, error) {
+	live, exists := &v1alpha1.Turn{}, false
+	if slices.ContainsFunc(accepted, func(o act.Offer) bool { return o.Result.Spec.Decision != "" }) {
+		err := r.Live.Get(ctx, client.ObjectKeyFromObject(a.turn), live)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("reading the Turn that a decision is about: %w", err)
 		}
-		maps.DeleteFunc(offered, decides)
-		return nil
+		exists = err == nil
 	}
-	maps.DeleteFunc(offered, func(index int, result *v1alpha1.ToolResult) bool {
-		return decides(index, result) && toolresult.Judge(result, turn).Reason != ""
-	})
-	return nil
-}
-
-// readTexts reads the texts of ToolResults that the cache has dropped. It removes ToolResults that are gone: their
-// calls keep waiting.
-func (r *Reconciler) readTexts(ctx context.Context, offered map[int]*v1alpha1.ToolResult) error {
-	for index, cached := range offered {
-		if !host.ResultLeftOut(cached) {
+	var whole []act.Offer
+	for _, o := range accepted {
+		if o.Result.Spec.Decision != "" && (!exists || toolresult.Judge(o.Result, live).Reason != "") {
 			continue
 		}
-		result := &v1alpha1.ToolResult{}
-		err := r.Live.Get(ctx, client.ObjectKeyFromObject(cached), result)
-		switch {
-		case apierrors.IsNotFound(err), err == nil && result.UID != cached.UID:
-			delete(offered, index)
-		case err != nil:
-			return fmt.Errorf("reading ToolResult %s past the cache: %w", cached.Name, err)
-		default:
-			offered[index] = result
+		var err error
+		if o.Result, err = r.wholeResult(ctx, o.Result); err != nil {
+			return nil, err
+		}
+		if o.Result != nil {
+			o.Call = host.SettledCallOf(o.Result)
+			whole = append(whole, o)
 		}
 	}
-	return nil
+	return whole, nil
 }
 
-// answers reports whether the ToolResult is of the kind that the call waits for: a result or a decision.
-func answers(result *v1alpha1.ToolResult, turn *v1alpha1.Turn, call v1alpha1.ToolCall, now time.Time) bool {
-	if tool.AwaitsApproval(call) {
-		return decidesInTime(result, turn, call, now)
+// wholeResult returns a ToolResult with the texts that the cache has dropped; nil if it is gone.
+func (r *Reconciler) wholeResult(ctx context.Context, cached *v1alpha1.ToolResult) (*v1alpha1.ToolResult, error) {
+	if !host.ResultLeftOut(cached) {
+		return cached, nil
 	}
-	return call.Executor == v1alpha1.ToolExecutorClient && result.Spec.Decision == ""
-}
-
-// missing returns the number of calls without an outcome.
-func (a *actScope) missing() int {
-	return len(a.calls()) - len(a.step.outcomes)
+	result := &v1alpha1.ToolResult{}
+	err := r.Live.Get(ctx, client.ObjectKeyFromObject(cached), result)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && result.UID != cached.UID:
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading ToolResult %s past the cache: %w", cached.Name, err)
+	}
+	return result, nil
 }
 
 // keepResult appends one result or decision to the journal before the step is complete, and marks its ToolResult as
 // accepted.
-func (r *Reconciler) keepResult(ctx context.Context, a *actScope, index int, result *v1alpha1.ToolResult) error {
+func (r *Reconciler) keepResult(ctx context.Context, a *actScope, o act.Offer) (flow, error) {
 	known, err := r.known(ctx, a.scope)
 	if err != nil {
-		return err
+		return stop, err
 	}
-	ref, closed, err := r.Host.Keep(ctx, a.hostTurn(), host.SettledCallOf(result), known)
+	ref, closed, err := r.Host.Keep(ctx, a.hostTurn(), o.Call, known)
 	if err != nil {
-		return err
+		return stop, err
 	}
 	if closed != nil {
 		a.step.closed = closed
-		return nil
+		return again, nil
 	}
-	a.step.settled[ref.Call.ID] = ref
-	a.take(index, ref.Call)
-	return r.accept(ctx, a.scope, a.results, []types.UID{ref.Call.Source})
+	a.round.Kept(o.Index, host.Recorded([]journal.SettledRef{ref})[0])
+	return unless(r.accept(ctx, a.scope, a.results, []types.UID{ref.Call.Source}))
 }
 
 // acceptResults marks each ToolResult that went into a closed step as accepted. It precedes the status write of the
 // Turn, so that a reader who sees a closed call finds its ToolResult marked.
 func (r *Reconciler) acceptResults(ctx context.Context, s *scope, closed *journal.Closed) error {
-	if calls := s.turn.Status.ToolCalls; !hasClientCalls(calls) && !hasApprovals(calls) {
+	if !act.AsksOthers(s.turn.Status.ToolCalls) {
 		return nil
 	}
 	results, err := r.results(ctx, s.turn)
@@ -273,39 +202,4 @@ func decided(result *v1alpha1.ToolResult) bool {
 func wasAccepted(result *v1alpha1.ToolResult) bool {
 	c := condition.Find(result.Status.Conditions, v1alpha1.ConditionAccepted)
 	return c != nil && c.Status == metav1.ConditionTrue
-}
-
-// take records the result or decision for a call.
-func (a *actScope) take(index int, given journal.SettledCall) {
-	a.step.sources[given.ID] = given.Source
-	switch given.Decision {
-	case v1alpha1.DecisionApprove:
-		a.approve(index)
-	case v1alpha1.DecisionReject:
-		a.settle(index, tool.Rejected())
-	default:
-		a.settle(index, host.ClientOutcome(given))
-	}
-}
-
-// forgetOthers drops the known results and decisions, so that the journal is read again.
-func (a *actScope) forgetOthers() {
-	a.step.settled = nil
-	for i, call := range a.calls() {
-		if call.Executor == v1alpha1.ToolExecutorClient || tool.Unapproved(call) {
-			delete(a.step.outcomes, call.ID)
-			delete(a.step.short, call.ID)
-			delete(a.step.sources, call.ID)
-			a.turn.Status.ToolCalls[i] = *a.base.Status.ToolCalls[i].DeepCopy()
-		}
-	}
-}
-
-func hasClientCalls(calls []v1alpha1.ToolCall) bool {
-	for _, call := range calls {
-		if call.Executor == v1alpha1.ToolExecutorClient {
-			return true
-		}
-	}
-	return false
 }

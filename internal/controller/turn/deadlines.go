@@ -15,7 +15,7 @@ func (r *Reconciler) expire(ctx context.Context, s *scope) (flow, error) {
 		}
 		r.Activities.Cancel(s.turn.UID)
 		step := s.memory.of(s.plan().Step)
-		if flow, err := r.withdraw(ctx, s, step.fenced(s.turn)); err != nil || flow != proceed {
+		if flow, err := r.withdrawFenced(ctx, s); err != nil || flow != proceed {
 			return flow, err
 		}
 		known, err := r.known(ctx, s)

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 )
 
 // A process that led before may still append to the journal, and mark on a ToolResult or on the Turn of a message that
@@ -20,7 +20,7 @@ func (s *scope) lookAgain() {
 // takenElsewhere reports whether another process has accepted a ToolResult for a call that waits. The journal is to be
 // read again, once for each.
 func (a *actScope) takenElsewhere() bool {
-	if a.step.settled == nil {
+	if !a.step.known.Read {
 		return false // The journal is read in this pass.
 	}
 	found := false
@@ -32,14 +32,14 @@ func (a *actScope) takenElsewhere() bool {
 		if !wasAccepted(result) || !waitsFor(a.turn, result) {
 			continue
 		}
-		if _, done := a.step.outcomes[result.Spec.CallID]; done {
+		if a.step.known.Done(result.Spec.CallID) {
 			continue
 		}
 		a.step.lookedUpFor[result.UID] = true
 		found = true
 	}
 	if found {
-		a.forgetOthers()
+		a.step.known.ForgetGiven(a.calls(), a.base.Status.ToolCalls)
 		a.step.doubt()
 	}
 	return found
@@ -47,7 +47,7 @@ func (a *actScope) takenElsewhere() bool {
 
 // doubt makes the next round read the journal again.
 func (m *stepMemory) doubt() {
-	m.lookedUp, m.stale, m.settled = false, true, nil
+	m.lookedUp, m.stale, m.known.Read = false, true, false
 }
 
 // waitsFor reports whether the Turn waits for an answer of the kind of the ToolResult that was accepted for it.
@@ -56,9 +56,6 @@ func waitsFor(turn *v1alpha1.Turn, result *v1alpha1.ToolResult) bool {
 		return false
 	}
 	return slices.ContainsFunc(turn.Status.ToolCalls, func(call v1alpha1.ToolCall) bool {
-		if call.ID != result.Spec.CallID || call.State.Settled() {
-			return false
-		}
-		return tool.AwaitsApproval(call) == (result.Spec.Decision != "")
+		return call.ID == result.Spec.CallID && act.Asks(call, result.Spec.Decision != "")
 	})
 }

@@ -59,7 +59,7 @@ func (r *Reconciler) freshen(ctx context.Context, s *scope) error {
 // watches of Turns and pods have no common order, and another process may have written the record. The pass then waits
 // for the newer version, as for one of its own.
 func (r *Reconciler) lacksRecord(ctx context.Context, s *scope, call v1alpha1.ToolCall, pod *corev1.Pod) (bool, error) {
-	if !tool.AtMostOnce(call) || call.PodUID != "" || pod == nil || gated(pod) {
+	if !tool.Withdrawable(call) || pod == nil || gated(pod) {
 		return false, nil
 	}
 	liveReads.Inc()

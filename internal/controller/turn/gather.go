@@ -15,8 +15,8 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/layers"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
-	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
 // Indexed fields of the cache.
@@ -147,31 +147,28 @@ func (r *Reconciler) turnsOf(
 	return turns, nil
 }
 
-// planned returns the large fields of the calls of the open act step, by call id: they do not fit into status and are
-// in the entry just before the step. They are not kept in memory while the Turn waits.
-func (r *Reconciler) planned(ctx context.Context, s *scope) (map[string]journal.PlannedCall, error) {
+// planned reads the large fields of the calls of the open act step: they do not fit into status and are in the entry
+// just before the step. They are not kept in memory while the Turn waits.
+func (r *Reconciler) planned(ctx context.Context, s *scope) error {
 	step := s.memory.of(s.plan().Step)
-	if step.planned != nil {
-		return step.planned, nil
+	if step.known.Planned != nil {
+		return nil
 	}
 	reason, err := r.Host.Log.Step(ctx, s.journal(), s.turn.UID, s.plan().OpenedAt-1)
 	if err != nil {
-		return nil, fmt.Errorf("reading the entry that planned the calls: %w", err)
+		return fmt.Errorf("reading the entry that planned the calls: %w", err)
 	}
-	step.planned = make(map[string]journal.PlannedCall, len(reason.Calls))
-	for _, call := range reason.Calls {
-		step.planned[call.ID] = call
-	}
-	return step.planned, nil
+	step.known.Planned = reason.Calls
+	return nil
 }
 
 // known returns everything known about the calls of the open step, for the entry that closes it.
-func (r *Reconciler) known(ctx context.Context, s *scope) (host.ActResults, error) {
+func (r *Reconciler) known(ctx context.Context, s *scope) (*act.Step, error) {
 	step := s.memory.of(s.plan().Step)
 	if s.plan().Phase == v1alpha1.PlanPhaseAct {
-		if _, err := r.planned(ctx, s); err != nil {
-			return host.ActResults{}, err
+		if err := r.planned(ctx, s); err != nil {
+			return nil, err
 		}
 	}
-	return step.results(), nil
+	return step.known, nil
 }

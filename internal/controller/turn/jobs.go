@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -31,23 +32,13 @@ const (
 	requestLimit = time.Minute
 )
 
-// start creates the Jobs, and sends the requests, of the calls that may start now.
-func (r *Reconciler) start(ctx context.Context, a *actScope) (flow, error) {
-	var failed []error
-	if err := r.lookForSecrets(ctx, a); err != nil {
-		failed = append(failed, err)
-	}
-	startable := tool.Startable(a.calls(), a.config.Effective.ToolConcurrency, tool.MaxConcurrency)
-	if len(startable) == 0 {
-		return proceed, errors.Join(failed...)
-	}
+// start creates the Jobs, and sends the requests, of calls that may start now.
+func (r *Reconciler) start(ctx context.Context, a *actScope, indexes []int) (flow, error) {
 	if mayStart, err := r.mayStart(ctx, a.scope); err != nil || !mayStart {
-		return proceed, errors.Join(append(failed, err)...)
+		return proceed, err
 	}
-	for _, index := range startable {
-		if a.unsure[index] {
-			continue
-		}
+	var failed []error
+	for _, index := range indexes {
 		call := a.calls()[index]
 		if call.Executor == v1alpha1.ToolExecutorHTTP {
 			if !r.callAwaitsPolicies(a, index) {
@@ -56,11 +47,7 @@ func (r *Reconciler) start(ctx context.Context, a *actScope) (flow, error) {
 			continue
 		}
 		name, job := a.job(call)
-		if job != nil || !a.step.created[name].IsZero() {
-			continue
-		}
-		if at := call.NotBefore; at != nil && r.Clock().Before(at.Time) {
-			a.deadline(at.Time)
+		if job != nil || !a.step.job(name).created.IsZero() {
 			continue
 		}
 		if r.callAwaitsPolicies(a, index) {
@@ -90,8 +77,7 @@ func (r *Reconciler) startJob(ctx context.Context, a *actScope, index int, name 
 	if !a.config.Effective.Network.Binds(definition.Name, &definition.Spec) {
 		return proceed, r.deny(ctx, a, index, name, tool.Unenforceable())
 	}
-	planned, err := r.planned(ctx, a.scope)
-	if err != nil {
+	if err := r.planned(ctx, a.scope); err != nil {
 		return proceed, err
 	}
 	job := tool.BuildJob(tool.JobParams{
@@ -101,7 +87,7 @@ func (r *Reconciler) startJob(ctx context.Context, a *actScope, index int, name 
 		Call:      call,
 		Tool:      &definition.Spec,
 		ToolName:  definition.Name,
-		Arguments: planned[call.ID].Arguments,
+		Arguments: a.step.known.Plan(call.ID).Arguments,
 		Launcher:  r.Launcher,
 		Locale:    a.plan().Locale,
 
@@ -126,11 +112,12 @@ func (r *Reconciler) startJob(ctx context.Context, a *actScope, index int, name 
 // one is unknown.
 func (r *Reconciler) createJob(ctx context.Context, a *actScope, index int, job *batchv1.Job) (flow, error) {
 	call, name := a.calls()[index], job.Name
-	a.step.attempted[name] = true
+	requested := a.step.job(name)
+	requested.attempted = true
 	err := r.Client.Create(ctx, job)
 	switch {
 	case err == nil:
-		a.step.created[name] = r.Clock()
+		requested.created = r.Clock()
 		return proceed, nil
 	case apierrors.IsAlreadyExists(err):
 		existing, err := r.liveJob(ctx, a.turn, name)
@@ -140,29 +127,29 @@ func (r *Reconciler) createJob(ctx context.Context, a *actScope, index int, job 
 		if !metav1.IsControlledBy(existing, a.turn) {
 			return r.failDeterminism(ctx, a, call, name)
 		}
-		a.step.created[name] = r.Clock()
+		requested.created = r.Clock()
 		return proceed, nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		a.step.takeBack(name)
+		requested.takeBack()
 		return proceed, nil
 	case tool.RefusedForNow(err.Error()):
-		a.step.takeBack(name)
+		requested.takeBack()
 	case apierrors.IsForbidden(err),
 		apierrors.IsInvalid(err),
 		apierrors.IsBadRequest(err),
 		apierrors.IsRequestEntityTooLargeError(err):
-		a.step.takeBack(name)
+		requested.takeBack()
 		return proceed, r.deny(ctx, a, index, name, tool.Refused(err.Error()))
 	default:
-		a.step.unanswered[name] = r.Clock()
+		requested.unanswered = r.Clock()
 	}
 	return proceed, fmt.Errorf("creating Job %s for call %s: %w", name, call.ID, err)
 }
 
 // takeBack records that the request for a Job was refused.
-func (m *stepMemory) takeBack(name string) {
-	if m.unanswered[name].IsZero() {
-		delete(m.attempted, name)
+func (m *jobMemory) takeBack() {
+	if m.unanswered.IsZero() {
+		m.attempted = false
 	}
 }
 
@@ -174,18 +161,18 @@ func (r *Reconciler) deny(ctx context.Context, a *actScope, index int, name stri
 	job, err := r.liveJob(ctx, a.turn, name)
 	switch {
 	case err == nil && metav1.IsControlledBy(job, a.turn):
-		a.step.adopt(name, r.Clock())
+		a.step.job(name).adopt(r.Clock())
 		return nil
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("reading Job %s before its call ends as not executed: %w", name, err)
 	}
-	if sent := a.step.unanswered[name]; !sent.IsZero() && !tool.Withdrawable(a.calls()[index]) {
+	if sent := a.step.job(name).unanswered; !sent.IsZero() && !tool.Withdrawable(a.calls()[index]) {
 		if until := sent.Add(requestLimit); r.Clock().Before(until) {
 			a.deadline(until)
 			return nil
 		}
 	}
-	if call := a.calls()[index]; !tool.Withdrawable(call) && a.step.intended[call.ID] != call.Attempt {
+	if call := a.calls()[index]; !tool.Withdrawable(call) && a.step.known.Of(call.ID).Intended != call.Attempt {
 		outcome = tool.PerhapsStarted(outcome)
 	}
 	a.settle(index, outcome)
@@ -193,8 +180,8 @@ func (r *Reconciler) deny(ctx context.Context, a *actScope, index int, name stri
 }
 
 // adopt makes a Job that exists count as created by this process.
-func (m *stepMemory) adopt(name string, now time.Time) {
-	m.attempted[name], m.created[name] = true, now
+func (m *jobMemory) adopt(now time.Time) {
+	m.attempted, m.created = true, now
 }
 
 // liveJob reads a Job past the cache.
@@ -206,15 +193,15 @@ func (r *Reconciler) liveJob(ctx context.Context, turn *v1alpha1.Turn, name stri
 
 // openGates records the pods of AtMostOnce calls, with one write for all existing pods, and only then lets them start.
 // A pod that is not recorded stays gated forever. A blocked Turn records none: a recorded pod counts as started.
-func (r *Reconciler) openGates(ctx context.Context, a *actScope) (flow, error) {
-	if a.config.Blocker == nil {
+func (r *Reconciler) openGates(ctx context.Context, a *actScope, record bool) (flow, error) {
+	if record {
 		if recorded, flow, err := r.recordPods(ctx, a); recorded || err != nil {
 			return flow, err
 		}
 	}
 	var failed []error
 	for _, call := range a.calls() {
-		if call.PodUID == "" || call.State.Settled() || a.step.opened[call.PodUID] {
+		if !act.RecordedPod(call) || a.step.opened[call.PodUID] {
 			continue
 		}
 		_, job := a.job(call)
@@ -239,14 +226,12 @@ func (r *Reconciler) openGates(ctx context.Context, a *actScope) (flow, error) {
 func (r *Reconciler) recordPods(ctx context.Context, a *actScope) (bool, flow, error) {
 	found, missing := map[int]*corev1.Pod{}, 0
 	for i, call := range a.calls() {
-		if call.Executor != v1alpha1.ToolExecutorJob || call.SideEffect != v1alpha1.SideEffectAtMostOnce ||
-			call.PodUID != "" ||
-			call.State.Settled() {
+		if !act.RecordsPod(call) {
 			continue
 		}
 		name, job := a.job(call)
 		switch {
-		case job == nil && a.step.created[name].IsZero():
+		case job == nil && a.step.job(name).created.IsZero():
 			continue
 		case job == nil:
 			missing++
@@ -364,8 +349,8 @@ func CanRun(job *batchv1.Job, pods []*corev1.Pod) bool {
 
 // anyUnseen reports whether a Job that this process has requested is not in the cache: it may still be created.
 func anyUnseen(jobs map[string]*batchv1.Job, step *stepMemory) bool {
-	for name := range step.attempted {
-		if jobs[name] == nil {
+	for name, requested := range step.jobs {
+		if requested.attempted && jobs[name] == nil {
 			return true
 		}
 	}
@@ -428,7 +413,7 @@ func (r *Reconciler) deleteRunning(
 	for _, call := range s.turn.Status.ToolCalls {
 		for attempt := range call.Attempt {
 			name := tool.JobName(s.turn.UID, s.plan().Step, call.ID, attempt+1)
-			if step.attempted[name] && jobs[name] == nil && !slices.Contains(running[number], call.ID) {
+			if step.job(name).attempted && jobs[name] == nil && !slices.Contains(running[number], call.ID) {
 				running[number] = append(running[number], call.ID)
 			}
 		}

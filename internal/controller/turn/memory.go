@@ -10,10 +10,10 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/executor"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // memory is the in-memory state of a Turn between passes. A new process can find out all of it by reading.
@@ -50,58 +50,25 @@ type stepMemory struct {
 	lookedUp bool
 	// closed is the entry that closes the step, once known.
 	closed *journal.Closed
-	// planned holds the large fields of the step's calls, by call id; nil while they are not needed.
-	planned map[string]journal.PlannedCall
-	// created is when this process created a Job, by name.
-	created map[string]time.Time
-	// shown are the names of the Jobs that the cache has had: such a Job that is missing now is gone, and not still
-	// being created.
-	shown map[string]bool
-	// attempted are the names of the Jobs that this process has requested. If the API server's response was lost, the
-	// Job may exist, or appear later.
-	attempted map[string]bool
-	// intended are the attempts, by call id, that this process has written to status: no earlier process has requested
-	// their Jobs.
-	intended map[string]int32
-	// unanswered is when the response to such a request was last lost.
-	unanswered map[string]time.Time
+	// known is what this process knows of the calls of the step.
+	known *act.Step
+	// jobs are the requests for Jobs, by the name of the Job.
+	jobs map[string]*jobMemory
 	// opened are the pods whose gate this process has removed.
 	opened map[types.UID]bool
 	// gatedSince is when the first gated pod that is not recorded was seen.
 	gatedSince time.Time
-	// outcomes are the ends of calls, by call id.
-	outcomes map[string]tool.Outcome
-	// unfenced are the calls, by id, that this process has concluded as not executed while no pod was recorded for
-	// them. That is valid only until another leader records one.
-	unfenced map[string]bool
-	// sources are the ToolResults with the results of client tools and the decisions, by call id.
-	sources map[string]types.UID
 	// accepted are the ToolResults that are marked as accepted, which the cache may not show yet, and lookedUpFor those
 	// that another process has marked, for which the journal was looked up.
 	accepted, lookedUpFor map[types.UID]bool
-	// settled are the results of client tools and the decisions in the journal, by call id; nil until the journal was
-	// read.
-	settled map[string]journal.SettledRef
 	// requests are the attempts of HTTP tool calls that this process has begun, which append to the journal one after
-	// another, and kept are the outcomes that the journal has, by call id.
+	// another.
 	requests map[executor.Key]*host.CallRun
 	line     *host.Line
-	kept     map[string]journal.SettledRef
-	// short are the calls, by id, whose texts only the journal has, and held is what only memory has.
-	short map[string]bool
-	held  held
+	// held is what memory alone has of outcomes that the journal does not accept.
+	held held
 	// stale reports whether the journal may have outcomes that this process does not know.
 	stale bool
-	// gaveUp are the outcomes of AtMostOnce calls whose pod is being deleted, by call id, for the case that they did
-	// not start. A new process without them ends the call the same way, with a less specific reason.
-	gaveUp map[string]tool.Outcome
-	// unstarted is, by call id, the number of attempts of a Pure or Idempotent call that this process knows not to have
-	// started. A new process starts at 0, and does not state that the call was not executed.
-	unstarted map[string]int32
-	// misread are the calls whose result was not found in the container log at the first reading; unread counts, by
-	// call id, how often a log could not be read at all.
-	misread map[string]bool
-	unread  map[string]int
 	// pauses are the pauses of failed activities: an activity that fails now does not delay the others.
 	pauses map[executor.Key]pause
 	// unwritten is a model response that is not in the journal yet, share counts its bytes for the namespace, and
@@ -121,11 +88,7 @@ type stepMemory struct {
 	// keyRetry is when a call that has found no API key is due again, keyPause the length of that pause.
 	keyRetry time.Time
 	keyPause time.Duration
-	// podless are the Jobs, by name, that have had no pod for a while.
-	podless map[string]*podless
-	// withheld are the calls, by id, that wait for a Secret, and missingSince is since when the Turn waits for something
-	// that it refers to.
-	withheld     map[string]*withheldCall
+	// missingSince is since when the Turn waits for something that it refers to.
 	missingSince time.Time
 	// readySince is, by name of each Model that was Ready when the last model call began, since when.
 	readySince map[string]metav1.Time
@@ -135,34 +98,60 @@ type stepMemory struct {
 	stopping time.Time
 }
 
+// jobMemory is what this process knows of one Job that it has requested or seen.
+type jobMemory struct {
+	// created is when this process created the Job.
+	created time.Time
+	// shown reports whether the cache has had the Job: if it is missing now, it is gone, and not still being created.
+	shown bool
+	// attempted reports whether this process has requested the Job. If the API server's response was lost, the Job may
+	// exist, or appear later.
+	attempted bool
+	// unanswered is when the response to such a request was last lost.
+	unanswered time.Time
+	// podless is set while the Job has had no pod for a while.
+	podless *podless
+}
+
+// job returns the memory of a Job, an empty one for a Job not requested or seen before.
+func (m *stepMemory) job(name string) *jobMemory {
+	if m.jobs[name] == nil {
+		m.jobs[name] = &jobMemory{}
+	}
+	return m.jobs[name]
+}
+
+// forgetPlanned drops the large fields of the calls, which the journal has.
+func (m *stepMemory) forgetPlanned() {
+	if m.known != nil {
+		m.known.Planned = nil
+	}
+}
+
+// attempted reports whether this process has requested a Job of the step.
+func (m *stepMemory) attempted() bool {
+	for _, job := range m.jobs {
+		if job.attempted {
+			return true
+		}
+	}
+	return false
+}
+
 // of returns the part for a step, which is empty for a new step.
 func (m *memory) of(step int32) *stepMemory {
-	if m.step.number != step || m.step.outcomes == nil {
+	if m.step.number != step || m.step.known == nil {
 		m.step.drop()
 		m.step = stepMemory{
 			number:      step,
-			created:     map[string]time.Time{},
-			shown:       map[string]bool{},
-			attempted:   map[string]bool{},
-			intended:    map[string]int32{},
-			unanswered:  map[string]time.Time{},
+			known:       &act.Step{},
+			jobs:        map[string]*jobMemory{},
 			opened:      map[types.UID]bool{},
-			outcomes:    map[string]tool.Outcome{},
-			unfenced:    map[string]bool{},
 			pauses:      map[executor.Key]pause{},
-			gaveUp:      map[string]tool.Outcome{},
-			unstarted:   map[string]int32{},
-			misread:     map[string]bool{},
-			unread:      map[string]int{},
-			sources:     map[string]types.UID{},
 			accepted:    map[types.UID]bool{},
 			lookedUpFor: map[types.UID]bool{},
 			requests:    map[executor.Key]*host.CallRun{},
 			line:        &host.Line{},
-			kept:        map[string]journal.SettledRef{},
-			short:       map[string]bool{},
-			withheld:    map[string]*withheldCall{},
-			podless:     map[string]*podless{},
 		}
 	}
 	return &m.step
@@ -174,21 +163,14 @@ func (m *memory) intend(before, now *v1alpha1.Turn) {
 	if plan == nil || plan.Phase == v1alpha1.PlanPhaseComplete {
 		return
 	}
-	known := map[string]int32{}
+	var known []v1alpha1.ToolCall
 	if before.Status.Plan != nil && before.Status.Plan.Step == plan.Step {
-		for _, call := range before.Status.ToolCalls {
-			known[call.ID] = call.Attempt
-		}
+		known = before.Status.ToolCalls
 	} else {
 		m.of(plan.Step).begun = true
 	}
-	if plan.Phase != v1alpha1.PlanPhaseAct {
-		return
-	}
-	for _, call := range now.Status.ToolCalls {
-		if call.Attempt > known[call.ID] {
-			m.of(plan.Step).intended[call.ID] = call.Attempt
-		}
+	if plan.Phase == v1alpha1.PlanPhaseAct {
+		m.of(plan.Step).known.Intend(known, now.Status.ToolCalls)
 	}
 }
 
@@ -216,13 +198,6 @@ func (m *stepMemory) dropUnwritten() {
 func (m *stepMemory) expireUnwritten() {
 	m.dropped = m.unwritten.Drop()
 	m.dropUnwritten()
-}
-
-// results returns the known results of the step's calls.
-func (m *stepMemory) results() host.ActResults {
-	return host.ActResults{
-		Outcomes: m.outcomes, Settled: m.settled, Kept: m.kept, Dropped: m.short, Sources: m.sources, Planned: m.planned,
-	}
 }
 
 // memories holds the memory of each Turn. Only one worker at a time works on a Turn, so that only the map needs a lock.

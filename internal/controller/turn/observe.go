@@ -15,6 +15,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/executor"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
@@ -25,60 +26,30 @@ type ReadCloser = io.ReadCloser
 const (
 	// progressInterval is the minimum time between two writes that only show progress.
 	progressInterval = time.Second
-	// maxUnread is how often the log of a container may fail to be read.
-	maxUnread = 11
 	// cacheLag is how long the cache may take to show a new Job before it is read past the cache.
 	cacheLag = 5 * time.Second
 )
 
-// observe determines the state of each call. The error joins those of all calls that could not be observed.
-func (r *Reconciler) observe(ctx context.Context, a *actScope) (flow, error) {
-	a.step.fenced(a.turn)
-	var failed []error
-	for i, call := range a.calls() {
-		flow, err := r.observeCall(ctx, a, i)
-		if err != nil {
-			a.unsure[i] = true
-			failed = append(failed, fmt.Errorf("call %s: %w", call.ID, err))
-			continue
-		}
-		if flow != proceed {
-			return flow, nil
-		}
-	}
-	return proceed, errors.Join(failed...)
-}
-
-// observeCall determines the state of one call.
-func (r *Reconciler) observeCall(ctx context.Context, a *actScope, index int) (flow, error) {
+// observe determines the state of one call that a process carries out. A call that cannot be observed is not started.
+func (r *Reconciler) observe(ctx context.Context, a *actScope, index int) (flow, error) {
 	call := a.calls()[index]
-	if outcome, ok := a.step.outcomes[call.ID]; ok {
-		host.Describe(&a.turn.Status.ToolCalls[index], outcome)
+	var flow flow
+	var err error
+	switch outcome, done := a.step.known.Outcome(call.ID); {
+	case done:
+		act.Describe(&a.turn.Status.ToolCalls[index], outcome)
 		a.showPod(index)
 		return proceed, nil
-	}
-	switch {
-	case tool.Withdrawn(call):
-		// From before a restart, or by another leader. A withdrawn call never starts again.
-		a.settle(index, tool.Recalled(call))
-	case tool.Unapproved(call):
-		// No Job of it can exist. Decisions are accepted after the other calls were observed.
-	case call.Executor == v1alpha1.ToolExecutorNone:
-		planned, err := r.planned(ctx, a.scope)
-		if err != nil {
-			return stop, err
-		}
-		a.settle(
-			index,
-			tool.Outcome{State: v1alpha1.ToolCallStateNotExecuted, Reason: call.Reason, Error: planned[call.ID].Refusal},
-		)
 	case call.Executor == v1alpha1.ToolExecutorJob:
-		return r.observeJob(ctx, a, index)
-	case call.Executor == v1alpha1.ToolExecutorHTTP:
-		return r.observeRequest(ctx, a, index)
+		flow, err = r.observeJob(ctx, a, index)
+	default:
+		flow, err = r.observeRequest(ctx, a, index)
 	}
-	// Client results are accepted after the manager's own calls were observed.
-	return proceed, nil
+	if err != nil {
+		a.round.Unsure(index)
+		return proceed, fmt.Errorf("call %s: %w", call.ID, err)
+	}
+	return flow, nil
 }
 
 // observeJob determines the state of one call that runs as a Job.
@@ -88,7 +59,7 @@ func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (fl
 	if job == nil {
 		return proceed, r.observeMissing(ctx, a, index, name)
 	}
-	a.step.shown[name] = true
+	a.step.job(name).shown = true
 	if !tool.Matches(job, a.turn.UID, call) {
 		return r.failDeterminism(ctx, a, call, name)
 	}
@@ -110,7 +81,7 @@ func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (fl
 	}
 	a.deadline(seen.Deadline)
 	if seen.GaveUp != nil {
-		a.step.gaveUp[call.ID] = *seen.GaveUp
+		a.step.known.Of(call.ID).GaveUp = seen.GaveUp
 	}
 	if seen.Stop && pod != nil {
 		if err := r.stopPod(ctx, pod); err != nil {
@@ -138,9 +109,7 @@ func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (fl
 		a.turn.Status.ToolCalls[index].PodName = podName(pod)
 	}
 	outcome := seen.Outcome
-	if why, known := a.step.gaveUp[call.ID]; known && outcome.State == v1alpha1.ToolCallStateNotExecuted {
-		outcome = why
-	}
+	outcome = a.step.known.Explained(call.ID, outcome)
 	if outcome.NeedsLog {
 		var done bool
 		var err error
@@ -171,12 +140,10 @@ func podName(pod *corev1.Pod) string {
 
 // conclude treats the end of an attempt as the end of its call, unless the call may be retried.
 func (r *Reconciler) conclude(a *actScope, index int, outcome tool.Outcome) {
-	call := a.calls()[index]
-	if outcome.Retryable && call.SideEffect != v1alpha1.SideEffectAtMostOnce && call.Attempt < tool.MaxAttempts {
-		a.planRetry(index, outcome, r.Clock())
-		return
+	call, known := a.calls()[index], a.step.known.Done(a.calls()[index].ID)
+	if outcome, ended := a.round.Ended(index, outcome, r.Clock()); ended && !known && call.Attempt > 0 {
+		countCall(call.Executor, outcome)
 	}
-	a.settle(index, outcome)
 }
 
 // podOf returns the pod that counts for a call. A recorded pod that the cache does not have is read live: the watches
@@ -210,22 +177,23 @@ func (r *Reconciler) livePod(
 // that ends the attempt.
 func (r *Reconciler) observeMissing(ctx context.Context, a *actScope, index int, name string) error {
 	call := a.calls()[index]
-	created, ours := a.step.created[name]
-	if !ours && call.State.Settled() && !tool.AtMostOnce(call) {
-		a.recall(index)
+	requested := a.step.job(name)
+	ours := !requested.created.IsZero()
+	shown := &a.turn.Status.ToolCalls[index]
+	if !ours && a.step.known.RecallRepeatable(shown) {
 		return nil
 	}
-	if call.PodUID == "" && !ours && !a.step.shown[name] && !tool.HadJob(call) {
+	if call.PodUID == "" && !ours && !requested.shown && !tool.HadJob(call) {
 		return nil
 	}
-	if lag := created.Add(cacheLag); ours && !a.step.shown[name] && r.Clock().Before(lag) {
+	if lag := requested.created.Add(cacheLag); ours && !requested.shown && r.Clock().Before(lag) {
 		a.deadline(lag)
 		return nil
 	}
 	job, err := r.liveJob(ctx, a.turn, name)
 	if err == nil {
 		if !ours && metav1.IsControlledBy(job, a.turn) {
-			a.step.adopt(name, r.Clock())
+			requested.adopt(r.Clock())
 		}
 		a.deadline(r.Clock().Add(cacheLag))
 		return nil
@@ -233,37 +201,16 @@ func (r *Reconciler) observeMissing(ctx context.Context, a *actScope, index int,
 	if !apierrors.IsNotFound(err) {
 		return fmt.Errorf("reading Job %s past the cache: %w", name, err)
 	}
-	if call.State.Settled() {
-		a.settle(index, tool.Recalled(call))
+	if a.step.known.RecallSettled(shown) {
 		return nil
 	}
 	r.conclude(a, index, tool.Observe(nil, nil, call, 0, 0, r.Clock()).Outcome)
 	return nil
 }
 
-// recall handles a Pure or Idempotent call that is settled in status, but whose Job is gone and whose outcome this
-// process does not have: an earlier process concluded it. A failure is restored from status; any other call is started
-// again.
-func (a *actScope) recall(index int) {
-	shown := &a.turn.Status.ToolCalls[index]
-	if shown.State == v1alpha1.ToolCallStateFailed {
-		a.settle(index, tool.Recalled(*shown))
-		return
-	}
-	shown.State, shown.Reason, shown.Preview, shown.PodName = v1alpha1.ToolCallStatePending, "", "", ""
-}
-
-// logLost reports whether the output of a call is lost, after an error of reading its log. A log without the result is
-// read once more, because it may lag the end of its container. Any other failure is one of the network, the API server
-// or the node, and may be transient; with the pauses between them, maxUnread attempts take a minute and a half.
+// logLost reports whether the output of a call is lost, after an error of reading its log.
 func (m *stepMemory) logLost(call string, err error) bool {
-	if errors.Is(err, tool.ErrResultLost) || apierrors.IsNotFound(err) {
-		again := m.misread[call]
-		m.misread[call] = true
-		return again
-	}
-	m.unread[call]++
-	return m.unread[call] >= maxUnread
+	return m.known.Of(call).LogLost(errors.Is(err, tool.ErrResultLost) || apierrors.IsNotFound(err))
 }
 
 // readLog fetches a result that did not fit into the termination message, as an activity.
@@ -321,7 +268,7 @@ func (r *Reconciler) failDeterminism(
 	call v1alpha1.ToolCall,
 	job string,
 ) (flow, error) {
-	if flow, err := r.withdraw(ctx, a.scope, a.step.outcomes); err != nil || flow != proceed {
+	if flow, err := r.withdraw(ctx, a.scope); err != nil || flow != proceed {
 		return flow, err
 	}
 	known, err := r.known(ctx, a.scope)

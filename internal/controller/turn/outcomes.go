@@ -10,15 +10,11 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
-	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // held is what memory alone has of the outcomes of a step.
 type held struct {
-	// calls is the number of outcomes, since is when it last changed.
-	calls int
-	since time.Time
 	// refused is when the journal first did not accept them; zero if it did. share counts them for the namespace from
 	// then on.
 	refused time.Time
@@ -42,37 +38,16 @@ func (r *Reconciler) recallOutcomes(ctx context.Context, s *scope) error {
 	if err != nil {
 		return fmt.Errorf("reading the outcomes that are in the journal: %w", err)
 	}
-	step.adoptOutcomes(refs)
+	step.known.Adopt(host.Recorded(refs))
 	step.stale = false
 	return nil
 }
 
-// adoptOutcomes replaces outcomes by those that the journal has.
-func (m *stepMemory) adoptOutcomes(refs []journal.SettledRef) {
-	m.results().Adopt(refs)
-	for _, ref := range refs {
-		if !host.GivenByOthers(ref.Call) {
-			delete(m.unfenced, ref.Call.ID)
-		}
-	}
-}
-
-// keepOutcomes appends the outcomes to the journal that only memory has, once the Turn waits or holds too much of them,
-// and drops their texts: tenants can have any number of Turns that wait. They survive this process from then on.
+// keepOutcomes appends the outcomes to the journal that only memory has, and drops their texts: tenants can have any
+// number of Turns that wait. They survive this process from then on.
 func (r *Reconciler) keepOutcomes(ctx context.Context, a *actScope) error {
-	calls, bytes := a.step.results().Held(a.hostTurn())
-	if now := r.Clock(); calls != a.step.held.calls {
-		a.step.held.calls, a.step.held.since = calls, now
-	}
-	if Works(a.turn) {
-		at := host.KeepAt(bytes, a.step.held.since)
-		if at.IsZero() || r.Clock().Before(at) {
-			a.deadline(at)
-			return nil
-		}
-	}
-	known := a.step.results()
-	if calls > 0 {
+	known := a.step.known
+	if len(known.Keepable(a.calls())) > 0 {
 		var err error
 		if known, err = r.known(ctx, a.scope); err != nil {
 			return err
@@ -99,9 +74,9 @@ func (r *Reconciler) holdOutcomes(s *scope) {
 	if plan == nil || s.session == nil || plan.Phase != v1alpha1.PlanPhaseAct {
 		return
 	}
-	step, now, turn := s.memory.of(plan.Step), r.Clock(), s.hostTurn()
-	step.results().Drop()
-	_, bytes := step.results().Held(turn)
+	step, now, calls := s.memory.of(plan.Step), r.Clock(), s.turn.Status.ToolCalls
+	step.known.Drop()
+	_, bytes := step.known.Held(calls)
 	if bytes == 0 {
 		step.held.release()
 		return
@@ -117,15 +92,13 @@ func (r *Reconciler) holdOutcomes(s *scope) {
 	}
 	step.held.release()
 	step.held.refused = now
-	for _, id := range step.results().Reproducible(turn) {
-		delete(step.outcomes, id)
-	}
+	step.known.DropReproducible(calls)
 }
 
 // showPod names the pod of a call in status whose outcome is from the journal.
 func (a *actScope) showPod(index int) {
 	call := &a.turn.Status.ToolCalls[index]
-	if call.PodName != "" || call.Executor != v1alpha1.ToolExecutorJob || !a.step.short[call.ID] {
+	if call.PodName != "" || call.Executor != v1alpha1.ToolExecutorJob || !a.step.known.Of(call.ID).Cut {
 		return
 	}
 	var pod *corev1.Pod

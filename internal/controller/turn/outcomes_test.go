@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
@@ -59,22 +60,23 @@ func (w *world) waitsForResults() bool {
 func (m *manager) textsInMemory(turn *v1alpha1.Turn) int {
 	step := &m.memories.of(client.ObjectKeyFromObject(turn), turn.UID).step
 	n := 0
-	for _, outcome := range step.outcomes {
-		if n += len(outcome.Error); outcome.Result != nil {
-			n += len(*outcome.Result)
-		}
-	}
-	for _, refs := range []map[string]journal.SettledRef{step.kept, step.settled} {
-		for _, ref := range refs {
-			if ref.Call.Result != nil {
-				n += len(*ref.Call.Result)
-			}
-			if ref.Call.Error != nil {
-				n += len(*ref.Call.Error)
+	for _, call := range turn.Status.ToolCalls {
+		row := step.known.Of(call.ID)
+		if row.Outcome != nil {
+			n += len(row.Outcome.Error)
+			if row.Outcome.Result != nil {
+				n += len(*row.Outcome.Result)
 			}
 		}
+		for _, recorded := range []act.Recorded{row.Kept, row.Given} {
+			for _, text := range []*string{recorded.Call.Result, recorded.Call.Error} {
+				if text != nil {
+					n += len(*text)
+				}
+			}
+		}
 	}
-	for _, call := range step.planned {
+	for _, call := range step.known.Planned {
 		n += len(call.Arguments) + len(call.Refusal)
 	}
 	return n

@@ -3,7 +3,6 @@ package turn
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 func TestAnActivityThatKeepsFailingIsSpacedOut(t *testing.T) {
@@ -62,26 +60,5 @@ func TestAnActivityThatKeepsFailingIsSpacedOut(t *testing.T) {
 	<-woken
 	if _, value, done, err := pass(succeed); !done || err != nil || value != "said" || len(step.pauses) != 0 {
 		t.Errorf("got %v, %v, %v with pauses %v", value, done, err, step.pauses)
-	}
-}
-
-func TestALogThatCannotBeReadIsLostInTheEnd(t *testing.T) {
-	m := (&memory{}).of(1)
-	for reading := 1; reading < maxUnread; reading++ {
-		if m.logLost("1-0", errors.New("no connection")) {
-			t.Fatalf("lost after reading %d", reading)
-		}
-	}
-	if m.logLost("1-0", tool.ErrResultLost) {
-		t.Error("a log that lags its container is lost at the first reading")
-	}
-	if m.logLost("1-1", errors.New("no connection")) {
-		t.Error("another call is lost as well")
-	}
-	if !m.logLost("1-0", errors.New("no connection")) {
-		t.Errorf("not lost after %d readings", maxUnread)
-	}
-	if !m.logLost("1-0", fmt.Errorf("reading: %w", tool.ErrResultLost)) {
-		t.Error("a log without the result is not lost at the second reading")
 	}
 }

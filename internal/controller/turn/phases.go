@@ -150,7 +150,7 @@ func (r *Reconciler) findClosed(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	step.adoptOutcomes(settled)
+	step.known.Adopt(host.Recorded(settled))
 	step.closed, step.lookedUp = closed, true
 	return nil
 }
@@ -195,7 +195,7 @@ func (r *Reconciler) cancel(ctx context.Context, s *scope) (flow, error) {
 	r.Activities.Cancel(s.turn.UID)
 	step := s.memory.of(s.plan().Step)
 	step.dropUnwritten()
-	if flow, err := r.withdraw(ctx, s, step.fenced(s.turn)); err != nil || flow != proceed {
+	if flow, err := r.withdrawFenced(ctx, s); err != nil || flow != proceed {
 		return flow, err
 	}
 	known, err := r.known(ctx, s)
@@ -322,7 +322,7 @@ func (r *Reconciler) reasonFailed(ctx context.Context, s *scope, step *stepMemor
 			return stop, cause
 		}
 		ctrl.LoggerFrom(ctx).Error(cause, "the model call has panicked and is not tried again")
-		closed, err := r.Host.Fail(ctx, s.hostTurn(), plan.Failure{Code: v1alpha1.ErrorCodeProcessingError}, step.results())
+		closed, err := r.Host.Fail(ctx, s.hostTurn(), plan.Failure{Code: v1alpha1.ErrorCodeProcessingError}, step.known)
 		if err != nil {
 			return stop, err
 		}

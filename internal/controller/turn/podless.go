@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
@@ -26,7 +27,7 @@ type podless struct {
 // explainPodless shows on a call why its Job has been without a pod for a while. The Job controller goes on trying until
 // the start timeout.
 func (r *Reconciler) explainPodless(ctx context.Context, a *actScope, index int, job *batchv1.Job, since time.Time) {
-	now, known := r.Clock(), a.step.podless[job.Name]
+	now, known := r.Clock(), a.step.job(job.Name).podless
 	due := since.Add(podlessLimit)
 	if known != nil {
 		due = known.askedAt.Add(podlessAgain)
@@ -36,14 +37,14 @@ func (r *Reconciler) explainPodless(ctx context.Context, a *actScope, index int,
 		if why := r.whyNoPod(ctx, job); why != "" {
 			known.reason, known.why = tool.Refused(why).Reason, strings.TrimPrefix(why, "Error creating: ")
 		}
-		a.step.podless[job.Name] = known
+		a.step.job(job.Name).podless = known
 		due = now.Add(podlessAgain)
 	}
 	a.deadline(due)
 	if known == nil || known.reason == "" {
 		return
 	}
-	host.Describe(
+	act.Describe(
 		&a.turn.Status.ToolCalls[index],
 		tool.Outcome{State: v1alpha1.ToolCallStatePending, Reason: known.reason, Error: known.why},
 	)
@@ -51,12 +52,12 @@ func (r *Reconciler) explainPodless(ctx context.Context, a *actScope, index int,
 
 // podMade removes the refusal of the pod from a call whose pod exists now.
 func (a *actScope) podMade(index int, job string) {
-	known := a.step.podless[job]
+	known := a.step.job(job).podless
 	if known == nil {
 		return
 	}
-	delete(a.step.podless, job)
-	if shown := &a.turn.Status.ToolCalls[index]; known.reason != "" && !shown.State.Settled() {
+	a.step.job(job).podless = nil
+	if shown := &a.turn.Status.ToolCalls[index]; known.reason != "" && act.Open(*shown) {
 		shown.Preview = ""
 	}
 }
@@ -69,7 +70,7 @@ func (a *actScope) refusals() []v1alpha1.TurnWait {
 			continue
 		}
 		name, _ := a.job(call)
-		known := a.step.podless[name]
+		known := a.step.job(name).podless
 		switch {
 		case call.Reason == v1alpha1.ToolCallReasonServiceAccountRefused && a.step.account.refused != nil:
 			waits = append(
@@ -93,6 +94,6 @@ func refusal(call v1alpha1.ToolCall, why string) v1alpha1.TurnWait {
 // lacks are the waits of the step's calls, other than for results and approvals: for refused objects and for missing
 // references.
 func (a *actScope) lacks() []v1alpha1.TurnWait {
-	waits := append(a.refusals(), a.missingReferences()...)
+	waits := append(a.refusals(), host.ReferenceWaits(a.calls(), a.step.known)...)
 	return waits[:min(len(waits), host.MaxWaits)]
 }

@@ -10,9 +10,8 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/executor"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
-	"github.com/capstan-dev/capstan/internal/runtime/journal"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // Secrets reads Secrets live; the cache has none. It reads them only at the time of a request, and only those that its
@@ -33,44 +32,32 @@ func (a *actScope) requestKey(call v1alpha1.ToolCall) executor.Key {
 
 // requested reports whether a request of the step was sent, according to this process and the status.
 func (a *actScope) requested() bool {
-	for _, call := range a.calls() {
-		if call.Executor == v1alpha1.ToolExecutorHTTP && !tool.Unapproved(call) &&
-			(call.State != v1alpha1.ToolCallStatePending || call.Attempt > 1) {
-			return true
-		}
-	}
-	return len(a.step.requests) > 0
+	return len(a.step.requests) > 0 || act.Requested(a.calls())
 }
 
 // startRequest begins the attempt of one call. Its intent is in the status.
 func (r *Reconciler) startRequest(ctx context.Context, a *actScope, index int) error {
 	call := a.calls()[index]
-	if at := call.NotBefore; at != nil && r.Clock().Before(at.Time) {
-		a.deadline(at.Time)
-		return nil
-	}
-	planned, err := r.planned(ctx, a.scope)
-	if err != nil {
+	if err := r.planned(ctx, a.scope); err != nil {
 		return err
 	}
 	key := a.requestKey(call)
 	a.step.requests[key] = host.NewCallRun(a.step.line)
-	shown := &a.turn.Status.ToolCalls[index]
-	shown.State, shown.Reason, shown.NotBefore = v1alpha1.ToolCallStateRunning, "", nil
+	act.Start(&a.turn.Status.ToolCalls[index])
 	// Nothing has run under the key, so that there is no result yet.
-	_, _ = r.Activities.Ensure(key, a.key(), a.need(), r.request(a, call, planned[call.ID], a.step.requests[key]))
+	_, _ = r.Activities.Ensure(key, a.key(), a.need(), r.request(a, call, a.step.requests[key]))
 	return nil
 }
 
 // request runs a call with the current state.
 func (r *Reconciler) request(
-	a *actScope, call v1alpha1.ToolCall, planned journal.PlannedCall, run *host.CallRun,
+	a *actScope, call v1alpha1.ToolCall, run *host.CallRun,
 ) executor.Func {
-	turn, config := a.hostTurn(), a.config
+	turn, config, arguments := a.hostTurn(), a.config, a.step.known.Plan(call.ID).Arguments
 	cached := config.Tools[call.Name]
 	held := a.pins.Hold(call, cached)
 	return func(ctx context.Context) (any, error) {
-		c := host.HTTPCall{Call: call, Arguments: planned.Arguments, Network: config.Effective.Network, Run: run}
+		c := host.HTTPCall{Call: call, Arguments: arguments, Network: config.Effective.Network, Run: run}
 		if held {
 			definition, err := wholeTool(ctx, config, call, cached)
 			if err != nil {
@@ -92,17 +79,14 @@ func (r *Reconciler) observeRequest(ctx context.Context, a *actScope, index int)
 	key := a.requestKey(*shown)
 	run := a.step.requests[key]
 	if run == nil {
-		if shown.State == v1alpha1.ToolCallStateRunning || shown.State.Settled() {
-			shown.State, shown.Reason, shown.Preview = v1alpha1.ToolCallStatePending, "", ""
-		}
+		act.SendAgain(shown)
 		return proceed, nil
 	}
 	shown.State, shown.Reason = v1alpha1.ToolCallStateRunning, ""
-	planned, err := r.planned(ctx, a.scope)
-	if err != nil {
+	if err := r.planned(ctx, a.scope); err != nil {
 		return stop, err
 	}
-	value, done, err := r.do(a.scope, a.step, key, a.need(), r.request(a, *shown, planned[shown.ID], run))
+	value, done, err := r.do(a.scope, a.step, key, a.need(), r.request(a, *shown, run))
 	if err != nil && a.withheldBy(index, err, r.Clock()) {
 		return proceed, nil
 	}
@@ -117,23 +101,9 @@ func (r *Reconciler) observeRequest(ctx context.Context, a *actScope, index int)
 		a.step.closed = end.Closed
 		return again, nil
 	}
-	if end.Outcome.Retryable && !tool.AtMostOnce(*shown) && shown.Attempt < tool.MaxAttempts {
-		a.planRetry(index, end.Outcome, r.Clock())
-		return proceed, nil
-	}
 	if end.Kept.Ordinal != 0 {
-		a.step.kept[shown.ID] = end.Kept
+		a.step.known.Of(shown.ID).Kept = end.Kept
 	}
-	a.settle(index, end.Outcome)
+	r.conclude(a, index, end.Outcome)
 	return proceed, nil
-}
-
-// forgetRequests drops the outcomes of calls that may start only once and whose outcome is not in the journal, so that
-// the journal is read again.
-func (m *stepMemory) forgetRequests(calls []v1alpha1.ToolCall) {
-	for _, call := range calls {
-		if _, kept := m.kept[call.ID]; call.Executor == v1alpha1.ToolExecutorHTTP && tool.AtMostOnce(call) && !kept {
-			delete(m.outcomes, call.ID)
-		}
-	}
 }

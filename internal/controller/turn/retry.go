@@ -2,31 +2,14 @@ package turn
 
 import (
 	"context"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
-
-// planRetry plans the next attempt of a disrupted Pure or Idempotent call. Its number and time are in status before it
-// starts, so that they survive a restart or a change of the leader.
-func (a *actScope) planRetry(index int, ended tool.Outcome, now time.Time) {
-	call := &a.turn.Status.ToolCalls[index]
-	if ended.State == v1alpha1.ToolCallStateNotExecuted {
-		a.step.unstarted[call.ID]++
-	}
-	notBefore := metav1.NewTime(now.Add(tool.RetryPause(call.Attempt)))
-	call.NotBefore = &notBefore
-	call.Attempt++
-	call.State, call.Reason, call.PodName = v1alpha1.ToolCallStatePending, ended.Reason, ""
-	a.retry = true
-}
 
 // explainNoPod returns the outcome of a call whose Job got no pod, with the cause from the Job controller's Events.
 // Without an Event the outcome stays unchanged.

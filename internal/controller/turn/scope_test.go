@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -56,15 +55,13 @@ func TestOlder(t *testing.T) {
 
 func TestAStepStartsWithAnEmptyMemory(t *testing.T) {
 	var m memory
-	m.of(3).outcomes["1-0"] = tool.Outcome{}
-	m.of(3).settled = map[string]journal.SettledRef{}
-	if len(m.of(3).outcomes) != 1 {
+	m.of(3).known.Of("1-0").Outcome = &tool.Outcome{}
+	m.of(3).known.Read = true
+	if !m.of(3).known.Done("1-0") || !m.of(3).known.Read {
 		t.Error("the memory of the step was lost between passes")
 	}
 	fresh := m.of(4)
-	if len(fresh.outcomes) != 0 || fresh.settled != nil || fresh.closed != nil || fresh.attempted == nil ||
-		fresh.created == nil ||
-		fresh.opened == nil {
+	if fresh.known.Done("1-0") || fresh.known.Read || fresh.closed != nil || fresh.attempted() || fresh.opened == nil {
 		t.Errorf("a new step remembers %+v", fresh)
 	}
 }
@@ -139,7 +136,7 @@ func TestWhatCouldStillRun(t *testing.T) {
 func TestAJobThatWasAskedForAndIsNotSeenMayBeOnItsWay(t *testing.T) {
 	var m memory
 	step := m.of(1)
-	step.attempted["b"] = true
+	step.job("b").attempted = true
 	if !anyUnseen(map[string]*batchv1.Job{"a": job("a", "1", true), "c": job("c", "2", true)}, step) {
 		t.Error("Jobs of other names count for the one that was asked for")
 	}
@@ -187,13 +184,9 @@ func TestTheFirstOpenResultIsOfferedForEachCallThatWaits(t *testing.T) {
 		given("of no call", "9-9", ""),
 		deciding("a decision", "1-1", v1alpha1.DecisionApprove),
 	}
-	a.step.outcomes["1-3"] = tool.Outcome{State: v1alpha1.ToolCallStateSucceeded}
-	offered := a.offered(moment.Time)
-	if len(offered) != 1 || offered[0].Name != "first" {
-		t.Errorf("offered %v", offered)
-	}
-	if a.missing() != 3 {
-		t.Errorf("%d are missing", a.missing())
+	a.step.known.Of("1-3").Outcome = &tool.Outcome{State: v1alpha1.ToolCallStateSucceeded}
+	if got := nameOf(a.accepted(moment.Time)); got != "first" {
+		t.Errorf("accepted %q", got)
 	}
 }
 

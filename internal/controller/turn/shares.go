@@ -54,7 +54,7 @@ func (r *Reconciler) mayStart(ctx context.Context, s *scope) (bool, error) {
 func (r *Reconciler) standBack(s *scope) {
 	if s.active() && !Works(s.turn) {
 		r.Turns.Wait(s.session.UID)
-		s.memory.step.planned = nil
+		s.memory.step.forgetPlanned()
 	}
 }
 

@@ -70,7 +70,7 @@ func TestATurnThatHasEndedKeepsNoStepInMemory(t *testing.T) {
 		}
 	}
 	key := types.NamespacedName{Namespace: testNamespace, Name: turnName}
-	if step := m.memories.of(key, w.turn().UID).step; step.outcomes != nil || step.number != 0 {
-		t.Errorf("it keeps step %d with %d outcomes", step.number, len(step.outcomes))
+	if step := m.memories.of(key, w.turn().UID).step; step.known != nil || step.number != 0 {
+		t.Errorf("it keeps step %d with %+v", step.number, step.known)
 	}
 }

@@ -73,45 +73,25 @@ func (r *Reconciler) steers(
 	return steers, nil
 }
 
-// giveUpWaiting abandons the waits of the Turn when there is a message for it, so that the next model call can read the
-// message (CLIENT-05). Only a new message ends the wait for a client before its time limit.
-func (r *Reconciler) giveUpWaiting(ctx context.Context, a *actScope) error {
-	a.recallGivenUp()
-	if !host.WaitsForOthers(a.hostTurn(), a.calls(), a.step.outcomes, a.config.Effective.ToolConcurrency) {
-		return nil
-	}
+// abandonWaits abandons the waits of the Turn when there is a message for it.
+func (r *Reconciler) abandonWaits(ctx context.Context, a *actScope) (flow, error) {
 	pending, taken, err := r.Host.Pending(ctx, r.steerable(a.scope))
 	if err != nil {
-		return err
+		return stop, err
 	}
 	if taken {
 		a.step.lookedUp = false
-		if err := r.findClosed(ctx, a.scope); err != nil || a.step.closed != nil {
-			return err
+		if err := r.findClosed(ctx, a.scope); err != nil {
+			return stop, err
+		}
+		if a.step.closed != nil {
+			return again, nil
 		}
 	}
-	if len(pending) == 0 {
-		return nil
+	if len(pending) > 0 {
+		a.step.known.Abandon(a.calls())
 	}
-	for i, call := range a.calls() {
-		if _, done := a.step.outcomes[call.ID]; !done && call.State == v1alpha1.ToolCallStateWaiting {
-			a.settle(i, host.GivenUp(call))
-		}
-	}
-	return nil
-}
-
-// recallGivenUp settles the calls that were abandoned, or skipped because no client answers, according to a status from
-// before a restart.
-func (a *actScope) recallGivenUp() {
-	for i, call := range a.calls() {
-		if _, done := a.step.outcomes[call.ID]; done {
-			continue
-		}
-		if outcome, given := host.FromStatus(call); given {
-			a.settle(i, outcome)
-		}
-	}
+	return proceed, nil
 }
 
 // wakeSteered wakes the Turns whose messages a closed step has accepted.

@@ -92,7 +92,7 @@ func TestTheArgumentsOfATurnThatWaitsAreReadAgainWhenItGoesOn(t *testing.T) {
 
 func (m *manager) expectNothingPlanned() {
 	m.w.t.Helper()
-	if kept := m.memories.of(client.ObjectKeyFromObject(m.w.turn()), m.w.turn().UID).step.planned; kept != nil {
+	if kept := m.memories.of(client.ObjectKeyFromObject(m.w.turn()), m.w.turn().UID).step.known.Planned; kept != nil {
 		m.w.t.Errorf("of a Turn that waits, the arguments of %d calls are in memory", len(kept))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
@@ -67,13 +68,13 @@ func TestARejectionThatCompletesTheStepIsToldWithItsSource(t *testing.T) {
 	b := newBench(t)
 	b.says("", calls(1, "pay")...)
 	turn, closed := b.reason(newTurn("demo-1"), with(guardedTool("pay")))
-	acted, err := b.Act(t.Context(), turn, ActResults{
+	acted, err := b.Act(t.Context(), turn, facts{
 		Outcomes: map[string]tool.Outcome{
 			"1-0": tool.Rejected(),
 		},
 		Sources: map[string]types.UID{"1-0": "result-uid"},
 		Planned: planned(closed),
-	})
+	}.step())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,16 +105,16 @@ func TestAnApprovalThatIsInTheLogIsNotClosedOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, outcome := range map[string]tool.Outcome{"too late": tool.ApprovalTimedOut(), "rejected": tool.Rejected()} {
-		results := ActResults{Outcomes: map[string]tool.Outcome{"1-0": outcome}, Planned: planned(bulk)}
-		if _, err := b.Act(t.Context(), turn, results); !errors.Is(err, journal.ErrStale) {
+		results := facts{Outcomes: map[string]tool.Outcome{"1-0": outcome}, Planned: planned(bulk)}
+		if _, err := b.Act(t.Context(), turn, results.step()); !errors.Is(err, journal.ErrStale) {
 			t.Errorf("%s: error %v, want %v", name, err, journal.ErrStale)
 		}
 	}
 	tool.Approve(&turn.Progress.ToolCalls[0])
-	closed, err := b.Act(t.Context(), turn, ActResults{
+	closed, err := b.Act(t.Context(), turn, facts{
 		Outcomes: map[string]tool.Outcome{"1-0": succeeded("paid")}, Settled: map[string]journal.SettledRef{"1-0": ref},
 		Sources: map[string]types.UID{"1-0": "result-uid"}, Planned: planned(bulk),
-	})
+	}.step())
 	if err != nil || len(closed.Settled) != 1 || closed.Settled[0].Call.By != "ann" {
 		t.Fatalf("closed as %+v, error %v", closed, err)
 	}
@@ -126,7 +127,7 @@ func TestADecisionThatTheLogHasNoRoomForEndsTheTurn(t *testing.T) {
 	approve := journal.SettledCall{ID: "1-0", Source: "result-uid", Decision: v1alpha1.DecisionApprove, By: "ann"}
 	full := turn
 	full.Session.Limit = 1
-	ref, closed, err := b.Keep(t.Context(), full, approve, ActResults{Planned: planned(bulk)})
+	ref, closed, err := b.Keep(t.Context(), full, approve, facts{Planned: planned(bulk)}.step())
 	if err != nil || ref.Ordinal != 0 || closed == nil || closed.Transition.Error.Code != v1alpha1.ErrorCodeJournalFull {
 		t.Fatalf("kept as %+v, closed as %+v, error %v", ref, closed, err)
 	}
@@ -139,7 +140,7 @@ func TestADecisionThatTheLogHasNoRoomForEndsTheTurn(t *testing.T) {
 		t.Context(),
 		turn,
 		approve,
-		ActResults{},
+		nil,
 	); err != nil || again == nil ||
 		again.Ordinal != closed.Ordinal {
 		t.Errorf("with room, but late: %+v, %v", again, err)
@@ -154,7 +155,7 @@ func TestADecisionThatIsKeptIsThereForTheNextProcess(t *testing.T) {
 		t.Context(),
 		turn,
 		journal.SettledCall{ID: "1-0", Source: "result-uid", Decision: v1alpha1.DecisionApprove, By: "ann"},
-		ActResults{},
+		nil,
 	)
 	if err != nil || closed != nil || ref.Ordinal == 0 {
 		t.Fatalf("kept as %+v, %+v, %v", ref, closed, err)
@@ -170,14 +171,14 @@ func TestADecisionThatIsKeptIsThereForTheNextProcess(t *testing.T) {
 // may have started it.
 func TestTheEndOfATurnTakesInApprovals(t *testing.T) {
 	approve := journal.SettledCall{ID: "1-0", Source: "result-uid", Decision: v1alpha1.DecisionApprove, By: "ann"}
-	ends := map[string]func(*bench, Turn, ActResults) (*journal.Closed, error){
-		"cancelled": func(b *bench, turn Turn, known ActResults) (*journal.Closed, error) {
+	ends := map[string]func(*bench, Turn, *act.Step) (*journal.Closed, error){
+		"cancelled": func(b *bench, turn Turn, known *act.Step) (*journal.Closed, error) {
 			return b.Cancel(t.Context(), turn, known)
 		},
-		"too slow": func(b *bench, turn Turn, known ActResults) (*journal.Closed, error) {
+		"too slow": func(b *bench, turn Turn, known *act.Step) (*journal.Closed, error) {
 			return b.Expire(t.Context(), turn, DeadlineExceeded(time.Second), known)
 		},
-		"deleted": func(b *bench, turn Turn, _ ActResults) (*journal.Closed, error) {
+		"deleted": func(b *bench, turn Turn, _ *act.Step) (*journal.Closed, error) {
 			return b.Abandon(t.Context(), session, turn.Ref, 1, nil)
 		},
 	}
@@ -187,16 +188,16 @@ func TestTheEndOfATurnTakesInApprovals(t *testing.T) {
 				b := newBench(t)
 				b.says("", calls(1, "pay")...)
 				turn, bulk := b.reason(newTurn("demo-1"), with(guardedTool("pay")))
-				ref, _, err := b.Keep(t.Context(), turn, approve, ActResults{})
+				ref, _, err := b.Keep(t.Context(), turn, approve, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
-				closed, err := end(b, turn, ActResults{Outcomes: known, Planned: planned(bulk)})
+				closed, err := end(b, turn, facts{Outcomes: known, Planned: planned(bulk)}.step())
 				if err != nil {
 					t.Fatal(err)
 				}
 				if call := closed.Transition.ToolCalls[0]; call.State != v1alpha1.ToolCallStateUnknown ||
-					call.Reason != v1alpha1.ToolCallReasonTurnEnded {
+					call.Reason != "TurnEnded" {
 					t.Errorf("the call is %+v", call)
 				}
 				if len(closed.Settled) != 1 || closed.Settled[0].Ordinal != ref.Ordinal {
@@ -215,13 +216,13 @@ func TestTheEndOfATurnKnowsThatAnApprovedCallWasNotLetGo(t *testing.T) {
 		t.Context(),
 		turn,
 		journal.SettledCall{ID: "1-0", Decision: v1alpha1.DecisionApprove},
-		ActResults{},
+		nil,
 	); err != nil {
 		t.Fatal(err)
 	}
 	tool.Approve(&turn.Progress.ToolCalls[0])
-	Withdraw(&turn.Progress, nil)
-	closed, err := b.Cancel(t.Context(), turn, ActResults{})
+	(*act.Step)(nil).Withdraw(turn.Progress.ToolCalls)
+	closed, err := b.Cancel(t.Context(), turn, nil)
 	if err != nil || closed.Transition.ToolCalls[0].State != v1alpha1.ToolCallStateNotExecuted {
 		t.Errorf("closed as %+v, error %v", closed, err)
 	}

@@ -50,30 +50,18 @@ func callID(t Turn, index int) string {
 	return fmt.Sprintf("%d-%d", max(t.Progress.Iteration, 1), index)
 }
 
-// refused are the calls of the open act step that were too many for status, in order.
-func refused(t Turn, planned map[string]journal.PlannedCall) []journal.PlannedCall {
-	var calls []journal.PlannedCall
-	for i := len(t.Progress.ToolCalls); ; i++ {
-		p, ok := planned[callID(t, i)]
-		if !ok {
-			return calls
-		}
-		calls = append(calls, p)
-	}
-}
-
 // pinOne plans one call.
 func (h *Host) pinOne(t Turn, c Config, p *journal.PlannedCall, call model.ToolCall) v1alpha1.ToolCall {
 	s := v1alpha1.ToolCall{
 		ID:          p.ID,
-		Name:        cutEncoded(call.Name, 64),
+		Name:        tool.CutEncoded(call.Name, 64),
 		Executor:    v1alpha1.ToolExecutorNone,
 		Fingerprint: tool.Fingerprint(call.Name, call.Arguments),
 		State:       v1alpha1.ToolCallStatePending,
 	}
 	refuse := func(reason, text string) v1alpha1.ToolCall {
 		p.Refusal, p.Arguments = text, cut(call.Arguments, maxLoggedArguments)
-		s.State, s.Reason, s.Preview = v1alpha1.ToolCallStateNotExecuted, reason, preview(text)
+		s.State, s.Reason, s.Preview = v1alpha1.ToolCallStateNotExecuted, reason, tool.ShownPreview(text)
 		return s
 	}
 	definition := c.Tools[call.Name]

@@ -46,9 +46,9 @@ func TestAMessageThatWasWithdrawnIsNotDelivered(t *testing.T) {
 				}
 				b.says("Done.")
 				if act {
-					closed, err := b.Act(t.Context(), turn, ActResults{Outcomes: answeredBy(turn)})
+					closed, err := b.Act(t.Context(), turn, facts{Outcomes: answeredBy(turn)}.step())
 					if err != nil && before {
-						closed, err = b.Act(t.Context(), turn, ActResults{Outcomes: answeredBy(turn)})
+						closed, err = b.Act(t.Context(), turn, facts{Outcomes: answeredBy(turn)}.step())
 					}
 					if err != nil || len(closed.Steered) == 0 != before {
 						t.Fatalf("closed as %+v, %v", closed, err)
@@ -98,7 +98,7 @@ func TestAMessageThatWentIntoAnotherTurnIsNotAbandoned(t *testing.T) {
 	}
 	late := newTurn("demo-2")
 	late.Ref, late.Progress = message("demo-2", "").Ref, plan.Begin(last.Ordinal+1, b.micro())
-	if _, err := b.Cancel(ctx, late, ActResults{}); !errors.Is(err, journal.ErrSteered) {
+	if _, err := b.Cancel(ctx, late, nil); !errors.Is(err, journal.ErrSteered) {
 		t.Errorf("the Turn can be ended once more: %v", err)
 	}
 }

@@ -117,13 +117,9 @@ func (b *bench) iterate(turn Turn, prices ...*v1alpha1.ModelPrice) Turn {
 		c.Model.Spec.Price = price
 		turn, _ = b.reason(turn, c)
 		done := "done"
-		acted, err := b.Act(b.t.Context(), turn, ActResults{Outcomes: map[string]tool.Outcome{
-			turn.Progress.ToolCalls[0].ID: {
-				State:  v1alpha1.ToolCallStateSucceeded,
-				Reason: v1alpha1.ToolCallReasonCompleted,
-				Result: &done,
-			},
-		}})
+		acted, err := b.Act(b.t.Context(), turn, facts{Outcomes: map[string]tool.Outcome{
+			turn.Progress.ToolCalls[0].ID: {State: v1alpha1.ToolCallStateSucceeded, Reason: v1alpha1.ToolCallReasonCompleted, Result: &done},
+		}}.step())
 		if err != nil {
 			b.t.Fatalf("acting: %v", err)
 		}

@@ -4,24 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // Block ends the Turn because its Harness or Agent may not be used (LIFE-10, BLK-04).
 //
 // The known results of the calls of an open act step are appended with the end, here as in the other functions that end
 // a Turn: the next Turn's model must not mistake an executed call for one that was not executed.
-func (h *Host) Block(ctx context.Context, t Turn, b *config.Blocker, known ActResults) (*journal.Closed, error) {
+func (h *Host) Block(ctx context.Context, t Turn, b *config.Blocker, known *act.Step) (*journal.Closed, error) {
 	failure := plan.Failure{Code: v1alpha1.ErrorCodeDependencyUnavailable, Fields: b.Fields()}
 	message := event.NewErrorMessage(b.Sentence(), string(failure.Code), failure.Fields)
 	message.ID = t.responseID()
@@ -34,12 +33,12 @@ func (h *Host) Block(ctx context.Context, t Turn, b *config.Blocker, known ActRe
 }
 
 // Cancel ends the Turn because the user wants it to.
-func (h *Host) Cancel(ctx context.Context, t Turn, known ActResults) (*journal.Closed, error) {
+func (h *Host) Cancel(ctx context.Context, t Turn, known *act.Step) (*journal.Closed, error) {
 	return h.end(ctx, t, cancelled(plan.Failure{Code: v1alpha1.ErrorCodeCancelled}.Sentence()), known)
 }
 
 // Deleted ends the Turn because the user has deleted it.
-func (h *Host) Deleted(ctx context.Context, t Turn, known ActResults) (*journal.Closed, error) {
+func (h *Host) Deleted(ctx context.Context, t Turn, known *act.Step) (*journal.Closed, error) {
 	return h.end(ctx, t, cancelled(deletedSentence), known)
 }
 
@@ -47,14 +46,14 @@ func (h *Host) Deleted(ctx context.Context, t Turn, known ActResults) (*journal.
 const deletedSentence = "The Turn was deleted while it ran."
 
 // Fail ends the Turn with an error that the manager has determined.
-func (h *Host) Fail(ctx context.Context, t Turn, failure plan.Failure, known ActResults) (*journal.Closed, error) {
+func (h *Host) Fail(ctx context.Context, t Turn, failure plan.Failure, known *act.Step) (*journal.Closed, error) {
 	return h.end(ctx, t, failed(failure, failure.Sentence()), known)
 }
 
 // full ends the Turn because the journal has no room for the next entry.
-func (h *Host) full(ctx context.Context, t Turn, known ActResults, cause error) (*journal.Closed, error) {
+func (h *Host) full(ctx context.Context, t Turn, known *act.Step, cause error) (*journal.Closed, error) {
 	sentence := fullSentence(t.Session, cause)
-	closed, err := h.end(ctx, t, failed(plan.Failure{Code: v1alpha1.ErrorCodeJournalFull}, sentence), known.brief())
+	closed, err := h.end(ctx, t, failed(plan.Failure{Code: v1alpha1.ErrorCodeJournalFull}, sentence), known.Brief())
 	if err != nil {
 		return nil, fmt.Errorf("%w (after: %w)", err, cause)
 	}
@@ -113,7 +112,7 @@ func (h *Host) end(
 	ctx context.Context,
 	t Turn,
 	e ending,
-	known ActResults,
+	known *act.Step,
 	said ...event.Event,
 ) (*journal.Closed, error) {
 	if t.step() == 1 {
@@ -136,7 +135,7 @@ func (h *Host) end(
 // builds it again each time that another process claims a call, or appends a result or a decision, before the record is
 // in the journal.
 func (h *Host) closing(
-	ctx context.Context, t Turn, given ActResults, compose func(Turn, []event.Event) journal.Record,
+	ctx context.Context, t Turn, given *act.Step, compose func(Turn, []event.Event) journal.Record,
 ) (*journal.Closed, error) {
 	for {
 		known, parts, err := h.takeIn(ctx, t, given)
@@ -160,17 +159,8 @@ func (h *Host) closing(
 			return nil, ctx.Err()
 		}
 		// A call that was taken for never started was claimed meanwhile.
-		given.Outcomes = withoutAll(given.Outcomes, unclaimed)
+		given = given.Without(unclaimed)
 	}
-}
-
-// withoutAll are the outcomes but for those of some calls.
-func withoutAll(outcomes map[string]tool.Outcome, ids []string) map[string]tool.Outcome {
-	rest := maps.Clone(outcomes)
-	for _, id := range ids {
-		delete(rest, id)
-	}
-	return rest
 }
 
 // failedEvents returns the events of the end of a Turn without success. The Session's status follows from its active
@@ -274,7 +264,7 @@ func (t Turn) withdrawCalls(ctx context.Context, withdraw Withdrawer) error {
 	}
 	for i := range t.Progress.ToolCalls {
 		call := &t.Progress.ToolCalls[i]
-		if !tool.Withdrawable(*call) || call.State.Settled() {
+		if !act.AwaitsWithdrawal(*call) {
 			continue
 		}
 		withdrawn, err := withdraw(ctx, t.Ref, t.step(), *call)
@@ -282,7 +272,7 @@ func (t Turn) withdrawCalls(ctx context.Context, withdraw Withdrawer) error {
 			return fmt.Errorf("withdrawing call %s of Turn %s: %w", call.ID, t.Ref.Name, err)
 		}
 		if withdrawn {
-			Describe(call, neverStarted())
+			act.NeverStarted(call)
 		}
 	}
 	return nil
@@ -291,7 +281,7 @@ func (t Turn) withdrawCalls(ctx context.Context, withdraw Withdrawer) error {
 // abandonStep closes the open step of a Turn that does not exist any more.
 func (h *Host) abandonStep(ctx context.Context, t Turn) (*journal.Closed, error) {
 	e := cancelled(deletedSentence)
-	return h.closing(ctx, t, ActResults{}, func(t Turn, calls []event.Event) journal.Record {
+	return h.closing(ctx, t, nil, func(t Turn, calls []event.Event) journal.Record {
 		return journal.Record{
 			Turn: t.Ref, Step: t.step(), OpenedAt: t.Progress.Plan.OpenedAt,
 			Events:     append(calls, h.failedEvents(t, e)...),

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
@@ -27,7 +28,7 @@ func succeeded(text string) tool.Outcome {
 }
 
 // acting is a Turn whose open step has a Job call 1-0 and a client call 1-1.
-func (b *bench) acting() (Turn, map[string]journal.PlannedCall) {
+func (b *bench) acting() (Turn, []journal.PlannedCall) {
 	b.t.Helper()
 	b.says("", append(calls(1, "work"), calls(1, "ask")...)...)
 	turn, closed := b.reason(newTurn("demo-1"), with(jobTool("work"), clientTool("ask")))
@@ -37,14 +38,14 @@ func (b *bench) acting() (Turn, map[string]journal.PlannedCall) {
 func TestAnActStepIsToldInOrder(t *testing.T) {
 	b := newBench(t)
 	turn, bulk := b.acting()
-	closed, err := b.Act(t.Context(), turn, ActResults{
+	closed, err := b.Act(t.Context(), turn, facts{
 		Outcomes: map[string]tool.Outcome{
 			"1-0": succeeded("done"),
-			"1-1": ClientOutcome(journal.SettledCall{ID: "1-1", Error: pointerTo("away")}),
+			"1-1": clientOutcome(journal.SettledCall{ID: "1-1", Error: pointerTo("away")}),
 		},
 		Sources: map[string]types.UID{"1-1": "result-uid"},
 		Planned: bulk,
-	})
+	}.step())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,7 @@ func TestACallThatNobodyAnswersIsRepairedInThePrompt(t *testing.T) {
 	closed, err := b.Act(
 		t.Context(),
 		turn,
-		ActResults{Outcomes: map[string]tool.Outcome{"1-0": succeeded("done"), "1-1": NoClient()}, Planned: bulk},
+		facts{Outcomes: map[string]tool.Outcome{"1-0": succeeded("done"), "1-1": act.NoClient()}, Planned: bulk}.step(),
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -108,16 +109,16 @@ func TestAResultThatIsInTheLogMustBeTakenIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	results := ActResults{
+	results := facts{
 		Outcomes: map[string]tool.Outcome{"1-0": succeeded("done"), "1-1": succeeded("no")},
 		Planned:  bulk,
 	}
-	if _, err := b.Act(t.Context(), turn, results); !errors.Is(err, journal.ErrStale) {
+	if _, err := b.Act(t.Context(), turn, results.step()); !errors.Is(err, journal.ErrStale) {
 		t.Fatalf("error %v, want %v", err, journal.ErrStale)
 	}
-	results.Outcomes["1-1"] = ClientOutcome(ref.Call)
+	results.Outcomes["1-1"] = clientOutcome(ref.Call)
 	results.Settled = map[string]journal.SettledRef{"1-1": ref}
-	closed, err := b.Act(t.Context(), turn, results)
+	closed, err := b.Act(t.Context(), turn, results.step())
 	if err != nil || len(closed.Settled) != 1 {
 		t.Fatalf("settled %+v, error %v", closed, err)
 	}
@@ -126,7 +127,7 @@ func TestAResultThatIsInTheLogMustBeTakenIn(t *testing.T) {
 func TestCancelInAReasonStep(t *testing.T) {
 	b := newBench(t)
 	turn := newTurn("demo-1")
-	closed, err := b.Cancel(t.Context(), turn, ActResults{})
+	closed, err := b.Cancel(t.Context(), turn, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +148,7 @@ func TestCancelInAReasonStep(t *testing.T) {
 func TestCancelAdoptsWhatIsDecided(t *testing.T) {
 	b := newBench(t)
 	b.reason(newTurn("demo-1"), with())
-	closed, err := b.Cancel(t.Context(), newTurn("demo-1"), ActResults{})
+	closed, err := b.Cancel(t.Context(), newTurn("demo-1"), nil)
 	if err != nil || !closed.Adopted || closed.Transition.Phase != v1alpha1.TurnPhaseSucceeded {
 		t.Errorf("adopted %+v, error %v", closed, err)
 	}
@@ -183,11 +184,11 @@ func TestCancelInAnActStepTellsWhatIsKnownOfEachCall(t *testing.T) {
 			test.call.ID, test.call.Name = "1-0", "t"
 			turn.Progress.ToolCalls = []v1alpha1.ToolCall{test.call}
 			turn.Progress.Summary.ToolCalls = 1
-			known := ActResults{}
+			known := facts{}
 			if test.known != nil {
 				known.Outcomes = map[string]tool.Outcome{"1-0": *test.known}
 			}
-			closed, err := b.Cancel(t.Context(), turn, known)
+			closed, err := b.Cancel(t.Context(), turn, known.step())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -214,7 +215,7 @@ func TestADeterminismViolationNamesCallAndJob(t *testing.T) {
 		t.Context(),
 		turn,
 		DeterminismViolation(turn.Progress.ToolCalls[0], "tool-abc"),
-		ActResults{Planned: bulk},
+		facts{Planned: bulk}.step(),
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -247,10 +248,10 @@ func TestAFullLogEndsTheTurnAndSaysWhatToDo(t *testing.T) {
 	closed, err = b.Act(
 		t.Context(),
 		turn,
-		ActResults{
+		facts{
 			Outcomes: map[string]tool.Outcome{"1-0": succeeded(strings.Repeat("x", 60<<10)), "1-1": succeeded("y")},
 			Planned:  bulk,
-		},
+		}.step(),
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -323,13 +324,13 @@ func TestAbandonGoesOnWhenSomebodyElseClosesTheStep(t *testing.T) {
 }
 
 func TestClientOutcome(t *testing.T) {
-	if o := ClientOutcome(
+	if o := clientOutcome(
 		journal.SettledCall{},
 	); o.State != v1alpha1.ToolCallStateSucceeded || o.Result == nil ||
 		*o.Result != "" {
 		t.Errorf("no result at all: %+v", o)
 	}
-	if o := ClientOutcome(
+	if o := clientOutcome(
 		journal.SettledCall{Result: pointerTo("r"), Error: pointerTo("e")},
 	); o.State != v1alpha1.ToolCallStateFailed || o.Error != "e" ||
 		o.Result != nil {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
@@ -34,7 +35,7 @@ type story struct {
 	*bench
 	turn   Turn
 	events []event.Event
-	calls  map[string]journal.PlannedCall
+	calls  []journal.PlannedCall
 }
 
 func newStory(t *testing.T) *story {
@@ -100,10 +101,10 @@ func (s *story) reasons(c Config) { s.t.Helper(); s.closes(s.ReasonInPlace(s.t.C
 // acts closes an act step whose calls are those of asksForTools.
 func (s *story) acts() {
 	s.t.Helper()
-	s.closes(s.Act(s.t.Context(), s.turn, s.results()))
+	s.closes(s.Act(s.t.Context(), s.turn, s.results().step()))
 }
 
-func (s *story) results() ActResults {
+func (s *story) results() facts {
 	no := tool.Outcome{
 		State:      v1alpha1.ToolCallStateFailed,
 		Reason:     "ExitCode",
@@ -112,13 +113,13 @@ func (s *story) results() ActResults {
 		StartedAt:  started.Add(2 * time.Second),
 		FinishedAt: started.Add(3 * time.Second),
 	}
-	return ActResults{
+	return facts{
 		Planned: s.calls,
 		Sources: map[string]types.UID{"1-2": "result-uid"},
 		Outcomes: map[string]tool.Outcome{
 			"1-0": succeeded("42"),
 			"1-1": no,
-			"1-2": ClientOutcome(journal.SettledCall{ID: "1-2", Result: pointerTo("yes")}),
+			"1-2": clientOutcome(journal.SettledCall{ID: "1-2", Result: pointerTo("yes")}),
 		},
 	}
 }
@@ -175,13 +176,10 @@ var stories = map[string]func(s *story){
 			model.ToolCall{Name: "work", Arguments: `{"a":1,"a":2}`},
 		)
 		s.reasons(with(jobTool("work")))
-		s.closes(s.Act(s.t.Context(), s.turn, ActResults{Planned: s.calls, Outcomes: map[string]tool.Outcome{
-			"1-0": s.turn.endedWith(
-				s.turn.Progress.ToolCalls[0],
-				nil,
-			),
-			"1-1": s.turn.endedWith(s.turn.Progress.ToolCalls[1], nil),
-		}}))
+		s.closes(s.Act(s.t.Context(), s.turn, facts{Planned: s.calls, Outcomes: map[string]tool.Outcome{
+			"1-0": tool.Recalled(s.turn.Progress.ToolCalls[0]),
+			"1-1": tool.Recalled(s.turn.Progress.ToolCalls[1]),
+		}}.step()))
 	},
 	"model-fails": func(s *story) {
 		s.fails(limited(0), limited(0), limited(0), limited(0), limited(0), limited(0))
@@ -198,8 +196,8 @@ var stories = map[string]func(s *story){
 	"a-call-that-no-client-answers": func(s *story) {
 		c := s.asksForTools()
 		results := s.results()
-		results.Outcomes["1-2"] = NoClient()
-		s.closes(s.Act(s.t.Context(), s.turn, results))
+		results.Outcomes["1-2"] = act.NoClient()
+		s.closes(s.Act(s.t.Context(), s.turn, results.step()))
 		s.says("Well.")
 		s.reasons(c)
 	},
@@ -213,19 +211,19 @@ var stories = map[string]func(s *story){
 		c.Blocker = &config.Blocker{Dependency: config.DependencyAgent, State: config.DependencyDeleted}
 		s.reasons(c)
 	},
-	"cancelled": func(s *story) { s.closes(s.Cancel(s.t.Context(), s.turn, ActResults{})) },
+	"cancelled": func(s *story) { s.closes(s.Cancel(s.t.Context(), s.turn, nil)) },
 	"cancelled-while-tools-run": func(s *story) {
 		s.asksForTools()
 		s.closes(
 			s.Cancel(
 				s.t.Context(),
 				s.turn,
-				ActResults{Planned: s.calls, Outcomes: map[string]tool.Outcome{"1-0": succeeded("42")}},
+				facts{Planned: s.calls, Outcomes: map[string]tool.Outcome{"1-0": succeeded("42")}}.step(),
 			),
 		)
 	},
-	"deleted":  func(s *story) { s.closes(s.Deleted(s.t.Context(), s.turn, ActResults{})) },
-	"deadline": func(s *story) { s.closes(s.Expire(s.t.Context(), s.turn, DeadlineExceeded(time.Minute), ActResults{})) },
+	"deleted":  func(s *story) { s.closes(s.Deleted(s.t.Context(), s.turn, nil)) },
+	"deadline": func(s *story) { s.closes(s.Expire(s.t.Context(), s.turn, DeadlineExceeded(time.Minute), nil)) },
 	"determinism-violation": func(s *story) {
 		s.asksForTools()
 		s.closes(
@@ -233,7 +231,7 @@ var stories = map[string]func(s *story){
 				s.t.Context(),
 				s.turn,
 				DeterminismViolation(s.turn.Progress.ToolCalls[0], "tool-abc"),
-				ActResults{Planned: s.calls},
+				facts{Planned: s.calls}.step(),
 			),
 		)
 	},

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
@@ -29,7 +30,7 @@ func WaitTimeout(limit time.Duration) Expiry {
 }
 
 // Expire ends the Turn because a time limit has passed.
-func (h *Host) Expire(ctx context.Context, t Turn, e Expiry, known ActResults) (*journal.Closed, error) {
+func (h *Host) Expire(ctx context.Context, t Turn, e Expiry, known *act.Step) (*journal.Closed, error) {
 	return h.end(ctx, t, failed(plan.Failure{Code: e.Code}, e.Sentence), known)
 }
 

@@ -156,12 +156,8 @@ func after(turn Turn, closed *journal.Closed) Turn {
 }
 
 // planned is the bulk of the calls of a closed reason step.
-func planned(closed *journal.Closed) map[string]journal.PlannedCall {
-	found := map[string]journal.PlannedCall{}
-	for _, call := range closed.Calls {
-		found[call.ID] = call
-	}
-	return found
+func planned(closed *journal.Closed) []journal.PlannedCall {
+	return closed.Calls
 }
 
 func typesOf(events []event.Event) string {

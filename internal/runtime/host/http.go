@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
@@ -90,12 +91,12 @@ type CallEnd struct {
 	// Outcome of the call, unless Closed is set.
 	Outcome tool.Outcome
 	// Kept is where the journal has the outcome; its Ordinal is 0 if it does not have it.
-	Kept journal.SettledRef
+	Kept act.Recorded
 	// Closed is the entry that has closed the step meanwhile; nil for none.
 	Closed *journal.Closed
 }
 
-// HTTP carries out one call of an HTTP tool, as Once does. The error is a *Withheld as long as a Secret is missing that
+// HTTP carries out one call of an HTTP tool, as Once does. The error is an *act.Withheld as long as a Secret is missing that
 // a header needs.
 func (h *Host) HTTP(ctx context.Context, t Turn, c HTTPCall) (CallEnd, error) {
 	var secrets map[string]*corev1.Secret
@@ -166,7 +167,7 @@ func (h *Host) Once(
 	case closed != nil:
 		return CallEnd{Closed: closed}, nil
 	case claim.Settled.Ordinal != 0:
-		return CallEnd{Outcome: KeptOutcome(claim.Settled.Call), Kept: claim.Settled}, nil
+		return CallEnd{Outcome: act.OutcomeOf(claim.Settled.Call), Kept: recordedAs(claim.Settled)}, nil
 	case claim.Call.Holder != run.holder:
 		return CallEnd{Outcome: abandoned}, nil
 	}
@@ -221,7 +222,7 @@ func (h *Host) keepOutcome(
 	case closed != nil:
 		return CallEnd{Closed: closed}, nil
 	default:
-		return CallEnd{Outcome: KeptOutcome(ref.Call), Kept: ref}, nil
+		return CallEnd{Outcome: act.OutcomeOf(ref.Call), Kept: recordedAs(ref)}, nil
 	}
 }
 
@@ -278,93 +279,19 @@ func keptCall(id string, outcome tool.Outcome) journal.SettledCall {
 	return call
 }
 
-// KeptOutcome returns the outcome of a call from the journal.
-func KeptOutcome(call journal.SettledCall) tool.Outcome {
-	if call.State == "" {
-		return ClientOutcome(call)
-	}
-	outcome := tool.Outcome{State: call.State, Reason: call.Reason, Result: call.Result, Image: call.Image}
-	if call.Error != nil {
-		outcome.Error = *call.Error
-	}
-	if call.StartedAt != nil {
-		outcome.Started, outcome.StartedAt = true, call.StartedAt.Time
-	}
-	if call.FinishedAt != nil {
-		outcome.FinishedAt = call.FinishedAt.Time
-	}
-	return outcome
-}
-
-// inProcess reports whether a process which runs the Turn carries out the call itself.
-func (t Turn) inProcess(call v1alpha1.ToolCall) bool {
-	return call.Executor == v1alpha1.ToolExecutorHTTP || (t.Local && call.Executor == v1alpha1.ToolExecutorJob)
-}
-
-// claimable reports whether a call is claimed in the journal before it starts.
-func (t Turn) claimable(call v1alpha1.ToolCall) bool {
-	return t.inProcess(call) && tool.AtMostOnce(call)
-}
-
-// claims reads the claims of an act step from the journal, if one of its calls without an outcome may have one.
-func (h *Host) claims(ctx context.Context, t Turn, known ActResults) (map[string]journal.ClaimRef, error) {
-	open := func(call v1alpha1.ToolCall) bool {
-		_, done := known.Outcomes[call.ID]
-		return t.claimable(call) && !done
-	}
-	if t.Progress.Plan.Phase != v1alpha1.PlanPhaseAct || !anyCall(t.Progress.ToolCalls, open) {
+// claims reads the claims of an act step from the journal, by call id, if one of its calls without an outcome may have
+// one.
+func (h *Host) claims(ctx context.Context, t Turn, known *act.Step) (map[string]act.Claim, error) {
+	if t.Progress.Plan.Phase != v1alpha1.PlanPhaseAct || !known.NeedsClaims(t.Progress.ToolCalls) {
 		return nil, nil
 	}
 	refs, err := h.Log.Claims(ctx, t.Session, t.Ref.UID, t.step(), t.Progress.Plan.OpenedAt)
 	if err != nil {
 		return nil, fmt.Errorf("reading which calls of step %d of Turn %s were claimed: %w", t.step(), t.Ref.Name, err)
 	}
-	claims := map[string]journal.ClaimRef{}
+	claims := map[string]act.Claim{}
 	for _, ref := range refs {
-		claims[ref.Call.ID] = ref
+		claims[ref.Call.ID] = act.Claim{Settled: recordedAs(ref.Settled)}
 	}
 	return claims, nil
-}
-
-// unclaimed returns the calls that the closing record reports as never started because no process has claimed them.
-func unclaimed(
-	t Turn,
-	outcomes map[string]tool.Outcome,
-	kept map[string]journal.SettledRef,
-	claims map[string]journal.ClaimRef,
-) []string {
-	if t.Progress.Plan.Phase != v1alpha1.PlanPhaseAct {
-		return nil
-	}
-	var ids []string
-	for _, call := range t.Progress.ToolCalls {
-		_, known := kept[call.ID]
-		_, claimed := claims[call.ID]
-		if t.claimable(call) && outcomes[call.ID].State == v1alpha1.ToolCallStateNotExecuted && !known && !claimed {
-			ids = append(ids, call.ID)
-		}
-	}
-	return ids
-}
-
-func anyCall(calls []v1alpha1.ToolCall, is func(v1alpha1.ToolCall) bool) bool {
-	for _, call := range calls {
-		if is(call) {
-			return true
-		}
-	}
-	return false
-}
-
-// endedHere is the outcome of a call that a process carries out itself and that had none when the Turn ended.
-func (t Turn) endedHere(call v1alpha1.ToolCall, claims map[string]journal.ClaimRef) tool.Outcome {
-	claim, claimed := claims[call.ID]
-	switch {
-	case claim.Settled.Ordinal != 0:
-		return KeptOutcome(claim.Settled.Call)
-	case t.claimable(call) && !claimed:
-		return neverStarted()
-	default:
-		return mayHaveRun()
-	}
 }

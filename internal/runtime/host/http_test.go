@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
@@ -130,9 +131,9 @@ func TestACallThatStartsOnceIsClaimedAndItsOutcomeKept(t *testing.T) {
 	if s.asked != 1 {
 		t.Errorf("the server was asked %d times", s.asked)
 	}
-	closed, err := b.Act(t.Context(), turn, ActResults{
-		Outcomes: map[string]tool.Outcome{"1-0": first.Outcome}, Settled: map[string]journal.SettledRef{"1-0": first.Kept},
-	})
+	closed, err := b.Act(t.Context(), turn, facts{
+		Outcomes: map[string]tool.Outcome{"1-0": first.Outcome}, Kept: map[string]act.Recorded{"1-0": first.Kept},
+	}.step())
 	if err != nil || len(closed.Settled) != 1 || closed.Transition.ToolCalls[0].State != v1alpha1.ToolCallStateSucceeded {
 		t.Errorf("the step is closed as %+v, %v", closed, err)
 	}
@@ -162,7 +163,7 @@ func TestAClaimOfSomebodyElseMeansThatNobodyKnows(t *testing.T) {
 	if _, err := b.Act(
 		t.Context(),
 		turn,
-		ActResults{Outcomes: map[string]tool.Outcome{"1-0": end.Outcome}},
+		facts{Outcomes: map[string]tool.Outcome{"1-0": end.Outcome}}.step(),
 	); !errors.Is(
 		err,
 		journal.ErrStale,
@@ -300,7 +301,7 @@ func TestALogWithoutRoomStartsNothing(t *testing.T) {
 		s.asked != 0 {
 		t.Fatalf("it ends with %+v, %v after %d requests", end, err, s.asked)
 	}
-	closed, err := b.Act(t.Context(), turn, ActResults{Outcomes: map[string]tool.Outcome{"1-0": end.Outcome}})
+	closed, err := b.Act(t.Context(), turn, facts{Outcomes: map[string]tool.Outcome{"1-0": end.Outcome}}.step())
 	if err != nil || closed.Transition.Error == nil || closed.Transition.Error.Code != v1alpha1.ErrorCodeJournalFull ||
 		closed.Transition.ToolCalls[0].State != v1alpha1.ToolCallStateNotExecuted {
 		t.Errorf("the step is closed as %+v, %v", closed, err)
@@ -330,11 +331,11 @@ func TestTheEndOfATurnKnowsWhichRequestsWereClaimed(t *testing.T) {
 		},
 		"again": {class: pure, want: v1alpha1.ToolCallStateUnknown},
 	} {
-		for ending, end := range map[string]func(*bench, Turn, ActResults) (*journal.Closed, error){
-			"cancelled": func(b *bench, t Turn, known ActResults) (*journal.Closed, error) {
+		for ending, end := range map[string]func(*bench, Turn, *act.Step) (*journal.Closed, error){
+			"cancelled": func(b *bench, t Turn, known *act.Step) (*journal.Closed, error) {
 				return b.Cancel(b.t.Context(), t, known)
 			},
-			"expired": func(b *bench, t Turn, known ActResults) (*journal.Closed, error) {
+			"expired": func(b *bench, t Turn, known *act.Step) (*journal.Closed, error) {
 				return b.Expire(b.t.Context(), t, DeadlineExceeded(1), known)
 			},
 		} {
@@ -345,11 +346,11 @@ func TestTheEndOfATurnKnowsWhichRequestsWereClaimed(t *testing.T) {
 				if test.before != nil {
 					test.before(b, turn)
 				}
-				known := ActResults{}
+				known := facts{}
 				if test.known != nil {
 					known.Outcomes = map[string]tool.Outcome{"1-0": *test.known}
 				}
-				closed, err := end(b, turn, known)
+				closed, err := end(b, turn, known.step())
 				if err != nil || closed.Transition.ToolCalls[0].State != test.want {
 					t.Fatalf("the call is %+v, %v; want %s", closed.Transition.ToolCalls, err, test.want)
 				}
@@ -381,13 +382,13 @@ func TestAKeptOutcomeIsReadAsItWasWritten(t *testing.T) {
 		"failed":       {State: v1alpha1.ToolCallStateFailed, Reason: "HTTPStatus", Error: "no", Started: true, StartedAt: started, FinishedAt: started},
 		"not executed": tool.HTTPUnclaimed(),
 	} {
-		got := KeptOutcome(keptCall("1-0", outcome))
+		got := act.OutcomeOf(keptCall("1-0", outcome))
 		if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", withResult(outcome, got.Result)) ||
 			(got.Result == nil) != (outcome.Result == nil) {
 			t.Errorf("%s: %+v became %+v", name, outcome, got)
 		}
 	}
-	if got := KeptOutcome(
+	if got := act.OutcomeOf(
 		journal.SettledCall{ID: "1-0", Error: new("no")},
 	); got.Reason != "ClientError" ||
 		!strings.Contains(got.Error, "no") {

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
@@ -18,7 +18,7 @@ func (h *Host) Keep(
 	ctx context.Context,
 	t Turn,
 	call journal.SettledCall,
-	known ActResults,
+	known *act.Step,
 ) (journal.SettledRef, *journal.Closed, error) {
 	ref, closed, err := h.Log.Settle(ctx, t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAt, call)
 	if errors.Is(err, journal.ErrFull) {
@@ -33,7 +33,7 @@ func (h *Host) Keep(
 
 // takeIn adds the journal's results to the known results of the calls of an open act step; they take precedence. The
 // ordinals are those of their entries.
-func (h *Host) takeIn(ctx context.Context, t Turn, known ActResults) (ActResults, []int64, error) {
+func (h *Host) takeIn(ctx context.Context, t Turn, known *act.Step) (*act.Step, []int64, error) {
 	if t.Progress.Plan.Phase != v1alpha1.PlanPhaseAct {
 		return known, nil, nil
 	}
@@ -41,49 +41,26 @@ func (h *Host) takeIn(ctx context.Context, t Turn, known ActResults) (ActResults
 	if err != nil {
 		return known, nil, fmt.Errorf("reading the results of step %d of Turn %s: %w", t.step(), t.Ref.Name, err)
 	}
-	all := known
-	all.Outcomes, all.Sources = cloned(known.Outcomes), cloned(known.Sources)
-	all.Settled, all.Kept = map[string]journal.SettledRef{}, map[string]journal.SettledRef{}
-	parts := make([]int64, 0, len(refs))
-	for _, ref := range refs {
-		id := ref.Call.ID
-		parts = append(parts, ref.Ordinal)
-		if !GivenByOthers(ref.Call) {
-			all.Kept[id], all.Outcomes[id] = ref, KeptOutcome(ref.Call)
-			continue
-		}
-		all.Settled[id], all.Sources[id] = ref, ref.Call.Source
-		switch ref.Call.Decision {
-		case v1alpha1.DecisionApprove:
-		case v1alpha1.DecisionReject:
-			all.Outcomes[id] = tool.Rejected()
-		default:
-			all.Outcomes[id] = ClientOutcome(ref.Call)
-		}
+	parts := make([]int64, len(refs))
+	for i, ref := range refs {
+		parts[i] = ref.Ordinal
 	}
-	if known.short {
-		all = all.brief()
-	}
+	all := known.With(Recorded(refs))
+	all.Local = t.Local
 	return all, parts, nil
 }
 
-func cloned[V any](m map[string]V) map[string]V {
-	if m == nil {
-		return map[string]V{}
+// Recorded returns what the journal has of calls in the form that package act uses.
+func Recorded(refs []journal.SettledRef) []act.Recorded {
+	recorded := make([]act.Recorded, len(refs))
+	for i, ref := range refs {
+		recorded[i] = recordedAs(ref)
 	}
-	return maps.Clone(m)
+	return recorded
 }
 
-// approvedElsewhere reports whether the journal has an approval of a call that the status does not show: another
-// process may have started it.
-func approvedElsewhere(call v1alpha1.ToolCall, known ActResults) bool {
-	return tool.Unapproved(call) && known.Settled[call.ID].Call.Decision == v1alpha1.DecisionApprove
-}
-
-// GivenByOthers reports whether a settled call was answered by a client or decided about, and not carried out by the
-// manager.
-func GivenByOthers(call journal.SettledCall) bool {
-	return call.State == ""
+func recordedAs(ref journal.SettledRef) act.Recorded {
+	return act.Recorded{Ordinal: ref.Ordinal, Call: ref.Call}
 }
 
 // maxResultBytes is the length up to which a text stays with a ToolResult that nothing has taken yet.

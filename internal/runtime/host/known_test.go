@@ -15,13 +15,13 @@ import (
 
 // ends are the ways in which a Turn ends before its calls have.
 var ends = map[string]func(*bench, Turn) (*journal.Closed, error){
-	"cancelled": func(b *bench, t Turn) (*journal.Closed, error) { return b.Cancel(b.t.Context(), t, ActResults{}) },
-	"deleted":   func(b *bench, t Turn) (*journal.Closed, error) { return b.Deleted(b.t.Context(), t, ActResults{}) },
+	"cancelled": func(b *bench, t Turn) (*journal.Closed, error) { return b.Cancel(b.t.Context(), t, nil) },
+	"deleted":   func(b *bench, t Turn) (*journal.Closed, error) { return b.Deleted(b.t.Context(), t, nil) },
 	"expired": func(b *bench, t Turn) (*journal.Closed, error) {
-		return b.Expire(b.t.Context(), t, WaitTimeout(time.Minute), ActResults{})
+		return b.Expire(b.t.Context(), t, WaitTimeout(time.Minute), nil)
 	},
 	"blocked": func(b *bench, t Turn) (*journal.Closed, error) {
-		return b.Block(b.t.Context(), t, &config.Blocker{}, ActResults{})
+		return b.Block(b.t.Context(), t, &config.Blocker{}, nil)
 	},
 	"abandoned": func(b *bench, t Turn) (*journal.Closed, error) {
 		return b.Abandon(b.t.Context(), session, t.Ref, 1, nil)
@@ -46,7 +46,7 @@ func TestAnEndTakesInWhatTheJournalHolds(t *testing.T) {
 					}
 				}
 				if state != "" && name != "abandoned" {
-					turn.Progress.ToolCalls[0].State, turn.Progress.ToolCalls[0].Preview = state, preview(long)
+					turn.Progress.ToolCalls[0].State, turn.Progress.ToolCalls[0].Preview = state, tool.ShownPreview(long)
 				}
 				closed, err := end(b, turn)
 				if err != nil {
@@ -82,7 +82,7 @@ func TestAResultThatComesWhileATurnEndsIsTakenIn(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	closed, err := late.Cancel(t.Context(), turn, ActResults{})
+	closed, err := late.Cancel(t.Context(), turn, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,12 +163,15 @@ func TestOnlyCallsWithoutAPodAreWithdrawn(t *testing.T) {
 		call("known", nil),
 		call("refused", nil),
 	}}
-	Withdraw(&p, map[string]tool.Outcome{
+	known := facts{Outcomes: map[string]tool.Outcome{
 		"known": {
 			State: v1alpha1.ToolCallStateUnknown,
 		},
 		"refused": {State: v1alpha1.ToolCallStateNotExecuted, Reason: v1alpha1.ToolCallReasonRefused, Error: "no"},
-	})
+	}}.step()
+	if !known.Withdraw(p.ToolCalls) {
+		t.Error("nothing was withdrawn")
+	}
 	var withdrawn []string
 	for _, c := range p.ToolCalls {
 		if tool.Withdrawn(c) {

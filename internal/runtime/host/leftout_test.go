@@ -105,15 +105,15 @@ func TestAMessageThatWasLeftOutIsReadWhereItIsWritten(t *testing.T) {
 			return err
 		},
 		"a cancellation": func(b *bench, turn Turn) error {
-			_, err := b.Cancel(ctx, turn, ActResults{})
+			_, err := b.Cancel(ctx, turn, nil)
 			return err
 		},
 		"a deletion": func(b *bench, turn Turn) error {
-			_, err := b.Deleted(ctx, turn, ActResults{})
+			_, err := b.Deleted(ctx, turn, nil)
 			return err
 		},
 		"a failure": func(b *bench, turn Turn) error {
-			_, err := b.Fail(ctx, turn, plan.Failure{Code: v1alpha1.ErrorCodeProcessingError}, ActResults{})
+			_, err := b.Fail(ctx, turn, plan.Failure{Code: v1alpha1.ErrorCodeProcessingError}, nil)
 			return err
 		},
 	} {

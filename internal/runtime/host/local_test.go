@@ -80,7 +80,7 @@ func TestTheEndOfATurnKnowsWhichCallsOfThisProcessWereClaimed(t *testing.T) {
 			if test.claimed {
 				b.claimFor(turn, "this one")
 			}
-			closed, err := b.Cancel(t.Context(), turn, ActResults{})
+			closed, err := b.Cancel(t.Context(), turn, nil)
 			if err != nil || closed.Transition.ToolCalls[0].State != test.want {
 				t.Errorf("the call is %+v, %v", closed, err)
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/journaltest"
@@ -17,7 +18,7 @@ import (
 )
 
 // waitingTurn is a Turn that waits for a client beside three Jobs that have ended, and what is known of them.
-func (b *bench) waitingTurn() (Turn, ActResults) {
+func (b *bench) waitingTurn() (Turn, *act.Step) {
 	b.t.Helper()
 	work, pay := jobTool("work"), jobTool("pay")
 	work.Spec.SideEffect = v1alpha1.SideEffectPure
@@ -25,7 +26,7 @@ func (b *bench) waitingTurn() (Turn, ActResults) {
 	b.says("", append(made, calls(1, "ask")...)...)
 	turn, closed := b.reason(newTurn("demo-1"), with(work, pay, clientTool("ask")))
 	long := strings.Repeat("long text ", 6<<10)
-	known := ActResults{
+	known := facts{
 		Outcomes: map[string]tool.Outcome{
 			"1-0": {
 				State: v1alpha1.ToolCallStateSucceeded, Reason: "Completed", Result: &long, Started: true, StartedAt: started,
@@ -41,17 +42,15 @@ func (b *bench) waitingTurn() (Turn, ActResults) {
 			},
 			"1-2": {State: v1alpha1.ToolCallStateNotExecuted, Reason: "Refused", Error: "It was not started."},
 		},
-		Settled: map[string]journal.SettledRef{},
-		Kept:    map[string]journal.SettledRef{},
-		Dropped: map[string]bool{},
 		Planned: planned(closed),
 	}
-	return turn, known
+	return turn, known.step()
 }
 
 // answered adds the client's result to what is known.
-func answered(known ActResults) ActResults {
-	known.Outcomes["1-3"] = ClientOutcome(journal.SettledCall{ID: "1-3", Result: new("yes")})
+func answered(known *act.Step) *act.Step {
+	outcome := clientOutcome(journal.SettledCall{ID: "1-3", Result: new("yes")})
+	known.Of("1-3").Outcome = &outcome
 	return known
 }
 
@@ -87,7 +86,7 @@ func TestAStepTellsTheSameWithOrWithoutAPart(t *testing.T) {
 
 	b := newBench(t)
 	turn, known = b.waitingTurn()
-	if n, bytes := known.Held(turn); n != 2 || bytes < 64<<10 {
+	if n, bytes := known.Held(turn.Progress.ToolCalls); n != 2 || bytes < 64<<10 {
 		t.Errorf("%d outcomes of %d bytes are only in memory", n, bytes)
 	}
 	for range 2 { // Nothing is left to keep for the second time.
@@ -95,13 +94,13 @@ func TestAStepTellsTheSameWithOrWithoutAPart(t *testing.T) {
 			t.Fatalf("keeping gives %v, %v", closed, err)
 		}
 	}
-	n, bytes := known.Held(turn)
+	n, bytes := known.Held(turn.Progress.ToolCalls)
 	view, err := b.Log.View(t.Context(), session, 0)
 	if err != nil || n != 0 || bytes > 1<<10 || view.Head != 2 {
 		t.Errorf("%d outcomes of %d bytes are in memory, the journal has %d entries, %v", n, bytes, view.Head, err)
 	}
-	if short := known.Outcomes["1-0"]; short.State != v1alpha1.ToolCallStateSucceeded ||
-		preview(*short.Result) != preview(strings.Repeat("long text ", 6<<10)) {
+	if short, _ := known.Outcome("1-0"); short.State != v1alpha1.ToolCallStateSucceeded ||
+		tool.ShownPreview(*short.Result) != tool.ShownPreview(strings.Repeat("long text ", 6<<10)) {
 		t.Errorf("what the status shows of it has become %+v", short)
 	}
 	closed, err = b.Act(t.Context(), turn, answered(known))
@@ -118,17 +117,17 @@ func TestAStepTellsTheSameWithOrWithoutAPart(t *testing.T) {
 
 // A process without memory ends the Turn, as one with memory does.
 func TestEveryEndTellsTheOutcomesOfThePart(t *testing.T) {
-	for name, end := range map[string]func(*bench, context.Context, Turn, ActResults) (*journal.Closed, error){
-		"cancelled": func(b *bench, ctx context.Context, t Turn, r ActResults) (*journal.Closed, error) {
+	for name, end := range map[string]func(*bench, context.Context, Turn, *act.Step) (*journal.Closed, error){
+		"cancelled": func(b *bench, ctx context.Context, t Turn, r *act.Step) (*journal.Closed, error) {
 			return b.Cancel(ctx, t, r)
 		},
-		"deleted": func(b *bench, ctx context.Context, t Turn, r ActResults) (*journal.Closed, error) {
+		"deleted": func(b *bench, ctx context.Context, t Turn, r *act.Step) (*journal.Closed, error) {
 			return b.Deleted(ctx, t, r)
 		},
-		"expired": func(b *bench, ctx context.Context, t Turn, r ActResults) (*journal.Closed, error) {
+		"expired": func(b *bench, ctx context.Context, t Turn, r *act.Step) (*journal.Closed, error) {
 			return b.Expire(ctx, t, WaitTimeout(time.Hour), r)
 		},
-		"abandoned": func(b *bench, ctx context.Context, t Turn, _ ActResults) (*journal.Closed, error) {
+		"abandoned": func(b *bench, ctx context.Context, t Turn, _ *act.Step) (*journal.Closed, error) {
 			return b.Abandon(ctx, t.Session, t.Ref, 1, nil)
 		},
 	} {
@@ -141,7 +140,7 @@ func TestEveryEndTellsTheOutcomesOfThePart(t *testing.T) {
 			}
 			turn.Progress.ToolCalls[0].PodUID = "" // as another process may know it
 			if !remembers {
-				known = ActResults{Planned: known.Planned}
+				known = facts{Planned: known.Planned}.step()
 			}
 			closed, err := end(b, t.Context(), turn, known)
 			if err != nil {
@@ -162,23 +161,24 @@ func TestEveryEndTellsTheOutcomesOfThePart(t *testing.T) {
 func TestTheFirstPartDecides(t *testing.T) {
 	b := newBench(t)
 	turn, first := b.waitingTurn()
-	second := ActResults{
+	second := facts{
 		Outcomes: map[string]tool.Outcome{"1-0": succeeded("another text"), "1-1": succeeded("well after all")},
-		Kept:     map[string]journal.SettledRef{}, Dropped: map[string]bool{}, Planned: first.Planned,
-	}
+		Planned:  first.Planned,
+	}.step()
 	if _, err := b.KeepOutcomes(t.Context(), turn, first); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Act(t.Context(), turn, answered(ActResults{Outcomes: map[string]tool.Outcome{
+	if _, err := b.Act(t.Context(), turn, answered(facts{Outcomes: map[string]tool.Outcome{
 		"1-0": succeeded("another text"), "1-1": succeeded("well after all"), "1-2": succeeded("so"),
-	}, Planned: first.Planned})); !errors.Is(err, journal.ErrStale) {
+	}, Planned: first.Planned}.step())); !errors.Is(err, journal.ErrStale) {
 		t.Fatalf("a step that knows nothing of the part is closed with %v", err)
 	}
 	if _, err := b.KeepOutcomes(t.Context(), turn, second); err != nil {
 		t.Fatal(err)
 	}
-	if got := second.Outcomes["1-1"]; got.State != v1alpha1.ToolCallStateFailed || len(second.Kept) != 2 {
-		t.Errorf("the second process has %+v, %+v", got, second.Kept)
+	if got, _ := second.Outcome("1-1"); got.State != v1alpha1.ToolCallStateFailed ||
+		second.Of("1-0").Kept.Ordinal == 0 || second.Of("1-1").Kept.Ordinal == 0 {
+		t.Errorf("the second process has %+v", got)
 	}
 }
 
@@ -202,8 +202,8 @@ func TestAPartThatIsRefusedLeavesTheOutcomes(t *testing.T) {
 	if closed, err := b.KeepOutcomes(t.Context(), turn, known); !errors.Is(err, journal.ErrRefused) || closed != nil {
 		t.Fatalf("keeping gives %v, %v", closed, err)
 	}
-	if n, bytes := known.Held(turn); n != 2 || bytes < 64<<10 || len(known.Dropped) > 0 {
-		t.Errorf("%d outcomes of %d bytes are left, dropped %v", n, bytes, known.Dropped)
+	if n, bytes := known.Held(turn.Progress.ToolCalls); n != 2 || bytes < 64<<10 || known.AnyCut() {
+		t.Errorf("%d outcomes of %d bytes are left, dropped: %v", n, bytes, known.AnyCut())
 	}
 	closed, err := b.Act(t.Context(), turn, answered(known))
 	if err != nil || strings.Count(tells(t, closed), "long text ") < 6<<10 || len(b.asked) != asked {
@@ -219,41 +219,5 @@ func TestAJournalWithoutRoomForThePartEndsTheTurn(t *testing.T) {
 	if err != nil || closed == nil || closed.Transition.Error == nil ||
 		closed.Transition.Error.Code != v1alpha1.ErrorCodeJournalFull {
 		t.Fatalf("keeping gives %+v, %v", closed, err)
-	}
-}
-
-// Which outcomes a part may have: none that another process may still overtake.
-func TestWhichOutcomesAreKept(t *testing.T) {
-	for name, test := range map[string]struct {
-		call  v1alpha1.ToolCall
-		state v1alpha1.ToolCallState
-		kept  bool
-	}{
-		"a Job that has succeeded":          {v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob}, v1alpha1.ToolCallStateSucceeded, true},
-		"a Job that has failed":             {v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob}, v1alpha1.ToolCallStateFailed, true},
-		"a Job of which nothing is known":   {v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectAtMostOnce}, v1alpha1.ToolCallStateUnknown, true},
-		"a Job that may still start":        {v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectAtMostOnce}, v1alpha1.ToolCallStateNotExecuted, false},
-		"a request that was answered":       {v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorHTTP, SideEffect: v1alpha1.SideEffectPure}, v1alpha1.ToolCallStateSucceeded, true},
-		"a claim of another process":        {v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorHTTP, SideEffect: v1alpha1.SideEffectAtMostOnce}, v1alpha1.ToolCallStateUnknown, false},
-		"a client's result":                 {v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorClient}, v1alpha1.ToolCallStateSucceeded, false},
-		"a call that was refused":           {v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorNone}, v1alpha1.ToolCallStateNotExecuted, false},
-		"an approval that came in too late": {v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, Policy: v1alpha1.ToolPolicyRequiresApproval}, v1alpha1.ToolCallStateNotExecuted, false},
-	} {
-		test.call.ID = "1-0"
-		turn := newTurn("demo-1")
-		turn.Progress.ToolCalls = []v1alpha1.ToolCall{test.call}
-		n, _ := ActResults{Outcomes: map[string]tool.Outcome{"1-0": {State: test.state}}}.Held(turn)
-		if kept := n == 1; kept != test.kept {
-			t.Errorf("%s: kept %v", name, kept)
-		}
-	}
-}
-
-func TestWhenATurnThatRunsOnKeepsItsOutcomes(t *testing.T) {
-	for bytes, want := range map[int64]time.Duration{0: -1, 16 << 10: -1, 16<<10 + 1: 10 * time.Second, 256 << 10: 10 * time.Second, 256<<10 + 1: time.Second} {
-		at := KeepAt(bytes, started)
-		if got := at.Sub(started); want < 0 && !at.IsZero() || want >= 0 && got != want {
-			t.Errorf("%d bytes: %v", bytes, got)
-		}
 	}
 }

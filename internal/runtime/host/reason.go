@@ -13,6 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // Reason runs the open reason step: it checks the journal for an entry that closes the step, calls the model, and
@@ -25,7 +26,7 @@ func (h *Host) Reason(ctx context.Context, t Turn, c Config) (*journal.Closed, e
 		return closed, err
 	}
 	if c.Blocker != nil {
-		return h.Block(ctx, t, c.Blocker, ActResults{})
+		return h.Block(ctx, t, c.Blocker, nil)
 	}
 	storeFirst := t.StoreFirst && c.Model != nil && recovered(c, kept) == nil && (kept == nil || kept.Holder != h.holder())
 	if kept, err = h.own(ctx, t, kept); err != nil {
@@ -185,7 +186,7 @@ func (h *Host) closeReason(t Turn, c Config, g generation, steers []Steer) journ
 	case v1alpha1.PlanPhaseComplete:
 		text := cmp.Or(result.text, g.lastText)
 		record.Events = append(record.Events, h.completedEvents(t, *next, result.message.ID, text, now)...)
-		next.Summary.FinishedAt, next.Output = &at, cutEncoded(text, maxOutputBytes)
+		next.Summary.FinishedAt, next.Output = &at, tool.CutEncoded(text, maxOutputBytes)
 	}
 	g.addCost(record.Transition.Summary)
 	return record

@@ -223,12 +223,12 @@ func TestMoreCallsThanAStepMayHaveAreRefusedAndTheModelIsTold(t *testing.T) {
 	if len(p.ToolCalls) != tool.MaxCallsPerStep || p.Summary.ToolCalls != 67 || p.Summary.SettledToolCalls != 3 {
 		t.Fatalf("%d calls in status, summary %+v", len(p.ToolCalls), p.Summary)
 	}
-	results := ActResults{Outcomes: map[string]tool.Outcome{}, Planned: planned(closed)}
+	results := facts{Outcomes: map[string]tool.Outcome{}, Planned: planned(closed)}
 	for _, call := range p.ToolCalls {
 		text := "fine"
 		results.Outcomes[call.ID] = tool.Outcome{State: v1alpha1.ToolCallStateSucceeded, Result: &text}
 	}
-	acted, err := b.Act(t.Context(), turn, results)
+	acted, err := b.Act(t.Context(), turn, results.step())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,10 +281,10 @@ func TestTheLimitOfIterationsCompletesTheTurnWithTheLastText(t *testing.T) {
 	acted, err := b.Act(
 		t.Context(),
 		turn,
-		ActResults{
+		facts{
 			Outcomes: map[string]tool.Outcome{"1-0": {State: v1alpha1.ToolCallStateFailed, Error: "no"}},
 			Planned:  planned(closed),
-		},
+		}.step(),
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -311,10 +311,10 @@ func TestTheRequestCarriesTheTurn(t *testing.T) {
 	acted, err := b.Act(
 		t.Context(),
 		turn,
-		ActResults{
+		facts{
 			Outcomes: map[string]tool.Outcome{"1-0": {State: v1alpha1.ToolCallStateSucceeded, Result: &text}},
 			Planned:  planned(closed),
-		},
+		}.step(),
 	)
 	if err != nil {
 		t.Fatal(err)

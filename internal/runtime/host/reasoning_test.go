@@ -59,11 +59,11 @@ func withKeys(t *testing.T, store journal.Store) *bench {
 // looked ends the act step of a Turn whose calls were planned.
 func (b *bench) looked(turn Turn) Turn {
 	b.t.Helper()
-	known := ActResults{Outcomes: map[string]tool.Outcome{}}
+	known := facts{Outcomes: map[string]tool.Outcome{}}
 	for _, call := range turn.Progress.ToolCalls {
 		known.Outcomes[call.ID] = succeeded("done")
 	}
-	closed, err := b.Act(b.t.Context(), turn, known)
+	closed, err := b.Act(b.t.Context(), turn, known.step())
 	if err != nil {
 		b.t.Fatalf("acting: %v", err)
 	}

@@ -202,7 +202,7 @@ func TestSomebodyElseHasClosedTheStep(t *testing.T) {
 		cut := false
 		b.Models["Test"] = func(*v1alpha1.Model, model.Access) (model.Driver, error) {
 			return driver(func(ctx context.Context, r model.Request) (*model.Response, error) {
-				if _, err := other.Cancel(t.Context(), newTurn("demo-1"), ActResults{}); err != nil {
+				if _, err := other.Cancel(t.Context(), newTurn("demo-1"), nil); err != nil {
 					t.Error(err)
 				}
 				r.Tell(model.Partial{Text: "Hello"})

@@ -57,5 +57,5 @@ func (h *Host) RefuseTooLarge(ctx context.Context, t Turn, cause *fairshare.TooL
 		"message, and long prompts and Tools of its configuration may have %d bytes together. "+
 		"Go on in a new Session, or have the manager run with more memory for conversations (--conversation-bytes).",
 		t.Session.Name, fairshare.LargestConversation(cause.Ceiling.Bytes))
-	return h.end(ctx, t, failed(plan.Failure{Code: v1alpha1.ErrorCodeRequestTooLarge}, sentence), ActResults{})
+	return h.end(ctx, t, failed(plan.Failure{Code: v1alpha1.ErrorCodeRequestTooLarge}, sentence), nil)
 }

@@ -38,7 +38,7 @@ func showArguments(pinned []v1alpha1.ToolCall, planned []journal.PlannedCall) {
 			continue
 		}
 		whole := tool.Given(planned[i].Arguments)
-		part := cutEncoded(cut(whole, maxShownBytes), maxShownEncoded)
+		part := tool.CutEncoded(cut(whole, maxShownBytes), maxShownEncoded)
 		if cost := encodedSize(part); shown < maxShownCalls && cost <= room {
 			call.Arguments, room, shown = part, room-cost, shown+1
 		}
@@ -62,7 +62,7 @@ func sizeOf(call v1alpha1.ToolCall) int {
 func encodedSize(text string) int {
 	size := 0
 	for _, r := range text {
-		size += encodedLength(r)
+		size += tool.EncodedLength(r)
 	}
 	return size
 }

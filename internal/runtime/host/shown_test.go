@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
@@ -90,7 +91,7 @@ func TestTheLargestStatusThatWaitsFits(t *testing.T) {
 					tool.Approve(call)
 					call.PodUID, call.PodName = "01234567-0123-0123-0123-0123456789ab", strings.Repeat("p", 32)
 					result := strings.Repeat(text, 500)
-					Describe(
+					act.Describe(
 						call,
 						tool.Outcome{
 							State:  v1alpha1.ToolCallStateSucceeded,

@@ -10,7 +10,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // MaxSteers is how many messages go into a Turn at one step. The others follow at the next one.
@@ -181,19 +180,4 @@ func (h *Host) steered() v1alpha1.TurnProgress {
 	p := plan.NeverBegan(v1alpha1.TurnPhaseSucceeded, now)
 	p.Plan.StopReason = v1alpha1.StopReasonSteered
 	return p
-}
-
-// GivenUp is the outcome of a call that the Turn no longer waits for, because the user has sent a new message
-// (CLIENT-05).
-func GivenUp(call v1alpha1.ToolCall) tool.Outcome {
-	text := "Cancelled: user sent a new message"
-	if tool.Unapproved(call) {
-		text = tool.NotExecuted("the user sent a new message before it was approved")
-	}
-	return tool.Outcome{State: v1alpha1.ToolCallStateNotExecuted, Reason: v1alpha1.ToolCallReasonSteered, Error: text}
-}
-
-// WasGivenUp reports whether the status shows the call as abandoned.
-func WasGivenUp(call v1alpha1.ToolCall) bool {
-	return call.State == v1alpha1.ToolCallStateNotExecuted && call.Reason == v1alpha1.ToolCallReasonSteered
 }

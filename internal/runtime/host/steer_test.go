@@ -73,12 +73,12 @@ func TestToolCallsComeBeforeTheMessageThatWaits(t *testing.T) {
 		t.Fatalf("phase %s, taken in: %+v", turn.Progress.Phase, closed.Steered)
 	}
 	text := "done"
-	closed, err := b.Act(t.Context(), turn, ActResults{
+	closed, err := b.Act(t.Context(), turn, facts{
 		Outcomes: map[string]tool.Outcome{
 			"1-0": {State: v1alpha1.ToolCallStateSucceeded, Result: &text},
 		},
 		Planned: planned(closed),
-	})
+	}.step())
 	if err != nil || len(closed.Steered) != 1 {
 		t.Fatalf("taken in: %+v, %v", closed, err)
 	}
@@ -104,7 +104,7 @@ func TestATurnThatEndsTakesNothingIn(t *testing.T) {
 			return b.Reason(t.Context(), steeredBy(newTurn("demo-1"), waits), c)
 		},
 		"it is cancelled": func(b *bench) (*journal.Closed, error) {
-			return b.Cancel(t.Context(), steeredBy(newTurn("demo-1"), waits), ActResults{})
+			return b.Cancel(t.Context(), steeredBy(newTurn("demo-1"), waits), nil)
 		},
 		"messages cannot be looked for": func(b *bench) (*journal.Closed, error) {
 			turn := newTurn("demo-1")
@@ -237,26 +237,5 @@ func TestATurnLearnsThatItsMessageWentIntoAnother(t *testing.T) {
 	again.Input = "Something else."
 	if recalled, err = b.Recall(t.Context(), again, 0); err != nil || recalled == nil || recalled.SameMessage {
 		t.Errorf("another message under the name: %+v, %v", recalled, err)
-	}
-}
-
-func TestACallThatWasGivenUpIsKnownByItsStatus(t *testing.T) {
-	for name, call := range map[string]v1alpha1.ToolCall{
-		"of a client":      {ID: "1-0", Executor: v1alpha1.ToolExecutorClient, State: v1alpha1.ToolCallStateWaiting},
-		"not yet approved": {ID: "1-0", Executor: v1alpha1.ToolExecutorJob, Policy: v1alpha1.ToolPolicyRequiresApproval, State: v1alpha1.ToolCallStateWaiting},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if WasGivenUp(call) {
-				t.Error("a call that waits counts as given up")
-			}
-			outcome := GivenUp(call)
-			Describe(&call, outcome)
-			if !WasGivenUp(call) || outcome.Error == "" || outcome.Started {
-				t.Errorf("call %+v after %+v", call, outcome)
-			}
-			if again := GivenUp(call); again.Error != outcome.Error || again.State != outcome.State {
-				t.Errorf("after a restart it is told as %+v, before as %+v", again, outcome)
-			}
-		})
 	}
 }

@@ -22,54 +22,6 @@ func TestCancelledBeforeStartHasNoOpenStep(t *testing.T) {
 	}
 }
 
-func TestWhenAStepWaitsForOthers(t *testing.T) {
-	call := func(id string, executor v1alpha1.ToolExecutor, state v1alpha1.ToolCallState) v1alpha1.ToolCall {
-		return v1alpha1.ToolCall{ID: id, Executor: executor, State: state}
-	}
-	running := call("1-0", v1alpha1.ToolExecutorJob, v1alpha1.ToolCallStateRunning)
-	client := call("1-1", v1alpha1.ToolExecutorClient, v1alpha1.ToolCallStateWaiting)
-	done := call("1-2", v1alpha1.ToolExecutorJob, v1alpha1.ToolCallStateSucceeded)
-	next := call("1-4", v1alpha1.ToolExecutorJob, v1alpha1.ToolCallStatePending)
-	guarded := call("1-3", v1alpha1.ToolExecutorJob, v1alpha1.ToolCallStateWaiting)
-	guarded.Policy = v1alpha1.ToolPolicyRequiresApproval
-	approved := guarded
-	tool.Approve(&approved)
-	rejected := map[string]tool.Outcome{"1-3": tool.Rejected()}
-	sequential := v1alpha1.ToolConcurrencySequential
-	wait := Turn{ClientTools: v1alpha1.ClientToolsPolicyWait}
-	follow := Turn{ClientTools: v1alpha1.ClientToolsPolicyFollowHints}
-	for name, test := range map[string]struct {
-		turn        Turn
-		calls       []v1alpha1.ToolCall
-		outcomes    map[string]tool.Outcome
-		concurrency v1alpha1.ToolConcurrency
-		want        bool
-	}{
-		"no calls":                             {turn: wait},
-		"a client":                             {turn: wait, calls: []v1alpha1.ToolCall{client}, want: true},
-		"a client and a Job that runs":         {turn: wait, calls: []v1alpha1.ToolCall{running, client}},
-		"a client and a Job that ended":        {turn: wait, calls: []v1alpha1.ToolCall{running, client}, outcomes: map[string]tool.Outcome{"1-0": {}}, want: true},
-		"a client and one in status":           {turn: wait, calls: []v1alpha1.ToolCall{done, client}, want: true},
-		"all have ended":                       {turn: wait, calls: []v1alpha1.ToolCall{done, client}, outcomes: map[string]tool.Outcome{"1-1": {}}},
-		"a client that nobody is":              {turn: follow, calls: []v1alpha1.ToolCall{client}},
-		"an approval":                          {turn: wait, calls: []v1alpha1.ToolCall{guarded}, want: true},
-		"an approval, hints or not":            {turn: follow, calls: []v1alpha1.ToolCall{guarded}, want: true},
-		"an approval, clients are nobody":      {turn: follow, calls: []v1alpha1.ToolCall{client, guarded}, want: true},
-		"an approval and a client":             {turn: wait, calls: []v1alpha1.ToolCall{client, guarded}, want: true},
-		"an approval and a Job that runs":      {turn: wait, calls: []v1alpha1.ToolCall{running, guarded}},
-		"an approval and a Job that may start": {turn: wait, calls: []v1alpha1.ToolCall{guarded, next}},
-		"a Job that is behind an approval":     {turn: wait, calls: []v1alpha1.ToolCall{guarded, next}, concurrency: sequential, want: true},
-		"a Job that is before an approval":     {turn: wait, calls: []v1alpha1.ToolCall{next, guarded}, concurrency: sequential},
-		"approved":                             {turn: wait, calls: []v1alpha1.ToolCall{approved}},
-		"approved, behind another":             {turn: wait, calls: []v1alpha1.ToolCall{guarded, approved}, concurrency: sequential, want: true},
-		"rejected":                             {turn: wait, calls: []v1alpha1.ToolCall{guarded}, outcomes: rejected},
-	} {
-		if got := WaitsForOthers(test.turn, test.calls, test.outcomes, test.concurrency); got != test.want {
-			t.Errorf("%s: %v, want %v", name, got, test.want)
-		}
-	}
-}
-
 func TestProgressShowsWhatIsKnown(t *testing.T) {
 	p := v1alpha1.TurnProgress{
 		Phase:   v1alpha1.TurnPhaseAct,
@@ -82,7 +34,9 @@ func TestProgressShowsWhatIsKnown(t *testing.T) {
 	}
 	Progress(
 		&p,
-		map[string]tool.Outcome{"2-0": {State: v1alpha1.ToolCallStateFailed, Reason: "ExitCode", Error: "boom"}},
+		facts{Outcomes: map[string]tool.Outcome{
+			"2-0": {State: v1alpha1.ToolCallStateFailed, Reason: "ExitCode", Error: "boom"},
+		}}.step(),
 		false,
 		nil,
 	)
@@ -139,7 +93,7 @@ func TestTheLargestStatusFits(t *testing.T) {
 			)
 			worst[i].Policy, worst[i].ApproveBy = v1alpha1.ToolPolicyRequiresApproval, &metav1.Time{Time: started}
 		}
-		results := ActResults{Outcomes: map[string]tool.Outcome{}, Planned: planned(closed)}
+		results := facts{Outcomes: map[string]tool.Outcome{}, Planned: planned(closed)}
 		for _, call := range worst {
 			results.Outcomes[call.ID] = tool.Outcome{
 				State:  v1alpha1.ToolCallStateSucceeded,
@@ -147,7 +101,7 @@ func TestTheLargestStatusFits(t *testing.T) {
 				Result: &text,
 			}
 		}
-		acted, err := b.Act(t.Context(), turn, results)
+		acted, err := b.Act(t.Context(), turn, results.step())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,27 +140,27 @@ func FuzzCutEncoded(f *testing.F) {
 	f.Add("\x00\u2028\xff\xfe😀\"\\", 12)
 	f.Fuzz(func(t *testing.T, text string, limit int) {
 		limit = 8 + max(limit, -limit, 0)%300
-		got := cutEncoded(text, limit)
+		got := tool.CutEncoded(text, limit)
 		raw, err := json.Marshal(got)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if size := len(raw) - len(`""`); size > limit {
-			t.Fatalf("cutEncoded(%q, %d) = %q takes %d bytes", text, limit, got, size)
+			t.Fatalf("tool.CutEncoded(%q, %d) = %q takes %d bytes", text, limit, got, size)
 		}
 		raw, err = json.Marshal(text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if size := len(raw) - len(`""`); size <= limit && got != text && utf8.ValidString(text) {
-			t.Fatalf("cutEncoded(%q, %d) = %q although it takes only %d bytes", text, limit, got, size)
+			t.Fatalf("tool.CutEncoded(%q, %d) = %q although it takes only %d bytes", text, limit, got, size)
 		}
 		if head, isCut := strings.CutSuffix(
 			got,
 			"…",
 		); isCut && got != text &&
 			!strings.HasPrefix(strings.ToValidUTF8(text, ""), head) {
-			t.Fatalf("cutEncoded(%q, %d) = %q is not its beginning", text, limit, got)
+			t.Fatalf("tool.CutEncoded(%q, %d) = %q is not its beginning", text, limit, got)
 		}
 	})
 }

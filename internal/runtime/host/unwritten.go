@@ -112,9 +112,9 @@ func (h *Host) deliver(ctx context.Context, t Turn, u *Unwritten) (*journal.Clos
 	}
 	switch {
 	case errors.Is(err, journal.ErrFull):
-		closed, err = h.full(ctx, t, ActResults{}, err)
+		closed, err = h.full(ctx, t, nil, err)
 	case errors.Is(err, journal.ErrTooLarge):
-		closed, err = h.Fail(ctx, t, plan.Failure{Code: v1alpha1.ErrorCodeRequestTooLarge}, ActResults{})
+		closed, err = h.Fail(ctx, t, plan.Failure{Code: v1alpha1.ErrorCodeRequestTooLarge}, nil)
 	case errors.Is(err, journal.ErrInvalid):
 		closed, err = h.unacceptable(ctx, t, err)
 	}
@@ -130,7 +130,7 @@ func (h *Host) deliver(ctx context.Context, t Turn, u *Unwritten) (*journal.Clos
 // unacceptable ends the Turn because the API server refuses the response itself: it would refuse it again.
 func (h *Host) unacceptable(ctx context.Context, t Turn, cause error) (*journal.Closed, error) {
 	sentence := cut("The API server refuses the journal entry with the model's response: "+cause.Error(), maxMessageBytes)
-	closed, err := h.end(ctx, t, failed(plan.Failure{Code: v1alpha1.ErrorCodeProcessingError}, sentence), ActResults{})
+	closed, err := h.end(ctx, t, failed(plan.Failure{Code: v1alpha1.ErrorCodeProcessingError}, sentence), nil)
 	if err != nil {
 		return nil, fmt.Errorf("%w (after: %w)", err, cause)
 	}

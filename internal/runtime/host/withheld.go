@@ -9,30 +9,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // MaxWaits bounds how many obstacles the status of a Turn names at once.
 const MaxWaits = 4
-
-// Withheld is the error of a call of an HTTP tool that waits for a Secret which a header needs. Nothing of the call was
-// claimed or sent.
-type Withheld struct {
-	// Tool is the name of the Tool.
-	Tool string
-	// Reason and Problem name the missing reference and the remedy.
-	Reason, Problem string
-}
-
-// Error implements error.
-func (w *Withheld) Error() string {
-	return fmt.Sprintf("Tool %q cannot be called (%s). %s", w.Tool, w.Reason, w.Problem)
-}
-
-// Describe shows on a call that it is withheld.
-func (w *Withheld) Describe(call *v1alpha1.ToolCall) {
-	call.State, call.Reason, call.Preview = v1alpha1.ToolCallStatePending, w.Reason, preview(w.Problem)
-}
 
 // ClusterWait is the wait of a Turn for an object that the API server refuses.
 func ClusterWait(reason, message string) v1alpha1.TurnWait {
@@ -40,15 +22,11 @@ func ClusterWait(reason, message string) v1alpha1.TurnWait {
 }
 
 // ReferenceWaits are the waits of a Turn for the missing references of its calls, each once, in the order of the calls.
-func ReferenceWaits(calls []v1alpha1.ToolCall, withheld map[string]*Withheld) []v1alpha1.TurnWait {
+func ReferenceWaits(calls []v1alpha1.ToolCall, known *act.Step) []v1alpha1.TurnWait {
 	var waits []v1alpha1.TurnWait
-	for _, call := range calls {
-		w := withheld[call.ID]
-		if w == nil || !tool.Withheld(call) || len(waits) == MaxWaits {
-			continue
-		}
+	for _, w := range known.Missing(calls) {
 		wait := v1alpha1.TurnWait{Type: v1alpha1.WaitTypeReference, Reason: w.Reason, Message: cut(w.Error(), 1024)}
-		if !slices.Contains(waits, wait) {
+		if len(waits) < MaxWaits && !slices.Contains(waits, wait) {
 			waits = append(waits, wait)
 		}
 	}
@@ -61,7 +39,7 @@ func (h *Host) CheckSecrets(
 	ctx context.Context,
 	namespace, name string,
 	definition *v1alpha1.HTTPTool,
-) (*Withheld, error) {
+) (*act.Withheld, error) {
 	_, withheld, err := h.secrets(ctx, namespace, name, definition)
 	return withheld, err
 }
@@ -69,14 +47,14 @@ func (h *Host) CheckSecrets(
 // secrets reads the Secrets that a Tool's headers need, or reports the first that is missing.
 func (h *Host) secrets(
 	ctx context.Context, namespace, name string, definition *v1alpha1.HTTPTool,
-) (map[string]*corev1.Secret, *Withheld, error) {
+) (map[string]*corev1.Secret, *act.Withheld, error) {
 	found := map[string]*corev1.Secret{}
 	for _, header := range definition.Headers {
 		ref := header.SecretKeyRef
 		if ref == nil {
 			continue
 		}
-		withheld := &Withheld{Tool: name}
+		withheld := &act.Withheld{Tool: name}
 		if found[ref.Name] == nil {
 			secret, err := h.Secrets(ctx, namespace, ref.Name)
 			switch {

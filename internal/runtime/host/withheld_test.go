@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 )
 
@@ -44,7 +45,7 @@ func TestACallWaitsForTheSecretsOfItsHeadersAndClaimsNothing(t *testing.T) {
 				call.Tool.HTTP.Headers = []v1alpha1.HTTPHeader{secretHeader("key", "token")}
 				b.Secrets = test.read
 				_, err := b.HTTP(t.Context(), turn, call)
-				var withheld *Withheld
+				var withheld *act.Withheld
 				if !errors.As(err, &withheld) || withheld.Reason != test.reason ||
 					!strings.Contains(withheld.Error(), test.problem) {
 					t.Fatalf("it ends with %v", err)
@@ -109,18 +110,18 @@ func TestASecretIsReadOnceForAllHeaders(t *testing.T) {
 
 func TestMissingReferencesAreNamedOnceAndFew(t *testing.T) {
 	var calls []v1alpha1.ToolCall
-	withheld := map[string]*Withheld{}
+	var step act.Step
 	for _, id := range []string{"1-0", "1-1", "1-2", "1-3", "1-4", "1-5", "1-6"} {
-		w := &Withheld{Tool: id, Reason: v1alpha1.ReasonSecretMissing, Problem: strings.Repeat("x", 2000)}
+		w := &act.Withheld{Tool: id, Reason: v1alpha1.ReasonSecretMissing, Problem: strings.Repeat("x", 2000)}
 		if id == "1-1" {
 			w.Tool = "1-0"
 		}
 		call := v1alpha1.ToolCall{ID: id, Executor: v1alpha1.ToolExecutorHTTP}
-		w.Describe(&call)
-		calls, withheld[id] = append(calls, call), w
+		step.Withhold(&call, w, started)
+		calls = append(calls, call)
 	}
 	calls[2].Reason = v1alpha1.ToolCallReasonStarting
-	waits := ReferenceWaits(calls, withheld)
+	waits := ReferenceWaits(calls, &step)
 	if len(waits) != MaxWaits || !strings.Contains(waits[1].Message, `"1-3"`) || len(waits[0].Message) > 1024 {
 		t.Errorf("%d waits: %+v", len(waits), waits)
 	}

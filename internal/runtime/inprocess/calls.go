@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
@@ -18,25 +19,21 @@ type callEnd struct {
 	err   error
 }
 
-// start starts the calls that may start now (TOOL-12).
-func (a *act) start(ctx context.Context) {
-	for _, index := range tool.Startable(a.calls(), a.config.Effective.ToolConcurrency, tool.MaxConcurrency) {
+// start starts the calls.
+func (a *acting) start(ctx context.Context, indexes []int) {
+	for _, index := range indexes {
 		shown := &a.calls()[index]
-		if at := shown.NotBefore; at != nil && a.loop.Clock.Now().Before(at.Time) {
-			a.alarmAt = earlier(a.alarmAt, at.Time)
-			continue
-		}
 		do := a.request
 		if shown.Executor == v1alpha1.ToolExecutorJob {
-			if refused := a.refuse(*shown); refused != nil {
-				a.settle(index, *refused)
+			if refused := a.refused(*shown); refused != nil {
+				a.step.Settle(shown, *refused)
 				continue
 			}
 			do = a.job
 		}
-		shown.State, shown.Reason, shown.NotBefore = v1alpha1.ToolCallStateRunning, "", nil
+		act.Start(shown)
 		a.begun = true
-		carryOut := do(*shown)
+		carryOut := do(*shown, a.attempt(index))
 		go func() {
 			defer func() {
 				if p := recover(); p != nil {
@@ -49,8 +46,16 @@ func (a *act) start(ctx context.Context) {
 	}
 }
 
+// attempt is the state of the newest attempt of a call, which stays the same if the attempt is carried out again.
+func (a *acting) attempt(index int) *host.CallRun {
+	if number := a.calls()[index].Attempt; a.runs[index].number != number {
+		a.runs[index] = attempt{number: number, run: host.NewCallRun(a.line)}
+	}
+	return a.runs[index].run
+}
+
 // definition is the Tool that a call was planned with; nil when it is not there any more.
-func (a *act) definition(call v1alpha1.ToolCall) *v1alpha1.Tool {
+func (a *acting) definition(call v1alpha1.ToolCall) *v1alpha1.Tool {
 	definition := a.config.Tools[call.Name]
 	if !a.pins.Hold(call, definition) {
 		return nil
@@ -59,12 +64,12 @@ func (a *act) definition(call v1alpha1.ToolCall) *v1alpha1.Tool {
 }
 
 // request sends the request of a call of an HTTP tool.
-func (a *act) request(call v1alpha1.ToolCall) func(context.Context) (host.CallEnd, error) {
+func (a *acting) request(call v1alpha1.ToolCall, run *host.CallRun) func(context.Context) (host.CallEnd, error) {
 	turn, c := a.hostTurn(), host.HTTPCall{
 		Call:      call,
-		Arguments: a.planned[call.ID].Arguments,
+		Arguments: a.step.Plan(call.ID).Arguments,
 		Network:   a.config.Effective.Network,
-		Run:       host.NewCallRun(a.line),
+		Run:       run,
 	}
 	if definition := a.definition(call); definition != nil {
 		c.Tool = definition.Spec.DeepCopy()
@@ -72,8 +77,8 @@ func (a *act) request(call v1alpha1.ToolCall) func(context.Context) (host.CallEn
 	return func(ctx context.Context) (host.CallEnd, error) { return a.loop.Host.HTTP(ctx, turn, c) }
 }
 
-// refuse is the outcome of a call of a Job tool that must not start; nil when it may.
-func (a *act) refuse(call v1alpha1.ToolCall) *tool.Outcome {
+// refused is the outcome of a call of a Job tool that must not start; nil when it may.
+func (a *acting) refused(call v1alpha1.ToolCall) *tool.Outcome {
 	definition := a.definition(call)
 	var outcome tool.Outcome
 	switch {
@@ -88,14 +93,14 @@ func (a *act) refuse(call v1alpha1.ToolCall) *tool.Outcome {
 }
 
 // job has a function of this process stand in for the container of a call.
-func (a *act) job(call v1alpha1.ToolCall) func(context.Context) (host.CallEnd, error) {
-	turn, definition, run := a.hostTurn(), a.definition(call), host.NewCallRun(a.line)
+func (a *acting) job(call v1alpha1.ToolCall, run *host.CallRun) func(context.Context) (host.CallEnd, error) {
+	turn, definition := a.hostTurn(), a.definition(call)
 	j := Job{
 		Turn:      a.turn.DeepCopy(),
 		Session:   a.turn.Spec.SessionRef.Name,
 		Call:      call,
 		Tool:      definition,
-		Arguments: tool.Given(a.planned[call.ID].Arguments),
+		Arguments: tool.Given(a.step.Plan(call.ID).Arguments),
 		Locale:    a.turn.Status.Plan.Locale,
 	}
 	return func(ctx context.Context) (host.CallEnd, error) {

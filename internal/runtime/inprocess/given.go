@@ -3,12 +3,14 @@ package inprocess
 import (
 	"context"
 	"fmt"
-	"time"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/toolresult"
 )
 
@@ -48,6 +50,9 @@ func (l *Loop) Give(ctx context.Context, result *v1alpha1.ToolResult) (*v1alpha1
 	if err != nil {
 		return nil, err
 	}
+	if result = result.DeepCopy(); result.CreationTimestamp.IsZero() {
+		result.CreationTimestamp = metav1.NewTime(l.Clock.Now())
+	}
 	g := &given{result: result, reply: make(chan error, 1)}
 	l.mu.Lock()
 	refused := r.err
@@ -80,7 +85,7 @@ func (l *Loop) Give(ctx context.Context, result *v1alpha1.ToolResult) (*v1alpha1
 }
 
 // open takes the new answers from the inbox.
-func (a *act) open() []*given {
+func (a *acting) open() []*given {
 	a.loop.mu.Lock()
 	defer a.loop.mu.Unlock()
 	inbox := a.inbox
@@ -88,58 +93,64 @@ func (a *act) open() []*given {
 	return inbox
 }
 
-// takeGiven accepts answers for the calls that wait for them, as the Turn reconciler does: those that complete the step
-// go into the entry that closes it, and the others are appended to the journal on their own (CLIENT-04). An approval
-// never completes a step.
-func (a *act) takeGiven(ctx context.Context) (*journal.Closed, error) {
-	if err := a.readSettled(ctx); err != nil {
-		return nil, err
-	}
-	if !host.Waits(a.hostTurn()) {
-		a.skipClientCalls()
-	}
-	a.timeOut(a.loop.Clock.Now())
-	offered := map[string]*given{}
-	var order []*given
+// collect takes the new answers from the inbox, and offers those that the Turn may accept.
+func (a *acting) collect(round *act.Round) {
+	var offers []act.Offer
 	for _, g := range a.open() {
-		id := g.result.Spec.CallID
-		err := g.judge(a.turn)
-		if err == nil && offered[id] != nil {
-			err = &RefusedError{
-				Reason:  v1alpha1.ReasonAlreadyAnswered,
-				Message: fmt.Sprintf("Another ToolResult answered call %s first.", id),
-			}
-		}
-		if err != nil {
+		if err := g.judge(a.turn); err != nil {
 			g.reply <- err
 			continue
 		}
-		offered[id] = g
-		order = append(order, g)
+		a.taken = append(a.taken, g)
+		offers = append(offers, a.offer(g.result))
 	}
-	missing, approves := len(a.calls())-len(a.outcomes), false
-	for _, g := range order {
-		approves = approves || g.result.Spec.Decision == v1alpha1.DecisionApprove
+	now := a.loop.Clock.Now()
+	round.Offer(a.step.Accept(a.calls(), offers, now), now)
+}
+
+// offer is an answer to one of the calls.
+func (a *acting) offer(result *v1alpha1.ToolResult) act.Offer {
+	index := slices.IndexFunc(a.calls(), func(call v1alpha1.ToolCall) bool { return call.ID == result.Spec.CallID })
+	return act.Offer{
+		Index:  index,
+		Result: result,
+		Binds:  toolresult.Binds(result, a.turn, &a.calls()[index]),
+		Call:   host.SettledCallOf(result),
 	}
-	complete := missing == len(order) && !approves
-	for i, g := range order {
-		if complete {
-			a.take(host.SettledCallOf(g.result))
-			g.reply <- nil
-			continue
-		}
-		ref, closed, err := a.loop.Host.Keep(ctx, a.hostTurn(), host.SettledCallOf(g.result), a.results())
-		if err != nil || closed != nil {
-			for _, left := range order[i:] {
-				left.reply <- overtaken(left, err)
-			}
-			return closed, err
-		}
-		a.settled[ref.Call.ID] = ref
-		a.take(ref.Call)
-		g.reply <- nil
+}
+
+// keep appends an answer to the journal.
+func (a *acting) keep(ctx context.Context, round *act.Round, o act.Offer) (*journal.Closed, error) {
+	ref, closed, err := a.loop.Host.Keep(ctx, a.hostTurn(), o.Call, a.step)
+	if err != nil || closed != nil {
+		return closed, err
 	}
+	round.Kept(o.Index, host.Recorded([]journal.SettledRef{ref})[0])
 	return nil, nil
+}
+
+// answer replies to the answers that have become part of the Turn, and to those that it accepts no more: they came too
+// late, or after another one.
+func (a *acting) answer() {
+	a.taken = slices.DeleteFunc(a.taken, func(g *given) bool {
+		if a.step.Source(g.result.Spec.CallID) == g.result.UID {
+			g.reply <- nil
+			return true
+		}
+		refused := g.judge(a.turn)
+		if refused != nil {
+			g.reply <- refused
+		}
+		return refused != nil
+	})
+}
+
+// refuse replies to the answers that have not become part of the Turn when its step is closed or has failed.
+func (a *acting) refuse(err error) {
+	for _, g := range a.taken {
+		g.reply <- overtaken(g, err)
+	}
+	a.taken = nil
 }
 
 // overtaken is why an answer could not be appended to the journal.
@@ -154,68 +165,20 @@ func overtaken(g *given, err error) error {
 }
 
 // readSettled reads the results, outcomes and decisions of this step from the journal, once.
-func (a *act) readSettled(ctx context.Context) error {
-	if a.settled != nil {
+func (a *acting) readSettled(ctx context.Context) error {
+	if a.step.Read {
 		return nil
 	}
-	a.settled = map[string]journal.SettledRef{}
 	plan := a.turn.Status.Plan
 	refs, err := a.loop.Host.Log.Settled(ctx, host.JournalOf(a.session()), a.turn.UID, plan.Step, plan.OpenedAt)
 	if err != nil {
 		return fmt.Errorf("reading the results in the journal: %w", err)
 	}
-	a.results().Adopt(refs)
-	for _, ref := range refs {
-		if host.GivenByOthers(ref.Call) {
-			a.settled[ref.Call.ID] = ref
-			a.take(ref.Call)
-		}
-	}
-	for i, call := range a.calls() {
-		if a.done(call) {
-			host.Describe(&a.calls()[i], a.outcomes[call.ID])
-		}
+	recorded := host.Recorded(refs)
+	a.step.Adopt(recorded)
+	a.step.Record(recorded)
+	for i := range a.calls() {
+		a.step.Show(&a.calls()[i])
 	}
 	return nil
-}
-
-// take records the result or decision for a call.
-func (a *act) take(call journal.SettledCall) {
-	for i := range a.calls() {
-		shown := &a.calls()[i]
-		if shown.ID != call.ID || a.done(*shown) {
-			continue
-		}
-		a.sources[call.ID] = call.Source
-		switch {
-		case call.Decision == v1alpha1.DecisionReject:
-			a.settle(i, tool.Rejected())
-		case call.Decision == v1alpha1.DecisionApprove && tool.Unapproved(*shown):
-			tool.Approve(shown)
-		case call.Decision == "":
-			a.settle(i, host.ClientOutcome(call))
-		}
-	}
-}
-
-// skipClientCalls settles the client calls of a Session whose hints exclude client results (TURN-11).
-func (a *act) skipClientCalls() {
-	for i, call := range a.calls() {
-		if call.Executor == v1alpha1.ToolExecutorClient && !a.done(call) {
-			a.settle(i, host.NoClient())
-		}
-	}
-}
-
-// timeOut ends the calls without a decision in time.
-func (a *act) timeOut(now time.Time) {
-	for i, call := range a.calls() {
-		switch {
-		case a.done(call) || !tool.Unapproved(call) || call.ApproveBy == nil:
-		case now.Before(call.ApproveBy.Time):
-			a.alarmAt = earlier(a.alarmAt, call.ApproveBy.Time)
-		default:
-			a.settle(i, tool.ApprovalTimedOut())
-		}
-	}
 }

@@ -192,7 +192,7 @@ func (r *run) giveUp(ctx context.Context, cause error) (*journal.Closed, error) 
 		ctx,
 		r.hostTurn(),
 		plan.Failure{Code: v1alpha1.ErrorCodeProcessingError},
-		host.ActResults{},
+		nil,
 	)
 	if err != nil {
 		return nil, errors.Join(cause, err)

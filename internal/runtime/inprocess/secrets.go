@@ -7,27 +7,17 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/projection"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// withhold keeps a call of an HTTP tool back that has found no Secret.
-func (a *act) withhold(call *v1alpha1.ToolCall, missing *host.Withheld) {
-	a.withheld[call.ID] = missing
-	missing.Describe(call)
-}
-
 // lookForSecrets looks for the Secrets of the calls that wait for one. A call whose Secrets exist may start.
-func (a *act) lookForSecrets(ctx context.Context) error {
+func (a *acting) lookForSecrets(ctx context.Context, indexes []int) error {
 	var failed []error
-	for i := range a.calls() {
+	for _, i := range indexes {
 		call := &a.calls()[i]
-		if !tool.Withheld(*call) {
-			continue
-		}
-		var missing *host.Withheld
+		var missing *act.Withheld
 		if definition := a.definition(*call); definition != nil && definition.Spec.HTTP != nil {
 			var err error
 			if missing, err = a.loop.Host.CheckSecrets(ctx, a.turn.Namespace, call.Name, definition.Spec.HTTP); err != nil {
@@ -36,11 +26,10 @@ func (a *act) lookForSecrets(ctx context.Context) error {
 			}
 		}
 		if missing != nil {
-			a.withhold(call, missing)
+			a.step.Withhold(call, missing, a.loop.Clock.Now())
 			continue
 		}
-		delete(a.withheld, call.ID)
-		call.Reason, call.Preview = "", ""
+		a.step.Release(call)
 	}
 	return errors.Join(failed...)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
@@ -29,7 +30,7 @@ func (r *run) step(ctx context.Context) (*journal.Closed, error) {
 // reason carries out a model call (PHASE-04), once its Model has an API key.
 func (r *run) reason(ctx context.Context) (*journal.Closed, error) {
 	for {
-		if closed, err := r.cutShort(ctx, host.ActResults{}); closed != nil || err != nil {
+		if closed, err := r.cutShort(ctx, nil); closed != nil || err != nil {
 			return closed, err
 		}
 		config, err := r.loop.config(r.session(), r.turn)
@@ -79,13 +80,13 @@ func (r *run) call(ctx context.Context, config host.Config) (*journal.Closed, er
 		if r.toEnd() || r.expired() != nil {
 			// The call is abandoned. If it was answered meanwhile, the journal has the answer.
 			hangUp()
-			return r.cutShort(ctx, host.ActResults{})
+			return r.cutShort(ctx, nil)
 		}
 	}
 }
 
 // cutShort closes the open step when the Turn was cancelled, or a time limit has passed. It returns nil otherwise.
-func (r *run) cutShort(ctx context.Context, known host.ActResults) (*journal.Closed, error) {
+func (r *run) cutShort(ctx context.Context, known *act.Step) (*journal.Closed, error) {
 	if r.toEnd() {
 		return r.loop.Host.Cancel(ctx, r.hostTurn(), known)
 	}
@@ -110,17 +111,9 @@ func (r *run) expired() *host.Expiry {
 func (r *run) nextLimit() time.Time {
 	var next time.Time
 	for _, limit := range host.TimeLimits(r.turn) {
-		next = earlier(next, limit.At)
+		next = act.Earlier(next, limit.At)
 	}
 	return next
-}
-
-// earlier returns the earlier of two times; a zero time is ignored.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
-		return b
-	}
-	return a
 }
 
 // alarm returns a channel that is closed when the clock shows a time; nil for the zero time.

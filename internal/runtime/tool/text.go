@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
@@ -28,6 +29,39 @@ func Preview(s string) string {
 		return line
 	}
 	return result.Head(line, MaxPreviewBytes-len(ellipsis)) + ellipsis
+}
+
+// ShownPreview is the start of a text for status.
+func ShownPreview(text string) string {
+	return CutEncoded(Preview(text), MaxPreviewBytes)
+}
+
+// CutEncoded shortens text so that it takes at most limit bytes within a JSON string, where some characters take six:
+// foreign text must not make status grow beyond its bound (invariant 7).
+func CutEncoded(text string, limit int) string {
+	const mark = "…"
+	size, fits := 0, 0
+	for i, r := range text {
+		if size <= limit-len(mark) {
+			fits = i
+		}
+		if size += EncodedLength(r); size > limit {
+			return strings.ToValidUTF8(text[:fits], "") + mark
+		}
+	}
+	return text
+}
+
+// EncodedLength returns the most that a character takes within a JSON string.
+func EncodedLength(r rune) int {
+	switch {
+	case r == '"' || r == '\\' || r == '\n' || r == '\r' || r == '\t' || r == '\b' || r == '\f':
+		return len(`\"`)
+	case r < ' ' || r == '<' || r == '>' || r == '&' || r == '\u2028' || r == '\u2029' || r == utf8.RuneError:
+		return len(`\u0000`)
+	default:
+		return utf8.RuneLen(r)
+	}
 }
 
 // ArgumentsTooLarge is the error of a call whose arguments have size bytes, more than MaxArgumentsBytes.

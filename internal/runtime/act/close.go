@@ -1,0 +1,170 @@
+package act
+
+import (
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// carriedOut reports whether the manager carries out a call, or a process in its place.
+func carriedOut(call v1alpha1.ToolCall) bool {
+	return call.Executor == v1alpha1.ToolExecutorJob || call.Executor == v1alpha1.ToolExecutorHTTP
+}
+
+// inProcess reports whether the process that runs the Turn carries out the call itself. local reports whether it does so
+// for Jobs.
+func inProcess(call v1alpha1.ToolCall, local bool) bool {
+	return call.Executor == v1alpha1.ToolExecutorHTTP || (local && call.Executor == v1alpha1.ToolExecutorJob)
+}
+
+// Claimable reports whether a call is claimed in the journal before it starts: one that must not start twice and that
+// the process carries out itself.
+func Claimable(call v1alpha1.ToolCall, local bool) bool {
+	return inProcess(call, local) && tool.AtMostOnce(call)
+}
+
+func (s *Step) claimable(call v1alpha1.ToolCall) bool {
+	return Claimable(call, s != nil && s.Local)
+}
+
+// Withdraw marks in status those calls as not executed whose pods start only once they are recorded there, and are not,
+// and reports whether it has marked any. That must be written under optimistic lock before an entry may state it. The
+// Turn must be about to end, or all calls must have outcomes. Outcomes other than NotExecuted stand.
+func (s *Step) Withdraw(calls []v1alpha1.ToolCall) bool {
+	changed := false
+	for i := range calls {
+		call := &calls[i]
+		if !tool.Withdrawable(*call) || tool.Withdrawn(*call) {
+			continue
+		}
+		outcome, known := s.Outcome(call.ID)
+		if !known {
+			outcome = neverStarted()
+		}
+		if outcome.State == v1alpha1.ToolCallStateNotExecuted {
+			Describe(call, outcome)
+			changed = true
+		}
+	}
+	return changed
+}
+
+// AwaitsWithdrawal reports whether an open call is only known not to have been executed once it is withdrawn.
+func AwaitsWithdrawal(call v1alpha1.ToolCall) bool {
+	return tool.Withdrawable(call) && !call.State.Settled()
+}
+
+// NeverStarted shows that nothing has started a call of a Turn that is over.
+func NeverStarted(call *v1alpha1.ToolCall) {
+	Describe(call, neverStarted())
+}
+
+// Claim is what the journal has of the claim of a call.
+type Claim struct {
+	// Settled is the outcome that the holder has appended; its Ordinal is 0 if there is none.
+	Settled Recorded
+}
+
+// NeedsClaims reports whether an end of the Turn depends on the claims in the journal: of calls that have no outcome.
+func (s *Step) NeedsClaims(calls []v1alpha1.ToolCall) bool {
+	for _, call := range calls {
+		if s.claimable(call) && !s.Done(call.ID) {
+			return true
+		}
+	}
+	return false
+}
+
+// End settles all calls when the Turn ends: with the known outcome, or with a conclusion without one. It changes the
+// status of the calls and returns what is known then. claims are those of the step, by call id.
+func (s *Step) End(calls []v1alpha1.ToolCall, claims map[string]Claim) *Step {
+	all := s.Clone()
+	for i := range calls {
+		call := &calls[i]
+		row := all.Of(call.ID)
+		var outcome tool.Outcome
+		if row.Outcome != nil {
+			outcome = *row.Outcome
+		}
+		claim, claimed := claims[call.ID]
+		approved := approvedElsewhere(*call, *row)
+		switch {
+		case row.Kept.Ordinal != 0:
+		case approved && all.claimable(*call):
+			outcome = all.endedHere(*call, claim, claimed)
+		case approved, row.Outcome != nil && all.unwithdrawn(*call, outcome):
+			outcome = mayHaveRun()
+		case row.Outcome == nil:
+			outcome = all.endedWith(*call, claim, claimed)
+		}
+		row.Outcome = &outcome
+		all.Show(call)
+	}
+	return all
+}
+
+// approvedElsewhere reports whether the journal has an approval of a call that the status does not show: another
+// process may have started it.
+func approvedElsewhere(call v1alpha1.ToolCall, row Row) bool {
+	return tool.Unapproved(call) && row.Given.Call.Decision == v1alpha1.DecisionApprove
+}
+
+// endedWith returns the outcome of a call that had none when the Turn ended. A call of a Job is only known not to have
+// been executed if status has its withdrawal: this process may be behind another one that has let its pod start.
+func (s *Step) endedWith(call v1alpha1.ToolCall, claim Claim, claimed bool) tool.Outcome {
+	switch {
+	case inProcess(call, s.Local) && !tool.Unapproved(call):
+		return s.endedHere(call, claim, claimed)
+	case call.State.Settled():
+		return tool.Recalled(call)
+	case tool.Unapproved(call):
+		return neverStarted()
+	case call.Executor == v1alpha1.ToolExecutorClient:
+		return noResult()
+	case call.Executor != v1alpha1.ToolExecutorJob:
+		return neverStarted()
+	default:
+		return mayHaveRun()
+	}
+}
+
+// endedHere is the outcome of a call that a process carries out itself and that had none when the Turn ended.
+func (s *Step) endedHere(call v1alpha1.ToolCall, claim Claim, claimed bool) tool.Outcome {
+	switch {
+	case claim.Settled.Ordinal != 0:
+		return OutcomeOf(claim.Settled.Call)
+	case s.claimable(call) && !claimed:
+		return neverStarted()
+	default:
+		return mayHaveRun()
+	}
+}
+
+// unwithdrawn reports whether an outcome is NotExecuted although another process may still let the pod of the call
+// start.
+func (s *Step) unwithdrawn(call v1alpha1.ToolCall, outcome tool.Outcome) bool {
+	return !inProcess(call, s.Local) && outcome.State == v1alpha1.ToolCallStateNotExecuted &&
+		tool.Withdrawable(call) && !tool.Withdrawn(call)
+}
+
+// Unclaimed returns the calls that a closing entry reports as never started because no process has claimed them.
+func (s *Step) Unclaimed(calls []v1alpha1.ToolCall, claims map[string]Claim) []string {
+	var ids []string
+	for _, call := range calls {
+		row := s.look(call.ID)
+		_, claimed := claims[call.ID]
+		if s.claimable(call) && !claimed && row.Kept.Ordinal == 0 && row.Outcome != nil &&
+			row.Outcome.State == v1alpha1.ToolCallStateNotExecuted {
+			ids = append(ids, call.ID)
+		}
+	}
+	return ids
+}
+
+// Without returns a copy without the outcomes of some calls.
+func (s *Step) Without(ids []string) *Step {
+	rest := s.Clone()
+	for _, id := range ids {
+		rest.Of(id).Outcome = nil
+	}
+	return rest
+}

@@ -1,0 +1,56 @@
+package act
+
+import (
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// Open reports whether a call has no final state in status.
+func Open(call v1alpha1.ToolCall) bool {
+	return !call.State.Settled()
+}
+
+// Asks reports whether an open call waits for a ToolResult of this kind: a decision, or a client's result.
+func Asks(call v1alpha1.ToolCall, decision bool) bool {
+	return Open(call) && tool.AwaitsApproval(call) == decision
+}
+
+// RecallRepeatable handles a Pure or Idempotent call that is settled in status, but whose Job or outcome this process
+// does not have: an earlier process concluded it. A failure is restored from status; any other call is started again. It
+// reports whether the call is such a one.
+func (s *Step) RecallRepeatable(call *v1alpha1.ToolCall) bool {
+	if Open(*call) || tool.AtMostOnce(*call) {
+		return false
+	}
+	if call.State == v1alpha1.ToolCallStateFailed {
+		s.Settle(call, tool.Recalled(*call))
+		return true
+	}
+	call.State, call.Reason, call.Preview, call.PodName = v1alpha1.ToolCallStatePending, "", "", ""
+	return true
+}
+
+// RecallSettled ends a call whose Job is gone as status says, and reports whether status says so.
+func (s *Step) RecallSettled(call *v1alpha1.ToolCall) bool {
+	if Open(*call) {
+		return false
+	}
+	s.Settle(call, tool.Recalled(*call))
+	return true
+}
+
+// SendAgain lets a request start again that an earlier process has sent or concluded: requests end with their process,
+// and the claim of a call decides whether it may run, or how it has ended.
+func SendAgain(call *v1alpha1.ToolCall) {
+	if call.State == v1alpha1.ToolCallStateRunning || !Open(*call) {
+		call.State, call.Reason, call.Preview = v1alpha1.ToolCallStatePending, "", ""
+	}
+}
+
+// Explained returns the outcome of a call with the reason for which its pod was deleted, if it has not started.
+func (s *Step) Explained(id string, outcome tool.Outcome) tool.Outcome {
+	if why := s.look(id).GaveUp; why != nil && outcome.State == v1alpha1.ToolCallStateNotExecuted {
+		return *why
+	}
+	return outcome
+}

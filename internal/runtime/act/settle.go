@@ -1,0 +1,102 @@
+package act
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// Describe writes the end of a call to status.
+func Describe(call *v1alpha1.ToolCall, outcome tool.Outcome) {
+	call.State, call.Reason, call.NotBefore = outcome.State, outcome.Reason, nil
+	tool.Asked(call)
+	switch {
+	case outcome.Error != "":
+		call.Preview = tool.ShownPreview(outcome.Error)
+	case outcome.Result != nil:
+		call.Preview = tool.ShownPreview(*outcome.Result)
+	}
+}
+
+// Show writes the known end of a call to status, if there is one, and reports whether there is. The pod that the call
+// ran in may be known from the journal alone.
+func (s *Step) Show(call *v1alpha1.ToolCall) bool {
+	row := s.find(call.ID)
+	if row == nil || row.Outcome == nil {
+		return false
+	}
+	Describe(call, *row.Outcome)
+	if call.PodUID == "" {
+		call.PodUID = row.Kept.Call.PodUID
+	}
+	return true
+}
+
+// Settle records the end of a call, shows it in status, and returns it. It is only "not executed" if no attempt of the
+// call may have started.
+func (s *Step) Settle(call *v1alpha1.ToolCall, outcome tool.Outcome) tool.Outcome {
+	row := s.Of(call.ID)
+	if row.Unstarted < call.Attempt-1 {
+		outcome = tool.WithEarlierAttempts(*call, outcome)
+	}
+	if tool.Withdrawable(*call) && outcome.State == v1alpha1.ToolCallStateNotExecuted {
+		row.Unfenced = true
+	}
+	row.Outcome, row.Cut, row.Withheld = &outcome, false, nil
+	Describe(call, outcome)
+	return outcome
+}
+
+// Retries reports whether a call goes on with a further attempt after one that has ended so, and plans it. Its number
+// and time are an intent: they are in status before it starts, so that they survive a restart or a change of the leader.
+// An AtMostOnce call has one attempt.
+func (s *Step) Retries(call *v1alpha1.ToolCall, ended tool.Outcome, now time.Time) bool {
+	if !ended.Retryable || tool.AtMostOnce(*call) || call.Attempt >= tool.MaxAttempts {
+		return false
+	}
+	if ended.State == v1alpha1.ToolCallStateNotExecuted {
+		s.Of(call.ID).Unstarted++
+	}
+	notBefore := metav1.NewTime(now.Add(tool.RetryPause(call.Attempt)))
+	call.NotBefore = &notBefore
+	call.Attempt++
+	call.State, call.Reason, call.PodName = v1alpha1.ToolCallStatePending, ended.Reason, ""
+	return true
+}
+
+// Refuse settles a call that was planned as refused.
+func (s *Step) Refuse(call *v1alpha1.ToolCall) tool.Outcome {
+	return s.Settle(call, tool.Outcome{
+		State: v1alpha1.ToolCallStateNotExecuted, Reason: call.Reason, Error: s.Plan(call.ID).Refusal,
+	})
+}
+
+// Fence drops the outcomes that another leader has overtaken by recording a pod of a call that this process considers
+// not executed.
+func (s *Step) Fence(calls []v1alpha1.ToolCall) {
+	for _, call := range calls {
+		if row := s.find(call.ID); row != nil && row.Unfenced && call.PodUID != "" {
+			row.Outcome, row.Unfenced = nil, false
+		}
+	}
+}
+
+// maxUnread is how often the log of a container may fail to be read.
+const maxUnread = 11
+
+// LogLost reports whether the output of a call is lost, after a log of it could not be read. A log without the result,
+// or none, is read once more, because it may lag the end of its container. Any other failure is one of the network, the
+// API server or the node, and may be transient; with the pauses between them, maxUnread attempts take a minute and a
+// half.
+func (r *Row) LogLost(missing bool) bool {
+	if missing {
+		again := r.misread
+		r.misread = true
+		return again
+	}
+	r.unread++
+	return r.unread >= maxUnread
+}

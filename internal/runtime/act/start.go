@@ -1,0 +1,75 @@
+package act
+
+import (
+	"time"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// Startable returns the calls that may start now, in order (TOOL-12), and when the next one may whose attempt is to
+// come later; zero for none.
+func Startable(
+	calls []v1alpha1.ToolCall, concurrency v1alpha1.ToolConcurrency, now time.Time,
+) (due []int, next time.Time) {
+	for _, index := range tool.Startable(calls, concurrency, tool.MaxConcurrency) {
+		if at := calls[index].NotBefore; at != nil && now.Before(at.Time) {
+			next = Earlier(next, at.Time)
+			continue
+		}
+		due = append(due, index)
+	}
+	return due, next
+}
+
+// Start shows that the process carries out a call from now on.
+func Start(call *v1alpha1.ToolCall) {
+	call.State, call.Reason, call.NotBefore = v1alpha1.ToolCallStateRunning, "", nil
+}
+
+// Intend records the attempts that this process has written to a status which had the calls of before.
+func (s *Step) Intend(before, now []v1alpha1.ToolCall) {
+	for i, call := range now {
+		known := int32(0)
+		if i < len(before) {
+			known = before[i].Attempt
+		}
+		if call.Attempt > known {
+			s.Of(call.ID).Intended = call.Attempt
+		}
+	}
+}
+
+// UnderWay reports whether a call that has no outcome has begun. exists reports whether a Job of the call may exist. A
+// call whose pod is gated and not recorded has not begun: it is withdrawn.
+func (s *Step) UnderWay(call v1alpha1.ToolCall, exists bool) bool {
+	switch {
+	case s.Done(call.ID):
+		return false
+	case inProcess(call, s.Local):
+		return call.State == v1alpha1.ToolCallStateRunning
+	default:
+		return call.Executor == v1alpha1.ToolExecutorJob && !tool.Withdrawable(call) && exists
+	}
+}
+
+// Requested reports whether a request of an HTTP tool was sent, according to the status.
+func Requested(calls []v1alpha1.ToolCall) bool {
+	for _, call := range calls {
+		if call.Executor == v1alpha1.ToolExecutorHTTP && !tool.Unapproved(call) &&
+			(call.State != v1alpha1.ToolCallStatePending || call.Attempt > 1) {
+			return true
+		}
+	}
+	return false
+}
+
+// RecordsPod reports whether the pod of a call starts only once its UID is in status, and it is not there.
+func RecordsPod(call v1alpha1.ToolCall) bool {
+	return AwaitsWithdrawal(call)
+}
+
+// RecordedPod reports whether the pod of an open call may start: its UID is in status.
+func RecordedPod(call v1alpha1.ToolCall) bool {
+	return call.PodUID != "" && !call.State.Settled()
+}

@@ -1,0 +1,230 @@
+package act
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// Step is what a process knows of an open act step. The zero value, and nil, know nothing.
+type Step struct {
+	// Local reports whether the process carries out the calls of Job tools itself, as the in-process runtime does.
+	Local bool
+	// Read reports whether the results of clients and the decisions that the journal has were read.
+	Read bool
+	// Planned are the large fields of the calls, in their order, with those of calls that were too many for status. It is
+	// nil while they are not needed.
+	Planned []format.PlannedCall
+
+	rows  []*Row
+	brief bool
+	// held is the number of outcomes that only memory has, heldSince when it last changed.
+	held      int
+	heldSince time.Time
+}
+
+// Row is what a process knows of one call.
+type Row struct {
+	// ID of the call.
+	ID string
+	// Outcome of the call; nil while it has none.
+	Outcome *tool.Outcome
+	// Cut reports whether the outcome has only the start of its texts. The journal has them.
+	Cut bool
+	// Source is the ToolResult with the client's result, or with the decision.
+	Source types.UID
+	// Given is the client's result or the decision in the journal, Kept the outcome in the journal of a call that a
+	// process has carried out.
+	Given, Kept Recorded
+	// Unfenced reports whether this process has concluded that the call was not executed while no pod was recorded for
+	// it. That is valid only until another leader records one.
+	Unfenced bool
+	// GaveUp is the outcome of an AtMostOnce call whose pod is being deleted, for the case that it did not start. A new
+	// process without it ends the call the same way, with a less specific reason.
+	GaveUp *tool.Outcome
+	// Unstarted is the number of attempts of a Pure or Idempotent call that this process knows not to have started. A new
+	// process starts at 0, and does not state that the call was not executed.
+	Unstarted int32
+	// Intended is the attempt that this process has written to status: no earlier process has requested its Job.
+	Intended int32
+	// Withheld is the missing Secret that the call waits for.
+	Withheld *Withheld
+
+	// lookAt is when the Secret is looked for again, lookPause how long that took it.
+	lookAt    time.Time
+	lookPause time.Duration
+
+	misread bool
+	unread  int
+}
+
+// Recorded is what the journal has of a call.
+type Recorded struct {
+	// Ordinal of the entry; 0 for none.
+	Ordinal int64
+	// Call as it was settled or decided about.
+	Call format.SettledCall
+}
+
+// ByOthers reports whether a client has answered the call or a person has decided about it, so that no process has
+// carried it out.
+func (r Recorded) ByOthers() bool {
+	return r.Call.State == ""
+}
+
+// Of returns the row of a call, which is empty for a call that nothing is known of.
+func (s *Step) Of(id string) *Row {
+	if row := s.find(id); row != nil {
+		return row
+	}
+	row := &Row{ID: id}
+	s.rows = append(s.rows, row)
+	return row
+}
+
+func (s *Step) find(id string) *Row {
+	if s == nil {
+		return nil
+	}
+	if i := slices.IndexFunc(s.rows, func(row *Row) bool { return row.ID == id }); i >= 0 {
+		return s.rows[i]
+	}
+	return nil
+}
+
+// look returns a copy of the row of a call.
+func (s *Step) look(id string) Row {
+	if row := s.find(id); row != nil {
+		return *row
+	}
+	return Row{ID: id}
+}
+
+// Outcome returns the outcome of a call, and whether it has one.
+func (s *Step) Outcome(id string) (tool.Outcome, bool) {
+	if row := s.find(id); row != nil && row.Outcome != nil {
+		return *row.Outcome, true
+	}
+	return tool.Outcome{}, false
+}
+
+// Done reports whether a call has an outcome.
+func (s *Step) Done(id string) bool {
+	_, done := s.Outcome(id)
+	return done
+}
+
+// Settled reports whether every call has an outcome.
+func (s *Step) Settled(calls []v1alpha1.ToolCall) bool {
+	return s.missing(calls) == 0
+}
+
+// missing counts the calls without an outcome.
+func (s *Step) missing(calls []v1alpha1.ToolCall) int {
+	n := 0
+	for _, call := range calls {
+		if !s.Done(call.ID) {
+			n++
+		}
+	}
+	return n
+}
+
+// Source returns the ToolResult with the result of a call or with the decision about it; empty for none.
+func (s *Step) Source(id string) types.UID {
+	return s.look(id).Source
+}
+
+// GivenBy returns the ToolResults whose results and decisions the journal has, in the order of the calls.
+func (s *Step) GivenBy(calls []v1alpha1.ToolCall) []types.UID {
+	var sources []types.UID
+	for _, call := range calls {
+		if row := s.look(call.ID); row.Given.Ordinal != 0 {
+			sources = append(sources, row.Given.Call.Source)
+		}
+	}
+	return sources
+}
+
+// Plan returns the large fields of a call.
+func (s *Step) Plan(id string) format.PlannedCall {
+	if s == nil {
+		return format.PlannedCall{}
+	}
+	for i := range s.Planned {
+		if s.Planned[i].ID == id {
+			return s.Planned[i]
+		}
+	}
+	return format.PlannedCall{}
+}
+
+// Refused returns the calls that were too many for status.
+func (s *Step) Refused(calls []v1alpha1.ToolCall) []format.PlannedCall {
+	if s == nil {
+		return nil
+	}
+	return s.Planned[min(len(calls), len(s.Planned)):]
+}
+
+// Parts returns the ordinals of the entries that the journal has of the given calls, in their order.
+func (s *Step) Parts(calls []v1alpha1.ToolCall) []int64 {
+	var parts []int64
+	for _, call := range calls {
+		row := s.look(call.ID)
+		for _, recorded := range []Recorded{row.Given, row.Kept} {
+			if recorded.Ordinal != 0 {
+				parts = append(parts, recorded.Ordinal)
+			}
+		}
+	}
+	return parts
+}
+
+// Clone returns a copy that can be changed without effect on the original.
+func (s *Step) Clone() *Step {
+	clone := &Step{}
+	if s == nil {
+		return clone
+	}
+	*clone = *s
+	clone.rows = make([]*Row, len(s.rows))
+	for i, row := range s.rows {
+		of := *row
+		clone.rows[i] = &of
+	}
+	return clone
+}
+
+// Brief returns a copy without results, for an entry that must fit where they did not. Results that it reads from the
+// journal are left out as well.
+func (s *Step) Brief() *Step {
+	brief := s.Clone()
+	brief.Planned, brief.brief = nil, true
+	brief.shorten()
+	return brief
+}
+
+func (s *Step) shorten() {
+	for _, row := range s.rows {
+		if row.Outcome != nil {
+			outcome := shortened(*row.Outcome)
+			row.Outcome = &outcome
+		}
+	}
+}
+
+// shortened returns an outcome with the start of its texts.
+func shortened(outcome tool.Outcome) tool.Outcome {
+	if outcome.Result != nil {
+		text := tool.Preview(*outcome.Result)
+		outcome.Result = &text
+	}
+	outcome.Error = tool.Preview(outcome.Error)
+	return outcome
+}

@@ -1,0 +1,83 @@
+package act
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// Withheld is the error of a call of an HTTP tool that waits for a Secret which a header needs. Nothing of the call was
+// claimed or sent.
+type Withheld struct {
+	// Tool is the name of the Tool.
+	Tool string
+	// Reason and Problem name the missing reference and the remedy.
+	Reason, Problem string
+}
+
+// Error implements error.
+func (w *Withheld) Error() string {
+	return fmt.Sprintf("Tool %q cannot be called (%s). %s", w.Tool, w.Reason, w.Problem)
+}
+
+const (
+	// firstLook is the pause before a missing Secret is looked for again. Each further pause is twice as long.
+	firstLook = 5 * time.Second
+	// lastLook bounds the pauses.
+	lastLook = 5 * time.Minute
+)
+
+// Withhold keeps a call back for which a Secret is missing, and shows that in its status. It returns when to look again,
+// if nothing tells the process about new Secrets.
+func (s *Step) Withhold(call *v1alpha1.ToolCall, missing *Withheld, now time.Time) time.Time {
+	row := s.Of(call.ID)
+	row.Withheld, row.lookPause = missing, min(max(2*row.lookPause, firstLook), lastLook)
+	row.lookAt = now.Add(row.lookPause)
+	call.State, call.Reason = v1alpha1.ToolCallStatePending, missing.Reason
+	call.Preview = tool.ShownPreview(missing.Problem)
+	return row.lookAt
+}
+
+// Release lets a call start whose Secrets are there.
+func (s *Step) Release(call *v1alpha1.ToolCall) {
+	row := s.Of(call.ID)
+	row.Withheld, row.lookAt, row.lookPause = nil, time.Time{}, 0
+	call.Reason, call.Preview = "", ""
+}
+
+// Missing returns the missing references that calls wait for, in the order of the calls.
+func (s *Step) Missing(calls []v1alpha1.ToolCall) []*Withheld {
+	var missing []*Withheld
+	for _, call := range calls {
+		if w := s.look(call.ID).Withheld; w != nil && tool.Withheld(call) {
+			missing = append(missing, w)
+		}
+	}
+	return missing
+}
+
+// WaitsForOthers reports whether the step only waits for ToolResults and Secrets: there are calls without an outcome,
+// and each is a client's, waits for approval or a Secret, or is held back behind one that does. Client calls count only
+// if the Turn waits for clients; approvals always do (GAP-06).
+func (s *Step) WaitsForOthers(
+	calls []v1alpha1.ToolCall, clients bool, concurrency v1alpha1.ToolConcurrency,
+) bool {
+	held := tool.Held(calls, concurrency)
+	missing := false
+	for i, call := range calls {
+		if s.Done(call.ID) || call.State.Settled() {
+			continue
+		}
+		switch {
+		case held[i]:
+			missing = true
+		case call.Executor != v1alpha1.ToolExecutorClient:
+			return false
+		case clients:
+			missing = true
+		}
+	}
+	return missing
+}
