@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -28,7 +29,7 @@ const (
 func (p *player) createPod(ctx context.Context, job *batchv1.Job, refused bool) error {
 	base := job.DeepCopy()
 	if job.Status.StartTime == nil {
-		job.Status.StartTime = ptr(p.present())
+		job.Status.StartTime = ptr.To(p.present())
 	}
 	if refused {
 		if err := p.client.Status().Patch(ctx, job, client.MergeFrom(base)); err != nil {
@@ -46,7 +47,7 @@ func (p *player) createPod(ctx context.Context, job *batchv1.Job, refused bool) 
 	if err := p.client.Create(ctx, pod); client.IgnoreAlreadyExists(err) != nil {
 		return fmt.Errorf("creating the pod of Job %s: %w", job.Name, err)
 	}
-	job.Status.Active, job.Status.Ready = 1, ptr(int32(0))
+	job.Status.Active, job.Status.Ready = 1, ptr.To(int32(0))
 	return p.client.Status().Patch(ctx, job, client.MergeFrom(base))
 }
 
@@ -103,7 +104,7 @@ func (p *player) letGo(ctx context.Context, pod *corev1.Pod) error {
 func (p *player) endJob(ctx context.Context, job *batchv1.Job, succeeded bool) error {
 	base := job.DeepCopy()
 	now := p.present()
-	job.Status.Active, job.Status.Ready = 0, ptr(int32(0))
+	job.Status.Active, job.Status.Ready = 0, ptr.To(int32(0))
 	if succeeded {
 		job.Status.Succeeded, job.Status.CompletionTime = 1, &now
 		p.say(
@@ -158,7 +159,7 @@ func (p *player) suspend(ctx context.Context, job *batchv1.Job, suspend bool) er
 		return nil
 	}
 	base = job.DeepCopy()
-	job.Status.StartTime = ptr(p.present())
+	job.Status.StartTime = ptr.To(p.present())
 	p.say(job, batchv1.JobSuspended, corev1.ConditionFalse, "JobResumed", "Job resumed")
 	return p.client.Status().Patch(ctx, job, client.MergeFrom(base))
 }

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -180,7 +181,7 @@ func newManager(cfg *rest.Config, w *wire, namespaces []string) (ctrl.Manager, e
 		Scheme:     controller.NewScheme(),
 		Cache:      w.cached(controller.CacheOptions(namespaces...)),
 		Metrics:    metricsserver.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: ptr(true)},
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 		NewClient: func(cfg *rest.Config, o client.Options) (client.Client, error) {
 			c, err := client.NewWithWatch(cfg, o)
 			if err != nil {
@@ -208,7 +209,7 @@ func (k *Kit) play(ctx context.Context, cfg *rest.Config) error {
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:     controller.NewScheme(),
 		Metrics:    metricsserver.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: ptr(true)},
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 	})
 	if err != nil {
 		return fmt.Errorf("making the manager that plays the kubelet: %w", err)
@@ -237,5 +238,3 @@ func (k *Kit) Turn(ctx context.Context, namespace, name string) func() (*v1alpha
 		return turn, err
 	}
 }
-
-func ptr[T any](v T) *T { return &v }

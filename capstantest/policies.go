@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -57,7 +58,7 @@ func awaitPolicies(ctx context.Context, c client.Client) error {
 			forged := &v1alpha1.ToolResult{
 				ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, GenerateName: "forged-"},
 				Spec: v1alpha1.ToolResultSpec{
-					TurnRef: v1alpha1.TurnReference{Name: "none"}, CallID: "1-0", Result: ptr(""), SubmittedBy: "somebody-else",
+					TurnRef: v1alpha1.TurnReference{Name: "none"}, CallID: "1-0", Result: ptr.To(""), SubmittedBy: "somebody-else",
 				},
 			}
 			err := c.Create(ctx, forged, client.DryRunAll)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -206,7 +207,7 @@ func (s *objects) Models() ([]v1alpha1.Model, error) {
 
 // observeKey sets the Ready condition of a Model that needs an API key, which a Secret gives or takes at any time.
 func (s *objects) observeKey(m *v1alpha1.Model) error {
-	if m.Spec.SecretKeyRef == nil || !condition.IsTrue(m.Status.Conditions, v1alpha1.ConditionReady) {
+	if m.Spec.SecretKeyRef == nil || !meta.IsStatusConditionTrue(m.Status.Conditions, v1alpha1.ConditionReady) {
 		return nil
 	}
 	missing := s.checkKey(context.Background(), m)

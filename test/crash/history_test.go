@@ -9,13 +9,13 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 )
@@ -417,7 +417,7 @@ func runs(turn *v1alpha1.Turn) bool {
 }
 
 func ended(turn *v1alpha1.Turn) bool {
-	return condition.IsTrue(turn.Status.Conditions, v1alpha1.ConditionFinished)
+	return meta.IsStatusConditionTrue(turn.Status.Conditions, v1alpha1.ConditionFinished)
 }
 
 // isRun reports whether a namespace is one of a run.

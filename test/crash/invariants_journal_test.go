@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
@@ -20,7 +20,7 @@ func (e *evidence) checkResults(v *verdict) {
 	seen := map[types.UID]bool{}
 	for _, at := range e.results {
 		result := at.object
-		c := condition.Find(result.Status.Conditions, v1alpha1.ConditionAccepted)
+		c := meta.FindStatusCondition(result.Status.Conditions, v1alpha1.ConditionAccepted)
 		if seen[result.UID] || c == nil || c.Status != metav1.ConditionTrue {
 			continue
 		}

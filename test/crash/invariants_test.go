@@ -6,11 +6,11 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
@@ -200,11 +200,11 @@ func (e *evidence) delivered(uid types.UID, name string, before int64) bool {
 
 // recalled reports whether a Turn took over the outcome of an earlier one of its name, or was refused because of it.
 func recalled(turn *v1alpha1.Turn) bool {
-	c := condition.Find(turn.Status.Conditions, v1alpha1.ConditionSucceeded)
+	c := meta.FindStatusCondition(turn.Status.Conditions, v1alpha1.ConditionSucceeded)
 	if c != nil && (c.Reason == v1alpha1.ReasonNameReused || c.Reason == v1alpha1.ReasonAlreadyRan) {
 		return true
 	}
-	c = condition.Find(turn.Status.Conditions, v1alpha1.ConditionFinished)
+	c = meta.FindStatusCondition(turn.Status.Conditions, v1alpha1.ConditionFinished)
 	return c != nil && c.Reason == v1alpha1.ReasonAlreadyRan
 }
 

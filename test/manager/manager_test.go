@@ -16,13 +16,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/test/internal/conditions"
 )
 
@@ -151,7 +151,10 @@ var _ = Describe("While a policy of the install is missing", func() {
 			return func() (metav1.Condition, error) {
 				turn := &v1alpha1.Turn{}
 				err := admin.Get(ctx, client.ObjectKey{Namespace: teamA, Name: name}, turn)
-				return ptr.Deref(condition.Find(turn.Status.Conditions, v1alpha1.ConditionSucceeded), metav1.Condition{}), err
+				return ptr.Deref(
+					apimeta.FindStatusCondition(turn.Status.Conditions, v1alpha1.ConditionSucceeded),
+					metav1.Condition{},
+				), err
 			}
 		}
 		Eventually(
@@ -198,12 +201,15 @@ var _ = Describe("A Model whose Secret the manager cannot read", func() {
 		}
 		ready := func() (metav1.Condition, error) {
 			err := admin.Get(ctx, client.ObjectKeyFromObject(model), model)
-			return ptr.Deref(condition.Find(model.Status.Conditions, v1alpha1.ConditionReady), metav1.Condition{}), err
+			return ptr.Deref(
+				apimeta.FindStatusCondition(model.Status.Conditions, v1alpha1.ConditionReady),
+				metav1.Condition{},
+			), err
 		}
 		says := func() (string, error) {
 			err := admin.Get(ctx, client.ObjectKeyFromObject(turn), turn)
 			return ptr.Deref(
-				condition.Find(turn.Status.Conditions, v1alpha1.ConditionSucceeded),
+				apimeta.FindStatusCondition(turn.Status.Conditions, v1alpha1.ConditionSucceeded),
 				metav1.Condition{},
 			).Message, err
 		}

@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -175,7 +176,7 @@ var _ = Describe("Client tools", func() {
 		create(ctx, newTurn(namespace, "demo", "demo-1", "What is it?"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
 		failed := toolResult(namespace, "ann", "demo-1", "1-0", "")
-		failed.Spec.Result, failed.Spec.Error = nil, pointerTo("Ann is away")
+		failed.Spec.Result, failed.Spec.Error = nil, ptr.To("Ann is away")
 		create(ctx, failed)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
@@ -219,5 +220,3 @@ func toolResult(namespace, name, turn, callID, result string) *v1alpha1.ToolResu
 		Spec:       v1alpha1.ToolResultSpec{TurnRef: v1alpha1.TurnReference{Name: turn}, CallID: callID, Result: &result},
 	}
 }
-
-func pointerTo[T any](v T) *T { return &v }

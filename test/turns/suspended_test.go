@@ -7,6 +7,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -21,7 +22,7 @@ var _ = Describe("A suspended Turn", func() {
 	}
 	suspended := func(namespace, name string) *v1alpha1.Turn {
 		turn := newTurn(namespace, "demo", name, "Hello")
-		turn.Spec.Suspend = pointerTo(true)
+		turn.Spec.Suspend = ptr.To(true)
 		return turn
 	}
 	reason := func(ctx context.Context, namespace, name string) func() string {

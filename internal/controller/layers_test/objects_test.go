@@ -5,12 +5,12 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/status"
-	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
 func meta(namespace, name string) metav1.ObjectMeta {
@@ -72,7 +72,7 @@ func create(ctx context.Context, objects ...client.Object) {
 func ready(ctx context.Context, o client.Object) func(Gomega) string {
 	return func(g Gomega) string {
 		g.Expect(direct.Get(ctx, client.ObjectKeyFromObject(o), o)).To(Succeed())
-		c := condition.Find(status.Conditions(o), v1alpha1.ConditionReady)
+		c := apimeta.FindStatusCondition(status.Conditions(o), v1alpha1.ConditionReady)
 		if c == nil || c.ObservedGeneration != o.GetGeneration() {
 			return ""
 		}

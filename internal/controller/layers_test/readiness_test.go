@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -247,6 +248,6 @@ var _ = Describe("PatchStatus", func() {
 		stored := &v1alpha1.Harness{}
 		Expect(direct.Get(ctx, client.ObjectKeyFromObject(base), stored)).To(Succeed())
 		Expect(stored.Status).To(Equal(first.Status))
-		Expect(condition.Find(stored.Status.Conditions, "Second")).To(BeNil())
+		Expect(apimeta.FindStatusCondition(stored.Status.Conditions, "Second")).To(BeNil())
 	})
 })

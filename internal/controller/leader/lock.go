@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/google/uuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/kubernetes"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
@@ -38,7 +38,7 @@ func Self(getenv func(string) string) (Process, bool) {
 	p := Process{
 		Pod:   types.NamespacedName{Namespace: getenv("POD_NAMESPACE"), Name: getenv("POD_NAME")},
 		UID:   types.UID(getenv("POD_UID")),
-		Nonce: string(uuid.NewUUID()),
+		Nonce: uuid.NewString(),
 	}
 	return p, p.Pod.Name != "" && p.Pod.Namespace != "" && p.UID != ""
 }

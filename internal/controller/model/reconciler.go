@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -122,7 +123,7 @@ func (r *Reconciler) look(ctx context.Context, m *v1alpha1.Model) (finding, erro
 
 // judged reports whether the Ready condition is about the current spec of the Model.
 func judged(m *v1alpha1.Model) bool {
-	ready := condition.Find(m.Status.Conditions, v1alpha1.ConditionReady)
+	ready := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady)
 	return ready != nil && ready.Status != metav1.ConditionUnknown && ready.ObservedGeneration == m.Generation
 }
 

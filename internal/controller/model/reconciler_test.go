@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -15,7 +16,6 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/policies"
-	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
@@ -66,7 +66,7 @@ func (b *bench) pass() (metav1.Condition, ctrl.Result) {
 	if err := b.Client.Get(b.t.Context(), client.ObjectKeyFromObject(b.model), b.model); err != nil {
 		b.t.Fatal(err)
 	}
-	ready := condition.Find(b.model.Status.Conditions, v1alpha1.ConditionReady)
+	ready := meta.FindStatusCondition(b.model.Status.Conditions, v1alpha1.ConditionReady)
 	if ready == nil {
 		return metav1.Condition{}, result
 	}
@@ -81,7 +81,7 @@ func TestAModelWithoutItsKeyIsNotReadyAndLookedAtAgain(t *testing.T) {
 		ready.Message != `Secret "api" does not exist.` {
 		t.Fatalf("Ready is %+v", ready)
 	}
-	if condition.Find(b.model.Status.Conditions, v1alpha1.ConditionStalled) != nil {
+	if meta.FindStatusCondition(b.model.Status.Conditions, v1alpha1.ConditionStalled) != nil {
 		t.Error("the Model is Stalled, although no other spec is needed")
 	}
 	if result.RequeueAfter <= 0 || result.RequeueAfter > 5*time.Second {
@@ -159,7 +159,7 @@ func TestADriverThatCannotBeMadeIsStalledAndNoSecretIsRead(t *testing.T) {
 	if b.looked != 0 || ready.Reason != v1alpha1.ReasonModelNotReady || result != (ctrl.Result{}) {
 		t.Errorf("%d looks, Ready %+v, result %+v", b.looked, ready, result)
 	}
-	if !condition.IsTrue(b.model.Status.Conditions, v1alpha1.ConditionStalled) {
+	if !meta.IsStatusConditionTrue(b.model.Status.Conditions, v1alpha1.ConditionStalled) {
 		t.Error("the Model is not Stalled, although only another spec can help")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -14,7 +15,6 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/status"
-	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 )
 
@@ -75,7 +75,7 @@ func look(
 		return config.Missing, nil
 	case err != nil:
 		return config.Missing, fmt.Errorf("reading %T %s/%s: %w", into, namespace, name, err)
-	case condition.IsTrue(status.Conditions(into), v1alpha1.ConditionReady):
+	case meta.IsStatusConditionTrue(status.Conditions(into), v1alpha1.ConditionReady):
 		return config.Usable, nil
 	default:
 		return config.NotReady, nil

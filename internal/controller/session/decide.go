@@ -3,6 +3,7 @@ package session
 import (
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -28,7 +29,7 @@ func phaseOf(status *v1alpha1.SessionStatus, active *v1alpha1.Turn, usable bool)
 // ran reports whether a Turn that has ended ran by itself: it did not take over the outcome of an earlier one, did not
 // go into another one, and was not refused for its name.
 func ran(turn *v1alpha1.Turn) bool {
-	succeeded := condition.Find(turn.Status.Conditions, v1alpha1.ConditionSucceeded)
+	succeeded := meta.FindStatusCondition(turn.Status.Conditions, v1alpha1.ConditionSucceeded)
 	if succeeded == nil {
 		return true
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -122,7 +123,7 @@ func TestASessionReportsAJournalThatCannotBeAppendedTo(t *testing.T) {
 			if err := c.Get(t.Context(), client.ObjectKeyFromObject(session), found); err != nil {
 				t.Fatal(err)
 			}
-			ready := condition.Find(found.Status.Conditions, v1alpha1.ConditionReady)
+			ready := apimeta.FindStatusCondition(found.Status.Conditions, v1alpha1.ConditionReady)
 			if ready == nil || ready.Reason != test.reason || strings.Contains(ready.Message, "\n") {
 				t.Errorf("Ready is %+v, want %s", ready, test.reason)
 			}

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -16,7 +17,6 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/pacing"
 	"github.com/capstan-dev/capstan/internal/controller/status"
-	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
 )
 
@@ -82,7 +82,13 @@ func meaningful() predicate.Predicate {
 				return true
 			}
 			before, after := status.Conditions(e.ObjectOld), status.Conditions(e.ObjectNew)
-			if condition.IsTrue(before, v1alpha1.ConditionReady) != condition.IsTrue(after, v1alpha1.ConditionReady) {
+			if meta.IsStatusConditionTrue(
+				before,
+				v1alpha1.ConditionReady,
+			) != meta.IsStatusConditionTrue(
+				after,
+				v1alpha1.ConditionReady,
+			) {
 				return true
 			}
 			_, model := e.ObjectNew.(*v1alpha1.Model)
@@ -93,7 +99,7 @@ func meaningful() predicate.Predicate {
 
 // said returns the reason and the message of the Ready condition.
 func said(conditions []metav1.Condition) [2]string {
-	ready := condition.Find(conditions, v1alpha1.ConditionReady)
+	ready := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady)
 	if ready == nil {
 		return [2]string{}
 	}

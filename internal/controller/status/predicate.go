@@ -1,13 +1,13 @@
 package status
 
 import (
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
 // ReadyFlipped passes the creation and the deletion of an object, and updates that change its readiness. It is for
@@ -15,8 +15,8 @@ import (
 func ReadyFlipped() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			before := condition.IsTrue(Conditions(e.ObjectOld), v1alpha1.ConditionReady)
-			return replaced(e) || before != condition.IsTrue(Conditions(e.ObjectNew), v1alpha1.ConditionReady)
+			before := meta.IsStatusConditionTrue(Conditions(e.ObjectOld), v1alpha1.ConditionReady)
+			return replaced(e) || before != meta.IsStatusConditionTrue(Conditions(e.ObjectNew), v1alpha1.ConditionReady)
 		},
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}

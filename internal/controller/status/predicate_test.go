@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -85,7 +86,7 @@ func TestConditionsKnowsEveryKindWithConditions(t *testing.T) {
 			v1alpha1.ReasonReady,
 			"",
 		)
-		if !condition.IsTrue(Conditions(asObject(t, o)), v1alpha1.ConditionReady) {
+		if !meta.IsStatusConditionTrue(Conditions(asObject(t, o)), v1alpha1.ConditionReady) {
 			t.Errorf("Conditions does not know %s", kind)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,7 +18,6 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/turn"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
-	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
 // outlived reports whether the exact Turn that the ToolResult was for is gone. now is the Turn that has the name; nil
@@ -36,7 +36,7 @@ func turnOf(result *v1alpha1.ToolResult) types.UID {
 
 // metTurn reports whether the ToolResult was accepted or refused while its Turn existed.
 func metTurn(result *v1alpha1.ToolResult) bool {
-	accepted := condition.Find(result.Status.Conditions, v1alpha1.ConditionAccepted)
+	accepted := meta.FindStatusCondition(result.Status.Conditions, v1alpha1.ConditionAccepted)
 	if accepted == nil {
 		return false
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -143,7 +144,7 @@ func TestAToolResultThatIsAppliedAgainStays(t *testing.T) {
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(again), shown); err != nil {
 		t.Fatal(err)
 	}
-	accepted := condition.Find(shown.Status.Conditions, v1alpha1.ConditionAccepted)
+	accepted := meta.FindStatusCondition(shown.Status.Conditions, v1alpha1.ConditionAccepted)
 	if accepted == nil || accepted.Status != metav1.ConditionFalse || accepted.Reason != v1alpha1.ReasonTurnNotFound {
 		t.Errorf("it says %+v", accepted)
 	}

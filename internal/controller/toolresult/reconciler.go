@@ -6,6 +6,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -114,7 +115,7 @@ func (r *Reconciler) turn(
 
 // Decided reports whether the ToolResult was accepted or refused.
 func Decided(result *v1alpha1.ToolResult) bool {
-	c := condition.Find(result.Status.Conditions, v1alpha1.ConditionAccepted)
+	c := meta.FindStatusCondition(result.Status.Conditions, v1alpha1.ConditionAccepted)
 	return c != nil && c.Status != metav1.ConditionUnknown
 }
 

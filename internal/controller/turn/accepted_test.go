@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
 // freezeResults makes the watch of ToolResults stop: the cache keeps showing those of now.
@@ -69,7 +69,7 @@ func (w *world) expectAccepted(result *v1alpha1.ToolResult) {
 	if err := w.client.Get(w.t.Context(), key, result); err != nil {
 		w.t.Fatal(err)
 	}
-	c := condition.Find(result.Status.Conditions, v1alpha1.ConditionAccepted)
+	c := meta.FindStatusCondition(result.Status.Conditions, v1alpha1.ConditionAccepted)
 	if c == nil || c.Reason != v1alpha1.ReasonAccepted {
 		w.t.Errorf("ToolResult %s has the condition %+v", result.Name, c)
 	}

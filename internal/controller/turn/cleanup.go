@@ -5,15 +5,15 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
 )
 
 // endedAt returns the time at which the Turn ended.
 func endedAt(turn *v1alpha1.Turn) time.Time {
-	return condition.Find(turn.Status.Conditions, v1alpha1.ConditionFinished).LastTransitionTime.Time
+	return meta.FindStatusCondition(turn.Status.Conditions, v1alpha1.ConditionFinished).LastTransitionTime.Time
 }
 
 // cleanUp handles a Turn that has ended: it deletes the Turn after its time to live, and its Jobs, all with one

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -194,12 +195,12 @@ func acceptedMessage(decision v1alpha1.Decision) string {
 
 // decided reports whether the ToolResult was accepted or refused.
 func decided(result *v1alpha1.ToolResult) bool {
-	c := condition.Find(result.Status.Conditions, v1alpha1.ConditionAccepted)
+	c := meta.FindStatusCondition(result.Status.Conditions, v1alpha1.ConditionAccepted)
 	return c != nil && c.Status != metav1.ConditionUnknown
 }
 
 // wasAccepted reports whether the ToolResult was accepted.
 func wasAccepted(result *v1alpha1.ToolResult) bool {
-	c := condition.Find(result.Status.Conditions, v1alpha1.ConditionAccepted)
+	c := meta.FindStatusCondition(result.Status.Conditions, v1alpha1.ConditionAccepted)
 	return c != nil && c.Status == metav1.ConditionTrue
 }

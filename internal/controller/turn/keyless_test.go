@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -60,7 +61,7 @@ func (w *world) judge(reason, message string) {
 // succeeded returns the condition Succeeded of the Turn.
 func (w *world) succeeded() metav1.Condition {
 	w.t.Helper()
-	if c := condition.Find(w.turn().Status.Conditions, v1alpha1.ConditionSucceeded); c != nil {
+	if c := meta.FindStatusCondition(w.turn().Status.Conditions, v1alpha1.ConditionSucceeded); c != nil {
 		return *c
 	}
 	return metav1.Condition{}

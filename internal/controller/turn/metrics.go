@@ -5,10 +5,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/text/currency"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -104,7 +104,7 @@ func init() {
 // countEnd counts the end of a Turn, once it is in status.
 func countEnd(s *scope) {
 	turn, phase := s.turn, string(s.turn.Status.Phase)
-	if succeeded := condition.Find(turn.Status.Conditions, v1alpha1.ConditionSucceeded); succeeded != nil {
+	if succeeded := meta.FindStatusCondition(turn.Status.Conditions, v1alpha1.ConditionSucceeded); succeeded != nil {
 		turnEndings.WithLabelValues(phase, succeeded.Reason).Inc()
 		countCost(succeeded.Reason, turn.Status.Summary)
 	}

@@ -5,9 +5,10 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/notice"
-	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/projection"
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
@@ -33,7 +34,7 @@ func noticesOf(before, after *v1alpha1.Turn) []notice.Notice {
 	if after.Status.Phase != v1alpha1.TurnPhaseFailed || queue.Finished(before) {
 		return notices
 	}
-	succeeded := condition.Find(after.Status.Conditions, v1alpha1.ConditionSucceeded)
+	succeeded := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ConditionSucceeded)
 	if succeeded == nil || succeeded.Reason == v1alpha1.ReasonAlreadyRan {
 		return notices
 	}
@@ -76,7 +77,7 @@ func (r *Reconciler) tellMissing(s *scope, reason string) {
 	case v1alpha1.ReasonSessionNotFound:
 		message = fmt.Sprintf("Session %q does not exist.", s.turn.Spec.SessionRef.Name)
 	case v1alpha1.ReasonSessionNotReady:
-		ready := condition.Find(s.session.Status.Conditions, v1alpha1.ConditionReady)
+		ready := meta.FindStatusCondition(s.session.Status.Conditions, v1alpha1.ConditionReady)
 		if at := ready.LastTransitionTime.Time; at.After(since) {
 			since = at
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -20,7 +21,7 @@ func (r *Reconciler) awaitPolicies(ctx context.Context, s *scope, c host.Config)
 	if needsSecret(c) {
 		missing = r.Policies.Await(s.key())
 	}
-	shown := condition.Find(s.turn.Status.Conditions, v1alpha1.ConditionSucceeded)
+	shown := meta.FindStatusCondition(s.turn.Status.Conditions, v1alpha1.ConditionSucceeded)
 	waited := shown != nil && shown.Reason == v1alpha1.ReasonPoliciesNotInForce
 	now := metav1.NewTime(r.Clock())
 	var why *policies.NotInForceError

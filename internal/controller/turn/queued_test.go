@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -44,7 +45,7 @@ func TestAQueuedTurnSaysWhatItWaitsFor(t *testing.T) {
 		if err := c.Get(t.Context(), key, turn); err != nil {
 			t.Fatal(err)
 		}
-		said := condition.Find(turn.Status.Conditions, v1alpha1.ConditionSucceeded)
+		said := meta.FindStatusCondition(turn.Status.Conditions, v1alpha1.ConditionSucceeded)
 		if said == nil || said.Reason != reason || !strings.Contains(said.Message, says) {
 			t.Errorf("%s says %+v, want %s with %q", name, said, reason, says)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -33,7 +34,7 @@ type stall struct {
 
 // stalledBy returns the reason in status of a Turn that cannot continue without a repair; empty for none.
 func stalledBy(turn *v1alpha1.Turn) string {
-	c := condition.Find(turn.Status.Conditions, v1alpha1.ConditionStalled)
+	c := meta.FindStatusCondition(turn.Status.Conditions, v1alpha1.ConditionStalled)
 	if c == nil || c.Status != metav1.ConditionTrue || queue.Finished(turn) {
 		return ""
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,7 +23,6 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
-	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
@@ -195,7 +195,7 @@ func (st *stage) turn() *v1alpha1.Turn {
 func (st *stage) expectStalled(reason string, words ...string) {
 	st.t.Helper()
 	turn := st.turn()
-	c := condition.Find(turn.Status.Conditions, v1alpha1.ConditionStalled)
+	c := meta.FindStatusCondition(turn.Status.Conditions, v1alpha1.ConditionStalled)
 	if c == nil || c.Status != metav1.ConditionTrue || c.Reason != reason {
 		st.t.Fatalf("phase %s, Stalled %+v, want %s", turn.Status.Phase, c, reason)
 	}
@@ -204,7 +204,7 @@ func (st *stage) expectStalled(reason string, words ...string) {
 			st.t.Errorf("the message lacks %q: %s", w, c.Message)
 		}
 	}
-	if s := condition.Find(
+	if s := meta.FindStatusCondition(
 		turn.Status.Conditions,
 		v1alpha1.ConditionSucceeded,
 	); s.Status != metav1.ConditionUnknown ||
@@ -217,7 +217,7 @@ func (st *stage) expectSucceeded() {
 	st.t.Helper()
 	turn := st.turn()
 	if turn.Status.Phase != v1alpha1.TurnPhaseSucceeded ||
-		condition.IsTrue(turn.Status.Conditions, v1alpha1.ConditionStalled) {
+		meta.IsStatusConditionTrue(turn.Status.Conditions, v1alpha1.ConditionStalled) {
 		st.t.Errorf("phase %s, conditions %+v", turn.Status.Phase, turn.Status.Conditions)
 	}
 }

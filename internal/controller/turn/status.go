@@ -5,11 +5,11 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/status"
-	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
 )
@@ -75,7 +75,7 @@ func announce(ctx context.Context, before *v1alpha1.Turn, s *scope, kind writeKi
 		countEnd(s)
 	}
 	values := []any{"phase", status.Phase, "iteration", status.Iteration}
-	if c := condition.Find(status.Conditions, v1alpha1.ConditionSucceeded); c != nil {
+	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionSucceeded); c != nil {
 		values = append(values, "reason", c.Reason)
 	}
 	ctrl.LoggerFrom(ctx).V(level).Info("the Turn has moved", append(values, "write", kind)...)

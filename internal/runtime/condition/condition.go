@@ -1,11 +1,12 @@
-// Package condition keeps the conditions of an object. It is pure: callers read and write the objects.
+// Package condition sets the conditions of the kinds: with bounded messages, to the second, as kstatus reads them. To
+// read conditions, use k8s.io/apimachinery/pkg/api/meta.
 package condition
 
 import (
-	"slices"
 	"time"
 	"unicode/utf8"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -17,8 +18,7 @@ const MaxMessageBytes = 1024
 // ellipsis ends a message that was cut.
 const ellipsis = "…"
 
-// Set puts a condition in its place, or after the others when it is new. lastTransitionTime becomes now, to the second,
-// only when the status changes, so that saying the same again changes nothing.
+// Set sets a condition. lastTransitionTime becomes now, to the second, only when the status changes.
 func Set(
 	conditions *[]metav1.Condition,
 	generation int64,
@@ -27,40 +27,15 @@ func Set(
 	status metav1.ConditionStatus,
 	reason, message string,
 ) {
-	next := metav1.Condition{
-		Type:               kind,
-		Status:             status,
-		ObservedGeneration: generation,
-		LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
-		Reason:             reason,
-		Message:            cut(message),
-	}
-	current := Find(*conditions, kind)
-	if current == nil {
-		*conditions = append(*conditions, next)
-		return
-	}
+	at := metav1.NewTime(now.Truncate(time.Second))
 	// Earlier versions of the API had default conditions with the earliest time there is: no process has set them.
-	if current.Status == status && current.LastTransitionTime.Unix() > 0 {
-		next.LastTransitionTime = current.LastTransitionTime
+	if current := meta.FindStatusCondition(*conditions, kind); current != nil && current.LastTransitionTime.Unix() <= 0 {
+		current.LastTransitionTime = at
 	}
-	*current = next
-}
-
-// Find returns the condition of a type, for reading or changing in place; nil if there is none.
-func Find(conditions []metav1.Condition, kind string) *metav1.Condition {
-	for i := range conditions {
-		if conditions[i].Type == kind {
-			return &conditions[i]
-		}
-	}
-	return nil
-}
-
-// IsTrue reports whether there is a condition of the type and that it is True.
-func IsTrue(conditions []metav1.Condition, kind string) bool {
-	current := Find(conditions, kind)
-	return current != nil && current.Status == metav1.ConditionTrue
+	meta.SetStatusCondition(conditions, metav1.Condition{
+		Type: kind, Status: status, ObservedGeneration: generation, LastTransitionTime: at, Reason: reason,
+		Message: cut(message),
+	})
 }
 
 // Cut is a message as Set stores it.
@@ -97,7 +72,7 @@ func SetStalled(
 	reason, message string,
 ) {
 	if !stalled {
-		remove(conditions, v1alpha1.ConditionStalled)
+		meta.RemoveStatusCondition(conditions, v1alpha1.ConditionStalled)
 		return
 	}
 	Set(conditions, generation, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, message)
@@ -117,12 +92,7 @@ func SetAccepted(
 	if status == metav1.ConditionUnknown {
 		Set(conditions, generation, now, v1alpha1.ConditionReconciling, metav1.ConditionTrue, reason, message)
 	} else {
-		remove(conditions, v1alpha1.ConditionReconciling)
+		meta.RemoveStatusCondition(conditions, v1alpha1.ConditionReconciling)
 	}
 	SetStalled(conditions, generation, now, status == metav1.ConditionFalse, reason, message)
-}
-
-// remove takes the condition of a type away.
-func remove(conditions *[]metav1.Condition, kind string) {
-	*conditions = slices.DeleteFunc(*conditions, func(c metav1.Condition) bool { return c.Type == kind })
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -100,7 +101,11 @@ func TestSetReadyIsTrueForTheReasonReadyAlone(t *testing.T) {
 	for reason, want := range map[string]bool{v1alpha1.ReasonReady: true, v1alpha1.ReasonArchived: false} {
 		var conditions []metav1.Condition
 		SetReady(&conditions, 3, early, reason, "So.")
-		if got := IsTrue(conditions, v1alpha1.ConditionReady); got != want || conditions[0].Reason != reason {
+		if got := meta.IsStatusConditionTrue(
+			conditions,
+			v1alpha1.ConditionReady,
+		); got != want ||
+			conditions[0].Reason != reason {
 			t.Errorf("SetReady(%s) = %+v", reason, conditions)
 		}
 	}
@@ -151,13 +156,14 @@ func TestSetAcceptedTellsKstatusWhereTheResultStands(t *testing.T) {
 
 func TestFind(t *testing.T) {
 	conditions := []metav1.Condition{{Type: "A"}, {Type: "B", Status: metav1.ConditionTrue}}
-	if got := Find(conditions, "B"); got != &conditions[1] {
+	if got := meta.FindStatusCondition(conditions, "B"); got != &conditions[1] {
 		t.Errorf("Find = %v", got)
 	}
-	if got := Find(conditions, "C"); got != nil {
+	if got := meta.FindStatusCondition(conditions, "C"); got != nil {
 		t.Errorf("Find = %v, want nil", got)
 	}
-	if IsTrue(conditions, "A") || IsTrue(conditions, "C") || !IsTrue(conditions, "B") {
+	if meta.IsStatusConditionTrue(conditions, "A") || meta.IsStatusConditionTrue(conditions, "C") ||
+		!meta.IsStatusConditionTrue(conditions, "B") {
 		t.Error("only B is True")
 	}
 }

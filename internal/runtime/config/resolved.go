@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
 // Source reads the objects of a Session's namespace. An object that does not exist is nil and not an error.
@@ -209,7 +209,7 @@ const SeeItsCondition = ". See its condition Ready."
 
 // whyNot ends the sentence on a Model that is not ready: it repeats the condition of the Model.
 func whyNot(m *v1alpha1.Model) string {
-	ready := condition.Find(m.Status.Conditions, v1alpha1.ConditionReady)
+	ready := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady)
 	if ready == nil || ready.Message == "" {
 		return SeeItsCondition
 	}
@@ -266,7 +266,7 @@ func (r *Resolved) toolPresence(name string) Presence {
 
 // presence returns whether an existing object can be used.
 func presence(conditions []metav1.Condition) Presence {
-	if condition.IsTrue(conditions, v1alpha1.ConditionReady) {
+	if meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionReady) {
 		return Usable
 	}
 	return NotReady

@@ -4,9 +4,10 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
-	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
@@ -51,7 +52,7 @@ func TimeLimits(turn *v1alpha1.Turn) []TimeLimit {
 		allowed := time.Duration(*seconds) * time.Second
 		limits = append(limits, TimeLimit{sum.StartedAt.Add(allowed), DeadlineExceeded(allowed)})
 	}
-	waits := condition.Find(turn.Status.Conditions, v1alpha1.ConditionWaitingForToolResults)
+	waits := meta.FindStatusCondition(turn.Status.Conditions, v1alpha1.ConditionWaitingForToolResults)
 	if seconds := turn.Spec.WaitTimeoutSeconds; seconds != nil &&
 		turn.Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults &&
 		waits != nil {

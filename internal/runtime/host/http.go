@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
@@ -53,7 +53,7 @@ type Line struct {
 
 // NewCallRun is an attempt that has not begun, under a holder of its own.
 func NewCallRun(line *Line) *CallRun {
-	return &CallRun{holder: string(uuid.NewUUID()), line: line}
+	return &CallRun{holder: uuid.NewString(), line: line}
 }
 
 // begin records, once, that the request may be sent.

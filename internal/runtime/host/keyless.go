@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
@@ -53,7 +53,7 @@ func KeylessBy(c Config) *Keyless {
 	if c.Model == nil || len(c.Fallbacks) > 0 || c.Blocker != nil {
 		return nil
 	}
-	ready := condition.Find(c.Model.Status.Conditions, v1alpha1.ConditionReady)
+	ready := meta.FindStatusCondition(c.Model.Status.Conditions, v1alpha1.ConditionReady)
 	if ready == nil || !model.NeedsKey(ready.Reason) {
 		return nil
 	}
@@ -67,7 +67,7 @@ func ReadySince(c Config) map[string]metav1.Time {
 		if m == nil {
 			continue
 		}
-		if ready := condition.Find(
+		if ready := meta.FindStatusCondition(
 			m.Status.Conditions,
 			v1alpha1.ConditionReady,
 		); ready != nil &&

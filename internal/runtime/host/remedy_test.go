@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
@@ -24,7 +24,7 @@ func conditionOf(t *testing.T, progress v1alpha1.TurnProgress) string {
 	}
 	status := v1alpha1.TurnStatus{TurnProgress: progress}
 	projection.SetConditions(&status, 1, metav1.Now())
-	return condition.Find(status.Conditions, v1alpha1.ConditionSucceeded).Message
+	return meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionSucceeded).Message
 }
 
 // TestEveryFailureOfAModelSaysWhatToDo: the condition names the objects to change.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -227,7 +228,7 @@ func Stall(status *v1alpha1.TurnStatus, generation int64, at metav1.Time, reason
 // AlreadyRan sets the reason in the conditions of a Turn that takes over the outcome of an earlier one of its name.
 // That outcome, which Apply has put into the status, determines whether it succeeded.
 func AlreadyRan(status *v1alpha1.TurnStatus, generation int64, at metav1.Time) {
-	succeeded := condition.Find(status.Conditions, v1alpha1.ConditionSucceeded)
+	succeeded := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionSucceeded)
 	message := fmt.Sprintf(
 		"This Turn ran in the Session before and was not run again. It had ended with %s: %s",
 		succeeded.Reason,
@@ -246,5 +247,5 @@ func AlreadyRan(status *v1alpha1.TurnStatus, generation int64, at metav1.Time) {
 
 // Finished reports whether the Turn has ended.
 func Finished(status *v1alpha1.TurnStatus) bool {
-	return condition.IsTrue(status.Conditions, v1alpha1.ConditionFinished)
+	return meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionFinished)
 }

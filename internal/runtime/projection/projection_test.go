@@ -11,17 +11,17 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
 var moment = metav1.NewMicroTime(time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC))
 
 // shown is a condition without what does not matter here.
 func shown(status *v1alpha1.TurnStatus, kind string) string {
-	c := condition.Find(status.Conditions, kind)
+	c := meta.FindStatusCondition(status.Conditions, kind)
 	if c == nil {
 		return "missing"
 	}
@@ -79,7 +79,7 @@ func TestConditionsFollowFromTheProgress(t *testing.T) {
 					t.Errorf("%s is %q, want %q", kind, got, want)
 				}
 			}
-			if message := condition.Find(
+			if message := meta.FindStatusCondition(
 				status.Conditions,
 				v1alpha1.ConditionSucceeded,
 			).Message; !strings.Contains(
@@ -104,7 +104,7 @@ func TestWaitingNamesTheCallsThatAreMissingAndNoOthers(t *testing.T) {
 		{ID: "2-2", Name: "c", State: v1alpha1.ToolCallStateWaiting},
 	}}, moment)
 	want := "Create a ToolResult for each of: 2-1 (b), 2-2 (c)."
-	if got := condition.Find(status.Conditions, v1alpha1.ConditionWaitingForToolResults).Message; got != want {
+	if got := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionWaitingForToolResults).Message; got != want {
 		t.Errorf("message %q, want %q", got, want)
 	}
 }
@@ -181,7 +181,7 @@ var reasonPattern = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$
 func checkRules(t *testing.T, status *v1alpha1.TurnStatus) {
 	t.Helper()
 	is := func(kind string) metav1.ConditionStatus {
-		c := condition.Find(status.Conditions, kind)
+		c := meta.FindStatusCondition(status.Conditions, kind)
 		if c == nil {
 			t.Fatalf("phase %s: the condition %s is missing", status.Phase, kind)
 		}
@@ -282,7 +282,7 @@ func TestTheConditionSaysWhatOthersMustGive(t *testing.T) {
 				v1alpha1.TurnProgress{Phase: v1alpha1.TurnPhaseWaitingForToolResults, ToolCalls: test.calls},
 				moment,
 			)
-			c := condition.Find(status.Conditions, v1alpha1.ConditionWaitingForToolResults)
+			c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionWaitingForToolResults)
 			if c.Status != metav1.ConditionTrue || c.Reason != test.reason || c.Message != test.message {
 				t.Errorf("the condition is %+v", c)
 			}
@@ -322,7 +322,7 @@ func TestTheEndSaysWhatToDo(t *testing.T) {
 		"the limit reached": {limit, "as many model calls as maxIterations permits"},
 	} {
 		SetConditions(&test.status, 1, metav1.Now())
-		said := condition.Find(test.status.Conditions, v1alpha1.ConditionSucceeded)
+		said := meta.FindStatusCondition(test.status.Conditions, v1alpha1.ConditionSucceeded)
 		if !strings.Contains(said.Message, test.want) {
 			t.Errorf("%s: %q", name, said.Message)
 		}

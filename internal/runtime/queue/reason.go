@@ -3,6 +3,7 @@ package queue
 import (
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -36,7 +37,7 @@ func Reason(session *v1alpha1.Session, turn, next *v1alpha1.Turn, limit int64) (
 		return v1alpha1.ReasonQueued, projection.QueuedMessage
 	}
 	if Blocked(session) {
-		ready := condition.Find(session.Status.Conditions, v1alpha1.ConditionReady)
+		ready := meta.FindStatusCondition(session.Status.Conditions, v1alpha1.ConditionReady)
 		return v1alpha1.ReasonSessionNotReady,
 			fmt.Sprintf("Session %q cannot run the Turn (%s). %s", session.Name, ready.Reason, ready.Message)
 	}
@@ -50,13 +51,13 @@ func Reason(session *v1alpha1.Session, turn, next *v1alpha1.Turn, limit int64) (
 
 // Blocked reports whether a Session cannot run any Turn and its condition is False.
 func Blocked(session *v1alpha1.Session) bool {
-	ready := condition.Find(session.Status.Conditions, v1alpha1.ConditionReady)
+	ready := meta.FindStatusCondition(session.Status.Conditions, v1alpha1.ConditionReady)
 	return ready != nil && ready.Status == metav1.ConditionFalse && session.Status.ActiveTurn == nil
 }
 
 // Says reports whether the conditions of a queued Turn state a reason. One that has none yet states that it is queued.
 func Says(turn *v1alpha1.Turn, reason, message string) bool {
-	said := condition.Find(turn.Status.Conditions, v1alpha1.ConditionSucceeded)
+	said := meta.FindStatusCondition(turn.Status.Conditions, v1alpha1.ConditionSucceeded)
 	if said == nil {
 		return reason == v1alpha1.ReasonQueued
 	}

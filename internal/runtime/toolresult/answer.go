@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -46,7 +46,7 @@ func Judge(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Verdict {
 		return refused(v1alpha1.ReasonCallClosed, fmt.Sprintf("Turn %q is being deleted.", turn.Name))
 	}
 	call := find(turn.Status.ToolCalls, result.Spec.CallID)
-	if condition.IsTrue(turn.Status.Conditions, v1alpha1.ConditionFinished) {
+	if meta.IsStatusConditionTrue(turn.Status.Conditions, v1alpha1.ConditionFinished) {
 		return closed(result, call, fmt.Sprintf("Turn %q has ended.", turn.Name))
 	}
 	if call == nil {
