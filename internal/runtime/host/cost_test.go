@@ -118,7 +118,11 @@ func (b *bench) iterate(turn Turn, prices ...*v1alpha1.ModelPrice) Turn {
 		turn, _ = b.reason(turn, c)
 		done := "done"
 		acted, err := b.Act(b.t.Context(), turn, facts{Outcomes: map[string]tool.Outcome{
-			turn.Progress.ToolCalls[0].ID: {State: v1alpha1.ToolCallStateSucceeded, Reason: v1alpha1.ToolCallReasonCompleted, Result: &done},
+			turn.Progress.ToolCalls[0].ID: {
+				State:  v1alpha1.ToolCallStateSucceeded,
+				Reason: v1alpha1.ToolCallReasonCompleted,
+				Result: &done,
+			},
 		}}.step())
 		if err != nil {
 			b.t.Fatalf("acting: %v", err)

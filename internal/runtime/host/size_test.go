@@ -13,7 +13,7 @@ import (
 func TestAPlainTurnHasASmallEntry(t *testing.T) {
 	store := memory.New()
 	b := onStore(t, store)
-	b.answer = func(r model.Request) (*model.Response, error) {
+	b.answer = func(model.Request) (*model.Response, error) {
 		return &model.Response{
 			Text:         "Your order 1815 left our warehouse in Oslo this morning. It should reach you on Thursday.",
 			FinishReason: model.FinishStop, ResponseID: "msg_01XFDUDYJgAACzvnptvVoYEL", Model: "claude-sonnet-5-5-20260901",

@@ -243,7 +243,7 @@ func TestIDsOfEventsDifferByTurnStepTypeAndSubject(t *testing.T) {
 			}
 			event.Identify(turn, n, events)
 			for _, e := range events {
-				if seen[e.ID] || len(e.ID) != 36 || e.ID[14] != '8' || !strings.Contains("89ab", e.ID[19:20]) {
+				if seen[e.ID] || len(e.ID) != 36 || e.ID[14] != '8' || !strings.ContainsAny(e.ID[19:20], "89ab") {
 					t.Errorf("the id %s of %+v is there twice, or no UUIDv8", e.ID, e)
 				}
 				seen[e.ID] = true

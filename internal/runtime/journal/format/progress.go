@@ -171,7 +171,11 @@ func (p *progress) progress() *v1alpha1.TurnProgress {
 		}
 	}
 	if p.Error != nil {
-		read.Error = &v1alpha1.TurnError{Code: v1alpha1.ErrorCode(p.Error.Code), Message: p.Error.Message, Fields: p.Error.Fields}
+		read.Error = &v1alpha1.TurnError{
+			Code:    v1alpha1.ErrorCode(p.Error.Code),
+			Message: p.Error.Message,
+			Fields:  p.Error.Fields,
+		}
 	}
 	return read
 }

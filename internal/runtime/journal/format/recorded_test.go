@@ -140,8 +140,16 @@ func TestARecordedJournalGoesOn(t *testing.T) {
 	next := journal.Turn{Name: "next", UID: "next-uid"}
 	input := event.NewUserMessage("Go on.")
 	f := event.NewFactory(event.Identity{Session: s.UID, Turn: next.UID}, nil)
-	record := journal.Record{Turn: next, Step: 1, OpenedAt: head + 1, Digest: "d", Events: []event.Event{f.InputMessage(input)}}
-	if closed, err := journal.New(store, journal.Options{}).Append(ctx, s, record); err != nil || closed.Ordinal != head+1 {
+	record := journal.Record{
+		Turn:     next,
+		Step:     1,
+		OpenedAt: head + 1,
+		Digest:   "d",
+		Events:   []event.Event{f.InputMessage(input)},
+	}
+	if closed, err := journal.New(store, journal.Options{}).
+		Append(ctx, s, record); err != nil ||
+		closed.Ordinal != head+1 {
 		t.Fatalf("closed %+v, %v", closed, err)
 	}
 	if view, err = journal.New(store, journal.Options{}).View(ctx, s, 0); err != nil || len(view.Messages) != 32 {
