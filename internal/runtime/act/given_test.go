@@ -109,7 +109,8 @@ func TestWhenACallWaitsForItsApprovalForTooLong(t *testing.T) {
 			if over != test.over || !wake.Equal(test.wake) {
 				t.Errorf("over %v, woken at %v", over, wake)
 			}
-			if over && (outcome.Reason != v1alpha1.ToolCallReasonApprovalTimeout || outcome.State != v1alpha1.ToolCallStateNotExecuted) {
+			if over &&
+				(outcome.Reason != v1alpha1.ToolCallReasonApprovalTimeout || outcome.State != v1alpha1.ToolCallStateNotExecuted) {
 				t.Errorf("outcome %+v", outcome)
 			}
 		})

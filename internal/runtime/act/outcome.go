@@ -28,7 +28,11 @@ func OutcomeOf(call format.SettledCall) tool.Outcome {
 // clientOutcome is the outcome of a call with a client's result.
 func clientOutcome(call format.SettledCall) tool.Outcome {
 	if call.Error != nil {
-		return tool.Outcome{State: v1alpha1.ToolCallStateFailed, Reason: v1alpha1.ToolCallReasonClientError, Error: *call.Error}
+		return tool.Outcome{
+			State:  v1alpha1.ToolCallStateFailed,
+			Reason: v1alpha1.ToolCallReasonClientError,
+			Error:  *call.Error,
+		}
 	}
 	text := ""
 	if call.Result != nil {
