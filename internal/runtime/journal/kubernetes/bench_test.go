@@ -83,8 +83,11 @@ func benchmarkPayload(b *testing.B, spec map[string]json.RawMessage, name string
 	for range clients {
 		group.Go(func() {
 			for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
-				object := fmt.Sprintf(`{"apiVersion":"capstan.dev/v1alpha1","kind":"JournalEntry","metadata":{"name":%q},"spec":%s}`,
-					prefix+strconv.FormatInt(n, 10), body)
+				object := fmt.Sprintf(
+					`{"apiVersion":"capstan.dev/v1alpha1","kind":"JournalEntry","metadata":{"name":%q},"spec":%s}`,
+					prefix+strconv.FormatInt(n, 10),
+					body,
+				)
 				if err := api.Post().Namespace("default").Resource("journalentries").Body([]byte(object)).
 					SetHeader("Content-Type", "application/json").Do(b.Context()).Error(); err != nil {
 					b.Error(err)
