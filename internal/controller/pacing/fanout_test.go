@@ -34,7 +34,17 @@ func (r *recorder) Add(item reconcile.Request) {
 	r.added = append(r.added, item)
 }
 
-func (r *recorder) ShuttingDown() bool { return r.down }
+func (r *recorder) ShuttingDown() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.down
+}
+
+func (r *recorder) shutDown() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.down = true
+}
 
 // take returns what was added since the last time.
 func (r *recorder) take() []reconcile.Request {
@@ -171,7 +181,7 @@ func TestAQueueThatShutsDownGetsNothingMore(t *testing.T) {
 		r.update(t, h, "ns")
 		r.update(t, h, "ns")
 		r.take()
-		r.down = true
+		r.shutDown()
 		passTime(time.Hour)
 		if late := r.take(); len(late) > 0 {
 			t.Errorf("%d objects were enqueued", len(late))
