@@ -234,7 +234,7 @@ var _ = Describe("A Turn's submittedBy", func() {
 		stored(ctx, user, turn)
 		refuses(
 			updating(ctx, user, turn, func(t *v1alpha1.Turn) { t.Spec.SubmittedBy = "somebody-else" }),
-			"a Turn cannot be changed",
+			"submittedBy cannot be changed",
 		)
 	})
 })
