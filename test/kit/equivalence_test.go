@@ -228,7 +228,12 @@ func (c *cluster) decide(ctx context.Context, call string, decision v1alpha1.Dec
 func (c *cluster) supply(ctx context.Context) {
 	GinkgoHelper()
 	Expect(kit.Client.Create(ctx, keySecret(c.namespace))).To(Succeed())
-	clock.Advance(time.Minute) // The manager may not watch Secrets, and looks for it again after a pause.
+	// The manager may not watch Secrets, and looks for it again after a pause. The pause may begin after the clock has
+	// moved, and the clock stands still otherwise.
+	Eventually(ctx, func() bool {
+		clock.Advance(time.Minute)
+		return host.WaitsForReference(&c.read(ctx).Status.TurnProgress)
+	}).WithPolling(time.Second).Should(BeFalse())
 }
 
 // keySecret is the Secret that the tool of some scenarios needs.
