@@ -157,8 +157,8 @@ const (
 const (
 	// ToolCallReasonCompleted: the tool exited with 0.
 	ToolCallReasonCompleted = "Completed"
-	// ToolCallReasonExitCode: the tool exited with another code than 0, or was ended by a signal of its own making. It is never
-	// retried.
+	// ToolCallReasonExitCode: the tool exited with another code than 0, or was ended by a signal of its own making. It is
+	// never retried.
 	ToolCallReasonExitCode = "ExitCode"
 	// ToolCallReasonTimeout: the tool ran longer than its timeout.
 	ToolCallReasonTimeout = "Timeout"
@@ -174,7 +174,8 @@ const (
 	ToolCallReasonQuotaExceeded = "QuotaExceeded"
 	// ToolCallReasonRefused: the API server, or a policy in it, did not accept the Job or its pod.
 	ToolCallReasonRefused = "Refused"
-	// ToolCallReasonNetworkOpen: the tool must run without network, and the namespace's NetworkPolicies would permit traffic.
+	// ToolCallReasonNetworkOpen: the tool must run without network, and the namespace's NetworkPolicies would permit
+	// traffic.
 	ToolCallReasonNetworkOpen = "NetworkOpen"
 	// ToolCallReasonNetworkAccessUnenforceable: a network access list is in force, and cannot hold the pod of this tool.
 	ToolCallReasonNetworkAccessUnenforceable = "NetworkAccessUnenforceable"
@@ -196,8 +197,8 @@ const (
 	ToolCallReasonNodeLost = "NodeLost"
 	// ToolCallReasonOutputLost: the tool ended, and its output cannot be read.
 	ToolCallReasonOutputLost = "OutputLost"
-	// ToolCallReasonSecondStart: a pod or a container other than the first one ran or would have run; the first one's end is
-	// not known.
+	// ToolCallReasonSecondStart: a pod or a container other than the first one ran or would have run; the first one's end
+	// is not known.
 	ToolCallReasonSecondStart = "SecondStart"
 	// ToolCallReasonPodGone: the pod for the call no longer exists, and its end was not observed.
 	ToolCallReasonPodGone = "PodGone"
@@ -209,8 +210,8 @@ const (
 	ToolCallReasonInvalidArguments = "InvalidArguments"
 	// ToolCallReasonArgumentsTooLarge: the arguments are larger than a request's URL can be.
 	ToolCallReasonArgumentsTooLarge = "ArgumentsTooLarge"
-	// ToolCallReasonSecretUnusable: a Secret for a header does not exist, lacks the key, holds no valid header, or is bound to
-	// other hosts.
+	// ToolCallReasonSecretUnusable: a Secret for a header does not exist, lacks the key, holds no valid header, or is
+	// bound to other hosts.
 	ToolCallReasonSecretUnusable = "SecretUnusable"
 	// ToolCallReasonAddressRefused: the manager may not reach the host.
 	ToolCallReasonAddressRefused = "AddressRefused"
@@ -241,8 +242,8 @@ const (
 	ToolCallReasonSuspended = "Suspended"
 	// ToolCallReasonGated: the pod waits to be recorded and released.
 	ToolCallReasonGated = "Gated"
-	// ToolCallReasonServiceAccountRefused: the API server does not accept the ServiceAccount that the pod is to run as. It is
-	// tried again until the start timeout has passed.
+	// ToolCallReasonServiceAccountRefused: the API server does not accept the ServiceAccount that the pod is to run as. It
+	// is tried again until the start timeout has passed.
 	ToolCallReasonServiceAccountRefused = "ServiceAccountRefused"
 	// ToolCallReasonStarting: the pod or its container is being made.
 	ToolCallReasonStarting = "Starting"

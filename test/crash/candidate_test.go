@@ -102,8 +102,8 @@ func (c *candidate) standOnce(ctx context.Context) error {
 }
 
 // leave ends the process when it leads no longer. It still acts for a moment: one that was paused from when it goes on,
-// and one that was usurped from when its request does. The kubelet starts it again: once another process leads, or at once
-// if it never knew that it led.
+// and one that was usurped from when its request does. The kubelet starts it again: once another process leads, or at
+// once if it never knew that it led.
 func (c *candidate) leave(ctx, life context.Context) error {
 	e, namespace := c.election, c.election.run.namespace
 	if released := c.wire.heldBack(namespace); released != nil {

@@ -20,8 +20,8 @@ func (r *Reconciler) explainNoPod(ctx context.Context, job *batchv1.Job, outcome
 	return outcome
 }
 
-// whyNoPod reads from the Job controller's Events why a Job has no pod, as there is no other source. It is empty without
-// an Event.
+// whyNoPod reads from the Job controller's Events why a Job has no pod, as there is no other source. It is empty
+// without an Event.
 func (r *Reconciler) whyNoPod(ctx context.Context, job *batchv1.Job) string {
 	var events corev1.EventList
 	err := r.Live.List(ctx, &events, client.InNamespace(job.Namespace),

@@ -10,8 +10,8 @@ func carriedOut(call v1alpha1.ToolCall) bool {
 	return call.Executor == v1alpha1.ToolExecutorJob || call.Executor == v1alpha1.ToolExecutorHTTP
 }
 
-// inProcess reports whether the process that runs the Turn carries out the call itself. local reports whether it does so
-// for Jobs.
+// inProcess reports whether the process that runs the Turn carries out the call itself. local reports whether it does
+// so for Jobs.
 func inProcess(call v1alpha1.ToolCall, local bool) bool {
 	return call.Executor == v1alpha1.ToolExecutorHTTP || (local && call.Executor == v1alpha1.ToolExecutorJob)
 }

@@ -16,8 +16,8 @@ func Asks(call v1alpha1.ToolCall, decision bool) bool {
 }
 
 // RecallRepeatable handles a Pure or Idempotent call that is settled in status, but whose Job or outcome this process
-// does not have: an earlier process concluded it. A failure is restored from status; any other call is started again. It
-// reports whether the call is such a one.
+// does not have: an earlier process concluded it. A failure is restored from status; any other call is started again.
+// It reports whether the call is such a one.
 func (s *Step) RecallRepeatable(call *v1alpha1.ToolCall) bool {
 	if Open(*call) || tool.AtMostOnce(*call) {
 		return false

@@ -13,7 +13,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// driver carries out the actions of a round without any effect but those that a test gives it, by the text of an action.
+// driver carries out the actions of a round without any effect but those that a test gives it, by the text of an
+// action.
 type driver map[string]func(*Round)
 
 // drive returns the actions of a round, in order. An intent ends the round, as it does for the Turn reconciler.

@@ -29,8 +29,8 @@ const (
 	lastLook = 5 * time.Minute
 )
 
-// Withhold keeps a call back for which a Secret is missing, and shows that in its status. It returns when to look again,
-// if nothing tells the process about new Secrets.
+// Withhold keeps a call back for which a Secret is missing, and shows that in its status. It returns when to look
+// again, if nothing tells the process about new Secrets.
 func (s *Step) Withhold(call *v1alpha1.ToolCall, missing *Withheld, now time.Time) time.Time {
 	row := s.Of(call.ID)
 	row.Withheld, row.lookPause = missing, min(max(2*row.lookPause, firstLook), lastLook)

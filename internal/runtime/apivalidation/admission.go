@@ -1,6 +1,6 @@
-// Package apivalidation does to objects of this API what an API server does before it stores them, with the API server's
-// own packages: it sets the defaults of the CustomResourceDefinition, and validates the object against its schema and
-// its CEL rules. It does not evaluate policies.
+// Package apivalidation does to objects of this API what an API server does before it stores them, with the API
+// server's own packages: it sets the defaults of the CustomResourceDefinition, and validates the object against its
+// schema and its CEL rules. It does not evaluate policies.
 package apivalidation
 
 import (

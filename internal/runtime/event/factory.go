@@ -20,9 +20,9 @@ type Identity struct {
 	InputMessage string
 }
 
-// Factory builds the events of one turn: each has the time of the clock, and the context of what it belongs to. Identify
-// gives it an id when the step that it is recorded with is known. It is a value: the methods that change it return
-// another one.
+// Factory builds the events of one turn: each has the time of the clock, and the context of what it belongs to.
+// Identify gives it an id when the step that it is recorded with is known. It is a value: the methods that change it
+// return another one.
 type Factory struct {
 	identity Identity
 	clock    func() time.Time

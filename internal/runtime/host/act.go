@@ -46,8 +46,8 @@ func (h *Host) Act(ctx context.Context, t Turn, known *act.Step) (*journal.Close
 	return closed, err
 }
 
-// endCalls sets an outcome for every call of an open act step when the Turn ends. It returns the events of the calls, as
-// Act does, and the ids of the calls that it reports as never claimed.
+// endCalls sets an outcome for every call of an open act step when the Turn ends. It returns the events of the calls,
+// as Act does, and the ids of the calls that it reports as never claimed.
 func (h *Host) endCalls(t Turn, known *act.Step, claims map[string]act.Claim) ([]event.Event, []string) {
 	if t.Progress.Plan.Phase != v1alpha1.PlanPhaseAct {
 		return nil, nil

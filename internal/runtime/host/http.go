@@ -96,8 +96,8 @@ type CallEnd struct {
 	Closed *journal.Closed
 }
 
-// HTTP carries out one call of an HTTP tool, as Once does. The error is an *act.Withheld as long as a Secret is missing that
-// a header needs.
+// HTTP carries out one call of an HTTP tool, as Once does. The error is an *act.Withheld as long as a Secret is missing
+// that a header needs.
 func (h *Host) HTTP(ctx context.Context, t Turn, c HTTPCall) (CallEnd, error) {
 	var secrets map[string]*corev1.Secret
 	if c.Tool != nil && c.Tool.HTTP != nil {

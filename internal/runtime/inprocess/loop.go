@@ -1,5 +1,5 @@
-// Package inprocess runs Turns in the calling process, without an API server: the planner, the host, the journal and the
-// fold are those of the controllers, and so is a Turn's status (RT-04 to RT-07).
+// Package inprocess runs Turns in the calling process, without an API server: the planner, the host, the journal and
+// the fold are those of the controllers, and so is a Turn's status (RT-04 to RT-07).
 //
 // Each running Turn has its own goroutine, which is the only one to work on it. It opens a step, runs it, closes it by
 // an entry of the journal, and projects that entry into the status, until the Turn has ended. The Turns of one Session

@@ -10,8 +10,8 @@ import (
 )
 
 // canonical returns a record in the form in which it is read back: times in microseconds, text in valid UTF-8, the keys
-// of data sorted, an id for each event. So the writer and every later reader count the same bytes, and split cuts between characters. It
-// rejects a record that no reader could read.
+// of data sorted, an id for each event. So the writer and every later reader count the same bytes, and split cuts
+// between characters. It rejects a record that no reader could read.
 func canonical(r Record) (Record, error) {
 	raw, err := json.Marshal(content{Events: r.Events, Calls: r.Calls, Transition: r.Transition})
 	if err != nil {

@@ -62,8 +62,8 @@ func Endpoint(m *v1alpha1.Model) string {
 	return endpoints[m.Spec.Provider]
 }
 
-// APIOf is the API that a Model of provider OpenAI is called by: the one that it names; otherwise Responses at OpenAI's own
-// address, unless it has stop sequences, which that API lacks, and Chat Completions at any other.
+// APIOf is the API that a Model of provider OpenAI is called by: the one that it names; otherwise Responses at OpenAI's
+// own address, unless it has stop sequences, which that API lacks, and Chat Completions at any other.
 func APIOf(m *v1alpha1.Model) v1alpha1.ModelAPI {
 	stops := m.Spec.Parameters != nil && len(m.Spec.Parameters.StopSequences) > 0
 	switch {

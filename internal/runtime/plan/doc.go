@@ -2,10 +2,10 @@
 // the controllers make these decisions here, through package host.
 //
 // What a Turn carries from one step to the next is the TurnProgress in its status (TURN-01). Its plan is the open step:
-// a model call, tool calls, or none in a Turn that has ended (TURN-02, SM-01). Each function takes the progress before a step
-// is closed, changes nothing of it, and returns the one after it, without the texts and tool calls that the caller adds
-// in the room that the status has for them. The functions read no clock, do no I/O and import only the API, so that a
-// decision that is made again after a crash is the same.
+// a model call, tool calls, or none in a Turn that has ended (TURN-02, SM-01). Each function takes the progress before
+// a step is closed, changes nothing of it, and returns the one after it, without the texts and tool calls that the
+// caller adds in the room that the status has for them. The functions read no clock, do no I/O and import only the API,
+// so that a decision that is made again after a crash is the same.
 //
 //   - Begin opens the first step (TURN-04).
 //   - AfterReason decides what follows a model call (TURN-06 to TURN-08, TURN-14).

@@ -71,8 +71,8 @@ func AfterReason(p v1alpha1.TurnProgress, r Response, pending int, maxIterations
 	return next
 }
 
-// AfterAct returns what follows the tool calls of an act step: a model call of the next iteration (TURN-11, SM-07), which
-// continues the response that asked for them (SM-06).
+// AfterAct returns what follows the tool calls of an act step: a model call of the next iteration (TURN-11, SM-07),
+// which continues the response that asked for them (SM-06).
 func AfterAct(p v1alpha1.TurnProgress) v1alpha1.TurnProgress {
 	next := following(p)
 	if p.Plan != nil {

@@ -63,8 +63,8 @@ func ApprovalTimedOut() Outcome {
 }
 
 // Held reports for each call whether it must wait for an approval or a Secret, its own or another's: in Sequential
-// nothing overtakes a call that waits for one, and in Parallel nothing of its concurrencyClass does, so that calls start
-// in the model's order. Calls that run or have ended, and those of client tools, are not held.
+// nothing overtakes a call that waits for one, and in Parallel nothing of its concurrencyClass does, so that calls
+// start in the model's order. Calls that run or have ended, and those of client tools, are not held.
 func Held(calls []v1alpha1.ToolCall, concurrency v1alpha1.ToolConcurrency) []bool {
 	held := make([]bool, len(calls))
 	classes, waits := map[string]bool{}, false

@@ -8,5 +8,6 @@
 //   - Format 2 has them in the payload, which repeats nothing that the envelope says: ids, times and the context of events
 //     are left out where they follow from it, and values where an event before has them.
 //
-// An entry of a later version, with an unknown field or without any content is not guessed at: Decode returns ErrUnknown.
+// An entry of a later version, with an unknown field or without any content is not guessed at: Decode returns
+// ErrUnknown.
 package format

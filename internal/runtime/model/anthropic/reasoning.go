@@ -145,8 +145,9 @@ func beganElsewhere(entries []provider.Entry) bool {
 // refusesReasoning reports whether the API refused a request because of a block of thinking: one that is not its own,
 // was changed, stands where none may, or is missing. The messages are those of
 // github.com/anthropics/anthropic-sdk-python/issues/1598 (2026-08), github.com/anomalyco/opencode/issues/48637
-// (2026-09), github.com/anthropics/claude-code/issues/63404 (2026-05) and github.com/lbjlaq/Antigravity-Manager/issues/139
-// (2025-12); that of a compatible server is from github.com/leookun/cursor-byok/pull/276 (2026-08).
+// (2026-09), github.com/anthropics/claude-code/issues/63404 (2026-05) and
+// github.com/lbjlaq/Antigravity-Manager/issues/139 (2025-12); that of a compatible server is from
+// github.com/leookun/cursor-byok/pull/276 (2026-08).
 func (t told) refusesReasoning() bool {
 	if t.Type != string(sdk.ErrorTypeInvalidRequestError) {
 		return false

@@ -40,8 +40,8 @@ type driver struct {
 	deepSeek bool
 }
 
-// New returns a driver for Chat Completions. It makes no call to the provider. Nothing is taken from the environment: the
-// service is made without the SDK's client, whose constructor would read addresses, keys and headers from there.
+// New returns a driver for Chat Completions. It makes no call to the provider. Nothing is taken from the environment:
+// the service is made without the SDK's client, whose constructor would read addresses, keys and headers from there.
 func New(o Options) (model.Driver, error) {
 	d, options, err := settings(o)
 	if err != nil {

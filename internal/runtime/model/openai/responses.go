@@ -12,8 +12,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
-// responsesDriver is a model.Driver for the Responses API. It keeps nothing between calls: the provider is told to store
-// nothing, and gives its reasoning encrypted.
+// responsesDriver is a model.Driver for the Responses API. It keeps nothing between calls: the provider is told to
+// store nothing, and gives its reasoning encrypted.
 type responsesDriver struct {
 	*driver
 	responses responses.ResponseService

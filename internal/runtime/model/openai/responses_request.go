@@ -11,8 +11,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
-// kindEncrypted is a reasoning item with its encrypted content, which the API gives on request and takes back as it was,
-// followed by the item that it belongs to.
+// kindEncrypted is a reasoning item with its encrypted content, which the API gives on request and takes back as it
+// was, followed by the item that it belongs to.
 const kindEncrypted = "encrypted_content"
 
 // request is the body of a model call. The system prompt is a message: as instructions it would come back with several

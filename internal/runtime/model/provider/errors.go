@@ -132,8 +132,8 @@ func StatusError(provider, model string, status int, retryAfter time.Duration, k
 	return e
 }
 
-// describe returns what a status means that needs no word besides, its code, and whether the same request may be answered
-// later.
+// describe returns what a status means that needs no word besides, its code, and whether the same request may be
+// answered later.
 func describe(provider string, status int) (text string, code v1alpha1.ErrorCode, transient bool) {
 	switch status {
 	case http.StatusForbidden:

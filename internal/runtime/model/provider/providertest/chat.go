@@ -7,10 +7,10 @@ import (
 )
 
 // Chat plays Chat Completions of a server that thinks. Demands makes it DeepSeek's in thinking mode, which refuses a
-// message with tool calls without reasoning_content, an empty one included
-// (api-docs.deepseek.com/guides/thinking_mode, as quoted in github.com/anomalyco/opencode/issues/24722, 2026-04, with the
-// words of issues/24083, 2026-04; github.com/deepseek-ai/deepseek-harness/discussions/739, 2026-07). What it says of tool
-// messages is from OpenAI's description of the API (openai-go v3.96.0).
+// message with tool calls without reasoning_content, an empty one included (api-docs.deepseek.com/guides/thinking_mode,
+// as quoted in github.com/anomalyco/opencode/issues/24722, 2026-04, with the words of issues/24083, 2026-04;
+// github.com/deepseek-ai/deepseek-harness/discussions/739, 2026-07). What it says of tool messages is from OpenAI's
+// description of the API (openai-go v3.96.0).
 type Chat struct {
 	// Field in which the server sends what the model thinks.
 	Field string
