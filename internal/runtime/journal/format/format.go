@@ -53,9 +53,12 @@ func Decode(spec *v1alpha1.JournalEntrySpec) (*Entry, error) {
 }
 
 // hasContent reports whether there is anything in an entry: a part with nothing in it is of a kind that this build does
-// not have.
+// not have, and a final entry without its transition says nothing of what follows.
 func (e *Entry) hasContent() bool {
-	return e.Final || e.Checkpoint != nil || e.Claimed != nil || e.Settled != nil || e.Partial != nil ||
+	if e.Final {
+		return e.Transition != nil
+	}
+	return e.Checkpoint != nil || e.Claimed != nil || e.Settled != nil || e.Partial != nil ||
 		len(e.Outcomes) > 0 || len(e.Events) > 0 || len(e.Calls) > 0
 }
 

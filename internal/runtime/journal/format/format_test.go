@@ -115,7 +115,10 @@ func step(of v1alpha1.JournalTurn) *Entry {
 	said.ID = event.MessageID(of.UID, 2)
 	input := event.NewUserMessage("Hi")
 	input.ID = string(of.UID)
-	e := &Entry{Session: "demo", Ordinal: 3, Time: event.MicroTime(at.Add(time.Second)), Turn: &of, Step: 2, Final: true}
+	e := &Entry{
+		Session: "demo", Ordinal: 3, Time: event.MicroTime(at.Add(time.Second)), Turn: &of, Step: 2, Final: true,
+		Transition: &v1alpha1.TurnProgress{},
+	}
 	e.Events = []event.Event{
 		f.InputMessage(input), f.SessionActivated(), f.TurnStarted("Hi"),
 		run.ReasonStarted(event.ReasonStarted{Iteration: 1}),
@@ -254,5 +257,16 @@ func TestIDsOfEventsDifferByTurnStepTypeAndSubject(t *testing.T) {
 				t.Errorf("identified again: %+v", again)
 			}
 		}
+	}
+}
+
+func TestAFinalEntryWithoutItsTransitionIsUnknown(t *testing.T) {
+	for name, payload := range map[string]*v1alpha1.JSON{"no payload": nil, "an empty one": {Raw: []byte(`{}`)}} {
+		t.Run(name, func(t *testing.T) {
+			spec := &v1alpha1.JournalEntrySpec{Format: Version, Final: true, Payload: payload}
+			if _, err := Decode(spec); !errors.Is(err, ErrUnknown) {
+				t.Errorf("decoded with %v", err)
+			}
+		})
 	}
 }
