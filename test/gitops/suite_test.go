@@ -85,11 +85,12 @@ func knowMoreProviders(ctx context.Context) {
 	Expect(apiextensionsv1.AddToScheme(scheme)).To(Succeed())
 	definition := &apiextensionsv1.CustomResourceDefinition{}
 	Expect(kit.Client.Get(ctx, client.ObjectKey{Name: "models.capstan.dev"}, definition)).To(Succeed())
+	before := definition.DeepCopy()
 	spec := definition.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
 	provider := spec.Properties["provider"]
 	provider.Enum = append(provider.Enum, apiextensionsv1.JSON{Raw: fmt.Appendf(nil, "%q", otherProvider)})
 	spec.Properties["provider"] = provider
-	Expect(kit.Client.Update(ctx, definition)).To(Succeed())
+	Expect(kit.Client.Patch(ctx, definition, client.MergeFrom(before))).To(Succeed())
 	probe := &v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "probe"}, Spec: elsewhere()}
 	Eventually(func() error { return kit.Client.Create(ctx, probe.DeepCopy(), client.DryRunAll) }).Should(Succeed())
 }

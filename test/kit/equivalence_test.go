@@ -150,7 +150,8 @@ func inCluster(ctx context.Context, s scenario, prompt, namespace string) course
 			defer GinkgoRecover()
 			harness := &v1alpha1.Harness{}
 			Expect(kit.Client.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: "base"}, harness)).To(Succeed())
-			Expect(kit.Client.Update(ctx, archived(harness))).To(Succeed())
+			// A patch, because its controller may write its status meanwhile.
+			Expect(kit.Client.Patch(ctx, archived(harness), client.MergeFrom(harness))).To(Succeed())
 		})
 	}
 	asked := question()

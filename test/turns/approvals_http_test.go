@@ -47,8 +47,9 @@ var _ = Describe("A request that needs approval", func() {
 				"cancelled": func(namespace string) {
 					turn, err := kit.Turn(ctx, namespace, "demo-1")()
 					Expect(err).NotTo(HaveOccurred())
-					turn.Spec.DesiredState = v1alpha1.DesiredStateCancelled
-					Expect(kit.Client.Update(ctx, turn)).To(Succeed())
+					changed := turn.DeepCopy()
+					changed.Spec.DesiredState = v1alpha1.DesiredStateCancelled
+					Expect(kit.Client.Patch(ctx, changed, client.MergeFrom(turn))).To(Succeed())
 					Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed(v1alpha1.ReasonCancelled))
 					Expect(kit.Turn(ctx, namespace, "demo-1")()).To(capstantest.HaveToolCall("pay", v1alpha1.ToolCallStateNotExecuted, "TurnEnded"))
 				},

@@ -379,6 +379,7 @@ func setScript(ctx context.Context, namespace string, simulation v1alpha1.Simula
 	GinkgoHelper()
 	model := &v1alpha1.Model{}
 	Expect(kit.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: "simulated"}, model)).To(Succeed())
-	model.Spec.Simulation = &simulation
-	Expect(kit.Client.Update(ctx, model)).To(Succeed())
+	changed := model.DeepCopy()
+	changed.Spec.Simulation = &simulation
+	Expect(kit.Client.Patch(ctx, changed, client.MergeFrom(model))).To(Succeed())
 }

@@ -49,8 +49,9 @@ var _ = Describe("Definitions", func() {
 			Expect(
 				len(stored.Annotations[corev1.LastAppliedConfigAnnotation]),
 			).To(BeNumerically("<", maxDefinitionBytes), definition.Name)
+			applied := stored.DeepCopy()
 			delete(stored.Annotations, corev1.LastAppliedConfigAnnotation)
-			Expect(api.Update(ctx, stored)).To(Succeed())
+			Expect(api.Patch(ctx, stored, client.MergeFrom(applied))).To(Succeed())
 			raw, err := json.Marshal(stored)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(len(raw)).To(BeNumerically("<", maxDefinitionBytes), definition.Name)
