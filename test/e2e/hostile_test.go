@@ -181,9 +181,9 @@ const (
 	waitingTurns       = "a thousand Turns that wait for a client"
 	slowModels         = "256 models that take an hour"
 	journalQuota       = "a quota on journal entries"
-	largeConversations = "conversations of 15 MiB"
+	largeConversations = "conversations as large as a journal may be"
 	loopingTurns       = "Turns that loop"
-	largeConfiguration = "Sessions with prompts of 200 MiB"
+	largeConfiguration = "Sessions with 200 MiB of prompts and as much of hints"
 )
 
 // means are all that a tenant can do to others with the roles of a namespace's admin, by name. full is a namespace in
@@ -258,19 +258,26 @@ func means(as client.Client, hostile, full string, server *modelServer) map[stri
 			})
 		},
 		largeConfiguration: func(ctx context.Context, report func(error)) {
-			upTo(ctx, 800, func(n int) {
-				prompt := strings.Repeat("\U0001F642", 65_536) // Four bytes each.
-				report(
-					as.Create(
-						ctx,
-						&v1alpha1.Session{ObjectMeta: named(hostile, fmt.Sprintf("prompt-%d", n)), Spec: v1alpha1.SessionSpec{
-							HarnessRef: v1alpha1.LocalReference{Name: "base"}, ConfigLayer: v1alpha1.ConfigLayer{SystemPrompt: prompt},
-						}},
-					),
-				)
-			})
+			upTo(ctx, 800, func(n int) { report(as.Create(ctx, largeSession(hostile, fmt.Sprintf("prompt-%d", n)))) })
 		},
 	}
+}
+
+// largeSession is a Session whose fields are as long as admission lets them be, or a quarter of a mebibyte.
+func largeSession(namespace, name string) *v1alpha1.Session {
+	const quarter = 256 << 10
+	hosts := make([]v1alpha1.NetworkPattern, 64)
+	for i := range hosts {
+		hosts[i] = v1alpha1.NetworkPattern(fmt.Sprintf("https://h%d.example.com/%s", i, strings.Repeat("x", 200)))
+	}
+	return &v1alpha1.Session{ObjectMeta: named(namespace, name), Spec: v1alpha1.SessionSpec{
+		HarnessRef: v1alpha1.LocalReference{Name: "base"},
+		Hints:      map[string]v1alpha1.JSON{"note": {Raw: fmt.Appendf(nil, "%q", strings.Repeat("x", quarter))}},
+		ConfigLayer: v1alpha1.ConfigLayer{
+			SystemPrompt:  strings.Repeat("\U0001F642", quarter/4), // Four bytes each.
+			NetworkAccess: &v1alpha1.NetworkAccess{Blocked: hosts},
+		},
+	}}
 }
 
 // upTo does something for the numbers below a limit, and then waits for the end.
@@ -351,8 +358,9 @@ func talk(
 
 func newTalk(ctx context.Context, as client.Client, namespace, session, model string, tools ...string) error {
 	of := &v1alpha1.Session{ObjectMeta: named(namespace, session), Spec: v1alpha1.SessionSpec{
-		HarnessRef:  v1alpha1.LocalReference{Name: "base"},
-		ConfigLayer: v1alpha1.ConfigLayer{ModelRef: &v1alpha1.LocalReference{Name: model}, MaxIterations: new(int32(10_000))},
+		HarnessRef:   v1alpha1.LocalReference{Name: "base"},
+		ConfigLayer:  v1alpha1.ConfigLayer{ModelRef: &v1alpha1.LocalReference{Name: model}, MaxIterations: new(int32(10_000))},
+		JournalLimit: new(resource.MustParse("1Gi")), // The manager's limit counts.
 	}}
 	for _, tool := range tools {
 		of.Spec.Tools = append(of.Spec.Tools, v1alpha1.LocalReference{Name: tool})
@@ -361,7 +369,7 @@ func newTalk(ctx context.Context, as client.Client, namespace, session, model st
 }
 
 // showImage creates a Turn with an image of almost a mebibyte, which stays in the conversation. The journal holds
-// fifteen of them.
+// thirty of them.
 func showImage(ctx context.Context, as client.Client, namespace, session string, n int) error {
 	if err := newTalk(ctx, as, namespace, session, "patient"); err != nil {
 		return err
