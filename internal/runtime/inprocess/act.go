@@ -30,8 +30,6 @@ type acting struct {
 	begun bool
 	// ended delivers the ends of calls.
 	ended chan callEnd
-	// taken are the answers of this round that nothing has replied to yet.
-	taken []*given
 	// alarmAt is the time of the next check of the step; zero for none.
 	alarmAt time.Time
 }
@@ -62,6 +60,7 @@ func (r *run) act(ctx context.Context) (*journal.Closed, error) {
 		line:  &host.Line{},
 		ended: make(chan callEnd, len(calls)),
 	}
+	r.known = a.step
 	for {
 		closed, err := a.round(ctx)
 		if closed != nil || err != nil {
@@ -97,11 +96,10 @@ func (a *acting) round(ctx context.Context) (*journal.Closed, error) {
 		}
 		for _, action := range actions {
 			closed, err := a.carryOut(ctx, round, action)
-			a.answer()
 			if closed != nil || err != nil {
-				a.refuse(err)
 				return closed, err
 			}
+			a.answer()
 		}
 	}
 }

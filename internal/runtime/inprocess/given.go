@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
@@ -17,7 +18,7 @@ import (
 // given is a result, an error or a decision for a call of a Turn.
 type given struct {
 	result *v1alpha1.ToolResult
-	// reply gets nil when it has become part of the Turn, or why it never will.
+	// reply gets nil when the journal has it, or why it never will.
 	reply chan error
 }
 
@@ -93,10 +94,13 @@ func (a *acting) open() []*given {
 	return inbox
 }
 
-// collect takes the new answers from the inbox, and offers those that the Turn may accept.
+// collect offers the answers that the Turn may accept: the new ones from the inbox, and those that the step had taken
+// before it was read again from the journal.
 func (a *acting) collect(round *act.Round) {
+	undecided := slices.Concat(a.taken, a.open())
+	a.taken = nil
 	var offers []act.Offer
-	for _, g := range a.open() {
+	for _, g := range undecided {
 		if err := g.judge(a.turn); err != nil {
 			g.reply <- err
 			continue
@@ -129,11 +133,12 @@ func (a *acting) keep(ctx context.Context, round *act.Round, o act.Offer) (*jour
 	return nil, nil
 }
 
-// answer replies to the answers that have become part of the Turn, and to those that it accepts no more: they came too
-// late, or after another one.
+// answer replies to the answers that are in the journal while the step stays open, and to those that the Turn accepts no
+// more: they came too late, or after another one.
 func (a *acting) answer() {
+	kept := a.step.GivenBy(a.calls())
 	a.taken = slices.DeleteFunc(a.taken, func(g *given) bool {
-		if a.step.Source(g.result.Spec.CallID) == g.result.UID {
+		if slices.Contains(kept, g.result.UID) {
 			g.reply <- nil
 			return true
 		}
@@ -145,18 +150,30 @@ func (a *acting) answer() {
 	})
 }
 
-// refuse replies to the answers that have not become part of the Turn when its step is closed or has failed.
-func (a *acting) refuse(err error) {
-	for _, g := range a.taken {
-		g.reply <- overtaken(g, err)
+// answerClosed replies to the answers of a step that is over: those that the entry which closes it contains are part of
+// the Turn. failed is why the step could not be closed with them; nil if nothing has failed.
+func (r *run) answerClosed(closed *journal.Closed, failed error) {
+	var sources []types.UID
+	if closed != nil {
+		sources = host.Sources(closed)
 	}
-	a.taken = nil
+	for _, g := range r.taken {
+		switch {
+		case slices.Contains(sources, g.result.UID):
+			g.reply <- nil
+		case failed != nil:
+			g.reply <- failed
+		default:
+			g.reply <- g.overtaken(r.turn)
+		}
+	}
+	r.taken = nil
 }
 
-// overtaken is why an answer could not be appended to the journal.
-func overtaken(g *given, err error) error {
-	if err != nil {
-		return err
+// overtaken returns why an answer is not in the entry that has closed its step. turn is the Turn after that entry.
+func (g *given) overtaken(turn *v1alpha1.Turn) error {
+	if refused := g.judge(turn); refused != nil {
+		return refused
 	}
 	return &RefusedError{
 		Reason:  v1alpha1.ReasonCallClosed,

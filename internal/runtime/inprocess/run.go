@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
@@ -45,6 +46,10 @@ type run struct {
 	turn *v1alpha1.Turn
 	// adopted reports whether the open step was opened by another process, which may have closed it as well.
 	adopted bool
+	// known is what is known of the calls of the open step; nil for a step without calls. taken are the answers that were
+	// offered to them and have no reply yet.
+	known *act.Step
+	taken []*given
 }
 
 func newRun(l *Loop, q *queue, turn *v1alpha1.Turn) *run {
@@ -172,27 +177,32 @@ func (r *run) advance(ctx context.Context) error {
 		return err
 	}
 	for !projection.Finished(&r.turn.Status) {
-		closed, err := r.step(ctx)
-		if err != nil && ctx.Err() == nil {
-			closed, err = r.giveUp(ctx, err)
+		closed, failed := r.step(ctx)
+		err := failed
+		if failed != nil && ctx.Err() == nil {
+			closed, err = r.giveUp(ctx, failed)
+		}
+		if err == nil {
+			err = r.project(ctx, closed)
+		}
+		if ctx.Err() == nil {
+			r.answerClosed(closed, failed)
 		}
 		if err != nil {
-			return err
-		}
-		if err := r.project(ctx, closed); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// giveUp ends a Turn whose step cannot run: there would be no retry, and the Session would stay active (GAP-08).
+// giveUp ends a Turn whose step cannot run: there would be no retry, and the Session would stay active (GAP-08). The
+// results that are known are recorded with the end.
 func (r *run) giveUp(ctx context.Context, cause error) (*journal.Closed, error) {
 	closed, err := r.loop.Host.Fail(
 		ctx,
 		r.hostTurn(),
 		plan.Failure{Code: v1alpha1.ErrorCodeProcessingError},
-		nil,
+		r.known,
 	)
 	if err != nil {
 		return nil, errors.Join(cause, err)

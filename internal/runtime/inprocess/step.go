@@ -13,6 +13,7 @@ import (
 
 // step runs the open step and returns the entry that closes it.
 func (r *run) step(ctx context.Context) (*journal.Closed, error) {
+	r.known = nil
 	if r.adopted {
 		// No other process can have closed a step that this process opened itself.
 		plan := r.turn.Status.Plan
