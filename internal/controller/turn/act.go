@@ -116,7 +116,7 @@ func (r *Reconciler) carryOut(ctx context.Context, a *actScope, action act.Actio
 	case act.Observe:
 		return r.observe(ctx, a, does.Index)
 	case act.WriteRetry:
-		return r.write(ctx, a.scope, writeRetry)
+		return writeThenRepeat(writeRetry), nil
 	case act.ReadJournal:
 		return unless(r.readSettled(ctx, a))
 	case act.Collect:
@@ -125,7 +125,7 @@ func (r *Reconciler) carryOut(ctx context.Context, a *actScope, action act.Actio
 		return r.keepResult(ctx, a, does.Offer)
 	case act.WriteApproval:
 		r.show(a, does.Waits)
-		return r.write(ctx, a.scope, writeApproval)
+		return writeThenRepeat(writeApproval), nil
 	case act.LookForMessage:
 		return r.abandonWaits(ctx, a)
 	case act.LookForSecrets:
@@ -137,7 +137,7 @@ func (r *Reconciler) carryOut(ctx context.Context, a *actScope, action act.Actio
 	case act.Close:
 		return r.close(ctx, a)
 	case act.Rest:
-		return r.progress(ctx, a, does)
+		return r.rest(ctx, a, does)
 	}
 	return stop, fmt.Errorf("carrying out an act step: unknown action %T", action)
 }
@@ -178,8 +178,8 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (*actScope, error) {
 
 // block ends the Turn before any tool of the step has run (BLK-02).
 func (r *Reconciler) block(ctx context.Context, a *actScope) (flow, error) {
-	if flow, err := r.withdraw(ctx, a.scope); err != nil || flow != proceed {
-		return flow, err
+	if flow := a.withdraw(); flow != proceed {
+		return flow, nil
 	}
 	known, err := r.known(ctx, a.scope)
 	if err != nil {
@@ -210,8 +210,8 @@ func (a *actScope) exists(call v1alpha1.ToolCall) bool {
 
 // close appends the entry that closes the step.
 func (r *Reconciler) close(ctx context.Context, a *actScope) (flow, error) {
-	if flow, err := r.withdraw(ctx, a.scope); err != nil || flow != proceed {
-		return flow, err
+	if flow := a.withdraw(); flow != proceed {
+		return flow, nil
 	}
 	known, err := r.known(ctx, a.scope)
 	if err != nil {
@@ -239,9 +239,9 @@ func (r *Reconciler) show(a *actScope, waits bool) {
 	projection.SetConditions(&a.turn.Status, a.turn.Generation, nowSeconds(r.Clock()))
 }
 
-// progress records the state of the step between two events: outcomes in the journal, once the Turn waits, and changes
-// of the status.
-func (r *Reconciler) progress(ctx context.Context, a *actScope, does act.Rest) (flow, error) {
+// rest records the state of the step between two events: outcomes in the journal, once the Turn waits, and changes of
+// the status.
+func (r *Reconciler) rest(ctx context.Context, a *actScope, does act.Rest) (flow, error) {
 	r.show(a, does.Waits)
 	r.tellReference(a.scope)
 	// A journal that accepts no entry does not hide that the Turn waits.
@@ -253,11 +253,15 @@ func (r *Reconciler) progress(ctx context.Context, a *actScope, does act.Rest) (
 	if a.step.closed != nil {
 		return again, failed
 	}
-	return stop, errors.Join(failed, r.writeProgress(ctx, a))
+	if r.showsProgress(a) {
+		return writeThenStop(writeProgress), failed
+	}
+	return stop, failed
 }
 
-// writeProgress writes changes since the last write at most once a second, but at once if only ToolResults are missing.
-func (r *Reconciler) writeProgress(ctx context.Context, a *actScope) error {
+// showsProgress reports whether changes since the last write are to be written: at most once a second, but at once if
+// only ToolResults are missing.
+func (r *Reconciler) showsProgress(a *actScope) bool {
 	began := a.base.Status.Phase != a.turn.Status.Phase
 	next := a.memory.wroteAt.Add(progressInterval)
 	if now := r.Clock(); !began && now.Before(next) {
@@ -265,13 +269,9 @@ func (r *Reconciler) writeProgress(ctx context.Context, a *actScope) error {
 			a.base.Status.ObservedGeneration != a.turn.Generation {
 			a.deadline(next)
 		}
-		return nil
+		return false
 	}
-	if !began && !r.mayShow(a) {
-		return nil
-	}
-	_, err := r.write(ctx, a.scope, writeProgress)
-	return err
+	return began || r.mayShow(a)
 }
 
 // mayShow reports whether changes may be written that only show progress. If not, the Turn is woken when they may.

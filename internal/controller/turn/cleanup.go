@@ -24,7 +24,7 @@ func (r *Reconciler) cleanUp(ctx context.Context, s *scope) (flow, error) {
 	}
 	// Later spec changes have no effect. But until the status observes them, the Turn is unfinished for kstatus.
 	if s.turn.Status.ObservedGeneration != s.turn.Generation {
-		return r.write(ctx, s, writeObserved)
+		return writeThenRepeat(writeObserved), nil
 	}
 	r.Activities.Cancel(s.turn.UID)
 	// The version of the last own write stays in memory as long as the Turn: a pass with an older version must not

@@ -15,8 +15,8 @@ func (r *Reconciler) expire(ctx context.Context, s *scope) (flow, error) {
 		}
 		r.Activities.Cancel(s.turn.UID)
 		step := s.memory.of(s.plan().Step)
-		if flow, err := r.withdrawFenced(ctx, s); err != nil || flow != proceed {
-			return flow, err
+		if flow := s.withdrawFenced(); flow != proceed {
+			return flow, nil
 		}
 		known, err := r.known(ctx, s)
 		if err != nil {

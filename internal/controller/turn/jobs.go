@@ -195,8 +195,8 @@ func (r *Reconciler) liveJob(ctx context.Context, turn *v1alpha1.Turn, name stri
 // A pod that is not recorded stays gated forever. A blocked Turn records none: a recorded pod counts as started.
 func (r *Reconciler) openGates(ctx context.Context, a *actScope, record bool) (flow, error) {
 	if record {
-		if recorded, flow, err := r.recordPods(ctx, a); recorded || err != nil {
-			return flow, err
+		if r.recordPods(a) {
+			return writeThenRepeat(writePods), nil
 		}
 	}
 	var failed []error
@@ -221,9 +221,9 @@ func (r *Reconciler) openGates(ctx context.Context, a *actScope, record bool) (f
 	return proceed, errors.Join(failed...)
 }
 
-// recordPods writes the UIDs of gated pods into the status. It waits a moment for the pods of Jobs that were created
-// together.
-func (r *Reconciler) recordPods(ctx context.Context, a *actScope) (bool, flow, error) {
+// recordPods sets the UIDs of gated pods in the status, and reports whether there are any. It waits a moment for the
+// pods of Jobs that were created together.
+func (r *Reconciler) recordPods(a *actScope) bool {
 	found, missing := map[int]*corev1.Pod{}, 0
 	for i, call := range a.calls() {
 		if !act.RecordsPod(call) {
@@ -249,7 +249,7 @@ func (r *Reconciler) recordPods(ctx context.Context, a *actScope) (bool, flow, e
 		}
 	}
 	if len(found) == 0 {
-		return false, proceed, nil
+		return false
 	}
 	now := r.Clock()
 	if a.step.gatedSince.IsZero() {
@@ -257,15 +257,14 @@ func (r *Reconciler) recordPods(ctx context.Context, a *actScope) (bool, flow, e
 	}
 	if until := a.step.gatedSince.Add(gatherPods); missing > 0 && now.Before(until) {
 		a.deadline(until)
-		return false, proceed, nil
+		return false
 	}
 	a.step.gatedSince = time.Time{}
 	for i, pod := range found {
 		call := &a.turn.Status.ToolCalls[i]
 		call.PodUID, call.PodName = pod.UID, podName(pod)
 	}
-	flow, err := r.write(ctx, a.scope, writePods)
-	return true, flow, err
+	return true
 }
 
 // gated reports whether the pod still has the scheduling gate.

@@ -31,7 +31,7 @@ func (r *Reconciler) awaitKey(ctx context.Context, s *scope, step *stepMemory, c
 		if flow, err := r.hold(ctx, s); err != nil || flow == again {
 			return flow, err
 		}
-		return r.waitForKey(ctx, s, missing)
+		return r.waitForKey(s, missing), nil
 	case !host.WaitsForReference(progress):
 		return proceed, nil
 	case r.Clock().Before(step.keyRetry) && !newlyReady(step.readySince, c):
@@ -40,7 +40,7 @@ func (r *Reconciler) awaitKey(ctx context.Context, s *scope, step *stepMemory, c
 	}
 	host.Resume(progress)
 	projection.SetConditions(&s.turn.Status, s.turn.Generation, nowSeconds(r.Clock()))
-	return r.write(ctx, s, writeWaiting)
+	return writeThenRepeat(writeWaiting), nil
 }
 
 // newlyReady reports whether a Model of the configuration has become Ready since the given times, by name.
@@ -54,25 +54,25 @@ func newlyReady(since map[string]metav1.Time, c host.Config) bool {
 }
 
 // waitForKey reports the missing key on the Turn, once.
-func (r *Reconciler) waitForKey(ctx context.Context, s *scope, missing *host.Keyless) (flow, error) {
+func (r *Reconciler) waitForKey(s *scope, missing *host.Keyless) flow {
 	progress := &s.turn.Status.TurnProgress
-	var err error
+	flow := stop
 	if progress.Phase != v1alpha1.TurnPhaseWaiting || !missing.Described(progress) {
 		missing.Describe(progress)
 		projection.SetConditions(&s.turn.Status, s.turn.Generation, nowSeconds(r.Clock()))
-		_, err = r.write(ctx, s, writeWaiting)
+		flow = writeThenStop(writeWaiting)
 	}
 	r.tellReference(s)
 	r.standBack(s)
-	return stop, err
+	return flow
 }
 
 // keyless handles a model call that has found no API key. Its Model was enqueued for a check; if that finds the key,
 // the Model's condition does not change, and so the Turn retries by itself. A Model that becomes Ready ends the pause.
-func (r *Reconciler) keyless(ctx context.Context, s *scope, step *stepMemory, missing *host.Keyless) (flow, error) {
+func (r *Reconciler) keyless(s *scope, step *stepMemory, missing *host.Keyless) flow {
 	delete(step.pauses, s.stepKey())
 	step.keyPause = min(max(2*step.keyPause, firstKeyRetry), lastKeyRetry)
 	step.keyRetry = r.Clock().Add(step.keyPause)
 	s.deadline(step.keyRetry)
-	return r.waitForKey(ctx, s, missing)
+	return r.waitForKey(s, missing)
 }

@@ -268,8 +268,8 @@ func (r *Reconciler) failDeterminism(
 	call v1alpha1.ToolCall,
 	job string,
 ) (flow, error) {
-	if flow, err := r.withdraw(ctx, a.scope); err != nil || flow != proceed {
-		return flow, err
+	if flow := a.withdraw(); flow != proceed {
+		return flow, nil
 	}
 	known, err := r.known(ctx, a.scope)
 	if err != nil {

@@ -71,9 +71,8 @@ func (r *Reconciler) backsOff(ctx context.Context, s *scope, step *stepMemory) (
 		b.Describe(&s.turn.Status.TurnProgress)
 		projection.SetConditions(&s.turn.Status, s.turn.Generation, nowSeconds(r.Clock()))
 		s.deadline(b.NotBefore)
-		_, err := r.write(ctx, s, writeBackoff)
 		r.standBack(s)
-		return stop, err
+		return writeThenStop(writeBackoff), nil
 	}
 	at := s.plan().NotBefore
 	if at == nil || !r.Clock().Before(at.Time) {

@@ -41,7 +41,7 @@ func (r *Reconciler) session(ctx context.Context, s *scope) (flow, error) {
 		return r.cancelQueued(ctx, s)
 	}
 	reason, message := queue.Reason(nil, s.turn, nil, 0)
-	return r.waitInQueue(ctx, s, reason, message)
+	return r.waitInQueue(s, reason, message), nil
 }
 
 // admission passes only the active Turn of the Session. The others cost nothing until they are admitted.
@@ -64,19 +64,17 @@ func (r *Reconciler) admission(ctx context.Context, s *scope) (flow, error) {
 	if queue.Finished(s.turn) {
 		return stop, nil
 	}
-	return r.waitInQueue(ctx, s, reason, message)
+	return r.waitInQueue(s, reason, message), nil
 }
 
 // waitInQueue reports why the Turn has not begun, and records an Event once a reference has been missing for a while.
-func (r *Reconciler) waitInQueue(ctx context.Context, s *scope, reason, message string) (flow, error) {
-	if s.session == nil || !queue.Says(s.turn, reason, message) {
-		projection.Queue(&s.turn.Status, s.turn.Generation, metav1.NewTime(r.Clock()), reason, message)
-		if flow, err := r.write(ctx, s, writeWaiting); err != nil || flow != again {
-			return stop, err
-		}
-	}
+func (r *Reconciler) waitInQueue(s *scope, reason, message string) flow {
 	r.tellMissing(s, reason)
-	return stop, nil
+	if s.session != nil && queue.Says(s.turn, reason, message) {
+		return stop
+	}
+	projection.Queue(&s.turn.Status, s.turn.Generation, metav1.NewTime(r.Clock()), reason, message)
+	return writeThenStop(writeWaiting)
 }
 
 // next returns the next Turn of a Session that cannot run any now, or whose Turn states why it waits; nil for any other
@@ -101,13 +99,13 @@ func (r *Reconciler) cancelQueued(ctx context.Context, s *scope) (flow, error) {
 		if err != nil {
 			return stop, err
 		}
-		return r.endSteer(ctx, s, progress, into)
+		return r.endSteer(s, progress, into), nil
 	}
 	if s.session != nil {
 		s.turn.Status.SessionUID = s.session.UID
 	}
 	projection.Apply(&s.turn.Status, s.turn.Generation, host.CancelledBeforeStart(now), now)
-	return ended(r.write(ctx, s, writeTransition))
+	return writeThenStop(writeTransition), nil
 }
 
 // begin writes the plan: from now on the Turn has an open step.
@@ -126,7 +124,7 @@ func (r *Reconciler) begin(ctx context.Context, s *scope) (flow, error) {
 		progress.ModelNotFound = config.ModelNotFound
 	}
 	projection.Apply(&s.turn.Status, s.turn.Generation, progress, now)
-	return r.write(ctx, s, writePlan)
+	return writeThenRepeat(writePlan), nil
 }
 
 // lookUp checks the journal once, for an act step that this process has not opened itself, for an entry that closes it.
@@ -174,13 +172,7 @@ func (r *Reconciler) project(ctx context.Context, s *scope) (flow, error) {
 	closed := step.closed
 	r.wakeSteered(s, closed)
 	projection.Apply(&s.turn.Status, s.turn.Generation, closed.Transition, closed.Time)
-	flow, err := r.write(ctx, s, writeTransition)
-	if err != nil || flow != again {
-		return flow, err
-	}
-	// No process can have closed the next step before it was in the status.
-	s.memory.of(s.plan().Step).lookedUp = true
-	return again, nil
+	return writeThenRepeat(writeTransition), nil
 }
 
 // cancel closes the open step when the user cancels the Turn, or has deleted it and a foreign finalizer still holds it.
@@ -195,8 +187,8 @@ func (r *Reconciler) cancel(ctx context.Context, s *scope) (flow, error) {
 	r.Activities.Cancel(s.turn.UID)
 	step := s.memory.of(s.plan().Step)
 	step.dropUnwritten()
-	if flow, err := r.withdrawFenced(ctx, s); err != nil || flow != proceed {
-		return flow, err
+	if flow := s.withdrawFenced(); flow != proceed {
+		return flow, nil
 	}
 	known, err := r.known(ctx, s)
 	if err != nil {
@@ -313,7 +305,7 @@ func (r *Reconciler) reasonFailed(ctx context.Context, s *scope, step *stepMemor
 		return r.backsOff(ctx, s, step)
 	case errors.As(cause, &keyless):
 		step.lookedUp = true
-		return r.keyless(ctx, s, step, keyless)
+		return r.keyless(s, step, keyless), nil
 	case errors.As(cause, &unwritten):
 		step.unwritten = unwritten
 	case errors.As(cause, &panicked):
@@ -330,9 +322,4 @@ func (r *Reconciler) reasonFailed(ctx context.Context, s *scope, step *stepMemor
 		return again, nil
 	}
 	return stop, cause
-}
-
-// ended ends the pass after a write that needs no further step.
-func ended(_ flow, err error) (flow, error) {
-	return stop, err
 }

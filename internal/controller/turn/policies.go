@@ -30,7 +30,7 @@ func (r *Reconciler) awaitPolicies(ctx context.Context, s *scope, c host.Config)
 		return proceed, nil
 	case missing == nil:
 		projection.SetConditions(&s.turn.Status, s.turn.Generation, now)
-		return r.write(ctx, s, writeWaiting)
+		return writeThenRepeat(writeWaiting), nil
 	}
 	if flow, err := r.hold(ctx, s); err != nil || flow == again {
 		return flow, err
@@ -45,7 +45,7 @@ func (r *Reconciler) awaitPolicies(ctx context.Context, s *scope, c host.Config)
 		condition.Set(&s.turn.Status.Conditions, s.turn.Generation, now, kind.name, kind.value,
 			v1alpha1.ReasonPoliciesNotInForce, waitingFor(why))
 	}
-	return ended(r.write(ctx, s, writeWaiting))
+	return writeThenStop(writeWaiting), nil
 }
 
 func waitingFor(why *policies.NotInForceError) string {

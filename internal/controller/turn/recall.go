@@ -31,5 +31,5 @@ func (r *Reconciler) recall(ctx context.Context, s *scope) (flow, error) {
 	if recalled.SameMessage {
 		projection.AlreadyRan(&s.turn.Status, s.turn.Generation, nowSeconds(now.Time))
 	}
-	return ended(r.write(ctx, s, writeTransition))
+	return writeThenStop(writeTransition), nil
 }

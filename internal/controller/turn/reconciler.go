@@ -2,6 +2,7 @@ package turn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -96,18 +97,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	s.memory.passes++
 	for range maxRounds {
 		s.wakeAt = time.Time{} // The deadlines of an earlier round are those of another state.
-		flow, err := r.pass(ctx, s)
-		if err != nil {
-			return r.failed(ctx, s, err)
+		flow, failed := r.pass(ctx, s)
+		flow, err := r.write(ctx, s, flow)
+		if failed = errors.Join(failed, err); failed == nil && flow == again {
+			continue
 		}
-		if flow != again {
-			return s.result(r.Clock()), r.succeeded(ctx, s)
+		flow, failed = r.report(ctx, s, failed)
+		_, err = r.write(ctx, s, flow)
+		if failed = errors.Join(failed, err); failed != nil {
+			return ctrl.Result{}, failed
 		}
+		return s.result(r.Clock()), nil
 	}
 	return ctrl.Result{RequeueAfter: time.Millisecond}, nil
 }
 
-// pass runs the phases in order. The first that does not proceed ends the pass.
+// pass runs the phases in order. The first that does not proceed ends the pass. The status that a phase wants written
+// is written also if something else has failed: one call does not delay the others.
 func (r *Reconciler) pass(ctx context.Context, s *scope) (flow, error) {
 	phases := []struct {
 		name string
@@ -130,7 +136,7 @@ func (r *Reconciler) pass(ctx context.Context, s *scope) (flow, error) {
 	for _, phase := range phases {
 		flow, err := phase.run(ctx, s)
 		if err != nil {
-			return stop, fmt.Errorf("%s: %w", phase.name, err)
+			return flow, fmt.Errorf("%s: %w", phase.name, err)
 		}
 		if flow != proceed {
 			return flow, nil

@@ -15,17 +15,39 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
-// flow is how the pass continues after a phase.
-type flow int
+// flow is how the pass continues after a phase, and the status write that precedes.
+type flow struct {
+	next  next
+	write writeKind
+}
+
+// next is where the pass continues.
+type next int
 
 const (
-	// proceed continues with the next phase.
-	proceed flow = iota
-	// again starts the pass over: the status has changed, or a step is decided.
-	again
-	// stop ends the pass: a later event wakes the Turn.
-	stop
+	nextPhase next = iota
+	nextRound
+	nextEvent
 )
+
+var (
+	// proceed continues with the next phase.
+	proceed = flow{next: nextPhase}
+	// again starts the pass over: a step is decided.
+	again = flow{next: nextRound}
+	// stop ends the pass: a later event wakes the Turn.
+	stop = flow{next: nextEvent}
+)
+
+// writeThenRepeat starts the pass over once the changed status is written.
+func writeThenRepeat(kind writeKind) flow {
+	return flow{next: nextRound, write: kind}
+}
+
+// writeThenStop ends the pass once the changed status is written.
+func writeThenStop(kind writeKind) flow {
+	return flow{next: nextEvent, write: kind}
+}
 
 // scope is what one pass works on.
 type scope struct {

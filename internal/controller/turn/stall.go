@@ -49,9 +49,13 @@ func journalStall(turn *v1alpha1.Turn) string {
 	return ""
 }
 
-// failed handles the error of a pass. If only a repair of the journal removes it, it is reported on the Turn, which is
-// then checked slowly; any other error is retried, and reported if it persists.
-func (r *Reconciler) failed(ctx context.Context, s *scope, cause error) (ctrl.Result, error) {
+// report decides what the Turn reports about the error of its pass, or about errors of the past if there is none. It
+// returns the error if the work queue has to retry: not if only a repair of the journal removes it, because such a Turn
+// is checked slowly.
+func (r *Reconciler) report(ctx context.Context, s *scope, cause error) (flow, error) {
+	if cause == nil {
+		return r.succeeded(s), nil
+	}
 	// The changes of the pass belong to a decision that was not recorded.
 	s.turn = s.base.DeepCopy()
 	obstacle := journal.ObstacleOf(cause, s.turn.Spec.SessionRef.Name)
@@ -61,8 +65,14 @@ func (r *Reconciler) failed(ctx context.Context, s *scope, cause error) (ctrl.Re
 		obstacle = journal.NotStored(s.notStored, s.turn.Spec.SessionRef.Name)
 	}
 	if obstacle == nil || queue.Finished(s.turn) {
-		return ctrl.Result{}, r.repeated(ctx, s, cause)
+		return r.repeated(s, cause), cause
 	}
+	r.stalled(ctx, s, obstacle, cause)
+	return writeThenStop(writeStalled), nil
+}
+
+// stalled reports on the Turn what only a repair of the journal removes, and when it is checked again.
+func (r *Reconciler) stalled(ctx context.Context, s *scope, obstacle *journal.Obstacle, cause error) {
 	now := r.Clock()
 	m := s.memory.stall
 	if m == nil || m.reason != obstacle.Reason {
@@ -92,10 +102,8 @@ func (r *Reconciler) failed(ctx context.Context, s *scope, cause error) (ctrl.Re
 			obstacle.Pause(1))
 	}
 	projection.Stall(&s.turn.Status, s.turn.Generation, nowSeconds(now), obstacle.Reason, message)
-	_, err := r.write(ctx, s, writeStalled)
 	r.standBack(s)
 	r.holdOutcomes(s)
-	return s.result(now), err
 }
 
 // keptWords returns the note on a model response that could not be appended, and drops the response after the maximum
@@ -127,38 +135,36 @@ func (r *Reconciler) keptWords(s *scope) string {
 	return fmt.Sprintf(" The response of the model is kept until %s.", ends.UTC().Format(time.RFC3339))
 }
 
-// repeated reports an error that has occurred several times. It returns the error.
-func (r *Reconciler) repeated(ctx context.Context, s *scope, cause error) error {
+// repeated reports an error that has occurred several times.
+func (r *Reconciler) repeated(s *scope, cause error) flow {
 	if errors.Is(cause, context.Canceled) {
-		return cause
+		return stop
 	}
 	s.memory.errors++
 	if s.memory.errors >= failuresShown {
 		r.holdOutcomes(s)
 	}
 	if s.memory.errors != failuresShown || queue.Finished(s.turn) {
-		return cause
+		return stop
 	}
 	message := fmt.Sprintf("The step has failed %d times and is tried again: %v", failuresShown, cause)
 	projection.Stall(&s.turn.Status, s.turn.Generation, nowSeconds(r.Clock()), v1alpha1.ReasonStepFailing, message)
-	if _, err := r.write(ctx, s, writeStalled); err != nil {
-		return errors.Join(cause, err)
-	}
-	return cause
+	return writeThenStop(writeStalled)
 }
 
 // succeeded removes reports of past errors from the status.
-func (r *Reconciler) succeeded(ctx context.Context, s *scope) error {
+func (r *Reconciler) succeeded(s *scope) flow {
 	// Not the memory of the step in status: a Turn that has ended has none.
 	if len(s.memory.step.pauses) > 0 {
-		return nil
+		return stop
 	}
 	s.memory.errors = 0
 	if stalledBy(s.base) != v1alpha1.ReasonStepFailing {
-		return nil
+		return stop
 	}
 	s.turn = s.base.DeepCopy()
-	return r.goesOn(ctx, s)
+	r.goesOn(s)
+	return writeThenStop(writeStalled)
 }
 
 // checkJournal holds back a Turn that could not continue because of its Session's journal, until the journal passes a
@@ -195,14 +201,12 @@ func (r *Reconciler) checkJournal(ctx context.Context, s *scope) (flow, error) {
 	if shown == "" {
 		return proceed, nil
 	}
-	if err := r.goesOn(ctx, s); err != nil {
-		return stop, err
-	}
-	return again, nil
+	r.goesOn(s)
+	return writeThenRepeat(writeStalled), nil
 }
 
-// goesOn writes the conditions of a Turn that continues.
-func (r *Reconciler) goesOn(ctx context.Context, s *scope) error {
+// goesOn sets the conditions of a Turn that continues.
+func (r *Reconciler) goesOn(s *scope) {
 	now := nowSeconds(r.Clock())
 	if s.plan() == nil {
 		projection.Queue(&s.turn.Status, s.turn.Generation, now, v1alpha1.ReasonQueued, projection.QueuedMessage)
@@ -210,8 +214,6 @@ func (r *Reconciler) goesOn(ctx context.Context, s *scope) error {
 	} else {
 		projection.SetConditions(&s.turn.Status, s.turn.Generation, now)
 	}
-	_, err := r.write(ctx, s, writeStalled)
-	return err
 }
 
 // ending reports whether a user has cancelled or deleted the Turn.

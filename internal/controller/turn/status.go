@@ -31,9 +31,15 @@ const (
 	writeBackoff    writeKind = "backoff"
 )
 
-// write patches the status with optimistic locking. A conflict has no effect: the pass ends, and the watch event of the
-// other write wakes the Turn.
-func (r *Reconciler) write(ctx context.Context, s *scope, kind writeKind) (flow, error) {
+// write writes the status that a pass has decided on, with optimistic locking, and returns how the pass continues. A
+// conflict has no effect: the pass ends, and the watch event of the other write wakes the Turn.
+//
+// Reconcile alone calls it: what a phase starts is in the status before.
+func (r *Reconciler) write(ctx context.Context, s *scope, decided flow) (flow, error) {
+	kind := decided.write
+	if kind == "" {
+		return decided, nil
+	}
 	s.turn.Status.ObservedGeneration = s.turn.Generation
 	changed, err := status.Patch(ctx, r.Client, s.base, s.turn)
 	if apierrors.IsConflict(err) {
@@ -53,12 +59,16 @@ func (r *Reconciler) write(ctx context.Context, s *scope, kind writeKind) (flow,
 		host.LeaveOutMessage(s.turn)
 		s.base = s.turn.DeepCopy()
 		s.memory.intend(before, s.turn)
+		if kind == writeTransition && before.Status.Plan != nil {
+			// No process can have closed the next step before it was in the status.
+			s.memory.of(s.plan().Step).lookedUp = true
+		}
 		announce(ctx, before, s, kind)
 		for _, n := range noticesOf(before, s.turn) {
 			r.Notices.Record(s.turn, n)
 		}
 	}
-	return again, nil
+	return flow{next: decided.next}, nil
 }
 
 // announce logs a status write and updates metrics: the start and the end of each Turn, and at a higher verbosity each

@@ -28,19 +28,17 @@ func (r *Reconciler) steered(ctx context.Context, s *scope) (flow, error) {
 	if err != nil || progress == nil {
 		return proceed, err
 	}
-	return r.endSteer(ctx, s, *progress, into)
+	return r.endSteer(s, *progress, into), nil
 }
 
 // endSteer ends a Turn as the journal has decided: its message went into a Turn, or into none.
-func (r *Reconciler) endSteer(
-	ctx context.Context, s *scope, progress v1alpha1.TurnProgress, into *v1alpha1.JournalTurn,
-) (flow, error) {
+func (r *Reconciler) endSteer(s *scope, progress v1alpha1.TurnProgress, into *v1alpha1.JournalTurn) flow {
 	s.turn.Status.SessionUID = s.session.UID
 	if into != nil {
 		s.turn.Status.SteeredInto = &v1alpha1.TurnReference{Name: into.Name, UID: into.UID}
 	}
 	projection.Apply(&s.turn.Status, s.turn.Generation, progress, metav1.NewMicroTime(r.Clock()))
-	return ended(r.write(ctx, s, writeTransition))
+	return writeThenStop(writeTransition)
 }
 
 // steerable returns the Turn for steps that accept messages with delivery Steer.
