@@ -56,15 +56,18 @@ func (h *Host) Reason(ctx context.Context, t Turn, c Config) (*journal.Closed, e
 			return closed, err
 		}
 	}
-	g, err := h.generate(ctx, t, c, view.Messages, kept)
+	g, err := h.generate(ctx, t, c, view, kept)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	if err != nil {
 		return nil, err
 	}
+	if len(g.calls()) > 0 && !g.finalized {
+		g.pinned = g.context.pin(view.Context)
+	}
 	// They are large, and the response may be kept for a while.
-	g.prompt, c = nil, c.after(g.calls())
+	g.prompt, g.context, c = nil, modelContext{}, c.after(g.calls())
 	compose := func(ctx context.Context, turns map[string]journal.RecordedTurn) journal.Record {
 		// A message that cannot be read now waits: a response that has been paid for must not be lost because of it.
 		offered, _ := t.offered(ctx)
@@ -97,6 +100,10 @@ type generation struct {
 	// response.
 	kept      *journal.Partial
 	finalized bool
+	// context is what the models are sent beside the prompt; pinned is what is recorded of it.
+	context modelContext
+	pinned  *journal.PinnedContext
+	tools   int32
 }
 
 // answer returns the Model that determines the next step: the one that has responded, or, if none has, the configured
@@ -121,11 +128,11 @@ func (h *Host) generate(
 	ctx context.Context,
 	t Turn,
 	c Config,
-	history []event.Message,
+	view *journal.View,
 	kept *journal.Partial,
 ) (generation, error) {
 	g := generation{kept: kept}
-	messages := event.WithoutFiltered(withoutErrors(history))
+	messages := event.WithoutFiltered(withoutErrors(view.Messages))
 	if t.step() == 1 {
 		messages = append(messages, t.message())
 	}
@@ -136,12 +143,15 @@ func (h *Host) generate(
 		return g, nil
 	}
 	g.prompt, g.messages = event.Fenced(messages), int32(len(messages))
-	tools := definitions(c)
 	var err error
+	if g.context, err = h.contextOf(ctx, t, c, view, g.prompt); err != nil {
+		return g, err
+	}
+	g.tools = int32(len(g.context.Tools))
 	g.asked, err = h.ask(ctx, t, c, model.Request{
-		SystemPrompt:       systemPrompt(c.Effective.SystemPrompt, t.Locale, len(tools) > 0 || hasToolResult(g.prompt)),
+		SystemPrompt:       g.context.SystemPrompt,
 		Messages:           g.prompt,
-		Tools:              tools,
+		Tools:              g.context.Tools,
 		Locale:             t.Locale,
 		Iteration:          max(t.Progress.Iteration, 1),
 		TurnID:             string(t.Ref.UID),
@@ -164,7 +174,7 @@ func (h *Host) closeReason(t Turn, c Config, g generation, steers []Steer) journ
 	}
 	t.Progress.ModelNotFound = c.ModelNotFound
 	record := t.record()
-	record.Events = append(h.opening(t), h.reasonEvents(t, c, g, result)...)
+	record.Events = append(h.opening(t), h.reasonEvents(t, g, result)...)
 	at := metav1.NewMicroTime(now)
 	if result.failure != nil {
 		e := failed(*result.failure, result.text)
@@ -179,7 +189,7 @@ func (h *Host) closeReason(t Turn, c Config, g generation, steers []Steer) journ
 	case v1alpha1.PlanPhaseReason:
 		h.steer(t, &record, steers)
 	case v1alpha1.PlanPhaseAct:
-		record.Calls = result.planned
+		record.Calls, record.Context = result.planned, g.pinned
 		record.Events = append(record.Events, h.requestedEvents(t, *next, result.planned)...)
 		t.showWait(next, c.Effective.ToolConcurrency)
 		next.Plan.Locale = t.Locale
@@ -243,12 +253,7 @@ func usageOf(u model.Usage) v1alpha1.Usage {
 }
 
 // reasonEvents returns the events of the model call, in the order of LLM-02.
-func (h *Host) reasonEvents(
-	t Turn,
-	c Config,
-	g generation,
-	result reasoned,
-) []event.Event {
+func (h *Host) reasonEvents(t Turn, g generation, result reasoned) []event.Event {
 	f := h.events(t).Step(t.step(), 1)
 	first, last := g.asked[0], g.asked[len(g.asked)-1]
 	began, ended := f.At(first.began), f.At(last.ended)
@@ -272,7 +277,7 @@ func (h *Host) reasonEvents(
 	)
 	if !g.finalized {
 		for _, a := range g.asked {
-			events = append(events, f.At(a.ended).LLMGeneration(generationOf(a, g, c, iteration)))
+			events = append(events, f.At(a.ended).LLMGeneration(generationOf(a, g, iteration)))
 		}
 	}
 	completed := event.OutputMessageCompleted{
@@ -305,13 +310,13 @@ func (h *Host) reasonEvents(
 }
 
 // generationOf returns the event of one called Model.
-func generationOf(a asked, g generation, c Config, iteration int32) event.LLMGeneration {
+func generationOf(a asked, g generation, iteration int32) event.LLMGeneration {
 	duration := a.ended.Sub(a.began).Milliseconds()
 	call := event.LLMGeneration{
 		Model:        modelName(a.model),
 		Iteration:    iteration,
 		MessageCount: g.messages,
-		ToolCount:    int32(len(c.Effective.Tools)),
+		ToolCount:    g.tools,
 		DurationMS:   &duration,
 		Success:      a.err == nil,
 	}

@@ -48,6 +48,9 @@ func (u *Unwritten) Bytes() int64 {
 	for _, call := range u.record.Calls {
 		n += len(call.Arguments)
 	}
+	if u.record.Context != nil {
+		n += len(u.record.Context.Content)
+	}
 	return 2 * int64(n)
 }
 

@@ -55,7 +55,7 @@ func (w *writer) specs(r Record) ([]Entry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("closing step %d of Turn %s: %w", r.Step, r.Turn.Name, err)
 	}
-	final := Entry{Final: true, Digest: r.Digest, Steered: r.Steered, Transition: &r.Transition}
+	final := Entry{Final: true, Digest: r.Digest, Steered: r.Steered, Context: r.Context, Transition: &r.Transition}
 	if frame, err = w.frame(final); err != nil {
 		return nil, err
 	}
@@ -159,7 +159,8 @@ func (w *writer) takesIn(r Record) error {
 func (w *writer) finish(r Record, final *entry) (*Closed, error) {
 	closed := &Closed{
 		Ordinal: final.spec.Ordinal, Time: final.spec.Time, Turn: r.Turn, Step: r.Step, Digest: r.Digest,
-		Events: r.Events, Calls: r.Calls, Steered: final.spec.Steered, Transition: transition(final.spec),
+		Events: r.Events, Calls: r.Calls, Steered: final.spec.Steered, Context: r.Context,
+		Transition: transition(final.spec),
 	}
 	for _, ref := range w.settled {
 		if slices.Contains(r.Parts, ref.Ordinal) {

@@ -63,7 +63,7 @@ func restore(e *entry) (change, error) {
 	if err != nil {
 		return change{}, fmt.Errorf("%w: the transcript of the checkpoint at ordinal %d: %w", ErrCorrupt, e.spec.Ordinal, err)
 	}
-	return change{messages: messages, turns: c.Turns}, nil
+	return change{messages: messages, turns: c.Turns, context: c.Context}, nil
 }
 
 var errNoRoom = errors.New("too large for its place")

@@ -105,6 +105,8 @@ type Record struct {
 	Events []event.Event
 	// Calls that the step planned. Their ids are unique.
 	Calls []PlannedCall
+	// Context is what the Turn's later steps send to models beside the messages; nil for a step that is followed by none.
+	Context *PinnedContext
 	// Steered are the Turns whose messages, which are among the events, go into this one behind the step.
 	Steered []RecordedTurn
 	// Parts are the ordinals of the settled parts that the record includes.
@@ -135,6 +137,8 @@ type Closed struct {
 	Calls []PlannedCall
 	// Steered are the Turns whose messages go into this one behind the step.
 	Steered []RecordedTurn
+	// Context is what the Turn's later steps send to models beside the messages; nil for none.
+	Context *PinnedContext
 	// Settled are the settled parts that the record took in.
 	Settled []SettledRef
 	// Transition is the new progress of the Turn. If its plan has no openedAt, it is the ordinal after this entry.
@@ -167,6 +171,8 @@ type View struct {
 	// Turns are the Turns whose first step is closed or whose message went into another one, by name. Of several of one
 	// name the first counts.
 	Turns map[string]RecordedTurn
+	// Context is where the journal has the context that it had last; nil for none.
+	Context *ContextRef
 }
 
 // Log gives access to the journals of any number of Sessions on one Store. It is safe for concurrent use.

@@ -87,6 +87,7 @@ func assemble(final *Entry, parts []*entry) (*Closed, error) {
 		Step:    final.Step,
 		Digest:  final.Digest,
 		Steered: final.Steered,
+		Context: final.Context,
 	}
 	if final.Turn == nil || final.Transition == nil {
 		return nil, fmt.Errorf("%w: the final entry at ordinal %d has no turn or no transition", ErrCorrupt, final.Ordinal)

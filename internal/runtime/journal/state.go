@@ -23,6 +23,8 @@ type state struct {
 	turns map[string]RecordedTurn
 	lent  bool // turns is in the hands of a View
 
+	context *ContextRef // replaced, and never changed
+
 	memory int64
 }
 
@@ -38,6 +40,7 @@ type change struct {
 	events   int64
 	messages []event.Message
 	turns    []RecordedTurn
+	context  *ContextRef
 }
 
 func newState() *state {
@@ -57,6 +60,12 @@ func changeOf(closed *Closed) (change, error) {
 	for _, t := range closed.Steered {
 		t.SteeredInto = &closed.Turn
 		c.turns = append(c.turns, t)
+	}
+	if p := closed.Context; p != nil {
+		c.context = &ContextRef{Turn: closed.Turn.UID, Digest: p.Digest}
+		if len(p.Content) > 0 {
+			c.context.Ordinal = closed.Ordinal
+		}
 	}
 	return c, nil
 }
@@ -101,6 +110,9 @@ func (st *state) add(first, last int64, c change) {
 		}
 		st.turns[t.Name] = t
 	}
+	if c.context != nil {
+		st.context = c.context.after(st.context)
+	}
 }
 
 // at is the head.
@@ -130,7 +142,10 @@ func (st *state) view() *View {
 	defer st.mu.Unlock()
 	st.lent = true
 	n := len(st.messages)
-	return &View{Head: st.head, Bytes: st.size, NextSequence: st.events + 1, Messages: st.messages[:n:n], Turns: st.turns}
+	return &View{
+		Head: st.head, Bytes: st.size, NextSequence: st.events + 1, Messages: st.messages[:n:n], Turns: st.turns,
+		Context: st.context,
+	}
 }
 
 // sum returns the content of a checkpoint that begins at an ordinal.
@@ -161,7 +176,7 @@ func (st *state) sums(from []int64) (Checkpoint, []sum) {
 		}
 		sums = append(sums, s)
 	}
-	return Checkpoint{Events: st.events, Bytes: st.size}, sums
+	return Checkpoint{Events: st.events, Bytes: st.size, Context: st.context}, sums
 }
 
 // recorded is the first Turn of a name.

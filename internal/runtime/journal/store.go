@@ -78,6 +78,7 @@ func (e *entry) light() *entry {
 	spec := *e.spec
 	spec.Checkpoint = &Checkpoint{
 		From: e.spec.Checkpoint.From, Events: e.spec.Checkpoint.Events, Bytes: e.spec.Checkpoint.Bytes,
+		Context: e.spec.Checkpoint.Context,
 	}
 	return &entry{spec: &spec, size: e.size}
 }

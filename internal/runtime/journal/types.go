@@ -6,6 +6,10 @@ import "github.com/capstan-dev/capstan/internal/runtime/journal/format"
 type (
 	// Entry is one entry of a journal.
 	Entry = format.Entry
+	// PinnedContext is what the models of a Turn are sent beside the messages.
+	PinnedContext = format.PinnedContext
+	// ContextRef is where a journal has the context that it had last.
+	ContextRef = format.ContextRef
 	// PlannedCall holds the large fields of a tool call that a reason step planned.
 	PlannedCall = format.PlannedCall
 	// ClaimedCall is the intent to start a call that must start at most once (DUR-01).

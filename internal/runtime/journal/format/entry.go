@@ -44,10 +44,31 @@ type Entry struct {
 	Outcomes []SettledCall `json:"outcomes,omitempty"`
 	// Partial is a part of a response that is still streaming.
 	Partial *PartialAnswer `json:"partial,omitempty"`
+	// Context is what the Turn's models are sent beside the messages, in the entry of a model call that is not the Turn's
+	// last one.
+	Context *PinnedContext `json:"context,omitempty"`
 	// Transition is the new progress of the Turn. Only a final entry has one.
 	Transition *v1alpha1.TurnProgress `json:"transition,omitempty"`
 	// Checkpoint summarizes the earlier entries.
 	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
+}
+
+// PinnedContext is what the models of a Turn are sent beside the messages, the same in all its steps.
+type PinnedContext struct {
+	// Digest identifies the content.
+	Digest string `json:"digest"`
+	// Content is absent if it is the one that the journal had before.
+	Content []byte `json:"content,omitempty"`
+}
+
+// ContextRef is where a journal has the context that it had last.
+type ContextRef struct {
+	// Turn that used it last.
+	Turn types.UID `json:"turn"`
+	// Digest identifies the content.
+	Digest string `json:"digest"`
+	// Ordinal of the entry with the content.
+	Ordinal int64 `json:"ordinal"`
 }
 
 // PlannedCall holds the large fields of a tool call that a reason step planned.
@@ -153,4 +174,6 @@ type Checkpoint struct {
 	Transcript []byte `json:"transcript,omitempty"`
 	// Turns that began in the summarized entries.
 	Turns []RecordedTurn `json:"turns,omitempty"`
+	// Context is where the journal before the checkpoint has the context that it had last.
+	Context *ContextRef `json:"context,omitempty"`
 }

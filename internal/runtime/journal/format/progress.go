@@ -293,6 +293,7 @@ type checkpoint struct {
 	Bytes      int64          `json:"bytes"`
 	Transcript []byte         `json:"transcript,omitempty"`
 	Turns      []recordedTurn `json:"turns,omitempty"`
+	Context    *contextRef    `json:"context,omitempty"`
 }
 
 func checkpointFrom(c *Checkpoint) *checkpoint {
@@ -301,6 +302,7 @@ func checkpointFrom(c *Checkpoint) *checkpoint {
 	}
 	return &checkpoint{
 		From: c.From, Events: c.Events, Bytes: c.Bytes, Transcript: c.Transcript, Turns: each(c.Turns, turnFrom),
+		Context: (*contextRef)(c.Context),
 	}
 }
 
@@ -310,11 +312,22 @@ func (c *checkpoint) checkpoint() *Checkpoint {
 	}
 	return &Checkpoint{
 		From: c.From, Events: c.Events, Bytes: c.Bytes, Transcript: c.Transcript, Turns: each(c.Turns, recordedTurn.turn),
+		Context: (*ContextRef)(c.Context),
 	}
 }
 
 // plannedCall, claimedCall and partialAnswer are stored by formats 1 and 2 as they are here.
 type (
+	// pinnedContext and contextRef are of format 2 alone.
+	pinnedContext struct {
+		Digest  string `json:"digest"`
+		Content []byte `json:"content,omitempty"`
+	}
+	contextRef struct {
+		Turn    types.UID `json:"turn"`
+		Digest  string    `json:"digest"`
+		Ordinal int64     `json:"ordinal"`
+	}
 	plannedCall struct {
 		ID         string `json:"id"`
 		ProviderID string `json:"providerID,omitempty"`

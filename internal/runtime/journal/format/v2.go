@@ -25,6 +25,7 @@ type v2 struct {
 	Settled    *settledCall   `json:"settled,omitempty"`
 	Outcomes   []settledCall  `json:"outcomes,omitempty"`
 	Partial    *partialAnswer `json:"partial,omitempty"`
+	Context    *pinnedContext `json:"context,omitempty"`
 	Transition *progress      `json:"transition,omitempty"`
 	Checkpoint *checkpoint    `json:"checkpoint,omitempty"`
 }
@@ -53,7 +54,8 @@ func encodeV2(e *Entry) ([]byte, error) {
 	p := v2{
 		Parts: e.Parts, Digest: e.Digest, Calls: each(e.Calls, plannedFrom), Steered: each(e.Steered, turnFrom),
 		Claimed: (*claimedCall)(e.Claimed), Outcomes: each(e.Outcomes, settledFrom), Partial: partialFrom(e.Partial),
-		Transition: progressFrom(e.Transition), Checkpoint: checkpointFrom(e.Checkpoint),
+		Context: (*pinnedContext)(e.Context), Transition: progressFrom(e.Transition),
+		Checkpoint: checkpointFrom(e.Checkpoint),
 	}
 	if e.Settled != nil {
 		settled := settledFrom(*e.Settled)
@@ -89,6 +91,7 @@ func decodeV2(payload []byte, e *Entry) error {
 		e.Settled = &settled
 	}
 	e.Outcomes = each(p.Outcomes, settledCall.call)
+	e.Context = (*PinnedContext)(p.Context)
 	e.Transition, e.Checkpoint = p.Transition.progress(), p.Checkpoint.checkpoint()
 	c := codecOf(e)
 	for _, v := range p.Events {

@@ -39,6 +39,9 @@ func viewsAtEverySize(f *fixture) {
 		if n%5 == 0 {
 			r = steered(r, fmt.Sprintf("steer-%d", n), fmt.Sprintf("steer-%d-again", n))
 		}
+		if n <= 3 || n%100 < 2 {
+			r.Context = pinned(fmt.Sprintf("context-%d", n/100), n == 1 || n%100 == 0)
+		}
 		closed := f.append(log, r)
 		if openedAt = closed.Ordinal + 1; sizes[closed.Ordinal] {
 			f.views(log, closed.Ordinal)

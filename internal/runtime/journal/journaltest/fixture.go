@@ -199,6 +199,13 @@ func (f *fixture) naive(entries []written) *journal.View {
 			f.t.Fatalf("the messages of the entry at ordinal %d: %v", e.Ordinal, err)
 		}
 		v.Messages = append(v.Messages, messages...)
+		if c := e.Context; c != nil {
+			ordinal := e.Ordinal
+			if len(c.Content) == 0 {
+				ordinal = v.Context.Ordinal
+			}
+			v.Context = &journal.ContextRef{Turn: e.Turn.UID, Digest: c.Digest, Ordinal: ordinal}
+		}
 		if _, used := v.Turns[e.Turn.Name]; e.Digest != "" && !used {
 			v.Turns[e.Turn.Name] = journal.RecordedTurn{Name: e.Turn.Name, UID: e.Turn.UID, Digest: e.Digest}
 		}

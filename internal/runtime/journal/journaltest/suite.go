@@ -38,6 +38,8 @@ func Run(t *testing.T, newStore func(t *testing.T) journal.Store) {
 		{"AHintMayBeWrongOrOld", wrongHint},
 		{"PartsAcrossACheckpointCount", partsAcrossCheckpoint},
 		{"ATranscriptTooLargeForACheckpointIsRead", incompressible},
+		{"AContextIsReadBehindCheckpoints", contextIsRead},
+		{"TheLargestContextFits", largestContext},
 		{"OutcomeOfATurnIsFoundByName", outcomeByName},
 		{"AFullLogTakesOnlyClosingRecords", fullLog},
 		{"TheManagerBoundsJournals", managerBounds},
