@@ -89,6 +89,9 @@ func (r *Reconciler) act(ctx context.Context, s *scope) (flow, error) {
 	if a.takenElsewhere() {
 		return again, nil
 	}
+	if a.step.violation != nil {
+		return r.endViolation(ctx, a)
+	}
 	// A call that cannot be observed or started now does not delay the others.
 	var failed []error
 	for {

@@ -14,6 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
 // memory is the in-memory state of a Turn between passes. A new process can find out all of it by reading.
@@ -50,6 +51,8 @@ type stepMemory struct {
 	lookedUp bool
 	// closed is the entry that closes the step, once known.
 	closed *journal.Closed
+	// violation ends the Turn as soon as the calls of the step are withdrawn; nil for none.
+	violation *plan.Failure
 	// known is what this process knows of the calls of the step.
 	known *act.Step
 	// jobs are the requests for Jobs, by the name of the Job.

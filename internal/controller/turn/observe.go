@@ -262,12 +262,14 @@ func (r *Reconciler) stopPod(ctx context.Context, pod *corev1.Pod) error {
 }
 
 // failDeterminism ends the Turn: a Job with the call's name differs from the plan (DUR-05).
-func (r *Reconciler) failDeterminism(
-	ctx context.Context,
-	a *actScope,
-	call v1alpha1.ToolCall,
-	job string,
-) (flow, error) {
+func (r *Reconciler) failDeterminism(ctx context.Context, a *actScope, call v1alpha1.ToolCall, job string) (flow, error) {
+	violation := host.DeterminismViolation(call, job)
+	a.step.violation = &violation
+	return r.endViolation(ctx, a)
+}
+
+// endViolation ends the Turn because of what its step has found, once its calls are withdrawn.
+func (r *Reconciler) endViolation(ctx context.Context, a *actScope) (flow, error) {
 	if flow := a.withdraw(); flow != proceed {
 		return flow, nil
 	}
@@ -275,7 +277,7 @@ func (r *Reconciler) failDeterminism(
 	if err != nil {
 		return stop, err
 	}
-	closed, err := r.Host.Fail(ctx, a.hostTurn(), host.DeterminismViolation(call, job), known)
+	closed, err := r.Host.Fail(ctx, a.hostTurn(), *a.step.violation, known)
 	if err != nil {
 		return stop, err
 	}

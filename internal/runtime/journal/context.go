@@ -9,15 +9,15 @@ import (
 // else an entry has that is not split.
 const MaxContextBytes = 256 * 1024
 
-// after returns the reference behind another one: a context without content is the one that the journal had before.
-func (c *ContextRef) after(before *ContextRef) *ContextRef {
-	if c.Ordinal > 0 {
-		return c
+// latest returns the newest context of a journal that had another one before: one without content is the same.
+func latest(before, used *ContextRef) *ContextRef {
+	if used.Ordinal > 0 {
+		return used
 	}
-	if before == nil || before.Digest != c.Digest {
+	if before == nil || before.Digest != used.Digest {
 		return nil
 	}
-	return &ContextRef{Turn: c.Turn, Digest: c.Digest, Ordinal: before.Ordinal}
+	return &ContextRef{Turn: used.Turn, Digest: used.Digest, Ordinal: before.Ordinal}
 }
 
 // Context returns the content of a context that a View refers to.

@@ -111,7 +111,7 @@ func (st *state) add(first, last int64, c change) {
 		st.turns[t.Name] = t
 	}
 	if c.context != nil {
-		st.context = c.context.after(st.context)
+		st.context = latest(st.context, c.context)
 	}
 }
 
