@@ -73,6 +73,7 @@ func newSite(answer http.HandlerFunc) *site {
 		s.mu.Lock()
 		s.got = append(s.got, asked{r, string(body)})
 		s.mu.Unlock()
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		answer(w, r)
 	}))
 	DeferCleanup(s.Close)

@@ -58,18 +58,9 @@ func toolLoop(t *testing.T, s Subject) {
 // conversation is that of a request, byte for byte but for the marks of a cache.
 func conversation(t *testing.T, s Subject, body []byte) []string {
 	t.Helper()
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(body, &fields); err != nil {
+	said, _, err := Fields(s.Dialect, body)
+	if err != nil {
 		t.Fatal(err)
-	}
-	var messages []json.RawMessage
-	if err := json.Unmarshal(fields[s.Dialect.Conversation()], &messages); err != nil {
-		t.Fatal(err)
-	}
-	said := make([]string, len(messages))
-	for i, m := range messages {
-		said[i] = string(bytes.ReplaceAll(m, []byte(`,"cache_control":{"type":"ephemeral"}`), nil))
-		said[i] = string(bytes.ReplaceAll([]byte(said[i]), []byte(`"cache_control":{"type":"ephemeral"},`), nil))
 	}
 	return said
 }

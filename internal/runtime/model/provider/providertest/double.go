@@ -118,6 +118,44 @@ func answer(r *http.Request, status int, kind string, body io.Reader) *http.Resp
 	}
 }
 
+// ServeHTTP implements http.Handler, for a Double behind a server. A request after the last one of the script ends with
+// an error of the server.
+func (d *Double) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	response, err := d.RoundTrip(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusNotImplemented)
+		return
+	}
+	w.Header().Set("Content-Type", response.Header.Get("Content-Type"))
+	w.WriteHeader(response.StatusCode)
+	_, _ = io.Copy(w, response.Body)
+}
+
+// Fields returns the messages of a request, and all of its other fields, byte for byte but for the marks of a cache.
+func Fields(d Dialect, body []byte) (messages []string, others map[string]string, err error) {
+	for _, mark := range []string{`,"cache_control":{"type":"ephemeral"}`, `"cache_control":{"type":"ephemeral"},`} {
+		body = bytes.ReplaceAll(body, []byte(mark), nil)
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(body, &fields); err != nil {
+		return nil, nil, fmt.Errorf("reading a request: %w", err)
+	}
+	var conversation []json.RawMessage
+	if err := json.Unmarshal(fields[d.Conversation()], &conversation); err != nil {
+		return nil, nil, fmt.Errorf("reading the conversation of a request: %w", err)
+	}
+	for _, m := range conversation {
+		messages = append(messages, string(m))
+	}
+	others = map[string]string{}
+	for name, value := range fields {
+		if name != d.Conversation() {
+			others[name] = string(value)
+		}
+	}
+	return messages, others, nil
+}
+
 // mint gives reasoning for some content, in base64.
 func (d *Double) mint(content string) string {
 	if d.minted == nil {
