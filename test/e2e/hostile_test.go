@@ -5,6 +5,7 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -37,14 +38,14 @@ const (
 
 var _ = Describe("A hostile tenant", Serial, Label(loadLabel, hereLabel), func() {
 	It("neither stops its neighbour nor the manager, by all means at once", SpecTimeout(loadLimit), func(ctx SpecContext) {
-		server := newModelServer(ctx)
+		server := newModelServer(ctx, http.HandlerFunc(serveModel))
 		beside(ctx, server, "all", hostileTime, goodTurns, func(as client.Client, hostile, full string) map[string]mean {
 			return means(as, hostile, full, server)
 		})
 	})
 
 	DescribeTable("neither stops its neighbour nor the manager, with", func(ctx SpecContext, name string) {
-		server := newModelServer(ctx)
+		server := newModelServer(ctx, http.HandlerFunc(serveModel))
 		beside(ctx, server, name, shortTime, shortTurns, func(as client.Client, hostile, full string) map[string]mean {
 			return map[string]mean{name: means(as, hostile, full, server)[name]}
 		})

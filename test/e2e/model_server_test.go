@@ -28,7 +28,7 @@ type modelServer struct {
 }
 
 // newModelServer starts a server with a certificate that the manager trusts from then on.
-func newModelServer(ctx context.Context) *modelServer {
+func newModelServer(ctx context.Context, handler http.Handler) *modelServer {
 	GinkgoHelper()
 	address := hostAddress(ctx)
 	certificate, key, err := cert.GenerateSelfSignedCertKey(address, []net.IP{net.ParseIP(address)}, nil)
@@ -41,13 +41,13 @@ func newModelServer(ctx context.Context) *modelServer {
 	_, port, err := net.SplitHostPort(listener.Addr().String())
 	Expect(err).NotTo(HaveOccurred())
 	server := &http.Server{
-		Handler: http.HandlerFunc(serveModel), ReadHeaderTimeout: time.Minute,
+		Handler: handler, ReadHeaderTimeout: time.Minute,
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}},
 	}
 	go func() { _ = server.ServeTLS(listener, "", "") }()
 	DeferCleanup(server.Close)
 	trust(ctx, certificate)
-	return &modelServer{address: address, url: "https://" + net.JoinHostPort(address, port) + "/v1"}
+	return &modelServer{address: address, url: "https://" + net.JoinHostPort(address, port)}
 }
 
 // offer creates Models of the server in a namespace, with the Secret that they name.
@@ -57,7 +57,7 @@ func (s *modelServer) offer(ctx context.Context, as client.Client, namespace str
 	}
 	for _, name := range models {
 		if err := as.Create(ctx, &v1alpha1.Model{ObjectMeta: named(namespace, name), Spec: v1alpha1.ModelSpec{
-			Provider: v1alpha1.ModelProviderOpenAI, Model: name, BaseURL: s.url,
+			Provider: v1alpha1.ModelProviderOpenAI, Model: name, BaseURL: s.url + "/v1",
 			SecretKeyRef: &v1alpha1.SecretKeyReference{Name: models[0], Key: "key"},
 		}}); err != nil {
 			return err

@@ -53,6 +53,9 @@ type Double struct {
 	Script []Step
 	// Refuse makes it refuse all reasoning.
 	Refuse bool
+	// Repeats gives a request that is sent again the same response: the one behind as many responses as pieces of
+	// reasoning have come back. Each response must have one.
+	Repeats bool
 	// Cut is the number of bytes after which a response comes in a second piece; 0 for one piece. Bytes makes it come
 	// byte by byte.
 	Cut   int
@@ -95,6 +98,9 @@ func (d *Double) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if refusal != nil {
 		return answer(r, refusal.Status, "application/json", strings.NewReader(refusal.Body)), nil
+	}
+	if d.Repeats {
+		d.answered = len(d.returned)
 	}
 	if d.answered >= len(d.Script) {
 		return nil, fmt.Errorf("the script has %d responses, and there is a further request", len(d.Script))
