@@ -26,7 +26,7 @@ const (
 	ErrorCodeCancelled ErrorCode = "cancelled"
 	// ErrorCodeDeadlineExceeded: the Turn took longer than its activeDeadlineSeconds.
 	ErrorCodeDeadlineExceeded ErrorCode = "deadline_exceeded"
-	// ErrorCodeWaitTimeout: the Turn waited for tool results longer than its waitTimeoutSeconds.
+	// ErrorCodeWaitTimeout: the Turn waited for tool results longer than its waitTimeout.
 	ErrorCodeWaitTimeout ErrorCode = "wait_timeout"
 	// ErrorCodeJournalFull: the journal of the Session has no room for the Turn.
 	ErrorCodeJournalFull ErrorCode = "journal_full"

@@ -142,7 +142,7 @@ const (
 	ReasonCancelled = "Cancelled"
 	// ReasonDeadlineExceeded: the Turn took longer than activeDeadlineSeconds.
 	ReasonDeadlineExceeded = "DeadlineExceeded"
-	// ReasonWaitTimeout: the Turn waited for tool results longer than waitTimeoutSeconds.
+	// ReasonWaitTimeout: the Turn waited for tool results longer than waitTimeout.
 	ReasonWaitTimeout = "WaitTimeout"
 	// ReasonJournalFull: the Session's journal has reached spec.journalLimit.
 	ReasonJournalFull = "JournalFull"

@@ -201,7 +201,8 @@ type SessionStatus struct {
 // +kubebuilder:printcolumn:name="Active Turn",type=string,JSONPath=`.status.activeTurn.name`
 // +kubebuilder:printcolumn:name="Turns",type=integer,JSONPath=`.status.totals.turns`
 // +kubebuilder:printcolumn:name="Tokens",type=integer,JSONPath=`.status.totals.usage.totalTokens`
-// +kubebuilder:printcolumn:name="Cost",type=string,JSONPath=`.status.totals.cost`,priority=1
+// +kubebuilder:printcolumn:name="Cost",type=string,JSONPath=`.status.totals.cost[0].amount`,priority=1
+// +kubebuilder:printcolumn:name="Currency",type=string,JSONPath=`.status.totals.cost[0].currency`,priority=1
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

@@ -52,7 +52,7 @@ type TurnControls struct {
 // +kubebuilder:validation:XValidation:rule="self.delivery == oldSelf.delivery",message="delivery cannot be changed. Create a Turn with a new name."
 // +kubebuilder:validation:XValidation:rule="has(self.submittedBy) == has(oldSelf.submittedBy) && (!has(self.submittedBy) || self.submittedBy == oldSelf.submittedBy)",message="submittedBy cannot be changed. Create a Turn with a new name."
 // +kubebuilder:validation:XValidation:rule="self.?activeDeadlineSeconds == oldSelf.?activeDeadlineSeconds",message="activeDeadlineSeconds cannot be changed. Set desiredState to Cancelled to end the Turn now."
-// +kubebuilder:validation:XValidation:rule="self.?waitTimeoutSeconds == oldSelf.?waitTimeoutSeconds",message="waitTimeoutSeconds cannot be changed. Set desiredState to Cancelled to end the Turn now."
+// +kubebuilder:validation:XValidation:rule="self.?waitTimeout == oldSelf.?waitTimeout",message="waitTimeout cannot be changed. Set desiredState to Cancelled to end the Turn now."
 // +kubebuilder:validation:XValidation:rule="oldSelf.?desiredState.orValue('unset') != 'Cancelled' || self.?desiredState.orValue('unset') == 'Cancelled'",message="a cancelled Turn cannot run again. Create a Turn with a new name."
 // +kubebuilder:validation:XValidation:rule="!self.?suspend.orValue(false) || self.delivery != 'Steer'",message="a message with delivery Steer cannot be suspended. Use delivery Queue, or send it when it is due."
 type TurnSpec struct {
@@ -109,12 +109,14 @@ type TurnSpec struct {
 	// +kubebuilder:validation:Maximum=31536000
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
 
-	// waitTimeoutSeconds is how long each wait of the Turn for ToolResults may take, in seconds, up to a year. A Turn
-	// that waits longer fails with reason WaitTimeout. Default: it waits for as long as activeDeadlineSeconds allows.
+	// waitTimeout is how long each wait of the Turn for ToolResults may take, such as 30m, 1s to 8760h. A Turn that waits
+	// longer fails with reason WaitTimeout. Default: it waits for as long as activeDeadlineSeconds allows.
 	// +optional
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=31536000
-	WaitTimeoutSeconds *int64 `json:"waitTimeoutSeconds,omitempty"`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || (duration(self) >= duration('1s') && duration(self) <= duration('8760h'))",message="waitTimeout must be between 1s and 8760h."
+	// +kubebuilder:validation:Type=string
+	WaitTimeout *metav1.Duration `json:"waitTimeout,omitempty"`
 
 	// ttlSecondsAfterFinished is how long the Turn is kept after its end, in seconds, up to ten years. The conversation
 	// stays in the Session's journal. It can be changed. Default: the turnTTL of the Session; without that, the Turn is
@@ -163,7 +165,8 @@ type TurnStatus struct {
 // +kubebuilder:printcolumn:name="Calls",type=string,JSONPath=`.status.summary.calls`
 // +kubebuilder:printcolumn:name="Tokens",type=integer,JSONPath=`.status.summary.usage.totalTokens`
 // +kubebuilder:printcolumn:name="Model",type=string,JSONPath=`.status.model`,priority=1
-// +kubebuilder:printcolumn:name="Cost",type=string,JSONPath=`.status.summary.cost`,priority=1
+// +kubebuilder:printcolumn:name="Cost",type=string,JSONPath=`.status.summary.cost[0].amount`,priority=1
+// +kubebuilder:printcolumn:name="Currency",type=string,JSONPath=`.status.summary.cost[0].currency`,priority=1
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Succeeded")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="the name of a Turn has at most 63 characters."

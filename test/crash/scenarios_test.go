@@ -115,7 +115,7 @@ var plain = []scenario{
 		name:       "waits for a client for too long",
 		simulation: calling("{{tool:ask-ann}}", "ask-ann"),
 		tools:      given(clientTool("ask-ann")),
-		spec:       func(s *v1alpha1.TurnSpec) { s.WaitTimeoutSeconds = new(int64(1)) },
+		spec:       func(s *v1alpha1.TurnSpec) { s.WaitTimeout = &metav1.Duration{Duration: time.Second} },
 	},
 	{
 		name:       "created again once it has ended",

@@ -58,7 +58,7 @@ var _ = Describe("The end of a Turn", func() {
 		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("ask")}), clientTool("ask"))
 		create(ctx, newSession(namespace, "demo"))
 		turn := newTurn(namespace, "demo", "demo-1", "Hello")
-		turn.Spec.WaitTimeoutSeconds = new(int64(1))
+		turn.Spec.WaitTimeout = &metav1.Duration{Duration: time.Second}
 		create(ctx, turn)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("WaitTimeout"))
 		create(ctx, newTurn(namespace, "demo", "demo-2", "And now?"))
@@ -69,7 +69,7 @@ var _ = Describe("The end of a Turn", func() {
 		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("ask")}), clientTool("ask"))
 		create(ctx, newSession(namespace, "demo"))
 		turn := newTurn(namespace, "demo", "demo-1", "Hello")
-		turn.Spec.ActiveDeadlineSeconds, turn.Spec.WaitTimeoutSeconds = new(int64(2)), new(int64(3600))
+		turn.Spec.ActiveDeadlineSeconds, turn.Spec.WaitTimeout = new(int64(2)), &metav1.Duration{Duration: time.Hour}
 		create(ctx, turn)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("DeadlineExceeded"))
 	})
@@ -82,7 +82,7 @@ var _ = Describe("The end of a Turn", func() {
 		)
 		create(ctx, newSession(namespace, "demo"))
 		turn := newTurn(namespace, "demo", "demo-1", "Hello")
-		turn.Spec.ActiveDeadlineSeconds, turn.Spec.WaitTimeoutSeconds = new(int64(600)), new(int64(1))
+		turn.Spec.ActiveDeadlineSeconds, turn.Spec.WaitTimeout = new(int64(600)), &metav1.Duration{Duration: time.Second}
 		create(ctx, turn)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 	})

@@ -13,7 +13,7 @@ const (
 
 	activeDeadlineIsKept = "spec rule activeDeadlineSeconds cannot be changed. " +
 		"Set desiredState to Cancelled to end the Turn now."
-	waitTimeoutIsKept = "spec rule waitTimeoutSeconds cannot be changed. " +
+	waitTimeoutIsKept = "spec rule waitTimeout cannot be changed. " +
 		"Set desiredState to Cancelled to end the Turn now."
 )
 
@@ -177,15 +177,15 @@ var turnCases = []ruleCase{
 	},
 	{
 		rule:     waitTimeoutIsKept,
-		stored:   `spec: {waitTimeoutSeconds: 60}`,
+		stored:   `spec: {waitTimeout: 60s}`,
 		accepted: `spec: {desiredState: Cancelled}`,
-		rejected: `spec: {waitTimeoutSeconds: 61}`,
+		rejected: `spec: {waitTimeout: 61s}`,
 	},
 	{
 		rule:     waitTimeoutIsKept,
 		stored:   unchanged,
 		accepted: unchanged,
-		rejected: `spec: {waitTimeoutSeconds: 60}`,
+		rejected: `spec: {waitTimeout: 60s}`,
 	},
 	{
 		rule:     "spec rule a cancelled Turn cannot run again. Create a Turn with a new name.",

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -297,7 +298,7 @@ func TestAnEndTakesInTheOutcomesOfAWait(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := mixedTurn(t)
 			turn := w.turn()
-			w.change(turn, func() { turn.Spec.WaitTimeoutSeconds = new(int64(3600)) })
+			w.change(turn, func() { turn.Spec.WaitTimeout = &metav1.Duration{Duration: time.Hour} })
 			w.answer("early", "so")
 			m := w.manager(0)
 			m.until(

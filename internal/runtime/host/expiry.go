@@ -53,11 +53,10 @@ func TimeLimits(turn *v1alpha1.Turn) []TimeLimit {
 		limits = append(limits, TimeLimit{sum.StartedAt.Add(allowed), DeadlineExceeded(allowed)})
 	}
 	waits := meta.FindStatusCondition(turn.Status.Conditions, v1alpha1.ConditionWaitingForToolResults)
-	if seconds := turn.Spec.WaitTimeoutSeconds; seconds != nil &&
+	if timeout := turn.Spec.WaitTimeout; timeout != nil &&
 		turn.Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults &&
 		waits != nil {
-		allowed := time.Duration(*seconds) * time.Second
-		limits = append(limits, TimeLimit{waits.LastTransitionTime.Add(allowed), WaitTimeout(allowed)})
+		limits = append(limits, TimeLimit{waits.LastTransitionTime.Add(timeout.Duration), WaitTimeout(timeout.Duration)})
 	}
 	return limits
 }

@@ -17,7 +17,7 @@ func TestTimeLimitsFollowFromStatus(t *testing.T) {
 			turn.Spec.ActiveDeadlineSeconds = &deadline
 		}
 		if wait > 0 {
-			turn.Spec.WaitTimeoutSeconds = &wait
+			turn.Spec.WaitTimeout = &metav1.Duration{Duration: time.Duration(wait) * time.Second}
 		}
 		turn.Status.Phase = phase
 		turn.Status.Summary = &v1alpha1.TurnSummary{StartedAt: &metav1.MicroTime{Time: began}}
@@ -35,7 +35,7 @@ func TestTimeLimitsFollowFromStatus(t *testing.T) {
 		"a wait that has not begun":   {turn(v1alpha1.TurnPhaseAct, 0, 30), nil},
 		"a wait":                      {turn(v1alpha1.TurnPhaseWaitingForToolResults, 0, 30), map[string]time.Duration{"wait_timeout": 90 * time.Second}},
 		"a wait and a deadline":       {turn(v1alpha1.TurnPhaseWaitingForToolResults, 100, 30), map[string]time.Duration{"wait_timeout": 90 * time.Second, "deadline_exceeded": 100 * time.Second}},
-		"a Turn that has not started": {&v1alpha1.Turn{Spec: v1alpha1.TurnSpec{ActiveDeadlineSeconds: new(int64(1)), WaitTimeoutSeconds: new(int64(1))}}, nil},
+		"a Turn that has not started": {&v1alpha1.Turn{Spec: v1alpha1.TurnSpec{ActiveDeadlineSeconds: new(int64(1)), WaitTimeout: &metav1.Duration{Duration: time.Second}}}, nil},
 	} {
 		got := TimeLimits(c.turn)
 		if len(got) != len(c.want) {
