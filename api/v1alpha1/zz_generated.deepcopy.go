@@ -1683,9 +1683,9 @@ func (in *TurnSpec) DeepCopyInto(out *TurnSpec) {
 		*out = new(int64)
 		**out = **in
 	}
-	if in.WaitTimeoutSeconds != nil {
-		in, out := &in.WaitTimeoutSeconds, &out.WaitTimeoutSeconds
-		*out = new(int64)
+	if in.WaitTimeout != nil {
+		in, out := &in.WaitTimeout, &out.WaitTimeout
+		*out = new(v1.Duration)
 		**out = **in
 	}
 	if in.TTLSecondsAfterFinished != nil {

@@ -1189,9 +1189,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: ttlSecondsAfterFinished
       type:
         scalar: numeric
-    - name: waitTimeoutSeconds
+    - name: waitTimeout
       type:
-        scalar: numeric
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
 - name: com.github.capstan-dev.capstan.api.v1alpha1.TurnStatus
   map:
     fields:

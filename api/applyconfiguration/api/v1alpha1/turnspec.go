@@ -4,6 +4,7 @@ package v1alpha1
 
 import (
 	apiv1alpha1 "github.com/capstan-dev/capstan/api/v1alpha1"
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // TurnSpecApplyConfiguration represents a declarative configuration of the TurnSpec type for use
@@ -39,9 +40,9 @@ type TurnSpecApplyConfiguration struct {
 	// waits included. A Turn that takes longer is ended: its tools are stopped, and it fails with reason
 	// DeadlineExceeded. The time in the queue does not count. Default: no deadline.
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
-	// waitTimeoutSeconds is how long each wait of the Turn for ToolResults may take, in seconds, up to a year. A Turn
-	// that waits longer fails with reason WaitTimeout. Default: it waits for as long as activeDeadlineSeconds allows.
-	WaitTimeoutSeconds *int64 `json:"waitTimeoutSeconds,omitempty"`
+	// waitTimeout is how long each wait of the Turn for ToolResults may take, such as 30m, 1s to 8760h. A Turn that waits
+	// longer fails with reason WaitTimeout. Default: it waits for as long as activeDeadlineSeconds allows.
+	WaitTimeout *v1.Duration `json:"waitTimeout,omitempty"`
 	// ttlSecondsAfterFinished is how long the Turn is kept after its end, in seconds, up to ten years. The conversation
 	// stays in the Session's journal. It can be changed. Default: the turnTTL of the Session; without that, the Turn is
 	// kept. Do not set it where a GitOps tool would create the Turn again.
@@ -126,11 +127,11 @@ func (b *TurnSpecApplyConfiguration) WithActiveDeadlineSeconds(value int64) *Tur
 	return b
 }
 
-// WithWaitTimeoutSeconds sets the WaitTimeoutSeconds field in the declarative configuration to the given value
+// WithWaitTimeout sets the WaitTimeout field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the WaitTimeoutSeconds field is set to the value of the last call.
-func (b *TurnSpecApplyConfiguration) WithWaitTimeoutSeconds(value int64) *TurnSpecApplyConfiguration {
-	b.WaitTimeoutSeconds = &value
+// If called multiple times, the WaitTimeout field is set to the value of the last call.
+func (b *TurnSpecApplyConfiguration) WithWaitTimeout(value v1.Duration) *TurnSpecApplyConfiguration {
+	b.WaitTimeout = &value
 	return b
 }
 
