@@ -121,9 +121,9 @@ type TurnPlan struct {
 	// phase of the open step: Reason or Act; Complete when none is open.
 	// +required
 	Phase PlanPhase `json:"phase"`
-	// openedAt is the first ordinal of the Session's journal at which the entry that closes this step may be.
+	// openedAtOrdinal is the first ordinal of the Session's journal at which the entry that closes this step may be.
 	// +required
-	OpenedAt int64 `json:"openedAt"`
+	OpenedAtOrdinal int64 `json:"openedAtOrdinal"`
 	// previousResponseID is the provider's id of the last response, where the provider stores the conversation.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256

@@ -52,7 +52,7 @@ type TurnControls struct {
 // +kubebuilder:validation:XValidation:rule="self.delivery == oldSelf.delivery",message="delivery cannot be changed. Create a Turn with a new name."
 // +kubebuilder:validation:XValidation:rule="has(self.submittedBy) == has(oldSelf.submittedBy) && (!has(self.submittedBy) || self.submittedBy == oldSelf.submittedBy)",message="submittedBy cannot be changed. Create a Turn with a new name."
 // +kubebuilder:validation:XValidation:rule="self.?activeDeadlineSeconds == oldSelf.?activeDeadlineSeconds",message="activeDeadlineSeconds cannot be changed. Set desiredState to Cancelled to end the Turn now."
-// +kubebuilder:validation:XValidation:rule="self.?waitTimeout == oldSelf.?waitTimeout",message="waitTimeout cannot be changed. Set desiredState to Cancelled to end the Turn now."
+// +kubebuilder:validation:XValidation:rule="has(self.waitTimeout) == has(oldSelf.waitTimeout) && (!has(self.waitTimeout) || self.waitTimeout == oldSelf.waitTimeout)",message="waitTimeout cannot be changed. Set desiredState to Cancelled to end the Turn now."
 // +kubebuilder:validation:XValidation:rule="oldSelf.?desiredState.orValue('unset') != 'Cancelled' || self.?desiredState.orValue('unset') == 'Cancelled'",message="a cancelled Turn cannot run again. Create a Turn with a new name."
 // +kubebuilder:validation:XValidation:rule="!self.?suspend.orValue(false) || self.delivery != 'Steer'",message="a message with delivery Steer cannot be suspended. Use delivery Queue, or send it when it is due."
 type TurnSpec struct {

@@ -269,7 +269,7 @@ func runBoth(ctx context.Context, r *run, _ *deed) (bool, error) {
 		return false, nil
 	}
 	begun := fmt.Sprintf(
-		`{"status":{"sessionUID":%q,"plan":{"step":1,"phase":"Reason","openedAt":1}}}`,
+		`{"status":{"sessionUID":%q,"plan":{"step":1,"phase":"Reason","openedAtOrdinal":1}}}`,
 		first.Status.SessionUID,
 	)
 	return true, changeStatus(ctx, r.newTurn("demo-2"), begun)

@@ -267,7 +267,7 @@ func (e *evidence) checkEntriesFirst(v *verdict) {
 
 // began reports whether the Turn has ever had an open step.
 func began(turn *v1alpha1.Turn) bool {
-	return turn.Status.Plan != nil && turn.Status.Plan.OpenedAt > 0
+	return turn.Status.Plan != nil && turn.Status.Plan.OpenedAtOrdinal > 0
 }
 
 func (e *evidence) hasEntries(uid types.UID) bool {

@@ -384,7 +384,7 @@ var changing = []string{
 	"callDigest",
 	"startedAt",
 	"finishedAt",
-	"openedAt",
+	"openedAtOrdinal",
 	"approveBy",
 	"notBefore",
 	"observedGeneration",

@@ -353,7 +353,9 @@ var _ = Describe("A call that needs approval", func() {
 			ctx,
 			answer,
 			pay(),
-			func(_ *v1alpha1.Session, t *v1alpha1.Turn) { t.Spec.WaitTimeout = &metav1.Duration{Duration: time.Second} },
+			func(_ *v1alpha1.Session, t *v1alpha1.Turn) {
+				t.Spec.WaitTimeout = &metav1.Duration{Duration: time.Second}
+			},
 		)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed(v1alpha1.ReasonWaitTimeout))
 		Expect(jobNames(ctx, namespace)).To(BeEmpty())

@@ -188,6 +188,22 @@ var turnCases = []ruleCase{
 		rejected: `spec: {waitTimeout: 60s}`,
 	},
 	{
+		rule:     "spec.waitTimeout pattern",
+		accepted: `spec: {waitTimeout: 1h30m}`,
+		rejected: `spec: {waitTimeout: 1d}`,
+		message:  `spec.waitTimeout in body should match`,
+	},
+	{
+		rule:     "spec.waitTimeout rule waitTimeout must be between 1s and 8760h.",
+		accepted: `spec: {waitTimeout: 1s}`,
+		rejected: `spec: {waitTimeout: 999ms}`,
+	},
+	{
+		rule:     "spec.waitTimeout rule waitTimeout must be between 1s and 8760h.",
+		accepted: `spec: {waitTimeout: 8760h}`,
+		rejected: `spec: {waitTimeout: 8760h1s}`,
+	},
+	{
 		rule:     "spec rule a cancelled Turn cannot run again. Create a Turn with a new name.",
 		stored:   `spec: {desiredState: Cancelled}`,
 		accepted: `metadata: {annotations: {note: "why it was cancelled"}}`,

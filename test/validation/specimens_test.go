@@ -87,7 +87,7 @@ var specimens = []specimen{
   suspend: false
   submittedBy: ann@example.org
   activeDeadlineSeconds: 3600
-  waitTimeout: 10m
+  waitTimeout: 10m0s
   ttlSecondsAfterFinished: 86400
 `},
 	{kind: "Turn", name: "parts", spec: `

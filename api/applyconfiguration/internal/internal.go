@@ -1128,7 +1128,7 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: notBefore
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
-    - name: openedAt
+    - name: openedAtOrdinal
       type:
         scalar: numeric
     - name: phase

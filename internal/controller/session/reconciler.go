@@ -227,8 +227,8 @@ func (r *Reconciler) release(ctx context.Context, s *scope) error {
 	if ran(s.active) {
 		addTotals(&s.session.Status.Totals, s.active.Status.Summary)
 	}
-	if plan := s.active.Status.Plan; plan != nil && plan.OpenedAt > 0 {
-		s.session.Status.Journal.Head = max(s.session.Status.Journal.Head, plan.OpenedAt-1)
+	if plan := s.active.Status.Plan; plan != nil && plan.OpenedAtOrdinal > 0 {
+		s.session.Status.Journal.Head = max(s.session.Status.Journal.Head, plan.OpenedAtOrdinal-1)
 	}
 	s.session.Status.ActiveTurn, s.active = nil, nil
 	r.yield(s)

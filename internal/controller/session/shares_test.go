@@ -51,7 +51,7 @@ func (c *cluster) session(namespace, name string, phase v1alpha1.TurnPhase) type
 	if phase != "" {
 		session.Status.ActiveTurn = &v1alpha1.ActiveTurn{Name: turn.Name, UID: turn.UID}
 		turn.Status.Phase = phase
-		turn.Status.Plan = &v1alpha1.TurnPlan{Step: 2, OpenedAt: 2}
+		turn.Status.Plan = &v1alpha1.TurnPlan{Step: 2, OpenedAtOrdinal: 2}
 	}
 	if c.objects == nil || c.objects[len(c.objects)-1].GetNamespace() != namespace {
 		c.objects = append(c.objects, model, harness)

@@ -39,7 +39,7 @@ func TestResultsThatComeTogetherEnterTheJournalInCallOrder(t *testing.T) {
 	m.until("all but the last", func() bool { return w.shows("ask-7", v1alpha1.ToolCallStateSucceeded)() })
 	turn := w.turn()
 	refs, err := journal.New(w.store, journal.Options{Clock: w.present}).
-		Settled(t.Context(), host.JournalOf(w.session()), turn.UID, turn.Status.Plan.Step, turn.Status.Plan.OpenedAt)
+		Settled(t.Context(), host.JournalOf(w.session()), turn.UID, turn.Status.Plan.Step, turn.Status.Plan.OpenedAtOrdinal)
 	if err != nil {
 		t.Fatal(err)
 	}

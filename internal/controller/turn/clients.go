@@ -38,7 +38,7 @@ func (r *Reconciler) collect(ctx context.Context, a *actScope) error {
 
 // readSettled reads the results and decisions of this step from the journal.
 func (r *Reconciler) readSettled(ctx context.Context, a *actScope) error {
-	refs, err := r.Host.Log.Settled(ctx, a.journal(), a.turn.UID, a.plan().Step, a.plan().OpenedAt)
+	refs, err := r.Host.Log.Settled(ctx, a.journal(), a.turn.UID, a.plan().Step, a.plan().OpenedAtOrdinal)
 	if err != nil {
 		return fmt.Errorf("reading the results in the journal: %w", err)
 	}

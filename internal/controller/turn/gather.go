@@ -154,7 +154,7 @@ func (r *Reconciler) planned(ctx context.Context, s *scope) error {
 	if step.known.Planned != nil {
 		return nil
 	}
-	reason, err := r.Host.Log.Step(ctx, s.journal(), s.turn.UID, s.plan().OpenedAt-1)
+	reason, err := r.Host.Log.Step(ctx, s.journal(), s.turn.UID, s.plan().OpenedAtOrdinal-1)
 	if err != nil {
 		return fmt.Errorf("reading the entry that planned the calls: %w", err)
 	}

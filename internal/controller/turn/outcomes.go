@@ -34,7 +34,7 @@ func (r *Reconciler) recallOutcomes(ctx context.Context, s *scope) error {
 	if !step.stale {
 		return nil
 	}
-	refs, err := r.Host.Log.Settled(ctx, s.journal(), s.turn.UID, s.plan().Step, s.plan().OpenedAt)
+	refs, err := r.Host.Log.Settled(ctx, s.journal(), s.turn.UID, s.plan().Step, s.plan().OpenedAtOrdinal)
 	if err != nil {
 		return fmt.Errorf("reading the outcomes that are in the journal: %w", err)
 	}

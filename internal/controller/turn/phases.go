@@ -144,7 +144,7 @@ func (r *Reconciler) findClosed(ctx context.Context, s *scope) error {
 	if step.lookedUp || step.closed != nil {
 		return nil
 	}
-	closed, settled, err := r.Host.Log.FindSettled(ctx, s.journal(), s.turn.UID, s.plan().Step, s.plan().OpenedAt)
+	closed, settled, err := r.Host.Log.FindSettled(ctx, s.journal(), s.turn.UID, s.plan().Step, s.plan().OpenedAtOrdinal)
 	if err != nil {
 		return err
 	}

@@ -99,7 +99,7 @@ func TestAnApprovalThatIsInTheLogIsNotClosedOver(t *testing.T) {
 	b := newBench(t)
 	b.says("", calls(1, "pay")...)
 	turn, bulk := b.reason(newTurn("demo-1"), with(guardedTool("pay")))
-	ref, _, err := b.Log.Settle(t.Context(), session, turn.Ref, turn.step(), turn.Progress.Plan.OpenedAt,
+	ref, _, err := b.Log.Settle(t.Context(), session, turn.Ref, turn.step(), turn.Progress.Plan.OpenedAtOrdinal,
 		journal.SettledCall{ID: "1-0", Source: "result-uid", Decision: v1alpha1.DecisionApprove, By: "ann"})
 	if err != nil {
 		t.Fatal(err)
@@ -160,7 +160,7 @@ func TestADecisionThatIsKeptIsThereForTheNextProcess(t *testing.T) {
 	if err != nil || closed != nil || ref.Ordinal == 0 {
 		t.Fatalf("kept as %+v, %+v, %v", ref, closed, err)
 	}
-	settled, err := b.Log.Settled(t.Context(), session, turn.Ref.UID, turn.step(), turn.Progress.Plan.OpenedAt)
+	settled, err := b.Log.Settled(t.Context(), session, turn.Ref.UID, turn.step(), turn.Progress.Plan.OpenedAtOrdinal)
 	if err != nil || len(settled) != 1 || settled[0].Call.Decision != v1alpha1.DecisionApprove ||
 		settled[0].Call.By != "ann" {
 		t.Errorf("the log has %+v, %v", settled, err)

@@ -238,7 +238,7 @@ func (h *Host) Abandon(
 	}
 	t := Turn{Session: s, Ref: ref, Progress: plan.Begin(from, h.micro())}
 	for {
-		closed, err := h.Log.Find(ctx, s, ref.UID, t.step(), t.Progress.Plan.OpenedAt)
+		closed, err := h.Log.Find(ctx, s, ref.UID, t.step(), t.Progress.Plan.OpenedAtOrdinal)
 		if err != nil {
 			return nil, fmt.Errorf("following the entries of Turn %s: %w", ref.Name, err)
 		}
@@ -283,7 +283,7 @@ func (h *Host) abandonStep(ctx context.Context, t Turn) (*journal.Closed, error)
 	e := cancelled(deletedSentence)
 	return h.closing(ctx, t, nil, func(t Turn, calls []event.Event) journal.Record {
 		return journal.Record{
-			Turn: t.Ref, Step: t.step(), OpenedAt: t.Progress.Plan.OpenedAt,
+			Turn: t.Ref, Step: t.step(), OpenedAt: t.Progress.Plan.OpenedAtOrdinal,
 			Events:     append(calls, h.failedEvents(t, e)...),
 			Transition: e.progress(t, h.micro()),
 		}

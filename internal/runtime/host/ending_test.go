@@ -103,7 +103,7 @@ func TestAResultThatIsInTheLogMustBeTakenIn(t *testing.T) {
 		session,
 		turn.Ref,
 		turn.step(),
-		turn.Progress.Plan.OpenedAt,
+		turn.Progress.Plan.OpenedAtOrdinal,
 		journal.SettledCall{ID: "1-1", Source: "first", Result: pointerTo("yes")},
 	)
 	if err != nil {

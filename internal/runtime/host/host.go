@@ -146,7 +146,7 @@ func (t Turn) step() int32 {
 
 // record returns the entry that closes the open step, without its content.
 func (t Turn) record() journal.Record {
-	r := journal.Record{Turn: t.Ref, Step: t.step(), OpenedAt: t.Progress.Plan.OpenedAt}
+	r := journal.Record{Turn: t.Ref, Step: t.step(), OpenedAt: t.Progress.Plan.OpenedAtOrdinal}
 	if t.step() == 1 {
 		r.Digest = t.digest()
 	}

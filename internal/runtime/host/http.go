@@ -197,7 +197,7 @@ func (h *Host) claim(
 		t.Session,
 		t.Ref,
 		t.step(),
-		t.Progress.Plan.OpenedAt,
+		t.Progress.Plan.OpenedAtOrdinal,
 		journal.ClaimedCall{ID: call, Holder: run.holder},
 	)
 }
@@ -212,7 +212,8 @@ func (h *Host) keepOutcome(
 ) (CallEnd, error) {
 	run.line.mu.Lock()
 	defer run.line.mu.Unlock()
-	ref, closed, err := h.Log.Settle(ctx, t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAt, keptCall(call, outcome))
+	opened := t.Progress.Plan.OpenedAtOrdinal
+	ref, closed, err := h.Log.Settle(ctx, t.Session, t.Ref, t.step(), opened, keptCall(call, outcome))
 	switch {
 	case errors.Is(err, journal.ErrFull):
 		// The step cannot be closed either, and the Turn ends with the results that this process has.
@@ -285,7 +286,7 @@ func (h *Host) claims(ctx context.Context, t Turn, known *act.Step) (map[string]
 	if t.Progress.Plan.Phase != v1alpha1.PlanPhaseAct || !known.NeedsClaims(t.Progress.ToolCalls) {
 		return nil, nil
 	}
-	refs, err := h.Log.Claims(ctx, t.Session, t.Ref.UID, t.step(), t.Progress.Plan.OpenedAt)
+	refs, err := h.Log.Claims(ctx, t.Session, t.Ref.UID, t.step(), t.Progress.Plan.OpenedAtOrdinal)
 	if err != nil {
 		return nil, fmt.Errorf("reading which calls of step %d of Turn %s were claimed: %w", t.step(), t.Ref.Name, err)
 	}

@@ -20,7 +20,7 @@ func (h *Host) Keep(
 	call journal.SettledCall,
 	known *act.Step,
 ) (journal.SettledRef, *journal.Closed, error) {
-	ref, closed, err := h.Log.Settle(ctx, t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAt, call)
+	ref, closed, err := h.Log.Settle(ctx, t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAtOrdinal, call)
 	if errors.Is(err, journal.ErrFull) {
 		closed, err = h.full(ctx, t, known, err)
 		return journal.SettledRef{}, closed, err
@@ -37,7 +37,7 @@ func (h *Host) takeIn(ctx context.Context, t Turn, known *act.Step) (*act.Step, 
 	if t.Progress.Plan.Phase != v1alpha1.PlanPhaseAct {
 		return known, nil, nil
 	}
-	refs, err := h.Log.Settled(ctx, t.Session, t.Ref.UID, t.step(), t.Progress.Plan.OpenedAt)
+	refs, err := h.Log.Settled(ctx, t.Session, t.Ref.UID, t.step(), t.Progress.Plan.OpenedAtOrdinal)
 	if err != nil {
 		return known, nil, fmt.Errorf("reading the results of step %d of Turn %s: %w", t.step(), t.Ref.Name, err)
 	}

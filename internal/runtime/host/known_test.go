@@ -37,7 +37,7 @@ func TestAnEndTakesInWhatTheJournalHolds(t *testing.T) {
 				b := newBench(t)
 				b.says("", append(calls(1, "ask"), calls(2, "ask")...)...)
 				turn, _ := b.reason(newTurn("demo-1"), with(clientTool("ask")))
-				at := turn.Progress.Plan.OpenedAt
+				at := turn.Progress.Plan.OpenedAtOrdinal
 				for _, call := range []journal.SettledCall{
 					{ID: "1-0", Source: "first", Result: &long}, {ID: "1-1", Source: "second", Error: pointerTo("no money")},
 				} {
@@ -76,7 +76,7 @@ func TestAResultThatComesWhileATurnEndsIsTakenIn(t *testing.T) {
 	other := onStore(t, b.store)
 	late := onStore(t, store)
 	store.before = func() {
-		_, _, err := other.Log.Settle(t.Context(), session, turn.Ref, turn.step(), turn.Progress.Plan.OpenedAt,
+		_, _, err := other.Log.Settle(t.Context(), session, turn.Ref, turn.step(), turn.Progress.Plan.OpenedAtOrdinal,
 			journal.SettledCall{ID: "1-1", Source: "r", Result: pointerTo("here")})
 		if err != nil {
 			t.Error(err)

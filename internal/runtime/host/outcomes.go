@@ -21,7 +21,7 @@ func (h *Host) KeepOutcomes(ctx context.Context, t Turn, known *act.Step) (*jour
 		calls[i].PodUID = call.PodUID
 	}
 	if len(calls) > 0 {
-		refs, closed, err := h.Log.SettleAll(ctx, t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAt, calls)
+		refs, closed, err := h.Log.SettleAll(ctx, t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAtOrdinal, calls)
 		switch {
 		case errors.Is(err, journal.ErrFull):
 			return h.full(ctx, t, known, err)
@@ -41,7 +41,7 @@ func (h *Host) restore(ctx context.Context, t Turn, known *act.Step) (*act.Step,
 	if !known.AnyCut() {
 		return known, nil, nil
 	}
-	closed, refs, err := h.Log.FindSettled(ctx, t.Session, t.Ref.UID, t.step(), t.Progress.Plan.OpenedAt)
+	closed, refs, err := h.Log.FindSettled(ctx, t.Session, t.Ref.UID, t.step(), t.Progress.Plan.OpenedAtOrdinal)
 	if err != nil {
 		return known, nil, fmt.Errorf("reading the outcomes of step %d of Turn %s: %w", t.step(), t.Ref.Name, err)
 	}

@@ -21,7 +21,7 @@ import (
 // was decided and the step must be run again. An Unwritten error has a response: call Deliver instead. After a Backoff,
 // call Reason again when its time has come; after a Keyless, when its Model may have an API key.
 func (h *Host) Reason(ctx context.Context, t Turn, c Config) (*journal.Closed, error) {
-	closed, kept, err := h.Log.Resume(ctx, t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAt)
+	closed, kept, err := h.Log.Resume(ctx, t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAtOrdinal)
 	if err != nil || closed != nil {
 		return closed, err
 	}
@@ -36,7 +36,7 @@ func (h *Host) Reason(ctx context.Context, t Turn, c Config) (*journal.Closed, e
 	if err != nil {
 		return nil, fmt.Errorf("reading the conversation: %w", err)
 	}
-	if opened := t.Progress.Plan.OpenedAt; view.Head < opened-1 {
+	if opened := t.Progress.Plan.OpenedAtOrdinal; view.Head < opened-1 {
 		// A response could not be appended: nothing is spent on it.
 		return nil, journal.EndsTooEarly(t.Session, t.Ref, t.step(), opened, view.Head)
 	}

@@ -27,7 +27,7 @@ func TestAnAnswerEndsTheTurn(t *testing.T) {
 		p.Output != "Hello." {
 		t.Errorf("progress %+v, plan %+v", p, p.Plan)
 	}
-	if p.Plan.Step != 1 || p.Plan.OpenedAt != closed.Ordinal+1 || p.Summary.FinishedAt == nil ||
+	if p.Plan.Step != 1 || p.Plan.OpenedAtOrdinal != closed.Ordinal+1 || p.Summary.FinishedAt == nil ||
 		p.Summary.ModelCalls != 1 ||
 		p.Summary.Usage.TotalTokens != 5 {
 		t.Errorf("plan %+v, summary %+v", p.Plan, p.Summary)

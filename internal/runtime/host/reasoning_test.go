@@ -289,7 +289,7 @@ func TestATurnKeepsTheModelThatAnsweredLast(t *testing.T) {
 	turn, _ = step(b.looked(turn))
 	expect("first", "first", turn)
 	next := newTurn("demo-2")
-	next.Ref.UID, next.Progress = "uid-2", plan.Begin(turn.Progress.Plan.OpenedAt, b.micro())
+	next.Ref.UID, next.Progress = "uid-2", plan.Begin(turn.Progress.Plan.OpenedAtOrdinal, b.micro())
 	b.answer = func(model.Request) (*model.Response, error) { return &model.Response{Text: "Hello."}, nil }
 	next, _ = step(next)
 	expect("third", "third", next)

@@ -70,7 +70,7 @@ func (h *Host) record(
 
 // draft is the writer of the open step's partial response.
 func (h *Host) draft(t Turn, of journal.Partial) *journal.Draft {
-	return h.Log.Draft(t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAt, of)
+	return h.Log.Draft(t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAtOrdinal, of)
 }
 
 // hear consumes the next part of the stream.

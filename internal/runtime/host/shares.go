@@ -35,7 +35,7 @@ func messageBytes(input string, content []event.Part) int64 {
 func (h *Host) conversation(ctx context.Context, t Turn) (*journal.View, error) {
 	share := fairshare.FromContext(ctx)
 	for {
-		view, err := h.Log.View(ctx, t.Session, t.Progress.Plan.OpenedAt-1)
+		view, err := h.Log.View(ctx, t.Session, t.Progress.Plan.OpenedAtOrdinal-1)
 		if err != nil {
 			return nil, err
 		}

@@ -41,7 +41,7 @@ func TestAModelCallTakesNoMoreThanItsShare(t *testing.T) {
 	}
 	// A process that begins knows less of the journal than it has.
 	second := newTurn("demo-2")
-	second.Ref.UID, second.Progress.Plan.OpenedAt = "turn-2", closed.Ordinal+1
+	second.Ref.UID, second.Progress.Plan.OpenedAtOrdinal = "turn-2", closed.Ordinal+1
 	ctx, share := under(t, pool, second.CallBytes(0))
 	var held fairshare.Amount
 	b.answer = func(model.Request) (*model.Response, error) {
@@ -64,7 +64,7 @@ func TestAConversationThatIsTooLargeEndsTheTurnWithoutACall(t *testing.T) {
 	_, closed := b.reason(first, with())
 	b.asked = nil
 	second := newTurn("demo-2")
-	second.Ref.UID, second.Progress.Plan.OpenedAt = "turn-2", closed.Ordinal+1
+	second.Ref.UID, second.Progress.Plan.OpenedAtOrdinal = "turn-2", closed.Ordinal+1
 	ctx, share := under(t, pool, second.CallBytes(0))
 	_, err := b.Reason(ctx, second, with())
 	var tooLarge *fairshare.TooLargeError

@@ -41,7 +41,7 @@ func (h *Host) Pending(ctx context.Context, t Turn) (pending []Steer, taken bool
 	if err != nil || len(offered) == 0 {
 		return nil, false, err
 	}
-	view, err := h.Log.View(ctx, t.Session, t.Progress.Plan.OpenedAt-1)
+	view, err := h.Log.View(ctx, t.Session, t.Progress.Plan.OpenedAtOrdinal-1)
 	if err != nil {
 		return nil, false, fmt.Errorf("reading which Turns the Session has had: %w", err)
 	}

@@ -131,7 +131,7 @@ func TestAMessageUnderANameThatTheLogKnowsGoesIntoNoTurn(t *testing.T) {
 	first.Ref.UID = "first-uid"
 	_, closed := b.reason(first, with())
 	turn := newTurn("demo-1")
-	turn.Progress.Plan.OpenedAt = closed.Ordinal + 1
+	turn.Progress.Plan.OpenedAtOrdinal = closed.Ordinal + 1
 	_, closed = b.reason(steeredBy(turn, message("demo-0", "Hello again."), message("demo-2", "New.")), with())
 	if len(closed.Steered) != 1 || closed.Steered[0].Name != "demo-2" {
 		t.Errorf("taken in: %+v", closed.Steered)

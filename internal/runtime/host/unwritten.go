@@ -75,13 +75,13 @@ func (h *Host) RecordDrop(ctx context.Context, t Turn, d *Dropped) (*journal.Clo
 	if err != nil || !closed {
 		return nil, err
 	}
-	return h.Log.Find(ctx, t.Session, t.Ref.UID, t.step(), t.Progress.Plan.OpenedAt)
+	return h.Log.Find(ctx, t.Session, t.Ref.UID, t.step(), t.Progress.Plan.OpenedAtOrdinal)
 }
 
 // Probe reports whether the open step could be closed, and spends nothing on it: it reads the journal and, where that
 // is possible, has an append checked without writing it. A step that is closed already is returned.
 func (h *Host) Probe(ctx context.Context, t Turn) (*journal.Closed, error) {
-	closed, err := h.Log.Probe(ctx, t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAt)
+	closed, err := h.Log.Probe(ctx, t.Session, t.Ref, t.step(), t.Progress.Plan.OpenedAtOrdinal)
 	if err != nil {
 		return nil, fmt.Errorf("checking the journal before step %d of Turn %s: %w", t.step(), t.Ref.Name, err)
 	}
@@ -105,7 +105,7 @@ func (h *Host) deliver(ctx context.Context, t Turn, u *Unwritten) (*journal.Clos
 		if !errors.Is(err, journal.ErrStale) {
 			break
 		}
-		view, readErr := h.Log.View(ctx, t.Session, t.Progress.Plan.OpenedAt-1)
+		view, readErr := h.Log.View(ctx, t.Session, t.Progress.Plan.OpenedAtOrdinal-1)
 		if readErr != nil {
 			err = readErr
 			break

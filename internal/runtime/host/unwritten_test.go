@@ -16,7 +16,7 @@ import (
 
 func TestNothingIsSpentOnAJournalThatIsDamaged(t *testing.T) {
 	for name, prepare := range map[string]func(*bench, *Turn){
-		"entries are missing":               func(_ *bench, turn *Turn) { turn.Progress.Plan.OpenedAt = 5 },
+		"entries are missing":               func(_ *bench, turn *Turn) { turn.Progress.Plan.OpenedAtOrdinal = 5 },
 		"an entry is missing in the middle": missingEntry,
 		"an entry has an unknown format": func(b *bench, _ *Turn) {
 			e := &v1alpha1.JournalEntrySpec{Session: session.Name, Ordinal: 1, Format: journal.Format + 1, Final: true}
@@ -63,7 +63,7 @@ func missingEntry(b *bench, turn *Turn) {
 			b.t.Fatal(err)
 		}
 	}
-	b.Log, turn.Progress.Plan.OpenedAt = journal.New(holed, journal.Options{}), 4
+	b.Log, turn.Progress.Plan.OpenedAtOrdinal = journal.New(holed, journal.Options{}), 4
 }
 
 func TestAResponseThatIsNotAppendedIsKept(t *testing.T) {

@@ -83,7 +83,7 @@ func (h *Host) begun(ctx context.Context, t Turn, c HTTPCall) (bool, error) {
 	if !tool.AtMostOnce(c.Call) {
 		return false, nil
 	}
-	claims, err := h.Log.Claims(ctx, t.Session, t.Ref.UID, t.step(), t.Progress.Plan.OpenedAt)
+	claims, err := h.Log.Claims(ctx, t.Session, t.Ref.UID, t.step(), t.Progress.Plan.OpenedAtOrdinal)
 	for _, claim := range claims {
 		if claim.Call.ID == c.Call.ID {
 			return true, nil

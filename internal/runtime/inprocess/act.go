@@ -46,7 +46,7 @@ func (r *run) act(ctx context.Context) (*journal.Closed, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	// The entry just before the step opened it, and has the fields that do not fit into status.
-	reason, err := r.loop.Host.Log.Step(ctx, host.JournalOf(r.session()), r.turn.UID, r.turn.Status.Plan.OpenedAt-1)
+	reason, err := r.loop.Host.Log.Step(ctx, host.JournalOf(r.session()), r.turn.UID, r.turn.Status.Plan.OpenedAtOrdinal-1)
 	if err != nil {
 		return nil, fmt.Errorf("reading the entry that planned the calls: %w", err)
 	}

@@ -187,7 +187,7 @@ func (a *acting) readSettled(ctx context.Context) error {
 		return nil
 	}
 	plan := a.turn.Status.Plan
-	refs, err := a.loop.Host.Log.Settled(ctx, host.JournalOf(a.session()), a.turn.UID, plan.Step, plan.OpenedAt)
+	refs, err := a.loop.Host.Log.Settled(ctx, host.JournalOf(a.session()), a.turn.UID, plan.Step, plan.OpenedAtOrdinal)
 	if err != nil {
 		return fmt.Errorf("reading the results in the journal: %w", err)
 	}

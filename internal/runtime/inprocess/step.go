@@ -17,7 +17,7 @@ func (r *run) step(ctx context.Context) (*journal.Closed, error) {
 	if r.adopted {
 		// No other process can have closed a step that this process opened itself.
 		plan := r.turn.Status.Plan
-		closed, err := r.loop.Host.Log.Find(ctx, host.JournalOf(r.session()), r.turn.UID, plan.Step, plan.OpenedAt)
+		closed, err := r.loop.Host.Log.Find(ctx, host.JournalOf(r.session()), r.turn.UID, plan.Step, plan.OpenedAtOrdinal)
 		if err != nil || closed != nil {
 			return closed, err
 		}

@@ -121,8 +121,8 @@ func assemble(final *Entry, parts []*entry) (*Closed, error) {
 // transition is the transition of a final entry, with the ordinal at which the next step opens.
 func transition(final *Entry) v1alpha1.TurnProgress {
 	t := *final.Transition.DeepCopy()
-	if t.Plan != nil && t.Plan.OpenedAt == 0 {
-		t.Plan.OpenedAt = final.Ordinal + 1
+	if t.Plan != nil && t.Plan.OpenedAtOrdinal == 0 {
+		t.Plan.OpenedAtOrdinal = final.Ordinal + 1
 	}
 	return t
 }

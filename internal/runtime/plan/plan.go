@@ -15,7 +15,7 @@ func Begin(openedAt int64, now metav1.MicroTime) v1alpha1.TurnProgress {
 	return v1alpha1.TurnProgress{
 		Phase:     v1alpha1.TurnPhaseReason,
 		Iteration: 1,
-		Plan:      &v1alpha1.TurnPlan{Step: 1, Phase: v1alpha1.PlanPhaseReason, OpenedAt: openedAt},
+		Plan:      &v1alpha1.TurnPlan{Step: 1, Phase: v1alpha1.PlanPhaseReason, OpenedAtOrdinal: openedAt},
 		Summary:   &v1alpha1.TurnSummary{StartedAt: &now},
 	}
 }

@@ -31,7 +31,7 @@ func in(phase v1alpha1.PlanPhase, iteration int32) v1alpha1.TurnProgress {
 
 func TestBeginOpensTheFirstModelCall(t *testing.T) {
 	p := Begin(17, began)
-	want := v1alpha1.TurnPlan{Step: 1, Phase: v1alpha1.PlanPhaseReason, OpenedAt: 17}
+	want := v1alpha1.TurnPlan{Step: 1, Phase: v1alpha1.PlanPhaseReason, OpenedAtOrdinal: 17}
 	if p.Phase != v1alpha1.TurnPhaseReason || p.Iteration != 1 || *p.Plan != want || !p.Summary.StartedAt.Equal(&began) {
 		t.Errorf("progress %+v, plan %+v", p, p.Plan)
 	}

@@ -16,8 +16,8 @@ type TurnPlanApplyConfiguration struct {
 	Step *int32 `json:"step,omitempty"`
 	// phase of the open step: Reason or Act; Complete when none is open.
 	Phase *apiv1alpha1.PlanPhase `json:"phase,omitempty"`
-	// openedAt is the first ordinal of the Session's journal at which the entry that closes this step may be.
-	OpenedAt *int64 `json:"openedAt,omitempty"`
+	// openedAtOrdinal is the first ordinal of the Session's journal at which the entry that closes this step may be.
+	OpenedAtOrdinal *int64 `json:"openedAtOrdinal,omitempty"`
 	// previousResponseID is the provider's id of the last response, where the provider stores the conversation.
 	PreviousResponseID *string `json:"previousResponseID,omitempty"`
 	// locale for the tools of the open step: that of the model call that planned them.
@@ -55,11 +55,11 @@ func (b *TurnPlanApplyConfiguration) WithPhase(value apiv1alpha1.PlanPhase) *Tur
 	return b
 }
 
-// WithOpenedAt sets the OpenedAt field in the declarative configuration to the given value
+// WithOpenedAtOrdinal sets the OpenedAtOrdinal field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the OpenedAt field is set to the value of the last call.
-func (b *TurnPlanApplyConfiguration) WithOpenedAt(value int64) *TurnPlanApplyConfiguration {
-	b.OpenedAt = &value
+// If called multiple times, the OpenedAtOrdinal field is set to the value of the last call.
+func (b *TurnPlanApplyConfiguration) WithOpenedAtOrdinal(value int64) *TurnPlanApplyConfiguration {
+	b.OpenedAtOrdinal = &value
 	return b
 }
 

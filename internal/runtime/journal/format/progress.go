@@ -126,7 +126,7 @@ func progressFrom(p *v1alpha1.TurnProgress) *progress {
 	}
 	if p.Plan != nil {
 		stored.Plan = &plan{
-			Step: p.Plan.Step, Phase: string(p.Plan.Phase), OpenedAt: p.Plan.OpenedAt,
+			Step: p.Plan.Step, Phase: string(p.Plan.Phase), OpenedAt: p.Plan.OpenedAtOrdinal,
 			PreviousResponseID: p.Plan.PreviousResponseID, Locale: p.Plan.Locale, Attempt: p.Plan.Attempt,
 			Model: p.Plan.Model, NotBefore: p.Plan.NotBefore, StopReason: string(p.Plan.StopReason),
 		}
@@ -159,7 +159,7 @@ func (p *progress) progress() *v1alpha1.TurnProgress {
 	}
 	if p.Plan != nil {
 		read.Plan = &v1alpha1.TurnPlan{
-			Step: p.Plan.Step, Phase: v1alpha1.PlanPhase(p.Plan.Phase), OpenedAt: p.Plan.OpenedAt,
+			Step: p.Plan.Step, Phase: v1alpha1.PlanPhase(p.Plan.Phase), OpenedAtOrdinal: p.Plan.OpenedAt,
 			PreviousResponseID: p.Plan.PreviousResponseID, Locale: p.Plan.Locale, Attempt: p.Plan.Attempt,
 			Model: p.Plan.Model, NotBefore: p.Plan.NotBefore, StopReason: v1alpha1.StopReason(p.Plan.StopReason),
 		}

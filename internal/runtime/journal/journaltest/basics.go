@@ -106,11 +106,11 @@ func closedOnce(f *fixture) {
 		{ID: "1-0", ProviderID: "p", Name: "tool", Arguments: "{\"a\": \"\xff\"}", Refusal: "no"},
 	}
 	closed := f.append(log, r)
-	if closed.Adopted || closed.Ordinal != 1 || closed.Transition.Plan.OpenedAt != 2 || closed.Digest != r.Digest ||
+	if closed.Adopted || closed.Ordinal != 1 || closed.Transition.Plan.OpenedAtOrdinal != 2 || closed.Digest != r.Digest ||
 		closed.Time.IsZero() {
 		f.t.Fatalf("the step was closed as %s", f.json(closed))
 	}
-	if r.Transition.Plan.OpenedAt != 0 {
+	if r.Transition.Plan.OpenedAtOrdinal != 0 {
 		f.t.Fatal("the caller's record was changed")
 	}
 	adopted := f.append(f.log(), say(of, 1, 1, "something else"))
@@ -129,7 +129,7 @@ func closedOnce(f *fixture) {
 	f.same("the adopted step", adopted, closed)
 	f.same("the step that was found", found, closed)
 	f.same("the step that was read", read, closed)
-	adopted.Transition.Plan.Step, read.Transition.Plan.OpenedAt, closed.Transition.Plan.Phase = 99, 99, "changed"
+	adopted.Transition.Plan.Step, read.Transition.Plan.OpenedAtOrdinal, closed.Transition.Plan.Phase = 99, 99, "changed"
 	for _, l := range []*journal.Log{log, f.log()} {
 		again, err := l.Find(ctx, f.session, of.UID, 1, 1)
 		if err != nil {

@@ -38,7 +38,7 @@ func concurrentTurns(f *fixture) {
 					f.t.Errorf("step %d of %s: adopted %v, %v", step, of.Name, closed != nil && closed.Adopted, err)
 					return
 				}
-				openedAt = closed.Transition.Plan.OpenedAt
+				openedAt = closed.Transition.Plan.OpenedAtOrdinal
 			}
 		})
 		finals := 0
@@ -86,7 +86,7 @@ func concurrentSteps(f *fixture) {
 				}
 				ordinal[step] = closed.Ordinal
 				mu.Unlock()
-				openedAt = closed.Transition.Plan.OpenedAt
+				openedAt = closed.Transition.Plan.OpenedAtOrdinal
 			}
 		})
 		for step := 1; step <= steps; step++ {
