@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
@@ -19,12 +20,23 @@ type held struct {
 	// then on.
 	refused time.Time
 	share   *fairshare.Share
+	// dropped reports whether they were dropped, as are any that come until the journal accepts one.
+	dropped bool
+}
+
+// count counts the bytes for the namespace, and reports whether it has room for them.
+func (h *held) count(activities *executor.Executor, namespace string, bytes int64) bool {
+	if h.share.Amount().Bytes < bytes {
+		h.share.Release()
+		h.share = activities.Hold(namespace, bytes)
+	}
+	return h.share != nil
 }
 
 // release drops the share.
 func (h *held) release() {
 	h.share.Release()
-	h.share, h.refused = nil, time.Time{}
+	*h = held{}
 }
 
 // recallOutcomes reads the outcomes that the journal has, for a step that another process may have worked on. They
@@ -60,15 +72,13 @@ func (r *Reconciler) keepOutcomes(ctx context.Context, a *actScope) error {
 	}
 	a.step.closed = closed
 	a.step.held.release()
-	for _, run := range a.step.requests {
-		run.Forget()
-	}
 	return nil
 }
 
 // holdOutcomes bounds what a Turn holds in memory whose outcomes the journal does not accept. They count for their
 // namespace, and are dropped when it has no room for them, or after the maximum time: they are then observed again from
-// their pods, or produced by another request. An outcome that only this process can know stays.
+// their pods, or produced by another request. Of an outcome that only this process can know the start stays, as in
+// status.
 func (r *Reconciler) holdOutcomes(s *scope) {
 	plan := s.plan()
 	if plan == nil || s.session == nil || plan.Phase != v1alpha1.PlanPhaseAct {
@@ -76,23 +86,40 @@ func (r *Reconciler) holdOutcomes(s *scope) {
 	}
 	step, now, calls := s.memory.of(plan.Step), r.Clock(), s.turn.Status.ToolCalls
 	step.known.Drop()
-	_, bytes := step.known.Held(calls)
+	bytes := step.heldBytes(calls)
 	if bytes == 0 {
 		step.held.release()
 		return
 	}
 	if step.held.refused.IsZero() {
 		step.held.refused = now
-		step.held.share = r.Activities.Hold(s.turn.Namespace, bytes)
 	}
 	ends := step.held.refused.Add(host.KeepUnwritten)
-	if step.held.share != nil && now.Before(ends) {
+	if !step.held.dropped && now.Before(ends) && step.held.count(r.Activities, s.turn.Namespace, bytes) {
 		s.deadline(ends)
+		if stall := s.memory.stall; stall != nil && stall.until.After(ends) {
+			stall.until = ends
+		}
 		return
 	}
 	step.held.release()
-	step.held.refused = now
+	step.held.refused, step.held.dropped = now, true
 	step.known.DropReproducible(calls)
+	for _, call := range calls {
+		key := executor.Key{Turn: s.turn.UID, Step: plan.Step, Call: call.ID, Attempt: call.Attempt}
+		if run := step.requests[key]; run != nil {
+			run.Shorten(call)
+		}
+	}
+}
+
+// heldBytes returns the size of the texts of outcomes that are in memory, of calls with and without an end.
+func (m *stepMemory) heldBytes(calls []v1alpha1.ToolCall) int64 {
+	_, bytes := m.known.Held(calls)
+	for _, run := range m.requests {
+		bytes += run.Bytes()
+	}
+	return bytes
 }
 
 // showPod names the pod of a call in status whose outcome is from the journal.

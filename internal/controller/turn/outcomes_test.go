@@ -80,6 +80,9 @@ func (m *manager) textsInMemory(turn *v1alpha1.Turn) int {
 	for _, call := range step.known.Planned {
 		n += len(call.Arguments) + len(call.Refusal)
 	}
+	for _, run := range step.requests {
+		n += int(run.Bytes())
+	}
 	return n
 }
 

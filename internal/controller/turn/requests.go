@@ -103,6 +103,9 @@ func (r *Reconciler) observeRequest(ctx context.Context, a *actScope, index int)
 	}
 	if end.Kept.Ordinal != 0 {
 		a.step.known.Of(shown.ID).Kept = end.Kept
+		if a.step.held.dropped {
+			a.step.held.release() // The journal accepts outcomes again.
+		}
 	}
 	r.conclude(a, index, end.Outcome)
 	return proceed, nil

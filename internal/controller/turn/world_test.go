@@ -374,6 +374,8 @@ func (m *manager) run(what string, is func() bool, cluster bool) {
 		played := cluster && m.w.play()
 		switch {
 		case played, m.w.turn().ResourceVersion != before:
+		case journalStall(m.w.turn()) != "" && next.RequeueAfter > 0:
+			m.w.sleep(next.RequeueAfter) // No result of an activity is taken before.
 		case m.Activities.Len() > 0:
 			select {
 			case <-m.woken:

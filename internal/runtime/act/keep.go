@@ -40,10 +40,7 @@ func (s *Step) Held(calls []v1alpha1.ToolCall) (n int, bytes int64) {
 		if row.Outcome == nil || row.Cut {
 			continue
 		}
-		bytes += int64(len(row.Outcome.Error))
-		if row.Outcome.Result != nil {
-			bytes += int64(len(*row.Outcome.Result))
-		}
+		bytes += TextBytes(*row.Outcome)
 		if s.keepable(call) {
 			n++
 		}

@@ -41,6 +41,27 @@ func clientOutcome(call format.SettledCall) tool.Outcome {
 	return tool.Outcome{State: v1alpha1.ToolCallStateSucceeded, Reason: v1alpha1.ToolCallReasonClientResult, Result: &text}
 }
 
+// TextBytes returns the size of the texts of an outcome.
+func TextBytes(outcome tool.Outcome) int64 {
+	bytes := len(outcome.Error)
+	if outcome.Result != nil {
+		bytes += len(*outcome.Result)
+	}
+	return int64(bytes)
+}
+
+// AsShown returns the outcome of a call as a process states it that has only the status of the call. An outcome that
+// takes no more memory than its preview stays whole.
+func AsShown(call v1alpha1.ToolCall, outcome tool.Outcome) tool.Outcome {
+	if TextBytes(outcome) <= tool.MaxPreviewBytes {
+		return outcome
+	}
+	Describe(&call, outcome)
+	shown := tool.Recalled(call)
+	shown.Started, shown.StartedAt, shown.FinishedAt = outcome.Started, outcome.StartedAt, outcome.FinishedAt
+	return shown
+}
+
 // NoClient is the outcome of a client call that no client answers.
 func NoClient() tool.Outcome {
 	return tool.Outcome{

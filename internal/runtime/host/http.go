@@ -43,6 +43,8 @@ type CallRun struct {
 	mu      sync.Mutex
 	begun   bool
 	outcome *tool.Outcome
+	// short reports whether the outcome has only what the status of a call shows.
+	short bool
 }
 
 // Line serializes the journal writes of a step's calls in this process: of two concurrent writers one would have to
@@ -72,11 +74,30 @@ func (r *CallRun) end(outcome tool.Outcome) {
 	r.outcome = &outcome
 }
 
-// Forget drops the outcome, which the journal has.
-func (r *CallRun) Forget() {
+// forget drops the outcome, which the journal has.
+func (r *CallRun) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.outcome = nil
+}
+
+// Bytes returns the size of the texts of an outcome that the journal does not have.
+func (r *CallRun) Bytes() int64 {
+	if outcome := r.ended(); outcome != nil {
+		return act.TextBytes(*outcome)
+	}
+	return 0
+}
+
+// Shorten leaves of the outcome what the status of the call shows of one. The journal may have the whole outcome
+// nevertheless, if the response to its append was lost.
+func (r *CallRun) Shorten(call v1alpha1.ToolCall) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.outcome != nil && !r.short {
+		shown := act.AsShown(call, *r.outcome)
+		r.outcome, r.short = &shown, true
+	}
 }
 
 // ended is the outcome, if there is one.
@@ -223,6 +244,7 @@ func (h *Host) keepOutcome(
 	case closed != nil:
 		return CallEnd{Closed: closed}, nil
 	default:
+		run.forget()
 		return CallEnd{Outcome: act.OutcomeOf(ref.Call), Kept: recordedAs(ref)}, nil
 	}
 }
