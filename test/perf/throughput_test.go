@@ -288,7 +288,15 @@ func (s *benchServer) replay(ctx context.Context, sessions []*v1alpha1.Session, 
 // send makes one write for another Turn than the recorded one, whatever the version of its object is.
 func (s *benchServer) send(ctx context.Context, w write, session *v1alpha1.Session, turn *v1alpha1.Turn) error {
 	names := strings.NewReplacer(
-		"template-session", session.Name, "template-turn", turn.Name, "SESSION-UID", string(session.UID), "TURN-UID", string(turn.UID))
+		"template-session",
+		session.Name,
+		"template-turn",
+		turn.Name,
+		"SESSION-UID",
+		string(session.UID),
+		"TURN-UID",
+		string(turn.UID),
+	)
 	var object map[string]any
 	if err := json.Unmarshal([]byte(names.Replace(string(w.body))), &object); err != nil {
 		return err

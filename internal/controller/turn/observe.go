@@ -262,7 +262,12 @@ func (r *Reconciler) stopPod(ctx context.Context, pod *corev1.Pod) error {
 }
 
 // failDeterminism ends the Turn: a Job with the call's name differs from the plan (DUR-05).
-func (r *Reconciler) failDeterminism(ctx context.Context, a *actScope, call v1alpha1.ToolCall, job string) (flow, error) {
+func (r *Reconciler) failDeterminism(
+	ctx context.Context,
+	a *actScope,
+	call v1alpha1.ToolCall,
+	job string,
+) (flow, error) {
 	violation := host.DeterminismViolation(call, job)
 	a.step.violation = &violation
 	return r.endViolation(ctx, a)

@@ -97,15 +97,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	s.memory.passes++
 	for range maxRounds {
 		s.wakeAt = time.Time{} // The deadlines of an earlier round are those of another state.
-		flow, failed := r.pass(ctx, s)
-		flow, err := r.write(ctx, s, flow)
-		if failed = errors.Join(failed, err); failed == nil && flow == again {
+		flow, passed := r.pass(ctx, s)
+		flow, written := r.write(ctx, s, flow)
+		if passed == nil && written == nil && flow == again {
 			continue
 		}
-		flow, failed = r.report(ctx, s, failed)
-		_, err = r.write(ctx, s, flow)
-		if failed = errors.Join(failed, err); failed != nil {
-			return ctrl.Result{}, failed
+		flow, cause := r.report(ctx, s, errors.Join(passed, written))
+		if _, err := r.write(ctx, s, flow); err != nil || cause != nil {
+			return ctrl.Result{}, errors.Join(cause, err)
 		}
 		return s.result(r.Clock()), nil
 	}

@@ -137,7 +137,10 @@ func TestAContextIsReadBackAsItWasSent(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(read, sent) {
 		t.Errorf("read %+v, %v, want %+v", read, err, sent)
 	}
-	if again := sent.pin(&journal.ContextRef{Digest: pinned.Digest}); again.Digest != pinned.Digest || again.Content != nil {
+	if again := sent.pin(
+		&journal.ContextRef{Digest: pinned.Digest},
+	); again.Digest != pinned.Digest ||
+		again.Content != nil {
 		t.Errorf("a second time it is recorded as %+v", again)
 	}
 	if _, err := unpackContext(pinned.Content[:20]); err == nil {

@@ -1,6 +1,7 @@
 package journaltest
 
 import (
+	"bytes"
 	"errors"
 
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
@@ -58,7 +59,7 @@ func largestContext(f *fixture) {
 	f.append(f.log(), r)
 	view := f.view(f.log(), 0)
 	content, err := f.log().Context(f.t.Context(), f.session, view.Context)
-	if err != nil || string(content) != string(r.Context.Content) {
+	if err != nil || !bytes.Equal(content, r.Context.Content) {
 		f.t.Errorf("%d bytes of content, %v", len(content), err)
 	}
 	f.check()
