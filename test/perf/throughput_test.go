@@ -233,11 +233,6 @@ func (s *benchServer) rate(b *testing.B, run func(context.Context, []*v1alpha1.S
 // run creates the Turns for the manager, and waits until all have finished.
 func (s *benchServer) run(ctx context.Context, sessions []*v1alpha1.Session) error {
 	var group errgroup.Group
-	watched, err := s.client.Watch(ctx, &v1alpha1.TurnList{}, client.InNamespace(s.space))
-	if err != nil {
-		return err
-	}
-	defer watched.Stop()
 	for _, session := range sessions {
 		group.Go(func() error {
 			for t := range benchTurns {
@@ -251,16 +246,32 @@ func (s *benchServer) run(ctx context.Context, sessions []*v1alpha1.Session) err
 	}
 	ended := map[string]bool{}
 	for len(ended) < benchClients*benchTurns {
-		event, open := <-watched.ResultChan()
-		if !open {
-			return fmt.Errorf("the watch ended after %d Turns", len(ended))
-		}
-		turn, ok := event.Object.(*v1alpha1.Turn)
-		if ok && strings.HasPrefix(turn.Name, fmt.Sprintf("round-%d-", s.round)) && queue.Finished(turn) {
-			ended[turn.Name] = true
+		if err := s.watch(ctx, ended); err != nil {
+			return err
 		}
 	}
 	return group.Wait()
+}
+
+// watch notes which Turns of the round have ended, until all have or the watch ends: the API server ends it when a
+// definition is applied. A watch begins with the objects that exist.
+func (s *benchServer) watch(ctx context.Context, ended map[string]bool) error {
+	watched, err := s.client.Watch(ctx, &v1alpha1.TurnList{}, client.InNamespace(s.space))
+	if err != nil {
+		return err
+	}
+	defer watched.Stop()
+	prefix := fmt.Sprintf("round-%d-", s.round)
+	for event := range watched.ResultChan() {
+		turn, ok := event.Object.(*v1alpha1.Turn)
+		if ok && strings.HasPrefix(turn.Name, prefix) && queue.Finished(turn) {
+			ended[turn.Name] = true
+		}
+		if len(ended) == benchClients*benchTurns {
+			return nil
+		}
+	}
+	return nil
 }
 
 // replay makes the writes for the Turns in place of the manager.
