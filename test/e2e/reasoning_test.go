@@ -24,6 +24,7 @@ var _ = Describe("A Turn of a model that reasons", Serial, Label(hereLabel), fun
 			served.Handle("/"+api.Name+"/", doubles[api.Name])
 		}
 		server := newModelServer(ctx, served)
+		runManagerWith(ctx, "--egress-allow-cidr="+server.address+"/32")
 		namespace := newStage(ctx, script(""), toolbox("nap", "sleep", v1alpha1.SideEffectPure))
 		Expect(secretFor(ctx, api, namespace, "provider")).To(Succeed())
 		for _, of := range providertest.APIs() {
