@@ -342,11 +342,13 @@ func generationOf(a asked, g generation, iteration int32) event.LLMGeneration {
 	return call
 }
 
-// withoutErrors leaves out the messages that reported an error to the user: they are not the model's (LLM-07).
+// withoutErrors leaves out the messages that reported an error to the user: they are not the model's (LLM-07). Where the
+// code was lost, as in a transcript that another program has written, the sentence alone identifies the message.
 func withoutErrors(history []event.Message) []event.Message {
 	kept := make([]event.Message, 0, len(history)+1)
 	for _, m := range history {
-		if m.Role == event.RoleAssistant && m.ErrorCode() != "" {
+		if m.Role == event.RoleAssistant &&
+			(m.ErrorCode() != "" || len(m.ToolCalls) == 0 && plan.IsSentence(m.PlainText())) {
 			continue
 		}
 		kept = append(kept, m)

@@ -37,6 +37,27 @@ var sentences = map[v1alpha1.ErrorCode]string{
 	v1alpha1.ErrorCodeCancelled: "The turn was cancelled.",
 }
 
+const (
+	// refusedSentence is for a request that the provider refused for a reason of its own.
+	refusedSentence = "The model provider refused the request."
+	// otherSentence is for every other failure without a sentence of its own.
+	otherSentence = "The turn could not be processed. Create another Turn to try again; if that fails too, the " +
+		"manager's log has the cause."
+)
+
+// IsSentence reports whether a text is the sentence of a failure, and nothing more (LLM-07).
+func IsSentence(text string) bool {
+	if text == refusedSentence || text == otherSentence {
+		return true
+	}
+	for _, sentence := range sentences {
+		if text == sentence {
+			return true
+		}
+	}
+	return false
+}
+
 // Sentence returns a plain text for the user without internal details; a generic one for a failure that has none of its
 // own (GAP-07).
 func (f Failure) Sentence() string {
@@ -44,8 +65,7 @@ func (f Failure) Sentence() string {
 		return sentence
 	}
 	if f.Fields[v1alpha1.ErrorFieldProblem] != "" {
-		return "The model provider refused the request."
+		return refusedSentence
 	}
-	return "The turn could not be processed. Create another Turn to try again; if that fails too, the manager's log has " +
-		"the cause."
+	return otherSentence
 }

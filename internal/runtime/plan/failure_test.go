@@ -34,3 +34,27 @@ func TestSentence(t *testing.T) {
 		}
 	}
 }
+
+func TestOnlyASentenceIsOne(t *testing.T) {
+	failures := []Failure{
+		{Code: v1alpha1.ErrorCodeProcessingError},
+		Failure{Code: v1alpha1.ErrorCodeProcessingError}.With(v1alpha1.ErrorFieldProblem, "no such parameter"),
+	}
+	for code := range sentences {
+		failures = append(failures, Failure{Code: code})
+	}
+	for _, f := range failures {
+		sentence := f.Sentence()
+		if !IsSentence(sentence) {
+			t.Errorf("%q is not known as a sentence", sentence)
+		}
+		for _, longer := range []string{"He said: " + sentence, sentence + " What now?"} {
+			if IsSentence(longer) {
+				t.Errorf("%q counts as a sentence", longer)
+			}
+		}
+	}
+	if IsSentence("") {
+		t.Error("an empty text counts as a sentence")
+	}
+}
