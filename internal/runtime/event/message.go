@@ -31,6 +31,16 @@ const (
 	PhaseFinalAnswer Phase = "final_answer"
 )
 
+// PhaseOf returns the phase for a provider's word; empty for any other word.
+func PhaseOf(word string) Phase {
+	switch phase := Phase(word); phase {
+	case PhaseCommentary, PhaseFinalAnswer:
+		return phase
+	default:
+		return ""
+	}
+}
+
 // PartType is the kind of a content part.
 type PartType string
 
@@ -69,6 +79,8 @@ type Part struct {
 	ToolCallID string `json:"tool_call_id,omitempty"`
 	// Reasoning of a reasoning part, or what the provider attached to a text or to a call.
 	Reasoning *Reasoning `json:"reasoning,omitempty"`
+	// Phase of a text part that the provider has marked with another phase than the message (LLM-09).
+	Phase Phase `json:"phase,omitempty"`
 }
 
 // ToolCall is one tool call that an assistant message makes.

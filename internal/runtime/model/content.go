@@ -1,6 +1,10 @@
 package model
 
-import "github.com/capstan-dev/capstan/internal/runtime/event"
+import (
+	"cmp"
+
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+)
 
 // Content is one part of a response: a text, a call, or reasoning alone. Reasoning beside a text or a call is what the
 // provider attached to it.
@@ -11,6 +15,8 @@ type Content struct {
 	Call int
 	// Reasoning to give back to the provider. That of a response is at most event.MaxReasoningBytes.
 	Reasoning *event.Reasoning
+	// Phase is the provider's mark of a text; empty for none.
+	Phase event.Phase
 }
 
 // TextPart is a text.
@@ -46,7 +52,7 @@ func (r *Response) KeepCalls(keep func(ToolCall) bool) {
 }
 
 // Tidy brings the content of a response into its shortest form: reasoning beyond the bound is dropped, and content that
-// says nothing more than text and calls do becomes nil.
+// says nothing more than text, phase and calls do becomes nil.
 func (r *Response) Tidy() {
 	var content []Content
 	room, calls, ordered := event.MaxReasoningBytes, false, true
@@ -59,7 +65,7 @@ func (r *Response) Tidy() {
 		if c.Reasoning == nil && c.Call == 0 && c.Text == "" {
 			continue
 		}
-		if c.Reasoning != nil || calls && c.Call == 0 {
+		if c.Reasoning != nil || calls && c.Call == 0 || c.Phase != "" && c.Phase != r.Phase {
 			ordered = false
 		}
 		calls = calls || c.Call > 0
@@ -71,12 +77,20 @@ func (r *Response) Tidy() {
 	}
 }
 
-// Message returns the response as a message with the runtime's calls, which are as many as the response has.
+// Message returns the response as a message with the runtime's calls, which are as many as the response has. Its phase
+// is the provider's mark, where there is one (LLM-09).
 func (r Response) Message(calls []event.ToolCall) event.Message {
 	r.Tidy()
-	if r.Content == nil {
-		return event.NewAssistantMessage(r.Text, calls)
+	m := event.NewAssistantMessage(r.Text, calls)
+	if r.Content != nil {
+		m = event.NewAssistantParts(r.parts(calls), calls)
 	}
+	m.Phase = cmp.Or(r.Phase, m.Phase)
+	return m
+}
+
+// parts returns the content as the parts of a message.
+func (r Response) parts(calls []event.ToolCall) []event.Part {
 	parts := make([]event.Part, 0, len(r.Content))
 	for _, c := range r.Content {
 		part := event.Part{Type: event.PartText, Text: c.Text, Reasoning: c.Reasoning}
@@ -87,8 +101,10 @@ func (r Response) Message(calls []event.ToolCall) event.Message {
 			part = event.Part{Type: event.PartToolCall, ToolCallID: calls[c.Call-1].ID, Reasoning: c.Reasoning}
 		case c.Text == "":
 			part.Type = event.PartReasoning
+		case c.Phase != r.Phase:
+			part.Phase = c.Phase
 		}
 		parts = append(parts, part)
 	}
-	return event.NewAssistantParts(parts, calls)
+	return parts
 }

@@ -45,3 +45,36 @@ func TestTidyKeepsOnlyContentThatSaysMore(t *testing.T) {
 		}
 	}
 }
+
+func TestAMessageHasThePhaseOfTheProvider(t *testing.T) {
+	look := []event.ToolCall{{ID: "1-0", Name: "look"}}
+	comment := Content{Text: "I look.", Phase: event.PhaseCommentary}
+	final := Content{Text: "It rains.", Phase: event.PhaseFinalAnswer}
+	for name, test := range map[string]struct {
+		given Response
+		calls []event.ToolCall
+		want  event.Phase
+		parts []event.Part
+	}{
+		"no mark":            {Response{Text: "a"}, nil, event.PhaseFinalAnswer, []event.Part{event.Text("a")}},
+		"no mark, and calls": {Response{Text: "a"}, look, event.PhaseCommentary, []event.Part{event.Text("a")}},
+		"commentary without calls": {
+			Response{Text: "I look.", Phase: event.PhaseCommentary, Content: []Content{comment}},
+			nil,
+			event.PhaseCommentary,
+			[]event.Part{event.Text("I look.")},
+		},
+		"two marks": {
+			Response{Text: "I look.It rains.", Phase: event.PhaseFinalAnswer, Content: []Content{comment, final}},
+			nil,
+			event.PhaseFinalAnswer,
+			[]event.Part{
+				{Type: event.PartText, Text: "I look.", Phase: event.PhaseCommentary}, event.Text("It rains."),
+			},
+		},
+	} {
+		if m := test.given.Message(test.calls); m.Phase != test.want || !reflect.DeepEqual(m.Content, test.parts) {
+			t.Errorf("%s: phase %s, content %+v", name, m.Phase, m.Content)
+		}
+	}
+}

@@ -97,6 +97,9 @@ type Response struct {
 	// Content is the response in the provider's order, with its reasoning. It is nil where there is no reasoning and the
 	// text comes before the calls.
 	Content []Content
+	// Phase is the provider's mark of the last text: what a message of this response is (LLM-09). It is empty where the
+	// provider marks nothing.
+	Phase event.Phase
 	// FinishReason is why the model stopped: one of the words above, or the provider's own.
 	FinishReason string
 	// FinishWord is the provider's own word where FinishReason is one of ours in its place; otherwise it is empty.

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -40,6 +41,8 @@ type items struct {
 // item is one item of a response.
 type item struct {
 	kind, id, call, name string
+	// phase is the provider's mark of a message; empty for none.
+	phase event.Phase
 	// text of a message, or arguments of a call; refusal of a message.
 	text, refusal strings.Builder
 	thought       *event.Reasoning
@@ -89,7 +92,10 @@ func (a *items) about(r responses.Response) {
 
 // begin takes up the beginning of an item.
 func (a *items) begin(e responses.ResponseStreamEventUnion) {
-	i := &item{kind: e.Item.Type, id: e.Item.ID, call: e.Item.CallID, name: e.Item.Name}
+	i := &item{
+		kind: e.Item.Type, id: e.Item.ID, call: e.Item.CallID, name: e.Item.Name,
+		phase: event.PhaseOf(string(e.Item.Phase)),
+	}
 	if a.index == nil {
 		a.index = map[int64]*item{}
 	}
@@ -134,6 +140,7 @@ func (a *items) done(e responses.ResponseStreamEventUnion) {
 			a.grow(e.OutputIndex, itemCall, e.Item.Arguments.OfString)
 		}
 	case itemMessage:
+		i.phase = cmp.Or(i.phase, event.PhaseOf(string(e.Item.Phase)))
 		if i.text.Len() > 0 || i.refusal.Len() > 0 {
 			return
 		}
@@ -204,7 +211,8 @@ func (a *items) response(asked string) model.Response {
 			r.ToolCalls = append(r.ToolCalls, model.ToolCall{ProviderID: i.call, Name: i.name, Arguments: i.text.String()})
 			r.Content = append(r.Content, model.CallPart(len(r.ToolCalls)))
 		case i.kind == itemMessage:
-			r.Content = append(r.Content, model.TextPart(i.text.String()))
+			r.Content = append(r.Content, model.Content{Text: i.text.String(), Phase: i.phase})
+			r.Phase = i.phase
 		case i.thought != nil:
 			r.Content = append(r.Content, model.ReasoningPart(*i.thought))
 		}

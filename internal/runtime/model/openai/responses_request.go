@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/openai/openai-go/v3/packages/param"
@@ -127,7 +128,7 @@ func modelItems(entry provider.Entry) []responses.ResponseInputItemUnionParam {
 				string(p.Call.Arguments), p.Call.ID, p.Call.Name))
 		case p.Type == event.PartText && p.Text != "":
 			said := responses.ResponseInputItemParamOfMessage(p.Text, responses.EasyInputMessageRoleAssistant)
-			said.OfMessage.Phase = responses.EasyInputMessagePhase(entry.Message.Phase)
+			said.OfMessage.Phase = responses.EasyInputMessagePhase(cmp.Or(p.Phase, entry.Message.Phase))
 			items = append(items, said)
 		case p.Reasoning != nil && p.Reasoning.Kind == kindEncrypted:
 			items = append(items, reasoningItem(p.Reasoning))

@@ -24,6 +24,7 @@ func Conform(t *testing.T, s Subject) {
 	t.Run("refused reasoning", func(t *testing.T) { refusedReasoning(t, s) })
 	t.Run("reasoning beyond the bound", func(t *testing.T) { tooMuchReasoning(t, s) })
 	t.Run("a message within the loop", func(t *testing.T) { steered(t, s) })
+	t.Run("marked texts", func(t *testing.T) { marked(t, s) })
 }
 
 // toolLoop: every request has all reasoning so far, unchanged and in its place, and begins with the request before it.
@@ -225,6 +226,28 @@ func steered(t *testing.T, s Subject) {
 	c.step(t, p)
 	c.messages = append(c.messages, event.NewUserMessage("Thank you."))
 	c.step(t, p)
+}
+
+// marked: a message has the phase that the provider gave it, also where that does not follow from its calls, and it is
+// given back with it (LLM-09).
+func marked(t *testing.T, s Subject) {
+	p := s.play(t,
+		Step{Part{Text: "I look at the map.", Phase: "commentary"}, Part{Text: "It rains.", Phase: "final_answer"}},
+		Step{Part{Text: "I am still looking.", Phase: "commentary"}},
+		Step{says("You are welcome.")})
+	c := newTalk()
+	for range p.Double.Script {
+		c.step(t, p)
+		c.messages = append(c.messages, event.NewUserMessage("Go on."))
+	}
+	want := event.PhaseFinalAnswer
+	if _, marks := s.Dialect.(Responses); marks {
+		want = event.PhaseCommentary
+	}
+	if c.messages[1].Phase != event.PhaseFinalAnswer || c.messages[3].Phase != want ||
+		c.messages[5].Phase != event.PhaseFinalAnswer {
+		t.Errorf("the phases are %q, %q, %q", c.messages[1].Phase, c.messages[3].Phase, c.messages[5].Phase)
+	}
 }
 
 // Pairs runs A-B-A within one tool loop for two drivers: neither API sees reasoning of the other, and the first one

@@ -21,7 +21,9 @@ type Part struct {
 	Thought  string
 	Redacted bool
 	Text     string
-	Call     *Call
+	// Phase marks a text as commentary or final_answer, where the API can.
+	Phase string
+	Call  *Call
 }
 
 // Call of a tool.
@@ -65,6 +67,8 @@ type Double struct {
 	account  string
 	minted   map[string]minted
 	returned map[string]bool
+	// phases are the marks of the texts that it has given.
+	phases   map[string]string
 	bodies   [][]byte
 	answered int
 }
@@ -171,6 +175,14 @@ func (d *Double) mint(content string) string {
 	data := base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "opaque %04d %p", len(d.minted), d))
 	d.minted[data] = minted{content: content, account: d.account}
 	return data
+}
+
+// mark notes the phase that a text is given with.
+func (d *Double) mark(text, phase string) {
+	if d.phases == nil {
+		d.phases = map[string]string{}
+	}
+	d.phases[text] = phase
 }
 
 // verify reports whether reasoning was minted for the content and the account that returns it.

@@ -3,6 +3,7 @@ package providertest
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
 )
@@ -14,6 +15,9 @@ import (
 //   - github.com/vercel/ai/issues/7543 (2025-07): an item that is only named by its id is not found, as nothing is stored;
 //   - github.com/coder/mux/pull/59 (2025-10): reasoning has the item behind it that it was given with;
 //   - github.com/openai/codex/issues/8145 (2025-12): encrypted content that cannot be verified;
+//   - openrouter.ai/docs/cookbook/evaluate-and-optimize/model-migrations/gpt-5-4 (read 2026-11) and the SDK's description
+//     of phase: every message of the model comes back with the phase that it was given with, and no other message has one.
+//     The API answers worse without it; the double refuses;
 //   - the SDK's description of input items, tools, store and include (openai-go v3.96.0).
 type Responses struct{}
 
@@ -82,13 +86,16 @@ func (Responses) Stream(d *Double, s Step) string {
 			}
 		default:
 			id := fmt.Sprintf("msg_%d", i)
-			say(i, "output_item.added", map[string]any{"item": map[string]any{
-				"type": "message", "id": id, "role": "assistant", "content": []any{},
-			}})
+			item = map[string]any{"type": "message", "id": id, "role": "assistant", "content": []any{}}
+			if p.Phase != "" {
+				item["phase"] = p.Phase
+				d.mark(p.Text, p.Phase)
+			}
+			say(i, "output_item.added", map[string]any{"item": maps.Clone(item)})
 			say(i, "output_text.delta", map[string]any{"item_id": id, "content_index": 0, "delta": p.Text})
-			item = map[string]any{"type": "message", "id": id, "role": "assistant", "status": "completed", "content": []any{
+			item["status"], item["content"] = "completed", []any{
 				map[string]any{"type": "output_text", "text": p.Text, "annotations": []any{}},
-			}}
+			}
 		}
 		say(i, "output_item.done", map[string]any{"item": item})
 	}
@@ -166,12 +173,29 @@ func (r Responses) input(d *Double, items []any) *Refusal {
 				return refusedByResponses("", "input", "Item with id '%s' not found. Items are not persisted when `store` is set "+
 					"to false.", text(item["id"]))
 			}
+			if refusal := r.phase(d, at, item); refusal != nil {
+				return refusal
+			}
 		default:
 			return refusedByResponses("invalid_value", at, "Invalid value: '%s'.", kind)
 		}
 	}
 	for id := range open {
 		return refusedByResponses("", "input", "No tool output found for function call %s.", id)
+	}
+	return nil
+}
+
+// phase checks the phase of a message.
+func (Responses) phase(d *Double, at string, item map[string]any) *Refusal {
+	phase := text(item["phase"])
+	switch {
+	case text(item["role"]) != "assistant" && item["phase"] != nil:
+		return refusedByResponses("invalid_value", at, "Only messages of the model have a phase.")
+	case phase != "" && phase != "commentary" && phase != "final_answer":
+		return refusedByResponses("invalid_value", at, "Invalid value: '%s'.", phase)
+	case d.phases[text(item["content"])] != "" && phase != d.phases[text(item["content"])]:
+		return refusedByResponses("missing", at, "The message came with another phase than '%s'.", phase)
 	}
 	return nil
 }

@@ -173,8 +173,8 @@ func looks(id, at string) Part {
 // loop is a tool loop of three steps, with thoughts between the calls.
 func loop() []Step {
 	return []Step{
-		{thinks("Oslo"), says("Let me look."), looks("call_a", "Oslo"), looks("call_b", "Bergen")},
+		{thinks("Oslo"), Part{Text: "Let me look.", Phase: "commentary"}, looks("call_a", "Oslo"), looks("call_b", "Bergen")},
 		{thinks("rain"), Part{Thought: "hidden", Redacted: true}, looks("call_c", "Ås \"centre\"")},
-		{thinks("words"), says("It rains.")},
+		{thinks("words"), Part{Text: "It rains.", Phase: "final_answer"}},
 	}
 }
