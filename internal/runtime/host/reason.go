@@ -155,6 +155,7 @@ func (h *Host) generate(
 		Locale:             t.Locale,
 		Iteration:          max(t.Progress.Iteration, 1),
 		TurnID:             string(t.Ref.UID),
+		User:               pseudonym(t.Session),
 		PreviousResponseID: t.Progress.Plan.PreviousResponseID,
 	})
 	return g, err

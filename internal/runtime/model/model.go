@@ -32,8 +32,11 @@ type Request struct {
 	Locale string
 	// Iteration numbers the model calls of the Turn, from 1.
 	Iteration int32
-	// TurnID is the UID of the Turn.
+	// TurnID is the UID of the Turn. No provider is sent it.
 	TurnID string
+	// User is a pseudonym by which the provider can tell users apart, at most 64 letters and digits; empty for none
+	// (LLM-10). Drivers send it where the provider documents a field for it.
+	User string
 	// PreviousResponseID is the ResponseID of the Turn's last response, if the provider stores the conversation.
 	PreviousResponseID string
 	// OnPartial is called with the response so far, whenever more has arrived, by the goroutine that called Generate.

@@ -30,6 +30,9 @@ func (d *driver) request(r model.Request) (sdk.MessageNewParams, error) {
 		Tools:         tools,
 		StopSequences: d.parameters.StopSequences,
 	}
+	if d.own && r.User != "" {
+		body.Metadata.UserID = param.NewOpt(r.User)
+	}
 	if strings.TrimSpace(r.SystemPrompt) != "" {
 		body.System = []sdk.TextBlockParam{{Text: r.SystemPrompt}}
 	}

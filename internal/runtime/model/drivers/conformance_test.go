@@ -21,15 +21,16 @@ var low = &v1alpha1.ModelParameters{ReasoningEffort: v1alpha1.ReasoningEffortLow
 
 var subjects = []providertest.Subject{
 	{
-		Name:    "Claude with a budget",
-		Model:   "claude-sonnet-4-5",
-		Dialect: providertest.Anthropic{},
-		Refuses: true,
-		Pauses:  true,
-		New:     of(v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderAnthropic, Parameters: low}),
+		Name:       "Claude with a budget",
+		Model:      "claude-sonnet-4-5",
+		Dialect:    providertest.Anthropic{},
+		Refuses:    true,
+		Pauses:     true,
+		Identifies: true,
+		New:        of(v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderAnthropic, Parameters: low}),
 	},
 	{
-		Name: "Claude that thinks by itself", Model: "claude-opus-5", Dialect: providertest.Anthropic{},
+		Name: "Claude that thinks by itself", Model: "claude-opus-5", Dialect: providertest.Anthropic{}, Identifies: true,
 		New: of(v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderAnthropic, Parameters: low}),
 	},
 	{
@@ -42,7 +43,7 @@ var subjects = []providertest.Subject{
 		New:     of(v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderOpenAI, BaseURL: "https://api.deepseek.com"}),
 	},
 	{
-		Name: "GPT by Responses", Model: "gpt-5.6", Dialect: providertest.Responses{},
+		Name: "GPT by Responses", Model: "gpt-5.6", Dialect: providertest.Responses{}, Identifies: true,
 		New: of(v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderOpenAI, Parameters: low}),
 	},
 	{

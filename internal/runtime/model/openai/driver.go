@@ -36,6 +36,9 @@ type driver struct {
 	// own reports whether the server is OpenAI's, or one that is operated like it, which refuse what others have not
 	// yet unlearned.
 	own bool
+	// identifies reports whether the server is OpenAI's, which documents a field for the pseudonym of a user. Others may
+	// refuse it.
+	identifies bool
 	// deepSeek reports whether the server is DeepSeek's.
 	deepSeek bool
 }
@@ -83,6 +86,7 @@ func settings(o Options) (*driver, []option.RequestOption, error) {
 		sampling:   sampling,
 		key:        o.Key,
 		own:        isOwn(address.Hostname()),
+		identifies: isOpenAI(address.Hostname()),
 		deepSeek:   isDeepSeek(address.Hostname()),
 	}, options, nil
 }
@@ -98,6 +102,11 @@ var ownHosts = []string{
 func isOwn(host string) bool {
 	host = "." + strings.ToLower(strings.TrimSuffix(host, "."))
 	return slices.ContainsFunc(ownHosts, func(end string) bool { return strings.HasSuffix(host, end) })
+}
+
+// isOpenAI reports whether a host is OpenAI's.
+func isOpenAI(host string) bool {
+	return strings.HasSuffix("."+strings.ToLower(strings.TrimSuffix(host, ".")), ".openai.com")
 }
 
 // Generate implements model.Driver.

@@ -37,6 +37,11 @@ func (d *driver) request(r model.Request) (sdk.ChatCompletionNewParams, error) {
 	if d.own {
 		body.Store = param.NewOpt(false)
 	}
+	if d.identifies && r.User != "" {
+		// Metadata, which could tell more, is refused where nothing is stored (github.com/tmc/langchaingo/issues/1484,
+		// 2026-03).
+		body.SafetyIdentifier = param.NewOpt(r.User)
+	}
 	d.reason(&body)
 	if len(d.parameters.StopSequences) > 0 {
 		body.Stop.OfStringArray = d.parameters.StopSequences

@@ -41,6 +41,22 @@ func TestABareRequest(t *testing.T) {
 	}`)
 }
 
+// TestOnlyOpenAIIsToldWhoTheUserIs: others may refuse the field.
+func TestOnlyOpenAIIsToldWhoTheUserIs(t *testing.T) {
+	r := question()
+	r.User = "0123456789abcdef"
+	providertest.SameJSON(t, sent(t, Options{}, r), `{
+		"model": "gpt-5", "stream": true, "stream_options": {"include_usage": true}, "store": false,
+		"safety_identifier": "0123456789abcdef",
+		"messages": [{"role": "user", "content": "the very private question"}]
+	}`)
+	for _, base := range []string{"https://models.example.org/v1", "https://mine.openai.azure.com/openai/v1"} {
+		if body := sent(t, Options{BaseURL: base}, r); bytes.Contains(body, []byte(r.User)) {
+			t.Errorf("%s is sent %s", base, body)
+		}
+	}
+}
+
 func TestParameters(t *testing.T) {
 	tokens, temperature, topP := int32(512), "0.7", "0.95"
 	parameters := v1alpha1.ModelParameters{

@@ -32,6 +32,9 @@ func (d *responsesDriver) request(r model.Request) (responses.ResponseNewParams,
 	if d.parameters.MaxOutputTokens != nil {
 		body.MaxOutputTokens = param.NewOpt(int64(*d.parameters.MaxOutputTokens))
 	}
+	if d.identifies && r.User != "" {
+		body.SafetyIdentifier = param.NewOpt(r.User)
+	}
 	d.effort(&body)
 	return body, nil
 }

@@ -17,6 +17,8 @@ import (
 //   - github.com/anthropics/anthropic-sdk-python/issues/1598 (2026-08): a signature that does not belong to the text,
 //     the model or the account;
 //   - github.com/modelflow-ai/.github/pull/158: a thought without a signature cannot be given back;
+//   - github.com/vercel/ai/pull/12419 (2026-02), which cites the API reference: metadata has user_id alone, of at most 256
+//     characters; github.com/BerriAI/litellm/pull/11432 (2025-06): it is no address of a person;
 //   - the SDK's description of max_tokens, budget_tokens, tool_use.id and roles (anthropic-sdk-go v1.84.0).
 type Anthropic struct{}
 
@@ -95,6 +97,9 @@ func (a Anthropic) Check(d *Double, body map[string]any) *Refusal {
 	if text(body["model"]) == "" || number(body["max_tokens"]) < 1 {
 		return refusedByAnthropic("max_tokens: Field required")
 	}
+	if refusal := a.metadata(d, body["metadata"]); refusal != nil {
+		return refusal
+	}
 	thinking := object(body["thinking"])
 	if text(thinking["type"]) == "enabled" {
 		budget := number(thinking["budget_tokens"])
@@ -117,6 +122,26 @@ func (a Anthropic) Check(d *Double, body map[string]any) *Refusal {
 		}
 	}
 	return a.loop(messages, text(thinking["type"]) == "enabled")
+}
+
+// metadata checks who the user is said to be.
+func (Anthropic) metadata(d *Double, given any) *Refusal {
+	if given == nil {
+		return nil
+	}
+	user := text(object(given)["user_id"])
+	switch field := only(object(given), "user_id"); {
+	case field != "":
+		return refusedByAnthropic("metadata.%s: Extra inputs are not permitted", field)
+	case user == "":
+		return refusedByAnthropic("metadata.user_id: Input should be a valid string")
+	case len(user) > 256:
+		return refusedByAnthropic("metadata.user_id: String should have at most 256 characters")
+	case strings.Contains(user, "@"):
+		return refusedByAnthropic("metadata.user_id: it is not an opaque identifier")
+	}
+	d.user = user
+	return nil
 }
 
 // message checks one message, and the results of its calls in the next one.

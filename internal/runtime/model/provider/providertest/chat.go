@@ -10,7 +10,8 @@ import (
 // message with tool calls without reasoning_content, an empty one included (api-docs.deepseek.com/guides/thinking_mode,
 // as quoted in github.com/anomalyco/opencode/issues/24722, 2026-04, with the words of issues/24083, 2026-04;
 // github.com/deepseek-ai/deepseek-harness/discussions/739, 2026-07). What it says of tool messages is from OpenAI's
-// description of the API (openai-go v3.96.0).
+// description of the API (openai-go v3.96.0). Such servers refuse what OpenAI has in addition
+// (github.com/skye-harris/hass_local_openai_llm/issues/59, 2026-04).
 type Chat struct {
 	// Field in which the server sends what the model thinks.
 	Field string
@@ -91,6 +92,11 @@ func (c Chat) Stream(d *Double, s Step) string {
 
 // Check implements Dialect.
 func (c Chat) Check(d *Double, body map[string]any) *Refusal {
+	for _, field := range []string{"metadata", "safety_identifier", "store", "max_completion_tokens"} {
+		if body[field] != nil {
+			return refusedByChat("`%s` is not supported with this model", field)
+		}
+	}
 	messages := list(body["messages"])
 	var open []string
 	for i, m := range messages {

@@ -25,6 +25,7 @@ func Conform(t *testing.T, s Subject) {
 	t.Run("reasoning beyond the bound", func(t *testing.T) { tooMuchReasoning(t, s) })
 	t.Run("a message within the loop", func(t *testing.T) { steered(t, s) })
 	t.Run("marked texts", func(t *testing.T) { marked(t, s) })
+	t.Run("who the user is", func(t *testing.T) { identified(t, s) })
 }
 
 // toolLoop: every request has all reasoning so far, unchanged and in its place, and begins with the request before it.
@@ -247,6 +248,16 @@ func marked(t *testing.T, s Subject) {
 	if c.messages[1].Phase != event.PhaseFinalAnswer || c.messages[3].Phase != want ||
 		c.messages[5].Phase != event.PhaseFinalAnswer {
 		t.Errorf("the phases are %q, %q, %q", c.messages[1].Phase, c.messages[3].Phase, c.messages[5].Phase)
+	}
+}
+
+// identified: the provider can tell users apart where its API has a field for that, and others are not told (LLM-10).
+func identified(t *testing.T, s Subject) {
+	p := s.play(t, Step{says("Hello.")})
+	newTalk().step(t, p)
+	told := bytes.Contains(lastBody(p.Double), []byte(testUser))
+	if got := p.Double.User(); told != s.Identifies || s.Identifies != (got == testUser) {
+		t.Errorf("the user is %q for the API, in %s", got, lastBody(p.Double))
 	}
 }
 

@@ -67,6 +67,8 @@ type Double struct {
 	account  string
 	minted   map[string]minted
 	returned map[string]bool
+	// user is who the last request said that the user is.
+	user string
 	// phases are the marks of the texts that it has given.
 	phases   map[string]string
 	bodies   [][]byte
@@ -89,7 +91,7 @@ func (d *Double) RoundTrip(r *http.Request) (*http.Response, error) {
 	defer d.lock.Unlock()
 	d.bodies = append(d.bodies, body)
 	d.account = r.Header.Get("Authorization") + r.Header.Get("X-Api-Key") + r.Header.Get("X-Goog-Api-Key")
-	d.returned = map[string]bool{}
+	d.returned, d.user = map[string]bool{}, ""
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()
 	var fields map[string]any
@@ -207,6 +209,13 @@ func (d *Double) Returned() int {
 	d.lock.Lock()
 	defer d.lock.Unlock()
 	return len(d.returned)
+}
+
+// User is who the last request said that the user is; empty where it did not say.
+func (d *Double) User() string {
+	d.lock.Lock()
+	defer d.lock.Unlock()
+	return d.user
 }
 
 // Bodies are the bodies of the requests so far.

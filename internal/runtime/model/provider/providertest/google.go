@@ -13,7 +13,8 @@ import (
 // message of the user that is no result. The words are those of github.com/lbjlaq/Antigravity-Manager/issues/139
 // (2025-12) and github.com/NoeFabris/opencode-antigravity-auth/issues/368 (2026-02). That a part has one kind of data,
 // and that there are as many results as calls, is from ai.google.dev/api/caching#Part and
-// ai.google.dev/gemini-api/docs/function-calling (read 2026-11).
+// ai.google.dev/gemini-api/docs/function-calling (read 2026-11). It has no field for the user: labels are for another
+// backend (github.com/googleapis/python-genai/issues/2296, read 2026-11).
 type Google struct{}
 
 // placeholder stands for the signature of a call that another model made.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"regexp"
+	"strings"
 )
 
 // Responses plays OpenAI's Responses API without storage, for a model that reasons. What it refuses is from
@@ -18,13 +19,15 @@ import (
 //   - openrouter.ai/docs/cookbook/evaluate-and-optimize/model-migrations/gpt-5-4 (read 2026-11) and the SDK's description
 //     of phase: every message of the model comes back with the phase that it was given with, and no other message has one.
 //     The API answers worse without it; the double refuses;
+//   - help.openai.com/en/articles/5428082 (read 2026-11): safety_identifier is a hash, or the id of a session; with at most
+//     64 characters (hexdocs.pm/ex_openai, CreateModelResponseProperties, read 2026-11);
 //   - the SDK's description of input items, tools, store and include (openai-go v3.96.0).
 type Responses struct{}
 
 var (
 	responsesFields = []string{
 		"model", "input", "instructions", "store", "include", "tools", "tool_choice", "max_output_tokens", "reasoning",
-		"stream", "temperature", "top_p", "metadata", "text", "truncation", "parallel_tool_calls",
+		"stream", "temperature", "top_p", "text", "truncation", "parallel_tool_calls", "safety_identifier",
 	}
 	functionName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 )
@@ -112,6 +115,10 @@ func (r Responses) Check(d *Double, body map[string]any) *Refusal {
 	}
 	if stored, given := body["store"].(bool); !given || stored {
 		return refusedByResponses("zero_data_retention", "store", "The runtime keeps nothing at a provider.")
+	}
+	d.user = text(body["safety_identifier"])
+	if len(d.user) > 64 || strings.Contains(d.user, "@") {
+		return refusedByResponses("string_above_max_length", "safety_identifier", "Invalid 'safety_identifier'.")
 	}
 	included := false
 	for _, name := range list(body["include"]) {

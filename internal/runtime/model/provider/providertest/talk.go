@@ -26,12 +26,17 @@ type Subject struct {
 	// Pauses reports whether the model does not think in the rest of a tool loop that another model has continued, so that
 	// its earlier reasoning is not given back there.
 	Pauses bool
+	// Identifies reports whether the API has a field for the pseudonym of the user.
+	Identifies bool
 	// New makes the driver.
 	New func(h *http.Client, key string) (model.Driver, error)
 }
 
-// testKey is the API key of the tests.
-const testKey = "sk-conformance-1"
+const (
+	// testKey is the API key of the tests, and testUser the pseudonym of the user.
+	testKey  = "sk-conformance-1"
+	testUser = "0123456789abcdef0123456789abcdef"
+)
 
 // tools are what the models may call.
 var tools = []model.ToolDefinition{
@@ -90,6 +95,7 @@ func (c *Talk) request(p *Player, binding string) (model.Request, bool) {
 		Messages:     event.Fenced(messages),
 		Tools:        tools,
 		Iteration:    int32(c.steps + 1),
+		User:         testUser,
 	}, reasoning
 }
 
