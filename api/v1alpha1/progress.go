@@ -324,6 +324,10 @@ type TurnSummary struct {
 	// finishedAt is the time at which the Turn's last step was closed.
 	// +optional
 	FinishedAt *metav1.MicroTime `json:"finishedAt,omitempty"`
+	// timeToFirstToken is how long the first model that responded took from the call to the first text, reasoning or
+	// tool call of its response, without earlier failed calls.
+	// +optional
+	TimeToFirstToken *metav1.Duration `json:"timeToFirstToken,omitempty"`
 }
 
 // TurnError is why a Turn failed.

@@ -306,6 +306,8 @@ func (o Options) host(mgr ctrl.Manager, v *tool.Validator) *host.Host {
 		CallLimit: o.ModelCallLimit,
 		Egress:    o.Egress,
 		Secrets:   o.Policies.Guard(turn.Secrets(mgr.GetAPIReader())),
+
+		OnFirstToken: turn.ObserveFirstToken,
 		OnUnwritten: func(_ context.Context, t host.Turn, err error) {
 			mgr.GetLogger().Error(err, "failed to append the model response to the journal; retrying",
 				"namespace", t.Session.Namespace, "session", t.Session.Name, "turn", t.Ref.Name)

@@ -375,6 +375,7 @@ var changing = []string{
 	"previousResponseID",
 	"duration_ms",
 	"time_to_first_token_ms",
+	"timeToFirstToken",
 	"created_at",
 	"metadata",
 	"sessionUID",

@@ -2,6 +2,7 @@ package turn
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/text/currency"
@@ -76,6 +77,13 @@ var (
 		Name: "capstan_tool_calls_total",
 		Help: "Tool calls that have ended, by executor, state and reason.",
 	}, []string{"executor", "state", "reason"})
+	// firstToken is the time from the beginning of a model call to the first content of its response. Label provider: one
+	// of v1alpha1.ModelProvider.
+	firstToken = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "capstan_model_time_to_first_token_seconds",
+		Help:    "Time from the beginning of a model call to the first content of its response, by provider.",
+		Buckets: prometheus.ExponentialBuckets(0.05, 2, 14),
+	}, []string{"provider"})
 	// modelCost adds up the cost of the model calls of ended Turns. Label currency: users set it, so that only
 	// currencies of the closed list of package currency count.
 	modelCost = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -97,8 +105,14 @@ func init() {
 		turnWrites,
 		toolEndings,
 		toolDuration,
+		firstToken,
 		modelCost,
 	)
+}
+
+// ObserveFirstToken counts the time to the first content of a response.
+func ObserveFirstToken(provider v1alpha1.ModelProvider, after time.Duration) {
+	firstToken.WithLabelValues(string(provider)).Observe(after.Seconds())
 }
 
 // countEnd counts the end of a Turn, once it is in status.

@@ -49,6 +49,7 @@ type TurnCompleted struct {
 	// FinalMessageID is the id of the final response.
 	FinalMessageID     string `json:"final_message_id,omitempty"`
 	FinalAnswerPreview string `json:"final_answer_preview,omitempty"`
+	// TimeToFirstTokenMS is that of the first response of the turn.
 	TimeToFirstTokenMS *int64 `json:"time_to_first_token_ms,omitempty"`
 	ToolCallCount      *int32 `json:"tool_call_count,omitempty"`
 	LLMCallCount       *int32 `json:"llm_call_count,omitempty"`
@@ -95,6 +96,8 @@ type ReasonCompleted struct {
 	Error         string `json:"error,omitempty"`
 	Usage         *Usage `json:"usage,omitempty"`
 	DurationMS    *int64 `json:"duration_ms,omitempty"`
+	// TimeToFirstTokenMS is that of the response; absent without one.
+	TimeToFirstTokenMS *int64 `json:"time_to_first_token_ms,omitempty"`
 }
 
 // OutputMessageStarted is the data of output.message.started.
@@ -143,11 +146,12 @@ type LLMGeneration struct {
 	ToolCallCount int32  `json:"tool_call_count"`
 	Usage         *Usage `json:"usage,omitempty"`
 	// Cost of the call at the price that the Model had; nil when it is not known.
-	Cost               *v1alpha1.Cost `json:"cost,omitempty"`
-	DurationMS         *int64         `json:"duration_ms,omitempty"`
-	TimeToFirstTokenMS *int64         `json:"time_to_first_token_ms,omitempty"`
-	FinishReason       string         `json:"finish_reason,omitempty"`
-	ResponseID         string         `json:"response_id,omitempty"`
+	Cost       *v1alpha1.Cost `json:"cost,omitempty"`
+	DurationMS *int64         `json:"duration_ms,omitempty"`
+	// TimeToFirstTokenMS is the time from the beginning of the last try to the first text, reasoning or tool call.
+	TimeToFirstTokenMS *int64 `json:"time_to_first_token_ms,omitempty"`
+	FinishReason       string `json:"finish_reason,omitempty"`
+	ResponseID         string `json:"response_id,omitempty"`
 	// Tries is how often the model was called, if more than once.
 	Tries int32 `json:"tries,omitempty"`
 	// ReasoningDropped reports whether the model was called again without reasoning, because the provider refused it.

@@ -36,6 +36,8 @@ type asked struct {
 	tries    int32
 	began    time.Time
 	ended    time.Time
+	// tried is when the newest attempt began, and first when its first content arrived; zero if it came at once.
+	tried, first time.Time
 	// message identifies the attempt in the journal: the recorded parts of its response have it.
 	message string
 	// reasoningDropped reports whether the Model was called without reasoning, because the provider had refused it.
@@ -153,10 +155,12 @@ func (h *Host) askOne(
 	ctx context.Context, t Turn, c Config, m *v1alpha1.Model, r model.Request, a asked,
 ) (asked, error) {
 	a.model = m
-	if a.began.IsZero() {
-		a.began = h.Clock()
-	}
 	r.Model = modelName(m)
+	r.OnPartial = func(model.Partial) {
+		if a.first.IsZero() {
+			a.first = h.Clock()
+		}
+	}
 	m, err := c.wholeModel(ctx, m)
 	if err != nil {
 		return a, err
@@ -167,8 +171,17 @@ func (h *Host) askOne(
 		var reasoning bool
 		r.Messages, reasoning = a.prompt(messages)
 		a.message = event.NewID()
+		a.tried, a.first = h.Clock(), time.Time{}
+		if a.began.IsZero() {
+			a.began = a.tried
+		}
 		if a.response, a.err, err = h.try(ctx, t, m, r, a.message); err != nil {
 			return a, err
+		}
+		if a.err == nil {
+			a.ended = h.Clock()
+			h.observe(a)
+			return a, nil
 		}
 		if reasoning && refusesReasoning(a.err) && ctx.Err() == nil {
 			a.reasoningDropped = true
@@ -218,7 +231,11 @@ func (h *Host) try(
 	asking, abandon := context.WithCancel(ctx)
 	defer abandon()
 	rec := h.record(ctx, t, m, message, abandon)
-	r.OnPartial = rec.hear
+	told := r.OnPartial
+	r.OnPartial = func(p model.Partial) {
+		told(p)
+		rec.hear(p)
+	}
 	response, failure = h.call(asking, driver, m, r)
 	err = rec.end(ctx, response, failure)
 	return response, failure, err

@@ -195,6 +195,10 @@ func (h *Host) completedEvents(
 		ms := max(now.Sub(sum.StartedAt.Time).Milliseconds(), 0)
 		completed.DurationMS = &ms
 	}
+	if first := sum.TimeToFirstToken; first != nil {
+		ms := first.Milliseconds()
+		completed.TimeToFirstTokenMS = &ms
+	}
 	f := h.events(t)
 	return []event.Event{
 		f.TurnCompleted(completed),

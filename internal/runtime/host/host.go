@@ -36,6 +36,8 @@ type Host struct {
 	Account string
 	// OnNoKey is called for each Model that could not be called because it has no API key. It may be nil.
 	OnNoKey func(types.NamespacedName)
+	// OnFirstToken is called with the time to the first content of each response, by provider. It may be nil.
+	OnFirstToken func(provider v1alpha1.ModelProvider, after time.Duration)
 	// CallLimit is the longest that one model call may take as a whole; 0 for no limit. A call that takes longer loses
 	// its slot, and is not repeated.
 	CallLimit time.Duration

@@ -186,6 +186,7 @@ func (h *Host) closeReason(t Turn, c Config, g generation, steers []Steer) journ
 	}
 	record.Transition = plan.AfterReason(t.Progress, result.response, len(steers), c.Effective.MaxIterations)
 	next := &record.Transition
+	g.addFirstToken(next.Summary)
 	switch next.Plan.Phase {
 	case v1alpha1.PlanPhaseReason:
 		h.steer(t, &record, steers)
@@ -306,6 +307,8 @@ func (h *Host) reasonEvents(t Turn, g generation, result reasoned) []event.Event
 			Error:         cut(technical, maxMessageBytes),
 			Usage:         completed.Usage,
 			DurationMS:    &duration,
+
+			TimeToFirstTokenMS: g.answer().toFirstMS(),
 		}),
 	)
 }
@@ -335,6 +338,7 @@ func generationOf(a asked, g generation, iteration int32) event.LLMGeneration {
 	if a.response.Model != "" {
 		call.Model = cut(a.response.Model, 256)
 	}
+	call.TimeToFirstTokenMS = a.toFirstMS()
 	call.ToolCallCount = int32(len(a.response.ToolCalls))
 	call.FinishReason, call.ResponseID = cmp.Or(a.response.FinishWord, a.response.FinishReason), a.response.ResponseID
 	call.Usage = event.UsageOf(usageOf(a.response.Usage))

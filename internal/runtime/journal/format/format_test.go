@@ -270,3 +270,57 @@ func TestAFinalEntryWithoutItsTransitionIsUnknown(t *testing.T) {
 		})
 	}
 }
+
+// TestTheTimeToTheFirstTokenIsStoredOnce: the events behind the model call have its value, or keep what they have.
+func TestTheTimeToTheFirstTokenIsStoredOnce(t *testing.T) {
+	kinds := []string{event.TypeLLMGeneration, event.TypeReasonCompleted, event.TypeTurnCompleted, event.TypeLLMGeneration}
+	for name, test := range map[string]struct {
+		values []string
+		stored int
+	}{
+		"the same":         {[]string{"412", "412", "412", ""}, 1},
+		"another one":      {[]string{"412", "412", "99", "99"}, 3},
+		"none in between":  {[]string{"412", "", "412", "412"}, 2},
+		"none at the end":  {[]string{"412", "412", "", ""}, 1},
+		"none at first":    {[]string{"", "", "99", ""}, 1},
+		"null":             {[]string{"null", "null", "", "1"}, 2},
+		"none at all":      {[]string{"", "", "", ""}, 0},
+		"no number at all": {[]string{`"x"`, `"x"`, `{"a":1}`, "[]"}, 3},
+	} {
+		e := &Entry{
+			Session: "demo", Ordinal: 1, Turn: &v1alpha1.JournalTurn{Name: "demo-1", UID: "turn-uid"}, Step: 1, Final: true,
+			Transition: &v1alpha1.TurnProgress{},
+		}
+		for i, value := range test.values {
+			data := `{"turn_id":"turn-uid","final_message_id":"m"}`
+			if value != "" {
+				data = `{"final_message_id":"m","time_to_first_token_ms":` + value + `,"turn_id":"turn-uid"}`
+			}
+			e.Events = append(e.Events, event.Event{Type: kinds[i], Data: &v1alpha1.JSON{Raw: []byte(data)}})
+		}
+		event.Identify(e.Turn.UID, e.Step, e.Events)
+		spec, err := Encode(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := bytes.Count(spec.Payload.Raw, []byte("time_to_first_token_ms")); n != test.stored {
+			t.Errorf("%s: stored %d times: %s", name, n, spec.Payload.Raw)
+		}
+		read := through(t, e)
+		for i := range e.Events {
+			if got, want := value(t, read.Events[i]), value(t, e.Events[i]); !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: event %d is %v, want %v", name, i, got, want)
+			}
+		}
+	}
+}
+
+// value is the data of an event, decoded.
+func value(t *testing.T, e event.Event) map[string]any {
+	t.Helper()
+	var data map[string]any
+	if err := json.Unmarshal(e.Data.Raw, &data); err != nil {
+		t.Fatal(err)
+	}
+	return data
+}

@@ -48,6 +48,12 @@ var sameFields = []struct{ key, value string }{
 	{"usage", sameUsage},
 }
 
+// firstToken is a field of the events of a model call. Those of these types have the value of the one before, so that a
+// payload leaves it out and does not even name it.
+const firstToken = "time_to_first_token_ms"
+
+var firstTokenTypes = []string{event.TypeReasonCompleted, event.TypeTurnCompleted}
+
 type object = map[string]json.RawMessage
 
 // objectOf decodes data; that of a part of an event is text, and no object.
@@ -82,6 +88,9 @@ func (c *codec) shortenData(kind string, raw []byte) (short json.RawMessage, sam
 		}
 		c.dropID(data, key, of)
 	}
+	if !c.dropFirstToken(kind, data) {
+		return raw, nil, true
+	}
 	for _, field := range sameFields {
 		value, ok := data[field.key]
 		switch {
@@ -104,6 +113,32 @@ func (c *codec) dropID(data object, key string, of idKind) {
 	}
 }
 
+// dropFirstToken removes the value that follows from the event before. It reports false if addFirstToken would add one
+// that the event does not have.
+func (c *codec) dropFirstToken(kind string, data object) bool {
+	known, given := c.values[firstToken], data[firstToken]
+	follows := known != nil && slices.Contains(firstTokenTypes, kind)
+	switch {
+	case given == nil:
+		return !follows
+	case follows && bytes.Equal(known, given):
+		delete(data, firstToken)
+	default:
+		c.values[firstToken] = given
+	}
+	return true
+}
+
+// addFirstToken reverses dropFirstToken.
+func (c *codec) addFirstToken(kind string, data object) {
+	switch given := data[firstToken]; {
+	case given != nil:
+		c.values[firstToken] = given
+	case c.values[firstToken] != nil && slices.Contains(firstTokenTypes, kind):
+		data[firstToken] = c.values[firstToken]
+	}
+}
+
 // restoreData reverses shortenData.
 func (c *codec) restoreData(kind string, raw []byte, same []string) (json.RawMessage, error) {
 	data, ok := objectOf(raw)
@@ -122,6 +157,7 @@ func (c *codec) restoreData(kind string, raw []byte, same []string) (json.RawMes
 		}
 		c.addID(data, key, of)
 	}
+	c.addFirstToken(kind, data)
 	for _, field := range sameFields {
 		if slices.Contains(same, field.key) {
 			if data[field.key] = c.values[field.value]; data[field.key] == nil {

@@ -90,6 +90,7 @@ type (
 		Calls              string            `json:"calls,omitempty"`
 		StartedAt          *metav1.MicroTime `json:"startedAt,omitempty"`
 		FinishedAt         *metav1.MicroTime `json:"finishedAt,omitempty"`
+		TimeToFirstToken   *metav1.Duration  `json:"firstToken,omitempty"`
 	}
 
 	usage struct {
@@ -208,7 +209,7 @@ func summaryFrom(s *v1alpha1.TurnSummary) *summary {
 	return &summary{
 		Usage: usage(s.Usage), ModelCalls: s.ModelCalls, UnpricedModelCalls: s.UnpricedModelCalls, ToolCalls: s.ToolCalls,
 		SettledToolCalls: s.SettledToolCalls, FailedToolCalls: s.FailedToolCalls, Calls: s.Calls,
-		StartedAt: s.StartedAt, FinishedAt: s.FinishedAt,
+		StartedAt: s.StartedAt, FinishedAt: s.FinishedAt, TimeToFirstToken: s.TimeToFirstToken,
 		Cost: each(s.Cost, func(c v1alpha1.Cost) cost { return cost(c) }),
 	}
 }
@@ -220,7 +221,7 @@ func (s *summary) summary() *v1alpha1.TurnSummary {
 	return &v1alpha1.TurnSummary{
 		Usage: v1alpha1.Usage(s.Usage), ModelCalls: s.ModelCalls, UnpricedModelCalls: s.UnpricedModelCalls,
 		ToolCalls: s.ToolCalls, SettledToolCalls: s.SettledToolCalls, FailedToolCalls: s.FailedToolCalls, Calls: s.Calls,
-		StartedAt: s.StartedAt, FinishedAt: s.FinishedAt,
+		StartedAt: s.StartedAt, FinishedAt: s.FinishedAt, TimeToFirstToken: s.TimeToFirstToken,
 		Cost: each(s.Cost, func(c cost) v1alpha1.Cost { return v1alpha1.Cost(c) }),
 	}
 }

@@ -91,8 +91,10 @@ func (d *driver) speak(ctx context.Context, r model.Request, text string) error 
 	if r.OnPartial != nil && latency > 0 {
 		beats = min(max(strings.Count(text, " ")+1, 1), maxBeats)
 	}
+	began := time.Now()
 	for beat := 1; beat <= beats; beat++ {
-		if err := wait(ctx, latency/time.Duration(beats)); err != nil {
+		due := began.Add(latency * time.Duration(beat) / time.Duration(beats))
+		if err := wait(ctx, time.Until(due)); err != nil {
 			return fmt.Errorf("waiting for the simulated answer: %w", err)
 		}
 		if text != "" {
