@@ -40,6 +40,12 @@ type TurnControls struct {
 	// +kubebuilder:validation:MaxLength=35
 	// +kubebuilder:validation:Pattern=`^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$`
 	Locale string `json:"locale,omitempty"`
+
+	// reasoningEffort is how much the model thinks before it responds to this message: None, Low, Medium or High. It
+	// takes precedence over spec.parameters of the Model and of its fallbacks. Models that cannot be told how much to
+	// think ignore it. Default: that of the Model.
+	// +optional
+	ReasoningEffort ReasoningEffort `json:"reasoningEffort,omitempty"`
 }
 
 // TurnSpec is one user message. It cannot be changed, but for desiredState, which can be set to Cancelled, suspend, and

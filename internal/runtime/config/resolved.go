@@ -111,11 +111,7 @@ func (r *Resolved) Blocker() *Blocker {
 
 // Model returns the Model for a Turn with the given controls (CFG-07).
 func (r *Resolved) Model(controls *v1alpha1.TurnControls) (*v1alpha1.Model, bool) {
-	named := ""
-	if controls != nil && controls.ModelRef != nil {
-		named = controls.ModelRef.Name
-	}
-	return ResolveModel(named, r.Effective.ModelRef, r.Models)
+	return ResolveModel(modelNamed(controls), r.Effective.ModelRef, r.Models)
 }
 
 // Fallbacks returns the Models that may be called instead of a Model, in order: its fallbacks that exist and are ready.
@@ -218,10 +214,10 @@ func whyNot(m *v1alpha1.Model) string {
 
 // ModelNotFound is the name of the Model that controls name and that does not exist; empty for none.
 func (r *Resolved) ModelNotFound(controls *v1alpha1.TurnControls) string {
-	if controls == nil || controls.ModelRef == nil || r.named(controls.ModelRef.Name) != nil {
-		return ""
+	if name := modelNamed(controls); name != "" && r.named(name) == nil {
+		return name
 	}
-	return controls.ModelRef.Name
+	return ""
 }
 
 // Notes returns remarks that do not prevent the Session's use but may surprise its user: several Models are the

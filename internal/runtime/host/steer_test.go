@@ -7,9 +7,11 @@ import (
 	"slices"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
@@ -197,11 +199,29 @@ func TestNoMoreMessagesThanFitGoIntoATurnAtOnce(t *testing.T) {
 
 func TestTheLastMessageHasTheSayOverTheControls(t *testing.T) {
 	other := message("demo-2", "Use the other one.")
-	other.Controls = &v1alpha1.TurnControls{ModelRef: &v1alpha1.LocalReference{Name: "other"}}
+	other.Controls = &v1alpha1.TurnControls{
+		ModelRef: &v1alpha1.LocalReference{Name: "other"}, ReasoningEffort: v1alpha1.ReasoningEffortHigh,
+	}
 	b := newBench(t)
 	turn, _ := b.reason(steeredBy(newTurn("demo-1"), message("demo-3", "No matter."), other), with())
-	if c := turn.Progress.Controls; c == nil || c.ModelRef == nil || c.ModelRef.Name != "other" {
+	if c := turn.Progress.Controls; c == nil || c.ModelRef == nil || c.ModelRef.Name != "other" ||
+		c.ReasoningEffort != v1alpha1.ReasoningEffortHigh {
 		t.Fatalf("controls %+v", c)
+	}
+	resolved := &config.Resolved{Models: []v1alpha1.Model{*named("m"), *named("other"), *named("third")}}
+	resolved.Models[1].Spec.Fallbacks = []v1alpha1.LocalReference{{Name: "third"}}
+	resolved.Models[2].Status.Conditions = []metav1.Condition{
+		{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue},
+	}
+	object := &v1alpha1.Turn{Status: v1alpha1.TurnStatus{TurnProgress: turn.Progress}}
+	c := ConfigOf(resolved, ControlsOf(object))
+	if c.Model.Name != "other" || len(c.Fallbacks) != 1 {
+		t.Fatalf("the Model is %s, its fallbacks are %+v", c.Model.Name, c.Fallbacks)
+	}
+	for _, m := range []*v1alpha1.Model{c.Model, c.Fallbacks[0]} {
+		if p := m.Spec.Parameters; p == nil || p.ReasoningEffort != v1alpha1.ReasoningEffortHigh {
+			t.Errorf("Model %s is called with %+v", m.Name, p)
+		}
 	}
 	turn, _ = b.reason(steeredBy(turn, message("demo-4", "Use any.")), with())
 	if c := turn.Progress.Controls; c == nil || c.ModelRef != nil {

@@ -43,9 +43,9 @@ func ConfigOf(resolved *config.Resolved, controls *v1alpha1.TurnControls) Config
 	}
 	if model, ok := resolved.Model(controls); ok {
 		// Copies, so that a model call does not keep the other Models of the namespace in memory.
-		c.Model = model.DeepCopy()
+		c.Model = config.Tuned(model, controls)
 		for _, fallback := range resolved.Fallbacks(model) {
-			c.Fallbacks = append(c.Fallbacks, fallback.DeepCopy())
+			c.Fallbacks = append(c.Fallbacks, config.Tuned(fallback, controls))
 		}
 	} else {
 		reason, problem := resolved.NoModel()

@@ -47,8 +47,9 @@ type (
 	}
 
 	controls struct {
-		ModelRef *modelRef `json:"modelRef,omitempty"`
-		Locale   string    `json:"locale,omitempty"`
+		ModelRef        *modelRef `json:"modelRef,omitempty"`
+		Locale          string    `json:"locale,omitempty"`
+		ReasoningEffort string    `json:"reasoningEffort,omitempty"`
 	}
 
 	modelRef struct {
@@ -133,7 +134,9 @@ func progressFrom(p *v1alpha1.TurnProgress) *progress {
 		}
 	}
 	if p.Controls != nil {
-		stored.Controls = &controls{Locale: p.Controls.Locale}
+		stored.Controls = &controls{
+			Locale: p.Controls.Locale, ReasoningEffort: string(p.Controls.ReasoningEffort),
+		}
 		if ref := p.Controls.ModelRef; ref != nil {
 			stored.Controls.ModelRef = &modelRef{Name: ref.Name}
 		}
@@ -166,7 +169,9 @@ func (p *progress) progress() *v1alpha1.TurnProgress {
 		}
 	}
 	if p.Controls != nil {
-		read.Controls = &v1alpha1.TurnControls{Locale: p.Controls.Locale}
+		read.Controls = &v1alpha1.TurnControls{
+			Locale: p.Controls.Locale, ReasoningEffort: v1alpha1.ReasoningEffort(p.Controls.ReasoningEffort),
+		}
 		if ref := p.Controls.ModelRef; ref != nil {
 			read.Controls.ModelRef = &v1alpha1.LocalReference{Name: ref.Name}
 		}
