@@ -124,10 +124,6 @@ type TurnPlan struct {
 	// openedAtOrdinal is the first ordinal of the Session's journal at which the entry that closes this step may be.
 	// +required
 	OpenedAtOrdinal int64 `json:"openedAtOrdinal"`
-	// previousResponseID is the provider's id of the last response, where the provider stores the conversation.
-	// +optional
-	// +kubebuilder:validation:MaxLength=256
-	PreviousResponseID string `json:"previousResponseID,omitempty"`
 	// locale for the tools of the open step: that of the model call that planned them.
 	// +optional
 	// +kubebuilder:validation:MaxLength=35

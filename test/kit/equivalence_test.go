@@ -372,7 +372,6 @@ var changing = []string{
 	"exec_id",
 	"fence",
 	"response_id",
-	"previousResponseID",
 	"duration_ms",
 	"time_to_first_token_ms",
 	"timeToFirstToken",

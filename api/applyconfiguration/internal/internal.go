@@ -1088,6 +1088,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: modelRef
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
+    - name: reasoningEffort
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ReasoningEffort
 - name: com.github.capstan-dev.capstan.api.v1alpha1.TurnError
   map:
     fields:
@@ -1134,9 +1137,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: phase
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.PlanPhase
-    - name: previousResponseID
-      type:
-        scalar: string
     - name: step
       type:
         scalar: numeric
@@ -1285,6 +1285,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: startedAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
+    - name: timeToFirstToken
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
     - name: toolCalls
       type:
         scalar: numeric

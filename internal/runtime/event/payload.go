@@ -218,7 +218,7 @@ type RequestedCall struct {
 	ID        string `json:"id"`
 	Name      string `json:"name"`
 	Arguments string `json:"arguments"`
-	// Description of the tool, for people.
+	// Description of the tool, or its beginning, for people.
 	Description string `json:"description,omitempty"`
 }
 

@@ -117,19 +117,28 @@ func serverEvents(f event.Step, t Turn, calls []v1alpha1.ToolCall, known *act.St
 	)
 }
 
+// maxRequestedDescription is the length of a tool's description in the request for its result, in bytes.
+const maxRequestedDescription = 256
+
 // requestedEvents returns the event that requests the results of client tools (TOOL-17). It is in the entry that plans
 // the calls, so that clients read it before the Turn waits for them, and belongs to the run of the act step.
-func (h *Host) requestedEvents(t Turn, next v1alpha1.TurnProgress, planned []journal.PlannedCall) []event.Event {
+func (h *Host) requestedEvents(
+	t Turn, c Config, next v1alpha1.TurnProgress, planned []journal.PlannedCall,
+) []event.Event {
 	arguments := map[string]string{}
 	for _, call := range planned {
 		arguments[call.ID] = call.Arguments
 	}
 	var requested event.ToolCallRequested
 	for _, call := range next.ToolCalls {
-		if call.Executor == v1alpha1.ToolExecutorClient {
-			requested.ToolCalls = append(requested.ToolCalls,
-				event.RequestedCall{ID: call.ID, Name: call.Name, Arguments: arguments[call.ID]})
+		if call.Executor != v1alpha1.ToolExecutorClient {
+			continue
 		}
+		asked := event.RequestedCall{ID: call.ID, Name: call.Name, Arguments: arguments[call.ID]}
+		if definition := c.Tools[call.Name]; definition != nil {
+			asked.Description = cut(definition.Spec.Description, maxRequestedDescription)
+		}
+		requested.ToolCalls = append(requested.ToolCalls, asked)
 	}
 	if len(requested.ToolCalls) == 0 {
 		return nil

@@ -347,3 +347,23 @@ func sorted(t *testing.T, value any) string {
 	}
 	return strings.TrimSpace(text.String())
 }
+
+// TestTheRequestForAClientsResultDescribesTheTool: people see it, and a long description is cut (TOOL-17).
+func TestTheRequestForAClientsResultDescribesTheTool(t *testing.T) {
+	long := clientTool("long")
+	long.Spec.Description = strings.Repeat("d", 4096)
+	b := newBench(t)
+	b.says("", append(calls(1, "ask"), calls(1, "long")...)...)
+	_, closed := b.reason(newTurn("demo-1"), with(clientTool("ask"), long))
+	last := closed.Events[len(closed.Events)-1]
+	requested, err := event.Decode[event.ToolCallRequested](last)
+	if err != nil || last.Type != event.TypeToolCallRequested || len(requested.ToolCalls) != 2 {
+		t.Fatalf("the last event is %s: %+v, %v", last.Type, requested, err)
+	}
+	if got := requested.ToolCalls[0]; got.Description != "Asks." || got.Arguments != "{}" {
+		t.Errorf("the first call is %+v", got)
+	}
+	if got := requested.ToolCalls[1].Description; len(got) > 256 || !strings.HasPrefix(got, "ddd") {
+		t.Errorf("the second call has a description of %d bytes", len(got))
+	}
+}

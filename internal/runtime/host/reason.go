@@ -149,14 +149,13 @@ func (h *Host) generate(
 	}
 	g.tools = int32(len(g.context.Tools))
 	g.asked, err = h.ask(ctx, t, c, model.Request{
-		SystemPrompt:       g.context.SystemPrompt,
-		Messages:           g.prompt,
-		Tools:              g.context.Tools,
-		Locale:             t.Locale,
-		Iteration:          max(t.Progress.Iteration, 1),
-		TurnID:             string(t.Ref.UID),
-		User:               pseudonym(t.Session),
-		PreviousResponseID: t.Progress.Plan.PreviousResponseID,
+		SystemPrompt: g.context.SystemPrompt,
+		Messages:     g.prompt,
+		Tools:        g.context.Tools,
+		Locale:       t.Locale,
+		Iteration:    max(t.Progress.Iteration, 1),
+		TurnID:       string(t.Ref.UID),
+		User:         pseudonym(t.Session),
 	})
 	return g, err
 }
@@ -192,7 +191,7 @@ func (h *Host) closeReason(t Turn, c Config, g generation, steers []Steer) journ
 		h.steer(t, &record, steers)
 	case v1alpha1.PlanPhaseAct:
 		record.Calls, record.Context = result.planned, g.pinned
-		record.Events = append(record.Events, h.requestedEvents(t, *next, result.planned)...)
+		record.Events = append(record.Events, h.requestedEvents(t, c, *next, result.planned)...)
 		t.showWait(next, c.Effective.ToolConcurrency)
 		next.Plan.Locale = t.Locale
 	case v1alpha1.PlanPhaseComplete:
@@ -210,8 +209,9 @@ type reasoned struct {
 	failure *plan.Failure
 	// text of the response, or the sentence for the user about the failure.
 	text string
-	// message that the Session gets.
+	// message that the Session gets, and the provider's id of the response; it may be empty.
 	message event.Message
+	id      string
 	// response decides what follows; planned are its calls, for the journal.
 	response plan.Response
 	planned  []journal.PlannedCall
@@ -241,7 +241,7 @@ func (h *Host) result(t Turn, c Config, g generation) reasoned {
 	if g.finalized {
 		return result
 	}
-	result.response.ID, result.response.FinishReason = r.ResponseID, r.FinishReason
+	result.id, result.response.FinishReason = r.ResponseID, r.FinishReason
 	result.response.Usage = usageOf(r.Usage)
 	result.usage = event.UsageOf(result.response.Usage)
 	return result
@@ -283,7 +283,7 @@ func (h *Host) reasonEvents(t Turn, g generation, result reasoned) []event.Event
 		}
 	}
 	completed := event.OutputMessageCompleted{
-		Message: result.message, ResponseID: result.response.ID, Usage: result.usage,
+		Message: result.message, ResponseID: result.id, Usage: result.usage,
 	}
 	technical := ""
 	if failure := result.failure; failure != nil {

@@ -335,8 +335,7 @@ func TestTheRequestCarriesTheTurn(t *testing.T) {
 	b.reason(after(turn, acted), c)
 	r := b.asked[1]
 	if r.Model != "m-1" || r.SystemPrompt != "Be brief.\n\n"+event.FenceNote || r.Iteration != 2 ||
-		r.TurnID != string(turn.Ref.UID) ||
-		r.PreviousResponseID != "response" {
+		r.TurnID != string(turn.Ref.UID) {
 		t.Errorf("request %+v", r)
 	}
 	if len(r.Tools) != 1 || r.Tools[0].Name != "work" || !json.Valid(r.Tools[0].InputSchema) {

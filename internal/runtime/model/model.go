@@ -37,8 +37,6 @@ type Request struct {
 	// User is a pseudonym by which the provider can tell users apart, at most 64 letters and digits; empty for none
 	// (LLM-10). Drivers send it where the provider documents a field for it.
 	User string
-	// PreviousResponseID is the ResponseID of the Turn's last response, if the provider stores the conversation.
-	PreviousResponseID string
 	// OnPartial is called with the response so far, whenever more has arrived, by the goroutine that called Generate.
 	// It returns at once. It may be nil.
 	OnPartial func(Partial)

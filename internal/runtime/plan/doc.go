@@ -22,5 +22,7 @@
 //   - TURN-08: the usage of a Turn is that of all its model calls, not that of the last one (GAP-13).
 //   - TURN-10: the code of a failure comes with the error (model.CodeOf). No text is classified.
 //   - TURN-11: the Turn waits for client tools unless the Session has the policy FollowHints (GAP-06).
+//   - TURN-01, TURN-06, TURN-07 and SM-06: the id of the last response is not carried along. No provider stores
+//     anything, so that each request has the whole conversation.
 //   - SM-04: a Turn that fails keeps the count of its tool calls.
 package plan

@@ -36,8 +36,6 @@ type Response struct {
 	Planned int
 	// Usage of the model call.
 	Usage v1alpha1.Usage
-	// ID is the provider's id of the response; it may be empty.
-	ID string
 	// FinishReason is the provider's.
 	FinishReason string
 }
@@ -53,7 +51,6 @@ func AfterReason(p v1alpha1.TurnProgress, r Response, pending int, maxIterations
 	next := following(p)
 	next.Summary.ModelCalls = addCount(next.Summary.ModelCalls, 1)
 	next.Summary.Usage = addUsage(next.Summary.Usage, r.Usage)
-	next.Plan.PreviousResponseID = r.ID
 	goesOn := r.Planned > 0 || pending > 0
 	switch {
 	case goesOn && next.Iteration >= maxIterations:
@@ -71,13 +68,9 @@ func AfterReason(p v1alpha1.TurnProgress, r Response, pending int, maxIterations
 	return next
 }
 
-// AfterAct returns what follows the tool calls of an act step: a model call of the next iteration (TURN-11, SM-07),
-// which continues the response that asked for them (SM-06).
+// AfterAct returns what follows the tool calls of an act step: a model call of the next iteration (TURN-11, SM-07).
 func AfterAct(p v1alpha1.TurnProgress) v1alpha1.TurnProgress {
 	next := following(p)
-	if p.Plan != nil {
-		next.Plan.PreviousResponseID = p.Plan.PreviousResponseID
-	}
 	reason(&next)
 	return next
 }

@@ -25,7 +25,7 @@ func calls(ids ...string) []v1alpha1.ToolCall {
 // in is the progress of a Turn in an iteration, with step 3 open.
 func in(phase v1alpha1.PlanPhase, iteration int32) v1alpha1.TurnProgress {
 	p := Begin(5, began)
-	p.Iteration, p.Plan.Step, p.Plan.Phase, p.Plan.PreviousResponseID = iteration, 3, phase, "r-0"
+	p.Iteration, p.Plan.Step, p.Plan.Phase = iteration, 3, phase
 	return p
 }
 
@@ -48,9 +48,9 @@ func TestATurnThatNeverBeganHasNoOpenStep(t *testing.T) {
 
 // TestWhatFollowsAResponse has a row for each rule of TURN-06, TURN-07, TURN-08, TURN-13, TURN-14, SM-03 and SM-09.
 func TestWhatFollowsAResponse(t *testing.T) {
-	answer := Response{ID: "r-1", FinishReason: "stop"}
-	asks := Response{ID: "r-1", FinishReason: "tool_calls", Planned: 2, Calls: calls("2-0", "2-1")}
-	tooMany := Response{ID: "r-1", Planned: 40, Calls: calls("2-0")}
+	answer := Response{FinishReason: "stop"}
+	asks := Response{FinishReason: "tool_calls", Planned: 2, Calls: calls("2-0", "2-1")}
+	tooMany := Response{Planned: 40, Calls: calls("2-0")}
 	reason, act, end := v1alpha1.PlanPhaseReason, v1alpha1.PlanPhaseAct, v1alpha1.PlanPhaseComplete
 	for name, test := range map[string]struct {
 		response  Response
@@ -81,7 +81,7 @@ func TestWhatFollowsAResponse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := AfterReason(in(v1alpha1.PlanPhaseReason, test.iteration), test.response, test.pending, test.limit)
-			want := v1alpha1.TurnPlan{Step: 4, Phase: test.phase, PreviousResponseID: test.response.ID}
+			want := v1alpha1.TurnPlan{Step: 4, Phase: test.phase}
 			if test.phase == end {
 				want = v1alpha1.TurnPlan{Step: 3, Phase: end, StopReason: test.stop}
 			}
@@ -111,7 +111,7 @@ func phaseOf(phase v1alpha1.PlanPhase) v1alpha1.TurnPhase {
 	}
 }
 
-// TestToolCallsAreFollowedByAModelCall: TURN-11, TURN-13. The next model call continues the response that asked.
+// TestToolCallsAreFollowedByAModelCall: TURN-11, TURN-13.
 func TestToolCallsAreFollowedByAModelCall(t *testing.T) {
 	p := in(v1alpha1.PlanPhaseAct, 2)
 	p.ToolCalls = calls("2-0", "2-1", "2-2")
@@ -120,7 +120,7 @@ func TestToolCallsAreFollowedByAModelCall(t *testing.T) {
 	p.Summary.ToolCalls = 7
 	p.WaitsFor = []v1alpha1.TurnWait{{Type: v1alpha1.WaitTypeCluster}}
 	next := AfterAct(p)
-	want := v1alpha1.TurnPlan{Step: 4, Phase: v1alpha1.PlanPhaseReason, PreviousResponseID: "r-0"}
+	want := v1alpha1.TurnPlan{Step: 4, Phase: v1alpha1.PlanPhaseReason}
 	if *next.Plan != want || next.Phase != v1alpha1.TurnPhaseReason || next.Iteration != 3 || next.WaitsFor != nil {
 		t.Errorf("progress %+v, plan %+v", next, next.Plan)
 	}

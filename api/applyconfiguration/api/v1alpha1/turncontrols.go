@@ -2,6 +2,10 @@
 
 package v1alpha1
 
+import (
+	apiv1alpha1 "github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
 // TurnControlsApplyConfiguration represents a declarative configuration of the TurnControls type for use
 // with apply.
 //
@@ -13,6 +17,10 @@ type TurnControlsApplyConfiguration struct {
 	// locale is the response language for this message, as a BCP 47 tag such as de-CH. It takes precedence over that of
 	// the Session. The model is told about it, and tools find it in CAPSTAN_LOCALE.
 	Locale *string `json:"locale,omitempty"`
+	// reasoningEffort is how much the model thinks before it responds to this message: None, Low, Medium or High. It
+	// takes precedence over spec.parameters of the Model and of its fallbacks. Models that cannot be told how much to
+	// think ignore it. Default: that of the Model.
+	ReasoningEffort *apiv1alpha1.ReasoningEffort `json:"reasoningEffort,omitempty"`
 }
 
 // TurnControlsApplyConfiguration constructs a declarative configuration of the TurnControls type for use with
@@ -34,5 +42,13 @@ func (b *TurnControlsApplyConfiguration) WithModelRef(value *LocalReferenceApply
 // If called multiple times, the Locale field is set to the value of the last call.
 func (b *TurnControlsApplyConfiguration) WithLocale(value string) *TurnControlsApplyConfiguration {
 	b.Locale = &value
+	return b
+}
+
+// WithReasoningEffort sets the ReasoningEffort field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ReasoningEffort field is set to the value of the last call.
+func (b *TurnControlsApplyConfiguration) WithReasoningEffort(value apiv1alpha1.ReasoningEffort) *TurnControlsApplyConfiguration {
+	b.ReasoningEffort = &value
 	return b
 }

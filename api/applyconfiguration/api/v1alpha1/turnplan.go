@@ -18,8 +18,6 @@ type TurnPlanApplyConfiguration struct {
 	Phase *apiv1alpha1.PlanPhase `json:"phase,omitempty"`
 	// openedAtOrdinal is the first ordinal of the Session's journal at which the entry that closes this step may be.
 	OpenedAtOrdinal *int64 `json:"openedAtOrdinal,omitempty"`
-	// previousResponseID is the provider's id of the last response, where the provider stores the conversation.
-	PreviousResponseID *string `json:"previousResponseID,omitempty"`
 	// locale for the tools of the open step: that of the model call that planned them.
 	Locale *string `json:"locale,omitempty"`
 	// attempt counts the failed calls of model for the open step. It is recorded only before a pause of more than a
@@ -60,14 +58,6 @@ func (b *TurnPlanApplyConfiguration) WithPhase(value apiv1alpha1.PlanPhase) *Tur
 // If called multiple times, the OpenedAtOrdinal field is set to the value of the last call.
 func (b *TurnPlanApplyConfiguration) WithOpenedAtOrdinal(value int64) *TurnPlanApplyConfiguration {
 	b.OpenedAtOrdinal = &value
-	return b
-}
-
-// WithPreviousResponseID sets the PreviousResponseID field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the PreviousResponseID field is set to the value of the last call.
-func (b *TurnPlanApplyConfiguration) WithPreviousResponseID(value string) *TurnPlanApplyConfiguration {
-	b.PreviousResponseID = &value
 	return b
 }
 

@@ -33,6 +33,9 @@ type TurnSummaryApplyConfiguration struct {
 	StartedAt *v1.MicroTime `json:"startedAt,omitempty"`
 	// finishedAt is the time at which the Turn's last step was closed.
 	FinishedAt *v1.MicroTime `json:"finishedAt,omitempty"`
+	// timeToFirstToken is how long the first model that responded took from the call to the first text, reasoning or
+	// tool call of its response, without earlier failed calls.
+	TimeToFirstToken *v1.Duration `json:"timeToFirstToken,omitempty"`
 }
 
 // TurnSummaryApplyConfiguration constructs a declarative configuration of the TurnSummary type for use with
@@ -123,5 +126,13 @@ func (b *TurnSummaryApplyConfiguration) WithStartedAt(value v1.MicroTime) *TurnS
 // If called multiple times, the FinishedAt field is set to the value of the last call.
 func (b *TurnSummaryApplyConfiguration) WithFinishedAt(value v1.MicroTime) *TurnSummaryApplyConfiguration {
 	b.FinishedAt = &value
+	return b
+}
+
+// WithTimeToFirstToken sets the TimeToFirstToken field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the TimeToFirstToken field is set to the value of the last call.
+func (b *TurnSummaryApplyConfiguration) WithTimeToFirstToken(value v1.Duration) *TurnSummaryApplyConfiguration {
+	b.TimeToFirstToken = &value
 	return b
 }

@@ -28,15 +28,16 @@ type (
 	}
 
 	plan struct {
-		Step               int32             `json:"step"`
-		Phase              string            `json:"phase"`
-		OpenedAt           int64             `json:"openedAt,omitempty"`
-		PreviousResponseID string            `json:"previousResponseID,omitempty"`
-		Locale             string            `json:"locale,omitempty"`
-		Attempt            int32             `json:"attempt,omitempty"`
-		Model              string            `json:"model,omitempty"`
-		NotBefore          *metav1.MicroTime `json:"notBefore,omitempty"`
-		StopReason         string            `json:"stopReason,omitempty"`
+		Step       int32             `json:"step"`
+		Phase      string            `json:"phase"`
+		OpenedAt   int64             `json:"openedAt,omitempty"`
+		Locale     string            `json:"locale,omitempty"`
+		Attempt    int32             `json:"attempt,omitempty"`
+		Model      string            `json:"model,omitempty"`
+		NotBefore  *metav1.MicroTime `json:"notBefore,omitempty"`
+		StopReason string            `json:"stopReason,omitempty"`
+		// PreviousResponseID was written by builds before 2026-11-23. No build has used it.
+		PreviousResponseID string `json:"previousResponseID,omitempty"`
 	}
 
 	turnWait struct {
@@ -129,7 +130,7 @@ func progressFrom(p *v1alpha1.TurnProgress) *progress {
 	if p.Plan != nil {
 		stored.Plan = &plan{
 			Step: p.Plan.Step, Phase: string(p.Plan.Phase), OpenedAt: p.Plan.OpenedAtOrdinal,
-			PreviousResponseID: p.Plan.PreviousResponseID, Locale: p.Plan.Locale, Attempt: p.Plan.Attempt,
+			Locale: p.Plan.Locale, Attempt: p.Plan.Attempt,
 			Model: p.Plan.Model, NotBefore: p.Plan.NotBefore, StopReason: string(p.Plan.StopReason),
 		}
 	}
@@ -164,7 +165,7 @@ func (p *progress) progress() *v1alpha1.TurnProgress {
 	if p.Plan != nil {
 		read.Plan = &v1alpha1.TurnPlan{
 			Step: p.Plan.Step, Phase: v1alpha1.PlanPhase(p.Plan.Phase), OpenedAtOrdinal: p.Plan.OpenedAt,
-			PreviousResponseID: p.Plan.PreviousResponseID, Locale: p.Plan.Locale, Attempt: p.Plan.Attempt,
+			Locale: p.Plan.Locale, Attempt: p.Plan.Attempt,
 			Model: p.Plan.Model, NotBefore: p.Plan.NotBefore, StopReason: v1alpha1.StopReason(p.Plan.StopReason),
 		}
 	}

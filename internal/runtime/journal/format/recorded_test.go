@@ -65,10 +65,17 @@ func value(t *testing.T, raw []byte) map[string]any {
 	return v
 }
 
-// withoutSchemaDigests removes a field of calls that the build before the one of this record has written, and that no
-// build has read since.
-func withoutSchemaDigests(entry map[string]any) {
+// asNow gives the fields of an entry the names that the API has now, and removes those that earlier builds have written
+// and that no build has read since.
+func asNow(entry map[string]any) {
 	transition, _ := entry["transition"].(map[string]any)
+	if plan, ok := transition["plan"].(map[string]any); ok {
+		delete(plan, "previousResponseID")
+		if opened, ok := plan["openedAt"]; ok {
+			delete(plan, "openedAt")
+			plan["openedAtOrdinal"] = opened
+		}
+	}
 	calls, _ := transition["toolCalls"].([]any)
 	for _, call := range calls {
 		delete(call.(map[string]any), "schemaDigest")
@@ -97,7 +104,7 @@ func TestRecordedEntriesAreReadWhole(t *testing.T) {
 			}
 			want := value(t, raw)
 			delete(want, "format")
-			withoutSchemaDigests(want)
+			asNow(want)
 			if !reflect.DeepEqual(value(t, got), want) {
 				t.Fatalf("read\n%s\nof\n%s", got, raw)
 			}
@@ -105,6 +112,26 @@ func TestRecordedEntriesAreReadWhole(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+	}
+}
+
+// TestAnEntryWithADroppedFieldIsRead: earlier builds of format 2 have written it.
+func TestAnEntryWithADroppedFieldIsRead(t *testing.T) {
+	e := &format.Entry{Session: "demo", Ordinal: 1, Step: 1, Final: true, Transition: &v1alpha1.TurnProgress{
+		Plan: &v1alpha1.TurnPlan{Step: 2, Phase: v1alpha1.PlanPhaseReason},
+	}}
+	spec, err := format.Encode(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw := bytes.Replace(spec.Payload.Raw, []byte(`"step":2,`), []byte(`"step":2,"previousResponseID":"resp_1",`), 1)
+	if bytes.Equal(raw, spec.Payload.Raw) {
+		t.Fatalf("the field is not in %s", raw)
+	}
+	spec.Payload.Raw = raw
+	read, err := format.Decode(spec)
+	if err != nil || !reflect.DeepEqual(read.Transition, e.Transition) {
+		t.Errorf("read %+v, %v", read, err)
 	}
 }
 

@@ -56,13 +56,12 @@ func conversation() model.Request {
 	messages = append(messages, results...)
 	messages = append(messages, event.NewUserMessage("And tomorrow?"))
 	return model.Request{
-		Model:              "claude-test",
-		SystemPrompt:       "Be brief.",
-		Messages:           messages,
-		Locale:             "de-CH",
-		Iteration:          2,
-		TurnID:             "turn",
-		PreviousResponseID: "msg_00",
+		Model:        "claude-test",
+		SystemPrompt: "Be brief.",
+		Messages:     messages,
+		Locale:       "de-CH",
+		Iteration:    2,
+		TurnID:       "turn",
 		Tools: []model.ToolDefinition{
 			{
 				Name:        "weather",

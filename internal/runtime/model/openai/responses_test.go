@@ -130,7 +130,7 @@ func TestARequestByResponses(t *testing.T) {
 		Role: event.RoleToolResult, ToolCallID: "1-0", Error: "dark", Content: []event.Part{event.Text("seen"), image},
 	}
 	r := model.Request{
-		Model: "gpt-5.6", SystemPrompt: "Be brief.", PreviousResponseID: "resp_0",
+		Model: "gpt-5.6", SystemPrompt: "Be brief.",
 		Messages: []event.Message{event.NewUserParts([]event.Part{event.Text("Look"), image}), said, result},
 		Tools:    []model.ToolDefinition{{Name: "look", Description: "Looks."}},
 	}
