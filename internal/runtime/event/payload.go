@@ -156,6 +156,8 @@ type LLMGeneration struct {
 	Tries int32 `json:"tries,omitempty"`
 	// ReasoningDropped reports whether the model was called again without reasoning, because the provider refused it.
 	ReasoningDropped bool `json:"reasoning_dropped,omitempty"`
+	// ImagesDropped is how many images the model was called again without, because the provider refused them.
+	ImagesDropped int32 `json:"images_dropped,omitempty"`
 
 	Success bool   `json:"success"`
 	Error   string `json:"error,omitempty"`

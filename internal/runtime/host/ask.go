@@ -42,6 +42,11 @@ type asked struct {
 	message string
 	// reasoningDropped reports whether the Model was called without reasoning, because the provider had refused it.
 	reasoningDropped bool
+	// imagesLeftOut are the digests of the images that the Model was called without, because the provider had refused
+	// them imageRefusals times. imageTried reports whether it was called again with all of them.
+	imagesLeftOut []string
+	imageRefusals int
+	imageTried    bool
 }
 
 // failure is the error in a form for users. Its code comes with the error, and no text decides.
@@ -169,7 +174,8 @@ func (h *Host) askOne(
 	for a.tries++; ; a.tries++ {
 		var err error
 		var reasoning bool
-		r.Messages, reasoning = a.prompt(messages)
+		sent := event.WithoutImages(messages, a.imagesLeftOut)
+		r.Messages, reasoning = a.prompt(sent)
 		a.message = event.NewID()
 		a.tried, a.first = h.Clock(), time.Time{}
 		if a.began.IsZero() {
@@ -185,6 +191,9 @@ func (h *Host) askOne(
 		}
 		if reasoning && refusesReasoning(a.err) && ctx.Err() == nil {
 			a.reasoningDropped = true
+			continue
+		}
+		if h.imageRefused(ctx, &a, sent, t.messageID()) {
 			continue
 		}
 		pause, again := pauseBefore(a.tries+1, a.err)

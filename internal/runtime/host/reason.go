@@ -132,7 +132,7 @@ func (h *Host) generate(
 	kept *journal.Partial,
 ) (generation, error) {
 	g := generation{kept: kept}
-	messages := event.WithoutFiltered(withoutErrors(view.Messages))
+	messages := event.WithoutRefusedImages(event.WithoutFiltered(withoutErrors(view.Messages)))
 	if t.step() == 1 {
 		messages = append(messages, t.message())
 	}
@@ -330,7 +330,7 @@ func generationOf(a asked, g generation, iteration int32) event.LLMGeneration {
 	if a.tries > 1 {
 		call.Tries = a.tries
 	}
-	call.ReasoningDropped = a.reasoningDropped
+	call.ReasoningDropped, call.ImagesDropped = a.reasoningDropped, int32(len(a.imagesLeftOut))
 	if a.err != nil {
 		call.Error = cut(a.err.Error(), maxMessageBytes)
 		return call

@@ -59,14 +59,18 @@ func (a asked) messageOf(calls []event.ToolCall) event.Message {
 		origin := originOf(a.model)
 		m.Origin = &origin
 	}
+	metadata := map[string]any{}
 	if a.reasoningDropped {
-		m.Metadata = map[string]any{event.MetadataReasoningDropped: true}
+		metadata[event.MetadataReasoningDropped] = true
+	}
+	if len(a.imagesLeftOut) > 0 {
+		metadata[event.MetadataImagesRefused] = strings.Join(a.imagesLeftOut, " ")
 	}
 	if r := a.response; r.FinishReason == model.FinishFiltered && r.Text == "" && len(calls) == 0 {
-		if m.Metadata == nil {
-			m.Metadata = map[string]any{}
-		}
-		m.Metadata[event.MetadataPromptFiltered] = true
+		metadata[event.MetadataPromptFiltered] = true
+	}
+	if len(metadata) > 0 {
+		m.Metadata = metadata
 	}
 	return m
 }

@@ -26,8 +26,11 @@ func (d *driver) failure(ctx context.Context, asked string, raw *http.Response, 
 		told := toldBy(refused)
 		err := provider.StatusError(name, asked, status, wait, d.kind(told))
 		err = provider.WithProblem(err, provider.Said(told.Message, d.key))
-		if told.refusesReasoning() {
-			err = &provider.ReasoningRefused{Err: err}
+		switch {
+		case told.refusesReasoning():
+			return &provider.ReasoningRefused{Err: err}
+		case told.Type == string(sdk.ErrorTypeInvalidRequestError):
+			return provider.WithImage(err, told.Message, unfetchedImage, unreadableImage)
 		}
 		return err
 	}
@@ -36,6 +39,14 @@ func (d *driver) failure(ctx context.Context, asked string, raw *http.Response, 
 	}
 	return provider.RequestError(ctx, name, err)
 }
+
+// What the API says of an image that it could not fetch from its address, also because of robots.txt, in the words that
+// public clients of the API match (read 2026-11), and of one that it cannot read:
+// github.com/anthropics/claude-code/issues/19031 and 17452 (2026-01), 49836 (2026-04).
+var (
+	unfetchedImage  = []string{"unable to download the file", "robots.txt", ".image.source.url"}
+	unreadableImage = []string{"could not process image", ".image.source."}
+)
 
 // fieldName is the path of a field of the request. It begins with one of those that a Model decides on, so that nothing
 // else is taken for one.

@@ -24,8 +24,11 @@ func (d *driver) failure(ctx context.Context, asked string, seen *record, err er
 		}
 		refusal := provider.StatusError(name, asked, status, retryAfter(seen, told), d.kind(told))
 		refusal = provider.WithProblem(refusal, provider.Said(told.Message, d.key))
-		if refusesReasoning(status, told.Message) {
-			refusal = &provider.ReasoningRefused{Err: refusal}
+		switch {
+		case refusesReasoning(status, told.Message):
+			return &provider.ReasoningRefused{Err: refusal}
+		case status == http.StatusBadRequest:
+			return provider.WithImage(refusal, told.Message, unfetchedImage, unreadableImage)
 		}
 		return refusal
 	}
@@ -38,6 +41,14 @@ func (d *driver) failure(ctx context.Context, asked string, seen *record, err er
 	}
 	return provider.RequestError(ctx, name, err)
 }
+
+// What Google says of an image that it could not fetch from its address: github.com/googleapis/js-genai/issues/1385
+// (2026-03), which passes at times, and github.com/BoundaryML/baml/issues/1548 (2025-03); and of one that it cannot read:
+// github.com/AmberSahdev/Open-Interface/issues/64 (2025-08).
+var (
+	unfetchedImage  = []string{"cannot fetch content from the provided url", "invalid or unsupported file uri"}
+	unreadableImage = []string{"provided image is not valid", "unable to process input image"}
+)
 
 // retryAfter is how long Google asks to wait, which it says among the details of the error.
 func retryAfter(seen *record, told genai.APIError) time.Duration {

@@ -48,11 +48,25 @@ func (d *driver) told(asked string, status int, wait time.Duration, p problem) f
 	}
 	err := provider.StatusError(name, asked, status, wait, d.kind(p))
 	err = provider.WithProblem(err, provider.Said(p.Message, d.key))
-	if d.refusesReasoning(status, p) {
+	switch {
+	case d.refusesReasoning(status, p):
 		err = &provider.ReasoningRefused{Err: err}
+	case status == http.StatusBadRequest || status == http.StatusUnprocessableEntity || status == 0:
+		err = provider.WithImage(err, p.word()+": "+p.Message, unfetchedImage, unreadableImage)
 	}
 	return failure{err: err}
 }
+
+// What OpenAI says of an image that it could not fetch from its address: github.com/vercel/ai/issues/8857 (2025-09),
+// github.com/gaoren002/GPT2Image-Pro/issues/34 (2026-06), portkey.ai/error-library/download-error-10510 (read 2026-11);
+// and DashScope: github.com/agentscope-ai/agentscope-java/issues/2700 (2026-08). And what OpenAI says of one that it
+// cannot read: github.com/STranslate/STranslate/issues/277 (2024-12).
+var (
+	unfetchedImage = []string{
+		"while downloading", "failed to download image", "invalid_image_url", "failed to download multimodal content",
+	}
+	unreadableImage = []string{"you uploaded an unsupported image"}
+)
 
 // problem is what OpenAI and those like it say of an error.
 type problem struct {

@@ -19,6 +19,7 @@ import (
 //   - github.com/modelflow-ai/.github/pull/158: a thought without a signature cannot be given back;
 //   - github.com/vercel/ai/pull/12419 (2026-02), which cites the API reference: metadata has user_id alone, of at most 256
 //     characters; github.com/BerriAI/litellm/pull/11432 (2025-06): it is no address of a person;
+//   - the words of public clients of the API (read 2026-11): an image at an address that cannot be fetched;
 //   - the SDK's description of max_tokens, budget_tokens, tool_use.id and roles (anthropic-sdk-go v1.84.0).
 type Anthropic struct{}
 
@@ -45,6 +46,11 @@ func refusedByAnthropic(format string, args ...any) *Refusal {
 // RefusesReasoning implements Dialect.
 func (Anthropic) RefusesReasoning() *Refusal {
 	return refusedByAnthropic("messages.1.content.0: Invalid `signature` in `thinking` block")
+}
+
+// RefusesImage implements Dialect.
+func (Anthropic) RefusesImage(string) *Refusal {
+	return refusedByAnthropic("Unable to download the file. Please verify the URL and try again.")
 }
 
 // Stream implements Dialect.

@@ -47,6 +47,11 @@ func (c Chat) RefusesReasoning() *Refusal {
 		"[('messages.1' : property '%s' is unsupported)]", c.Field)
 }
 
+// RefusesImage implements Dialect (github.com/agentscope-ai/agentscope-java/issues/2700, 2026-08).
+func (Chat) RefusesImage(string) *Refusal {
+	return refusedByChat("<400> InternalError.Algo.InvalidParameter: Failed to download multimodal content")
+}
+
 // Stream implements Dialect. What the model thinks comes before all other parts.
 func (c Chat) Stream(d *Double, s Step) string {
 	var all []any

@@ -26,6 +26,7 @@ func Conform(t *testing.T, s Subject) {
 	t.Run("a message within the loop", func(t *testing.T) { steered(t, s) })
 	t.Run("marked texts", func(t *testing.T) { marked(t, s) })
 	t.Run("who the user is", func(t *testing.T) { identified(t, s) })
+	t.Run("an expired image", func(t *testing.T) { expiredImage(t, s) })
 }
 
 // toolLoop: every request has all reasoning so far, unchanged and in its place, and begins with the request before it.
@@ -259,6 +260,33 @@ func identified(t *testing.T, s Subject) {
 	if got := p.Double.User(); told != s.Identifies || s.Identifies != (got == testUser) {
 		t.Errorf("the user is %q for the API, in %s", got, lastBody(p.Double))
 	}
+}
+
+// expiredImage: the driver reports that an image could not be fetched, and the same conversation without it is accepted.
+func expiredImage(t *testing.T, s Subject) {
+	const url = "https://example.org/ship.jpg"
+	p := s.play(t, Step{says("A ship.")}, Step{says("It was old.")})
+	c := newTalk()
+	image := event.Part{Type: event.PartImage, MediaType: "image/jpeg", URL: url}
+	c.messages[0].Content = append(c.messages[0].Content, image)
+	c.step(t, p)
+	c.messages = append(c.messages, event.NewUserMessage("How old was it?"))
+	p.Double.Expired = []string{url}
+	r, _ := c.request(p, p.Name)
+	response, err := p.driver.Generate(t.Context(), r)
+	var refused *provider.ImageRefused
+	if !errors.As(err, &refused) || refused.Unreadable || response != nil {
+		t.Fatalf("the driver returns %+v, %v", response, err)
+	}
+	var told *provider.Error
+	if !errors.As(err, &told) || told.Problem == "" || told.Transient() {
+		t.Errorf("the error is %+v", told)
+	}
+	if _, names := s.Dialect.(Responses); refused.Names(url) != names {
+		t.Errorf("the address is named: %t", refused.Names(url))
+	}
+	c.messages = event.WithoutImages(c.messages, []string{image.ImageDigest()})
+	c.step(t, p)
 }
 
 // Pairs runs A-B-A within one tool loop for two drivers: neither API sees reasoning of the other, and the first one

@@ -44,6 +44,8 @@ type Dialect interface {
 	Check(d *Double, body map[string]any) *Refusal
 	// RefusesReasoning is how the API refuses reasoning that is not its own.
 	RefusesReasoning() *Refusal
+	// RefusesImage is how the API refuses a request with an image that it cannot fetch from its address.
+	RefusesImage(url string) *Refusal
 	// Conversation is the name of the field with the messages.
 	Conversation() string
 }
@@ -58,6 +60,8 @@ type Double struct {
 	// Repeats gives a request that is sent again the same response: the one behind as many responses as pieces of
 	// reasoning have come back. Each response must have one.
 	Repeats bool
+	// Expired are the addresses of images that cannot be fetched.
+	Expired []string
 	// Cut is the number of bytes after which a response comes in a second piece; 0 for one piece. Bytes makes it come
 	// byte by byte.
 	Cut   int
@@ -101,6 +105,11 @@ func (d *Double) RoundTrip(r *http.Request) (*http.Response, error) {
 	refusal := d.Dialect.Check(d, fields)
 	if refusal == nil && d.Refuse && len(d.returned) > 0 {
 		refusal = d.Dialect.RefusesReasoning()
+	}
+	for _, url := range d.Expired {
+		if refusal == nil && bytes.Contains(body, []byte(url)) {
+			refusal = d.Dialect.RefusesImage(url)
+		}
 	}
 	if refusal != nil {
 		return answer(r, refusal.Status, "application/json", strings.NewReader(refusal.Body)), nil

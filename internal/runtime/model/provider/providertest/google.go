@@ -38,6 +38,11 @@ func (Google) RefusesReasoning() *Refusal {
 	return refusedByGoogle("Unable to submit request because Thought signature is not valid.")
 }
 
+// RefusesImage implements Dialect (github.com/googleapis/js-genai/issues/1385, 2026-03).
+func (Google) RefusesImage(string) *Refusal {
+	return refusedByGoogle("Cannot fetch content from the provided URL.")
+}
+
 // Stream implements Dialect. A thought has no part of its own: its signature is with the first call behind it, or with
 // an empty text at the end, as streams have it.
 func (Google) Stream(d *Double, s Step) string {

@@ -50,6 +50,11 @@ func (Responses) RefusesReasoning() *Refusal {
 	)
 }
 
+// RefusesImage implements Dialect (github.com/vercel/ai/issues/8857, 2025-09).
+func (Responses) RefusesImage(url string) *Refusal {
+	return refusedByResponses("invalid_value", "url", "Timeout while downloading %s", url)
+}
+
 // Stream implements Dialect.
 func (Responses) Stream(d *Double, s Step) string {
 	about := map[string]any{

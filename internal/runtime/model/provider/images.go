@@ -1,0 +1,43 @@
+package provider
+
+import "strings"
+
+// ImageRefused is the error of a request that the provider refused because of an image in it. The same request without
+// the image may be accepted.
+type ImageRefused struct {
+	// Err is the error as it would be without this knowledge.
+	Err error
+	// Unreadable reports whether the provider has the image and cannot read it. Otherwise it could not fetch the image
+	// from its address, which may pass.
+	Unreadable bool
+	// said is the provider's own text.
+	said string
+}
+
+// Error implements error.
+func (e *ImageRefused) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error of the request.
+func (e *ImageRefused) Unwrap() error { return e.Err }
+
+// Names reports whether the provider names the address of an image.
+func (e *ImageRefused) Names(url string) bool {
+	return url != "" && strings.Contains(e.said, url)
+}
+
+// WithImage marks the error of a request as caused by an image, if the provider's text matches one of the phrases that
+// it uses for images that it could not fetch, or could not read. The phrases are in lower case.
+func WithImage(err error, said string, unfetched, unreadable []string) error {
+	text := strings.ToLower(said)
+	for _, phrase := range unfetched {
+		if strings.Contains(text, phrase) {
+			return &ImageRefused{Err: err, said: said}
+		}
+	}
+	for _, phrase := range unreadable {
+		if strings.Contains(text, phrase) {
+			return &ImageRefused{Err: err, said: said, Unreadable: true}
+		}
+	}
+	return err
+}
