@@ -247,17 +247,6 @@ func TestAnswersOfNoSense(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsNotThereIsUnavailable(t *testing.T) {
-	d := newDouble(t, streams())
-	d.Close()
-	_, err := d.ask(t)
-	var own *provider.Error
-	if !errors.As(err, &own) || !own.Transient() || model.CodeOf(err) != v1alpha1.ErrorCodeProviderUnavailable {
-		t.Errorf("the error is %v", err)
-	}
-	quiet(t, err, d)
-}
-
 // TestTheKeyIsInNoAnswer, which a server could have put there for the journal to keep.
 func TestTheKeyIsInNoAnswer(t *testing.T) {
 	hides := strings.NewReplacer("msg_01", "id-"+key, "claude-test-20260101", key)
@@ -274,40 +263,6 @@ func TestTheKeyIsInNoAnswer(t *testing.T) {
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%+v, %v\nwant\n%+v", got, err, want)
-	}
-}
-
-// TestWhatComesIsTold is what PART-01 keeps: the text so far, and that a tool call has begun.
-func TestWhatComesIsTold(t *testing.T) {
-	d := newDouble(
-		t,
-		streams(
-			start,
-			textStart(0),
-			text(0, "I "),
-			ping,
-			text(0, "look."),
-			blockStop(0),
-			callStart(1, "a", "look"),
-			arguments(1, "{}"),
-			blockStop(1),
-			ends("tool_use"),
-			stop,
-		),
-	)
-	r := simple()
-	var heard []model.Partial
-	r.OnPartial = func(p model.Partial) {
-		if n := len(heard); n == 0 || heard[n-1] != p {
-			heard = append(heard, p)
-		}
-	}
-	if _, err := d.driver(t, v1alpha1.ModelParameters{}).Generate(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
-	want := []model.Partial{{}, {Text: "I "}, {Text: "I look."}, {Text: "I look.", ToolCalls: true}}
-	if !slices.Equal(heard, want) {
-		t.Errorf("heard %+v, want %+v", heard, want)
 	}
 }
 

@@ -1,7 +1,6 @@
 package anthropic
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -149,42 +148,6 @@ func quiet(t *testing.T, err error, d *double) {
 				t.Errorf("the error %q has %q in it", e, word)
 			}
 		}
-	}
-}
-
-func TestACancelledCallGivesTheContextsError(t *testing.T) {
-	for name, begun := range map[string]bool{"before the answer": false, "within the answer": true} {
-		t.Run(name, func(t *testing.T) {
-			arrived := make(chan struct{})
-			d := newDouble(t, func(w http.ResponseWriter, r *http.Request) {
-				if begun {
-					w.Header().Set("Content-Type", "text/event-stream")
-					fmt.Fprint(w, stream(start, textStart(0), text(0, "Hel")))
-					http.NewResponseController(w).Flush() //nolint:errcheck // the test sees what arrives
-				}
-				close(arrived)
-				<-r.Context().Done()
-			})
-			ctx, cancel := context.WithCancel(t.Context())
-			go func() { <-arrived; cancel() }()
-			answer, err := d.driver(t, v1alpha1.ModelParameters{}).Generate(ctx, simple())
-			if !errors.Is(err, context.Canceled) || answer != nil {
-				t.Errorf("the answer is %+v, %v", answer, err)
-			}
-		})
-	}
-}
-
-func TestACallIsCancelledBetweenTwoEventsThatCameTogether(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	r := simple()
-	heard := 0
-	r.OnPartial = func(model.Partial) { heard++; cancel() }
-	d := newDouble(t, streams(start, textStart(0), text(0, "Hello"), blockStop(0), ends("end_turn"), stop))
-	answer, err := d.driver(t, v1alpha1.ModelParameters{}).Generate(ctx, r)
-	if answer != nil || !errors.Is(err, context.Canceled) || heard != 1 {
-		t.Errorf("the answer is %+v, %v after %d events", answer, err, heard)
 	}
 }
 

@@ -285,29 +285,3 @@ func TestEmptyLinesAreNotCollected(t *testing.T) {
 		t.Errorf("the events are %q and %q", first, second)
 	}
 }
-
-// TestWhatComesIsTold is what PART-01 keeps: the text so far, and that a tool call has begun.
-func TestWhatComesIsTold(t *testing.T) {
-	server := providertest.Serve(t, providertest.Answer{Body: stream(
-		said(
-			`{"text": "I wonder", "thought": true}`,
-		),
-		said(text("I ")),
-		said(text("look.")),
-		ended("STOP", callPart("a1", "look", "{}")),
-	)})
-	r := question()
-	var heard []model.Partial
-	r.OnPartial = func(p model.Partial) {
-		if n := len(heard); n == 0 || heard[n-1] != p {
-			heard = append(heard, p)
-		}
-	}
-	if _, err := driverOf(t, server, Options{}).Generate(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
-	want := []model.Partial{{}, {Text: "I "}, {Text: "I look."}, {Text: "I look.", ToolCalls: true}}
-	if !slices.Equal(heard, want) {
-		t.Errorf("heard %+v, want %+v", heard, want)
-	}
-}

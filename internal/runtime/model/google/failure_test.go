@@ -1,11 +1,7 @@
 package google
 
 import (
-	"bytes"
-	"context"
 	"errors"
-	"log"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -122,71 +118,5 @@ func TestStatuses(t *testing.T) {
 			}
 			tellsNothing(t, err)
 		})
-	}
-}
-
-func TestAServerThatIsNotThere(t *testing.T) {
-	driver, err := New(Options{HTTP: &http.Client{Transport: unreachable{}}, Key: key})
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := driver.Generate(t.Context(), question())
-	if answer != nil || err == nil || model.CodeOf(err) != v1alpha1.ErrorCodeProviderUnavailable {
-		t.Errorf("Generate = %+v, %v", answer, err)
-	}
-	tellsNothing(t, err)
-}
-
-type unreachable struct{}
-
-func (unreachable) RoundTrip(r *http.Request) (*http.Response, error) {
-	return nil, errors.New("connecting to " + r.URL.String() + " with " + r.Header.Get("X-Goog-Api-Key") + ": refused")
-}
-
-func TestItEndsWithTheContext(t *testing.T) {
-	// The SDK writes what it reads to the standard log, which is the manager's.
-	var written bytes.Buffer
-	before := log.Writer()
-	log.SetOutput(&written)
-	t.Cleanup(func() { log.SetOutput(before) })
-	for name, body := range map[string]string{
-		"before anything": "", "within a text": stream(said(text("Once"))), "after the end": stream(ended("STOP", text("Once"))),
-	} {
-		t.Run(name, func(t *testing.T) {
-			server := providertest.Serve(t, providertest.Answer{Body: body, Hold: true})
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			driver, err := New(Options{HTTP: providertest.After(server.Client(), len(body), cancel), Key: key})
-			if err != nil {
-				t.Fatal(err)
-			}
-			answer, err := driver.Generate(ctx, question())
-			if answer != nil || !errors.Is(err, context.Canceled) {
-				t.Errorf("Generate = %+v, %v", answer, err)
-			}
-		})
-	}
-	t.Run("between two events that came together", func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		r := question()
-		heard := 0
-		r.OnPartial = func(model.Partial) { heard++; cancel() }
-		answer, err := driverOf(t, providertest.Serve(t, providertest.Answer{Body: hello}), Options{}).Generate(ctx, r)
-		if answer != nil || !errors.Is(err, context.Canceled) || heard != 1 {
-			t.Errorf("Generate = %+v, %v after %d events", answer, err, heard)
-		}
-	})
-	t.Run("at its deadline", func(t *testing.T) {
-		ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
-		defer cancel()
-		server := providertest.Serve(t, providertest.Answer{Body: hello})
-		answer, err := driverOf(t, server, Options{}).Generate(ctx, question())
-		if answer != nil || !errors.Is(err, context.DeadlineExceeded) || len(server.Seen()) != 0 {
-			t.Errorf("Generate = %+v, %v after %d requests", answer, err, len(server.Seen()))
-		}
-	})
-	if written.Len() > 0 {
-		t.Errorf("the log has %s", &written)
 	}
 }

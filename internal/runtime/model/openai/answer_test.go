@@ -3,7 +3,6 @@ package openai
 import (
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -280,34 +279,6 @@ func TestTheKeyIsInNoAnswer(t *testing.T) {
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%+v, %v\nwant\n%+v", got, err, want)
-	}
-}
-
-// TestWhatComesIsTold is what PART-01 keeps: the text so far, and that a tool call has begun.
-func TestWhatComesIsTold(t *testing.T) {
-	server := providertest.Serve(t, providertest.Answer{Body: chunks(
-		delta(
-			`{"role":"assistant","content":"I "}`,
-		),
-		delta(`{"content":"look."}`),
-		callPiece("0", "call_1", "look", ""),
-		morePiece("0", "{}"),
-		finish("tool_calls"),
-		usage,
-	)})
-	r := question()
-	var heard []model.Partial
-	r.OnPartial = func(p model.Partial) {
-		if n := len(heard); n == 0 || heard[n-1] != p {
-			heard = append(heard, p)
-		}
-	}
-	if _, err := driverOf(t, server, Options{}).Generate(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
-	want := []model.Partial{{Text: "I "}, {Text: "I look."}, {Text: "I look.", ToolCalls: true}}
-	if !slices.Equal(heard, want) {
-		t.Errorf("heard %+v, want %+v", heard, want)
 	}
 }
 

@@ -1,9 +1,7 @@
 package openai
 
 import (
-	"context"
 	"errors"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -126,65 +124,6 @@ func TestStatuses(t *testing.T) {
 			tellsNothing(t, err)
 		})
 	}
-}
-
-func TestAServerThatIsNotThere(t *testing.T) {
-	refused := &http.Client{Transport: unreachable{}}
-	driver, err := New(Options{HTTP: refused, Key: key})
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := driver.Generate(t.Context(), question())
-	if answer != nil || err == nil || model.CodeOf(err) != v1alpha1.ErrorCodeProviderUnavailable {
-		t.Errorf("Generate = %+v, %v", answer, err)
-	}
-	tellsNothing(t, err)
-}
-
-type unreachable struct{}
-
-func (unreachable) RoundTrip(r *http.Request) (*http.Response, error) {
-	return nil, errors.New("connecting to " + r.URL.String() + " with " + r.Header.Get("Authorization") + ": refused")
-}
-
-func TestItEndsWithTheContext(t *testing.T) {
-	for name, stream := range map[string]string{
-		"before anything": "", "within a text": unfinished(delta(`{"content":"Once"}`)), "after the end": unfinished(delta(`{"content":"Once"}`), finish("stop")),
-	} {
-		t.Run(name, func(t *testing.T) {
-			server := providertest.Serve(t, providertest.Answer{Body: stream, Hold: true})
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			driver, err := New(Options{HTTP: providertest.After(server.Client(), len(stream), cancel), Key: key})
-			if err != nil {
-				t.Fatal(err)
-			}
-			answer, err := driver.Generate(ctx, question())
-			if answer != nil || !errors.Is(err, context.Canceled) {
-				t.Errorf("Generate = %+v, %v", answer, err)
-			}
-		})
-	}
-	t.Run("between two events that came together", func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		r := question()
-		heard := 0
-		r.OnPartial = func(model.Partial) { heard++; cancel() }
-		answer, err := driverOf(t, providertest.Serve(t, providertest.Answer{Body: hello}), Options{}).Generate(ctx, r)
-		if answer != nil || !errors.Is(err, context.Canceled) || heard != 1 {
-			t.Errorf("Generate = %+v, %v after %d events", answer, err, heard)
-		}
-	})
-	t.Run("at its deadline", func(t *testing.T) {
-		ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
-		defer cancel()
-		server := providertest.Serve(t, providertest.Answer{Body: hello})
-		answer, err := driverOf(t, server, Options{}).Generate(ctx, question())
-		if answer != nil || !errors.Is(err, context.DeadlineExceeded) || len(server.Seen()) != 0 {
-			t.Errorf("Generate = %+v, %v after %d requests", answer, err, len(server.Seen()))
-		}
-	})
 }
 
 // expectProblem checks what the user is told of an error, beside its text.
