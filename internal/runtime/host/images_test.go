@@ -96,6 +96,10 @@ func TestAnImageThatCannotBeFetchedIsReplacedByANote(t *testing.T) {
 		!strings.Contains(b.asked[0].Messages[0].PlainText(), "could not read this image") {
 		t.Errorf("the next Turn asks %d times, with %+v", len(b.asked), b.asked[0].Messages)
 	}
+	inspected, err := b.Inspect(t.Context(), session, "", with())
+	if err != nil || !slices.Equal(addresses(inspected), []string{harbour}) || inspected.User != b.asked[0].User {
+		t.Errorf("the next request would be %+v, %v", inspected, err)
+	}
 	if got := b.transcript()[0].Images(); len(got) != 1 || got[0].URL != ship {
 		t.Errorf("the log has %+v", got)
 	}

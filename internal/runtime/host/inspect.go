@@ -16,7 +16,7 @@ func (h *Host) Inspect(ctx context.Context, s journal.Session, locale string, c 
 	if err != nil {
 		return model.Request{}, fmt.Errorf("reading the conversation: %w", err)
 	}
-	messages, _ := event.Repair(withoutErrors(view.Messages), repairState)
+	messages, _ := event.Repair(sendable(view.Messages), repairState)
 	prompt, tools := event.Fenced(messages), definitions(c)
 	return model.Request{
 		Model:        modelName(c.Model),
@@ -25,5 +25,6 @@ func (h *Host) Inspect(ctx context.Context, s journal.Session, locale string, c 
 		Tools:        tools,
 		Locale:       locale,
 		Iteration:    1,
+		User:         pseudonym(s),
 	}, nil
 }

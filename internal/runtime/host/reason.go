@@ -132,7 +132,7 @@ func (h *Host) generate(
 	kept *journal.Partial,
 ) (generation, error) {
 	g := generation{kept: kept}
-	messages := event.WithoutRefusedImages(event.WithoutFiltered(withoutErrors(view.Messages)))
+	messages := sendable(view.Messages)
 	if t.step() == 1 {
 		messages = append(messages, t.message())
 	}
@@ -345,6 +345,12 @@ func generationOf(a asked, g generation, iteration int32) event.LLMGeneration {
 	call.Usage.CacheReadTokens, call.Usage.CacheWriteTokens = a.response.Usage.CacheReadTokens, a.response.Usage.CacheWriteTokens
 	call.Cost = a.cost()
 	return call
+}
+
+// sendable is a conversation without what no model may be sent any more: messages about errors, and what a provider has
+// refused before.
+func sendable(history []event.Message) []event.Message {
+	return event.WithoutRefusedImages(event.WithoutFiltered(withoutErrors(history)))
 }
 
 // withoutErrors leaves out the messages that reported an error to the user: they are not the model's (LLM-07). Where the
