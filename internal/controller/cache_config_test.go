@@ -21,6 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/leftout"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 )
 
 // longText returns a text that shares no memory with another one.
@@ -201,8 +202,8 @@ func TestALargeToolIsKeptWithWhatDecisionsNeed(t *testing.T) {
 				t.Errorf("timeouts %s and %s, want %s and %s", s, r, start, run)
 			}
 			var pinned v1alpha1.ToolCall
-			tool.Pin(&pinned, whole)
-			if !(tool.Pins{}).Hold(pinned, left) {
+			definition.Of(whole).Pin(&pinned)
+			if !definition.Of(left).Holds(pinned) {
 				t.Error("the pin of the whole Tool does not hold for what the cache has of it")
 			}
 		})

@@ -25,7 +25,6 @@ type actScope struct {
 	jobs    map[string]*batchv1.Job
 	pods    map[string][]*corev1.Pod
 	results []v1alpha1.ToolResult
-	pins    tool.Pins
 	// round decides what this pass does.
 	round *act.Round
 }
@@ -43,34 +42,7 @@ func (a *actScope) job(call v1alpha1.ToolCall) (string, *batchv1.Job) {
 
 // toolSpec returns the Tool that a call was planned with; nil if it is gone. A cache may have left out its texts.
 func (a *actScope) toolSpec(call v1alpha1.ToolCall) *v1alpha1.ToolSpec {
-	definition := a.config.Tools[call.Name]
-	if !a.pins.Hold(call, definition) {
-		return nil
-	}
-	return &definition.Spec
-}
-
-// wholeTool returns the Tool that a call was planned with, with all its texts; nil if it is gone or has changed.
-func (a *actScope) wholeTool(ctx context.Context, call v1alpha1.ToolCall) (*v1alpha1.Tool, error) {
-	definition := a.config.Tools[call.Name]
-	if !a.pins.Hold(call, definition) {
-		return nil, nil
-	}
-	return wholeTool(ctx, a.config, call, definition)
-}
-
-// wholeTool returns the texts of a Tool that a call was planned with; nil if it has changed.
-func wholeTool(
-	ctx context.Context, config host.Config, call v1alpha1.ToolCall, cached *v1alpha1.Tool,
-) (*v1alpha1.Tool, error) {
-	definition, err := config.Texts.Tool(ctx, cached)
-	if err != nil {
-		return nil, err
-	}
-	if !(tool.Pins{}).Hold(call, definition) {
-		return nil, nil
-	}
-	return definition, nil
+	return a.config.Tools.Planned(call).Spec()
 }
 
 // act runs the tool calls of the open step: it carries out what package act decides, until the step is closed, the
@@ -155,7 +127,7 @@ func unless(err error) (flow, error) {
 
 // gather reads everything that the pass needs for its decisions.
 func (r *Reconciler) gather(ctx context.Context, s *scope) (*actScope, error) {
-	a := &actScope{scope: s, step: s.memory.of(s.plan().Step), pins: tool.Pins{}}
+	a := &actScope{scope: s, step: s.memory.of(s.plan().Step)}
 	var err error
 	if a.config, err = r.config(ctx, s); err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ func acting(calls ...v1alpha1.ToolCall) *actScope {
 	turn := &v1alpha1.Turn{}
 	turn.UID, turn.Status.ToolCalls = "turn-uid", calls
 	var m memory
-	return &actScope{scope: &scope{turn: turn.DeepCopy(), base: turn}, step: m.of(1), pins: tool.Pins{}}
+	return &actScope{scope: &scope{turn: turn.DeepCopy(), base: turn}, step: m.of(1)}
 }
 
 // guardedCall waits for its approval until a minute after moment.

@@ -67,10 +67,11 @@ func (r *Reconciler) start(ctx context.Context, a *actScope, indexes []int) (flo
 // a second process: its name identifies the call.
 func (r *Reconciler) startJob(ctx context.Context, a *actScope, index int, name string) (flow, error) {
 	call := a.calls()[index]
-	definition, err := a.wholeTool(ctx, call)
+	planned, err := a.config.Planned(ctx, call)
 	if err != nil {
 		return proceed, err
 	}
+	definition := planned.Object()
 	if definition == nil {
 		return proceed, r.deny(ctx, a, index, name, tool.Changed())
 	}

@@ -54,20 +54,14 @@ func (r *Reconciler) request(
 	a *actScope, call v1alpha1.ToolCall, run *host.CallRun,
 ) executor.Func {
 	turn, config, arguments := a.hostTurn(), a.config, a.step.known.Plan(call.ID).Arguments
-	cached := config.Tools[call.Name]
-	held := a.pins.Hold(call, cached)
 	return func(ctx context.Context) (any, error) {
-		c := host.HTTPCall{Call: call, Arguments: arguments, Network: config.Effective.Network, Run: run}
-		if held {
-			definition, err := wholeTool(ctx, config, call, cached)
-			if err != nil {
-				return nil, err
-			}
-			if definition != nil {
-				c.Tool = definition.Spec.DeepCopy()
-			}
+		planned, err := config.Planned(ctx, call)
+		if err != nil {
+			return nil, err
 		}
-		return r.Host.HTTP(ctx, turn, c)
+		return r.Host.HTTP(ctx, turn, host.HTTPCall{
+			Call: call, Arguments: arguments, Tool: planned.Spec(), Network: config.Effective.Network, Run: run,
+		})
 	}
 }
 

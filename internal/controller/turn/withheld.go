@@ -34,9 +34,9 @@ func (r *Reconciler) lookForSecrets(ctx context.Context, a *actScope, indexes []
 			continue
 		}
 		var missing *act.Withheld
-		definition, err := a.wholeTool(ctx, call)
-		if err == nil && definition != nil && definition.Spec.HTTP != nil {
-			missing, err = r.Host.CheckSecrets(ctx, a.turn.Namespace, call.Name, definition.Spec.HTTP)
+		planned, err := a.config.Planned(ctx, call)
+		if spec := planned.Spec(); err == nil && spec != nil && spec.HTTP != nil {
+			missing, err = r.Host.CheckSecrets(ctx, a.turn.Namespace, call.Name, spec.HTTP)
 		}
 		if err != nil {
 			failed = append(failed, err)

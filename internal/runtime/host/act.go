@@ -135,8 +135,9 @@ func (h *Host) requestedEvents(
 			continue
 		}
 		asked := event.RequestedCall{ID: call.ID, Name: call.Name, Arguments: arguments[call.ID]}
-		if definition := c.Tools[call.Name]; definition != nil {
-			asked.Description = cut(definition.Spec.Description, maxRequestedDescription)
+		if d := c.Tools.Find(call.Name); d != nil {
+			description, _ := d.Offer()
+			asked.Description = cut(description, maxRequestedDescription)
 		}
 		requested.ToolCalls = append(requested.ToolCalls, asked)
 	}

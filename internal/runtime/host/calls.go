@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"maps"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
@@ -64,8 +62,8 @@ func (h *Host) pinOne(t Turn, c Config, p *journal.PlannedCall, call model.ToolC
 		s.State, s.Reason, s.Preview = v1alpha1.ToolCallStateNotExecuted, reason, tool.ShownPreview(text)
 		return s
 	}
-	definition := c.Tools[call.Name]
-	if definition == nil {
+	d := c.Tools.Find(call.Name)
+	if d == nil {
 		return refuse(v1alpha1.ToolCallReasonToolNotFound, "Tool definition not found: "+cut(call.Name, 64))
 	}
 	if len(call.Arguments) > tool.MaxArgumentsBytes {
@@ -75,51 +73,23 @@ func (h *Host) pinOne(t Turn, c Config, p *journal.PlannedCall, call model.ToolC
 			tool.MaxArgumentsBytes,
 		))
 	}
-	tool.MustHaveOffer(&definition.Spec)
-	var schema []byte
-	if definition.Spec.InputSchema != nil {
-		schema = definition.Spec.InputSchema.Raw
-	}
+	_, schema := d.Offer()
 	if err := h.Validator.Validate(schema, call.Arguments); err != nil {
 		return refuse(v1alpha1.ToolCallReasonInvalidArguments, "The tool was not executed: "+err.Error())
 	}
-	tool.Pin(&s, definition)
-	if definition.Spec.Client != nil {
-		s.Executor, s.State = v1alpha1.ToolExecutorClient, v1alpha1.ToolCallStateWaiting
+	d.Pin(&s)
+	if d.Executor == v1alpha1.ToolExecutorClient {
+		s.State = v1alpha1.ToolCallStateWaiting
 		return s
 	}
-	s.Executor, s.Attempt = executorOf(&definition.Spec), 1
-	s.SideEffect = definition.Spec.SideEffect
-	if s.SideEffect == "" {
-		s.SideEffect = v1alpha1.SideEffectAtMostOnce
-	}
-	s.ConcurrencyClass = definition.Spec.ConcurrencyClass
-	if timeout := timeoutOf(&definition.Spec); timeout != nil {
-		s.Timeout = &metav1.Duration{Duration: timeout.Duration}
-	}
-	if by := tool.ApproveBy(&definition.Spec, h.Clock()); by != nil {
-		s.Policy, s.ApproveBy = definition.Spec.Policy, by
+	s.Attempt = 1
+	if by := tool.ApproveBy(d.Policy, d.ApprovalTimeout, h.Clock()); by != nil {
+		s.Policy, s.ApproveBy = d.Policy, by
 		s.Attempt, s.State, s.Reason = 0, v1alpha1.ToolCallStateWaiting, v1alpha1.ReasonApproval
 		// The calls are planned by the step before the one that runs them.
 		s.CallDigest = tool.CallDigest(t.Ref.UID, t.step()+1, s, call.Arguments)
 	}
 	return s
-}
-
-// executorOf is how the manager runs a tool.
-func executorOf(spec *v1alpha1.ToolSpec) v1alpha1.ToolExecutor {
-	if spec.HTTP != nil {
-		return v1alpha1.ToolExecutorHTTP
-	}
-	return v1alpha1.ToolExecutorJob
-}
-
-// timeoutOf returns the timeout of one run of the tool; nil if the Tool sets none.
-func timeoutOf(spec *v1alpha1.ToolSpec) *metav1.Duration {
-	if spec.HTTP != nil {
-		return spec.HTTP.Timeout
-	}
-	return spec.Job.Timeout
 }
 
 // TraceParent returns the W3C trace context of a call of the open step, so that the spans of the tool are children of
@@ -131,20 +101,12 @@ func (h *Host) TraceParent(t Turn, call string) string {
 // definitions are the tools that the model is offered.
 func definitions(c Config) []model.ToolDefinition {
 	var offered []model.ToolDefinition
-	for _, name := range c.Effective.Tools {
-		definition := c.Tools[name]
-		if definition == nil {
-			continue
+	for _, d := range c.Tools {
+		description, schema := d.Offer()
+		if schema == nil {
+			schema = json.RawMessage(`{"type":"object"}`)
 		}
-		tool.MustHaveOffer(&definition.Spec)
-		schema := json.RawMessage(`{"type":"object"}`)
-		if definition.Spec.InputSchema != nil {
-			schema = definition.Spec.InputSchema.Raw
-		}
-		offered = append(
-			offered,
-			model.ToolDefinition{Name: name, Description: definition.Spec.Description, InputSchema: schema},
-		)
+		offered = append(offered, model.ToolDefinition{Name: d.Name, Description: description, InputSchema: schema})
 	}
 	return offered
 }

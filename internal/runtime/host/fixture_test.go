@@ -20,6 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 )
 
 var (
@@ -105,10 +106,9 @@ func with(tools ...*v1alpha1.Tool) Config {
 	c := Config{
 		Model:     &v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Name: "m"}, Spec: v1alpha1.ModelSpec{Provider: "Test"}},
 		Effective: config.Effective{MaxIterations: 10},
-		Tools:     map[string]*v1alpha1.Tool{},
 	}
 	for _, t := range tools {
-		c.Tools[t.Name] = t
+		c.Tools = append(c.Tools, definition.Of(t))
 		c.Effective.Tools = append(c.Effective.Tools, t.Name)
 	}
 	return c

@@ -15,6 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 )
 
 // Host runs steps.
@@ -110,8 +111,8 @@ type Config struct {
 	NoModel *Keyless
 	// Fallbacks are called instead, in order, if Model cannot serve the request.
 	Fallbacks []*v1alpha1.Model
-	// Tools that exist, by name.
-	Tools map[string]*v1alpha1.Tool
+	// Tools are the definitions of the tools that the model may call.
+	Tools definition.Set
 	// Texts reads what is left out of the system prompt, the Tools and the Models. Not needed if all are whole.
 	Texts Texts
 }

@@ -38,7 +38,7 @@ func ControlsOf(turn *v1alpha1.Turn) *v1alpha1.TurnControls {
 // ConfigOf returns the configuration of a Turn with the given controls, from the current layers of its Session.
 func ConfigOf(resolved *config.Resolved, controls *v1alpha1.TurnControls) Config {
 	c := Config{
-		Blocker: resolved.Blocker(), Effective: resolved.Effective, Tools: resolved.Tools,
+		Blocker: resolved.Blocker(), Effective: resolved.Effective, Tools: resolved.Definitions(),
 		ModelNotFound: resolved.ModelNotFound(controls),
 	}
 	if model, ok := resolved.Model(controls); ok {

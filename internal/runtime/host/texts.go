@@ -3,12 +3,13 @@ package host
 import (
 	"context"
 	"fmt"
-	"maps"
+	"slices"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/leftout"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 )
 
 // Texts reads the configuration that a cache has left out. It returns whole objects, which the caller may change.
@@ -24,8 +25,8 @@ type Texts interface {
 // LeftOutBytes is the size of the texts that a model call has yet to read of the configuration.
 func (c Config) LeftOutBytes() int64 {
 	n := leftout.Bytes(c.Effective.SystemPrompt)
-	for _, definition := range c.Tools {
-		n += tool.LeftOutBytes(&definition.Spec)
+	for _, d := range c.Tools {
+		n += d.LeftOutBytes()
 	}
 	return n
 }
@@ -40,21 +41,32 @@ func (c Config) whole(ctx context.Context) (Config, error) {
 		}
 		c.Effective.SystemPrompt = prompt
 	}
-	all := maps.Clone(c.Tools)
-	for _, name := range c.Effective.Tools {
-		definition := c.Tools[name]
-		if definition == nil || !tool.LeftOut(&definition.Spec) {
+	c.Tools = slices.Clone(c.Tools)
+	for i, d := range c.Tools {
+		if !d.LeftOut() {
 			continue
 		}
-		read, err := c.Texts.Tool(ctx, definition)
+		read, err := c.Texts.Tool(ctx, d.Object())
 		if err != nil {
-			return c, fmt.Errorf("reading Tool %s: %w", name, err)
+			return c, fmt.Errorf("reading Tool %s: %w", d.Name, err)
 		}
 		tool.LeaveOutExecution(&read.Spec)
-		all[name] = read
+		c.Tools[i] = definition.Of(read)
 	}
-	c.Tools = all
 	return c, nil
+}
+
+// Planned returns the definition that a call was planned with, with all texts; nil if it is gone or was changed.
+func (c Config) Planned(ctx context.Context, call v1alpha1.ToolCall) (*definition.Definition, error) {
+	d := c.Tools.Planned(call)
+	if !d.LeftOut() {
+		return d, nil
+	}
+	read, err := c.Texts.Tool(ctx, d.Object())
+	if err != nil {
+		return nil, fmt.Errorf("reading Tool %s: %w", d.Name, err)
+	}
+	return definition.Set{definition.Of(read)}.Planned(call), nil
 }
 
 // wholeModel returns a Model with its script.
@@ -72,12 +84,9 @@ func (c Config) wholeModel(ctx context.Context, m *v1alpha1.Model) (*v1alpha1.Mo
 // after returns the configuration that a response is recorded with: without the system prompt, and with the definitions
 // of the called tools alone.
 func (c Config) after(calls []model.ToolCall) Config {
-	called := map[string]*v1alpha1.Tool{}
-	for _, call := range calls {
-		if definition := c.Tools[call.Name]; definition != nil {
-			called[call.Name] = definition
-		}
-	}
-	c.Effective.SystemPrompt, c.Tools = "", called
+	c.Tools = slices.DeleteFunc(slices.Clone(c.Tools), func(d *definition.Definition) bool {
+		return !slices.ContainsFunc(calls, func(call model.ToolCall) bool { return call.Name == d.Name })
+	})
+	c.Effective.SystemPrompt = ""
 	return c
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 )
 
 // shelf has the configuration that was left out.
@@ -39,24 +40,25 @@ func (s *shelf) Model(context.Context, *v1alpha1.Model) (*v1alpha1.Model, error)
 // largeConfig is a configuration with a long prompt, a large Tool and a Model with a long script, as a cache keeps it.
 func largeConfig(t *testing.T) (Config, *shelf) {
 	t.Helper()
-	definition := jobTool("work")
-	definition.Spec.Description = strings.Repeat("d", 16<<10)
-	c := with(definition)
+	work := jobTool("work")
+	work.Spec.Description = strings.Repeat("d", 16<<10)
+	c := with(work)
 	c.Model = c.Model.DeepCopy()
 	c.Model.Spec.Simulation = &v1alpha1.Simulation{
 		Response: &v1alpha1.SimulatedResponse{Text: strings.Repeat("x", 64<<10)},
 	}
 	s := &shelf{
 		prompt: strings.Repeat("p", 64<<10), model: c.Model.DeepCopy(),
-		tools: map[string]*v1alpha1.Tool{"work": definition.DeepCopy()},
+		tools: map[string]*v1alpha1.Tool{"work": work.DeepCopy()},
 	}
 	layer := v1alpha1.ConfigLayer{SystemPrompt: s.prompt}
 	config.LeaveOutPrompt(&layer)
 	c.Effective.SystemPrompt = config.Fold(layer).SystemPrompt
-	c.Tools = map[string]*v1alpha1.Tool{"work": definition.DeepCopy()}
-	tool.LeaveOut(c.Tools["work"])
+	cached := work.DeepCopy()
+	tool.LeaveOut(cached)
+	c.Tools = definition.Set{definition.Of(cached)}
 	model.LeaveOut(c.Model)
-	if !tool.LeftOut(&c.Tools["work"].Spec) || !model.LeftOut(c.Model) {
+	if !c.Tools.Find("work").LeftOut() || !model.LeftOut(c.Model) {
 		t.Fatal("the configuration is kept whole")
 	}
 	c.Texts = s
@@ -84,7 +86,7 @@ func TestAModelIsCalledWithTheTextsThatWereLeftOut(t *testing.T) {
 		t.Errorf("%d reads, want 3", s.reads)
 	}
 	var pinned v1alpha1.ToolCall
-	tool.Pin(&pinned, s.tools["work"])
+	definition.Of(s.tools["work"]).Pin(&pinned)
 	if call := turn.Progress.ToolCalls[0]; call.ToolDigest != pinned.ToolDigest ||
 		call.State != v1alpha1.ToolCallStatePending ||
 		len(closed.Calls) != 1 {
@@ -124,7 +126,7 @@ func TestTheTextsThatWereLeftOutCountAsMemoryOfTheCall(t *testing.T) {
 func TestTextsThatWereLeftOutCannotBeUsed(t *testing.T) {
 	b := newBench(t)
 	c, s := largeConfig(t)
-	job := &c.Tools["work"].Spec
+	job := c.Tools.Find("work").Spec()
 	http := &v1alpha1.ToolSpec{
 		Description: strings.Repeat("d", 16<<10),
 		HTTP:        &v1alpha1.HTTPTool{URL: "https://example.org"},

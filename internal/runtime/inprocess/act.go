@@ -10,7 +10,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // acting is a running act step. A new process can find out all of it from the journal.
@@ -21,8 +20,6 @@ type acting struct {
 	base []v1alpha1.ToolCall
 	// config is the Turn's configuration in this round.
 	config host.Config
-	// pins compares Tools with those that the calls were planned with.
-	pins tool.Pins
 	// runs are the newest attempts of the calls. They write to the journal in line.
 	runs []attempt
 	line *host.Line
@@ -55,7 +52,6 @@ func (r *run) act(ctx context.Context) (*journal.Closed, error) {
 		run:   r,
 		step:  &act.Step{Local: true, Planned: reason.Calls},
 		base:  r.turn.DeepCopy().Status.ToolCalls,
-		pins:  tool.Pins{},
 		runs:  make([]attempt, len(calls)),
 		line:  &host.Line{},
 		ended: make(chan callEnd, len(calls)),

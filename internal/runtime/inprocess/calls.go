@@ -56,11 +56,7 @@ func (a *acting) attempt(index int) *host.CallRun {
 
 // definition is the Tool that a call was planned with; nil when it is not there any more.
 func (a *acting) definition(call v1alpha1.ToolCall) *v1alpha1.Tool {
-	definition := a.config.Tools[call.Name]
-	if !a.pins.Hold(call, definition) {
-		return nil
-	}
-	return definition
+	return a.config.Tools.Planned(call).Object()
 }
 
 // request sends the request of a call of an HTTP tool.
@@ -68,11 +64,9 @@ func (a *acting) request(call v1alpha1.ToolCall, run *host.CallRun) func(context
 	turn, c := a.hostTurn(), host.HTTPCall{
 		Call:      call,
 		Arguments: a.step.Plan(call.ID).Arguments,
+		Tool:      a.config.Tools.Planned(call).Spec(),
 		Network:   a.config.Effective.Network,
 		Run:       run,
-	}
-	if definition := a.definition(call); definition != nil {
-		c.Tool = definition.Spec.DeepCopy()
 	}
 	return func(ctx context.Context) (host.CallEnd, error) { return a.loop.Host.HTTP(ctx, turn, c) }
 }

@@ -12,16 +12,12 @@ import (
 const DefaultApprovalTimeout = 24 * time.Hour
 
 // ApproveBy returns the latest time at which a call that is planned now can be approved, to the second and never
-// earlier than its Tool requires; nil if calls of the Tool need no approval.
-func ApproveBy(spec *v1alpha1.ToolSpec, now time.Time) *metav1.Time {
-	if spec.Policy != v1alpha1.ToolPolicyRequiresApproval {
+// earlier than the timeout of its tool; nil if the policy of the tool demands no approval.
+func ApproveBy(policy v1alpha1.ToolPolicy, timeout *metav1.Duration, now time.Time) *metav1.Time {
+	if policy != v1alpha1.ToolPolicyRequiresApproval {
 		return nil
 	}
-	timeout := DefaultApprovalTimeout
-	if given := spec.ApprovalTimeout; given != nil && given.Duration > 0 {
-		timeout = given.Duration
-	}
-	by := metav1.NewTime(now.Add(timeout + time.Second - 1).Truncate(time.Second))
+	by := metav1.NewTime(now.Add(positive(timeout, DefaultApprovalTimeout) + time.Second - 1).Truncate(time.Second))
 	return &by
 }
 

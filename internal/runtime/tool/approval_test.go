@@ -19,13 +19,13 @@ func TestUntilWhenACallCanBeApproved(t *testing.T) {
 		"a day when nothing is said": {v1alpha1.ToolSpec{Policy: v1alpha1.ToolPolicyRequiresApproval}, 24 * time.Hour},
 		"as long as the Tool says":   {v1alpha1.ToolSpec{Policy: v1alpha1.ToolPolicyRequiresApproval, ApprovalTimeout: &metav1.Duration{Duration: time.Second}}, time.Second},
 	} {
-		by := ApproveBy(&c.spec, now)
+		by := ApproveBy(c.spec.Policy, c.spec.ApprovalTimeout, now)
 		if by == nil || !by.Equal(&metav1.Time{Time: now.Truncate(time.Second).Add(time.Second + c.want)}) {
 			t.Errorf("%s: until %v", name, by)
 		}
 	}
 	for _, policy := range []v1alpha1.ToolPolicy{"", v1alpha1.ToolPolicyAuto} {
-		if by := ApproveBy(&v1alpha1.ToolSpec{Policy: policy}, now); by != nil {
+		if by := ApproveBy(policy, nil, now); by != nil {
 			t.Errorf("policy %q: until %v", policy, by)
 		}
 	}

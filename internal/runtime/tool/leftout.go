@@ -91,13 +91,6 @@ func recordedDigest(spec *v1alpha1.ToolSpec) (string, bool) {
 	}
 }
 
-// MustHaveOffer panics if the texts for the model were left out.
-func MustHaveOffer(spec *v1alpha1.ToolSpec) {
-	if LeftOut(spec) {
-		panic("the definition of a Tool is used before it is read")
-	}
-}
-
 // mustBeWhole panics if any text was left out.
 func mustBeWhole(spec *v1alpha1.ToolSpec) {
 	if LeftOut(spec) || executionLeftOut(spec) {

@@ -49,34 +49,6 @@ func Digest(spec *v1alpha1.ToolSpec) string {
 	return hash("tool", string(raw))[:digestDigits]
 }
 
-// Pin records in a call which Tool it is planned with.
-func Pin(call *v1alpha1.ToolCall, planned *v1alpha1.Tool) {
-	call.ToolUID, call.ToolDigest = planned.UID, Digest(&planned.Spec)
-}
-
-// Pins compares Tools with those that calls were planned with. It caches digests of the Tools, which were read once.
-type Pins map[*v1alpha1.Tool]string
-
-// Hold reports whether a Tool is the one that a call was planned with, and runs it in the same way. definition is nil
-// if there is no Tool of the name.
-func (p Pins) Hold(call v1alpha1.ToolCall, definition *v1alpha1.Tool) bool {
-	switch {
-	case definition == nil:
-		return false
-	case call.ToolDigest == "":
-		// A version of the manager planned it that pinned the generation only.
-		return call.ToolGeneration != 0 && definition.Generation == call.ToolGeneration
-	case definition.UID != call.ToolUID:
-		return false
-	}
-	digest, known := p[definition]
-	if !known {
-		digest = Digest(&definition.Spec)
-		p[definition] = digest
-	}
-	return digest == call.ToolDigest
-}
-
 // CallDigest is the SHA-256, in hexadecimal, over everything that an approval of a call covers: the Turn, the step that
 // runs the call, the call, the Tool as it is pinned in the call, and the arguments for the tool.
 func CallDigest(turn types.UID, step int32, call v1alpha1.ToolCall, arguments string) string {

@@ -24,69 +24,6 @@ func payTool() *v1alpha1.Tool {
 	}
 }
 
-func TestACallIsPinnedToWhatItsToolRuns(t *testing.T) {
-	for name, test := range map[string]struct {
-		change func(*v1alpha1.Tool)
-		pinned bool
-	}{
-		"nothing changed":     {func(*v1alpha1.Tool) {}, true},
-		"another description": {func(o *v1alpha1.Tool) { o.Spec.Description = "Pays somebody." }, true},
-		"another text of the schema": {func(o *v1alpha1.Tool) {
-			o.Spec.InputSchema.Raw = []byte(`{"type": "object", "title": "x", "properties": {"city": {"type": "string", "description": "Where."}}}`)
-		}, true},
-		"another time for an approval": {func(o *v1alpha1.Tool) { o.Spec.ApprovalTimeout = &metav1.Duration{Duration: time.Hour} }, true},
-		"another class":                {func(o *v1alpha1.Tool) { o.Spec.ConcurrencyClass = "bank" }, true},
-		"the default class by name":    {func(o *v1alpha1.Tool) { o.Spec.SideEffect = v1alpha1.SideEffectAtMostOnce }, true},
-		"an argument becomes a variable": {func(o *v1alpha1.Tool) {
-			o.Spec.InputSchema.Raw = []byte(`{"type": "object", "properties": {"city": {"type": "string"}, "LD_PRELOAD": {"type": "string"}}}`)
-		}, false},
-		"another image":       {func(o *v1alpha1.Tool) { o.Spec.Job.Image = "evil.example/pay:1" }, false},
-		"another argument":    {func(o *v1alpha1.Tool) { o.Spec.Job.Args = []string{"--all"} }, false},
-		"another side effect": {func(o *v1alpha1.Tool) { o.Spec.SideEffect = v1alpha1.SideEffectPure }, false},
-		"no approval":         {func(o *v1alpha1.Tool) { o.Spec.Policy = v1alpha1.ToolPolicyAuto }, false},
-		"another executor": {func(o *v1alpha1.Tool) {
-			o.Spec.Job, o.Spec.HTTP = nil, &v1alpha1.HTTPTool{URL: "https://example.org/"}
-		}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			call := v1alpha1.ToolCall{ID: "1-0"}
-			Pin(&call, payTool())
-			changed := payTool()
-			test.change(changed)
-			changed.Generation++
-			if got := (Pins{}).Hold(call, changed); got != test.pinned {
-				t.Errorf("changed by an update: pinned %v, want %v", got, test.pinned)
-			}
-			// Deleted and created again, its generation is 1.
-			changed.UID, changed.Generation = "another-uid", 1
-			if (Pins{}).Hold(call, changed) {
-				t.Error("a Tool that was made again passes for the one that was planned with")
-			}
-		})
-	}
-	call := v1alpha1.ToolCall{ID: "1-0"}
-	Pin(&call, payTool())
-	if (Pins{}).Hold(call, nil) {
-		t.Error("a Tool that is gone passes for the one that was planned with")
-	}
-}
-
-// Calls that a version of the manager planned that did not know the UID go on after an upgrade.
-func TestACallWithoutTheUIDOfItsToolIsPinnedToTheGeneration(t *testing.T) {
-	call := v1alpha1.ToolCall{ID: "1-0", ToolGeneration: 1}
-	if !(Pins{}).Hold(call, payTool()) {
-		t.Error("the Tool that it was planned with is refused")
-	}
-	changed := payTool()
-	changed.Generation = 2
-	if (Pins{}).Hold(call, changed) {
-		t.Error("a Tool that was changed passes")
-	}
-	if (Pins{}).Hold(v1alpha1.ToolCall{ID: "1-0"}, &v1alpha1.Tool{}) {
-		t.Error("a call that is pinned to nothing starts")
-	}
-}
-
 func TestADigestNeverChanges(t *testing.T) {
 	spec := payTool().Spec
 	spec.Job.Env = []v1alpha1.EnvVar{{Name: "A", Value: "b"}}

@@ -1,0 +1,173 @@
+package definition
+
+import (
+	"slices"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// Kind is what a definition comes from.
+type Kind string
+
+// KindTool is a Tool object.
+const KindTool Kind = "Tool"
+
+// Source is where a definition comes from.
+type Source struct {
+	// Kind of the source.
+	Kind Kind
+	// Name of the object.
+	Name string
+	// UID and Generation of the object.
+	UID        types.UID
+	Generation int64
+}
+
+// Definition is a tool that a model may call. It does not change once it is made.
+type Definition struct {
+	// Name that the model calls it by.
+	Name string
+	// Description and InputSchema are for the model. Without an InputSchema any object is accepted.
+	Description string
+	InputSchema []byte
+	// Executor that runs the calls.
+	Executor v1alpha1.ToolExecutor
+	// SideEffect is never empty for calls that the manager runs.
+	SideEffect v1alpha1.SideEffect
+	// Policy and ApprovalTimeout of the calls.
+	Policy          v1alpha1.ToolPolicy
+	ApprovalTimeout *metav1.Duration
+	// ConcurrencyClass of the calls; empty for none.
+	ConcurrencyClass string
+	// Timeout of one run; nil for the default of the executor.
+	Timeout *metav1.Duration
+	// Source of the definition.
+	Source Source
+
+	object *v1alpha1.Tool
+	digest func() string
+}
+
+// Of returns the definition of a Tool, which must not change any more. A cache may have left out texts of it.
+func Of(t *v1alpha1.Tool) *Definition {
+	spec := &t.Spec
+	d := &Definition{
+		Name:             t.Name,
+		Description:      spec.Description,
+		SideEffect:       spec.SideEffect,
+		Policy:           spec.Policy,
+		ApprovalTimeout:  spec.ApprovalTimeout,
+		ConcurrencyClass: spec.ConcurrencyClass,
+		Source:           Source{Kind: KindTool, Name: t.Name, UID: t.UID, Generation: t.Generation},
+		object:           t,
+		digest:           sync.OnceValue(func() string { return tool.Digest(spec) }),
+	}
+	if spec.InputSchema != nil {
+		d.InputSchema = spec.InputSchema.Raw
+	}
+	switch {
+	case spec.Client != nil:
+		d.Executor = v1alpha1.ToolExecutorClient
+		return d
+	case spec.HTTP != nil:
+		d.Executor, d.Timeout = v1alpha1.ToolExecutorHTTP, spec.HTTP.Timeout
+	case spec.Job != nil:
+		d.Executor, d.Timeout = v1alpha1.ToolExecutorJob, spec.Job.Timeout
+	}
+	if d.SideEffect == "" {
+		d.SideEffect = v1alpha1.SideEffectAtMostOnce
+	}
+	return d
+}
+
+// Object returns the Tool that the definition comes from; nil for none, and for no definition.
+func (d *Definition) Object() *v1alpha1.Tool {
+	if d == nil {
+		return nil
+	}
+	return d.object
+}
+
+// Spec returns the spec of the Tool that the definition comes from; nil for none, and for no definition.
+func (d *Definition) Spec() *v1alpha1.ToolSpec {
+	if object := d.Object(); object != nil {
+		return &object.Spec
+	}
+	return nil
+}
+
+// LeftOut reports whether a cache has left out the texts for the model.
+func (d *Definition) LeftOut() bool {
+	spec := d.Spec()
+	return spec != nil && tool.LeftOut(spec)
+}
+
+// LeftOutBytes is the size of the texts for the model that a cache has left out.
+func (d *Definition) LeftOutBytes() int64 {
+	if spec := d.Spec(); spec != nil {
+		return tool.LeftOutBytes(spec)
+	}
+	return 0
+}
+
+// Offer returns the texts for the model: the description, and the schema of the arguments. It panics if they were left
+// out.
+func (d *Definition) Offer() (description string, schema []byte) {
+	if d.LeftOut() {
+		panic("the definition of a Tool is used before it is read")
+	}
+	return d.Description, d.InputSchema
+}
+
+// Digest is the start of a SHA-256, in hexadecimal. Two definitions have the same if a call with the same arguments
+// runs in the same way under both.
+func (d *Definition) Digest() string {
+	return d.digest()
+}
+
+// Pin plans a call with the definition: it records in the call how it runs, and what it was planned with.
+func (d *Definition) Pin(call *v1alpha1.ToolCall) {
+	call.ToolUID, call.ToolDigest = d.Source.UID, d.Digest()
+	call.Executor, call.SideEffect, call.ConcurrencyClass = d.Executor, d.SideEffect, d.ConcurrencyClass
+	if d.Timeout != nil {
+		call.Timeout = &metav1.Duration{Duration: d.Timeout.Duration}
+	}
+}
+
+// Holds reports whether a call was planned with the definition, and runs in the same way under it. It is false for no
+// definition.
+func (d *Definition) Holds(call v1alpha1.ToolCall) bool {
+	switch {
+	case d == nil:
+		return false
+	case call.ToolDigest == "":
+		// A version of the manager planned it that pinned the generation only.
+		return call.ToolGeneration != 0 && d.Source.Generation == call.ToolGeneration
+	default:
+		return d.Source.UID == call.ToolUID && d.Digest() == call.ToolDigest
+	}
+}
+
+// Set is the definitions of a Turn, in the order in which a model is offered them. A name occurs once.
+type Set []*Definition
+
+// Find returns the definition of a name; nil for none.
+func (s Set) Find(name string) *Definition {
+	if i := slices.IndexFunc(s, func(d *Definition) bool { return d.Name == name }); i >= 0 {
+		return s[i]
+	}
+	return nil
+}
+
+// Planned returns the definition that a call was planned with; nil if it is gone or was changed.
+func (s Set) Planned(call v1alpha1.ToolCall) *Definition {
+	if d := s.Find(call.Name); d.Holds(call) {
+		return d
+	}
+	return nil
+}
