@@ -25,6 +25,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	journalkubernetes "github.com/capstan-dev/capstan/internal/runtime/journal/kubernetes"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	_ "github.com/capstan-dev/capstan/internal/runtime/tool/builtin/testmath" // for tests of users
 )
 
 // Options are the settings of a Kit. The zero value is usable: every tool call then succeeds with the empty result.

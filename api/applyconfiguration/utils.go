@@ -24,6 +24,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.AgentSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("AgentStatus"):
 		return &apiv1alpha1.AgentStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CapabilityReference"):
+		return &apiv1alpha1.CapabilityReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ConfigLayer"):
 		return &apiv1alpha1.ConfigLayerApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Cost"):

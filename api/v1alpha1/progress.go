@@ -145,7 +145,7 @@ type TurnPlan struct {
 }
 
 // ToolExecutor is how a tool runs.
-// +kubebuilder:validation:Enum=Job;HTTP;Client;None
+// +kubebuilder:validation:Enum=Job;HTTP;Builtin;Client;None
 type ToolExecutor string
 
 const (
@@ -153,6 +153,8 @@ const (
 	ToolExecutorJob ToolExecutor = "Job"
 	// ExecutorHTTP runs the tool as an HTTP request.
 	ToolExecutorHTTP ToolExecutor = "HTTP"
+	// ToolExecutorBuiltin runs a tool that is part of the manager.
+	ToolExecutorBuiltin ToolExecutor = "Builtin"
 	// ExecutorClient leaves the tool to the client of the Session, which creates a ToolResult.
 	ToolExecutorClient ToolExecutor = "Client"
 	// ExecutorNone marks a call that was refused before anything started.
@@ -200,7 +202,7 @@ type ToolCall struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Name string `json:"name"`
-	// executor that runs the call: Job, HTTP, Client, or None for a call that was refused.
+	// executor that runs the call: Job, HTTP, Builtin, Client, or None for a call that was refused.
 	// +required
 	Executor ToolExecutor `json:"executor"`
 	// sideEffect is the class of the Tool: Pure, Idempotent or AtMostOnce.
@@ -218,7 +220,7 @@ type ToolCall struct {
 	// +kubebuilder:validation:MaxLength=63
 	ConcurrencyClass string `json:"concurrencyClass,omitempty"`
 	// toolUID is the UID of the Tool that the call was planned with. A Tool that is deleted and created again is
-	// another Tool.
+	// another Tool. It is absent for a tool that is part of the manager.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Type=string

@@ -29,6 +29,8 @@ const (
 	ReasonRoleMissing = "RoleMissing"
 	// ReasonToolNotFound: a referenced Tool does not exist yet.
 	ReasonToolNotFound = "ToolNotFound"
+	// ReasonCapabilityNotFound: the manager has no capability of that name.
+	ReasonCapabilityNotFound = "CapabilityNotFound"
 	// ReasonToolNotReady: a referenced Tool exists and is not Ready.
 	ReasonToolNotReady = "ToolNotReady"
 	// ReasonNetworkAccessUnenforceable: a referenced Tool runs as a Job with network access, which the network access
@@ -228,6 +230,11 @@ const (
 	ToolCallReasonPanicked = "Panicked"
 	// ToolCallReasonNoFunction: no function replaces the tool's container in the in-process runtime.
 	ToolCallReasonNoFunction = "NoFunction"
+	// ToolCallReasonToolError: a tool that is part of the manager returned an error.
+	ToolCallReasonToolError = "ToolError"
+	// ToolCallReasonInternalError: a tool that is part of the manager failed because of a defect. The manager's log has
+	// the cause.
+	ToolCallReasonInternalError = "InternalError"
 	// ToolCallReasonManagerLost: the manager ended, or lost leadership, while the request was in progress.
 	ToolCallReasonManagerLost = "ManagerLost"
 	// ToolCallReasonLogFull: the Session's journal had no room for the claim of the call.

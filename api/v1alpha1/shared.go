@@ -77,6 +77,15 @@ type NetworkAccess struct {
 	ExemptTools []LocalReference `json:"exemptTools,omitempty"`
 }
 
+// CapabilityReference names a capability that a Session has.
+type CapabilityReference struct {
+	// builtin is the name of a capability that is part of the manager: current_time or stateless_todo_list.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z][a-z0-9_]*$`
+	Builtin string `json:"builtin"`
+}
+
 // ConfigLayer is the configuration that a Harness, an Agent and a Session may each set. The layers are merged, from the
 // root Harness down to the Session, again in every phase of a Turn.
 type ConfigLayer struct {
@@ -97,6 +106,13 @@ type ConfigLayer struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Tools []LocalReference `json:"tools,omitempty"`
+
+	// capabilities lists the capabilities of the Session. Each adds its tools to those that the model may call. Layers
+	// add up, and a capability that is named twice counts once.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Capabilities []CapabilityReference `json:"capabilities,omitempty"`
 
 	// networkAccess lists the network destinations that the tools may reach. A lower layer can only narrow it. If no
 	// layer sets it, only the manager's own limits restrict tools.

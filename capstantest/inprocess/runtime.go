@@ -21,6 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/model/drivers"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	_ "github.com/capstan-dev/capstan/internal/runtime/tool/builtin/testmath" // for tests of users
 )
 
 // ErrStopped means that the context of New has ended while a Turn was running. The Turn's state stays in the journal: a

@@ -99,6 +99,14 @@ var plain = []scenario{
 		tools:      given(httpTool("pay", v1alpha1.SideEffectAtMostOnce)),
 	},
 	{
+		name:       "a built-in tool beside an AtMostOnce Job",
+		simulation: writingTodos(calling("It is {{tool:pay}}, {{tool:write_todos}}.", "pay", "write_todos")),
+		tools:      given(jobTool("pay", v1alpha1.SideEffectAtMostOnce)),
+		session: func(s *v1alpha1.SessionSpec) {
+			s.Capabilities = []v1alpha1.CapabilityReference{{Builtin: "stateless_todo_list"}}
+		},
+	},
+	{
 		name:       "client tools, one of which answers early",
 		simulation: calling("{{tool:ask-ann}}, {{tool:ask-bob}}", "ask-ann", "ask-bob"),
 		tools:      given(clientTool("ask-ann"), clientTool("ask-bob")),
@@ -385,6 +393,20 @@ func calling(text string, tools ...string) v1alpha1.Simulation {
 		Response:  fixed(text),
 		ToolCalls: &v1alpha1.SimulatedToolCalls{Sequence: []v1alpha1.SimulatedStep{step, {}}},
 	}
+}
+
+// writingTodos gives the calls of write_todos in a script their arguments.
+func writingTodos(script v1alpha1.Simulation) v1alpha1.Simulation {
+	for _, step := range script.ToolCalls.Sequence {
+		for i := range step.Calls {
+			if call := &step.Calls[i]; call.Name == "write_todos" {
+				call.Arguments = &v1alpha1.JSON{
+					Raw: []byte(`{"todos":[{"content":"Pay.","activeForm":"Paying.","status":"in_progress"}]}`),
+				}
+			}
+		}
+	}
+	return script
 }
 
 func jobTool(name string, class v1alpha1.SideEffect) *v1alpha1.Tool {

@@ -113,6 +113,18 @@ const (
 	callLook    = `{calls: [{name: look, arguments: {what: the sky}}]}`
 	callPay     = `{calls: [{name: pay}]}`
 	callGuarded = `{calls: [{name: guarded}]}`
+
+	// builtins are the capabilities of a Harness, and callingBuiltins a script that calls their tools.
+	builtins        = `capabilities: [{builtin: current_time}, {builtin: stateless_todo_list}, {builtin: test_math}]`
+	callingBuiltins = `simulation: {
+  response: {text: "Told: {{tool:look}} {{tool:write_todos}} {{tool:divide}} {{tool:get_current_time}}"},
+  toolCalls: {sequence: [{calls: [
+    {name: write_todos, arguments: {todos: [{content: Look., activeForm: Looking., status: pending}]}},
+    {name: look},
+    {name: divide, arguments: {a: 1, b: 0}},
+    {name: divide, arguments: {a: 6, b: 2}},
+    {name: get_current_time, arguments: {timezone: Mars/Olympus}},
+    {name: divide}]}, {}]}}`
 )
 
 // speak is a tool that says its name.
@@ -143,6 +155,10 @@ var scenarios = map[string]scenario{
 		harness: "toolConcurrency: Sequential",
 		tools:   speak,
 		ends:    "EndTurn",
+	},
+	"built-in tools": {model: callingBuiltins, harness: builtins, tools: speak, ends: "EndTurn"},
+	"built-in tools one after another": {
+		model: callingBuiltins, harness: builtins + ", toolConcurrency: Sequential", tools: speak, ends: "EndTurn",
 	},
 	"two act steps": {model: script(callLook, callPay), tools: speak, ends: "EndTurn"},
 	"a tool that fails": {

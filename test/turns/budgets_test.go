@@ -120,6 +120,25 @@ var _ = Describe("The write budget of a Turn", func() {
 		expectCost(ctx, namespace, before, slices.Concat(beginning, acting(0, v1alpha1.SideEffectPure), ending))
 	})
 
+	It("adds nothing for calls of built-in tools", func(ctx context.Context) {
+		now := []v1alpha1.SimulatedToolCall{call("get_current_time")}
+		namespace := newNamespace(ctx, calling("done", slices.Concat(now, now), now))
+		session := newSession(namespace, "demo")
+		session.Spec.Capabilities = []v1alpha1.CapabilityReference{{Builtin: "current_time"}}
+		create(ctx, session)
+		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseStarted))
+		before := len(requests.in(namespace))
+		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		step := acting(0, v1alpha1.SideEffectPure)
+		expectCost(ctx, namespace, before, slices.Concat(beginning, step, step, ending))
+		turn, err := kit.Turn(ctx, namespace, "demo-1")()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(turn.Status.Summary.Calls).To(Equal("3/3"))
+		Expect(turn).To(capstantest.HaveToolCall(
+			"get_current_time", v1alpha1.ToolCallStateSucceeded, v1alpha1.ToolCallReasonCompleted))
+	})
+
 	// A step of client tools costs what every act step costs, 4, and besides: 1 to accept each ToolResult, 1 entry for
 	// each result that comes before the step is complete, and 2 Session writes, because the Session shows that it
 	// waits. While it waits it costs nothing.

@@ -125,6 +125,18 @@ var layerCases = []ruleCase{
 		message:  `spec.tools[0].name: Required value`,
 	},
 	{
+		rule:     "spec.capabilities[] required builtin",
+		accepted: `spec: {capabilities: [{builtin: current_time}]}`,
+		rejected: `spec: {capabilities: [{}]}`,
+		message:  `spec.capabilities[0].builtin: Required value`,
+	},
+	{
+		rule:     "spec.capabilities[].builtin pattern",
+		accepted: `spec: {capabilities: [{builtin: a_capability_of_2031}]}`,
+		rejected: `spec: {capabilities: [{builtin: current-time}]}`,
+		message:  `spec.capabilities[0].builtin in body should match`,
+	},
+	{
 		rule:     "spec.toolConcurrency enum",
 		accepted: `spec: {toolConcurrency: Sequential}`,
 		rejected: `spec: {toolConcurrency: Serial}`,

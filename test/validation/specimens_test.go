@@ -39,6 +39,7 @@ var specimens = []specimen{
   systemPrompt: You answer briefly.
   modelRef: {name: simulated}
   tools: [{name: word-count}, {name: ask-user}]
+  capabilities: [{builtin: current_time}]
   maxIterations: 20
   toolConcurrency: Sequential
   networkAccess:
@@ -51,6 +52,7 @@ var specimens = []specimen{
   systemPrompt: You know the law of the sea.
   modelRef: {name: simulated}
   tools: [{name: word-count}]
+  capabilities: [{builtin: current_time}]
   maxIterations: 10
   toolConcurrency: Parallel
   networkAccess:
@@ -65,6 +67,7 @@ var specimens = []specimen{
   systemPrompt: The client is called Ada.
   modelRef: {name: simulated}
   tools: [{name: ask-user}]
+  capabilities: [{builtin: current_time}]
   maxIterations: 5
   toolConcurrency: Parallel
   networkAccess:

@@ -64,6 +64,12 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.capstan-dev.capstan.api.v1alpha1.AgentSpec
   map:
     fields:
+    - name: capabilities
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.CapabilityReference
+          elementRelationship: atomic
     - name: lifecycle
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.Lifecycle
@@ -105,6 +111,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedGeneration
       type:
         scalar: numeric
+- name: com.github.capstan-dev.capstan.api.v1alpha1.CapabilityReference
+  map:
+    fields:
+    - name: builtin
+      type:
+        scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ClientTool
   map:
     elementType:
@@ -212,6 +224,12 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.capstan-dev.capstan.api.v1alpha1.HarnessSpec
   map:
     fields:
+    - name: capabilities
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.CapabilityReference
+          elementRelationship: atomic
     - name: lifecycle
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.Lifecycle
@@ -642,6 +660,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: agentRef
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
+    - name: capabilities
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.CapabilityReference
+          elementRelationship: atomic
     - name: clientTools
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.ClientToolsPolicy

@@ -86,6 +86,20 @@ var _ = Describe("Readiness", func() {
 		Expect(bystander.ResourceVersion).To(Equal(version))
 	})
 
+	It("names a capability that the manager does not have", func(ctx SpecContext) {
+		ns := namespace(ctx)
+		layer := v1alpha1.ConfigLayer{Capabilities: []v1alpha1.CapabilityReference{{Builtin: "flight"}}}
+		base, child := newHarness(ns, "base", "", layer), newHarness(ns, "child", "base", v1alpha1.ConfigLayer{})
+		helper := newAgent(ns, "helper", layer)
+		create(ctx, base, child, helper)
+		expectUnready(ctx, v1alpha1.ReasonCapabilityNotFound, []string{"flight", "current_time"}, base, child, helper)
+
+		base.Spec.Capabilities[0].Builtin, helper.Spec.Capabilities[0].Builtin = "current_time", "stateless_todo_list"
+		Expect(direct.Update(ctx, base)).To(Succeed())
+		Expect(direct.Update(ctx, helper)).To(Succeed())
+		expectReady(ctx, base, child, helper)
+	})
+
 	It("goes with a Model that is deleted and comes back with it", func(ctx SpecContext) {
 		ns := namespace(ctx)
 		model := newModel(ns, "sim")

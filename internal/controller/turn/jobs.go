@@ -32,7 +32,7 @@ const (
 	requestLimit = time.Minute
 )
 
-// start creates the Jobs, and sends the requests, of calls that may start now.
+// start creates the Jobs of calls that may start now, and begins those that this process carries out itself.
 func (r *Reconciler) start(ctx context.Context, a *actScope, indexes []int) (flow, error) {
 	if mayStart, err := r.mayStart(ctx, a.scope); err != nil || !mayStart {
 		return proceed, err
@@ -40,7 +40,7 @@ func (r *Reconciler) start(ctx context.Context, a *actScope, indexes []int) (flo
 	var failed []error
 	for _, index := range indexes {
 		call := a.calls()[index]
-		if call.Executor == v1alpha1.ToolExecutorHTTP {
+		if tool.InProcess(call.Executor) {
 			if !r.callAwaitsPolicies(a, index) {
 				failed = append(failed, r.startRequest(ctx, a, index))
 			}

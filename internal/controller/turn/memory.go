@@ -64,8 +64,8 @@ type stepMemory struct {
 	// accepted are the ToolResults that are marked as accepted, which the cache may not show yet, and lookedUpFor those
 	// that another process has marked, for which the journal was looked up.
 	accepted, lookedUpFor map[types.UID]bool
-	// requests are the attempts of HTTP tool calls that this process has begun, which append to the journal one after
-	// another.
+	// requests are the attempts of calls that this process carries out itself and has begun, which append to the journal
+	// one after another.
 	requests map[executor.Key]*host.CallRun
 	line     *host.Line
 	// held is what memory alone has of outcomes that the journal does not accept.

@@ -71,8 +71,8 @@ var (
 		Help:    "Time that the container or the request of a tool call ran, by executor, state and reason of the call.",
 		Buckets: prometheus.ExponentialBuckets(0.25, 4, 9),
 	}, []string{"executor", "state", "reason"})
-	// toolEndings counts the ends of tool calls that the manager runs. Labels: executor (Job, HTTP), state (Succeeded,
-	// Failed, NotExecuted, Unknown) and reason, one of the reasons that package tool defines.
+	// toolEndings counts the ends of tool calls that the manager runs. Labels: executor (Job, HTTP, Builtin), state
+	// (Succeeded, Failed, NotExecuted, Unknown) and reason, one of the reasons that package tool defines.
 	toolEndings = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "capstan_tool_calls_total",
 		Help: "Tool calls that have ended, by executor, state and reason.",

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -59,15 +60,15 @@ func (r *Reconciler) request(
 		if err != nil {
 			return nil, err
 		}
-		return r.Host.HTTP(ctx, turn, host.HTTPCall{
-			Call: call, Arguments: arguments, Tool: planned.Spec(), Network: config.Effective.Network, Run: run,
+		return r.Host.CarryOut(ctx, turn, host.Call{
+			Call: call, Arguments: arguments, Definition: planned, Network: config.Effective.Network, Run: run,
 		})
 	}
 }
 
-// observeRequest observes the end of one call of an HTTP tool. Requests of an earlier process have ended with it, and
-// its conclusions are lost: the call is started again, and its claim in the journal decides whether it may run, or how
-// it has ended.
+// observeRequest observes the end of one call that this process carries out itself: a request of an HTTP tool, or a
+// built-in tool. Calls of an earlier process have ended with it, and its conclusions are lost: the call is started again,
+// and its claim in the journal decides whether it may run, or how it has ended.
 func (r *Reconciler) observeRequest(ctx context.Context, a *actScope, index int) (flow, error) {
 	shown := &a.turn.Status.ToolCalls[index]
 	key := a.requestKey(*shown)
@@ -94,6 +95,9 @@ func (r *Reconciler) observeRequest(ctx context.Context, a *actScope, index int)
 	if end.Closed != nil {
 		a.step.closed = end.Closed
 		return again, nil
+	}
+	if end.Defect != nil {
+		ctrl.LoggerFrom(ctx).Error(end.Defect, "a built-in tool has failed", "call", shown.ID, "tool", shown.Name)
 	}
 	if end.Kept.Ordinal != 0 {
 		a.step.known.Of(shown.ID).Kept = end.Kept

@@ -5,15 +5,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// carriedOut reports whether the manager carries out a call, or a process in its place.
-func carriedOut(call v1alpha1.ToolCall) bool {
-	return call.Executor == v1alpha1.ToolExecutorJob || call.Executor == v1alpha1.ToolExecutorHTTP
-}
-
 // inProcess reports whether the process that runs the Turn carries out the call itself. local reports whether it does
 // so for Jobs.
 func inProcess(call v1alpha1.ToolCall, local bool) bool {
-	return call.Executor == v1alpha1.ToolExecutorHTTP || (local && call.Executor == v1alpha1.ToolExecutorJob)
+	return tool.InProcess(call.Executor) || (local && call.Executor == v1alpha1.ToolExecutorJob)
 }
 
 // Claimable reports whether a call is claimed in the journal before it starts: one that must not start twice and that

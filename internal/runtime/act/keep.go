@@ -78,7 +78,7 @@ func (s *Step) Keepable(calls []v1alpha1.ToolCall) []v1alpha1.ToolCall {
 // claim without a result: its holder may still append one.
 func (s *Step) keepable(call v1alpha1.ToolCall) bool {
 	row := s.look(call.ID)
-	if !carriedOut(call) || row.Outcome == nil || row.Kept.Ordinal != 0 {
+	if !tool.CarriedOut(call.Executor) || row.Outcome == nil || row.Kept.Ordinal != 0 {
 		return false
 	}
 	switch row.Outcome.State {

@@ -147,7 +147,7 @@ func (r *Round) observe(time.Time) []Action {
 			// No Job of it can exist. Decisions are accepted after the other calls were observed.
 		case r.refused(*call):
 			r.Refuse(call)
-		case carriedOut(*call):
+		case tool.CarriedOut(call.Executor):
 			actions = append(actions, Observe{i})
 		}
 	}

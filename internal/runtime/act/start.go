@@ -53,10 +53,10 @@ func (s *Step) UnderWay(call v1alpha1.ToolCall, exists bool) bool {
 	}
 }
 
-// Requested reports whether a request of an HTTP tool was sent, according to the status.
+// Requested reports whether a call that a process carries out itself has begun, according to the status.
 func Requested(calls []v1alpha1.ToolCall) bool {
 	for _, call := range calls {
-		if call.Executor == v1alpha1.ToolExecutorHTTP && !tool.Unapproved(call) &&
+		if tool.InProcess(call.Executor) && !tool.Unapproved(call) &&
 			(call.State != v1alpha1.ToolCallStatePending || call.Attempt > 1) {
 			return true
 		}

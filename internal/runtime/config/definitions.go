@@ -1,13 +1,24 @@
 package config
 
-import "github.com/capstan-dev/capstan/internal/runtime/tool/definition"
+import (
+	"github.com/capstan-dev/capstan/internal/runtime/tool/builtin"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
+)
 
-// Definitions returns what the model may call (TOOL-18): the effective Tools that exist, in their order.
+// Definitions returns what the model may call (TOOL-18): the effective Tools that exist, and then the tools of the
+// capabilities, in their order. Of two with the same name the first counts, so that a Tool replaces a built-in one.
 func (r *Resolved) Definitions() definition.Set {
 	var all definition.Set
 	for _, name := range r.Effective.Tools {
 		if tool := r.Tools[name]; tool != nil {
 			all = append(all, definition.Of(tool))
+		}
+	}
+	for _, capability := range r.Effective.Capabilities {
+		for _, d := range builtin.Definitions(capability) {
+			if all.Find(d.Name) == nil {
+				all = append(all, d)
+			}
 		}
 	}
 	return all

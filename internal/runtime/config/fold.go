@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -18,6 +19,9 @@ type Effective struct {
 	ModelRef string
 	// Tools are the names of the Tools of all layers, each once, in the order of their first occurrence.
 	Tools []string
+	// Capabilities are the names of the built-in capabilities of all layers, each once, in the order of their first
+	// occurrence.
+	Capabilities []string
 	// MaxIterations is the most model calls of one Turn: from the last layer that sets it, otherwise
 	// v1alpha1.DefaultMaxIterations (PHASE-05).
 	MaxIterations int32
@@ -44,6 +48,11 @@ func Fold(layers ...v1alpha1.ConfigLayer) Effective {
 			if !seen[tool.Name] {
 				seen[tool.Name] = true
 				e.Tools = append(e.Tools, tool.Name)
+			}
+		}
+		for _, capability := range layer.Capabilities {
+			if !slices.Contains(e.Capabilities, capability.Builtin) {
+				e.Capabilities = append(e.Capabilities, capability.Builtin)
 			}
 		}
 		if layer.NetworkAccess != nil {

@@ -66,6 +66,14 @@ func TestFold(t *testing.T) {
 	}
 }
 
+func capabilities(names ...string) []v1alpha1.CapabilityReference {
+	var named []v1alpha1.CapabilityReference
+	for _, name := range names {
+		named = append(named, v1alpha1.CapabilityReference{Builtin: name})
+	}
+	return named
+}
+
 // Layers that were merged before give the same as the layers themselves (CFG-01).
 func TestFoldOfMergedLayersIsTheSame(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
@@ -75,6 +83,7 @@ func TestFoldOfMergedLayersIsTheSame(t *testing.T) {
 		for i := range layers {
 			layers[i].SystemPrompt = pick("", " ", "be brief", " be kind\n")
 			layers[i].Tools = refs(strings.Fields(pick("", "a", "a b", "c a"))...)
+			layers[i].Capabilities = capabilities(strings.Fields(pick("", "a", "a b", "c a"))...)
 			layers[i].ToolConcurrency = v1alpha1.ToolConcurrency(pick("", "Parallel", "Sequential"))
 			if name := pick("", "m", "n"); name != "" {
 				layers[i].ModelRef = ref(name)
@@ -88,6 +97,7 @@ func TestFoldOfMergedLayersIsTheSame(t *testing.T) {
 		base := v1alpha1.ConfigLayer{
 			SystemPrompt:    merged.SystemPrompt,
 			Tools:           refs(merged.Tools...),
+			Capabilities:    capabilities(merged.Capabilities...),
 			MaxIterations:   &merged.MaxIterations,
 			ToolConcurrency: merged.ToolConcurrency,
 		}

@@ -2,10 +2,12 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/builtin"
 )
 
 // Presence is the known state of an object that a layer names.
@@ -22,10 +24,10 @@ const (
 	Unbound
 )
 
-// Problem returns the reason and message of a Ready condition for the named Models and Tools that cannot be used. The
-// message names all of them and what to do. Both are empty if all can be used. Missing objects precede objects that are
-// not ready, because they may be the cause, and those precede Tools that the network access list cannot restrict. model
-// also returns the sentence on why a Model is not ready.
+// Problem returns the reason and message of a Ready condition for the named Models, Tools and capabilities that cannot
+// be used. The message names all of them and what to do. Both are empty if all can be used. Missing objects precede
+// objects that are not ready, because they may be the cause, and those precede Tools that the network access list cannot
+// restrict. model also returns the sentence on why a Model is not ready.
 func (e Effective) Problem(
 	model func(name string) (Presence, string), tool func(name string) Presence,
 ) (reason, message string) {
@@ -57,6 +59,11 @@ func (e Effective) Problem(
 	case len(missing) > 1:
 		all.Add(v1alpha1.ReasonToolNotFound, fmt.Sprintf("%d Tools do not exist. Create them, or remove them from tools: %s.",
 			len(missing), strings.Join(missing, ", ")))
+	}
+	if unknown := slices.DeleteFunc(slices.Clone(e.Capabilities), builtin.Known); len(unknown) > 0 {
+		all.Add(v1alpha1.ReasonCapabilityNotFound,
+			fmt.Sprintf("The manager has no capability of these names: %s. It has: %s. Correct capabilities, or upgrade the "+
+				"manager.", strings.Join(unknown, ", "), strings.Join(builtin.Names(), ", ")))
 	}
 	if modelPresence == NotReady {
 		all.Add(v1alpha1.ReasonModelNotReady, fmt.Sprintf("Model %q is not ready%s", e.ModelRef, why))

@@ -107,6 +107,12 @@ func TestProblem(t *testing.T) {
 		"not ready comes before not held": {
 			effective: Effective{Tools: []string{"far", "broken"}}, reason: v1alpha1.ReasonToolNotReady, says: []string{`"broken"`},
 		},
+		"a capability is not known": {
+			effective: Effective{ModelRef: "slow", Capabilities: []string{"current_time", "flight"}},
+			reason:    v1alpha1.ReasonCapabilityNotFound,
+			says:      []string{"no capability", "names: flight.", "current_time, stateless_todo_list", `"slow"`},
+		},
+		"the capabilities are known":         {effective: Effective{Capabilities: []string{"stateless_todo_list", "current_time"}}},
 		"no model named needs none to exist": {effective: Effective{Tools: []string{"a"}}},
 	} {
 		t.Run(name, func(t *testing.T) {

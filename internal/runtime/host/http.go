@@ -15,23 +15,32 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 )
 
 // SecretReader reads the current version of a Secret. It keeps nothing of it.
 type SecretReader func(ctx context.Context, namespace, name string) (*corev1.Secret, error)
 
-// HTTPCall is a call of an HTTP tool that is to be carried out.
-type HTTPCall struct {
+// Call is a tool call that this process is to carry out itself.
+type Call struct {
 	// Call as it was pinned.
 	Call v1alpha1.ToolCall
 	// Arguments from the model.
 	Arguments string
-	// Tool that the call was planned with; nil when it was changed since, or is gone.
-	Tool *v1alpha1.ToolSpec
+	// Definition that the call was planned with; nil when it was changed since, or is gone.
+	Definition *definition.Definition
 	// Network is the list of what the call may reach.
 	Network config.NetworkAccess
 	// Run is the state of the attempt in this process. It is the same for each execution of the attempt.
 	Run *CallRun
+}
+
+// http is how the call runs if it is one of an HTTP tool; nil otherwise.
+func (c Call) http() *v1alpha1.HTTPTool {
+	if spec := c.Definition.Spec(); spec != nil {
+		return spec.HTTP
+	}
+	return nil
 }
 
 // CallRun is the in-memory state of one attempt of a call that this process runs itself, so that an execution that
@@ -115,14 +124,24 @@ type CallEnd struct {
 	Kept act.Recorded
 	// Closed is the entry that has closed the step meanwhile; nil for none.
 	Closed *journal.Closed
+	// Defect is why a built-in tool has failed, if the outcome does not have it. It is for logs.
+	Defect error
 }
 
-// HTTP carries out one call of an HTTP tool, as Once does. The error is an *act.Withheld as long as a Secret is missing
-// that a header needs.
-func (h *Host) HTTP(ctx context.Context, t Turn, c HTTPCall) (CallEnd, error) {
+// CarryOut carries out one call, as Once does. The error is an *act.Withheld as long as a Secret is missing that the call
+// needs.
+func (h *Host) CarryOut(ctx context.Context, t Turn, c Call) (CallEnd, error) {
+	if c.Call.Executor == v1alpha1.ToolExecutorBuiltin {
+		return h.builtin(ctx, t, c)
+	}
+	return h.http(ctx, t, c)
+}
+
+// http carries out one call of an HTTP tool.
+func (h *Host) http(ctx context.Context, t Turn, c Call) (CallEnd, error) {
 	var secrets map[string]*corev1.Secret
-	if c.Tool != nil && c.Tool.HTTP != nil {
-		found, withheld, err := h.secrets(ctx, t.Session.Namespace, c.Call.Name, c.Tool.HTTP)
+	if request := c.http(); request != nil {
+		found, withheld, err := h.secrets(ctx, t.Session.Namespace, c.Call.Name, request)
 		if err != nil {
 			return CallEnd{}, err
 		}
@@ -253,16 +272,16 @@ func (h *Host) keepOutcome(
 func (h *Host) request(
 	ctx context.Context,
 	t Turn,
-	c HTTPCall,
+	c Call,
 	secrets map[string]*corev1.Secret,
 ) (tool.Outcome, error) {
-	if c.Tool == nil || c.Tool.HTTP == nil {
+	if c.http() == nil {
 		return tool.HTTPChanged(c.Call), nil
 	}
 	request, refused := tool.BuildRequest(tool.HTTPParams{
 		Turn:        t.Ref.UID,
 		Call:        c.Call,
-		Tool:        c.Tool,
+		Tool:        c.Definition.Spec(),
 		Arguments:   c.Arguments,
 		TraceParent: h.TraceParent(t, c.Call.ID),
 		Secrets:     secrets,

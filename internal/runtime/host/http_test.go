@@ -24,6 +24,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal/journaltest"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 )
 
 // site is a server that counts what it is asked.
@@ -64,7 +65,7 @@ func (s *site) tool() *v1alpha1.Tool {
 }
 
 // requesting is a Turn with one open call of an HTTP tool, and the call.
-func requesting(s *site, class v1alpha1.SideEffect) (Turn, HTTPCall) {
+func requesting(s *site, class v1alpha1.SideEffect) (Turn, Call) {
 	turn := newTurn("demo-1")
 	turn.Progress.Plan.Step, turn.Progress.Plan.Phase, turn.Progress.Phase = 2, v1alpha1.PlanPhaseAct, v1alpha1.TurnPhaseAct
 	call := v1alpha1.ToolCall{
@@ -77,7 +78,7 @@ func requesting(s *site, class v1alpha1.SideEffect) (Turn, HTTPCall) {
 	}
 	turn.Progress.ToolCalls = []v1alpha1.ToolCall{call}
 	turn.Progress.Summary.ToolCalls = 1
-	return turn, HTTPCall{Call: call, Arguments: "{}", Tool: &s.tool().Spec, Run: NewCallRun(&Line{})}
+	return turn, Call{Call: call, Arguments: "{}", Definition: definition.Of(s.tool()), Run: NewCallRun(&Line{})}
 }
 
 // entries is the number of entries in the log.
@@ -95,7 +96,7 @@ func TestACallThatMayStartAgainCostsNoEntry(t *testing.T) {
 	b := newBench(t).reaching(s)
 	turn, call := requesting(s, v1alpha1.SideEffectPure)
 	for range 2 {
-		end, err := b.HTTP(t.Context(), turn, call)
+		end, err := b.CarryOut(t.Context(), turn, call)
 		if err != nil || end.Outcome.State != v1alpha1.ToolCallStateSucceeded || *end.Outcome.Result != "fine" ||
 			end.Kept.Ordinal != 0 {
 			t.Fatalf("it ends with %+v, %v", end, err)
@@ -114,15 +115,15 @@ func TestACallThatStartsOnceIsClaimedAndItsOutcomeKept(t *testing.T) {
 	store := memory.New()
 	b := onStore(t, store).reaching(s)
 	turn, call := requesting(s, v1alpha1.SideEffectAtMostOnce)
-	first, err := b.HTTP(t.Context(), turn, call)
+	first, err := b.CarryOut(t.Context(), turn, call)
 	if err != nil || first.Outcome.State != v1alpha1.ToolCallStateSucceeded || first.Kept.Ordinal != 2 ||
 		b.entries() != 2 {
 		t.Fatalf("it ends with %+v, %v, %d entries", first, err, b.entries())
 	}
 	// A later execution, in this process or another, gets the journal's outcome.
 	_, other := requesting(s, v1alpha1.SideEffectAtMostOnce)
-	for name, c := range map[string]HTTPCall{"the same try": call, "another process": other} {
-		end, err := onStore(t, store).reaching(s).HTTP(t.Context(), turn, c)
+	for name, c := range map[string]Call{"the same try": call, "another process": other} {
+		end, err := onStore(t, store).reaching(s).CarryOut(t.Context(), turn, c)
 		if err != nil || *end.Outcome.Result != "fine" || end.Kept.Ordinal != 2 || !end.Outcome.Started ||
 			!end.Outcome.FinishedAt.Equal(first.Outcome.FinishedAt) {
 			t.Errorf("%s ends with %+v, %v", name, end, err)
@@ -137,7 +138,7 @@ func TestACallThatStartsOnceIsClaimedAndItsOutcomeKept(t *testing.T) {
 	if err != nil || len(closed.Settled) != 1 || closed.Transition.ToolCalls[0].State != v1alpha1.ToolCallStateSucceeded {
 		t.Errorf("the step is closed as %+v, %v", closed, err)
 	}
-	late, err := b.HTTP(t.Context(), turn, other)
+	late, err := b.CarryOut(t.Context(), turn, other)
 	if err != nil || late.Closed == nil {
 		t.Errorf("behind the end of the step it ends with %+v, %v", late, err)
 	}
@@ -148,7 +149,7 @@ func TestAClaimOfSomebodyElseMeansThatNobodyKnows(t *testing.T) {
 	b := newBench(t).reaching(s)
 	turn, call := requesting(s, v1alpha1.SideEffectAtMostOnce)
 	b.claimFor(turn, "somebody else")
-	end, err := b.HTTP(t.Context(), turn, call)
+	end, err := b.CarryOut(t.Context(), turn, call)
 	if err != nil || end.Outcome.State != v1alpha1.ToolCallStateUnknown ||
 		end.Outcome.Reason != v1alpha1.ToolCallReasonManagerLost ||
 		end.Kept.Ordinal != 0 ||
@@ -170,7 +171,7 @@ func TestAClaimOfSomebodyElseMeansThatNobodyKnows(t *testing.T) {
 	) {
 		t.Errorf("closing the step says %v", err)
 	}
-	if end, err = b.HTTP(t.Context(), turn, call); err != nil || *end.Outcome.Result != "late" {
+	if end, err = b.CarryOut(t.Context(), turn, call); err != nil || *end.Outcome.Result != "late" {
 		t.Errorf("asked again it ends with %+v, %v", end, err)
 	}
 }
@@ -194,18 +195,18 @@ func TestATryThatCouldNotReadItsSecretClaimsNothingAndIsMadeAgain(t *testing.T) 
 	s := newSite(t, fine)
 	b := newBench(t).reaching(s)
 	turn, call := requesting(s, v1alpha1.SideEffectAtMostOnce)
-	call.Tool.HTTP.Headers = []v1alpha1.HTTPHeader{
+	call.Definition.Spec().HTTP.Headers = []v1alpha1.HTTPHeader{
 		{Name: "X-Key", SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "key", Key: "token"}},
 	}
 	broken := errors.New("the API server is away")
 	b.Secrets = func(context.Context, string, string) (*corev1.Secret, error) { return nil, broken }
-	if _, err := b.HTTP(t.Context(), turn, call); !errors.Is(err, broken) || b.entries() != 0 {
+	if _, err := b.CarryOut(t.Context(), turn, call); !errors.Is(err, broken) || b.entries() != 0 {
 		t.Fatalf("it says %v, %d entries", err, b.entries())
 	}
 	b.Secrets = func(context.Context, string, string) (*corev1.Secret, error) {
 		return &corev1.Secret{Data: map[string][]byte{"token": []byte("abcdef")}}, nil
 	}
-	end, err := b.HTTP(t.Context(), turn, call)
+	end, err := b.CarryOut(t.Context(), turn, call)
 	if err != nil || end.Outcome.State != v1alpha1.ToolCallStateSucceeded || s.asked != 1 {
 		t.Errorf("it ends with %+v, %v after %d requests", end, err, s.asked)
 	}
@@ -229,11 +230,11 @@ func TestARequestIsNotSentAgainWhenItsOutcomeCouldNotBeKept(t *testing.T) {
 	store := &deaf{Store: memory.New()}
 	b := onStore(t, store).reaching(s)
 	turn, call := requesting(s, v1alpha1.SideEffectAtMostOnce)
-	if _, err := b.HTTP(t.Context(), turn, call); err == nil {
+	if _, err := b.CarryOut(t.Context(), turn, call); err == nil {
 		t.Fatal("nobody says that nothing was kept")
 	}
 	store.listens = true
-	end, err := b.HTTP(t.Context(), turn, call)
+	end, err := b.CarryOut(t.Context(), turn, call)
 	if err != nil || end.Outcome.State != v1alpha1.ToolCallStateSucceeded || end.Kept.Ordinal == 0 || s.asked != 1 {
 		t.Errorf("it ends with %+v, %v after %d requests", end, err, s.asked)
 	}
@@ -245,7 +246,7 @@ func TestARequestIsNotSentAgainWhenTheTryHasDied(t *testing.T) {
 	turn, call := requesting(s, v1alpha1.SideEffectAtMostOnce)
 	b.claimFor(turn, call.Run.holder)
 	call.Run.begin()
-	end, err := b.HTTP(t.Context(), turn, call)
+	end, err := b.CarryOut(t.Context(), turn, call)
 	if err != nil || end.Outcome.State != v1alpha1.ToolCallStateUnknown || end.Kept.Ordinal == 0 || s.asked != 0 {
 		t.Errorf("it ends with %+v, %v after %d requests", end, err, s.asked)
 	}
@@ -253,13 +254,13 @@ func TestARequestIsNotSentAgainWhenTheTryHasDied(t *testing.T) {
 
 func TestACallThatCannotBeSentIsNotExecuted(t *testing.T) {
 	for name, test := range map[string]struct {
-		change func(*bench, *HTTPCall)
+		change func(*bench, *Call)
 		reason string
 	}{
-		"its Tool is gone":         {func(_ *bench, c *HTTPCall) { c.Tool = nil }, v1alpha1.ToolCallReasonToolChanged},
-		"its Tool is another kind": {func(_ *bench, c *HTTPCall) { c.Tool = &jobTool("ask").Spec }, v1alpha1.ToolCallReasonToolChanged},
-		"its Secret is bound to other hosts": {func(b *bench, c *HTTPCall) {
-			c.Tool.HTTP.Headers = []v1alpha1.HTTPHeader{secretHeader("key", "token")}
+		"its Tool is gone":         {func(_ *bench, c *Call) { c.Definition = nil }, v1alpha1.ToolCallReasonToolChanged},
+		"its Tool is another kind": {func(_ *bench, c *Call) { c.Definition = definition.Of(jobTool("ask")) }, v1alpha1.ToolCallReasonToolChanged},
+		"its Secret is bound to other hosts": {func(b *bench, c *Call) {
+			c.Definition.Spec().HTTP.Headers = []v1alpha1.HTTPHeader{secretHeader("key", "token")}
 			b.Secrets = func(context.Context, string, string) (*corev1.Secret, error) {
 				return &corev1.Secret{
 					ObjectMeta: metav1.ObjectMeta{Name: "key", Annotations: map[string]string{v1alpha1.AnnotationAllowedHosts: "api.example.org"}},
@@ -267,19 +268,19 @@ func TestACallThatCannotBeSentIsNotExecuted(t *testing.T) {
 				}, nil
 			}
 		}, v1alpha1.ToolCallReasonSecretUnusable},
-		"no network access list permits it": {func(_ *bench, c *HTTPCall) {
+		"no network access list permits it": {func(_ *bench, c *Call) {
 			c.Network = config.Fold(v1alpha1.ConfigLayer{
 				NetworkAccess: &v1alpha1.NetworkAccess{Allowed: []v1alpha1.NetworkPattern{"elsewhere.example"}},
 			}).Network
 		}, v1alpha1.ToolCallReasonNetworkAccessDenied},
-		"its host may not be reached": {func(b *bench, _ *HTTPCall) { b.Egress = egress.New(egress.Options{}) }, v1alpha1.ToolCallReasonAddressRefused},
+		"its host may not be reached": {func(b *bench, _ *Call) { b.Egress = egress.New(egress.Options{}) }, v1alpha1.ToolCallReasonAddressRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, fine)
 			b := newBench(t).reaching(s)
 			turn, call := requesting(s, v1alpha1.SideEffectAtMostOnce)
 			test.change(b, &call)
-			end, err := b.HTTP(t.Context(), turn, call)
+			end, err := b.CarryOut(t.Context(), turn, call)
 			if err != nil || end.Outcome.State != v1alpha1.ToolCallStateNotExecuted || end.Outcome.Reason != test.reason ||
 				end.Outcome.Started ||
 				end.Kept.Ordinal == 0 ||
@@ -295,7 +296,7 @@ func TestALogWithoutRoomStartsNothing(t *testing.T) {
 	b := newBench(t).reaching(s)
 	turn, call := requesting(s, v1alpha1.SideEffectAtMostOnce)
 	turn.Session.Limit = 10
-	end, err := b.HTTP(t.Context(), turn, call)
+	end, err := b.CarryOut(t.Context(), turn, call)
 	if err != nil || end.Outcome.State != v1alpha1.ToolCallStateNotExecuted ||
 		end.Outcome.Reason != v1alpha1.ToolCallReasonLogFull ||
 		s.asked != 0 {

@@ -79,7 +79,7 @@ func (h *Host) secrets(
 
 // begun reports whether a call that must not start twice was claimed. The outcome of a claimed call follows from the
 // journal, and does not depend on its Secrets.
-func (h *Host) begun(ctx context.Context, t Turn, c HTTPCall) (bool, error) {
+func (h *Host) begun(ctx context.Context, t Turn, c Call) (bool, error) {
 	if !tool.AtMostOnce(c.Call) {
 		return false, nil
 	}

@@ -42,9 +42,9 @@ func TestACallWaitsForTheSecretsOfItsHeadersAndClaimsNothing(t *testing.T) {
 				s := newSite(t, fine)
 				b := newBench(t).reaching(s)
 				turn, call := requesting(s, class)
-				call.Tool.HTTP.Headers = []v1alpha1.HTTPHeader{secretHeader("key", "token")}
+				call.Definition.Spec().HTTP.Headers = []v1alpha1.HTTPHeader{secretHeader("key", "token")}
 				b.Secrets = test.read
-				_, err := b.HTTP(t.Context(), turn, call)
+				_, err := b.CarryOut(t.Context(), turn, call)
 				var withheld *act.Withheld
 				if !errors.As(err, &withheld) || withheld.Reason != test.reason ||
 					!strings.Contains(withheld.Error(), test.problem) {
@@ -56,7 +56,7 @@ func TestACallWaitsForTheSecretsOfItsHeadersAndClaimsNothing(t *testing.T) {
 				b.Secrets = func(context.Context, string, string) (*corev1.Secret, error) {
 					return &corev1.Secret{Data: map[string][]byte{"token": []byte("a")}}, nil
 				}
-				end, err := b.HTTP(t.Context(), turn, call)
+				end, err := b.CarryOut(t.Context(), turn, call)
 				if err != nil || end.Outcome.State != v1alpha1.ToolCallStateSucceeded || s.asked != 1 {
 					t.Errorf("with the Secret it ends with %+v, %v after %d requests", end, err, s.asked)
 				}
@@ -69,12 +69,12 @@ func TestWhatBecameOfAClaimedCallIsNotUpToItsSecrets(t *testing.T) {
 	s, store := newSite(t, fine), memory.New()
 	b := onStore(t, store).reaching(s)
 	turn, call := requesting(s, v1alpha1.SideEffectAtMostOnce)
-	if _, err := b.HTTP(t.Context(), turn, call); err != nil {
+	if _, err := b.CarryOut(t.Context(), turn, call); err != nil {
 		t.Fatal(err)
 	}
 	_, again := requesting(s, v1alpha1.SideEffectAtMostOnce)
-	again.Tool.HTTP.Headers = []v1alpha1.HTTPHeader{secretHeader("key", "token")}
-	end, err := onStore(t, store).reaching(s).HTTP(t.Context(), turn, again)
+	again.Definition.Spec().HTTP.Headers = []v1alpha1.HTTPHeader{secretHeader("key", "token")}
+	end, err := onStore(t, store).reaching(s).CarryOut(t.Context(), turn, again)
 	if err != nil || end.Kept.Ordinal != 2 || end.Outcome.State != v1alpha1.ToolCallStateSucceeded || s.asked != 1 {
 		t.Errorf("a call that has ended: %+v, %v after %d requests", end, err, s.asked)
 	}
@@ -82,8 +82,8 @@ func TestWhatBecameOfAClaimedCallIsNotUpToItsSecrets(t *testing.T) {
 	b = newBench(t).reaching(s)
 	turn, call = requesting(s, v1alpha1.SideEffectAtMostOnce)
 	b.claimFor(turn, "another process")
-	call.Tool.HTTP.Headers = []v1alpha1.HTTPHeader{secretHeader("key", "token")}
-	end, err = b.HTTP(t.Context(), turn, call)
+	call.Definition.Spec().HTTP.Headers = []v1alpha1.HTTPHeader{secretHeader("key", "token")}
+	end, err = b.CarryOut(t.Context(), turn, call)
 	if err != nil || end.Outcome.State != v1alpha1.ToolCallStateUnknown || s.asked != 1 {
 		t.Errorf("a call that another process has claimed: %+v, %v after %d requests", end, err, s.asked)
 	}
@@ -93,7 +93,7 @@ func TestASecretIsReadOnceForAllHeaders(t *testing.T) {
 	s := newSite(t, fine)
 	b := newBench(t).reaching(s)
 	turn, call := requesting(s, v1alpha1.SideEffectPure)
-	call.Tool.HTTP.Headers = []v1alpha1.HTTPHeader{
+	call.Definition.Spec().HTTP.Headers = []v1alpha1.HTTPHeader{
 		secretHeader("one", "a"),
 		secretHeader("two", "a"),
 		secretHeader("one", "b"),
@@ -103,7 +103,7 @@ func TestASecretIsReadOnceForAllHeaders(t *testing.T) {
 		read = append(read, name)
 		return &corev1.Secret{Data: map[string][]byte{"a": []byte("1"), "b": []byte("2")}}, nil
 	}
-	if _, err := b.HTTP(t.Context(), turn, call); err != nil || strings.Join(read, " ") != "one two" {
+	if _, err := b.CarryOut(t.Context(), turn, call); err != nil || strings.Join(read, " ") != "one two" {
 		t.Errorf("read %q, %v", read, err)
 	}
 }

@@ -23,7 +23,7 @@ type callEnd struct {
 func (a *acting) start(ctx context.Context, indexes []int) {
 	for _, index := range indexes {
 		shown := &a.calls()[index]
-		do := a.request
+		do := a.own
 		if shown.Executor == v1alpha1.ToolExecutorJob {
 			if refused := a.refused(*shown); refused != nil {
 				a.step.Settle(shown, *refused)
@@ -59,16 +59,16 @@ func (a *acting) definition(call v1alpha1.ToolCall) *v1alpha1.Tool {
 	return a.config.Tools.Planned(call).Object()
 }
 
-// request sends the request of a call of an HTTP tool.
-func (a *acting) request(call v1alpha1.ToolCall, run *host.CallRun) func(context.Context) (host.CallEnd, error) {
-	turn, c := a.hostTurn(), host.HTTPCall{
-		Call:      call,
-		Arguments: a.step.Plan(call.ID).Arguments,
-		Tool:      a.config.Tools.Planned(call).Spec(),
-		Network:   a.config.Effective.Network,
-		Run:       run,
+// own has the Host carry out a call, which the manager does itself as well.
+func (a *acting) own(call v1alpha1.ToolCall, run *host.CallRun) func(context.Context) (host.CallEnd, error) {
+	turn, c := a.hostTurn(), host.Call{
+		Call:       call,
+		Arguments:  a.step.Plan(call.ID).Arguments,
+		Definition: a.config.Tools.Planned(call),
+		Network:    a.config.Effective.Network,
+		Run:        run,
 	}
-	return func(ctx context.Context) (host.CallEnd, error) { return a.loop.Host.HTTP(ctx, turn, c) }
+	return func(ctx context.Context) (host.CallEnd, error) { return a.loop.Host.CarryOut(ctx, turn, c) }
 }
 
 // refused is the outcome of a call of a Job tool that must not start; nil when it may.

@@ -54,3 +54,9 @@ func Digest(spec *v1alpha1.ToolSpec) string {
 func CallDigest(turn types.UID, step int32, call v1alpha1.ToolCall, arguments string) string {
 	return hash("call", string(turn), decimal(step), call.ID, string(call.ToolUID), call.ToolDigest, Given(arguments))
 }
+
+// BuiltinDigest is the digest of the definition of a tool that is part of the manager. It differs from that of every
+// Tool.
+func BuiltinDigest(capability, name string, class v1alpha1.SideEffect) string {
+	return hash("builtin", capability, name, string(class))[:digestDigits]
+}

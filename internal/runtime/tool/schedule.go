@@ -2,10 +2,11 @@ package tool
 
 import "github.com/capstan-dev/capstan/api/v1alpha1"
 
-// Startable returns the indexes of the calls that may start now, in call order (TOOL-12). Only Jobs and requests are
-// started; calls of client tools and refused calls take no slot. A Running call takes a slot; a Pending call does not
-// have its Job yet, or its Job was created and that is not recorded: it is returned again, and takes the same slot as
-// before. A call that waits for approval takes no slot, and holds back calls that must not overtake it (see Held).
+// Startable returns the indexes of the calls that may start now, in call order (TOOL-12). Only calls that the manager
+// carries out are started; calls of client tools and refused calls take no slot. A Running call takes a slot; a Pending
+// call does not have its Job yet, or its Job was created and that is not recorded: it is returned again, and takes the
+// same slot as before. A call that waits for approval takes no slot, and holds back calls that must not overtake it
+// (see Held).
 //
 // Sequential starts one call at a time, in order. Parallel starts as many as limit allows, but of one concurrencyClass
 // only the first that is not settled. A limit below 1 stands for MaxConcurrency.
@@ -47,8 +48,7 @@ func Startable(calls []v1alpha1.ToolCall, concurrency v1alpha1.ToolConcurrency, 
 
 // open reports whether the manager runs a call, which is not settled.
 func open(call *v1alpha1.ToolCall) bool {
-	return (call.Executor == v1alpha1.ToolExecutorJob || call.Executor == v1alpha1.ToolExecutorHTTP) &&
-		!call.State.Settled()
+	return CarriedOut(call.Executor) && !call.State.Settled()
 }
 
 func running(call *v1alpha1.ToolCall) bool {

@@ -20,6 +20,9 @@ type ConfigLayerApplyConfiguration struct {
 	ModelRef *LocalReferenceApplyConfiguration `json:"modelRef,omitempty"`
 	// tools lists the Tools that the model may call. Layers add up.
 	Tools []LocalReferenceApplyConfiguration `json:"tools,omitempty"`
+	// capabilities lists the capabilities of the Session. Each adds its tools to those that the model may call. Layers
+	// add up, and a capability that is named twice counts once.
+	Capabilities []CapabilityReferenceApplyConfiguration `json:"capabilities,omitempty"`
 	// networkAccess lists the network destinations that the tools may reach. A lower layer can only narrow it. If no
 	// layer sets it, only the manager's own limits restrict tools.
 	NetworkAccess *NetworkAccessApplyConfiguration `json:"networkAccess,omitempty"`
@@ -62,6 +65,19 @@ func (b *ConfigLayerApplyConfiguration) WithTools(values ...*LocalReferenceApply
 			panic("nil value passed to WithTools")
 		}
 		b.Tools = append(b.Tools, *values[i])
+	}
+	return b
+}
+
+// WithCapabilities adds the given value to the Capabilities field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Capabilities field.
+func (b *ConfigLayerApplyConfiguration) WithCapabilities(values ...*CapabilityReferenceApplyConfiguration) *ConfigLayerApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithCapabilities")
+		}
+		b.Capabilities = append(b.Capabilities, *values[i])
 	}
 	return b
 }

@@ -89,6 +89,19 @@ func (b *SessionSpecApplyConfiguration) WithTools(values ...*LocalReferenceApply
 	return b
 }
 
+// WithCapabilities adds the given value to the Capabilities field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Capabilities field.
+func (b *SessionSpecApplyConfiguration) WithCapabilities(values ...*CapabilityReferenceApplyConfiguration) *SessionSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithCapabilities")
+		}
+		b.ConfigLayerApplyConfiguration.Capabilities = append(b.ConfigLayerApplyConfiguration.Capabilities, *values[i])
+	}
+	return b
+}
+
 // WithNetworkAccess sets the NetworkAccess field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the NetworkAccess field is set to the value of the last call.

@@ -17,7 +17,7 @@ type ToolCallApplyConfiguration struct {
 	ID *string `json:"id,omitempty"`
 	// name of the tool, as in the model's response.
 	Name *string `json:"name,omitempty"`
-	// executor that runs the call: Job, HTTP, Client, or None for a call that was refused.
+	// executor that runs the call: Job, HTTP, Builtin, Client, or None for a call that was refused.
 	Executor *apiv1alpha1.ToolExecutor `json:"executor,omitempty"`
 	// sideEffect is the class of the Tool: Pure, Idempotent or AtMostOnce.
 	SideEffect *apiv1alpha1.SideEffect `json:"sideEffect,omitempty"`
@@ -29,7 +29,7 @@ type ToolCallApplyConfiguration struct {
 	// concurrencyClass of the Tool. Calls of one class run in turn.
 	ConcurrencyClass *string `json:"concurrencyClass,omitempty"`
 	// toolUID is the UID of the Tool that the call was planned with. A Tool that is deleted and created again is
-	// another Tool.
+	// another Tool. It is absent for a tool that is part of the manager.
 	ToolUID *types.UID `json:"toolUID,omitempty"`
 	// toolDigest is the start of the SHA-256 of the Tool's definition, as it was when the call was planned: its spec
 	// without description, approvalTimeout and the text of inputSchema. A call whose Tool has another digest at its

@@ -14,16 +14,20 @@ import (
 // Kind is what a definition comes from.
 type Kind string
 
-// KindTool is a Tool object.
-const KindTool Kind = "Tool"
+const (
+	// KindTool is a Tool object.
+	KindTool Kind = "Tool"
+	// KindBuiltin is a capability that is part of the manager.
+	KindBuiltin Kind = "Builtin"
+)
 
 // Source is where a definition comes from.
 type Source struct {
 	// Kind of the source.
 	Kind Kind
-	// Name of the object.
+	// Name of the object, or of the capability.
 	Name string
-	// UID and Generation of the object.
+	// UID and Generation of the object; empty for a capability.
 	UID        types.UID
 	Generation int64
 }
@@ -83,6 +87,17 @@ func Of(t *v1alpha1.Tool) *Definition {
 		d.SideEffect = v1alpha1.SideEffectAtMostOnce
 	}
 	return d
+}
+
+// Builtin completes the definition of a tool of a capability that is part of the manager: its executor and its source.
+// Without a side effect the tool is Pure.
+func Builtin(capability string, d Definition) *Definition {
+	d.Executor, d.Source = v1alpha1.ToolExecutorBuiltin, Source{Kind: KindBuiltin, Name: capability}
+	if d.SideEffect == "" {
+		d.SideEffect = v1alpha1.SideEffectPure
+	}
+	d.digest = sync.OnceValue(func() string { return tool.BuiltinDigest(capability, d.Name, d.SideEffect) })
+	return &d
 }
 
 // Object returns the Tool that the definition comes from; nil for none, and for no definition.
