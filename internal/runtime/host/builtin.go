@@ -7,26 +7,16 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool/builtin"
 )
 
-// builtin carries out one call of a built-in tool.
-func (h *Host) builtin(ctx context.Context, t Turn, c Call) (CallEnd, error) {
-	var defect error
-	end, err := h.Once(ctx, t, c.Call, c.Run, tool.LocalAbandoned(), func(ctx context.Context) (tool.Outcome, error) {
-		if c.Definition == nil {
-			return tool.HTTPChanged(c.Call), nil
-		}
-		if !c.Run.begin() && tool.AtMostOnce(c.Call) {
-			return tool.LocalAbandoned(), nil
-		}
-		began := h.Clock()
-		var outcome tool.Outcome
-		outcome, defect = builtin.Run(ctx, c.Definition, c.Call, builtin.Call{
-			Arguments: tool.Given(c.Arguments), Now: began,
-		})
-		if outcome.Started {
-			outcome.StartedAt, outcome.FinishedAt = began, h.Clock()
-		}
-		return outcome, nil
-	})
-	end.Defect = defect
-	return end, err
+// builtin prepares a call of a built-in tool.
+func (h *Host) builtin(_ context.Context, _ Turn, c Call) (work, error) {
+	w := work{abandoned: tool.LocalAbandoned()}
+	if c.Definition == nil {
+		changed := tool.HTTPChanged(c.Call)
+		w.refused = &changed
+		return w, nil
+	}
+	w.do = func(ctx context.Context) (tool.Outcome, error) {
+		return builtin.Run(ctx, c.Definition, c.Call, builtin.Call{Arguments: tool.Given(c.Arguments), Now: h.Clock()})
+	}
+	return w, nil
 }

@@ -2,338 +2,52 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
 
-	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/act"
-	"github.com/capstan-dev/capstan/internal/runtime/config"
-	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
-	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 )
 
 // SecretReader reads the current version of a Secret. It keeps nothing of it.
 type SecretReader func(ctx context.Context, namespace, name string) (*corev1.Secret, error)
 
-// Call is a tool call that this process is to carry out itself.
-type Call struct {
-	// Call as it was pinned.
-	Call v1alpha1.ToolCall
-	// Arguments from the model.
-	Arguments string
-	// Definition that the call was planned with; nil when it was changed since, or is gone.
-	Definition *definition.Definition
-	// Network is the list of what the call may reach.
-	Network config.NetworkAccess
-	// Run is the state of the attempt in this process. It is the same for each execution of the attempt.
-	Run *CallRun
-}
-
-// http is how the call runs if it is one of an HTTP tool; nil otherwise.
-func (c Call) http() *v1alpha1.HTTPTool {
-	if spec := c.Definition.Spec(); spec != nil {
-		return spec.HTTP
-	}
-	return nil
-}
-
-// CallRun is the in-memory state of one attempt of a call that this process runs itself, so that an execution that
-// failed halfway continues where it was.
-type CallRun struct {
-	holder string
-	line   *Line
-
-	mu      sync.Mutex
-	begun   bool
-	outcome *tool.Outcome
-	// short reports whether the outcome has only what the status of a call shows.
-	short bool
-}
-
-// Line serializes the journal writes of a step's calls in this process: of two concurrent writers one would have to
-// write twice.
-type Line struct {
-	mu sync.Mutex
-}
-
-// NewCallRun is an attempt that has not begun, under a holder of its own.
-func NewCallRun(line *Line) *CallRun {
-	return &CallRun{holder: uuid.NewString(), line: line}
-}
-
-// begin records, once, that the request may be sent.
-func (r *CallRun) begin() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	first := !r.begun
-	r.begun = true
-	return first
-}
-
-// end keeps the outcome until it is in the journal.
-func (r *CallRun) end(outcome tool.Outcome) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.outcome = &outcome
-}
-
-// forget drops the outcome, which the journal has.
-func (r *CallRun) forget() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.outcome = nil
-}
-
-// Bytes returns the size of the texts of an outcome that the journal does not have.
-func (r *CallRun) Bytes() int64 {
-	if outcome := r.ended(); outcome != nil {
-		return act.TextBytes(*outcome)
-	}
-	return 0
-}
-
-// Shorten leaves of the outcome what the status of the call shows of one. The journal may have the whole outcome
-// nevertheless, if the response to its append was lost.
-func (r *CallRun) Shorten(call v1alpha1.ToolCall) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.outcome != nil && !r.short {
-		shown := act.AsShown(call, *r.outcome)
-		r.outcome, r.short = &shown, true
-	}
-}
-
-// ended is the outcome, if there is one.
-func (r *CallRun) ended() *tool.Outcome {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.outcome
-}
-
-// CallEnd is the result of a call.
-type CallEnd struct {
-	// Outcome of the call, unless Closed is set.
-	Outcome tool.Outcome
-	// Kept is where the journal has the outcome; its Ordinal is 0 if it does not have it.
-	Kept act.Recorded
-	// Closed is the entry that has closed the step meanwhile; nil for none.
-	Closed *journal.Closed
-	// Defect is why a built-in tool has failed, if the outcome does not have it. It is for logs.
-	Defect error
-}
-
-// CarryOut carries out one call, as Once does. The error is an *act.Withheld as long as a Secret is missing that the call
+// request prepares a call of an HTTP tool. The error is an *act.Withheld as long as a Secret is missing that a header
 // needs.
-func (h *Host) CarryOut(ctx context.Context, t Turn, c Call) (CallEnd, error) {
-	if c.Call.Executor == v1alpha1.ToolExecutorBuiltin {
-		return h.builtin(ctx, t, c)
+func (h *Host) request(ctx context.Context, t Turn, c Call) (work, error) {
+	w := work{abandoned: tool.HTTPAbandoned()}
+	spec := c.Definition.Spec()
+	if spec == nil || spec.HTTP == nil {
+		changed := tool.HTTPChanged(c.Call)
+		w.refused = &changed
+		return w, nil
 	}
-	return h.http(ctx, t, c)
-}
-
-// http carries out one call of an HTTP tool.
-func (h *Host) http(ctx context.Context, t Turn, c Call) (CallEnd, error) {
-	var secrets map[string]*corev1.Secret
-	if request := c.http(); request != nil {
-		found, withheld, err := h.secrets(ctx, t.Session.Namespace, c.Call.Name, request)
+	secrets, withheld, err := h.secrets(ctx, t.Session.Namespace, c.Call.Name, spec.HTTP)
+	if err != nil {
+		return work{}, err
+	}
+	if withheld != nil {
+		begun, err := h.begun(ctx, t, c)
 		if err != nil {
-			return CallEnd{}, err
+			return work{}, fmt.Errorf("looking for the claim of call %s: %w", c.Call.ID, err)
 		}
-		if withheld != nil {
-			begun, err := h.begun(ctx, t, c)
-			if err != nil {
-				return CallEnd{}, fmt.Errorf("looking for the claim of call %s: %w", c.Call.ID, err)
-			}
-			if !begun {
-				return CallEnd{}, withheld
-			}
+		if !begun {
+			return work{}, withheld
 		}
-		secrets = found
-	}
-	return h.Once(ctx, t, c.Call, c.Run, tool.HTTPAbandoned(), func(ctx context.Context) (tool.Outcome, error) {
-		return h.request(ctx, t, c, secrets)
-	})
-}
-
-// Local runs one call of a Job tool with a function of this process, as Once does. The Turn must be marked as Local.
-func (h *Host) Local(
-	ctx context.Context,
-	t Turn,
-	call v1alpha1.ToolCall,
-	run *CallRun,
-	do func(context.Context) tool.Outcome,
-) (CallEnd, error) {
-	return h.Once(ctx, t, call, run, tool.LocalAbandoned(), func(ctx context.Context) (tool.Outcome, error) {
-		if !run.begin() && tool.AtMostOnce(call) {
-			return tool.LocalAbandoned(), nil
-		}
-		began := h.Clock()
-		outcome := do(ctx)
-		if outcome.Started {
-			outcome.StartedAt, outcome.FinishedAt = began, h.Clock()
-		}
-		return outcome, nil
-	})
-}
-
-// Once runs one call in this process. An AtMostOnce call is claimed in the journal before it starts, and its outcome is
-// appended when it ends (DUR-01, DUR-02): if another process has claimed it, or a claim has no outcome, the call must
-// not be started again, and its outcome is the returned one. After an error the state of the call is unknown; it is
-// safe to retry.
-func (h *Host) Once(
-	ctx context.Context,
-	t Turn,
-	call v1alpha1.ToolCall,
-	run *CallRun,
-	abandoned tool.Outcome,
-	do func(context.Context) (tool.Outcome, error),
-) (CallEnd, error) {
-	if !tool.AtMostOnce(call) {
-		outcome, err := do(ctx)
-		return CallEnd{Outcome: outcome}, err
-	}
-	claim, closed, err := h.claim(ctx, t, call.ID, run)
-	switch {
-	case errors.Is(err, journal.ErrFull):
-		return CallEnd{Outcome: tool.HTTPUnclaimed()}, nil
-	case err != nil:
-		return CallEnd{}, err
-	case closed != nil:
-		return CallEnd{Closed: closed}, nil
-	case claim.Settled.Ordinal != 0:
-		return CallEnd{Outcome: act.OutcomeOf(claim.Settled.Call), Kept: recordedAs(claim.Settled)}, nil
-	case claim.Call.Holder != run.holder:
-		return CallEnd{Outcome: abandoned}, nil
-	}
-	outcome := run.ended()
-	if outcome == nil {
-		made, err := do(ctx)
-		if err != nil {
-			return CallEnd{}, err
-		}
-		run.end(made)
-		outcome = &made
-	}
-	return h.keepOutcome(ctx, t, call.ID, run, *outcome)
-}
-
-// claim records in the journal that the call is about to start.
-func (h *Host) claim(
-	ctx context.Context,
-	t Turn,
-	call string,
-	run *CallRun,
-) (journal.ClaimRef, *journal.Closed, error) {
-	run.line.mu.Lock()
-	defer run.line.mu.Unlock()
-	return h.Log.Claim(
-		ctx,
-		t.Session,
-		t.Ref,
-		t.step(),
-		t.Progress.Plan.OpenedAtOrdinal,
-		journal.ClaimedCall{ID: call, Holder: run.holder},
-	)
-}
-
-// keepOutcome appends the outcome of a claimed call to the journal.
-func (h *Host) keepOutcome(
-	ctx context.Context,
-	t Turn,
-	call string,
-	run *CallRun,
-	outcome tool.Outcome,
-) (CallEnd, error) {
-	run.line.mu.Lock()
-	defer run.line.mu.Unlock()
-	opened := t.Progress.Plan.OpenedAtOrdinal
-	ref, closed, err := h.Log.Settle(ctx, t.Session, t.Ref, t.step(), opened, keptCall(call, outcome))
-	switch {
-	case errors.Is(err, journal.ErrFull):
-		// The step cannot be closed either, and the Turn ends with the results that this process has.
-		return CallEnd{Outcome: outcome}, nil
-	case err != nil:
-		return CallEnd{}, err
-	case closed != nil:
-		return CallEnd{Closed: closed}, nil
-	default:
-		run.forget()
-		return CallEnd{Outcome: act.OutcomeOf(ref.Call), Kept: recordedAs(ref)}, nil
-	}
-}
-
-// request sends the request of a call, once per attempt if the call must not start twice, and returns its outcome.
-func (h *Host) request(
-	ctx context.Context,
-	t Turn,
-	c Call,
-	secrets map[string]*corev1.Secret,
-) (tool.Outcome, error) {
-	if c.http() == nil {
-		return tool.HTTPChanged(c.Call), nil
 	}
 	request, refused := tool.BuildRequest(tool.HTTPParams{
 		Turn:        t.Ref.UID,
 		Call:        c.Call,
-		Tool:        c.Definition.Spec(),
+		Tool:        spec,
 		Arguments:   c.Arguments,
 		TraceParent: h.TraceParent(t, c.Call.ID),
 		Secrets:     secrets,
 		Permits:     c.Network.Permits,
 	})
-	if refused != nil {
-		return *refused, nil
+	w.refused = refused
+	w.do = func(ctx context.Context) (tool.Outcome, error) {
+		answer, err := h.Egress.Do(ctx, request)
+		return tool.HTTPEnded(c.Call, request, answer, err), nil
 	}
-	if !c.Run.begin() && tool.AtMostOnce(c.Call) {
-		return tool.HTTPAbandoned(), nil
-	}
-	began := h.Clock()
-	answer, err := h.Egress.Do(ctx, request)
-	outcome := tool.HTTPEnded(c.Call, request, answer, err)
-	if outcome.Started {
-		outcome.StartedAt, outcome.FinishedAt = began, h.Clock()
-	}
-	return outcome, nil
-}
-
-// keptCall returns an outcome in the form of the journal.
-func keptCall(id string, outcome tool.Outcome) journal.SettledCall {
-	call := journal.SettledCall{
-		ID: id, State: outcome.State, Reason: outcome.Reason, Result: outcome.Result, Image: outcome.Image,
-	}
-	if outcome.Error != "" {
-		call.Error = &outcome.Error
-	}
-	if outcome.Started && !outcome.StartedAt.IsZero() {
-		at := metav1.NewMicroTime(outcome.StartedAt)
-		call.StartedAt = &at
-	}
-	if !outcome.FinishedAt.IsZero() {
-		at := metav1.NewMicroTime(outcome.FinishedAt)
-		call.FinishedAt = &at
-	}
-	return call
-}
-
-// claims reads the claims of an act step from the journal, by call id, if one of its calls without an outcome may have
-// one.
-func (h *Host) claims(ctx context.Context, t Turn, known *act.Step) (map[string]act.Claim, error) {
-	if t.Progress.Plan.Phase != v1alpha1.PlanPhaseAct || !known.NeedsClaims(t.Progress.ToolCalls) {
-		return nil, nil
-	}
-	refs, err := h.Log.Claims(ctx, t.Session, t.Ref.UID, t.step(), t.Progress.Plan.OpenedAtOrdinal)
-	if err != nil {
-		return nil, fmt.Errorf("reading which calls of step %d of Turn %s were claimed: %w", t.step(), t.Ref.Name, err)
-	}
-	claims := map[string]act.Claim{}
-	for _, ref := range refs {
-		claims[ref.Call.ID] = act.Claim{Settled: recordedAs(ref.Settled)}
-	}
-	return claims, nil
+	return w, nil
 }
