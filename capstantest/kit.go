@@ -192,7 +192,7 @@ func newManager(cfg *rest.Config, w *wire, namespaces []string) (ctrl.Manager, e
 		},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("making the manager: %w", err)
+		return nil, fmt.Errorf("creating the manager: %w", err)
 	}
 	direct, err := client.NewWithWatch(
 		cfg,

@@ -54,7 +54,7 @@ func main() {
 	}
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&o.logging)))
 	if err := run(ctrl.SetupSignalHandler(), o); err != nil {
-		ctrl.Log.Error(err, "the manager ends")
+		ctrl.Log.Error(err, "Manager exited with error")
 		os.Exit(1)
 	}
 }
@@ -65,7 +65,7 @@ func run(ctx context.Context, o options) error {
 	defer stop(nil)
 	config, err := ctrl.GetConfig()
 	if err != nil {
-		return fmt.Errorf("finding the cluster: %w", err)
+		return fmt.Errorf("loading the client configuration: %w", err)
 	}
 	config.UserAgent = version.Get().UserAgent(program)
 	o.limit(config)
@@ -94,10 +94,10 @@ func run(ctx context.Context, o options) error {
 	if err := controller.Setup(ctx, mgr, o.controllers); err != nil {
 		return err
 	}
-	ctrl.Log.Info("memory for conversations", "bytes", o.controllers.ConversationBytes,
+	ctrl.Log.Info("Computed the memory for conversations", "bytes", o.controllers.ConversationBytes,
 		"perNamespace", fairshare.Ceiling(o.controllers.ConversationBytes), "largestConversation", o.largestConversation(),
 		"cache", o.controllers.JournalCacheBytes)
-	ctrl.Log.Info("starting", "version", version.Get().String(),
+	ctrl.Log.Info("Starting manager", "version", version.Get().String(),
 		"launcherImage", o.controllers.Launcher.Image, "launcherDelivery", o.controllers.Launcher.Delivery)
 	err = mgr.Start(ctx)
 	if lost := (*lostError)(nil); errors.As(context.Cause(ctx), &lost) {
@@ -147,7 +147,7 @@ func newManager(config *rest.Config, o options, onLost func(holder string)) (ctr
 		Controller: controllerconfig.Controller{EnableWarmup: ptr.To(true)},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("making the manager: %w", err)
+		return nil, fmt.Errorf("creating the manager: %w", err)
 	}
 	if err := mgr.AddHealthzCheck("passes", o.controllers.Watchdog.Check); err != nil {
 		return nil, fmt.Errorf("adding the liveness check: %w", err)
@@ -179,7 +179,7 @@ func (o *options) metrics() metricsserver.Options {
 func verified(ctx context.Context, mgr ctrl.Manager) (*policies.Verifier, error) {
 	review := &authenticationv1.SelfSubjectReview{}
 	if err := mgr.GetClient().Create(ctx, review); err != nil {
-		return nil, fmt.Errorf("asking the API server for the account of the manager: %w", err)
+		return nil, fmt.Errorf("getting the user name of the manager from the API server: %w", err)
 	}
 	v := &policies.Verifier{Live: mgr.GetAPIReader(), Account: review.Status.UserInfo.Username}
 	v.Look(ctx)
@@ -196,11 +196,11 @@ func awayFromAPIServer(ctx context.Context, mgr ctrl.Manager, config *rest.Confi
 		places.Hosts = append(places.Hosts, net.JoinHostPort(host, os.Getenv("KUBERNETES_SERVICE_PORT")))
 	}
 	if err := places.Look(ctx); err != nil {
-		ctrl.Log.Info("not all addresses of the API server are known, which requests of tools are kept from",
-			"why", err.Error())
+		ctrl.Log.Info("Failed to look up all addresses of the API server; connections to the missing ones are not denied",
+			"error", err.Error())
 	}
 	if err := mgr.Add(places); err != nil {
-		return fmt.Errorf("adding the resolution of the API server's addresses: %w", err)
+		return fmt.Errorf("adding the lookup of the API server's addresses: %w", err)
 	}
 	return nil
 }

@@ -67,19 +67,21 @@ func parse(args []string) (options, error) {
 // bindServing adds the flags for what the manager serves, and where it works.
 func (o *options) bindServing(flags *flag.FlagSet) {
 	flags.BoolVar(&o.version, "version", false, "Print the version and exit.")
-	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "Address of the metrics, 0 for none.")
+	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443",
+		"Bind the metrics endpoint to this address. 0 disables it.")
 	flags.BoolVar(&o.metricsSecure, "metrics-secure", true,
-		"Serve the metrics over TLS, to callers that may get /metrics (ClusterRole capstan-metrics-reader). "+
-			"With false they are served in plain text to any client that reaches the address.")
+		"Serve the metrics over HTTPS, to clients that are authorized to get /metrics (ClusterRole "+
+			"capstan-metrics-reader). If false, serve them over HTTP, without authentication.")
 	flags.StringVar(&o.metricsCerts, "metrics-cert-dir", "",
-		"Directory with tls.crt and tls.key for the metrics. Without it, the certificate is self-signed and new at "+
-			"every start.")
-	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "Address of the probes.")
+		"Read the serving certificate of the metrics endpoint from this directory (tls.crt and tls.key). If empty, "+
+			"generate a self-signed certificate at every start.")
+	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081",
+		"Bind the liveness and readiness probes to this address.")
 	flags.BoolVar(&o.leaderElect, "leader-elect", false,
 		"Enable leader election, so that only one manager is active at a time.")
 	flags.Func(
 		"watch-namespaces",
-		"The namespaces to work in, separated by commas. Without it, all of them.",
+		"Watch only these namespaces (comma-separated). May be repeated. Default: all namespaces.",
 		o.addNamespaces,
 	)
 }
@@ -87,81 +89,81 @@ func (o *options) bindServing(flags *flag.FlagSet) {
 // bindTools adds the flags for tools: what HTTP tools may reach, and how tool pods are made.
 func (o *options) bindTools(flags *flag.FlagSet) {
 	flags.Func("egress-allow-cidr",
-		"A range of addresses that HTTP tools may reach, and requests to model providers, although it is not public, "+
-			"such as 10.96.0.0/12. "+
-			"May be given several times. Without it, none.", into(&o.egressAllow))
+		"Allow HTTP tools and model calls to connect to this CIDR, such as 10.96.0.0/12, although its addresses are "+
+			"not public. May be repeated. Default: public addresses only.", into(&o.egressAllow))
 	flags.Func("egress-deny-cidr",
-		"A range of addresses that HTTP tools and requests to model providers never reach, even if it is public or allowed. "+
-			"May be given several times. The API server's own addresses are always denied.", into(&o.egressDeny))
-	flags.StringVar(&o.controllers.Launcher.Image, "launcher-image", "", "Image that holds the launcher. Required.")
+		"Deny HTTP tools and model calls connections to this CIDR, even if its addresses are public or allowed. May "+
+			"be repeated. The addresses of the API server are always denied.", into(&o.egressDeny))
+	flags.StringVar(&o.controllers.Launcher.Image, "launcher-image", "",
+		"Run tools with the launcher of this image. Required.")
 	flags.StringVar(
 		&o.controllers.Launcher.Path,
 		"launcher-path",
 		tool.DefaultLauncherPath,
-		"Path of the launcher in that image; images built by ko have it at /ko-app/launcher.",
+		"Use the launcher at this path of its image. Images built by ko have it at /ko-app/launcher.",
 	)
 	flags.StringVar(
 		&o.pullPolicy,
 		"launcher-pull-policy",
 		string(corev1.PullIfNotPresent),
-		"Pull policy of the launcher's image.",
+		"Pull the launcher image by this policy: Always, IfNotPresent or Never.",
 	)
 	flags.StringVar(&o.controllers.Launcher.RuntimeClass, "tool-runtime-class", "",
-		"RuntimeClass of tool pods, such as one of gVisor or Kata. Without it, the cluster's default.")
+		"Run tool pods with this RuntimeClass, such as one of gVisor or Kata. Default: the default of the cluster.")
 	flags.StringVar(
 		&o.controllers.Launcher.PriorityClass,
 		"tool-priority-class",
 		"",
-		"PriorityClass of tool pods. One that is not below the manager's own (capstan-manager, 1000000) keeps them from being preempted for it. "+
-			"Without it, the cluster's default.",
+		"Run tool pods with this PriorityClass. Tool pods with at least the manager's priority (capstan-manager, "+
+			"1000000) are not preempted for it. Default: the default of the cluster.",
 	)
 	flags.BoolVar(&o.controllers.Launcher.UserNamespaces, "tool-user-namespaces", false,
-		"Give every tool pod a user namespace (hostUsers: false). The nodes must support it: Kubernetes 1.33 and a "+
-			"recent container runtime.")
+		"Run every tool pod in a user namespace (hostUsers: false). Requires Kubernetes 1.33, and nodes with a "+
+			"container runtime that supports user namespaces.")
 	flags.StringVar(
 		&o.launcher,
 		"launcher-delivery",
 		deliveryAuto,
-		"How the launcher gets into tool pods: ImageVolume, InitContainer, or Auto for the first where the cluster has it.",
+		"Mount the launcher into tool pods as an ImageVolume, or copy it with an InitContainer. Auto selects "+
+			"ImageVolume if the cluster supports it.",
 	)
 }
 
 // bindLimits adds the flags for limits and retention.
 func (o *options) bindLimits(flags *flag.FlagSet) {
-	flags.IntVar(&o.controllers.MaxActiveTurns, "max-active-turns", 1000, "The most Turns that are active at once, "+
-		"shared fairly between namespaces. A Turn that waits for results is not active.")
+	flags.IntVar(&o.controllers.MaxActiveTurns, "max-active-turns", 1000, "Run at most this many Turns at once, "+
+		"shared fairly between namespaces. A Turn that waits for client results or approvals does not count.")
 	flags.IntVar(&o.controllers.MaxBegunTurns, "max-begun-turns-per-namespace", 2000,
-		"The most Turns of one namespace that have begun and not ended, those that wait included.")
+		"Limit the Turns of a namespace that have begun and not ended, including those that wait.")
 	flags.IntVar(
 		&o.controllers.MaxActivities,
 		"max-activities",
 		256,
-		"The most model calls that are under way at once, and the most requests of HTTP tools.",
+		"Run at most this many model calls at once, and as many requests of HTTP tools and reads of tool logs.",
 	)
 	flags.Int64Var(&o.controllers.ConversationBytes, "conversation-bytes", 0,
-		"The most memory for the conversations that models are called with, shared fairly between namespaces, at "+
-			"least 16777216. "+
-			"Default: half of the memory limit above 64 MiB.")
+		"Use at most this many bytes of memory for the conversations of model calls in progress, shared fairly between "+
+			"namespaces. At least 16777216 (16 MiB). Default: half of the memory limit above 64 MiB.")
 	flags.DurationVar(&o.controllers.ModelCallLimit, "model-call-limit", 30*time.Minute,
-		"The longest that one model call may take as a whole.")
-	flags.IntVar(&o.controllers.Workers, "workers", 16, "How many Turns, and how many Sessions, are worked on at once.")
+		"Abandon a model call whose response is not complete after this time.")
+	flags.IntVar(&o.controllers.Workers, "workers", 16, "Reconcile at most this many Turns at once, and as many Sessions.")
 	flags.DurationVar(
 		&o.controllers.JobRetention,
 		"job-retention",
 		10*time.Minute,
-		"How long the Jobs of a finished Turn are kept.",
+		"Keep the Jobs of a finished Turn for this time.",
 	)
 	flags.Int64Var(&o.controllers.MaxJournalBytes, "max-journal-bytes", controller.DefaultMaxJournalBytes,
-		"The most bytes that the journal of a Session takes, whatever its journalLimit.")
+		"Limit the journal of a Session to this many bytes, even if its journalLimit is larger.")
 	flags.Int64Var(&o.controllers.MaxNamespaceJournalBytes, "max-journal-bytes-per-namespace",
 		controller.DefaultMaxNamespaceJournalBytes,
-		"The most bytes that the journals of a namespace take together.")
+		"Limit the journals of a namespace to this many bytes in total.")
 	flags.Int64Var(&o.controllers.JournalCacheBytes, "journal-cache-bytes", 0,
-		"The most memory that cached conversations take. Default: an eighth of the memory limit above 64 MiB, at "+
-			"most 64 MiB.")
+		"Use at most this many bytes of memory for cached conversations. Default: an eighth of the memory limit above "+
+			"64 MiB, at most 64 MiB.")
 	flags.Float64Var(&o.qps, "kube-api-qps", 500,
-		"The most requests to the API server a second, over all kinds, shared fairly between namespaces.")
-	flags.IntVar(&o.burst, "kube-api-burst", 1000, "The most requests to the API server at once.")
+		"Limit the requests to the API server to this many per second, shared fairly between namespaces.")
+	flags.IntVar(&o.burst, "kube-api-burst", 1000, "Allow bursts of this many requests to the API server.")
 }
 
 // addNamespaces accepts a list of namespaces. An empty one is rejected: it would mean all of them.
@@ -169,7 +171,7 @@ func (o *options) addNamespaces(list string) error {
 	for name := range strings.SplitSeq(list, ",") {
 		name = strings.TrimSpace(name)
 		if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
-			return fmt.Errorf("%q is not the name of a namespace: %s", name, strings.Join(problems, "; "))
+			return fmt.Errorf("invalid namespace name %q: %s", name, strings.Join(problems, "; "))
 		}
 		if !slices.Contains(o.namespaces, name) {
 			o.namespaces = append(o.namespaces, name)
@@ -184,10 +186,10 @@ func into(list *[]netip.Prefix) func(string) error {
 	return func(cidr string) error {
 		prefix, err := netip.ParsePrefix(cidr)
 		if err != nil || prefix.Addr().Is4In6() {
-			return fmt.Errorf("%q is not a range of addresses such as 10.96.0.0/12 or fd00:10::/64", cidr)
+			return fmt.Errorf("invalid CIDR %q: must be a range of addresses such as 10.96.0.0/12 or fd00:10::/64", cidr)
 		}
 		if prefix != prefix.Masked() {
-			return fmt.Errorf("%q has bits behind its length: did you mean %s?", cidr, prefix.Masked())
+			return fmt.Errorf("invalid CIDR %q: host bits are set; did you mean %s?", cidr, prefix.Masked())
 		}
 		*list = append(*list, prefix)
 		return nil
@@ -201,7 +203,7 @@ func (o *options) egress() *egress.Client {
 		settings.Private = egress.Own(addresses)
 	}
 	settings.Refusals = func(host, why string) {
-		ctrl.Log.WithName("egress").V(1).Info("a host was refused", "host", host, "why", why)
+		ctrl.Log.WithName("egress").V(1).Info("Denied a connection", "host", host, "reason", why)
 	}
 	return egress.New(settings)
 }
@@ -209,19 +211,19 @@ func (o *options) egress() *egress.Client {
 // validate returns what is wrong with the command line.
 func (o *options) validate() error {
 	if o.controllers.Launcher.Image == "" {
-		return errors.New("--launcher-image is required: the image that holds the launcher")
+		return errors.New("--launcher-image is required")
 	}
 	if o.controllers.ConversationBytes < minConversationBytes {
-		return fmt.Errorf("--conversation-bytes is %d: it must be at least %d", o.controllers.ConversationBytes,
+		return fmt.Errorf("invalid --conversation-bytes %d: must be at least %d", o.controllers.ConversationBytes,
 			minConversationBytes)
 	}
 	if o.controllers.ModelCallLimit <= 0 {
-		return fmt.Errorf("--model-call-limit is %s: it must be positive", o.controllers.ModelCallLimit)
+		return fmt.Errorf("invalid --model-call-limit %s: must be positive", o.controllers.ModelCallLimit)
 	}
 	switch o.launcher {
 	case deliveryAuto, string(tool.DeliveryImageVolume), string(tool.DeliveryInitContainer):
 	default:
-		return fmt.Errorf("--launcher-delivery is %q: it must be Auto, ImageVolume or InitContainer", o.launcher)
+		return fmt.Errorf("invalid --launcher-delivery %q: must be Auto, ImageVolume or InitContainer", o.launcher)
 	}
 	if err := validateClasses(o.controllers.Launcher); err != nil {
 		return err
@@ -230,7 +232,7 @@ func (o *options) validate() error {
 	case corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever:
 		o.controllers.Launcher.PullPolicy = policy
 	default:
-		return fmt.Errorf("--launcher-pull-policy is %q: it must be Always, IfNotPresent or Never", o.pullPolicy)
+		return fmt.Errorf("invalid --launcher-pull-policy %q: must be Always, IfNotPresent or Never", o.pullPolicy)
 	}
 	return nil
 }
@@ -238,17 +240,19 @@ func (o *options) validate() error {
 // validateClasses checks the names of the classes of tool pods. Those of the cluster itself are refused here, because
 // the policy on the manager refuses every Job with one.
 func validateClasses(launcher tool.Launcher) error {
-	for flag, class := range map[string]string{"tool-runtime-class": launcher.RuntimeClass, "tool-priority-class": launcher.PriorityClass} {
+	for flag, class := range map[string]string{
+		"tool-runtime-class": launcher.RuntimeClass, "tool-priority-class": launcher.PriorityClass,
+	} {
 		if class == "" {
 			continue
 		}
 		if problems := validation.IsDNS1123Subdomain(class); len(problems) > 0 {
-			return fmt.Errorf("--%s is %q: %s", flag, class, strings.Join(problems, "; "))
+			return fmt.Errorf("invalid --%s %q: %s", flag, class, strings.Join(problems, "; "))
 		}
 	}
 	if strings.HasPrefix(launcher.PriorityClass, "system-") {
 		return fmt.Errorf(
-			"--tool-priority-class is %q: classes of the cluster's own components are not for tools",
+			"invalid --tool-priority-class %q: classes with the prefix system- are reserved for system components",
 			launcher.PriorityClass,
 		)
 	}
@@ -262,11 +266,11 @@ func (o *options) delivery(config *rest.Config) (tool.Delivery, error) {
 	}
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
-		return "", fmt.Errorf("making the client that asks for the cluster's version: %w", err)
+		return "", fmt.Errorf("creating the discovery client: %w", err)
 	}
 	version, err := client.ServerVersion()
 	if err != nil {
-		return "", fmt.Errorf("asking for the cluster's version: %w", err)
+		return "", fmt.Errorf("getting the version of the cluster: %w", err)
 	}
 	return deliveryFor(version.Major, version.Minor), nil
 }

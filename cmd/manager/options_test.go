@@ -19,9 +19,9 @@ func TestTheNamespacesToWatch(t *testing.T) {
 		"one":            {[]string{"--watch-namespaces=a"}, []string{"a"}, ""},
 		"a list":         {[]string{"--watch-namespaces=a, b,a"}, []string{"a", "b"}, ""},
 		"several lists":  {[]string{"--watch-namespaces=a", "--watch-namespaces=b"}, []string{"a", "b"}, ""},
-		"an empty list":  {[]string{"--watch-namespaces="}, nil, `"" is not the name of a namespace`},
-		"an empty entry": {[]string{"--watch-namespaces=a,"}, nil, `"" is not the name of a namespace`},
-		"a wildcard":     {[]string{"--watch-namespaces=*"}, nil, `"*" is not the name of a namespace`},
+		"an empty list":  {[]string{"--watch-namespaces="}, nil, `invalid namespace name ""`},
+		"an empty entry": {[]string{"--watch-namespaces=a,"}, nil, `invalid namespace name ""`},
+		"a wildcard":     {[]string{"--watch-namespaces=*"}, nil, `invalid namespace name "*"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, err := parse(append(test.args, "--launcher-image=example.org/launcher:1"))
@@ -47,10 +47,10 @@ func TestTheRangesThatToolsMayReach(t *testing.T) {
 		"none":                  {nil, nil, ""},
 		"one":                   {[]string{"--egress-allow-cidr=10.96.0.0/12"}, []string{"10.96.0.0/12"}, ""},
 		"several":               {[]string{"--egress-allow-cidr=10.96.0.0/12", "--egress-allow-cidr=fd00:10::/64"}, []string{"10.96.0.0/12", "fd00:10::/64"}, ""},
-		"a list":                {[]string{"--egress-allow-cidr=10.0.0.0/8,fd00::/8"}, nil, `"10.0.0.0/8,fd00::/8" is not a range of addresses`},
-		"an address":            {[]string{"--egress-allow-cidr=10.0.0.1"}, nil, `"10.0.0.1" is not a range of addresses`},
+		"a list":                {[]string{"--egress-allow-cidr=10.0.0.0/8,fd00::/8"}, nil, `invalid CIDR "10.0.0.0/8,fd00::/8": must be a range of addresses`},
+		"an address":            {[]string{"--egress-allow-cidr=10.0.0.1"}, nil, `invalid CIDR "10.0.0.1": must be a range of addresses`},
 		"an address in a range": {[]string{"--egress-allow-cidr=10.0.0.1/8"}, nil, "did you mean 10.0.0.0/8?"},
-		"IPv4 within IPv6":      {[]string{"--egress-allow-cidr=::ffff:10.0.0.0/104"}, nil, "is not a range of addresses"},
+		"IPv4 within IPv6":      {[]string{"--egress-allow-cidr=::ffff:10.0.0.0/104"}, nil, "must be a range of addresses"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, err := parse(append(test.args, "--launcher-image=example.org/launcher:1"))

@@ -43,7 +43,8 @@ func (p *Places) Start(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		if err := p.Look(ctx); err != nil {
-			ctrl.LoggerFrom(ctx).V(1).Info("the addresses of the API server are not all known", "why", err.Error())
+			ctrl.LoggerFrom(ctx).V(1).Info("Failed to look up all addresses of the API server; retrying",
+				"error", err.Error())
 		}
 		select {
 		case <-ctx.Done():
