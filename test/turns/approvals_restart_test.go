@@ -141,7 +141,7 @@ var _ = Describe("An approval", Serial, Ordered, func() {
 		own(capstantest.Options{}) // with a clock that is a day behind
 		create(ctx, decision(ctx, namespace, "late", "demo-1", "1-0", v1alpha1.DecisionApprove))
 		Eventually(accepted(ctx, namespace, "late")).Should(Equal("False CallClosed"))
-		Expect(acceptedMessage(ctx, namespace, "late")).To(ContainSubstring("Nobody approved it in time."))
+		Expect(acceptedMessage(ctx, namespace, "late")).To(ContainSubstring("It was not approved in time."))
 		create(ctx, toolResult(namespace, "answer", "demo-1", "1-1", "yes"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		Expect(

@@ -84,7 +84,7 @@ var _ = Describe("A call that needs approval", func() {
 		Expect(finalAnswer(ctx, namespace)).To(Equal("It says result of 1-0."))
 		Expect(kit.Starts(namespace, "demo-1", "1-0")).To(Equal(1))
 		Expect(accepted(ctx, namespace, "demo-1-1-0")()).To(Equal("True Accepted"))
-		Expect(acceptedMessage(ctx, namespace, "demo-1-1-0")).To(Equal("The call is approved."))
+		Expect(acceptedMessage(ctx, namespace, "demo-1-1-0")).To(Equal("The call was approved."))
 		Expect(decisionsIn(ctx, namespace)).To(Equal([]string{"Approve by admin"}), "who approved is in the log")
 	})
 
@@ -97,7 +97,7 @@ var _ = Describe("A call that needs approval", func() {
 			kit.Turn(ctx, namespace, "demo-1")(),
 		).To(capstantest.HaveToolCall("pay", v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonRejected))
 		Expect(finalAnswer(ctx, namespace)).To(HavePrefix("It says The tool was not executed: its approval was refused."))
-		Expect(acceptedMessage(ctx, namespace, "demo-1-1-0")).To(Equal("The call is rejected. It was not executed."))
+		Expect(acceptedMessage(ctx, namespace, "demo-1-1-0")).To(Equal("The call was rejected and not executed."))
 		Expect(jobNames(ctx, namespace)).To(BeEmpty())
 	})
 

@@ -120,7 +120,7 @@ var _ = Describe("The conditions of a Turn that lacks", func() {
 				session(),
 			).To(And(HaveField("Status", metav1.ConditionTrue), HaveField("Message", Not(ContainSubstring(says)))))
 			Expect(model()).To(And(HaveField("Status", metav1.ConditionTrue), HaveField("Message", Not(ContainSubstring(says)))))
-			Expect(turn()).To(HaveField("Message", "The agent has answered."))
+			Expect(turn()).To(HaveField("Message", "The agent responded."))
 			conditions.Print(ctx, kit.Client, "with the "+missing, namespace.Name)
 		},
 		Entry(
@@ -225,7 +225,7 @@ var _ = Describe("The conditions of a Turn that lacks", func() {
 			HaveField("Status", metav1.ConditionTrue),
 			HaveField(
 				"Message",
-				ContainSubstring(`Model "model" is not ready, and fallback "fallback" is called in its place (SecretMissing).`),
+				ContainSubstring(`Fallback "fallback" is called in place of Model "model", which is not ready (SecretMissing).`),
 			),
 		))
 		Expect(s.requests()).To(BeEmpty())
@@ -266,7 +266,7 @@ var _ = Describe("The conditions of a Turn that lacks", func() {
 		conditions.Print(ctx, kit.Client, "without room in the namespace's quota", namespace)
 		Expect(kit.Client.Delete(ctx, quota)).To(Succeed())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).WithTimeout(time.Minute).Should(capstantest.HaveSucceeded())
-		Expect(turn()).To(HaveField("Message", "The agent has answered."))
+		Expect(turn()).To(HaveField("Message", "The agent responded."))
 		conditions.Print(ctx, kit.Client, "with room in the namespace's quota", namespace)
 	})
 
@@ -280,7 +280,7 @@ var _ = Describe("The conditions of a Turn that lacks", func() {
 		Expect(condition(ctx, turn, namespace, "demo-1", v1alpha1.ConditionSucceeded)()).To(
 			HaveField(
 				"Message",
-				`The agent has answered. Model "gone", which controls.modelRef names, does not exist and is passed over.`,
+				`The agent responded. Model "gone" of controls.modelRef does not exist and was ignored.`,
 			))
 		Expect(turn.Status.Model).To(Equal("simulated"))
 	})
@@ -289,14 +289,14 @@ var _ = Describe("The conditions of a Turn that lacks", func() {
 		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("Hi.")})
 		create(ctx, newSession(namespace, "demo"))
 		ready := condition(ctx, &v1alpha1.Session{}, namespace, "demo", v1alpha1.ConditionReady)
-		Eventually(ready).Should(HaveField("Message", "All that the Session names exists."))
+		Eventually(ready).Should(HaveField("Message", "All references of the Session are resolved."))
 		second := &v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a-second"}}
 		second.Annotations = map[string]string{v1alpha1.AnnotationDefaultModel: "true"}
 		second.Spec = v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: &v1alpha1.Simulation{}}
 		create(ctx, second)
 		Eventually(ready).Should(And(HaveField("Status", metav1.ConditionTrue),
-			HaveField("Message", ContainSubstring(`The default Model is "a-second", the newest of 2`))))
+			HaveField("Message", ContainSubstring(`Model "a-second" is the default, as the newest of 2`))))
 		change(ctx, second, `{"metadata":{"annotations":{"capstan.dev/is-default-model":null}}}`)
-		Eventually(ready).Should(HaveField("Message", "All that the Session names exists."))
+		Eventually(ready).Should(HaveField("Message", "All references of the Session are resolved."))
 	})
 })

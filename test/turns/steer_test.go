@@ -49,7 +49,7 @@ var _ = Describe("A message that steers", func() {
 		Expect(steer.Status.SessionUID).To(Equal(turn.Status.SessionUID))
 		Expect(
 			conditionOf(steer, v1alpha1.ConditionSucceeded).Message,
-		).To(Equal(`The message was steered into Turn "demo-1", which was running and has the response.`))
+		).To(Equal(`The message was steered into the active Turn "demo-1", which has the response.`))
 		Expect(eventTypes(ctx, namespace, "demo")).To(Equal(slices.Concat(
 			[]string{
 				event.TypeInputMessage,

@@ -106,8 +106,8 @@ func (r *Reconciler) look(ctx context.Context, m *v1alpha1.Model) (finding, erro
 	if err == nil && m.Spec.SecretKeyRef != nil {
 		if waits := r.Policies.AwaitModel(client.ObjectKeyFromObject(m)); waits != nil {
 			return finding{
-				reason: v1alpha1.ReasonReady, message: fmt.Sprintf("The Model can be called as far as its spec goes. "+
-					"Its Secret is not read: %v.", waits), unknown: true,
+				reason: v1alpha1.ReasonReady, message: fmt.Sprintf("The spec of the Model is valid. Its Secret was "+
+					"not checked: %v.", waits), unknown: true,
 			}, nil
 		}
 		err = r.Keys.CheckKey(ctx, m)
@@ -115,7 +115,7 @@ func (r *Reconciler) look(ctx context.Context, m *v1alpha1.Model) (finding, erro
 	var key *model.KeyError
 	var unavailable *model.UnavailableError
 	if err != nil && !errors.As(err, &key) && !errors.As(err, &unavailable) {
-		return finding{}, fmt.Errorf("looking for the API key: %w", err)
+		return finding{}, fmt.Errorf("checking the API key: %w", err)
 	}
 	reason, message := model.Readiness(err)
 	return finding{reason: reason, message: message}, nil

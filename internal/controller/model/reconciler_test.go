@@ -128,7 +128,7 @@ func TestWhileThePoliciesAreNotInForceNoSecretIsRead(t *testing.T) {
 	b.Policies = &policies.Verifier{}
 	ready, result := b.pass()
 	if b.looked != 0 || ready.Status != metav1.ConditionTrue ||
-		!strings.Contains(ready.Message, "Its Secret is not read") ||
+		!strings.Contains(ready.Message, "Its Secret was not checked") ||
 		result.RequeueAfter <= 0 {
 		t.Fatalf("%d looks, Ready %+v, result %+v", b.looked, ready, result)
 	}

@@ -46,7 +46,7 @@ func setReady(session *v1alpha1.Session, reason, message string, now metav1.Time
 	value := metav1.ConditionFalse
 	if reason == "" {
 		value, reason = metav1.ConditionTrue, v1alpha1.ReasonReady
-		message = strings.TrimSpace("All that the Session names exists. " + message)
+		message = strings.TrimSpace("All references of the Session are resolved. " + message)
 	}
 	condition.Set(&session.Status.Conditions, session.Generation, now, v1alpha1.ConditionReady, value, reason, message)
 }

@@ -51,7 +51,7 @@ var (
 	lines = prometheus.NewDesc("capstan_share_waiting", "Requests that wait for a place, by resource.",
 		[]string{"resource"}, nil)
 	bytes = prometheus.NewDesc("capstan_conversation_bytes",
-		"Memory that model calls under way may take, and responses that the journal has not accepted yet.", nil, nil)
+		"Memory that model calls in progress may take, and responses that the journal has not accepted yet.", nil, nil)
 )
 
 // Collector counts the used slots of the activity Pools.

@@ -22,7 +22,7 @@ func TestWhatIsTakenIsCounted(t *testing.T) {
 		}
 	}
 	want := `
-# HELP capstan_conversation_bytes Memory that model calls under way may take, and responses that the journal has not accepted yet.
+# HELP capstan_conversation_bytes Memory that model calls in progress may take, and responses that the journal has not accepted yet.
 # TYPE capstan_conversation_bytes gauge
 capstan_conversation_bytes 5
 # HELP capstan_share_held Places that are taken, by resource.

@@ -146,7 +146,7 @@ func (w *accountWait) refuse(err error, now time.Time) {
 // been refused for as long as its pod may take to start.
 func (a *actScope) awaitAccount(index int, now time.Time) *tool.Outcome {
 	call, wait := &a.turn.Status.ToolCalls[index], &a.step.account
-	why := "the ServiceAccount that its pod runs as was not accepted: " + wait.refused.Error()
+	why := "the ServiceAccount of its pod was not accepted: " + wait.refused.Error()
 	start, _ := tool.Timeouts(*call, a.toolSpec(*call))
 	if !now.Before(wait.since.Add(start)) {
 		refused := tool.Refused(why)
@@ -155,7 +155,7 @@ func (a *actScope) awaitAccount(index int, now time.Time) *tool.Outcome {
 	a.deadline(wait.until)
 	act.Describe(call, tool.Outcome{
 		State: v1alpha1.ToolCallStatePending, Reason: v1alpha1.ToolCallReasonServiceAccountRefused,
-		Error: "Tried again: " + why + ".",
+		Error: "Retrying: " + why + ".",
 	})
 	return nil
 }

@@ -185,11 +185,11 @@ func (r *Reconciler) markAccepted(ctx context.Context, turn types.UID, result *v
 func acceptedMessage(decision v1alpha1.Decision) string {
 	switch decision {
 	case v1alpha1.DecisionApprove:
-		return "The call is approved."
+		return "The call was approved."
 	case v1alpha1.DecisionReject:
-		return "The call is rejected. It was not executed."
+		return "The call was rejected and not executed."
 	default:
-		return "The result is part of its Turn."
+		return "The Turn accepted the result."
 	}
 }
 

@@ -180,13 +180,13 @@ func TestAModelThatControlsNameAndThatDoesNotExistIsPassedOverAndTheTurnSaysSo(t
 		func() { turn.Spec.Controls = &v1alpha1.TurnControls{ModelRef: &v1alpha1.LocalReference{Name: "gone"}} },
 	)
 	m := w.manager(0)
-	const says = `Model "gone", which controls.modelRef names, does not exist and is passed over.`
+	const says = `Model "gone" of controls.modelRef does not exist and was ignored.`
 	m.until("the Turn has begun", func() bool { return w.turn().Status.Plan != nil })
-	if got, want := w.succeeded().Message, "Model call 1 is under way. "+says; got != want {
+	if got, want := w.succeeded().Message, "Model call 1 is in progress. "+says; got != want {
 		t.Errorf("while it runs, the Turn says %q, want %q", got, want)
 	}
 	m.until("the Turn has succeeded", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseSucceeded })
-	if got, want := w.succeeded().Message, "The agent has answered. "+says; got != want || w.turn().Status.Model != "m" {
+	if got, want := w.succeeded().Message, "The agent responded. "+says; got != want || w.turn().Status.Model != "m" {
 		t.Errorf("the Turn says %q, want %q; model %q", got, want, w.turn().Status.Model)
 	}
 }

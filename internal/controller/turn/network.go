@@ -25,7 +25,7 @@ func (r *Reconciler) cutOff(ctx context.Context, job *batchv1.Job) (*tool.Outcom
 	}
 	var policies networkingv1.NetworkPolicyList
 	if err := r.Live.List(ctx, &policies, client.InNamespace(job.Namespace)); err != nil {
-		return nil, false, fmt.Errorf("listing the NetworkPolicies that a tool without network needs: %w", err)
+		return nil, false, fmt.Errorf("listing NetworkPolicies for a tool without network access: %w", err)
 	}
 	why, missing := tool.Opening(policies.Items, job)
 	if why != "" {
@@ -41,11 +41,11 @@ func (r *Reconciler) cutOff(ctx context.Context, job *batchv1.Job) (*tool.Outcom
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil, false, nil
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
-		refused := tool.Refused("the NetworkPolicy that it needs was not accepted: " + err.Error())
+		refused := tool.Refused("its NetworkPolicy was not accepted: " + err.Error())
 		return &refused, false, nil
 	default:
 		// If two processes create it at once, one gets AlreadyExists: the next pass reads the existing policy.
-		return nil, false, fmt.Errorf("creating the NetworkPolicy that a tool without network needs: %w", err)
+		return nil, false, fmt.Errorf("creating the NetworkPolicy for tools without network access: %w", err)
 	}
 }
 
@@ -54,6 +54,6 @@ func networkOpen(why string) *tool.Outcome {
 	return &tool.Outcome{
 		State:  v1alpha1.ToolCallStateNotExecuted,
 		Reason: v1alpha1.ToolCallReasonNetworkOpen,
-		Error:  fmt.Sprintf("The tool must run without network, and it would not. It was not executed: %s.", why),
+		Error:  fmt.Sprintf("The tool was not executed, because its pod would have network access: %s.", why),
 	}
 }

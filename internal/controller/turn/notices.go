@@ -40,7 +40,7 @@ func noticesOf(before, after *v1alpha1.Turn) []notice.Notice {
 	}
 	return append(notices, notice.Notice{
 		Warning: true, Reason: succeeded.Reason, Action: actionEnd,
-		Message: "The Turn has failed. See its condition Succeeded for the cause and the remedy.",
+		Message: "The Turn failed. See the condition Succeeded for the cause and the remedy.",
 	})
 }
 

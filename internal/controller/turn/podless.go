@@ -76,7 +76,7 @@ func (a *actScope) refusals() []v1alpha1.TurnWait {
 		case call.Reason == v1alpha1.ToolCallReasonServiceAccountRefused && a.step.account.refused != nil:
 			waits = append(
 				waits,
-				refusal(call, "the ServiceAccount that its pod runs as was not accepted: "+a.step.account.refused.Error()),
+				refusal(call, "the ServiceAccount of its pod was not accepted: "+a.step.account.refused.Error()),
 			)
 		case known != nil && known.reason != "" && call.Reason == known.reason:
 			waits = append(waits, refusal(call, known.why))
@@ -88,7 +88,7 @@ func (a *actScope) refusals() []v1alpha1.TurnWait {
 func refusal(call v1alpha1.ToolCall, why string) v1alpha1.TurnWait {
 	return host.ClusterWait(
 		call.Reason,
-		fmt.Sprintf("Call %s (%s) cannot start, and is tried again until its startTimeout: %s", call.ID, call.Name, why),
+		fmt.Sprintf("Call %s (%s) cannot start; retrying until its startTimeout: %s", call.ID, call.Name, why),
 	)
 }
 

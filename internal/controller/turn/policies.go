@@ -49,7 +49,7 @@ func (r *Reconciler) awaitPolicies(ctx context.Context, s *scope, c host.Config)
 }
 
 func waitingFor(why *policies.NotInForceError) string {
-	return "The Turn needs a Secret, and waits: " + why.Error() + "."
+	return "The Turn needs a Secret and is waiting: " + why.Error() + "."
 }
 
 // needsSecret reports whether a model call may send an API key.

@@ -91,14 +91,14 @@ func TestAQueuedTurnSaysWhatItWaitsFor(t *testing.T) {
 	expect("demo-2", v1alpha1.ReasonQueued, "in the order of their creation")
 
 	ready(v1alpha1.ReasonReady, "")
-	expect("demo-1", v1alpha1.ReasonQueued, "waits for a slot")
-	expect("demo-2", v1alpha1.ReasonQueued, "Turns of its Session are before it")
+	expect("demo-1", v1alpha1.ReasonQueued, "limit of active Turns is reached")
+	expect("demo-2", v1alpha1.ReasonQueued, "Waiting for earlier Turns of the Session")
 
 	turns.Begin("another", "ns", func() {})
 	turns.Begin("s", "ns", func() {})
-	expect("demo-1", v1alpha1.ReasonTurnLimit, `Namespace "ns" has 1 Turns that have begun and not ended`)
-	expect("demo-2", v1alpha1.ReasonQueued, "Turns of its Session are before it")
+	expect("demo-1", v1alpha1.ReasonTurnLimit, `Namespace "ns" has reached the limit of 1 Turns that have begun and not ended`)
+	expect("demo-2", v1alpha1.ReasonQueued, "Waiting for earlier Turns of the Session")
 
 	turns.End("another")
-	expect("demo-1", v1alpha1.ReasonQueued, "waits for a slot")
+	expect("demo-1", v1alpha1.ReasonQueued, "limit of active Turns is reached")
 }

@@ -92,13 +92,13 @@ func (r *Reconciler) stalled(ctx context.Context, s *scope, obstacle *journal.Ob
 	message := obstacle.Message
 	switch {
 	case m.deleted:
-		message += " The Turn was deleted; the journal has to say so first."
+		message += " The Turn is being deleted, which must be recorded in the journal first."
 	case cancelled:
 		message += " The Turn is cancelled as soon as the journal accepts an entry."
 	case obstacle.Reason == v1alpha1.ReasonJournalRefused:
 		message += r.keptWords(s)
 	default:
-		message += fmt.Sprintf(" The manager checks again every %v and calls no model meanwhile.",
+		message += fmt.Sprintf(" The manager checks again every %v and does not call the model until then.",
 			obstacle.Pause(1))
 	}
 	projection.Stall(&s.turn.Status, s.turn.Generation, nowSeconds(now), obstacle.Reason, message)
@@ -109,13 +109,13 @@ func (r *Reconciler) stalled(ctx context.Context, s *scope, obstacle *journal.Ob
 // keptWords returns the note on a model response that could not be appended, and drops the response after the maximum
 // time.
 func (r *Reconciler) keptWords(s *scope) string {
-	const again = " No model is called before an entry is accepted."
+	const again = " The model is not called until the journal accepts an entry."
 	plan := s.plan()
 	if plan == nil {
 		return again
 	}
 	step := s.memory.of(plan.Step)
-	dropped := fmt.Sprintf(" The response of the model was dropped after %v.", host.KeepUnwritten) + again
+	dropped := fmt.Sprintf(" The model response was dropped after %v.", host.KeepUnwritten) + again
 	u := step.unwritten
 	if u == nil {
 		if step.dropped != nil {
@@ -132,7 +132,7 @@ func (r *Reconciler) keptWords(s *scope) string {
 	if s.memory.stall.until.After(ends) {
 		s.memory.stall.until = ends
 	}
-	return fmt.Sprintf(" The response of the model is kept until %s.", ends.UTC().Format(time.RFC3339))
+	return fmt.Sprintf(" The model response is kept until %s.", ends.UTC().Format(time.RFC3339))
 }
 
 // repeated reports an error that has occurred several times.
@@ -147,7 +147,7 @@ func (r *Reconciler) repeated(s *scope, cause error) flow {
 	if s.memory.errors != failuresShown || queue.Finished(s.turn) {
 		return stop
 	}
-	message := fmt.Sprintf("The step has failed %d times and is tried again: %v", failuresShown, cause)
+	message := fmt.Sprintf("The step failed %d times; retrying: %v", failuresShown, cause)
 	projection.Stall(&s.turn.Status, s.turn.Generation, nowSeconds(r.Clock()), v1alpha1.ReasonStepFailing, message)
 	return writeThenStop(writeStalled)
 }

@@ -333,7 +333,7 @@ func TestARefusedResponseIsDroppedInTheEnd(t *testing.T) {
 	st.expectStalled(
 		v1alpha1.ReasonJournalRefused,
 		"was dropped after 10m0s",
-		"No model is called before an entry is accepted",
+		"The model is not called until the journal accepts an entry",
 	)
 	if st.r.memories.of(types.NamespacedName{Namespace: "ns", Name: "demo-1"}, "turn-uid").step.unwritten != nil {
 		t.Error("the response is still kept")
@@ -409,7 +409,7 @@ func TestANewProcessBeginsWithADryRun(t *testing.T) {
 	st.pass()
 	st.restart()
 	st.pass()
-	st.expectStalled(v1alpha1.ReasonJournalRefused, "No model is called")
+	st.expectStalled(v1alpha1.ReasonJournalRefused, "The model is not called")
 	if st.asked != 1 || st.store.dryRuns != 1 {
 		t.Errorf("%d model calls, %d dry runs", st.asked, st.store.dryRuns)
 	}
@@ -458,7 +458,7 @@ func TestAStepThatKeepsFailingSaysSo(t *testing.T) {
 		st.pass()
 		st.later(time.Minute)
 	}
-	st.expectStalled(v1alpha1.ReasonStepFailing, "has failed 5 times", "the connection was lost")
+	st.expectStalled(v1alpha1.ReasonStepFailing, "failed 5 times; retrying", "the connection was lost")
 	broken = false
 	st.later(time.Minute)
 	st.pass()

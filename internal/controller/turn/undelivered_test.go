@@ -67,11 +67,11 @@ func TestAModelIsNotPaidAgainWhileTheJournalStoresNothing(t *testing.T) {
 			st.expectStalled(
 				v1alpha1.ReasonJournalRefused,
 				"was dropped after 10m0s",
-				"No model is called before an entry is accepted",
+				"The model is not called until the journal accepts an entry",
 			)
 			st.expectKept(none)
 			st.run(5 * time.Hour)
-			st.expectStalled(v1alpha1.ReasonJournalRefused, "No model is called before an entry is accepted")
+			st.expectStalled(v1alpha1.ReasonJournalRefused, "The model is not called until the journal accepts an entry")
 			if st.asked != 1 {
 				t.Errorf("the model was called %d times", st.asked)
 			}

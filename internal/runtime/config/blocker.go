@@ -61,15 +61,15 @@ func (b Blocker) Fields() map[string]string {
 
 // remedy says what to do about an object that is archived or does not exist.
 func (b *Blocker) remedy(r *Resolved) string {
-	kind, name := "Harness", r.HarnessName
+	// A Session keeps its Harness.
+	kind, name, other := "Harness", r.HarnessName, "create a Session with another Harness"
 	if b.Dependency == DependencyAgent {
-		kind, name = "Agent", r.AgentName
+		kind, name, other = "Agent", r.AgentName, "change agentRef of the Session"
 	}
 	if b.State == DependencyArchived {
-		return fmt.Sprintf("Set lifecycle of %s %q to Active, or let the Session name another one; "+
-			"then create another Turn.", kind, name)
+		return fmt.Sprintf("Set lifecycle of %s %q to Active, or %s; then create another Turn.", kind, name, other)
 	}
-	return fmt.Sprintf("Create %s %q, or let the Session name another one; then create another Turn.", kind, name)
+	return fmt.Sprintf("Create %s %q, or %s; then create another Turn.", kind, name, other)
 }
 
 // FindBlocker checks the Harness of the Session and its ancestors, then its Agent if it names one; nil stands for an

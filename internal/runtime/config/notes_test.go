@@ -31,8 +31,8 @@ func TestSeveralDefaultsAndCallsOfFallbacksAreNoted(t *testing.T) {
 		"one default":       {models: []v1alpha1.Model{asDefault(someModel("a", metav1.ConditionTrue)), someModel("b", metav1.ConditionTrue)}},
 		"no default":        {models: []v1alpha1.Model{someModel("a", metav1.ConditionTrue)}},
 		"a named Model":     {modelRef: "b", models: []v1alpha1.Model{asDefault(someModel("a", metav1.ConditionTrue)), asDefault(someModel("b", metav1.ConditionTrue))}},
-		"two defaults":      {models: []v1alpha1.Model{asDefault(someModel("b", metav1.ConditionTrue)), asDefault(someModel("a", metav1.ConditionTrue))}, want: []string{`The default Model is "a"`, `"b" is another one`}},
-		"a fallback serves": {modelRef: "a", models: []v1alpha1.Model{keyless("a", "b"), someModel("b", metav1.ConditionTrue)}, want: []string{`fallback "b" is called in its place`, "(SecretMissing). Create it."}},
+		"two defaults":      {models: []v1alpha1.Model{asDefault(someModel("b", metav1.ConditionTrue)), asDefault(someModel("a", metav1.ConditionTrue))}, want: []string{`Model "a" is the default`, `another one is "b"`}},
+		"a fallback serves": {modelRef: "a", models: []v1alpha1.Model{keyless("a", "b"), someModel("b", metav1.ConditionTrue)}, want: []string{`Fallback "b" is called in place of Model "a"`, "(SecretMissing). Create it."}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &Resolved{Models: test.models, Effective: Effective{ModelRef: test.modelRef}}

@@ -77,7 +77,7 @@ func (e Effective) Problem(
 	}
 	if len(unbound) > 0 {
 		all.Add(v1alpha1.ReasonNetworkAccessUnenforceable,
-			fmt.Sprintf("networkAccess cannot be enforced for Tools that run as Jobs with a network. "+
+			fmt.Sprintf("networkAccess cannot be enforced for Tools that run as Jobs with network access. "+
 				"Set job.network to None in these Tools, or name them in exemptTools of every layer that has "+
 				"networkAccess: %s.", strings.Join(unbound, ", ")))
 	}

@@ -165,7 +165,7 @@ func (r *Resolved) defaultModelProblem() (reason, message string) {
 	if !ok {
 		return v1alpha1.ReasonModelNotFound,
 			fmt.Sprintf(
-				"No Model is named and the namespace has no default. Set modelRef, or annotate a Model with %s: \"true\".",
+				"modelRef is not set and the namespace has no default Model. Set modelRef, or annotate a Model with %s: \"true\".",
 				v1alpha1.AnnotationDefaultModel,
 			)
 	}
@@ -229,13 +229,13 @@ func (r *Resolved) Notes() []string {
 	}
 	var notes []string
 	if others := r.otherDefaults(model); r.Effective.ModelRef == "" && len(others) > 0 {
-		notes = append(notes, fmt.Sprintf("The default Model is %q, the newest of %d that are annotated with %s: "+
-			"\"true\"; %q is another one.",
+		notes = append(notes, fmt.Sprintf("Model %q is the default, as the newest of %d Models annotated with %s: "+
+			"\"true\"; another one is %q.",
 			model.Name, len(others)+1, v1alpha1.AnnotationDefaultModel, others[0]))
 	}
 	if fallbacks := r.Fallbacks(model); presence(model.Status.Conditions) != Usable && len(fallbacks) > 0 {
-		notes = append(notes, fmt.Sprintf("Model %q is not ready, and fallback %q is called in its place%s", model.Name,
-			fallbacks[0].Name, whyNot(model)))
+		notes = append(notes, fmt.Sprintf("Fallback %q is called in place of Model %q, which is not ready%s",
+			fallbacks[0].Name, model.Name, whyNot(model)))
 	}
 	return notes
 }

@@ -32,7 +32,8 @@ type Backoff struct {
 
 // Error implements error.
 func (b *Backoff) Error() string {
-	return fmt.Sprintf("Model %s is called again at %s: %v", b.Model, b.NotBefore.UTC().Format(time.RFC3339), b.Cause)
+	return fmt.Sprintf("model call failed; retrying Model %s at %s: %v", b.Model,
+		b.NotBefore.UTC().Format(time.RFC3339), b.Cause)
 }
 
 // Unwrap returns the cause.
@@ -43,7 +44,7 @@ func (b *Backoff) Describe(p *v1alpha1.TurnProgress) {
 	at := metav1.NewMicroTime(b.NotBefore)
 	p.Phase = v1alpha1.TurnPhaseWaiting
 	p.Plan.Attempt, p.Plan.Model, p.Plan.NotBefore = b.Tries, b.Model, &at
-	message := fmt.Sprintf("Model %q is called again, for try %d of %d, because the last try failed: %v", b.Model,
+	message := fmt.Sprintf("The call of Model %q failed; retrying (attempt %d of %d): %v", b.Model,
 		b.Tries+1, MaxTries, b.Cause)
 	p.WaitsFor = []v1alpha1.TurnWait{{Type: v1alpha1.WaitTypeBackoff, Until: &at, Message: cut(message, 1024)}}
 }

@@ -70,7 +70,7 @@ func fullSentence(s journal.Session, cause error) string {
 	case journal.ByNamespace:
 		return fmt.Sprintf("The journals of namespace %q are full (%d bytes, the manager's "+
 			"--max-journal-bytes-per-namespace). "+
-			"Delete Sessions that are not needed any more.", s.Namespace, full.Limit)
+			"Delete Sessions that are no longer needed.", s.Namespace, full.Limit)
 	case journal.ByManager:
 		return fmt.Sprintf(
 			"The Session's journal is full (%d bytes, the manager's --max-journal-bytes). Continue in a new Session.",

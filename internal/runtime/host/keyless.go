@@ -23,7 +23,7 @@ type Keyless struct {
 // Error implements error.
 func (k *Keyless) Error() string {
 	if k.Model == "" {
-		return fmt.Sprintf("There is no Model to call (%s). %s", k.Reason, k.Problem)
+		return fmt.Sprintf("No Model can be called (%s). %s", k.Reason, k.Problem)
 	}
 	return fmt.Sprintf("Model %q cannot be called (%s). %s", k.Model, k.Reason, k.Problem)
 }

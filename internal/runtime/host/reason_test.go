@@ -128,7 +128,7 @@ func TestStatusSaysWhyAProviderRefusedTheRequest(t *testing.T) {
 	turn, closed := b.reason(newTurn("demo-1"), with())
 	failed := turn.Progress.Error
 	if failed == nil || failed.Code != "processing_error" || failed.Fields["problem"] != said ||
-		failed.Message != "The model provider refused the request." {
+		failed.Message != "The model provider rejected the request." {
 		t.Errorf("error %+v", failed)
 	}
 	b.expectTypes(closed.Events, openingTypes, reasonTypes, failedTypes)

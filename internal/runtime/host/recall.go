@@ -40,7 +40,8 @@ func (h *Host) Recall(ctx context.Context, t Turn, hint int64) (*Recalled, error
 	}
 	if earlier.Digest != t.digest() {
 		return &Recalled{Progress: h.refused(plan.Failure{Code: v1alpha1.ErrorCodeNameReused}, fmt.Sprintf(
-			"A Turn named %q with another message was in this Session before. Create a Turn with a new name.", t.Ref.Name))}, nil
+			"A Turn named %q with another message already ran in this Session. Create a Turn with a new name.",
+			t.Ref.Name))}, nil
 	}
 	if earlier.SteeredInto != nil {
 		return &Recalled{SameMessage: true, Progress: h.steered(), SteeredInto: earlier.SteeredInto}, nil
@@ -55,7 +56,7 @@ func (h *Host) Recall(ctx context.Context, t Turn, hint int64) (*Recalled, error
 			SameMessage: true,
 			Open:        closed,
 			Progress: h.refused(plan.Failure{Code: v1alpha1.ErrorCodeInterrupted},
-				"The Turn began before and its end is not in the log. It is not run again. Create a Turn with a new name."),
+				"The Turn began earlier and its end is not in the journal. It was not run again. Create a Turn with a new name."),
 		}, nil
 	}
 	return &Recalled{SameMessage: true, Progress: closed.Transition}, nil

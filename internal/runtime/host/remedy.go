@@ -18,20 +18,21 @@ func remedy(code v1alpha1.ErrorCode, m *v1alpha1.Model, refusal *provider.Error)
 	switch code {
 	case v1alpha1.ErrorCodeProviderMisconfigured:
 		if refusal != nil && refusal.Status == 0 {
-			return fmt.Sprintf("Correct baseURL of Model %q, or have the address permitted by the manager; %s.", m.Name, further)
+			return fmt.Sprintf("Correct baseURL of Model %q, or allow its address in the manager (--egress-allow-cidr); %s.",
+				m.Name, further)
 		}
-		return fmt.Sprintf("Put an API key that the provider accepts into %s, and check baseURL of the Model; %s.",
+		return fmt.Sprintf("Store a valid API key in %s, and check baseURL of the Model; %s.",
 			keyPlace(m), further)
 	case v1alpha1.ErrorCodeProviderQuotaExhausted:
-		return fmt.Sprintf("Raise the quota at the provider for the API key in %s, or give the Model fallbacks; %s.",
+		return fmt.Sprintf("Raise the provider's quota for the API key in %s, or add fallbacks to the Model; %s.",
 			keyPlace(m), further)
 	case v1alpha1.ErrorCodeModelUnavailable:
-		return fmt.Sprintf("Correct model of Model %q (%q), or permit that model for the API key in %s; %s.",
+		return fmt.Sprintf("Correct spec.model of Model %q (%q), or permit that model for the API key in %s; %s.",
 			m.Name, modelName(m), keyPlace(m), further)
 	case v1alpha1.ErrorCodeProviderRateLimited, v1alpha1.ErrorCodeProviderUnavailable:
-		return fmt.Sprintf("Create another Turn later, or give Model %q fallbacks.", m.Name)
+		return fmt.Sprintf("Create another Turn later, or add fallbacks to Model %q.", m.Name)
 	case v1alpha1.ErrorCodeProcessingError:
-		return fmt.Sprintf("Correct what Model %q is sent, its parameters or the tools of the Session; %s.", m.Name, further)
+		return fmt.Sprintf("Correct the parameters of Model %q or the tools of the Session; %s.", m.Name, further)
 	default:
 		return ""
 	}
@@ -40,7 +41,7 @@ func remedy(code v1alpha1.ErrorCode, m *v1alpha1.Model, refusal *provider.Error)
 // keyPlace names where the API key of a Model is.
 func keyPlace(m *v1alpha1.Model) string {
 	if ref := m.Spec.SecretKeyRef; ref != nil {
-		return fmt.Sprintf("key %q of Secret %q, which Model %q uses", ref.Key, ref.Name, m.Name)
+		return fmt.Sprintf("key %q of Secret %q, used by Model %q", ref.Key, ref.Name, m.Name)
 	}
-	return fmt.Sprintf("a Secret that secretKeyRef of Model %q names", m.Name)
+	return fmt.Sprintf("a Secret that is referenced by secretKeyRef of Model %q", m.Name)
 }

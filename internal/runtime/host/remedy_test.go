@@ -29,17 +29,17 @@ func conditionOf(t *testing.T, progress v1alpha1.TurnProgress) string {
 
 // TestEveryFailureOfAModelSaysWhatToDo: the condition names the objects to change.
 func TestEveryFailureOfAModelSaysWhatToDo(t *testing.T) {
-	const key = `key "token" of Secret "provider", which Model "m" uses`
+	const key = `key "token" of Secret "provider", used by Model "m"`
 	status := func(status int, kind string) error { return provider.StatusError("Test", "m", status, 0, kind) }
 	for name, test := range map[string]struct {
 		err  error
 		code v1alpha1.ErrorCode
 		want []string
 	}{
-		"a refused key":           {status(401, ""), v1alpha1.ErrorCodeProviderMisconfigured, []string{key, "Put an API key"}},
+		"a refused key":           {status(401, ""), v1alpha1.ErrorCodeProviderMisconfigured, []string{key, "Store a valid API key"}},
 		"a key without rights":    {status(403, ""), v1alpha1.ErrorCodeProviderMisconfigured, []string{key}},
 		"a wrong address":         {provider.RequestError(t.Context(), "Test", &egress.Error{Reason: egress.ReasonRefused, Text: "h has no address"}), v1alpha1.ErrorCodeProviderMisconfigured, []string{"H has no address.", `baseURL of Model "m"`}},
-		"a quota that is used":    {status(429, provider.KindQuota), v1alpha1.ErrorCodeProviderQuotaExhausted, []string{key, "Raise the quota"}},
+		"a quota that is used":    {status(429, provider.KindQuota), v1alpha1.ErrorCodeProviderQuotaExhausted, []string{key, "Raise the provider's quota"}},
 		"a limit":                 {provider.StatusError("Test", "m", 429, longestPause*2, ""), v1alpha1.ErrorCodeProviderRateLimited, []string{`Model "m"`, "another Turn later"}},
 		"an unknown model":        {status(404, ""), v1alpha1.ErrorCodeModelUnavailable, []string{`model of Model "m"`, key}},
 		"an outage":               {&model.Error{Code: v1alpha1.ErrorCodeProviderUnavailable, Text: "out of order"}, v1alpha1.ErrorCodeProviderUnavailable, []string{`Model "m"`, "another Turn later"}},

@@ -54,8 +54,8 @@ func (h *Host) conversation(ctx context.Context, t Turn) (*journal.View, error) 
 // RefuseTooLarge ends the Turn because its conversation needs more memory than its namespace may use.
 func (h *Host) RefuseTooLarge(ctx context.Context, t Turn, cause *fairshare.TooLargeError) (*journal.Closed, error) {
 	sentence := fmt.Sprintf("The conversation of Session %s is too large for this manager: its journal, the "+
-		"message, and long prompts and Tools of its configuration may have %d bytes together. "+
-		"Go on in a new Session, or have the manager run with more memory for conversations (--conversation-bytes).",
+		"message, and the long prompts and Tools of its configuration exceed %d bytes in total. "+
+		"Continue in a new Session, or raise --conversation-bytes of the manager.",
 		t.Session.Name, fairshare.LargestConversation(cause.Ceiling.Bytes))
 	return h.end(ctx, t, failed(plan.Failure{Code: v1alpha1.ErrorCodeRequestTooLarge}, sentence), nil)
 }

@@ -132,7 +132,7 @@ func (h *Host) deliver(ctx context.Context, t Turn, u *Unwritten) (*journal.Clos
 
 // unacceptable ends the Turn because the API server refuses the response itself: it would refuse it again.
 func (h *Host) unacceptable(ctx context.Context, t Turn, cause error) (*journal.Closed, error) {
-	sentence := cut("The API server refuses the journal entry with the model's response: "+cause.Error(), maxMessageBytes)
+	sentence := cut("The API server rejected the journal entry with the model response: "+cause.Error(), maxMessageBytes)
 	closed, err := h.end(ctx, t, failed(plan.Failure{Code: v1alpha1.ErrorCodeProcessingError}, sentence), nil)
 	if err != nil {
 		return nil, fmt.Errorf("%w (after: %w)", err, cause)

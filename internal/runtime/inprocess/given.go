@@ -177,7 +177,7 @@ func (g *given) overtaken(turn *v1alpha1.Turn) error {
 	}
 	return &RefusedError{
 		Reason:  v1alpha1.ReasonCallClosed,
-		Message: fmt.Sprintf("Call %s waits for no result any more. Its step was closed meanwhile.", g.result.Spec.CallID),
+		Message: fmt.Sprintf("Call %s no longer waits for a result. Its step was closed in the meantime.", g.result.Spec.CallID),
 	}
 }
 

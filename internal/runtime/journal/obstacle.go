@@ -41,7 +41,7 @@ func ObstacleOf(err error, session string) *Obstacle {
 			session, words(err, ErrCorrupt))}
 	case errors.Is(err, ErrRefused):
 		return &Obstacle{v1alpha1.ReasonJournalRefused, fmt.Sprintf(
-			"The API server accepts no journal entries for Session %q: %s. Remove the cause, such as a "+
+			"The API server rejects journal entries for Session %q: %s. Remove the cause, such as a "+
 				"ResourceQuota, a policy or a missing permission.",
 			session, words(err, ErrRefused))}
 	default:
@@ -55,7 +55,8 @@ func NotStored(err error, session string) *Obstacle {
 	return &Obstacle{
 		v1alpha1.ReasonJournalRefused,
 		fmt.Sprintf(
-			"The API server does not store journal entries for Session %q: %s. Check the load of the API server, and the space and health of etcd.",
+			"The API server does not store journal entries for Session %q: %s. Check the load of the API server, and the "+
+				"space and health of etcd.",
 			session,
 			words(err, ErrRefused),
 		),

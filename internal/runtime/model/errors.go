@@ -90,7 +90,7 @@ type UnknownProviderError struct {
 // Error names the provider and what to do.
 func (e *UnknownProviderError) Error() string {
 	return fmt.Sprintf(
-		"no driver is registered for provider %q: use another provider, or a manager that registers it at its start",
+		"no driver is registered for provider %q: change spec.provider, or use a manager that supports it",
 		e.Provider,
 	)
 }

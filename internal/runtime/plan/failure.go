@@ -26,23 +26,23 @@ func (f Failure) With(name, value string) Failure {
 var sentences = map[v1alpha1.ErrorCode]string{
 	v1alpha1.ErrorCodeModelUnavailable:    "The model is not available. Choose another one.",
 	v1alpha1.ErrorCodeRequestTooLarge:     "The conversation is too long for the model. Shorten it or start a new session.",
-	v1alpha1.ErrorCodeProviderRateLimited: "The model provider is limiting requests. Try again in a moment.",
-	v1alpha1.ErrorCodeProviderMisconfigured: "The access to the model provider is not set up correctly. " +
+	v1alpha1.ErrorCodeProviderRateLimited: "The model provider is rate limiting requests. Try again later.",
+	v1alpha1.ErrorCodeProviderMisconfigured: "The model provider is misconfigured. " +
 		"Correct the Model and its API key.",
-	v1alpha1.ErrorCodeProviderQuotaExhausted: "The quota at the model provider is used up. " +
-		"Raise it there, or choose a Model with another one.",
-	v1alpha1.ErrorCodeProviderUnavailable: "The model provider has a problem. Try again later.",
-	v1alpha1.ErrorCodeDependencyUnavailable: "The session depends on something that is no longer available. " +
-		"Make it available again, or go on without it.",
+	v1alpha1.ErrorCodeProviderQuotaExhausted: "The quota of the model provider is exhausted. " +
+		"Raise it, or choose a Model of another account.",
+	v1alpha1.ErrorCodeProviderUnavailable: "The model provider is unavailable. Try again later.",
+	v1alpha1.ErrorCodeDependencyUnavailable: "A dependency of the session is no longer available. " +
+		"Restore it, or continue without it.",
 	v1alpha1.ErrorCodeCancelled: "The turn was cancelled.",
 }
 
 const (
-	// refusedSentence is for a request that the provider refused for a reason of its own.
-	refusedSentence = "The model provider refused the request."
+	// refusedSentence is for a request that the provider rejected for a reason of its own.
+	refusedSentence = "The model provider rejected the request."
 	// otherSentence is for every other failure without a sentence of its own.
-	otherSentence = "The turn could not be processed. Create another Turn to try again; if that fails too, the " +
-		"manager's log has the cause."
+	otherSentence = "The turn could not be processed. Create another Turn to try again; if it fails too, see the " +
+		"manager's log."
 )
 
 // IsSentence reports whether a text is the sentence of a failure, and nothing more (LLM-07).

@@ -32,7 +32,7 @@ func SetConditions(status *v1alpha1.TurnStatus, generation int64, at metav1.Time
 		set(v1alpha1.ConditionWaitingForToolResults, metav1.ConditionTrue, reason, message)
 	} else {
 		set(v1alpha1.ConditionWaitingForToolResults, metav1.ConditionFalse, v1alpha1.ReasonNotWaiting,
-			"The Turn waits for no tool results.")
+			"The Turn is not waiting for tool results.")
 	}
 	if status.Recovered == v1alpha1.TurnRecoveryFinalized {
 		set(v1alpha1.ConditionRecovered, metav1.ConditionTrue, v1alpha1.ReasonFinalized,
@@ -58,14 +58,13 @@ func SetConditions(status *v1alpha1.TurnStatus, generation int64, at metav1.Time
 // successMessage returns the condition message of a Turn that succeeded.
 func successMessage(status *v1alpha1.TurnStatus) string {
 	if into := status.SteeredInto; into != nil {
-		return fmt.Sprintf("The message was steered into Turn %q, which was running and has the response.", into.Name)
+		return fmt.Sprintf("The message was steered into the active Turn %q, which has the response.", into.Name)
 	}
 	if status.Plan != nil && status.Plan.StopReason == v1alpha1.StopReasonMaxTurnRequests {
-		return "The Turn has made as many model calls as maxIterations permits. The agent may not have finished: " +
-			"raise maxIterations, or go on in " +
-			"another Turn."
+		return "The Turn reached maxIterations, its limit of model calls. The agent may not have finished: " +
+			"raise maxIterations, or continue in another Turn."
 	}
-	return "The agent has answered."
+	return "The agent responded."
 }
 
 // setEnd sets the conditions of a Turn that has ended.
@@ -89,7 +88,7 @@ func passedOver(status *v1alpha1.TurnStatus) string {
 	if status.ModelNotFound == "" {
 		return ""
 	}
-	return fmt.Sprintf(" Model %q, which controls.modelRef names, does not exist and is passed over.",
+	return fmt.Sprintf(" Model %q of controls.modelRef does not exist and was ignored.",
 		status.ModelNotFound)
 }
 
@@ -113,26 +112,26 @@ func refused(status *v1alpha1.TurnStatus) bool {
 func runningMessage(status *v1alpha1.TurnStatus) string {
 	switch status.Phase {
 	case v1alpha1.TurnPhaseReason:
-		return fmt.Sprintf("Model call %d is under way.", status.Iteration)
+		return fmt.Sprintf("Model call %d is in progress.", status.Iteration)
 	case v1alpha1.TurnPhaseAct:
 		if refused(status) {
 			return status.WaitsFor[0].Message
 		}
-		return fmt.Sprintf("The tool calls of model call %d are under way.", status.Iteration)
+		return fmt.Sprintf("The tool calls of model call %d are in progress.", status.Iteration)
 	case v1alpha1.TurnPhaseWaiting:
 		if len(status.WaitsFor) > 0 {
 			return status.WaitsFor[0].Message
 		}
-		return "The Turn waits."
+		return "The Turn is waiting."
 	case v1alpha1.TurnPhaseWaitingForToolResults:
-		return "The Turn waits for tool results."
+		return "The Turn is waiting for tool results."
 	default:
 		return QueuedMessage
 	}
 }
 
 // QueuedMessage is the condition message of a Turn that is not admitted yet. A Turn without conditions is one, too.
-const QueuedMessage = "Waiting to be admitted by the Session, which runs its Turns in the order of their creation."
+const QueuedMessage = "Waiting for admission by the Session, which runs its Turns in the order of their creation."
 
 // failure returns the reason and message of a Turn that did not succeed.
 func failure(err *v1alpha1.TurnError) (reason, message string) {
@@ -230,7 +229,7 @@ func Stall(status *v1alpha1.TurnStatus, generation int64, at metav1.Time, reason
 func AlreadyRan(status *v1alpha1.TurnStatus, generation int64, at metav1.Time) {
 	succeeded := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionSucceeded)
 	message := fmt.Sprintf(
-		"This Turn ran in the Session before and was not run again. It had ended with %s: %s",
+		"The Turn already ran in this Session and was not run again. It ended with %s: %s",
 		succeeded.Reason,
 		succeeded.Message,
 	)

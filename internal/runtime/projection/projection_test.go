@@ -49,7 +49,7 @@ func TestConditionsFollowFromTheProgress(t *testing.T) {
 		},
 		"waiting": {
 			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnPhaseWaitingForToolResults, Iteration: 1, ToolCalls: waiting},
-			succeeded: "Unknown Running", finished: "False Running", waiting: "True ClientTools", reconciling: running, stalled: "False Running", says: "waits for tool results",
+			succeeded: "Unknown Running", finished: "False Running", waiting: "True ClientTools", reconciling: running, stalled: "False Running", says: "is waiting for tool results",
 		},
 		"an answer": {
 			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnPhaseSucceeded, Plan: &v1alpha1.TurnPlan{Phase: v1alpha1.PlanPhaseComplete, StopReason: v1alpha1.StopReasonMaxTurnRequests}},
@@ -307,7 +307,7 @@ func TestTheEndSaysWhatToDo(t *testing.T) {
 	failed := v1alpha1.TurnStatus{}
 	failed.Phase = v1alpha1.TurnPhaseFailed
 	failed.Error = &v1alpha1.TurnError{
-		Code: "provider_misconfigured", Message: "The access to the model provider is not set up correctly.",
+		Code: "provider_misconfigured", Message: "The model provider is misconfigured.",
 		Fields: map[string]string{"problem": `the Secret "key" has no key "a": add it`},
 	}
 	limit := v1alpha1.TurnStatus{}
@@ -318,8 +318,8 @@ func TestTheEndSaysWhatToDo(t *testing.T) {
 		status v1alpha1.TurnStatus
 		want   string
 	}{
-		"a failure":         {failed, `The access to the model provider is not set up correctly. The Secret "key" has no key "a": add it.`},
-		"the limit reached": {limit, "as many model calls as maxIterations permits"},
+		"a failure":         {failed, `The model provider is misconfigured. The Secret "key" has no key "a": add it.`},
+		"the limit reached": {limit, "reached maxIterations"},
 	} {
 		SetConditions(&test.status, 1, metav1.Now())
 		said := meta.FindStatusCondition(test.status.Conditions, v1alpha1.ConditionSucceeded)

@@ -16,9 +16,9 @@ const suspendedMessage = "The Turn is suspended. Set spec.suspend to false to le
 
 // The condition messages of a queued Turn whose Session can run it.
 const (
-	behindMessage = "Turns of its Session are before it: a Session runs its Turns in the order of their creation."
-	slotMessage   = "It is the next Turn of its Session and waits for a slot: as many Turns are active as the manager may " +
-		"run at once. It begins when one of them ends or waits."
+	behindMessage = "Waiting for earlier Turns of the Session, which runs its Turns in the order of their creation."
+	slotMessage   = "The Turn is the next of its Session, but the manager's limit of active Turns is reached. It begins " +
+		"when another Turn ends or waits."
 )
 
 // Reason returns the condition reason and message of a queued Turn. session is nil if it does not exist. next is the
@@ -42,9 +42,9 @@ func Reason(session *v1alpha1.Session, turn, next *v1alpha1.Turn, limit int64) (
 			fmt.Sprintf("Session %q cannot run the Turn (%s). %s", session.Name, ready.Reason, ready.Message)
 	}
 	if limit > 0 {
-		return v1alpha1.ReasonTurnLimit, fmt.Sprintf("Namespace %q has %d Turns that have begun and not ended, those "+
-			"that wait included, and may have no more. "+
-			"The Turn begins when one of them has ended: answer or cancel those that wait.", session.Namespace, limit)
+		return v1alpha1.ReasonTurnLimit, fmt.Sprintf("Namespace %q has reached the limit of %d Turns that have begun and "+
+			"not ended, including those that wait. The Turn begins when one of them ends: create the ToolResults that "+
+			"they wait for, or cancel them.", session.Namespace, limit)
 	}
 	return v1alpha1.ReasonQueued, slotMessage
 }

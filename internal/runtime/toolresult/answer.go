@@ -26,12 +26,12 @@ func Judge(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Verdict {
 	ref, decides := result.Spec.TurnRef, result.Spec.Decision != ""
 	if turn == nil {
 		if decides {
-			return refused(v1alpha1.ReasonTurnNotFound, fmt.Sprintf("Turn %q does not exist. A decision is about a "+
-				"call that waits, and is not kept for later.", ref.Name))
+			return refused(v1alpha1.ReasonTurnNotFound, fmt.Sprintf("Turn %q does not exist. Create a "+
+				"decision only for a call that is waiting for approval.", ref.Name))
 		}
 		if ref.UID != "" {
 			return refused(v1alpha1.ReasonTurnNotFound,
-				fmt.Sprintf("Turn %q with the UID %s does not exist any more.", ref.Name, ref.UID))
+				fmt.Sprintf("Turn %q with UID %s no longer exists.", ref.Name, ref.UID))
 		}
 		return pending(v1alpha1.ReasonTurnNotFound, fmt.Sprintf("Turn %q does not exist yet. "+
 			"The result is kept until the Turn makes call %s.", ref.Name, result.Spec.CallID))
@@ -39,7 +39,7 @@ func Judge(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Verdict {
 	if (ref.UID != "" || decides) && ref.UID != turn.UID {
 		return refused(
 			v1alpha1.ReasonTurnReplaced,
-			fmt.Sprintf("Turn %q has the UID %s, not %s: it was deleted and created again.", ref.Name, turn.UID, ref.UID),
+			fmt.Sprintf("Turn %q has UID %s, not %s: it was deleted and recreated.", ref.Name, turn.UID, ref.UID),
 		)
 	}
 	if decides && !turn.DeletionTimestamp.IsZero() {
@@ -60,13 +60,13 @@ func Judge(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Verdict {
 	}
 	if by := result.Spec.TurnSubmittedBy; by != "" && by != turn.Spec.SubmittedBy {
 		return refused(v1alpha1.ReasonTurnSubmitterMismatch, fmt.Sprintf(
-			"Turn %q was not submitted by %q, as turnSubmittedBy says. Write what spec.submittedBy of the Turn says.",
-			turn.Name, by))
+			"turnSubmittedBy %q differs from spec.submittedBy of Turn %q. Set it to the value of the Turn.",
+			by, turn.Name))
 	}
 	if decides && !Binds(result, turn, call) {
 		return refused(v1alpha1.ReasonCallDigestMismatch, fmt.Sprintf(
-			"The decision is about another call: %s (%s) of Turn %q has the callDigest %s. Look at what it would do, "+
-				"and decide again.", call.ID, call.Name, turn.Name, call.CallDigest))
+			"The decision is for another call: call %s (%s) of Turn %q has the callDigest %s. Review the call and "+
+				"decide again.", call.ID, call.Name, turn.Name, call.CallDigest))
 	}
 	return Verdict{}
 }
@@ -89,20 +89,21 @@ func mistaken(result *v1alpha1.ToolResult, call *v1alpha1.ToolCall, turn *v1alph
 	case result.Spec.Decision != "" && call.Policy != v1alpha1.ToolPolicyRequiresApproval:
 		return refused(
 			v1alpha1.ReasonNoApprovalNeeded,
-			fmt.Sprintf("Call %s (%s) of Turn %q needs no approval.", call.ID, call.Name, turn.Name),
+			fmt.Sprintf("Call %s (%s) of Turn %q does not require approval.", call.ID, call.Name, turn.Name),
 		)
 	case result.Spec.Decision != "" || call.Executor == v1alpha1.ToolExecutorClient:
 		return Verdict{}
 	case tool.AwaitsApproval(*call):
 		return refused(v1alpha1.ReasonDecisionExpected, fmt.Sprintf(
-			"Call %s (%s) of Turn %q waits for approval and takes no result: create a ToolResult with decision Approve or Reject.",
+			"Call %s (%s) of Turn %q is waiting for approval, not for a result. Create a ToolResult with decision "+
+				"Approve or Reject.",
 			call.ID,
 			call.Name,
 			turn.Name,
 		))
 	default:
 		return refused(v1alpha1.ReasonNotAClientTool, fmt.Sprintf("Call %s of Turn %q is run by the manager "+
-			"and accepts no result from a client.", call.ID, turn.Name))
+			"and does not accept a client result.", call.ID, turn.Name))
 	}
 }
 
@@ -111,21 +112,22 @@ func closed(result *v1alpha1.ToolResult, call *v1alpha1.ToolCall, why string) Ve
 	switch {
 	case call == nil:
 	case call.Executor == v1alpha1.ToolExecutorClient && (call.State == v1alpha1.ToolCallStateSucceeded || call.State == v1alpha1.ToolCallStateFailed):
-		return refused(v1alpha1.ReasonAlreadyAnswered, fmt.Sprintf("Another ToolResult answered call %s first.", call.ID))
+		return refused(v1alpha1.ReasonAlreadyAnswered,
+			fmt.Sprintf("Another ToolResult provided the result of call %s first.", call.ID))
 	case result.Spec.Decision != "" && decidedAbout(call):
 		return refused(
 			v1alpha1.ReasonAlreadyAnswered,
-			fmt.Sprintf("Another ToolResult decided about call %s first.", call.ID),
+			fmt.Sprintf("Another ToolResult approved or rejected call %s first.", call.ID),
 		)
 	case why == "" && call.Reason == v1alpha1.ToolCallReasonApprovalTimeout:
-		why = "Nobody approved it in time."
+		why = "It was not approved in time."
 	}
 	if why == "" {
 		why = "It was abandoned."
 	}
 	return refused(
 		v1alpha1.ReasonCallClosed,
-		fmt.Sprintf("Call %s waits for no result any more. %s", result.Spec.CallID, why),
+		fmt.Sprintf("Call %s no longer waits for a result. %s", result.Spec.CallID, why),
 	)
 }
 
@@ -144,7 +146,7 @@ func unknown(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Verdict {
 		return refused(
 			v1alpha1.ReasonUnknownCall,
 			fmt.Sprintf(
-				"Turn %q waits for no call %s. It waits for: %s.",
+				"Turn %q is not waiting for call %s. It is waiting for: %s.",
 				turn.Name,
 				result.Spec.CallID,
 				strings.Join(waiting, ", "),
@@ -152,11 +154,12 @@ func unknown(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Verdict {
 		)
 	}
 	if iterationOf(result.Spec.CallID) < int64(turn.Status.Iteration) {
-		return refused(v1alpha1.ReasonCallClosed, fmt.Sprintf("Turn %q is past call %s.", turn.Name, result.Spec.CallID))
+		return refused(v1alpha1.ReasonCallClosed,
+			fmt.Sprintf("Turn %q no longer waits for call %s.", turn.Name, result.Spec.CallID))
 	}
 	if result.Spec.Decision != "" {
 		return refused(v1alpha1.ReasonUnknownCall, fmt.Sprintf(
-			"Turn %q has not made call %s. A decision is about a call that waits, and is not kept for later.",
+			"Turn %q has not made call %s. Create a decision only for a call that is waiting for approval.",
 			turn.Name, result.Spec.CallID))
 	}
 	return pending(v1alpha1.ReasonCallPending, fmt.Sprintf("Turn %q has not made call %s yet. "+

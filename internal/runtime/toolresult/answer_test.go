@@ -50,11 +50,11 @@ func TestJudgeAboutDecisions(t *testing.T) {
 	}{
 		"a call that waits for approval":          {decision: v1alpha1.DecisionApprove, turn: at(nil, waits)},
 		"a rejection of it":                       {decision: v1alpha1.DecisionReject, turn: at(nil, waits)},
-		"a result for it":                         {turn: at(nil, waits), reason: v1alpha1.ReasonDecisionExpected, says: "create a ToolResult with decision Approve or Reject"},
+		"a result for it":                         {turn: at(nil, waits), reason: v1alpha1.ReasonDecisionExpected, says: "Create a ToolResult with decision Approve or Reject"},
 		"a result once it runs":                   {turn: at(nil, guarded(v1alpha1.ToolCallStateRunning, 1, "")), reason: v1alpha1.ReasonNotAClientTool},
-		"a client's call":                         {decision: v1alpha1.DecisionApprove, turn: at(nil, ofClient("2-0", v1alpha1.ToolCallStateWaiting)), reason: v1alpha1.ReasonNoApprovalNeeded, says: "needs no approval"},
+		"a client's call":                         {decision: v1alpha1.DecisionApprove, turn: at(nil, ofClient("2-0", v1alpha1.ToolCallStateWaiting)), reason: v1alpha1.ReasonNoApprovalNeeded, says: "does not require approval"},
 		"a call that starts at once":              {decision: v1alpha1.DecisionReject, turn: at(nil, ofJob("2-0", v1alpha1.ToolCallStateRunning)), reason: v1alpha1.ReasonNoApprovalNeeded},
-		"approved before":                         {decision: v1alpha1.DecisionApprove, turn: at(nil, guarded(v1alpha1.ToolCallStatePending, 1, "")), reason: v1alpha1.ReasonAlreadyAnswered, says: "decided about call 2-0 first"},
+		"approved before":                         {decision: v1alpha1.DecisionApprove, turn: at(nil, guarded(v1alpha1.ToolCallStatePending, 1, "")), reason: v1alpha1.ReasonAlreadyAnswered, says: "approved or rejected call 2-0 first"},
 		"approved before, and it has ended":       {decision: v1alpha1.DecisionReject, turn: at(nil, guarded(v1alpha1.ToolCallStateFailed, 1, "ExitCode")), reason: v1alpha1.ReasonAlreadyAnswered},
 		"rejected before":                         {decision: v1alpha1.DecisionApprove, turn: at(nil, guarded(v1alpha1.ToolCallStateNotExecuted, 0, v1alpha1.ToolCallReasonRejected)), reason: v1alpha1.ReasonAlreadyAnswered},
 		"too late":                                {decision: v1alpha1.DecisionApprove, turn: at(nil, guarded(v1alpha1.ToolCallStateNotExecuted, 0, v1alpha1.ToolCallReasonApprovalTimeout)), reason: v1alpha1.ReasonCallClosed, says: "in time"},
@@ -158,7 +158,7 @@ func TestJudge(t *testing.T) {
 		says   string
 	}{
 		"no Turn yet":                           {call: "2-0", status: pending, reason: v1alpha1.ReasonTurnNotFound, says: "call 2-0"},
-		"no Turn of the UID any more":           {call: "2-0", uid: "u1", status: refused, reason: v1alpha1.ReasonTurnNotFound, says: "the UID u1"},
+		"no Turn of the UID any more":           {call: "2-0", uid: "u1", status: refused, reason: v1alpha1.ReasonTurnNotFound, says: "UID u1"},
 		"another Turn of the name":              {call: "2-0", uid: "u0", turn: at(nil, ofClient("2-0", v1alpha1.ToolCallStateWaiting)), status: refused, reason: v1alpha1.ReasonTurnReplaced, says: "u0"},
 		"the Turn by its UID":                   {call: "2-0", uid: "u1", turn: at(nil, ofClient("2-0", v1alpha1.ToolCallStateWaiting))},
 		"a call that waits":                     {call: "2-0", turn: at(nil, ofClient("2-0", v1alpha1.ToolCallStateWaiting))},
@@ -169,7 +169,7 @@ func TestJudge(t *testing.T) {
 		"given up":                              {call: "2-0", turn: at(nil, ofClient("2-0", v1alpha1.ToolCallStateNotExecuted)), status: refused, reason: v1alpha1.ReasonCallClosed, says: "abandoned"},
 		"no such call among those that wait":    {call: "2-9", turn: at(nil, ofClient("2-0", v1alpha1.ToolCallStateWaiting)), status: refused, reason: v1alpha1.ReasonUnknownCall, says: "2-0 (ask)"},
 		"a later call than those that wait":     {call: "3-0", turn: at(nil, ofClient("2-0", v1alpha1.ToolCallStateWaiting)), status: refused, reason: v1alpha1.ReasonUnknownCall},
-		"an iteration that is over":             {call: "1-0", turn: at(nil), status: refused, reason: v1alpha1.ReasonCallClosed, says: "past call 1-0"},
+		"an iteration that is over":             {call: "1-0", turn: at(nil), status: refused, reason: v1alpha1.ReasonCallClosed, says: "no longer waits for call 1-0"},
 		"an iteration that is over, Jobs run":   {call: "1-0", turn: at(nil, ofJob("2-0", v1alpha1.ToolCallStateRunning)), status: refused, reason: v1alpha1.ReasonCallClosed},
 		"this iteration, not asked yet":         {call: "2-0", turn: at(nil), status: pending, reason: v1alpha1.ReasonCallPending},
 		"an iteration to come":                  {call: "3-0", turn: at(nil, ofJob("2-0", v1alpha1.ToolCallStateRunning)), status: pending, reason: v1alpha1.ReasonCallPending},
