@@ -183,6 +183,29 @@ func TestFindBlocker(t *testing.T) {
 	}
 }
 
+// TestTheRemedyOfABlockerIsPossible checks that no remedy asks to change the Harness of a Session, which the API refuses.
+func TestTheRemedyOfABlockerIsPossible(t *testing.T) {
+	r := &Resolved{HarnessName: "h", AgentName: "a"}
+	for want, b := range map[string]Blocker{
+		`Set lifecycle of Harness "h" to Active, or create a Session with another Harness; then create another Turn.`: {
+			Dependency: DependencyHarness, State: DependencyArchived,
+		},
+		`Create Harness "h", or create a Session with another Harness; then create another Turn.`: {
+			Dependency: DependencyHarness, State: DependencyDeleted,
+		},
+		`Set lifecycle of Agent "a" to Active, or change agentRef of the Session; then create another Turn.`: {
+			Dependency: DependencyAgent, State: DependencyArchived,
+		},
+		`Create Agent "a", or change agentRef of the Session; then create another Turn.`: {
+			Dependency: DependencyAgent, State: DependencyDeleted,
+		},
+	} {
+		if got := b.remedy(r); got != want {
+			t.Errorf("the remedy is %q, want %q", got, want)
+		}
+	}
+}
+
 func TestBlockerSaysWhatHappened(t *testing.T) {
 	b := Blocker{Dependency: DependencyAgent, State: DependencyArchived}
 	if got, want := b.Sentence(), "Execution stopped because the assigned agent was archived."; got != want {

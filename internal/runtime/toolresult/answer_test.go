@@ -90,14 +90,14 @@ func TestADecisionIsForTheCallThatItNamesAndNeverKept(t *testing.T) {
 		reason, says string
 	}{
 		"this call":                              {call: "2-0", uid: "u1", digest: "digest", turn: at(nil, waits)},
-		"no Turn":                                {call: "2-0", uid: "u1", digest: "digest", reason: v1alpha1.ReasonTurnNotFound, says: "not kept"},
+		"no Turn":                                {call: "2-0", uid: "u1", digest: "digest", reason: v1alpha1.ReasonTurnNotFound, says: "waiting for approval"},
 		"a Turn that is being deleted":           {call: "2-0", uid: "u1", digest: "digest", turn: at(deleted, waits), reason: v1alpha1.ReasonCallClosed, says: "deleted"},
 		"another Turn of the name":               {call: "2-0", uid: "u0", digest: "digest", turn: at(nil, waits), reason: v1alpha1.ReasonTurnReplaced},
 		"no UID":                                 {call: "2-0", digest: "digest", turn: at(nil, waits), reason: v1alpha1.ReasonTurnReplaced},
 		"other arguments, or another Tool":       {call: "2-0", uid: "u1", digest: "another", turn: at(nil, waits), reason: v1alpha1.ReasonCallDigestMismatch, says: "callDigest digest"},
 		"no digest":                              {call: "2-0", uid: "u1", turn: at(nil, waits), reason: v1alpha1.ReasonCallDigestMismatch},
 		"no digest, and the call has none":       {call: "2-0", uid: "u1", turn: at(nil, planned), reason: v1alpha1.ReasonCallDigestMismatch},
-		"a Turn that is queued":                  {call: "1-0", uid: "u1", digest: "digest", turn: at(queued), reason: v1alpha1.ReasonUnknownCall, says: "not kept"},
+		"a Turn that is queued":                  {call: "1-0", uid: "u1", digest: "digest", turn: at(queued), reason: v1alpha1.ReasonUnknownCall, says: "waiting for approval"},
 		"a call that has not been asked for":     {call: "2-0", uid: "u1", digest: "digest", turn: at(nil), reason: v1alpha1.ReasonUnknownCall},
 		"a call of an iteration to come":         {call: "3-0", uid: "u1", digest: "digest", turn: at(nil, ofJob("2-0", v1alpha1.ToolCallStateRunning)), reason: v1alpha1.ReasonUnknownCall},
 		"another call than the one it waits for": {call: "2-1", uid: "u1", digest: "digest", turn: at(nil, waits), reason: v1alpha1.ReasonUnknownCall},
