@@ -84,7 +84,7 @@ func read(name string) (Policy, error) {
 	}
 	first, second, found := bytes.Cut(content, []byte("\n---\n"))
 	if !found {
-		return Policy{}, fmt.Errorf("it has one document, not a policy and its binding")
+		return Policy{}, fmt.Errorf("it has one document; expected a policy and its binding")
 	}
 	if err := yaml.UnmarshalStrict(first, p.Policy); err != nil {
 		return Policy{}, fmt.Errorf("parsing the policy: %w", err)

@@ -50,12 +50,12 @@ func bindsLess(want, have *admissionregistrationv1.ValidatingAdmissionPolicyBind
 	case have.PolicyName != want.PolicyName:
 		return fmt.Sprintf("binds the policy %q", have.PolicyName)
 	case !slices.Contains(have.ValidationActions, admissionregistrationv1.Deny):
-		return "does not deny"
+		return "does not have the validation action Deny"
 	case have.MatchResources != nil && narrower(&admissionregistrationv1.MatchResources{}, have.MatchResources),
 		have.MatchResources != nil && len(have.MatchResources.ResourceRules) > 0:
-		return "is for some objects only"
+		return "is restricted to some objects by matchResources"
 	case !apiequality.Semantic.DeepEqual(want.ParamRef, have.ParamRef):
-		return "has other parameters"
+		return "has a different paramRef"
 	}
 	return ""
 }
@@ -65,26 +65,26 @@ func holdsLess(want, have *admissionregistrationv1.ValidatingAdmissionPolicy) st
 	version, _ := strconv.Atoi(have.Annotations[AnnotationVersion])
 	switch spec := &have.Spec; {
 	case spec.FailurePolicy != nil && *spec.FailurePolicy != admissionregistrationv1.Fail:
-		return "lets requests pass when it fails"
+		return "has a failurePolicy other than Fail"
 	case version < Version:
-		return fmt.Sprintf("is of version %d and the manager needs %d: apply the install of the manager's own version",
+		return fmt.Sprintf("has version %d, but the manager requires %d: apply the manifests of the manager's version",
 			version, Version)
 	case spec.MatchConstraints == nil || narrower(want.Spec.MatchConstraints, spec.MatchConstraints):
-		return "matches less than that of the install"
+		return "matches fewer requests than the installed manifests require"
 	case !knowsManager(&want.Spec, spec):
-		return "takes another account for the manager: is there a second install? All managers of a cluster are " +
-			"named in the policies of one"
+		return "has the account of another manager: if the cluster has several installations, name the accounts of " +
+			"all managers in the policies of one of them"
 	case version > Version:
 		return ""
 	}
 	if !apiequality.Semantic.DeepEqual(want.Spec.ParamKind, have.Spec.ParamKind) {
-		return "has parameters of another kind"
+		return "has a different paramKind"
 	}
 	for _, condition := range have.Spec.MatchConditions {
 		if !slices.ContainsFunc(want.Spec.MatchConditions, func(c admissionregistrationv1.MatchCondition) bool {
 			return same(c.Expression, condition.Expression) || (c.Name == managerCondition && condition.Name == managerCondition)
 		}) {
-			return fmt.Sprintf("has another condition %q", condition.Name)
+			return fmt.Sprintf("has the additional matchCondition %q", condition.Name)
 		}
 	}
 	for _, variable := range want.Spec.Variables {
@@ -94,14 +94,14 @@ func holdsLess(want, have *admissionregistrationv1.ValidatingAdmissionPolicy) st
 		if !slices.ContainsFunc(have.Spec.Variables, func(v admissionregistrationv1.Variable) bool {
 			return v.Name == variable.Name && same(v.Expression, variable.Expression)
 		}) {
-			return fmt.Sprintf("has another variable %q", variable.Name)
+			return fmt.Sprintf("has a different variable %q", variable.Name)
 		}
 	}
 	for i, validation := range want.Spec.Validations {
 		if !slices.ContainsFunc(have.Spec.Validations, func(v admissionregistrationv1.Validation) bool {
 			return same(v.Expression, validation.Expression)
 		}) {
-			return fmt.Sprintf("lacks the validation %d of the install", i+1)
+			return fmt.Sprintf("lacks validation %d", i+1)
 		}
 	}
 	return ""

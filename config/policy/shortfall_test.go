@@ -30,35 +30,35 @@ func TestAPolicyThatHoldsLessIsFound(t *testing.T) {
 		"as installed, 3":      {"capstan-bound-secrets-jobs", func(*cluster) {}, ""},
 		"no policy":            {"capstan-jobs", func(c *cluster) { c.policy = nil }, `ValidatingAdmissionPolicy "capstan-jobs" does not exist`},
 		"no binding":           {"capstan-jobs", func(c *cluster) { c.binding = nil }, `Binding "capstan-jobs" does not exist`},
-		"it warns":             {"capstan-jobs", func(c *cluster) { c.binding.Spec.ValidationActions[0] = admissionregistrationv1.Warn }, "does not deny"},
+		"it warns":             {"capstan-jobs", func(c *cluster) { c.binding.Spec.ValidationActions[0] = admissionregistrationv1.Warn }, "the validation action Deny"},
 		"it binds another":     {"capstan-jobs", func(c *cluster) { c.binding.Spec.PolicyName = "x" }, `binds the policy "x"`},
-		"it fails open":        {"capstan-jobs", func(c *cluster) { *c.policy.Spec.FailurePolicy = admissionregistrationv1.Ignore }, "lets requests pass"},
-		"an operation is left": {"capstan-jobs", func(c *cluster) { operations(c.policy, "CREATE") }, "matches less"},
+		"it fails open":        {"capstan-jobs", func(c *cluster) { *c.policy.Spec.FailurePolicy = admissionregistrationv1.Ignore }, "failurePolicy"},
+		"an operation is left": {"capstan-jobs", func(c *cluster) { operations(c.policy, "CREATE") }, "matches fewer"},
 		"all operations":       {"capstan-jobs", func(c *cluster) { operations(c.policy, "*") }, ""},
-		"a resource is left":   {"capstan-pods", func(c *cluster) { rule(c.policy).Resources = []string{"pods"} }, "matches less"},
+		"a resource is left":   {"capstan-pods", func(c *cluster) { rule(c.policy).Resources = []string{"pods"} }, "matches fewer"},
 		"some namespaces": {"capstan-jobs", func(c *cluster) {
 			c.policy.Spec.MatchConstraints.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
-		}, "matches less"},
+		}, "matches fewer"},
 		"some namespaces are bound": {"capstan-jobs", func(c *cluster) {
 			c.binding.Spec.MatchResources = &admissionregistrationv1.MatchResources{
 				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
 			}
-		}, "is for some objects only"},
+		}, "restricted to some objects"},
 		"an exception": {"capstan-jobs", func(c *cluster) {
 			c.policy.Spec.MatchConstraints.ExcludeResourceRules = c.policy.Spec.MatchConstraints.ResourceRules
-		}, "matches less"},
+		}, "matches fewer"},
 		"a further condition": {"capstan-jobs", func(c *cluster) {
 			c.policy.Spec.MatchConditions = append(c.policy.Spec.MatchConditions, admissionregistrationv1.MatchCondition{Name: "x", Expression: "false"})
-		}, `has another condition "x"`},
-		"a variable that frees": {"capstan-jobs", func(c *cluster) { variable(c.policy, "free").Expression = "true" }, `has another variable "free"`},
+		}, `has the additional matchCondition "x"`},
+		"a variable that frees": {"capstan-jobs", func(c *cluster) { variable(c.policy, "free").Expression = "true" }, `has a different variable "free"`},
 		"own controllers":       {"capstan-jobs", func(c *cluster) { variable(c.policy, "clusterControllers").Expression = "['a']" }, ""},
-		"fewer validations":     {"capstan-jobs", func(c *cluster) { c.policy.Spec.Validations = c.policy.Spec.Validations[1:] }, "lacks the validation 1"},
-		"other parameters":      {"capstan-bound-secrets-jobs", func(c *cluster) { c.binding.Spec.ParamRef.Selector = nil }, "has other parameters"},
-		"another manager":       {"capstan-statuses", func(c *cluster) { variable(c.policy, "manager").Expression = "'other'" }, "another account"},
+		"fewer validations":     {"capstan-jobs", func(c *cluster) { c.policy.Spec.Validations = c.policy.Spec.Validations[1:] }, "lacks validation 1"},
+		"other parameters":      {"capstan-bound-secrets-jobs", func(c *cluster) { c.binding.Spec.ParamRef.Selector = nil }, "has a different paramRef"},
+		"another manager":       {"capstan-statuses", func(c *cluster) { variable(c.policy, "manager").Expression = "'other'" }, "the account of another manager"},
 		"another is held": {"capstan-manager-jobs", func(c *cluster) {
 			c.policy.Spec.MatchConditions[0].Expression = "request.userInfo.username == 'other'"
-		}, "another account"},
-		"an old one": {"capstan-jobs", func(c *cluster) { c.policy.Annotations = nil }, "is of version 0"},
+		}, "the account of another manager"},
+		"an old one": {"capstan-jobs", func(c *cluster) { c.policy.Annotations = nil }, "has version 0"},
 		"a newer one": {"capstan-jobs", func(c *cluster) {
 			c.policy.Annotations[policy.AnnotationVersion] = strconv.Itoa(policy.Version + 1)
 			c.policy.Spec.Validations = c.policy.Spec.Validations[1:]
@@ -66,7 +66,7 @@ func TestAPolicyThatHoldsLessIsFound(t *testing.T) {
 		"a newer one that matches less": {"capstan-jobs", func(c *cluster) {
 			c.policy.Annotations[policy.AnnotationVersion] = strconv.Itoa(policy.Version + 1)
 			operations(c.policy, "CREATE")
-		}, "matches less"},
+		}, "matches fewer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want, have := find(t, policy.Accounts{Manager: account}, test.policy), find(t, policy.Accounts{}, test.policy)

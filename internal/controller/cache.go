@@ -196,7 +196,7 @@ func stripToolResult(object any) (any, error) {
 func stripJob(object any) (any, error) {
 	job, ok := object.(*batchv1.Job)
 	if !ok {
-		return nil, fmt.Errorf("the cache of Jobs got a %T", object)
+		return nil, fmt.Errorf("unexpected object in the cache of Jobs: %T", object)
 	}
 	account := job.Spec.Template.Spec.ServiceAccountName
 	job.Spec.Template = corev1.PodTemplateSpec{Spec: corev1.PodSpec{ServiceAccountName: account}}
@@ -207,7 +207,7 @@ func stripJob(object any) (any, error) {
 func stripPod(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
-		return nil, fmt.Errorf("the cache of pods got a %T", object)
+		return nil, fmt.Errorf("unexpected object in the cache of pods: %T", object)
 	}
 	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, SchedulingGates: pod.Spec.SchedulingGates}
 	return stripMetadata(pod)

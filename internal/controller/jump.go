@@ -15,15 +15,15 @@ func lookAgain(reader client.Reader, turnWakes, sessionWakes, modelWakes *wake.S
 	return func(ctx context.Context) error {
 		var turns v1alpha1.TurnList
 		if err := reader.List(ctx, &turns); err != nil {
-			return fmt.Errorf("listing the Turns that may wait for a moment: %w", err)
+			return fmt.Errorf("listing the Turns to reconcile after a clock jump: %w", err)
 		}
 		var sessions v1alpha1.SessionList
 		if err := reader.List(ctx, &sessions); err != nil {
-			return fmt.Errorf("listing the Sessions that may wait for a moment: %w", err)
+			return fmt.Errorf("listing the Sessions to reconcile after a clock jump: %w", err)
 		}
 		var models v1alpha1.ModelList
 		if err := reader.List(ctx, &models); err != nil {
-			return fmt.Errorf("listing the Models that may wait for a moment: %w", err)
+			return fmt.Errorf("listing the Models to reconcile after a clock jump: %w", err)
 		}
 		for i := range models.Items {
 			modelWakes.Wake(client.ObjectKeyFromObject(&models.Items[i]))

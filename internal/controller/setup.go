@@ -158,7 +158,7 @@ func NewScheme() *runtime.Scheme {
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	o = o.withDefaults()
 	if o.Store == nil || o.Logs == nil {
-		return fmt.Errorf("setting up the reconcilers: a Store and a LogReader are required")
+		return fmt.Errorf("setting up the reconcilers: missing Store or LogReader")
 	}
 	if err := turn.SetupIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
@@ -173,7 +173,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	pools := o.pools()
 	activities := executor.NewExecutor(pools, turnWakes.Wake)
 	if err := mgr.Add(activities); err != nil {
-		return fmt.Errorf("adding the executor of activities: %w", err)
+		return fmt.Errorf("adding the executor: %w", err)
 	}
 	turns := fairshare.NewTurns(fairshare.TurnsOptions{
 		Active: int64(o.MaxActiveTurns), BegunPerNamespace: int64(o.MaxBegunTurns), Waited: shares.Waited(shares.ActiveTurns),
@@ -254,7 +254,7 @@ func (o Options) verifyPolicies(mgr ctrl.Manager, steps *host.Host, turnWakes, m
 	}
 	steps.Account, o.Policies.Wake, o.Policies.WakeModel = o.Policies.Account, turnWakes.Wake, modelWakes.Wake
 	if err := mgr.Add(o.Policies); err != nil {
-		return fmt.Errorf("adding the check of the policies: %w", err)
+		return fmt.Errorf("adding the policy verifier: %w", err)
 	}
 	return nil
 }
@@ -285,10 +285,10 @@ func (o Options) register(
 		Activities: activities.Len,
 	})
 	if err != nil {
-		return fmt.Errorf("registering the counts of objects: %w", err)
+		return fmt.Errorf("registering the object metrics: %w", err)
 	}
 	if err := o.Metrics.Register(&shares.Collector{Models: pools.Models, Tools: pools.Tools}); err != nil {
-		return fmt.Errorf("registering the counts of shares: %w", err)
+		return fmt.Errorf("registering the share metrics: %w", err)
 	}
 	return nil
 }
@@ -309,7 +309,7 @@ func (o Options) host(mgr ctrl.Manager, v *tool.Validator) *host.Host {
 
 		OnFirstToken: turn.ObserveFirstToken,
 		OnUnwritten: func(_ context.Context, t host.Turn, err error) {
-			mgr.GetLogger().Error(err, "failed to append the model response to the journal; retrying",
+			mgr.GetLogger().Error(err, "Failed to append the model response to the journal; retrying",
 				"namespace", t.Session.Namespace, "session", t.Session.Name, "turn", t.Ref.Name)
 		},
 	}

@@ -92,7 +92,7 @@ func (r *Reconciler) naming(field string) handler.MapFunc {
 		)
 		if err != nil {
 			log.FromContext(ctx).
-				Error(err, "Listing the Agents that name an object failed", "field", field, "name", named.GetName())
+				Error(err, "Failed to list the Agents that refer to an object", "field", field, "name", named.GetName())
 			return nil
 		}
 		requests := make([]reconcile.Request, 0, len(agents.Items))

@@ -81,7 +81,8 @@ func (r *Reconciler) find(ctx context.Context, namespace, field, value string) [
 		client.InNamespace(namespace),
 		client.MatchingFields{field: value},
 	); err != nil {
-		log.FromContext(ctx).Error(err, "Listing the Harnesses that name an object failed", "field", field, "name", value)
+		log.FromContext(ctx).Error(err, "Failed to list the Harnesses that refer to an object",
+			"field", field, "name", value)
 		return nil
 	}
 	names := make([]string, 0, len(harnesses.Items))

@@ -25,7 +25,7 @@ func (r *Reconciler) strays(ctx context.Context, object client.Object) []reconci
 	}
 	stray, err := r.stray(ctx, job)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "checking whether the step of a Job is closed", "job", job.Name)
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to check whether the step of a Job is closed", "job", job.Name)
 		return nil
 	}
 	if !stray {

@@ -122,7 +122,7 @@ func read[T client.Object, V any](ctx context.Context, t *Texts, cached, into T,
 		return none, fmt.Errorf("reading %T %s past the cache: %w", into, key.Name, err)
 	}
 	if into.GetUID() != cached.GetUID() {
-		return none, fmt.Errorf("another %T has the name %s now", into, key.Name)
+		return none, fmt.Errorf("%T %s was replaced by another one with the same name", into, key.Name)
 	}
 	value := texts(into)
 	t.kept.add(key.Namespace, into.GetUID(), into.GetGeneration(), value, leftout.Size(value))

@@ -103,11 +103,11 @@ func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	gone, err := l.gone(ctx, holder, record.AcquireTime.Time)
 	if err != nil {
 		// Unknown: the Lease has to expire.
-		l.log.Error(err, "failed to look at the holder of the Lease", "holder", record.HolderIdentity)
+		l.log.Error(err, "Failed to check the holder of the Lease", "holder", record.HolderIdentity)
 		return record, raw, nil
 	}
 	if gone {
-		l.log.Info("the holder of the Lease has ended; taking over", "holder", record.HolderIdentity)
+		l.log.Info("Holder of the Lease has ended; taking over", "holder", record.HolderIdentity)
 		record.HolderIdentity = ""
 	}
 	return record, raw, nil

@@ -41,7 +41,7 @@ const (
 // reason stands for is not counted.
 var dropped = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "capstan_events_dropped_total",
-	Help: "Events that were not recorded because there were too many, by the limit: that of their namespace or that of the manager.",
+	Help: "Events dropped because of a limit: that of their namespace or that of the manager.",
 }, []string{"limit"})
 
 func init() {

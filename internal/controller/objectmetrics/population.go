@@ -13,16 +13,16 @@ import (
 
 var (
 	// turns is labelled by phase: Queued, Reason, Act, WaitingForToolResults, Waiting, Succeeded, Failed, Cancelled.
-	turns = prometheus.NewDesc("capstan_turns", "Turns that exist, by phase.", []string{"phase"}, nil)
+	turns = prometheus.NewDesc("capstan_turns", "Number of Turns, by phase.", []string{"phase"}, nil)
 	// sessions is labelled by phase: Pending, Started, Active, Idle, WaitingForToolResults.
-	sessions = prometheus.NewDesc("capstan_sessions", "Sessions that exist, by phase.", []string{"phase"}, nil)
+	sessions = prometheus.NewDesc("capstan_sessions", "Number of Sessions, by phase.", []string{"phase"}, nil)
 	// journalBytes is the size of all journals, according to the status of the Sessions.
 	journalBytes = prometheus.NewDesc("capstan_journal_bytes",
-		"Bytes of the journals of all Sessions, as of the end of their last Turns.", nil, nil)
-	slotsHeld    = prometheus.NewDesc("capstan_turn_slots_held", "Places for active Turns that are taken.", nil, nil)
-	slotsWaiting = prometheus.NewDesc("capstan_turn_slots_waiting", "Sessions that wait for a place.", nil, nil)
+		"Size of the journals of all Sessions in bytes, as of the end of their last Turns.", nil, nil)
+	slotsHeld    = prometheus.NewDesc("capstan_turn_slots_held", "Active Turns.", nil, nil)
+	slotsWaiting = prometheus.NewDesc("capstan_turn_slots_waiting", "Sessions waiting for a slot for their Turn.", nil, nil)
 	activities   = prometheus.NewDesc("capstan_activities",
-		"Model calls and reads of pod logs that are in progress or whose result was not read yet.", nil, nil)
+		"Model calls, requests of HTTP tools and reads of pod logs in progress, or with an unread result.", nil, nil)
 )
 
 var turnPhases = []v1alpha1.TurnPhase{
@@ -68,7 +68,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	var allSessions v1alpha1.SessionList
 	for _, list := range []client.ObjectList{&allTurns, &allSessions} {
 		if err := c.Cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			ctrl.Log.WithName("metrics").Error(err, "counting objects")
+			ctrl.Log.WithName("metrics").Error(err, "Failed to count objects")
 			return
 		}
 	}

@@ -43,26 +43,26 @@ func TestEveryPhaseIsCounted(t *testing.T) {
 		Held:  func() int { return 3 }, Waiting: func() int { return 4 }, Activities: func() int { return 5 },
 	}
 	want := `
-# HELP capstan_activities Model calls and reads of pod logs that are in progress or whose result was not read yet.
+# HELP capstan_activities Model calls, requests of HTTP tools and reads of pod logs in progress, or with an unread result.
 # TYPE capstan_activities gauge
 capstan_activities 5
-# HELP capstan_journal_bytes Bytes of the journals of all Sessions, as of the end of their last Turns.
+# HELP capstan_journal_bytes Size of the journals of all Sessions in bytes, as of the end of their last Turns.
 # TYPE capstan_journal_bytes gauge
 capstan_journal_bytes 10
-# HELP capstan_sessions Sessions that exist, by phase.
+# HELP capstan_sessions Number of Sessions, by phase.
 # TYPE capstan_sessions gauge
 capstan_sessions{phase="Active"} 1
 capstan_sessions{phase="Idle"} 1
 capstan_sessions{phase="Pending"} 2
 capstan_sessions{phase="Started"} 1
 capstan_sessions{phase="WaitingForToolResults"} 1
-# HELP capstan_turn_slots_held Places for active Turns that are taken.
+# HELP capstan_turn_slots_held Active Turns.
 # TYPE capstan_turn_slots_held gauge
 capstan_turn_slots_held 3
-# HELP capstan_turn_slots_waiting Sessions that wait for a place.
+# HELP capstan_turn_slots_waiting Sessions waiting for a slot for their Turn.
 # TYPE capstan_turn_slots_waiting gauge
 capstan_turn_slots_waiting 4
-# HELP capstan_turns Turns that exist, by phase.
+# HELP capstan_turns Number of Turns, by phase.
 # TYPE capstan_turns gauge
 capstan_turns{phase="Act"} 3
 capstan_turns{phase="Cancelled"} 7

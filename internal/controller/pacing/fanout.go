@@ -74,7 +74,7 @@ func InNamespace(
 			})
 		}
 		if err != nil {
-			log.FromContext(ctx).Error(err, "Listing the objects that a change may concern failed", "namespace", namespace)
+			log.FromContext(ctx).Error(err, "Failed to list the objects affected by a change", "namespace", namespace)
 		}
 		return requests
 	}

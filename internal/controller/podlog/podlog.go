@@ -32,7 +32,7 @@ type Reader struct {
 func New(config *rest.Config) (*Reader, error) {
 	clients, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("making the client that reads container logs: %w", err)
+		return nil, fmt.Errorf("creating the client for container logs: %w", err)
 	}
 	return &Reader{pods: clients, timeout: timeout}, nil
 }

@@ -30,7 +30,7 @@ const (
 )
 
 // errNotLooked is the state before the first check.
-var errNotLooked = errors.New("the policies of the install have not been checked yet")
+var errNotLooked = errors.New("the ValidatingAdmissionPolicies have not been checked yet")
 
 // NotInForceError names the policy that is not in force, and what to do.
 type NotInForceError struct {
@@ -40,7 +40,7 @@ type NotInForceError struct {
 
 // Error implements error.
 func (e *NotInForceError) Error() string {
-	return e.Why + ". Apply the install again; until then the manager reads no Secret"
+	return e.Why + ". Apply the installation manifests again; until then the manager reads no Secret"
 }
 
 // Verifier checks the policies at start and then periodically. A nil Verifier assumes that they are in force.
@@ -87,7 +87,7 @@ func (v *Verifier) Start(ctx context.Context) error {
 func (v *Verifier) Look(ctx context.Context) {
 	known, problem := v.shortfall(ctx)
 	if !known {
-		ctrl.LoggerFrom(ctx).Error(problem, "checking whether the policies of the install are in force")
+		ctrl.LoggerFrom(ctx).Error(problem, "Failed to check the ValidatingAdmissionPolicies")
 		return
 	}
 	v.mu.Lock()
@@ -101,9 +101,9 @@ func (v *Verifier) Look(ctx context.Context) {
 	switch {
 	case problem != nil && (before == nil || before.Error() != problem.Error()):
 		ctrl.Log.WithName("policies").Error(problem,
-			"a policy of the install is not in force: the manager is not ready and reads no Secret")
+			"A ValidatingAdmissionPolicy is not in force; the manager is not ready and reads no Secret")
 	case problem == nil && !first && before != nil:
-		ctrl.Log.WithName("policies").Info("the policies of the install are in force again")
+		ctrl.Log.WithName("policies").Info("All ValidatingAdmissionPolicies are in force again")
 	}
 	for w := range wake {
 		if w.model {
@@ -151,10 +151,10 @@ func read[T any, P interface {
 // explained distinguishes an error response of the API server from a missing response.
 func explained(err error) (bool, error) {
 	if apierrors.IsForbidden(err) {
-		return true, &NotInForceError{Why: "the manager may not read the policies: the ClusterRole " +
-			"capstan-manager-cluster is not bound to it"}
+		return true, &NotInForceError{Why: "the manager has no permission to read the ValidatingAdmissionPolicies: " +
+			"bind the ClusterRole capstan-manager-cluster to it"}
 	}
-	return false, fmt.Errorf("reading a policy: %w", err)
+	return false, fmt.Errorf("reading the ValidatingAdmissionPolicies: %w", err)
 }
 
 // InForce returns nil while every policy is in force.

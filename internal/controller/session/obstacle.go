@@ -21,7 +21,7 @@ func (r *Reconciler) obstructed(ctx context.Context, s *scope, cause error) erro
 		return cause
 	}
 	if looks == 1 {
-		ctrl.LoggerFrom(ctx).Error(cause, "the Session cannot go on", "reason", obstacle.Reason)
+		ctrl.LoggerFrom(ctx).Error(cause, "Session stalled", "reason", obstacle.Reason)
 	}
 	switch {
 	case s.session.Status.ActiveTurn == nil:
@@ -57,7 +57,7 @@ func (r *Reconciler) checkHead(ctx context.Context, s *scope) error {
 // reaches returns an error for a journal that ends before the head in the status of its Session.
 func reaches(s *scope, view *journal.View) error {
 	if head := s.session.Status.Journal.Head; view.Head < head {
-		return fmt.Errorf("%w: it ends at ordinal %d, and the status of the Session has %d", journal.ErrCorrupt,
+		return fmt.Errorf("%w: it ends at ordinal %d, but the status of the Session has %d", journal.ErrCorrupt,
 			view.Head, head)
 	}
 	return nil

@@ -22,7 +22,7 @@ const (
 
 var waits = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 	Name:    "capstan_share_wait_seconds",
-	Help:    "Time that was waited for a share of a resource, by resource.",
+	Help:    "Waiting time for a share of a resource, by resource.",
 	Buckets: append([]float64{0.001}, prometheus.ExponentialBuckets(0.01, 4, 9)...),
 }, []string{"resource"})
 
@@ -47,11 +47,11 @@ func Waited(resource string) fairshare.Observer {
 }
 
 var (
-	held  = prometheus.NewDesc("capstan_share_held", "Places that are taken, by resource.", []string{"resource"}, nil)
-	lines = prometheus.NewDesc("capstan_share_waiting", "Requests that wait for a place, by resource.",
+	held  = prometheus.NewDesc("capstan_share_held", "Places in use, by resource.", []string{"resource"}, nil)
+	lines = prometheus.NewDesc("capstan_share_waiting", "Requests waiting for a place, by resource.",
 		[]string{"resource"}, nil)
 	bytes = prometheus.NewDesc("capstan_conversation_bytes",
-		"Memory that model calls in progress may take, and responses that the journal has not accepted yet.", nil, nil)
+		"Memory reserved for model calls in progress and for responses that are not in the journal yet.", nil, nil)
 )
 
 // Collector counts the used slots of the activity Pools.

@@ -22,14 +22,14 @@ func TestWhatIsTakenIsCounted(t *testing.T) {
 		}
 	}
 	want := `
-# HELP capstan_conversation_bytes Memory that model calls in progress may take, and responses that the journal has not accepted yet.
+# HELP capstan_conversation_bytes Memory reserved for model calls in progress and for responses that are not in the journal yet.
 # TYPE capstan_conversation_bytes gauge
 capstan_conversation_bytes 5
-# HELP capstan_share_held Places that are taken, by resource.
+# HELP capstan_share_held Places in use, by resource.
 # TYPE capstan_share_held gauge
 capstan_share_held{resource="model_calls"} 1
 capstan_share_held{resource="tool_requests"} 0
-# HELP capstan_share_waiting Requests that wait for a place, by resource.
+# HELP capstan_share_waiting Requests waiting for a place, by resource.
 # TYPE capstan_share_waiting gauge
 capstan_share_waiting{resource="model_calls"} 1
 capstan_share_waiting{resource="tool_requests"} 0

@@ -56,13 +56,13 @@ func statusPatch(base, next client.Object) ([]byte, error) {
 	}
 	difference, err := jsonpatch.CreateMergePatch(from, to)
 	if err != nil {
-		return nil, fmt.Errorf("making the merge patch: %w", err)
+		return nil, fmt.Errorf("creating the merge patch: %w", err)
 	}
 	if string(difference) == "{}" {
 		return nil, nil
 	}
 	if base.GetResourceVersion() == "" {
-		return nil, fmt.Errorf("the object was not read from the API server: it has no resourceVersion")
+		return nil, fmt.Errorf("the object has no resourceVersion: it was not read from the API server")
 	}
 	return json.Marshal(map[string]any{
 		"metadata": map[string]string{"resourceVersion": base.GetResourceVersion()},

@@ -72,7 +72,7 @@ func (r *Reconciler) deleteOutlived(ctx context.Context, result *v1alpha1.ToolRe
 	}
 	err := r.Client.Delete(ctx, result.DeepCopy(), client.Preconditions{UID: &result.UID})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return ctrl.Result{}, fmt.Errorf("deleting the ToolResult of a Turn that is gone: %w", err)
+		return ctrl.Result{}, fmt.Errorf("deleting the ToolResult of a deleted Turn: %w", err)
 	}
 	return ctrl.Result{}, nil
 }
@@ -94,7 +94,7 @@ func (r *Reconciler) outlive(ctx context.Context, object client.Object, queue wa
 	var results v1alpha1.ToolResultList
 	if err := r.Client.List(ctx, &results, client.InNamespace(object.GetNamespace()),
 		client.MatchingFields{turn.IndexTurnName: object.GetName()}); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "listing the ToolResults for a Turn that is gone", "turn", object.GetName())
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list the ToolResults of a deleted Turn", "turn", object.GetName())
 		return
 	}
 	for i := range results.Items {

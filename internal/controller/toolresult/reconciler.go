@@ -140,7 +140,7 @@ func (r *Reconciler) ofTurn(ctx context.Context, object client.Object) []reconci
 		client.InNamespace(object.GetNamespace()),
 		client.MatchingFields{turn.IndexTurnName: object.GetName()},
 	); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "listing the ToolResults for a Turn", "turn", object.GetName())
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list the ToolResults of a Turn", "turn", object.GetName())
 		return nil
 	}
 	var requests []reconcile.Request

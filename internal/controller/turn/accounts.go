@@ -108,7 +108,8 @@ func (r *Reconciler) renewAccount(ctx context.Context, a *actScope, job *batchv1
 	if err := r.createAccount(ctx, job.Namespace, seen); err != nil {
 		// The call ends with the error of the Job controller.
 		r.accounts.note(job.Namespace, now)
-		ctrl.LoggerFrom(ctx).Error(err, "creating the ServiceAccount of tool pods for a Job without a pod", "job", job.Name)
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to create the ServiceAccount of tool pods for a Job without a pod",
+			"job", job.Name)
 	}
 }
 

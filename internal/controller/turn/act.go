@@ -114,7 +114,7 @@ func (r *Reconciler) carryOut(ctx context.Context, a *actScope, action act.Actio
 	case act.Rest:
 		return r.rest(ctx, a, does)
 	}
-	return stop, fmt.Errorf("carrying out an act step: unknown action %T", action)
+	return stop, fmt.Errorf("running the tool calls: unknown action %T", action)
 }
 
 // unless proceeds, or stops with an error.

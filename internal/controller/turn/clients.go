@@ -70,7 +70,7 @@ func (r *Reconciler) whole(ctx context.Context, a *actScope, accepted []act.Offe
 	if slices.ContainsFunc(accepted, func(o act.Offer) bool { return o.Result.Spec.Decision != "" }) {
 		err := r.Live.Get(ctx, client.ObjectKeyFromObject(a.turn), live)
 		if client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("reading the Turn that a decision is about: %w", err)
+			return nil, fmt.Errorf("reading the Turn of a decision: %w", err)
 		}
 		exists = err == nil
 	}

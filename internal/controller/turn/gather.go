@@ -156,7 +156,7 @@ func (r *Reconciler) planned(ctx context.Context, s *scope) error {
 	}
 	reason, err := r.Host.Log.Step(ctx, s.journal(), s.turn.UID, s.plan().OpenedAtOrdinal-1)
 	if err != nil {
-		return fmt.Errorf("reading the entry that planned the calls: %w", err)
+		return fmt.Errorf("reading the journal entry of the planned calls: %w", err)
 	}
 	step.known.Planned = reason.Calls
 	return nil

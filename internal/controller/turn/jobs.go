@@ -123,7 +123,7 @@ func (r *Reconciler) createJob(ctx context.Context, a *actScope, index int, job 
 	case apierrors.IsAlreadyExists(err):
 		existing, err := r.liveJob(ctx, a.turn, name)
 		if err != nil {
-			return proceed, fmt.Errorf("reading Job %s, which exists already: %w", name, err)
+			return proceed, fmt.Errorf("reading the existing Job %s: %w", name, err)
 		}
 		if !metav1.IsControlledBy(existing, a.turn) {
 			return r.failDeterminism(ctx, a, call, name)
@@ -165,7 +165,7 @@ func (r *Reconciler) deny(ctx context.Context, a *actScope, index int, name stri
 		a.step.job(name).adopt(r.Clock())
 		return nil
 	case client.IgnoreNotFound(err) != nil:
-		return fmt.Errorf("reading Job %s before its call ends as not executed: %w", name, err)
+		return fmt.Errorf("checking for Job %s of a call that was not executed: %w", name, err)
 	}
 	if sent := a.step.job(name).unanswered; !sent.IsZero() && !tool.Withdrawable(a.calls()[index]) {
 		if until := sent.Add(requestLimit); r.Clock().Before(until) {
@@ -283,7 +283,7 @@ func (r *Reconciler) openGate(ctx context.Context, pod *corev1.Pod) error {
 	err := r.Client.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.MergePatchType, tool.ReleasePatch(pod, r.Clock())))
 	if client.IgnoreNotFound(err) != nil {
 		// Also a conflict, or a gate of another controller that the cache still shows, keeps the pod from starting.
-		return fmt.Errorf("opening the gate of pod %s: %w", pod.Name, err)
+		return fmt.Errorf("removing the scheduling gate of pod %s: %w", pod.Name, err)
 	}
 	return nil
 }

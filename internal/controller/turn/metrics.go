@@ -23,17 +23,17 @@ var (
 	// conflicts counts writes that failed because of another write.
 	conflicts = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "capstan_turn_status_conflicts_total",
-		Help: "Writes of Turn status that were refused because the Turn had changed.",
+		Help: "Writes of Turn status that failed with a conflict.",
 	})
 	// staleReads counts passes that saw an older version than the last own write.
 	staleReads = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "capstan_turn_stale_reads_total",
-		Help: "Reconciles of a Turn that were postponed because the cache lagged a write of the manager.",
+		Help: "Reconciles of a Turn that were postponed because the cache lagged behind a write of the manager.",
 	})
 	// liveReads counts the reads past the cache after it lagged for too long.
 	liveReads = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "capstan_turn_live_reads_total",
-		Help: "Reads of Turns past the cache because it lagged our own write for too long.",
+		Help: "Reads of Turns past the cache because it lagged behind a write of the manager for too long.",
 	})
 	// queueWait is the time from the creation of a Turn to its start.
 	queueWait = prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -44,7 +44,7 @@ var (
 	// turnDuration is the time from the start of a Turn to its end. Label phase: Succeeded, Failed, Cancelled.
 	turnDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "capstan_turn_duration_seconds",
-		Help:    "Time from the beginning of a Turn to its end, by its last phase.",
+		Help:    "Time from the beginning of a Turn to its end, by phase.",
 		Buckets: prometheus.ExponentialBuckets(0.1, 4, 10),
 	}, []string{"phase"})
 	// turnEndings counts Turns that have ended. Label phase: Succeeded, Failed, Cancelled. Label reason: that of the
@@ -52,30 +52,30 @@ var (
 	// NameReused.
 	turnEndings = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "capstan_turns_finished_total",
-		Help: "Turns that have ended, by their last phase and the reason of the condition Succeeded.",
+		Help: "Finished Turns, by phase and the reason of the condition Succeeded.",
 	}, []string{"phase", "reason"})
 	// turnPasses and turnWrites are the passes and status writes of this process for a Turn.
 	turnPasses = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "capstan_turn_reconciles",
-		Help:    "Passes of the reconciler over a Turn up to its end.",
+		Help:    "Reconciles of a Turn, observed when it ends.",
 		Buckets: prometheus.ExponentialBuckets(4, 2, 10),
 	})
 	turnWrites = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "capstan_turn_writes",
-		Help:    "Writes to the API server for a Turn up to its end, without those of its Session.",
+		Help:    "Writes to the API server for a Turn without those of its Session, observed when it ends.",
 		Buckets: prometheus.ExponentialBuckets(2, 2, 10),
 	})
 	// toolDuration is the time that the container of a tool call ran, or its request. Labels as in toolEndings.
 	toolDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "capstan_tool_call_duration_seconds",
-		Help:    "Time that the container or the request of a tool call ran, by executor, state and reason of the call.",
+		Help:    "Run time of the container or the request of a tool call, by executor, state and reason of the call.",
 		Buckets: prometheus.ExponentialBuckets(0.25, 4, 9),
 	}, []string{"executor", "state", "reason"})
 	// toolEndings counts the ends of tool calls that the manager runs. Labels: executor (Job, HTTP, Builtin), state
 	// (Succeeded, Failed, NotExecuted, Unknown) and reason, one of the reasons that package tool defines.
 	toolEndings = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "capstan_tool_calls_total",
-		Help: "Tool calls that have ended, by executor, state and reason.",
+		Help: "Finished tool calls, by executor, state and reason.",
 	}, []string{"executor", "state", "reason"})
 	// firstToken is the time from the beginning of a model call to the first content of its response. Label provider: one
 	// of v1alpha1.ModelProvider.
@@ -88,7 +88,7 @@ var (
 	// currencies of the closed list of package currency count.
 	modelCost = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "capstan_model_cost_total",
-		Help: "What the model calls of Turns that have ended cost, by currency and in it.",
+		Help: "Cost of the model calls of finished Turns, by currency.",
 	}, []string{"currency"})
 )
 

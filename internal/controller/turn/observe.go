@@ -238,7 +238,7 @@ func (r *Reconciler) readLog(
 	}
 	text, ok := value.(string)
 	if !ok {
-		return outcome, false, fmt.Errorf("reading the result of call %s: got a %T", call.ID, value)
+		return outcome, false, fmt.Errorf("unexpected result of call %s: %T", call.ID, value)
 	}
 	outcome.Result, outcome.NeedsLog = &text, false
 	return outcome, true, nil

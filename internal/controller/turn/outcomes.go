@@ -48,7 +48,7 @@ func (r *Reconciler) recallOutcomes(ctx context.Context, s *scope) error {
 	}
 	refs, err := r.Host.Log.Settled(ctx, s.journal(), s.turn.UID, s.plan().Step, s.plan().OpenedAtOrdinal)
 	if err != nil {
-		return fmt.Errorf("reading the outcomes that are in the journal: %w", err)
+		return fmt.Errorf("reading the outcomes in the journal: %w", err)
 	}
 	step.known.Adopt(host.Recorded(refs))
 	step.stale = false

@@ -276,7 +276,7 @@ func (r *Reconciler) callModel(
 	}
 	closed, ok := value.(*journal.Closed)
 	if !ok {
-		return stop, fmt.Errorf("the model call ended with a %T", value)
+		return stop, fmt.Errorf("unexpected result of the model call: %T", value)
 	}
 	step.closed = closed
 	return again, nil
@@ -313,7 +313,7 @@ func (r *Reconciler) reasonFailed(ctx context.Context, s *scope, step *stepMemor
 		if step.panics < maxPanics {
 			return stop, cause
 		}
-		ctrl.LoggerFrom(ctx).Error(cause, "the model call has panicked and is not tried again")
+		ctrl.LoggerFrom(ctx).Error(cause, "Model call panicked repeatedly; failing the Turn")
 		closed, err := r.Host.Fail(ctx, s.hostTurn(), plan.Failure{Code: v1alpha1.ErrorCodeProcessingError}, step.known)
 		if err != nil {
 			return stop, err

@@ -120,17 +120,17 @@ func (r *Reconciler) pass(ctx context.Context, s *scope) (flow, error) {
 	}{
 		{"reading the Session", r.session},
 		{"cleaning up", r.cleanUp},
-		{"looking where the message went", r.steered},
+		{"resolving the delivery", r.steered},
 		{"checking admission", r.admission},
 		{"checking the journal", r.checkJournal},
-		{"recalling an earlier Turn of the name", r.recall},
-		{"beginning", r.begin},
-		{"looking up the step", r.lookUp},
-		{"projecting", r.project},
+		{"restoring from the journal", r.recall},
+		{"starting the Turn", r.begin},
+		{"loading the step", r.lookUp},
+		{"updating status", r.project},
 		{"cancelling", r.cancel},
-		{"checking the time limits", r.expire},
-		{"reasoning", r.reason},
-		{"acting", r.act},
+		{"checking the deadlines", r.expire},
+		{"running the model call", r.reason},
+		{"running the tool calls", r.act},
 	}
 	for _, phase := range phases {
 		flow, err := phase.run(ctx, s)

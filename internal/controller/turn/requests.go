@@ -90,7 +90,7 @@ func (r *Reconciler) observeRequest(ctx context.Context, a *actScope, index int)
 	}
 	end, ok := value.(host.CallEnd)
 	if !ok {
-		return stop, fmt.Errorf("the request of call %s ended with a %T", shown.ID, value)
+		return stop, fmt.Errorf("unexpected result of the request of call %s: %T", shown.ID, value)
 	}
 	if end.Closed != nil {
 		a.step.closed = end.Closed

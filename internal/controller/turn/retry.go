@@ -27,7 +27,7 @@ func (r *Reconciler) whyNoPod(ctx context.Context, job *batchv1.Job) string {
 	err := r.Live.List(ctx, &events, client.InNamespace(job.Namespace),
 		client.MatchingFields{"involvedObject.uid": string(job.UID), "reason": "FailedCreate"})
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "asking why a Job got no pod", "job", job.Name)
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list the Events of a Job without a pod", "job", job.Name)
 		return ""
 	}
 	var newest *corev1.Event

@@ -107,7 +107,7 @@ func (r *Reconciler) ofSession(ctx context.Context, object client.Object) []reco
 	}
 	turns, err := r.turnsOf(ctx, client.ObjectKeyFromObject(session), IndexOpen)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "looking for the Turns that wait for a new Session")
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list the Turns that wait for a new Session")
 		return nil
 	}
 	var requests []reconcile.Request
@@ -123,7 +123,7 @@ func (r *Reconciler) ofSession(ctx context.Context, object client.Object) []reco
 func (r *Reconciler) ofEverySession(ctx context.Context, object client.Object) []reconcile.Request {
 	turns, err := r.turnsOf(ctx, client.ObjectKeyFromObject(object), IndexSessionName)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "looking for the Turns of a Session that has changed")
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list the Turns of a changed Session")
 		return nil
 	}
 	requests := make([]reconcile.Request, 0, len(turns))
@@ -143,7 +143,7 @@ func (r *Reconciler) ofLabelled(ctx context.Context, object client.Object) []rec
 		client.InNamespace(object.GetNamespace()),
 		client.MatchingFields{IndexUID: uid},
 	); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "finding the Turn of a tool call", "turnUID", uid)
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to find the Turn of a tool call", "turnUID", uid)
 		return nil
 	}
 	var requests []reconcile.Request
@@ -167,7 +167,7 @@ func (r *Reconciler) ofToolResult(ctx context.Context, object client.Object) []r
 	turn := &v1alpha1.Turn{}
 	if err := r.Client.Get(ctx, key, turn); err != nil {
 		if client.IgnoreNotFound(err) != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "reading the Turn of a ToolResult", "toolResult", result.Name)
+			ctrl.LoggerFrom(ctx).Error(err, "Failed to read the Turn of a ToolResult", "toolResult", result.Name)
 		}
 		return nil
 	}

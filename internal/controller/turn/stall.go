@@ -77,7 +77,7 @@ func (r *Reconciler) stalled(ctx context.Context, s *scope, obstacle *journal.Ob
 	m := s.memory.stall
 	if m == nil || m.reason != obstacle.Reason {
 		m = &stall{reason: obstacle.Reason}
-		ctrl.LoggerFrom(ctx).Error(cause, "the Turn cannot go on", "reason", obstacle.Reason)
+		ctrl.LoggerFrom(ctx).Error(cause, "Turn stalled", "reason", obstacle.Reason)
 	}
 	m.looks++
 	m.until = now.Add(obstacle.Pause(m.looks))

@@ -88,5 +88,5 @@ func announce(ctx context.Context, before *v1alpha1.Turn, s *scope, kind writeKi
 	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionSucceeded); c != nil {
 		values = append(values, "reason", c.Reason)
 	}
-	ctrl.LoggerFrom(ctx).V(level).Info("the Turn has moved", append(values, "write", kind)...)
+	ctrl.LoggerFrom(ctx).V(level).Info("Turn status updated", append(values, "write", kind)...)
 }

@@ -112,7 +112,7 @@ func (r *Reconciler) ofSteer(ctx context.Context, object client.Object) []reconc
 		session,
 	); err != nil {
 		if client.IgnoreNotFound(err) != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "reading the Session that a message is for", "session", steer.Spec.SessionRef.Name)
+			ctrl.LoggerFrom(ctx).Error(err, "Failed to read the Session of a message", "session", steer.Spec.SessionRef.Name)
 		}
 		return nil
 	}

@@ -46,7 +46,7 @@ func (w *Watchdog) Check(*http.Request) error {
 	defer w.mu.Unlock()
 	for _, p := range w.under {
 		if took := w.clock().Sub(p.since); took > Limit {
-			return fmt.Errorf("%s has been reconciled for %s without an end", p.what, took.Round(time.Second))
+			return fmt.Errorf("the reconcile of %s has been running for %s", p.what, took.Round(time.Second))
 		}
 	}
 	return nil

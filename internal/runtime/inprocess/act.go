@@ -45,7 +45,7 @@ func (r *run) act(ctx context.Context) (*journal.Closed, error) {
 	// The entry just before the step opened it, and has the fields that do not fit into status.
 	reason, err := r.loop.Host.Log.Step(ctx, host.JournalOf(r.session()), r.turn.UID, r.turn.Status.Plan.OpenedAtOrdinal-1)
 	if err != nil {
-		return nil, fmt.Errorf("reading the entry that planned the calls: %w", err)
+		return nil, fmt.Errorf("reading the journal entry of the planned calls: %w", err)
 	}
 	calls := r.turn.Status.ToolCalls
 	a := &acting{
