@@ -39,11 +39,12 @@ func readConfig(environment []string) (config, error) {
 	}
 	var err error
 	if c.timeout, err = time.ParseDuration(values[result.EnvTimeout]); err != nil || c.timeout <= 0 {
-		return c, fmt.Errorf("the variable %s is not a duration above 0: %q", result.EnvTimeout, values[result.EnvTimeout])
+		return c, fmt.Errorf("invalid variable %s: %q is not a positive duration", result.EnvTimeout,
+			values[result.EnvTimeout])
 	}
 	if scalars := values[result.EnvScalars]; scalars != "" {
 		if err := json.Unmarshal([]byte(scalars), &c.scalars); err != nil {
-			return c, fmt.Errorf("the variable %s is not a list of names: %w", result.EnvScalars, err)
+			return c, fmt.Errorf("invalid variable %s: not a list of names: %w", result.EnvScalars, err)
 		}
 	}
 	return c, nil

@@ -11,19 +11,19 @@ import (
 func copySelf(destination string) error {
 	self, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("finding this program: %w", err)
+		return fmt.Errorf("finding the launcher: %w", err)
 	}
 	from, err := os.Open(self)
 	if err != nil {
-		return fmt.Errorf("opening this program: %w", err)
+		return fmt.Errorf("opening the launcher: %w", err)
 	}
 	defer from.Close()
 	partial := destination + ".partial"
 	if err := copyTo(partial, from); err != nil {
-		return fmt.Errorf("copying this program to %s: %w", destination, err)
+		return fmt.Errorf("copying the launcher to %s: %w", destination, err)
 	}
 	if err := os.Rename(partial, destination); err != nil {
-		return fmt.Errorf("copying this program to %s: %w", destination, err)
+		return fmt.Errorf("copying the launcher to %s: %w", destination, err)
 	}
 	return nil
 }

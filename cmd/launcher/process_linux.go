@@ -24,14 +24,14 @@ const killInterval = 10 * time.Millisecond
 // open, among them the container's log. It also makes this process the parent of every orphan that the tool leaves.
 func harden() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return fmt.Errorf("closing this process to others: %w", err)
+		return fmt.Errorf("making this process undumpable: %w", err)
 	}
 	// The first process of a container is that in any case.
 	if os.Getpid() == 1 {
 		return nil
 	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("becoming the parent of orphans: %w", err)
+		return fmt.Errorf("becoming the reaper of orphaned processes: %w", err)
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ var _ = Describe("Tools that need approval", func() {
 			forged.Spec.SubmittedBy = "somebody-else"
 			Expect(api.Create(ctx, forged)).To(MatchError(ContainSubstring("submittedBy must be your own user name")))
 			create(ctx, decide(namespace, "1-0", v1alpha1.DecisionApprove))
-			Eventually(ctx, verdict(namespace, "decision-1-0")).Should(HavePrefix("True Accepted: The call is approved."))
+			Eventually(ctx, verdict(namespace, "decision-1-0")).Should(HavePrefix("True Accepted: The call was approved."))
 			Eventually(ctx, turn(namespace, "demo-1")).Should(And(
 				capstantest.HaveToolCall("count", v1alpha1.ToolCallStateSucceeded), capstantest.WaitForApproval("other")))
 

@@ -202,7 +202,7 @@ func TestATurnWhoseModelIsGoneWaitsForIt(t *testing.T) {
 	m.until("the Turn waits", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseWaiting || w.finished() })
 	said, asked := w.succeeded(), len(w.asked)
 	if said.Reason != v1alpha1.ReasonModelNotFound ||
-		!strings.HasPrefix(said.Message, "There is no Model to call (ModelNotFound). ") ||
+		!strings.HasPrefix(said.Message, "No Model can be called (ModelNotFound). ") ||
 		m.Turns.Active() != 0 {
 		t.Fatalf("Succeeded is %+v, %d places are held", said, m.Turns.Active())
 	}

@@ -72,7 +72,7 @@ func TestWhatPeopleAreToldOf(t *testing.T) {
 	const (
 		asks  = "Normal ClientTools Wait: Create a ToolResult for each of: 1-0 (ask)."
 		pays  = "Normal Approval Wait: Approve or reject with a ToolResult: 1-1 (pay)."
-		fails = "Warning ProviderRefused End: The Turn has failed. See its condition Succeeded for the cause and the remedy."
+		fails = "Warning ProviderRefused End: The Turn failed. See the condition Succeeded for the cause and the remedy."
 	)
 	for name, test := range map[string]struct {
 		before, after *v1alpha1.Turn

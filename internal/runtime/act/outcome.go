@@ -116,7 +116,7 @@ func neverStarted() tool.Outcome {
 func noResult() tool.Outcome {
 	return tool.Outcome{
 		State: v1alpha1.ToolCallStateNotExecuted, Reason: v1alpha1.ToolCallReasonTurnEnded,
-		Error: "The client gave no result before the turn ended.",
+		Error: "The client provided no result before the turn ended.",
 	}
 }
 

@@ -127,7 +127,7 @@ func (c *Client) dial(ctx context.Context, network, hostPort string) (net.Conn, 
 	defer cancel()
 	host, port, err := net.SplitHostPort(hostPort)
 	if err != nil {
-		return nil, failure(ReasonInvalid, "%q is not a host with a port", hostPort)
+		return nil, failure(ReasonInvalid, "invalid host and port %q", hostPort)
 	}
 	addresses, err := c.addresses(ctx, host, port)
 	if err != nil {
@@ -141,7 +141,7 @@ func (c *Client) dial(ctx context.Context, network, hostPort string) (net.Conn, 
 			return conn, nil
 		}
 	}
-	return nil, failure(ReasonUnreachable, "no connection to %s came about", host)
+	return nil, failure(ReasonUnreachable, "failed to connect to %s", host)
 }
 
 // addresses returns the addresses of a host that a request may go to, at most maxAddresses. The error does not reveal
@@ -159,10 +159,10 @@ func (c *Client) addresses(ctx context.Context, host, port string) ([]netip.Addr
 	}
 	if len(permitted) == 0 {
 		if why == "" {
-			why = "its addresses may not be reached"
+			why = "its addresses are not allowed"
 		}
 		c.refusals(host, why)
-		return nil, failure(ReasonRefused, "%s was not found, or has no address that may be reached from here", host)
+		return nil, failure(ReasonRefused, "%s does not exist, or has no allowed address", host)
 	}
 	return permitted, nil
 }
@@ -181,7 +181,7 @@ func (c *Client) lookUp(ctx context.Context, host string) (found []netip.Addr, w
 		return nil, "it does not exist", nil
 	default:
 		// The resolver's own error names servers of the cluster.
-		return nil, "", failure(ReasonUnresolved, "the host %s could not be looked up", host)
+		return nil, "", failure(ReasonUnresolved, "failed to resolve the host %s", host)
 	}
 }
 

@@ -55,7 +55,7 @@ func (e *Error) behind(redirects int) *Error {
 	}
 	e.Sent = true
 	if e.Reason == ReasonRefused {
-		e.Reason, e.Text = ReasonRedirect, "the server redirected elsewhere: "+e.Text
+		e.Reason, e.Text = ReasonRedirect, "invalid redirect target: "+e.Text
 	}
 	return e
 }

@@ -46,7 +46,7 @@ func begin(r Request) (*hop, *Error) {
 	for _, header := range []http.Header{h.header, h.secret} {
 		for name, values := range header {
 			if !validName(name) || !validValues(values) {
-				return nil, failure(ReasonInvalid, "the header %q has a character that no header may have", name)
+				return nil, failure(ReasonInvalid, "invalid character in the header %q", name)
 			}
 		}
 	}
@@ -58,15 +58,15 @@ func parse(raw string, plain bool) (*url.URL, *Error) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil:
-		return nil, failure(ReasonInvalid, "the URL cannot be read")
+		return nil, failure(ReasonInvalid, "invalid URL")
 	case u.Scheme != schemeHTTPS && (u.Scheme != schemeHTTP || !plain):
-		return nil, failure(ReasonInvalid, "the URL is not one of https")
+		return nil, failure(ReasonInvalid, "the scheme of the URL is not https")
 	case u.User != nil:
-		return nil, failure(ReasonInvalid, "the URL has a user in it")
+		return nil, failure(ReasonInvalid, "the URL contains a user name")
 	case !validHost(u.Hostname()):
-		return nil, failure(ReasonInvalid, "the URL has no host, or one with characters that no host has")
+		return nil, failure(ReasonInvalid, "missing or invalid host in URL")
 	case u.Port() == "" && strings.HasSuffix(u.Host, ":"), u.Port() != "" && !validPort(u.Port()):
-		return nil, failure(ReasonInvalid, "the URL has a port that is none")
+		return nil, failure(ReasonInvalid, "invalid port in URL")
 	}
 	u.Fragment, u.RawFragment = "", ""
 	return u, nil
@@ -104,11 +104,11 @@ var aboutBody = []string{"Accept", "Content-Type", "User-Agent"}
 func (h *hop) follow(status int, location string) (*hop, *Error) {
 	target, err := h.url.Parse(location)
 	if err != nil {
-		return nil, failure(ReasonRedirect, "the server redirected to what is no URL")
+		return nil, failure(ReasonRedirect, "invalid redirect location")
 	}
 	u, problem := parse(target.String(), h.plain && h.url.Scheme == schemeHTTP)
 	if problem != nil {
-		return nil, failure(ReasonRedirect, "the server redirected elsewhere: %s", problem.Text)
+		return nil, failure(ReasonRedirect, "invalid redirect target: %s", problem.Text)
 	}
 	next := *h
 	next.url, next.header = u, h.header.Clone()
@@ -116,7 +116,7 @@ func (h *hop) follow(status int, location string) (*hop, *Error) {
 		if len(h.secret) > 0 {
 			return nil, failure(
 				ReasonRedirect,
-				"the server redirected to %s, and what the request holds is for %s only",
+				"the server redirected to %s, but the credentials of the request are for %s only",
 				place(u),
 				place(h.url),
 			)
@@ -133,7 +133,7 @@ func (h *hop) follow(status int, location string) (*hop, *Error) {
 		next.header.Del("Content-Type")
 	}
 	if problem := next.mayGo(); problem != nil {
-		return nil, failure(ReasonRedirect, "the server redirected elsewhere: %s", problem.Text)
+		return nil, failure(ReasonRedirect, "invalid redirect target: %s", problem.Text)
 	}
 	return &next, nil
 }

@@ -86,7 +86,7 @@ func TestADeniedAddressIsNotReached(t *testing.T) {
 				return
 			}
 			expect(t, err, ReasonRefused, false)
-			if len(told) != 1 || told[0] != "example.com: its addresses may not be reached" {
+			if len(told) != 1 || told[0] != "example.com: its addresses are not allowed" {
 				t.Errorf("the operator is told %q", told)
 			}
 		})

@@ -76,12 +76,12 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 		}
 		answer.Body.Close()
 		if followed == MaxRedirects {
-			err = failure(ReasonRedirect, "the server redirected more than %d times", MaxRedirects)
+			err = failure(ReasonRedirect, "the server redirected the request more than %d times", MaxRedirects)
 		} else {
 			h, err = h.follow(answer.StatusCode, location)
 		}
 		if err == nil && asked[h.identity()] {
-			err = failure(ReasonRedirect, "the server redirected back to where the request has been already")
+			err = failure(ReasonRedirect, "the server redirected the request in a loop")
 		}
 		if err != nil {
 			err.Sent = true
@@ -99,7 +99,7 @@ func (c *Client) send(ctx context.Context, h *hop) (*http.Response, *Error) {
 	)
 	request, err := http.NewRequestWithContext(traced, h.method, h.url.String(), bytes.NewReader(h.body))
 	if err != nil {
-		return nil, failure(ReasonInvalid, "the method %q is none", h.method)
+		return nil, failure(ReasonInvalid, "invalid method %q", h.method)
 	}
 	request.Header = h.headers()
 	answer, err := c.transport().RoundTrip(request)
@@ -126,13 +126,13 @@ func (c *Client) explain(ctx context.Context, h *hop, connected bool, err error)
 	var timeout interface{ Timeout() bool }
 	switch timedOut := errors.As(err, &timeout) && timeout.Timeout(); {
 	case errors.As(err, &untrusted):
-		return failure(ReasonUntrusted, "the certificate of %s is not valid for it, or nobody here trusts it", host)
+		return failure(ReasonUntrusted, "the certificate of %s is invalid or not trusted", host)
 	case !connected:
-		return failure(ReasonUnreachable, "no connection to %s came about", host)
+		return failure(ReasonUnreachable, "failed to connect to %s", host)
 	case timedOut:
-		return failure(ReasonTimeout, "%s did not answer within %s", host, c.header)
+		return failure(ReasonTimeout, "%s did not respond within %s", host, c.header)
 	default:
-		return failure(ReasonLost, "the connection to %s broke before the answer", host)
+		return failure(ReasonLost, "the connection to %s was closed before the response", host)
 	}
 }
 
@@ -142,9 +142,9 @@ func over(ctx context.Context) *Error {
 	case err == nil:
 		return nil
 	case errors.Is(err, context.DeadlineExceeded):
-		return failure(ReasonTimeout, "there was no answer in time")
+		return failure(ReasonTimeout, "no response arrived in time")
 	default:
-		return failure(ReasonCancelled, "nobody waits for the answer any more")
+		return failure(ReasonCancelled, "the request was cancelled")
 	}
 }
 
@@ -160,7 +160,7 @@ func read(ctx context.Context, answer *http.Response, limit int64) (*Response, e
 	}
 	e := over(ctx)
 	if e == nil {
-		e = failure(ReasonLost, "the connection broke within the answer")
+		e = failure(ReasonLost, "the connection was closed during the response")
 	}
 	e.Sent, e.Status = true, answer.StatusCode
 	return nil, e

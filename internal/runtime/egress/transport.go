@@ -67,15 +67,15 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // begin checks a request.
 func (t *transport) begin(r *http.Request) (*hop, *Error) {
 	if len(t.options.Hosts) == 0 {
-		return nil, failure(ReasonRefused, "there is no host that the request may go to")
+		return nil, failure(ReasonRefused, "the request has no allowed host")
 	}
 	// The Host header selects the site of a server.
 	if r.Host != "" && r.Host != r.URL.Host {
-		return nil, failure(ReasonInvalid, "the request names another host than its URL")
+		return nil, failure(ReasonInvalid, "the Host header differs from the host of the URL")
 	}
 	h, problem := begin(Request{Method: r.Method, URL: r.URL.String(), Header: r.Header})
 	if problem == nil && !Listed(t.options.Hosts, h.url) {
-		return nil, failure(ReasonRefused, "%s is not among the hosts that the request may go to", place(h.url))
+		return nil, failure(ReasonRefused, "%s is not an allowed host of the request", place(h.url))
 	}
 	return h, problem
 }
@@ -101,7 +101,7 @@ func (t *transport) send(ctx context.Context, r *http.Request, h *hop) (*http.Re
 		answer.Body.Close()
 		e := failure(
 			ReasonRedirect,
-			"the server redirected elsewhere, and what the request holds is for %s only",
+			"the server redirected to another host, but the content of the request is for %s only",
 			place(h.url),
 		)
 		e.Sent, e.Status = true, answer.StatusCode
@@ -175,9 +175,9 @@ func (s *stream) explain() *Error {
 		return s.failed(ended)
 	}
 	if s.silent.Load() {
-		return s.failed(failure(ReasonTimeout, "%s said nothing for %s within its answer", s.host, s.idle))
+		return s.failed(failure(ReasonTimeout, "%s sent no data for %s during its response", s.host, s.idle))
 	}
-	return s.failed(failure(ReasonLost, "the connection broke within the answer"))
+	return s.failed(failure(ReasonLost, "the connection was closed during the response"))
 }
 
 // failed is an error of this body.

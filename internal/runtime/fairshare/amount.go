@@ -47,7 +47,8 @@ type TooLargeError struct {
 // Error implements error.
 func (e *TooLargeError) Error() string {
 	if e.Asked.Bytes > e.Ceiling.Bytes {
-		return fmt.Sprintf("%d bytes of memory are needed, and a namespace may use %d", e.Asked.Bytes, e.Ceiling.Bytes)
+		return fmt.Sprintf("%d bytes of memory are needed, but a namespace may use at most %d", e.Asked.Bytes,
+			e.Ceiling.Bytes)
 	}
-	return fmt.Sprintf("%d places are needed, and a namespace may hold %d", e.Asked.Places, e.Ceiling.Places)
+	return fmt.Sprintf("%d places are needed, but a namespace may hold at most %d", e.Asked.Places, e.Ceiling.Places)
 }

@@ -77,8 +77,8 @@ func keyOf(
 ) (key, reason, problem string) {
 	if listed, bound := secret.Annotations[v1alpha1.AnnotationAllowedHosts]; bound &&
 		!egress.Listed(strings.Split(listed, ","), to) {
-		return "", v1alpha1.ReasonSecretUnusable, fmt.Sprintf("Secret %q is bound to hosts by %s, and %s is not "+
-			"among them: add it there, or name another Secret",
+		return "", v1alpha1.ReasonSecretUnusable, fmt.Sprintf("Secret %q is bound to other hosts by its "+
+			"annotation %s: add %s to it, or use another Secret",
 			ref.Name, v1alpha1.AnnotationAllowedHosts, to.Host)
 	}
 	raw, ok := secret.Data[ref.Key]
@@ -120,7 +120,7 @@ func secretKeyMissing(namespace string, ref *v1alpha1.SecretKeyReference, w word
 // that a shell interprets.
 func secretMissing(namespace string, ref *v1alpha1.SecretKeyReference, w words) string {
 	if len(validation.IsDNS1123Subdomain(ref.Name)) > 0 {
-		return fmt.Sprintf("Secret %q does not exist, and no Secret can have this name: change %s", ref.Name, w.field)
+		return fmt.Sprintf("Secret %q does not exist, and its name is invalid: change %s", ref.Name, w.field)
 	}
 	return fmt.Sprintf(
 		"Secret %q does not exist. Create it: kubectl create secret generic %s --namespace %s --from-literal=%s=%s",

@@ -267,7 +267,7 @@ func (h *Host) call(
 		)
 	}
 	if err == nil && response == nil {
-		return nil, errors.New("the model gave no response")
+		return nil, errors.New("the model returned no response")
 	}
 	return response, err
 }

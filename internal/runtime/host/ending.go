@@ -244,7 +244,7 @@ func (h *Host) Abandon(
 	for {
 		closed, err := h.Log.Find(ctx, s, ref.UID, t.step(), t.Progress.Plan.OpenedAtOrdinal)
 		if err != nil {
-			return nil, fmt.Errorf("following the entries of Turn %s: %w", ref.Name, err)
+			return nil, fmt.Errorf("reading the entries of Turn %s: %w", ref.Name, err)
 		}
 		if closed == nil {
 			if err := t.withdrawCalls(ctx, withdraw); err != nil {

@@ -26,7 +26,7 @@ func (h *Host) Keep(
 		return journal.SettledRef{}, closed, err
 	}
 	if err != nil {
-		return journal.SettledRef{}, nil, fmt.Errorf("keeping what was given for call %s: %w", call.ID, err)
+		return journal.SettledRef{}, nil, fmt.Errorf("recording the client result of call %s: %w", call.ID, err)
 	}
 	return ref, closed, nil
 }

@@ -26,7 +26,7 @@ func (h *Host) KeepOutcomes(ctx context.Context, t Turn, known *act.Step) (*jour
 		case errors.Is(err, journal.ErrFull):
 			return h.full(ctx, t, known, err)
 		case err != nil:
-			return nil, fmt.Errorf("keeping the outcomes of %d calls: %w", len(calls), err)
+			return nil, fmt.Errorf("recording the outcomes of %d calls: %w", len(calls), err)
 		case closed != nil:
 			return closed, nil
 		}

@@ -43,7 +43,7 @@ func (h *Host) Pending(ctx context.Context, t Turn) (pending []Steer, taken bool
 	}
 	view, err := h.Log.View(ctx, t.Session, t.Progress.Plan.OpenedAtOrdinal-1)
 	if err != nil {
-		return nil, false, fmt.Errorf("reading which Turns the Session has had: %w", err)
+		return nil, false, fmt.Errorf("reading the Turns in the journal: %w", err)
 	}
 	taken = slices.ContainsFunc(offered, func(s Steer) bool {
 		recorded := view.Turns[s.Ref.Name]
@@ -59,7 +59,7 @@ func (t Turn) offered(ctx context.Context) ([]Steer, error) {
 	}
 	steers, err := t.Steers(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("looking for messages to steer Turn %s with: %w", t.Ref.Name, err)
+		return nil, fmt.Errorf("listing the messages to steer into Turn %s: %w", t.Ref.Name, err)
 	}
 	return steers, nil
 }
@@ -159,7 +159,7 @@ func (h *Host) CancelSteer(
 		if known {
 			closed, err := h.Log.Outcome(ctx, t.Session, t.Ref.Name, hint)
 			if err != nil {
-				return v1alpha1.TurnProgress{}, nil, fmt.Errorf("reading how message %s was withdrawn: %w", t.Ref.Name, err)
+				return v1alpha1.TurnProgress{}, nil, fmt.Errorf("reading the withdrawal of message %s: %w", t.Ref.Name, err)
 			}
 			return closed.Transition, nil, nil
 		}

@@ -31,7 +31,7 @@ type Unwritten struct {
 
 // Error implements error.
 func (u *Unwritten) Error() string {
-	return fmt.Sprintf("the response of the model is not in the journal: %v", u.Err)
+	return fmt.Sprintf("failed to append the model response to the journal: %v", u.Err)
 }
 
 // Unwrap returns the cause.

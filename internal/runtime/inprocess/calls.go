@@ -37,7 +37,7 @@ func (a *acting) start(ctx context.Context, indexes []int) {
 		go func() {
 			defer func() {
 				if p := recover(); p != nil {
-					a.ended <- callEnd{index: index, err: fmt.Errorf("carrying out a call panicked: %v\n%s", p, debug.Stack())}
+					a.ended <- callEnd{index: index, err: fmt.Errorf("running a call panicked: %v\n%s", p, debug.Stack())}
 				}
 			}()
 			end, err := carryOut(ctx)

@@ -77,7 +77,7 @@ func (l *Loop) Give(ctx context.Context, result *v1alpha1.ToolResult) (*v1alpha1
 		return nil, ErrStopped
 	case <-ctx.Done():
 		return nil, fmt.Errorf(
-			"giving Turn %s a result for call %s: %w",
+			"providing Turn %s with the result of call %s: %w",
 			result.Spec.TurnRef.Name,
 			result.Spec.CallID,
 			context.Cause(ctx),

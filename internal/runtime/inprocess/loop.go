@@ -110,7 +110,7 @@ func (l *Loop) submit(turn *v1alpha1.Turn) (*run, error) {
 	}
 	if known := l.turns[turn.Name]; known != nil && !known.done {
 		if !known.same(turn) {
-			return nil, fmt.Errorf("a Turn named %q with another message is under way: give it another name", turn.Name)
+			return nil, fmt.Errorf("a Turn named %q with another message is in progress: use another name", turn.Name)
 		}
 		return known, nil
 	}

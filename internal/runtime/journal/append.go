@@ -123,7 +123,7 @@ func (w *writer) takesIn(r Record) error {
 	}
 	for _, steered := range r.Steered {
 		if _, known := w.state.recorded(steered.Name); known {
-			return fmt.Errorf("%w: message %s, which Turn %s was to take in, has been recorded", ErrStale, steered.Name,
+			return fmt.Errorf("%w: message %s, to be steered into Turn %s, has been recorded", ErrStale, steered.Name,
 				w.turn.Name)
 		}
 	}

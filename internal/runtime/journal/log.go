@@ -26,11 +26,11 @@ var (
 	// ErrNotFound is the error of a Store for a free ordinal.
 	ErrNotFound = errors.New("the entry does not exist")
 	// ErrExists is the error of a Store if the ordinal is taken.
-	ErrExists = errors.New("the entry exists already")
+	ErrExists = errors.New("the entry already exists")
 	// ErrRefused is part of a Store's error if it is certain that nothing was written and that a retry is useless: no
 	// permission, the namespace is being deleted, the entry violates the schema. Any other error of a create leaves
 	// open what happened.
-	ErrRefused = errors.New("the store refused the entry")
+	ErrRefused = errors.New("the store rejected the entry")
 	// ErrInvalid is part of a Store's error, beside ErrRefused, when the entry itself is the reason: another entry may
 	// be accepted.
 	ErrInvalid = errors.New("the entry is invalid")

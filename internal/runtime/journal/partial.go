@@ -129,7 +129,7 @@ func (d *Draft) write(ctx context.Context, piece PartialAnswer, wanted func() bo
 }
 
 func (d *Draft) failed(err error) error {
-	return fmt.Errorf("keeping what came of the answer of step %d of Turn %s: %w", d.step, d.turn.Name, err)
+	return fmt.Errorf("recording the partial response of step %d of Turn %s: %w", d.step, d.turn.Name, err)
 }
 
 // Resume looks for the entry that closed a step, as Find does, and for an open step returns the recorded partial

@@ -29,7 +29,7 @@ func (l *Log) Probe(ctx context.Context, s Session, turn Turn, step int32, opene
 		return nil, err
 	}
 	if err := store.DryRun(ctx, s, e.stored); err != nil && !errors.Is(err, ErrExists) {
-		return nil, fmt.Errorf("checking whether Session %s/%s can get another journal entry: %w", s.Namespace, s.Name, err)
+		return nil, fmt.Errorf("checking whether the journal of Session %s/%s accepts entries: %w", s.Namespace, s.Name, err)
 	}
 	return nil, nil
 }

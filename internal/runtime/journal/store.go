@@ -108,7 +108,7 @@ func (l *Log) fetch(ctx context.Context, s Session, ordinal int64) (*entry, erro
 	}
 	if spec.Ordinal != ordinal {
 		return nil, fmt.Errorf(
-			"%w: the entry at ordinal %d of Session %s/%s says that it is at %d",
+			"%w: the entry at ordinal %d of Session %s/%s has the ordinal %d",
 			ErrCorrupt,
 			ordinal,
 			s.Namespace,

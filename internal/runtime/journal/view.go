@@ -211,7 +211,7 @@ func before(e *entry) (int64, error) {
 		return at - CheckpointInterval, nil
 	}
 	if from < 1 || from > at || !reserved(from-1) {
-		return 0, fmt.Errorf("%w: the checkpoint at ordinal %d sums up from %d", ErrCorrupt, at, from)
+		return 0, fmt.Errorf("%w: the checkpoint at ordinal %d begins at %d", ErrCorrupt, at, from)
 	}
 	return from - 1, nil
 }

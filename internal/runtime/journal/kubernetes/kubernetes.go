@@ -56,12 +56,12 @@ func ForConfig(config *rest.Config, httpClient *http.Client) (*Store, error) {
 	if httpClient == nil {
 		var err error
 		if httpClient, err = rest.HTTPClientFor(c); err != nil {
-			return nil, fmt.Errorf("making an HTTP client for the log: %w", err)
+			return nil, fmt.Errorf("creating the HTTP client of the journal: %w", err)
 		}
 	}
 	client, err := rest.RESTClientForConfigAndClient(c, httpClient)
 	if err != nil {
-		return nil, fmt.Errorf("making a REST client for the log: %w", err)
+		return nil, fmt.Errorf("creating the REST client of the journal: %w", err)
 	}
 	return New(client), nil
 }

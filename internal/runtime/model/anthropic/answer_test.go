@@ -154,12 +154,12 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 		after     time.Duration
 		says      string
 	}{
-		"too many":               {refuses(429, "rate_limit_error", echo, "Retry-After", "7"), v1alpha1.ErrorCodeProviderRateLimited, true, 7 * time.Second, "limits requests (429)"},
+		"too many":               {refuses(429, "rate_limit_error", echo, "Retry-After", "7"), v1alpha1.ErrorCodeProviderRateLimited, true, 7 * time.Second, "is rate limiting requests (429)"},
 		"too many, no time":      {refuses(429, "rate_limit_error", echo), v1alpha1.ErrorCodeProviderRateLimited, true, 0, "rate_limit_error"},
 		"a wrong key":            {refuses(401, "authentication_error", "invalid x-api-key "+key), v1alpha1.ErrorCodeProviderMisconfigured, false, 0, "does not accept the API key (401)"},
 		"not allowed":            {refuses(403, "permission_error", echo), v1alpha1.ErrorCodeProviderMisconfigured, false, 0, "(403)"},
 		"no such model":          {refuses(404, "not_found_error", "model: claude-test"), v1alpha1.ErrorCodeModelUnavailable, false, 0, "Anthropic has no model claude-test for this API key"},
-		"too long":               {refuses(400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum"), v1alpha1.ErrorCodeRequestTooLarge, false, 0, "accepts no conversation of this length"},
+		"too long":               {refuses(400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum"), v1alpha1.ErrorCodeRequestTooLarge, false, 0, "the conversation is too long"},
 		"too long with the rest": {refuses(400, "invalid_request_error", "input length and `max_tokens` exceed context limit: 1 + 2 > 2"), v1alpha1.ErrorCodeRequestTooLarge, false, 0, ""},
 		"too large":              {refuses(413, "request_too_large", echo), v1alpha1.ErrorCodeRequestTooLarge, false, 0, ""},
 		"no money":               {refuses(400, "invalid_request_error", "Your credit balance is too low to access the API."), v1alpha1.ErrorCodeProviderQuotaExhausted, false, 0, ""},
@@ -186,14 +186,14 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 		"a call that broke off":  {streams(start, textStart(0), text(0, "Let me look."), callStart(1, "a", "now"), arguments(1, `{"x"`)), v1alpha1.ErrorCodeProviderUnavailable, true, 0, ""},
 		"a call without a piece": {streams(start, callStart(1, "a", "now")), v1alpha1.ErrorCodeProviderUnavailable, true, 0, ""},
 		"overloaded on the way":  {streams(start, `{"type":"error","error":{"type":"overloaded_error","message":"`+prompt+`"}}`), v1alpha1.ErrorCodeProviderUnavailable, true, 0, "is overloaded"},
-		"limited on the way":     {streams(`{"type":"error","error":{"type":"rate_limit_error","message":"no"}}`), v1alpha1.ErrorCodeProviderRateLimited, true, 0, "limits requests"},
+		"limited on the way":     {streams(`{"type":"error","error":{"type":"rate_limit_error","message":"no"}}`), v1alpha1.ErrorCodeProviderRateLimited, true, 0, "is rate limiting requests"},
 		"an error of no kind":    {streams(start, `{"type":"error","error":"`+prompt+`"}`), v1alpha1.ErrorCodeProviderUnavailable, true, 0, ""},
 		"redirected": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 		}, v1alpha1.ErrorCodeProviderMisconfigured, false, 0, "not followed"},
 		"broken off":          {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, v1alpha1.ErrorCodeProviderUnavailable, true, 0, "incomplete response"},
 		"a call at the limit": {streams(start, callStart(0, "a", "now"), arguments(0, `{"x"`), blockStop(0), ends("max_tokens"), stop), v1alpha1.ErrorCodeProcessingError, false, 0, "raise maxOutputTokens"},
-		"no room":             {streams(start, ends("model_context_window_exceeded"), stop), v1alpha1.ErrorCodeRequestTooLarge, false, 0, "accepts no conversation of this length"},
+		"no room":             {streams(start, ends("model_context_window_exceeded"), stop), v1alpha1.ErrorCodeRequestTooLarge, false, 0, "the conversation is too long"},
 		"no room for a call":  {streams(start, callStart(0, "a", "now"), blockStop(0), ends("model_context_window_exceeded"), stop), v1alpha1.ErrorCodeRequestTooLarge, false, 0, ""},
 		"a pause":             {streams(start, ends("pause_turn"), stop), v1alpha1.ErrorCodeProcessingError, false, 0, "paused"},
 		"too much at once":    {sends(200, "text/event-stream", strings.Repeat("data: "+strings.Repeat("x", 1<<20)+"\n", 9)), v1alpha1.ErrorCodeProcessingError, false, 0, "too long"},

@@ -61,10 +61,10 @@ var machine = []string{
 // is off.
 func New(o Options) (model.Driver, error) {
 	if o.HTTP == nil {
-		return nil, errors.New("a driver of Anthropic needs a client for HTTP")
+		return nil, errors.New("creating the Anthropic driver: missing HTTP client")
 	}
 	if o.Key == "" {
-		return nil, errors.New("a driver of Anthropic needs an API key")
+		return nil, errors.New("creating the Anthropic driver: missing API key")
 	}
 	base := o.BaseURL
 	if base == "" {

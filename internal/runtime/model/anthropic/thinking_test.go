@@ -102,10 +102,10 @@ func TestASchemaThatAnthropicRefusesIsFoundBeforeAnythingIsSent(t *testing.T) {
 		return driver
 	}
 	for schema, want := range map[string]string{
-		`{"type":"object","anyOf":[{}]}`:              "it has anyOf at its top",
-		`{"type":"object","oneOf":[{}],"allOf":[{}]}`: "it has allOf, oneOf at its top",
-		`{"type":"array","items":{"type":"string"}}`:  "it has a type other than object at its top",
-		`{"type":["object","null"],"properties":{}}`:  "it has a type other than object at its top",
+		`{"type":"object","anyOf":[{}]}`:              "it has anyOf at the top level",
+		`{"type":"object","oneOf":[{}],"allOf":[{}]}`: "it has allOf, oneOf at the top level",
+		`{"type":"array","items":{"type":"string"}}`:  "it has a type other than object at the top level",
+		`{"type":["object","null"],"properties":{}}`:  "it has a type other than object at the top level",
 	} {
 		r := simple()
 		r.Tools = []model.ToolDefinition{{Name: "odd", InputSchema: json.RawMessage(schema)}}

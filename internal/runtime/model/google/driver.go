@@ -41,10 +41,10 @@ type driver struct {
 // the key and the address, is said here.
 func New(o Options) (model.Driver, error) {
 	if o.HTTP == nil {
-		return nil, errors.New("a driver of Google needs a client for HTTP")
+		return nil, errors.New("creating the Google driver: missing HTTP client")
 	}
 	if o.Key == "" {
-		return nil, errors.New("asking Google: an API key is required")
+		return nil, errors.New("creating the Google driver: missing API key")
 	}
 	base := o.BaseURL
 	if base == "" {
@@ -68,7 +68,7 @@ func New(o Options) (model.Driver, error) {
 	})
 	if err != nil {
 		// The SDK's error shows its settings, the key among them.
-		return nil, errors.New("the client for Google could not be set up")
+		return nil, errors.New("creating the Google driver: failed to create the client")
 	}
 	return provider.Guard(
 		name,

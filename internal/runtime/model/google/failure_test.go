@@ -49,11 +49,11 @@ func TestStatuses(t *testing.T) {
 	}{
 		"an unknown parameter": {
 			status: 400, body: problem("400", "INVALID_ARGUMENT", "Unknown name", ""),
-			code: v1alpha1.ErrorCodeProcessingError, says: "Google refused the request (400): INVALID_ARGUMENT",
+			code: v1alpha1.ErrorCodeProcessingError, says: "Google rejected the request (400): INVALID_ARGUMENT",
 		},
 		"a conversation that is too long": {
 			status: 400, body: problem("400", "INVALID_ARGUMENT", "The input token count (2) exceeds the maximum number of tokens allowed (1).", ""),
-			code: v1alpha1.ErrorCodeRequestTooLarge, says: "Google accepts no conversation of this length for model gemini-3-pro",
+			code: v1alpha1.ErrorCodeRequestTooLarge, says: "the conversation is too long for model gemini-3-pro of Google",
 		},
 		"a body that is too large": {status: 413, body: "<html>", code: v1alpha1.ErrorCodeRequestTooLarge},
 		"a wrong key": {
@@ -68,7 +68,7 @@ func TestStatuses(t *testing.T) {
 		},
 		"a limit for each minute": {
 			status: 429, body: problem("429", "RESOURCE_EXHAUSTED", "You exceeded your current quota", quota("GenerateRequestsPerMinutePerProjectPerModel")+","+retry),
-			code: v1alpha1.ErrorCodeProviderRateLimited, says: "Google limits requests (429): RESOURCE_EXHAUSTED", after: 34500 * time.Millisecond, again: true,
+			code: v1alpha1.ErrorCodeProviderRateLimited, says: "Google is rate limiting requests (429): RESOURCE_EXHAUSTED", after: 34500 * time.Millisecond, again: true,
 		},
 		"a limit with a header": {
 			status: 429, header: map[string]string{"Retry-After": "20"}, body: problem("429", "RESOURCE_EXHAUSTED", "slow", ""),
@@ -82,17 +82,17 @@ func TestStatuses(t *testing.T) {
 		"a gateway's failure": {status: 502, body: "<html><body>502 " + prompt, code: v1alpha1.ErrorCodeProviderUnavailable, again: true},
 		"overload": {
 			status: 503, body: problem("503", "UNAVAILABLE", "The model is overloaded.", ""), code: v1alpha1.ErrorCodeProviderUnavailable,
-			says: "Google has a problem (503): UNAVAILABLE", again: true,
+			says: "Google returned a server error (503): UNAVAILABLE", again: true,
 		},
 		"a deadline":    {status: 504, body: problem("504", "DEADLINE_EXCEEDED", "late", ""), code: v1alpha1.ErrorCodeProviderUnavailable, again: true},
 		"a proxy's 529": {status: 529, body: "null", code: v1alpha1.ErrorCodeProviderUnavailable, says: "Google is overloaded (529)", again: true},
 		"a huge body":   {status: 500, body: strings.Repeat(prompt, 100_000), code: v1alpha1.ErrorCodeProviderUnavailable, again: true},
 		"an endless body": {
-			status: 500, body: strings.Repeat("x", 33<<20), code: v1alpha1.ErrorCodeProviderUnavailable, says: "Google has a problem (500)", again: true,
+			status: 500, body: strings.Repeat("x", 33<<20), code: v1alpha1.ErrorCodeProviderUnavailable, says: "Google returned a server error (500)", again: true,
 		},
 		"another code in the body": {status: 500, body: problem("200", "OK", "fine", ""), code: v1alpha1.ErrorCodeProviderUnavailable, again: true},
 		"a key where the word for the error should be": {
-			status: 400, body: problem("400", key, "", ""), code: v1alpha1.ErrorCodeProcessingError, says: "Google refused the request (400)",
+			status: 400, body: problem("400", key, "", ""), code: v1alpha1.ErrorCodeProcessingError, says: "Google rejected the request (400)",
 		},
 		"a redirect": {
 			status: 307, header: map[string]string{"Location": "https://elsewhere.example.org/"}, code: v1alpha1.ErrorCodeProviderMisconfigured,

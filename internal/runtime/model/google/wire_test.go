@@ -141,8 +141,8 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		options Options
 		says    string
 	}{
-		"no client":        {Options{Key: key}, "client for HTTP"},
-		"no key":           {Options{HTTP: http.DefaultClient}, "API key is required"},
+		"no client":        {Options{Key: key}, "missing HTTP client"},
+		"no key":           {Options{HTTP: http.DefaultClient}, "missing API key"},
 		"no address":       {Options{HTTP: http.DefaultClient, Key: key, BaseURL: "models"}, "base URL"},
 		"no address again": {Options{HTTP: http.DefaultClient, Key: key, BaseURL: "https://" + key + "\x7f"}, "base URL"},
 		"no temperature":   {Options{HTTP: http.DefaultClient, Key: key, Parameters: v1alpha1.ModelParameters{Temperature: &wrong}}, `temperature "warm"`},

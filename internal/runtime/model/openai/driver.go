@@ -57,10 +57,10 @@ func New(o Options) (model.Driver, error) {
 // settings are what the drivers of both APIs have in common, and the options of the SDK.
 func settings(o Options) (*driver, []option.RequestOption, error) {
 	if o.HTTP == nil {
-		return nil, nil, errors.New("a driver of OpenAI needs a client for HTTP")
+		return nil, nil, errors.New("creating the OpenAI driver: missing HTTP client")
 	}
 	if o.Key == "" {
-		return nil, nil, errors.New("asking OpenAI: an API key is required")
+		return nil, nil, errors.New("creating the OpenAI driver: missing API key")
 	}
 	base := o.BaseURL
 	if base == "" {

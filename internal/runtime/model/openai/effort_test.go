@@ -82,7 +82,7 @@ func TestASchemaThatOpenAIRefusesIsFoundBeforeAnythingIsSent(t *testing.T) {
 	expectProblem(
 		t,
 		err,
-		"OpenAI does not accept the inputSchema of tool odd: it has anyOf at its top. Put the alternatives into a property.",
+		"OpenAI does not accept the inputSchema of tool odd: it has anyOf at the top level. Move it into a property.",
 	)
 	if requests := server.Seen(); len(requests) > 0 {
 		t.Errorf("%d requests were sent", len(requests))

@@ -42,15 +42,15 @@ func TestStatuses(t *testing.T) {
 	}{
 		"an unknown parameter": {
 			status: 400, body: `{"error":{"message":"Unsupported value","type":"invalid_request_error","param":"temperature","code":"unsupported_value"}}`,
-			code: v1alpha1.ErrorCodeProcessingError, says: "OpenAI refused the request (400): unsupported_value of temperature",
+			code: v1alpha1.ErrorCodeProcessingError, says: "OpenAI rejected the request (400): unsupported_value of temperature",
 		},
 		"a conversation that is too long": {
 			status: 400, body: body(`"context_length_exceeded"`, "invalid_request_error", "This model's maximum context length is 128000 tokens."),
-			code: v1alpha1.ErrorCodeRequestTooLarge, says: "OpenAI accepts no conversation of this length for model gpt-5",
+			code: v1alpha1.ErrorCodeRequestTooLarge, says: "the conversation is too long for model gpt-5 of OpenAI",
 		},
 		"one that another server says is too long": {
 			status: 400, body: `{"object":"error","message":"This model's maximum context length is 4096 tokens.","type":"BadRequestError","param":null,"code":400}`,
-			code: v1alpha1.ErrorCodeRequestTooLarge, says: "OpenAI accepts no conversation of this length for model gpt-5",
+			code: v1alpha1.ErrorCodeRequestTooLarge, says: "the conversation is too long for model gpt-5 of OpenAI",
 		},
 		"one that a third server says is too long": {
 			status: 400, body: `{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}`,
@@ -72,11 +72,11 @@ func TestStatuses(t *testing.T) {
 		},
 		"a limit, with seconds": {
 			status: 429, header: map[string]string{"Retry-After": "20"}, body: body(`"rate_limit_exceeded"`, "tokens", "Rate limit"),
-			code: v1alpha1.ErrorCodeProviderRateLimited, says: "OpenAI limits requests (429): rate_limit_exceeded", after: 20 * time.Second, again: true,
+			code: v1alpha1.ErrorCodeProviderRateLimited, says: "OpenAI is rate limiting requests (429): rate_limit_exceeded", after: 20 * time.Second, again: true,
 		},
 		"a limit, with milliseconds": {
 			status: 429, header: map[string]string{"Retry-After-Ms": "1500", "Retry-After": "2"}, body: "",
-			code: v1alpha1.ErrorCodeProviderRateLimited, says: "OpenAI limits requests (429)", after: 1500 * time.Millisecond, again: true,
+			code: v1alpha1.ErrorCodeProviderRateLimited, says: "OpenAI is rate limiting requests (429)", after: 1500 * time.Millisecond, again: true,
 		},
 		"a limit that asks to be tried again": {
 			status: 429, header: map[string]string{"X-Should-Retry": "true"}, body: "", code: v1alpha1.ErrorCodeProviderRateLimited, again: true,
@@ -91,15 +91,15 @@ func TestStatuses(t *testing.T) {
 		"overload":                 {status: 503, body: body("null", "service_unavailable", "busy"), code: v1alpha1.ErrorCodeProviderUnavailable, again: true},
 		"overload of another kind": {status: 529, body: "null", code: v1alpha1.ErrorCodeProviderUnavailable, says: "OpenAI is overloaded (529)", again: true},
 		"a status of a gateway's own": {
-			status: 522, body: "", code: v1alpha1.ErrorCodeProviderUnavailable, says: "OpenAI has a problem (522)", again: true,
+			status: 522, body: "", code: v1alpha1.ErrorCodeProviderUnavailable, says: "OpenAI returned a server error (522)", again: true,
 		},
 		"a body that takes too long": {status: 408, body: "", code: v1alpha1.ErrorCodeProviderUnavailable, again: true},
 		"a huge body":                {status: 500, body: strings.Repeat(prompt, 100_000), code: v1alpha1.ErrorCodeProviderUnavailable, again: true},
 		"a key where the word for the error should be": {
 			status: 400, body: `{"error":{"type":"` + key + `","code":"` + key + `","param":"` + key + `"}}`,
-			code: v1alpha1.ErrorCodeProcessingError, says: "OpenAI refused the request (400)",
+			code: v1alpha1.ErrorCodeProcessingError, says: "OpenAI rejected the request (400)",
 		},
-		"an error that is a text": {status: 400, body: `{"error":"bad ` + prompt + `"}`, code: v1alpha1.ErrorCodeProcessingError, says: "OpenAI refused the request (400)"},
+		"an error that is a text": {status: 400, body: `{"error":"bad ` + prompt + `"}`, code: v1alpha1.ErrorCodeProcessingError, says: "OpenAI rejected the request (400)"},
 		"a redirect":              {status: 307, header: map[string]string{"Location": "https://elsewhere.example.org/"}, code: v1alpha1.ErrorCodeProviderMisconfigured},
 		"a redirect to nowhere":   {status: 304, code: v1alpha1.ErrorCodeProcessingError},
 	} {

@@ -227,7 +227,7 @@ func imagesOf(call provider.Call) []event.Part {
 	}
 	return append(
 		[]event.Part{
-			event.Text("What follows is no message of the user, but the images that tool call " + call.ID + " gave."),
+			event.Text("The following images are the result of tool call " + call.ID + ", not a message of the user."),
 		},
 		images...)
 }

@@ -199,7 +199,7 @@ func TestAConversation(t *testing.T) {
 			{"role": "tool", "tool_call_id": "call5ab523defc47892857c247e75b14257ccd31", "content": "The tool call failed.\nno such tool\nhalf"},
 			{"role": "tool", "tool_call_id": "1-1", "content": "drawn"},
 			{"role": "user", "content": [
-				{"type": "text", "text": "What follows is no message of the user, but the images that tool call 1-1 gave."},
+				{"type": "text", "text": "The following images are the result of tool call 1-1, not a message of the user."},
 				{"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
 			]},
 			{"role": "user", "content": "(empty message)"}

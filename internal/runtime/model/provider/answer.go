@@ -45,7 +45,7 @@ func Broken(r model.Response, err error) (*model.Response, error) {
 // are whole. It is an error when the limit was reached within the first call, or before anything was said.
 func CutShort(provider string, r model.Response) (*model.Response, error) {
 	return ended(r, &Error{Provider: provider, text: fmt.Sprintf(
-		"the answer of %s came to the limit of its tokens too early: raise maxOutputTokens of the Model", provider)})
+		"the response of %s reached its token limit too early: raise maxOutputTokens of the Model", provider)})
 }
 
 // OutOfContext is what counts of a response that ended where the model could read and write no more: what CutShort
@@ -86,7 +86,7 @@ func Stopped(provider string, r model.Response) (*model.Response, error) {
 
 // NoAnswer is the error of a provider that ended its response before it said anything, with its own word for why.
 func NoAnswer(provider, kind string, transient bool) error {
-	e := &Error{Provider: provider, Kind: Words(kind, ""), text: provider + " gave no answer", transient: transient}
+	e := &Error{Provider: provider, Kind: Words(kind, ""), text: provider + " returned no response", transient: transient}
 	if e.Kind != "" {
 		e.text += ": " + e.Kind
 	}

@@ -100,7 +100,7 @@ func TestWhatAFilterOrTheProviderEndsCallsNothing(t *testing.T) {
 			"Someone",
 			r,
 		); err == nil || got != nil ||
-			err.Error() != "Someone gave no answer: "+r.FinishReason {
+			err.Error() != "Someone returned no response: "+r.FinishReason {
 			t.Errorf("Stopped with %s = %+v, %v", want, got, err)
 		}
 	}
@@ -122,7 +122,7 @@ func same(t *testing.T, name string, got, want *model.Response) {
 }
 
 func TestNoAnswerSaysWhy(t *testing.T) {
-	for kind, want := range map[string]string{"SAFETY": "Someone gave no answer: SAFETY", "(429)": "Someone gave no answer", "": "Someone gave no answer"} {
+	for kind, want := range map[string]string{"SAFETY": "Someone returned no response: SAFETY", "(429)": "Someone returned no response", "": "Someone returned no response"} {
 		if err := NoAnswer("Someone", kind, false); err.Error() != want {
 			t.Errorf("the error is %q, want %q", err, want)
 		}

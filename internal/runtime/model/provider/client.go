@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	errRedirected = errors.New("the server redirects the request")
+	errRedirected = errors.New("the server redirected the request")
 	errTooLong    = errors.New("the response is too long")
 )
 

@@ -115,7 +115,7 @@ func StatusError(provider, model string, status int, retryAfter time.Duration, k
 		)
 	case kind == KindContextLength, status == http.StatusRequestEntityTooLarge:
 		e.code = v1alpha1.ErrorCodeRequestTooLarge
-		e.text = fmt.Sprintf("%s accepts no conversation of this length for model %s", provider, model)
+		e.text = fmt.Sprintf("the conversation is too long for model %s of %s", model, provider)
 	case kind == KindQuota, status == http.StatusPaymentRequired:
 		e.code = v1alpha1.ErrorCodeProviderQuotaExhausted
 		e.text = fmt.Sprintf("the quota of model %s at %s is exhausted", model, provider)
@@ -139,16 +139,16 @@ func describe(provider string, status int) (text string, code v1alpha1.ErrorCode
 	case http.StatusForbidden:
 		return provider + " does not permit the request with this API key", v1alpha1.ErrorCodeProviderMisconfigured, false
 	case http.StatusTooManyRequests:
-		return provider + " limits requests", v1alpha1.ErrorCodeProviderRateLimited, true
+		return provider + " is rate limiting requests", v1alpha1.ErrorCodeProviderRateLimited, true
 	case statusOverloaded:
 		return provider + " is overloaded", v1alpha1.ErrorCodeProviderUnavailable, true
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly:
 		return provider + " could not serve the request", v1alpha1.ErrorCodeProviderUnavailable, true
 	}
 	if status >= http.StatusInternalServerError {
-		return provider + " has a problem", v1alpha1.ErrorCodeProviderUnavailable, true
+		return provider + " returned a server error", v1alpha1.ErrorCodeProviderUnavailable, true
 	}
-	return provider + " refused the request", v1alpha1.ErrorCodeProcessingError, false
+	return provider + " rejected the request", v1alpha1.ErrorCodeProcessingError, false
 }
 
 // statuses are what the words of the providers amount to, for errors within a response, which have no status of their

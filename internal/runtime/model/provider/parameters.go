@@ -35,7 +35,7 @@ func decimal(name string, given *string) (*float64, error) {
 	}
 	number, err := strconv.ParseFloat(*given, 64)
 	if err != nil {
-		return nil, fmt.Errorf("%s %q is no decimal", name, *given)
+		return nil, fmt.Errorf("invalid %s %q: must be a decimal", name, *given)
 	}
 	return &number, nil
 }

@@ -27,9 +27,9 @@ func RequestError(ctx context.Context, provider string, err error) error {
 	case errors.Is(err, errTooLong):
 		return &Error{Provider: provider, text: fmt.Sprintf("the response of %s is too long to be read", provider)}
 	case errors.Is(err, errRedirected):
-		const problem = "the server redirects the request, which is not followed: check the base URL"
+		const problem = "redirects are not followed: check the base URL"
 		return &Error{
-			Provider: provider, text: fmt.Sprintf("%s sends the request elsewhere: %s", provider, problem), Problem: problem,
+			Provider: provider, text: fmt.Sprintf("%s redirected the request: %s", provider, problem), Problem: problem,
 			code: v1alpha1.ErrorCodeProviderMisconfigured,
 		}
 	case errors.As(err, &refused):

@@ -38,7 +38,7 @@ func TestRequestErrors(t *testing.T) {
 		"not reached":   {wrapped(&egress.Error{Reason: egress.ReasonUnreachable, Text: "no connection"}), v1alpha1.ErrorCodeProviderUnavailable, true, "no connection"},
 		"broken":        {wrapped(&egress.Error{Reason: egress.ReasonLost, Text: "lost"}), v1alpha1.ErrorCodeProviderUnavailable, true, "lost"},
 		"late":          {&egress.Error{Reason: egress.ReasonTimeout, Text: "late"}, v1alpha1.ErrorCodeProviderUnavailable, true, "late"},
-		"our redirect":  {wrapped(errRedirected), v1alpha1.ErrorCodeProviderMisconfigured, false, "elsewhere"},
+		"our redirect":  {wrapped(errRedirected), v1alpha1.ErrorCodeProviderMisconfigured, false, "redirects are not followed"},
 		"our limit":     {fmt.Errorf("reading: %w", errTooLong), v1alpha1.ErrorCodeProcessingError, false, "too long"},
 		"the library's": {wrapped(errors.New("secret")), v1alpha1.ErrorCodeProviderUnavailable, true, "the connection was closed"},
 		"none":          {nil, v1alpha1.ErrorCodeProviderUnavailable, true, "the connection was closed"},
@@ -122,7 +122,7 @@ func TestSampling(t *testing.T) {
 		t.Errorf("SamplingOf = %+v, %v", got, err)
 	}
 	for _, p := range []v1alpha1.ModelParameters{{Temperature: &warm}, {TopP: &warm}} {
-		if _, err := SamplingOf(p); err == nil || !strings.Contains(err.Error(), `"warm" is no decimal`) {
+		if _, err := SamplingOf(p); err == nil || !strings.Contains(err.Error(), `"warm": must be a decimal`) {
 			t.Errorf("SamplingOf: %v", err)
 		}
 	}

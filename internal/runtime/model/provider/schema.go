@@ -32,8 +32,8 @@ func CheckSchema(provider string, d model.ToolDefinition, refused ...string) err
 		return nil
 	}
 	slices.Sort(found)
-	problem := fmt.Sprintf("%s does not accept the inputSchema of tool %s: it has %s at its top. Put the "+
-		"alternatives into a property.",
+	problem := fmt.Sprintf("%s does not accept the inputSchema of tool %s: it has %s at the top level. "+
+		"Move it into a property.",
 		provider, d.Name, strings.Join(found, ", "))
 	return &Error{
 		Provider:  provider,

@@ -60,7 +60,7 @@ func expandStrings(compact string, values *expander) (string, error) {
 		out.WriteString(rest[:start])
 		end := endOfString(rest, start)
 		if end < 0 {
-			return "", errors.New("a string does not end")
+			return "", errors.New("unterminated string")
 		}
 		literal := rest[start:end]
 		rest = rest[end:]

@@ -17,7 +17,7 @@ const Greeting = "Hello! I am a simulated model. How can I help you?"
 // Factory makes the driver of a Model of provider Simulated. It fails without a script. It is a model.Factory.
 func Factory(m *v1alpha1.Model, _ model.Access) (model.Driver, error) {
 	if m.Spec.Simulation == nil {
-		return nil, errors.New("provider Simulated needs spec.simulation, the script of its responses")
+		return nil, errors.New("provider Simulated requires spec.simulation, the script of its responses")
 	}
 	return &driver{name: model.Name(m), script: m.Spec.Simulation.DeepCopy()}, nil
 }
