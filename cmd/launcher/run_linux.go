@@ -73,7 +73,7 @@ func execute(
 	if !first {
 		return result.Report{
 			Outcome: result.Refused, Exit: result.ExitLauncher,
-			Stderr: "The tool was started in this pod before. It was not started again.",
+			Stderr: "The tool was already started in this pod. It was not started again.",
 		}
 	}
 	stdin, arguments, err := openArguments(conf.argumentsFile)

@@ -58,7 +58,7 @@ var _ = Describe("Tools that need approval", func() {
 
 			create(ctx, decide(namespace, "1-1", v1alpha1.DecisionReject))
 			answer := succeeded(ctx, namespace, "demo-1")
-			Expect(answer.Status.Output).To(HavePrefix("Counted 3. The tool was not executed: its approval was refused."))
+			Expect(answer.Status.Output).To(HavePrefix("Counted 3. The tool was not executed: its approval was rejected."))
 			Expect(callOf(answer, "other").Reason).To(Equal(v1alpha1.ToolCallReasonRejected))
 			Expect(jobsIn(ctx, namespace)).To(HaveLen(1))
 		},

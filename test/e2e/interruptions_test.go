@@ -47,7 +47,7 @@ var _ = Describe("A tool call that has started", func() {
 			given:  arguments{"number": 9},
 			state:  v1alpha1.ToolCallStateFailed,
 			reason: v1alpha1.ToolCallReasonExitCode,
-			told:   []string{"ended by signal 9"},
+			told:   []string{"terminated by signal 9"},
 			limit:  atOnce,
 		}),
 		Entry("its timeout", SpecTimeout(specLimit), fate{

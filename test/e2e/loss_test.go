@@ -133,7 +133,7 @@ var _ = Describe("When its node is lost", Serial, Label(hereLabel), func() {
 				v1alpha1.ToolCallStateUnknown,
 				v1alpha1.ToolCallReasonNodeLost,
 				unknown,
-				"its node does not say that it has",
+				"its node has not confirmed its end",
 			)
 			Eventually(ctx, finishedTurn(pay)).WithTimeout(givenUp).Should(BeTrue())
 			since("what should have ended was given up")

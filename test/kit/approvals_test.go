@@ -41,7 +41,7 @@ var _ = Describe("A call that needs approval", func() {
 		Eventually(turn(ctx, namespace)).Should(capstantest.HaveSucceeded())
 		Expect(
 			kit.Told(ctx, namespace, "demo-1", "1-0")(),
-		).To(HavePrefix("The tool was not executed: its approval was refused."))
+		).To(HavePrefix("The tool was not executed: its approval was rejected."))
 		Expect(kit.Starts(namespace, "demo-1", "1-0")).To(BeZero())
 	})
 

@@ -79,7 +79,7 @@ var _ = Describe("A fault", func() {
 				"",
 				0,
 				0,
-				"the cluster refused to start it",
+				"the cluster rejected it",
 			},
 		),
 		Entry(
@@ -92,7 +92,7 @@ var _ = Describe("A fault", func() {
 				"Starting",
 				startTimeout,
 				0,
-				"a quota of the namespace has no room for it: pods",
+				"a quota of the namespace is exhausted: pods",
 			},
 		),
 		Entry(
@@ -118,7 +118,7 @@ var _ = Describe("A fault", func() {
 				v1alpha1.ToolCallReasonUnschedulable,
 				startTimeout,
 				0,
-				"no node could take its pod: 0/1 nodes are available",
+				"its pod could not be scheduled: 0/1 nodes are available",
 			},
 		),
 		Entry(
@@ -325,7 +325,7 @@ var _ = Describe("A fault", func() {
 				"",
 				time.Minute,
 				1,
-				"its node does not say that it has",
+				"its node has not confirmed its end",
 			},
 		),
 		Entry(nil, befallen{capstantest.JobDeleted, pure, failed, v1alpha1.ToolCallReasonJobGone, "", 0, 4, safe}),

@@ -112,7 +112,7 @@ var _ = Describe("An approval", Serial, Ordered, func() {
 			).To(capstantest.HaveToolCall("pay", v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonApprovalTimeout))
 			Expect(
 				finalAnswer(ctx, namespace),
-			).To(HavePrefix("It says The tool was not executed: it needs approval, and nobody approved it in time."))
+			).To(HavePrefix("It says The tool was not executed: it requires approval and was not approved in time."))
 			create(ctx, decision(ctx, namespace, "late", "demo-1", "1-0", v1alpha1.DecisionApprove))
 			Eventually(accepted(ctx, namespace, "late")).Should(Equal("False CallClosed"))
 			Expect(jobNames(ctx, namespace)).To(BeEmpty())

@@ -96,7 +96,7 @@ var _ = Describe("A call that needs approval", func() {
 		Expect(
 			kit.Turn(ctx, namespace, "demo-1")(),
 		).To(capstantest.HaveToolCall("pay", v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonRejected))
-		Expect(finalAnswer(ctx, namespace)).To(HavePrefix("It says The tool was not executed: its approval was refused."))
+		Expect(finalAnswer(ctx, namespace)).To(HavePrefix("It says The tool was not executed: its approval was rejected."))
 		Expect(acceptedMessage(ctx, namespace, "demo-1-1-0")).To(Equal("The call was rejected and not executed."))
 		Expect(jobNames(ctx, namespace)).To(BeEmpty())
 	})
@@ -187,7 +187,7 @@ var _ = Describe("A call that needs approval", func() {
 			).Should(And(capstantest.WaitForApproval(), capstantest.WaitForTools("ask")))
 			Expect(kit.Answer(ctx, namespace, "demo-1", "ask", "yes")).To(Succeed())
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-			Expect(finalAnswer(ctx, namespace)).To(HavePrefix("yes: The tool was not executed: its approval was refused."))
+			Expect(finalAnswer(ctx, namespace)).To(HavePrefix("yes: The tool was not executed: its approval was rejected."))
 		},
 	)
 

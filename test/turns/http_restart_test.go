@@ -72,7 +72,7 @@ var _ = Describe("HTTP tools of a manager that ends, or has a rival", Serial, Or
 			v1alpha1.ToolCallStateUnknown,
 			v1alpha1.ToolCallReasonManagerLost,
 			1,
-			"the manager was restarted, or replaced",
+			"the manager was restarted or replaced",
 		),
 	)
 

@@ -143,7 +143,7 @@ var _ = Describe("HTTP tools", func() {
 				nil,
 				v1alpha1.ToolCallStateFailed,
 				v1alpha1.ToolCallReasonHTTPStatus,
-				"status 404 (Not Found). The start of its answer:\nno such city",
+				"status 404 (Not Found). The start of the response:\nno such city",
 				1,
 			},
 		),

@@ -115,7 +115,7 @@ var _ = Describe("A network access list", func() {
 		Expect(
 			turn,
 		).To(capstantest.HaveToolCall("count", v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonNetworkAccessUnenforceable))
-		Expect(turn.Status.Output).To(ContainSubstring("the network access list in force cannot be enforced for this tool"))
+		Expect(turn.Status.Output).To(ContainSubstring("the networkAccess in effect cannot be enforced for this tool"))
 		Expect(requests.in(namespace)).NotTo(ContainElement(jobWrite))
 	})
 

@@ -77,8 +77,8 @@ func keyOf(
 ) (key, reason, problem string) {
 	if listed, bound := secret.Annotations[v1alpha1.AnnotationAllowedHosts]; bound &&
 		!egress.Listed(strings.Split(listed, ","), to) {
-		return "", v1alpha1.ReasonSecretUnusable, fmt.Sprintf("Secret %q is bound to other hosts by its "+
-			"annotation %s: add %s to it, or use another Secret",
+		return "", v1alpha1.ReasonSecretUnusable, fmt.Sprintf("Secret %q is bound to hosts by %s, which "+
+			"does not list %s: add it there, or use another Secret",
 			ref.Name, v1alpha1.AnnotationAllowedHosts, to.Host)
 	}
 	raw, ok := secret.Data[ref.Key]

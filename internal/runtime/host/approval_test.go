@@ -89,7 +89,7 @@ func TestARejectionThatCompletesTheStepIsToldWithItsSource(t *testing.T) {
 	}
 	messages := b.transcript()
 	if m := messages[len(messages)-1]; m.Role != event.RoleToolResult ||
-		!strings.HasPrefix(m.Error, "The tool was not executed: its approval was refused.") {
+		!strings.HasPrefix(m.Error, "The tool was not executed: its approval was rejected.") {
 		t.Errorf("the model reads %+v", m)
 	}
 }

@@ -48,14 +48,14 @@ func Rejected() Outcome {
 	return Outcome{
 		State:  v1alpha1.ToolCallStateNotExecuted,
 		Reason: v1alpha1.ToolCallReasonRejected,
-		Error: sentence("The tool was not executed", "its approval was refused") +
+		Error: sentence("The tool was not executed", "its approval was rejected") +
 			" It has changed nothing. Do not call it again with the same arguments unless you are told to.",
 	}
 }
 
 // ApprovalTimedOut is the outcome of a call that was not approved in time.
 func ApprovalTimedOut() Outcome {
-	return notExecuted(v1alpha1.ToolCallReasonApprovalTimeout, "it needs approval, and nobody approved it in time")
+	return notExecuted(v1alpha1.ToolCallReasonApprovalTimeout, "it requires approval and was not approved in time")
 }
 
 // Held reports for each call whether it must wait for an approval or a Secret, its own or another's: in Sequential

@@ -22,7 +22,7 @@ func WithEarlierAttempts(call v1alpha1.ToolCall, outcome Outcome) Outcome {
 }
 
 // startedElsewhere is the reason of an outcome after an attempt that another process of the manager may have started.
-const startedElsewhere = "Another process of the manager may have started the tool, and it may do part of its work. "
+const startedElsewhere = "Another manager process may have started the tool, which may do part of its work. "
 
 // PerhapsStarted is the outcome of a call that this process has not executed, and of which it is not known whether an
 // earlier process of the manager has started it: its request for a Job may arrive at any time. The Job of a call that

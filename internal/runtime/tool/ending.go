@@ -118,7 +118,7 @@ const outOfMemory = "The tool was stopped because it used more memory than its l
 
 func exitText(report *result.Message) string {
 	if report.Outcome == result.Signalled {
-		return fmt.Sprintf("The tool was ended by signal %d.", report.Exit-exitSignals)
+		return fmt.Sprintf("The tool was terminated by signal %d.", report.Exit-exitSignals)
 	}
 	return fmt.Sprintf("The tool failed with exit code %d.", report.Exit)
 }
@@ -148,7 +148,7 @@ func (v *view) unreported(t *corev1.ContainerStateTerminated) Outcome {
 			"its container was killed (exit code "+code+") and left no report",
 		)
 	default:
-		return ran(v.call, "its container ended with exit code "+code+" and left no report that can be read")
+		return ran(v.call, "its container ended with exit code "+code+" and left no readable report")
 	}
 }
 
@@ -165,12 +165,12 @@ func (v *view) over(status *corev1.ContainerStatus) Outcome {
 		return v.notStarted()
 	}
 	if words, failed := failedInit(v.pod); failed {
-		return notExecuted(v1alpha1.ToolCallReasonStartError, "the launcher could not be put into its pod"+words)
+		return notExecuted(v1alpha1.ToolCallReasonStartError, "the launcher could not be added to its pod"+words)
 	}
 	if atMostOnce(v.call) {
 		return unknown(
 			v1alpha1.ToolCallReasonDisruption,
-			"its pod was ended, and nothing says whether it had started"+podWords(v.pod),
+			"its pod was terminated, and it is unknown whether it had started"+podWords(v.pod),
 		)
 	}
 	return v.notStarted()

@@ -123,7 +123,8 @@ func addHeaders(r *egress.Request, p HTTPParams) *Outcome {
 func secretValue(secret *corev1.Secret, ref *v1alpha1.SecretKeyReference) (value, why string) {
 	if secret == nil {
 		return "", fmt.Sprintf(
-			"Secret %q, which one of its headers needs, does not exist, or the manager has no role capstan-manager-secrets that lets it read it",
+			"Secret %q of one of its headers does not exist, or the manager has no permission to read it (ClusterRole "+
+				"capstan-manager-secrets)",
 			ref.Name,
 		)
 	}
@@ -131,7 +132,7 @@ func secretValue(secret *corev1.Secret, ref *v1alpha1.SecretKeyReference) (value
 	value = strings.TrimRight(string(raw), "\r\n")
 	switch {
 	case !ok:
-		return "", fmt.Sprintf("Secret %q has no key %q, which one of its headers needs", ref.Name, ref.Key)
+		return "", fmt.Sprintf("Secret %q has no key %q, which one of its headers requires", ref.Name, ref.Key)
 	case value == "",
 		len(value) > MaxHeaderBytes,
 		strings.ContainsFunc(value, func(c rune) bool { return c < ' ' || c > '~' }):
@@ -152,7 +153,7 @@ func boundElsewhere(to string, secret *corev1.Secret) (why string) {
 	hosts := strings.Split(listed, ",")
 	if u, err := url.Parse(to); err != nil || !egress.Listed(hosts, u) {
 		return fmt.Sprintf(
-			"Secret %q is bound to hosts by %s, and the url's is not among them",
+			"Secret %q is bound to hosts by %s, which does not list the host of the url",
 			secret.Name,
 			v1alpha1.AnnotationAllowedHosts,
 		)
@@ -168,7 +169,7 @@ func withQuery(p HTTPParams) (string, *Outcome) {
 	}
 	u, err := url.Parse(p.Tool.HTTP.URL)
 	if err != nil {
-		return refuse(v1alpha1.ToolCallReasonInvalidRequest, "its url cannot be read")
+		return refuse(v1alpha1.ToolCallReasonInvalidRequest, "its url is invalid")
 	}
 	arguments := map[string]any{}
 	decoder := json.NewDecoder(strings.NewReader(withDefault(p.Arguments)))
@@ -185,7 +186,7 @@ func withQuery(p HTTPParams) (string, *Outcome) {
 			}
 			return refuse(
 				v1alpha1.ToolCallReasonInvalidArguments,
-				"it takes only arguments that its schema declares as a string, number or boolean, and %q is none",
+				"the argument %q is not declared as a string, number or boolean in its schema",
 				result.Head(name, 64),
 			)
 		}
@@ -208,7 +209,7 @@ func withQuery(p HTTPParams) (string, *Outcome) {
 	if len(text) > MaxURLBytes {
 		return refuse(
 			v1alpha1.ToolCallReasonArgumentsTooLarge,
-			"with the arguments its url has %d bytes, the most is %d. Send less",
+			"its url with the arguments has %d bytes; the maximum is %d. Send less",
 			len(text),
 			MaxURLBytes,
 		)
@@ -241,24 +242,25 @@ func CheckHTTP(tool *v1alpha1.ToolSpec) string {
 	}
 	u, err := url.Parse(tool.HTTP.URL)
 	if err != nil {
-		return "http.url cannot be read"
+		return "http.url is invalid"
 	}
 	var declared struct {
 		Properties map[string]json.RawMessage `json:"properties"`
 	}
 	if json.Unmarshal(tool.InputSchema.Raw, &declared) != nil {
-		return "inputSchema declares properties that are no schemas"
+		return "inputSchema has properties that are not schemas"
 	}
 	fixed := u.Query()
 	for _, name := range slices.Sorted(maps.Keys(declared.Properties)) {
 		if !declaresScalar(declared.Properties[name]) {
 			return fmt.Sprintf(
-				"the arguments go into the query of http.url, and the property %q is not declared as a string, number or boolean",
+				"the arguments are sent in the query of http.url, but the property %q is not declared as a string, number or "+
+					"boolean",
 				name,
 			)
 		}
 		if fixed.Has(name) {
-			return fmt.Sprintf("http.url has the parameter %q already, and inputSchema declares it too", name)
+			return fmt.Sprintf("the query parameter %q is in both http.url and inputSchema", name)
 		}
 	}
 	return ""

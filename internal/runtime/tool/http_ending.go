@@ -25,15 +25,15 @@ func HTTPEnded(call v1alpha1.ToolCall, request egress.Request, answer *egress.Re
 			Outcome{State: v1alpha1.ToolCallStateSucceeded, Reason: v1alpha1.ToolCallReasonCompleted, Result: &text},
 		)
 	}
-	status := fmt.Sprintf("The server answered with status %d", answer.Status)
+	status := fmt.Sprintf("The server responded with status %d", answer.Status)
 	if words := http.StatusText(answer.Status); words != "" {
 		status += " (" + words + ")"
 	}
 	if len(body) == 0 {
-		return afterStart(failed(v1alpha1.ToolCallReasonHTTPStatus, status+", and nothing else."))
+		return afterStart(failed(v1alpha1.ToolCallReasonHTTPStatus, status+" and an empty body."))
 	}
 	start := result.Head(strings.ToValidUTF8(string(body), string(utf8.RuneError)), MaxErrorBodyBytes)
-	return afterStart(failed(v1alpha1.ToolCallReasonHTTPStatus, status+". The start of its answer:\n"+start))
+	return afterStart(failed(v1alpha1.ToolCallReasonHTTPStatus, status+". The start of the response:\n"+start))
 }
 
 // answerText is the result, cut where it is too long.
@@ -94,11 +94,12 @@ func undelivered(call v1alpha1.ToolCall, reason string, e *egress.Error, passes 
 func timedOut(call v1alpha1.ToolCall, request egress.Request, e *egress.Error) Outcome {
 	why := e.Text
 	if request.Timeout > 0 {
-		why = "there was no whole answer within " + request.Timeout.String()
+		why = "no complete response arrived within " + request.Timeout.String()
 	}
 	switch {
 	case !e.Sent:
-		return notSent(call, v1alpha1.ToolCallReasonTimeout, "no connection came about within "+request.Timeout.String())
+		return notSent(call, v1alpha1.ToolCallReasonTimeout,
+			"no connection was established within "+request.Timeout.String())
 	case atMostOnce(call):
 		return afterStart(unknown(v1alpha1.ToolCallReasonTimeout, why))
 	default:
@@ -135,14 +136,14 @@ func HTTPAbandoned() Outcome {
 	return afterStart(
 		unknown(
 			v1alpha1.ToolCallReasonManagerLost,
-			"the manager was restarted, or replaced, while the request was under way",
+			"the manager was restarted or replaced while the request was in progress",
 		),
 	)
 }
 
 // HTTPUnclaimed is the outcome of a call that was not started because the journal had no room for its claim.
 func HTTPUnclaimed() Outcome {
-	return notExecuted(v1alpha1.ToolCallReasonLogFull, "the Session's log has no room")
+	return notExecuted(v1alpha1.ToolCallReasonLogFull, "the journal of the Session is full")
 }
 
 // withoutSecrets removes the values of secret headers from a response: a server may echo them.

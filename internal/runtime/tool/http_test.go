@@ -104,10 +104,10 @@ func TestARequestSendsTheArgumentsInItsQuery(t *testing.T) {
 		"null":                   {arguments: `{"days":null}`, want: "https://api.example.org/v1"},
 		"what would be syntax":   {arguments: `{"city":"a&fine=true#/../?x=\r\n@b"}`, want: "https://api.example.org/v1?city=a%26fine%3Dtrue%23%2F..%2F%3Fx%3D%0D%0A%40b"},
 		"what is for people":     {arguments: `{"human_intent":"look","city":"a"}`, want: "https://api.example.org/v1?city=a"},
-		"undeclared":             {arguments: `{"town":"a"}`, reason: v1alpha1.ToolCallReasonInvalidArguments, says: `"town" is none`},
+		"undeclared":             {arguments: `{"town":"a"}`, reason: v1alpha1.ToolCallReasonInvalidArguments, says: `"town" is not declared`},
 		"a list":                 {arguments: `{"city":["a"]}`, reason: v1alpha1.ToolCallReasonInvalidArguments, says: `"city" must be a string`},
 		"no object":              {arguments: `[]`, reason: v1alpha1.ToolCallReasonInvalidArguments, says: "not a JSON object"},
-		"too long":               {arguments: `{"city":"` + strings.Repeat("a", MaxURLBytes) + `"}`, reason: v1alpha1.ToolCallReasonArgumentsTooLarge, says: "the most is 8192"},
+		"too long":               {arguments: `{"city":"` + strings.Repeat("a", MaxURLBytes) + `"}`, reason: v1alpha1.ToolCallReasonArgumentsTooLarge, says: "the maximum is 8192"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := forecast(func(p *HTTPParams) {
@@ -162,7 +162,7 @@ func TestASecretThatCannotBeSentIsNot(t *testing.T) {
 		"one for another port":     {secrets: newSecret("weather", "abc", "api.example.org:8443"), says: "is bound to hosts by capstan.dev/allowed-hosts"},
 		"one for another host":     {secrets: newSecret("weather", "abc", "example.org"), says: "is bound to hosts by capstan.dev/allowed-hosts"},
 		"one for no host":          {secrets: newSecret("weather", "abc", ""), says: "is bound to hosts by capstan.dev/allowed-hosts"},
-		"one that is not there":    {says: `Secret "weather", which one of its headers needs, does not exist`},
+		"one that is not there":    {says: `Secret "weather" of one of its headers does not exist`},
 		"one without the key":      {secrets: newSecret("weather", "abc"), key: "other", says: `has no key "other"`},
 		"an empty one":             {secrets: newSecret("weather", "\n"), says: "is not a valid header value"},
 		"one with two lines":       {secrets: newSecret("weather", "abc\nX-Admin: yes"), says: "is not a valid header value"},
@@ -206,7 +206,7 @@ func TestAToolThatCouldNeverBeCalledIsNotReady(t *testing.T) {
 		"no schema":                   {method: v1alpha1.HTTPMethodGet},
 		"a list in a body":            {method: v1alpha1.HTTPMethodPost, schema: `{"properties":{"a":{"type":"array"}}}`},
 		"a list in a query":           {method: v1alpha1.HTTPMethodGet, schema: `{"properties":{"a":{"type":"array"}}}`, want: `the property "a" is not declared as a string, number or boolean`},
-		"what is in the query anyway": {method: v1alpha1.HTTPMethodGet, url: "https://example.org?a=1", schema: `{"properties":{"a":{"type":"string"}}}`, want: `http.url has the parameter "a" already`},
+		"what is in the query anyway": {method: v1alpha1.HTTPMethodGet, url: "https://example.org?a=1", schema: `{"properties":{"a":{"type":"string"}}}`, want: `the query parameter "a" is in both http.url and inputSchema`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := &v1alpha1.ToolSpec{HTTP: &v1alpha1.HTTPTool{URL: "https://example.org", Method: test.method}}

@@ -46,7 +46,7 @@ func checkTokens(text string) error {
 	for ended := false; !ended; {
 		token, err := decoder.Token()
 		if errors.Is(err, io.EOF) {
-			return errors.New("it ends too early")
+			return errors.New("unexpected end of input")
 		}
 		if err != nil {
 			return err
@@ -57,7 +57,7 @@ func checkTokens(text string) error {
 		ended = len(open) == 0
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something follows the value")
+		return errors.New("unexpected data after the value")
 	}
 	return nil
 }
@@ -84,7 +84,7 @@ func (n *nesting) take(token json.Token) error {
 	case string:
 		if inner := n.inner(); inner != nil && inner.keys != nil && !inner.value {
 			if inner.keys[token] {
-				return fmt.Errorf("an object has the key %.64q twice", token)
+				return fmt.Errorf("duplicate key %.64q in an object", token)
 			}
 			inner.keys[token], inner.value = true, true
 			return nil

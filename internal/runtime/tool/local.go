@@ -45,7 +45,7 @@ func LocalMissing(name string) Outcome {
 
 // LocalAbandoned is the outcome of a call whose claim has no recorded outcome.
 func LocalAbandoned() Outcome {
-	return afterStart(unknown(v1alpha1.ToolCallReasonManagerLost, "the process that ran it ended meanwhile"))
+	return afterStart(unknown(v1alpha1.ToolCallReasonManagerLost, "the process that ran it has ended"))
 }
 
 // Changed is the outcome of a call that has not started, and whose Tool has changed since it was planned.

@@ -20,7 +20,7 @@ const (
 )
 
 // errTooMuchWork ends a validation.
-var errTooMuchWork = errors.New("the arguments take too long to check against the schema of the tool")
+var errTooMuchWork = errors.New("validating the arguments against the schema of the tool takes too long")
 
 // meter bounds the work of one validation at a time. A schema of a few hundred bytes can require more work than any
 // machine can do, by references that double at each step; the library has no limit of its own, but it calls a hook for
@@ -83,7 +83,7 @@ func (m *meter) attach(top *jsonschema.Schema) error {
 		m.hook(s, parts)
 	}
 	if len(outside) > 0 {
-		return fmt.Errorf("the schema refers to %.200s, which lies outside it", slices.Min(outside))
+		return fmt.Errorf("the schema refers to %.200s, which is outside it", slices.Min(outside))
 	}
 	return nil
 }

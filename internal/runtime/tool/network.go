@@ -36,7 +36,7 @@ func Unenforceable() Outcome {
 	return Outcome{
 		State:  v1alpha1.ToolCallStateNotExecuted,
 		Reason: v1alpha1.ToolCallReasonNetworkAccessUnenforceable,
-		Error:  "The tool was not executed: the network access list in force cannot be enforced for this tool.",
+		Error:  "The tool was not executed: the networkAccess in effect cannot be enforced for this tool.",
 	}
 }
 

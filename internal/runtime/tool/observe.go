@@ -77,7 +77,7 @@ func (v *view) observe() Observation {
 	}
 	once := atMostOnce(v.call)
 	if once && v.call.PodUID != "" && v.pod.UID != v.call.PodUID {
-		return done(unknown(v1alpha1.ToolCallReasonSecondStart, "another pod than the recorded one belongs to it"))
+		return done(unknown(v1alpha1.ToolCallReasonSecondStart, "its Job has a pod other than the recorded one"))
 	}
 	status := toolStatus(v.pod)
 	if status == nil {
@@ -117,15 +117,17 @@ func (v *view) withoutPod() Observation {
 	once := atMostOnce(v.call)
 	switch {
 	case v.job == nil && once && v.call.PodUID == "":
-		return done(notExecuted(v1alpha1.ToolCallReasonJobGone, "its Job was deleted before its pod was let go"))
+		return done(notExecuted(v1alpha1.ToolCallReasonJobGone, "its Job was deleted before its pod was released"))
 	case v.job == nil:
 		return done(interrupted(v.call, v1alpha1.ToolCallReasonJobGone, "its Job no longer exists"))
 	case v.call.PodUID != "":
-		return done(interrupted(v.call, v1alpha1.ToolCallReasonPodGone, "its pod no longer exists, and its end was not seen"))
+		return done(interrupted(v.call, v1alpha1.ToolCallReasonPodGone,
+			"its pod no longer exists, and its end was not observed"))
 	case jobOver(v.job) && once:
-		return done(notExecuted(v1alpha1.ToolCallReasonPodGone, "its pod was removed before it was let go"))
+		return done(notExecuted(v1alpha1.ToolCallReasonPodGone, "its pod was deleted before it was released"))
 	case jobOver(v.job):
-		return done(interrupted(v.call, v1alpha1.ToolCallReasonPodGone, "its pod no longer exists, and its end was not seen"))
+		return done(interrupted(v.call, v1alpha1.ToolCallReasonPodGone,
+			"its pod no longer exists, and its end was not observed"))
 	case v.suspended():
 		return v.pending(v1alpha1.ToolCallReasonSuspended, time.Time{})
 	}
@@ -153,7 +155,7 @@ func (v *view) running(startedAt time.Time) Observation {
 			outcome := interrupted(
 				v.call,
 				v1alpha1.ToolCallReasonNodeLost,
-				"its pod was told to end, and its node does not say that it has",
+				"its pod is terminating, and its node has not confirmed its end",
 			)
 			outcome.Started, outcome.StartedAt = true, startedAt
 			return done(outcome)
@@ -202,7 +204,7 @@ func (v *view) leaving() Observation {
 		interrupted(
 			v.call,
 			v1alpha1.ToolCallReasonNodeLost,
-			"its pod was told to end, and its node does not say that it has",
+			"its pod is terminating, and its node has not confirmed its end",
 		),
 	)
 }

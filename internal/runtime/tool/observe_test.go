@@ -145,7 +145,7 @@ func endings() map[string]ending {
 		// A kubelet that restarts can say the same of a pod that has run.
 		"refused by the node, perhaps after it ran": {
 			scene(once, phase(corev1.PodFailed, "OutOfcpu"), func(f *fixture) { f.pod.Status.ContainerStatuses = nil }), 0,
-			unknown, v1alpha1.ToolCallReasonDisruption, false, false, false, "nothing says whether it had started (OutOfcpu)",
+			unknown, v1alpha1.ToolCallReasonDisruption, false, false, false, "it is unknown whether it had started (OutOfcpu)",
 		},
 		"waiting when its node was given up": {
 			scene(once, phase(corev1.PodFailed, ""), condition(corev1.DisruptionTarget, corev1.ConditionTrue, "DeletionByPodGC", "")), 0,
@@ -160,12 +160,12 @@ func endings() map[string]ending {
 		"too long, from an unknown start":    {scene(pure, runs(0), func(f *fixture) { f.status().State.Running.StartedAt = metav1.Time{} }), runLimit, failed, v1alpha1.ToolCallReasonTimeout, true, false, true, ""},
 		"too long on a silent node":          {scene(pure, runs(0), condition(corev1.PodReady, corev1.ConditionFalse, "", "")), runLimit, failed, v1alpha1.ToolCallReasonNodeLost, true, true, true, "stopped reporting"},
 		"too long on a silent node, once":    {scene(once, runs(0), condition(corev1.PodReady, corev1.ConditionFalse, "", "")), runLimit, unknown, v1alpha1.ToolCallReasonNodeLost, true, false, true, "stopped reporting"},
-		"deleted and never heard of again":   {scene(once, runs(0), deleted(2*time.Second)), 32 * time.Second, unknown, v1alpha1.ToolCallReasonNodeLost, true, false, false, "its node does not say that it has"},
+		"deleted and never heard of again":   {scene(once, runs(0), deleted(2*time.Second)), 32 * time.Second, unknown, v1alpha1.ToolCallReasonNodeLost, true, false, false, "its node has not confirmed its end"},
 		"deleted, waiting, never heard of":   {scene(once, deleted(2*time.Second)), 32 * time.Second, unknown, v1alpha1.ToolCallReasonNodeLost, false, false, false, ""},
 		"deleted, never heard of, pure":      {scene(pure, deleted(2*time.Second)), 32 * time.Second, failed, v1alpha1.ToolCallReasonNodeLost, false, true, false, ""},
 
 		// A second start.
-		"another pod":         {scene(once, func(f *fixture) { f.call.PodUID = "pod-0" }), 0, unknown, v1alpha1.ToolCallReasonSecondStart, false, false, false, "another pod"},
+		"another pod":         {scene(once, func(f *fixture) { f.call.PodUID = "pod-0" }), 0, unknown, v1alpha1.ToolCallReasonSecondStart, false, false, false, "a pod other than"},
 		"a restart":           {scene(once, runs(0), restartedOnce), 0, unknown, v1alpha1.ToolCallReasonSecondStart, true, false, false, "second time"},
 		"a restart that ends": {scene(once, reports("Completed", success), restartedOnce), 0, unknown, v1alpha1.ToolCallReasonSecondStart, true, false, false, "second time"},
 
@@ -173,10 +173,10 @@ func endings() map[string]ending {
 		"the recorded pod is gone":                 {scene(once, noPod), 0, unknown, v1alpha1.ToolCallReasonPodGone, false, false, false, "no longer exists"},
 		"the recorded pod is gone and resuspended": {scene(once, noPod, suspend), 0, unknown, v1alpha1.ToolCallReasonPodGone, false, false, false, ""},
 		"the pod of a Job that ended is gone":      {scene(pure, noPod, jobFailed), 0, failed, v1alpha1.ToolCallReasonPodGone, false, true, false, ""},
-		"a gated pod is gone":                      {scene(once, noPod, notRecorded, jobFailed), 0, notExecuted, v1alpha1.ToolCallReasonPodGone, false, false, false, "before it was let go"},
+		"a gated pod is gone":                      {scene(once, noPod, notRecorded, jobFailed), 0, notExecuted, v1alpha1.ToolCallReasonPodGone, false, false, false, "before it was released"},
 		"everything is gone":                       {scene(once, noPod, noJob), 0, unknown, v1alpha1.ToolCallReasonJobGone, false, false, false, ""},
 		"everything is gone, pure":                 {scene(pure, noPod, noJob), 0, failed, v1alpha1.ToolCallReasonJobGone, false, true, false, ""},
-		"everything is gone before the release":    {scene(once, noPod, noJob, notRecorded), 0, notExecuted, v1alpha1.ToolCallReasonJobGone, false, false, false, "before its pod was let go"},
+		"everything is gone before the release":    {scene(once, noPod, noJob, notRecorded), 0, notExecuted, v1alpha1.ToolCallReasonJobGone, false, false, false, "before its pod was released"},
 	}
 }
 

@@ -57,7 +57,7 @@ func findObstacle(pod *corev1.Pod, status *corev1.ContainerStatus) obstacle {
 		if startReasons[waiting.Reason] {
 			return obstacle{
 				v1alpha1.ToolCallReasonStartError,
-				"its container could not be made (" + waiting.Reason + ")" + quoted(waiting.Message),
+				"its container could not be created (" + waiting.Reason + ")" + quoted(waiting.Message),
 				false,
 			}
 		}
@@ -67,7 +67,7 @@ func findObstacle(pod *corev1.Pod, status *corev1.ContainerStatus) obstacle {
 			condition.Reason == corev1.PodReasonUnschedulable {
 			return obstacle{
 				v1alpha1.ToolCallReasonUnschedulable,
-				"no node could take its pod" + quoted(condition.Message),
+				"its pod could not be scheduled" + quoted(condition.Message),
 				false,
 			}
 		}

@@ -31,7 +31,7 @@ var errTooComplex = errors.New("too complex")
 // of megabytes.
 func parsePattern(pattern string) (units int, err error) {
 	if len(pattern) > maxPatternBytes {
-		return 0, fmt.Errorf("the pattern has %d bytes, the most is %d", len(pattern), maxPatternBytes)
+		return 0, fmt.Errorf("the pattern has %d bytes; the maximum is %d", len(pattern), maxPatternBytes)
 	}
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {

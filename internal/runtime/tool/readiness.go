@@ -31,7 +31,7 @@ func Readiness(spec *v1alpha1.ToolSpec, schemas SchemaChecker) (reason, message 
 		return v1alpha1.ReasonInvalidSchema, fmt.Sprintf("inputSchema is not valid: %v", err)
 	}
 	if why := CheckHTTP(spec); why != "" {
-		return v1alpha1.ReasonInvalidSchema, fmt.Sprintf("No call could be sent: %s.", why)
+		return v1alpha1.ReasonInvalidSchema, fmt.Sprintf("Calls cannot be sent: %s.", why)
 	}
 	return v1alpha1.ReasonReady, "The Tool can be used."
 }

@@ -43,7 +43,7 @@ func TestReadinessOfATool(t *testing.T) {
 		},
 		"arguments for a query that are none": {
 			schema: `{"type":"object","properties":{"cities":{"type":"array"}}}`, http: &v1alpha1.HTTPTool{URL: "https://example.org", Method: v1alpha1.HTTPMethodGet},
-			reason: v1alpha1.ReasonInvalidSchema, says: `No call could be sent: the arguments go into the query of http.url, and the property "cities" is not declared`, asked: 1,
+			reason: v1alpha1.ReasonInvalidSchema, says: `Calls cannot be sent: the arguments are sent in the query of http.url, but the property "cities" is not declared`, asked: 1,
 		},
 		"a schema too large": {schema: largest + " ", reason: v1alpha1.ReasonInvalidSchema, says: "32769 bytes"},
 	} {

@@ -23,7 +23,7 @@ func Refused(message string) Outcome {
 	// The Job controller's own text precedes that of the API server.
 	why := strings.TrimPrefix(message, "Error creating: ")
 	if strings.Contains(why, quotaWords) {
-		return notExecuted(v1alpha1.ToolCallReasonQuotaExceeded, "a quota of the namespace has no room for it"+quoted(why))
+		return notExecuted(v1alpha1.ToolCallReasonQuotaExceeded, "a quota of the namespace is exhausted"+quoted(why))
 	}
-	return notExecuted(v1alpha1.ToolCallReasonRefused, "the cluster refused to start it"+quoted(why))
+	return notExecuted(v1alpha1.ToolCallReasonRefused, "the cluster rejected it"+quoted(why))
 }

@@ -148,7 +148,7 @@ func compile(schema []byte) *compiledSchema {
 
 func compileBounded(schema []byte) (*compiledSchema, error) {
 	if len(schema) > MaxSchemaBytes {
-		return nil, fmt.Errorf("the schema has %d bytes, the most is %d", len(schema), MaxSchemaBytes)
+		return nil, fmt.Errorf("the schema has %d bytes; the maximum is %d", len(schema), MaxSchemaBytes)
 	}
 	document, err := decodeJSON(string(schema))
 	if err != nil {
@@ -230,5 +230,5 @@ type nothingToLoad struct{}
 
 // Load refuses.
 func (nothingToLoad) Load(url string) (any, error) {
-	return nil, fmt.Errorf("%q lies outside the schema, and nothing is loaded from elsewhere", url)
+	return nil, fmt.Errorf("%q is outside the schema: external references are not loaded", url)
 }

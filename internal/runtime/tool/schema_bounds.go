@@ -75,7 +75,7 @@ func (b *bounds) part(path int) error {
 		return fmt.Errorf("the schema has more than %d parts", maxParts)
 	}
 	if b.pathBytes > maxPathBytes {
-		return errors.New("the schema is too large: its names are too long for how deep it is nested")
+		return errors.New("the schema is too large: its property names are too long for its nesting depth")
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func (b *bounds) pattern(pattern string) error {
 	}
 	b.units += units
 	if b.units > maxSchemaUnits {
-		return errors.New("the patterns of the schema are too complex together")
+		return errors.New("the patterns of the schema are too complex in total")
 	}
 	return nil
 }
@@ -177,9 +177,9 @@ func (r *references) check(object map[string]any) {
 	case !ok || r.ids || reference == "" || reference == "#" || r.anchors[reference]:
 	case reference[0] != '#':
 		r.findings = append(r.findings,
-			fmt.Sprintf("%.200q lies outside the schema, and nothing is loaded from elsewhere", reference))
+			fmt.Sprintf("%.200q is outside the schema: external references are not loaded", reference))
 	case !r.found(reference[1:]):
-		r.findings = append(r.findings, fmt.Sprintf("$ref %.200q refers to nothing in the schema", reference))
+		r.findings = append(r.findings, fmt.Sprintf("$ref %.200q does not exist in the schema", reference))
 	}
 }
 

@@ -36,10 +36,10 @@ func explainSchema(err error, document any) error {
 	}
 	var outside *jsonschema.LoadURLError
 	if errors.As(err, &outside) {
-		return fmt.Errorf("%s: it refers to something that lies outside the schema, and nothing is loaded from elsewhere",
+		return fmt.Errorf("%s: it has a reference outside the schema, and external references are not loaded",
 			invalidSchema)
 	}
-	return fmt.Errorf("%s: an $id, $anchor, $schema or $ref in it is malformed, or stands for two things", invalidSchema)
+	return fmt.Errorf("%s: it has a malformed or ambiguous $id, $anchor, $schema or $ref", invalidSchema)
 }
 
 // explainArguments returns what is wrong with arguments.

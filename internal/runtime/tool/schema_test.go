@@ -56,7 +56,7 @@ func TestArgumentsThatDoNotMatchTellWhereAndWhat(t *testing.T) {
 		`12`:                             {"must be a JSON object, not a number"},
 		`true`:                           {"must be a JSON object, not a boolean"},
 		`{"city": "Bern"`:                {"not valid JSON"},
-		`{"city": "Bern"} {}`:            {"not valid JSON", "something follows"},
+		`{"city": "Bern"} {}`:            {"not valid JSON", "unexpected data"},
 		`{"city": "Bern",}`:              {"not valid JSON"},
 		`{city: "Bern"}`:                 {"not valid JSON"},
 		"{\"city\": \"B\xffn\"}":         {"not valid JSON", "UTF-8"},
@@ -185,7 +185,7 @@ func TestSchemasThatCannotBeUsed(t *testing.T) {
 		"an unknown draft":   {`{"$schema": "https://example.org/draft"}`, "outside the schema"},
 		"a broken reference": {`{"properties": {"a": {"$ref": "#/$defs/none"}}}`, "#/$defs/none"},
 		"a dynamic one":      {`{"$dynamicAnchor": "x", "properties": {"a": {"$dynamicRef": "#x"}}}`, "$dynamicRef"},
-		"too large":          {`{"description": "` + strings.Repeat("x", MaxSchemaBytes) + `"}`, "the most is"},
+		"too large":          {`{"description": "` + strings.Repeat("x", MaxSchemaBytes) + `"}`, "the maximum is"},
 		"too deep":           {strings.Repeat(`{"not":`, 100) + "{}" + strings.Repeat("}", 100), "levels deep"},
 		"a large number":     {`{"properties": {"a": {"maximum": 1e99999999}}}`, "out of range"},
 	} {
@@ -267,7 +267,7 @@ func TestNoSchemaHoldsUpTheManager(t *testing.T) {
 			}
 			begin := time.Now()
 			err := NewValidator().Validate([]byte(bomb[0]), bomb[1])
-			if err == nil || !strings.Contains(err.Error(), "too long to check") {
+			if err == nil || !strings.Contains(err.Error(), "takes too long") {
 				t.Errorf("the error is %.300v", err)
 			}
 			if took := time.Since(begin); took > 20*time.Second {

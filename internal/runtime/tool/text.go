@@ -67,7 +67,8 @@ func EncodedLength(r rune) int {
 // ArgumentsTooLarge is the error of a call whose arguments have size bytes, more than MaxArgumentsBytes.
 func ArgumentsTooLarge(size int) string {
 	return fmt.Sprintf(
-		"The tool was not executed: its arguments have %d bytes, the most is %d. Send less, or split the work into several calls.",
+		"The tool was not executed: its arguments have %d bytes; the maximum is %d. Send less, or split the work into "+
+			"several calls.",
 		size,
 		MaxArgumentsBytes,
 	)
@@ -106,7 +107,7 @@ func OutputLostSafely(why string) string {
 // Interrupted is the error of a call of a Pure or Idempotent tool that started and did not end normally. why is a
 // sentence without its end, or empty.
 func Interrupted(why string) string {
-	return sentence("The tool was interrupted before it gave a result", why) + " It is safe to call it again."
+	return sentence("The tool was interrupted before it returned a result", why) + " It is safe to call it again."
 }
 
 func sentence(what, why string) string {

@@ -21,7 +21,7 @@ const (
 var ErrMalformed = errors.New("not a report of the launcher")
 
 // ErrNoFrame means that a log does not hold the result that the report promises. The tool's output is lost.
-var ErrNoFrame = errors.New("the log does not hold the result")
+var ErrNoFrame = errors.New("the log does not contain the result")
 
 // Message is a report as the manager reads it.
 type Message struct {
@@ -77,7 +77,7 @@ func split(message string) (*header, string, error) {
 	}
 	line, body, found := strings.Cut(report, "\n")
 	if !found {
-		return nil, "", fmt.Errorf("%w: the header does not end", ErrMalformed)
+		return nil, "", fmt.Errorf("%w: unterminated header", ErrMalformed)
 	}
 	head := &header{}
 	if err := json.Unmarshal([]byte(line), head); err != nil {
@@ -92,17 +92,17 @@ func split(message string) (*header, string, error) {
 func (h *header) check() error {
 	switch {
 	case h.Version != Version:
-		return fmt.Errorf("version %d is not known", h.Version)
+		return fmt.Errorf("unknown version %d", h.Version)
 	case h.Exit < 0 || h.Exit > 255:
-		return fmt.Errorf("the exit code %d is impossible", h.Exit)
+		return fmt.Errorf("invalid exit code %d", h.Exit)
 	case h.Body < 0 || h.Body > MaxMessageBytes || h.Stdout < 0:
-		return errors.New("a length is impossible")
+		return errors.New("invalid length")
 	case h.Log != nil && (*h.Log < 0 || *h.Log > MaxResultBytes):
-		return errors.New("the length of the result is impossible")
+		return errors.New("invalid length of the result")
 	case !isHex(h.SHA256, 32):
-		return errors.New("the digest is not one")
+		return errors.New("invalid digest")
 	case !isHex(h.Nonce, nonceBytes):
-		return errors.New("the nonce is not one")
+		return errors.New("invalid nonce")
 	}
 	return h.checkOutcome()
 }
@@ -118,7 +118,7 @@ func (h *header) checkOutcome() error {
 			return fmt.Errorf("the outcome %q cannot have the exit code 0", h.Outcome)
 		}
 	default:
-		return fmt.Errorf("the outcome %q is not known", h.Outcome)
+		return fmt.Errorf("unknown outcome %q", h.Outcome)
 	}
 	return nil
 }
@@ -145,7 +145,7 @@ func (m *Message) ReadLog(log io.Reader) (string, error) {
 	}
 	text = text[at+len(mark):]
 	if len(text) < *m.head.Log {
-		return "", fmt.Errorf("%w: it ends early", ErrNoFrame)
+		return "", fmt.Errorf("%w: it is truncated", ErrNoFrame)
 	}
 	payload := string(text[:*m.head.Log])
 	if digest(payload) != m.head.SHA256 {
