@@ -22,10 +22,10 @@ import (
 )
 
 // CacheOptions select what the manager caches: only its own Jobs and pods, and of each object only the fields that
-// decisions depend on. A tenant can make the others large and many: long messages and results, hints of clients, long
-// system prompts, large definitions of Tools and scripts of Models, and foreign metadata. They are read live when a
-// step needs them. Entries of the journal are never cached. Objects from this cache are incomplete: they are patched,
-// never updated.
+// decisions depend on. Tenants control the number and the size of the others: long messages and results, hints of
+// clients, long system prompts, large definitions of Tools and scripts of Models, and foreign metadata. They are read
+// live when a step needs them. Entries of the journal are never cached. Objects from this cache are incomplete: they
+// are patched, never updated.
 //
 // With namespaces, the manager reads nothing outside of them, and needs no permissions there.
 func CacheOptions(namespaces ...string) cache.Options {

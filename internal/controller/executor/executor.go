@@ -37,8 +37,7 @@ type Result struct {
 	Share *fairshare.Share
 }
 
-// Keeper is an error with something that is kept for another try. It is memory that counts for the namespace until it
-// is dropped.
+// Keeper is an error that holds data for a retry. The memory counts for the namespace until it is dropped.
 type Keeper interface {
 	error
 	// Bytes of memory that are kept.

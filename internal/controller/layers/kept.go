@@ -27,7 +27,7 @@ type namespace struct {
 	texts *list.List
 }
 
-// text is what one object says in one generation.
+// text holds the texts of one object in one generation.
 type text struct {
 	namespace  string
 	uid        types.UID

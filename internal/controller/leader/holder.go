@@ -42,8 +42,8 @@ func (p Process) replacedBy(self Process) bool {
 	return p.Pod == self.Pod && p.UID == self.UID && p.Nonce != self.Nonce
 }
 
-// ended reports whether p is known to have ended, given its pod as the API server has it (nil: not found) and the time
-// at which p acquired the Lease. Both times in it are of the pod's own node, so that clocks of different nodes do not
+// ended reports whether p is known to have ended, given its pod in the API server (nil: not found) and the time at
+// which p acquired the Lease. Both times in it are of the pod's own node, so that clocks of different nodes do not
 // matter.
 func (p Process) ended(pod *corev1.Pod, container string, acquired time.Time) bool {
 	if pod == nil || pod.UID != p.UID {

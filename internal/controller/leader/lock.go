@@ -45,8 +45,8 @@ func Self(getenv func(string) string) (Process, bool) {
 
 // NewLock returns the lock of the election for a process that runs in the container of that name. Its client has its
 // own rate limit, because renewing must not wait behind other requests. onLost is called once another process holds the
-// Lease that this one has held: client-go goes on trying to renew it until RenewDeadline, and this process would act
-// beside its successor for as long.
+// Lease that this one has held: client-go keeps trying to renew it until RenewDeadline, and this process would act
+// beside its successor for that time.
 func NewLock(
 	config *rest.Config, self Process, container string, onLost func(holder string), log logr.Logger,
 ) (resourcelock.Interface, error) {

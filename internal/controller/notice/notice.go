@@ -37,8 +37,8 @@ const (
 	limitManager   = "manager"
 )
 
-// dropped counts Events that were not recorded. Label limit: namespace, manager. An Event that another one of its
-// reason stands for is not counted.
+// dropped counts Events that were not recorded. Label limit: namespace, manager. An Event that an earlier one with its
+// reason suppresses is not counted.
 var dropped = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "capstan_events_dropped_total",
 	Help: "Events dropped because of a limit: that of their namespace or that of the manager.",

@@ -34,7 +34,7 @@ var errNotLooked = errors.New("the ValidatingAdmissionPolicies have not been che
 
 // NotInForceError names the policy that is not in force, and what to do.
 type NotInForceError struct {
-	// Why, in words without a full stop.
+	// Why is the cause, without a full stop.
 	Why string
 }
 

@@ -27,7 +27,7 @@ func (r *Reconciler) obstructed(ctx context.Context, s *scope, cause error) erro
 	case s.session.Status.ActiveTurn == nil:
 		r.yield(s)
 	case s.active == nil:
-		// Its Turn is gone and does nothing any more.
+		// The Turn is gone and does no more work.
 		r.Turns.Wait(s.session.UID)
 	}
 	s.usable = false

@@ -63,7 +63,7 @@ type scope struct {
 	turns  []*v1alpha1.Turn
 	active *v1alpha1.Turn
 	usable bool
-	// reason and message are what the Ready condition is to say; an empty reason means that the Session can be used.
+	// reason and message are those of the Ready condition; an empty reason means that the Session can be used.
 	reason, message string
 	requeue         time.Duration
 }
@@ -83,7 +83,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.obstructed(ctx, s, r.move(ctx, s)); err != nil {
 		return ctrl.Result{}, err
 	}
-	// Once in a pass: a condition that changes there and back has another time, and each write wakes the Session again.
+	// At most once in a pass: a condition that changes back and forth gets another transition time, and each write
+	// wakes the Session again.
 	setReady(s.session, s.reason, s.message, metav1.NewTime(r.Clock()))
 	if err := r.write(ctx, s); err != nil {
 		return ctrl.Result{}, err

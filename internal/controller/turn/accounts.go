@@ -143,8 +143,8 @@ func (w *accountWait) refuse(err error, now time.Time) {
 	w.refused = err
 }
 
-// awaitAccount shows on a call that it waits for the account. It returns the outcome of the call once the account has
-// been refused for as long as its pod may take to start.
+// awaitAccount shows in the status of a call that it waits for the account. It returns the outcome of the call once the
+// account has been refused for as long as its pod may take to start.
 func (a *actScope) awaitAccount(index int, now time.Time) *tool.Outcome {
 	call, wait := &a.turn.Status.ToolCalls[index], &a.step.account
 	why := "the ServiceAccount of its pod was not accepted: " + wait.refused.Error()

@@ -61,10 +61,10 @@ func (a *actScope) offers() []act.Offer {
 	return offers
 }
 
-// whole reads what the cache lacks of the accepted ToolResults: texts that it has dropped, and whether the calls that
-// decisions are about still wait, because the Turn may be deleted, replaced or more advanced. The reconciler of
-// ToolResults refuses those decisions; a call whose ToolResult is gone keeps waiting. A pass without decisions and long
-// texts reads nothing.
+// whole completes the accepted ToolResults with live reads: the texts that the cache has dropped, and whether the calls
+// of decisions still wait, because the Turn may have been deleted, replaced or continued. The reconciler of ToolResults
+// refuses those decisions; a call whose ToolResult is gone keeps waiting. A pass without decisions and long texts reads
+// nothing.
 func (r *Reconciler) whole(ctx context.Context, a *actScope, accepted []act.Offer) ([]act.Offer, error) {
 	live, exists := &v1alpha1.Turn{}, false
 	if slices.ContainsFunc(accepted, func(o act.Offer) bool { return o.Result.Spec.Decision != "" }) {

@@ -7,10 +7,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 )
 
-// A process that led before may still append to the journal, and mark on a ToolResult or on the Turn of a message that
-// the journal has it. Then nothing is left for which this process would append an entry itself, and so find that one.
+// A former leader may still append to the journal, and mark a ToolResult or the Turn of a message as accepted. Then
+// this process has nothing left to append, and would not find that entry.
 
-// lookAgain makes the pass look up the open step in the journal again when another process has taken a message for it.
+// lookAgain makes the pass look up the open step in the journal again when another process has accepted a message for
+// it.
 func (s *scope) lookAgain() {
 	if s.memory.taken.Swap(false) {
 		s.memory.of(s.plan().Step).doubt()

@@ -109,8 +109,8 @@ func (r *Reconciler) startJob(ctx context.Context, a *actScope, index int, name 
 	return r.createJob(ctx, a, index, job)
 }
 
-// createJob requests the Job of one call. A definite refusal takes the request back, unless the outcome of an earlier
-// one is unknown.
+// createJob requests the Job of one call. A definite rejection revokes the record of the request, unless the outcome of
+// an earlier one is unknown.
 func (r *Reconciler) createJob(ctx context.Context, a *actScope, index int, job *batchv1.Job) (flow, error) {
 	call, name := a.calls()[index], job.Name
 	requested := a.step.job(name)
@@ -147,7 +147,7 @@ func (r *Reconciler) createJob(ctx context.Context, a *actScope, index int, job 
 	return proceed, fmt.Errorf("creating Job %s for call %s: %w", name, call.ID, err)
 }
 
-// takeBack records that the request for a Job was refused.
+// takeBack records that the API server rejected the request for a Job.
 func (m *jobMemory) takeBack() {
 	if m.unanswered.IsZero() {
 		m.attempted = false

@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
-// memory is the in-memory state of a Turn between passes. A new process can find out all of it by reading.
+// memory is the in-memory state of a Turn between passes. A new process can restore all of it by reads.
 type memory struct {
 	uid types.UID
 
@@ -30,8 +30,8 @@ type memory struct {
 	passes, writes int
 	// cleanedAt is when the deletion of an ended Turn's Jobs was requested.
 	cleanedAt time.Time
-	// taken reports whether an event has shown a message that went into the Turn. It may have been another process that
-	// took it, so that the journal is looked up again.
+	// taken reports whether an event has shown that a message was steered into the Turn. Another process may have
+	// accepted it, so that the journal is read again.
 	taken atomic.Bool
 	// orphanedAt is when the Turn was first found without its Session.
 	orphanedAt time.Time
@@ -68,7 +68,7 @@ type stepMemory struct {
 	// one after another.
 	requests map[executor.Key]*host.CallRun
 	line     *host.Line
-	// held is what memory alone has of outcomes that the journal does not accept.
+	// held describes the outcomes that are only in memory because the journal does not accept them.
 	held held
 	// stale reports whether the journal may have outcomes that this process does not know.
 	stale bool
@@ -95,7 +95,7 @@ type stepMemory struct {
 	missingSince time.Time
 	// readySince is, by name of each Model that was Ready when the last model call began, since when.
 	readySince map[string]metav1.Time
-	// showing is the place in line for a write that only shows progress.
+	// showing is the queued request for a write that only shows progress.
 	showing *fairshare.Ticket
 	// stopping is when the deletion of the step's Jobs was requested.
 	stopping time.Time
@@ -238,7 +238,7 @@ func (m *memories) of(key types.NamespacedName, uid types.UID) *memory {
 	return found
 }
 
-// taken notes that a message went into a Turn. It reports whether there is a memory of that Turn.
+// taken records that a message was steered into a Turn. It reports whether there is a memory of that Turn.
 func (m *memories) taken(key types.NamespacedName, uid types.UID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -14,9 +14,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// held is what memory alone has of the outcomes of a step.
+// held describes the outcomes of a step that are only in memory.
 type held struct {
-	// refused is when the journal first did not accept them; zero if it did. share counts them for the namespace from
+	// refused is when the journal first rejected them; zero if it did not. share counts them for the namespace from
 	// then on.
 	refused time.Time
 	share   *fairshare.Share
@@ -122,7 +122,7 @@ func (m *stepMemory) heldBytes(calls []v1alpha1.ToolCall) int64 {
 	return bytes
 }
 
-// showPod names the pod of a call in status whose outcome is from the journal.
+// showPod sets the pod name in status for a call whose outcome is from the journal.
 func (a *actScope) showPod(index int) {
 	call := &a.turn.Status.ToolCalls[index]
 	if call.PodName != "" || call.Executor != v1alpha1.ToolExecutorJob || !a.step.known.Of(call.ID).Cut {

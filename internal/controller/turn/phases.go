@@ -251,7 +251,7 @@ func (r *Reconciler) awaitStart(ctx context.Context, s *scope, step *stepMemory,
 	return r.hold(ctx, s)
 }
 
-// hold ends a pass whose step is to wait, unless the journal has the entry that closes the step: then the pass starts
+// hold ends a pass whose step must wait, unless the journal has the entry that closes the step: then the pass starts
 // over and projects it.
 func (r *Reconciler) hold(ctx context.Context, s *scope) (flow, error) {
 	if err := r.findClosed(ctx, s); err != nil {

@@ -14,18 +14,18 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// podlessAgain is the time between two looks at the Events of a Job without a pod.
+// podlessAgain is the time between two checks of the Events of a Job without a pod.
 const podlessAgain = 30 * time.Second
 
-// podless holds the last look at the Events of a Job without a pod: when it was, and why there is no pod, as a reason
-// and in the words of the API server.
+// podless holds the last check of the Events of a Job without a pod: its time, and the cause as a reason and as the
+// text of the API server.
 type podless struct {
 	askedAt     time.Time
 	reason, why string
 }
 
-// explainPodless shows on a call why its Job has been without a pod for a while. The Job controller goes on trying
-// until the start timeout.
+// explainPodless shows in the status of a call why its Job has been without a pod for a while. The Job controller
+// retries until the start timeout.
 func (r *Reconciler) explainPodless(ctx context.Context, a *actScope, index int, job *batchv1.Job, since time.Time) {
 	now, known := r.Clock(), a.step.job(job.Name).podless
 	due := since.Add(podlessLimit)
@@ -62,8 +62,7 @@ func (a *actScope) podMade(index int, job string) {
 	}
 }
 
-// refusals are the waits for objects that calls of the step need to start and that the API server refuses, in its
-// words.
+// refusals returns the waits for objects that calls of the step need to start and that the API server rejects.
 func (a *actScope) refusals() []v1alpha1.TurnWait {
 	var waits []v1alpha1.TurnWait
 	for _, call := range a.calls() {

@@ -18,8 +18,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
 )
 
-// steered ends a Turn whose message went into the running one. It never had a step of its own: the journal has its
-// message.
+// steered ends a Turn whose message was steered into the running one. It never had a step of its own: the journal has
+// its message.
 func (r *Reconciler) steered(ctx context.Context, s *scope) (flow, error) {
 	if s.turn.Spec.Delivery != v1alpha1.DeliverySteer || s.plan() != nil {
 		return proceed, nil
@@ -138,8 +138,8 @@ func newSteer() predicate.Predicate {
 	}
 }
 
-// ofSteered wakes the Turn that a message went into, if this process works on it: another one may have taken the
-// message.
+// ofSteered wakes the Turn that a message was steered into, if this process works on it: another process may have
+// accepted the message.
 func (r *Reconciler) ofSteered(_ context.Context, object client.Object) []reconcile.Request {
 	steer, ok := object.(*v1alpha1.Turn)
 	if !ok || steer.Status.SteeredInto == nil {
@@ -152,7 +152,7 @@ func (r *Reconciler) ofSteered(_ context.Context, object client.Object) []reconc
 	return []reconcile.Request{{NamespacedName: key}}
 }
 
-// newlySteered passes messages that have just gone into a Turn.
+// newlySteered passes messages that have just been steered into a Turn.
 func newlySteered() predicate.Predicate {
 	is := func(o client.Object) bool {
 		turn, ok := o.(*v1alpha1.Turn)

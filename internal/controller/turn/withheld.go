@@ -23,14 +23,14 @@ func (a *actScope) withheldBy(index int, err error, now time.Time) bool {
 	return true
 }
 
-// lookForSecrets looks for the Secrets of the calls that wait for one, when the time has come. It takes no place for
-// that and writes nothing: as many Turns wait as tenants like. A call whose Secrets are there may start.
+// lookForSecrets checks for the Secrets of waiting calls, when the next check is due. It needs no slot and writes
+// nothing, because tenants can have any number of waiting Turns. A call whose Secrets exist may start.
 func (r *Reconciler) lookForSecrets(ctx context.Context, a *actScope, indexes []int) error {
 	var failed []error
 	for _, i := range indexes {
 		call := a.calls()[i]
 		if r.Policies.Await(a.key()) != nil {
-			// No Secret is read now. The Turn is woken when one may be.
+			// No Secret may be read now. The Turn is woken when that is permitted again.
 			continue
 		}
 		var missing *act.Withheld
@@ -51,8 +51,7 @@ func (r *Reconciler) lookForSecrets(ctx context.Context, a *actScope, indexes []
 	return errors.Join(failed...)
 }
 
-// tellReference records an Event about the reference that a Turn which has begun waits for, once it was missing for a
-// while.
+// tellReference records an Event about a reference that a running Turn waits for, once it has been missing for a while.
 func (r *Reconciler) tellReference(s *scope) {
 	step := s.memory.of(s.plan().Step)
 	var missing *v1alpha1.TurnWait

@@ -53,7 +53,7 @@ func NeverStarted(call *v1alpha1.ToolCall) {
 	Describe(call, neverStarted())
 }
 
-// Claim is what the journal has of the claim of a call.
+// Claim is the claim of a call in the journal.
 type Claim struct {
 	// Settled is the outcome that the holder has appended; its Ordinal is 0 if there is none.
 	Settled Recorded

@@ -26,9 +26,9 @@ func (o Offer) decides() bool {
 	return o.Result.Spec.Decision != ""
 }
 
-// Accept returns the offers that calls accept which have no outcome yet: for each call the first of its kind, in the
-// order of the calls, which is then their order in the journal. A decision counts if it came in time, according to the
-// time at which it was created: the process may have been down meanwhile, or its clock be behind.
+// Accept returns the offers for calls without an outcome: for each call the first of its kind, in the order of the
+// calls, which is also their order in the journal. A decision counts if it came in time, according to the time at which
+// it was created: the process may have been down meanwhile, or its clock be behind.
 func (s *Step) Accept(calls []v1alpha1.ToolCall, offers []Offer, now time.Time) []Offer {
 	var accepted []Offer
 	for i, call := range calls {
@@ -111,8 +111,8 @@ func (s *Step) Take(call *v1alpha1.ToolCall, given format.SettledCall) (approved
 	return false
 }
 
-// TakeRecorded takes the results and decisions that the journal has for calls without an outcome. It reports whether
-// one of them lets a call start.
+// TakeRecorded applies the results and decisions in the journal to calls without an outcome. It reports whether one of
+// them lets a call start.
 func (s *Step) TakeRecorded(calls []v1alpha1.ToolCall) (approved bool) {
 	for i := range calls {
 		if row := s.look(calls[i].ID); row.Given.Ordinal != 0 && row.Outcome == nil {
@@ -153,9 +153,9 @@ func (s *Step) RecallAbandoned(calls []v1alpha1.ToolCall) {
 	}
 }
 
-// Forget drops what this process knows of calls that another process may have decided about, so that it is read again
-// from the journal: results, decisions, and the outcomes of claimed calls that the journal does not have. The calls get
-// back the status that they have in base.
+// Forget drops the knowledge about calls that another process may have decided about, so that it is read again from the
+// journal: results, decisions, and the outcomes of claimed calls that the journal does not have. The calls get back the
+// status that they have in base.
 func (s *Step) Forget(calls, base []v1alpha1.ToolCall) {
 	s.ForgetGiven(calls, base)
 	for i := range calls {

@@ -7,9 +7,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// Outcomes of calls stay in memory until their step closes, in no share of their namespace. A Turn that waits holds
-// none: the journal has them, in one part. A Turn whose own calls run on holds a slot, and at most this much: slots are
-// bounded, and parts cost writes.
+// Outcomes of calls stay in memory until their step closes, and do not count for their namespace. A waiting Turn holds
+// none: the journal has them, in one part. A Turn whose own calls still run holds a slot, and at most this much text:
+// slots are bounded, and parts cost writes.
 const (
 	// fewHeldBytes is the text that a Turn with running calls may hold for as long as they run.
 	fewHeldBytes = 16 << 10
@@ -19,8 +19,8 @@ const (
 	holdFew, holdMany = 10 * time.Second, time.Second
 )
 
-// keepAt returns when outcomes are to be appended to the journal that only memory has, of a Turn that does not wait for
-// others; zero for not before the step closes. last is when the last of them was settled.
+// keepAt returns when the outcomes that are only in memory must be appended to the journal, for a Turn that does not
+// wait for others; zero for not before the step closes. last is when the last of them was settled.
 func keepAt(bytes int64, last time.Time) time.Time {
 	switch {
 	case bytes > manyHeldBytes:
@@ -32,8 +32,8 @@ func keepAt(bytes int64, last time.Time) time.Time {
 	}
 }
 
-// Held returns the number of outcomes that only memory has, of calls that a process carried out, and the bytes of all
-// texts that are in memory.
+// Held returns the number of outcomes that are only in memory, of calls that a process carried out, and the size of all
+// texts in memory.
 func (s *Step) Held(calls []v1alpha1.ToolCall) (n int, bytes int64) {
 	for _, call := range calls {
 		row := s.look(call.ID)
@@ -48,8 +48,8 @@ func (s *Step) Held(calls []v1alpha1.ToolCall) (n int, bytes int64) {
 	return n, bytes
 }
 
-// KeepNow reports whether the outcomes that only memory has are to be appended to the journal now: once the Turn waits
-// for others, or holds too much of them. Otherwise it returns when they are; zero for not before the step closes.
+// KeepNow reports whether the outcomes that are only in memory must be appended to the journal now: once the Turn waits
+// for others, or holds too much text. Otherwise it returns when they must; zero for not before the step closes.
 func (s *Step) KeepNow(calls []v1alpha1.ToolCall, waits bool, now time.Time) (bool, time.Time) {
 	n, bytes := s.Held(calls)
 	if n != s.held {
@@ -62,7 +62,8 @@ func (s *Step) KeepNow(calls []v1alpha1.ToolCall, waits bool, now time.Time) (bo
 	return !at.IsZero() && !now.Before(at), at
 }
 
-// Keepable returns the calls whose outcomes only memory has and can be appended to the journal before the step closes.
+// Keepable returns the calls whose outcomes are only in memory and can be appended to the journal before the step
+// closes.
 func (s *Step) Keepable(calls []v1alpha1.ToolCall) []v1alpha1.ToolCall {
 	var keepable []v1alpha1.ToolCall
 	for _, call := range calls {
@@ -91,8 +92,8 @@ func (s *Step) keepable(call v1alpha1.ToolCall) bool {
 	}
 }
 
-// DropReproducible drops the outcomes that only memory has and that can be produced again: a Job is observed again, and
-// a request is sent again that may be.
+// DropReproducible drops the outcomes that are only in memory and can be produced again: a Job is observed again, and a
+// repeatable request is sent again.
 func (s *Step) DropReproducible(calls []v1alpha1.ToolCall) {
 	for _, call := range s.Keepable(calls) {
 		if !s.claimable(call) {
@@ -134,7 +135,7 @@ func (s *Step) Drop() {
 	}
 }
 
-// cut leaves of an outcome what the status shows of it.
+// cut shortens an outcome to the part that status shows.
 func (r *Row) cut() {
 	outcome := shortened(*r.Outcome)
 	r.Outcome, r.Cut = &outcome, true
@@ -159,8 +160,7 @@ func (s *Step) countCut() int {
 	return n
 }
 
-// Restore returns a copy with the texts that were dropped, from what the journal has, and the number of calls that lack
-// theirs.
+// Restore returns a copy with the dropped texts, read from the journal, and the number of calls that still lack theirs.
 func (s *Step) Restore(recorded []Recorded) (whole *Step, lacking int) {
 	whole = s.Clone()
 	for _, r := range recorded {
@@ -172,7 +172,7 @@ func (s *Step) Restore(recorded []Recorded) (whole *Step, lacking int) {
 	return whole, whole.countCut()
 }
 
-// With returns a copy in which what the journal has takes precedence, for an entry that ends the Turn.
+// With returns a copy in which the journal takes precedence, for an entry that ends the Turn.
 func (s *Step) With(recorded []Recorded) *Step {
 	all := s.Clone()
 	for _, row := range all.rows {

@@ -17,7 +17,7 @@ func Asks(call v1alpha1.ToolCall, decision bool) bool {
 
 // RecallRepeatable handles a Pure or Idempotent call that is settled in status, but whose Job or outcome this process
 // does not have: an earlier process concluded it. A failure is restored from status; any other call is started again.
-// It reports whether the call is such a one.
+// It reports whether the call is one of these.
 func (s *Step) RecallRepeatable(call *v1alpha1.ToolCall) bool {
 	if Open(*call) || tool.AtMostOnce(*call) {
 		return false
@@ -30,7 +30,7 @@ func (s *Step) RecallRepeatable(call *v1alpha1.ToolCall) bool {
 	return true
 }
 
-// RecallSettled ends a call whose Job is gone as status says, and reports whether status says so.
+// RecallSettled ends a call whose Job is gone with the outcome in status, and reports whether status has one.
 func (s *Step) RecallSettled(call *v1alpha1.ToolCall) bool {
 	if Open(*call) {
 		return false

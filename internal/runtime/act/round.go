@@ -8,7 +8,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// Action is what a driver does next. It reports what it has found to the Round, where the action says so.
+// Action is the next action of a driver. The driver reports the result to the Round, where the action requires it.
 type Action interface{ action() }
 
 // Actions, in the order in which a round can have them.
@@ -40,7 +40,7 @@ type (
 	// Close appends the entry that closes the step.
 	Close struct{}
 	// Rest shows the state of the step, and waits for the next event. Waits reports whether the step only waits for
-	// others. With KeepOutcomes the outcomes are appended to the journal that only memory has.
+	// others. With KeepOutcomes, the outcomes that are only in memory are appended to the journal.
 	Rest struct{ Waits, KeepOutcomes bool }
 )
 
@@ -59,7 +59,7 @@ func (OpenGates) action()      {}
 func (Close) action()          {}
 func (Rest) action()           {}
 
-// Facts are what a round depends on besides the calls and what is known of them.
+// Facts are the inputs of a round besides the calls and the Step.
 type Facts struct {
 	// Blocked reports whether a Harness or Agent of the Turn may not be used.
 	Blocked bool
@@ -73,7 +73,7 @@ type Facts struct {
 	Exists func(call v1alpha1.ToolCall) bool
 }
 
-// Round is one look of a driver at an open act step. It ends with Block, Close or Rest, or when an action has changed
+// Round is one pass of a driver over an open act step. It ends with Block, Close or Rest, or when an action has changed
 // the Turn in another way.
 type Round struct {
 	*Step
@@ -81,7 +81,7 @@ type Round struct {
 	// Calls are those of the step, in the status that the driver works on. Decisions change them.
 	Calls []v1alpha1.ToolCall
 
-	// What the round has done so far.
+	// The progress of the round.
 	observed, collected, asked, looked, started, opened, over bool
 	// accepted are the offers that are not part of the Turn yet.
 	accepted []Offer
@@ -159,7 +159,7 @@ func (r *Round) refused(call v1alpha1.ToolCall) bool {
 	return call.Executor == v1alpha1.ToolExecutorNone && !r.Done(call.ID)
 }
 
-// Unsure reports that a call could not be observed.
+// Unsure records that a call could not be observed.
 func (r *Round) Unsure(index int) {
 	r.unsure = append(r.unsure, index)
 }
@@ -206,7 +206,7 @@ func (r *Round) Offer(accepted []Offer, now time.Time) {
 	r.accepted = accepted
 }
 
-// take takes the accepted offers: all of them if they complete the step, and otherwise one after another.
+// take processes the accepted offers: all of them if they complete the step, and otherwise one after another.
 func (r *Round) take(time.Time) []Action {
 	if len(r.accepted) == 0 {
 		return nil
@@ -224,7 +224,7 @@ func (r *Round) take(time.Time) []Action {
 	return actions
 }
 
-// Kept takes an offer as the journal has it.
+// Kept processes an offer in the form that the journal has recorded.
 func (r *Round) Kept(index int, recorded Recorded) {
 	r.Record([]Recorded{recorded})
 	r.approved = r.Take(&r.Calls[index], recorded.Call) || r.approved
@@ -239,8 +239,8 @@ func (r *Round) approve(time.Time) []Action {
 	return []Action{WriteApproval{Waits: r.waits()}}
 }
 
-// abandon looks for a message once only others are missing: the next model call is to read it (CLIENT-05). Only a new
-// message ends the wait for a client before its time limit.
+// abandon looks for a message once the step only waits for others: the next model call must read it (CLIENT-05). Only a
+// new message ends the wait for a client before its time limit.
 func (r *Round) abandon(time.Time) []Action {
 	if r.over || r.asked {
 		return nil

@@ -50,9 +50,9 @@ func (s *Step) Settle(call *v1alpha1.ToolCall, outcome tool.Outcome) tool.Outcom
 	return outcome
 }
 
-// Retries reports whether a call goes on with a further attempt after one that has ended so, and plans it. Its number
-// and time are an intent: they are in status before it starts, so that they survive a restart or a change of the
-// leader. An AtMostOnce call has one attempt.
+// Retries reports whether a call continues with another attempt after this outcome, and plans it. Its number and time
+// are an intent: they are in status before it starts, so that they survive a restart or a change of the leader. An
+// AtMostOnce call has one attempt.
 func (s *Step) Retries(call *v1alpha1.ToolCall, ended tool.Outcome, now time.Time) bool {
 	if !ended.Retryable || tool.AtMostOnce(*call) || call.Attempt >= tool.MaxAttempts {
 		return false

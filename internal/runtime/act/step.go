@@ -11,7 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// Step is what a process knows of an open act step. The zero value, and nil, know nothing.
+// Step is the knowledge of a process about an open act step. The zero value and nil are empty.
 type Step struct {
 	// Local reports whether the process carries out the calls of Job tools itself, as the in-process runtime does.
 	Local bool
@@ -23,12 +23,12 @@ type Step struct {
 
 	rows  []*Row
 	brief bool
-	// held is the number of outcomes that only memory has, heldSince when it last changed.
+	// held is the number of outcomes that are only in memory, heldSince when it last changed.
 	held      int
 	heldSince time.Time
 }
 
-// Row is what a process knows of one call.
+// Row is the knowledge of a process about one call.
 type Row struct {
 	// ID of the call.
 	ID string
@@ -44,8 +44,8 @@ type Row struct {
 	// Unfenced reports whether this process has concluded that the call was not executed while no pod was recorded for
 	// it. That is valid only until another leader records one.
 	Unfenced bool
-	// GaveUp is the outcome of an AtMostOnce call whose pod is being deleted, for the case that it did not start. A new
-	// process without it ends the call the same way, with a less specific reason.
+	// GaveUp is the outcome of an AtMostOnce call whose pod is being deleted, if it turns out that it did not start. A
+	// new process without it ends the call the same way, with a less specific reason.
 	GaveUp *tool.Outcome
 	// Unstarted is the number of attempts of a Pure or Idempotent call that this process knows not to have started. A new
 	// process starts at 0, and does not state that the call was not executed.
@@ -55,7 +55,7 @@ type Row struct {
 	// Withheld is the missing Secret that the call waits for.
 	Withheld *Withheld
 
-	// lookAt is when the Secret is looked for again, lookPause how long that took it.
+	// lookAt is when the Secret is checked again, lookPause the pause before that.
 	lookAt    time.Time
 	lookPause time.Duration
 
@@ -63,7 +63,7 @@ type Row struct {
 	unread  int
 }
 
-// Recorded is what the journal has of a call.
+// Recorded is the state of a call in the journal.
 type Recorded struct {
 	// Ordinal of the entry; 0 for none.
 	Ordinal int64

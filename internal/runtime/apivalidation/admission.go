@@ -1,6 +1,6 @@
-// Package apivalidation does to objects of this API what an API server does before it stores them, with the API
-// server's own packages: it sets the defaults of the CustomResourceDefinition, and validates the object against its
-// schema and its CEL rules. It does not evaluate policies.
+// Package apivalidation treats objects of this API as an API server does before it stores them, with the API server's
+// own packages: it sets the defaults of the CustomResourceDefinition, and validates the object against its schema and
+// its CEL rules. It does not evaluate policies.
 package apivalidation
 
 import (
@@ -120,8 +120,8 @@ func Admit(o Object) error {
 	return nil
 }
 
-// Decode reads an object of a kind as it is written, in YAML or JSON, and checks it. A field that there is not is an
-// error, as it is for kubectl. An empty text is a value here, which is lost where Go's types have it.
+// Decode reads an object of a kind from YAML or JSON, and validates it. An unknown field is an error, as it is for
+// kubectl. An empty string counts as a value here, which the Go types would lose.
 func Decode(name string, document []byte) (Object, error) {
 	o := New(name)
 	if o == nil {
@@ -144,7 +144,7 @@ func Decode(name string, document []byte) (Object, error) {
 	return o, nil
 }
 
-// contentOf is a document with whole numbers as whole numbers, as an API server has it.
+// contentOf returns a document in which whole numbers are integers, as in an API server.
 func contentOf(document []byte) (map[string]any, error) {
 	raw, err := yaml.YAMLToJSON(document)
 	if err != nil {
@@ -157,7 +157,7 @@ func contentOf(document []byte) (map[string]any, error) {
 	return content, nil
 }
 
-// check fills in the defaults of an object and checks it. It takes its status away.
+// check sets the defaults of an object and validates it, without its status.
 func (k *kind) check(content map[string]any, name string) error {
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
 		return fmt.Errorf("is not valid: metadata.name: %s", strings.Join(problems, "; "))

@@ -28,7 +28,7 @@ func Set(
 	reason, message string,
 ) {
 	at := metav1.NewTime(now.Truncate(time.Second))
-	// Earlier versions of the API had default conditions with the earliest time there is: no process has set them.
+	// Earlier versions of the API had default conditions with the zero time, which no process has set.
 	if current := meta.FindStatusCondition(*conditions, kind); current != nil && current.LastTransitionTime.Unix() <= 0 {
 		current.LastTransitionTime = at
 	}
@@ -62,8 +62,8 @@ func SetReady(conditions *[]metav1.Condition, generation int64, now metav1.Time,
 	Set(conditions, generation, now, v1alpha1.ConditionReady, status, reason, message)
 }
 
-// SetStalled sets the condition that only a change of the spec can help. It exists only while it is True, as kstatus
-// requires.
+// SetStalled sets the condition Stalled: only a change of the spec can help. It exists only while it is True, as
+// kstatus requires.
 func SetStalled(
 	conditions *[]metav1.Condition,
 	generation int64,
@@ -78,9 +78,9 @@ func SetStalled(
 	Set(conditions, generation, now, v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, message)
 }
 
-// SetAccepted sets the state of a ToolResult: True if it is part of its Turn, False if it never will be, Unknown while
-// it waits. kstatus does not know this condition, so that Reconciling is set too while it waits, and Stalled once it is
-// refused.
+// SetAccepted sets the state of a ToolResult: True once its Turn has accepted it, False once it is refused, Unknown
+// while it waits. kstatus does not know this condition, so that Reconciling is set too while it waits, and Stalled once
+// it is refused.
 func SetAccepted(
 	conditions *[]metav1.Condition,
 	generation int64,

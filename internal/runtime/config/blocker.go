@@ -59,7 +59,7 @@ func (b Blocker) Fields() map[string]string {
 	return fields
 }
 
-// remedy says what to do about an object that is archived or does not exist.
+// remedy returns what to do about an object that is archived or does not exist.
 func (b *Blocker) remedy(r *Resolved) string {
 	// A Session keeps its Harness.
 	kind, name, other := "Harness", r.HarnessName, "create a Session with another Harness"

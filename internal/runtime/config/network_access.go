@@ -10,7 +10,7 @@ import (
 // NetworkAccess merges the network access lists of several layers (CFG-05). The zero value is no list, and permits
 // everything.
 type NetworkAccess struct {
-	// inForce reports whether a layer has a list.
+	// inForce reports whether a layer has set a list.
 	inForce bool
 	// allowed lists the only destinations that may be reached, unless it is empty and closed is not set.
 	allowed []pattern
@@ -69,7 +69,7 @@ func (n NetworkAccess) Binds(name string, tool *v1alpha1.ToolSpec) bool {
 	return !n.inForce || !Unbounded(tool) || slices.Contains(n.exempt, name)
 }
 
-// Unbounded reports whether no list can hold a Tool: it runs as a Job with a network.
+// Unbounded reports whether no list can be enforced for a Tool: it runs as a Job with network access.
 func Unbounded(tool *v1alpha1.ToolSpec) bool {
 	return tool.Job != nil && tool.Job.Network != v1alpha1.NetworkReachNone
 }

@@ -25,20 +25,19 @@ type pattern struct {
 	root string
 }
 
-// form is a URL written in one way: the scheme and the host in small letters, without the scheme's own port. A URL has
+// form is a normalized form of a URL: the scheme and the host in lower case, without the default port. A URL has
 // several: see formsOf.
 type form struct {
 	host string
 	text string
-	// climbs reports whether a server may read the path as one that leads upwards, whatever the form of the path leads
-	// to.
+	// climbs reports whether a server may interpret the path as leading upwards.
 	climbs bool
 }
 
 const (
 	schemeHTTP  = "http"
 	schemeHTTPS = "https"
-	// anySubdomain begins a pattern of a domain with all that is below it.
+	// anySubdomain is the prefix of a pattern for a domain with all its subdomains.
 	anySubdomain = "*."
 )
 
@@ -207,8 +206,8 @@ func formOf(u *url.URL, urlPath string) form {
 	return form{host: host, text: text}
 }
 
-// canonicalHost writes a host in one way: a name in small letters without the dot of the root, an address as it is
-// usually written.
+// canonicalHost returns the canonical form of a host: a name in lower case without the final dot, an address in its
+// usual notation.
 func canonicalHost(host string) string {
 	if address, err := netip.ParseAddr(host); err == nil {
 		return address.Unmap().String()

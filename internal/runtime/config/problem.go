@@ -10,7 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool/builtin"
 )
 
-// Presence is the known state of an object that a layer names.
+// Presence is the known state of an object that a layer refers to.
 type Presence int
 
 const (

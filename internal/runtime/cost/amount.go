@@ -24,7 +24,7 @@ func parse(text string, places int) (*big.Int, bool) {
 	return new(big.Int).SetString(whole+fraction+strings.Repeat("0", places-len(fraction)), 10)
 }
 
-// digits reports whether a text has nothing else in it.
+// digits reports whether a text consists of digits.
 func digits(text string) bool {
 	return strings.Trim(text, "0123456789") == ""
 }
@@ -42,7 +42,7 @@ func format(amount *big.Int) string {
 	return whole + "." + fraction
 }
 
-// times is so many tokens at a price.
+// times returns the cost of a number of tokens at a price.
 func times(tokens int64, price v1alpha1.Price) (*big.Int, bool) {
 	each, ok := parse(string(price), pricePlaces)
 	if !ok {

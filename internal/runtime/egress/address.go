@@ -99,7 +99,7 @@ func (c *Client) permitted(a netip.Addr) bool {
 	return (public(a) && !within(c.private, a.Unmap())) || (a.Zone() == "" && within(c.allow, a.Unmap()))
 }
 
-// denied reports whether no request goes to an address and port, whatever else permits it. An address that maps an IPv4
+// denied reports whether no request goes to an address and port, even if it is allowed. An address that maps an IPv4
 // address by NAT64 counts as that one.
 func (c *Client) denied(a netip.Addr, port string) bool {
 	a = a.Unmap()

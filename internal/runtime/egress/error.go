@@ -12,19 +12,19 @@ const (
 	ReasonForbidden Reason = "Forbidden"
 	// ReasonRefused: the host does not exist, or has no address that a request may go to.
 	ReasonRefused Reason = "Refused"
-	// ReasonUnresolved: whether the host exists could not be found out.
+	// ReasonUnresolved: looking up the host failed.
 	ReasonUnresolved Reason = "Unresolved"
 	// ReasonUnreachable: no connection was established.
 	ReasonUnreachable Reason = "Unreachable"
 	// ReasonUntrusted: the server could not prove that it is the host.
 	ReasonUntrusted Reason = "Untrusted"
-	// ReasonRedirect: the server sent the request elsewhere, and it may not go there, or has gone elsewhere too often.
+	// ReasonRedirect: the server redirected the request to a forbidden destination, or too often.
 	ReasonRedirect Reason = "Redirect"
 	// ReasonLost: the connection broke, or its data was not a valid response.
 	ReasonLost Reason = "Lost"
 	// ReasonTimeout: there was no complete response in time.
 	ReasonTimeout Reason = "Timeout"
-	// ReasonCancelled: the caller does not want the response any more.
+	// ReasonCancelled: the caller has cancelled the request.
 	ReasonCancelled Reason = "Cancelled"
 )
 
@@ -47,8 +47,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s", e.Reason, e.Text)
 }
 
-// behind is the error of a request that so many redirects have led to. Where it may not go, the last of them is at
-// fault.
+// behind returns the error of a request after a number of redirects. If its destination is forbidden, the last redirect
+// is the cause.
 func (e *Error) behind(redirects int) *Error {
 	if redirects == 0 {
 		return e

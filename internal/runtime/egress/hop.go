@@ -97,7 +97,7 @@ func (h *hop) identity() string {
 	return h.method + " " + h.url.Scheme + "://" + place(h.url) + h.url.RequestURI()
 }
 
-// aboutBody are the headers that go wherever the body goes.
+// aboutBody are the headers that describe the body and are sent with it.
 var aboutBody = []string{"Accept", "Content-Type", "User-Agent"}
 
 // follow returns the request for a redirect.

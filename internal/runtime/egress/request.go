@@ -51,7 +51,7 @@ type Response struct {
 	Length int64
 }
 
-// Do sends a request and reads the response, whatever its status. The error is an *Error. It never sends the same
+// Do sends a request and reads the response, regardless of its status. The error is an *Error. It never sends the same
 // request twice to one URL.
 func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	if r.Timeout > 0 {
@@ -166,7 +166,7 @@ func read(ctx context.Context, answer *http.Response, limit int64) (*Response, e
 	return nil, e
 }
 
-// redirects reports whether a status sends the request elsewhere.
+// redirects reports whether a status is that of a redirect.
 func redirects(status int) bool {
 	switch status {
 	case http.StatusMovedPermanently,

@@ -36,7 +36,7 @@ func NewFactory(identity Identity, clock func() time.Time) Factory {
 	return Factory{identity: identity, clock: clock}
 }
 
-// At builds events of one given time, for what happened before it was written down.
+// At builds events of one given time, for events that are recorded later.
 func (f Factory) At(t time.Time) Factory {
 	f.clock = func() time.Time { return t }
 	return f

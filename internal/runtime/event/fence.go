@@ -29,9 +29,9 @@ func NewFence() string {
 	return hex.EncodeToString(nonce)
 }
 
-// Fenced puts the texts and the error of every tool result between two lines that carry a nonce which is in none of
-// them, so that no text of a tool can pretend to stand outside. Images are left alone, and so are the messages given.
-// It is a function of the messages: a prompt that is composed again is the same to the byte.
+// Fenced encloses the texts and the error of every tool result in two lines with a nonce that occurs in none of them,
+// so that no text of a tool can pretend to be outside. Images and the given messages do not change. It is a function of
+// the messages: a prompt that is composed again is the same to the byte.
 //
 // The nonce is the one that was minted with the outcome. One that has none, because an earlier build wrote it or
 // because it was put in by Repair, gets one that follows from its id.

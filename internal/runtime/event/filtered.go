@@ -2,16 +2,16 @@ package event
 
 import "slices"
 
-// MetadataPromptFiltered marks an assistant message that says nothing, because a filter of the provider refused what
-// had come since the message of the model before it.
+// MetadataPromptFiltered marks an empty assistant message: a filter of the provider refused the messages since the
+// previous message of the model.
 const MetadataPromptFiltered = "prompt_filtered"
 
-// noteFiltered stands in a prompt for what a filter refused. The journal keeps the original.
+// noteFiltered replaces a text that a filter refused in a prompt. The journal keeps the original.
 const noteFiltered = "(Left out: a content filter of the provider refused this text.)"
 
-// WithoutFiltered replaces what a filter refused by a note, so that it does not stop every later request of the
-// Session. That is the messages of the user and the tool results before a message with MetadataPromptFiltered, back to
-// the message of the model before it. The given messages do not change.
+// WithoutFiltered replaces messages that a filter refused by a note, so that they do not block every later request of
+// the Session: the user messages and the tool results before a message with MetadataPromptFiltered, back to the
+// previous message of the model. The given messages do not change.
 func WithoutFiltered(messages []Message) []Message {
 	kept := messages
 	for i, m := range messages {

@@ -2,20 +2,20 @@ package event
 
 import "slices"
 
-// MaxReasoningBytes bounds the reasoning of one message: the opaque data, ids and summaries together. What does not fit
-// is not kept, and the provider continues without it.
+// MaxReasoningBytes bounds the reasoning of one message: the opaque data, ids and summaries together. Reasoning that
+// exceeds it is dropped, and the provider continues without it.
 const MaxReasoningBytes = 256 << 10
 
-// Reasoning is what a provider wants back unchanged to continue its model's reasoning.
+// Reasoning is data that a provider must get back unchanged to continue its model's reasoning.
 type Reasoning struct {
-	// Kind is the form in which the provider gave it and takes it back, such as thinking or thought_signature. Each
-	// driver has its own.
+	// Kind is the form in which the provider sends and accepts it, such as thinking or thought_signature. Each driver
+	// has its own.
 	Kind string `json:"kind"`
 	// ID of the item at the provider. It may be empty.
 	ID string `json:"id,omitempty"`
 	// Data is opaque: a signature or encrypted content. All reasoning of a message is at most MaxReasoningBytes.
 	Data string `json:"data,omitempty"`
-	// Summary is the readable text, where there is one. Some providers sign it: it is given back as it came.
+	// Summary is the readable text, where there is one. Some providers sign it: it is sent back unchanged.
 	Summary string `json:"summary,omitempty"`
 }
 
@@ -33,8 +33,8 @@ type Origin struct {
 	Provider string `json:"provider"`
 	// Model is the provider's name of the model.
 	Model string `json:"model"`
-	// Binding identifies the Model, its host, the provider's model name and the reference to its credential. Reasoning is
-	// given back only where all of them are the same.
+	// Binding identifies the Model, its host, the provider's model name and the reference to its credential. Reasoning
+	// is sent back only if all of them are the same.
 	Binding string `json:"binding"`
 }
 

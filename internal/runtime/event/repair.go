@@ -14,7 +14,7 @@ const (
 	CallRunning
 	// CallLookupFailed: the state of the call could not be read.
 	CallLookupFailed
-	// CallUnrecorded: no record of calls is kept, so that a call without a result can only have been given up.
+	// CallUnrecorded: no record of calls is kept, so that a call without a result can only have been abandoned.
 	CallUnrecorded
 )
 
@@ -41,7 +41,7 @@ const (
 	SentenceNotExecuted = "This tool call was not executed. It is safe to retry it."
 	// SentenceStatusUnknown: the state of the call could not be read.
 	SentenceStatusUnknown = "The status of this tool call is unknown. Do not retry it."
-	// SentenceCancelled: the call was given up.
+	// SentenceCancelled: the call was abandoned.
 	SentenceCancelled = "cancelled - another message came in"
 )
 

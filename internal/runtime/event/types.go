@@ -2,7 +2,7 @@ package event
 
 // Types of events (EVT-03). Types are added, never changed.
 const (
-	// TypeInputMessage: the user's message was taken into the conversation.
+	// TypeInputMessage: the user's message was added to the conversation.
 	TypeInputMessage = "input.message"
 	// TypeSessionActivated: the Session has an active turn (LIFE-01).
 	TypeSessionActivated = "session.activated"
@@ -26,7 +26,7 @@ const (
 	TypeReasonRecovered = "reason.recovered"
 	// TypeLLMGeneration: a call of a provider ended, with its usage.
 	TypeLLMGeneration = "llm.generation"
-	// TypeTranscriptRepaired: a tool call without a result was given one for the prompt (DUR-08).
+	// TypeTranscriptRepaired: a tool call without a result received one for the prompt (DUR-08).
 	TypeTranscriptRepaired = "transcript.repaired"
 	// TypeActStarted: an act step began (TOOL-11).
 	TypeActStarted = "act.started"
@@ -64,7 +64,7 @@ const (
 	StatusError = "error"
 	// StatusTimeout: the tool ran out of time.
 	StatusTimeout = "timeout"
-	// StatusCancelled: the call was given up.
+	// StatusCancelled: the call was abandoned.
 	StatusCancelled = "cancelled"
 	// StatusInterrupted: the tool started, and its outcome cannot be determined.
 	StatusInterrupted = "interrupted"
@@ -74,6 +74,6 @@ const (
 const (
 	// ActionReplay: the recorded outcome was put into the prompt.
 	ActionReplay = "replay"
-	// ActionSynthesize: a sentence was put in place of an outcome.
+	// ActionSynthesize: a sentence replaced the missing outcome.
 	ActionSynthesize = "synthesize"
 )

@@ -38,9 +38,9 @@ func Ceiling(total int64) int64 {
 	return total - total/8
 }
 
-// TooLargeError reports a request for more than a namespace may ever hold. Waiting would be of no use.
+// TooLargeError reports a request for more than a namespace may ever hold: waiting would not help.
 type TooLargeError struct {
-	// Asked is what was asked for, Ceiling the most that a namespace may hold.
+	// Asked is the requested amount, Ceiling the maximum of a namespace.
 	Asked, Ceiling Amount
 }
 

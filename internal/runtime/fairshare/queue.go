@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Queue is a work queue that serves namespaces fairly: the next item is one of the namespace that has the fewest items
-// under way, and of several such namespaces the one that was served the longest ago. A namespace alone has all but an
-// eighth of the workers. As in any work queue, an item is under way once at a time, and one that is added while it is
-// under way comes again after that.
+// Queue is a work queue that serves namespaces fairly: the next item is one of the namespace with the fewest items in
+// progress, and of several such namespaces of the one that was served the longest ago. A single namespace may use all
+// but an eighth of the workers. As in any work queue, an item is in progress once at a time, and one that is added
+// while it is in progress is processed again afterwards.
 type Queue[T comparable] struct {
 	namespace func(T) string
 	ceiling   int

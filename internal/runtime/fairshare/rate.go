@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Rate divides requests a second between namespaces. A namespace alone may use all of them but an eighth; while there
-// are fewer than are wanted, namespaces take turns.
+// Rate divides the requests per second between namespaces. A single namespace may use all but an eighth of them; while
+// they are scarce, namespaces take turns.
 type Rate struct {
 	all, each limit
 	waited    Observer
@@ -18,7 +18,7 @@ type Rate struct {
 	mu      sync.Mutex
 	bucket  bucket
 	tenants map[string]*caller
-	// turn is how far the namespaces have come: who was idle begins here.
+	// turn is the progress of the namespaces: one that was idle begins here.
 	turn  float64
 	timer *time.Timer
 }
@@ -35,12 +35,12 @@ type bucket struct {
 // caller is one namespace.
 type caller struct {
 	bucket bucket
-	// turn is how far the namespace has come.
+	// turn is the progress of the namespace.
 	turn  float64
 	lines []*Ticket
 }
 
-// Ticket is a request of a namespace that is in line, or may be made. Its methods may be called on a nil Ticket, which
+// Ticket is a request of a namespace that is queued, or granted. Its methods may be called on a nil Ticket, which
 // stands for a request that no Rate bounds.
 type Ticket struct {
 	rate      *Rate
@@ -166,8 +166,8 @@ func (r *Rate) prune(now time.Time) {
 	}
 }
 
-// serve lets requests go for as long as there are tokens, and sees to it that it is called again while one waits. It
-// returns the requests that may be made now.
+// serve grants requests while there are tokens, and schedules the next call while one waits. It returns the granted
+// requests.
 func (r *Rate) serve(now time.Time) (granted []*Ticket) {
 	for {
 		r.bucket.fill(r.all, now)

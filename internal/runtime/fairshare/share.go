@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// state is where a Share stands.
+// state is the state of a Share.
 type state int
 
 const (
@@ -101,8 +101,8 @@ func (s *Share) Shrink(to Amount) {
 	tell(ready)
 }
 
-// Regain gives back what the Share holds and waits until it holds the amount, as the Share of a Turn that goes on. When
-// the context ends first, or the amount is more than a namespace may hold, the Share holds nothing.
+// Regain releases the Share and waits until it holds the amount, as the Share of a Turn that has begun. If the context
+// ends first, or the amount is more than a namespace may hold, the Share holds nothing.
 func (s *Share) Regain(ctx context.Context, amount Amount) error {
 	if s == nil {
 		return ctx.Err()

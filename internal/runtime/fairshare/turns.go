@@ -76,8 +76,8 @@ func (t *Turns) Count(ctx context.Context, list func(context.Context) ([]Begun, 
 	return nil
 }
 
-// Adopt takes in a Turn that has begun, by status, over the limits if need be. One that is known already stays as it
-// is: its own passes know better whether it waits.
+// Adopt adds a Turn that has begun according to status, even above the limits. A known Turn does not change: its own
+// passes know better whether it waits.
 func (t *Turns) Adopt(b Begun) {
 	t.mu.Lock()
 	old := t.sessions[b.Session]
@@ -139,7 +139,7 @@ func (t *Turns) Resume(session types.UID, wake func()) bool {
 	defer t.mu.Unlock()
 	e := t.sessions[session]
 	if e == nil || !e.admitted {
-		// The Session's own pass takes in what has begun.
+		// The Session's own pass adds the Turn that has begun.
 		return true
 	}
 	if e.active == nil {
@@ -186,7 +186,7 @@ func (e *entry) release() {
 	e.begun.Release()
 }
 
-// one asks for a place, which is always within the ceiling.
+// one requests a place, which is always within the ceiling.
 func (p *Pool) one(namespace string, goesOn bool, wake func()) *Share {
 	s, err := p.Ask(Request{Namespace: namespace, Amount: Amount{Places: 1}, GoesOn: goesOn, Ready: wake})
 	if err != nil {

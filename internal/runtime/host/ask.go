@@ -49,7 +49,7 @@ type asked struct {
 	imageTried    bool
 }
 
-// failure is the error in a form for users. Its code comes with the error, and no text decides.
+// failure returns the error in a form for users. Its code comes from the error's type, not from its text.
 func (a asked) failure() plan.Failure {
 	failure := plan.Failure{Code: model.CodeOf(a.err)}
 	if a.model != nil && failure.Code != v1alpha1.ErrorCodeProcessingError {
@@ -82,16 +82,16 @@ func refusedBy(failure plan.Failure, refusal *provider.Error, modelID string) pl
 	case refusal.Problem != "":
 		return failure.With(v1alpha1.ErrorFieldProblem, refusal.Problem)
 	case failure.Code == v1alpha1.ErrorCodeProcessingError:
-		// The text is in our own words.
+		// The text is our own, and has nothing from the provider.
 		return failure.With(v1alpha1.ErrorFieldProblem, refusal.Error())
 	default:
 		return failure
 	}
 }
 
-// ask calls the Models of a Config for a response, each as often as it makes sense, and the next one if the previous
-// one could not serve the request. It returns all of them in order; at most the last one has responded. An error is not
-// about a Model, and the whole step has to be repeated.
+// ask calls the Models of a Config until one responds: each with its retries, and the next one if the previous one
+// could not serve the request. It returns all called Models in order; at most the last one has responded. An error is
+// not about a Model, and the whole step must be repeated.
 func (h *Host) ask(ctx context.Context, t Turn, c Config, r model.Request) ([]asked, error) {
 	if c.Model == nil {
 		now := h.Clock()
@@ -119,8 +119,8 @@ func (h *Host) ask(ctx context.Context, t Turn, c Config, r model.Request) ([]as
 	return all, nil
 }
 
-// lastFirst moves the Model that answered last in the Turn to the front, so that a tool loop goes on with the reasoning
-// and the prompt cache of one model. The next Turn begins with the configured Model again.
+// lastFirst moves the Model that responded last in the Turn to the front, so that a tool loop continues with the
+// reasoning and the prompt cache of one model. The next Turn begins with the configured Model again.
 func (t Turn) lastFirst(models []*v1alpha1.Model) []*v1alpha1.Model {
 	if t.step() == 1 {
 		return models

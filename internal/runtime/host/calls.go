@@ -98,7 +98,7 @@ func (h *Host) TraceParent(t Turn, call string) string {
 	return h.events(t).Step(t.step(), 1).TraceParent(call)
 }
 
-// definitions are the tools that the model is offered.
+// definitions are the tools that are offered to the model.
 func definitions(c Config) []model.ToolDefinition {
 	var offered []model.ToolDefinition
 	for _, d := range c.Tools {

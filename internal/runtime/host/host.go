@@ -82,8 +82,8 @@ type Turn struct {
 	// Backoff is the state of the open step's attempts before a pause, if this process has it; nil if there is only the
 	// plan.
 	Backoff *Backoff
-	// StoreFirst reports whether an earlier process may have paid for a response of the open step that the journal did not
-	// store. No model is called before an entry is stored.
+	// StoreFirst reports whether an earlier process may have paid for a response of the open step that is not in the
+	// journal. No model is called before an entry is stored.
 	StoreFirst bool
 	// Progress is the Turn's status: the plan is that of the open step.
 	Progress v1alpha1.TurnProgress
@@ -117,7 +117,7 @@ type Config struct {
 	Texts Texts
 }
 
-// JournalOf returns the journal's name of a Session.
+// JournalOf identifies the journal of a Session.
 func JournalOf(session *v1alpha1.Session) journal.Session {
 	j := journal.Session{Namespace: session.Namespace, Name: session.Name, UID: session.UID}
 	if limit := session.Spec.JournalLimit; limit != nil {
@@ -169,7 +169,7 @@ func (h *Host) opening(t Turn) []event.Event {
 	return []event.Event{f.InputMessage(t.message()), f.SessionActivated(), f.TurnStarted(t.Input)}
 }
 
-// Sources are the UIDs of the ToolResults that a closed step has taken.
+// Sources are the UIDs of the ToolResults that a closed step has accepted.
 func Sources(closed *journal.Closed) []types.UID {
 	var uids []types.UID
 	for _, e := range closed.Events {

@@ -9,8 +9,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
-// Inspect composes the model request of a Session as if its next message came now, without that message, and sends
-// nothing (INSPECT-01). The conversation may be empty.
+// Inspect composes the model request for the next message of a Session, without that message, and sends nothing
+// (INSPECT-01). The conversation may be empty.
 func (h *Host) Inspect(ctx context.Context, s journal.Session, locale string, c Config) (model.Request, error) {
 	view, err := h.Log.View(ctx, s, 0)
 	if err != nil {

@@ -31,8 +31,8 @@ func (h *Host) Keep(
 	return ref, closed, nil
 }
 
-// takeIn adds the journal's results to the known results of the calls of an open act step; they take precedence. The
-// ordinals are those of their entries.
+// takeIn adds the results in the journal to the known results of the calls of an open act step; those of the journal
+// take precedence. The ordinals are those of their entries.
 func (h *Host) takeIn(ctx context.Context, t Turn, known *act.Step) (*act.Step, []int64, error) {
 	if t.Progress.Plan.Phase != v1alpha1.PlanPhaseAct {
 		return known, nil, nil
@@ -63,7 +63,7 @@ func recordedAs(ref journal.SettledRef) act.Recorded {
 	return act.Recorded{Ordinal: ref.Ordinal, Call: ref.Call}
 }
 
-// maxResultBytes is the length up to which a text stays with a ToolResult that nothing has taken yet.
+// maxResultBytes is the length up to which the cache keeps the text of a ToolResult that was not accepted yet.
 const maxResultBytes = 2 << 10
 
 // LeaveOutResult drops a long text of a ToolResult. Caches that keep many ToolResults use it, and read the text later.

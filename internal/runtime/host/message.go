@@ -35,8 +35,8 @@ func MessageOf(spec v1alpha1.TurnSpec) (input string, content []event.Part) {
 	return event.Message{Content: content}.PlainText(), content
 }
 
-// Excerpt is the beginning of a Turn's message, as much as steps behind the first one need of it: the event of the
-// Turn's end repeats it.
+// Excerpt is the beginning of a Turn's message, as long as steps after the first one need it: the event of the Turn's
+// end repeats it.
 func Excerpt(spec v1alpha1.TurnSpec) string {
 	input, _ := MessageOf(spec)
 	// One byte more than the event has room for shows that the text was longer. The copy releases the rest.

@@ -9,9 +9,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
-// KeepOutcomes appends the outcomes to the journal that only memory has, in one part where they fit, and drops the
-// texts of all outcomes that the journal has from what is known. It returns the closing entry if the step is closed, or
-// if the Turn ends here because the journal has no room. After an error nothing has changed.
+// KeepOutcomes appends the outcomes that are only in memory to the journal, in one part if they fit, and drops the
+// texts of all outcomes in the journal from known. It returns the closing entry if the step is closed, or if the Turn
+// ends here because the journal has no room. After an error nothing has changed.
 func (h *Host) KeepOutcomes(ctx context.Context, t Turn, known *act.Step) (*journal.Closed, error) {
 	keepable := known.Keepable(t.Progress.ToolCalls)
 	calls := make([]journal.SettledCall, len(keepable))
@@ -36,7 +36,7 @@ func (h *Host) KeepOutcomes(ctx context.Context, t Turn, known *act.Step) (*jour
 	return nil, nil
 }
 
-// restore reads the texts again that were dropped. It returns the closing entry instead if the step is closed.
+// restore reads the dropped texts again. It returns the closing entry instead if the step is closed.
 func (h *Host) restore(ctx context.Context, t Turn, known *act.Step) (*act.Step, *journal.Closed, error) {
 	if !known.AnyCut() {
 		return known, nil, nil

@@ -69,7 +69,8 @@ func (h *Host) Reason(ctx context.Context, t Turn, c Config) (*journal.Closed, e
 	// They are large, and the response may be kept for a while.
 	g.prompt, g.context, c = nil, modelContext{}, c.after(g.calls())
 	compose := func(ctx context.Context, turns map[string]journal.RecordedTurn) journal.Record {
-		// A message that cannot be read now waits: a response that has been paid for must not be lost because of it.
+		// A message that cannot be read now waits for a later step: a response that was paid for must not be lost
+		// because of it.
 		offered, _ := t.offered(ctx)
 		return h.closeReason(t, c, g, read(ctx, unused(offered, turns)))
 	}
@@ -215,7 +216,7 @@ type reasoned struct {
 	// response decides what follows; planned are its calls, for the journal.
 	response plan.Response
 	planned  []journal.PlannedCall
-	// usage is that of the model call; nil if it is not known.
+	// usage is that of the model call; nil if it is unknown.
 	usage *event.Usage
 }
 

@@ -23,7 +23,7 @@ const (
 	// keepParts is the fraction of the elapsed time that passes between two parts after that: the journal of a long
 	// response must not grow with its duration, and only a small part is lost with the process.
 	keepParts = 12
-	// keepTimeout bounds the write of one part. The next one makes up for a failed write.
+	// keepTimeout bounds the write of one part. The next write includes the text of a failed one.
 	keepTimeout = 10 * time.Second
 	// discardTimeout bounds the time for discarding recorded parts. A slot is held meanwhile.
 	discardTimeout = 30 * time.Second
@@ -46,7 +46,7 @@ type recording struct {
 	mu    sync.Mutex
 	heard string
 
-	// tried reports whether some of the text may be in the journal, discarded whether it is marked as not the response.
+	// tried reports whether part of the text may be in the journal, discarded whether it is marked as discarded there.
 	// Only the recording uses both until it has ended.
 	tried, discarded bool
 }
@@ -84,7 +84,7 @@ func (r *recording) hear(p model.Partial) {
 	r.heard = p.Text
 }
 
-// run records the consumed text at intervals. The next write makes up for a failed one.
+// run records the consumed text at intervals. The next write includes the text of a failed one.
 func (r *recording) run(stopped context.Context) {
 	defer close(r.done)
 	defer func() {
@@ -113,7 +113,7 @@ func (r *recording) run(stopped context.Context) {
 	}
 }
 
-// interval is how long the next piece waits.
+// interval is the pause before the next part.
 func (r *recording) interval() time.Duration {
 	return max(keepEvery, time.Since(r.began)/keepParts)
 }
@@ -139,14 +139,14 @@ func (r *recording) write(ctx context.Context) (goOn bool) {
 	return !closed && !hopeless(err)
 }
 
-// hopeless reports whether a piece cannot be written later either, or should not be.
+// hopeless reports whether retrying the write of a part is useless or wrong.
 func hopeless(err error) bool {
 	return errors.Is(err, journal.ErrFull) || errors.Is(err, journal.ErrTooLarge) || errors.Is(err, journal.ErrRefused) ||
 		errors.Is(err, journal.ErrCorrupt) || errors.Is(err, journal.ErrFormat)
 }
 
-// discard marks the recorded text as not the response. Until that is done the step must not continue: a later process
-// would use that text as the response.
+// discard marks the recorded text as discarded. Until then the step must not continue: a later process would use that
+// text as the response.
 func (r *recording) discard(ctx context.Context) error {
 	if !r.tried || r.discarded {
 		return nil

@@ -17,10 +17,10 @@ func (h *Host) holder() string {
 	return h.identity.id
 }
 
-// recovered returns the Model of a partial response that an earlier process recorded, if that is to be used as the
-// response (PART-02); nil if the model has to be called. The Model must still have this setting, and still be one of
-// the Turn's Models. If there was no text yet, or the model had begun to call tools, it is called again: incomplete
-// calls would be lost silently.
+// recovered returns the Model of a partial response that an earlier process recorded, if it is used as the response
+// (PART-02); nil if the model must be called. The Model must still have this setting, and still be one of the Turn's
+// Models. If there was no text yet, or the model had begun to call tools, it is called again: incomplete calls would be
+// lost silently.
 func recovered(c Config, kept *journal.Partial) *v1alpha1.Model {
 	if kept == nil || kept.Discarded || strings.TrimSpace(kept.Text) == "" {
 		return nil
@@ -33,8 +33,8 @@ func recovered(c Config, kept *journal.Partial) *v1alpha1.Model {
 	return nil
 }
 
-// own discards the parts that this process itself has recorded for the open step: the step is run again, and no process
-// has died. Only the parts of other processes remain.
+// own discards the parts that this process has recorded for the open step: it runs the step again, and no process has
+// died. Only the parts of other processes remain.
 func (h *Host) own(ctx context.Context, t Turn, kept *journal.Partial) (*journal.Partial, error) {
 	if kept == nil || kept.Holder != h.holder() {
 		return kept, nil

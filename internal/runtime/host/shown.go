@@ -10,16 +10,15 @@ import (
 )
 
 const (
-	// maxShownBytes is the most that status shows of the arguments of one call, and maxShownEncoded the most that this
-	// may take as JSON.
+	// maxShownBytes bounds the arguments of one call in status, and maxShownEncoded their size as JSON.
 	maxShownBytes   = 2 << 10
 	maxShownEncoded = 4 << 10
-	// maxShownCalls is the most calls whose arguments status shows.
+	// maxShownCalls bounds the number of calls whose arguments status shows.
 	maxShownCalls = 16
 	// maxCallsBytes is the room for the calls of a step in status, as JSON: the rest of a status is conditions, plan
 	// and summary.
 	maxCallsBytes = 52 << 10
-	// maxCallGrowth is the most by which a call grows after it was planned: its attempt, its pod, and the start of its
+	// maxCallGrowth bounds the growth of a call after it was planned: by its attempt, its pod, and the start of its
 	// result.
 	maxCallGrowth = 408
 )
@@ -58,7 +57,7 @@ func sizeOf(call v1alpha1.ToolCall) int {
 	return len(raw)
 }
 
-// encodedSize returns the most that a text takes within a JSON string.
+// encodedSize returns the maximum size of a text within a JSON string.
 func encodedSize(text string) int {
 	size := 0
 	for _, r := range text {

@@ -144,7 +144,7 @@ func (h *Host) CancelSteer(
 		recorded, known := view.Turns[t.Ref.Name]
 		switch {
 		case known && recorded.UID != t.Ref.UID:
-			// No Turn accepts a message whose name was used before.
+			// No Turn accepts a message whose name was already used.
 			return CancelledBeforeStart(h.micro()), nil, nil
 		case known && recorded.SteeredInto != nil:
 			return h.steered(), recorded.SteeredInto, nil

@@ -58,8 +58,8 @@ func turnError(failure plan.Failure, sentence string) *v1alpha1.TurnError {
 }
 
 // Progress updates a status while the calls of its act step are running. waits reports whether the step only waits for
-// others, and lacks are the waits of calls for anything but clients and approvals. The phase is Waiting where the Turn
-// waits for these alone.
+// others, and lacks are the waits of calls other than for clients and approvals. The phase is Waiting if the Turn waits
+// only for these.
 func Progress(p *v1alpha1.TurnProgress, known *act.Step, waits bool, lacks []v1alpha1.TurnWait) {
 	for i := range p.ToolCalls {
 		if outcome, ok := known.Outcome(p.ToolCalls[i].ID); ok {

@@ -11,18 +11,18 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
-// KeepUnwritten is how long a model response that the journal does not accept is kept for another attempt. A tenant can
-// make the manager hold this memory.
+// KeepUnwritten is how long a model response that the journal does not accept is kept for retries. A tenant can make
+// the manager hold this memory.
 const KeepUnwritten = 10 * time.Minute
 
-// Unwritten is a model response that has been paid for and is not in the journal yet. Deliver retries to append it.
+// Unwritten is a model response that was paid for and is not in the journal yet. Deliver retries to append it.
 type Unwritten struct {
-	// Since is when the response was there.
+	// Since is when the response was complete.
 	Since time.Time
 	// Err is why it could not be appended.
 	Err error
 
-	// dropped is what the drop of the response is recorded with; nil for a response that nothing was paid for.
+	// dropped is the record of the drop of the response; nil for a response that nothing was paid for.
 	dropped *Dropped
 	record  journal.Record
 	// compose builds the record again, for the Turns that the journal has.
@@ -37,7 +37,7 @@ func (u *Unwritten) Error() string {
 // Unwrap returns the cause.
 func (u *Unwritten) Unwrap() error { return u.Err }
 
-// Bytes is the memory that is kept: the record, and the response that it is composed of again when that is needed.
+// Bytes is the size in memory: the record, and the response from which it is composed again if necessary.
 func (u *Unwritten) Bytes() int64 {
 	var n int
 	for _, e := range u.record.Events {
@@ -54,7 +54,7 @@ func (u *Unwritten) Bytes() int64 {
 	return 2 * int64(n)
 }
 
-// Expired reports whether the response was kept for as long as one may be.
+// Expired reports whether the response was kept for the maximum time.
 func (u *Unwritten) Expired(now time.Time) bool {
 	return !now.Before(u.Since.Add(KeepUnwritten))
 }
@@ -65,7 +65,7 @@ type Dropped struct {
 	message, model string
 }
 
-// Drop returns the response as it is after it was dropped; nil for a response that nothing was paid for.
+// Drop returns the record of the dropped response; nil for a response that nothing was paid for.
 func (u *Unwritten) Drop() *Dropped { return u.dropped }
 
 // RecordDrop records in the journal that a response was dropped. Only then may a model be called again: a success shows
@@ -93,7 +93,7 @@ func (h *Host) Deliver(ctx context.Context, t Turn, u *Unwritten) (*journal.Clos
 	return h.deliver(ctx, t, u)
 }
 
-// recomposed bounds how often a response is composed again because messages were withdrawn that it was to take in.
+// recomposed bounds how often a response is composed again because messages to be steered in were withdrawn.
 const recomposed = 8
 
 // deliver closes the step with a response. One that the journal can never hold ends the Turn; any other that is not
@@ -130,7 +130,7 @@ func (h *Host) deliver(ctx context.Context, t Turn, u *Unwritten) (*journal.Clos
 	return nil, &Unwritten{Since: u.Since, Err: err, dropped: u.dropped, record: record, compose: u.compose}
 }
 
-// unacceptable ends the Turn because the API server refuses the response itself: it would refuse it again.
+// unacceptable ends the Turn because the API server rejects the response itself, and would reject it again.
 func (h *Host) unacceptable(ctx context.Context, t Turn, cause error) (*journal.Closed, error) {
 	sentence := cut("The API server rejected the journal entry with the model response: "+cause.Error(), maxMessageBytes)
 	closed, err := h.end(ctx, t, failed(plan.Failure{Code: v1alpha1.ErrorCodeProcessingError}, sentence), nil)

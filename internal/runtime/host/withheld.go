@@ -33,7 +33,7 @@ func ReferenceWaits(calls []v1alpha1.ToolCall, known *act.Step) []v1alpha1.TurnW
 	return waits
 }
 
-// CheckSecrets reports what keeps the headers of an HTTP tool from their Secrets; nil when all are there. It reads the
+// CheckSecrets returns the first missing Secret of the headers of an HTTP tool; nil if none is missing. It reads the
 // Secrets as a call does, and keeps nothing of them.
 func (h *Host) CheckSecrets(
 	ctx context.Context,

@@ -12,7 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
-// acting is a running act step. A new process can find out all of it from the journal.
+// acting is a running act step. A new process can restore all of it from the journal.
 type acting struct {
 	*run
 	// step is what is known of the calls, base their status when the process came to the step.

@@ -108,7 +108,7 @@ func refused(status *v1alpha1.TurnStatus) bool {
 		status.WaitsFor[0].Type == v1alpha1.WaitTypeCluster
 }
 
-// runningMessage returns the current activity of the Turn, in a text that does not change during the activity.
+// runningMessage returns the current activity of the Turn, in a text that does not change while the activity runs.
 func runningMessage(status *v1alpha1.TurnStatus) string {
 	switch status.Phase {
 	case v1alpha1.TurnPhaseReason:
