@@ -36,7 +36,7 @@ func New(start time.Time) *Clock {
 	return &Clock{offset: time.Until(start)}
 }
 
-// Now is the time that the clock shows.
+// Now returns the current time.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 // acting is a running act step. A new process can restore all of it from the journal.
 type acting struct {
 	*run
-	// step is what is known of the calls, base their status when the process came to the step.
+	// step is the knowledge about the calls, base their status when the process reached the step.
 	step *act.Step
 	base []v1alpha1.ToolCall
 	// config is the Turn's configuration in this round.

@@ -54,7 +54,7 @@ func (a *acting) attempt(index int) *host.CallRun {
 	return a.runs[index].run
 }
 
-// definition is the Tool that a call was planned with; nil when it is not there any more.
+// definition is the Tool that a call was planned with; nil if it no longer exists.
 func (a *acting) definition(call v1alpha1.ToolCall) *v1alpha1.Tool {
 	return a.config.Tools.Planned(call).Object()
 }
@@ -86,7 +86,7 @@ func (a *acting) refused(call v1alpha1.ToolCall) *tool.Outcome {
 	return &outcome
 }
 
-// job has a function of this process stand in for the container of a call.
+// job runs a function of this process in place of the container of a call.
 func (a *acting) job(call v1alpha1.ToolCall, run *host.CallRun) func(context.Context) (host.CallEnd, error) {
 	turn, definition := a.hostTurn(), a.definition(call)
 	j := Job{

@@ -22,8 +22,8 @@ type given struct {
 	reply chan error
 }
 
-// RefusedError is why an answer to a call is not accepted. Reason and Message are those of the condition Accepted of a
-// ToolResult.
+// RefusedError reports that a Turn does not accept a result or decision. Reason and Message are those of the condition
+// Accepted of a ToolResult.
 type RefusedError struct {
 	// Reason in CamelCase, and Message for people.
 	Reason, Message string

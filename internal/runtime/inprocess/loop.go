@@ -32,9 +32,9 @@ var ErrStopped = errors.New("the runtime has been stopped")
 
 // Clock returns the current time.
 type Clock interface {
-	// Now is the time that the clock shows.
+	// Now returns the current time.
 	Now() time.Time
-	// Reach waits until the clock shows a time, and reports whether it does: the context may end before.
+	// Reach waits until a time is reached, and reports false if the context ends first.
 	Reach(ctx context.Context, t time.Time) bool
 }
 
@@ -166,7 +166,7 @@ func (l *Loop) find(name string) (*run, error) {
 	return nil, fmt.Errorf("no Turn named %q: run it first", name)
 }
 
-// cancel wants a Turn to end.
+// cancel requests the end of a Turn.
 func (l *Loop) cancel(r *run) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 // keepRetry is the pause after a part that could not be written.
 const keepRetry = 10 * time.Second
 
-// keepOutcomes appends the outcomes to the journal that only memory has, and drops their texts.
+// keepOutcomes appends the outcomes that are only in memory to the journal, and drops their texts.
 func (a *acting) keepOutcomes(ctx context.Context) (*journal.Closed, error) {
 	closed, err := a.loop.Host.KeepOutcomes(ctx, a.hostTurn(), a.step)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, journal.ErrCorrupt) && !errors.Is(err, journal.ErrFormat) {

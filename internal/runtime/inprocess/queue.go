@@ -49,7 +49,7 @@ func (q *queue) remove(r *run) bool {
 	return found
 }
 
-// release ends the run of the active Turn. Messages that have not gone into it are queued like any other.
+// release ends the run of the active Turn. Messages that were not steered into it are queued like any other.
 func (q *queue) release() {
 	q.active = nil
 	q.waiting = append(q.waiting, q.steers...)

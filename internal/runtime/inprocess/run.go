@@ -275,7 +275,8 @@ func (r *run) steers(context.Context) ([]host.Steer, error) {
 	return steers, nil
 }
 
-// project writes the decision of a closed step to the status, and ends the Turns whose messages went into this one.
+// project writes the decision of a closed step to the status, and ends the Turns whose messages were steered into this
+// one.
 func (r *run) project(ctx context.Context, closed *journal.Closed) error {
 	projection.Apply(&r.turn.Status, r.turn.Generation, closed.Transition, closed.Time)
 	for _, steered := range closed.Steered {
@@ -287,7 +288,7 @@ func (r *run) project(ctx context.Context, closed *journal.Closed) error {
 	return nil
 }
 
-// endSteered ends a Turn whose message went into this one.
+// endSteered ends a Turn whose message was steered into this one.
 func (r *run) endSteered(ctx context.Context, steered journal.RecordedTurn, closed *journal.Closed) error {
 	l := r.loop
 	l.mu.Lock()

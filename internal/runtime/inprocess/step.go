@@ -79,7 +79,7 @@ func (r *run) call(ctx context.Context, config host.Config) (*journal.Closed, er
 			return nil, ctx.Err()
 		}
 		if r.toEnd() || r.expired() != nil {
-			// The call is abandoned. If it was answered meanwhile, the journal has the answer.
+			// The call is abandoned. If a response has arrived in the meantime, the journal has it.
 			hangUp()
 			return r.cutShort(ctx, nil)
 		}

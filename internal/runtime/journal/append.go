@@ -107,7 +107,7 @@ func (w *writer) writeAll(ctx context.Context, r Record, specs []Entry) (*entry,
 }
 
 // takesIn checks that the record includes every result that was settled before it and no others, does not report a
-// claimed call as never started, and includes no message that was withdrawn or went elsewhere.
+// claimed call as never started, and includes no message that was withdrawn or steered into another Turn.
 func (w *writer) takesIn(r Record) error {
 	for _, id := range r.Unclaimed {
 		if claim := w.claim(id); claim.Ordinal != 0 {

@@ -46,7 +46,7 @@ func checkpoint(s Session, st *state, ordinal int64, time metav1.MicroTime) (*en
 	})
 }
 
-// starts are the ordinals from which a checkpoint may sum up, the most first.
+// starts are the ordinals from which a checkpoint may summarize, the longest range first.
 func starts(ordinal int64) []int64 {
 	c := ordinal / CheckpointInterval
 	var from []int64

@@ -19,8 +19,8 @@
 // A result of a client tool that comes before its step is complete is such a part too, which holds the result. Of
 // several results for one call the first in the journal counts.
 //
-// The outcomes of calls that only the memory of a process has are recorded together, in such a part, when their step is
-// to wait. So they outlive the process, which need not hold them any more.
+// The outcomes of calls that are only in the memory of a process are recorded together, in such a part, when their step
+// begins to wait. So they survive the process, which need not hold them any more.
 //
 // A call that must start at most once is claimed before it starts, by a part that no final entry names, and its result
 // is settled when it ends. The outcome of a claim without a result is unknown to every process but its holder.

@@ -39,13 +39,13 @@ func (e *FullError) Is(other error) bool { return other == ErrFull }
 type ledger struct {
 	mu         sync.Mutex
 	namespaces map[string]*namespaceBytes
-	// forgotten are the last Sessions that are gone, oldest first: a read or an append that was under way then must not
-	// bring their bytes back.
+	// forgotten are the last Sessions that are gone, oldest first: a read or an append that was in progress then must
+	// not add their bytes again.
 	forgotten []types.UID
 }
 
-// maxForgotten bounds how many Sessions that are gone are remembered. What was under way when one went ends long before
-// so many others have gone.
+// maxForgotten bounds the number of remembered Sessions that are gone. Operations that were in progress when a Session
+// was deleted end long before as many others are deleted.
 const maxForgotten = 4096
 
 type namespaceBytes struct {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// MaxEntryBytes is the most that one entry takes, as JSON of its spec.
+	// MaxEntryBytes is the maximum size of an entry, as JSON of its spec.
 	MaxEntryBytes = 512 * 1024
 	// CheckpointInterval is the distance between ordinals that are kept for checkpoints.
 	CheckpointInterval = 64
@@ -42,11 +42,11 @@ var (
 	// A record marked Closing gets it only for approvals, and for a call that it reports as not claimed although it
 	// was: read Claims again.
 	ErrStale = errors.New("the record lacks a tool result that was appended meanwhile")
-	// ErrSteered reports a record of a Turn whose message has gone into another Turn: it has no entries of its own.
+	// ErrSteered reports a record of a Turn whose message was steered into another Turn: it has no entries of its own.
 	ErrSteered = errors.New("the message of the Turn was steered into another Turn")
-	// ErrTooLarge means that something that cannot be split is larger than an entry.
+	// ErrTooLarge means that an indivisible part is larger than an entry.
 	ErrTooLarge = errors.New("too large for a journal entry")
-	// ErrCorrupt means that the journal is not as writers leave it: an entry is missing, or does not fit its position.
+	// ErrCorrupt means that the journal is inconsistent: an entry is missing, or does not fit its position.
 	ErrCorrupt = errors.New("the journal is damaged")
 )
 
@@ -79,7 +79,7 @@ type DryRunner interface {
 
 // Options are settings of a Log.
 type Options struct {
-	// CacheBytes bounds the memory that cached views and entries take. Default 64 MiB.
+	// CacheBytes bounds the memory of cached views and entries. Default 64 MiB.
 	CacheBytes int64
 	// MaxBytes bounds every journal, whatever the limit of its Session; 0 for no bound.
 	MaxBytes int64
@@ -135,7 +135,7 @@ type Closed struct {
 	Events []event.Event
 	// Calls that the step planned.
 	Calls []PlannedCall
-	// Steered are the Turns whose messages go into this one behind the step.
+	// Steered are the Turns whose messages are steered into this one after the step.
 	Steered []RecordedTurn
 	// Context is what the Turn's later steps send to models beside the messages; nil for none.
 	Context *PinnedContext
@@ -168,8 +168,8 @@ type View struct {
 	NextSequence int64
 	// Messages are the whole transcript.
 	Messages []event.Message
-	// Turns are the Turns whose first step is closed or whose message went into another one, by name. Of several of one
-	// name the first counts.
+	// Turns are the Turns whose first step is closed or whose message was steered into another one, by name. Of several
+	// of one name the first counts.
 	Turns map[string]RecordedTurn
 	// Context is where the journal has the context that it had last; nil for none.
 	Context *ContextRef
@@ -200,8 +200,8 @@ func New(store Store, opts Options) *Log {
 	}
 }
 
-// Stored reports whether the store has accepted an entry of this Log. No dry run shows that: entries are also lost to a
-// database without space, and to a server without time.
+// Stored reports whether the store has accepted an entry of this Log. A dry run does not prove that: a full database or
+// an overloaded server loses entries too.
 func (l *Log) Stored() bool { return l.stored.Load() }
 
 // Forget drops the state of a Session that is gone.

@@ -21,8 +21,8 @@ func ApproveBy(policy v1alpha1.ToolPolicy, timeout *metav1.Duration, now time.Ti
 	return &by
 }
 
-// Unapproved reports whether a call needs approval and nothing has approved it: it has no attempt, so that nothing of
-// it may start.
+// Unapproved reports whether a call requires approval and was not approved: it has no attempt, so that nothing of it
+// may start.
 func Unapproved(call v1alpha1.ToolCall) bool {
 	return call.Policy == v1alpha1.ToolPolicyRequiresApproval && call.Attempt == 0
 }
@@ -58,9 +58,9 @@ func ApprovalTimedOut() Outcome {
 	return notExecuted(v1alpha1.ToolCallReasonApprovalTimeout, "it requires approval and was not approved in time")
 }
 
-// Held reports for each call whether it must wait for an approval or a Secret, its own or another's: in Sequential
-// nothing overtakes a call that waits for one, and in Parallel nothing of its concurrencyClass does, so that calls
-// start in the model's order. Calls that run or have ended, and those of client tools, are not held.
+// Held reports for each call whether it must wait for an approval or a Secret, its own or another's: in Sequential no
+// call overtakes one that waits, and in Parallel no call of its concurrencyClass does, so that calls start in the
+// model's order. Calls that run or have ended, and those of client tools, are not held.
 func Held(calls []v1alpha1.ToolCall, concurrency v1alpha1.ToolConcurrency) []bool {
 	held := make([]bool, len(calls))
 	classes, waits := map[string]bool{}, false

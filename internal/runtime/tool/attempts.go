@@ -24,9 +24,9 @@ func WithEarlierAttempts(call v1alpha1.ToolCall, outcome Outcome) Outcome {
 // startedElsewhere is the reason of an outcome after an attempt that another process of the manager may have started.
 const startedElsewhere = "Another manager process may have started the tool, which may do part of its work. "
 
-// PerhapsStarted is the outcome of a call that this process has not executed, and of which it is not known whether an
-// earlier process of the manager has started it: its request for a Job may arrive at any time. The Job of a call that
-// may be withdrawn starts nothing then.
+// PerhapsStarted is the outcome of a call that this process has not executed and that an earlier process of the manager
+// may have started: its request for a Job may arrive at any time. The Job of a call that may be withdrawn then starts
+// nothing.
 func PerhapsStarted(outcome Outcome) Outcome {
 	why := strings.TrimSuffix(outcome.Error, changedNothing)
 	why = strings.Replace(why, toolNotExecuted, "It was not started again", 1)

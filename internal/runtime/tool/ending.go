@@ -47,7 +47,8 @@ func (v *view) endedBy(status *corev1.ContainerStatus, t *corev1.ContainerStateT
 		return afterStart(interrupted(v.call, v1alpha1.ToolCallReasonNodeLost, "its node lost the container"))
 	}
 	report, err := result.Decode(t.Message)
-	// A report with another exit code is not the launcher's last word: it was killed, and the tool may have written it.
+	// A report with another exit code is not the launcher's own: the launcher was killed, and the tool may have written
+	// the report.
 	if err != nil || int64(report.Exit) != int64(t.ExitCode) {
 		return afterStart(v.unreported(t))
 	}
@@ -63,7 +64,7 @@ func neverSeen(status *corev1.ContainerStatus) bool {
 	return status.ContainerID == "" && t.ContainerID == "" && seconds(t.StartedAt).IsZero() && !restarted(status)
 }
 
-// restarted reports whether the container was started more than once, or that its node lost count.
+// restarted reports whether the container was started more than once, or its node has lost the count.
 func restarted(status *corev1.ContainerStatus) bool {
 	return status.RestartCount > 0 || status.LastTerminationState.Terminated != nil
 }
@@ -152,7 +153,7 @@ func (v *view) unreported(t *corev1.ContainerStateTerminated) Outcome {
 	}
 }
 
-// over is the outcome of a pod that has ended although its container is not said to have.
+// over is the outcome of a pod that has ended although its container is not reported as ended.
 func (v *view) over(status *corev1.ContainerStatus) Outcome {
 	if running := status.State.Running; running != nil {
 		outcome := afterStart(

@@ -23,7 +23,7 @@ const (
 	mediaTypeJSON        = "application/json"
 )
 
-// HTTPParams is all that the request of one call depends on.
+// HTTPParams are the inputs of the request of one call.
 type HTTPParams struct {
 	// Turn is the UID of the Turn that owns the call.
 	Turn types.UID
@@ -33,9 +33,9 @@ type HTTPParams struct {
 	Tool *v1alpha1.ToolSpec
 	// Arguments for the tool. Blank arguments reach it as {}.
 	Arguments string
-	// TraceParent is the W3C trace context of the call. Anything else than a valid one is left out.
+	// TraceParent is the W3C trace context of the call. An invalid one is omitted.
 	TraceParent string
-	// Secrets that headers name, by their name, as they are now. Those that do not exist are left out.
+	// Secrets are the current Secrets that the headers refer to, by name. Missing ones are omitted.
 	Secrets map[string]*corev1.Secret
 	// Permits applies the network access list to a URL.
 	Permits func(*url.URL) bool
@@ -233,7 +233,7 @@ func scalar(value any) (string, bool) {
 	}
 }
 
-// CheckHTTP returns why the calls of an HTTP tool could not be sent whatever the arguments, empty if they could:
+// CheckHTTP returns why no call of an HTTP tool can be sent, whatever its arguments; empty if calls can be sent:
 // arguments in a query must be scalars, and must not collide with parameters of the same name.
 func CheckHTTP(tool *v1alpha1.ToolSpec) string {
 	mustBeWhole(tool)

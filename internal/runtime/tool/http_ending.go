@@ -112,8 +112,8 @@ func timedOut(call v1alpha1.ToolCall, request egress.Request, e *egress.Error) O
 	}
 }
 
-// notSent is the outcome of a call whose request was not sent. Only of a first attempt can it be said that nothing has
-// happened.
+// notSent is the outcome of a call whose request was not sent. Only for the first attempt is it certain that nothing
+// has happened.
 func notSent(call v1alpha1.ToolCall, reason, why string) Outcome {
 	if atMostOnce(call) || call.Attempt <= 1 {
 		return notExecuted(reason, why)

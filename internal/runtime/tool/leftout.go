@@ -21,7 +21,7 @@ func LeaveOut(t *v1alpha1.Tool) {
 	t.Spec.Description, t.Spec.InputSchema = mark, nil
 }
 
-// LeaveOutExecution drops the texts of a Tool that only its calls need. What the model is offered remains.
+// LeaveOutExecution drops the texts of a Tool that only its calls need. The texts for the model remain.
 func LeaveOutExecution(spec *v1alpha1.ToolSpec) {
 	if executionLeftOut(spec) {
 		return
@@ -62,13 +62,12 @@ func executionLeftOut(spec *v1alpha1.ToolSpec) bool {
 	return spec.Job != nil && leftout.Is(spec.Job.Image) || spec.HTTP != nil && leftout.Is(spec.HTTP.URL)
 }
 
-// LeftOutBytes is the size of what the model is to be offered of a Tool, and what LeaveOut has dropped; 0 for a whole
-// Tool.
+// LeftOutBytes is the size of the texts of a Tool for the model that LeaveOut has dropped; 0 for a whole Tool.
 func LeftOutBytes(spec *v1alpha1.ToolSpec) int64 {
 	return leftout.Bytes(spec.Description)
 }
 
-// offeredBytes is the size of what the model is offered.
+// offeredBytes is the size of the texts for the model.
 func offeredBytes(spec *v1alpha1.ToolSpec) int64 {
 	n := len(spec.Description)
 	if spec.InputSchema != nil {

@@ -3,25 +3,25 @@ package tool
 import "time"
 
 const (
-	// MaxArgumentsBytes is the most that the arguments of one call may take. They travel in a pod annotation.
+	// MaxArgumentsBytes is the maximum size of the arguments of one call. They are passed in a pod annotation.
 	MaxArgumentsBytes = 96 * 1024
-	// MaxResultBytes is the most of a result that the model is shown (TOOL-19).
+	// MaxResultBytes is the maximum size of a result that the model reads (TOOL-19).
 	MaxResultBytes = 64 * 1024
-	// MaxSchemaBytes is the most that the inputSchema of a Tool may take.
+	// MaxSchemaBytes is the maximum size of the inputSchema of a Tool.
 	MaxSchemaBytes = 32 * 1024
-	// MaxPreviewBytes is the most that Preview returns.
+	// MaxPreviewBytes is the maximum length of a preview.
 	MaxPreviewBytes = 160
-	// MaxConcurrency is the most calls of one step that run at the same time (TOOL-12).
+	// MaxConcurrency is the maximum number of calls of one step that run at the same time (TOOL-12).
 	MaxConcurrency = 32
-	// MaxAttempts is how often a Pure or Idempotent call is started at most, when a disruption ends it each time.
+	// MaxAttempts is the maximum number of attempts of a Pure or Idempotent call that are ended by disruptions.
 	MaxAttempts = 4
-	// MaxURLBytes is the most that a URL may take with the arguments in its query.
+	// MaxURLBytes is the maximum length of a URL with the arguments in its query.
 	MaxURLBytes = 8 * 1024
-	// MaxHeaderBytes is the most that the value of one header may take.
+	// MaxHeaderBytes is the maximum length of the value of a header.
 	MaxHeaderBytes = 8 * 1024
-	// MaxErrorBodyBytes is the most of an error response that the model is shown.
+	// MaxErrorBodyBytes is the maximum size of an error response that the model reads.
 	MaxErrorBodyBytes = 4 * 1024
-	// MaxCallsPerStep is the most calls that one step may have.
+	// MaxCallsPerStep is the maximum number of calls of a step.
 	MaxCallsPerStep = 64
 )
 

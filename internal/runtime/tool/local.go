@@ -9,8 +9,8 @@ import (
 )
 
 // LocalEnded is the outcome of a call of a Job tool that a function of this process carried out, from the report that a
-// launcher would have written. The report goes through the same format, so that results are cut and errors are worded
-// as those of a Job. timeout is how long the call was allowed to take.
+// launcher would have written. The report uses the same format, so that results are truncated and errors are worded as
+// those of a Job. timeout is how long the call was allowed to take.
 func LocalEnded(call v1alpha1.ToolCall, report result.Report, timeout time.Duration) Outcome {
 	message, _ := report.Encode(result.NewNonce())
 	decoded, err := result.Decode(string(message))

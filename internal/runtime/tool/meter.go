@@ -19,7 +19,7 @@ const (
 	formatRegex = "regex"
 )
 
-// errTooMuchWork ends a validation.
+// errTooMuchWork ends a validation that exceeds maxWork.
 var errTooMuchWork = errors.New("validating the arguments against the schema of the tool takes too long")
 
 // meter bounds the work of one validation at a time. A schema of a few hundred bytes can require more work than any
@@ -39,7 +39,7 @@ func (m *meter) spend(steps int) {
 	}
 }
 
-// validate checks a value. Validations of one schema come one after another.
+// validate checks a value. Validations of one schema are serialized.
 func (s *compiledSchema) validate(value any) (err error) {
 	s.meter.mu.Lock()
 	defer s.meter.mu.Unlock()
@@ -179,8 +179,8 @@ func nodes(value any) int {
 	return count
 }
 
-// parts are the schemas directly inside a schema: those that are applied at most once to a value or to one member of
-// it, and those that are applied to each member.
+// parts are the direct subschemas of a schema: those that are applied at most once to a value or to one member of it,
+// and those that are applied to each member.
 type parts struct {
 	once, each []*jsonschema.Schema
 }

@@ -31,7 +31,7 @@ func NetworkPolicyNone(namespace string) *networkingv1.NetworkPolicy {
 	}
 }
 
-// Unenforceable is the outcome of a call whose pod could not be held to the network access list that is in force.
+// Unenforceable is the outcome of a call for whose pod networkAccess cannot be enforced.
 func Unenforceable() Outcome {
 	return Outcome{
 		State:  v1alpha1.ToolCallStateNotExecuted,

@@ -55,8 +55,8 @@ func imageOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// neverLetGo reports whether an AtMostOnce call has lost its pod before one was recorded, so that the next one can
-// still be.
+// neverLetGo reports whether an AtMostOnce call has lost its pod before one was recorded, so that the next pod can
+// still be recorded.
 func (v *view) neverLetGo(seen Observation) bool {
 	return atMostOnce(v.call) && v.call.PodUID == "" && seen.Phase == PhaseDone &&
 		seen.Outcome.Reason == v1alpha1.ToolCallReasonDisruption
@@ -169,8 +169,7 @@ func (v *view) running(startedAt time.Time) Observation {
 	}
 }
 
-// since is when a container that runs has started. A runtime that does not know is taken to mean the earliest time
-// there is.
+// since returns the start of a running container, or the creation of its pod if the runtime does not report the start.
 func (v *view) since(running *corev1.ContainerStateRunning) time.Time {
 	if startedAt := seconds(running.StartedAt); !startedAt.IsZero() {
 		return startedAt
@@ -215,7 +214,7 @@ func (v *view) waiting(status *corev1.ContainerStatus) Observation {
 	case v.suspended():
 		return v.pending(v1alpha1.ToolCallReasonSuspended, time.Time{})
 	case Gated(v.pod):
-		// It is up to the caller how long that lasts: the start timeout is not for delays of our own.
+		// The caller determines how long that lasts: the start timeout does not cover the manager's own delays.
 		seen := v.pending(v1alpha1.ToolCallReasonGated, time.Time{})
 		seen.Gated = true
 		return seen

@@ -9,7 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
-// maxWordsBytes is how much of a message of the cluster the model is shown.
+// maxWordsBytes bounds the part of a message of the cluster that the model reads.
 const maxWordsBytes = 500
 
 // obstacle is why a container does not start.

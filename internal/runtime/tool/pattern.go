@@ -81,7 +81,7 @@ type meteredRegexp struct {
 	pattern string
 	meter   *meter
 	units   int
-	// matcher is nil until the first use. Validations of one schema come one after another.
+	// matcher is nil until the first use. Validations of one schema are serialized.
 	matcher *regexp.Regexp
 }
 

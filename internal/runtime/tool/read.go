@@ -11,7 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
-// MaxLogBytes is how much of a container's log is worth reading: the launcher writes no more.
+// MaxLogBytes bounds the read of a container's log: the launcher writes no more.
 const MaxLogBytes = result.MaxLogBytes
 
 // ErrResultLost means that the result of a tool is not where its report points to. The log of a container that has just

@@ -32,8 +32,8 @@ type bounds struct {
 	patterns, units          int
 }
 
-// boundsOf counts, and refuses a document that is out of proportion. The error is the same each time, because members
-// are visited in order.
+// boundsOf counts, and rejects a document that exceeds a bound. The error is the same each time, because members are
+// visited in order.
 func boundsOf(document any) (bounds, error) {
 	var b bounds
 	err := b.add(document, 0)

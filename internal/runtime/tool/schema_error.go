@@ -47,7 +47,7 @@ func explainArguments(err *jsonschema.ValidationError) error {
 	return errors.New(describe("the arguments do not match the schema of the tool", err))
 }
 
-// describe lists the findings of a validation, in an order that does not depend on chance.
+// describe lists the findings of a validation, in a deterministic order.
 func describe(what string, err *jsonschema.ValidationError) string {
 	printer := message.NewPrinter(language.English)
 	var findings []string

@@ -36,7 +36,7 @@ type Launcher struct {
 	UserNamespaces bool
 }
 
-// JobParams is all that the Job of one call depends on.
+// JobParams are the inputs of the Job of one call.
 type JobParams struct {
 	// Turn that owns the call, and its Job.
 	Turn *v1alpha1.Turn
@@ -56,7 +56,7 @@ type JobParams struct {
 	Launcher Launcher
 	// Locale that the user is to be answered in; empty for none.
 	Locale string
-	// TraceParent is the W3C trace context of the call. Anything else than a valid one is left out.
+	// TraceParent is the W3C trace context of the call. An invalid one is omitted.
 	TraceParent string
 }
 

@@ -34,7 +34,7 @@ type Entry struct {
 	Events []event.Event `json:"events,omitempty"`
 	// Calls that the step planned.
 	Calls []PlannedCall `json:"calls,omitempty"`
-	// Steered are the Turns whose messages go into this one after the step. The messages are among the events.
+	// Steered are the Turns whose messages are steered into this one after the step. The messages are among the events.
 	Steered []RecordedTurn `json:"steered,omitempty"`
 	// Claimed is a call that is about to start.
 	Claimed *ClaimedCall `json:"claimed,omitempty"`
@@ -157,7 +157,7 @@ type RecordedTurn struct {
 	UID types.UID `json:"uid"`
 	// Digest of the message.
 	Digest string `json:"digest"`
-	// SteeredInto is the Turn that the message went into. It is absent for a Turn that ran by itself.
+	// SteeredInto is the Turn that the message was steered into. It is absent for a Turn that ran by itself.
 	SteeredInto *v1alpha1.JournalTurn `json:"steeredInto,omitempty"`
 }
 

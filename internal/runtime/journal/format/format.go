@@ -52,8 +52,8 @@ func Decode(spec *v1alpha1.JournalEntrySpec) (*Entry, error) {
 	return e, nil
 }
 
-// hasContent reports whether there is anything in an entry: a part with nothing in it is of a kind that this build does
-// not have, and a final entry without its transition says nothing of what follows.
+// hasContent reports whether an entry has content: an empty part is of a kind that this build does not know, and a
+// final entry without its transition does not determine what follows.
 func (e *Entry) hasContent() bool {
 	if e.Final {
 		return e.Transition != nil

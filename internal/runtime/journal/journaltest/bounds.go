@@ -38,7 +38,7 @@ func managerBounds(f *fixture) {
 	second.append(log, say(turn("a"), 1, 1, noise(2, 40_000)))
 	first.append(log, say(turn("b"), 1, 2, "short"))
 	expectFull(log, f.another().session, journal.ByNamespace, limit)
-	// What was under way when a Session went does not bring its bytes back.
+	// An operation that was in progress when the Session was deleted does not add its bytes again.
 	log.Forget(first.session)
 	log.Measured(first.session, 40_000)
 	if _, err := log.Probe(f.t.Context(), f.another().session, turn("a"), 1, 1); err != nil {

@@ -158,7 +158,7 @@ func invalid(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
-// refused reports whether the API server answered, wrote nothing, and will not write this at any later time either.
+// refused reports whether the API server responded, wrote nothing, and would reject the same entry again.
 func refused(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) ||
 		apierrors.IsMethodNotSupported(err)

@@ -13,14 +13,14 @@ import (
 const (
 	// MaxLogStderrBytes is how much of stderr the launcher shows in the log while the tool runs.
 	MaxLogStderrBytes = 64 * 1024
-	// MaxLogBytes is the most that the launcher writes to the log, and how much of it is worth reading.
+	// MaxLogBytes is the maximum size of the launcher's log, and bounds reading it.
 	MaxLogBytes = MaxLogStderrBytes + MaxResultBytes + 4096
 )
 
 // ErrMalformed means that a termination message is not a report. The tool's output is lost.
 var ErrMalformed = errors.New("not a report of the launcher")
 
-// ErrNoFrame means that a log does not hold the result that the report promises. The tool's output is lost.
+// ErrNoFrame means that a log does not contain the result that the report refers to. The tool's output is lost.
 var ErrNoFrame = errors.New("the log does not contain the result")
 
 // Message is a report as the manager reads it.

@@ -12,7 +12,7 @@ import (
 const (
 	// Version of the wire format.
 	Version = 1
-	// MaxMessageBytes is the most that a kubelet reads of a termination message.
+	// MaxMessageBytes is the maximum size of a termination message that a kubelet reads.
 	MaxMessageBytes = 4096
 	// MaxResultBytes is the most that a result may take (TOOL-19).
 	MaxResultBytes = 64 * 1024
@@ -75,7 +75,7 @@ type Report struct {
 	Result string
 	// Cut reports whether Result does not show all that the tool wrote.
 	Cut bool
-	// StdoutBytes is how much the tool wrote to stdout.
+	// StdoutBytes is the number of bytes that the tool wrote to stdout.
 	StdoutBytes int64
 	// Stderr is the end of the tool's stderr or, with StartError, the error.
 	Stderr string
