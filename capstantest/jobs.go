@@ -64,7 +64,8 @@ func (p *player) explain(ctx context.Context, job *batchv1.Job) error {
 		Source: corev1.EventSource{Component: "job-controller"},
 		Count:  1,
 		Message: fmt.Sprintf(
-			"Error creating: pods %q is forbidden: exceeded quota: capstantest, requested: pods=1, used: pods=0, limited: pods=0",
+			"Error creating: pods %q is forbidden: exceeded quota: capstantest, requested: pods=1, used: pods=0, "+
+				"limited: pods=0",
 			podName(client.ObjectKeyFromObject(job)).Name,
 		),
 		FirstTimestamp: now,

@@ -149,7 +149,8 @@ func (p *player) runContainer(c *container, job *batchv1.Job, pod *corev1.Pod, c
 	befall := map[Fault]func() error{
 		PodDeleted: func() error { return p.client.Delete(ctx, pod.DeepCopy()) },
 		Evicted: func() error {
-			return p.client.SubResource("eviction").Create(ctx, pod.DeepCopy(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}})
+			eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+			return p.client.SubResource("eviction").Create(ctx, pod.DeepCopy(), eviction)
 		},
 		JobDeleted: func() error {
 			return p.client.Delete(ctx, job.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationBackground))

@@ -59,7 +59,9 @@ func (w *wire) transform(next toolscache.TransformFunc) toolscache.TransformFunc
 // wrap makes the requests of a client pass the wire.
 func (w *wire) wrap(inner client.WithWatch) client.WithWatch {
 	return interceptor.NewClient(inner, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, o ...client.GetOption) error {
+		Get: func(
+			ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, o ...client.GetOption,
+		) error {
 			return w.dated(object, c.Get(ctx, key, object, o...))
 		},
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
@@ -82,10 +84,15 @@ func (w *wire) wrap(inner client.WithWatch) client.WithWatch {
 		Update: func(ctx context.Context, c client.WithWatch, object client.Object, o ...client.UpdateOption) error {
 			return w.dated(object, c.Update(ctx, object, o...))
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, o ...client.PatchOption) error {
+		Patch: func(
+			ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, o ...client.PatchOption,
+		) error {
 			return w.dated(object, c.Patch(ctx, object, patch, o...))
 		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, name string, object client.Object, patch client.Patch, o ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(
+			ctx context.Context, c client.Client, name string, object client.Object, patch client.Patch,
+			o ...client.SubResourcePatchOption,
+		) error {
 			return w.dated(object, c.SubResource(name).Patch(ctx, object, patch, o...))
 		},
 	})

@@ -9,7 +9,8 @@ import (
 // decide returns the reason and message of an Agent's Ready condition.
 func decide(spec v1alpha1.AgentSpec, seen reference.Seen) (reason, message string) {
 	if spec.Lifecycle == v1alpha1.LifecycleArchived {
-		return v1alpha1.ReasonArchived, "The Agent is archived, which stops the Turns of the Sessions that name it. Set lifecycle to Active to use it."
+		return v1alpha1.ReasonArchived, "The Agent is archived, which stops the Turns of the Sessions that refer to it. " +
+			"Set lifecycle to Active to use it."
 	}
 	if reason, message := seen.Problem(config.Fold(spec.ConfigLayer)); reason != "" {
 		return reason, message

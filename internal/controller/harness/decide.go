@@ -40,7 +40,8 @@ func (o observation) names() []string {
 // decide returns the reason and message of a Harness's Ready condition. An archived ancestor has no effect (GAP-19).
 func decide(spec v1alpha1.HarnessSpec, o observation) (reason, message string) {
 	if spec.Lifecycle == v1alpha1.LifecycleArchived {
-		return v1alpha1.ReasonArchived, "The Harness is archived, which stops the Turns of the Sessions that name it. Set lifecycle to Active to use it."
+		return v1alpha1.ReasonArchived, "The Harness is archived, which stops the Turns of the Sessions that refer to it. " +
+			"Set lifecycle to Active to use it."
 	}
 	if o.chainError != nil {
 		return o.chainError.Reason(), o.chainError.Error()

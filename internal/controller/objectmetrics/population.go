@@ -20,8 +20,9 @@ var (
 	journalBytes = prometheus.NewDesc("capstan_journal_bytes",
 		"Size of the journals of all Sessions in bytes, as of the end of their last Turns.", nil, nil)
 	slotsHeld    = prometheus.NewDesc("capstan_turn_slots_held", "Active Turns.", nil, nil)
-	slotsWaiting = prometheus.NewDesc("capstan_turn_slots_waiting", "Sessions waiting for a slot for their Turn.", nil, nil)
-	activities   = prometheus.NewDesc("capstan_activities",
+	slotsWaiting = prometheus.NewDesc("capstan_turn_slots_waiting",
+		"Sessions waiting for a slot for their Turn.", nil, nil)
+	activities = prometheus.NewDesc("capstan_activities",
 		"Model calls, requests of HTTP tools and reads of pod logs in progress, or with an unread result.", nil, nil)
 )
 

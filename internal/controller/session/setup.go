@@ -78,7 +78,8 @@ func meaningful() predicate.Predicate {
 			if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() {
 				return true
 			}
-			if e.ObjectOld.GetAnnotations()[v1alpha1.AnnotationDefaultModel] != e.ObjectNew.GetAnnotations()[v1alpha1.AnnotationDefaultModel] {
+			const isDefault = v1alpha1.AnnotationDefaultModel
+			if e.ObjectOld.GetAnnotations()[isDefault] != e.ObjectNew.GetAnnotations()[isDefault] {
 				return true
 			}
 			before, after := status.Conditions(e.ObjectOld), status.Conditions(e.ObjectNew)

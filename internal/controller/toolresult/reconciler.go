@@ -162,7 +162,8 @@ func callsChanged() predicate.Predicate {
 			return okBefore && okAfter && (before.UID != after.UID ||
 				before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
 				before.Status.Iteration != after.Status.Iteration || before.Status.Phase != after.Status.Phase ||
-				len(before.Status.ToolCalls) != len(after.Status.ToolCalls) || stoppedWaiting(before.Status.ToolCalls, after.Status.ToolCalls))
+				len(before.Status.ToolCalls) != len(after.Status.ToolCalls) ||
+				stoppedWaiting(before.Status.ToolCalls, after.Status.ToolCalls))
 		},
 	}
 }

@@ -81,11 +81,15 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 		For(&v1alpha1.Turn{}).
 		Watches(&v1alpha1.Turn{}, handler.EnqueueRequestsFromMapFunc(r.ofSteer), builder.WithPredicates(newSteer())).
 		Watches(&v1alpha1.Turn{}, handler.EnqueueRequestsFromMapFunc(r.ofSteered), builder.WithPredicates(newlySteered())).
-		Watches(&v1alpha1.Session{}, handler.EnqueueRequestsFromMapFunc(r.ofSession), builder.WithPredicates(activeTurnChanged())).
-		Watches(&v1alpha1.Session{}, handler.EnqueueRequestsFromMapFunc(r.ofEverySession), builder.WithPredicates(concernsEveryTurn())).
+		Watches(&v1alpha1.Session{}, handler.EnqueueRequestsFromMapFunc(r.ofSession),
+			builder.WithPredicates(activeTurnChanged())).
+		Watches(&v1alpha1.Session{}, handler.EnqueueRequestsFromMapFunc(r.ofEverySession),
+			builder.WithPredicates(concernsEveryTurn())).
 		Watches(&v1alpha1.Session{}, others.Of(r.ofEverySession), builder.WithPredicates(turnTTLChanged())).
-		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(r.ofLabelled), builder.WithPredicates(predicate.NewPredicateFuncs(isOurs))).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofLabelled), builder.WithPredicates(predicate.NewPredicateFuncs(isOurs))).
+		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(r.ofLabelled),
+			builder.WithPredicates(predicate.NewPredicateFuncs(isOurs))).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofLabelled),
+			builder.WithPredicates(predicate.NewPredicateFuncs(isOurs))).
 		Watches(&v1alpha1.ToolResult{}, handler.EnqueueRequestsFromMapFunc(r.ofToolResult),
 			builder.WithPredicates(concernsItsTurn())).
 		WatchesRawSource(r.Wakes).

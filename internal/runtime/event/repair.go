@@ -34,9 +34,11 @@ type Lookup func(message Message, call ToolCall) CallRecord
 // Texts for the model about a tool call that has no result (DUR-08).
 const (
 	// SentenceInterrupted: the call was started, and its outcome cannot be determined.
-	SentenceInterrupted = "The tool call was interrupted after it had started and its result is unknown. It was not run again."
+	SentenceInterrupted = "The tool call was interrupted after it had started and its result is unknown. " +
+		"It was not run again."
 	// SentenceUncertain: the call may still run.
-	SentenceUncertain = "The outcome of this tool call is uncertain: it was started and no result was recorded. Do not retry it."
+	SentenceUncertain = "The outcome of this tool call is uncertain: it was started and no result was recorded. " +
+		"Do not retry it."
 	// SentenceNotExecuted: the call was never started.
 	SentenceNotExecuted = "This tool call was not executed. It is safe to retry it."
 	// SentenceStatusUnknown: the state of the call could not be read.

@@ -106,7 +106,8 @@ var (
 // secretKeyMissing returns a message with the command that adds a key to a Secret.
 func secretKeyMissing(namespace string, ref *v1alpha1.SecretKeyReference, w words) string {
 	return fmt.Sprintf(
-		"Secret %q has no key %q. Add it: kubectl patch secret %s --namespace %s --type merge --patch '{\"stringData\":{%q:%q}}'",
+		"Secret %q has no key %q. Add it: kubectl patch secret %s --namespace %s --type merge "+
+			"--patch '{\"stringData\":{%q:%q}}'",
 		ref.Name,
 		ref.Key,
 		ref.Name,

@@ -24,7 +24,8 @@ func systemPrompt(layers, locale string, fences bool) string {
 	}
 	if locale != "" {
 		blocks = append(blocks, fmt.Sprintf(
-			"The user's locale is %s (BCP 47). Answer in that language and by its conventions, unless the user asks for another one.",
+			"The user's locale is %s (BCP 47). Answer in that language and by its conventions, unless the user asks for "+
+				"another one.",
 			locale,
 		))
 	}

@@ -343,7 +343,8 @@ func generationOf(a asked, g generation, iteration int32) event.LLMGeneration {
 	call.ToolCallCount = int32(len(a.response.ToolCalls))
 	call.FinishReason, call.ResponseID = cmp.Or(a.response.FinishWord, a.response.FinishReason), a.response.ResponseID
 	call.Usage = event.UsageOf(usageOf(a.response.Usage))
-	call.Usage.CacheReadTokens, call.Usage.CacheWriteTokens = a.response.Usage.CacheReadTokens, a.response.Usage.CacheWriteTokens
+	call.Usage.CacheReadTokens = a.response.Usage.CacheReadTokens
+	call.Usage.CacheWriteTokens = a.response.Usage.CacheWriteTokens
 	call.Cost = a.cost()
 	return call
 }

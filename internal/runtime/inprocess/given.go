@@ -176,8 +176,9 @@ func (g *given) overtaken(turn *v1alpha1.Turn) error {
 		return refused
 	}
 	return &RefusedError{
-		Reason:  v1alpha1.ReasonCallClosed,
-		Message: fmt.Sprintf("Call %s no longer waits for a result. Its step was closed in the meantime.", g.result.Spec.CallID),
+		Reason: v1alpha1.ReasonCallClosed,
+		Message: fmt.Sprintf("Call %s no longer waits for a result. Its step was closed in the meantime.",
+			g.result.Spec.CallID),
 	}
 }
 

@@ -115,7 +115,8 @@ func (v *view) reported(report *result.Message, runtimeReason string) Outcome {
 	}
 }
 
-const outOfMemory = "The tool was stopped because it used more memory than its limit. It may have done part of its work."
+const outOfMemory = "The tool was stopped because it used more memory than its limit. " +
+	"It may have done part of its work."
 
 func exitText(report *result.Message) string {
 	if report.Outcome == result.Signalled {

@@ -308,7 +308,9 @@ func jobOver(job *batchv1.Job) bool {
 	if job.Status.Failed > 0 || job.Status.Succeeded > 0 {
 		return true
 	}
-	for _, kind := range []batchv1.JobConditionType{batchv1.JobFailed, batchv1.JobComplete, batchv1.JobFailureTarget, batchv1.JobSuccessCriteriaMet} {
+	for _, kind := range []batchv1.JobConditionType{
+		batchv1.JobFailed, batchv1.JobComplete, batchv1.JobFailureTarget, batchv1.JobSuccessCriteriaMet,
+	} {
 		if condition := jobCondition(job, kind); condition != nil && condition.Status == corev1.ConditionTrue {
 			return true
 		}

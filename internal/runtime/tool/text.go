@@ -89,7 +89,8 @@ const (
 // its end, or empty.
 func OutcomeUnknown(why string) string {
 	return sentence("The outcome of this tool call is unknown", why) +
-		" The tool may have done all, part or none of its work. It was not run again. Find out what it has done before you call it again."
+		" The tool may have done all, part or none of its work. It was not run again. Find out what it has done before " +
+		"you call it again."
 }
 
 // OutputLost is the error of a call that ran to its end and whose output cannot be read. why is a sentence without its

@@ -111,7 +111,8 @@ func mistaken(result *v1alpha1.ToolResult, call *v1alpha1.ToolCall, turn *v1alph
 func closed(result *v1alpha1.ToolResult, call *v1alpha1.ToolCall, why string) Verdict {
 	switch {
 	case call == nil:
-	case call.Executor == v1alpha1.ToolExecutorClient && (call.State == v1alpha1.ToolCallStateSucceeded || call.State == v1alpha1.ToolCallStateFailed):
+	case call.Executor == v1alpha1.ToolExecutorClient &&
+		(call.State == v1alpha1.ToolCallStateSucceeded || call.State == v1alpha1.ToolCallStateFailed):
 		return refused(v1alpha1.ReasonAlreadyAnswered,
 			fmt.Sprintf("Another ToolResult provided the result of call %s first.", call.ID))
 	case result.Spec.Decision != "" && decidedAbout(call):
