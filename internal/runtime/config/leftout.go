@@ -10,7 +10,7 @@ import (
 // maxPromptBytes is the length up to which a system prompt stays in a cache.
 const maxPromptBytes = 2 << 10
 
-// LeaveOutPrompt puts a mark in place of a long system prompt. Caches that keep many layers use it, and read the prompt
+// LeaveOutPrompt replaces a long system prompt by a mark. Caches that keep many layers use it, and read the prompt
 // later. The folded prompt of layers with a mark is a mark as well.
 func LeaveOutPrompt(layer *v1alpha1.ConfigLayer) {
 	if n := len(layer.SystemPrompt); n > maxPromptBytes && !leftout.Is(layer.SystemPrompt) {

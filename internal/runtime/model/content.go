@@ -13,7 +13,7 @@ type Content struct {
 	Text string
 	// Call is the number of a call in ToolCalls, counted from 1; 0 for any other part.
 	Call int
-	// Reasoning to give back to the provider. That of a response is at most event.MaxReasoningBytes.
+	// Reasoning to send back to the provider. That of a response is at most event.MaxReasoningBytes.
 	Reasoning *event.Reasoning
 	// Phase is the provider's mark of a text; empty for none.
 	Phase event.Phase

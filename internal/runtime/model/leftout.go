@@ -8,8 +8,7 @@ import (
 // maxScriptBytes is the size up to which the script of a simulated model stays in a cache.
 const maxScriptBytes = 4 << 10
 
-// LeaveOut puts a mark in place of a large script of a Model. Caches that keep many Models use it, and read the Model
-// later.
+// LeaveOut replaces a large script of a Model by a mark. Caches that keep many Models use it, and read the Model later.
 func LeaveOut(m *v1alpha1.Model) {
 	script := m.Spec.Simulation
 	if script == nil || LeftOut(m) {

@@ -61,7 +61,7 @@ func (r Request) Tell(p Partial) {
 type ToolCall struct {
 	// ProviderID is the model's own id of the call.
 	ProviderID string
-	// Name of the tool, as in the model's response. There may be no such tool.
+	// Name of the tool, as in the model's response. The tool may not exist.
 	Name string
 	// Arguments of the model's response, byte for byte, valid JSON or not.
 	Arguments string
@@ -73,7 +73,7 @@ type Usage struct {
 	InputTokens int64
 	// CacheReadTokens came from the provider's prompt cache.
 	CacheReadTokens int64
-	// CacheWriteTokens were put into it. None of them is among CacheReadTokens.
+	// CacheWriteTokens were written to it. They are not included in CacheReadTokens.
 	CacheWriteTokens int64
 	// OutputTokens that the model wrote.
 	OutputTokens int64
@@ -113,7 +113,7 @@ type Response struct {
 	Model string
 }
 
-// Driver speaks to one Model. It is safe for concurrent use.
+// Driver calls one Model. It is safe for concurrent use.
 type Driver interface {
 	// Generate requests one response. It ends early with the context's error when the context does. The code of the
 	// Turn's error is that of any other error (CodeOf).

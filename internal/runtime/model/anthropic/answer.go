@@ -10,7 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
-// The words of the stream.
+// The event names and values of the stream.
 const (
 	eventMessageStart = "message_start"
 	eventMessageDelta = "message_delta"
@@ -25,10 +25,10 @@ const (
 	deltaSignature    = "signature_delta"
 )
 
-// maxResponseID is the longest id of a response that is kept, in bytes.
+// maxResponseID is the maximum length of a response id that is kept, in bytes.
 const maxResponseID = 256
 
-// answer collects the events of a stream. The SDK's own way to do it would make arguments that broke off empty ones.
+// answer collects the events of a stream. The SDK's own accumulator would turn incomplete arguments into empty ones.
 type answer struct {
 	id, model string
 	text      strings.Builder
@@ -40,18 +40,18 @@ type answer struct {
 	thoughts map[int64]*thought
 	thinking int
 	finish   string
-	// input are the tokens of the prompt: new ones, those that were put into the cache, and those that came from there.
+	// input are the tokens of the prompt: new ones, those written to the cache, and those read from it.
 	input  [3]int64
 	output int64
-	// events counts what came, and size its texts and arguments in bytes. arguments is the size of the largest
-	// arguments of a call.
+	// events counts the received events, and size their texts and arguments in bytes. arguments is the size of the
+	// largest arguments of a call.
 	events, size, arguments int
 }
 
-// call is a tool call whose arguments come in pieces.
+// call is a tool call whose arguments arrive in pieces.
 type call struct {
 	id, name string
-	// initial are the arguments that the block began with. They count when it has ended without a piece.
+	// initial are the arguments at the start of the block. They are used if the block ends without a piece.
 	initial   string
 	arguments strings.Builder
 	ended     bool
@@ -85,7 +85,7 @@ func (a *answer) add(e sdk.MessageStreamEventUnion) error {
 	return provider.TooLong(name, a.size, len(a.calls), a.arguments)
 }
 
-// begin takes the beginning of a block up.
+// begin processes the start of a block.
 func (a *answer) begin(e sdk.MessageStreamEventUnion) {
 	switch e.ContentBlock.Type {
 	case kindThinking, kindRedacted:
@@ -107,7 +107,7 @@ func (a *answer) begin(e sdk.MessageStreamEventUnion) {
 	}
 }
 
-// grow takes a piece of a block up.
+// grow processes a piece of a block.
 func (a *answer) grow(e sdk.MessageStreamEventUnion) {
 	switch e.Delta.Type {
 	case deltaText:
@@ -126,8 +126,8 @@ func (a *answer) grow(e sdk.MessageStreamEventUnion) {
 	}
 }
 
-// end takes up why the model stopped, and what the response cost. Each number is that of the whole response; those that
-// do not apply are missing.
+// end records the stop reason and the usage. Each number is that of the whole response; those that do not apply are
+// missing.
 func (a *answer) end(e sdk.MessageStreamEventUnion) {
 	if reason := string(e.Delta.StopReason); reason != "" {
 		a.finish = reason
@@ -173,7 +173,7 @@ func (a *answer) response(asked string) model.Response {
 	return r
 }
 
-// given are the arguments, byte for byte, as far as they have come.
+// given are the arguments received so far, byte for byte.
 func (c *call) given() string {
 	if c.arguments.Len() == 0 && c.ended {
 		return c.initial
@@ -191,7 +191,7 @@ func (a *answer) complete(asked, key string) (*model.Response, error) {
 	case sdk.StopReasonModelContextWindowExceeded:
 		return provider.OutOfContext(name, asked, a.cut(r))
 	case sdk.StopReasonRefusal:
-		// What it had begun to call before it refused is not what it wants.
+		// Calls that it began before it refused are not intended.
 		r.ToolCalls, r.Content = nil, nil
 		return &r, nil
 	case sdk.StopReasonPauseTurn:
@@ -201,7 +201,8 @@ func (a *answer) complete(asked, key string) (*model.Response, error) {
 	}
 }
 
-// cut is a response that a limit has ended. A call that was cut before its first piece ends like one without arguments.
+// cut is a response that a limit has ended. A call that was cut before its first piece looks like one without
+// arguments.
 func (a *answer) cut(r model.Response) model.Response {
 	if last := len(a.calls) - 1; last >= 0 && a.calls[last].arguments.Len() == 0 {
 		r.ToolCalls[last].Arguments = ""
@@ -209,8 +210,8 @@ func (a *answer) cut(r model.Response) model.Response {
 	return r
 }
 
-// hasContent reports whether an event brings something of the response, the model's thinking included: a ping does not,
-// nor does the start of a thought with nothing in it, behind which newer models send nothing until they have thought
+// hasContent reports whether an event has content of the response, the model's reasoning included: a ping has none, nor
+// has the start of an empty thinking block, after which newer models send nothing until they have finished thinking
 // (github.com/docker/docker-agent/pull/2451).
 func hasContent(e sdk.MessageStreamEventUnion) bool {
 	switch e.Type {

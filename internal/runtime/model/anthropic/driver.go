@@ -28,13 +28,13 @@ const (
 // Options of a driver. "v1/messages" follows the base URL.
 type Options = provider.Options
 
-// driver is a model.Driver. It keeps nothing between calls.
+// driver is a model.Driver. It is stateless.
 type driver struct {
 	messages   sdk.MessageService
 	parameters v1alpha1.ModelParameters
 	sampling   provider.Sampling
 	key        string
-	// own reports whether the server is Anthropic's, or Azure's, whose refusals are known.
+	// own reports whether the server is Anthropic's or Azure's, whose restrictions are known.
 	own bool
 }
 
@@ -56,7 +56,7 @@ var machine = []string{
 	"X-Stainless-Timeout",
 }
 
-// New returns a driver. It makes no call to the provider. Nothing is taken from the environment: the service is made
+// New returns a driver. It does not call the provider, and does not read the environment: the service is created
 // without the SDK's client, whose constructor would read addresses, keys, profiles and headers from there, and tracing
 // is off.
 func New(o Options) (model.Driver, error) {

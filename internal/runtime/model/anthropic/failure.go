@@ -54,11 +54,11 @@ var fieldName = regexp.MustCompile(
 	`^(max_tokens|model|output_config|stop_sequences|temperature|thinking|tools|top_p)(\.[a-z_]{1,32}){0,2}$`,
 )
 
-// spent is what the API says, under no word of its own, when an organization or a workspace has spent as much as it has
-// set itself.
+// spent is the API's message, without an error type of its own, for an organization or a workspace that has reached its
+// spend limit.
 var spent = regexp.MustCompile(`^you have reached your specified (\w+ )?api usage limits`)
 
-// told is what the API says of an error.
+// told is the API's description of an error.
 type told struct {
 	Type    string `json:"type"`
 	Message string `json:"message"`
@@ -79,7 +79,7 @@ func (t told) filtered() bool {
 		strings.Contains(strings.ToLower(t.Message), "blocked by content filtering policy")
 }
 
-// kind is the provider's word for an error, with the field of the request that is at fault where it says so.
+// kind is the provider's word for an error, with the invalid field of the request if the error names it.
 func (d *driver) kind(t told) string {
 	message := strings.ToLower(t.Message)
 	switch {
@@ -92,7 +92,7 @@ func (d *driver) kind(t told) string {
 		return provider.KindQuota
 	}
 	word := provider.Words(t.Type, d.key)
-	// Only a request that is not well-formed has such a field.
+	// Only an invalid request has such a field.
 	field, _, found := strings.Cut(t.Message, ":")
 	if found && word == string(sdk.ErrorTypeInvalidRequestError) && fieldName.MatchString(field) &&
 		!strings.Contains(field, d.key) {

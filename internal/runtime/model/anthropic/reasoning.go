@@ -10,7 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
-// The forms of reasoning that the API gives and takes back.
+// The forms of reasoning that the API sends and accepts.
 const (
 	// kindThinking is a block with a text and its signature. Newer models leave the text empty.
 	kindThinking = "thinking"
@@ -18,7 +18,7 @@ const (
 	kindRedacted = "redacted_thinking"
 )
 
-// piece is a block of a response that counts: a text, a call or a thought.
+// piece is a relevant block of a response: a text, a call or a thought.
 type piece struct {
 	// from is where a text begins in the text of the response.
 	from int
@@ -28,7 +28,7 @@ type piece struct {
 	thought *thought
 }
 
-// thought is a block of thinking that comes in pieces.
+// thought is a thinking block that arrives in pieces.
 type thought struct {
 	kind               string
 	summary, signature strings.Builder
@@ -37,8 +37,8 @@ type thought struct {
 
 func (t *thought) bytes() int { return t.summary.Len() + t.signature.Len() }
 
-// think takes a piece of a thought up. What is beyond the bound of a response is not kept: neither is the thought that
-// it belongs to, which the provider takes back only whole.
+// think processes a piece of a thinking block. A block that exceeds the bound of a response is dropped as a whole,
+// because the provider accepts only whole blocks.
 func (a *answer) think(index int64, summary, signature string) {
 	t := a.thoughts[index]
 	if t == nil {
@@ -57,7 +57,7 @@ func (a *answer) think(index int64, summary, signature string) {
 	t.signature.WriteString(signature)
 }
 
-// beginThought takes up the beginning of a block of thinking.
+// beginThought processes the start of a thinking block.
 func (a *answer) beginThought(e sdk.MessageStreamEventUnion) {
 	t := &thought{kind: e.ContentBlock.Type}
 	a.pieces = append(a.pieces, piece{thought: t})
@@ -68,8 +68,8 @@ func (a *answer) beginThought(e sdk.MessageStreamEventUnion) {
 	a.think(e.Index, e.ContentBlock.Thinking, e.ContentBlock.Signature+e.ContentBlock.Data)
 }
 
-// content is the response so far in the order of its blocks. A thought that has not ended has no signature yet, without
-// which it is refused.
+// content is the response so far in the order of its blocks. An incomplete thinking block has no signature yet, and
+// would be refused.
 func (a *answer) content() []model.Content {
 	text := a.text.String()
 	var content []model.Content
@@ -97,7 +97,7 @@ func (a *answer) content() []model.Content {
 	return content
 }
 
-// thoughtBlock is reasoning as the API takes it back; nil for any other.
+// thoughtBlock is reasoning in the form that the API accepts; nil for other reasoning.
 func thoughtBlock(r *event.Reasoning) *sdk.ContentBlockParamUnion {
 	if r == nil {
 		return nil
@@ -124,7 +124,7 @@ func isThought(block sdk.ContentBlockParamUnion) bool {
 // such a conversation ("a final assistant message must start with a thinking block",
 // github.com/lbjlaq/Antigravity-Manager/issues/139, 2025-12), and its documentation says to think again from the next
 // message of the user on (platform.claude.com/docs/en/build-with-claude/thinking-tool-workflows, read 2026-11). With
-// adaptive thinking it takes it.
+// adaptive thinking the API accepts it.
 func beganElsewhere(entries []provider.Entry) bool {
 	if len(entries) == 0 {
 		return false

@@ -15,7 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
-// maxCallID is the longest id of a call that is sent, in bytes.
+// maxCallID is the maximum length of a call id that is sent, in bytes.
 const maxCallID = 64
 
 // request is the body of a model call.
@@ -42,7 +42,7 @@ func (d *driver) request(r model.Request) (sdk.MessageNewParams, error) {
 	return body, nil
 }
 
-// sample sets how the next token is chosen.
+// sample sets the sampling parameters.
 func (d *driver) sample(body *sdk.MessageNewParams) {
 	if d.sampling.Temperature != nil {
 		body.Temperature = param.NewOpt(*d.sampling.Temperature)
@@ -95,7 +95,7 @@ func (d *driver) toolsOf(definitions []model.ToolDefinition) ([]sdk.ToolUnionPar
 	return tools, nil
 }
 
-// schemaOf is a JSON Schema with what Anthropic insists on: the type object. Otherwise it is as it was written.
+// schemaOf is a JSON Schema with the type object, which Anthropic requires. Otherwise it is unchanged.
 func schemaOf(raw json.RawMessage) (json.RawMessage, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return json.RawMessage(`{"type":"object"}`), nil
@@ -119,8 +119,8 @@ func callID(id string) string {
 	return provider.CallID(id, maxCallID, provider.Plain)
 }
 
-// messagesOf is the conversation, in which user and model take turns: what one says in several messages is one of
-// several blocks. thinks reports whether the model may think, without which the API refuses thoughts.
+// messagesOf is the conversation, in which user and model alternate: successive messages of one role are joined into
+// one with several blocks. thinks reports whether the model may think: otherwise the API refuses thinking blocks.
 func messagesOf(entries []provider.Entry, thinks bool) []sdk.MessageParam {
 	var told []sdk.MessageParam
 	say := func(role sdk.MessageParamRole, blocks []sdk.ContentBlockParamUnion) {
@@ -158,7 +158,7 @@ func userBlocks(content []event.Part) []sdk.ContentBlockParamUnion {
 	return blocks
 }
 
-// said reports whether a part is a text that the API takes: one of nothing but space is refused.
+// said reports whether a part is a text that the API accepts: a blank one is refused.
 func said(p event.Part) bool {
 	return p.Type == event.PartText && strings.TrimSpace(p.Text) != ""
 }
@@ -173,8 +173,8 @@ func imageOf(p event.Part) *sdk.ImageBlockParam {
 	}}
 }
 
-// modelBlocks are a message of the model with its calls, and the results of these, which the user gives. A message that
-// ends with a thought is refused, so that thoughts behind its last text or call are left out.
+// modelBlocks are a message of the model with its calls, and the results of these, which are in a user message. A
+// message that ends with a thinking block is refused, so that such blocks after its last text or call are left out.
 func modelBlocks(entry provider.Entry, thinks bool) (blocks, results []sdk.ContentBlockParamUnion) {
 	for _, p := range entry.Pieces() {
 		switch {

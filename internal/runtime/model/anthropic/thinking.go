@@ -11,14 +11,14 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
-// generation is how a generation of Claude thinks, and which parameters it refuses.
+// generation describes how a generation of Claude thinks, and which parameters it refuses.
 type generation struct {
 	// budget: thinking is asked for with a number of tokens (thinking.type "enabled"). Otherwise, if thinks, with
 	// thinking.type "adaptive" and output_config.effort.
 	budget bool
 	// thinks: the model can think.
 	thinks bool
-	// byDefault: it thinks without being asked to.
+	// byDefault: it thinks without a request to.
 	byDefault bool
 	// always: it refuses any thinking.type, because it always thinks. Only the effort is sent.
 	always bool
@@ -73,13 +73,13 @@ var (
 )
 
 // modelNames are the two ways in which Anthropic writes a model's name: claude-sonnet-4-5-20250929 and
-// claude-3-7-sonnet-20250219. Gateways put something in front, and write 4.5. A date is no minor version.
+// claude-3-7-sonnet-20250219. Gateways add a prefix, and write 4.5. A date is not a minor version.
 var modelNames = []*regexp.Regexp{
 	regexp.MustCompile(`claude-(?P<name>[a-z]+)-(?P<major>[0-9]{1,2})(?:[-.](?P<minor>[0-9]{1,2}))?(?:[^0-9.].*)?$`),
 	regexp.MustCompile(`claude-(?P<major>[0-9]{1,2})(?:[-.](?P<minor>[0-9]{1,2}))?-(?P<name>[a-z]+)(?:[^a-z].*)?$`),
 }
 
-// generationOf returns the generation of a model. It reports false for a model that is not known.
+// generationOf returns the generation of a model. It reports false for an unknown model.
 func generationOf(model string) (generation, bool) {
 	name, major, minor, ok := version(strings.ToLower(model))
 	if !ok {
@@ -112,11 +112,11 @@ const (
 	DefaultMaxOutputTokens = 8192
 	// ThinkingMaxOutputTokens is that limit where the model thinks: its thoughts count as output.
 	ThinkingMaxOutputTokens = 32000
-	// minBudget is the least that the API accepts as a budget for thinking.
+	// minBudget is the minimum thinking budget that the API accepts.
 	minBudget = 1024
 )
 
-// budgets are the tokens for thinking of each effort, where a model takes a number.
+// budgets are the thinking tokens of each effort, for models that accept a number.
 var budgets = map[v1alpha1.ReasoningEffort]int64{
 	v1alpha1.ReasoningEffortLow: 2048, v1alpha1.ReasoningEffortMedium: 8192, v1alpha1.ReasoningEffortHigh: 16000,
 }
@@ -126,8 +126,8 @@ var efforts = map[v1alpha1.ReasoningEffort]sdk.OutputConfigEffort{
 	v1alpha1.ReasoningEffortHigh: sdk.OutputConfigEffortHigh,
 }
 
-// reason sets how much the model thinks and how long its response may be, and removes the parameters that are refused
-// beside that. It reports whether the model may think, which is so for one that is not known. elsewhere reports whether
+// reason sets the thinking and the maximum length of the response, and removes the parameters that are refused in
+// combination. It reports whether the model may think, which is assumed for an unknown model. elsewhere reports whether
 // the conversation is within a tool loop that began without thinking.
 func (d *driver) reason(body *sdk.MessageNewParams, elsewhere bool) (thinks bool) {
 	g, known := generationOf(body.Model)
@@ -161,15 +161,15 @@ func (d *driver) reason(body *sdk.MessageNewParams, elsewhere bool) (thinks bool
 	return thinking || !known
 }
 
-// told reports whether an effort asks a model of the generation to think, and whether the model thinks then, if there
-// is room for it.
+// told reports whether an effort requests thinking from a model of the generation, and whether the model then thinks,
+// if there is room for it.
 func (g generation) told(effort v1alpha1.ReasoningEffort) (asked, thinks bool) {
 	asked = g.thinks && budgets[effort] > 0
 	return asked, asked || g.byDefault && (effort != v1alpha1.ReasoningEffortNone || g.always)
 }
 
-// Reasons implements model.Reasoner. The newer models send nothing of what they think. Those that are not known yet
-// think by themselves, as all do since version 5.
+// Reasons implements model.Reasoner. The newer models do not send their reasoning. Unknown models are assumed to think
+// by default, as all do since version 5.
 func (d *driver) Reasons(r model.Request) bool {
 	g, known := generationOf(r.Model)
 	if !known {
@@ -183,8 +183,8 @@ func (d *driver) Reasons(r model.Request) bool {
 	return thinks
 }
 
-// withBudget asks for thinking with a budget, which must be below the limit of the response. It reports false where
-// that leaves too little.
+// withBudget requests thinking with a budget, which must be below the limit of the response. It reports false if that
+// leaves too little.
 func withBudget(body *sdk.MessageNewParams, budget int64) bool {
 	budget = min(budget, body.MaxTokens/2)
 	if budget < minBudget {

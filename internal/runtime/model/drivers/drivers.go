@@ -30,7 +30,7 @@ func All() model.Registry {
 	}
 }
 
-// options are those of a Model's driver. Without parameters all is left to the provider.
+// options are those of a Model's driver. Without parameters, the provider's defaults apply.
 func options(m *v1alpha1.Model, access model.Access) provider.Options {
 	o := provider.Options{HTTP: access.HTTP, BaseURL: m.Spec.BaseURL, Key: access.Key}
 	if m.Spec.Parameters != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
-// maxResponseID is the longest id of a response that is kept, in bytes.
+// maxResponseID is the maximum length of a response id that is kept, in bytes.
 const maxResponseID = 256
 
 // answer collects the chunks of a stream.
@@ -23,8 +23,8 @@ type answer struct {
 	finish  genai.FinishReason
 	blocked string
 	usage   model.Usage
-	// chunks counts what came, and size its texts and arguments in bytes. largest is the size of the largest arguments
-	// of a call.
+	// chunks counts the received chunks, and size their texts and arguments in bytes. largest is the size of the
+	// largest arguments of a call.
 	chunks, size, largest int
 	// pieces are the parts in order, and reasoning is the size of their signatures.
 	pieces    []piece
@@ -42,7 +42,7 @@ func (a *answer) add(chunk *genai.GenerateContentResponse, arguments []json.RawM
 		a.model = chunk.ModelVersion
 	}
 	if u := chunk.UsageMetadata; u != nil {
-		// The tokens of the prompt include those that came from a cache. Each chunk tells the sum so far.
+		// The tokens of the prompt include those read from a cache. Each chunk has the sum so far.
 		a.usage = model.Usage{
 			InputTokens:     int64(u.PromptTokenCount) + int64(u.ToolUsePromptTokenCount),
 			CacheReadTokens: int64(u.CachedContentTokenCount),
@@ -58,7 +58,7 @@ func (a *answer) add(chunk *genai.GenerateContentResponse, arguments []json.RawM
 	return provider.TooLong(name, a.size, len(a.calls), a.largest)
 }
 
-// addCandidate takes up what the model said in one chunk. A call comes as a whole.
+// addCandidate processes the content of one chunk. A call arrives as a whole.
 func (a *answer) addCandidate(c *genai.Candidate, arguments []json.RawMessage) {
 	if c.FinishReason != "" && c.FinishReason != genai.FinishReasonUnspecified {
 		a.finish = c.FinishReason
@@ -110,7 +110,7 @@ func (a *answer) complete(asked, key string) (*model.Response, error) {
 	case genai.FinishReasonMaxTokens:
 		return provider.CutShort(name, r)
 	case genai.FinishReasonMalformedFunctionCall, genai.FinishReasonUnexpectedToolCall:
-		// The text led up to a call that the model failed to make. Another try may go well.
+		// The text led up to a call that the model failed to make. A retry may succeed.
 		return nil, provider.NoAnswer(name, r.FinishReason, true)
 	case genai.FinishReasonSafety, genai.FinishReasonRecitation, genai.FinishReasonLanguage, genai.FinishReasonBlocklist,
 		genai.FinishReasonProhibitedContent, genai.FinishReasonSPII, genai.FinishReasonImageSafety, genai.FinishReasonImageProhibitedContent,
@@ -121,14 +121,14 @@ func (a *answer) complete(asked, key string) (*model.Response, error) {
 	}
 }
 
-// refused is a response that a filter has prevented because of the prompt.
+// refused is the response to a prompt that a filter has rejected.
 func (a *answer) refused(asked, key string) *model.Response {
 	r := a.response(asked)
 	r.FinishReason = provider.Words(a.blocked, key)
 	return provider.Filtered(r)
 }
 
-// hasContent reports whether a chunk brings something of the response, the model's thinking included.
+// hasContent reports whether a chunk has content of the response, the model's reasoning included.
 func hasContent(chunk *genai.GenerateContentResponse) bool {
 	for _, candidate := range chunk.Candidates {
 		if candidate.FinishReason != "" || candidate.Content != nil && slices.ContainsFunc(candidate.Content.Parts, brings) {
@@ -138,7 +138,7 @@ func hasContent(chunk *genai.GenerateContentResponse) bool {
 	return false
 }
 
-// brings reports whether there is something in a part.
+// brings reports whether a part has content.
 func brings(part *genai.Part) bool {
 	return part != nil && (part.Text != "" || part.FunctionCall != nil || len(part.ThoughtSignature) > 0)
 }

@@ -29,7 +29,7 @@ const (
 // Options of a driver. "v1beta/models/..." follows the base URL.
 type Options = provider.Options
 
-// driver is a model.Driver. It keeps nothing between calls.
+// driver is a model.Driver. It is stateless.
 type driver struct {
 	models     *genai.Models
 	parameters v1alpha1.ModelParameters
@@ -37,8 +37,8 @@ type driver struct {
 	key        string
 }
 
-// New returns a driver. It makes no call to the provider. What the SDK would take from the environment, the backend,
-// the key and the address, is said here.
+// New returns a driver. It does not call the provider. The settings that the SDK would read from the environment (the
+// backend, the key and the address) are set here.
 func New(o Options) (model.Driver, error) {
 	if o.HTTP == nil {
 		return nil, errors.New("creating the Google driver: missing HTTP client")
@@ -67,7 +67,7 @@ func New(o Options) (model.Driver, error) {
 		HTTPOptions: genai.HTTPOptions{BaseURL: base, APIVersion: apiVersion},
 	})
 	if err != nil {
-		// The SDK's error shows its settings, the key among them.
+		// The SDK's error contains its settings, including the key.
 		return nil, errors.New("creating the Google driver: failed to create the client")
 	}
 	return provider.Guard(
@@ -77,7 +77,7 @@ func New(o Options) (model.Driver, error) {
 	), nil
 }
 
-// wellFormedModel is what a model's name may be made of: it becomes a part of the path.
+// wellFormedModel matches valid names of models: the name becomes a part of the path.
 var wellFormedModel = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_@/-]|\.[A-Za-z0-9_@-])*$`)
 
 // Generate implements model.Driver.
@@ -116,8 +116,8 @@ func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response
 	return provider.Broken(a.response(r.Model), d.failure(ctx, r.Model, &seen, broke, a.chunks))
 }
 
-// wantsSignatures reports whether a model refuses a call of a tool without the signature of its reasoning. All do but
-// the older ones, which refuse an invalid signature.
+// wantsSignatures reports whether a model refuses a tool call without the signature of its reasoning. All except the
+// older ones do; those refuse an invalid signature.
 func wantsSignatures(model string) bool {
 	model = strings.TrimPrefix(model, "models/")
 	for _, older := range []string{"gemini-1.", "gemini-2.", "gemma-"} {

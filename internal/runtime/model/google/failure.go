@@ -61,8 +61,8 @@ func retryAfter(seen *record, told genai.APIError) time.Duration {
 	return provider.RetryAfter(seen.header, time.Now())
 }
 
-// kind is Google's word for an error, or ours where its own is too wide. What the error says is looked at only, and not
-// passed on.
+// kind is Google's word for an error, or ours if that is too general. The message of the error is only examined, and
+// not passed on.
 func (d *driver) kind(told genai.APIError) string {
 	switch {
 	case hasReason(told, "API_KEY_INVALID"):
@@ -76,7 +76,7 @@ func (d *driver) kind(told genai.APIError) string {
 	}
 }
 
-// hasReason reports whether one of an error's details gives a reason.
+// hasReason reports whether one of an error's details has a reason.
 func hasReason(told genai.APIError, reason string) bool {
 	for _, detail := range told.Details {
 		if detail["reason"] == reason {

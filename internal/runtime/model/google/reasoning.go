@@ -11,7 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
-// The forms of reasoning that the API gives and takes back.
+// The forms of reasoning that the API sends and accepts.
 const (
 	// kindSignature is the signature of a text or a call. Alone it is that of an empty text, as streams end with
 	// (ai.google.dev/gemini-api/docs/thought-signatures, read 2026-11).
@@ -32,7 +32,7 @@ type piece struct {
 	alone bool
 }
 
-// signature is the reasoning of a part; nil for none, and for what is beyond the bound of a response.
+// signature is the reasoning of a part; nil for none, and for reasoning beyond the bound of a response.
 func (a *answer) signature(part *genai.Part) *event.Reasoning {
 	if len(part.ThoughtSignature) == 0 {
 		return nil
@@ -48,8 +48,8 @@ func (a *answer) signature(part *genai.Part) *event.Reasoning {
 	return &r
 }
 
-// addText takes up a text. Texts without a signature are one, as those of a stream are, and no text is joined with one
-// that has a signature.
+// addText processes a text. Successive texts without a signature are joined, as those of a stream; a text with a
+// signature is never joined.
 func (a *answer) addText(part *genai.Part) {
 	signed := a.signature(part)
 	if part.Text == "" {
@@ -66,7 +66,7 @@ func (a *answer) addText(part *genai.Part) {
 	a.size += len(part.Text)
 }
 
-// addThought takes up a thought, which counts only with its signature.
+// addThought processes a thought, which is kept only with its signature.
 func (a *answer) addThought(part *genai.Part) {
 	if signed := a.signature(part); signed != nil {
 		a.pieces = append(a.pieces, piece{reasoning: signed, alone: true})

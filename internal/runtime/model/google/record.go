@@ -8,9 +8,9 @@ import (
 	"net/http"
 )
 
-// record is what the SDK does not tell of a response: its status and header, what broke it off, and its events as they
-// came. The SDK reads the arguments of calls into numbers that lose digits; a call's arguments are the bytes that the
-// model gave.
+// record has the parts of a response that the SDK does not expose: its status and header, the error that ended it, and
+// its raw events. The SDK reads the arguments of calls into numbers that lose digits; a call's arguments are the bytes
+// that the model gave.
 type record struct {
 	status int
 	header http.Header
@@ -38,8 +38,8 @@ func (t recordingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// recordedBody copies what is read to the record. An error ends the body without being passed on, because the SDK would
-// write it to its log.
+// recordedBody copies the read data to the record. An error ends the body without being passed on, because the SDK
+// would log it.
 type recordedBody struct {
 	body io.ReadCloser
 	seen *record
@@ -63,14 +63,14 @@ func (b *recordedBody) Close() error {
 	return nil
 }
 
-// write takes up what was read, but for empty lines between events, which are of no use and never end.
+// write records the read data, without the empty lines between events, of which there may be any number.
 func (s *record) write(read []byte) {
 	s.events.Write(read)
 	pending := s.events.Bytes()
 	s.events.Next(len(pending) - len(bytes.TrimLeft(pending, "\r\n")))
 }
 
-// next returns the arguments of the calls in the next event, in order. The SDK hands on one answer for each event.
+// next returns the arguments of the calls in the next event, in order. The SDK returns one response for each event.
 func (s *record) next() []json.RawMessage {
 	_, data, _ := bytes.Cut(s.event(), []byte(":"))
 	var chunk struct {
@@ -96,7 +96,7 @@ func (s *record) next() []json.RawMessage {
 	return arguments
 }
 
-// event takes the next event that is not empty, as the SDK does: an empty line ends it, or the end of the stream.
+// event returns the next non-empty event, as the SDK does: an empty line or the end of the stream ends it.
 func (s *record) event() []byte {
 	for s.events.Len() > 0 {
 		length, separator := endOf(s.events.Bytes())

@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// maxCallID is the longest id of a call that is sent, in bytes.
+	// maxCallID is the maximum length of a call id that is sent, in bytes.
 	maxCallID = 64
 	// maxFunctionName is the longest name of a function, in bytes.
 	maxFunctionName = 64
-	// noSignature is what Google documents for calls that have no signature.
+	// noSignature is the value that Google documents for calls without a signature.
 	noSignature = "skip_thought_signature_validator"
 )
 
@@ -55,7 +55,7 @@ func (d *driver) request(r model.Request) ([]*genai.Content, *genai.GenerateCont
 	return contents, config, nil
 }
 
-// single is a number as the SDK takes it.
+// single is a number in the type of the SDK.
 func single(number *float64) *float32 {
 	if number == nil {
 		return nil
@@ -78,7 +78,7 @@ func toolsOf(definitions []model.ToolDefinition) ([]*genai.Tool, error) {
 		}
 		schema := map[string]any{"type": "object"}
 		if len(d.InputSchema) > 0 {
-			// The SDK would send an empty request in place of one that is no JSON.
+			// The SDK would send an empty request in place of one that is not valid JSON.
 			if err := json.Unmarshal(d.InputSchema, &schema); err != nil {
 				return nil, fmt.Errorf("reading the schema of tool %s: %w", d.Name, err)
 			}
@@ -95,7 +95,7 @@ func toolsOf(definitions []model.ToolDefinition) ([]*genai.Tool, error) {
 	return []*genai.Tool{{FunctionDeclarations: functions}}, nil
 }
 
-// functionName is the name of a tool as Google takes it: it begins with no digit.
+// functionName is the name of a tool in the form that Google accepts: it does not begin with a digit.
 func functionName(tool string) string {
 	if begins(tool, "0123456789-") {
 		tool = "_" + tool
@@ -103,7 +103,7 @@ func functionName(tool string) string {
 	return tool[:min(len(tool), maxFunctionName)]
 }
 
-// toolName is the tool that a function stands for. No Tool's own name begins with a low line.
+// toolName is the tool of a function. No Tool's own name begins with an underscore.
 func toolName(function string) string {
 	if rest, found := strings.CutPrefix(function, "_"); found && begins(rest, "0123456789") {
 		return rest
@@ -120,7 +120,7 @@ func callID(id string) string {
 	return provider.CallID(id, maxCallID, provider.Plain)
 }
 
-// contentsOf is the conversation, and its calls in the order in which they are there.
+// contentsOf is the conversation, and its calls in order.
 func contentsOf(entries []provider.Entry) ([]*genai.Content, []provider.Call, error) {
 	var contents []*genai.Content
 	var calls []provider.Call
@@ -157,12 +157,12 @@ func contentsOf(entries []provider.Entry) ([]*genai.Content, []provider.Call, er
 	return contents, calls, nil
 }
 
-// modelPart is a part of a message of the model, with its signature where it has one; nil for one with nothing in it.
+// modelPart is a part of a message of the model, with its signature if it has one; nil for an empty part.
 func modelPart(p provider.Piece) *genai.Part {
 	signature := signatureOf(p.Reasoning)
 	switch {
 	case p.Call != nil:
-		// The arguments are put in when the body is made (exact).
+		// The arguments are inserted when the body is created (exact).
 		return &genai.Part{
 			FunctionCall:     &genai.FunctionCall{ID: p.Call.ID, Name: functionName(p.Call.Name)},
 			ThoughtSignature: signature,
@@ -217,8 +217,9 @@ func outcome(result event.Message) map[string]any {
 	return told
 }
 
-// exact puts into the body what the SDK cannot say: the arguments of calls as they were given, the empty text that a
-// signature belongs to, and that there is no signature, which the first call of a message must have.
+// exact inserts into the body the values that the SDK cannot represent: the original arguments of calls, the empty text
+// that a signature belongs to, and the placeholder for a missing signature, which the first call of a message must
+// have.
 func exact(body map[string]any, calls []provider.Call, signed bool) {
 	for _, content := range objects(body["contents"]) {
 		first := true

@@ -26,8 +26,8 @@ type thinker struct {
 //   - later ones take a level: 3 Pro low and high, 3.1 Pro and later low, medium and high, Flash minimal as well, but
 //     3.7 Flash.
 //
-// None is the least that a model can do. A model that is not listed is sent nothing. Without being told, Gemini thinks
-// since 2.5, but for 2.5 Flash-Lite.
+// None is the minimum of a model. A model that is not listed receives no setting. By default Gemini thinks since 2.5,
+// except for 2.5 Flash-Lite.
 var thinkers = []thinker{
 	{names: regexp.MustCompile(`^gemini-2\.5-pro`), budgets: []int32{128, 1024, 8192, 24576}},
 	{names: regexp.MustCompile(`^gemini-2\.5-flash`), budgets: []int32{0, 1024, 8192, 24576}},
@@ -45,10 +45,10 @@ var thinkers = []thinker{
 	}},
 }
 
-// thoughtless begin the names of the Gemini models that do not think unless they are told to.
+// thoughtless are the name prefixes of the Gemini models that think only on request.
 var thoughtless = []string{"gemini-1.", "gemini-2.0", "gemini-2.5-flash-lite"}
 
-// Reasons implements model.Reasoner. What a model thinks is not asked for, so that it sends nothing meanwhile.
+// Reasons implements model.Reasoner. The reasoning is not requested, so that the model sends nothing while it thinks.
 func (d *driver) Reasons(r model.Request) bool {
 	if told := thinking(d.parameters.ReasoningEffort, r.Model); told != nil {
 		return told.ThinkingBudget == nil || *told.ThinkingBudget > 0
@@ -70,7 +70,7 @@ var places = map[v1alpha1.ReasoningEffort]int{
 	v1alpha1.ReasoningEffortHigh:   3,
 }
 
-// thinking is how much a model is told to think; nil leaves it to the model.
+// thinking is the thinking setting for a model; nil leaves it to the model.
 func thinking(effort v1alpha1.ReasoningEffort, model string) *genai.ThinkingConfig {
 	place, asked := places[effort]
 	if !asked {

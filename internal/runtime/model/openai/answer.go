@@ -9,7 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
-// Finish reasons of a response that is not whole. Other servers pass on words of those that they ask.
+// Finish reasons of an incomplete response. Gateways pass on the words of their providers.
 const (
 	finishLength  = "length"
 	finishFilter  = "content_filter"
@@ -17,7 +17,7 @@ const (
 	finishRefusal = "refusal"
 )
 
-// maxResponseID is the longest id of a response that is kept, in bytes.
+// maxResponseID is the maximum length of a response id that is kept, in bytes.
 const maxResponseID = 256
 
 // answer collects the chunks of a stream.
@@ -32,16 +32,16 @@ type answer struct {
 	finish   string
 	finished bool
 	usage    model.Usage
-	// chunks counts what came, and size its texts and arguments in bytes. arguments is the size of the largest
-	// arguments of a call.
+	// chunks counts the received chunks, and size their texts and arguments in bytes. arguments is the size of the
+	// largest arguments of a call.
 	chunks, size, arguments int
-	// thought is what the model thinks, and kind the field that it comes in. excess reports whether there is too much.
+	// thought is the reasoning of the model, and kind its field. excess reports whether it exceeds the bound.
 	thought strings.Builder
 	kind    string
 	excess  bool
 }
 
-// call is a tool call whose arguments come in pieces.
+// call is a tool call whose arguments arrive in pieces.
 type call struct {
 	id, name  string
 	arguments strings.Builder
@@ -57,7 +57,7 @@ func (a *answer) add(chunk sdk.ChatCompletionChunk) error {
 		a.model = chunk.Model
 	}
 	if u := chunk.Usage; u.PromptTokens > 0 || u.CompletionTokens > 0 {
-		// The tokens of the prompt include those that came from a cache, and those that were put into one.
+		// The tokens of the prompt include those read from a cache, and those written to one.
 		a.usage = model.Usage{
 			InputTokens:      u.PromptTokens,
 			CacheReadTokens:  u.PromptTokensDetails.CachedTokens,
@@ -83,8 +83,8 @@ func (a *answer) add(chunk sdk.ChatCompletionChunk) error {
 	return provider.TooLong(name, a.size, len(a.calls), a.arguments)
 }
 
-// addCall takes a piece of a tool call up. Servers that send calls as a whole may give all of them the same index; then
-// the id tells them apart.
+// addCall processes a piece of a tool call. Servers that send whole calls may give all of them the same index; then the
+// id distinguishes them.
 func (a *answer) addCall(piece sdk.ChatCompletionChunkChoiceDeltaToolCall) {
 	c := a.newest[piece.Index]
 	if c == nil || piece.ID != "" && c.id != "" && piece.ID != c.id {
@@ -136,16 +136,15 @@ func (a *answer) complete(asked, key string) (*model.Response, error) {
 	}
 }
 
-// filtered is a response of which a filter of the server let nothing begin, or let nothing more come, with the server's
-// word for it.
+// filtered is a response that a filter of the server has prevented or cut off, with the server's word for it.
 func (a *answer) filtered(asked, word string) *model.Response {
 	r := a.response(asked)
 	r.FinishReason = word
 	return provider.Filtered(r)
 }
 
-// hasContent reports whether a chunk brings something of the response, the model's thinking included. Servers send
-// empty chunks to keep the connection open.
+// hasContent reports whether a chunk has content of the response, the model's reasoning included. Servers send empty
+// chunks to keep the connection open.
 func hasContent(chunk sdk.ChatCompletionChunk) bool {
 	for _, choice := range chunk.Choices {
 		delta := choice.Delta

@@ -27,14 +27,13 @@ const (
 // Options of a driver. "chat/completions" or "responses" follows the base URL.
 type Options = provider.Options
 
-// driver is a model.Driver. It keeps nothing between calls.
+// driver is a model.Driver. It is stateless.
 type driver struct {
 	completions sdk.ChatCompletionService
 	parameters  v1alpha1.ModelParameters
 	sampling    provider.Sampling
 	key         string
-	// own reports whether the server is OpenAI's, or one that is operated like it, which refuse what others have not
-	// yet unlearned.
+	// own reports whether the server is OpenAI's or Azure's, which refuse parameters that other servers still require.
 	own bool
 	// identifies reports whether the server is OpenAI's, which documents a field for the pseudonym of a user. Others may
 	// refuse it.
@@ -43,8 +42,8 @@ type driver struct {
 	deepSeek bool
 }
 
-// New returns a driver for Chat Completions. It makes no call to the provider. Nothing is taken from the environment:
-// the service is made without the SDK's client, whose constructor would read addresses, keys and headers from there.
+// New returns a driver for Chat Completions. It does not call the provider, and does not read the environment: the
+// service is created without the SDK's client, whose constructor would read addresses, keys and headers from there.
 func New(o Options) (model.Driver, error) {
 	d, options, err := settings(o)
 	if err != nil {
@@ -54,7 +53,7 @@ func New(o Options) (model.Driver, error) {
 	return provider.Guard(name, o.Key, d), nil
 }
 
-// settings are what the drivers of both APIs have in common, and the options of the SDK.
+// settings returns the common part of the drivers of both APIs, and the options of the SDK.
 func settings(o Options) (*driver, []option.RequestOption, error) {
 	if o.HTTP == nil {
 		return nil, nil, errors.New("creating the OpenAI driver: missing HTTP client")
@@ -91,8 +90,7 @@ func settings(o Options) (*driver, []option.RequestOption, error) {
 	}, options, nil
 }
 
-// ownHosts end the names of hosts that are OpenAI's, or Azure's in its public and national clouds, its API Management
-// included.
+// ownHosts are the suffixes of the hosts of OpenAI and of Azure's public and national clouds, API Management included.
 var ownHosts = []string{
 	".openai.com", ".azure.com", ".azure.us", ".azure.cn", ".azure-api.net", ".azure-api.us",
 	".azure-api.cn",

@@ -13,19 +13,20 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
-// toolRule is what a model demands of reasoning_effort in a request with tools.
+// toolRule is the constraint of a model on reasoning_effort in a request with tools.
 type toolRule int
 
 const (
 	// toolsFree: the effort does not matter.
 	toolsFree toolRule = iota
-	// toolsWithoutEffort: none may be sent.
+	// toolsWithoutEffort: no effort may be sent.
 	toolsWithoutEffort
-	// toolsWithNone: it must be none.
+	// toolsWithNone: the effort must be none.
 	toolsWithNone
 )
 
-// reasoning is what a model takes of reasoning_effort on Chat Completions, and which parameters it refuses beside it.
+// reasoning describes the values of reasoning_effort that a model accepts on Chat Completions, and the parameters that
+// it refuses in combination.
 type reasoning struct {
 	// efforts are the values for None, Low, Medium and High; an empty one is not sent.
 	efforts [4]shared.ReasoningEffort
@@ -62,12 +63,12 @@ var gpt5 = regexp.MustCompile(
 // oSeries matches o1, o3, o3-mini, o4-mini, with a date behind.
 var oSeries = regexp.MustCompile(`^o[134](?:-mini)?(?:-20[0-9]{2}-[0-9]{2}-[0-9]{2})?$`)
 
-// reasoningFamily matches the names of models that reason by themselves, as far as reasoningOf does not know better:
-// the kinds of gpt-5 that differ, and what comes after.
+// reasoningFamily matches the names of models that reason by default, unless reasoningOf has an entry: the variants of
+// gpt-5, and later models.
 var reasoningFamily = regexp.MustCompile(`^(?:o[1-9](?:-|$)|gpt-(?:5|[6-9])(?:[.-]|$))`)
 
-// reasoningOf returns what a model takes. It reports false for a model that does not reason, or is not known: it is
-// sent no effort. It follows these public sources:
+// reasoningOf returns the reasoning settings of a model. It reports false for a model that does not reason or is
+// unknown, to which no effort is sent. It follows these public sources:
 //
 //   - the values of each model: github.com/anomalyco/models.dev/pull/2351 (2026-06), which cites OpenAI's page of each
 //     model; "none" instead of "minimal" since gpt-5.1: github.com/openai/openai-dotnet/pull/877 (2025-12);
@@ -114,7 +115,7 @@ func reasoningOf(model string) (reasoning, bool) {
 	}
 }
 
-// ownName is a model's name without the provider, which gateways put in front.
+// ownName is a model's name without the provider prefix of gateways.
 func ownName(model string) string {
 	return strings.ToLower(model[strings.LastIndex(model, "/")+1:])
 }
@@ -126,7 +127,7 @@ var places = map[v1alpha1.ReasoningEffort]int{
 	v1alpha1.ReasoningEffortHigh:   3,
 }
 
-// reason sets how much the model reasons, and how it samples where that is accepted beside it.
+// reason sets the reasoning effort, and the sampling parameters if they are accepted in combination.
 func (d *driver) reason(body *sdk.ChatCompletionNewParams) {
 	r, known := reasoningOf(body.Model)
 	if !known {
@@ -140,7 +141,7 @@ func (d *driver) reason(body *sdk.ChatCompletionNewParams) {
 	}
 }
 
-// told returns the effort that is sent to a model, and whether the model reasons then.
+// told returns the effort for a model, and whether the model then reasons.
 func (r reasoning) told(effort v1alpha1.ReasoningEffort, tools bool) (sent shared.ReasoningEffort, reasons bool) {
 	if place, ok := places[effort]; ok {
 		sent = r.efforts[place]
@@ -157,7 +158,7 @@ func (r reasoning) told(effort v1alpha1.ReasoningEffort, tools bool) (sent share
 	return sent, sent != shared.ReasoningEffortNone && (sent != "" || r.byDefault)
 }
 
-// Reasons implements model.Reasoner. Of its reasoning a model sends nothing on this API.
+// Reasons implements model.Reasoner. On this API a model does not send its reasoning.
 func (d *driver) Reasons(request model.Request) bool {
 	r, known := reasoningOf(request.Model)
 	if !known {
@@ -167,7 +168,7 @@ func (d *driver) Reasons(request model.Request) bool {
 	return reasons
 }
 
-// sample sets how the next token is chosen.
+// sample sets the sampling parameters.
 func (d *driver) sample(body *sdk.ChatCompletionNewParams) {
 	if d.sampling.Temperature != nil {
 		body.Temperature = param.NewOpt(*d.sampling.Temperature)

@@ -41,7 +41,7 @@ func (d *driver) failure(ctx context.Context, asked string, raw *http.Response, 
 	return failure{err: provider.RequestError(ctx, name, err)}
 }
 
-// told is the failure that the server gives a reason for.
+// told is a failure with a reason from the server.
 func (d *driver) told(asked string, status int, wait time.Duration, p problem) failure {
 	if word := p.filter(); word != "" {
 		return failure{filtered: word}
@@ -79,7 +79,7 @@ type problem struct {
 	} `json:"innererror"`
 }
 
-// problemOf reads an error. Servers give it under "error" or as the whole, and it may be a mere text.
+// problemOf reads an error. Servers send it under "error" or as the whole body, and it may be a plain text.
 func problemOf(body []byte) problem {
 	var outer struct {
 		Error json.RawMessage `json:"error"`
@@ -95,7 +95,7 @@ func problemOf(body []byte) problem {
 	return p
 }
 
-// status is the one that an error names, if it does.
+// status is the status in an error, if there is one.
 func (p problem) status() int {
 	if code, ok := p.Code.(float64); ok && code >= http.StatusBadRequest && code < 600 {
 		return int(code)
@@ -111,9 +111,9 @@ func (p problem) word() string {
 	return p.Type
 }
 
-// filter is the word of an error that means that a filter refused the prompt, or what came of the response; empty for
-// any other. Azure answers 400 with the first, and the second within it (github.com/openai/openai-dotnet/issues/55);
-// gateways use content_policy_violation (github.com/BerriAI/litellm/pull/16231).
+// filter is the word of an error that reports that a filter refused the prompt or the response; empty for any other.
+// Azure answers 400 with the first, and the second within it (github.com/openai/openai-dotnet/issues/55); gateways use
+// content_policy_violation (github.com/BerriAI/litellm/pull/16231).
 func (p problem) filter() string {
 	switch {
 	case p.word() == finishFilter, p.Inner.Code == "ResponsibleAIPolicyViolation":
@@ -143,8 +143,8 @@ func (d *driver) kind(p problem) string {
 	return word
 }
 
-// isTooLong reports whether the conversation was longer than the model can read. Servers other than OpenAI's own say it
-// in their texts only.
+// isTooLong reports whether the conversation was longer than the model can read. Compatible servers report it only in
+// their messages.
 func isTooLong(word, message string) bool {
 	message = strings.ToLower(message)
 	return word == provider.KindContextLength || word == "exceed_context_size_error" ||

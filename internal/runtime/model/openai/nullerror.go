@@ -12,8 +12,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
-// withoutNullErrors is middleware of the SDK: it leaves out errors that are null, which some servers give with every
-// chunk. The SDK takes each chunk that has an error for one, whatever it is.
+// withoutNullErrors is middleware of the SDK: it removes errors that are null, which some servers send with every
+// chunk. The SDK treats each chunk with an error field as an error, even a null one.
 func withoutNullErrors(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
 	answer, err := next(r)
 	if err == nil && answer.StatusCode < http.StatusMultipleChoices && provider.IsEventStream(answer.Header) {
@@ -26,7 +26,7 @@ func withoutNullErrors(r *http.Request, next option.MiddlewareNext) (*http.Respo
 type lines struct {
 	body   io.Closer
 	reader *bufio.Reader
-	// rest of the line that is handed on, and what ends the stream behind it.
+	// rest is the rest of the current line, and err the error after it.
 	rest []byte
 	err  error
 }

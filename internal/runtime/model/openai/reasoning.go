@@ -13,19 +13,19 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
-// kindContent is the field in which most servers send what the model thinks, DeepSeek's among them. It is the form of
-// the reasoning as well, and so is the other field.
+// kindContent is the field in which most servers, such as DeepSeek's, send the reasoning of the model. It is also the
+// kind of that reasoning, and so is the other field.
 const (
 	kindContent   = "reasoning_content"
 	kindReasoning = "reasoning"
 )
 
-// thoughts are the fields in which servers send what the model thinks, which the SDK does not know. Some send the same
-// in both: the first one counts.
+// thoughts are the fields in which servers send the reasoning of the model, which the SDK does not support. Some
+// servers send it in both: the first one counts.
 var thoughts = []string{kindContent, kindReasoning}
 
-// think takes up what the model thinks. What is beyond the bound of a response is not kept, nor is what came before it:
-// it is given back whole.
+// think collects the reasoning of the model. Reasoning that exceeds the bound of a response is dropped as a whole: it
+// can only be sent back whole.
 func (a *answer) think(delta sdk.ChatCompletionChunkChoiceDelta) {
 	for _, kind := range thoughts {
 		var text string
@@ -62,7 +62,7 @@ func (a *answer) content(text string) []model.Content {
 	return content
 }
 
-// thoughtOf is what a server gets back of a message: the field and its text. DeepSeek demands the field with every
+// thoughtOf is the reasoning of a message for a server: the field and its text. DeepSeek demands the field with every
 // message that calls tools, also when it is empty (api-docs.deepseek.com/guides/thinking_mode, as quoted in
 // github.com/anomalyco/opencode/issues/24722, 2026-04; github.com/deepseek-ai/deepseek-harness/discussions/739,
 // 2026-07), so that a message of another model has an empty one. demanded reports whether the server is one that does.

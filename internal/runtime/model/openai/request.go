@@ -49,8 +49,8 @@ func (d *driver) request(r model.Request) (sdk.ChatCompletionNewParams, error) {
 	return body, nil
 }
 
-// limit says how long the response may be. OpenAI's newer models refuse max_tokens, and many other servers know nothing
-// else.
+// limit sets the maximum length of the response. OpenAI's newer models refuse max_tokens, and many other servers
+// support nothing else.
 func (d *driver) limit(body *sdk.ChatCompletionNewParams) {
 	if d.parameters.MaxOutputTokens == nil {
 		return
@@ -90,7 +90,7 @@ func (d *driver) toolsOf(definitions []model.ToolDefinition) ([]sdk.ChatCompleti
 	return tools, nil
 }
 
-// schemaOf is a JSON Schema with what OpenAI insists on: the type object and its properties.
+// schemaOf is a JSON Schema with the type object and its properties, which OpenAI requires.
 func schemaOf(raw json.RawMessage) (shared.FunctionParameters, error) {
 	var given map[string]json.RawMessage
 	if len(raw) > 0 {
@@ -139,7 +139,8 @@ func (d *driver) messagesOf(r model.Request) []sdk.ChatCompletionMessageParamUni
 	return messages
 }
 
-// userMessage is a message of the user: a text, or parts where there is an image among them. None is made of nothing.
+// userMessage is a message of the user: a text, or parts if there is an image among them. An empty message becomes
+// none.
 func userMessage(content []event.Part) []sdk.ChatCompletionMessageParamUnion {
 	var parts []sdk.ChatCompletionContentPartUnionParam
 	var texts []string
@@ -158,7 +159,7 @@ func userMessage(content []event.Part) []sdk.ChatCompletionMessageParamUnion {
 	case images:
 		return []sdk.ChatCompletionMessageParamUnion{sdk.UserMessage(parts)}
 	case len(texts) > 0:
-		// Servers that know no images often know no parts either.
+		// Servers without support for images often do not support parts either.
 		return []sdk.ChatCompletionMessageParamUnion{sdk.UserMessage(strings.Join(texts, "\n"))}
 	default:
 		return nil
@@ -173,8 +174,8 @@ func address(image event.Part) string {
 	return "data:" + image.MediaType + ";base64," + image.Base64
 }
 
-// modelMessages are a message of the model, the results of its calls, and the images among them. A message with nothing
-// in it is left out. demanded reports whether the server demands reasoning with every message that calls tools.
+// modelMessages are a message of the model, the results of its calls, and their images. An empty message is left out.
+// demanded reports whether the server demands reasoning with every message that calls tools.
 func (d *driver) modelMessages(entry provider.Entry, demanded bool) []sdk.ChatCompletionMessageParamUnion {
 	text := entry.Message.PlainText()
 	if text == "" && len(entry.Calls) == 0 {
@@ -218,8 +219,8 @@ func resultText(result event.Message) string {
 	return failed + "\n" + text
 }
 
-// imagesOf are the images of a call's result, which a tool message cannot hold: the user shows them, and says where
-// they come from.
+// imagesOf are the images of a call's result, which a tool message cannot contain: a user message has them, with a note
+// about their origin.
 func imagesOf(call provider.Call) []event.Part {
 	images := call.Result.Images()
 	if len(images) == 0 {

@@ -12,15 +12,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
-// responsesDriver is a model.Driver for the Responses API. It keeps nothing between calls: the provider is told to
-// store nothing, and gives its reasoning encrypted.
+// responsesDriver is a model.Driver for the Responses API. It is stateless: the provider is told to store nothing, and
+// returns its reasoning encrypted.
 type responsesDriver struct {
 	*driver
 	responses responses.ResponseService
 }
 
-// NewResponses returns a driver for the Responses API. "responses" follows the base URL. It makes no call to the
-// provider, and takes nothing from the environment, as New.
+// NewResponses returns a driver for the Responses API. "responses" follows the base URL. Like New, it does not call the
+// provider or read the environment.
 func NewResponses(o Options) (model.Driver, error) {
 	d, options, err := settings(o)
 	if err != nil {
@@ -72,7 +72,7 @@ func (d *responsesDriver) Generate(ctx context.Context, r model.Request) (*model
 	return provider.Broken(a.response(r.Model), failure.err)
 }
 
-// Reasons implements model.Reasoner. Beside tools this API takes every effort.
+// Reasons implements model.Reasoner. With tools this API accepts every effort.
 func (d *responsesDriver) Reasons(request model.Request) bool {
 	r, known := reasoningOf(request.Model)
 	if !known {
@@ -82,7 +82,7 @@ func (d *responsesDriver) Reasons(request model.Request) bool {
 	return reasons
 }
 
-// mayReason reports whether a model that is not known reasons, by its name.
+// mayReason reports whether an unknown model reasons, by its name.
 func mayReason(model string) bool {
 	name := ownName(model)
 	return reasoningFamily.MatchString(name) && !strings.HasPrefix(name, "gpt-5-chat")

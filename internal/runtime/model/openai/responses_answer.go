@@ -12,7 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
-// The words of the stream.
+// The event names and values of the stream.
 const (
 	itemMessage   = "message"
 	itemCall      = "function_call"
@@ -29,12 +29,12 @@ type items struct {
 	all   []*item
 	index map[int64]*item
 	usage model.Usage
-	// failed is why the response failed, as the provider says.
+	// failed is the provider's reason for the failure of the response.
 	failed *problem
-	// events counts what came, and calls the calls. size is that of the texts and arguments in bytes, arguments that of
-	// the largest arguments, and reasoning that of the reasoning.
+	// events counts the received events, and calls the calls. size is that of the texts and arguments in bytes,
+	// arguments that of the largest arguments, and reasoning that of the reasoning.
 	events, calls, size, arguments, reasoning int
-	// content reports whether the last event brought something of the response.
+	// content reports whether the last event had content of the response.
 	content bool
 }
 
@@ -74,13 +74,13 @@ func (a *items) add(e responses.ResponseStreamEventUnion) error {
 			a.content = true
 		}
 	default:
-		// What the model reasons comes in events of many kinds, if at all.
+		// The reasoning arrives in events of many kinds, if at all.
 		a.content = strings.HasPrefix(e.Type, "response.reasoning")
 	}
 	return provider.TooLong(name, a.size, a.calls, a.arguments)
 }
 
-// about takes up the names of a response.
+// about records the id and the model of a response.
 func (a *items) about(r responses.Response) {
 	if a.id == "" && len(r.ID) <= maxResponseID {
 		a.id = r.ID
@@ -90,7 +90,7 @@ func (a *items) about(r responses.Response) {
 	}
 }
 
-// begin takes up the beginning of an item.
+// begin processes the start of an item.
 func (a *items) begin(e responses.ResponseStreamEventUnion) {
 	i := &item{
 		kind: e.Item.Type, id: e.Item.ID, call: e.Item.CallID, name: e.Item.Name,
@@ -108,7 +108,7 @@ func (a *items) begin(e responses.ResponseStreamEventUnion) {
 	}
 }
 
-// grow takes up a piece of an item.
+// grow processes a piece of an item.
 func (a *items) grow(index int64, kind, piece string) {
 	i := a.index[index]
 	if i == nil || i.kind != kind {
@@ -122,8 +122,8 @@ func (a *items) grow(index int64, kind, piece string) {
 	a.content = true
 }
 
-// done takes up a whole item. Reasoning is given back only as it is here
-// (the SDK's description of encrypted_content, openai-go v3.96.0).
+// done processes a complete item. Reasoning is sent back only in this form (the SDK's description of encrypted_content,
+// openai-go v3.96.0).
 func (a *items) done(e responses.ResponseStreamEventUnion) {
 	i := a.index[e.OutputIndex]
 	if i == nil {
@@ -152,7 +152,7 @@ func (a *items) done(e responses.ResponseStreamEventUnion) {
 	}
 }
 
-// think takes up a reasoning item, if it can be given back: with its id and its encrypted content.
+// think records a reasoning item, if it can be sent back: with its id and its encrypted content.
 func (a *items) think(i *item, given responses.ResponseOutputItemUnion) {
 	if given.ID == "" || given.EncryptedContent == "" {
 		return
@@ -171,7 +171,7 @@ func (a *items) think(i *item, given responses.ResponseOutputItemUnion) {
 	i.thought = &r
 }
 
-// end takes up how the response ended, and what it cost.
+// end records the end of the response, and its usage.
 func (a *items) end(e responses.ResponseStreamEventUnion) {
 	a.status, a.reason = strings.TrimPrefix(e.Type, "response."), e.Response.IncompleteDetails.Reason
 	u := e.Response.Usage
@@ -242,7 +242,7 @@ func (a *items) complete(asked string) (*model.Response, error) {
 	return &r, nil
 }
 
-// filtered is a response of which a filter let nothing begin, or let nothing more come, with the server's word for it.
+// filtered is a response that a filter has prevented or cut off, with the server's word for it.
 func (a *items) filtered(asked, word string) *model.Response {
 	r := a.response(asked)
 	r.FinishReason = word

@@ -12,8 +12,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
-// kindEncrypted is a reasoning item with its encrypted content, which the API gives on request and takes back as it
-// was, followed by the item that it belongs to.
+// kindEncrypted is a reasoning item with its encrypted content, which the API sends on request and accepts unchanged,
+// followed by the item that it belongs to.
 const kindEncrypted = "encrypted_content"
 
 // request is the body of a model call. The system prompt is a message: as instructions it would come back with several
@@ -39,8 +39,8 @@ func (d *responsesDriver) request(r model.Request) (responses.ResponseNewParams,
 	return body, nil
 }
 
-// effort sets how much the model reasons, and how it samples where that is accepted beside it. A model that does not
-// reason refuses to be asked for encrypted reasoning.
+// effort sets the reasoning effort, and the sampling parameters if they are accepted in combination. A model that does
+// not reason refuses a request for encrypted reasoning.
 func (d *responsesDriver) effort(body *responses.ResponseNewParams) {
 	r, known := reasoningOf(body.Model)
 	sampled := !known
@@ -119,14 +119,14 @@ func userContent(content []event.Part) responses.ResponseInputMessageContentList
 	return parts
 }
 
-// modelItems are the items of a message of the model. Reasoning without the item behind it is refused, so that what the
-// message ends with is left out.
+// modelItems are the items of a message of the model. Reasoning without a following item is refused, so that reasoning
+// at the end of the message is left out.
 func modelItems(entry provider.Entry) []responses.ResponseInputItemUnionParam {
 	var items []responses.ResponseInputItemUnionParam
 	for _, p := range entry.Pieces() {
 		switch {
 		case p.Call != nil:
-			// The provider's id of the item is not sent: with it the API would insist on the reasoning before it.
+			// The provider's id of the item is not sent: with it the API would require the reasoning before it.
 			items = append(items, responses.ResponseInputItemParamOfFunctionCall(
 				string(p.Call.Arguments), p.Call.ID, p.Call.Name))
 		case p.Type == event.PartText && p.Text != "":
@@ -143,8 +143,8 @@ func modelItems(entry provider.Entry) []responses.ResponseInputItemUnionParam {
 	return items
 }
 
-// reasoningItem is reasoning as the API takes it back: with its id, its summary, which may be empty, and no text
-// (github.com/microsoft/agent-framework-go/pull/784, 2026-08).
+// reasoningItem is reasoning in the form that the API accepts: with its id, its summary, which may be empty, and no
+// text (github.com/microsoft/agent-framework-go/pull/784, 2026-08).
 func reasoningItem(r *event.Reasoning) responses.ResponseInputItemUnionParam {
 	summary := []responses.ResponseReasoningItemSummaryParam{}
 	if r.Summary != "" {

@@ -8,19 +8,19 @@ import (
 )
 
 const (
-	// MaxAnswer is the most that a response may come to, its text and the arguments of its calls together, in bytes. No
-	// model writes as much at once.
+	// MaxAnswer is the maximum size of a response, its text and the arguments of its calls together, in bytes. No model
+	// writes as much at once.
 	MaxAnswer = 2 << 20
-	// MaxArguments is the most that the arguments of one call may come to, in bytes. A tool can be given a tenth of it;
-	// the model is told so.
+	// MaxArguments is the maximum size of the arguments of one call, in bytes. A tool accepts a tenth of it; the model
+	// receives an error about that.
 	MaxArguments = 1 << 20
-	// MaxCalls is how many tools a response may call. A step runs far fewer, and tells the model of the rest; more than
-	// these no model means.
+	// MaxCalls is the maximum number of calls of a response. A step runs far fewer, and tells the model about the rest;
+	// no model intends more.
 	MaxCalls = 1024
 )
 
-// TooLong is the error of a response that comes to so many bytes and calls, with so many bytes of arguments in the
-// largest of them; nil for one that may be kept.
+// TooLong is the error of a response with so many bytes and calls, and so many bytes of arguments in the largest call;
+// nil if it is within the bounds.
 func TooLong(provider string, size, calls, arguments int) error {
 	if size <= MaxAnswer && calls <= MaxCalls && arguments <= MaxArguments {
 		return nil
@@ -28,9 +28,9 @@ func TooLong(provider string, size, calls, arguments int) error {
 	return &Error{Provider: provider, text: fmt.Sprintf("the response of %s is too long to be stored", provider)}
 }
 
-// Broken is what counts of a response that broke off with an error (LLM-05): its text, and the calls whose arguments
-// are whole. A response that broke off within its first call is the error: what was said before would pass for a
-// response that the model never gave. So is one with nothing in it.
+// Broken returns the usable part of a response that broke off with an error (LLM-05): its text, and the calls with
+// complete arguments. It returns the error for a response that broke off within its first call, because the text before
+// it would look like a whole response, and for an empty one.
 func Broken(r model.Response, err error) (*model.Response, error) {
 	begun := len(r.ToolCalls)
 	r.KeepCalls(func(c model.ToolCall) bool { return isObject(c.Arguments) })
@@ -41,20 +41,20 @@ func Broken(r model.Response, err error) (*model.Response, error) {
 	return &r, nil
 }
 
-// CutShort is what counts of a response that the limit of its tokens has ended: its text, and the calls whose arguments
-// are whole. It is an error when the limit was reached within the first call, or before anything was said.
+// CutShort returns the usable part of a response that reached its token limit: its text, and the calls with complete
+// arguments. It is an error if the limit was reached within the first call, or before any content.
 func CutShort(provider string, r model.Response) (*model.Response, error) {
 	return ended(r, &Error{Provider: provider, text: fmt.Sprintf(
 		"the response of %s reached its token limit too early: raise maxOutputTokens of the Model", provider)})
 }
 
-// OutOfContext is what counts of a response that ended where the model could read and write no more: what CutShort
-// keeps. It is an error when the conversation left no room for it.
+// OutOfContext returns the usable part of a response that reached the end of the context window, as CutShort does. It
+// is an error if the conversation left no room for a response.
 func OutOfContext(provider, asked string, r model.Response) (*model.Response, error) {
 	return ended(r, StatusError(provider, asked, http.StatusBadRequest, 0, KindContextLength))
 }
 
-// ended is what is kept of a response that broke off, with the reason that it gave for that.
+// ended returns the usable part of a response that broke off, with its own finish reason.
 func ended(r model.Response, err error) (*model.Response, error) {
 	finish := r.FinishReason
 	kept, err := Broken(r, err)
@@ -65,8 +65,8 @@ func ended(r model.Response, err error) (*model.Response, error) {
 	return kept, nil
 }
 
-// Filtered is what counts of a response that a filter of the provider has ended: its text, which may be none. What it
-// had begun to call before is not what it wants, or not what it may want.
+// Filtered returns the usable part of a response that a filter of the provider has ended: its text, which may be empty.
+// Calls that it has begun are dropped.
 func Filtered(r model.Response) *model.Response {
 	if r.FinishReason != model.FinishFiltered {
 		r.FinishReason, r.FinishWord = model.FinishFiltered, r.FinishReason
@@ -84,7 +84,8 @@ func Stopped(provider string, r model.Response) (*model.Response, error) {
 	return &r, nil
 }
 
-// NoAnswer is the error of a provider that ended its response before it said anything, with its own word for why.
+// NoAnswer is the error of a provider that ended its response before any content, with the provider's word for the
+// reason.
 func NoAnswer(provider, kind string, transient bool) error {
 	e := &Error{Provider: provider, Kind: Words(kind, ""), text: provider + " returned no response", transient: transient}
 	if e.Kind != "" {

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// CallID is an id of a tool call as a provider takes it: the id itself where it is valid, otherwise one that follows
-// from it, the same each time, so that a call and its result still belong together and a prompt that is composed again
-// is the same to the byte. maxLength is in bytes; the provider must take letters and digits.
+// CallID is the id of a tool call in a form that a provider accepts: the id itself if it is valid, otherwise one
+// derived from it, the same each time, so that a call and its result still belong together and a prompt that is
+// composed again is the same to the byte. maxLength is in bytes; the provider must accept letters and digits.
 func CallID(id string, maxLength int, allowed func(rune) bool) string {
 	if id != "" && len(id) <= maxLength && utf8.ValidString(id) &&
 		!strings.ContainsFunc(id, func(r rune) bool { return !allowed(r) }) {
@@ -20,8 +20,8 @@ func CallID(id string, maxLength int, allowed func(rune) bool) string {
 	return derived[:min(len(derived), maxLength)]
 }
 
-// Plain reports whether a character is a letter, a digit, a low line or a hyphen, which all providers take in ids and
-// names.
+// Plain reports whether a character is a letter, a digit, an underscore or a hyphen, which all providers accept in ids
+// and names.
 func Plain(r rune) bool {
 	return isLetter(r) || '0' <= r && r <= '9' || r == '_' || r == '-'
 }

@@ -13,19 +13,19 @@ var (
 )
 
 const (
-	// MaxBody is the most of a stream that is read, in bytes. A token takes 200 to 500 bytes of it, and no model gives
+	// MaxBody is the maximum size of a stream, in bytes. A token takes 200 to 500 bytes of it, and no model returns
 	// more than 128k tokens at once: 131,072 tokens of 512 bytes.
 	MaxBody = 64 << 20
-	// MaxEvents is the most events of a stream that are read: two for each token.
+	// MaxEvents is the maximum number of events of a stream: two for each token.
 	MaxEvents = 256 << 10
-	// MaxEvent is the largest event of a stream that is read, in bytes. The SDKs hold all of an event, several times over.
+	// MaxEvent is the maximum size of an event of a stream, in bytes. The SDKs hold each event in memory several times.
 	MaxEvent = 1 << 20
 	// MaxValues is how many commas and opening brackets an event may have outside of its texts. Of two bytes the SDKs
 	// may make a value of more than a kilobyte, so that an event of MaxEvent could take hundreds of megabytes.
 	MaxValues = 16 << 10
-	// MaxDepth is how deep an event may be nested. Arguments that a tool could take are nested 64 levels deep at most.
+	// MaxDepth is the maximum nesting depth of an event. A tool accepts arguments with at most 64 levels.
 	MaxDepth = 128
-	// MaxErrorBody is how much of an error's body is read, in bytes. What comes behind it is left out without a word.
+	// MaxErrorBody is the maximum size of an error's body, in bytes. The rest is silently dropped.
 	MaxErrorBody = 64 << 10
 )
 
@@ -36,7 +36,7 @@ func Client(h *http.Client) *http.Client {
 	return limitedClient(h, limits{body: MaxBody, events: MaxEvents, event: MaxEvent, values: MaxValues, depth: MaxDepth})
 }
 
-// limits of a response that is no error.
+// limits of a successful response.
 type limits struct {
 	body, events         int
 	event, values, depth int
@@ -73,7 +73,7 @@ func (t limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// errorBody is the beginning of an error's body. It ends where what is in it would be out of proportion to decode.
+// errorBody is the beginning of an error's body. It ends where decoding would become too expensive.
 type errorBody struct {
 	io.Reader
 	io.Closer

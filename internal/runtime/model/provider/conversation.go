@@ -17,11 +17,11 @@ type Entry struct {
 	Calls []Call
 }
 
-// Call is a tool call of the conversation with what became of it.
+// Call is a tool call of the conversation with its result.
 type Call struct {
-	// ID that the provider takes; it is unique in the conversation.
+	// ID in the provider's form; it is unique in the conversation.
 	ID string
-	// Name of the tool, made of the characters that all providers take.
+	// Name of the tool, made of characters that all providers accept.
 	Name string
 	// Arguments are a JSON object.
 	Arguments json.RawMessage
@@ -50,12 +50,12 @@ func (e Entry) Pieces() []Piece {
 	return pieces
 }
 
-// Conversation orders messages as providers want them: each message of the model with the results of all its calls, in
+// Conversation orders messages as providers require: each message of the model with the results of all its calls, in
 // the order of the calls. A result belongs to the newest call before it that has its id and no result yet, because the
-// runtime's ids are unique within a turn only (DUR-08); one that belongs to no call is left out. A message of the user
-// and an error have something in them, without which providers refuse the request or take the model's last words for
-// the beginning of its response; a message of the model and a result may be empty. valid makes an id that the provider
-// takes, the same each time (CallID).
+// runtime's ids are unique within a turn only (DUR-08); one that belongs to no call is left out. User messages and
+// errors are never empty, because providers would refuse the request or treat the model's last words as the beginning
+// of its response; a message of the model and a result may be empty. valid converts an id to one that the provider
+// accepts, the same each time (CallID).
 func Conversation(messages []event.Message, valid func(id string) string) []Entry {
 	type place struct{ entry, call int }
 	var entries []Entry
@@ -73,7 +73,7 @@ func Conversation(messages []event.Message, valid func(id string) string) []Entr
 					ID:        uniqueID(call, used, valid),
 					Name:      toolName(call.Name),
 					Arguments: arguments(call.Arguments),
-					// Who composes prompts gives every call a result; a call without one would be refused by the provider.
+					// The composer of the prompt gives every call a result; providers refuse a call without one.
 					Result: event.Message{Role: event.RoleToolResult, Content: []event.Part{}, Error: event.SentenceStatusUnknown},
 				}
 			}
@@ -95,9 +95,9 @@ func Conversation(messages []event.Message, valid func(id string) string) []Entr
 }
 
 const (
-	// noWords stands for a message of the user with nothing in it.
+	// noWords replaces an empty message of the user.
 	noWords = "(empty message)"
-	// noReason stands for an error with nothing in it.
+	// noReason replaces an empty error.
 	noReason = "The tool call failed."
 )
 
@@ -112,13 +112,13 @@ func visible(m event.Message) event.Message {
 	return m
 }
 
-// isBlank reports whether there is nothing but space in a text.
+// isBlank reports whether a text is empty or white space.
 func isBlank(text string) bool {
 	return strings.TrimSpace(text) == ""
 }
 
-// uniqueID is the id of a call as the provider takes it: the one that a model gave, otherwise the runtime's. Where it
-// was used before, it is counted, so that the same conversation has the same ids each time.
+// uniqueID is the id of a call in the provider's form: the model's own, otherwise the runtime's. A repeated id gets a
+// number, so that the same conversation has the same ids each time.
 func uniqueID(call event.ToolCall, used map[string]int, valid func(string) string) string {
 	given := call.ProviderID
 	if given == "" {
@@ -133,10 +133,11 @@ func uniqueID(call event.ToolCall, used map[string]int, valid func(string) strin
 	return id
 }
 
-// maxToolName is the longest name of a tool that all providers take.
+// maxToolName is the longest name of a tool that all providers accept.
 const maxToolName = 64
 
-// toolName is a tool's name as all providers take it. That of a tool is one already; a model may have made up another.
+// toolName is a tool's name in a form that all providers accept. Names of Tools are valid; a model may have made up an
+// invalid one.
 func toolName(name string) string {
 	valid := strings.Map(func(r rune) rune {
 		if Plain(r) {
@@ -165,8 +166,7 @@ func arguments(given string) json.RawMessage {
 	return told
 }
 
-// isObject reports whether a text is one whole JSON object. No beginning of an object is one, so that arguments which
-// broke off are none.
+// isObject reports whether a text is one complete JSON object. Truncated arguments are not.
 func isObject(text string) bool {
 	trimmed := bytes.TrimSpace([]byte(text))
 	return len(trimmed) > 0 && trimmed[0] == '{' && json.Valid(trimmed)

@@ -1,4 +1,3 @@
-// Package provider is what the drivers of real model providers share: what an error of a provider is called, so that it
-// is classified rightly and gives nothing away (ERR-02), and how a conversation that another provider may have made is
-// told to this one.
+// Package provider has the shared code of the drivers of real model providers: the classification of errors without
+// confidential details (ERR-02), and the conversion of a conversation that another provider may have produced.
 package provider

@@ -13,45 +13,45 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// Kinds that have a meaning here whatever the status is. Drivers may translate a provider's own word into one of them.
+// Kinds with a meaning of their own, whatever the status. Drivers may translate a provider's word into one of them.
 const (
 	// KindContextLength: the conversation is longer than the model can read.
 	KindContextLength = "context_length_exceeded"
 	// KindModelNotFound: there is no such model, or none that the key may use.
 	KindModelNotFound = "model_not_found"
-	// KindQuota: what was paid for is used up, and waiting does not help.
+	// KindQuota: the paid quota is exhausted, and waiting does not help.
 	KindQuota = "insufficient_quota"
 	// KindInvalidKey: the provider does not know the API key.
 	KindInvalidKey = "invalid_api_key"
 )
 
-// statusOverloaded is a status of some providers that the standard library does not know: too many ask at the same
-// time.
+// statusOverloaded is a status of some providers for too many concurrent requests, which the standard library does not
+// define.
 const statusOverloaded = 529
 
-// Error is why a provider gave no response. Its text is in our own words. It wraps nothing, so that no key, header or
-// prompt can be got out of it.
+// Error is why a provider returned no response. Its text is our own. It wraps nothing, so that it cannot expose a key,
+// a header or a prompt.
 type Error struct {
-	// Provider that was asked.
+	// Provider that was called.
 	Provider string
-	// Status of HTTP, or the one that the provider's own word amounts to; 0 when no response came.
+	// Status of HTTP, or the equivalent of the provider's word; 0 without a response.
 	Status int
-	// RetryAfter is how long the provider asks to wait; 0 when it does not say.
+	// RetryAfter is the pause that the provider requests; 0 for none.
 	RetryAfter time.Duration
 	// Kind is the provider's own word for the error; it may be empty.
 	Kind string
-	// Problem is a text for the user: what the provider says about a request that it refused, without secrets (Said),
-	// or what is wrong with the connection. It may have parts of the prompt in it, and is for the Turn's status only,
-	// not for logs. It may be empty.
+	// Problem is a text for the user: the provider's message about a rejected request, without secrets (Said), or the
+	// problem of the connection. It may contain parts of the prompt, and is only for the Turn's status, not for logs.
+	// It may be empty.
 	Problem string
 
 	text string
 	// code of a Turn that fails with the error; processing_error if it is empty.
 	code      v1alpha1.ErrorCode
 	transient bool
-	// once: another try is worth it once only.
+	// once: a single retry is worthwhile.
 	once bool
-	// elsewhere: another provider may take the request, which was not sent.
+	// elsewhere: another provider may accept the request, which was not sent.
 	elsewhere bool
 }
 
@@ -65,7 +65,7 @@ func (e *Error) ErrorCode() v1alpha1.ErrorCode {
 	return cmp.Or(e.code, v1alpha1.ErrorCodeProcessingError)
 }
 
-// Late is the error of a call that a bound of ours has ended.
+// Late is the error of a call that a timeout has ended.
 func Late(provider, problem string) *Error {
 	return &Error{
 		Provider: provider, Problem: problem, code: v1alpha1.ErrorCodeProviderUnavailable,
@@ -73,7 +73,7 @@ func Late(provider, problem string) *Error {
 	}
 }
 
-// Transient reports whether the same request may be answered a moment later.
+// Transient reports whether a retry of the same request may succeed.
 func (e *Error) Transient() bool {
 	return e.transient
 }
@@ -83,7 +83,7 @@ func (e *Error) Elsewhere() bool {
 	return e.elsewhere
 }
 
-// Tries is how often the same request is sent at most, given the usual limit.
+// Tries is the maximum number of attempts of the same request, given the usual limit.
 func (e *Error) Tries(usual int32) int32 {
 	switch {
 	case !e.transient:
@@ -102,7 +102,7 @@ func StatusError(provider, model string, status int, retryAfter time.Duration, k
 	kind = Words(kind, "")
 	number := fmt.Sprintf(" (%d)", status)
 	if status < http.StatusMultipleChoices {
-		// The server sent a word, and no such status.
+		// The server sent a word, but no error status.
 		status, number = statusOf(kind), ""
 	}
 	e := &Error{Provider: provider, Status: status, RetryAfter: max(retryAfter, 0), Kind: kind}
@@ -132,8 +132,7 @@ func StatusError(provider, model string, status int, retryAfter time.Duration, k
 	return e
 }
 
-// describe returns what a status means that needs no word besides, its code, and whether the same request may be
-// answered later.
+// describe returns the meaning of a status without a known word, its code, and whether a retry may succeed.
 func describe(provider string, status int) (text string, code v1alpha1.ErrorCode, transient bool) {
 	switch status {
 	case http.StatusForbidden:
@@ -151,7 +150,7 @@ func describe(provider string, status int) (text string, code v1alpha1.ErrorCode
 	return provider + " rejected the request", v1alpha1.ErrorCodeProcessingError, false
 }
 
-// statuses are what the words of the providers amount to, for errors within a response, which have no status of their
+// statuses are the equivalents of the providers' words, for errors within a response, which have no status of their
 // own.
 var statuses = map[string]int{
 	"invalid_request_error": http.StatusBadRequest,
@@ -190,8 +189,8 @@ func statusOf(kind string) int {
 	return http.StatusBadGateway
 }
 
-// WithProblem adds what the provider says about a request that it refused to an error of StatusError. A limit or an
-// outage, which passes, needs no such words, and a refused key is best not quoted.
+// WithProblem adds the provider's message about a rejected request to an error of StatusError. It is not needed for
+// limits and outages, which are transient, and a rejected key must not be quoted.
 func WithProblem(err error, said string) error {
 	var e *Error
 	if errors.As(err, &e) && !e.transient && e.Status != http.StatusUnauthorized {
@@ -200,7 +199,7 @@ func WithProblem(err error, said string) error {
 	return err
 }
 
-// maxSaid bounds what is passed on of a provider's text, in bytes.
+// maxSaid bounds the provider's text that is passed on, in bytes.
 const maxSaid = 1024
 
 // Said returns a provider's own text about a request, fit for the user: without the secret, without control characters,

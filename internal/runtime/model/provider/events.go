@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// keptBuffer is the largest buffer that is kept for the next event, in bytes.
+// keptBuffer is the largest buffer that is reused for the next event, in bytes.
 const keptBuffer = 64 << 10
 
 // eventBody reads a stream of events one by one. It passes on an event when all of it has come and is within its
@@ -45,7 +45,7 @@ func (b *eventBody) Close() error {
 	return b.body.Close()
 }
 
-// next reads the next event, or what there is of it when the body ends. Nothing is passed on of one that is too large.
+// next reads the next event, or the part of it before the end of the body. An event that is too large is not passed on.
 func (b *eventBody) next() {
 	if cap(b.event) > keptBuffer {
 		b.event = nil
@@ -77,7 +77,7 @@ func (b *eventBody) next() {
 		}
 	}
 	if b.err == nil && isComment(b.event) {
-		// A server keeps the connection open so, and the SDK of Google takes it for a broken stream.
+		// Servers keep the connection open with such an event, and the SDK of Google would treat it as a broken stream.
 		return
 	}
 	b.rest = b.event
@@ -93,11 +93,11 @@ func isComment(event []byte) bool {
 	return bytes.HasPrefix(event, []byte(":"))
 }
 
-// extent is what has come of an event.
+// extent describes the received part of an event.
 type extent struct {
 	// bytes of it, commas and opening brackets outside of its texts, and how many brackets are open.
 	bytes, values, depth int
-	// quoted reports whether a text has begun, and escaped that the next character of it means nothing.
+	// quoted reports whether a string is open, and escaped whether its next character is escaped.
 	quoted, escaped bool
 	// last are the last bytes, the newest first.
 	last [3]byte
@@ -109,7 +109,7 @@ func (e *extent) grow(c byte) (ended bool) {
 	e.bytes++
 	switch {
 	case c == '\n':
-		// No text of JSON goes over the end of a line.
+		// No JSON string spans lines.
 		e.quoted, e.escaped = false, false
 		ended = e.last[0] == '\n' || e.last == [3]byte{'\r', '\n', '\r'} || e.bytes == 1 || e.bytes == 2 && e.last[0] == '\r'
 	case e.escaped:

@@ -16,10 +16,10 @@ func Guard(provider, key string, d model.Driver) model.Driver {
 }
 
 const (
-	// minKey is the shortest key that is looked for, in bytes. A shorter one, such as "none", protects nothing, and may
+	// minKey is the shortest key that is redacted, in bytes. A shorter one, such as "none", protects nothing, and may
 	// be a word of the response.
 	minKey = 8
-	// hidden stands where the key was. It is whole within a text of JSON.
+	// hidden replaces the key. It needs no escapes within a JSON string.
 	hidden = "[API key]"
 )
 
@@ -32,7 +32,7 @@ type guarded struct {
 // Generate implements model.Driver.
 func (g guarded) Generate(ctx context.Context, r model.Request) (answer *model.Response, err error) {
 	defer func() {
-		// What the panic says may have the response in it.
+		// The panic's value may contain the response.
 		if recover() != nil {
 			answer, err = nil, unreadable(ctx, g.provider)
 		}
@@ -52,7 +52,7 @@ func (g guarded) Reasons(r model.Request) bool {
 	return ok && known.Reasons(r)
 }
 
-// unreadable is the error of a response that could not be decoded. Another try may bring one that can.
+// unreadable is the error of a response that could not be decoded. A retry may succeed.
 func unreadable(ctx context.Context, provider string) error {
 	if ended := ctx.Err(); ended != nil {
 		return ended
@@ -63,7 +63,7 @@ func unreadable(ctx context.Context, provider string) error {
 	}
 }
 
-// has reports whether the key is in a text.
+// has reports whether a text contains the key.
 func (g guarded) has(text string) bool {
 	return len(g.key) >= minKey && strings.Contains(text, g.key)
 }
@@ -110,7 +110,7 @@ func (g guarded) redactContent(answer model.Response) []model.Content {
 	return content
 }
 
-// without is a text with something else in place of the key.
+// without returns a text with a replacement for the key.
 func (g guarded) without(text string) string {
 	if !g.has(text) {
 		return text
@@ -118,8 +118,8 @@ func (g guarded) without(text string) string {
 	return strings.ReplaceAll(text, g.key, hidden)
 }
 
-// withheld tells what comes of a response up to where the key begins, or some bytes further: what was told is not taken
-// back. All is looked at once, however often it is told.
+// withheld passes on a streaming response up to the start of the key, or some bytes further: passed text cannot be
+// revoked. Each byte is examined once, however often the response is passed on.
 func (g guarded) withheld(tell func(model.Partial)) func(model.Partial) {
 	if tell == nil || len(g.key) < minKey {
 		return tell
@@ -142,7 +142,7 @@ func (g guarded) withheld(tell func(model.Partial)) func(model.Partial) {
 	}
 }
 
-// begun is how much of the key a text ends with, so much that it is no mere chance; 0 for less.
+// begun is the length of the key's prefix at the end of a text, if it is too long to be a coincidence; otherwise 0.
 func (g guarded) begun(text string) int {
 	for n := min(len(g.key)-1, len(text)); n >= minKey; n-- {
 		if strings.HasSuffix(text, g.key[:n]) {

@@ -9,14 +9,14 @@ import (
 
 // Sampling are the decimals of a Model's parameters as numbers; nil leaves them to the provider.
 type Sampling struct {
-	// Temperature is how freely the next token is chosen.
+	// Temperature is the sampling temperature.
 	Temperature *float64
-	// TopP limits the choice to the likeliest tokens.
+	// TopP is the nucleus sampling probability mass.
 	TopP *float64
 }
 
-// SamplingOf reads the decimals of a Model's parameters. The API admits no other, so that an error is a Model from
-// somewhere else.
+// SamplingOf parses the decimals of a Model's parameters. The API server validates them, so that an error means that
+// the Model is from another source.
 func SamplingOf(p v1alpha1.ModelParameters) (Sampling, error) {
 	temperature, err := decimal("temperature", p.Temperature)
 	if err != nil {

@@ -3,7 +3,7 @@ package provider
 // ReasoningRefused is the error of a request that the provider refused because of reasoning in it. The same request
 // without reasoning may be accepted.
 type ReasoningRefused struct {
-	// Err is the error as it would be without this knowledge.
+	// Err is the error of the request.
 	Err error
 }
 

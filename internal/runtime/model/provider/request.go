@@ -15,9 +15,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 )
 
-// RequestError is why a request got no response, or no whole one: the context's own error when the context has ended,
-// otherwise an *Error. The SDK's error may have the URL, the key or the prompt in it, and is left behind. No status is
-// in the text, as no server has sent one.
+// RequestError is why a request got no response, or no complete one: the context's own error if the context has ended,
+// otherwise an *Error. The SDK's error may contain the URL, the key or the prompt, and is dropped. The text has no
+// status, because no server has sent one.
 func RequestError(ctx context.Context, provider string, err error) error {
 	if ended := ctx.Err(); ended != nil {
 		return ended
@@ -42,13 +42,13 @@ func RequestError(ctx context.Context, provider string, err error) error {
 	}
 }
 
-// IsEventStream reports whether a response is one of events, as its header has it.
+// IsEventStream reports whether a response is an event stream, according to its header.
 func IsEventStream(h http.Header) bool {
 	mediaType, _, err := mime.ParseMediaType(h.Get("Content-Type"))
 	return err == nil && mediaType == "text/event-stream"
 }
 
-// NoStream is the error of a response that should be one of events and is something else, such as a page for people.
+// NoStream is the error of a response that is not an event stream, such as a web page.
 func NoStream(provider string) error {
 	text := fmt.Sprintf("%s did not respond with an event stream: check the base URL", provider)
 	return &Error{Provider: provider, text: text}
@@ -70,8 +70,8 @@ func egressError(provider string, e *egress.Error) *Error {
 	}
 }
 
-// RetryAfter is how long the header of a response asks to wait: milliseconds, seconds or a date. It is 0 when it does
-// not say, or nothing sensible.
+// RetryAfter is the pause that the header of a response requests: in milliseconds, in seconds or as a date. It is 0 for
+// a missing or invalid header.
 func RetryAfter(h http.Header, now time.Time) time.Duration {
 	if d, ok := duration(h.Get("Retry-After-Ms"), time.Millisecond); ok {
 		return d
@@ -86,7 +86,7 @@ func RetryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// maxRetryAfter is the longest wait that is believed.
+// maxRetryAfter is the longest requested pause that is accepted.
 const maxRetryAfter = 30 * 24 * time.Hour
 
 func duration(value string, unit time.Duration) (time.Duration, bool) {

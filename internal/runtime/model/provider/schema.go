@@ -12,7 +12,7 @@ import (
 
 // CheckSchema reports the keywords at the top of a tool's schema that the provider refuses, and a type other than
 // object. Such a schema would fail every request of the Session at the provider; here it costs nothing, and the error
-// names the tool. What is not a JSON object is left to the driver.
+// names the tool. A schema that is not a JSON object is left to the driver.
 func CheckSchema(provider string, d model.ToolDefinition, refused ...string) error {
 	var top map[string]json.RawMessage
 	if len(d.InputSchema) == 0 || json.Unmarshal(d.InputSchema, &top) != nil {

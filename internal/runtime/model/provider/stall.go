@@ -10,7 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
-// stall is which of the bounds ended a call.
+// stall reports which timeout ended a call.
 type stall struct {
 	text  string
 	first bool
@@ -18,9 +18,9 @@ type stall struct {
 
 func (s *stall) Error() string { return s.text }
 
-// WithTimeouts makes one call of a driver, and ends it when a bound is reached. The error is then an *Error that says
-// which one: a call that brought no content in time may be tried again, as another server of the provider may be well;
-// the others are not.
+// WithTimeouts makes one call of a driver, and ends it when a timeout is reached. The error is then an *Error that
+// names the timeout: a call without any content may be retried, as another server of the provider may respond; the
+// others are not.
 func WithTimeouts(
 	ctx context.Context, d model.Driver, provider string, bounds model.Timeouts, r model.Request,
 ) (*model.Response, error) {
@@ -50,7 +50,7 @@ func WithTimeouts(
 	return nil, late
 }
 
-// watch ends a call when no content has come for too long.
+// watch ends a call when no content has arrived for too long.
 type watch struct {
 	end    context.CancelCauseFunc
 	bounds model.Timeouts
