@@ -28,12 +28,12 @@ func (k *Kit) Refuse(ctx context.Context, namespace, turn, tool, text string) er
 	return k.answer(ctx, namespace, turn, tool, v1alpha1.ToolResultSpec{Error: &text})
 }
 
-// Approve lets the call of a tool start that waits for approval. Of several calls of the tool it approves the first.
+// Approve approves a call of a tool that waits for approval. Of several calls of the tool it approves the first.
 func (k *Kit) Approve(ctx context.Context, namespace, turn, tool string) error {
 	return k.decide(ctx, namespace, turn, tool, v1alpha1.DecisionApprove)
 }
 
-// Reject ends the call of a tool that waits for approval. Of several calls of the tool it rejects the first.
+// Reject rejects a call of a tool that waits for approval. Of several calls of the tool it rejects the first.
 func (k *Kit) Reject(ctx context.Context, namespace, turn, tool string) error {
 	return k.decide(ctx, namespace, turn, tool, v1alpha1.DecisionReject)
 }
@@ -42,7 +42,7 @@ func (k *Kit) Reject(ctx context.Context, namespace, turn, tool string) error {
 func (k *Kit) decide(ctx context.Context, namespace, turn, tool string, decision v1alpha1.Decision) error {
 	review := &authenticationv1.SelfSubjectReview{}
 	if err := k.Client.Create(ctx, review); err != nil {
-		return fmt.Errorf("reading the user name of the kit from the API server: %w", err)
+		return fmt.Errorf("getting the user name of the kit from the API server: %w", err)
 	}
 	return k.answer(
 		ctx,
@@ -108,8 +108,8 @@ func (k *Kit) answer(ctx context.Context, namespace, name, tool string, spec v1a
 // awaitsApproval reports whether a call waits for approval, and not for a client.
 func awaitsApproval(call v1alpha1.ToolCall) bool { return tool.AwaitsApproval(call) }
 
-// Told returns a function that reads the text for the model about a tool call, for Eventually: the result, or the
-// error. It is known when the step of the call is closed.
+// Told returns a function for Eventually that reads the text for the model about a tool call: the result, or the error.
+// It is available once the step of the call is closed.
 func (k *Kit) Told(ctx context.Context, namespace, turn, call string) func() (string, error) {
 	return func() (string, error) {
 		var entries v1alpha1.JournalEntryList
@@ -134,7 +134,7 @@ func (k *Kit) Told(ctx context.Context, namespace, turn, call string) func() (st
 	}
 }
 
-var errNotTold = errors.New("the model has not been told of the call")
+var errNotTold = errors.New("the call has no result for the model yet")
 
 // told returns the text of an event about a call.
 func told(e event.Event, call string) (string, bool) {

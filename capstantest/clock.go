@@ -6,7 +6,7 @@ import (
 	"github.com/capstan-dev/capstan/capstantest/clock"
 )
 
-// Clock is a clock that a test puts forward: see clock.Clock.
+// Clock is a clock that a test advances: see clock.Clock.
 type Clock = clock.Clock
 
 // NewClock returns a clock that shows the given time now.

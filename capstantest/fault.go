@@ -12,11 +12,11 @@ type Fault string
 const (
 	// JobRefused: an admission policy does not accept the Job. The call is NotExecuted, Refused.
 	JobRefused Fault = "JobRefused"
-	// JobSuspended: the Job is suspended, as Kueue does it, until the fault is taken away. The call stays Pending,
-	// Suspended; no timeout runs.
+	// JobSuspended: the Job is suspended, as by Kueue, until the fault is removed. The call stays Pending, Suspended;
+	// no timeout runs.
 	JobSuspended Fault = "JobSuspended"
-	// PodRefused: the Job gets no pod, because a quota has no room for it. After the start timeout the call is
-	// NotExecuted, QuotaExceeded.
+	// PodRefused: the Job gets no pod, because a quota is exhausted. After the start timeout the call is NotExecuted,
+	// QuotaExceeded.
 	PodRefused Fault = "PodRefused"
 )
 
@@ -41,9 +41,9 @@ const (
 const (
 	// Hangs: the tool does not end by itself. After its timeout the call is Failed, Timeout.
 	Hangs Fault = "Hangs"
-	// TimedOut: the same, and its timeout has passed already.
+	// TimedOut: the same, and its timeout has already passed.
 	TimedOut Fault = "TimedOut"
-	// OOMKilled: the tool uses more memory than it may. The call is Failed, OOMKilled.
+	// OOMKilled: the tool exceeds its memory limit. The call is Failed, OOMKilled.
 	OOMKilled Fault = "OOMKilled"
 	// OutputLost: the tool runs to its end, and its output is lost. The call is Failed, OutputLost.
 	OutputLost Fault = "OutputLost"
@@ -61,7 +61,7 @@ const (
 	JobDeleted Fault = "JobDeleted"
 )
 
-// Match reports whether a fault is meant for a call.
+// Match reports whether a fault applies to a call.
 type Match func(Call) bool
 
 // ForTool matches the calls of the Tool of this name.

@@ -20,12 +20,12 @@ import (
 const (
 	// suspendedByKit marks a Job that a fault has suspended.
 	suspendedByKit = "capstantest.capstan.dev/suspended"
-	// accountingPeriod is how long the Job controller takes to let a pod go that has ended: its finalizer keeps the pod
-	// until then.
+	// accountingPeriod is how long the Job controller takes to release an ended pod: its finalizer keeps the pod until
+	// then.
 	accountingPeriod = time.Second
 )
 
-// createPod makes the Job's one pod, or tries to in vain.
+// createPod creates the Job's only pod, or fails to because of a fault.
 func (p *player) createPod(ctx context.Context, job *batchv1.Job, refused bool) error {
 	base := job.DeepCopy()
 	if job.Status.StartTime == nil {
@@ -72,7 +72,7 @@ func (p *player) explain(ctx context.Context, job *batchv1.Job) error {
 		LastTimestamp:  now,
 	}
 	if err := p.client.Create(ctx, said); client.IgnoreAlreadyExists(err) != nil {
-		return fmt.Errorf("saying why Job %s gets no pod: %w", job.Name, err)
+		return fmt.Errorf("recording the Event about the missing pod of Job %s: %w", job.Name, err)
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ func (p *player) suspend(ctx context.Context, job *batchv1.Job, suspend bool) er
 		delete(job.Annotations, suspendedByKit)
 	}
 	if err := p.client.Patch(ctx, job, client.MergeFrom(base)); err != nil {
-		return fmt.Errorf("suspending Job %s, or letting it go on: %w", job.Name, err)
+		return fmt.Errorf("suspending or resuming Job %s: %w", job.Name, err)
 	}
 	if suspend {
 		return nil

@@ -119,7 +119,7 @@ func (k *Kit) start(ctx context.Context, cfg *rest.Config, o Options) error {
 	unthrottled := rest.CopyConfig(cfg)
 	unthrottled.QPS, unthrottled.Burst = -1, 0
 	if k.Client, err = client.New(unthrottled, client.Options{Scheme: controller.NewScheme()}); err != nil {
-		return fmt.Errorf("making the client: %w", err)
+		return fmt.Errorf("creating the client: %w", err)
 	}
 	if o.Clock == nil {
 		o.Clock = &Clock{}
@@ -133,7 +133,7 @@ func (k *Kit) start(ctx context.Context, cfg *rest.Config, o Options) error {
 	}
 	clusterClient, err := client.New(cluster, client.Options{Scheme: controller.NewScheme()})
 	if err != nil {
-		return fmt.Errorf("making the client that plays the cluster: %w", err)
+		return fmt.Errorf("creating the client of the simulated cluster: %w", err)
 	}
 	k.player = newPlayer(clusterClient, o.Jobs, o.Clock)
 	if o.Transport != nil {
@@ -199,7 +199,7 @@ func newManager(cfg *rest.Config, w *wire, namespaces []string) (ctrl.Manager, e
 		client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()},
 	)
 	if err != nil {
-		return nil, fmt.Errorf("making the client that reads past the cache: %w", err)
+		return nil, fmt.Errorf("creating the client for live reads: %w", err)
 	}
 	return view{Manager: mgr, reader: w.wrap(direct)}, nil
 }
@@ -213,7 +213,7 @@ func (k *Kit) play(ctx context.Context, cfg *rest.Config) error {
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 	})
 	if err != nil {
-		return fmt.Errorf("making the manager that plays the kubelet: %w", err)
+		return fmt.Errorf("creating the manager of the simulated kubelet: %w", err)
 	}
 	if err := k.player.setup(mgr); err != nil {
 		return err
@@ -226,7 +226,7 @@ func (k *Kit) play(ctx context.Context, cfg *rest.Config) error {
 func (k *Kit) run(ctx context.Context, mgr manager.Manager) error {
 	go func() { k.ended <- mgr.Start(ctx) }()
 	if !mgr.GetCache().WaitForCacheSync(ctx) {
-		return fmt.Errorf("filling the caches: %w", context.Cause(ctx))
+		return fmt.Errorf("syncing the caches: %w", context.Cause(ctx))
 	}
 	return nil
 }

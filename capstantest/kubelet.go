@@ -23,7 +23,7 @@ const nodeName = "capstantest"
 
 var (
 	// errStopped ends a container whose pod is to end: the launcher still reports.
-	errStopped = errors.New("the pod is told to end")
+	errStopped = errors.New("the pod is being deleted")
 	// errGone ends a container whose pod is gone: there is nothing left to report to.
 	errGone = errors.New("the pod is gone")
 )
@@ -142,7 +142,7 @@ func (p *player) resume(job *batchv1.Job, pod *corev1.Pod, call Call, fault Faul
 	go p.runContainer(c, job.DeepCopy(), pod.DeepCopy(), call)
 }
 
-// runContainer runs the tool until it ends or is ended, and writes what became of it.
+// runContainer runs the tool until it ends or is ended, and writes its outcome.
 func (p *player) runContainer(c *container, job *batchv1.Job, pod *corev1.Pod, call Call) {
 	defer c.stop(nil)
 	ctx := context.Background()

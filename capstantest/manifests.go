@@ -44,14 +44,14 @@ func (k *Kit) Apply(ctx context.Context, namespace string, paths ...string) erro
 func manifestFiles(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("looking for manifests: %w", err)
+		return nil, fmt.Errorf("listing manifests: %w", err)
 	}
 	if !info.IsDir() {
 		return []string{path}, nil
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return nil, fmt.Errorf("looking for manifests: %w", err)
+		return nil, fmt.Errorf("listing manifests: %w", err)
 	}
 	var files []string
 	for _, entry := range entries {

@@ -83,9 +83,9 @@ func waitingTools(turn *v1alpha1.Turn, approval bool) ([]string, error) {
 	return names, nil
 }
 
-// HaveToolCall matches a Turn whose newest tool calls have one of the Tool of this name in the given state and with the
-// given reason, such as CallFailed and ReasonOOMKilled. Without a reason any will do. A step's calls are in the status
-// until the model calls other tools.
+// HaveToolCall matches a Turn whose newest tool calls have one of the Tool of this name in the given state and with one
+// of the given reasons, such as ToolCallStateFailed and ToolCallReasonOOMKilled. Without a reason, any reason matches.
+// A step's calls are in the status until the model calls other tools.
 func HaveToolCall(tool string, state v1alpha1.ToolCallState, reason ...string) gomegatypes.GomegaMatcher {
 	what := fmt.Sprintf("to have a call of %s that is %s %s", tool, state, strings.Join(reason, " or "))
 	return turnMatcher(strings.TrimSpace(what), func(turn *v1alpha1.Turn) (bool, error) {

@@ -30,7 +30,7 @@ const (
 func InstallPolicies(ctx context.Context, cfg *rest.Config) error {
 	c, err := client.New(cfg, client.Options{Scheme: controller.NewScheme()})
 	if err != nil {
-		return fmt.Errorf("making the client: %w", err)
+		return fmt.Errorf("creating the client: %w", err)
 	}
 	policies, err := policy.Policies(policy.Accounts{Manager: managerAccount, JobController: jobControllerAccount})
 	if err != nil {
@@ -69,10 +69,10 @@ func awaitPolicies(ctx context.Context, c client.Client) error {
 		},
 	)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return errors.New("waiting for the policies to hold: a ToolResult in the name of another user is still accepted")
+		return errors.New("waiting for the policies to be in force: a ToolResult in the name of another user is still accepted")
 	}
 	if err != nil {
-		return fmt.Errorf("waiting for the policies to hold: %w", err)
+		return fmt.Errorf("waiting for the policies to be in force: %w", err)
 	}
 	return nil
 }

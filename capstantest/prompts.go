@@ -53,7 +53,7 @@ func (d *observedDriver) Generate(ctx context.Context, r model.Request) (*model.
 	for _, message := range r.Messages {
 		raw, err := json.Marshal(message)
 		if err != nil {
-			return nil, fmt.Errorf("showing the prompt: %w", err)
+			return nil, fmt.Errorf("reading the prompt: %w", err)
 		}
 		p.Messages = append(p.Messages, string(raw))
 	}

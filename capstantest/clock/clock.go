@@ -1,5 +1,5 @@
-// Package clock has the clock of tests: it runs, and jumps on request. The kit of capstantest and the runtime of
-// capstantest/inprocess use the same one.
+// Package clock has the clock of tests: it runs, and jumps forward on request. The kit of capstantest and the runtime
+// of capstantest/inprocess use the same one.
 package clock
 
 import (
@@ -11,13 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Clock is a clock that a test puts forward, so that what takes minutes in a cluster is over at once: timeouts of
-// tools, deadlines, the retention of Jobs. Between two jumps it runs as fast as the real one, because controllers also
-// wait for moments that no test should have to know of, such as for their caches. The zero value shows the real time.
+// Clock is a clock that a test advances, so that waits of minutes end at once: timeouts of tools, deadlines, the
+// retention of Jobs. Between two jumps it runs as fast as the real one, because controllers also wait for short times
+// that tests need not know, such as for their caches. The zero value shows the real time.
 //
 // All controllers of a capstantest.Kit, and the kit as Job controller and kubelet, read it. The API server sets
 // timestamps by the real time; the kit converts them to the Clock for the controllers. Before you advance the Clock,
-// wait until the status of a Turn shows the state whose time limit you test: what begins later, begins at the new time.
+// wait until the status of a Turn shows the state whose time limit you test: a state that begins later begins at the
+// new time.
 type Clock struct {
 	mu sync.Mutex
 	// offset is how far the clock is ahead of the real one.
@@ -47,8 +48,8 @@ func (c *Clock) now() time.Time {
 	return time.Now().Add(c.offset)
 }
 
-// Advance puts the clock forward. Everything that waits for a moment looks at the clock again. A clock does not go
-// back: of a negative duration nothing happens.
+// Advance advances the clock. All waits check the clock again. A clock does not go back: a negative duration has no
+// effect.
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	if d <= 0 {
@@ -67,7 +68,7 @@ func (c *Clock) Advance(d time.Duration) {
 	}
 }
 
-// Set puts the clock forward to the given time. Of a time that has passed nothing happens.
+// Set advances the clock to the given time. A time that has passed has no effect.
 func (c *Clock) Set(t time.Time) {
 	c.Advance(t.Sub(c.Now()))
 }
@@ -79,7 +80,7 @@ func (c *Clock) OnJump(alarm func()) {
 	c.alarms = append(c.alarms, alarm)
 }
 
-// Reach waits until the clock shows the given time. It reports whether it does: the context may end before.
+// Reach waits until the clock shows the given time. It reports false if the context ends first.
 func (c *Clock) Reach(ctx context.Context, t time.Time) bool {
 	for {
 		c.mu.Lock()

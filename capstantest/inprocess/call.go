@@ -35,11 +35,11 @@ type Call struct {
 
 // JobRunner returns the result of a tool call: the tool's stdout and stderr, and its exit code. With exit code 0 the
 // result is stdout, of which the model is shown at most 64 KiB; with any other it is an error that carries the end of
-// stderr. It may take its time. In process, a call whose function panics has failed, or, for an AtMostOnce Tool, has an
-// unknown outcome; and a function that outlives its timeout is abandoned.
+// stderr. It may block. In process, a call whose function panics fails, or, for an AtMostOnce Tool, has an unknown
+// outcome; a function that exceeds its timeout is abandoned.
 type JobRunner func(call Call) (stdout, stderr string, exit int)
 
-// callOf is a call for the function that stands in for its container.
+// callOf is a call for the function that replaces its container.
 func callOf(ctx context.Context, j inprocess.Job) Call {
 	return Call{
 		Namespace:      j.Turn.Namespace,

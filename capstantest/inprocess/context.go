@@ -19,14 +19,14 @@ type Context struct {
 	Session *v1alpha1.Session
 	Chain   []*v1alpha1.Harness
 	Agent   *v1alpha1.Agent
-	// Effective is the layers folded into one: the most model calls of a Turn, among others.
+	// Effective is the merged configuration of the layers, such as the maximum number of model calls of a Turn.
 	Effective Effective
 	// Model that would be called, and the provider's name of it.
 	Model     *v1alpha1.Model
 	ModelName string
 	// SystemPrompt is the system prompt for the model.
 	SystemPrompt string
-	// Tools that it would be offered.
+	// Tools that would be offered to it.
 	Tools []ToolDefinition
 	// Locale of the response; empty for none.
 	Locale string

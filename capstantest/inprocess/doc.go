@@ -14,10 +14,10 @@
 // HTTP tools, and those to model providers, are sent. Calls of client tools, calls that need approval and calls of HTTP
 // tools whose Secret is missing make RunTurn return: Answer, Refuse, Decide and Apply continue the Turn.
 //
-// There are no Jobs, pods, images, quotas, network policies, rights or admission policies here, and nothing is deleted
-// by its age. For those there is capstantest, which runs the real controllers against an API server. The defaults, the
-// schema and the CEL rules of the CustomResourceDefinitions hold here as well, but for those on changes. Objects live
-// in one namespace.
+// There are no Jobs, pods, images, quotas, network policies, permissions or admission policies here, and no object is
+// deleted by its age. To test with them, use capstantest, which runs the real controllers against an API server. The
+// defaults, the schema and the CEL rules of the CustomResourceDefinitions apply here as well, except for rules about
+// changes. All objects are in one namespace.
 //
 // Files of a session do not exist in this API yet, so that there is nothing to seed (RT-02).
 package inprocess

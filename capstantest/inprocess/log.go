@@ -7,11 +7,11 @@ import (
 
 // The journal of Sessions, which decides what has happened.
 type (
-	// Store keeps the entries of logs: it creates an entry at an ordinal that is free, and reads it. See NewMemoryStore
-	// for one.
+	// Store stores journal entries: it creates an entry at a free ordinal, and reads entries. NewMemoryStore returns
+	// one.
 	Store = journal.Store
-	// LogSession names a log. Its UID follows from the namespace and the name of the Session, so that another Runtime
-	// on the same Store finds it.
+	// LogSession identifies a journal. Its UID is derived from the namespace and the name of the Session, so that
+	// another Runtime on the same Store finds it.
 	LogSession = journal.Session
 )
 
@@ -21,8 +21,8 @@ var (
 	ErrNotFound = journal.ErrNotFound
 	// ErrExists is the error of a Store if the ordinal is taken.
 	ErrExists = journal.ErrExists
-	// ErrRefused is part of a Store's error when it is certain that nothing was written and that trying again is of no
-	// use. After any other error of a create, the entry is looked for, and written again.
+	// ErrRefused is part of a Store's error if it is certain that nothing was written and that a retry is useless.
+	// After any other error of a create, the entry is read, and written again if it is missing.
 	ErrRefused = journal.ErrRefused
 )
 

@@ -27,7 +27,7 @@ const kustomizeGroup = "kustomize.config.k8s.io/"
 func (b *builder) readFiles(files fs.FS) error {
 	entries, err := fs.ReadDir(files, ".")
 	if err != nil {
-		return fmt.Errorf("looking for manifests: %w", err)
+		return fmt.Errorf("listing manifests: %w", err)
 	}
 	found := false
 	for _, entry := range entries {
@@ -44,7 +44,7 @@ func (b *builder) readFiles(files fs.FS) error {
 		}
 	}
 	if !found {
-		return errors.New("there are no manifests: a directory must have files that end in .yaml, .yml or .json")
+		return errors.New("no manifests: the directory must have files that end in .yaml, .yml or .json")
 	}
 	return nil
 }
@@ -66,7 +66,7 @@ func (b *builder) readText(text []byte) error {
 	}
 }
 
-// readDocument reads one object, strictly: a field that there is not is an error, as it is for kubectl.
+// readDocument reads one object, strictly: an unknown field is an error, as it is for kubectl.
 func (b *builder) readDocument(document []byte) error {
 	var kind metav1.TypeMeta
 	if err := yaml.Unmarshal(document, &kind); err != nil {

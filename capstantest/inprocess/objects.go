@@ -63,7 +63,7 @@ func (s *objects) applyAny(given Object) error {
 	}
 }
 
-// apply puts an object in its place, as `kubectl apply` would that of the same name.
+// apply adds or replaces an object, as `kubectl apply` would.
 func (s *objects) apply(given apivalidation.Object) error {
 	o, ok := given.DeepCopyObject().(apivalidation.Object)
 	if !ok || reflect.ValueOf(given).IsNil() {
@@ -122,8 +122,8 @@ func specOf(o apivalidation.Object) any {
 	return reflect.ValueOf(o).Elem().FieldByName("Spec").Interface()
 }
 
-// uidOf is the UID of a new object. That of a Session follows from its name, so that its log is found again by another
-// process, and that of a Tool, so that calls which another process has planned start here; each Turn is a new one.
+// uidOf is the UID of a new object. The UID of a Session is derived from its name, so that another process finds its
+// journal, and that of a Tool, so that calls which another process has planned start here; each Turn gets a new one.
 func (s *objects) uidOf(o apivalidation.Object) types.UID {
 	switch o.(type) {
 	case *v1alpha1.Session:
@@ -135,7 +135,7 @@ func (s *objects) uidOf(o apivalidation.Object) types.UID {
 	}
 }
 
-// uidFor is a UID that follows from the name of an object.
+// uidFor is a UID that is derived from the name of an object.
 func (s *objects) uidFor(kind string, o apivalidation.Object) types.UID {
 	return types.UID(uuid.NewSHA1(uuid.NameSpaceURL, []byte("capstan.dev/"+kind+"/"+s.namespace+"/"+o.GetName())).String())
 }
@@ -161,7 +161,7 @@ func get[T apivalidation.Object](s *objects, name string) T {
 	return found
 }
 
-// all returns the objects of a kind, in the order in which they came.
+// all returns the objects of a kind, in the order of their addition.
 func all[T apivalidation.Object](s *objects) []T {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -205,7 +205,7 @@ func (s *objects) Models() ([]v1alpha1.Model, error) {
 	return models, nil
 }
 
-// observeKey sets the Ready condition of a Model that needs an API key, which a Secret gives or takes at any time.
+// observeKey sets the Ready condition of a Model that needs an API key, which changes with its Secret.
 func (s *objects) observeKey(m *v1alpha1.Model) error {
 	if m.Spec.SecretKeyRef == nil || !meta.IsStatusConditionTrue(m.Status.Conditions, v1alpha1.ConditionReady) {
 		return nil
@@ -242,7 +242,7 @@ func (s *objects) secret(name string) (*corev1.Secret, error) {
 // addSecret puts a Secret in its place.
 func (s *objects) addSecret(given *corev1.Secret) error {
 	if given.Name == "" {
-		return errors.New("a Secret needs a name")
+		return errors.New("the Secret has no name")
 	}
 	secret := given.DeepCopy()
 	if secret.Data == nil {
@@ -258,7 +258,7 @@ func (s *objects) addSecret(given *corev1.Secret) error {
 	return nil
 }
 
-// turn is the Turn of a name that came with the manifests; nil for none.
+// turn is the Turn of a name from the manifests; nil for none.
 func (s *objects) turn(name string) *v1alpha1.Turn {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -41,15 +41,15 @@ type builder struct {
 	defaultSession string
 	// host carries out the steps.
 	host *host.Host
-	// later are what needs to know all of the above.
+	// later are the options that depend on the fields above.
 	later []func() error
 }
 
-// WithNamespace names the namespace that everything is in. Default: default.
+// WithNamespace sets the namespace of all objects. Default: default.
 func WithNamespace(name string) Option {
 	return func(b *builder) error {
 		if name == "" {
-			return errors.New("WithNamespace needs a name")
+			return errors.New("WithNamespace: missing name")
 		}
 		b.objects.namespace = name
 		return nil
@@ -99,11 +99,11 @@ func WithSecret(name string, data map[string]string) Option {
 	}
 }
 
-// WithClock has everything go by a clock that the test can put forward. Default: the real time.
+// WithClock sets a clock that the test can advance. Default: the real time.
 func WithClock(c *clock.Clock) Option {
 	return func(b *builder) error {
 		if c == nil {
-			return errors.New("WithClock needs a clock")
+			return errors.New("WithClock: missing clock")
 		}
 		b.clock = c
 		return nil
@@ -114,7 +114,7 @@ func WithClock(c *clock.Clock) Option {
 func WithStore(s Store) Option {
 	return func(b *builder) error {
 		if s == nil {
-			return errors.New("WithStore needs a Store")
+			return errors.New("WithStore: missing Store")
 		}
 		b.store = s
 		return nil
@@ -126,7 +126,7 @@ func WithStore(s Store) Option {
 func WithAnswer(provider v1alpha1.ModelProvider, answer Answer) Option {
 	return func(b *builder) error {
 		if answer == nil {
-			return errors.New("WithAnswer needs a function")
+			return errors.New("WithAnswer: missing function")
 		}
 		b.models[provider] = answer.factory
 		b.objects.keyless[provider] = true
@@ -148,39 +148,39 @@ func WithSimulation(script v1alpha1.Simulation) Option {
 func WithPrompts(show func(Request)) Option {
 	return func(b *builder) error {
 		if show == nil {
-			return errors.New("WithPrompts needs a function")
+			return errors.New("WithPrompts: missing function")
 		}
 		b.prompts = show
 		return nil
 	}
 }
 
-// WithTool has a function stand in for the container of a Job tool. There must be a Tool of that name with a job. Of
-// several functions for one Tool the last counts.
+// WithTool sets the function that replaces the container of a Job tool. A Tool of that name with a job must exist. Of
+// several functions for one Tool the last one applies.
 func WithTool(name string, run JobRunner) Option {
 	return func(b *builder) error {
 		if run == nil {
-			return fmt.Errorf("WithTool needs a function for Tool %q", name)
+			return fmt.Errorf("WithTool: missing function for Tool %q", name)
 		}
 		b.tools[name] = run
 		return nil
 	}
 }
 
-// WithTools makes a function replace the containers of all Job tools without a function of their own. Without it, the
-// model is told that a call of such a tool was not executed, with reason NoFunction.
+// WithTools sets the function that replaces the containers of all Job tools without a function of their own. Without
+// it, calls of such tools are not executed, with reason NoFunction.
 func WithTools(run JobRunner) Option {
 	return func(b *builder) error {
 		if run == nil {
-			return errors.New("WithTools needs a function")
+			return errors.New("WithTools: missing function")
 		}
 		b.otherTools = run
 		return nil
 	}
 }
 
-// WithEgressAllow lets HTTP tools, and requests to model providers, reach ranges of addresses that are not public:
-// 127.0.0.0/8 for a server of the test's own. Default: public addresses only.
+// WithEgressAllow allows HTTP tools and requests to model providers to reach ranges of addresses that are not public,
+// such as 127.0.0.0/8 for a server of the test. Default: public addresses only.
 func WithEgressAllow(ranges ...netip.Prefix) Option {
 	return func(b *builder) error {
 		b.egress.Allow = append(b.egress.Allow, ranges...)
@@ -188,7 +188,7 @@ func WithEgressAllow(ranges ...netip.Prefix) Option {
 	}
 }
 
-// WithEgressRoots is what HTTP tools and requests to model providers trust servers by. Default: the certificates of the
+// WithEgressRoots sets the root certificates for HTTP tools and requests to model providers. Default: those of the
 // system.
 func WithEgressRoots(roots *x509.CertPool) Option {
 	return func(b *builder) error {

@@ -28,8 +28,8 @@ import (
 // Runtime on the same Store continues it when the Turn is run there.
 var ErrStopped = inprocess.ErrStopped
 
-// RefusedError is why a Turn does not accept an answer to one of its calls. Reason and Message are those of the
-// condition Accepted of a ToolResult.
+// RefusedError reports that a Turn does not accept a result or decision for one of its calls. Reason and Message are
+// those of the condition Accepted of a ToolResult.
 type RefusedError = inprocess.RefusedError
 
 // Runtime runs Turns. It is safe for concurrent use, and is shared by sharing the pointer (RT-07).
@@ -71,7 +71,7 @@ func newBuilder() *builder {
 	return b
 }
 
-// build adds the objects, now that all that they depend on is known.
+// build adds the objects, once all that they depend on is known.
 func (b *builder) build() error {
 	if b.prompts != nil {
 		b.models = observed(b.models, b.prompts)
@@ -89,11 +89,11 @@ func (b *builder) build() error {
 	}
 	for name := range b.tools {
 		if found := get[*v1alpha1.Tool](b.objects, name); found == nil || found.Spec.Job == nil {
-			return fmt.Errorf("WithTool: no Tool %q with a job", name)
+			return fmt.Errorf("WithTool: Tool %q with a job does not exist", name)
 		}
 	}
 	if b.defaultSession != "" && b.objects.Session(b.defaultSession) == nil {
-		return fmt.Errorf("WithDefaultSession: no Session %q", b.defaultSession)
+		return fmt.Errorf("WithDefaultSession: Session %q does not exist", b.defaultSession)
 	}
 	return b.check()
 }
@@ -168,8 +168,8 @@ func (b *builder) newHost() *host.Host {
 	}
 }
 
-// DefaultSession is the name of the Session that WithDefaultSession names, otherwise of the only one that there is;
-// empty for none (RT-04).
+// DefaultSession is the name of the Session set by WithDefaultSession, otherwise of the only Session; empty for none
+// (RT-04).
 func (r *Runtime) DefaultSession() string {
 	if r.built.defaultSession != "" {
 		return r.built.defaultSession
@@ -204,7 +204,7 @@ func (r *Runtime) session(name string) (*v1alpha1.Session, error) {
 	return nil, fmt.Errorf("session not found: %q", name)
 }
 
-// newUID is the UID of an object that came into being now.
+// newUID is the UID of an object that is created now.
 func newUID() types.UID {
 	return types.UID(uuid.NewString())
 }

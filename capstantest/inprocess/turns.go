@@ -93,11 +93,11 @@ func (r *Runtime) Refuse(ctx context.Context, turn, call, text string) (*v1alpha
 	return r.give(ctx, turn, v1alpha1.ToolResultSpec{CallID: call, Error: &text})
 }
 
-// noDigest stands for the digest of a call that has none, so that the Turn returns why it accepts no decision about it.
+// noDigest replaces the digest of a call without one, so that the Turn returns why it accepts no decision about it.
 var noDigest = strings.Repeat("0", 64)
 
 // Decide approves or rejects a call that waits for approval (TOOL-07), and then waits as RunTurn does. The error is a
-// *RefusedError when the call cannot be decided about.
+// *RefusedError if the Turn does not accept the decision.
 func (r *Runtime) Decide(ctx context.Context, turn, call string, decision v1alpha1.Decision) (*v1alpha1.Turn, error) {
 	spec := v1alpha1.ToolResultSpec{CallID: call, Decision: decision, SubmittedBy: submitter, CallDigest: noDigest}
 	if shown := r.loop.Turn(turn); shown != nil {

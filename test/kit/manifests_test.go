@@ -27,7 +27,7 @@ var _ = Describe("Manifests and answers", func() {
 				kit.Answer(ctx, namespace, "trip-1", "weather", "sunny"),
 			).To(MatchError(ContainSubstring("no call of weather waits")))
 			_, err := kit.Told(ctx, namespace, "trip-1", "3-0")()
-			Expect(err).To(MatchError("the model has not been told of the call"))
+			Expect(err).To(MatchError("the call has no result for the model yet"))
 			Expect(kit.Refuse(ctx, namespace, "trip-1", "ask-traveller", "I will not say.")).To(Succeed())
 			Eventually(kit.Told(ctx, namespace, "trip-1", "3-0")).Should(Equal("I will not say."))
 			Eventually(kit.Turn(ctx, namespace, "trip-1")).Should(capstantest.HaveSucceeded())

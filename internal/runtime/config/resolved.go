@@ -36,7 +36,7 @@ type Resolved struct {
 	Agent *v1alpha1.Agent
 	// AgentName is the name in the Session; empty for none.
 	AgentName string
-	// Effective is the layers folded into one.
+	// Effective is the merged configuration of the layers.
 	Effective Effective
 	// Models are all Models of the namespace.
 	Models []v1alpha1.Model

@@ -101,7 +101,7 @@ type Turn struct {
 type Config struct {
 	// Blocker stops the Turn; nil for none.
 	Blocker *config.Blocker
-	// Effective is the layers folded into one.
+	// Effective is the merged configuration of the layers.
 	Effective config.Effective
 	// Model to call; nil if there is none.
 	Model *v1alpha1.Model
