@@ -27,12 +27,12 @@ func managerAsAdmin() client.Client {
 
 var _ = Describe("The policy manager-jobs", func() {
 	const (
-		notOurs      = "the manager creates Jobs for tool calls only"
-		namespaces   = "the manager creates no Jobs in namespaces of the cluster and in its own."
-		unrestricted = "the manager creates Jobs only within the restricted Pod Security Standard"
-		volume       = "the manager gives the pods of tool calls only the volumes of their launcher."
-		account      = "the manager names the ServiceAccount of the pod of a tool call"
-		environment  = "the manager gives the containers of tool calls only values, and Secrets by key."
+		notOurs      = "the manager may create only Jobs of tool calls"
+		namespaces   = "the manager must not create Jobs in system namespaces or in its own namespace."
+		unrestricted = "the manager may create only Jobs within the restricted Pod Security Standard"
+		volume       = "the pods of tool calls may have only the volumes of their launcher."
+		account      = "the manager must set serviceAccountName of the pod of a tool call"
+		environment  = "the environment of tool calls may have only values and keys of Secrets."
 	)
 
 	It("lets the manager create the Jobs of tool calls", func(ctx context.Context) {
@@ -154,7 +154,7 @@ var _ = Describe("The policy manager-jobs", func() {
 		job.Spec.Template.Labels["team"] = "a"
 		refuses(
 			creating(ctx, managerAsAdmin(), job),
-			"the pod of a tool call without network has no labels but those of the manager",
+			"the pod of a tool call without network access may have only the labels of the manager",
 		)
 	})
 
@@ -164,7 +164,7 @@ var _ = Describe("The policy manager-jobs", func() {
 		plain := stored(ctx, admin, plainJob("theirs"))
 		refuses(
 			updating(ctx, managerAsAdmin(), job, func(j *batchv1.Job) { j.Spec.Suspend = ptr.To(false) }),
-			"the manager changes no Jobs.",
+			"the manager must not change Jobs.",
 		)
 		accepts(func() error { return as(managerUser).Delete(ctx, job.DeepCopy(), client.DryRunAll) })
 		accepts(func() error {
@@ -175,18 +175,18 @@ var _ = Describe("The policy manager-jobs", func() {
 		})
 		refuses(
 			func() error { return as(managerUser).Delete(ctx, plain.DeepCopy(), client.DryRunAll) },
-			"the manager deletes the Jobs of tool calls only.",
+			"the manager may delete only Jobs of tool calls.",
 		)
 		refuses(func() error {
 			return as(managerUser).DeleteAllOf(ctx, &batchv1.Job{}, client.InNamespace(teamA), client.DryRunAll)
-		}, "the manager deletes the Jobs of tool calls only.")
+		}, "the manager may delete only Jobs of tool calls.")
 	})
 })
 
 var _ = Describe("The policy manager-pods", func() {
 	const (
-		held   = "the manager takes the gate capstan.dev/start off the pods of tool calls, and changes nothing else of pods."
-		theirs = "the manager deletes the pods of tool calls only."
+		held   = "the manager may only remove the scheduling gate capstan.dev/start from the pods of tool calls."
+		theirs = "the manager may delete only pods of tool calls."
 	)
 
 	It("lets the manager open the gate of a pod of its own, and delete it", func(ctx context.Context) {
@@ -231,19 +231,19 @@ var _ = Describe("The policy manager-pods", func() {
 		refuses(func() error { return as(managerUser).Delete(ctx, other.DeepCopy(), client.DryRunAll) }, theirs)
 		made := podOf(plainJob("made"))
 		made.OwnerReferences = nil
-		refuses(creating(ctx, managerAsAdmin(), made), "the manager creates no pods")
+		refuses(creating(ctx, managerAsAdmin(), made), "the manager must not create pods")
 		patch := client.RawPatch(types.StrategicMergePatchType, []byte(`{"status":{"message":"forged"}}`))
 		refuses(func() error { return managerAsAdmin().Status().Patch(ctx, other.DeepCopy(), patch, client.DryRunAll) },
-			"the manager creates no pods and uses no subresource of theirs")
+			"the manager must not create pods, or use any subresource of pods")
 		refuses(func() error {
 			return managerAsAdmin().SubResource("eviction").Create(ctx, other.DeepCopy(), evictionOf(other))
-		}, "the manager creates no pods and uses no subresource of theirs")
+		}, "the manager must not create pods, or use any subresource of pods")
 	})
 })
 
 var _ = Describe("The policy manager-network-policies", func() {
 	It("lets the manager create the one that denies everything, and no other", func(ctx context.Context) {
-		const held = "the manager creates the NetworkPolicy capstan-network-none only"
+		const held = "the manager may create only the NetworkPolicy capstan-network-none"
 		Expect(
 			client.IgnoreNotFound(admin.Delete(ctx, tool.NetworkPolicyNone(teamB))),
 		).To(Succeed(), "another spec may have left it")
@@ -280,7 +280,7 @@ var _ = Describe("The policy manager-network-policies", func() {
 
 var _ = Describe("The policy manager-service-accounts", func() {
 	It("lets the manager create the account of tool pods, and no other", func(ctx context.Context) {
-		const held = "the manager creates the ServiceAccount capstan-tool only"
+		const held = "the manager may create only the ServiceAccount capstan-tool"
 		Expect(
 			client.IgnoreNotFound(admin.Delete(ctx, tool.ServiceAccount(teamB))),
 		).To(Succeed(), "another spec may have left it")
@@ -309,7 +309,7 @@ var _ = Describe("The policy manager-service-accounts", func() {
 			By(namespace)
 			refuses(
 				creating(ctx, managerAsAdmin(), tool.ServiceAccount(namespace)),
-				"the manager creates no ServiceAccounts in namespaces of the cluster and in its own.",
+				"the manager must not create ServiceAccounts in system namespaces or in its own namespace.",
 			)
 		}
 		there := stored(ctx, admin, tool.ServiceAccount(teamB))

@@ -197,7 +197,7 @@ var _ = Describe("An approval is for what was approved", func() {
 		DeferCleanup(func(ctx context.Context) { server.Kubectl(ctx, "delete", "-k", fourEyes) })
 
 		refuses(creating(ctx, both, selfApproval), "you submitted this Turn")
-		refuses(creating(ctx, both, newDecision("self", bothName)), "an approval needs turnSubmittedBy")
+		refuses(creating(ctx, both, newDecision("self", bothName)), "an approval requires turnSubmittedBy")
 		rejection := newDecision("no", bothName)
 		rejection.Spec.Decision = v1alpha1.DecisionReject
 		accepts(creating(ctx, both, rejection))
@@ -243,10 +243,10 @@ var _ = Describe("The role capstan-approve", func() {
 	It("decides, and does not answer for clients", func(ctx context.Context) {
 		user, name := newUser(ctx, "capstan-approve")
 		accepts(creating(ctx, user, newDecision("decision", name)))
-		refuses(creating(ctx, user, newToolResult("answer", name)), `you may not answer for clients in namespace "team-a"`)
+		refuses(creating(ctx, user, newToolResult("answer", name)), `you are not allowed to provide results of client tools in namespace "team-a"`)
 		failed := newToolResult("error", name)
 		text := "No."
 		failed.Spec.Result, failed.Spec.Error = nil, &text
-		refuses(creating(ctx, user, failed), "you may not answer for clients")
+		refuses(creating(ctx, user, failed), "you are not allowed to provide results of client tools")
 	})
 })

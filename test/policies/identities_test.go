@@ -31,11 +31,11 @@ func gets(secrets ...string) rbacv1.PolicyRule {
 }
 
 func notYours(secret string) string {
-	return fmt.Sprintf("you may not use Secret %q: a Tool that names it takes the right to get it.", secret)
+	return fmt.Sprintf("you are not allowed to use Secret %q: a Tool that refers to it requires permission to get it.", secret)
 }
 
 func notYourKey(secret string) string {
-	return fmt.Sprintf("you may not use Secret %q: a Model that names it takes the right to get it.", secret)
+	return fmt.Sprintf("you are not allowed to use Secret %q: a Model that refers to it requires permission to get it.", secret)
 }
 
 const bound = "is bound to hosts by capstan.dev/allowed-hosts and cannot be given to a tool that runs as a Job, which could send it anywhere."
@@ -70,7 +70,7 @@ var _ = Describe("The policy tool-identities", func() {
 		for i := range 9 {
 			nine = append(nine, secretHeader(fmt.Sprintf("S%d", i), fmt.Sprintf("s-%d", i)))
 		}
-		refuses(creating(ctx, user, newHTTPTool("tool", nine...)), "a Tool may name at most 8 Secrets.")
+		refuses(creating(ctx, user, newHTTPTool("tool", nine...)), "a Tool may refer to at most 8 Secrets.")
 		tool := stored(ctx, user, newHTTPTool("sent", secretHeader("A", "mine")))
 		other, _ := newUser(ctx, "capstan-tools")
 		refuses(
@@ -94,7 +94,7 @@ var _ = Describe("The policy tool-identities", func() {
 		}
 		refuses(
 			creating(ctx, user, newTool("tool", append(env, fromSecret("S8", "s-8"))...)),
-			"a Tool may name at most 8 Secrets.",
+			"a Tool may refer to at most 8 Secrets.",
 		)
 	})
 
@@ -105,7 +105,7 @@ var _ = Describe("The policy tool-identities", func() {
 		accepts(creating(ctx, user, pulling(newTool("tool", fromSecret("A", "s-0"), fromSecret("B", "s-0")), names...)))
 		refuses(
 			creating(ctx, user, pulling(newTool("tool", fromSecret("A", "s-8")), names...)),
-			"a Tool may name at most 8 Secrets.",
+			"a Tool may refer to at most 8 Secrets.",
 		)
 		for i := range names {
 			theirs := slices.Clone(names)
@@ -138,12 +138,12 @@ var _ = Describe("The policy tool-identities", func() {
 		accepts(creating(ctx, user, running("mine")))
 		refuses(
 			creating(ctx, user, running("theirs")),
-			`you may not use ServiceAccount "theirs": a Tool that runs as it takes the right to create serviceaccounts/token for it.`,
+			`you are not allowed to use ServiceAccount "theirs": a Tool that runs as it requires permission to create serviceaccounts/token for it.`,
 		)
 		clusterEditor, _ := newUser(ctx, clusterEdit, "capstan-tools")
 		accepts(creating(ctx, clusterEditor, running("theirs")))
 		for _, account := range []string{"default", "capstan-tool"} {
-			refuses(creating(ctx, user, running(account)), fmt.Sprintf("you may not use ServiceAccount %q", account))
+			refuses(creating(ctx, user, running(account)), fmt.Sprintf("you are not allowed to use ServiceAccount %q", account))
 		}
 		accepts(creating(ctx, user, newTool("tool")))
 	})
@@ -379,7 +379,7 @@ var _ = Describe("A Secret that is planted", func() {
 		}), notYours("planted"))
 		refuses(
 			updating(ctx, user, own, func(t *v1alpha1.Tool) { t.Spec.Job.ServiceAccountName = "default" }),
-			`you may not use ServiceAccount "default"`,
+			`you are not allowed to use ServiceAccount "default"`,
 		)
 		By("through a Tool of somebody else")
 		for what, change := range map[string]func(*v1alpha1.JobTool){
@@ -406,7 +406,7 @@ var _ = Describe("A Secret that is planted", func() {
 		}
 		refuses(
 			updating(ctx, user, lent, func(t *v1alpha1.Tool) { t.Spec.Job.Command = []string{"/bin/sh"} }),
-			`you may not use ServiceAccount "default"`,
+			`you are not allowed to use ServiceAccount "default"`,
 		)
 		By("through a Model of his own, which sends it where he wants")
 		collects := newRealModel("collects", "planted")

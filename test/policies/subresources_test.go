@@ -50,7 +50,7 @@ var _ = Describe("The policy pods", func() {
 		accepts(debug(plain(ctx)))
 		refuses(
 			debug(callPod(ctx, newTool("tool"))),
-			"the pod of a tool call is given no further container, and is not resized.",
+			"containers cannot be added to the pod of a tool call, and it cannot be resized.",
 		)
 	})
 
@@ -67,12 +67,12 @@ var _ = Describe("The policy pods", func() {
 		}
 		refuses(
 			resize(callPod(ctx, newTool("tool"))),
-			"the pod of a tool call is given no further container, and is not resized.",
+			"containers cannot be added to the pod of a tool call, and it cannot be resized.",
 		)
 	})
 
 	It("lets the cluster alone say what the pod of a tool call did", func(ctx context.Context) {
-		const refusal = "the status of the pod of a tool call, which has its result, is written by the cluster only."
+		const refusal = "only the cluster may write the status of the pod of a tool call, which has the result of the call."
 		user, _ := newUser(ctx, newRole(ctx, podRights("status")...))
 		say := func(c client.Client, pod *corev1.Pod) func() error {
 			patch := client.RawPatch(types.StrategicMergePatchType, []byte(`{"status":{"message":"forged"}}`))
@@ -94,7 +94,7 @@ var _ = Describe("The policy pods", func() {
 	})
 
 	It("lets nobody label the pod of a tool call without network, by its Job neither", func(ctx context.Context) {
-		const refusal = "the pod of a tool call without network is given no labels: a NetworkPolicy could select it by them."
+		const refusal = "labels cannot be added to the pod of a tool call without network access: a NetworkPolicy could select it by them."
 		user, _ := newUser(ctx, clusterEdit)
 		cut := newTool("tool")
 		cut.Spec.Job.Network, cut.Spec.SideEffect = v1alpha1.NetworkReachNone, v1alpha1.SideEffectAtMostOnce
@@ -110,7 +110,7 @@ var _ = Describe("The policy pods", func() {
 
 var _ = Describe("The policy job-pods", func() {
 	It("lets nobody slip a pod under the Job of a tool call", func(ctx context.Context) {
-		const refusal = "this pod would count as one of the Job of a tool call"
+		const refusal = "this pod would count as a pod of the Job of a tool call"
 		user, _ := newUser(ctx, clusterEdit)
 		turn := stored(ctx, admin, newTurn("adopting"))
 		job := stored(ctx, as(managerUser), callJob(turn, newTool("tool")))
@@ -134,7 +134,7 @@ var _ = Describe("The policy job-pods", func() {
 		}), refusal)
 		disguised := slip(job)
 		disguised.Labels[v1alpha1.LabelTurnUID] = string(turn.UID)
-		refuses(creating(ctx, user, disguised), "the pods of tool calls are made by the Job controller only.")
+		refuses(creating(ctx, user, disguised), "only the Job controller may create pods of tool calls.")
 		accepts(creating(ctx, as(jobController), podOf(job)))
 	})
 })

@@ -26,13 +26,13 @@ var _ = Describe("The policy submitted-by", func() {
 		accepts(creating(ctx, user, newToolResult("answer", name)))
 		accepts(creating(ctx, user, newToolResult("answer", "")))
 		refuses(creating(ctx, user, newToolResult("answer", "somebody-else")),
-			"submittedBy must be your own user name, "+name+". Write that, or leave it out.")
+			"submittedBy must be your own user name, "+name+". Set it to that name, or omit it.")
 	})
 })
 
 var _ = Describe("The policy approvals", func() {
-	const refusal = `you may not approve or reject calls in namespace "team-a": a decision takes the right to approve toolresults in capstan.dev, ` +
-		"as the role capstan-approve has it."
+	const refusal = `you are not allowed to approve or reject calls in namespace "team-a": a decision requires the verb approve ` +
+		"on toolresults in capstan.dev, which the ClusterRole capstan-approve has."
 
 	DescribeTable("lets those decide who have the right, in their own name", func(ctx context.Context, roles ...string) {
 		user, name := newUser(ctx, roles...)
@@ -71,7 +71,7 @@ var _ = Describe("The policy approvals", func() {
 		accepts(creating(ctx, user, inTeamB(newToolResult("answer", name))))
 		refuses(
 			creating(ctx, user, inTeamB(newDecision("decision", name))),
-			`you may not approve or reject calls in namespace "team-b"`,
+			`you are not allowed to approve or reject calls in namespace "team-b"`,
 		)
 	})
 
@@ -85,7 +85,7 @@ var _ = Describe("The policy approvals", func() {
 })
 
 var _ = Describe("The policy journal-entries", func() {
-	const refusal = "entries of the log are written by the manager only. They go when their Session is deleted."
+	const refusal = "only the manager may write journal entries. They are deleted with their Session."
 
 	It("lets nobody but the manager write, whatever his role", func(ctx context.Context) {
 		user, _ := newUser(ctx, newRole(ctx, everything))
@@ -119,8 +119,8 @@ var _ = Describe("The policy journal-entries", func() {
 var _ = Describe("The policy session-deletions", func() {
 	It("lets no journal stay without its Session", func(ctx context.Context) {
 		const (
-			refusal   = "a Session takes its journal with it. Delete it without --cascade=orphan."
-			finalizer = "a Session takes its journal with it. Leave out the finalizer orphan."
+			refusal   = "the journal of a Session is deleted with it. Delete the Session without --cascade=orphan."
+			finalizer = "the journal of a Session is deleted with it. Remove the finalizer orphan."
 		)
 		user, _ := newUser(ctx, "capstan-edit")
 		session := stored(ctx, user, newSession("kept"))
@@ -152,8 +152,8 @@ var _ = Describe("The policy session-deletions", func() {
 
 var _ = Describe("A Session on hold", func() {
 	const (
-		kept    = "the Session is on hold (annotation capstan.dev/hold), and its journal with it."
-		guarded = "Changing the annotation capstan.dev/hold takes the right to release sessions"
+		kept    = "the Session and its journal are on hold (annotation capstan.dev/hold)."
+		guarded = "Changing the annotation capstan.dev/hold requires the verb release on sessions"
 	)
 	hold := func(s *v1alpha1.Session) { s.Annotations = map[string]string{v1alpha1.AnnotationHold: "audit 7"} }
 	deleting := func(ctx context.Context, c client.Client, session *v1alpha1.Session) func() error {
@@ -204,7 +204,7 @@ var _ = Describe("A Session on hold", func() {
 
 var _ = Describe("The policy statuses", func() {
 	It("lets nobody but the manager say what is the case, whatever his role", func(ctx context.Context) {
-		const refusal = "a status is written by the manager only. Change the spec, or what the status is about."
+		const refusal = "only the manager may write status. Change the spec instead."
 		user, _ := newUser(ctx, newRole(ctx, everything))
 		patch := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"observedGeneration":7}}`))
 		for _, object := range []client.Object{
@@ -221,9 +221,9 @@ var _ = Describe("The policy statuses", func() {
 
 var _ = Describe("The policy jobs", func() {
 	const (
-		refusal = "the Jobs of tool calls are made by the manager only."
-		frozen  = "of the Job of a tool call, only suspend and what says where its pod runs may be changed."
-		marked  = "labels and annotations of capstan.dev, and app.kubernetes.io/managed-by, on the Job of a tool call are set by the manager only."
+		refusal = "only the manager may create Jobs of tool calls."
+		frozen  = "only suspend and the scheduling fields of the Job of a tool call may be changed."
+		marked  = "only the manager may set labels and annotations of capstan.dev, and app.kubernetes.io/managed-by, on the Job of a tool call."
 	)
 	turnOwner := metav1.OwnerReference{APIVersion: "capstan.dev/v1alpha1", Kind: "Turn", Name: "demo-1", UID: "1"}
 
@@ -299,9 +299,9 @@ var _ = Describe("The policy jobs", func() {
 
 var _ = Describe("The policy pods", func() {
 	const (
-		refusal = "the pods of tool calls are made by the Job controller only."
-		gate    = "the scheduling gate capstan.dev/start is taken away by the manager only, once it has recorded the pod."
-		marked  = "on the pod of a tool call are set by the manager and the Job controller only."
+		refusal = "only the Job controller may create pods of tool calls."
+		gate    = "only the manager may remove the scheduling gate capstan.dev/start, once it has recorded the pod."
+		marked  = "only the manager and the Job controller may set labels and annotations of capstan.dev and batch.kubernetes.io"
 		frozen  = "images and owners of the pod of a tool call cannot be changed. Change the Tool."
 	)
 
