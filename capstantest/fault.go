@@ -105,7 +105,7 @@ func (p *player) inject(i *injection) (heal func()) {
 	}
 }
 
-// faultOf is what befalls a call; empty for nothing.
+// faultOf is the fault of a call; empty for none.
 func (p *player) faultOf(call Call) Fault {
 	p.mu.Lock()
 	injections := slices.Clone(p.injections)

@@ -302,7 +302,7 @@ func (p *player) disown(uid types.UID) {
 	delete(p.containers, uid)
 }
 
-// stopContainers ends what runs for a Job whose pod is gone.
+// stopContainers ends the containers of a Job whose pod is gone.
 func (p *player) stopContainers(job types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -40,7 +40,7 @@ func (k *Kit) Apply(ctx context.Context, namespace string, paths ...string) erro
 	return nil
 }
 
-// manifestFiles are the files that a path stands for.
+// manifestFiles are the files of a path.
 func manifestFiles(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -131,7 +131,7 @@ func (p *player) tell(
 	pod.Status.Conditions = append(pod.Status.Conditions, condition)
 }
 
-// patch writes what change makes of the pod's status. Nothing is written when that is nothing.
+// patch writes the change of the pod's status, if there is one.
 func (p *player) patch(ctx context.Context, pod *corev1.Pod, change func()) error {
 	base := pod.DeepCopy()
 	change()

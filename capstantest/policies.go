@@ -46,8 +46,8 @@ func InstallPolicies(ctx context.Context, cfg *rest.Config) error {
 	return awaitPolicies(ctx, c)
 }
 
-// awaitPolicies waits until what must be refused is: policies reach the API server's own caches a moment after they are
-// made.
+// awaitPolicies waits until the policies are in force: they reach the API server's own caches a moment after their
+// creation.
 func awaitPolicies(ctx context.Context, c client.Client) error {
 	err := wait.PollUntilContextTimeout(
 		ctx,

@@ -239,7 +239,7 @@ func (s *objects) secret(name string) (*corev1.Secret, error) {
 	return nil, apierrors.NewNotFound(corev1.Resource("secrets"), name)
 }
 
-// addSecret puts a Secret in its place.
+// addSecret adds or replaces a Secret.
 func (s *objects) addSecret(given *corev1.Secret) error {
 	if given.Name == "" {
 		return errors.New("the Secret has no name")

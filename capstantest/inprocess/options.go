@@ -27,7 +27,7 @@ type Object interface {
 // Option configures a Runtime (RT-02).
 type Option func(*builder) error
 
-// builder is what options build.
+// builder collects the settings of the options.
 type builder struct {
 	objects        *objects
 	clock          *clock.Clock

@@ -1,4 +1,4 @@
-// Command launcher runs a tool's command inside its container and reports what became of it.
+// Command launcher runs a tool's command inside its container and reports its outcome.
 //
 // It is the first process of the container. It starts the command once and never again, gives it its arguments, keeps
 // its stdout and stderr apart, ends it when its time is up or the pod is stopped, ends every process that it left

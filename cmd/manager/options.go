@@ -64,7 +64,7 @@ func parse(args []string) (options, error) {
 	return o, o.validate()
 }
 
-// bindServing adds the flags for what the manager serves, and where it works.
+// bindServing adds the flags for the endpoints of the manager and its namespaces.
 func (o *options) bindServing(flags *flag.FlagSet) {
 	flags.BoolVar(&o.version, "version", false, "Print the version and exit.")
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443",
@@ -86,7 +86,7 @@ func (o *options) bindServing(flags *flag.FlagSet) {
 	)
 }
 
-// bindTools adds the flags for tools: what HTTP tools may reach, and how tool pods are made.
+// bindTools adds the flags for tools: the destinations of HTTP tools, and the settings of tool pods.
 func (o *options) bindTools(flags *flag.FlagSet) {
 	flags.Func("egress-allow-cidr",
 		"Allow HTTP tools and model calls to connect to this CIDR, such as 10.96.0.0/12, although its addresses are "+
@@ -208,7 +208,7 @@ func (o *options) egress() *egress.Client {
 	return egress.New(settings)
 }
 
-// validate returns what is wrong with the command line.
+// validate returns the error of an invalid command line.
 func (o *options) validate() error {
 	if o.controllers.Launcher.Image == "" {
 		return errors.New("--launcher-image is required")

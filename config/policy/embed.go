@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// prefix begins the names of what is installed, as in config/install.
+// prefix is the name prefix of installed objects, as in config/install.
 const prefix = "capstan-"
 
 // The variables of the policies that hold usernames.

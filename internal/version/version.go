@@ -11,7 +11,7 @@ import (
 // go command has recorded.
 var version, commit, date string
 
-// unknown stands for a value that the build has not recorded.
+// unknown is a value that the build has not recorded.
 const unknown = "unknown"
 
 // Info describes a build.

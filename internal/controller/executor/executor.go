@@ -44,7 +44,7 @@ type Keeper interface {
 	Bytes() int64
 }
 
-// Need is what an activity needs before it starts.
+// Need is the resources that an activity needs before it starts.
 type Need struct {
 	// Bytes of memory that it uses, 0 for next to nothing.
 	Bytes int64

@@ -1,4 +1,4 @@
-// Package harness keeps the Ready condition of Harnesses, and the chain that each stands for (CFG-01).
+// Package harness keeps the Ready condition of Harnesses, and the chain of each (CFG-01).
 package harness
 
 import (

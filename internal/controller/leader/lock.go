@@ -122,8 +122,8 @@ func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRec
 	return nil
 }
 
-// Update writes the Lease. A release by a process that no longer holds the Lease is an error: client-go releases by
-// what it last believed, and a leader that was paused for longer than its Lease would release that of its successor.
+// Update writes the Lease. A release by a process that no longer holds the Lease is an error: client-go releases by its
+// last known state, and a leader that was paused for longer than its Lease would release that of its successor.
 func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if record.HolderIdentity == "" && l.holder != l.Identity() {
 		return fmt.Errorf("releasing Lease %s: it is held by %q", l.Describe(), l.holder)

@@ -69,7 +69,7 @@ type Recorder struct {
 	all        bucket
 }
 
-// key is what one Event is about.
+// key identifies the subject of an Event.
 type key struct {
 	uid    types.UID
 	reason string

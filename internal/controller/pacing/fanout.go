@@ -36,12 +36,12 @@ type FanOut struct {
 	namespaces map[string]*spread
 }
 
-// spread is what a namespace has enqueued.
+// spread is the rate at which a namespace has enqueued objects.
 type spread struct {
 	// level is the number of enqueued objects at the time at. It falls by fanOutRate a second.
 	level float64
 	at    time.Time
-	// end ends the pause of the namespace; nil while there is none. missed reports whether changes have come in it.
+	// end ends the pause of the namespace; nil without one. missed reports whether there were changes during the pause.
 	end    *time.Timer
 	missed bool
 }
@@ -159,7 +159,7 @@ func (f *FanOut) enqueue(
 	}
 }
 
-// resume ends the pause of a namespace, and handles the changes that have come in it.
+// resume ends the pause of a namespace, and handles the changes during the pause.
 func (f *FanOut) resume(ctx context.Context, queue queueOfRequests, namespace string) {
 	f.mu.Lock()
 	known := f.namespaces[namespace]
@@ -171,7 +171,7 @@ func (f *FanOut) resume(ctx context.Context, queue queueOfRequests, namespace st
 	}
 }
 
-// spreadOf returns what a namespace has enqueued until now.
+// spreadOf returns the spread of a namespace.
 func (f *FanOut) spreadOf(namespace string) *spread {
 	now := time.Now()
 	known := f.namespaces[namespace]

@@ -27,7 +27,7 @@ type Looks struct {
 	count   map[string]int
 }
 
-// since is what an object waits for, and the start of the wait.
+// since is the wait of an object: its subject, and its start.
 type since struct {
 	what string
 	at   time.Time

@@ -114,7 +114,7 @@ func (v *Verifier) Look(ctx context.Context) {
 	}
 }
 
-// shortfall returns whether the state of the policies could be read, and what is missing.
+// shortfall reports whether the state of the policies could be read, and returns the missing part.
 func (v *Verifier) shortfall(ctx context.Context) (known bool, problem error) {
 	policies, err := policy.Policies(policy.Accounts{Manager: v.Account})
 	if err != nil {

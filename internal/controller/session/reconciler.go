@@ -56,7 +56,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=capstan.dev,resources=sessions/status,verbs=patch
 // +kubebuilder:rbac:groups=capstan.dev,resources=journalentries,verbs=get;create
 
-// scope is what one pass works on.
+// scope is the data of one pass.
 type scope struct {
 	session, base *v1alpha1.Session
 	// turns are the Turns that have not ended.

@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// actScope is what one pass over an act step works on.
+// actScope is the data of one pass over an act step.
 type actScope struct {
 	*scope
 	step    *stepMemory

@@ -45,7 +45,7 @@ func (r *Reconciler) config(ctx context.Context, s *scope) (host.Config, error) 
 	return c, nil
 }
 
-// everyStep stands for all steps of a Turn.
+// everyStep selects all steps of a Turn.
 const everyStep = 0
 
 // ofTurn selects the objects of the Turn by index, without a scan of the namespace.

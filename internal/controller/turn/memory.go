@@ -101,7 +101,7 @@ type stepMemory struct {
 	stopping time.Time
 }
 
-// jobMemory is what this process knows of one Job that it has requested or seen.
+// jobMemory is the knowledge of this process about a Job that it has requested or seen.
 type jobMemory struct {
 	// created is when this process created the Job.
 	created time.Time
@@ -183,7 +183,7 @@ func (m *memory) forget() {
 	m.step = stepMemory{}
 }
 
-// drop gives back what a step that is over holds.
+// drop releases the resources of a step that has ended.
 func (m *stepMemory) drop() {
 	m.dropUnwritten()
 	m.showing.Withdraw()

@@ -58,7 +58,8 @@ func (r *Reconciler) deleteOrphan(ctx context.Context, s *scope, key types.Names
 			return stop, nil
 		}
 		r.gone.Note(s.turn.Status.SessionUID, r.Clock())
-		// Its own controller may never have seen it, if it went while the manager started and counted what has begun.
+		// Its own controller may never have seen it, if it was deleted while the manager started and counted the begun
+		// Turns.
 		r.Turns.End(s.turn.Status.SessionUID)
 	}
 	return stop, r.deleteTurn(ctx, s.turn)

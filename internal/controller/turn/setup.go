@@ -234,7 +234,7 @@ func turnTTLChanged() predicate.Predicate {
 }
 
 // concernsItsTurn passes ToolResults that are neither accepted nor refused, and those that have just been accepted. A
-// process that begins reads from the journal what was accepted before.
+// new process reads the earlier accepted ones from the journal.
 func concernsItsTurn() predicate.Predicate {
 	is := func(o client.Object, what func(*v1alpha1.ToolResult) bool) bool {
 		result, ok := o.(*v1alpha1.ToolResult)

@@ -70,7 +70,7 @@ func (s *Step) NeedsClaims(calls []v1alpha1.ToolCall) bool {
 }
 
 // End settles all calls when the Turn ends: with the known outcome, or with a conclusion without one. It changes the
-// status of the calls and returns what is known then. claims are those of the step, by call id.
+// status of the calls and returns the resulting Step. claims are those of the step, by call id.
 func (s *Step) End(calls []v1alpha1.ToolCall, claims map[string]Claim) *Step {
 	all := s.Clone()
 	for i := range calls {

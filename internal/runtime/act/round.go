@@ -258,8 +258,8 @@ func (r *Round) waits() bool {
 	return r.WaitsForOthers(r.Calls, r.Clients, r.Concurrency)
 }
 
-// look looks for the Secrets that calls wait for, when it is time. A process that is told about new Secrets looks in
-// each round.
+// look checks for the Secrets that calls wait for, when a check is due. A process that is notified of new Secrets
+// checks in each round.
 func (r *Round) look(now time.Time) []Action {
 	if r.over || r.looked || r.Blocked {
 		return nil

@@ -40,7 +40,7 @@ func (s *Step) Withhold(call *v1alpha1.ToolCall, missing *Withheld, now time.Tim
 	return row.lookAt
 }
 
-// Release lets a call start whose Secrets are there.
+// Release lets a call start whose Secrets exist.
 func (s *Step) Release(call *v1alpha1.ToolCall) {
 	row := s.Of(call.ID)
 	row.Withheld, row.lookAt, row.lookPause = nil, time.Time{}, 0

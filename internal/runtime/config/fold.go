@@ -27,7 +27,7 @@ type Effective struct {
 	MaxIterations int32
 	// ToolConcurrency is how the calls of one step run: from the last layer that sets it, otherwise Parallel.
 	ToolConcurrency v1alpha1.ToolConcurrency
-	// Network is what the tools may reach: destinations that every layer with a list permits.
+	// Network is the destinations that the tools may reach: those that every layer with a list permits.
 	Network NetworkAccess
 }
 

@@ -4,7 +4,7 @@ import "fmt"
 
 // Amount is how much of each resource of a Pool something takes.
 type Amount struct {
-	// Places count what runs at the same time.
+	// Places count concurrent work.
 	Places int64
 	// Bytes count the memory that it needs.
 	Bytes int64

@@ -4,12 +4,12 @@ const (
 	// conversationFactor is how many bytes of memory a model call takes for each byte of its Session's journal: the
 	// messages, the prompt made of them, the form of them that a provider's SDK builds, and the body of the request.
 	conversationFactor = 8
-	// responseRoom is what a model call takes besides, for the largest response while it is received and decoded.
+	// responseRoom is the additional memory of a model call for the largest response while it is received and decoded.
 	responseRoom = 4 << 20
 )
 
-// ConversationBytes is the memory that a model call takes, by the bytes of its Session's journal and of what is about
-// to be added to it.
+// ConversationBytes is the memory of a model call, given the size of its Session's journal and of the data that is
+// about to be added to it.
 func ConversationBytes(journal int64) int64 {
 	return conversationFactor*min(max(journal, 0), unlimited/conversationFactor/2) + responseRoom
 }

@@ -1,5 +1,5 @@
-// Package fairshare divides what all namespaces share: places for active Turns, for model calls and for tool requests,
-// the memory of conversations in use, passes of the reconcilers, and requests to the API server.
+// Package fairshare divides the resources that all namespaces share: places for active Turns, for model calls and for
+// tool requests, the memory of conversations in use, passes of the reconcilers, and requests to the API server.
 //
 // Free slots go to the namespace that would hold the least of the Pool with them (max-min); within a namespace, to
 // Turns that continue before Turns that begin, and then in the order of arrival. A single namespace may hold all of a

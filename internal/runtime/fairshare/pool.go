@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// unlimited stands for a resource that a Pool does not bound. Sums of what is held stay far below overflow.
+// unlimited is the limit of a resource that a Pool does not bound. Sums of held amounts stay far below overflow.
 const unlimited = math.MaxInt64 / 4
 
 // Observer learns how long a request of a namespace waited. It is called outside of any lock.
@@ -27,7 +27,7 @@ type Request struct {
 
 // Options are the limits of a Pool.
 type Options struct {
-	// Total is what there is of each resource; 0 for a resource that is not bounded.
+	// Total is the limit of each resource; 0 for a resource that is not bounded.
 	Total Amount
 	// PerNamespace is the most that one namespace may hold. Default: Ceiling of the total.
 	PerNamespace Amount
@@ -73,7 +73,7 @@ func NewPool(o Options) *Pool {
 // Ceiling is the most that one namespace may hold.
 func (p *Pool) Ceiling() Amount { return p.ceiling }
 
-// Held is what all namespaces hold.
+// Held is the amount that all namespaces hold.
 func (p *Pool) Held() Amount {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,7 +121,7 @@ func (p *Pool) TryHold(namespace string, amount Amount) *Share {
 	return s
 }
 
-// ask puts a request in line and serves the line.
+// ask queues a request and serves the queue.
 func (p *Pool) ask(s *Share) {
 	p.mu.Lock()
 	p.asked++
@@ -140,7 +140,7 @@ func (p *Pool) ask(s *Share) {
 	tell(ready)
 }
 
-// serve gives Shares for as long as a request can have one, and returns what to call after the lock is released.
+// serve grants Shares while a request can have one, and returns the callbacks to call after the lock is released.
 func (p *Pool) serve() []func() {
 	var after []func()
 	for {
@@ -166,12 +166,12 @@ func (p *Pool) serve() []func() {
 	}
 }
 
-// next is the request that is served next; nil while no request can be. due is the request that room is gathered for,
-// if there is one.
+// next is the request that is served next; nil if no request can be. due is the request with reserved room, if there is
+// one.
 //
-// Of the namespaces that stay within their ceiling, the one comes first that would hold the least. A large request of a
-// namespace that holds nothing would so come after all small ones, always: once as much as the whole Pool has gone past
-// it, room is gathered for it, and the others go on within what it leaves over.
+// Of the namespaces that stay within their ceiling, the one that would hold the least comes first. A large request of a
+// namespace that holds nothing would therefore always come after all small ones: once the amount of the whole Pool has
+// been granted to later requests, room is reserved for it, and the others share the rest.
 func (p *Pool) next() (next, due *Share) {
 	for _, t := range p.tenants {
 		s := t.first()
@@ -199,8 +199,8 @@ func (p *Pool) next() (next, due *Share) {
 	return next, due
 }
 
-// fits reports whether a request can be served now: within the ceiling of its namespace, what is free, and what a
-// request that room is gathered for leaves over.
+// fits reports whether a request can be served now: within the ceiling of its namespace, the free amount, and the rest
+// beside a request with reserved room.
 func (p *Pool) fits(t *tenant, s, due *Share) bool {
 	amount := s.request.Amount
 	if !t.held.plus(amount).within(p.ceiling) || !p.used.plus(amount).within(p.total) {
@@ -209,8 +209,8 @@ func (p *Pool) fits(t *tenant, s, due *Share) bool {
 	return due == nil || due.around.plus(amount).within(p.total.minus(due.request.Amount))
 }
 
-// pass notes, for the first request of each namespace that holds nothing, how much of the Pool goes past it to later
-// ones.
+// pass records, for the first request of each namespace that holds nothing, the amount that is granted to later
+// requests.
 func (p *Pool) pass(served *Share) {
 	own := p.tenant(served.request.Namespace)
 	for _, t := range p.tenants {
@@ -255,7 +255,7 @@ func (p *Pool) forget(namespace string) {
 	}
 }
 
-// unqueue takes a request out of its line.
+// unqueue removes a request from its queue.
 func (p *Pool) unqueue(s *Share) {
 	t := p.tenant(s.request.Namespace)
 	t.goOn, t.begin = without(t.goOn, s), without(t.begin, s)
@@ -274,7 +274,7 @@ func (t *tenant) first() *Share {
 	}
 }
 
-// without removes a Share from a line.
+// without removes a Share from a queue.
 func without(line []*Share, s *Share) []*Share {
 	for i, other := range line {
 		if other != s {

@@ -24,7 +24,7 @@ type Queue[T comparable] struct {
 	closed   bool
 }
 
-// line is what one namespace has in a Queue.
+// line is the queue of one namespace.
 type line[T comparable] struct {
 	items    []queued[T]
 	underWay int
@@ -32,14 +32,13 @@ type line[T comparable] struct {
 	last uint64
 }
 
-// queued is an item in line.
+// queued is a queued item.
 type queued[T comparable] struct {
 	item  T
 	since time.Time
 }
 
-// NewQueue returns a Queue for a number of workers. waited is called with the time that each item was in line; it may
-// be nil.
+// NewQueue returns a Queue for a number of workers. waited is called with the waiting time of each item; it may be nil.
 func NewQueue[T comparable](workers int, namespace func(T) string, waited Observer) *Queue[T] {
 	q := &Queue[T]{
 		namespace: namespace,
@@ -53,7 +52,7 @@ func NewQueue[T comparable](workers int, namespace func(T) string, waited Observ
 	return q
 }
 
-// Add puts an item in line unless it is there already.
+// Add adds an item unless it is already queued.
 func (q *Queue[T]) Add(item T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -66,7 +65,7 @@ func (q *Queue[T]) Add(item T) {
 	}
 }
 
-// Len is the number of items in line.
+// Len is the number of queued items.
 func (q *Queue[T]) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -116,7 +115,7 @@ func (q *Queue[T]) Done(item T) {
 	q.changed.Broadcast()
 }
 
-// ShutDown takes no more items. What is in line is still served.
+// ShutDown stops accepting items. Queued items are still served.
 func (q *Queue[T]) ShutDown() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -124,7 +123,7 @@ func (q *Queue[T]) ShutDown() {
 	q.changed.Broadcast()
 }
 
-// ShutDownWithDrain takes no more items and waits until all are done.
+// ShutDownWithDrain stops accepting items and waits until all are done.
 func (q *Queue[T]) ShutDownWithDrain() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -135,7 +134,7 @@ func (q *Queue[T]) ShutDownWithDrain() {
 	}
 }
 
-// ShuttingDown reports whether the Queue takes no more items.
+// ShuttingDown reports whether the Queue has stopped accepting items.
 func (q *Queue[T]) ShuttingDown() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -26,7 +26,7 @@ type Rate struct {
 // limit is how many requests a second, and how many at once.
 type limit struct{ qps, burst float64 }
 
-// bucket holds what may be used now.
+// bucket holds the tokens that may be used now.
 type bucket struct {
 	tokens float64
 	at     time.Time
@@ -132,7 +132,7 @@ func (t *Ticket) Withdraw() {
 	}
 }
 
-// tellAll calls what waits for the Tickets.
+// tellAll calls the callbacks of granted Tickets.
 func tellAll(granted []*Ticket) {
 	for _, ticket := range granted {
 		if ticket.ready != nil {

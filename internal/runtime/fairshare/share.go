@@ -14,8 +14,8 @@ const (
 	holds
 )
 
-// Share is what one request holds of a Pool, or waits for. Its methods may be called on a nil Share, which stands for
-// work that no Pool bounds.
+// Share is the amount that one request holds of a Pool, or waits for. Its methods may be called on a nil Share, which
+// stands for work that no Pool bounds.
 type Share struct {
 	pool    *Pool
 	request Request
@@ -28,9 +28,10 @@ type Share struct {
 	granted chan struct{}
 	// quiet suppresses Ready while the request is being made.
 	quiet bool
-	// passed is how much of the Pool went to later requests while the namespace held nothing.
+	// passed is the amount that was granted to later requests while the namespace held nothing.
 	passed float64
-	// around is held by requests that were served while room was gathered for this one, each of which names it in beside.
+	// around is held by requests that were served while room was reserved for this one, each of which refers to it in
+	// beside.
 	around Amount
 	beside *Share
 }
@@ -45,7 +46,7 @@ func (s *Share) Held() bool {
 	return s.state == holds
 }
 
-// Amount is what the Share holds; nothing while it waits or after its release.
+// Amount is the held amount; nothing while the Share waits or after its release.
 func (s *Share) Amount() Amount {
 	if s == nil {
 		return Amount{}
@@ -81,8 +82,8 @@ func (s *Share) Release() {
 	tell(ready)
 }
 
-// Shrink releases at once what the Share holds above an amount. So the slot of a model call is released while its
-// response, which is yet to be written, stays counted.
+// Shrink releases the part of the Share above an amount at once. So the slot of a model call is released while its
+// response, which is not written yet, stays counted.
 func (s *Share) Shrink(to Amount) {
 	if s == nil {
 		return
@@ -131,7 +132,7 @@ func (s *Share) Wait(ctx context.Context) error {
 	case <-granted:
 	case <-ctx.Done():
 	}
-	// Both may have come at once.
+	// Both may have happened at once.
 	if err := ctx.Err(); err != nil {
 		s.Release()
 		return err

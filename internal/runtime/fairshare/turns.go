@@ -32,7 +32,7 @@ type Turns struct {
 	sessions map[types.UID]*entry
 }
 
-// entry is what a Session holds or waits for.
+// entry is the state of a Session that holds or waits for places.
 type entry struct {
 	namespace string
 	// begun is held by a Turn that has begun, active by one that does not wait.

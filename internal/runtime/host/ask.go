@@ -69,7 +69,7 @@ func (a asked) failure() plan.Failure {
 	return failure
 }
 
-// refusedBy adds what a provider's error has besides its code.
+// refusedBy adds the details of a provider's error besides its code.
 func refusedBy(failure plan.Failure, refusal *provider.Error, modelID string) plan.Failure {
 	failure = failure.With(v1alpha1.ErrorFieldProvider, refusal.Provider).With(v1alpha1.ErrorFieldModelID, modelID)
 	if seconds := int64(

@@ -50,7 +50,7 @@ func (h *Host) takeIn(ctx context.Context, t Turn, known *act.Step) (*act.Step, 
 	return all, parts, nil
 }
 
-// Recorded returns what the journal has of calls in the form that package act uses.
+// Recorded returns the state of calls in the journal in the form of package act.
 func Recorded(refs []journal.SettledRef) []act.Recorded {
 	recorded := make([]act.Recorded, len(refs))
 	for i, ref := range refs {

@@ -16,7 +16,7 @@ import (
 // bindingBytes is the length of the digest in a binding.
 const bindingBytes = 16
 
-// originOf is what reasoning of a Model is bound to.
+// originOf is the origin to which the reasoning of a Model is bound.
 func originOf(m *v1alpha1.Model) event.Origin {
 	bound := []string{string(m.UID), string(m.Spec.Provider), hostOf(m), model.Name(m)}
 	if ref := m.Spec.SecretKeyRef; ref != nil {

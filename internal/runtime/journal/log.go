@@ -28,8 +28,8 @@ var (
 	// ErrExists is the error of a Store if the ordinal is taken.
 	ErrExists = errors.New("the entry already exists")
 	// ErrRefused is part of a Store's error if it is certain that nothing was written and that a retry is useless: no
-	// permission, the namespace is being deleted, the entry violates the schema. Any other error of a create leaves
-	// open what happened.
+	// permission, the namespace is being deleted, the entry violates the schema. After any other error of a create the
+	// outcome is unknown.
 	ErrRefused = errors.New("the store rejected the entry")
 	// ErrInvalid is part of a Store's error, beside ErrRefused, when the entry itself is the reason: another entry may
 	// be accepted.

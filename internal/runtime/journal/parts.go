@@ -10,7 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 )
 
-// piece is what one entry of a step holds.
+// piece is the content of one entry of a step.
 type piece struct {
 	events []event.Event
 	calls  []PlannedCall

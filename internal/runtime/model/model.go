@@ -23,8 +23,8 @@ type Request struct {
 	Model string
 	// SystemPrompt is the system prompt, including the locale. It may be empty.
 	SystemPrompt string
-	// Messages is the conversation, oldest first, with fences around tool results (event.Fenced). It has reasoning of this
-	// Model only, which the provider gets back in its place. Drivers do not change it.
+	// Messages is the conversation, oldest first, with fences around tool results (event.Fenced). It has reasoning of
+	// this Model only, which is sent back to the provider in its place. Drivers do not change it.
 	Messages []event.Message
 	// Tools that the model may call.
 	Tools []ToolDefinition
@@ -103,7 +103,7 @@ type Response struct {
 	Phase event.Phase
 	// FinishReason is why the model stopped: one of the words above, or the provider's own.
 	FinishReason string
-	// FinishWord is the provider's own word where FinishReason is one of ours in its place; otherwise it is empty.
+	// FinishWord is the provider's own word if FinishReason replaces it by one of ours; otherwise it is empty.
 	FinishWord string
 	// Usage of this call alone (GAP-13).
 	Usage Usage

@@ -29,7 +29,7 @@ func NeverBegan(phase v1alpha1.TurnPhase, now metav1.MicroTime) v1alpha1.TurnPro
 	}
 }
 
-// Response is a model's response, as far as it decides what follows.
+// Response is the part of a model's response that determines the next step.
 type Response struct {
 	// Calls are the tool calls that the status has room for, Planned is the number of all of them.
 	Calls   []v1alpha1.ToolCall

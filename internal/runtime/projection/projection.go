@@ -102,7 +102,7 @@ func running(status *v1alpha1.TurnStatus) (reason, message string) {
 	return reason, runningMessage(status)
 }
 
-// refused reports whether the API server refuses what a tool call needs to start.
+// refused reports whether the API server rejects an object that a tool call needs to start.
 func refused(status *v1alpha1.TurnStatus) bool {
 	return status.Phase == v1alpha1.TurnPhaseAct && len(status.WaitsFor) > 0 &&
 		status.WaitsFor[0].Type == v1alpha1.WaitTypeCluster

@@ -21,7 +21,7 @@ const (
 const (
 	// exitPanic is the exit code of a Go program that has crashed, and so of a launcher that has.
 	exitPanic = 2
-	// exitSignals is the first exit code that stands for a signal.
+	// exitSignals is the first exit code that reports a signal.
 	exitSignals = 128
 )
 

@@ -19,7 +19,7 @@ const intentKey = "human_intent"
 // nameHexDigits is how much of a hash is in the name of an object.
 const nameHexDigits = 20
 
-// emptyArguments is what blank arguments stand for.
+// emptyArguments replaces blank arguments.
 const emptyArguments = "{}"
 
 // Fingerprint is the SHA-256, in hexadecimal, over a tool's name and the model's arguments (DUR-06). JSON arguments are
@@ -60,7 +60,7 @@ func Given(arguments string) string {
 	return withDefault(arguments)
 }
 
-// withDefault replaces blank arguments by an empty object, which is what they stand for.
+// withDefault replaces blank arguments by an empty object.
 func withDefault(arguments string) string {
 	if strings.TrimSpace(arguments) == "" {
 		return emptyArguments

@@ -20,7 +20,7 @@ type carriedOut struct {
 	Scalars []string `json:"scalars,omitempty"`
 }
 
-// digestDigits is how much of its SHA-256 stands for a Tool: 160 bits, because status has to have room for 64 of them.
+// digestDigits is the length of a Tool's digest: 160 bits of its SHA-256, because status must have room for 64 of them.
 const digestDigits = 40
 
 // Digest is the start of the SHA-256, in hexadecimal, of a Tool's definition. Two specs have the same digest if a call

@@ -42,7 +42,7 @@ func explainSchema(err error, document any) error {
 	return fmt.Errorf("%s: it has a malformed or ambiguous $id, $anchor, $schema or $ref", invalidSchema)
 }
 
-// explainArguments returns what is wrong with arguments.
+// explainArguments returns the error of invalid arguments.
 func explainArguments(err *jsonschema.ValidationError) error {
 	return errors.New(describe("the arguments do not match the schema of the tool", err))
 }

@@ -65,8 +65,9 @@ func objectOf(raw []byte) (object, bool) {
 	return data, true
 }
 
-// shortenData returns an event's data without what restoreData restores. The second value has the keys that were left
-// out because their values are those of the events before; the third reports that the data is returned as it is.
+// shortenData returns an event's data without the fields that restoreData restores. The second value has the keys that
+// were left out because their values are those of the events before; the third reports that the data is returned as it
+// is.
 func (c *codec) shortenData(kind string, raw []byte) (short json.RawMessage, same []string, verbatim bool) {
 	data, ok := objectOf(raw)
 	if !ok {

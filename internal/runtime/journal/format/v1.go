@@ -33,7 +33,7 @@ type eventV1 struct {
 	Data    *v1alpha1.JSON    `json:"data,omitempty"`
 }
 
-// decodeV1 adds to an envelope what a spec of format 1 has beside it.
+// decodeV1 adds the content of a spec of format 1, which is beside the envelope.
 func decodeV1(spec []byte, e *Entry) error {
 	var p v1
 	if err := json.Unmarshal(spec, &p); err != nil {

@@ -30,7 +30,7 @@ type v2 struct {
 	Checkpoint *checkpoint    `json:"checkpoint,omitempty"`
 }
 
-// eventV2 is an event without what follows from the envelope and the events before it.
+// eventV2 is an event without the data that follows from the envelope and the events before it.
 type eventV2 struct {
 	Type    string `json:"type"`
 	Subject string `json:"subject,omitempty"`

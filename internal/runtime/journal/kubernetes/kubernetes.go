@@ -84,7 +84,7 @@ func (k *Store) Get(ctx context.Context, s journal.Session, ordinal int64) (*v1a
 	if err = cmp.Or(result.Error(), err); err != nil {
 		return nil, fmt.Errorf("reading JournalEntry %s/%s: %w", s.Namespace, name, err)
 	}
-	// The API type drops what entries of format 1 have beside the envelope.
+	// The API type drops the content of entries of format 1, which is beside the envelope.
 	var entry struct {
 		Spec json.RawMessage `json:"spec"`
 	}

@@ -86,7 +86,7 @@ func hasReason(told genai.APIError, reason string) bool {
 	return false
 }
 
-// isDailyQuota reports whether what is used up is not a limit for each minute, which passes by waiting.
+// isDailyQuota reports whether the exhausted quota is not a limit per minute, which waiting would solve.
 func isDailyQuota(told genai.APIError) bool {
 	for _, detail := range told.Details {
 		violations, _ := detail["violations"].([]any)

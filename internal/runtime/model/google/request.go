@@ -176,7 +176,7 @@ func modelPart(p provider.Piece) *genai.Part {
 	}
 }
 
-// appendContent adds a message, unless there is nothing in it.
+// appendContent adds a message, unless it is empty.
 func appendContent(contents []*genai.Content, role string, parts []*genai.Part) []*genai.Content {
 	if len(parts) == 0 {
 		return contents

@@ -101,7 +101,7 @@ func isDeepSeek(host string) bool {
 // github.com/anomalyco/opencode/issues/24083 (2026-04). It does not match reasoning_effort.
 var reasoningField = regexp.MustCompile(`\breasoning(_content|_details)?\b`)
 
-// reasoningItems matches what the Responses API says of a reasoning item in the wrong place, or one that it misses
+// reasoningItems matches the messages of the Responses API about a misplaced or missing reasoning item
 // (github.com/coder/mux/pull/59, 2025-10; github.com/vercel/ai/issues/7543, 2025-07).
 var reasoningItems = regexp.MustCompile(`(?i)of type 'reasoning'|required 'reasoning' item|item with id 'rs_`)
 

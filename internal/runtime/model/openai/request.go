@@ -98,7 +98,7 @@ func schemaOf(raw json.RawMessage) (shared.FunctionParameters, error) {
 			return nil, err
 		}
 	}
-	// The values stay what they are, so that no number loses digits.
+	// The values stay unchanged, so that no number loses digits.
 	schema := shared.FunctionParameters{}
 	for name, value := range given {
 		schema[name] = value

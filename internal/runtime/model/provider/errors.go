@@ -227,8 +227,8 @@ func Said(text, secret string) string {
 // maxWords is the longest word of a provider that is passed on.
 const maxWords = 100
 
-// Words is a provider's own word for something, such as an error's code, if it is fit to be shown: short, made of
-// letters and what joins them, and without the secret, which a server could have put there. Otherwise it is empty.
+// Words returns a provider's own word, such as an error's code, if it can be shown: short, made of letters and their
+// connectors, and without the secret, which a server could have inserted. Otherwise it is empty.
 func Words(text, secret string) string {
 	if len(text) > maxWords || secret != "" && strings.Contains(text, secret) {
 		return ""

@@ -9,16 +9,16 @@ import (
 // keptBuffer is the largest buffer that is reused for the next event, in bytes.
 const keptBuffer = 64 << 10
 
-// eventBody reads a stream of events one by one. It passes on an event when all of it has come and is within its
-// limits, so that an SDK looks through each a few times, however small the pieces are in which it came, and decodes
-// none that is too large. It fails with errTooLong where io.LimitedReader would pretend that the body has ended.
+// eventBody reads the events of a stream one by one. It passes on complete events within their limits, so that an SDK
+// scans each only a few times, however small the received pieces are, and decodes none that is too large. It fails with
+// errTooLong where io.LimitedReader would pretend that the body has ended.
 type eventBody struct {
 	body   io.Closer
 	reader *bufio.Reader
 	limits limits
 	// left are the bytes that may still be read, and events those that were passed on.
 	left, events int
-	// event is the buffer of the event that is passed on, and rest what is left of it. err follows it.
+	// event is the buffer of the event that is passed on, and rest its unread part. err follows it.
 	event, rest []byte
 	err         error
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
-// Greeting is what a simulated model says whose script does not say what.
+// Greeting is the response of a simulated model without a scripted one.
 const Greeting = "Hello! I am a simulated model. How can I help you?"
 
 // Factory makes the driver of a Model of provider Simulated. It fails without a script. It is a model.Factory.
@@ -28,8 +28,8 @@ type driver struct {
 	script *v1alpha1.Simulation
 }
 
-// Generate answers, and takes its latency for it, in which the text comes in word by word. With tool calls there is no
-// text: what the response says, or fails with, is for the iteration that makes none.
+// Generate responds after the scripted latency, during which the text arrives word by word. A response with tool calls
+// has no text: the scripted text or error belongs to the iteration without calls.
 func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response, error) {
 	answer, failure := d.answer(r)
 	text := ""
@@ -42,7 +42,7 @@ func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response
 	return answer, failure
 }
 
-// answer is what the script says.
+// answer returns the scripted response.
 func (d *driver) answer(r model.Request) (*model.Response, error) {
 	current := currentTurn(r.Messages, r.TurnID)
 	current.locale = r.Locale
@@ -78,10 +78,10 @@ func (d *driver) answer(r model.Request) (*model.Response, error) {
 	return answer, nil
 }
 
-// maxBeats is the most pieces that a text comes in.
+// maxBeats is the maximum number of pieces of a text.
 const maxBeats = 100
 
-// speak takes as long as the script says, or until the context ends, and tells who listens how far the text has come.
+// speak waits for the scripted latency, or until the context ends, and reports the text so far to the listener.
 func (d *driver) speak(ctx context.Context, r model.Request, text string) error {
 	var latency time.Duration
 	if d.script.Latency != nil {
@@ -104,7 +104,7 @@ func (d *driver) speak(ctx context.Context, r model.Request, text string) error 
 	return nil
 }
 
-// begun is the part of a text that has come after some of the beats: whole words.
+// begun is the part of a text after a number of beats: whole words.
 func begun(text string, beat, beats int) string {
 	if beat == beats {
 		return text

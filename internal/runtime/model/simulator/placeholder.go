@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// noResult stands for the result of a tool that has none in the current turn.
+	// noResult replaces the result of a tool without one in the current turn.
 	noResult = "(no result)"
-	// noImage stands for the images of a message that has none.
+	// noImage replaces the images of a message without any.
 	noImage = "(no image)"
-	// noLocale stands for the locale where there is none.
+	// noLocale replaces a missing locale.
 	noLocale = "(no locale)"
-	// tooLong stands for a value that would make a response larger than maxExpansion.
+	// tooLong replaces a value that would make a response larger than maxExpansion.
 	tooLong = "(too long)"
-	// maxExpansion is the most bytes that the placeholders of one response may come to: a short text that names a long
+	// maxExpansion is the maximum size of the expanded placeholders of one response: a short text that refers to a long
 	// result many times must not fill the manager's memory.
 	maxExpansion = 1 << 20
 )
@@ -39,8 +39,8 @@ type turn struct {
 	results map[string]string
 }
 
-// currentTurn looks at the turn's own message and what follows it, messages that steered the turn among it. Where none
-// has the turn's id, the turn begins with the last user message.
+// currentTurn returns the turn's own message and those after it, including steered messages. If none has the turn's id,
+// the turn begins with the last user message.
 func currentTurn(messages []event.Message, turnID string) turn {
 	t := turn{results: map[string]string{}}
 	named := slices.ContainsFunc(
@@ -70,7 +70,7 @@ func describeAll(images []event.Part) []string {
 	return described
 }
 
-// describe says what an image is: its format, and its size in bytes or its address.
+// describe returns the format of an image, and its size in bytes or its address.
 func describe(image event.Part) string {
 	if image.URL != "" {
 		return image.MediaType + " at " + image.URL
@@ -79,8 +79,8 @@ func describe(image event.Part) string {
 	return fmt.Sprintf("%s of %d bytes", image.MediaType, size)
 }
 
-// outcome is what a tool result says: the error of a call that failed, otherwise the result's text. The fences of the
-// prompt are for models that can be talked into something.
+// outcome is the text of a tool result: the error of a failed call, otherwise the result. The fences of the prompt
+// protect only models that can be manipulated.
 func outcome(m event.Message) string {
 	m = event.Unfenced(m)
 	if m.Error != "" {
@@ -130,7 +130,7 @@ func (e *expander) value(match string) string {
 	return noResult
 }
 
-// otherwise is the value, or what stands for none.
+// otherwise is the value, or its replacement if it is empty.
 func otherwise(value, none string) string {
 	if value == "" {
 		return none
