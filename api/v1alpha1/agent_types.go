@@ -14,7 +14,7 @@ type AgentSpec struct {
 
 // AgentStatus is the observed state of an Agent.
 type AgentStatus struct {
-	// conditions of the object. Ready is True when every object that the Agent names exists.
+	// conditions of the object. Ready is True when all references of the Agent are resolved.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

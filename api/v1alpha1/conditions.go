@@ -4,7 +4,7 @@ package v1alpha1
 const (
 	// ConditionReady on Harness, Agent, Session, Model and Tool: True when the object can be used.
 	ConditionReady = "Ready"
-	// ConditionAccepted on ToolResult: True when the result is part of its Turn, False when it never will be.
+	// ConditionAccepted on ToolResult: True once its Turn has accepted the result, False once the result is refused.
 	ConditionAccepted = "Accepted"
 	// ConditionSucceeded on Turn: Unknown until the Turn ends, then True with the stop reason or False with the error's
 	// reason.
@@ -13,8 +13,8 @@ const (
 	ConditionFinished = "Finished"
 	// ConditionWaitingForToolResults on Turn: True while the Turn waits for ToolResults from clients or approvers.
 	ConditionWaitingForToolResults = "WaitingForToolResults"
-	// ConditionRecovered on Turn: True when a response of the Turn is the part that had arrived when the manager
-	// stopped. Otherwise it is absent.
+	// ConditionRecovered on Turn: True when a response of the Turn was recorded as complete although the manager
+	// stopped while it was streaming. Otherwise it is absent.
 	ConditionRecovered = "Recovered"
 	// ConditionReconciling on Turn and ToolResult, as kstatus defines it: True while the Turn runs or waits, and while
 	// the result waits.

@@ -46,7 +46,7 @@ const (
 	ErrorFieldProvider = "provider"
 	// ErrorFieldModelID is the provider's name of the model.
 	ErrorFieldModelID = "model_id"
-	// ErrorFieldRetryAfter is the number of seconds for which the provider wants no request.
+	// ErrorFieldRetryAfter is the number of seconds that the provider demands before the next request.
 	ErrorFieldRetryAfter = "retry_after"
 	// ErrorFieldDependency is the kind of the object that blocks the Turn: harness or agent.
 	ErrorFieldDependency = "dependency"

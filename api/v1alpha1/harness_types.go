@@ -18,7 +18,7 @@ type HarnessSpec struct {
 
 // HarnessStatus is the observed state of a Harness.
 type HarnessStatus struct {
-	// conditions of the object. Ready is True when the Harness, its ancestors and every object that they name exist.
+	// conditions of the object. Ready is True when all references of the Harness and of its ancestors are resolved.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -21,7 +21,7 @@ type JournalTurn struct {
 // JournalEntrySpec is one immutable entry of a Session's journal.
 //
 // Fields beside these are kept: entries of format 1 have their content there.
-// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="an entry of the journal cannot be changed."
+// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a journal entry cannot be changed."
 // +kubebuilder:pruning:PreserveUnknownFields
 type JournalEntrySpec struct {
 	// session is the name of the Session.

@@ -18,7 +18,7 @@ type MessageImage struct {
 	// mediaType is the format of the image: image/png, image/jpeg, image/gif or image/webp.
 	// +required
 	MediaType ImageMediaType `json:"mediaType"`
-	// data is the image itself, in base64 with padding. All texts and images of a message have 1 MiB together.
+	// data is the image itself, in base64 with padding. The texts and images of a message may have 1 MiB in total.
 	// +optional
 	// +kubebuilder:validation:MinLength=4
 	// +kubebuilder:validation:MaxLength=1048576
@@ -46,7 +46,7 @@ type MessagePart struct {
 }
 
 // TurnMessage is a user's message in parts.
-// +kubebuilder:validation:XValidation:rule="self.content.map(p, (has(p.text) ? size(bytes(p.text)) : 0) + (has(p.image) && has(p.image.data) ? size(p.image.data) : 0)).sum() <= 1048576",message="the texts and the image data of a message have at most 1 MiB (1048576 bytes, images in base64) together. Give large images by url."
+// +kubebuilder:validation:XValidation:rule="self.content.map(p, (has(p.text) ? size(bytes(p.text)) : 0) + (has(p.image) && has(p.image.data) ? size(p.image.data) : 0)).sum() <= 1048576",message="the texts and the image data of a message have at most 1 MiB (1048576 bytes, images in base64) in total. Use url for large images."
 type TurnMessage struct {
 	// content is the parts of the message, in the order in which the model reads them.
 	// +required

@@ -7,28 +7,28 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 type ModelProvider string
 
 const (
-	// ProviderSimulated responds by script, without any network.
+	// ModelProviderSimulated responds by script, without any network.
 	ModelProviderSimulated ModelProvider = "Simulated"
-	// ProviderAnthropic uses the Messages API of Anthropic.
+	// ModelProviderAnthropic uses the Messages API of Anthropic.
 	ModelProviderAnthropic ModelProvider = "Anthropic"
-	// ProviderOpenAI uses the API of OpenAI, which many other servers implement.
+	// ModelProviderOpenAI uses the API of OpenAI, which many other servers implement.
 	ModelProviderOpenAI ModelProvider = "OpenAI"
-	// ProviderGoogle uses the Gemini API of Google.
+	// ModelProviderGoogle uses the Gemini API of Google.
 	ModelProviderGoogle ModelProvider = "Google"
 )
 
-// ReasoningEffort is how much a model thinks before it responds.
+// ReasoningEffort is how much a model reasons before it responds.
 // +kubebuilder:validation:Enum=None;Low;Medium;High
 type ReasoningEffort string
 
 const (
-	// ReasoningNone requests a response without thinking.
+	// ReasoningEffortNone requests a response without reasoning.
 	ReasoningEffortNone ReasoningEffort = "None"
-	// ReasoningLow requests little thinking.
+	// ReasoningEffortLow requests little reasoning.
 	ReasoningEffortLow ReasoningEffort = "Low"
-	// ReasoningMedium requests some thinking.
+	// ReasoningEffortMedium requests some reasoning.
 	ReasoningEffortMedium ReasoningEffort = "Medium"
-	// ReasoningHigh requests much thinking.
+	// ReasoningEffortHigh requests much reasoning.
 	ReasoningEffortHigh ReasoningEffort = "High"
 )
 
@@ -37,17 +37,17 @@ const (
 type ModelRecovery string
 
 const (
-	// RecoveryRestart calls the model again. The partial response is not kept.
+	// ModelRecoveryRestart calls the model again. The partial response is not kept.
 	ModelRecoveryRestart ModelRecovery = "Restart"
-	// RecoveryFinalize records the partial response as complete.
+	// ModelRecoveryFinalize records the partial response as complete.
 	ModelRecoveryFinalize ModelRecovery = "Finalize"
 )
 
-// ModelParameters control how a model generates. A provider refuses parameters that it or the model does not support,
+// ModelParameters control how a model generates. A provider rejects parameters that it or the model does not support,
 // and the Turn fails with the provider's error.
 type ModelParameters struct {
-	// maxOutputTokens is the most tokens that one response may have, 1 to 1,000,000, thinking included. Default: the
-	// provider's default, or 8192 where the provider has none.
+	// maxOutputTokens is the maximum number of tokens of a response, reasoning included, 1 to 1,000,000. Default: the
+	// provider's default, or 8192 if the provider has none.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000
@@ -64,14 +64,14 @@ type ModelParameters struct {
 	// +kubebuilder:validation:MaxLength=5
 	// +kubebuilder:validation:Pattern=`^(0(\.[0-9]{1,3})?|1(\.0{1,3})?)$`
 	TopP *string `json:"topP,omitempty"`
-	// stopSequences are texts at which the model stops. They are not part of the response.
+	// stopSequences are sequences at which the model stops generating. They are not part of the response.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=4
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=256
 	StopSequences []string `json:"stopSequences,omitempty"`
-	// reasoningEffort is how much the model thinks before it responds: None, Low, Medium or High. Default: the
+	// reasoningEffort is how much the model reasons before it responds: None, Low, Medium or High. Default: the
 	// provider's default.
 	// +optional
 	ReasoningEffort ReasoningEffort `json:"reasoningEffort,omitempty"`
@@ -117,18 +117,18 @@ const (
 )
 
 // ModelSpec is a model at a provider.
-// +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || has(self.simulation)",message="provider Simulated needs simulation: say what the model answers."
+// +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || has(self.simulation)",message="provider Simulated requires simulation, the script of its responses."
 // +kubebuilder:validation:XValidation:rule="self.provider == 'Simulated' || !has(self.simulation)",message="simulation is for provider Simulated: leave it out, or use that provider."
 // +kubebuilder:validation:XValidation:rule="self.provider == 'Simulated' || (has(self.model) && self.model.size() > 0)",message="this provider needs model: its own name of the model."
 // +kubebuilder:validation:XValidation:rule="self.provider == 'Simulated' || has(self.secretKeyRef)",message="this provider needs secretKeyRef: the Secret and key that hold the API key."
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.secretKeyRef)",message="provider Simulated needs no API key: leave secretKeyRef out."
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.baseURL)",message="provider Simulated uses no network: leave baseURL out."
-// +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.parameters)",message="provider Simulated answers by script: leave parameters out."
-// +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.timeouts)",message="provider Simulated answers after its latency: leave timeouts out."
+// +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.parameters)",message="provider Simulated responds by script: leave parameters out."
+// +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.timeouts)",message="provider Simulated responds after its latency: leave timeouts out."
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.price) || !has(self.price.cachedInputPerMillionTokens)",message="provider Simulated has no prompt cache: leave cachedInputPerMillionTokens out."
 // +kubebuilder:validation:XValidation:rule="self.provider == 'OpenAI' || !has(self.api)",message="api is for provider OpenAI: leave it out."
 // +kubebuilder:validation:XValidation:rule="!has(self.api) || self.api != 'Responses' || !has(self.parameters) || !has(self.parameters.stopSequences)",message="the Responses API has no stop sequences: leave parameters.stopSequences out, or set api to ChatCompletions."
-// +kubebuilder:validation:XValidation:rule="self.provider in ['Anthropic', 'OpenAI'] || !has(self.price) || !has(self.price.cacheWritePerMillionTokens)",message="this provider does not count what it puts into a prompt cache: leave cacheWritePerMillionTokens out."
+// +kubebuilder:validation:XValidation:rule="self.provider in ['Anthropic', 'OpenAI'] || !has(self.price) || !has(self.price.cacheWritePerMillionTokens)",message="this provider does not report the tokens that it writes to its prompt cache: leave cacheWritePerMillionTokens out."
 type ModelSpec struct {
 	// provider that serves the model: Simulated, Anthropic, OpenAI or Google. OpenAI also serves for other servers that
 	// implement its API, with their baseURL.
@@ -179,8 +179,8 @@ type ModelSpec struct {
 	// +optional
 	Price *ModelPrice `json:"price,omitempty"`
 
-	// fallbacks are Models that are called instead, in order, when this one is unavailable, limits requests, has no
-	// quota left, fails, has no API key, or refuses the key. A fallback that does not exist or is not Ready is skipped.
+	// fallbacks are Models that are called instead of this one, in order, if it is unavailable, rate limited or out of
+	// quota, fails, or has no valid API key. A fallback that does not exist or is not Ready is skipped.
 	// The fallbacks of a fallback are ignored.
 	// +optional
 	// +listType=map
@@ -207,26 +207,26 @@ type ModelSpec struct {
 type SimulatedResponseType string
 
 const (
-	// ResponseFixed responds with text.
+	// SimulatedResponseTypeFixed responds with text.
 	SimulatedResponseTypeFixed SimulatedResponseType = "Fixed"
-	// ResponseEcho responds with prefix and the last user message.
+	// SimulatedResponseTypeEcho responds with prefix and the last user message.
 	SimulatedResponseTypeEcho SimulatedResponseType = "Echo"
-	// ResponseLorem responds with filler; tokens is the number of words.
+	// SimulatedResponseTypeLorem responds with filler; tokens is the number of words.
 	SimulatedResponseTypeLorem SimulatedResponseType = "Lorem"
-	// ResponseSequence responds with one of texts, by iteration, and starts over after the last.
+	// SimulatedResponseTypeSequence responds with one of texts, by iteration, and starts over after the last.
 	SimulatedResponseTypeSequence SimulatedResponseType = "Sequence"
-	// ResponseEmpty responds without text.
+	// SimulatedResponseTypeEmpty responds without text.
 	SimulatedResponseTypeEmpty SimulatedResponseType = "Empty"
-	// ResponseError fails with the error text.
+	// SimulatedResponseTypeError fails with the error text.
 	SimulatedResponseTypeError SimulatedResponseType = "Error"
 )
 
 // SimulatedResponse is the response of a simulated model.
 // +kubebuilder:validation:XValidation:rule="!has(self.text) || self.type in ['Fixed', 'Error']",message="text is for the types Fixed and Error."
 // +kubebuilder:validation:XValidation:rule="!has(self.prefix) || self.type == 'Echo'",message="prefix is for the type Echo."
-// +kubebuilder:validation:XValidation:rule="has(self.tokens) == (self.type == 'Lorem')",message="tokens is for the type Lorem, and needed there."
-// +kubebuilder:validation:XValidation:rule="has(self.texts) == (self.type == 'Sequence')",message="texts is for the type Sequence, and needed there."
-// +kubebuilder:validation:XValidation:rule="self.type != 'Error' || has(self.text)",message="the type Error needs text: the error to fail with."
+// +kubebuilder:validation:XValidation:rule="has(self.tokens) == (self.type == 'Lorem')",message="tokens is required for the type Lorem, and for no other type."
+// +kubebuilder:validation:XValidation:rule="has(self.texts) == (self.type == 'Sequence')",message="texts is required for the type Sequence, and for no other type."
+// +kubebuilder:validation:XValidation:rule="self.type != 'Error' || has(self.text)",message="the type Error requires text, the message of the error."
 // +kubebuilder:validation:XValidation:rule="!has(self.code) || self.type == 'Error'",message="code is for the type Error."
 type SimulatedResponse struct {
 	// type is Fixed (default), Echo, Lorem, Sequence, Empty or Error.

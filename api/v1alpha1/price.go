@@ -2,7 +2,7 @@ package v1alpha1
 
 // Price is an amount of money, as a decimal that is not negative.
 // +kubebuilder:validation:MaxLength=13
-// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[1-9][0-9]{0,5})([.][0-9]{1,6})?$')",message="a price is a decimal such as '3' or '0.25': at most six digits in front of the point and six behind it, no sign."
+// +kubebuilder:validation:XValidation:rule="self.matches('^(0|[1-9][0-9]{0,5})([.][0-9]{1,6})?$')",message="a price is a decimal such as '3' or '0.25': at most six digits before and six after the decimal point, without a sign."
 type Price string
 
 // ModelPrice is the provider's price of a model's tokens. All prices are in one currency, per million tokens.
@@ -17,7 +17,7 @@ type ModelPrice struct {
 	// at most six places: "0" for a model that costs nothing.
 	// +required
 	InputPerMillionTokens Price `json:"inputPerMillionTokens"`
-	// outputPerMillionTokens is the price of a million tokens that the model writes, thinking included, a decimal such
+	// outputPerMillionTokens is the price of a million tokens that the model writes, reasoning included, a decimal such
 	// as "15" with at most six places.
 	// +required
 	OutputPerMillionTokens Price `json:"outputPerMillionTokens"`

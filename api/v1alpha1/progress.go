@@ -10,21 +10,21 @@ import (
 type TurnPhase string
 
 const (
-	// TurnQueued: the Turn waits for the Turns before it, for a slot, or for something missing.
+	// TurnPhaseQueued: the Turn waits for the Turns before it, for a slot, or for something missing.
 	TurnPhaseQueued TurnPhase = "Queued"
-	// TurnReason: a model call is in progress.
+	// TurnPhaseReason: a model call is in progress.
 	TurnPhaseReason TurnPhase = "Reason"
-	// TurnAct: tool calls are in progress.
+	// TurnPhaseAct: tool calls are in progress.
 	TurnPhaseAct TurnPhase = "Act"
-	// TurnWaitingForToolResults: only ToolResults from clients or approvers are missing.
+	// TurnPhaseWaitingForToolResults: only ToolResults from clients or approvers are missing.
 	TurnPhaseWaitingForToolResults TurnPhase = "WaitingForToolResults"
-	// TurnWaiting: the Turn waits for the things listed in waitsFor, and holds no slot.
+	// TurnPhaseWaiting: the Turn waits for the things listed in waitsFor, and holds no slot.
 	TurnPhaseWaiting TurnPhase = "Waiting"
-	// TurnSucceeded: the model responded.
+	// TurnPhaseSucceeded: the model responded.
 	TurnPhaseSucceeded TurnPhase = "Succeeded"
-	// TurnFailed: the Turn ended with an error.
+	// TurnPhaseFailed: the Turn ended with an error.
 	TurnPhaseFailed TurnPhase = "Failed"
-	// TurnCancelled: the Turn was cancelled.
+	// TurnPhaseCancelled: the Turn was cancelled.
 	TurnPhaseCancelled TurnPhase = "Cancelled"
 )
 
@@ -33,11 +33,11 @@ const (
 type PlanPhase string
 
 const (
-	// PlanReason: the open step is a model call. The first one also takes the user's input.
+	// PlanPhaseReason: the open step is a model call. The first one also takes the user's input.
 	PlanPhaseReason PlanPhase = "Reason"
-	// PlanAct: the open step is a set of tool calls.
+	// PlanPhaseAct: the open step is a set of tool calls.
 	PlanPhaseAct PlanPhase = "Act"
-	// PlanComplete: no step is open.
+	// PlanPhaseComplete: no step is open.
 	PlanPhaseComplete PlanPhase = "Complete"
 )
 
@@ -46,15 +46,15 @@ const (
 type StopReason string
 
 const (
-	// StopEndTurn: the model finished.
+	// StopReasonEndTurn: the model finished.
 	StopReasonEndTurn StopReason = "EndTurn"
-	// StopMaxTokens: the model reached its output limit.
+	// StopReasonMaxTokens: the model reached its output limit.
 	StopReasonMaxTokens StopReason = "MaxTokens"
-	// StopMaxTurnRequests: the Turn reached maxIterations.
+	// StopReasonMaxTurnRequests: the Turn reached maxIterations.
 	StopReasonMaxTurnRequests StopReason = "MaxTurnRequests"
-	// StopRefusal: the model refused.
+	// StopReasonRefusal: the model refused.
 	StopReasonRefusal StopReason = "Refusal"
-	// StopSteered: the message went into another Turn, which answers it.
+	// StopReasonSteered: the message went into another Turn, which answers it.
 	StopReasonSteered StopReason = "Steered"
 )
 
@@ -63,16 +63,16 @@ const (
 type TurnRecovery string
 
 const (
-	// TurnFinalized: the partial response was recorded as complete.
+	// TurnRecoveryFinalized: the partial response was recorded as complete.
 	TurnRecoveryFinalized TurnRecovery = "Finalized"
 )
 
 // Usage counts tokens.
 type Usage struct {
-	// inputTokens that the model read.
+	// inputTokens is the number of tokens that the model read.
 	// +optional
 	InputTokens int64 `json:"inputTokens,omitempty"`
-	// outputTokens that the model wrote.
+	// outputTokens is the number of tokens that the model wrote.
 	// +optional
 	OutputTokens int64 `json:"outputTokens,omitempty"`
 	// totalTokens is the sum of both.
@@ -85,13 +85,13 @@ type Usage struct {
 type WaitType string
 
 const (
-	// WaitBackoff: a model call failed with a transient error. The model is called again at the time in until.
+	// WaitTypeBackoff: a model call failed with a transient error. The model is called again at the time in until.
 	WaitTypeBackoff WaitType = "Backoff"
-	// WaitReference: a referenced object is missing, such as the Secret of the Turn's Model. The Turn continues by
+	// WaitTypeReference: a referenced object is missing, such as the Secret of the Turn's Model. The Turn continues by
 	// itself once the object exists.
 	WaitTypeReference WaitType = "Reference"
-	// WaitCluster: the API server refuses what a tool call needs to start. It is tried again until the call's
-	// startTimeout.
+	// WaitTypeCluster: the API server rejects an object that a tool call needs to start. The manager retries until the
+	// call's startTimeout.
 	WaitTypeCluster WaitType = "Cluster"
 )
 
@@ -149,15 +149,15 @@ type TurnPlan struct {
 type ToolExecutor string
 
 const (
-	// ExecutorJob runs the tool as a Job.
+	// ToolExecutorJob runs the tool as a Job.
 	ToolExecutorJob ToolExecutor = "Job"
-	// ExecutorHTTP runs the tool as an HTTP request.
+	// ToolExecutorHTTP runs the tool as an HTTP request.
 	ToolExecutorHTTP ToolExecutor = "HTTP"
 	// ToolExecutorBuiltin runs a tool that is part of the manager.
 	ToolExecutorBuiltin ToolExecutor = "Builtin"
 	// ExecutorClient leaves the tool to the client of the Session, which creates a ToolResult.
 	ToolExecutorClient ToolExecutor = "Client"
-	// ExecutorNone marks a call that was refused before anything started.
+	// ToolExecutorNone marks a call that was refused before anything started.
 	ToolExecutorNone ToolExecutor = "None"
 )
 
@@ -166,19 +166,19 @@ const (
 type ToolCallState string
 
 const (
-	// CallPending: the call has not started.
+	// ToolCallStatePending: the call has not started.
 	ToolCallStatePending ToolCallState = "Pending"
-	// CallRunning: the tool's container runs, or its request is in progress.
+	// ToolCallStateRunning: the tool's container runs, or its request is in progress.
 	ToolCallStateRunning ToolCallState = "Running"
-	// CallWaiting: a ToolResult is missing, with a client's result or, with reason Approval, with a decision.
+	// ToolCallStateWaiting: a ToolResult is missing, with a client's result or, with reason Approval, with a decision.
 	ToolCallStateWaiting ToolCallState = "Waiting"
-	// CallSucceeded: the tool returned a result.
+	// ToolCallStateSucceeded: the tool returned a result.
 	ToolCallStateSucceeded ToolCallState = "Succeeded"
-	// CallFailed: the tool, or the client, returned an error.
+	// ToolCallStateFailed: the tool, or the client, returned an error.
 	ToolCallStateFailed ToolCallState = "Failed"
-	// CallNotExecuted: the tool never started.
+	// ToolCallStateNotExecuted: the tool never started.
 	ToolCallStateNotExecuted ToolCallState = "NotExecuted"
-	// CallUnknown: the tool started, and its outcome cannot be determined.
+	// ToolCallStateUnknown: the tool started, and its outcome cannot be determined.
 	ToolCallStateUnknown ToolCallState = "Unknown"
 )
 
@@ -272,8 +272,8 @@ type ToolCall struct {
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason,omitempty"`
 	// arguments of a call that waits for approval or for a client, up to 2 KiB. They are shown for the first 16 waiting
-	// calls of a step, fewer if the status has no room. If they are left out, preview says so and names the journal
-	// entry that has them. They are removed when the wait ends.
+	// calls of a step, fewer if the status has no room. If they are omitted, preview names the journal entry that
+	// has them. They are removed when the wait ends.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	Arguments string `json:"arguments,omitempty"`
@@ -289,30 +289,30 @@ type TurnSummary struct {
 	// usage of all model calls of the Turn.
 	// +optional
 	Usage Usage `json:"usage,omitempty"`
-	// modelCalls that ended.
+	// modelCalls is the number of model calls that have ended.
 	// +optional
 	ModelCalls int32 `json:"modelCalls,omitempty"`
-	// cost of the model calls, one item per currency. It is absent while no call has had a price.
+	// cost of the model calls, one item per currency. It is absent if no call had a price.
 	// +optional
 	// +listType=map
 	// +listMapKey=currency
 	// +kubebuilder:validation:MaxItems=4
 	Cost []Cost `json:"cost,omitempty"`
-	// unpricedModelCalls counts the model calls that cost leaves out: their Model has no price, the provider has not
+	// unpricedModelCalls counts the model calls that cost does not include: their Model has no price, the provider has not
 	// reported their token usage, or their price is in a fifth currency.
 	// +optional
 	UnpricedModelCalls int32 `json:"unpricedModelCalls,omitempty"`
-	// toolCalls that were planned.
+	// toolCalls is the number of planned tool calls.
 	// +optional
 	ToolCalls int32 `json:"toolCalls,omitempty"`
-	// settledToolCalls have their result.
+	// settledToolCalls is the number of tool calls that have their result.
 	// +optional
 	SettledToolCalls int32 `json:"settledToolCalls,omitempty"`
-	// failedToolCalls have failed, or have an unknown outcome. Those of the open step are not counted yet.
+	// failedToolCalls is the number of tool calls that failed or have an unknown outcome, without the open step.
 	// +optional
 	FailedToolCalls int32 `json:"failedToolCalls,omitempty"`
-	// calls is settledToolCalls/toolCalls and how many of them have failed or have an unknown outcome, for people to
-	// read.
+	// calls summarizes settledToolCalls/toolCalls, and the number of calls that failed or have an unknown outcome, for
+	// people to read.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Calls string `json:"calls,omitempty"`
@@ -330,11 +330,11 @@ type TurnSummary struct {
 
 // TurnError is why a Turn failed.
 type TurnError struct {
-	// code is one of a closed list, for programs to read.
+	// code identifies the failure, for programs to read.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Code ErrorCode `json:"code"`
-	// message is for people to read.
+	// message explains the failure, for people to read.
 	// +optional
 	// +kubebuilder:validation:MaxLength=2048
 	Message string `json:"message,omitempty"`
@@ -382,7 +382,8 @@ type TurnProgress struct {
 	// summary has the totals of the Turn.
 	// +optional
 	Summary *TurnSummary `json:"summary,omitempty"`
-	// recovered is Finalized when a response of the Turn is the part that had arrived when the manager stopped.
+	// recovered is Finalized if a response of the Turn was recorded as complete although the manager stopped while it
+	// was streaming.
 	// +optional
 	Recovered TurnRecovery `json:"recovered,omitempty"`
 	// output is the final response, truncated at 8 KiB. The whole text is in the Session's journal.

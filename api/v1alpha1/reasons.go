@@ -47,7 +47,7 @@ const (
 
 // Reasons of ConditionAccepted.
 const (
-	// ReasonAccepted: the result is part of its Turn.
+	// ReasonAccepted: the Turn has accepted the result.
 	ReasonAccepted = "Accepted"
 	// ReasonTurnNotFound: no Turn of that name exists. A result without a UID is kept until the Turn exists; any other
 	// is refused.
@@ -159,8 +159,8 @@ const (
 const (
 	// ToolCallReasonCompleted: the tool exited with 0.
 	ToolCallReasonCompleted = "Completed"
-	// ToolCallReasonExitCode: the tool exited with another code than 0, or was ended by a signal of its own making. It is
-	// never retried.
+	// ToolCallReasonExitCode: the tool exited with a code other than 0, or terminated itself by a signal. It is never
+	// retried.
 	ToolCallReasonExitCode = "ExitCode"
 	// ToolCallReasonTimeout: the tool ran longer than its timeout.
 	ToolCallReasonTimeout = "Timeout"
@@ -170,16 +170,17 @@ const (
 	ToolCallReasonStartError = "StartError"
 	// ToolCallReasonImagePull: the image of the tool, or of the launcher, could not be pulled.
 	ToolCallReasonImagePull = "ImagePull"
-	// ToolCallReasonUnschedulable: no node could take the pod.
+	// ToolCallReasonUnschedulable: the pod could not be scheduled.
 	ToolCallReasonUnschedulable = "Unschedulable"
-	// ToolCallReasonQuotaExceeded: a quota of the namespace has no room for the Job or its pod.
+	// ToolCallReasonQuotaExceeded: the Job or its pod exceeds a quota of the namespace.
 	ToolCallReasonQuotaExceeded = "QuotaExceeded"
-	// ToolCallReasonRefused: the API server, or a policy in it, did not accept the Job or its pod.
+	// ToolCallReasonRefused: the API server, or an admission policy, rejected the Job or its pod.
 	ToolCallReasonRefused = "Refused"
-	// ToolCallReasonNetworkOpen: the tool must run without network, and the namespace's NetworkPolicies would permit
-	// traffic.
+	// ToolCallReasonNetworkOpen: the tool must run without network access, and the NetworkPolicies of the namespace
+	// permit traffic.
 	ToolCallReasonNetworkOpen = "NetworkOpen"
-	// ToolCallReasonNetworkAccessUnenforceable: a network access list is in force, and cannot hold the pod of this tool.
+	// ToolCallReasonNetworkAccessUnenforceable: networkAccess is in effect and cannot be enforced for the
+	// pod of the tool.
 	ToolCallReasonNetworkAccessUnenforceable = "NetworkAccessUnenforceable"
 	// ToolCallReasonNoPod: the Job got no pod, and the cause is unknown.
 	ToolCallReasonNoPod = "NoPod"
@@ -204,9 +205,9 @@ const (
 	ToolCallReasonSecondStart = "SecondStart"
 	// ToolCallReasonPodGone: the pod for the call no longer exists, and its end was not observed.
 	ToolCallReasonPodGone = "PodGone"
-	// ToolCallReasonHTTPStatus: the server answered with another status than 200 to 299. It is never retried.
+	// ToolCallReasonHTTPStatus: the server responded with a status other than 200 to 299. It is never retried.
 	ToolCallReasonHTTPStatus = "HTTPStatus"
-	// ToolCallReasonInvalidRequest: the Tool makes no request that can be sent.
+	// ToolCallReasonInvalidRequest: the request of the Tool is invalid.
 	ToolCallReasonInvalidRequest = "InvalidRequest"
 	// ToolCallReasonInvalidArguments: the arguments cannot be sent the way that the Tool sends them.
 	ToolCallReasonInvalidArguments = "InvalidArguments"
@@ -221,9 +222,9 @@ const (
 	ToolCallReasonNetworkAccessDenied = "NetworkAccessDenied"
 	// ToolCallReasonConnectionFailed: no connection to the host was established, or none that can be trusted.
 	ToolCallReasonConnectionFailed = "ConnectionFailed"
-	// ToolCallReasonConnectionLost: the connection broke before the response was there.
+	// ToolCallReasonConnectionLost: the connection was closed before the response was complete.
 	ToolCallReasonConnectionLost = "ConnectionLost"
-	// ToolCallReasonRedirectRefused: the server redirected the request to where it may not go.
+	// ToolCallReasonRedirectRefused: the server redirected the request to a forbidden destination.
 	ToolCallReasonRedirectRefused = "RedirectRefused"
 	// ToolCallReasonPanicked: the function that replaces the tool's container panicked. Such functions exist only in the
 	// in-process runtime.
@@ -249,20 +250,20 @@ const (
 	ToolCallReasonSuspended = "Suspended"
 	// ToolCallReasonGated: the pod waits to be recorded and released.
 	ToolCallReasonGated = "Gated"
-	// ToolCallReasonServiceAccountRefused: the API server does not accept the ServiceAccount that the pod is to run as. It
-	// is tried again until the start timeout has passed.
+	// ToolCallReasonServiceAccountRefused: the API server rejects the ServiceAccount of the pod. The manager retries until
+	// the start timeout has passed.
 	ToolCallReasonServiceAccountRefused = "ServiceAccountRefused"
-	// ToolCallReasonStarting: the pod or its container is being made.
+	// ToolCallReasonStarting: the pod or its container is being created.
 	ToolCallReasonStarting = "Starting"
 )
 
 // Reasons of the end of a call that the manager did not run.
 const (
-	// ToolCallReasonClientResult: a client has given the result.
+	// ToolCallReasonClientResult: a client provided the result.
 	ToolCallReasonClientResult = "ClientResult"
-	// ToolCallReasonClientError: a client has given an error.
+	// ToolCallReasonClientError: a client provided an error.
 	ToolCallReasonClientError = "ClientError"
-	// ToolCallReasonNoClient: according to the Session's hints no client gives results of client tools.
+	// ToolCallReasonNoClient: according to the Session's hints, no client provides results of client tools.
 	ToolCallReasonNoClient = "NoClient"
 	// ToolCallReasonSteered: a new message came while the Turn waited for a result of the call, or for its approval.
 	ToolCallReasonSteered = "Steered"

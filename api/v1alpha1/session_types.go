@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// HintSetupConnection is the hint of a Session that clientTools FollowHints reads: whether a client gives results.
+// HintSetupConnection is the hint of a Session that clientTools FollowHints reads: whether a client provides results.
 const HintSetupConnection = "setup_connection"
 
 // ClientToolsPolicy is whether a Turn waits for results from clients.
@@ -14,9 +14,9 @@ const HintSetupConnection = "setup_connection"
 type ClientToolsPolicy string
 
 const (
-	// ClientToolsWait makes the Turn wait until every call has its result.
+	// ClientToolsPolicyWait makes the Turn wait until every call has its result.
 	ClientToolsPolicyWait ClientToolsPolicy = "Wait"
-	// ClientToolsFollowHints makes the Turn wait only if the Session's hint setup_connection is true.
+	// ClientToolsPolicyFollowHints makes the Turn wait only if the Session's hint setup_connection is true.
 	ClientToolsPolicyFollowHints ClientToolsPolicy = "FollowHints"
 )
 
@@ -25,15 +25,15 @@ const (
 type SessionPhase string
 
 const (
-	// SessionPending: an object that the Session names is missing.
+	// SessionPhasePending: a reference of the Session is not resolved.
 	SessionPhasePending SessionPhase = "Pending"
-	// SessionStarted: the Session can be used and has had no Turn yet.
+	// SessionPhaseStarted: the Session can be used and has had no Turn yet.
 	SessionPhaseStarted SessionPhase = "Started"
-	// SessionActive: a Turn runs.
+	// SessionPhaseActive: a Turn runs.
 	SessionPhaseActive SessionPhase = "Active"
-	// SessionIdle: the last Turn has ended.
+	// SessionPhaseIdle: the last Turn has ended.
 	SessionPhaseIdle SessionPhase = "Idle"
-	// SessionWaitingForToolResults: the running Turn waits for tool results.
+	// SessionPhaseWaitingForToolResults: the running Turn waits for tool results.
 	SessionPhaseWaitingForToolResults SessionPhase = "WaitingForToolResults"
 )
 
@@ -138,30 +138,30 @@ type JournalStatus struct {
 
 // SessionTotals has the totals of a Session's Turns.
 type SessionTotals struct {
-	// turns that have ended.
+	// turns is the number of Turns that have ended.
 	// +optional
 	Turns int64 `json:"turns,omitempty"`
 	// usage of all Turns that have ended.
 	// +optional
 	Usage Usage `json:"usage,omitempty"`
-	// cost of all Turns that have ended, one item per currency. It is absent while no model call has had a price.
+	// cost of all Turns that have ended, one item per currency. It is absent if no model call had a price.
 	// +optional
 	// +listType=map
 	// +listMapKey=currency
 	// +kubebuilder:validation:MaxItems=4
 	Cost []Cost `json:"cost,omitempty"`
-	// unpricedModelCalls counts the model calls that cost leaves out, as in Turns. A Turn that would add a fifth
-	// currency is left out as a whole.
+	// unpricedModelCalls counts the model calls that cost does not include, as in Turns. A Turn that would add a fifth
+	// currency is not included at all.
 	// +optional
 	UnpricedModelCalls int64 `json:"unpricedModelCalls,omitempty"`
-	// toolCalls of all Turns that have ended.
+	// toolCalls is the number of tool calls of all Turns that have ended.
 	// +optional
 	ToolCalls int64 `json:"toolCalls,omitempty"`
 }
 
 // SessionStatus is the observed state of a Session.
 type SessionStatus struct {
-	// conditions of the object. Ready is True when every object that the Session names exists.
+	// conditions of the object. Ready is True when all references of the Session are resolved.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -9,15 +9,15 @@ import (
 type HTTPMethod string
 
 const (
-	// HTTPGet reads a resource.
+	// HTTPMethodGet reads a resource.
 	HTTPMethodGet HTTPMethod = "GET"
-	// HTTPPost submits data. It is the default.
+	// HTTPMethodPost submits data. It is the default.
 	HTTPMethodPost HTTPMethod = "POST"
-	// HTTPPut replaces a resource.
+	// HTTPMethodPut replaces a resource.
 	HTTPMethodPut HTTPMethod = "PUT"
-	// HTTPPatch changes a resource.
+	// HTTPMethodPatch changes a resource.
 	HTTPMethodPatch HTTPMethod = "PATCH"
-	// HTTPDelete deletes a resource.
+	// HTTPMethodDelete deletes a resource.
 	HTTPMethodDelete HTTPMethod = "DELETE"
 )
 
@@ -26,9 +26,9 @@ const (
 type HTTPArguments string
 
 const (
-	// ArgumentsInBody sends the arguments as a JSON body. It is the default, but for GET.
+	// HTTPArgumentsBody sends the arguments as a JSON body. It is the default, but for GET.
 	HTTPArgumentsBody HTTPArguments = "Body"
-	// ArgumentsInQuery sends the arguments as parameters of the URL's query. It is the default for GET.
+	// HTTPArgumentsQuery sends the arguments as parameters of the URL's query. It is the default for GET.
 	HTTPArgumentsQuery HTTPArguments = "Query"
 )
 
@@ -78,7 +78,7 @@ type HTTPTool struct {
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
-	// +kubebuilder:validation:XValidation:rule="self.all(h, self.exists_one(o, o.name.lowerAscii() == h.name.lowerAscii()))",message="the names of headers differ by more than case."
+	// +kubebuilder:validation:XValidation:rule="self.all(h, self.exists_one(o, o.name.lowerAscii() == h.name.lowerAscii()))",message="header names must be unique, regardless of case."
 	Headers []HTTPHeader `json:"headers,omitempty"`
 	// arguments is where the model's arguments go: Body, as JSON, or Query, as parameters. With Query, every argument
 	// must be a scalar that inputSchema declares. Default: Query for GET, Body otherwise.

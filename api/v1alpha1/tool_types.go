@@ -23,9 +23,9 @@ const (
 type ToolPolicy string
 
 const (
-	// PolicyAuto lets calls start at once. It is the default.
+	// ToolPolicyAuto lets calls start at once. It is the default.
 	ToolPolicyAuto ToolPolicy = "Auto"
-	// PolicyRequiresApproval lets a call start once a user with the right to approve has approved it.
+	// ToolPolicyRequiresApproval lets a call start once a user with the right to approve has approved it.
 	ToolPolicyRequiresApproval ToolPolicy = "RequiresApproval"
 )
 
@@ -34,10 +34,10 @@ const (
 type NetworkReach string
 
 const (
-	// NetworkDefault adds no restrictions to those of the cluster and of the NetworkPolicies in the namespace. It is
-	// the default.
+	// NetworkReachDefault adds no restrictions to those of the cluster and of the NetworkPolicies in the namespace. It
+	// is the default.
 	NetworkReachDefault NetworkReach = "Default"
-	// NetworkNone denies all traffic from and to the pod.
+	// NetworkReachNone denies all traffic from and to the pod.
 	NetworkReachNone NetworkReach = "None"
 )
 
@@ -67,7 +67,7 @@ type EnvVar struct {
 	// value of the variable.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
-	// +kubebuilder:validation:XValidation:rule="!self.contains('$(CAPSTAN_')",message="the values that a model gives are not expanded here: read them from stdin, $CAPSTAN_ARGUMENTS_FILE or the environment inside the tool."
+	// +kubebuilder:validation:XValidation:rule="!self.contains('$(CAPSTAN_')",message="the arguments of a call are not expanded here: read them from stdin, $CAPSTAN_ARGUMENTS_FILE or the environment inside the tool."
 	Value string `json:"value,omitempty"`
 	// secretKeyRef reads the value from a Secret. A user who writes the Tool must be allowed to read that Secret, and
 	// the Secret must not be bound to hosts.
@@ -94,14 +94,14 @@ type JobTool struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=4096
-	// +kubebuilder:validation:XValidation:rule="self.all(v, !v.contains('$(CAPSTAN_'))",message="the values that a model gives are not expanded here: read them from stdin, $CAPSTAN_ARGUMENTS_FILE or the environment inside the tool."
+	// +kubebuilder:validation:XValidation:rule="self.all(v, !v.contains('$(CAPSTAN_'))",message="the arguments of a call are not expanded here: read them from stdin, $CAPSTAN_ARGUMENTS_FILE or the environment inside the tool."
 	Command []string `json:"command"`
 	// args follow the command.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=4096
-	// +kubebuilder:validation:XValidation:rule="self.all(v, !v.contains('$(CAPSTAN_'))",message="the values that a model gives are not expanded here: read them from stdin, $CAPSTAN_ARGUMENTS_FILE or the environment inside the tool."
+	// +kubebuilder:validation:XValidation:rule="self.all(v, !v.contains('$(CAPSTAN_'))",message="the arguments of a call are not expanded here: read them from stdin, $CAPSTAN_ARGUMENTS_FILE or the environment inside the tool."
 	Args []string `json:"args,omitempty"`
 	// env are further environment variables.
 	// +optional
@@ -161,7 +161,7 @@ type JobResources struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	Requests corev1.ResourceList `json:"requests,omitempty"`
-	// limits are the most resources that the container may use.
+	// limits are the maximum resources of the container.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	Limits corev1.ResourceList `json:"limits,omitempty"`
@@ -170,8 +170,8 @@ type JobResources struct {
 // ClientTool leaves a tool to the client of the Session: the Turn waits for a ToolResult.
 type ClientTool struct{}
 
-// ToolSpec is something that the model may call, under the Tool's own name.
-// +kubebuilder:validation:XValidation:rule="!has(self.client) || !has(self.policy)",message="policy is for tools that the manager runs; the client of a client tool decides by itself."
+// ToolSpec defines a tool that models call by the name of the Tool.
+// +kubebuilder:validation:XValidation:rule="!has(self.client) || !has(self.policy)",message="policy is for tools that the manager runs; the client decides whether to run a client tool."
 // +kubebuilder:validation:XValidation:rule="!has(self.approvalTimeout) || (has(self.policy) && self.policy == 'RequiresApproval')",message="approvalTimeout is for tools with the policy RequiresApproval."
 // +kubebuilder:validation:XValidation:rule="[has(self.job), has(self.http), has(self.client)].exists_one(set, set)",message="exactly one of job, http and client must be set."
 // +kubebuilder:validation:XValidation:rule="!has(self.client) || (!has(self.sideEffect) && !has(self.concurrencyClass))",message="sideEffect and concurrencyClass are for tools that the manager runs; a client tool is run by its client."
@@ -241,7 +241,7 @@ type ToolStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// Tool is something that a model may call.
+// Tool is a tool that models may call.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -254,7 +254,7 @@ type ToolStatus struct {
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63 && !self.metadata.name.contains('.')",message="the name of a Tool is what the model calls it by: at most 63 characters, no dots."
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63 && !self.metadata.name.contains('.')",message="the model calls a Tool by its name: at most 63 characters, no dots."
 type Tool struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard metadata of an object.

@@ -31,14 +31,14 @@ const (
 	DecisionReject Decision = "Reject"
 )
 
-// ToolResultSpec is the answer to one call of a client tool, or the decision about one call that waits for approval. It
-// cannot be changed.
+// ToolResultSpec is the result of one call of a client tool, or the decision about one call that waits for approval. It
+// is immutable.
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a ToolResult cannot be changed. Create one with a new name."
 // +kubebuilder:validation:XValidation:rule="[has(self.result), has(self.error), has(self.decision)].exists_one(given, given)",message="exactly one of result, error and decision must be set."
-// +kubebuilder:validation:XValidation:rule="!has(self.decision) || (has(self.turnRef.uid) && size(self.turnRef.uid) > 0 && has(self.callDigest))",message="a decision needs turnRef.uid and callDigest: metadata.uid of the Turn, and callDigest of the call in its status.toolCalls."
+// +kubebuilder:validation:XValidation:rule="!has(self.decision) || (has(self.turnRef.uid) && size(self.turnRef.uid) > 0 && has(self.callDigest))",message="a decision requires turnRef.uid and callDigest: metadata.uid of the Turn, and callDigest of the call in its status.toolCalls."
 // +kubebuilder:validation:XValidation:rule="has(self.decision) || !has(self.turnSubmittedBy)",message="turnSubmittedBy is for decisions."
 // +kubebuilder:validation:XValidation:rule="has(self.decision) || !has(self.callDigest)",message="callDigest is for decisions."
-// +kubebuilder:validation:XValidation:rule="!has(self.decision) || has(self.submittedBy)",message="a decision needs submittedBy, your own user name (kubectl auth whoami)."
+// +kubebuilder:validation:XValidation:rule="!has(self.decision) || has(self.submittedBy)",message="a decision requires submittedBy, your own user name (kubectl auth whoami)."
 type ToolResultSpec struct {
 	// turnRef names the Turn that waits.
 	// +required
@@ -58,8 +58,8 @@ type ToolResultSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=16384
 	Error *string `json:"error,omitempty"`
-	// decision about a call that waits for approval: Approve lets it start, Reject does not. It requires the verb
-	// approve on toolresults in the namespace.
+	// decision about a call that waits for approval: Approve lets it start, Reject ends it without execution. It
+	// requires the verb approve on toolresults in the namespace.
 	// +optional
 	Decision Decision `json:"decision,omitempty"`
 	// callDigest is the digest of the call to decide about, as in status.toolCalls of the Turn. A decision requires it.
@@ -69,8 +69,8 @@ type ToolResultSpec struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{64}$`
 	CallDigest string `json:"callDigest,omitempty"`
-	// submittedBy is the user who answers. It must be the name of the user who creates the ToolResult. A decision
-	// requires it.
+	// submittedBy is the user who provides the result or the decision. It must be the name of the user who creates the
+	// ToolResult. A decision requires it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -85,9 +85,9 @@ type ToolResultSpec struct {
 
 // ToolResultStatus is the observed state of a ToolResult.
 type ToolResultStatus struct {
-	// conditions of the object. Accepted is True when the result is part of its Turn, False when it never will be, Unknown
-	// while it waits for its Turn. For kstatus, Reconciling is True while it waits, and Stalled is True once it is
-	// refused.
+	// conditions of the object. Accepted is True once the Turn has accepted the result, False once the result is
+	// refused, and Unknown while it waits for its Turn. For kstatus, Reconciling is True while it waits, and Stalled is
+	// True once it is refused.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -104,8 +104,8 @@ type ToolResultStatus struct {
 	TurnUID types.UID `json:"turnUID,omitempty"`
 }
 
-// ToolResult answers one call that a Turn waits for: a call of a client tool with a result, or a call that needs
-// approval with a decision.
+// ToolResult is the result of a call of a client tool, or the decision about a call that requires approval, for which a
+// Turn waits.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -123,7 +123,7 @@ type ToolResult struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the answer.
+	// spec is the result or the decision.
 	// +required
 	Spec ToolResultSpec `json:"spec"`
 	// status is the observed state. Only the manager writes it.

@@ -10,9 +10,9 @@ import (
 type DesiredState string
 
 const (
-	// DesiredRunning lets the Turn run to its end.
+	// DesiredStateRunning lets the Turn run to its end.
 	DesiredStateRunning DesiredState = "Running"
-	// DesiredCancelled ends the Turn as soon as possible.
+	// DesiredStateCancelled ends the Turn as soon as possible.
 	DesiredStateCancelled DesiredState = "Cancelled"
 )
 
@@ -21,9 +21,9 @@ const (
 type Delivery string
 
 const (
-	// DeliverQueue makes the message wait for the Turns before it and run as a Turn of its own. It is the default.
+	// DeliveryQueue makes the message wait for the Turns before it and run as a Turn of its own. It is the default.
 	DeliveryQueue Delivery = "Queue"
-	// DeliverSteer adds the message to the running Turn.
+	// DeliverySteer adds the message to the running Turn.
 	DeliverySteer Delivery = "Steer"
 )
 
@@ -48,7 +48,7 @@ type TurnControls struct {
 	ReasoningEffort ReasoningEffort `json:"reasoningEffort,omitempty"`
 }
 
-// TurnSpec is one user message. It cannot be changed, but for desiredState, which can be set to Cancelled, suspend, and
+// TurnSpec is one user message. It is immutable, except for desiredState, which can be set to Cancelled, suspend and
 // ttlSecondsAfterFinished.
 // +kubebuilder:validation:XValidation:rule="has(self.input) != has(self.message)",message="exactly one of input, for text, and message, for text and images, must be set."
 // +kubebuilder:validation:XValidation:rule="self.sessionRef == oldSelf.sessionRef",message="sessionRef cannot be changed. Create a Turn with a new name."
@@ -95,7 +95,7 @@ type TurnSpec struct {
 	DesiredState DesiredState `json:"desiredState,omitempty"`
 
 	// suspend keeps a Turn that has not begun from being admitted until it is false or removed. It keeps its place in
-	// the queue of the Session; later Turns are admitted meanwhile. It has no effect on an admitted Turn: set
+	// the queue of the Session; later Turns are admitted in the meantime. It has no effect on an admitted Turn: set
 	// desiredState to Cancelled to end it. Default: false.
 	// +optional
 	Suspend *bool `json:"suspend,omitempty"`
@@ -160,7 +160,7 @@ type TurnStatus struct {
 	TurnProgress `json:",inline"`
 }
 
-// Turn is one user message and everything that follows from it until the agent is idle again.
+// Turn is one user message and its processing: model calls and tool calls, up to the final response.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -133,10 +133,10 @@ var _ = Describe("An approval is for what was approved", func() {
 		By("deciding by name alone, which the API refuses")
 		byName := approval(first, "by-name")
 		byName.Spec.TurnRef.UID = ""
-		refuses(creating(ctx, ann, byName), "a decision needs turnRef.uid and callDigest")
+		refuses(creating(ctx, ann, byName), "a decision requires turnRef.uid and callDigest")
 		byNumber := approval(first, "by-number")
 		byNumber.Spec.CallDigest = ""
-		refuses(creating(ctx, ann, byNumber), "a decision needs turnRef.uid and callDigest")
+		refuses(creating(ctx, ann, byNumber), "a decision requires turnRef.uid and callDigest")
 
 		By("deciding while there is no such Turn")
 		Expect(mallory.Delete(ctx, first)).To(Succeed())

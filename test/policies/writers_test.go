@@ -42,7 +42,7 @@ var _ = Describe("The policy approvals", func() {
 			accepts(creating(ctx, user, given))
 		}
 		refuses(creating(ctx, user, newDecision("decision", "somebody-else")), "submittedBy must be your own user name")
-		refuses(creating(ctx, user, newDecision("decision", "")), "a decision needs submittedBy")
+		refuses(creating(ctx, user, newDecision("decision", "")), "a decision requires submittedBy")
 	},
 		func(roles ...string) string { return fmt.Sprint(roles) },
 		Entry(nil, "capstan-approve"),

@@ -143,7 +143,7 @@ var layerCases = []ruleCase{
 		message:  `spec.toolConcurrency: Unsupported value: "Serial": supported values: "Parallel", "Sequential"`,
 	},
 	{
-		rule:     "spec.networkAccess rule allowed or blocked must be set: a list without either holds nobody back.",
+		rule:     "spec.networkAccess rule at least one of allowed and blocked must be set.",
 		accepted: `spec: {networkAccess: {blocked: [example.org]}}`,
 		rejected: `spec: {networkAccess: {exemptTools: [{name: word-count}]}}`,
 	},

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-const messageTooLarge = "spec.message rule the texts and the image data of a message have at most 1 MiB (1048576 bytes, images in base64) together. Give large images by url."
+const messageTooLarge = "spec.message rule the texts and the image data of a message have at most 1 MiB (1048576 bytes, images in base64) in total. Use url for large images."
 
 // parts is the patch that gives a Turn a message of these parts instead of its input.
 func parts(content ...string) string {

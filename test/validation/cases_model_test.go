@@ -26,7 +26,7 @@ var modelCases = []ruleCase{
 		message:  `spec.provider: Unsupported value: "Oracle": supported values: "Simulated", "Anthropic", "OpenAI", "Google"`,
 	},
 	{
-		rule:     "spec rule provider Simulated needs simulation: say what the model answers.",
+		rule:     "spec rule provider Simulated requires simulation, the script of its responses.",
 		accepted: `spec: {simulation: {response: {text: Hello.}}}`,
 		rejected: `spec: {simulation: null}`,
 	},
@@ -131,12 +131,12 @@ var modelCases = []ruleCase{
 		rejected: realModelWith(`timeouts: {call: 361m}`),
 	},
 	{
-		rule:     "spec rule provider Simulated answers after its latency: leave timeouts out.",
+		rule:     "spec rule provider Simulated responds after its latency: leave timeouts out.",
 		accepted: unchanged,
 		rejected: `spec: {timeouts: {}}`,
 	},
 	{
-		rule:     "spec rule provider Simulated answers by script: leave parameters out.",
+		rule:     "spec rule provider Simulated responds by script: leave parameters out.",
 		accepted: unchanged,
 		rejected: `spec: {parameters: {}}`,
 	},
@@ -274,27 +274,27 @@ var simulationCases = []ruleCase{
 		rejected: `spec: {simulation: {response: {prefix: "> "}}}`,
 	},
 	{
-		rule:     "spec.simulation.response rule tokens is for the type Lorem, and needed there.",
+		rule:     "spec.simulation.response rule tokens is required for the type Lorem, and for no other type.",
 		accepted: `spec: {simulation: {response: {type: Lorem, tokens: 5}}}`,
 		rejected: `spec: {simulation: {response: {type: Lorem}}}`,
 	},
 	{
-		rule:     "spec.simulation.response rule tokens is for the type Lorem, and needed there.",
+		rule:     "spec.simulation.response rule tokens is required for the type Lorem, and for no other type.",
 		accepted: `spec: {simulation: {response: {type: Empty}}}`,
 		rejected: `spec: {simulation: {response: {type: Empty, tokens: 5}}}`,
 	},
 	{
-		rule:     "spec.simulation.response rule texts is for the type Sequence, and needed there.",
+		rule:     "spec.simulation.response rule texts is required for the type Sequence, and for no other type.",
 		accepted: `spec: {simulation: {response: {type: Sequence, texts: [One.]}}}`,
 		rejected: `spec: {simulation: {response: {type: Sequence}}}`,
 	},
 	{
-		rule:     "spec.simulation.response rule texts is for the type Sequence, and needed there.",
+		rule:     "spec.simulation.response rule texts is required for the type Sequence, and for no other type.",
 		accepted: `spec: {simulation: {response: {type: Fixed, text: One.}}}`,
 		rejected: `spec: {simulation: {response: {type: Fixed, texts: [One.]}}}`,
 	},
 	{
-		rule:     "spec.simulation.response rule the type Error needs text: the error to fail with.",
+		rule:     "spec.simulation.response rule the type Error requires text, the message of the error.",
 		accepted: `spec: {simulation: {response: {type: Error, text: The quota is used up.}}}`,
 		rejected: `spec: {simulation: {response: {type: Error}}}`,
 	},

@@ -63,7 +63,7 @@ var priceCases = slices.Concat(
 	amountCases("cacheWritePerMillionTokens"),
 )
 
-const notCountingWrites = "spec rule this provider does not count what it puts into a prompt cache: leave cacheWritePerMillionTokens out."
+const notCountingWrites = "spec rule this provider does not report the tokens that it writes to its prompt cache: leave cacheWritePerMillionTokens out."
 
 // madeBy is a Model of a real provider at a price.
 func madeBy(provider, price string) string {
@@ -90,7 +90,7 @@ func amountCases(field string) []ruleCase {
 	}
 	for i, value := range rejected {
 		cases = append(cases, ruleCase{
-			rule:     "spec.price." + field + " rule a price is a decimal such as '3' or '0.25': at most six digits in front of the point and six behind it, no sign.",
+			rule:     "spec.price." + field + " rule a price is a decimal such as '3' or '0.25': at most six digits before and six after the decimal point, without a sign.",
 			accepted: priced(accepted[i%len(accepted)]),
 			rejected: priced(value),
 		})

@@ -18,12 +18,12 @@ var toolCases = []ruleCase{
 		message:  `spec: Required value`,
 	},
 	{
-		rule:     "rule the name of a Tool is what the model calls it by: at most 63 characters, no dots.",
+		rule:     "rule the model calls a Tool by its name: at most 63 characters, no dots.",
 		accepted: `metadata: {name: ` + strings.Repeat("t", 63) + `}`,
 		rejected: `metadata: {name: ` + strings.Repeat("t", 64) + `}`,
 	},
 	{
-		rule:     "rule the name of a Tool is what the model calls it by: at most 63 characters, no dots.",
+		rule:     "rule the model calls a Tool by its name: at most 63 characters, no dots.",
 		accepted: `metadata: {name: word-count}`,
 		rejected: `metadata: {name: word.count}`,
 	},
@@ -77,7 +77,7 @@ var toolCases = []ruleCase{
 		message:  `spec.policy: Unsupported value: "Never": supported values: "Auto", "RequiresApproval"`,
 	},
 	{
-		rule:     "spec rule policy is for tools that the manager runs; the client of a client tool decides by itself.",
+		rule:     "spec rule policy is for tools that the manager runs; the client decides whether to run a client tool.",
 		accepted: strings.TrimSuffix(job(""), "}") + `, policy: RequiresApproval}`,
 		rejected: `spec: {policy: RequiresApproval}`,
 	},
@@ -114,7 +114,7 @@ func guarded(timeout string) string {
 	return strings.TrimSuffix(job(""), "}") + `, policy: RequiresApproval, approvalTimeout: ` + timeout + `}`
 }
 
-const notExpanded = "the values that a model gives are not expanded here: read them from stdin, $CAPSTAN_ARGUMENTS_FILE or the environment inside the tool."
+const notExpanded = "the arguments of a call are not expanded here: read them from stdin, $CAPSTAN_ARGUMENTS_FILE or the environment inside the tool."
 
 var jobCases = []ruleCase{
 	{
@@ -299,7 +299,7 @@ const (
 	withFragment = "spec.http.url rule url must not have a fragment."
 	ownHeader    = "spec.http.headers[].name rule this header is set by the runtime, or says how the request is sent. Leave it out."
 	eitherValue  = "spec.http.headers[] rule exactly one of value and secretKeyRef must be set."
-	sameHeader   = "spec.http.headers rule the names of headers differ by more than case."
+	sameHeader   = "spec.http.headers rule header names must be unique, regardless of case."
 	noBody       = "spec.http rule a GET has no body: use arguments Query, or another method."
 	httpTimeout  = "spec.http.timeout rule timeout must be between 1s and 15m."
 )

@@ -275,22 +275,22 @@ var toolResultCases = []ruleCase{
 		rejected: `spec: {turnRef: {uid: u}, result: null, error: The user went away., decision: Reject, callDigest: ` + digest + `, submittedBy: ann}`,
 	},
 	{
-		rule:     "spec rule a decision needs submittedBy, your own user name (kubectl auth whoami).",
+		rule:     "spec rule a decision requires submittedBy, your own user name (kubectl auth whoami).",
 		accepted: `spec: {turnRef: {uid: u}, result: null, decision: Reject, callDigest: ` + digest + `, submittedBy: ann}`,
 		rejected: `spec: {turnRef: {uid: u}, result: null, decision: Reject, callDigest: ` + digest + `}`,
 	},
 	{
-		rule:     "spec rule a decision needs turnRef.uid and callDigest: metadata.uid of the Turn, and callDigest of the call in its status.toolCalls.",
+		rule:     "spec rule a decision requires turnRef.uid and callDigest: metadata.uid of the Turn, and callDigest of the call in its status.toolCalls.",
 		accepted: `spec: {turnRef: {uid: u}, result: null, decision: Reject, callDigest: ` + digest + `, submittedBy: ann}`,
 		rejected: `spec: {turnRef: {uid: u}, result: null, decision: Reject, submittedBy: ann}`,
 	},
 	{
-		rule:     "spec rule a decision needs turnRef.uid and callDigest: metadata.uid of the Turn, and callDigest of the call in its status.toolCalls.",
+		rule:     "spec rule a decision requires turnRef.uid and callDigest: metadata.uid of the Turn, and callDigest of the call in its status.toolCalls.",
 		accepted: `spec: {turnRef: {uid: u}, result: null, decision: Approve, callDigest: ` + digest + `, submittedBy: ann}`,
 		rejected: `spec: {result: null, decision: Approve, callDigest: ` + digest + `, submittedBy: ann}`,
 	},
 	{
-		rule:     "spec rule a decision needs turnRef.uid and callDigest: metadata.uid of the Turn, and callDigest of the call in its status.toolCalls.",
+		rule:     "spec rule a decision requires turnRef.uid and callDigest: metadata.uid of the Turn, and callDigest of the call in its status.toolCalls.",
 		accepted: unchanged,
 		rejected: `spec: {turnRef: {uid: ""}, result: null, decision: Approve, callDigest: ` + digest + `, submittedBy: ann}`,
 	},

@@ -136,7 +136,7 @@ spec:
 		changed.Spec.Final = true
 		err := api.Update(ctx, changed)
 		Expect(apierrors.IsInvalid(err)).To(BeTrue(), "got: %v", err)
-		Expect(err).To(MatchError(ContainSubstring("an entry of the journal cannot be changed.")))
+		Expect(err).To(MatchError(ContainSubstring("a journal entry cannot be changed.")))
 	})
 })
 

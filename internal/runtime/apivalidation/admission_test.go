@@ -62,7 +62,7 @@ func TestAdmitRefuses(t *testing.T) {
 		"a value of no enum":       {&v1alpha1.Harness{ObjectMeta: named("h"), Spec: v1alpha1.HarnessSpec{Lifecycle: "Asleep"}}, "spec.lifecycle"},
 		"a Tool that nothing runs": {&v1alpha1.Tool{ObjectMeta: named("t"), Spec: v1alpha1.ToolSpec{Description: "d"}}, "exactly one of job, http and client"},
 		"a Tool with a dot":        {&v1alpha1.Tool{ObjectMeta: named("t.u"), Spec: v1alpha1.ToolSpec{Description: "d", Client: client}}, "no dots"},
-		"a client's policy":        {&v1alpha1.Tool{ObjectMeta: named("t"), Spec: v1alpha1.ToolSpec{Description: "d", Client: client, Policy: v1alpha1.ToolPolicyAuto}}, "decides by itself"},
+		"a client's policy":        {&v1alpha1.Tool{ObjectMeta: named("t"), Spec: v1alpha1.ToolSpec{Description: "d", Client: client, Policy: v1alpha1.ToolPolicyAuto}}, "the client decides"},
 		"a client's side effect":   {&v1alpha1.Tool{ObjectMeta: named("t"), Spec: v1alpha1.ToolSpec{Description: "d", Client: client, SideEffect: v1alpha1.SideEffectPure}}, "run by its client"},
 		"an approval timeout": {
 			&v1alpha1.Tool{ObjectMeta: named("t"), Spec: v1alpha1.ToolSpec{
@@ -101,7 +101,7 @@ func TestDecodeReadsWhatIsWritten(t *testing.T) {
 		t.Fatalf("Decode = %v, %v", o, err)
 	}
 	for says, spec := range map[string]string{
-		"provider Simulated needs simulation":      "{provider: Simulated}",
+		"provider Simulated requires simulation":   "{provider: Simulated}",
 		`unknown field "smulation"`:                "{provider: Simulated, smulation: {}}",
 		"a price is a decimal":                     `{provider: Simulated, simulation: {}, price: {inputPerMillionTokens: "", outputPerMillionTokens: "1"}}`,
 		"spec.provider in body should be one of":   "{provider: Nobody}",

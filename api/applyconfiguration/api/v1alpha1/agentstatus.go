@@ -11,7 +11,7 @@ import (
 //
 // AgentStatus is the observed state of an Agent.
 type AgentStatusApplyConfiguration struct {
-	// conditions of the object. Ready is True when every object that the Agent names exists.
+	// conditions of the object. Ready is True when all references of the Agent are resolved.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the generation of the spec that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`

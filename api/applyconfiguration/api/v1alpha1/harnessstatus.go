@@ -11,7 +11,7 @@ import (
 //
 // HarnessStatus is the observed state of a Harness.
 type HarnessStatusApplyConfiguration struct {
-	// conditions of the object. Ready is True when the Harness, its ancestors and every object that they name exist.
+	// conditions of the object. Ready is True when all references of the Harness and of its ancestors are resolved.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the generation of the spec that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`

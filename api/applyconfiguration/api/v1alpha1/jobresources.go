@@ -13,7 +13,7 @@ import (
 type JobResourcesApplyConfiguration struct {
 	// requests are the resources that the scheduler reserves.
 	Requests *v1.ResourceList `json:"requests,omitempty"`
-	// limits are the most resources that the container may use.
+	// limits are the maximum resources of the container.
 	Limits *v1.ResourceList `json:"limits,omitempty"`
 }
 

@@ -13,7 +13,7 @@ import (
 type MessageImageApplyConfiguration struct {
 	// mediaType is the format of the image: image/png, image/jpeg, image/gif or image/webp.
 	MediaType *apiv1alpha1.ImageMediaType `json:"mediaType,omitempty"`
-	// data is the image itself, in base64 with padding. All texts and images of a message have 1 MiB together.
+	// data is the image itself, in base64 with padding. The texts and images of a message may have 1 MiB in total.
 	Data *string `json:"data,omitempty"`
 	// url of the image: an https URL of up to 2048 characters. The model provider fetches it, not the manager.
 	URL *string `json:"url,omitempty"`

@@ -9,11 +9,11 @@ import (
 // ModelParametersApplyConfiguration represents a declarative configuration of the ModelParameters type for use
 // with apply.
 //
-// ModelParameters control how a model generates. A provider refuses parameters that it or the model does not support,
+// ModelParameters control how a model generates. A provider rejects parameters that it or the model does not support,
 // and the Turn fails with the provider's error.
 type ModelParametersApplyConfiguration struct {
-	// maxOutputTokens is the most tokens that one response may have, 1 to 1,000,000, thinking included. Default: the
-	// provider's default, or 8192 where the provider has none.
+	// maxOutputTokens is the maximum number of tokens of a response, reasoning included, 1 to 1,000,000. Default: the
+	// provider's default, or 8192 if the provider has none.
 	MaxOutputTokens *int32 `json:"maxOutputTokens,omitempty"`
 	// temperature is the randomness of the sampling, a decimal between "0" and "2" with at most three places, such as
 	// "0.7". Default: the provider's default.
@@ -21,9 +21,9 @@ type ModelParametersApplyConfiguration struct {
 	// topP limits the sampling to the most likely tokens with this total probability, a decimal between "0" and "1"
 	// with at most three places. Default: the provider's default.
 	TopP *string `json:"topP,omitempty"`
-	// stopSequences are texts at which the model stops. They are not part of the response.
+	// stopSequences are sequences at which the model stops generating. They are not part of the response.
 	StopSequences []string `json:"stopSequences,omitempty"`
-	// reasoningEffort is how much the model thinks before it responds: None, Low, Medium or High. Default: the
+	// reasoningEffort is how much the model reasons before it responds: None, Low, Medium or High. Default: the
 	// provider's default.
 	ReasoningEffort *apiv1alpha1.ReasoningEffort `json:"reasoningEffort,omitempty"`
 }

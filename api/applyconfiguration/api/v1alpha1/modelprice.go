@@ -16,7 +16,7 @@ type ModelPriceApplyConfiguration struct {
 	// inputPerMillionTokens is the price of a million tokens that the model reads, a decimal such as "3" or "0.25" with
 	// at most six places: "0" for a model that costs nothing.
 	InputPerMillionTokens *apiv1alpha1.Price `json:"inputPerMillionTokens,omitempty"`
-	// outputPerMillionTokens is the price of a million tokens that the model writes, thinking included, a decimal such
+	// outputPerMillionTokens is the price of a million tokens that the model writes, reasoning included, a decimal such
 	// as "15" with at most six places.
 	OutputPerMillionTokens *apiv1alpha1.Price `json:"outputPerMillionTokens,omitempty"`
 	// cachedInputPerMillionTokens is the price of a million tokens that the provider reads from its prompt cache, a

@@ -39,8 +39,8 @@ type ModelSpecApplyConfiguration struct {
 	// Sessions. The cost of a call follows from the price of the Model that responded, as it was when the step began: a
 	// new price does not change recorded costs. Default: no price, and the calls count as unpriced.
 	Price *ModelPriceApplyConfiguration `json:"price,omitempty"`
-	// fallbacks are Models that are called instead, in order, when this one is unavailable, limits requests, has no
-	// quota left, fails, has no API key, or refuses the key. A fallback that does not exist or is not Ready is skipped.
+	// fallbacks are Models that are called instead of this one, in order, if it is unavailable, rate limited or out of
+	// quota, fails, or has no valid API key. A fallback that does not exist or is not Ready is skipped.
 	// The fallbacks of a fallback are ignored.
 	Fallbacks []LocalReferenceApplyConfiguration `json:"fallbacks,omitempty"`
 	// recovery is how the manager treats a response that is streaming when the manager stops, for any cause, upgrades

@@ -10,17 +10,17 @@ import (
 // with apply.
 //
 // NetworkAccess lists the network destinations that the tools of a Turn may reach. It restricts HTTP tools,
-// redirects included. The manager cannot restrict the connections of a Job, so with a list in force a Tool with a job
+// redirects included. The manager cannot restrict the connections of a Job: if a list is in effect, a Tool with a job
 // must have network None, or be exempt.
 type NetworkAccessApplyConfiguration struct {
 	// allowed lists the only destinations that may be reached. A host matches any scheme, port and path. A URL prefix
-	// is compared character by character, without a default port; one with a path does not match URLs whose path may be
-	// read as leading upwards. If two layers set it, only the lower layer's patterns within those of the higher layer
-	// remain; if none remains, nothing may be reached. If no layer sets it, every destination that is not blocked may
-	// be reached.
+	// is compared character by character, without a default port; one with a path does not match URLs whose path can be
+	// interpreted as leading upwards. If two layers set it, only the lower layer's patterns within those of the higher
+	// layer remain; if none remains, nothing may be reached. If no layer sets it, every destination that is not blocked
+	// may be reached.
 	Allowed []apiv1alpha1.NetworkPattern `json:"allowed,omitempty"`
 	// blocked lists destinations that may not be reached, even if they are allowed. Layers add up. A pattern with a
-	// path also matches every URL of that server whose path may be read as leading upwards.
+	// path also matches every URL of that server whose path can be interpreted as leading upwards.
 	Blocked []apiv1alpha1.NetworkPattern `json:"blocked,omitempty"`
 	// exemptTools names Tools with a job that may run although the list does not restrict their pods. Every layer that
 	// has a list must name them.

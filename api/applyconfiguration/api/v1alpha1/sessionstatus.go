@@ -12,7 +12,7 @@ import (
 //
 // SessionStatus is the observed state of a Session.
 type SessionStatusApplyConfiguration struct {
-	// conditions of the object. Ready is True when every object that the Session names exists.
+	// conditions of the object. Ready is True when all references of the Session are resolved.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the generation of the spec that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`

@@ -7,16 +7,16 @@ package v1alpha1
 //
 // SessionTotals has the totals of a Session's Turns.
 type SessionTotalsApplyConfiguration struct {
-	// turns that have ended.
+	// turns is the number of Turns that have ended.
 	Turns *int64 `json:"turns,omitempty"`
 	// usage of all Turns that have ended.
 	Usage *UsageApplyConfiguration `json:"usage,omitempty"`
-	// cost of all Turns that have ended, one item per currency. It is absent while no model call has had a price.
+	// cost of all Turns that have ended, one item per currency. It is absent if no model call had a price.
 	Cost []CostApplyConfiguration `json:"cost,omitempty"`
-	// unpricedModelCalls counts the model calls that cost leaves out, as in Turns. A Turn that would add a fifth
-	// currency is left out as a whole.
+	// unpricedModelCalls counts the model calls that cost does not include, as in Turns. A Turn that would add a fifth
+	// currency is not included at all.
 	UnpricedModelCalls *int64 `json:"unpricedModelCalls,omitempty"`
-	// toolCalls of all Turns that have ended.
+	// toolCalls is the number of tool calls of all Turns that have ended.
 	ToolCalls *int64 `json:"toolCalls,omitempty"`
 }
 

@@ -14,7 +14,7 @@ import (
 // ToolApplyConfiguration represents a declarative configuration of the Tool type for use
 // with apply.
 //
-// Tool is something that a model may call.
+// Tool is a tool that models may call.
 type ToolApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard metadata of an object.

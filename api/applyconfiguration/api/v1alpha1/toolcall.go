@@ -60,8 +60,8 @@ type ToolCallApplyConfiguration struct {
 	// reason of the state, in CamelCase.
 	Reason *string `json:"reason,omitempty"`
 	// arguments of a call that waits for approval or for a client, up to 2 KiB. They are shown for the first 16 waiting
-	// calls of a step, fewer if the status has no room. If they are left out, preview says so and names the journal
-	// entry that has them. They are removed when the wait ends.
+	// calls of a step, fewer if the status has no room. If they are omitted, preview names the journal entry that
+	// has them. They are removed when the wait ends.
 	Arguments *string `json:"arguments,omitempty"`
 	// preview is the start of the result or of the error, for people to read. The whole text is in the Session's
 	// journal.

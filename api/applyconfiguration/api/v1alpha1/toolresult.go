@@ -14,13 +14,13 @@ import (
 // ToolResultApplyConfiguration represents a declarative configuration of the ToolResult type for use
 // with apply.
 //
-// ToolResult answers one call that a Turn waits for: a call of a client tool with a result, or a call that needs
-// approval with a decision.
+// ToolResult is the result of a call of a client tool, or the decision about a call that requires approval, for which a
+// Turn waits.
 type ToolResultApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard metadata of an object.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the answer.
+	// spec is the result or the decision.
 	Spec *ToolResultSpecApplyConfiguration `json:"spec,omitempty"`
 	// status is the observed state. Only the manager writes it.
 	Status *ToolResultStatusApplyConfiguration `json:"status,omitempty"`

@@ -9,8 +9,8 @@ import (
 // ToolResultSpecApplyConfiguration represents a declarative configuration of the ToolResultSpec type for use
 // with apply.
 //
-// ToolResultSpec is the answer to one call of a client tool, or the decision about one call that waits for approval. It
-// cannot be changed.
+// ToolResultSpec is the result of one call of a client tool, or the decision about one call that waits for approval. It
+// is immutable.
 type ToolResultSpecApplyConfiguration struct {
 	// turnRef names the Turn that waits.
 	TurnRef *TurnReferenceApplyConfiguration `json:"turnRef,omitempty"`
@@ -21,15 +21,15 @@ type ToolResultSpecApplyConfiguration struct {
 	Result *string `json:"result,omitempty"`
 	// error tells the model why there is no result.
 	Error *string `json:"error,omitempty"`
-	// decision about a call that waits for approval: Approve lets it start, Reject does not. It requires the verb
-	// approve on toolresults in the namespace.
+	// decision about a call that waits for approval: Approve lets it start, Reject ends it without execution. It
+	// requires the verb approve on toolresults in the namespace.
 	Decision *apiv1alpha1.Decision `json:"decision,omitempty"`
 	// callDigest is the digest of the call to decide about, as in status.toolCalls of the Turn. A decision requires it.
 	// The decision applies only to this call: with these arguments, and with the Tool as it was when the model called
 	// it.
 	CallDigest *string `json:"callDigest,omitempty"`
-	// submittedBy is the user who answers. It must be the name of the user who creates the ToolResult. A decision
-	// requires it.
+	// submittedBy is the user who provides the result or the decision. It must be the name of the user who creates the
+	// ToolResult. A decision requires it.
 	SubmittedBy *string `json:"submittedBy,omitempty"`
 	// turnSubmittedBy is spec.submittedBy of the Turn, for decisions. A decision that names another user than the Turn
 	// is refused. The four-eyes policy requires it: a user who submitted a Turn must not approve its calls.

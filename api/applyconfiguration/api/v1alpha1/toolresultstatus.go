@@ -12,9 +12,9 @@ import (
 //
 // ToolResultStatus is the observed state of a ToolResult.
 type ToolResultStatusApplyConfiguration struct {
-	// conditions of the object. Accepted is True when the result is part of its Turn, False when it never will be, Unknown
-	// while it waits for its Turn. For kstatus, Reconciling is True while it waits, and Stalled is True once it is
-	// refused.
+	// conditions of the object. Accepted is True once the Turn has accepted the result, False once the result is
+	// refused, and Unknown while it waits for its Turn. For kstatus, Reconciling is True while it waits, and Stalled is
+	// True once it is refused.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the generation of the spec that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`

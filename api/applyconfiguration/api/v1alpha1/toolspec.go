@@ -11,7 +11,7 @@ import (
 // ToolSpecApplyConfiguration represents a declarative configuration of the ToolSpec type for use
 // with apply.
 //
-// ToolSpec is something that the model may call, under the Tool's own name.
+// ToolSpec defines a tool that models call by the name of the Tool.
 type ToolSpecApplyConfiguration struct {
 	// description tells the model what the tool does and when to use it.
 	Description *string `json:"description,omitempty"`

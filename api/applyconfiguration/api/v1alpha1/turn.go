@@ -14,7 +14,7 @@ import (
 // TurnApplyConfiguration represents a declarative configuration of the Turn type for use
 // with apply.
 //
-// Turn is one user message and everything that follows from it until the agent is idle again.
+// Turn is one user message and its processing: model calls and tool calls, up to the final response.
 type TurnApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard metadata of an object.

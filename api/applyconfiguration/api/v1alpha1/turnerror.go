@@ -11,9 +11,9 @@ import (
 //
 // TurnError is why a Turn failed.
 type TurnErrorApplyConfiguration struct {
-	// code is one of a closed list, for programs to read.
+	// code identifies the failure, for programs to read.
 	Code *apiv1alpha1.ErrorCode `json:"code,omitempty"`
-	// message is for people to read.
+	// message explains the failure, for people to read.
 	Message *string `json:"message,omitempty"`
 	// fields hold details, by code.
 	Fields map[string]string `json:"fields,omitempty"`

@@ -31,7 +31,8 @@ type TurnProgressApplyConfiguration struct {
 	ToolCalls []ToolCallApplyConfiguration `json:"toolCalls,omitempty"`
 	// summary has the totals of the Turn.
 	Summary *TurnSummaryApplyConfiguration `json:"summary,omitempty"`
-	// recovered is Finalized when a response of the Turn is the part that had arrived when the manager stopped.
+	// recovered is Finalized if a response of the Turn was recorded as complete although the manager stopped while it
+	// was streaming.
 	Recovered *apiv1alpha1.TurnRecovery `json:"recovered,omitempty"`
 	// output is the final response, truncated at 8 KiB. The whole text is in the Session's journal.
 	Output *string `json:"output,omitempty"`

@@ -10,7 +10,7 @@ import (
 // TurnSpecApplyConfiguration represents a declarative configuration of the TurnSpec type for use
 // with apply.
 //
-// TurnSpec is one user message. It cannot be changed, but for desiredState, which can be set to Cancelled, suspend, and
+// TurnSpec is one user message. It is immutable, except for desiredState, which can be set to Cancelled, suspend and
 // ttlSecondsAfterFinished.
 type TurnSpecApplyConfiguration struct {
 	// sessionRef names the Session that the message belongs to.
@@ -30,7 +30,7 @@ type TurnSpecApplyConfiguration struct {
 	// desiredState is Running (default) or Cancelled. A Turn that is Cancelled cannot be set to run again.
 	DesiredState *apiv1alpha1.DesiredState `json:"desiredState,omitempty"`
 	// suspend keeps a Turn that has not begun from being admitted until it is false or removed. It keeps its place in
-	// the queue of the Session; later Turns are admitted meanwhile. It has no effect on an admitted Turn: set
+	// the queue of the Session; later Turns are admitted in the meantime. It has no effect on an admitted Turn: set
 	// desiredState to Cancelled to end it. Default: false.
 	Suspend *bool `json:"suspend,omitempty"`
 	// submittedBy is the user who sends the message. It must be the name of the user who creates the Turn. The

@@ -13,21 +13,21 @@ import (
 type TurnSummaryApplyConfiguration struct {
 	// usage of all model calls of the Turn.
 	Usage *UsageApplyConfiguration `json:"usage,omitempty"`
-	// modelCalls that ended.
+	// modelCalls is the number of model calls that have ended.
 	ModelCalls *int32 `json:"modelCalls,omitempty"`
-	// cost of the model calls, one item per currency. It is absent while no call has had a price.
+	// cost of the model calls, one item per currency. It is absent if no call had a price.
 	Cost []CostApplyConfiguration `json:"cost,omitempty"`
-	// unpricedModelCalls counts the model calls that cost leaves out: their Model has no price, the provider has not
+	// unpricedModelCalls counts the model calls that cost does not include: their Model has no price, the provider has not
 	// reported their token usage, or their price is in a fifth currency.
 	UnpricedModelCalls *int32 `json:"unpricedModelCalls,omitempty"`
-	// toolCalls that were planned.
+	// toolCalls is the number of planned tool calls.
 	ToolCalls *int32 `json:"toolCalls,omitempty"`
-	// settledToolCalls have their result.
+	// settledToolCalls is the number of tool calls that have their result.
 	SettledToolCalls *int32 `json:"settledToolCalls,omitempty"`
-	// failedToolCalls have failed, or have an unknown outcome. Those of the open step are not counted yet.
+	// failedToolCalls is the number of tool calls that failed or have an unknown outcome, without the open step.
 	FailedToolCalls *int32 `json:"failedToolCalls,omitempty"`
-	// calls is settledToolCalls/toolCalls and how many of them have failed or have an unknown outcome, for people to
-	// read.
+	// calls summarizes settledToolCalls/toolCalls, and the number of calls that failed or have an unknown outcome, for
+	// people to read.
 	Calls *string `json:"calls,omitempty"`
 	// startedAt is the time at which the Turn began.
 	StartedAt *v1.MicroTime `json:"startedAt,omitempty"`

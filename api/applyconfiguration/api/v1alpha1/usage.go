@@ -7,9 +7,9 @@ package v1alpha1
 //
 // Usage counts tokens.
 type UsageApplyConfiguration struct {
-	// inputTokens that the model read.
+	// inputTokens is the number of tokens that the model read.
 	InputTokens *int64 `json:"inputTokens,omitempty"`
-	// outputTokens that the model wrote.
+	// outputTokens is the number of tokens that the model wrote.
 	OutputTokens *int64 `json:"outputTokens,omitempty"`
 	// totalTokens is the sum of both.
 	TotalTokens *int64 `json:"totalTokens,omitempty"`
