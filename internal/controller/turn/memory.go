@@ -53,7 +53,7 @@ type stepMemory struct {
 	closed *journal.Closed
 	// violation ends the Turn as soon as the calls of the step are withdrawn; nil for none.
 	violation *plan.Failure
-	// known is what this process knows of the calls of the step.
+	// known is the knowledge of this process about the calls of the step.
 	known *act.Step
 	// jobs are the requests for Jobs, by the name of the Job.
 	jobs map[string]*jobMemory

@@ -49,7 +49,7 @@ func writeThenStop(kind writeKind) flow {
 	return flow{next: nextEvent, write: kind}
 }
 
-// scope is what one pass works on.
+// scope is the data of one pass.
 type scope struct {
 	// turn is the working copy; base is the last known version of the API server.
 	turn, base *v1alpha1.Turn

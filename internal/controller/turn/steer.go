@@ -31,7 +31,7 @@ func (r *Reconciler) steered(ctx context.Context, s *scope) (flow, error) {
 	return r.endSteer(s, *progress, into), nil
 }
 
-// endSteer ends a Turn as the journal has decided: its message went into a Turn, or into none.
+// endSteer ends a Turn as the journal has decided: its message was steered into another Turn, or was not.
 func (r *Reconciler) endSteer(s *scope, progress v1alpha1.TurnProgress, into *v1alpha1.JournalTurn) flow {
 	s.turn.Status.SessionUID = s.session.UID
 	if into != nil {

@@ -37,7 +37,7 @@ func (h *Host) Reason(ctx context.Context, t Turn, c Config) (*journal.Closed, e
 		return nil, fmt.Errorf("reading the conversation: %w", err)
 	}
 	if opened := t.Progress.Plan.OpenedAtOrdinal; view.Head < opened-1 {
-		// A response could not be appended: nothing is spent on it.
+		// A response could not be appended: no money is spent on one.
 		return nil, journal.EndsTooEarly(t.Session, t.Ref, t.step(), opened, view.Head)
 	}
 	if t.step() == 1 {
