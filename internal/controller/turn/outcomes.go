@@ -75,10 +75,9 @@ func (r *Reconciler) keepOutcomes(ctx context.Context, a *actScope) error {
 	return nil
 }
 
-// holdOutcomes bounds what a Turn holds in memory whose outcomes the journal does not accept. They count for their
-// namespace, and are dropped when it has no room for them, or after the maximum time: they are then observed again from
-// their pods, or produced by another request. Of an outcome that only this process can know the start stays, as in
-// status.
+// holdOutcomes bounds the memory of a Turn whose outcomes the journal does not accept. They count for their namespace,
+// and are dropped when it has no room for them, or after the maximum time: they are then observed again from their
+// pods, or produced by another request. Of an outcome that only this process can know the start stays, as in status.
 func (r *Reconciler) holdOutcomes(s *scope) {
 	plan := s.plan()
 	if plan == nil || s.session == nil || plan.Phase != v1alpha1.PlanPhaseAct {
