@@ -213,7 +213,7 @@ type reasoned struct {
 	// message that the Session gets, and the provider's id of the response; it may be empty.
 	message event.Message
 	id      string
-	// response decides what follows; planned are its calls, for the journal.
+	// response determines the next step; planned are its calls, for the journal.
 	response plan.Response
 	planned  []journal.PlannedCall
 	// usage is that of the model call; nil if it is unknown.

@@ -48,8 +48,8 @@ var (
 	unreadableImage = []string{"could not process image", ".image.source."}
 )
 
-// fieldName is the path of a field of the request. It begins with one of those that a Model decides on, so that nothing
-// else is taken for one.
+// fieldName is the path of a field of the request. It begins with a field that a Model determines, so that no other
+// text matches.
 var fieldName = regexp.MustCompile(
 	`^(max_tokens|model|output_config|stop_sequences|temperature|thinking|tools|top_p)(\.[a-z_]{1,32}){0,2}$`,
 )

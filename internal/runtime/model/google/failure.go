@@ -50,7 +50,7 @@ var (
 	unreadableImage = []string{"provided image is not valid", "unable to process input image"}
 )
 
-// retryAfter is how long Google asks to wait, which it says among the details of the error.
+// retryAfter is the pause that Google requests in the details of the error.
 func retryAfter(seen *record, told genai.APIError) time.Duration {
 	for _, detail := range told.Details {
 		text, _ := detail["retryDelay"].(string)

@@ -68,7 +68,7 @@ var (
 	unreadableImage = []string{"you uploaded an unsupported image"}
 )
 
-// problem is what OpenAI and those like it say of an error.
+// problem is the description of an error by OpenAI and compatible servers.
 type problem struct {
 	Code    any    `json:"code"`
 	Type    string `json:"type"`

@@ -5,7 +5,7 @@ import "strings"
 // ImageRefused is the error of a request that the provider refused because of an image in it. The same request without
 // the image may be accepted.
 type ImageRefused struct {
-	// Err is the error as it would be without this knowledge.
+	// Err is the error of the request.
 	Err error
 	// Unreadable reports whether the provider has the image and cannot read it. Otherwise it could not fetch the image
 	// from its address, which may pass.

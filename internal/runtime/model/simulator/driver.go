@@ -95,7 +95,7 @@ func (d *driver) speak(ctx context.Context, r model.Request, text string) error 
 	for beat := 1; beat <= beats; beat++ {
 		due := began.Add(latency * time.Duration(beat) / time.Duration(beats))
 		if err := wait(ctx, time.Until(due)); err != nil {
-			return fmt.Errorf("waiting for the simulated answer: %w", err)
+			return fmt.Errorf("waiting for the simulated response: %w", err)
 		}
 		if text != "" {
 			r.Tell(model.Partial{Text: begun(text, beat, beats)})
