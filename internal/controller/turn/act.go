@@ -25,7 +25,7 @@ type actScope struct {
 	jobs    map[string]*batchv1.Job
 	pods    map[string][]*corev1.Pod
 	results []v1alpha1.ToolResult
-	// round decides what this pass does.
+	// round decides the actions of this pass.
 	round *act.Round
 }
 

@@ -25,7 +25,7 @@ type Call struct {
 	Arguments string
 	// Definition that the call was planned with; nil when it was changed since, or is gone.
 	Definition *definition.Definition
-	// Network is the list of what the call may reach.
+	// Network is the list of destinations that the call may reach.
 	Network config.NetworkAccess
 	// Run is the state of the attempt in this process. It is the same for each execution of the attempt.
 	Run *CallRun
@@ -285,7 +285,7 @@ func (h *Host) claims(ctx context.Context, t Turn, known *act.Step) (map[string]
 	}
 	refs, err := h.Log.Claims(ctx, t.Session, t.Ref.UID, t.step(), t.Progress.Plan.OpenedAtOrdinal)
 	if err != nil {
-		return nil, fmt.Errorf("reading which calls of step %d of Turn %s were claimed: %w", t.step(), t.Ref.Name, err)
+		return nil, fmt.Errorf("reading the claims of step %d of Turn %s: %w", t.step(), t.Ref.Name, err)
 	}
 	claims := map[string]act.Claim{}
 	for _, ref := range refs {

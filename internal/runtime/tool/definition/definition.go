@@ -161,7 +161,7 @@ func (d *Definition) Holds(call v1alpha1.ToolCall) bool {
 	case d == nil:
 		return false
 	case call.ToolDigest == "":
-		// A version of the manager planned it that pinned the generation only.
+		// It was planned by a version of the manager that pinned only the generation.
 		return call.ToolGeneration != 0 && d.Source.Generation == call.ToolGeneration
 	default:
 		return d.Source.UID == call.ToolUID && d.Digest() == call.ToolDigest
