@@ -134,7 +134,8 @@ func (o *options) bindLimits(flags *flag.FlagSet) {
 	flags.IntVar(&o.controllers.MaxActiveTurns, "max-active-turns", 1000, "Run at most this many Turns at once, "+
 		"shared fairly between namespaces. A Turn that waits for client results or approvals does not count.")
 	flags.IntVar(&o.controllers.MaxBegunTurns, "max-begun-turns-per-namespace", 2000,
-		"Limit the Turns of a namespace that have begun and not ended, including those that wait.")
+		"Limit the Turns of a namespace that have begun and not ended, including those that wait. A waiting Turn counts "+
+			"once for each 8 KiB of its status.")
 	flags.IntVar(
 		&o.controllers.MaxActivities,
 		"max-activities",

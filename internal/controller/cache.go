@@ -112,18 +112,24 @@ func ours(all map[string]string) map[string]string {
 	return kept
 }
 
-// stripHarness drops a long system prompt: it is read live when a model is called.
+// stripLayer drops a long system prompt: it is read live when a model is called. It cuts names that no Tool can have.
+func stripLayer(layer *v1alpha1.ConfigLayer) {
+	config.LeaveOutPrompt(layer)
+	config.ShortenToolNames(layer)
+}
+
+// stripHarness drops what stripLayer does.
 func stripHarness(object any) (any, error) {
 	if harness, ok := object.(*v1alpha1.Harness); ok {
-		config.LeaveOutPrompt(&harness.Spec.ConfigLayer)
+		stripLayer(&harness.Spec.ConfigLayer)
 	}
 	return stripMetadata(object)
 }
 
-// stripAgent drops a long system prompt, as stripHarness does.
+// stripAgent drops what stripLayer does.
 func stripAgent(object any) (any, error) {
 	if agent, ok := object.(*v1alpha1.Agent); ok {
-		config.LeaveOutPrompt(&agent.Spec.ConfigLayer)
+		stripLayer(&agent.Spec.ConfigLayer)
 	}
 	return stripMetadata(object)
 }
@@ -145,10 +151,10 @@ func stripTool(object any) (any, error) {
 	return stripMetadata(object)
 }
 
-// stripSession drops a long system prompt, the title, and the hints that the manager does not read.
+// stripSession drops what stripLayer does, the title, and the hints that the manager does not read.
 func stripSession(object any) (any, error) {
 	if session, ok := object.(*v1alpha1.Session); ok {
-		config.LeaveOutPrompt(&session.Spec.ConfigLayer)
+		stripLayer(&session.Spec.ConfigLayer)
 		host.LeaveOutHints(session)
 		session.Spec.Title = ""
 	}
@@ -170,11 +176,24 @@ func stripTurn(object any) (any, error) {
 	if queue.Finished(turn) {
 		turn.Spec.Input, turn.Spec.Message = "", nil
 		turn.Status.Output = ""
-		for i := range turn.Status.ToolCalls {
-			turn.Status.ToolCalls[i].Preview = ""
-		}
+		turn.Status.ToolCalls = askedCalls(turn.Status.ToolCalls)
 	}
 	return stripMetadata(turn)
+}
+
+// askedCalls returns of the calls of a Turn that has ended those that a late ToolResult may be for, with the fields by
+// which it is judged.
+func askedCalls(calls []v1alpha1.ToolCall) []v1alpha1.ToolCall {
+	var asked []v1alpha1.ToolCall
+	for _, call := range calls {
+		if call.Executor == v1alpha1.ToolExecutorClient || call.Policy == v1alpha1.ToolPolicyRequiresApproval {
+			asked = append(asked, v1alpha1.ToolCall{
+				ID: call.ID, Name: call.Name, Executor: call.Executor, Policy: call.Policy, Attempt: call.Attempt,
+				State: call.State, Reason: call.Reason,
+			})
+		}
+	}
+	return slices.Clip(asked)
 }
 
 // stripToolResult drops the text of a ToolResult: a long text is read live when it settles a call, and the journal has

@@ -36,7 +36,10 @@ func fullTurn(step int32, finished metav1.ConditionStatus) *v1alpha1.Turn {
 	}}
 	turn.Status.Plan = &v1alpha1.TurnPlan{Step: step}
 	turn.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFinished, Status: finished}}
-	turn.Status.Output, turn.Status.ToolCalls = "Hello.", []v1alpha1.ToolCall{{ID: "1-0", Preview: "done"}}
+	turn.Status.Output, turn.Status.ToolCalls = "Hello.", []v1alpha1.ToolCall{
+		{ID: "1-0", Executor: v1alpha1.ToolExecutorJob, Preview: "done"},
+		{ID: "1-1", Executor: v1alpha1.ToolExecutorClient, State: v1alpha1.ToolCallStateSucceeded, Preview: "given"},
+	}
 	return turn
 }
 
@@ -60,7 +63,8 @@ func TestATurnIsKeptWithWhatItsNextStepsNeed(t *testing.T) {
 			kept.Spec.Input, kept.Spec.Message = "Hello\n"+strings.Repeat("x", 2<<10-5), nil
 		}},
 		"it has ended": {3, metav1.ConditionTrue, func(kept *v1alpha1.Turn) {
-			kept.Spec.Message, kept.Status.Output, kept.Status.ToolCalls[0].Preview = nil, "", ""
+			kept.Spec.Message, kept.Status.Output, kept.Status.ToolCalls = nil, "", kept.Status.ToolCalls[1:]
+			kept.Status.ToolCalls[0].Preview = ""
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,10 @@
 package validation_test
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 var harnessCases = slices.Concat(layerCases, []ruleCase{
 	{
@@ -110,6 +114,16 @@ const (
 	blockedPattern = "spec.networkAccess.blocked[] rule " + aPattern
 )
 
+// longPatterns is a list of network destinations of 512 bytes each.
+func longPatterns(count int) string {
+	patterns := make([]string, count)
+	for i := range patterns {
+		prefix := fmt.Sprintf("https://example.org/%02d/", i)
+		patterns[i] = prefix + strings.Repeat("é", (512-len(prefix))/2) + strings.Repeat("x", (512-len(prefix))%2)
+	}
+	return "[" + strings.Join(patterns, ", ") + "]"
+}
+
 // layerCases are the rules that Harness, Agent and Session share.
 var layerCases = []ruleCase{
 	{
@@ -146,6 +160,16 @@ var layerCases = []ruleCase{
 		rule:     "spec.networkAccess rule at least one of allowed and blocked must be set.",
 		accepted: `spec: {networkAccess: {blocked: [example.org]}}`,
 		rejected: `spec: {networkAccess: {exemptTools: [{name: word-count}]}}`,
+	},
+	{
+		rule:     "spec.networkAccess rule allowed and blocked must have at most 8192 bytes together.",
+		accepted: `spec: {networkAccess: {allowed: ` + longPatterns(8) + `, blocked: ` + longPatterns(8) + `}}`,
+		rejected: `spec: {networkAccess: {allowed: ` + longPatterns(8) + `, blocked: ` + longPatterns(9) + `}}`,
+	},
+	{
+		rule:     "spec.networkAccess rule allowed and blocked must have at most 8192 bytes together.",
+		accepted: `spec: {networkAccess: {blocked: ` + longPatterns(16) + `}}`,
+		rejected: `spec: {networkAccess: {allowed: ` + longPatterns(17) + `}}`,
 	},
 	{
 		rule:     "spec.networkAccess.exemptTools[] required name",

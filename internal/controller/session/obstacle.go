@@ -28,7 +28,7 @@ func (r *Reconciler) obstructed(ctx context.Context, s *scope, cause error) erro
 		r.yield(s)
 	case s.active == nil:
 		// The Turn is gone and does no more work.
-		r.Turns.Wait(s.session.UID)
+		r.Turns.Wait(s.session.UID, 1)
 	}
 	s.usable = false
 	s.requeue = obstacle.Pause(looks)

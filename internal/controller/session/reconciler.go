@@ -300,7 +300,7 @@ func (s *scope) isForeign(t *v1alpha1.Turn) bool {
 func (r *Reconciler) admit(ctx context.Context, s *scope) error {
 	key := client.ObjectKeyFromObject(s.session)
 	if s.session.Status.ActiveTurn != nil {
-		r.Turns.Adopt(fairshare.Begun{Session: s.session.UID, Namespace: key.Namespace, Waits: !turn.Works(s.active)})
+		r.Turns.Adopt(turn.ToCount(s.session, s.active))
 		return nil
 	}
 	next := s.next()

@@ -11,6 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/leftout"
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
 )
 
@@ -53,9 +54,20 @@ func (r *Reconciler) mayStart(ctx context.Context, s *scope) (bool, error) {
 // waiting Turns. The slot of a Session is that of its active Turn, and no other Turn releases it.
 func (r *Reconciler) standBack(s *scope) {
 	if s.active() && !Works(s.turn) {
-		r.Turns.Wait(s.session.UID)
+		r.Turns.Wait(s.session.UID, Weight(s.turn))
 		s.memory.step.forgetPlanned()
 	}
+}
+
+// statusPerTurn is the memory of a status that the limit of begun Turns has for each of them.
+const statusPerTurn = 8 << 10
+
+// Weight returns how many Turns a waiting one counts as: caches keep its status whole.
+func Weight(turn *v1alpha1.Turn) int64 {
+	if turn == nil {
+		return 1
+	}
+	return max(1, (leftout.Size(turn.Status)+statusPerTurn-1)/statusPerTurn)
 }
 
 // Works reports whether a Turn that has begun needs a slot: it exists, and waits neither for ToolResults nor for a
@@ -88,9 +100,16 @@ func Begun(ctx context.Context, reader client.Reader) ([]fairshare.Begun, error)
 		if active == nil {
 			continue
 		}
-		begun = append(begun, fairshare.Begun{
-			Session: sessions.Items[i].UID, Namespace: sessions.Items[i].Namespace, Waits: !Works(byUID[active.UID]),
-		})
+		begun = append(begun, ToCount(&sessions.Items[i], byUID[active.UID]))
 	}
 	return begun, nil
+}
+
+// ToCount returns the active Turn of a Session in the form in which it is counted. turn is nil if it is gone.
+func ToCount(session *v1alpha1.Session, turn *v1alpha1.Turn) fairshare.Begun {
+	one := fairshare.Begun{Session: session.UID, Namespace: session.Namespace, Waits: !Works(turn)}
+	if one.Waits {
+		one.Weight = Weight(turn)
+	}
+	return one
 }

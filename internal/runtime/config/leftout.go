@@ -18,6 +18,25 @@ func LeaveOutPrompt(layer *v1alpha1.ConfigLayer) {
 	}
 }
 
+// maxToolName is the length up to which the name of a Tool stays in a cache. No Tool has a name of that length.
+const maxToolName = 64
+
+// ShortenToolNames cuts names in the lists of Tools that no Tool can have: a cache need not keep them whole to find them
+// missing.
+func ShortenToolNames(layer *v1alpha1.ConfigLayer) {
+	lists := [][]v1alpha1.LocalReference{layer.Tools}
+	if layer.NetworkAccess != nil {
+		lists = append(lists, layer.NetworkAccess.ExemptTools)
+	}
+	for _, list := range lists {
+		for i := range list {
+			if name := list[i].Name; len(name) > maxToolName {
+				list[i].Name = strings.Clone(strings.ToValidUTF8(name[:maxToolName], "_"))
+			}
+		}
+	}
+}
+
 // foldPrompts joins the trimmed prompts of layers. If one of them was left out, so is the result: a mark for the size
 // of all.
 func foldPrompts(prompts []string) string {

@@ -11,8 +11,8 @@ import (
 type TurnsOptions struct {
 	// Active is the most Turns that are active at once. A Turn that waits is not.
 	Active int64
-	// BegunPerNamespace is the most Turns of one namespace that have begun and not ended, those that wait included. 0
-	// for no limit.
+	// BegunPerNamespace is the most Turns of one namespace that have begun and not ended, those that wait included. One
+	// that waits counts by its weight. 0 for no limit.
 	BegunPerNamespace int64
 	// Waited is called with the waiting time of each Turn for its slot. It may be nil.
 	Waited Observer
@@ -35,8 +35,9 @@ type Turns struct {
 // entry is the state of a Session that holds or waits for places.
 type entry struct {
 	namespace string
-	// begun is held by a Turn that has begun, active by one that does not wait.
-	begun, active *Share
+	// begun is held by a Turn that has begun, active by one that does not wait, and heavy by one that waits and counts as
+	// several.
+	begun, active, heavy *Share
 	// admitted reports whether the Turn may begin, or has begun.
 	admitted bool
 }
@@ -47,6 +48,8 @@ type Begun struct {
 	Namespace string
 	// Waits marks a Turn that waits: it needs no place among the active ones.
 	Waits bool
+	// Weight is how many Turns it counts as while it waits; at least 1.
+	Weight int64
 }
 
 // NewTurns makes Turns of at least one place.
@@ -86,7 +89,9 @@ func (t *Turns) Adopt(b Begun) {
 		return
 	}
 	e := &entry{namespace: b.Namespace, admitted: true, begun: t.begun.Hold(b.Namespace, Amount{Places: 1})}
-	if !b.Waits {
+	if b.Waits {
+		e.weigh(t.begun, b.Weight)
+	} else {
 		e.active = t.active.Hold(b.Namespace, Amount{Places: 1})
 	}
 	t.sessions[b.Session] = e
@@ -117,6 +122,7 @@ func (t *Turns) Begin(session types.UID, namespace string, wake func()) bool {
 		return false
 	}
 	e.admitted = true
+	e.weigh(t.begun, 1)
 	return true
 }
 
@@ -145,19 +151,24 @@ func (t *Turns) Resume(session types.UID, wake func()) bool {
 	if e.active == nil {
 		e.active = t.active.one(e.namespace, true, wake)
 	}
-	return e.active.Held()
+	if !e.active.Held() {
+		return false
+	}
+	e.weigh(t.begun, 1)
+	return true
 }
 
-// Wait releases the slot of a waiting Turn.
-func (t *Turns) Wait(session types.UID) {
+// Wait releases the slot of a waiting Turn, which counts as so many Turns from now on.
+func (t *Turns) Wait(session types.UID, weight int64) {
 	t.mu.Lock()
 	e := t.sessions[session]
-	if e == nil || !e.admitted || e.active == nil {
+	if e == nil || !e.admitted {
 		t.mu.Unlock()
 		return
 	}
 	active := e.active
 	e.active = nil
+	e.weigh(t.begun, weight)
 	t.mu.Unlock()
 	active.Release()
 }
@@ -183,7 +194,21 @@ func (e *entry) release() {
 		return
 	}
 	e.active.Release()
+	e.heavy.Release()
 	e.begun.Release()
+}
+
+// weigh makes the Turn of a Session count as so many, over the ceiling of its namespace if need be.
+func (e *entry) weigh(begun *Pool, weight int64) {
+	more := max(weight-1, 0)
+	if e.heavy.Amount().Places == more {
+		return
+	}
+	e.heavy.Release()
+	e.heavy = nil
+	if more > 0 {
+		e.heavy = begun.Hold(e.namespace, Amount{Places: more})
+	}
 }
 
 // one requests a place, which is always within the ceiling.

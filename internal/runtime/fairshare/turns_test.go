@@ -42,7 +42,7 @@ func TestATurnThatWaitsHoldsNoPlaceAndGoesOnBeforeThoseThatBegin(t *testing.T) {
 	if !l.begin("a1") || l.begin("a2") {
 		t.Fatal("want one place")
 	}
-	l.Wait("a1")
+	l.Wait("a1", 1)
 	if got := l.next(); got != "[a2]" || !l.begin("a2") {
 		t.Fatalf("woken %s when a1 waits, want a2", got)
 	}
@@ -102,7 +102,7 @@ func TestANamespaceBeginsNoMoreTurnsThanItsCeiling(t *testing.T) {
 	if l.Limit("a1") != 0 || l.Limit("a3") != 2 || l.Limit("unknown") != 0 {
 		t.Errorf("held back by a limit of %d, %d and %d", l.Limit("a1"), l.Limit("a3"), l.Limit("unknown"))
 	}
-	l.Wait("a1")
+	l.Wait("a1", 1)
 	if l.begin("a3") {
 		t.Error("a Turn that waits does not count")
 	}
@@ -115,6 +115,45 @@ func TestANamespaceBeginsNoMoreTurnsThanItsCeiling(t *testing.T) {
 	}
 }
 
+func TestATurnThatWaitsCountsByItsWeight(t *testing.T) {
+	l := newLobby(100, 4)
+	if !l.begin("a1") || !l.begin("a2") {
+		t.Fatal("want two Turns of namespace a")
+	}
+	l.Wait("a1", 3)
+	if l.begin("a3") || !l.begin("b1") {
+		t.Error("a Turn that counts as three leaves room beside another one in its namespace, or none in others")
+	}
+	if !l.resume("a1") || l.next() != "[a3]" || !l.begin("a3") {
+		t.Error("a Turn that goes on counts as more than one")
+	}
+	l.Wait("a1", 9)
+	l.Wait("a1", 9)
+	if l.begin("a4") {
+		t.Error("a namespace begins a Turn above its ceiling")
+	}
+	l.Wait("a1", 1)
+	if l.next() != "[a4]" || !l.begin("a4") || l.begin("a5") {
+		t.Error("a Turn whose status has become small counts as before")
+	}
+	l.Wait("a1", 9)
+	l.End("a1")
+	if l.next() != "[a5]" || !l.begin("a5") {
+		t.Error("a Turn that has ended still counts")
+	}
+}
+
+func TestWhatWaitsAtTheStartCountsByItsWeight(t *testing.T) {
+	l := newLobby(100, 4)
+	list := func(context.Context) ([]Begun, error) { return []Begun{{"a1", "a", true, 4}}, nil }
+	if err := l.Count(t.Context(), list); err != nil || l.begin("a2") {
+		t.Errorf("a Turn that counts as four leaves room for another one, %v", err)
+	}
+	if !l.resume("a1") || !l.begin("a2") {
+		t.Error("a Turn that goes on counts as more than one")
+	}
+}
+
 func TestWhatHasBegunIsCountedOnceAndOverTheLimit(t *testing.T) {
 	l := newLobby(1, 0)
 	broken := errors.New("no connection")
@@ -123,7 +162,7 @@ func TestWhatHasBegunIsCountedOnceAndOverTheLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := func(context.Context) ([]Begun, error) {
-		return []Begun{{"a1", "a", false}, {"a2", "a", false}, {"a3", "a", true}}, nil
+		return []Begun{{"a1", "a", false, 0}, {"a2", "a", false, 0}, {"a3", "a", true, 1}}, nil
 	}
 	if err := l.Count(t.Context(), list); err != nil || l.Active() != 2 {
 		t.Fatalf("%v, %d active", err, l.Active())
@@ -147,9 +186,9 @@ func TestWhatHasBegunIsCountedOnceAndOverTheLimit(t *testing.T) {
 func TestAdoptionKeepsWhatIsKnown(t *testing.T) {
 	l := newLobby(2, 0)
 	l.begin("a1")
-	l.Wait("a1")
+	l.Wait("a1", 1)
 	// The status that the Session's pass sees is older.
-	l.Adopt(Begun{"a1", "a", false})
+	l.Adopt(Begun{Session: "a1", Namespace: "a"})
 	if l.Active() != 0 {
 		t.Error("a Turn that waits takes a place")
 	}
@@ -157,7 +196,7 @@ func TestAdoptionKeepsWhatIsKnown(t *testing.T) {
 	l.begin("b2")
 	l.begin("b3")
 	// Another process has admitted the Turn that waits here.
-	l.Adopt(Begun{"b3", "b", false})
+	l.Adopt(Begun{Session: "b3", Namespace: "b"})
 	if l.Active() != 3 || l.Waiting() != 0 || !l.resume("b3") {
 		t.Errorf("%d active, %d waiting", l.Active(), l.Waiting())
 	}
@@ -190,7 +229,7 @@ func TestEveryTurnThatWaitsForAPlaceGetsOne(t *testing.T) {
 						t.Errorf("%d Turns of %d are active", active, size)
 					}
 					if rand.IntN(2) == 0 {
-						turns.Wait(uid)
+						turns.Wait(uid, rand.Int64N(4))
 						for !turns.Resume(uid, wake) {
 							<-woken
 						}

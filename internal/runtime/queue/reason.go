@@ -43,8 +43,8 @@ func Reason(session *v1alpha1.Session, turn, next *v1alpha1.Turn, limit int64) (
 	}
 	if limit > 0 {
 		return v1alpha1.ReasonTurnLimit, fmt.Sprintf("Namespace %q has reached the limit of %d Turns that have begun and "+
-			"not ended, including those that wait. The Turn begins when one of them ends: create the ToolResults that "+
-			"they wait for, or cancel them.", session.Namespace, limit)
+			"not ended, including those that wait; a waiting Turn counts once for each 8 KiB of its status. The Turn begins "+
+			"when one of them ends: create the ToolResults that they wait for, or cancel them.", session.Namespace, limit)
 	}
 	return v1alpha1.ReasonQueued, slotMessage
 }

@@ -1,0 +1,231 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/reference"
+	"github.com/capstan-dev/capstan/internal/controller/turn"
+)
+
+// listedLayer has the longest lists that the API server accepts. Its names differ from those of other layers.
+func listedLayer(of int) v1alpha1.ConfigLayer {
+	var layer v1alpha1.ConfigLayer
+	layer.NetworkAccess = &v1alpha1.NetworkAccess{}
+	for i := range 64 {
+		text := func(size int) string {
+			unique := fmt.Sprintf("%d-%d-", of, i)
+			return unique + longText(size-len(unique))
+		}
+		access := layer.NetworkAccess
+		layer.Tools = append(layer.Tools, v1alpha1.LocalReference{Name: text(253)})
+		access.ExemptTools = append(access.ExemptTools, v1alpha1.LocalReference{Name: text(253)})
+		access.Allowed = append(access.Allowed, v1alpha1.NetworkPattern(text(64)))
+		access.Blocked = append(access.Blocked, v1alpha1.NetworkPattern(text(64)))
+	}
+	return layer
+}
+
+// extracted collects the functions by which a cache indexes a kind.
+type extracted map[string]client.IndexerFunc
+
+func (e extracted) IndexField(_ context.Context, _ client.Object, field string, values client.IndexerFunc) error {
+	e[field] = values
+	return nil
+}
+
+// indexes are those of the cache for objects with a layer: each value is a key in its namespace, and one in all of them.
+func indexes(t *testing.T, layer func(client.Object) v1alpha1.ConfigLayer) toolscache.Indexers {
+	t.Helper()
+	fields, indexers := extracted{}, toolscache.Indexers{}
+	if err := reference.Index(t.Context(), fields, nil, layer); err != nil {
+		t.Fatal(err)
+	}
+	for field, values := range fields {
+		indexers[field] = func(object any) ([]string, error) {
+			var keys []string
+			for _, value := range values(object.(client.Object)) {
+				keys = append(keys, "__all_namespaces/"+value, object.(client.Object).GetNamespace()+"/"+value)
+			}
+			return keys, nil
+		}
+	}
+	return indexers
+}
+
+// Lists of Tools and destinations stay whole in the cache, those of Harnesses and Agents with an index. Their memory has
+// a bound all the same.
+func TestTheListsOfALayerTakeABoundedMemory(t *testing.T) {
+	const objects = 200
+	options := CacheOptions()
+	for name, kind := range map[string]struct {
+		object func(of int) client.Object
+		layer  func(client.Object) v1alpha1.ConfigLayer
+		most   int64
+	}{
+		"Harness": {
+			func(of int) client.Object {
+				return &v1alpha1.Harness{Spec: v1alpha1.HarnessSpec{ConfigLayer: listedLayer(of)}}
+			},
+			func(o client.Object) v1alpha1.ConfigLayer { return o.(*v1alpha1.Harness).Spec.ConfigLayer },
+			72 << 10,
+		},
+		"Agent": {
+			func(of int) client.Object {
+				return &v1alpha1.Agent{Spec: v1alpha1.AgentSpec{ConfigLayer: listedLayer(of)}}
+			},
+			func(o client.Object) v1alpha1.ConfigLayer { return o.(*v1alpha1.Agent).Spec.ConfigLayer },
+			72 << 10,
+		},
+		"Session": {
+			func(of int) client.Object {
+				return &v1alpha1.Session{Spec: v1alpha1.SessionSpec{ConfigLayer: listedLayer(of)}}
+			},
+			nil, // They are not indexed by their lists.
+			24 << 10,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := heap()
+			indexers := toolscache.Indexers{}
+			if kind.layer != nil {
+				indexers = indexes(t, kind.layer)
+			}
+			store := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, indexers)
+			for i := range objects {
+				object := kind.object(i)
+				object.SetNamespace("ns")
+				object.SetName(fmt.Sprintf("a-%d", i))
+				if err := store.Add(kept(options, object)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			held := heap() - before
+			runtime.KeepAlive(store)
+			t.Logf("%d take %d KiB", objects, held>>10)
+			if held > objects*kind.most {
+				t.Errorf("%d take %d bytes, want at most %d each", objects, held, kind.most)
+			}
+		})
+	}
+}
+
+// A name that is cut names no Tool, as before.
+func TestANameThatNoToolHasIsCutInTheCache(t *testing.T) {
+	const longest = 63
+	layer := v1alpha1.ConfigLayer{Tools: []v1alpha1.LocalReference{
+		{Name: strings.Repeat("t", longest)}, {Name: strings.Repeat("t", longest+1)}, {Name: strings.Repeat("é", 200)},
+	}}
+	session := kept(CacheOptions(), &v1alpha1.Session{Spec: v1alpha1.SessionSpec{ConfigLayer: layer}}).(*v1alpha1.Session)
+	for i, name := range []string{strings.Repeat("t", longest), strings.Repeat("t", longest+1), strings.Repeat("é", 32)} {
+		if got := session.Spec.Tools[i].Name; got != name {
+			t.Errorf("the cache keeps the name %q, want %q", got, name)
+		}
+	}
+}
+
+// fullestTurn waits with the largest status that the manager writes.
+func fullestTurn(of int) *v1alpha1.Turn {
+	own := &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("demo-%d", of)}}
+	own.Status.Plan = &v1alpha1.TurnPlan{Step: 2, Phase: v1alpha1.PlanPhaseAct}
+	own.Status.Phase = v1alpha1.TurnPhaseWaitingForToolResults
+	for range 6 {
+		own.Status.Conditions = append(
+			own.Status.Conditions,
+			metav1.Condition{Type: longText(24), Status: metav1.ConditionTrue, Reason: longText(24), Message: longText(512)},
+		)
+	}
+	for i := range 64 {
+		by := metav1.Now()
+		call := v1alpha1.ToolCall{
+			ID: fmt.Sprintf("1-%d", i), Name: longText(63), Executor: v1alpha1.ToolExecutorJob,
+			SideEffect: v1alpha1.SideEffectAtMostOnce, Policy: v1alpha1.ToolPolicyRequiresApproval, ApproveBy: &by,
+			ConcurrencyClass: longText(63), ToolUID: types.UID(longText(36)), ToolDigest: longText(32),
+			Timeout: &metav1.Duration{Duration: time.Minute}, Fingerprint: longText(64), CallDigest: longText(64),
+			State: v1alpha1.ToolCallStateWaiting, Reason: v1alpha1.ReasonApproval, Preview: longText(100),
+		}
+		if i < 5 {
+			call.Arguments = longText(2 << 10)
+		}
+		own.Status.ToolCalls = append(own.Status.ToolCalls, call)
+	}
+	return own
+}
+
+// A Turn that has ended keeps of its calls what late ToolResults are judged by.
+func TestTheStatusOfATurnThatHasEndedIsSmall(t *testing.T) {
+	const turns = 200
+	for name, test := range map[string]struct {
+		policy v1alpha1.ToolPolicy
+		most   int64
+	}{
+		"no call was asked for": {"", 6 << 10},
+		"every call was":        {v1alpha1.ToolPolicyRequiresApproval, 36 << 10},
+	} {
+		all := [turns]any{}
+		before := heap()
+		for i := range all {
+			own := fullestTurn(i)
+			own.Status.Conditions[0].Type = v1alpha1.ConditionFinished
+			for j := range own.Status.ToolCalls {
+				own.Status.ToolCalls[j].Policy = test.policy
+			}
+			all[i] = kept(CacheOptions(), own)
+		}
+		held := heap() - before
+		runtime.KeepAlive(&all)
+		t.Logf("%s: %d Turns take %d KiB", name, turns, held>>10)
+		if held > turns*test.most {
+			t.Errorf("%s: %d Turns take %d bytes, want at most %d each", name, turns, held, test.most)
+		}
+	}
+}
+
+// The limit of begun Turns bounds the memory of those that wait: a status counts once for each 8 KiB.
+func TestAWaitingTurnCountsByTheMemoryOfItsStatus(t *testing.T) {
+	const turns, perWeight = 200, 8 << 10
+	raw, err := json.Marshal(fullestTurn(0).Status)
+	if err != nil || len(raw) < 56<<10 || len(raw) >= 64<<10 {
+		t.Fatalf("the status takes %d bytes, %v", len(raw), err)
+	}
+	for name, make := range map[string]func(of int) *v1alpha1.Turn{
+		"the largest status": fullestTurn,
+		"a usual one": func(of int) *v1alpha1.Turn {
+			own := fullestTurn(of)
+			own.Status.ToolCalls = own.Status.ToolCalls[:1]
+			own.Status.ToolCalls[0].Arguments = longText(200)
+			return own
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all, weight := [turns]any{}, int64(0)
+			before := heap()
+			for i := range all {
+				own := kept(CacheOptions(), make(i)).(*v1alpha1.Turn)
+				own.Status.ToolCalls = append([]v1alpha1.ToolCall{}, own.Status.ToolCalls...)
+				weight += turn.Weight(own)
+				all[i] = own
+			}
+			held := heap() - before
+			runtime.KeepAlive(&all)
+			t.Logf("%d Turns take %d KiB, and count as %d", turns, held>>10, weight)
+			if held > weight*perWeight {
+				t.Errorf("%d Turns take %d bytes and count as %d", turns, held, weight)
+			}
+			if name == "a usual one" && weight != turns {
+				t.Errorf("%d usual Turns count as %d", turns, weight)
+			}
+		})
+	}
+}
