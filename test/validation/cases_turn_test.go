@@ -63,6 +63,12 @@ var turnCases = []ruleCase{
 		message:  `spec.controls.locale in body should match`,
 	},
 	{
+		rule:     "spec.controls.reasoningEffort enum",
+		accepted: `spec: {controls: {reasoningEffort: None}}`,
+		rejected: `spec: {controls: {reasoningEffort: Extreme}}`,
+		message:  `spec.controls.reasoningEffort: Unsupported value: "Extreme": supported values: "None", "Low", "Medium", "High"`,
+	},
+	{
 		rule:     "spec.controls.modelRef required name",
 		accepted: `spec: {controls: {modelRef: {name: simulated}}}`,
 		rejected: `spec: {controls: {modelRef: {}}}`,

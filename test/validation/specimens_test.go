@@ -84,7 +84,7 @@ var specimens = []specimen{
 	{kind: "Turn", name: "complete", spec: `
   sessionRef: {name: demo}
   input: How many words has this sentence?
-  controls: {modelRef: {name: simulated}, locale: en-GB}
+  controls: {modelRef: {name: simulated}, locale: en-GB, reasoningEffort: High}
   delivery: Queue
   desiredState: Running
   suspend: false
