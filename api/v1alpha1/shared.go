@@ -112,7 +112,7 @@ type ConfigLayer struct {
 	// add up, and a capability that is named twice counts once.
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:MaxItems=16
 	Capabilities []CapabilityReference `json:"capabilities,omitempty"`
 
 	// networkAccess lists the network destinations that the tools may reach. A lower layer can only narrow it. If no
