@@ -69,7 +69,8 @@ func awaitPolicies(ctx context.Context, c client.Client) error {
 		},
 	)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return errors.New("waiting for the policies to be in force: a ToolResult in the name of another user is still accepted")
+		return errors.New("waiting for the policies to be in force: " +
+			"a ToolResult in the name of another user is still accepted")
 	}
 	if err != nil {
 		return fmt.Errorf("waiting for the policies to be in force: %w", err)

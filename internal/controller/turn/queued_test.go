@@ -96,7 +96,8 @@ func TestAQueuedTurnSaysWhatItWaitsFor(t *testing.T) {
 
 	turns.Begin("another", "ns", func() {})
 	turns.Begin("s", "ns", func() {})
-	expect("demo-1", v1alpha1.ReasonTurnLimit, `Namespace "ns" has reached the limit of 1 Turns that have begun and not ended`)
+	const limited = `Namespace "ns" has reached the limit of 1 Turns that have begun and not ended`
+	expect("demo-1", v1alpha1.ReasonTurnLimit, limited)
 	expect("demo-2", v1alpha1.ReasonQueued, "Waiting for earlier Turns of the Session")
 
 	turns.End("another")

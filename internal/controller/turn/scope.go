@@ -134,7 +134,7 @@ func messageOf(live client.Reader, cached *v1alpha1.Turn) host.MessageReader {
 			return v1alpha1.TurnSpec{}, fmt.Errorf("reading the Turn past the cache: %w", err)
 		}
 		if turn.UID != uid {
-			return v1alpha1.TurnSpec{}, fmt.Errorf("Turn %s was replaced by another one with the same name", key)
+			return v1alpha1.TurnSpec{}, fmt.Errorf("reading Turn %s: it was replaced by another one with the same name", key)
 		}
 		return turn.Spec, nil
 	}
