@@ -243,7 +243,8 @@ var _ = Describe("The role capstan-approve", func() {
 	It("decides, and does not answer for clients", func(ctx context.Context) {
 		user, name := newUser(ctx, "capstan-approve")
 		accepts(creating(ctx, user, newDecision("decision", name)))
-		refuses(creating(ctx, user, newToolResult("answer", name)), `you are not allowed to provide results of client tools in namespace "team-a"`)
+		refuses(creating(ctx, user, newToolResult("answer", name)),
+			`you are not allowed to provide results of client tools in namespace "team-a"`)
 		failed := newToolResult("error", name)
 		text := "No."
 		failed.Spec.Result, failed.Spec.Error = nil, &text

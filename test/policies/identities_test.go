@@ -31,7 +31,8 @@ func gets(secrets ...string) rbacv1.PolicyRule {
 }
 
 func notYours(secret string) string {
-	return fmt.Sprintf("you are not allowed to use Secret %q: a Tool that refers to it requires permission to get it.", secret)
+	const refusal = "you are not allowed to use Secret %q: a Tool that refers to it requires permission to get it."
+	return fmt.Sprintf(refusal, secret)
 }
 
 func notYourKey(secret string) string {

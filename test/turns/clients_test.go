@@ -99,7 +99,8 @@ var _ = Describe("Client tools", func() {
 		waiting(ctx)
 		create(ctx, toolResult(namespace, "wrong", "demo-1", "9-9", "?"))
 		Eventually(accepted(ctx, namespace, "wrong")).Should(Equal("False UnknownCall"))
-		Expect(acceptedMessage(ctx, namespace, "wrong")).To(ContainSubstring("It is waiting for: 1-0 (ask-ann), 1-1 (ask-bob)."))
+		Expect(acceptedMessage(ctx, namespace, "wrong")).To(
+			ContainSubstring("It is waiting for: 1-0 (ask-ann), 1-1 (ask-bob)."))
 
 		other := toolResult(namespace, "replaced", "demo-1", "1-0", "?")
 		other.Spec.TurnRef.UID = "00000000-0000-0000-0000-000000000000"
