@@ -359,8 +359,11 @@ func talk(
 
 func newTalk(ctx context.Context, as client.Client, namespace, session, model string, tools ...string) error {
 	of := &v1alpha1.Session{ObjectMeta: named(namespace, session), Spec: v1alpha1.SessionSpec{
-		HarnessRef:   v1alpha1.LocalReference{Name: "base"},
-		ConfigLayer:  v1alpha1.ConfigLayer{ModelRef: &v1alpha1.LocalReference{Name: model}, MaxIterations: new(int32(10_000))},
+		HarnessRef: v1alpha1.LocalReference{Name: "base"},
+		ConfigLayer: v1alpha1.ConfigLayer{
+			ModelRef:      &v1alpha1.LocalReference{Name: model},
+			MaxIterations: new(int32(10_000)),
+		},
 		JournalLimit: new(resource.MustParse("1Gi")), // The manager's limit counts.
 	}}
 	for _, tool := range tools {

@@ -17,41 +17,45 @@ import (
 )
 
 var _ = Describe("A Turn of a model that reasons", Serial, Label(hereLabel), func() {
-	It("goes on with its thoughts when the manager dies between its steps", SpecTimeout(crashLimit), func(ctx SpecContext) {
-		doubles, served := map[string]*providertest.Double{}, http.NewServeMux()
-		for _, api := range providertest.APIs() {
-			doubles[api.Name] = api.Loop("nap", `{"seconds":2}`)
-			served.Handle("/"+api.Name+"/", doubles[api.Name])
-		}
-		server := newModelServer(ctx, served)
-		runManagerWith(ctx, "--egress-allow-cidr="+server.address+"/32")
-		namespace := newStage(ctx, script(""), toolbox("nap", "sleep", v1alpha1.SideEffectPure))
-		Expect(secretFor(ctx, api, namespace, "provider")).To(Succeed())
-		for _, of := range providertest.APIs() {
-			model := &v1alpha1.Model{ObjectMeta: named(namespace, of.Name), Spec: of.Spec}
-			model.Spec.BaseURL = server.url + "/" + of.Name
-			model.Spec.SecretKeyRef = &v1alpha1.SecretKeyReference{Name: "provider", Key: "key"}
-			create(ctx, model)
-			Expect(talk(ctx, api, namespace, of.Name, 1, of.Name, "Please rest.")).To(Succeed())
-		}
-		for step := 1; step <= 2; step++ {
-			Eventually(ctx, func() error {
-				for name, double := range doubles {
-					if double.Minted() < step {
-						return fmt.Errorf("%s has responded %d times", name, double.Minted())
+	It(
+		"goes on with its thoughts when the manager dies between its steps",
+		SpecTimeout(crashLimit),
+		func(ctx SpecContext) {
+			doubles, served := map[string]*providertest.Double{}, http.NewServeMux()
+			for _, api := range providertest.APIs() {
+				doubles[api.Name] = api.Loop("nap", `{"seconds":2}`)
+				served.Handle("/"+api.Name+"/", doubles[api.Name])
+			}
+			server := newModelServer(ctx, served)
+			runManagerWith(ctx, "--egress-allow-cidr="+server.address+"/32")
+			namespace := newStage(ctx, script(""), toolbox("nap", "sleep", v1alpha1.SideEffectPure))
+			Expect(secretFor(ctx, api, namespace, "provider")).To(Succeed())
+			for _, of := range providertest.APIs() {
+				model := &v1alpha1.Model{ObjectMeta: named(namespace, of.Name), Spec: of.Spec}
+				model.Spec.BaseURL = server.url + "/" + of.Name
+				model.Spec.SecretKeyRef = &v1alpha1.SecretKeyReference{Name: "provider", Key: "key"}
+				create(ctx, model)
+				Expect(talk(ctx, api, namespace, of.Name, 1, of.Name, "Please rest.")).To(Succeed())
+			}
+			for step := 1; step <= 2; step++ {
+				Eventually(ctx, func() error {
+					for name, double := range doubles {
+						if double.Minted() < step {
+							return fmt.Errorf("%s has responded %d times", name, double.Minted())
+						}
 					}
-				}
-				return nil
-			}).WithTimeout(takeover).Should(Succeed())
-			dies(ctx)
-		}
-		for name, double := range doubles {
-			Eventually(ctx, turn(namespace, name+"-1")).WithTimeout(takeover).Should(capstantest.HaveSucceeded())
-			Expect(read(ctx, namespace, name+"-1").Status.Output).To(Equal("Good morning."))
-			Expect(double.Beginning()).To(BeEmpty(), name)
-			Expect(double.Returned()).To(Equal(2), "the thoughts of the steps before the last one, by %s", name)
-		}
-	})
+					return nil
+				}).WithTimeout(takeover).Should(Succeed())
+				dies(ctx)
+			}
+			for name, double := range doubles {
+				Eventually(ctx, turn(namespace, name+"-1")).WithTimeout(takeover).Should(capstantest.HaveSucceeded())
+				Expect(read(ctx, namespace, name+"-1").Status.Output).To(Equal("Good morning."))
+				Expect(double.Beginning()).To(BeEmpty(), name)
+				Expect(double.Returned()).To(Equal(2), "the thoughts of the steps before the last one, by %s", name)
+			}
+		},
+	)
 })
 
 // dies deletes the manager's pods without grace, and waits for the next one to lead.
