@@ -36,7 +36,8 @@ func notYours(secret string) string {
 }
 
 func notYourKey(secret string) string {
-	return fmt.Sprintf("you are not allowed to use Secret %q: a Model that refers to it requires permission to get it.", secret)
+	const refusal = "you are not allowed to use Secret %q: a Model that refers to it requires permission to get it."
+	return fmt.Sprintf(refusal, secret)
 }
 
 const bound = "is bound to hosts by capstan.dev/allowed-hosts and cannot be given to a tool that runs as a Job, which could send it anywhere."
