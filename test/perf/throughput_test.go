@@ -45,7 +45,7 @@ func BenchmarkPlainTurns(b *testing.B) {
 	writes := s.recordTurn(b)
 	for b.Loop() {
 		ceiling := s.rate(b, func(ctx context.Context, sessions []*v1alpha1.Session) error {
-			return s.replay(ctx, sessions, writes)
+			return s.createTurns(ctx, sessions, writes)
 		})
 		kit := s.manager(b, nil)
 		reached := s.rate(b, s.run)
@@ -232,7 +232,22 @@ func (s *benchServer) rate(b *testing.B, run func(context.Context, []*v1alpha1.S
 
 // run creates the Turns for the manager, and waits until all have finished.
 func (s *benchServer) run(ctx context.Context, sessions []*v1alpha1.Session) error {
-	var group errgroup.Group
+	if err := s.createTurns(ctx, sessions, nil); err != nil {
+		return err
+	}
+	ended := map[string]bool{}
+	for len(ended) < benchClients*benchTurns {
+		if err := s.watch(ctx, ended); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// createTurns creates the Turns of all clients at the same time, makes the writes for each after its creation, and
+// returns when the last one is done.
+func (s *benchServer) createTurns(ctx context.Context, sessions []*v1alpha1.Session, writes []write) error {
+	group, ctx := errgroup.WithContext(ctx)
 	for _, session := range sessions {
 		group.Go(func() error {
 			for t := range benchTurns {
@@ -240,15 +255,14 @@ func (s *benchServer) run(ctx context.Context, sessions []*v1alpha1.Session) err
 				if err := s.client.Create(ctx, turn); err != nil {
 					return err
 				}
+				for _, w := range writes {
+					if err := s.send(ctx, w, session, turn); err != nil {
+						return err
+					}
+				}
 			}
 			return nil
 		})
-	}
-	ended := map[string]bool{}
-	for len(ended) < benchClients*benchTurns {
-		if err := s.watch(ctx, ended); err != nil {
-			return err
-		}
 	}
 	return group.Wait()
 }
@@ -272,28 +286,6 @@ func (s *benchServer) watch(ctx context.Context, ended map[string]bool) error {
 		}
 	}
 	return nil
-}
-
-// replay makes the writes for the Turns in place of the manager.
-func (s *benchServer) replay(ctx context.Context, sessions []*v1alpha1.Session, writes []write) error {
-	var group errgroup.Group
-	for _, session := range sessions {
-		group.Go(func() error {
-			for t := range benchTurns {
-				turn := newTurn(s.space, session.Name, fmt.Sprintf("%s-%d", session.Name, t))
-				if err := s.client.Create(ctx, turn); err != nil {
-					return err
-				}
-				for _, w := range writes {
-					if err := s.send(ctx, w, session, turn); err != nil {
-						return err
-					}
-				}
-			}
-			return nil
-		})
-	}
-	return group.Wait()
 }
 
 // send makes one write for another Turn than the recorded one, whatever the version of its object is.
