@@ -53,7 +53,7 @@ type JournalEntrySpec struct {
 	// +optional
 	Final bool `json:"final,omitempty"`
 	// payload is the content of the entry, in the form that format names: events, tool calls, results, and the new
-	// progress of the Turn.
+	// progress of the Turn. From format 3 on it is a string, compressed with gzip and encoded in base64.
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields

@@ -74,8 +74,8 @@ type SessionSpec struct {
 	// +kubebuilder:validation:MaxProperties=32
 	Hints map[string]JSON `json:"hints,omitempty"`
 
-	// journalLimit is the maximum size of the Session's journal. A Turn that would exceed it ends with JournalFull.
-	// Default 16Mi.
+	// journalLimit is the maximum size of the Session's journal, before its entries are compressed. A Turn that would
+	// exceed it ends with JournalFull. Default 16Mi.
 	// +optional
 	// +kubebuilder:default="16Mi"
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('64Ki')) >= 0 && quantity(string(self)).compareTo(quantity('1Gi')) <= 0",message="journalLimit must be between 64Ki and 1Gi."

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
@@ -31,7 +32,15 @@ func TestAPlainTurnHasASmallEntry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw, err := json.Marshal(spec)
+	plain, err := format.Unpack(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	full, err := json.Marshal(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, err := json.Marshal(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,8 +48,8 @@ func TestAPlainTurnHasASmallEntry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d bytes, of %d", len(raw), len(whole))
-	if len(raw) >= 2560 {
-		t.Errorf("the entry takes %d bytes: %s", len(raw), raw)
+	t.Logf("%d bytes, %d before compression, of %d", len(stored), len(full), len(whole))
+	if len(stored) >= 1536 || len(full) >= 2560 {
+		t.Errorf("the entry takes %d bytes, and %d before compression: %s", len(stored), len(full), full)
 	}
 }

@@ -15,7 +15,7 @@ import (
 // createAttempts bounds how often a create whose outcome is not known is tried, always at the same ordinal.
 const createAttempts = 3
 
-// entry is an entry of the journal with its size as it is stored, as JSON. It never changes.
+// entry is an entry of the journal with its size before compression, as JSON. It never changes.
 type entry struct {
 	spec *Entry
 	size int64
@@ -25,32 +25,40 @@ type entry struct {
 
 // newEntry returns an entry that is to be written.
 func newEntry(spec *Entry) (*entry, error) {
-	stored, err := format.Encode(spec)
+	plain, err := format.Plain(spec)
 	if err != nil {
 		return nil, err
 	}
-	size, err := storedSize(stored)
+	size, err := sizeOf(plain)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := format.Pack(plain)
 	return &entry{spec: spec, size: size, stored: stored}, err
 }
 
 // readEntry returns an entry that was read.
 func readEntry(stored *v1alpha1.JournalEntrySpec) (*entry, error) {
-	spec, err := format.Decode(stored)
+	plain, err := format.Unpack(stored)
 	if err != nil {
 		return nil, err
 	}
-	size, err := storedSize(stored)
+	spec, err := format.Decode(plain)
+	if err != nil {
+		return nil, err
+	}
+	size, err := sizeOf(plain)
 	return &entry{spec: spec, size: size}, err
 }
 
-// storedSize is the size of an entry as JSON. The payload of an entry of format 1 is the whole entry.
-func storedSize(stored *v1alpha1.JournalEntrySpec) (int64, error) {
-	if stored.Format <= 1 && stored.Payload != nil {
-		return int64(len(stored.Payload.Raw)), nil
+// sizeOf is the size of an entry without compression, as JSON. The payload of an entry of format 1 is the whole entry.
+func sizeOf(plain *v1alpha1.JournalEntrySpec) (int64, error) {
+	if plain.Format <= 1 && plain.Payload != nil {
+		return int64(len(plain.Payload.Raw)), nil
 	}
-	raw, err := json.Marshal(stored)
+	raw, err := json.Marshal(plain)
 	if err != nil {
-		return 0, fmt.Errorf("encoding the entry at ordinal %d: %w", stored.Ordinal, err)
+		return 0, fmt.Errorf("encoding the entry at ordinal %d: %w", plain.Ordinal, err)
 	}
 	return int64(len(raw)), nil
 }

@@ -32,7 +32,7 @@ type JournalEntrySpecApplyConfiguration struct {
 	// final marks the one entry that closes the step.
 	Final *bool `json:"final,omitempty"`
 	// payload is the content of the entry, in the form that format names: events, tool calls, results, and the new
-	// progress of the Turn.
+	// progress of the Turn. From format 3 on it is a string, compressed with gzip and encoded in base64.
 	Payload *apiextensionsv1.JSON `json:"payload,omitempty"`
 }
 

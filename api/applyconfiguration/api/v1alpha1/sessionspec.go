@@ -30,8 +30,8 @@ type SessionSpecApplyConfiguration struct {
 	ClientTools *apiv1alpha1.ClientToolsPolicy `json:"clientTools,omitempty"`
 	// hints describe the client of this Session. Any key is allowed; clientTools: FollowHints reads setup_connection.
 	Hints map[string]v1.JSON `json:"hints,omitempty"`
-	// journalLimit is the maximum size of the Session's journal. A Turn that would exceed it ends with JournalFull.
-	// Default 16Mi.
+	// journalLimit is the maximum size of the Session's journal, before its entries are compressed. A Turn that would
+	// exceed it ends with JournalFull. Default 16Mi.
 	JournalLimit *resource.Quantity `json:"journalLimit,omitempty"`
 	// turnTTL is how long a Turn of this Session is kept after its end, such as 24h, up to 87600h. A Turn's own
 	// ttlSecondsAfterFinished takes precedence. The conversation stays in the journal. Default: Turns are kept.

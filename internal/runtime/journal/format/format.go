@@ -8,37 +8,84 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// Version is the format that entries are written in. It grows with every change that an earlier build would misread.
-const Version = 2
+// Version is the newest format of entries. It grows with every change that an earlier build would misread.
+const Version = packed
+
+// The formats that this build reads: see docs/design/journal.md. An entry without a number has the format beside.
+const (
+	beside = iota + 1
+	plain
+	packed
+)
 
 // ErrUnknown reports an entry that a later build has written, in a form that this one does not know. Nothing is
 // concluded from it.
 var ErrUnknown = errors.New("the journal has an entry of an unknown format")
 
-// Encode returns an entry in the newest format.
+// Encode returns an entry as it is stored.
 func Encode(e *Entry) (*v1alpha1.JournalEntrySpec, error) {
+	spec, err := Plain(e)
+	if err != nil {
+		return nil, err
+	}
+	return Pack(spec)
+}
+
+// Plain returns an entry without compression. Its size as JSON is what counts for the bounds of entries and journals.
+func Plain(e *Entry) (*v1alpha1.JournalEntrySpec, error) {
 	payload, err := encodeV2(e)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the entry at ordinal %d: %w", e.Ordinal, err)
 	}
 	return &v1alpha1.JournalEntrySpec{
-		Session: e.Session, Ordinal: e.Ordinal, Format: Version, Time: e.Time, Turn: e.Turn, Step: e.Step, Part: e.Part,
+		Session: e.Session, Ordinal: e.Ordinal, Format: plain, Time: e.Time, Turn: e.Turn, Step: e.Step, Part: e.Part,
 		Final: e.Final, Payload: &v1alpha1.JSON{Raw: payload},
 	}, nil
 }
 
+// Pack returns a plain entry with its payload compressed, or the entry itself where that is not shorter.
+func Pack(spec *v1alpha1.JournalEntrySpec) (*v1alpha1.JournalEntrySpec, error) {
+	payload, err := pack(spec.Payload.Raw)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the entry at ordinal %d: %w", spec.Ordinal, err)
+	}
+	if len(payload) >= len(spec.Payload.Raw) {
+		return spec, nil
+	}
+	short := *spec
+	short.Format, short.Payload = packed, &v1alpha1.JSON{Raw: payload}
+	return &short, nil
+}
+
+// Unpack reverses Pack. An entry without compression is returned as it is. The error is ErrUnknown.
+func Unpack(spec *v1alpha1.JournalEntrySpec) (*v1alpha1.JournalEntrySpec, error) {
+	if spec.Format != packed || spec.Payload == nil {
+		return spec, nil
+	}
+	payload, err := unpack(spec.Payload.Raw)
+	if err != nil {
+		return nil, fmt.Errorf("%w %d (%w)", ErrUnknown, spec.Format, err)
+	}
+	full := *spec
+	full.Format, full.Payload = plain, &v1alpha1.JSON{Raw: payload}
+	return &full, nil
+}
+
 // Decode reads an entry of any known format. The error is ErrUnknown.
 func Decode(spec *v1alpha1.JournalEntrySpec) (*Entry, error) {
+	spec, err := Unpack(spec)
+	if err != nil {
+		return nil, err
+	}
 	e := &Entry{
 		Session: spec.Session, Ordinal: spec.Ordinal, Time: spec.Time, Turn: spec.Turn, Step: spec.Step, Part: spec.Part,
 		Final: spec.Final,
 	}
-	var err error
 	switch {
 	case spec.Payload == nil:
-	case spec.Format <= 1:
+	case spec.Format <= beside:
 		err = decodeV1(spec.Payload.Raw, e)
-	case spec.Format == Version:
+	case spec.Format == plain:
 		err = decodeV2(spec.Payload.Raw, e)
 	default:
 		return nil, fmt.Errorf("%w %d", ErrUnknown, spec.Format)
@@ -69,7 +116,7 @@ func FromJSON(raw []byte) (*v1alpha1.JournalEntrySpec, error) {
 	if err := json.Unmarshal(raw, spec); err != nil {
 		return nil, fmt.Errorf("reading the spec of a JournalEntry: %w", err)
 	}
-	if spec.Format <= 1 {
+	if spec.Format <= beside {
 		spec.Payload = &v1alpha1.JSON{Raw: raw}
 	}
 	return spec, nil

@@ -150,7 +150,7 @@ func step(of v1alpha1.JournalTurn) *Entry {
 func TestThePayloadRepeatsNothingOfTheEnvelope(t *testing.T) {
 	of := v1alpha1.JournalTurn{Name: "the-turn", UID: "0c7e1f3a-3333-4444-8888-0123456789ab"}
 	e := step(of)
-	spec, err := Encode(e)
+	spec, err := Plain(e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +263,7 @@ func TestIDsOfEventsDifferByTurnStepTypeAndSubject(t *testing.T) {
 func TestAFinalEntryWithoutItsTransitionIsUnknown(t *testing.T) {
 	for name, payload := range map[string]*v1alpha1.JSON{"no payload": nil, "an empty one": {Raw: []byte(`{}`)}} {
 		t.Run(name, func(t *testing.T) {
-			spec := &v1alpha1.JournalEntrySpec{Format: Version, Final: true, Payload: payload}
+			spec := &v1alpha1.JournalEntrySpec{Format: plain, Final: true, Payload: payload}
 			if _, err := Decode(spec); !errors.Is(err, ErrUnknown) {
 				t.Errorf("decoded with %v", err)
 			}
@@ -299,7 +299,7 @@ func TestTheTimeToTheFirstTokenIsStoredOnce(t *testing.T) {
 			e.Events = append(e.Events, event.Event{Type: kinds[i], Data: &v1alpha1.JSON{Raw: []byte(data)}})
 		}
 		event.Identify(e.Turn.UID, e.Step, e.Events)
-		spec, err := Encode(e)
+		spec, err := Plain(e)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -323,4 +323,90 @@ func value(t *testing.T, e event.Event) map[string]any {
 		t.Fatal(err)
 	}
 	return data
+}
+
+// TestAnEntryIsCompressedWhereThatIsShorter: people can read what is stored with base64 and gunzip.
+func TestAnEntryIsCompressedWhereThatIsShorter(t *testing.T) {
+	short := &Entry{
+		Session: "demo", Ordinal: 1, Turn: &v1alpha1.JournalTurn{Name: "t", UID: "u"}, Step: 1,
+		Claimed: &ClaimedCall{ID: "1-0", Holder: "h"},
+	}
+	long := step(v1alpha1.JournalTurn{Name: "the-turn", UID: "0c7e1f3a-3333-4444-8888-0123456789ab"})
+	for name, test := range map[string]struct {
+		entry  *Entry
+		format int32
+	}{"a claim": {short, plain}, "a step": {long, packed}} {
+		t.Run(name, func(t *testing.T) {
+			full, err := Plain(test.entry)
+			if err != nil {
+				t.Fatal(err)
+			}
+			spec, err := Pack(full)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if spec.Format != test.format || len(spec.Payload.Raw) > len(full.Payload.Raw) {
+				t.Errorf("format %d with %d bytes for %d", spec.Format, len(spec.Payload.Raw), len(full.Payload.Raw))
+			}
+			again, err := Unpack(spec)
+			if err != nil || !reflect.DeepEqual(again, full) {
+				t.Errorf("unpacked %+v, %v; want %+v", again, err, full)
+			}
+		})
+	}
+}
+
+func TestACompressedPayloadThatCannotBeReadIsUnknown(t *testing.T) {
+	packedOf := func(payload []byte) []byte {
+		text, err := pack(payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	whole := packedOf([]byte(`{"digest":"d"}`))
+	var compressed []byte
+	if err := json.Unmarshal(whole, &compressed); err != nil {
+		t.Fatal(err)
+	}
+	cut, err := json.Marshal(compressed[:len(compressed)-1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, payload := range map[string][]byte{
+		"an object":     []byte(`{"digest":"d"}`),
+		"no base64":     []byte(`"-"`),
+		"no gzip":       []byte(`"AAAA"`),
+		"cut":           cut,
+		"too large":     packedOf(append([]byte(`{"digest":"d"}`), bytes.Repeat([]byte(" "), maxPayloadBytes)...)),
+		"unknown field": packedOf([]byte(`{"digest":"d","later":true}`)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := &v1alpha1.JournalEntrySpec{Format: packed, Payload: &v1alpha1.JSON{Raw: payload}}
+			if _, err := Decode(spec); !errors.Is(err, ErrUnknown) {
+				t.Errorf("decoded with %v", err)
+			}
+		})
+	}
+}
+
+func BenchmarkPack(b *testing.B) {
+	e := step(v1alpha1.JournalTurn{Name: "the-turn", UID: "0c7e1f3a-3333-4444-8888-0123456789ab"})
+	full, err := Plain(e)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, run := range map[string]func() (*v1alpha1.JournalEntrySpec, error){
+		"plain":  func() (*v1alpha1.JournalEntrySpec, error) { return Plain(e) },
+		"packed": func() (*v1alpha1.JournalEntrySpec, error) { return Pack(full) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := run(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }

@@ -3,6 +3,7 @@ package format_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -20,7 +21,13 @@ import (
 // recorded are the entries of a journal that a build before format 2 has written: each kind of entry, in order.
 func recorded(t *testing.T) [][]byte {
 	t.Helper()
-	raw, err := os.ReadFile("testdata/format-1.jsonl")
+	return recordedIn(t, 1)
+}
+
+// recordedIn are the entries of that journal in a format.
+func recordedIn(t *testing.T, version int) [][]byte {
+	t.Helper()
+	raw, err := os.ReadFile(fmt.Sprintf("testdata/format-%d.jsonl", version))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,10 +105,7 @@ func TestRecordedEntriesAreReadWhole(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, raw)
 			}
-			got, err := json.Marshal(e)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := asJSON(t, e)
 			want := value(t, raw)
 			delete(want, "format")
 			asNow(want)
@@ -115,12 +119,48 @@ func TestRecordedEntriesAreReadWhole(t *testing.T) {
 	}
 }
 
+// TestRecordedEntriesOfFormat2AreReadWhole: the last build that wrote format 2 has converted the recorded journal.
+func TestRecordedEntriesOfFormat2AreReadWhole(t *testing.T) {
+	before, after := recordedIn(t, 1), recordedIn(t, 2)
+	if len(before) != len(after) {
+		t.Fatalf("%d entries of format 1, %d of format 2", len(before), len(after))
+	}
+	for i := range before {
+		var read [2]*format.Entry
+		for j, raw := range [][]byte{before[i], after[i]} {
+			spec, err := format.FromJSON(raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if spec.Format != int32(j+1) {
+				t.Fatalf("the format of %s is %d", raw, spec.Format)
+			}
+			if read[j], err = format.Decode(spec); err != nil {
+				t.Fatalf("%v\n%s", err, raw)
+			}
+		}
+		want, got := asJSON(t, read[0]), asJSON(t, read[1])
+		if !reflect.DeepEqual(value(t, want), value(t, got)) {
+			t.Errorf("read\n%s\nof format 2, and\n%s\nof format 1", got, want)
+		}
+	}
+}
+
+func asJSON(t *testing.T, e *format.Entry) []byte {
+	t.Helper()
+	raw, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
 // TestAnEntryWithADroppedFieldIsRead: earlier builds of format 2 have written it.
 func TestAnEntryWithADroppedFieldIsRead(t *testing.T) {
 	e := &format.Entry{Session: "demo", Ordinal: 1, Step: 1, Final: true, Transition: &v1alpha1.TurnProgress{
 		Plan: &v1alpha1.TurnPlan{Step: 2, Phase: v1alpha1.PlanPhaseReason},
 	}}
-	spec, err := format.Encode(e)
+	spec, err := format.Plain(e)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -137,7 +137,7 @@ func (f *fixture) view(log *journal.Log, hint int64) *journal.View {
 	return v
 }
 
-// written is an entry as it was read back, with its size in the store.
+// written is an entry as it was read back, with its size before compression.
 type written struct {
 	*journal.Entry
 	size int
@@ -172,7 +172,15 @@ func (f *fixture) entries() []written {
 		if err != nil {
 			f.t.Fatalf("decoding the entry at ordinal %d: %v", ordinal, err)
 		}
-		entries = append(entries, written{content, len(f.json(e))})
+		plain, err := format.Unpack(e)
+		if err != nil {
+			f.t.Fatalf("decompressing the entry at ordinal %d: %v", ordinal, err)
+		}
+		size, stored := len(f.json(plain)), len(f.json(e))
+		if stored > size {
+			f.t.Fatalf("the entry at ordinal %d takes %d bytes in the store, and %d before compression", ordinal, stored, size)
+		}
+		entries = append(entries, written{content, size})
 	}
 	for ordinal := int64(len(entries)) + 2; ordinal < int64(len(entries))+5; ordinal++ {
 		if _, err := f.store.Get(f.t.Context(), f.session, ordinal); !errors.Is(err, journal.ErrNotFound) {

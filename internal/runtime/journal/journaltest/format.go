@@ -2,11 +2,13 @@ package journaltest
 
 import (
 	"errors"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 )
 
 // unknownFormat has a journal with an entry of a later version: every operation reports it, and none continues without
@@ -16,13 +18,15 @@ func unknownFormat(f *fixture) {
 	payload := func(text string) *v1alpha1.JSON { return &v1alpha1.JSON{Raw: []byte(text)} }
 	for name, spec := range map[string]v1alpha1.JournalEntrySpec{
 		"format":       {Format: journal.Format + 1, Final: true, Payload: payload(`{"digest":"later"}`)},
-		"kind of part": {Format: journal.Format, Payload: payload(`{"later":{"id":"1-0"}}`)},
+		"kind of part": {Format: 2, Payload: payload(`{"later":{"id":"1-0"}}`)},
 		"field of a known part": {
-			Format: journal.Format, Payload: payload(`{"claimed":{"id":"1-0","holder":"h","until":"later"}}`),
+			Format: 2, Payload: payload(`{"claimed":{"id":"1-0","holder":"h","until":"later"}}`),
 		},
+		"kind of part, compressed": compressed(f, `{"later":{"id":"1-0"}}`),
+		"compressed payload":       {Format: journal.Format, Payload: payload(`"AAAA"`)},
 		"kind of part of format 1": {Payload: payload(`{"later":{"id":"1-0"}}`)},
 		"empty part":               {Format: journal.Format},
-		"damaged payload":          {Format: journal.Format, Payload: payload(`"text"`)},
+		"damaged payload":          {Format: 2, Payload: payload(`"text"`)},
 	} {
 		f := f.another()
 		spec.Session, spec.Ordinal, spec.Turn, spec.Step, spec.Time = f.session.Name, 1, &of, 1, metav1.NowMicro()
@@ -48,6 +52,16 @@ func unknownFormat(f *fixture) {
 			f.t.Errorf("an unknown %s: the next ordinal has %v", name, err)
 		}
 	}
+}
+
+// compressed returns an entry with a compressed payload.
+func compressed(f *fixture, payload string) v1alpha1.JournalEntrySpec {
+	raw := []byte(payload + strings.Repeat(" ", 1000)) // so that compression makes it shorter
+	spec, err := format.Pack(&v1alpha1.JournalEntrySpec{Format: 2, Payload: &v1alpha1.JSON{Raw: raw}})
+	if err != nil || spec.Format != journal.Format {
+		f.t.Fatalf("compressed to format %d, %v", spec.Format, err)
+	}
+	return *spec
 }
 
 // probe looks whether a step can be closed, and writes nothing.
