@@ -6,8 +6,8 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // Effective is the merged configuration of a Session's layers.
@@ -47,9 +47,9 @@ func (r *Runtime) LoadContext(ctx context.Context, session string) (*Context, er
 	if err != nil {
 		return nil, fmt.Errorf("loading the context: %w", err)
 	}
-	c := host.ConfigOf(resolved, nil)
+	c := turnstate.ConfigOf(resolved, nil)
 	locale := config.Locale(nil, of.Spec.Locale)
-	request, err := r.host.Inspect(ctx, host.JournalOf(of), locale, c)
+	request, err := r.steps.Inspect(ctx, turnstate.JournalOf(of), locale, c)
 	if err != nil {
 		return nil, fmt.Errorf("loading the context of Session %s: %w", of.Name, err)
 	}

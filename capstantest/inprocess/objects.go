@@ -229,7 +229,7 @@ func (s *objects) Session(name string) *v1alpha1.Session {
 	return get[*v1alpha1.Session](s, name)
 }
 
-// secret implements host.SecretReader.
+// secret implements step.SecretReader.
 func (s *objects) secret(name string) (*corev1.Secret, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest/clock"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/step"
 )
 
 // Object is an object that Turns run with, or a Turn: one of the kinds of package v1alpha1.
@@ -39,8 +39,8 @@ type builder struct {
 	otherTools     JobRunner
 	egress         egress.Options
 	defaultSession string
-	// host carries out the steps.
-	host *host.Host
+	// steps runs the steps.
+	steps *step.Runner
 	// later are the options that depend on the fields above.
 	later []func() error
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/apivalidation"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/inprocess"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/model/drivers"
+	"github.com/capstan-dev/capstan/internal/runtime/step"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	_ "github.com/capstan-dev/capstan/internal/runtime/tool/builtin/testmath" // for tests of users
 )
@@ -35,7 +35,7 @@ type RefusedError = inprocess.RefusedError
 // Runtime runs Turns. It is safe for concurrent use, and is shared by sharing the pointer (RT-07).
 type Runtime struct {
 	built *builder
-	host  *host.Host
+	steps *step.Runner
 	loop  *inprocess.Loop
 	store Store
 }
@@ -57,8 +57,8 @@ func New(ctx context.Context, options ...Option) (*Runtime, error) {
 	if err := b.build(); err != nil {
 		return nil, fmt.Errorf("building the runtime: %w", err)
 	}
-	r := &Runtime{built: b, host: b.host, store: b.store}
-	r.loop = inprocess.New(ctx, inprocess.Options{Host: r.host, Objects: b.objects, Clock: b.clock, Jobs: b.jobs})
+	r := &Runtime{built: b, steps: b.steps, store: b.store}
+	r.loop = inprocess.New(ctx, inprocess.Options{Steps: r.steps, Objects: b.objects, Clock: b.clock, Jobs: b.jobs})
 	return r, nil
 }
 
@@ -77,8 +77,8 @@ func (b *builder) build() error {
 		b.models = observed(b.models, b.prompts)
 	}
 	b.objects.models, b.objects.now = b.models, b.clock.Now
-	b.host = b.newHost()
-	b.objects.checkKey = b.host.CheckKey
+	b.steps = b.newSteps()
+	b.objects.checkKey = b.steps.CheckKey
 	for _, add := range b.later {
 		if err := add(); err != nil {
 			return err
@@ -149,10 +149,10 @@ func (b *builder) resolve(session *v1alpha1.Session) (*config.Resolved, error) {
 	return resolved, nil
 }
 
-// newHost returns the host that carries out the steps.
-func (b *builder) newHost() *host.Host {
+// newSteps returns the runner of the steps.
+func (b *builder) newSteps() *step.Runner {
 	now := b.clock.Now
-	return &host.Host{
+	return &step.Runner{
 		Log:       journal.New(b.store, journal.Options{Clock: now}),
 		Models:    b.models,
 		Validator: tool.NewValidator(),

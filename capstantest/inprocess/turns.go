@@ -8,8 +8,8 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/apivalidation"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/inprocess"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // submitter is the user of results and decisions in process.
@@ -128,7 +128,7 @@ func (r *Runtime) Messages(ctx context.Context, session string) ([]Message, erro
 	if err != nil {
 		return nil, fmt.Errorf("reading messages: %w", err)
 	}
-	view, err := r.host.Log.View(ctx, host.JournalOf(of), 0)
+	view, err := r.steps.Log.View(ctx, turnstate.JournalOf(of), 0)
 	if err != nil {
 		return nil, fmt.Errorf("reading the messages of Session %s: %w", of.Name, err)
 	}
@@ -142,7 +142,7 @@ func (r *Runtime) Events(ctx context.Context, session string) ([]event.Event, er
 	if err != nil {
 		return nil, fmt.Errorf("reading events: %w", err)
 	}
-	steps, err := inprocess.Steps(ctx, r.host.Log, r.store, host.JournalOf(of))
+	steps, err := inprocess.Steps(ctx, r.steps.Log, r.store, turnstate.JournalOf(of))
 	if err != nil {
 		return nil, fmt.Errorf("reading the events of Session %s: %w", of.Name, err)
 	}

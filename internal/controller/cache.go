@@ -15,10 +15,10 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/toolresult"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // CacheOptions select what the manager caches: only its own Jobs and pods, and of each object only the fields that
@@ -65,7 +65,7 @@ const maxMetadataBytes = 1 << 10
 var readKeys = []string{
 	v1alpha1.LabelManagedBy, v1alpha1.LabelTurnUID, v1alpha1.LabelStep, v1alpha1.LabelCall, v1alpha1.LabelAttempt,
 	v1alpha1.AnnotationDefaultModel, v1alpha1.AnnotationFingerprint, v1alpha1.AnnotationReleasedAt,
-	host.AnnotationMessageBytes,
+	turnstate.AnnotationMessageBytes,
 }
 
 // stripMetadata drops metadata that is never read: managed fields, finalizers, and foreign labels, annotations and
@@ -155,7 +155,7 @@ func stripTool(object any) (any, error) {
 func stripSession(object any) (any, error) {
 	if session, ok := object.(*v1alpha1.Session); ok {
 		stripLayer(&session.Spec.ConfigLayer)
-		host.LeaveOutHints(session)
+		turnstate.LeaveOutHints(session)
 		session.Spec.Title = ""
 	}
 	return stripMetadata(object)
@@ -169,9 +169,9 @@ func stripTurn(object any) (any, error) {
 		return stripMetadata(object)
 	}
 	if plan := turn.Status.Plan; plan != nil && plan.Step > 1 {
-		turn.Spec.Input, turn.Spec.Message = host.Excerpt(turn.Spec), nil
+		turn.Spec.Input, turn.Spec.Message = turnstate.Excerpt(turn.Spec), nil
 	} else {
-		host.LeaveOutMessage(turn)
+		turnstate.LeaveOutMessage(turn)
 	}
 	if queue.Finished(turn) {
 		turn.Spec.Input, turn.Spec.Message = "", nil
@@ -206,7 +206,7 @@ func stripToolResult(object any) (any, error) {
 	if toolresult.Decided(result) {
 		result.Spec.Result, result.Spec.Error = nil, nil
 	}
-	host.LeaveOutResult(result)
+	turnstate.LeaveOutResult(result)
 	return stripMetadata(result)
 }
 

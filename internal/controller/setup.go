@@ -32,10 +32,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/watchdog"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/step"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 const (
@@ -165,7 +166,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	validator := tool.NewValidator()
 	turnWakes, sessionWakes, modelWakes := &wake.Source{}, &wake.Source{}, &wake.Source{}
-	steps := o.host(mgr, validator)
+	steps := o.steps(mgr, validator)
 	steps.OnNoKey = modelWakes.Wake
 	if err := o.verifyPolicies(mgr, steps, turnWakes, modelWakes); err != nil {
 		return err
@@ -205,13 +206,13 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		}},
 		{"Session", func() error {
 			return (&session.Reconciler{
-				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Host: steps, Clock: o.Clock,
+				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Steps: steps, Clock: o.Clock,
 				Turns: turns, Wakes: sessionWakes, TurnWakes: turnWakes, Watchdog: o.Watchdog,
 			}).SetupWithManager(mgr, o.Workers)
 		}},
 		{"Turn", func() error {
 			return (&turn.Reconciler{
-				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Texts: texts, Host: steps, Clock: o.Clock,
+				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Texts: texts, Steps: steps, Clock: o.Clock,
 				Activities: activities, Turns: turns, Progress: o.Progress, Wakes: turnWakes,
 				Notices: notice.NewRecorder(mgr.GetEventRecorder("capstan-manager"), o.Clock),
 				Logs:    o.Logs, Launcher: o.Launcher, Policies: o.Policies, JobRetention: o.JobRetention, Watchdog: o.Watchdog,
@@ -248,7 +249,7 @@ func setUpAll(kinds []kind) error {
 }
 
 // verifyPolicies adds the check of the policies to the manager, if there is one.
-func (o Options) verifyPolicies(mgr ctrl.Manager, steps *host.Host, turnWakes, modelWakes *wake.Source) error {
+func (o Options) verifyPolicies(mgr ctrl.Manager, steps *step.Runner, turnWakes, modelWakes *wake.Source) error {
 	if o.Policies == nil {
 		return nil
 	}
@@ -293,9 +294,9 @@ func (o Options) register(
 	return nil
 }
 
-// host returns the Host that runs the steps of Turns.
-func (o Options) host(mgr ctrl.Manager, v *tool.Validator) *host.Host {
-	return &host.Host{
+// steps returns the runner of the steps of Turns.
+func (o Options) steps(mgr ctrl.Manager, v *tool.Validator) *step.Runner {
+	return &step.Runner{
 		Log: journal.New(o.Store, journal.Options{
 			CacheBytes: o.JournalCacheBytes, MaxBytes: o.MaxJournalBytes, MaxNamespaceBytes: o.MaxNamespaceJournalBytes,
 			Clock: o.Clock,
@@ -308,7 +309,7 @@ func (o Options) host(mgr ctrl.Manager, v *tool.Validator) *host.Host {
 		Secrets:   o.Policies.Guard(turn.Secrets(mgr.GetAPIReader())),
 
 		OnFirstToken: turn.ObserveFirstToken,
-		OnUnwritten: func(_ context.Context, t host.Turn, err error) {
+		OnUnwritten: func(_ context.Context, t turnstate.Turn, err error) {
 			mgr.GetLogger().Error(err, "Failed to append the model response to the journal; retrying",
 				"namespace", t.Session.Namespace, "session", t.Session.Name, "turn", t.Ref.Name)
 		},

@@ -19,10 +19,10 @@ import (
 	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/capstantest/inprocess"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	runtimeinprocess "github.com/capstan-dev/capstan/internal/runtime/inprocess"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	journalkubernetes "github.com/capstan-dev/capstan/internal/runtime/journal/kubernetes"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // archives are what is done when a model is asked with a system prompt, once.
@@ -116,7 +116,7 @@ func goThrough(ctx context.Context, s scenario, w world, begun <-chan struct{}) 
 // waits reports whether a Turn waits for others.
 func waits(turn *v1alpha1.Turn) bool {
 	return turn.Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults ||
-		host.WaitsForReference(&turn.Status.TurnProgress)
+		turnstate.WaitsForReference(&turn.Status.TurnProgress)
 }
 
 // starting makes the scenario's tools a JobRunner that tells when one has started.
@@ -169,13 +169,13 @@ func inCluster(ctx context.Context, s scenario, prompt, namespace string) course
 	store, err := journalkubernetes.ForConfig(config, nil)
 	Expect(err).NotTo(HaveOccurred())
 	log := journal.New(store, journal.Options{})
-	steps, err := runtimeinprocess.Steps(ctx, log, store, host.JournalOf(session))
+	steps, err := runtimeinprocess.Steps(ctx, log, store, turnstate.JournalOf(session))
 	Expect(err).NotTo(HaveOccurred())
 	var events []event.Event
 	for _, step := range steps {
 		events = append(events, step.Events...)
 	}
-	view, err := log.View(ctx, host.JournalOf(session), 0)
+	view, err := log.View(ctx, turnstate.JournalOf(session), 0)
 	Expect(err).NotTo(HaveOccurred())
 	return courseOf(rests, ended, events, view.Messages)
 }
@@ -233,7 +233,7 @@ func (c *cluster) supply(ctx context.Context) {
 	// moved, and the clock stands still otherwise.
 	Eventually(ctx, func() bool {
 		clock.Advance(time.Minute)
-		return host.WaitsForReference(&c.read(ctx).Status.TurnProgress)
+		return turnstate.WaitsForReference(&c.read(ctx).Status.TurnProgress)
 	}).WithPolling(time.Second).Should(BeFalse())
 }
 

@@ -9,10 +9,10 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/leftout"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // Texts reads the long texts of configuration that the manager's cache leaves out. It keeps those that were used last,
@@ -28,7 +28,7 @@ func NewTexts(live client.Reader, bytes int64) *Texts {
 }
 
 // Of returns a reader for the resolved configuration of a Session.
-func (t *Texts) Of(resolved *config.Resolved, session *v1alpha1.Session) host.Texts {
+func (t *Texts) Of(resolved *config.Resolved, session *v1alpha1.Session) turnstate.Texts {
 	return &ofSession{Texts: t, chain: resolved.Chain, agent: resolved.Agent, session: session}
 }
 
@@ -39,7 +39,7 @@ type ofSession struct {
 	session *v1alpha1.Session
 }
 
-// Prompt implements host.Texts.
+// Prompt implements turnstate.Texts.
 func (t *ofSession) Prompt(ctx context.Context) (string, error) {
 	layers := make([]v1alpha1.ConfigLayer, 0, len(t.chain)+2)
 	for _, harness := range t.chain {
@@ -78,7 +78,7 @@ func promptOf[T client.Object](
 	})
 }
 
-// Tool implements host.Texts. It returns the Tool itself if nothing of it was left out.
+// Tool implements turnstate.Texts. It returns the Tool itself if nothing of it was left out.
 func (t *Texts) Tool(ctx context.Context, cached *v1alpha1.Tool) (*v1alpha1.Tool, error) {
 	if !tool.LeftOut(&cached.Spec) {
 		return cached, nil
@@ -89,7 +89,7 @@ func (t *Texts) Tool(ctx context.Context, cached *v1alpha1.Tool) (*v1alpha1.Tool
 	return whole.DeepCopy(), err
 }
 
-// Model implements host.Texts. It returns the Model itself if nothing of it was left out.
+// Model implements turnstate.Texts. It returns the Model itself if nothing of it was left out.
 func (t *Texts) Model(ctx context.Context, cached *v1alpha1.Model) (*v1alpha1.Model, error) {
 	if !model.LeftOut(cached) {
 		return cached, nil

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/config/policy"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/step"
 )
 
 const (
@@ -205,7 +205,7 @@ func (v *Verifier) Check(*http.Request) error {
 }
 
 // Guard permits reads of Secrets only while every policy is in force.
-func (v *Verifier) Guard(read host.SecretReader) host.SecretReader {
+func (v *Verifier) Guard(read step.SecretReader) step.SecretReader {
 	if v == nil {
 		return read
 	}

@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	journalmemory "github.com/capstan-dev/capstan/internal/runtime/journal/memory"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // fillingBench has a Session whose journal, by status, takes all that its namespace may.
@@ -17,7 +17,7 @@ func fillingBench(t *testing.T) *bench {
 	held.Finalizers = []string{"example.org/held"}
 	held.Status.Journal.Bytes = limit
 	b := newBench(t, held)
-	b.Host.Log = journal.New(journalmemory.New(), journal.Options{MaxNamespaceBytes: limit})
+	b.Steps.Log = journal.New(journalmemory.New(), journal.Options{MaxNamespaceBytes: limit})
 	return b
 }
 
@@ -26,7 +26,7 @@ func (b *bench) full() bool {
 	b.t.Helper()
 	other := newSession()
 	other.Name, other.UID = "other", "s2"
-	_, err := b.Host.Log.Append(b.t.Context(), host.JournalOf(other), journal.Record{
+	_, err := b.Steps.Log.Append(b.t.Context(), turnstate.JournalOf(other), journal.Record{
 		Turn: v1alpha1.JournalTurn{Name: "x", UID: "x"}, Step: 1, OpenedAt: 1,
 		Transition: v1alpha1.TurnProgress{Plan: &v1alpha1.TurnPlan{Phase: v1alpha1.PlanPhaseReason, Step: 2}},
 	})

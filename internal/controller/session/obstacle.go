@@ -7,8 +7,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // obstructed handles the error of a pass. If only a repair of the Session's journal removes it, it is reported on the
@@ -43,7 +43,7 @@ func (r *Reconciler) checkHead(ctx context.Context, s *scope) error {
 	if head == 0 || r.known.checked(key) {
 		return nil
 	}
-	view, err := r.Host.Log.View(ctx, host.JournalOf(s.session), head)
+	view, err := r.Steps.Log.View(ctx, turnstate.JournalOf(s.session), head)
 	if err != nil {
 		return fmt.Errorf("reading the journal: %w", err)
 	}

@@ -20,9 +20,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	journalmemory "github.com/capstan-dev/capstan/internal/runtime/journal/memory"
+	"github.com/capstan-dev/capstan/internal/runtime/step"
 )
 
 // refusing is a store that accepts no entries while it refuses.
@@ -94,7 +94,7 @@ func TestASessionReportsAJournalThatCannotBeAppendedTo(t *testing.T) {
 			store := &refusing{journalmemory.New(), test.refuses}
 			r := &Reconciler{
 				Client: c, Live: c, Clock: clock, Turns: turns, Wakes: &wake.Source{}, TurnWakes: &wake.Source{},
-				Host: &host.Host{Log: journal.New(store, journal.Options{}), Clock: time.Now},
+				Steps: &step.Runner{Log: journal.New(store, journal.Options{}), Clock: time.Now},
 			}
 			var result ctrl.Result
 			var versions []string

@@ -21,10 +21,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/turn"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	journalmemory "github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
+	"github.com/capstan-dev/capstan/internal/runtime/step"
 )
 
 // demoKey names the Session of the tests.
@@ -65,9 +65,16 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	c := builder.Build()
 	b := &bench{t: t, now: now.Time}
 	b.Reconciler = &Reconciler{
-		Client: c, Live: c, Clock: func() time.Time { return b.now },
-		Turns: fairshare.NewTurns(fairshare.TurnsOptions{Active: 10}), Wakes: &wake.Source{}, TurnWakes: &wake.Source{},
-		Host: &host.Host{Log: journal.New(journalmemory.New(), journal.Options{}), Clock: func() time.Time { return b.now }},
+		Client:    c,
+		Live:      c,
+		Clock:     func() time.Time { return b.now },
+		Turns:     fairshare.NewTurns(fairshare.TurnsOptions{Active: 10}),
+		Wakes:     &wake.Source{},
+		TurnWakes: &wake.Source{},
+		Steps: &step.Runner{
+			Log:   journal.New(journalmemory.New(), journal.Options{}),
+			Clock: func() time.Time { return b.now },
+		},
 	}
 	return b
 }

@@ -21,9 +21,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/controller/watchdog"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
+	"github.com/capstan-dev/capstan/internal/runtime/step"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // lagRetry is the pause after which a pass that found a stale cache is repeated, if no watch event comes first, and the
@@ -36,8 +37,8 @@ type Reconciler struct {
 	Client client.Client
 	// Live reads past the cache.
 	Live client.Reader
-	// Host closes the step of an active Turn that was deleted.
-	Host *host.Host
+	// Steps closes the step of an active Turn that was deleted.
+	Steps *step.Runner
 	// Turns decides which Sessions may have an active Turn.
 	Turns *fairshare.Turns
 	// Wakes enqueues the Sessions that get a free slot.
@@ -112,16 +113,16 @@ func (r *Reconciler) open(ctx context.Context, key types.NamespacedName) (*scope
 	}
 	if err != nil {
 		if uid, ok := r.known.forget(key); ok {
-			r.Host.Log.Forget(journal.Session{Namespace: key.Namespace, Name: key.Name, UID: uid})
+			r.Steps.Log.Forget(journal.Session{Namespace: key.Namespace, Name: key.Name, UID: uid})
 			r.Turns.End(uid)
 		}
 		return nil, nil
 	}
 	if old, replaced := r.known.see(key, session.UID); replaced {
-		r.Host.Log.Forget(journal.Session{Namespace: key.Namespace, Name: key.Name, UID: old})
+		r.Steps.Log.Forget(journal.Session{Namespace: key.Namespace, Name: key.Name, UID: old})
 		r.Turns.End(old)
 	}
-	r.Host.Log.Measured(host.JournalOf(session), session.Status.Journal.Bytes)
+	r.Steps.Log.Measured(turnstate.JournalOf(session), session.Status.Journal.Bytes)
 	if !session.DeletionTimestamp.IsZero() {
 		// A finalizer may keep the Session, and its journal with it.
 		r.Turns.End(session.UID)
@@ -208,7 +209,7 @@ func (r *Reconciler) release(ctx context.Context, s *scope) error {
 		if err != nil || !gone {
 			return err
 		}
-		closed, err := r.Host.Abandon(ctx, host.JournalOf(s.session),
+		closed, err := r.Steps.Abandon(ctx, turnstate.JournalOf(s.session),
 			v1alpha1.JournalTurn{Name: active.Name, UID: active.UID}, s.session.Status.Journal.Head+1,
 			r.withdraw(s.session.Namespace))
 		if err != nil {
@@ -257,7 +258,7 @@ func (r *Reconciler) yield(s *scope) {
 
 // measure updates the size of the journal.
 func (r *Reconciler) measure(ctx context.Context, s *scope) error {
-	view, err := r.Host.Log.View(ctx, host.JournalOf(s.session), s.session.Status.Journal.Head)
+	view, err := r.Steps.Log.View(ctx, turnstate.JournalOf(s.session), s.session.Status.Journal.Head)
 	if err != nil {
 		return fmt.Errorf("reading the journal: %w", err)
 	}
@@ -348,7 +349,7 @@ func (r *Reconciler) write(ctx context.Context, s *scope) error {
 	if changed {
 		r.known.wrote(key, s.session.ResourceVersion)
 	}
-	if s.active != nil && host.WaitsForReference(&s.active.Status.TurnProgress) {
+	if s.active != nil && turnstate.WaitsForReference(&s.active.Status.TurnProgress) {
 		// The configuration of the Session may have changed, for example the Model that the Turn waits for.
 		r.TurnWakes.Wake(client.ObjectKeyFromObject(s.active))
 	}

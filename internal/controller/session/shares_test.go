@@ -20,9 +20,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/turn"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	journalmemory "github.com/capstan-dev/capstan/internal/runtime/journal/memory"
+	"github.com/capstan-dev/capstan/internal/runtime/step"
 )
 
 // cluster has Sessions with a Turn each, and the reconciler that admits them.
@@ -75,7 +75,7 @@ func (c *cluster) start(limits fairshare.TurnsOptions) {
 	c.Reconciler = &Reconciler{
 		Client: api, Live: api, Clock: time.Now,
 		Turns: fairshare.NewTurns(limits), Wakes: &wake.Source{}, TurnWakes: &wake.Source{},
-		Host: &host.Host{Log: journal.New(journalmemory.New(), journal.Options{}), Clock: time.Now},
+		Steps: &step.Runner{Log: journal.New(journalmemory.New(), journal.Options{}), Clock: time.Now},
 	}
 }
 

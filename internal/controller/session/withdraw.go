@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/step"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -18,7 +18,7 @@ import (
 // deletion requires the resource version that had the gate: if a process removes the gate at the same time, it fails,
 // and the API server binds no pod that is being deleted. A later pod of the Job stays gated, because no status is left
 // to record it in. If there is no pod, one may have started and be gone.
-func (r *Reconciler) withdraw(namespace string) host.Withdrawer {
+func (r *Reconciler) withdraw(namespace string) step.Withdrawer {
 	return func(ctx context.Context, turn v1alpha1.JournalTurn, step int32, call v1alpha1.ToolCall) (bool, error) {
 		var pods corev1.PodList
 		err := r.Live.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{

@@ -11,17 +11,16 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
-	"github.com/capstan-dev/capstan/internal/runtime/projection"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // actScope is the data of one pass over an act step.
 type actScope struct {
 	*scope
 	step    *stepMemory
-	config  host.Config
+	config  turnstate.Config
 	jobs    map[string]*batchv1.Job
 	pods    map[string][]*corev1.Pod
 	results []v1alpha1.ToolResult
@@ -144,7 +143,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (*actScope, error) {
 	a.round = act.NewRound(a.step.known, a.calls(), act.Facts{
 		Blocked:     a.config.Blocker != nil,
 		Begun:       len(a.jobs) > 0 || a.step.attempted() || a.requested(),
-		Clients:     host.Waits(a.hostTurn()),
+		Clients:     turnstate.Waits(a.turnState()),
 		Concurrency: a.config.Effective.ToolConcurrency,
 		Exists:      a.exists,
 	})
@@ -160,7 +159,7 @@ func (r *Reconciler) block(ctx context.Context, a *actScope) (flow, error) {
 	if err != nil {
 		return stop, err
 	}
-	closed, err := r.Host.Block(ctx, a.hostTurn(), a.config.Blocker, known)
+	closed, err := r.Steps.Block(ctx, a.turnState(), a.config.Blocker, known)
 	if err != nil {
 		return stop, err
 	}
@@ -192,7 +191,7 @@ func (r *Reconciler) close(ctx context.Context, a *actScope) (flow, error) {
 	if err != nil {
 		return stop, err
 	}
-	closed, err := r.Host.Act(ctx, r.steerable(a.scope), known)
+	closed, err := r.Steps.Act(ctx, r.steerable(a.scope), known)
 	if errors.Is(err, journal.ErrStale) {
 		// Another process recorded an outcome or a decision, or claimed a call, that this one does not know: read the
 		// journal and fold again.
@@ -210,8 +209,8 @@ func (r *Reconciler) close(ctx context.Context, a *actScope) (flow, error) {
 // show updates phase, counts and conditions of the working copy from its calls. waits reports whether the step only
 // waits for others.
 func (r *Reconciler) show(a *actScope, waits bool) {
-	host.Progress(&a.turn.Status.TurnProgress, a.step.known, waits, a.lacks())
-	projection.SetConditions(&a.turn.Status, a.turn.Generation, nowSeconds(r.Clock()))
+	turnstate.ShowCalls(&a.turn.Status.TurnProgress, a.step.known, waits, a.lacks())
+	turnstate.SetConditions(&a.turn.Status, a.turn.Generation, nowSeconds(r.Clock()))
 }
 
 // rest records the state of the step between two events: outcomes in the journal, once the Turn waits, and changes of

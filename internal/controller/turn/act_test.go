@@ -17,10 +17,10 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 func TestResultsThatComeTogetherEnterTheJournalInCallOrder(t *testing.T) {
@@ -39,7 +39,7 @@ func TestResultsThatComeTogetherEnterTheJournalInCallOrder(t *testing.T) {
 	m.until("all but the last", func() bool { return w.shows("ask-7", v1alpha1.ToolCallStateSucceeded)() })
 	turn := w.turn()
 	refs, err := journal.New(w.store, journal.Options{Clock: w.present}).
-		Settled(t.Context(), host.JournalOf(w.session()), turn.UID, turn.Status.Plan.Step, turn.Status.Plan.OpenedAtOrdinal)
+		Settled(t.Context(), turnstate.JournalOf(w.session()), turn.UID, turn.Status.Plan.Step, turn.Status.Plan.OpenedAtOrdinal)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,9 +169,9 @@ func TestALeaderThatIsBehindLeavesLaterStepsAlone(t *testing.T) {
 	}
 	known.Of("1-1").Outcome = &tool.Outcome{State: v1alpha1.ToolCallStateSucceeded, Result: &text}
 	rival := w.manager(0)
-	closed, err := rival.Host.Act(
+	closed, err := rival.Steps.Act(
 		t.Context(),
-		host.TurnOf(turn, w.session()),
+		turnstate.TurnOf(turn, w.session()),
 		&known,
 	)
 	if err != nil || closed.Adopted {
@@ -223,7 +223,7 @@ func TestTheJournalNamesTheImageThatRan(t *testing.T) {
 	m.until("the end", w.finished)
 	var images []string
 	log := journal.New(w.store, journal.Options{Clock: w.present})
-	closed, err := log.Find(t.Context(), host.JournalOf(w.session()), w.turn().UID, 2, 1)
+	closed, err := log.Find(t.Context(), turnstate.JournalOf(w.session()), w.turn().UID, 2, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

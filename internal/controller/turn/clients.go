@@ -15,9 +15,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/status"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/step"
 	"github.com/capstan-dev/capstan/internal/runtime/toolresult"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // collect offers the undecided ToolResults to the round: results of client tools, and decisions.
@@ -38,11 +39,11 @@ func (r *Reconciler) collect(ctx context.Context, a *actScope) error {
 
 // readSettled reads the results and decisions of this step from the journal.
 func (r *Reconciler) readSettled(ctx context.Context, a *actScope) error {
-	refs, err := r.Host.Log.Settled(ctx, a.journal(), a.turn.UID, a.plan().Step, a.plan().OpenedAtOrdinal)
+	refs, err := r.Steps.Log.Settled(ctx, a.journal(), a.turn.UID, a.plan().Step, a.plan().OpenedAtOrdinal)
 	if err != nil {
 		return fmt.Errorf("reading the results in the journal: %w", err)
 	}
-	a.step.known.Record(host.Recorded(refs))
+	a.step.known.Record(step.Recorded(refs))
 	return nil
 }
 
@@ -84,7 +85,7 @@ func (r *Reconciler) whole(ctx context.Context, a *actScope, accepted []act.Offe
 			return nil, err
 		}
 		if o.Result != nil {
-			o.Call = host.SettledCallOf(o.Result)
+			o.Call = turnstate.SettledCallOf(o.Result)
 			whole = append(whole, o)
 		}
 	}
@@ -93,7 +94,7 @@ func (r *Reconciler) whole(ctx context.Context, a *actScope, accepted []act.Offe
 
 // wholeResult returns a ToolResult with the texts that the cache has dropped; nil if it is gone.
 func (r *Reconciler) wholeResult(ctx context.Context, cached *v1alpha1.ToolResult) (*v1alpha1.ToolResult, error) {
-	if !host.ResultLeftOut(cached) {
+	if !turnstate.ResultLeftOut(cached) {
 		return cached, nil
 	}
 	result := &v1alpha1.ToolResult{}
@@ -114,7 +115,7 @@ func (r *Reconciler) keepResult(ctx context.Context, a *actScope, o act.Offer) (
 	if err != nil {
 		return stop, err
 	}
-	ref, closed, err := r.Host.Keep(ctx, a.hostTurn(), o.Call, known)
+	ref, closed, err := r.Steps.Keep(ctx, a.turnState(), o.Call, known)
 	if err != nil {
 		return stop, err
 	}
@@ -122,7 +123,7 @@ func (r *Reconciler) keepResult(ctx context.Context, a *actScope, o act.Offer) (
 		a.step.closed = closed
 		return again, nil
 	}
-	a.round.Kept(o.Index, host.Recorded([]journal.SettledRef{ref})[0])
+	a.round.Kept(o.Index, step.Recorded([]journal.SettledRef{ref})[0])
 	return unless(r.accept(ctx, a.scope, a.results, []types.UID{ref.Call.Source}))
 }
 
@@ -136,7 +137,7 @@ func (r *Reconciler) acceptResults(ctx context.Context, s *scope, closed *journa
 	if err != nil {
 		return err
 	}
-	return r.accept(ctx, s, results, host.Sources(closed))
+	return r.accept(ctx, s, results, step.Sources(closed))
 }
 
 // accept marks the ToolResults with the given UIDs as part of their Turn.

@@ -3,12 +3,12 @@ package turn
 import (
 	"context"
 
-	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // expire closes the open step when a time limit has passed, and schedules a pass for the next limit.
 func (r *Reconciler) expire(ctx context.Context, s *scope) (flow, error) {
-	for _, limit := range host.TimeLimits(s.turn) {
+	for _, limit := range turnstate.TimeLimits(s.turn) {
 		if r.Clock().Before(limit.At) {
 			s.deadline(limit.At)
 			continue
@@ -22,7 +22,7 @@ func (r *Reconciler) expire(ctx context.Context, s *scope) (flow, error) {
 		if err != nil {
 			return stop, err
 		}
-		closed, err := r.Host.Expire(ctx, s.hostTurn(), limit.Expiry, known)
+		closed, err := r.Steps.Expire(ctx, s.turnState(), limit.Expiry, known)
 		if err != nil {
 			return stop, err
 		}

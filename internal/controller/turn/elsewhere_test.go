@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // dying starts another process, which has led before and still acts: it dies before it writes the status of a Turn.
@@ -154,7 +154,7 @@ func (m *manager) expectWoken(object client.Object) {
 // seeJournal makes the process read the journal, as another Turn of the Session does.
 func (m *manager) seeJournal() {
 	m.w.t.Helper()
-	if _, err := m.Host.Log.View(m.w.t.Context(), host.JournalOf(m.w.session()), 0); err != nil {
+	if _, err := m.Steps.Log.View(m.w.t.Context(), turnstate.JournalOf(m.w.session()), 0); err != nil {
 		m.w.t.Fatal(err)
 	}
 }

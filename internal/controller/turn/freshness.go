@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // freshnessLimit is how long a pass waits for the watch to show the last own write before it reads past the cache.
@@ -50,7 +50,7 @@ func (r *Reconciler) freshen(ctx context.Context, s *scope) error {
 	}
 	// The API server's version counts, even if versions went back because etcd was restored.
 	s.memory.written, s.memory.behindSince = turn.ResourceVersion, time.Time{}
-	host.LeaveOutMessage(turn)
+	turnstate.LeaveOutMessage(turn)
 	s.turn, s.base = turn.DeepCopy(), turn
 	return nil
 }

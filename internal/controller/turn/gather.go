@@ -16,7 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/layers"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // Indexed fields of the cache.
@@ -35,12 +35,12 @@ const (
 )
 
 // config reads the Turn's configuration, again at every phase.
-func (r *Reconciler) config(ctx context.Context, s *scope) (host.Config, error) {
+func (r *Reconciler) config(ctx context.Context, s *scope) (turnstate.Config, error) {
 	resolved, err := layers.Resolve(ctx, r.Client, s.session)
 	if err != nil {
-		return host.Config{}, err
+		return turnstate.Config{}, err
 	}
-	c := host.ConfigOf(resolved, host.ControlsOf(s.turn))
+	c := turnstate.ConfigOf(resolved, turnstate.ControlsOf(s.turn))
 	c.Texts = r.Texts.Of(resolved, s.session)
 	return c, nil
 }
@@ -154,7 +154,7 @@ func (r *Reconciler) planned(ctx context.Context, s *scope) error {
 	if step.known.Planned != nil {
 		return nil
 	}
-	reason, err := r.Host.Log.Step(ctx, s.journal(), s.turn.UID, s.plan().OpenedAtOrdinal-1)
+	reason, err := r.Steps.Log.Step(ctx, s.journal(), s.turn.UID, s.plan().OpenedAtOrdinal-1)
 	if err != nil {
 		return fmt.Errorf("reading the journal entry of the planned calls: %w", err)
 	}

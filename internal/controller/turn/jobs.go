@@ -19,6 +19,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
+	"github.com/capstan-dev/capstan/internal/runtime/step"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -67,7 +68,7 @@ func (r *Reconciler) start(ctx context.Context, a *actScope, indexes []int) (flo
 // a second process: its name identifies the call.
 func (r *Reconciler) startJob(ctx context.Context, a *actScope, index int, name string) (flow, error) {
 	call := a.calls()[index]
-	planned, err := a.config.Planned(ctx, call)
+	planned, err := step.Planned(ctx, a.config, call)
 	if err != nil {
 		return proceed, err
 	}
@@ -92,7 +93,7 @@ func (r *Reconciler) startJob(ctx context.Context, a *actScope, index int, name 
 		Launcher:  r.Launcher,
 		Locale:    a.plan().Locale,
 
-		TraceParent: r.Host.TraceParent(a.hostTurn(), call.ID),
+		TraceParent: r.Steps.TraceParent(a.turnState(), call.ID),
 	})
 	refused, ready, err := r.cutOff(ctx, job)
 	if err == nil && ready {

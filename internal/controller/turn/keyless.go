@@ -7,8 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
-	"github.com/capstan-dev/capstan/internal/runtime/projection"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 const (
@@ -21,9 +20,9 @@ const (
 
 // awaitKey holds a model call back while its Model has no API key, and reports it on the Turn. The Model's reconciler
 // checks for the key; a change of the Model wakes the Turn through its Session, so that waiting Turns cost nothing.
-func (r *Reconciler) awaitKey(ctx context.Context, s *scope, step *stepMemory, c host.Config) (flow, error) {
+func (r *Reconciler) awaitKey(ctx context.Context, s *scope, step *stepMemory, c turnstate.Config) (flow, error) {
 	progress := &s.turn.Status.TurnProgress
-	missing := host.KeylessBy(c)
+	missing := turnstate.KeylessBy(c)
 	switch {
 	case missing != nil:
 		// The Model's condition has it, and its change wakes the Turn.
@@ -32,20 +31,20 @@ func (r *Reconciler) awaitKey(ctx context.Context, s *scope, step *stepMemory, c
 			return flow, err
 		}
 		return r.waitForKey(s, missing), nil
-	case !host.WaitsForReference(progress):
+	case !turnstate.WaitsForReference(progress):
 		return proceed, nil
 	case r.Clock().Before(step.keyRetry) && !newlyReady(step.readySince, c):
 		s.deadline(step.keyRetry)
 		return r.hold(ctx, s)
 	}
-	host.Resume(progress)
-	projection.SetConditions(&s.turn.Status, s.turn.Generation, nowSeconds(r.Clock()))
+	turnstate.Resume(progress)
+	turnstate.SetConditions(&s.turn.Status, s.turn.Generation, nowSeconds(r.Clock()))
 	return writeThenRepeat(writeWaiting), nil
 }
 
 // newlyReady reports whether a Model of the configuration has become Ready since the given times, by name.
-func newlyReady(since map[string]metav1.Time, c host.Config) bool {
-	for name, at := range host.ReadySince(c) {
+func newlyReady(since map[string]metav1.Time, c turnstate.Config) bool {
+	for name, at := range turnstate.ReadySince(c) {
 		if before, known := since[name]; !known || !before.Equal(&at) {
 			return true
 		}
@@ -54,12 +53,12 @@ func newlyReady(since map[string]metav1.Time, c host.Config) bool {
 }
 
 // waitForKey reports the missing key on the Turn, once.
-func (r *Reconciler) waitForKey(s *scope, missing *host.Keyless) flow {
+func (r *Reconciler) waitForKey(s *scope, missing *turnstate.Keyless) flow {
 	progress := &s.turn.Status.TurnProgress
 	flow := stop
 	if progress.Phase != v1alpha1.TurnPhaseWaiting || !missing.Described(progress) {
 		missing.Describe(progress)
-		projection.SetConditions(&s.turn.Status, s.turn.Generation, nowSeconds(r.Clock()))
+		turnstate.SetConditions(&s.turn.Status, s.turn.Generation, nowSeconds(r.Clock()))
 		flow = writeThenStop(writeWaiting)
 	}
 	r.tellReference(s)
@@ -69,7 +68,7 @@ func (r *Reconciler) waitForKey(s *scope, missing *host.Keyless) flow {
 
 // keyless handles a model call that has found no API key. Its Model was enqueued for a check; if that finds the key,
 // the Model's condition does not change, and so the Turn retries by itself. A Model that becomes Ready ends the pause.
-func (r *Reconciler) keyless(s *scope, step *stepMemory, missing *host.Keyless) flow {
+func (r *Reconciler) keyless(s *scope, step *stepMemory, missing *turnstate.Keyless) flow {
 	delete(step.pauses, s.stepKey())
 	step.keyPause = min(max(2*step.keyPause, firstKeyRetry), lastKeyRetry)
 	step.keyRetry = r.Clock().Add(step.keyPause)

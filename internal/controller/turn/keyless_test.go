@@ -37,7 +37,7 @@ func (v *vault) read(_ context.Context, _, name string) (*corev1.Secret, error) 
 func (w *world) lockUp(m *manager) *vault {
 	w.t.Helper()
 	v := &vault{}
-	m.Host.Secrets, m.Host.OnNoKey = v.read, func(key types.NamespacedName) { v.told = append(v.told, key) }
+	m.Steps.Secrets, m.Steps.OnNoKey = v.read, func(key types.NamespacedName) { v.told = append(v.told, key) }
 	w.changeModel(func(model *v1alpha1.Model) {
 		model.Spec.BaseURL = "https://models.example.org"
 		model.Spec.SecretKeyRef = &v1alpha1.SecretKeyReference{Name: "api", Key: "key"}

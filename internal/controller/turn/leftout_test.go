@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // leavesOut makes the manager read through a cache that has no long texts, and counts what it reads live.
@@ -20,7 +20,7 @@ func (m *manager) leavesOut() map[string]int {
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
 			err := c.Get(ctx, key, o, options...)
 			if turn, ok := o.(*v1alpha1.Turn); ok {
-				host.LeaveOutMessage(turn)
+				turnstate.LeaveOutMessage(turn)
 			}
 			return err
 		},
@@ -29,11 +29,11 @@ func (m *manager) leavesOut() map[string]int {
 			switch l := list.(type) {
 			case *v1alpha1.TurnList:
 				for i := range l.Items {
-					host.LeaveOutMessage(&l.Items[i])
+					turnstate.LeaveOutMessage(&l.Items[i])
 				}
 			case *v1alpha1.ToolResultList:
 				for i := range l.Items {
-					host.LeaveOutResult(&l.Items[i])
+					turnstate.LeaveOutResult(&l.Items[i])
 				}
 			}
 			return err

@@ -12,9 +12,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
+	"github.com/capstan-dev/capstan/internal/runtime/step"
 )
 
 // memory is the in-memory state of a Turn between passes. A new process can restore all of it by reads.
@@ -66,8 +66,8 @@ type stepMemory struct {
 	accepted, lookedUpFor map[types.UID]bool
 	// requests are the attempts of calls that this process carries out itself and has begun, which append to the journal
 	// one after another.
-	requests map[executor.Key]*host.CallRun
-	line     *host.Line
+	requests map[executor.Key]*step.CallRun
+	line     *step.Line
 	// held describes the outcomes that are only in memory because the journal does not accept them.
 	held held
 	// stale reports whether the journal may have outcomes that this process does not know.
@@ -76,16 +76,16 @@ type stepMemory struct {
 	pauses map[executor.Key]pause
 	// unwritten is a model response that is not in the journal yet, share counts its bytes for the namespace, and
 	// panics counts the panics of the model call.
-	unwritten *host.Unwritten
+	unwritten *step.Unwritten
 	// begun reports whether this process has written the plan of the step to status: no earlier one has called a model
 	// for it. refused reports whether an earlier process could not append to the journal.
 	begun, refused bool
 	// dropped is a paid model response that was dropped. No model is called before the journal has stored that.
-	dropped *host.Dropped
+	dropped *step.Dropped
 	share   *fairshare.Share
 	panics  int
 	// backoff is the state of a model call that is retried later.
-	backoff *host.Backoff
+	backoff *step.Backoff
 	// account is the wait for the ServiceAccount of tool pods, while the API server refuses it.
 	account accountWait
 	// keyRetry is when a call that has found no API key is due again, keyPause the length of that pause.
@@ -142,19 +142,19 @@ func (m *stepMemory) attempted() bool {
 }
 
 // of returns the part for a step, which is empty for a new step.
-func (m *memory) of(step int32) *stepMemory {
-	if m.step.number != step || m.step.known == nil {
+func (m *memory) of(number int32) *stepMemory {
+	if m.step.number != number || m.step.known == nil {
 		m.step.drop()
 		m.step = stepMemory{
-			number:      step,
+			number:      number,
 			known:       &act.Step{},
 			jobs:        map[string]*jobMemory{},
 			opened:      map[types.UID]bool{},
 			pauses:      map[executor.Key]pause{},
 			accepted:    map[types.UID]bool{},
 			lookedUpFor: map[types.UID]bool{},
-			requests:    map[executor.Key]*host.CallRun{},
-			line:        &host.Line{},
+			requests:    map[executor.Key]*step.CallRun{},
+			line:        &step.Line{},
 		}
 	}
 	return &m.step

@@ -48,7 +48,7 @@ var (
 		Buckets: prometheus.ExponentialBuckets(0.1, 4, 10),
 	}, []string{"phase"})
 	// turnEndings counts Turns that have ended. Label phase: Succeeded, Failed, Cancelled. Label reason: that of the
-	// condition Succeeded, which is a stop reason, an error code of ERR-01 or of package host, AlreadyRan or
+	// condition Succeeded, which is a stop reason, an error code of ERR-01 or of package turnstate, AlreadyRan or
 	// NameReused.
 	turnEndings = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "capstan_turns_finished_total",

@@ -9,9 +9,9 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/notice"
-	"github.com/capstan-dev/capstan/internal/runtime/projection"
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // missingTold is how long a referenced object of a queued Turn may be missing before an Event reports it.
@@ -28,7 +28,7 @@ const (
 func noticesOf(before, after *v1alpha1.Turn) []notice.Notice {
 	var notices []notice.Notice
 	if calls := askedAnew(before, after); len(calls) > 0 {
-		reason, message := projection.WaitsFor(calls)
+		reason, message := turnstate.WaitsFor(calls)
 		notices = append(notices, notice.Notice{Reason: reason, Action: actionWait, Message: message})
 	}
 	if after.Status.Phase != v1alpha1.TurnPhaseFailed || queue.Finished(before) {

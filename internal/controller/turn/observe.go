@@ -16,8 +16,8 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // ReadCloser is the log of a container.
@@ -268,7 +268,7 @@ func (r *Reconciler) failDeterminism(
 	call v1alpha1.ToolCall,
 	job string,
 ) (flow, error) {
-	violation := host.DeterminismViolation(call, job)
+	violation := turnstate.DeterminismViolation(call, job)
 	a.step.violation = &violation
 	return r.endViolation(ctx, a)
 }
@@ -282,7 +282,7 @@ func (r *Reconciler) endViolation(ctx context.Context, a *actScope) (flow, error
 	if err != nil {
 		return stop, err
 	}
-	closed, err := r.Host.Fail(ctx, a.hostTurn(), *a.step.violation, known)
+	closed, err := r.Steps.Fail(ctx, a.turnState(), *a.step.violation, known)
 	if err != nil {
 		return stop, err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/step"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -42,16 +42,16 @@ func (h *held) release() {
 // recallOutcomes reads the outcomes that the journal has, for a step that another process may have worked on. They
 // replace those of this process.
 func (r *Reconciler) recallOutcomes(ctx context.Context, s *scope) error {
-	step := s.memory.of(s.plan().Step)
-	if !step.stale {
+	memory := s.memory.of(s.plan().Step)
+	if !memory.stale {
 		return nil
 	}
-	refs, err := r.Host.Log.Settled(ctx, s.journal(), s.turn.UID, s.plan().Step, s.plan().OpenedAtOrdinal)
+	refs, err := r.Steps.Log.Settled(ctx, s.journal(), s.turn.UID, s.plan().Step, s.plan().OpenedAtOrdinal)
 	if err != nil {
 		return fmt.Errorf("reading the outcomes in the journal: %w", err)
 	}
-	step.known.Adopt(host.Recorded(refs))
-	step.stale = false
+	memory.known.Adopt(step.Recorded(refs))
+	memory.stale = false
 	return nil
 }
 
@@ -65,7 +65,7 @@ func (r *Reconciler) keepOutcomes(ctx context.Context, a *actScope) error {
 			return err
 		}
 	}
-	closed, err := r.Host.KeepOutcomes(ctx, a.hostTurn(), known)
+	closed, err := r.Steps.KeepOutcomes(ctx, a.turnState(), known)
 	if err != nil {
 		a.notStored = err
 		return err
@@ -83,30 +83,30 @@ func (r *Reconciler) holdOutcomes(s *scope) {
 	if plan == nil || s.session == nil || plan.Phase != v1alpha1.PlanPhaseAct {
 		return
 	}
-	step, now, calls := s.memory.of(plan.Step), r.Clock(), s.turn.Status.ToolCalls
-	step.known.Drop()
-	bytes := step.heldBytes(calls)
+	memory, now, calls := s.memory.of(plan.Step), r.Clock(), s.turn.Status.ToolCalls
+	memory.known.Drop()
+	bytes := memory.heldBytes(calls)
 	if bytes == 0 {
-		step.held.release()
+		memory.held.release()
 		return
 	}
-	if step.held.refused.IsZero() {
-		step.held.refused = now
+	if memory.held.refused.IsZero() {
+		memory.held.refused = now
 	}
-	ends := step.held.refused.Add(host.KeepUnwritten)
-	if !step.held.dropped && now.Before(ends) && step.held.count(r.Activities, s.turn.Namespace, bytes) {
+	ends := memory.held.refused.Add(step.KeepUnwritten)
+	if !memory.held.dropped && now.Before(ends) && memory.held.count(r.Activities, s.turn.Namespace, bytes) {
 		s.deadline(ends)
 		if stall := s.memory.stall; stall != nil && stall.until.After(ends) {
 			stall.until = ends
 		}
 		return
 	}
-	step.held.release()
-	step.held.refused, step.held.dropped = now, true
-	step.known.DropReproducible(calls)
+	memory.held.release()
+	memory.held.refused, memory.held.dropped = now, true
+	memory.known.DropReproducible(calls)
 	for _, call := range calls {
 		key := executor.Key{Turn: s.turn.UID, Step: plan.Step, Call: call.ID, Attempt: call.Attempt}
-		if run := step.requests[key]; run != nil {
+		if run := memory.requests[key]; run != nil {
 			run.Shorten(call)
 		}
 	}

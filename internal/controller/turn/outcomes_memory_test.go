@@ -43,8 +43,8 @@ func TestTurnsThatWaitHoldLittleMemory(t *testing.T) {
 	m := w.manager(0)
 	made := caller(slices.Repeat([]model.ToolCall{{ProviderID: "p", Name: "look", Arguments: "{}"}}, calls))
 	made = append(made, model.ToolCall{ProviderID: "h", Name: "human", Arguments: "{}"})
-	m.Host.Models = model.Registry{"Test": func(*v1alpha1.Model, model.Access) (model.Driver, error) { return made, nil }}
-	m.Host.Log = journal.New(w.store, journal.Options{Clock: w.present, CacheBytes: 1 << 20})
+	m.Steps.Models = model.Registry{"Test": func(*v1alpha1.Model, model.Access) (model.Driver, error) { return made, nil }}
+	m.Steps.Log = journal.New(w.store, journal.Options{Clock: w.present, CacheBytes: 1 << 20})
 	m.Turns = fairshare.NewTurns(fairshare.TurnsOptions{Active: turns})
 	names := make([]string, turns)
 	for i := range names {

@@ -15,10 +15,10 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/journaltest"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // partStore calls a function for every part with outcomes that is created. Its error is that of the store.
@@ -90,7 +90,7 @@ func (m *manager) textsInMemory(turn *v1alpha1.Turn) int {
 func (w *world) story() string {
 	w.t.Helper()
 	closed, err := journal.New(w.store, journal.Options{Clock: w.present}).
-		Find(w.t.Context(), host.JournalOf(w.session()), w.turn().UID, 2, 1)
+		Find(w.t.Context(), turnstate.JournalOf(w.session()), w.turn().UID, 2, 1)
 	if err != nil || closed == nil {
 		w.t.Fatalf("the act step is closed by %v, %v", closed, err)
 	}

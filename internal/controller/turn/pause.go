@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/internal/controller/executor"
-	"github.com/capstan-dev/capstan/internal/runtime/projection"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 const (
@@ -69,7 +69,7 @@ func (r *Reconciler) backsOff(ctx context.Context, s *scope, step *stepMemory) (
 			return flow, err
 		}
 		b.Describe(&s.turn.Status.TurnProgress)
-		projection.SetConditions(&s.turn.Status, s.turn.Generation, nowSeconds(r.Clock()))
+		turnstate.SetConditions(&s.turn.Status, s.turn.Generation, nowSeconds(r.Clock()))
 		s.deadline(b.NotBefore)
 		r.standBack(s)
 		return writeThenStop(writeBackoff), nil

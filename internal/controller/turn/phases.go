@@ -13,11 +13,11 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
-	"github.com/capstan-dev/capstan/internal/runtime/projection"
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
+	"github.com/capstan-dev/capstan/internal/runtime/step"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // session reads the Turn's Session. If it does not exist yet, the Turn waits and names it in a condition; a Turn whose
@@ -73,7 +73,7 @@ func (r *Reconciler) waitInQueue(s *scope, reason, message string) flow {
 	if s.session != nil && queue.Says(s.turn, reason, message) {
 		return stop
 	}
-	projection.Queue(&s.turn.Status, s.turn.Generation, metav1.NewTime(r.Clock()), reason, message)
+	turnstate.Queue(&s.turn.Status, s.turn.Generation, metav1.NewTime(r.Clock()), reason, message)
 	return writeThenStop(writeWaiting)
 }
 
@@ -95,7 +95,7 @@ func (r *Reconciler) next(ctx context.Context, s *scope, limit int64) (*v1alpha1
 func (r *Reconciler) cancelQueued(ctx context.Context, s *scope) (flow, error) {
 	now := metav1.NewMicroTime(r.Clock())
 	if s.session != nil && s.turn.Spec.Delivery == v1alpha1.DeliverySteer {
-		progress, into, err := r.Host.CancelSteer(ctx, s.hostTurn(), s.session.Status.Journal.Head)
+		progress, into, err := r.Steps.CancelSteer(ctx, s.turnState(), s.session.Status.Journal.Head)
 		if err != nil {
 			return stop, err
 		}
@@ -104,7 +104,7 @@ func (r *Reconciler) cancelQueued(ctx context.Context, s *scope) (flow, error) {
 	if s.session != nil {
 		s.turn.Status.SessionUID = s.session.UID
 	}
-	projection.Apply(&s.turn.Status, s.turn.Generation, host.CancelledBeforeStart(now), now)
+	turnstate.Apply(&s.turn.Status, s.turn.Generation, turnstate.CancelledBeforeStart(now), now)
 	return writeThenStop(writeTransition), nil
 }
 
@@ -116,14 +116,14 @@ func (r *Reconciler) begin(ctx context.Context, s *scope) (flow, error) {
 	now := metav1.NewMicroTime(r.Clock())
 	s.turn.Status.SessionUID = s.session.UID
 	progress := plan.Begin(s.session.Status.Journal.Head+1, now)
-	if controls := host.ControlsOf(s.turn); controls != nil && controls.ModelRef != nil {
+	if controls := turnstate.ControlsOf(s.turn); controls != nil && controls.ModelRef != nil {
 		config, err := r.config(ctx, s)
 		if err != nil {
 			return stop, err
 		}
 		progress.ModelNotFound = config.ModelNotFound
 	}
-	projection.Apply(&s.turn.Status, s.turn.Generation, progress, now)
+	turnstate.Apply(&s.turn.Status, s.turn.Generation, progress, now)
 	return writeThenRepeat(writePlan), nil
 }
 
@@ -140,16 +140,16 @@ func (r *Reconciler) lookUp(ctx context.Context, s *scope) (flow, error) {
 // findClosed looks for the entry that closes the open step, or else for the outcomes of its calls that the journal has,
 // unless this process knows that it had none to find.
 func (r *Reconciler) findClosed(ctx context.Context, s *scope) error {
-	step := s.memory.of(s.plan().Step)
-	if step.lookedUp || step.closed != nil {
+	memory := s.memory.of(s.plan().Step)
+	if memory.lookedUp || memory.closed != nil {
 		return nil
 	}
-	closed, settled, err := r.Host.Log.FindSettled(ctx, s.journal(), s.turn.UID, s.plan().Step, s.plan().OpenedAtOrdinal)
+	closed, settled, err := r.Steps.Log.FindSettled(ctx, s.journal(), s.turn.UID, s.plan().Step, s.plan().OpenedAtOrdinal)
 	if err != nil {
 		return err
 	}
-	step.known.Adopt(host.Recorded(settled))
-	step.closed, step.lookedUp = closed, true
+	memory.known.Adopt(step.Recorded(settled))
+	memory.closed, memory.lookedUp = closed, true
 	return nil
 }
 
@@ -171,16 +171,16 @@ func (r *Reconciler) project(ctx context.Context, s *scope) (flow, error) {
 	}
 	closed := step.closed
 	r.wakeSteered(s, closed)
-	projection.Apply(&s.turn.Status, s.turn.Generation, closed.Transition, closed.Time)
+	turnstate.Apply(&s.turn.Status, s.turn.Generation, closed.Transition, closed.Time)
 	return writeThenRepeat(writeTransition), nil
 }
 
 // cancel closes the open step when the user cancels the Turn, or has deleted it and a foreign finalizer still holds it.
 func (r *Reconciler) cancel(ctx context.Context, s *scope) (flow, error) {
-	end := r.Host.Cancel
+	end := r.Steps.Cancel
 	switch {
 	case !s.turn.DeletionTimestamp.IsZero():
-		end = r.Host.Deleted
+		end = r.Steps.Deleted
 	case s.turn.Spec.DesiredState != v1alpha1.DesiredStateCancelled:
 		return proceed, nil
 	}
@@ -194,7 +194,7 @@ func (r *Reconciler) cancel(ctx context.Context, s *scope) (flow, error) {
 	if err != nil {
 		return stop, err
 	}
-	closed, err := end(ctx, s.hostTurn(), known)
+	closed, err := end(ctx, s.turnState(), known)
 	if err != nil {
 		return stop, err
 	}
@@ -224,17 +224,23 @@ func (r *Reconciler) reason(ctx context.Context, s *scope) (flow, error) {
 		return flow, err
 	}
 	turn := r.steerable(s)
-	turn.Backoff, step.readySince = step.backoff, host.ReadySince(config)
-	turn.StoreFirst = step.refused || !step.begun && !r.Host.Log.Stored()
+	earlier := step.backoff
+	step.readySince = turnstate.ReadySince(config)
+	turn.StoreFirst = step.refused || !step.begun && !r.Steps.Log.Stored()
 	turn.ConfigBytes = config.LeftOutBytes()
 	return r.callModel(ctx, s, step, key, r.needToReason(s, turn), func(ctx context.Context) (any, error) {
-		return r.Host.Reason(ctx, turn, config)
+		return r.Steps.ReasonAfter(ctx, turn, config, earlier)
 	})
 }
 
 // awaitStart passes a model call that may start now. Each of these gates checks the journal before it holds the call
 // back.
-func (r *Reconciler) awaitStart(ctx context.Context, s *scope, step *stepMemory, config host.Config) (flow, error) {
+func (r *Reconciler) awaitStart(
+	ctx context.Context,
+	s *scope,
+	step *stepMemory,
+	config turnstate.Config,
+) (flow, error) {
 	if flow, err := r.backsOff(ctx, s, step); err != nil || flow != proceed {
 		return flow, err
 	}
@@ -287,38 +293,38 @@ const maxPanics = 3
 
 // reasonFailed handles a model call without a decision: a response that could not be appended is kept, and a defect of
 // the manager ends the Turn instead of costing money again and again.
-func (r *Reconciler) reasonFailed(ctx context.Context, s *scope, step *stepMemory, cause error) (flow, error) {
-	var unwritten *host.Unwritten
+func (r *Reconciler) reasonFailed(ctx context.Context, s *scope, memory *stepMemory, cause error) (flow, error) {
+	var unwritten *step.Unwritten
 	var panicked *executor.PanicError
-	var backoff *host.Backoff
-	var keyless *host.Keyless
+	var backoff *step.Backoff
+	var keyless *turnstate.Keyless
 	var tooLarge *fairshare.TooLargeError
 	// The call may have closed the step before it failed. One that is to be repeated later has checked the journal, and
 	// has appended nothing.
-	step.lookedUp = false
+	memory.lookedUp = false
 	switch {
 	case errors.As(cause, &tooLarge):
-		return r.refuse(ctx, s, step, tooLarge)
+		return r.refuse(ctx, s, memory, tooLarge)
 	case errors.As(cause, &backoff):
-		step.backoff, step.lookedUp = backoff, true
-		delete(step.pauses, s.stepKey())
-		return r.backsOff(ctx, s, step)
+		memory.backoff, memory.lookedUp = backoff, true
+		delete(memory.pauses, s.stepKey())
+		return r.backsOff(ctx, s, memory)
 	case errors.As(cause, &keyless):
-		step.lookedUp = true
-		return r.keyless(s, step, keyless), nil
+		memory.lookedUp = true
+		return r.keyless(s, memory, keyless), nil
 	case errors.As(cause, &unwritten):
-		step.unwritten = unwritten
+		memory.unwritten = unwritten
 	case errors.As(cause, &panicked):
-		step.panics++
-		if step.panics < maxPanics {
+		memory.panics++
+		if memory.panics < maxPanics {
 			return stop, cause
 		}
 		ctrl.LoggerFrom(ctx).Error(cause, "Model call panicked repeatedly; failing the Turn")
-		closed, err := r.Host.Fail(ctx, s.hostTurn(), plan.Failure{Code: v1alpha1.ErrorCodeProcessingError}, step.known)
+		closed, err := r.Steps.Fail(ctx, s.turnState(), plan.Failure{Code: v1alpha1.ErrorCodeProcessingError}, memory.known)
 		if err != nil {
 			return stop, err
 		}
-		step.closed = closed
+		memory.closed = closed
 		return again, nil
 	}
 	return stop, cause

@@ -10,8 +10,8 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // podlessAgain is the time between two checks of the Events of a Job without a pod.
@@ -66,7 +66,7 @@ func (a *actScope) podMade(index int, job string) {
 func (a *actScope) refusals() []v1alpha1.TurnWait {
 	var waits []v1alpha1.TurnWait
 	for _, call := range a.calls() {
-		if call.State != v1alpha1.ToolCallStatePending || len(waits) == host.MaxWaits {
+		if call.State != v1alpha1.ToolCallStatePending || len(waits) == turnstate.MaxWaits {
 			continue
 		}
 		name, _ := a.job(call)
@@ -85,7 +85,7 @@ func (a *actScope) refusals() []v1alpha1.TurnWait {
 }
 
 func refusal(call v1alpha1.ToolCall, why string) v1alpha1.TurnWait {
-	return host.ClusterWait(
+	return turnstate.ClusterWait(
 		call.Reason,
 		fmt.Sprintf("Call %s (%s) cannot start; retrying until its startTimeout: %s", call.ID, call.Name, why),
 	)
@@ -94,6 +94,6 @@ func refusal(call v1alpha1.ToolCall, why string) v1alpha1.TurnWait {
 // lacks are the waits of the step's calls, other than for results and approvals: for refused objects and for missing
 // references.
 func (a *actScope) lacks() []v1alpha1.TurnWait {
-	waits := append(a.refusals(), host.ReferenceWaits(a.calls(), a.step.known)...)
-	return waits[:min(len(waits), host.MaxWaits)]
+	waits := append(a.refusals(), turnstate.ReferenceWaits(a.calls(), a.step.known)...)
+	return waits[:min(len(waits), turnstate.MaxWaits)]
 }

@@ -10,13 +10,12 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/policies"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
-	"github.com/capstan-dev/capstan/internal/runtime/projection"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // awaitPolicies holds back a model call that needs a Secret while an admission policy of the installation is missing,
 // and reports it on the Turn. The Turn is woken when all are in force again.
-func (r *Reconciler) awaitPolicies(ctx context.Context, s *scope, c host.Config) (flow, error) {
+func (r *Reconciler) awaitPolicies(ctx context.Context, s *scope, c turnstate.Config) (flow, error) {
 	var missing error
 	if needsSecret(c) {
 		missing = r.Policies.Await(s.key())
@@ -29,7 +28,7 @@ func (r *Reconciler) awaitPolicies(ctx context.Context, s *scope, c host.Config)
 	case missing == nil && !waited:
 		return proceed, nil
 	case missing == nil:
-		projection.SetConditions(&s.turn.Status, s.turn.Generation, now)
+		turnstate.SetConditions(&s.turn.Status, s.turn.Generation, now)
 		return writeThenRepeat(writeWaiting), nil
 	}
 	if flow, err := r.hold(ctx, s); err != nil || flow == again {
@@ -53,7 +52,7 @@ func waitingFor(why *policies.NotInForceError) string {
 }
 
 // needsSecret reports whether a model call may send an API key.
-func needsSecret(c host.Config) bool {
+func needsSecret(c turnstate.Config) bool {
 	if c.Model != nil && c.Model.Spec.SecretKeyRef != nil {
 		return true
 	}

@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/projection"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // recall ends a Turn whose name is in the Session's journal already: a Turn that was deleted and created again takes
@@ -15,7 +15,7 @@ func (r *Reconciler) recall(ctx context.Context, s *scope) (flow, error) {
 	if s.plan() != nil {
 		return proceed, nil
 	}
-	recalled, err := r.Host.Recall(ctx, s.hostTurn(), s.session.Status.Journal.Head)
+	recalled, err := r.Steps.Recall(ctx, s.turnState(), s.session.Status.Journal.Head)
 	if err != nil {
 		return stop, err
 	}
@@ -27,9 +27,9 @@ func (r *Reconciler) recall(ctx context.Context, s *scope) (flow, error) {
 	if into := recalled.SteeredInto; into != nil {
 		s.turn.Status.SteeredInto = &v1alpha1.TurnReference{Name: into.Name, UID: into.UID}
 	}
-	projection.Apply(&s.turn.Status, s.turn.Generation, recalled.Progress, now)
+	turnstate.Apply(&s.turn.Status, s.turn.Generation, recalled.Progress, now)
 	if recalled.SameMessage {
-		projection.AlreadyRan(&s.turn.Status, s.turn.Generation, nowSeconds(now.Time))
+		turnstate.AlreadyRan(&s.turn.Status, s.turn.Generation, nowSeconds(now.Time))
 	}
 	return writeThenStop(writeTransition), nil
 }

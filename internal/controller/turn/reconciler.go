@@ -20,7 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/controller/watchdog"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/step"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -35,8 +35,8 @@ type Reconciler struct {
 	Live client.Reader
 	// Texts reads the configuration that the cache leaves out. Not needed with a cache that has whole objects.
 	Texts *layers.Texts
-	// Host runs the steps and appends to the journal.
-	Host *host.Host
+	// Steps runs the steps and appends to the journal.
+	Steps *step.Runner
 	// Activities runs slow work.
 	Activities *executor.Executor
 	// Turns decides which Turns may start work.

@@ -12,13 +12,13 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/step"
 )
 
 // Secrets reads Secrets live; the cache has none. It reads them only at the time of a request, and only those that its
 // Tool or Model names. The permission is in a separate role, config/rbac/secrets_role.yaml, which the manager has only
 // in namespaces where it is bound.
-func Secrets(live client.Reader) host.SecretReader {
+func Secrets(live client.Reader) step.SecretReader {
 	return func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 		secret := &corev1.Secret{}
 		err := live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, secret)
@@ -43,7 +43,7 @@ func (r *Reconciler) startRequest(ctx context.Context, a *actScope, index int) e
 		return err
 	}
 	key := a.requestKey(call)
-	a.step.requests[key] = host.NewCallRun(a.step.line)
+	a.step.requests[key] = step.NewCallRun(a.step.line)
 	act.Start(&a.turn.Status.ToolCalls[index])
 	// Nothing has run under the key, so that there is no result yet.
 	_, _ = r.Activities.Ensure(key, a.key(), a.need(), r.request(a, call, a.step.requests[key]))
@@ -52,15 +52,15 @@ func (r *Reconciler) startRequest(ctx context.Context, a *actScope, index int) e
 
 // request runs a call with the current state.
 func (r *Reconciler) request(
-	a *actScope, call v1alpha1.ToolCall, run *host.CallRun,
+	a *actScope, call v1alpha1.ToolCall, run *step.CallRun,
 ) executor.Func {
-	turn, config, arguments := a.hostTurn(), a.config, a.step.known.Plan(call.ID).Arguments
+	turn, config, arguments := a.turnState(), a.config, a.step.known.Plan(call.ID).Arguments
 	return func(ctx context.Context) (any, error) {
-		planned, err := config.Planned(ctx, call)
+		planned, err := step.Planned(ctx, config, call)
 		if err != nil {
 			return nil, err
 		}
-		return r.Host.CarryOut(ctx, turn, host.Call{
+		return r.Steps.CarryOut(ctx, turn, step.Call{
 			Call: call, Arguments: arguments, Definition: planned, Network: config.Effective.Network, Run: run,
 		})
 	}
@@ -88,7 +88,7 @@ func (r *Reconciler) observeRequest(ctx context.Context, a *actScope, index int)
 	if err != nil || !done {
 		return proceed, err
 	}
-	end, ok := value.(host.CallEnd)
+	end, ok := value.(step.CallEnd)
 	if !ok {
 		return stop, fmt.Errorf("unexpected result of the request of call %s: %T", shown.ID, value)
 	}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/executor"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // flow is how the pass continues after a phase, and the status write that precedes.
@@ -108,7 +108,7 @@ func (s *scope) stepKey() executor.Key {
 
 // journal returns the Session whose journal has the Turn's entries.
 func (s *scope) journal() journal.Session {
-	return host.JournalOf(s.session)
+	return turnstate.JournalOf(s.session)
 }
 
 // active reports whether the Turn is the active one of its Session.
@@ -116,17 +116,17 @@ func (s *scope) active() bool {
 	return s.session != nil && s.session.Status.ActiveTurn != nil && s.session.Status.ActiveTurn.UID == s.turn.UID
 }
 
-// hostTurn returns the Turn in the form that package host uses.
-func (s *scope) hostTurn() host.Turn {
-	t := host.TurnOf(s.turn, s.session)
-	if host.MessageLeftOut(s.turn.Spec) {
+// turnState returns the Turn as its steps see it.
+func (s *scope) turnState() turnstate.Turn {
+	t := turnstate.TurnOf(s.turn, s.session)
+	if turnstate.MessageLeftOut(s.turn.Spec) {
 		t.ReadMessage = messageOf(s.live, s.turn)
 	}
 	return t
 }
 
 // messageOf returns a reader for the message of a Turn, which the cache drops.
-func messageOf(live client.Reader, cached *v1alpha1.Turn) host.MessageReader {
+func messageOf(live client.Reader, cached *v1alpha1.Turn) turnstate.MessageReader {
 	key, uid := client.ObjectKeyFromObject(cached), cached.UID
 	return func(ctx context.Context) (v1alpha1.TurnSpec, error) {
 		turn := &v1alpha1.Turn{}

@@ -10,9 +10,10 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/leftout"
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
+	"github.com/capstan-dev/capstan/internal/runtime/step"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // need returns the resources that an activity of the open step needs before it starts.
@@ -22,9 +23,9 @@ func (s *scope) need() executor.Need {
 
 // needToReason returns the resources that the model call of the open step needs. The journal of the Session may have
 // grown since its size was recorded; the call checks it again.
-func (r *Reconciler) needToReason(s *scope, turn host.Turn) executor.Need {
+func (r *Reconciler) needToReason(s *scope, turn turnstate.Turn) executor.Need {
 	need := s.need()
-	need.Bytes = turn.CallBytes(max(s.session.Status.Journal.Bytes, r.Host.Log.KnownBytes(s.session.UID)))
+	need.Bytes = step.CallBytes(turn, max(s.session.Status.Journal.Bytes, r.Steps.Log.KnownBytes(s.session.UID)))
 	return need
 }
 
@@ -32,7 +33,7 @@ func (r *Reconciler) needToReason(s *scope, turn host.Turn) executor.Need {
 func (r *Reconciler) refuse(
 	ctx context.Context, s *scope, step *stepMemory, cause *fairshare.TooLargeError,
 ) (flow, error) {
-	closed, err := r.Host.RefuseTooLarge(ctx, s.hostTurn(), cause)
+	closed, err := r.Steps.RefuseTooLarge(ctx, s.turnState(), cause)
 	if err != nil {
 		return stop, err
 	}

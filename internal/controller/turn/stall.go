@@ -12,10 +12,10 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
-	"github.com/capstan-dev/capstan/internal/runtime/projection"
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
+	"github.com/capstan-dev/capstan/internal/runtime/step"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // failuresShown is the number of consecutive failures after which a Turn reports that its step fails.
@@ -101,7 +101,7 @@ func (r *Reconciler) stalled(ctx context.Context, s *scope, obstacle *journal.Ob
 		message += fmt.Sprintf(" The manager checks again every %v and does not call the model until then.",
 			obstacle.Pause(1))
 	}
-	projection.Stall(&s.turn.Status, s.turn.Generation, nowSeconds(now), obstacle.Reason, message)
+	turnstate.Stall(&s.turn.Status, s.turn.Generation, nowSeconds(now), obstacle.Reason, message)
 	r.standBack(s)
 	r.holdOutcomes(s)
 }
@@ -114,18 +114,18 @@ func (r *Reconciler) keptWords(s *scope) string {
 	if plan == nil {
 		return again
 	}
-	step := s.memory.of(plan.Step)
-	dropped := fmt.Sprintf(" The model response was dropped after %v.", host.KeepUnwritten) + again
-	u := step.unwritten
+	memory := s.memory.of(plan.Step)
+	dropped := fmt.Sprintf(" The model response was dropped after %v.", step.KeepUnwritten) + again
+	u := memory.unwritten
 	if u == nil {
-		if step.dropped != nil {
+		if memory.dropped != nil {
 			return dropped
 		}
 		return again
 	}
-	ends := u.Since.Add(host.KeepUnwritten)
+	ends := u.Since.Add(step.KeepUnwritten)
 	if !r.Clock().Before(ends) {
-		step.expireUnwritten()
+		memory.expireUnwritten()
 		return dropped
 	}
 	s.deadline(ends)
@@ -148,7 +148,7 @@ func (r *Reconciler) repeated(s *scope, cause error) flow {
 		return stop
 	}
 	message := fmt.Sprintf("The step failed %d times; retrying: %v", failuresShown, cause)
-	projection.Stall(&s.turn.Status, s.turn.Generation, nowSeconds(r.Clock()), v1alpha1.ReasonStepFailing, message)
+	turnstate.Stall(&s.turn.Status, s.turn.Generation, nowSeconds(r.Clock()), v1alpha1.ReasonStepFailing, message)
 	return writeThenStop(writeStalled)
 }
 
@@ -185,7 +185,7 @@ func (r *Reconciler) checkJournal(ctx context.Context, s *scope) (flow, error) {
 	if m == nil && shown == v1alpha1.ReasonJournalRefused {
 		s.memory.of(s.plan().Step).refused = true
 	}
-	closed, err := r.Host.Probe(ctx, s.hostTurn())
+	closed, err := r.Steps.Probe(ctx, s.turnState())
 	if err == nil && closed == nil && !ending(s.turn) {
 		// A dry run does not show that entries are stored.
 		closed, err = r.appendOwed(ctx, s)
@@ -209,10 +209,10 @@ func (r *Reconciler) checkJournal(ctx context.Context, s *scope) (flow, error) {
 func (r *Reconciler) goesOn(s *scope) {
 	now := nowSeconds(r.Clock())
 	if s.plan() == nil {
-		projection.Queue(&s.turn.Status, s.turn.Generation, now, v1alpha1.ReasonQueued, projection.QueuedMessage)
+		turnstate.Queue(&s.turn.Status, s.turn.Generation, now, v1alpha1.ReasonQueued, turnstate.QueuedMessage)
 		condition.SetStalled(&s.turn.Status.Conditions, s.turn.Generation, now, false, "", "")
 	} else {
-		projection.SetConditions(&s.turn.Status, s.turn.Generation, now)
+		turnstate.SetConditions(&s.turn.Status, s.turn.Generation, now)
 	}
 }
 
@@ -245,31 +245,31 @@ func (r *Reconciler) deliver(ctx context.Context, s *scope, step *stepMemory) (f
 // appendOwed appends the model response that was paid for and is not in the journal. A response that was kept for the
 // maximum time is dropped, which is appended instead. It returns the entry that closes the step; nil for none.
 func (r *Reconciler) appendOwed(ctx context.Context, s *scope) (*journal.Closed, error) {
-	step, now := s.memory.of(s.plan().Step), r.Clock()
-	if u := step.unwritten; u != nil && u.Expired(now) {
-		step.expireUnwritten()
+	memory, now := s.memory.of(s.plan().Step), r.Clock()
+	if u := memory.unwritten; u != nil && u.Expired(now) {
+		memory.expireUnwritten()
 	}
 	var closed *journal.Closed
 	var err error
 	switch {
-	case step.unwritten != nil:
-		closed, err = r.Host.Deliver(ctx, s.hostTurn(), step.unwritten)
-	case step.dropped != nil:
-		closed, err = r.Host.RecordDrop(ctx, s.hostTurn(), step.dropped)
+	case memory.unwritten != nil:
+		closed, err = r.Steps.Deliver(ctx, s.turnState(), memory.unwritten)
+	case memory.dropped != nil:
+		closed, err = r.Steps.RecordDrop(ctx, s.turnState(), memory.dropped)
 	default:
 		return nil, nil
 	}
 	if err != nil {
-		step.pause(s.stepKey(), now)
+		memory.pause(s.stepKey(), now)
 		s.notStored = err
-		var unwritten *host.Unwritten
+		var unwritten *step.Unwritten
 		if errors.As(err, &unwritten) {
 			s.notStored = unwritten.Err
 		}
 		return nil, err
 	}
-	step.dropUnwritten()
-	step.dropped = nil
-	delete(step.pauses, s.stepKey())
+	memory.dropUnwritten()
+	memory.dropped = nil
+	delete(memory.pauses, s.stepKey())
 	return closed, nil
 }

@@ -24,12 +24,12 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 	journalmemory "github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
+	"github.com/capstan-dev/capstan/internal/runtime/step"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -140,7 +140,7 @@ func (st *stage) restart() {
 		Turns:      fairshare.NewTurns(fairshare.TurnsOptions{Active: 1, BegunPerNamespace: 1}),
 		Wakes:      &wake.Source{},
 		Activities: executor.NewExecutor(pools, func(n types.NamespacedName) { st.woken <- n }),
-		Host: &host.Host{
+		Steps: &step.Runner{
 			Log: journal.New(st.store, journal.Options{Clock: clock}), Clock: clock, Validator: tool.NewValidator(),
 			Models: model.Registry{"Test": func(*v1alpha1.Model, model.Access) (model.Driver, error) { return st, nil }},
 		},
@@ -325,7 +325,7 @@ func TestARefusedResponseIsDroppedInTheEnd(t *testing.T) {
 	st := newStage(t)
 	st.store.refuses = true
 	pause := st.pass()
-	for waited := time.Duration(0); waited < host.KeepUnwritten; {
+	for waited := time.Duration(0); waited < step.KeepUnwritten; {
 		st.later(pause)
 		waited += pause
 		pause = st.pass()
@@ -366,7 +366,7 @@ func TestARefusedResponseCountsForItsNamespaceUntilItIsDropped(t *testing.T) {
 			st.expectSucceeded()
 		},
 		"it has expired": func(st *stage) {
-			st.later(host.KeepUnwritten)
+			st.later(step.KeepUnwritten)
 			st.pass()
 			st.expectStalled(v1alpha1.ReasonJournalRefused, "was dropped after 10m0s")
 		},
@@ -449,8 +449,8 @@ func TestAModelCallThatPanicsEndsTheTurn(t *testing.T) {
 func TestAStepThatKeepsFailingSaysSo(t *testing.T) {
 	st := newStage(t)
 	broken := true
-	st.r.Host.Secrets = nil
-	st.r.Host.Models["Test"] = func(*v1alpha1.Model, model.Access) (model.Driver, error) { return st, nil }
+	st.r.Steps.Secrets = nil
+	st.r.Steps.Models["Test"] = func(*v1alpha1.Model, model.Access) (model.Driver, error) { return st, nil }
 	inner := st.store.Store
 	st.begin(1)
 	st.store.Store = failingReads{inner, func() bool { return broken }}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/status"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // writeKind is the purpose of a status write. The write budget of a Turn counts all but progress.
@@ -56,7 +56,7 @@ func (r *Reconciler) write(ctx context.Context, s *scope, decided flow) (flow, e
 		s.memory.written, s.memory.wroteAt = s.turn.ResourceVersion, r.Clock()
 		before := s.base
 		// The API server's response includes the message. A Turn that waits for memory must not hold it.
-		host.LeaveOutMessage(s.turn)
+		turnstate.LeaveOutMessage(s.turn)
 		s.base = s.turn.DeepCopy()
 		s.memory.intend(before, s.turn)
 		if kind == writeTransition && before.Status.Plan != nil {

@@ -12,10 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
-	"github.com/capstan-dev/capstan/internal/runtime/projection"
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // steered ends a Turn whose message was steered into the running one. It never had a step of its own: the journal has
@@ -24,7 +23,7 @@ func (r *Reconciler) steered(ctx context.Context, s *scope) (flow, error) {
 	if s.turn.Spec.Delivery != v1alpha1.DeliverySteer || s.plan() != nil {
 		return proceed, nil
 	}
-	progress, into, err := r.Host.Steered(ctx, s.hostTurn(), s.session.Status.Journal.Head)
+	progress, into, err := r.Steps.Steered(ctx, s.turnState(), s.session.Status.Journal.Head)
 	if err != nil || progress == nil {
 		return proceed, err
 	}
@@ -37,15 +36,15 @@ func (r *Reconciler) endSteer(s *scope, progress v1alpha1.TurnProgress, into *v1
 	if into != nil {
 		s.turn.Status.SteeredInto = &v1alpha1.TurnReference{Name: into.Name, UID: into.UID}
 	}
-	projection.Apply(&s.turn.Status, s.turn.Generation, progress, metav1.NewMicroTime(r.Clock()))
+	turnstate.Apply(&s.turn.Status, s.turn.Generation, progress, metav1.NewMicroTime(r.Clock()))
 	return writeThenStop(writeTransition)
 }
 
 // steerable returns the Turn for steps that accept messages with delivery Steer.
-func (r *Reconciler) steerable(s *scope) host.Turn {
-	t := s.hostTurn()
+func (r *Reconciler) steerable(s *scope) turnstate.Turn {
+	t := s.turnState()
 	active, key := *s.session.Status.ActiveTurn, client.ObjectKeyFromObject(s.session)
-	t.Steers = func(ctx context.Context) ([]host.Steer, error) { return r.steers(ctx, key, active) }
+	t.Steers = func(ctx context.Context) ([]turnstate.Steer, error) { return r.steers(ctx, key, active) }
 	return t
 }
 
@@ -54,16 +53,16 @@ func (r *Reconciler) steers(
 	ctx context.Context,
 	session types.NamespacedName,
 	active v1alpha1.ActiveTurn,
-) ([]host.Steer, error) {
+) ([]turnstate.Steer, error) {
 	turns, err := r.turnsOf(ctx, session, IndexOpen)
 	if err != nil {
 		return nil, err
 	}
-	var steers []host.Steer
+	var steers []turnstate.Steer
 	for _, turn := range queue.Steers(turns, active) {
-		steer := host.Steer{Ref: v1alpha1.JournalTurn{Name: turn.Name, UID: turn.UID}, Controls: turn.Spec.Controls}
-		steer.Input, steer.Content = host.MessageOf(turn.Spec)
-		if host.MessageLeftOut(turn.Spec) {
+		steer := turnstate.Steer{Ref: v1alpha1.JournalTurn{Name: turn.Name, UID: turn.UID}, Controls: turn.Spec.Controls}
+		steer.Input, steer.Content = turnstate.MessageOf(turn.Spec)
+		if turnstate.MessageLeftOut(turn.Spec) {
 			steer.ReadMessage = messageOf(r.Live, turn)
 		}
 		steers = append(steers, steer)
@@ -73,7 +72,7 @@ func (r *Reconciler) steers(
 
 // abandonWaits abandons the waits of the Turn when there is a message for it.
 func (r *Reconciler) abandonWaits(ctx context.Context, a *actScope) (flow, error) {
-	pending, taken, err := r.Host.Pending(ctx, r.steerable(a.scope))
+	pending, taken, err := r.Steps.Pending(ctx, r.steerable(a.scope))
 	if err != nil {
 		return stop, err
 	}

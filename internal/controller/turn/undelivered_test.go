@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/step"
 )
 
 // brokenStore is an entry store that fails to store entries, and accepts them in a dry run.
@@ -31,7 +31,7 @@ func (b *brokenStore) Create(ctx context.Context, s journal.Session, e *v1alpha1
 // breakStore makes the journal of the stage fail to store entries.
 func (st *stage) breakStore(cause error) *brokenStore {
 	broken := &brokenStore{gatedStore: st.store, cause: cause}
-	st.r.Host.Log = journal.New(broken, journal.Options{Clock: st.r.Clock})
+	st.r.Steps.Log = journal.New(broken, journal.Options{Clock: st.r.Clock})
 	return broken
 }
 
@@ -63,7 +63,7 @@ func TestAModelIsNotPaidAgainWhileTheJournalStoresNothing(t *testing.T) {
 			if n := st.r.Activities.Len() + st.r.Turns.Active(); n != 0 {
 				t.Errorf("the Turn holds %d places", n)
 			}
-			st.run(host.KeepUnwritten)
+			st.run(step.KeepUnwritten)
 			st.expectStalled(
 				v1alpha1.ReasonJournalRefused,
 				"was dropped after 10m0s",
@@ -96,7 +96,7 @@ func TestARestartDoesNotPayForAResponseThatTheJournalDoesNotStore(t *testing.T) 
 	}{
 		"before the Turn reports it": {after: time.Second},
 		"while the response is kept": {after: time.Minute},
-		"after it was dropped":       {after: host.KeepUnwritten + time.Minute},
+		"after it was dropped":       {after: step.KeepUnwritten + time.Minute},
 		"that can write nothing":     {after: time.Second, readOnly: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestARestartDoesNotPayForAResponseThatTheJournalDoesNotStore(t *testing.T) 
 					}})
 				}
 				st.restart()
-				st.r.Host.Log = journal.New(broken, journal.Options{Clock: st.r.Clock})
+				st.r.Steps.Log = journal.New(broken, journal.Options{Clock: st.r.Clock})
 			}
 			st.run(test.after)
 			if st.asked != 1 {
@@ -151,7 +151,7 @@ func TestANewProcessStoresOneEntryFirst(t *testing.T) {
 			}
 			if test.stored {
 				other := journal.Session{Namespace: "ns", Name: "other", UID: "other-uid"}
-				_, err := st.r.Host.Log.Append(t.Context(), other, journal.Record{
+				_, err := st.r.Steps.Log.Append(t.Context(), other, journal.Record{
 					Turn: v1alpha1.JournalTurn{Name: "other-1", UID: "other-turn"}, Step: 1, OpenedAt: 1,
 					Transition: v1alpha1.TurnProgress{Plan: &v1alpha1.TurnPlan{Step: 1, Phase: v1alpha1.PlanPhaseComplete}},
 				})
@@ -190,7 +190,7 @@ func TestAResponseIsDeliveredAsSoonAsTheJournalStoresEntries(t *testing.T) {
 			broken := st.breakStore(errors.New("the connection was lost"))
 			st.run(wait)
 			broken.cause = nil
-			st.run(host.KeepUnwritten - wait)
+			st.run(step.KeepUnwritten - wait)
 			st.expectSucceeded()
 			if st.asked != 1 {
 				t.Errorf("the model was called %d times", st.asked)
@@ -215,7 +215,7 @@ func TestATurnThatWaitsForTheJournalIsWrittenOnce(t *testing.T) {
 func TestATurnWhoseResponseWasDroppedIsCancelled(t *testing.T) {
 	st := newStage(t)
 	broken := st.breakStore(errors.New("the connection was lost"))
-	st.run(host.KeepUnwritten + time.Minute)
+	st.run(step.KeepUnwritten + time.Minute)
 	turn := st.turn()
 	turn.Spec.DesiredState, turn.Generation = v1alpha1.DesiredStateCancelled, 2
 	if err := st.client.Update(t.Context(), turn); err != nil {

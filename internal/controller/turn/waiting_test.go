@@ -11,10 +11,10 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // ended returns the ends of calls in the entries that follow the plan.
@@ -23,7 +23,7 @@ func (w *world) ended() string {
 	log := journal.New(w.store, journal.Options{Clock: w.present})
 	head := int64(0)
 	for {
-		view, err := log.View(w.t.Context(), host.JournalOf(w.session()), head)
+		view, err := log.View(w.t.Context(), turnstate.JournalOf(w.session()), head)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -34,7 +34,7 @@ func (w *world) ended() string {
 	}
 	var said []string
 	for ordinal := int64(2); ordinal <= head; ordinal++ {
-		closed, err := log.Step(w.t.Context(), host.JournalOf(w.session()), w.turn().UID, ordinal)
+		closed, err := log.Step(w.t.Context(), turnstate.JournalOf(w.session()), w.turn().UID, ordinal)
 		if err != nil {
 			continue // It closes no step.
 		}

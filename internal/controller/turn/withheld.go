@@ -8,6 +8,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/notice"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
+	"github.com/capstan-dev/capstan/internal/runtime/step"
 )
 
 // withheldBy handles the error of a request that has found no Secret, and reports whether the error is one.
@@ -34,9 +35,9 @@ func (r *Reconciler) lookForSecrets(ctx context.Context, a *actScope, indexes []
 			continue
 		}
 		var missing *act.Withheld
-		planned, err := a.config.Planned(ctx, call)
+		planned, err := step.Planned(ctx, a.config, call)
 		if spec := planned.Spec(); err == nil && spec != nil && spec.HTTP != nil {
-			missing, err = r.Host.CheckSecrets(ctx, a.turn.Namespace, call.Name, spec.HTTP)
+			missing, err = r.Steps.CheckSecrets(ctx, a.turn.Namespace, call.Name, spec.HTTP)
 		}
 		if err != nil {
 			failed = append(failed, err)

@@ -25,7 +25,7 @@ func (w *world) locked(name string, class v1alpha1.SideEffect) *v1alpha1.Tool {
 }
 
 // guard gives a manager the Secret of the vault.
-func (v *vault) guard(m *manager) { m.Host.Secrets = v.read }
+func (v *vault) guard(m *manager) { m.Steps.Secrets = v.read }
 
 // events keeps what people are told.
 type events struct{ told []string }
@@ -171,7 +171,7 @@ func TestASecretThatCannotBeReadNowFailsThePassAndIsLookedForAgain(t *testing.T)
 	m, v := w.manager(0), &vault{}
 	v.guard(m)
 	m.until("the Turn waits", w.waits)
-	m.Host.Secrets = func(context.Context, string, string) (*corev1.Secret, error) {
+	m.Steps.Secrets = func(context.Context, string, string) (*corev1.Secret, error) {
 		return nil, apierrors.NewServerTimeout(schema.GroupResource{Resource: "secrets"}, "get", 1)
 	}
 	w.sleep(lastKeyRetry)

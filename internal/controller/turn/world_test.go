@@ -32,11 +32,12 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	journalmemory "github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/step"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // world is a namespace with a Session whose active Turn is demo-1, on an API server without watches. The model makes
@@ -224,7 +225,7 @@ func (w *world) session() *v1alpha1.Session {
 func (w *world) transcript() []event.Message {
 	w.t.Helper()
 	view, err := journal.New(w.store, journal.Options{Clock: w.present}).
-		View(w.t.Context(), host.JournalOf(w.session()), 0)
+		View(w.t.Context(), turnstate.JournalOf(w.session()), 0)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -310,7 +311,7 @@ func (w *world) manager(skew time.Duration) *manager {
 		JobRetention: time.Hour,
 		Turns:        fairshare.NewTurns(fairshare.TurnsOptions{Active: 8}),
 		Launcher:     tool.Launcher{Image: "launcher"},
-		Host: &host.Host{
+		Steps: &step.Runner{
 			Log:       journal.New(w.store, journal.Options{Clock: clock}),
 			Models:    model.Registry{"Test": func(*v1alpha1.Model, model.Access) (model.Driver, error) { return w, nil }},
 			Validator: tool.NewValidator(),

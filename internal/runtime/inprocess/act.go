@@ -8,8 +8,9 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/step"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // acting is a running act step. A new process can restore all of it from the journal.
@@ -19,10 +20,10 @@ type acting struct {
 	step *act.Step
 	base []v1alpha1.ToolCall
 	// config is the Turn's configuration in this round.
-	config host.Config
+	config turnstate.Config
 	// runs are the newest attempts of the calls. They write to the journal in line.
 	runs []attempt
-	line *host.Line
+	line *step.Line
 	// begun reports whether a call has been started.
 	begun bool
 	// ended delivers the ends of calls.
@@ -34,7 +35,7 @@ type acting struct {
 // attempt is the state of one attempt of a call.
 type attempt struct {
 	number int32
-	run    *host.CallRun
+	run    *step.CallRun
 }
 
 // act carries out the calls of the open act step (PHASE-06).
@@ -43,7 +44,12 @@ func (r *run) act(ctx context.Context) (*journal.Closed, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	// The entry just before the step opened it, and has the fields that do not fit into status.
-	reason, err := r.loop.Host.Log.Step(ctx, host.JournalOf(r.session()), r.turn.UID, r.turn.Status.Plan.OpenedAtOrdinal-1)
+	reason, err := r.loop.Steps.Log.Step(
+		ctx,
+		turnstate.JournalOf(r.session()),
+		r.turn.UID,
+		r.turn.Status.Plan.OpenedAtOrdinal-1,
+	)
 	if err != nil {
 		return nil, fmt.Errorf("reading the journal entry of the planned calls: %w", err)
 	}
@@ -53,7 +59,7 @@ func (r *run) act(ctx context.Context) (*journal.Closed, error) {
 		step:  &act.Step{Local: true, Planned: reason.Calls},
 		base:  r.turn.DeepCopy().Status.ToolCalls,
 		runs:  make([]attempt, len(calls)),
-		line:  &host.Line{},
+		line:  &step.Line{},
 		ended: make(chan callEnd, len(calls)),
 	}
 	r.known = a.step
@@ -81,7 +87,7 @@ func (a *acting) round(ctx context.Context) (*journal.Closed, error) {
 	round := act.NewRound(a.step, a.calls(), act.Facts{
 		Blocked:     a.config.Blocker != nil,
 		Begun:       a.begun,
-		Clients:     host.Waits(a.hostTurn()),
+		Clients:     turnstate.Waits(a.turnState()),
 		Concurrency: a.config.Effective.ToolConcurrency,
 	})
 	for {
@@ -104,7 +110,7 @@ func (a *acting) round(ctx context.Context) (*journal.Closed, error) {
 func (a *acting) carryOut(ctx context.Context, round *act.Round, action act.Action) (*journal.Closed, error) {
 	switch does := action.(type) {
 	case act.Block:
-		return a.loop.Host.Block(ctx, a.hostTurn(), a.config.Blocker, a.step)
+		return a.loop.Steps.Block(ctx, a.turnState(), a.config.Blocker, a.step)
 	case act.ReadJournal:
 		return nil, a.readSettled(ctx)
 	case act.Collect:
@@ -128,7 +134,7 @@ func (a *acting) carryOut(ctx context.Context, round *act.Round, action act.Acti
 // close appends the entry that closes the step. It returns nil if another process has appended an entry that this one
 // does not know: the next round reads it.
 func (a *acting) close(ctx context.Context) (*journal.Closed, error) {
-	closed, err := a.loop.Host.Act(ctx, a.hostTurn(), a.step)
+	closed, err := a.loop.Steps.Act(ctx, a.turnState(), a.step)
 	if !errors.Is(err, journal.ErrStale) {
 		return closed, err
 	}
@@ -138,7 +144,7 @@ func (a *acting) close(ctx context.Context) (*journal.Closed, error) {
 
 // rest shows the state of the step, and appends outcomes to the journal.
 func (a *acting) rest(ctx context.Context, does act.Rest) (*journal.Closed, error) {
-	host.Progress(&a.turn.Status.TurnProgress, a.step, does.Waits, host.ReferenceWaits(a.calls(), a.step))
+	turnstate.ShowCalls(&a.turn.Status.TurnProgress, a.step, does.Waits, turnstate.ReferenceWaits(a.calls(), a.step))
 	if does.KeepOutcomes {
 		if closed, err := a.keepOutcomes(ctx); closed != nil || err != nil {
 			return closed, err
@@ -195,7 +201,7 @@ func (a *acting) conclude(end callEnd) (*journal.Closed, error) {
 
 // lookForMessage abandons the waits of the Turn when there is a message for it.
 func (a *acting) lookForMessage(ctx context.Context) error {
-	pending, _, err := a.loop.Host.Pending(ctx, a.hostTurn())
+	pending, _, err := a.loop.Steps.Pending(ctx, a.turnState())
 	if err != nil || len(pending) == 0 {
 		return err
 	}

@@ -7,14 +7,14 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
+	"github.com/capstan-dev/capstan/internal/runtime/step"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
 // callEnd is the end of one attempt of a call.
 type callEnd struct {
-	host.CallEnd
+	step.CallEnd
 	index int
 	err   error
 }
@@ -47,9 +47,9 @@ func (a *acting) start(ctx context.Context, indexes []int) {
 }
 
 // attempt is the state of the newest attempt of a call, which stays the same if the attempt is carried out again.
-func (a *acting) attempt(index int) *host.CallRun {
+func (a *acting) attempt(index int) *step.CallRun {
 	if number := a.calls()[index].Attempt; a.runs[index].number != number {
-		a.runs[index] = attempt{number: number, run: host.NewCallRun(a.line)}
+		a.runs[index] = attempt{number: number, run: step.NewCallRun(a.line)}
 	}
 	return a.runs[index].run
 }
@@ -59,16 +59,16 @@ func (a *acting) definition(call v1alpha1.ToolCall) *v1alpha1.Tool {
 	return a.config.Tools.Planned(call).Object()
 }
 
-// own has the Host carry out a call, which the manager does itself as well.
-func (a *acting) own(call v1alpha1.ToolCall, run *host.CallRun) func(context.Context) (host.CallEnd, error) {
-	turn, c := a.hostTurn(), host.Call{
+// own lets the runner of steps carry out a call, which the manager does itself as well.
+func (a *acting) own(call v1alpha1.ToolCall, run *step.CallRun) func(context.Context) (step.CallEnd, error) {
+	turn, c := a.turnState(), step.Call{
 		Call:       call,
 		Arguments:  a.step.Plan(call.ID).Arguments,
 		Definition: a.config.Tools.Planned(call),
 		Network:    a.config.Effective.Network,
 		Run:        run,
 	}
-	return func(ctx context.Context) (host.CallEnd, error) { return a.loop.Host.CarryOut(ctx, turn, c) }
+	return func(ctx context.Context) (step.CallEnd, error) { return a.loop.Steps.CarryOut(ctx, turn, c) }
 }
 
 // refused is the outcome of a call of a Job tool that must not start; nil when it may.
@@ -87,8 +87,8 @@ func (a *acting) refused(call v1alpha1.ToolCall) *tool.Outcome {
 }
 
 // job runs a function of this process in place of the container of a call.
-func (a *acting) job(call v1alpha1.ToolCall, run *host.CallRun) func(context.Context) (host.CallEnd, error) {
-	turn, definition := a.hostTurn(), a.definition(call)
+func (a *acting) job(call v1alpha1.ToolCall, run *step.CallRun) func(context.Context) (step.CallEnd, error) {
+	turn, definition := a.turnState(), a.definition(call)
 	j := Job{
 		Turn:      a.turn.DeepCopy(),
 		Session:   a.turn.Spec.SessionRef.Name,
@@ -97,8 +97,8 @@ func (a *acting) job(call v1alpha1.ToolCall, run *host.CallRun) func(context.Con
 		Arguments: tool.Given(a.step.Plan(call.ID).Arguments),
 		Locale:    a.turn.Status.Plan.Locale,
 	}
-	return func(ctx context.Context) (host.CallEnd, error) {
-		return a.loop.Host.Local(
+	return func(ctx context.Context) (step.CallEnd, error) {
+		return a.loop.Steps.Local(
 			ctx,
 			turn,
 			call,

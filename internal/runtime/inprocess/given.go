@@ -10,9 +10,10 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/step"
 	"github.com/capstan-dev/capstan/internal/runtime/toolresult"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // given is a result, an error or a decision for a call of a Turn.
@@ -119,17 +120,17 @@ func (a *acting) offer(result *v1alpha1.ToolResult) act.Offer {
 		Index:  index,
 		Result: result,
 		Binds:  toolresult.Binds(result, a.turn, &a.calls()[index]),
-		Call:   host.SettledCallOf(result),
+		Call:   turnstate.SettledCallOf(result),
 	}
 }
 
 // keep appends an answer to the journal.
 func (a *acting) keep(ctx context.Context, round *act.Round, o act.Offer) (*journal.Closed, error) {
-	ref, closed, err := a.loop.Host.Keep(ctx, a.hostTurn(), o.Call, a.step)
+	ref, closed, err := a.loop.Steps.Keep(ctx, a.turnState(), o.Call, a.step)
 	if err != nil || closed != nil {
 		return closed, err
 	}
-	round.Kept(o.Index, host.Recorded([]journal.SettledRef{ref})[0])
+	round.Kept(o.Index, step.Recorded([]journal.SettledRef{ref})[0])
 	return nil, nil
 }
 
@@ -155,7 +156,7 @@ func (a *acting) answer() {
 func (r *run) answerClosed(closed *journal.Closed, failed error) {
 	var sources []types.UID
 	if closed != nil {
-		sources = host.Sources(closed)
+		sources = step.Sources(closed)
 	}
 	for _, g := range r.taken {
 		switch {
@@ -188,11 +189,17 @@ func (a *acting) readSettled(ctx context.Context) error {
 		return nil
 	}
 	plan := a.turn.Status.Plan
-	refs, err := a.loop.Host.Log.Settled(ctx, host.JournalOf(a.session()), a.turn.UID, plan.Step, plan.OpenedAtOrdinal)
+	refs, err := a.loop.Steps.Log.Settled(
+		ctx,
+		turnstate.JournalOf(a.session()),
+		a.turn.UID,
+		plan.Step,
+		plan.OpenedAtOrdinal,
+	)
 	if err != nil {
 		return fmt.Errorf("reading the results in the journal: %w", err)
 	}
-	recorded := host.Recorded(refs)
+	recorded := step.Recorded(refs)
 	a.step.Adopt(recorded)
 	a.step.Record(recorded)
 	for i := range a.calls() {

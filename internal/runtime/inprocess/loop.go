@@ -1,4 +1,4 @@
-// Package inprocess runs Turns in the calling process, without an API server: the planner, the host, the journal and
+// Package inprocess runs Turns in the calling process, without an API server: the planner, the steps, the journal and
 // the fold are those of the controllers, and so is a Turn's status (RT-04 to RT-07).
 //
 // Each running Turn has its own goroutine, which is the only one to work on it. It opens a step, runs it, closes it by
@@ -21,9 +21,9 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
-	"github.com/capstan-dev/capstan/internal/runtime/projection"
+	"github.com/capstan-dev/capstan/internal/runtime/step"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // ErrStopped means that the loop has ended while a Turn was running. The Turn's state stays in the journal; another
@@ -62,8 +62,8 @@ type Job struct {
 
 // Options are the dependencies of a Loop. All are required.
 type Options struct {
-	// Host carries out the steps.
-	Host *host.Host
+	// Steps runs the steps.
+	Steps *step.Runner
 	// Objects that Turns run with.
 	Objects Objects
 	// Clock returns the current time.
@@ -181,7 +181,7 @@ func (l *Loop) cancel(r *run) {
 			return
 		}
 		now := metav1.NewMicroTime(l.Clock.Now())
-		projection.Apply(&r.shown.Status, r.shown.Generation, host.CancelledBeforeStart(now), now)
+		turnstate.Apply(&r.shown.Status, r.shown.Generation, turnstate.CancelledBeforeStart(now), now)
 		r.finish(nil)
 		return
 	}
@@ -194,7 +194,7 @@ func (l *Loop) withdraw(r *run) {
 	message := r.shown.DeepCopy()
 	l.mu.Unlock()
 	session := l.Objects.Session(message.Spec.SessionRef.Name)
-	progress, into, err := l.Host.CancelSteer(l.life, host.TurnOf(message, session), 0)
+	progress, into, err := l.Steps.CancelSteer(l.life, turnstate.TurnOf(message, session), 0)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if r.done {
@@ -204,7 +204,7 @@ func (l *Loop) withdraw(r *run) {
 		if into != nil {
 			r.shown.Status.SteeredInto = &v1alpha1.TurnReference{Name: into.Name, UID: into.UID}
 		}
-		projection.Apply(&r.shown.Status, r.shown.Generation, progress, metav1.NewMicroTime(l.Clock.Now()))
+		turnstate.Apply(&r.shown.Status, r.shown.Generation, progress, metav1.NewMicroTime(l.Clock.Now()))
 	}
 	r.finish(err)
 }
@@ -253,10 +253,10 @@ func (l *Loop) watch(ctx context.Context, r *run) (*v1alpha1.Turn, error) {
 }
 
 // config returns the current configuration of a Turn of a Session.
-func (l *Loop) config(session *v1alpha1.Session, turn *v1alpha1.Turn) (host.Config, error) {
+func (l *Loop) config(session *v1alpha1.Session, turn *v1alpha1.Turn) (turnstate.Config, error) {
 	resolved, err := config.Resolve(l.Objects, session)
 	if err != nil {
-		return host.Config{}, fmt.Errorf("resolving the configuration of Session %s: %w", session.Name, err)
+		return turnstate.Config{}, fmt.Errorf("resolving the configuration of Session %s: %w", session.Name, err)
 	}
-	return host.ConfigOf(resolved, host.ControlsOf(turn)), nil
+	return turnstate.ConfigOf(resolved, turnstate.ControlsOf(turn)), nil
 }

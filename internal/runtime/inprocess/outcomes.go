@@ -14,7 +14,7 @@ const keepRetry = 10 * time.Second
 
 // keepOutcomes appends the outcomes that are only in memory to the journal, and drops their texts.
 func (a *acting) keepOutcomes(ctx context.Context) (*journal.Closed, error) {
-	closed, err := a.loop.Host.KeepOutcomes(ctx, a.hostTurn(), a.step)
+	closed, err := a.loop.Steps.KeepOutcomes(ctx, a.turnState(), a.step)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, journal.ErrCorrupt) && !errors.Is(err, journal.ErrFormat) {
 		// The outcomes are still in memory, and the step may be closed with them.
 		a.alarmAt = act.Earlier(a.alarmAt, a.loop.Clock.Now().Add(keepRetry))

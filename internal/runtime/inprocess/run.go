@@ -10,10 +10,9 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
-	"github.com/capstan-dev/capstan/internal/runtime/projection"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // run is one Turn that was passed to the loop.
@@ -58,12 +57,12 @@ func newRun(l *Loop, q *queue, turn *v1alpha1.Turn) *run {
 	if turn.CreationTimestamp.IsZero() {
 		turn.CreationTimestamp = metav1.NewTime(l.Clock.Now())
 	}
-	projection.Queue(
+	turnstate.Queue(
 		&turn.Status,
 		turn.Generation,
 		metav1.NewTime(l.Clock.Now()),
 		v1alpha1.ReasonQueued,
-		projection.QueuedMessage,
+		turnstate.QueuedMessage,
 	)
 	return &run{
 		loop: l, queue: q, shown: turn, cancelled: turn.Spec.DesiredState == v1alpha1.DesiredStateCancelled,
@@ -76,8 +75,8 @@ func (r *run) same(turn *v1alpha1.Turn) bool {
 	if r.shown.Spec.SessionRef != turn.Spec.SessionRef {
 		return false
 	}
-	input, content := host.MessageOf(r.shown.Spec)
-	otherInput, otherContent := host.MessageOf(turn.Spec)
+	input, content := turnstate.MessageOf(r.shown.Spec)
+	otherInput, otherContent := turnstate.MessageOf(turn.Spec)
 	return input == otherInput && reflect.DeepEqual(content, otherContent)
 }
 
@@ -142,7 +141,7 @@ func (r *run) publish(settled bool) {
 	r.turn.Status.ObservedGeneration = r.turn.Generation
 	r.turn.Status.DeepCopyInto(&r.shown.Status)
 	waits := r.turn.Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults ||
-		host.WaitsForReference(&r.turn.Status.TurnProgress)
+		turnstate.WaitsForReference(&r.turn.Status.TurnProgress)
 	r.waits = settled && waits && len(r.inbox) == 0 && !r.cancelled
 	r.announce()
 }
@@ -169,14 +168,14 @@ func (r *run) drive() {
 func (r *run) advance(ctx context.Context) error {
 	if r.toEnd() {
 		now := metav1.NewMicroTime(r.loop.Clock.Now())
-		projection.Apply(&r.turn.Status, r.turn.Generation, host.CancelledBeforeStart(now), now)
+		turnstate.Apply(&r.turn.Status, r.turn.Generation, turnstate.CancelledBeforeStart(now), now)
 		r.publish(false)
 		return nil
 	}
 	if err := r.begin(ctx); err != nil {
 		return err
 	}
-	for !projection.Finished(&r.turn.Status) {
+	for !turnstate.Finished(&r.turn.Status) {
 		closed, failed := r.step(ctx)
 		err := failed
 		if failed != nil && ctx.Err() == nil {
@@ -198,9 +197,9 @@ func (r *run) advance(ctx context.Context) error {
 // giveUp ends a Turn whose step cannot run: there would be no retry, and the Session would stay active (GAP-08). The
 // results that are known are recorded with the end.
 func (r *run) giveUp(ctx context.Context, cause error) (*journal.Closed, error) {
-	closed, err := r.loop.Host.Fail(
+	closed, err := r.loop.Steps.Fail(
 		ctx,
-		r.hostTurn(),
+		r.turnState(),
 		plan.Failure{Code: v1alpha1.ErrorCodeProcessingError},
 		r.known,
 	)
@@ -215,16 +214,16 @@ func (r *run) begin(ctx context.Context) error {
 	session := r.session()
 	r.turn.Status.SessionUID = session.UID
 	now := metav1.NewMicroTime(r.loop.Clock.Now())
-	recalled, err := r.loop.Host.Recall(ctx, r.hostTurn(), 0)
+	recalled, err := r.loop.Steps.Recall(ctx, r.turnState(), 0)
 	if err != nil {
 		return err
 	}
 	if recalled == nil {
-		view, err := r.loop.Host.Log.View(ctx, host.JournalOf(session), 0)
+		view, err := r.loop.Steps.Log.View(ctx, turnstate.JournalOf(session), 0)
 		if err != nil {
 			return fmt.Errorf("reading the journal of Session %s: %w", session.Name, err)
 		}
-		projection.Apply(&r.turn.Status, r.turn.Generation, plan.Begin(view.Head+1, now), now)
+		turnstate.Apply(&r.turn.Status, r.turn.Generation, plan.Begin(view.Head+1, now), now)
 		r.publish(false)
 		return nil
 	}
@@ -239,9 +238,9 @@ func (r *run) begin(ctx context.Context) error {
 	if into := recalled.SteeredInto; into != nil {
 		r.turn.Status.SteeredInto = &v1alpha1.TurnReference{Name: into.Name, UID: into.UID}
 	}
-	projection.Apply(&r.turn.Status, r.turn.Generation, recalled.Progress, now)
+	turnstate.Apply(&r.turn.Status, r.turn.Generation, recalled.Progress, now)
 	if recalled.SameMessage {
-		projection.AlreadyRan(&r.turn.Status, r.turn.Generation, metav1.NewTime(now.Time))
+		turnstate.AlreadyRan(&r.turn.Status, r.turn.Generation, metav1.NewTime(now.Time))
 	}
 	r.publish(false)
 	return nil
@@ -252,24 +251,24 @@ func (r *run) session() *v1alpha1.Session {
 	return r.loop.Objects.Session(r.turn.Spec.SessionRef.Name)
 }
 
-// hostTurn is the Turn as its steps see it, with the messages that wait to go into it.
-func (r *run) hostTurn() host.Turn {
-	t := host.TurnOf(r.turn, r.session())
+// turnState is the Turn as its steps see it, with the messages that wait to go into it.
+func (r *run) turnState() turnstate.Turn {
+	t := turnstate.TurnOf(r.turn, r.session())
 	t.Local, t.Steers = true, r.steers
 	return t
 }
 
 // steers are the messages that wait to go into the Turn.
-func (r *run) steers(context.Context) ([]host.Steer, error) {
+func (r *run) steers(context.Context) ([]turnstate.Steer, error) {
 	r.loop.mu.Lock()
 	defer r.loop.mu.Unlock()
-	var steers []host.Steer
+	var steers []turnstate.Steer
 	for _, other := range r.queue.steers {
-		s := host.Steer{
+		s := turnstate.Steer{
 			Ref:      v1alpha1.JournalTurn{Name: other.shown.Name, UID: other.shown.UID},
 			Controls: other.shown.Spec.Controls,
 		}
-		s.Input, s.Content = host.MessageOf(other.shown.Spec)
+		s.Input, s.Content = turnstate.MessageOf(other.shown.Spec)
 		steers = append(steers, s)
 	}
 	return steers, nil
@@ -278,7 +277,7 @@ func (r *run) steers(context.Context) ([]host.Steer, error) {
 // project writes the decision of a closed step to the status, and ends the Turns whose messages were steered into this
 // one.
 func (r *run) project(ctx context.Context, closed *journal.Closed) error {
-	projection.Apply(&r.turn.Status, r.turn.Generation, closed.Transition, closed.Time)
+	turnstate.Apply(&r.turn.Status, r.turn.Generation, closed.Transition, closed.Time)
 	for _, steered := range closed.Steered {
 		if err := r.endSteered(ctx, steered, closed); err != nil {
 			return err
@@ -301,7 +300,7 @@ func (r *run) endSteered(ctx context.Context, steered journal.RecordedTurn, clos
 	if message == nil {
 		return nil // It was cancelled meanwhile, or another process had it.
 	}
-	progress, into, err := l.Host.Steered(ctx, host.TurnOf(message, r.session()), closed.Ordinal)
+	progress, into, err := l.Steps.Steered(ctx, turnstate.TurnOf(message, r.session()), closed.Ordinal)
 	if err != nil {
 		return err
 	}
@@ -313,7 +312,7 @@ func (r *run) endSteered(ctx context.Context, steered journal.RecordedTurn, clos
 	r.queue.remove(other)
 	other.shown.Status.SessionUID = r.turn.Status.SessionUID
 	other.shown.Status.SteeredInto = &v1alpha1.TurnReference{Name: into.Name, UID: into.UID}
-	projection.Apply(&other.shown.Status, other.shown.Generation, *progress, metav1.NewMicroTime(l.Clock.Now()))
+	turnstate.Apply(&other.shown.Status, other.shown.Generation, *progress, metav1.NewMicroTime(l.Clock.Now()))
 	other.finish(nil)
 	return nil
 }

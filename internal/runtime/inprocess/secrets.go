@@ -8,8 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/internal/runtime/act"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
-	"github.com/capstan-dev/capstan/internal/runtime/projection"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // lookForSecrets looks for the Secrets of the calls that wait for one. A call whose Secrets exist may start.
@@ -20,7 +19,7 @@ func (a *acting) lookForSecrets(ctx context.Context, indexes []int) error {
 		var missing *act.Withheld
 		if definition := a.definition(*call); definition != nil && definition.Spec.HTTP != nil {
 			var err error
-			if missing, err = a.loop.Host.CheckSecrets(ctx, a.turn.Namespace, call.Name, definition.Spec.HTTP); err != nil {
+			if missing, err = a.loop.Steps.CheckSecrets(ctx, a.turn.Namespace, call.Name, definition.Spec.HTTP); err != nil {
 				failed = append(failed, err)
 				continue
 			}
@@ -36,7 +35,7 @@ func (a *acting) lookForSecrets(ctx context.Context, indexes []int) error {
 
 // awaitKey reports on the Turn that its Model has no API key, and waits until objects have changed, the Turn is to end
 // or a time limit has passed.
-func (r *run) awaitKey(ctx context.Context, missing *host.Keyless) error {
+func (r *run) awaitKey(ctx context.Context, missing *turnstate.Keyless) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	progress := &r.turn.Status.TurnProgress
@@ -48,13 +47,13 @@ func (r *run) awaitKey(ctx context.Context, missing *host.Keyless) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	host.Resume(progress)
+	turnstate.Resume(progress)
 	r.show()
 	return nil
 }
 
 // show updates the conditions from the status, and shows both to all callers.
 func (r *run) show() {
-	projection.SetConditions(&r.turn.Status, r.turn.Generation, metav1.NewTime(r.loop.Clock.Now().Truncate(time.Second)))
+	turnstate.SetConditions(&r.turn.Status, r.turn.Generation, metav1.NewTime(r.loop.Clock.Now().Truncate(time.Second)))
 	r.publish(true)
 }

@@ -7,8 +7,8 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
-	"github.com/capstan-dev/capstan/internal/runtime/host"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // step runs the open step and returns the entry that closes it.
@@ -17,7 +17,13 @@ func (r *run) step(ctx context.Context) (*journal.Closed, error) {
 	if r.adopted {
 		// No other process can have closed a step that this process opened itself.
 		plan := r.turn.Status.Plan
-		closed, err := r.loop.Host.Log.Find(ctx, host.JournalOf(r.session()), r.turn.UID, plan.Step, plan.OpenedAtOrdinal)
+		closed, err := r.loop.Steps.Log.Find(
+			ctx,
+			turnstate.JournalOf(r.session()),
+			r.turn.UID,
+			plan.Step,
+			plan.OpenedAtOrdinal,
+		)
 		if err != nil || closed != nil {
 			return closed, err
 		}
@@ -38,7 +44,7 @@ func (r *run) reason(ctx context.Context) (*journal.Closed, error) {
 		if err != nil {
 			return nil, err
 		}
-		missing := host.KeylessBy(config)
+		missing := turnstate.KeylessBy(config)
 		if missing == nil {
 			closed, err := r.call(ctx, config)
 			if !errors.As(err, &missing) {
@@ -52,19 +58,19 @@ func (r *run) reason(ctx context.Context) (*journal.Closed, error) {
 }
 
 // call calls the model until it has responded, the Turn is to end or a time limit has passed.
-func (r *run) call(ctx context.Context, config host.Config) (*journal.Closed, error) {
+func (r *run) call(ctx context.Context, config turnstate.Config) (*journal.Closed, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	type answer struct {
 		closed *journal.Closed
 		err    error
 	}
-	turn, calling := r.hostTurn(), ctx
+	turn, calling := r.turnState(), ctx
 	calling, hangUp := context.WithCancel(calling)
 	defer hangUp()
 	answered := make(chan answer, 1)
 	go func() {
-		closed, err := r.loop.Host.ReasonInPlace(calling, turn, config)
+		closed, err := r.loop.Steps.ReasonInPlace(calling, turn, config)
 		answered <- answer{closed, err}
 	}()
 	limit := r.alarm(ctx, r.nextLimit())
@@ -89,18 +95,18 @@ func (r *run) call(ctx context.Context, config host.Config) (*journal.Closed, er
 // cutShort closes the open step when the Turn was cancelled, or a time limit has passed. It returns nil otherwise.
 func (r *run) cutShort(ctx context.Context, known *act.Step) (*journal.Closed, error) {
 	if r.toEnd() {
-		return r.loop.Host.Cancel(ctx, r.hostTurn(), known)
+		return r.loop.Steps.Cancel(ctx, r.turnState(), known)
 	}
 	if expiry := r.expired(); expiry != nil {
-		return r.loop.Host.Expire(ctx, r.hostTurn(), *expiry, known)
+		return r.loop.Steps.Expire(ctx, r.turnState(), *expiry, known)
 	}
 	return nil, nil
 }
 
 // expired is the time limit that has passed; nil for none.
-func (r *run) expired() *host.Expiry {
+func (r *run) expired() *turnstate.Expiry {
 	now := r.loop.Clock.Now()
-	for _, limit := range host.TimeLimits(r.turn) {
+	for _, limit := range turnstate.TimeLimits(r.turn) {
 		if !now.Before(limit.At) {
 			return &limit.Expiry
 		}
@@ -111,7 +117,7 @@ func (r *run) expired() *host.Expiry {
 // nextLimit is when the next time limit passes; zero for never.
 func (r *run) nextLimit() time.Time {
 	var next time.Time
-	for _, limit := range host.TimeLimits(r.turn) {
+	for _, limit := range turnstate.TimeLimits(r.turn) {
 		next = act.Earlier(next, limit.At)
 	}
 	return next

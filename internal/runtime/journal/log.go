@@ -50,17 +50,6 @@ var (
 	ErrCorrupt = errors.New("the journal is damaged")
 )
 
-// Session names a journal.
-type Session struct {
-	// Namespace and Name of the Session.
-	Namespace, Name string
-	// UID of the Session. The journal belongs to it alone: a Session that is created again under the name has another
-	// journal.
-	UID types.UID
-	// Limit is the maximum size of the journal in bytes; 0 means no limit.
-	Limit int64
-}
-
 // Store stores entries. Both operations may be ambiguous: after any error, except for those named here, the outcome is
 // unknown. Neither side changes entries after they were passed or returned.
 type Store interface {

@@ -2,8 +2,10 @@ package journal
 
 import "github.com/capstan-dev/capstan/internal/runtime/journal/format"
 
-// The content of entries. Package format has it, with its encoding.
+// The content of entries, and the name of a journal. Package format has them, with the encoding.
 type (
+	// Session names a journal.
+	Session = format.Session
 	// Entry is one entry of a journal.
 	Entry = format.Entry
 	// PinnedContext is what the models of a Turn are sent beside the messages.

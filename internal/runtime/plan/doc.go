@@ -1,5 +1,5 @@
 // Package plan decides how a Turn begins, what follows each of its steps, and how it ends. The in-process runtime and
-// the controllers make these decisions here, through package host.
+// the controllers make these decisions here, through package step.
 //
 // What a Turn carries from one step to the next is the TurnProgress in its status (TURN-01). Its plan is the open step:
 // a model call, tool calls, or none in a Turn that has ended (TURN-02, SM-01). Each function takes the progress before

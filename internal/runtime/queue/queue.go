@@ -7,12 +7,12 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/projection"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // Finished reports whether the Turn has ended.
 func Finished(turn *v1alpha1.Turn) bool {
-	return projection.Finished(&turn.Status)
+	return turnstate.Finished(&turn.Status)
 }
 
 // Runnable reports whether the Turn can be admitted as it is. A Turn that is to be cancelled ends by itself while it is

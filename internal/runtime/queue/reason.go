@@ -8,7 +8,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
-	"github.com/capstan-dev/capstan/internal/runtime/projection"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // suspendedMessage is the condition message of a suspended Turn.
@@ -34,7 +34,7 @@ func Reason(session *v1alpha1.Session, turn, next *v1alpha1.Turn, limit int64) (
 	case session.Status.ActiveTurn != nil, next != nil && next.UID != turn.UID:
 		return v1alpha1.ReasonQueued, behindMessage
 	case next == nil:
-		return v1alpha1.ReasonQueued, projection.QueuedMessage
+		return v1alpha1.ReasonQueued, turnstate.QueuedMessage
 	}
 	if Blocked(session) {
 		ready := meta.FindStatusCondition(session.Status.Conditions, v1alpha1.ConditionReady)

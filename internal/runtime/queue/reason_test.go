@@ -8,7 +8,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
-	"github.com/capstan-dev/capstan/internal/runtime/projection"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 func TestOnlyTheNextTurnSaysWhyItsSessionCannotRun(t *testing.T) {
@@ -29,7 +29,7 @@ func TestOnlyTheNextTurnSaysWhyItsSessionCannotRun(t *testing.T) {
 		return s
 	}
 	says := func(reason, message string) func(*v1alpha1.Turn) {
-		return func(turn *v1alpha1.Turn) { projection.Queue(&turn.Status, 1, now, reason, message) }
+		return func(turn *v1alpha1.Turn) { turnstate.Queue(&turn.Status, 1, now, reason, message) }
 	}
 	const missing = `Session "demo" cannot run the Turn (ModelNotFound). Model "m" does not exist.`
 	queued, waits := says(v1alpha1.ReasonQueued, behindMessage), says(v1alpha1.ReasonQueued, slotMessage)
@@ -98,7 +98,7 @@ func TestAQueuedTurnSaysWhetherTurnsAreBeforeItOrItWaitsForASlot(t *testing.T) {
 		}
 	}
 	stated := func(message string) func(*v1alpha1.Turn) {
-		return func(turn *v1alpha1.Turn) { projection.Queue(&turn.Status, 1, now, v1alpha1.ReasonQueued, message) }
+		return func(turn *v1alpha1.Turn) { turnstate.Queue(&turn.Status, 1, now, v1alpha1.ReasonQueued, message) }
 	}
 	first, second = turnWith("1", stated(behindMessage)), turnWith("2", stated(behindMessage))
 	if outdated := Outdated(busy, []*v1alpha1.Turn{first, second}, 0); len(outdated) != 0 {

@@ -36,6 +36,15 @@ func ShownPreview(text string) string {
 	return CutEncoded(Preview(text), MaxPreviewBytes)
 }
 
+// Cut shortens text to at most limit bytes, at the end of a character.
+func Cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	const mark = "…"
+	return strings.ToValidUTF8(text[:limit-len(mark)], "") + mark
+}
+
 // CutEncoded shortens text so that it takes at most limit bytes within a JSON string, where some characters take six:
 // foreign text must not make status grow beyond its bound (invariant 7).
 func CutEncoded(text string, limit int) string {

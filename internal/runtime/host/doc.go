@@ -1,6 +1,0 @@
-// Package host runs the steps of a Turn: it reads the journal, calls the model, folds tool results, calls the planner
-// for the next step, and appends the one entry that closes the step. It does not depend on reconcilers or watches.
-//
-// Every function that closes a step returns the entry that closed it, which may be another writer's: the writer of that
-// entry has decided, and the caller adopts it (invariant 2).
-package host

@@ -1,0 +1,160 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/egress"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+)
+
+// maxKeyBytes is the longest API key that is sent.
+const maxKeyBytes = 4 << 10
+
+// access returns the driver's access to the provider of a Model: the API key, read now and not kept, and a client that
+// reaches only the host of the provider. A *model.KeyError is why the Model has no key; any other error is not about
+// the Model.
+func (run *Runner) access(ctx context.Context, namespace string, m *v1alpha1.Model) (model.Access, error) {
+	if m.Spec.SecretKeyRef == nil {
+		return model.Access{}, nil
+	}
+	key, endpoint, err := run.key(ctx, namespace, m)
+	if err != nil {
+		return model.Access{}, err
+	}
+	return model.Access{
+		HTTP: run.Egress.HTTPClient(egress.TransportOptions{Hosts: []string{endpoint.Host}}),
+		Key:  key,
+	}, nil
+}
+
+// CheckKey returns why a Model has no API key, as a *model.KeyError; nil if it has one or needs none. After any other
+// error the state of the key is unknown. It reads the Secret as a call does, and keeps nothing of it.
+func (run *Runner) CheckKey(ctx context.Context, m *v1alpha1.Model) error {
+	if m.Spec.SecretKeyRef == nil {
+		return nil
+	}
+	_, _, err := run.key(ctx, m.Namespace, m)
+	return err
+}
+
+// key is the API key of a Model, and where it is sent to.
+func (run *Runner) key(ctx context.Context, namespace string, m *v1alpha1.Model) (string, *url.URL, error) {
+	ref := m.Spec.SecretKeyRef
+	endpoint, err := url.Parse(model.Endpoint(m))
+	if err != nil || endpoint.Host == "" {
+		return "", nil, &model.UnavailableError{
+			Model: m.Name,
+			Cause: fmt.Errorf("the baseURL of Model %q has no host", m.Name),
+		}
+	}
+	secret, err := run.Secrets(ctx, namespace, ref.Name)
+	var key, reason, problem string
+	switch {
+	case apierrors.IsNotFound(err):
+		reason, problem = v1alpha1.ReasonSecretMissing, secretMissing(namespace, ref, modelWords)
+	case apierrors.IsForbidden(err):
+		reason, problem = v1alpha1.ReasonRoleMissing, run.roleMissing(namespace, ref)
+	case err != nil:
+		return "", nil, fmt.Errorf("reading Secret %s: %w", ref.Name, err)
+	default:
+		key, reason, problem = keyOf(secret, namespace, ref, endpoint)
+	}
+	if reason != "" {
+		return "", nil, &model.KeyError{Model: m.Name, Reason: reason, Problem: problem}
+	}
+	return key, endpoint, nil
+}
+
+// keyOf returns the API key in a Secret for an address, or what is wrong, as a reason and a message with the remedy. A
+// line break at the end usually comes from a file, and is not part of the key.
+func keyOf(
+	secret *corev1.Secret, namespace string, ref *v1alpha1.SecretKeyReference, to *url.URL,
+) (key, reason, problem string) {
+	if listed, bound := secret.Annotations[v1alpha1.AnnotationAllowedHosts]; bound &&
+		!egress.Listed(strings.Split(listed, ","), to) {
+		return "", v1alpha1.ReasonSecretUnusable, fmt.Sprintf("Secret %q is bound to hosts by %s, which "+
+			"does not list %s: add it there, or use another Secret",
+			ref.Name, v1alpha1.AnnotationAllowedHosts, to.Host)
+	}
+	raw, ok := secret.Data[ref.Key]
+	key = strings.TrimRight(string(raw), "\r\n")
+	switch {
+	case !ok:
+		return "", v1alpha1.ReasonSecretKeyMissing, secretKeyMissing(namespace, ref, modelWords)
+	case key == "", len(key) > maxKeyBytes, strings.ContainsFunc(key, func(c rune) bool { return c <= ' ' || c > '~' }):
+		return "", v1alpha1.ReasonSecretUnusable,
+			fmt.Sprintf("key %q of Secret %q is not a valid API key: it must be 1 to %d printable ASCII characters "+
+				"without spaces", ref.Key, ref.Name, maxKeyBytes)
+	default:
+		return key, "", ""
+	}
+}
+
+// words are the field that refers to a Secret and the placeholder of its value, in messages with commands.
+type words struct{ field, placeholder string }
+
+var (
+	modelWords = words{field: "secretKeyRef of the Model", placeholder: "YOUR_API_KEY"}
+	toolWords  = words{field: "secretKeyRef in the headers of the Tool", placeholder: "YOUR_VALUE"}
+)
+
+// secretKeyMissing returns a message with the command that adds a key to a Secret.
+func secretKeyMissing(namespace string, ref *v1alpha1.SecretKeyReference, w words) string {
+	return fmt.Sprintf(
+		"Secret %q has no key %q. Add it: kubectl patch secret %s --namespace %s --type merge "+
+			"--patch '{\"stringData\":{%q:%q}}'",
+		ref.Name,
+		ref.Key,
+		ref.Name,
+		namespace,
+		ref.Key,
+		w.placeholder,
+	)
+}
+
+// secretMissing returns how to create a Secret. An invalid name is not part of any command: it could contain anything
+// that a shell interprets.
+func secretMissing(namespace string, ref *v1alpha1.SecretKeyReference, w words) string {
+	if len(validation.IsDNS1123Subdomain(ref.Name)) > 0 {
+		return fmt.Sprintf("Secret %q does not exist, and its name is invalid: change %s", ref.Name, w.field)
+	}
+	return fmt.Sprintf(
+		"Secret %q does not exist. Create it: kubectl create secret generic %s --namespace %s --from-literal=%s=%s",
+		ref.Name,
+		ref.Name,
+		namespace,
+		ref.Key,
+		w.placeholder,
+	)
+}
+
+// secretsRole is the ClusterRole that lets the manager read the Secrets of a namespace where it is bound.
+const secretsRole = "capstan-manager-secrets"
+
+// roleMissing returns how to permit the manager to read Secrets.
+func (run *Runner) roleMissing(namespace string, ref *v1alpha1.SecretKeyReference) string {
+	return fmt.Sprintf("The manager has no permission to read Secret %q. Grant it: kubectl create rolebinding %s "+
+		"--namespace %s --clusterrole=%s %s",
+		ref.Name, secretsRole, namespace, secretsRole, subject(run.Account))
+}
+
+// subject names a user as the options of kubectl create rolebinding do. Empty is the account of a usual install.
+func subject(account string) string {
+	const serviceAccount = "system:serviceaccount:"
+	switch {
+	case account == "":
+		return "--serviceaccount=capstan-system:capstan-manager"
+	case strings.HasPrefix(account, serviceAccount):
+		return "--serviceaccount=" + strings.TrimPrefix(account, serviceAccount)
+	default:
+		return "--user=" + account
+	}
+}

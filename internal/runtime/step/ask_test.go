@@ -1,0 +1,238 @@
+package step
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
+)
+
+// limited and others are what real providers say.
+func limited(after time.Duration) error { return provider.StatusError("Test", "m", 429, after, "") }
+func unavailable() error                { return provider.StatusError("Test", "m", 503, 0, "") }
+
+// failing answers with one error after another, then with a text.
+func (b *bench) failing(errs ...error) {
+	b.answer = func(r model.Request) (*model.Response, error) {
+		if n := len(b.asked); n <= len(errs) {
+			return nil, errs[n-1]
+		}
+		return &model.Response{Text: "Hello from " + r.Model + "."}, nil
+	}
+}
+
+// pausing notes the pauses instead of waiting.
+func (b *bench) pausing() *[]time.Duration {
+	var pauses []time.Duration
+	b.Pause = func(ctx context.Context, d time.Duration) error {
+		pauses = append(pauses, d)
+		return ctx.Err()
+	}
+	return &pauses
+}
+
+// generations are what the log has of the models that were asked.
+func generations(t *testing.T, closed *journal.Closed) []event.LLMGeneration {
+	t.Helper()
+	var found []event.LLMGeneration
+	for _, e := range closed.Events {
+		if e.Type != event.TypeLLMGeneration {
+			continue
+		}
+		var g event.LLMGeneration
+		if err := json.Unmarshal(e.Data.Raw, &g); err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, g)
+	}
+	return found
+}
+
+func TestWhatPassesIsTriedAgain(t *testing.T) {
+	transient := unavailable()
+	for name, test := range map[string]struct {
+		errs   []error
+		pauses []time.Duration
+		code   v1alpha1.ErrorCode
+	}{
+		"once":                           {[]error{transient}, []time.Duration{time.Second}, ""},
+		"as often as it makes sense":     {[]error{transient, transient, transient}, []time.Duration{time.Second, 4 * time.Second, 16 * time.Second}, ""},
+		"too often":                      {slices.Repeat([]error{transient}, 9), []time.Duration{time.Second, 4 * time.Second, 16 * time.Second}, "provider_unavailable"},
+		"when the provider says":         {[]error{limited(7 * time.Second), limited(time.Minute)}, []time.Duration{7 * time.Second, time.Minute}, ""},
+		"when the provider says nothing": {[]error{transient, limited(0)}, []time.Duration{time.Second, 4 * time.Second}, ""},
+		"not in good time":               {[]error{limited(time.Minute + time.Second)}, nil, "provider_rate_limited"},
+		"not with this key":              {[]error{provider.StatusError("Test", "m", 401, 0, "")}, nil, "provider_misconfigured"},
+		"not without money":              {[]error{provider.StatusError("Test", "m", 429, 0, provider.KindQuota)}, nil, "provider_quota_exhausted"},
+		"not what nobody knows":          {[]error{&model.Error{Code: v1alpha1.ErrorCodeProviderUnavailable, Text: "says the simulator"}}, nil, "provider_unavailable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.failing(test.errs...)
+			pauses := b.pausing()
+			turn, closed := b.reason(newTurn("demo-1"), with())
+			if !slices.Equal(*pauses, test.pauses) || len(b.asked) != len(test.pauses)+1 {
+				t.Errorf("asked %d times, with the pauses %v, want %v", len(b.asked), *pauses, test.pauses)
+			}
+			all := generations(t, closed)
+			if len(all) != 1 || all[0].Success != (test.code == "") || len(b.asked) > 1 && int(all[0].Tries) != len(b.asked) {
+				t.Errorf("the log says %+v", all)
+			}
+			if test.code == "" {
+				if turn.Progress.Output != "Hello from m." || turn.Progress.Summary.ModelCalls != 1 {
+					t.Errorf("progress %+v", turn.Progress)
+				}
+				return
+			}
+			if turn.Progress.Error == nil || turn.Progress.Error.Code != test.code {
+				t.Errorf("error %+v, want %s", turn.Progress.Error, test.code)
+			}
+		})
+	}
+}
+
+// TestAToolThatAProviderDoesNotTakeIsForAFallback: the Model is passed over, and if none is left the Turn names the
+// tool.
+func TestAToolThatAProviderDoesNotTakeIsForAFallback(t *testing.T) {
+	odd := model.ToolDefinition{Name: "odd", InputSchema: json.RawMessage(`{"type":"object","anyOf":[]}`)}
+	refused := provider.CheckSchema("Test", odd, "anyOf")
+	b := newBench(t)
+	b.failing(refused)
+	c := with()
+	c.Fallbacks = []*v1alpha1.Model{named("other")}
+	if turn, _ := b.reason(
+		newTurn("demo-1"),
+		c,
+	); turn.Progress.Output != "Hello from other." ||
+		turn.Progress.Model != "other" {
+		t.Errorf("progress %+v", turn.Progress)
+	}
+	b = newBench(t)
+	b.failing(refused, refused)
+	turn, _ := b.reason(newTurn("demo-1"), c)
+	if e := turn.Progress.Error; e == nil || !strings.Contains(e.Fields["problem"], "inputSchema of tool odd") ||
+		len(b.asked) != 2 {
+		t.Errorf("error %+v", e)
+	}
+}
+
+func TestAPauseEndsWithTheTurn(t *testing.T) {
+	b := newBench(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	b.answer = func(model.Request) (*model.Response, error) {
+		cancel()
+		return nil, limited(time.Minute)
+	}
+	c := with()
+	c.Fallbacks = []*v1alpha1.Model{named("other")}
+	if _, err := b.Reason(ctx, newTurn("demo-1"), c); !errors.Is(err, context.Canceled) {
+		t.Fatalf("error %v", err)
+	}
+	if len(b.asked) != 1 || len(b.transcript()) != 0 {
+		t.Errorf("asked %d times, the log has %d messages", len(b.asked), len(b.transcript()))
+	}
+}
+
+// named is a Model of the provider that the test plays.
+func named(name string) *v1alpha1.Model {
+	return &v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ModelSpec{Provider: "Test"}}
+}
+
+func TestAnotherModelAnswersWhereOneCannotServeAnybody(t *testing.T) {
+	for code, err := range map[string]error{
+		"provider_unavailable":     unavailable(),
+		"provider_rate_limited":    limited(2 * time.Minute),
+		"provider_quota_exhausted": provider.StatusError("Test", "m", 402, 0, ""),
+		"provider_misconfigured":   provider.StatusError("Test", "m", 401, 0, ""),
+		"model_unavailable":        provider.StatusError("Test", "m", 404, 0, ""),
+	} {
+		t.Run(code, func(t *testing.T) {
+			b := newBench(t)
+			b.pausing()
+			b.answer = func(r model.Request) (*model.Response, error) {
+				if r.Model != "third" {
+					return nil, err
+				}
+				return &model.Response{
+					Text:  "Hello.",
+					Model: "third-20260101",
+					Usage: model.Usage{InputTokens: 3, OutputTokens: 2},
+				}, nil
+			}
+			c := with()
+			unknown := named("second")
+			unknown.Spec.Provider = "Unheard"
+			c.Fallbacks = []*v1alpha1.Model{unknown, named("other"), named("third"), named("fourth")}
+			turn, closed := b.reason(newTurn("demo-1"), c)
+			if turn.Progress.Output != "Hello." || turn.Progress.Summary.ModelCalls != 1 ||
+				turn.Progress.Summary.Usage.TotalTokens != 5 {
+				t.Errorf("progress %+v", turn.Progress)
+			}
+			all := generations(t, closed)
+			names := make([]string, len(all))
+			for i, g := range all {
+				names[i] = g.Model
+				if g.Success != (i == 3) || (g.Error == "") != g.Success || (g.Usage != nil) != g.Success {
+					t.Errorf("the log says %+v", g)
+				}
+			}
+			if !slices.Equal(names, []string{"m", "second", "other", "third-20260101"}) {
+				t.Errorf("the log has %v", names)
+			}
+			if got := b.asked[len(b.asked)-1].Model; got != "third" {
+				t.Errorf("the last model that was asked is %s", got)
+			}
+		})
+	}
+}
+
+func TestNoOtherModelAnswersWhereTheRequestIsAtFault(t *testing.T) {
+	for code, err := range map[v1alpha1.ErrorCode]error{
+		"request_too_large": provider.StatusError("Test", "m", 413, 0, ""),
+		"processing_error":  provider.StatusError("Test", "m", 400, 0, ""),
+	} {
+		b := newBench(t)
+		b.failing(err)
+		c := with()
+		c.Fallbacks = []*v1alpha1.Model{named("other")}
+		if turn, _ := b.reason(
+			newTurn("demo-1"),
+			c,
+		); turn.Progress.Error == nil || turn.Progress.Error.Code != code ||
+			len(b.asked) != 1 {
+			t.Errorf("asked %d times, error %+v, want %s", len(b.asked), turn.Progress.Error, code)
+		}
+	}
+}
+
+func TestWhenNoModelAnswersTheFirstOnesFailureIsTheTurns(t *testing.T) {
+	b := newBench(t)
+	b.answer = func(r model.Request) (*model.Response, error) {
+		if r.Model == "m" {
+			return nil, limited(2 * time.Minute)
+		}
+		return nil, provider.StatusError("Test", r.Model, 404, 0, "")
+	}
+	c := with()
+	c.Fallbacks = []*v1alpha1.Model{named("other"), named("third")}
+	turn, closed := b.reason(newTurn("demo-1"), c)
+	e := turn.Progress.Error
+	if e == nil || e.Code != "provider_rate_limited" || e.Fields["retry_after"] != "120" ||
+		e.Fields["provider"] != "Test" ||
+		e.Fields["model_id"] != "m" {
+		t.Errorf("error %+v", e)
+	}
+	if all := generations(t, closed); len(all) != 3 || !strings.Contains(all[2].Error, "third") {
+		t.Errorf("the log says %+v", all)
+	}
+}

@@ -1,0 +1,23 @@
+package step
+
+import (
+	"context"
+
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/builtin"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
+)
+
+// builtin prepares a call of a built-in tool.
+func (run *Runner) builtin(_ context.Context, _ turnstate.Turn, c Call) (work, error) {
+	w := work{abandoned: tool.LocalAbandoned()}
+	if c.Definition == nil {
+		changed := tool.HTTPChanged(c.Call)
+		w.refused = &changed
+		return w, nil
+	}
+	w.do = func(ctx context.Context) (tool.Outcome, error) {
+		return builtin.Run(ctx, c.Definition, c.Call, builtin.Call{Arguments: tool.Given(c.Arguments), Now: run.Clock()})
+	}
+	return w, nil
+}

@@ -1,0 +1,302 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/google/uuid"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
+	"github.com/capstan-dev/capstan/internal/runtime/config"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
+)
+
+// Call is a tool call that this process is to carry out itself.
+type Call struct {
+	// Call as it was pinned.
+	Call v1alpha1.ToolCall
+	// Arguments from the model.
+	Arguments string
+	// Definition that the call was planned with; nil when it was changed since, or is gone.
+	Definition *definition.Definition
+	// Network is the list of destinations that the call may reach.
+	Network config.NetworkAccess
+	// Run is the state of the attempt in this process. It is the same for each execution of the attempt.
+	Run *CallRun
+}
+
+// CallRun is the in-memory state of one attempt of a call that this process runs itself, so that an execution that
+// failed halfway continues where it was.
+type CallRun struct {
+	holder string
+	line   *Line
+
+	mu      sync.Mutex
+	begun   bool
+	outcome *tool.Outcome
+	// short reports whether the outcome has only what the status of a call shows.
+	short bool
+}
+
+// Line serializes the journal writes of a step's calls in this process: of two concurrent writers one would have to
+// write twice.
+type Line struct {
+	mu sync.Mutex
+}
+
+// NewCallRun is an attempt that has not begun, under a holder of its own.
+func NewCallRun(line *Line) *CallRun {
+	return &CallRun{holder: uuid.NewString(), line: line}
+}
+
+// begin records, once, that the request may be sent.
+func (r *CallRun) begin() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first := !r.begun
+	r.begun = true
+	return first
+}
+
+// end keeps the outcome until it is in the journal.
+func (r *CallRun) end(outcome tool.Outcome) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.outcome = &outcome
+}
+
+// forget drops the outcome, which the journal has.
+func (r *CallRun) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.outcome = nil
+}
+
+// Bytes returns the size of the texts of an outcome that the journal does not have.
+func (r *CallRun) Bytes() int64 {
+	if outcome := r.ended(); outcome != nil {
+		return act.TextBytes(*outcome)
+	}
+	return 0
+}
+
+// Shorten leaves of the outcome what the status of the call shows of one. The journal may have the whole outcome
+// nevertheless, if the response to its append was lost.
+func (r *CallRun) Shorten(call v1alpha1.ToolCall) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.outcome != nil && !r.short {
+		shown := act.AsShown(call, *r.outcome)
+		r.outcome, r.short = &shown, true
+	}
+}
+
+// ended is the outcome, if there is one.
+func (r *CallRun) ended() *tool.Outcome {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.outcome
+}
+
+// CallEnd is the result of a call.
+type CallEnd struct {
+	// Outcome of the call, unless Closed is set.
+	Outcome tool.Outcome
+	// Kept is where the journal has the outcome; its Ordinal is 0 if it does not have it.
+	Kept act.Recorded
+	// Closed is the entry that has closed the step meanwhile; nil for none.
+	Closed *journal.Closed
+	// Defect is why a built-in tool has failed, if the outcome does not have it. It is for logs.
+	Defect error
+}
+
+// work is how a call is carried out, once it may start.
+type work struct {
+	// refused is the outcome of a call that cannot start; nil if it can.
+	refused *tool.Outcome
+	// abandoned is the outcome of a call that must not start twice, if no process knows how it has ended.
+	abandoned tool.Outcome
+	// do carries the call out. The defect is what the outcome does not have of a failure.
+	do func(context.Context) (outcome tool.Outcome, defect error)
+}
+
+// executors prepare the calls that this process carries out itself (TOOL-01), those of tool.InProcess. A new executor
+// is added in both places.
+var executors = map[v1alpha1.ToolExecutor]func(*Runner, context.Context, turnstate.Turn, Call) (work, error){
+	v1alpha1.ToolExecutorHTTP:    (*Runner).request,
+	v1alpha1.ToolExecutorBuiltin: (*Runner).builtin,
+}
+
+// CarryOut carries out one call, as once does. The error is an *act.Withheld as long as a Secret is missing that the
+// call needs.
+func (run *Runner) CarryOut(ctx context.Context, t turnstate.Turn, c Call) (CallEnd, error) {
+	prepare := executors[c.Call.Executor]
+	if prepare == nil {
+		return CallEnd{}, fmt.Errorf("call %s cannot be carried out by executor %q", c.Call.ID, c.Call.Executor)
+	}
+	w, err := prepare(run, ctx, t, c)
+	if err != nil {
+		return CallEnd{}, err
+	}
+	return run.once(ctx, t, c.Call, c.Run, w)
+}
+
+// Local runs one call of a Job tool with a function of this process, as once does. The Turn must be marked as Local.
+func (run *Runner) Local(
+	ctx context.Context,
+	t turnstate.Turn,
+	call v1alpha1.ToolCall,
+	state *CallRun,
+	do func(context.Context) tool.Outcome,
+) (CallEnd, error) {
+	return run.once(ctx, t, call, state, work{
+		abandoned: tool.LocalAbandoned(),
+		do:        func(ctx context.Context) (tool.Outcome, error) { return do(ctx), nil },
+	})
+}
+
+// once runs one call in this process. An AtMostOnce call is claimed in the journal before it starts, and its outcome is
+// appended when it ends (DUR-01, DUR-02): if another process has claimed it, or a claim has no outcome, the call must
+// not be started again, and its outcome is the abandoned one. After an error the state of the call is unknown; it is
+// safe to retry.
+func (run *Runner) once(
+	ctx context.Context,
+	t turnstate.Turn,
+	call v1alpha1.ToolCall,
+	state *CallRun,
+	w work,
+) (CallEnd, error) {
+	if !tool.AtMostOnce(call) {
+		outcome, defect := run.attempt(ctx, call, state, w)
+		return CallEnd{Outcome: outcome, Defect: defect}, nil
+	}
+	claim, closed, err := run.claim(ctx, t, call.ID, state)
+	switch {
+	case errors.Is(err, journal.ErrFull):
+		return CallEnd{Outcome: tool.HTTPUnclaimed()}, nil
+	case err != nil:
+		return CallEnd{}, err
+	case closed != nil:
+		return CallEnd{Closed: closed}, nil
+	case claim.Settled.Ordinal != 0:
+		return CallEnd{Outcome: act.OutcomeOf(claim.Settled.Call), Kept: recordedAs(claim.Settled)}, nil
+	case claim.Call.Holder != state.holder:
+		return CallEnd{Outcome: w.abandoned}, nil
+	}
+	outcome, defect := state.ended(), error(nil)
+	if outcome == nil {
+		var made tool.Outcome
+		made, defect = run.attempt(ctx, call, state, w)
+		state.end(made)
+		outcome = &made
+	}
+	end, err := run.keepOutcome(ctx, t, call.ID, state, *outcome)
+	end.Defect = defect
+	return end, err
+}
+
+// attempt carries out one attempt of a call, unless it must not begin, or not again.
+func (run *Runner) attempt(
+	ctx context.Context, call v1alpha1.ToolCall, state *CallRun, w work,
+) (outcome tool.Outcome, defect error) {
+	if w.refused != nil {
+		return *w.refused, nil
+	}
+	if !state.begin() && tool.AtMostOnce(call) {
+		return w.abandoned, nil
+	}
+	began := run.Clock()
+	outcome, defect = w.do(ctx)
+	if outcome.Started {
+		outcome.StartedAt, outcome.FinishedAt = began, run.Clock()
+	}
+	return outcome, defect
+}
+
+// claim records in the journal that the call is about to start.
+func (run *Runner) claim(
+	ctx context.Context,
+	t turnstate.Turn,
+	call string,
+	state *CallRun,
+) (journal.ClaimRef, *journal.Closed, error) {
+	state.line.mu.Lock()
+	defer state.line.mu.Unlock()
+	return run.Log.Claim(
+		ctx,
+		t.Session,
+		t.Ref,
+		t.Step(),
+		t.Progress.Plan.OpenedAtOrdinal,
+		journal.ClaimedCall{ID: call, Holder: state.holder},
+	)
+}
+
+// keepOutcome appends the outcome of a claimed call to the journal.
+func (run *Runner) keepOutcome(
+	ctx context.Context,
+	t turnstate.Turn,
+	call string,
+	state *CallRun,
+	outcome tool.Outcome,
+) (CallEnd, error) {
+	state.line.mu.Lock()
+	defer state.line.mu.Unlock()
+	opened := t.Progress.Plan.OpenedAtOrdinal
+	ref, closed, err := run.Log.Settle(ctx, t.Session, t.Ref, t.Step(), opened, keptCall(call, outcome))
+	switch {
+	case errors.Is(err, journal.ErrFull):
+		// The step cannot be closed either, and the Turn ends with the results that this process has.
+		return CallEnd{Outcome: outcome}, nil
+	case err != nil:
+		return CallEnd{}, err
+	case closed != nil:
+		return CallEnd{Closed: closed}, nil
+	default:
+		state.forget()
+		return CallEnd{Outcome: act.OutcomeOf(ref.Call), Kept: recordedAs(ref)}, nil
+	}
+}
+
+// keptCall returns an outcome in the form of the journal.
+func keptCall(id string, outcome tool.Outcome) journal.SettledCall {
+	call := journal.SettledCall{
+		ID: id, State: outcome.State, Reason: outcome.Reason, Result: outcome.Result, Image: outcome.Image,
+	}
+	if outcome.Error != "" {
+		call.Error = &outcome.Error
+	}
+	if outcome.Started && !outcome.StartedAt.IsZero() {
+		at := metav1.NewMicroTime(outcome.StartedAt)
+		call.StartedAt = &at
+	}
+	if !outcome.FinishedAt.IsZero() {
+		at := metav1.NewMicroTime(outcome.FinishedAt)
+		call.FinishedAt = &at
+	}
+	return call
+}
+
+// claims reads the claims of an act step from the journal, by call id, if one of its calls without an outcome may have
+// one.
+func (run *Runner) claims(ctx context.Context, t turnstate.Turn, known *act.Step) (map[string]act.Claim, error) {
+	if t.Progress.Plan.Phase != v1alpha1.PlanPhaseAct || !known.NeedsClaims(t.Progress.ToolCalls) {
+		return nil, nil
+	}
+	refs, err := run.Log.Claims(ctx, t.Session, t.Ref.UID, t.Step(), t.Progress.Plan.OpenedAtOrdinal)
+	if err != nil {
+		return nil, fmt.Errorf("reading the claims of step %d of Turn %s: %w", t.Step(), t.Ref.Name, err)
+	}
+	claims := map[string]act.Claim{}
+	for _, ref := range refs {
+		claims[ref.Call.ID] = act.Claim{Settled: recordedAs(ref.Settled)}
+	}
+	return claims, nil
+}

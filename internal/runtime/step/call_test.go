@@ -1,0 +1,25 @@
+package step
+
+import (
+	"testing"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+func TestEveryExecutorOfThisProcessIsRegistered(t *testing.T) {
+	b := newBench(t)
+	for _, executor := range []v1alpha1.ToolExecutor{
+		v1alpha1.ToolExecutorJob, v1alpha1.ToolExecutorHTTP, v1alpha1.ToolExecutorBuiltin, v1alpha1.ToolExecutorClient,
+		v1alpha1.ToolExecutorNone,
+	} {
+		call := v1alpha1.ToolCall{ID: "1-0", Executor: executor, SideEffect: v1alpha1.SideEffectPure, Attempt: 1}
+		end, err := b.CarryOut(t.Context(), newTurn("demo-1"), Call{Call: call, Run: NewCallRun(&Line{})})
+		if (err == nil) != tool.InProcess(executor) {
+			t.Errorf("executor %s: %v", executor, err)
+		}
+		if err == nil && end.Outcome.Reason != v1alpha1.ToolCallReasonToolChanged {
+			t.Errorf("a call of executor %s whose tool is gone ends with %+v", executor, end.Outcome)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package step
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
+)
+
+// maxLoggedArguments is how much of the arguments of a refused call is kept in the journal.
+const maxLoggedArguments = 4 << 10
+
+// pin plans the model's calls: the full form for the journal, and the short form for status. Calls that cannot run are
+// planned as refused, so that the model is told and nothing starts. Calls beyond the limit of a step are refused too,
+// and are only in the journal: status has room for tool.MaxCallsPerStep.
+func (run *Runner) pin(
+	t turnstate.Turn,
+	c turnstate.Config,
+	calls []model.ToolCall,
+) ([]journal.PlannedCall, []v1alpha1.ToolCall) {
+	planned := make([]journal.PlannedCall, 0, len(calls))
+	pinned := make([]v1alpha1.ToolCall, 0, min(len(calls), tool.MaxCallsPerStep))
+	for i, call := range calls {
+		p := journal.PlannedCall{
+			ID:         callID(t, i),
+			ProviderID: tool.Cut(call.ProviderID, 256),
+			Name:       tool.Cut(call.Name, 256),
+			Arguments:  call.Arguments,
+		}
+		if i < tool.MaxCallsPerStep {
+			pinned = append(pinned, run.pinOne(t, c, &p, call))
+		} else {
+			p.Arguments = tool.Cut(call.Arguments, maxLoggedArguments)
+			p.Refusal = fmt.Sprintf(
+				"%d tools were called at once; at most %d can be. This one was not executed. Call it again, with fewer others.",
+				len(calls),
+				tool.MaxCallsPerStep,
+			)
+		}
+		planned = append(planned, p)
+	}
+	turnstate.ShowArguments(pinned, planned)
+	return planned, pinned
+}
+
+// callID returns the runtime's id of a call of the open step, or of the next one.
+func callID(t turnstate.Turn, index int) string {
+	return fmt.Sprintf("%d-%d", max(t.Progress.Iteration, 1), index)
+}
+
+// pinOne plans one call.
+func (run *Runner) pinOne(
+	t turnstate.Turn,
+	c turnstate.Config,
+	p *journal.PlannedCall,
+	call model.ToolCall,
+) v1alpha1.ToolCall {
+	s := v1alpha1.ToolCall{
+		ID:          p.ID,
+		Name:        tool.CutEncoded(call.Name, 64),
+		Executor:    v1alpha1.ToolExecutorNone,
+		Fingerprint: tool.Fingerprint(call.Name, call.Arguments),
+		State:       v1alpha1.ToolCallStatePending,
+	}
+	refuse := func(reason, text string) v1alpha1.ToolCall {
+		p.Refusal, p.Arguments = text, tool.Cut(call.Arguments, maxLoggedArguments)
+		s.State, s.Reason, s.Preview = v1alpha1.ToolCallStateNotExecuted, reason, tool.ShownPreview(text)
+		return s
+	}
+	d := c.Tools.Find(call.Name)
+	if d == nil {
+		return refuse(v1alpha1.ToolCallReasonToolNotFound, "Tool definition not found: "+tool.Cut(call.Name, 64))
+	}
+	if len(call.Arguments) > tool.MaxArgumentsBytes {
+		return refuse(v1alpha1.ToolCallReasonArgumentsTooLarge, fmt.Sprintf(
+			"The arguments have %d bytes; a tool can be given at most %d. The tool was not executed. Call it again with less.",
+			len(call.Arguments),
+			tool.MaxArgumentsBytes,
+		))
+	}
+	_, schema := d.Offer()
+	if err := run.Validator.Validate(schema, call.Arguments); err != nil {
+		return refuse(v1alpha1.ToolCallReasonInvalidArguments, "The tool was not executed: "+err.Error())
+	}
+	d.Pin(&s)
+	if d.Executor == v1alpha1.ToolExecutorClient {
+		s.State = v1alpha1.ToolCallStateWaiting
+		return s
+	}
+	s.Attempt = 1
+	if by := tool.ApproveBy(d.Policy, d.ApprovalTimeout, run.Clock()); by != nil {
+		s.Policy, s.ApproveBy = d.Policy, by
+		s.Attempt, s.State, s.Reason = 0, v1alpha1.ToolCallStateWaiting, v1alpha1.ReasonApproval
+		// The calls are planned by the step before the one that runs them.
+		s.CallDigest = tool.CallDigest(t.Ref.UID, t.Step()+1, s, call.Arguments)
+	}
+	return s
+}
+
+// TraceParent returns the W3C trace context of a call of the open step, so that the spans of the tool are children of
+// the Turn's spans (TOOL-11).
+func (run *Runner) TraceParent(t turnstate.Turn, call string) string {
+	return run.events(t).Step(t.Step(), 1).TraceParent(call)
+}
+
+// definitions are the tools that are offered to the model.
+func definitions(c turnstate.Config) []model.ToolDefinition {
+	var offered []model.ToolDefinition
+	for _, d := range c.Tools {
+		description, schema := d.Offer()
+		if schema == nil {
+			schema = json.RawMessage(`{"type":"object"}`)
+		}
+		offered = append(offered, model.ToolDefinition{Name: d.Name, Description: description, InputSchema: schema})
+	}
+	return offered
+}
+
+// modelName returns the provider's name of the model.
+func modelName(m *v1alpha1.Model) string {
+	switch {
+	case m == nil:
+		return ""
+	case m.Spec.Model != "":
+		return m.Spec.Model
+	default:
+		return m.Name
+	}
+}
+
+// stringFields returns the fields of an error as events carry them.
+func stringFields(fields map[string]string) map[string]string {
+	if len(fields) == 0 {
+		return nil
+	}
+	texts := make(map[string]string, len(fields))
+	for name, value := range fields {
+		texts[name] = tool.Cut(value, 256)
+	}
+	return texts
+}

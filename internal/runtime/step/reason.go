@@ -1,0 +1,410 @@
+package step
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
+)
+
+// Reason runs the open reason step: it checks the journal for an entry that closes the step, calls the model, and
+// appends the result (PHASE-04). A failure of the model is an outcome like any other (LLM-03); after an error nothing
+// was decided and the step must be run again. An Unwritten error has a response: call Deliver instead. After a Backoff,
+// call ReasonAfter when its time has come; after a Keyless, call Reason when its Model may have an API key.
+func (run *Runner) Reason(ctx context.Context, t turnstate.Turn, c turnstate.Config) (*journal.Closed, error) {
+	return run.ReasonAfter(ctx, t, c, nil)
+}
+
+// ReasonAfter runs the open reason step again as Reason does, after a Backoff that it has returned; nil for none.
+func (run *Runner) ReasonAfter(
+	ctx context.Context,
+	t turnstate.Turn,
+	c turnstate.Config,
+	earlier *Backoff,
+) (*journal.Closed, error) {
+	closed, kept, err := run.Log.Resume(ctx, t.Session, t.Ref, t.Step(), t.Progress.Plan.OpenedAtOrdinal)
+	if err != nil || closed != nil {
+		return closed, err
+	}
+	if c.Blocker != nil {
+		return run.Block(ctx, t, c.Blocker, nil)
+	}
+	storeFirst := t.StoreFirst && c.Model != nil && recovered(c, kept) == nil &&
+		(kept == nil || kept.Holder != run.holder())
+	if kept, err = run.own(ctx, t, kept); err != nil {
+		return nil, err
+	}
+	view, err := run.conversation(ctx, t)
+	if err != nil {
+		return nil, fmt.Errorf("reading the conversation: %w", err)
+	}
+	if opened := t.Progress.Plan.OpenedAtOrdinal; view.Head < opened-1 {
+		// A response could not be appended: no money is spent on one.
+		return nil, journal.EndsTooEarly(t.Session, t.Ref, t.Step(), opened, view.Head)
+	}
+	if t.Step() == 1 {
+		if t, err = whole(ctx, t); err != nil {
+			return nil, err
+		}
+	}
+	if recovered(c, kept) == nil {
+		if c, err = wholeConfig(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	if storeFirst {
+		closed, err := run.RecordDrop(ctx, t, &Dropped{message: event.NewID(), model: c.Model.Name})
+		if err != nil || closed != nil {
+			return closed, err
+		}
+	}
+	g, err := run.generate(ctx, t, c, view, kept, earlier)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(g.calls()) > 0 && !g.finalized {
+		g.pinned = g.context.pin(view.Context)
+	}
+	// They are large, and the response may be kept for a while.
+	g.prompt, g.context, c = nil, modelContext{}, onlyCalled(c, g.calls())
+	compose := func(ctx context.Context, turns map[string]journal.RecordedTurn) journal.Record {
+		// A message that cannot be read now waits for a later step: a response that was paid for must not be lost
+		// because of it.
+		waiting, _ := offered(ctx, t)
+		return run.closeReason(t, c, g, read(ctx, unused(waiting, turns)))
+	}
+	unwritten := &Unwritten{Since: run.Clock(), record: compose(ctx, view.Turns), compose: compose}
+	if m := g.answer().model; m != nil && !g.finalized {
+		// The id is a new one: the journal may have text of the response, as discarded.
+		unwritten.dropped = &Dropped{message: event.NewID(), model: m.Name}
+	}
+	return run.deliver(ctx, t, unwritten)
+}
+
+const (
+	// firstRetry and lastRetry are the pauses between attempts to append a response.
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = 15 * time.Second
+)
+
+// generation is one model call and its inputs.
+type generation struct {
+	prompt   []event.Message
+	messages int32
+	repairs  []event.TranscriptRepaired
+	lastText string
+	// asked are the called Models, in order: the configured one, and then its fallbacks. At most the last one has
+	// responded.
+	asked []asked
+	// kept is the recorded partial response of an earlier process; nil for none. finalized reports whether it is the
+	// response.
+	kept      *journal.Partial
+	finalized bool
+	// context is what the models are sent beside the prompt; pinned is what is recorded of it.
+	context modelContext
+	pinned  *journal.PinnedContext
+	tools   int32
+}
+
+// answer returns the Model that determines the next step: the one that has responded, or, if none has, the configured
+// one.
+func (g generation) answer() asked {
+	if last := g.asked[len(g.asked)-1]; last.err == nil {
+		return last
+	}
+	return g.asked[0]
+}
+
+// calls returns the tool calls of the response.
+func (g generation) calls() []model.ToolCall {
+	if response := g.answer().response; response != nil {
+		return response.ToolCalls
+	}
+	return nil
+}
+
+// generate composes the prompt and calls the model, unless an earlier process has recorded enough of a response.
+func (run *Runner) generate(
+	ctx context.Context,
+	t turnstate.Turn,
+	c turnstate.Config,
+	view *journal.View,
+	kept *journal.Partial,
+	earlier *Backoff,
+) (generation, error) {
+	g := generation{kept: kept}
+	messages := sendable(view.Messages)
+	if t.Step() == 1 {
+		messages = append(messages, t.Message())
+	}
+	g.lastText = lastText(messages, t.MessageID())
+	messages, g.repairs = event.Repair(messages, repairState)
+	if m := recovered(c, kept); m != nil {
+		g.asked, g.finalized = []asked{run.finalize(m, kept)}, true
+		return g, nil
+	}
+	g.prompt, g.messages = event.Fenced(messages), int32(len(messages))
+	var err error
+	if g.context, err = run.contextOf(ctx, t, c, view, g.prompt); err != nil {
+		return g, err
+	}
+	g.tools = int32(len(g.context.Tools))
+	g.asked, err = run.ask(ctx, t, c, model.Request{
+		SystemPrompt: g.context.SystemPrompt,
+		Messages:     g.prompt,
+		Tools:        g.context.Tools,
+		Locale:       t.Locale,
+		Iteration:    max(t.Progress.Iteration, 1),
+		TurnID:       string(t.Ref.UID),
+		User:         pseudonym(t.Session),
+	}, earlier)
+	return g, err
+}
+
+// closeReason calls the planner with the model's result and the number of waiting messages, and composes the entry that
+// closes the step.
+func (run *Runner) closeReason(
+	t turnstate.Turn,
+	c turnstate.Config,
+	g generation,
+	steers []turnstate.Steer,
+) journal.Record {
+	result := run.result(t, c, g)
+	result.message.ID = t.ResponseID()
+	now := run.Clock()
+	if g.finalized {
+		t.Progress.Recovered = v1alpha1.TurnRecoveryFinalized
+	}
+	if answer := g.answer(); answer.err == nil {
+		t.Progress.Model = answer.model.Name
+	}
+	t.Progress.ModelNotFound = c.ModelNotFound
+	record := recordOf(t)
+	record.Events = append(run.opening(t), run.reasonEvents(t, g, result)...)
+	at := metav1.NewMicroTime(now)
+	if result.failure != nil {
+		e := turnstate.Failed(*result.failure, result.text)
+		record.Events = append(record.Events, run.failedEvents(t, e)...)
+		record.Transition, record.Closing = e.Progress(t, at), true
+		g.addCost(record.Transition.Summary)
+		return record
+	}
+	record.Transition = plan.AfterReason(t.Progress, result.response, len(steers), c.Effective.MaxIterations)
+	next := &record.Transition
+	g.addFirstToken(next.Summary)
+	switch next.Plan.Phase {
+	case v1alpha1.PlanPhaseReason:
+		run.steer(t, &record, steers)
+	case v1alpha1.PlanPhaseAct:
+		record.Calls, record.Context = result.planned, g.pinned
+		record.Events = append(record.Events, run.requestedEvents(t, c, *next, result.planned)...)
+		t.ShowWait(next, c.Effective.ToolConcurrency)
+		next.Plan.Locale = t.Locale
+	case v1alpha1.PlanPhaseComplete:
+		text := cmp.Or(result.text, g.lastText)
+		record.Events = append(record.Events, run.completedEvents(t, *next, result.message.ID, text, now)...)
+		next.Summary.FinishedAt, next.Output = &at, tool.CutEncoded(text, turnstate.MaxOutputBytes)
+	}
+	g.addCost(record.Transition.Summary)
+	return record
+}
+
+// reasoned is the result of a reason step (LLM-01).
+type reasoned struct {
+	// failure is why no model has responded; nil if one has.
+	failure *plan.Failure
+	// text of the response, or the sentence for the user about the failure.
+	text string
+	// message that the Session gets, and the provider's id of the response; it may be empty.
+	message event.Message
+	id      string
+	// response determines the next step; planned are its calls, for the journal.
+	response plan.Response
+	planned  []journal.PlannedCall
+	// usage is that of the model call; nil if it is unknown.
+	usage *event.Usage
+}
+
+// result is the model call with its message and the planned calls.
+func (run *Runner) result(t turnstate.Turn, c turnstate.Config, g generation) reasoned {
+	answer := g.answer()
+	if answer.err != nil {
+		failure := answer.failure()
+		text := failure.Sentence()
+		message := event.NewErrorMessage(text, string(failure.Code), stringFields(failure.Fields))
+		return reasoned{failure: &failure, text: text, message: message}
+	}
+	r := answer.response
+	planned, pinned := run.pin(t, c, r.ToolCalls)
+	calls := make([]event.ToolCall, len(planned))
+	for i, call := range planned {
+		calls[i] = event.ToolCall{ID: call.ID, ProviderID: call.ProviderID, Name: call.Name, Arguments: call.Arguments}
+	}
+	result := reasoned{
+		text: r.Text, message: answer.messageOf(calls), planned: planned,
+		response: plan.Response{Calls: pinned, Planned: len(planned)},
+	}
+	if g.finalized {
+		return result
+	}
+	result.id, result.response.FinishReason = r.ResponseID, r.FinishReason
+	result.response.Usage = usageOf(r.Usage)
+	result.usage = event.UsageOf(result.response.Usage)
+	return result
+}
+
+// usageOf returns the tokens of a model call as the API counts them.
+func usageOf(u model.Usage) v1alpha1.Usage {
+	return v1alpha1.Usage{
+		InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, TotalTokens: u.InputTokens + u.OutputTokens,
+	}
+}
+
+// reasonEvents returns the events of the model call, in the order of LLM-02.
+func (run *Runner) reasonEvents(t turnstate.Turn, g generation, result reasoned) []event.Event {
+	f := run.events(t).Step(t.Step(), 1)
+	first, last := g.asked[0], g.asked[len(g.asked)-1]
+	began, ended := f.At(first.began), f.At(last.ended)
+	iteration := max(t.Progress.Iteration, 1)
+	events := []event.Event{
+		began.ReasonStarted(
+			event.ReasonStarted{Iteration: iteration, Harness: t.Harness, Agent: t.Agent, Model: modelName(first.model)},
+		),
+	}
+	if g.kept != nil && !g.finalized {
+		events = append(events, began.ReasonRecovered(event.ReasonRecovered{Mode: event.RecoveredRestart}))
+	}
+	for _, repair := range g.repairs {
+		events = append(events, began.TranscriptRepaired(repair))
+	}
+	events = append(
+		events,
+		began.OutputMessageStarted(
+			event.OutputMessageStarted{MessageID: result.message.ID, Iteration: iteration, Model: modelName(g.answer().model)},
+		),
+	)
+	if !g.finalized {
+		for _, a := range g.asked {
+			events = append(events, f.At(a.ended).LLMGeneration(generationOf(a, g, iteration)))
+		}
+	}
+	completed := event.OutputMessageCompleted{
+		Message: result.message, ResponseID: result.id, Usage: result.usage,
+	}
+	technical := ""
+	if failure := result.failure; failure != nil {
+		completed.ErrorCode, completed.ErrorFields = string(failure.Code), stringFields(failure.Fields)
+		technical = g.answer().err.Error()
+	}
+	duration := last.ended.Sub(first.began).Milliseconds()
+	events = append(events, ended.OutputMessageCompleted(completed))
+	if g.finalized {
+		events = append(
+			events,
+			ended.ReasonRecovered(event.ReasonRecovered{Mode: event.RecoveredFinalize, Length: int64(len(g.kept.Text))}),
+		)
+	}
+	return append(events,
+		ended.ReasonCompleted(event.ReasonCompleted{
+			Success:       result.failure == nil,
+			TextPreview:   tool.Cut(result.text, 200),
+			HasToolCalls:  len(result.planned) > 0,
+			ToolCallCount: int32(len(result.planned)),
+			Error:         tool.Cut(technical, turnstate.MaxMessageBytes),
+			Usage:         completed.Usage,
+			DurationMS:    &duration,
+
+			TimeToFirstTokenMS: g.answer().toFirstMS(),
+		}),
+	)
+}
+
+// generationOf returns the event of one called Model.
+func generationOf(a asked, g generation, iteration int32) event.LLMGeneration {
+	duration := a.ended.Sub(a.began).Milliseconds()
+	call := event.LLMGeneration{
+		Model:        modelName(a.model),
+		Iteration:    iteration,
+		MessageCount: g.messages,
+		ToolCount:    g.tools,
+		DurationMS:   &duration,
+		Success:      a.err == nil,
+	}
+	if a.model != nil {
+		call.Provider = string(a.model.Spec.Provider)
+	}
+	if a.tries > 1 {
+		call.Tries = a.tries
+	}
+	call.ReasoningDropped, call.ImagesDropped = a.reasoningDropped, int32(len(a.imagesLeftOut))
+	if a.err != nil {
+		call.Error = tool.Cut(a.err.Error(), turnstate.MaxMessageBytes)
+		return call
+	}
+	if a.response.Model != "" {
+		call.Model = tool.Cut(a.response.Model, 256)
+	}
+	call.TimeToFirstTokenMS = a.toFirstMS()
+	call.ToolCallCount = int32(len(a.response.ToolCalls))
+	call.FinishReason, call.ResponseID = cmp.Or(a.response.FinishWord, a.response.FinishReason), a.response.ResponseID
+	call.Usage = event.UsageOf(usageOf(a.response.Usage))
+	call.Usage.CacheReadTokens = a.response.Usage.CacheReadTokens
+	call.Usage.CacheWriteTokens = a.response.Usage.CacheWriteTokens
+	call.Cost = a.cost()
+	return call
+}
+
+// sendable is a conversation without what no model may be sent any more: messages about errors, and what a provider has
+// refused before.
+func sendable(history []event.Message) []event.Message {
+	return event.WithoutRefusedImages(event.WithoutFiltered(withoutErrors(history)))
+}
+
+// withoutErrors leaves out the messages that reported an error to the user: they are not the model's (LLM-07). Where the
+// code was lost, as in a transcript that another program has written, the sentence alone identifies the message.
+func withoutErrors(history []event.Message) []event.Message {
+	kept := make([]event.Message, 0, len(history)+1)
+	for _, m := range history {
+		if m.Role == event.RoleAssistant &&
+			(m.ErrorCode() != "" || len(m.ToolCalls) == 0 && plan.IsSentence(m.PlainText())) {
+			continue
+		}
+		kept = append(kept, m)
+	}
+	return kept
+}
+
+// lastText returns the newest text of the model in the Turn, which becomes the response if the Turn ends without one
+// (SM-02).
+func lastText(messages []event.Message, input string) string {
+	for i := len(messages) - 1; i >= 0; i-- {
+		m := messages[i]
+		if m.ID == input {
+			return ""
+		}
+		if text := m.PlainText(); m.Role == event.RoleAssistant && text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// repairState returns the text for the model about a call without a result (DUR-08). The journal closes every act step
+// with all its results, so that the remaining calls never ran: a client tool that no client answered, or a call of a
+// Turn that ended.
+func repairState(event.Message, event.ToolCall) event.CallRecord {
+	return event.CallRecord{State: event.CallNotRecorded}
+}

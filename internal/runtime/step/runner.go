@@ -1,0 +1,113 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/egress"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
+)
+
+// Runner runs steps.
+type Runner struct {
+	// Log is where every step ends.
+	Log *journal.Log
+	// Models creates the drivers of model providers.
+	Models model.Registry
+	// Validator checks the model's arguments.
+	Validator *tool.Validator
+	// Clock returns the current time.
+	Clock func() time.Time
+	// Egress sends the requests of HTTP tools, and those to model providers.
+	Egress *egress.Client
+	// Secrets reads the Secrets for headers of HTTP tools and for API keys of Models.
+	Secrets SecretReader
+	// Account is the user name of the process at the API server, for instructions in messages. Default: the account of a
+	// standard installation.
+	Account string
+	// OnNoKey is called for each Model that could not be called because it has no API key. It may be nil.
+	OnNoKey func(types.NamespacedName)
+	// OnFirstToken is called with the time to the first content of each response, by provider. It may be nil.
+	OnFirstToken func(provider v1alpha1.ModelProvider, after time.Duration)
+	// CallLimit is the longest that one model call may take as a whole; 0 for no limit. A call that takes longer loses
+	// its slot, and is not repeated.
+	CallLimit time.Duration
+	// Pause waits before a Model is called again, and returns early when the context ends. Default: it waits in real
+	// time.
+	Pause func(ctx context.Context, d time.Duration) error
+	// OnUnwritten is called with the cause each time that a response cannot be appended. The response is kept. It may
+	// be nil.
+	OnUnwritten func(ctx context.Context, t turnstate.Turn, err error)
+
+	// identity identifies this Runner.
+	identity struct {
+		once sync.Once
+		id   string
+	}
+}
+
+// events builds the events of the Turn.
+func (run *Runner) events(t turnstate.Turn) event.Factory {
+	return event.NewFactory(
+		event.Identity{Session: t.Session.UID, Turn: t.Ref.UID, InputMessage: t.MessageID()},
+		run.Clock,
+	)
+}
+
+// recordOf returns the entry that closes the open step, without its content.
+func recordOf(t turnstate.Turn) journal.Record {
+	r := journal.Record{Turn: t.Ref, Step: t.Step(), OpenedAt: t.Progress.Plan.OpenedAtOrdinal}
+	if t.Step() == 1 {
+		r.Digest = t.Digest()
+	}
+	return r
+}
+
+// opening returns the first events of a Turn: the message, and that the Session works on it (LIFE-01, EVT-04).
+func (run *Runner) opening(t turnstate.Turn) []event.Event {
+	if t.Step() != 1 {
+		return nil
+	}
+	began := run.Clock()
+	if sum := t.Progress.Summary; sum != nil && sum.StartedAt != nil {
+		began = sum.StartedAt.Time
+	}
+	f := run.events(t).At(began)
+	return []event.Event{f.InputMessage(t.Message()), f.SessionActivated(), f.TurnStarted(t.Input)}
+}
+
+// Sources are the UIDs of the ToolResults that a closed step has accepted.
+func Sources(closed *journal.Closed) []types.UID {
+	var uids []types.UID
+	for _, e := range closed.Events {
+		if uid := e.Context[contextToolResult]; uid != "" {
+			uids = append(uids, types.UID(uid))
+		}
+	}
+	return uids
+}
+
+// contextToolResult names the ToolResult behind a tool.completed event: the one with its result, or with the decision
+// about it.
+const contextToolResult = "tool_result_uid"
+
+// contextToolImage names in a tool.completed event the image, with its digest, that the container of the call ran.
+const contextToolImage = "tool_image"
+
+// append closes the open step.
+func (run *Runner) append(ctx context.Context, t turnstate.Turn, r journal.Record) (*journal.Closed, error) {
+	closed, err := run.Log.Append(ctx, t.Session, r)
+	if err != nil {
+		return nil, fmt.Errorf("closing step %d of Turn %s: %w", t.Step(), t.Ref.Name, err)
+	}
+	return closed, nil
+}

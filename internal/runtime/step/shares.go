@@ -1,0 +1,54 @@
+package step
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
+)
+
+// CallBytes returns the memory that the next model call of the Turn takes, by the known size of the journal.
+func CallBytes(t turnstate.Turn, journal int64) int64 {
+	if t.Step() == 1 {
+		journal += t.SentBytes()
+	}
+	return fairshare.ConversationBytes(journal + t.ConfigBytes)
+}
+
+// conversation reads the conversation under the Share of the model call. If it is larger than requested, it is dropped
+// again until there is room for it.
+func (run *Runner) conversation(ctx context.Context, t turnstate.Turn) (*journal.View, error) {
+	share := fairshare.FromContext(ctx)
+	for {
+		view, err := run.Log.View(ctx, t.Session, t.Progress.Plan.OpenedAtOrdinal-1)
+		if err != nil {
+			return nil, err
+		}
+		held := share.Amount()
+		needed := CallBytes(t, view.Bytes)
+		if share == nil || needed <= held.Bytes {
+			return view, nil
+		}
+		held.Bytes = needed
+		if err := share.Regain(ctx, held); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// RefuseTooLarge ends the Turn because its conversation needs more memory than its namespace may use.
+func (run *Runner) RefuseTooLarge(
+	ctx context.Context,
+	t turnstate.Turn,
+	cause *fairshare.TooLargeError,
+) (*journal.Closed, error) {
+	sentence := fmt.Sprintf("The conversation of Session %s is too large for this manager: its journal, the "+
+		"message, and the long prompts and Tools of its configuration exceed %d bytes in total. "+
+		"Continue in a new Session, or raise --conversation-bytes of the manager.",
+		t.Session.Name, fairshare.LargestConversation(cause.Ceiling.Bytes))
+	return run.end(ctx, t, turnstate.Failed(plan.Failure{Code: v1alpha1.ErrorCodeRequestTooLarge}, sentence), nil)
+}

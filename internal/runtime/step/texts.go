@@ -1,0 +1,88 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/leftout"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
+)
+
+// whole returns the Turn with its whole message, for events and model requests.
+func whole(ctx context.Context, t turnstate.Turn) (turnstate.Turn, error) {
+	if t.ReadMessage == nil {
+		return t, nil
+	}
+	spec, err := t.ReadMessage(ctx)
+	if err != nil {
+		return t, fmt.Errorf("reading the message of Turn %s: %w", t.Ref.Name, err)
+	}
+	t.Input, t.Content = turnstate.MessageOf(spec)
+	t.ReadMessage = nil
+	return t, nil
+}
+
+// wholeConfig returns the configuration with all texts that a model is sent. It keeps nothing else of what it reads: a
+// definition has its texts for the model, and not those that only a call of the tool needs.
+func wholeConfig(ctx context.Context, c turnstate.Config) (turnstate.Config, error) {
+	if leftout.Is(c.Effective.SystemPrompt) {
+		prompt, err := c.Texts.Prompt(ctx)
+		if err != nil {
+			return c, fmt.Errorf("reading the system prompt: %w", err)
+		}
+		c.Effective.SystemPrompt = prompt
+	}
+	c.Tools = slices.Clone(c.Tools)
+	for i, d := range c.Tools {
+		if !d.LeftOut() {
+			continue
+		}
+		read, err := c.Texts.Tool(ctx, d.Object())
+		if err != nil {
+			return c, fmt.Errorf("reading Tool %s: %w", d.Name, err)
+		}
+		tool.LeaveOutExecution(&read.Spec)
+		c.Tools[i] = definition.Of(read)
+	}
+	return c, nil
+}
+
+// Planned returns the definition that a call was planned with, with all texts; nil if it is gone or was changed.
+func Planned(ctx context.Context, c turnstate.Config, call v1alpha1.ToolCall) (*definition.Definition, error) {
+	d := c.Tools.Planned(call)
+	if !d.LeftOut() {
+		return d, nil
+	}
+	read, err := c.Texts.Tool(ctx, d.Object())
+	if err != nil {
+		return nil, fmt.Errorf("reading Tool %s: %w", d.Name, err)
+	}
+	return definition.Set{definition.Of(read)}.Planned(call), nil
+}
+
+// wholeModel returns a Model with its script.
+func wholeModel(ctx context.Context, c turnstate.Config, m *v1alpha1.Model) (*v1alpha1.Model, error) {
+	if !model.LeftOut(m) {
+		return m, nil
+	}
+	read, err := c.Texts.Model(ctx, m)
+	if err != nil {
+		return nil, fmt.Errorf("reading Model %s: %w", m.Name, err)
+	}
+	return read, nil
+}
+
+// onlyCalled returns the configuration that a response is recorded with: without the system prompt, and with the definitions
+// of the called tools alone.
+func onlyCalled(c turnstate.Config, calls []model.ToolCall) turnstate.Config {
+	c.Tools = slices.DeleteFunc(slices.Clone(c.Tools), func(d *definition.Definition) bool {
+		return !slices.ContainsFunc(calls, func(call model.ToolCall) bool { return call.Name == d.Name })
+	})
+	c.Effective.SystemPrompt = ""
+	return c
+}

@@ -1,0 +1,162 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/config"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
+)
+
+// shelf has the configuration that was left out.
+type shelf struct {
+	prompt string
+	tools  map[string]*v1alpha1.Tool
+	model  *v1alpha1.Model
+	reads  int
+	err    error
+}
+
+func (s *shelf) Prompt(context.Context) (string, error) {
+	s.reads++
+	return s.prompt, s.err
+}
+
+func (s *shelf) Tool(_ context.Context, cached *v1alpha1.Tool) (*v1alpha1.Tool, error) {
+	s.reads++
+	return s.tools[cached.Name].DeepCopy(), s.err
+}
+
+func (s *shelf) Model(context.Context, *v1alpha1.Model) (*v1alpha1.Model, error) {
+	s.reads++
+	return s.model.DeepCopy(), s.err
+}
+
+// largeConfig is a configuration with a long prompt, a large Tool and a Model with a long script, as a cache keeps it.
+func largeConfig(t *testing.T) (turnstate.Config, *shelf) {
+	t.Helper()
+	work := jobTool("work")
+	work.Spec.Description = strings.Repeat("d", 16<<10)
+	c := with(work)
+	c.Model = c.Model.DeepCopy()
+	c.Model.Spec.Simulation = &v1alpha1.Simulation{
+		Response: &v1alpha1.SimulatedResponse{Text: strings.Repeat("x", 64<<10)},
+	}
+	s := &shelf{
+		prompt: strings.Repeat("p", 64<<10), model: c.Model.DeepCopy(),
+		tools: map[string]*v1alpha1.Tool{"work": work.DeepCopy()},
+	}
+	layer := v1alpha1.ConfigLayer{SystemPrompt: s.prompt}
+	config.LeaveOutPrompt(&layer)
+	c.Effective.SystemPrompt = config.Fold(layer).SystemPrompt
+	cached := work.DeepCopy()
+	tool.LeaveOut(cached)
+	c.Tools = definition.Set{definition.Of(cached)}
+	model.LeaveOut(c.Model)
+	if !c.Tools.Find("work").LeftOut() || !model.LeftOut(c.Model) {
+		t.Fatal("the configuration is kept whole")
+	}
+	c.Texts = s
+	return c, s
+}
+
+func TestAModelIsCalledWithTheTextsThatWereLeftOut(t *testing.T) {
+	b := newBench(t)
+	c, s := largeConfig(t)
+	var script string
+	b.Models = model.Registry{c.Model.Spec.Provider: func(m *v1alpha1.Model, _ model.Access) (model.Driver, error) {
+		script = m.Spec.Simulation.Response.Text
+		return b, nil
+	}}
+	b.says("", calls(1, "work")...)
+	turn, closed := b.reason(newTurn("demo-1"), c)
+	asked := b.asked[0]
+	description := asked.Tools[0].Description
+	if !strings.HasPrefix(asked.SystemPrompt, s.prompt) || description != s.tools["work"].Spec.Description ||
+		len(script) != 64<<10 {
+		t.Errorf("the model reads %d bytes of the prompt, and %d of the Tool; its script has %d",
+			len(asked.SystemPrompt), len(description), len(script))
+	}
+	if s.reads != 3 {
+		t.Errorf("%d reads, want 3", s.reads)
+	}
+	var pinned v1alpha1.ToolCall
+	definition.Of(s.tools["work"]).Pin(&pinned)
+	if call := turn.Progress.ToolCalls[0]; call.ToolDigest != pinned.ToolDigest ||
+		call.State != v1alpha1.ToolCallStatePending ||
+		len(closed.Calls) != 1 {
+		t.Errorf("the call is planned as %+v, want the digest %s of the whole Tool", call, pinned.ToolDigest)
+	}
+}
+
+func TestAModelIsNotCalledWithoutItsTexts(t *testing.T) {
+	b := newBench(t)
+	c, s := largeConfig(t)
+	s.err = errors.New("not now")
+	if closed, err := b.Reason(
+		t.Context(),
+		newTurn("demo-1"),
+		c,
+	); !errors.Is(err, s.err) || closed != nil ||
+		len(b.asked) != 0 {
+		t.Errorf("closed %v, %v, after %d calls", closed, err, len(b.asked))
+	}
+}
+
+func TestTheTextsThatWereLeftOutCountAsMemoryOfTheCall(t *testing.T) {
+	c, s := largeConfig(t)
+	turn := newTurn("demo-1")
+	before := CallBytes(turn, 0)
+	turn.ConfigBytes = c.LeftOutBytes()
+	want := int64(len(s.prompt) + len(s.tools["work"].Spec.Description))
+	if got := CallBytes(turn, 0) - before; got < 8*want || got > 9*want {
+		t.Errorf("the call needs %d bytes more for texts of %d", got, want)
+	}
+	if whole := with(jobTool("work")).LeftOutBytes(); whole != 0 {
+		t.Errorf("of a whole configuration %d bytes are left out", whole)
+	}
+}
+
+// A text that was not read must never reach a model, a Job, a request or a digest.
+func TestTextsThatWereLeftOutCannotBeUsed(t *testing.T) {
+	b := newBench(t)
+	c, s := largeConfig(t)
+	job := c.Tools.Find("work").Spec()
+	http := &v1alpha1.ToolSpec{
+		Description: strings.Repeat("d", 16<<10),
+		HTTP:        &v1alpha1.HTTPTool{URL: "https://example.org"},
+	}
+	httpTool := &v1alpha1.Tool{Spec: *http}
+	tool.LeaveOut(httpTool)
+	offered := s.tools["work"].DeepCopy()
+	tool.LeaveOutExecution(&offered.Spec)
+	for name, use := range map[string]func(){
+		"the prompt":                 func() { systemPrompt(c.Effective.SystemPrompt, "", false) },
+		"the definitions":            func() { definitions(c) },
+		"the schema":                 func() { b.pin(newTurn("demo-1"), c, calls(1, "work")) },
+		"a Job":                      func() { tool.BuildJob(tool.JobParams{Tool: job}) },
+		"a Job of what was offered":  func() { tool.BuildJob(tool.JobParams{Tool: &offered.Spec}) },
+		"a request":                  func() { tool.BuildRequest(tool.HTTPParams{Tool: &httpTool.Spec}) },
+		"the readiness of a Tool":    func() { tool.Readiness(job, tool.NewValidator()) },
+		"the arguments in the query": func() { tool.CheckHTTP(&httpTool.Spec) },
+		"a script":                   func() { _ = b.Models.Check(c.Model) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if said := recover(); said == nil || !strings.Contains(said.(string), "before") {
+					t.Errorf("used, with the panic %v", said)
+				}
+			}()
+			use()
+		})
+	}
+	if got, want := tool.Digest(&offered.Spec), tool.Digest(&s.tools["work"].Spec); got != want {
+		t.Errorf("the digest of what is offered is %s, want %s", got, want)
+	}
+}

@@ -1,0 +1,169 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
+)
+
+// KeepUnwritten is how long a model response that the journal does not accept is kept for retries. A tenant can make
+// the manager hold this memory.
+const KeepUnwritten = 10 * time.Minute
+
+// Unwritten is a model response that was paid for and is not in the journal yet. Deliver retries to append it.
+type Unwritten struct {
+	// Since is when the response was complete.
+	Since time.Time
+	// Err is why it could not be appended.
+	Err error
+
+	// dropped is the record of the drop of the response; nil for a response that nothing was paid for.
+	dropped *Dropped
+	record  journal.Record
+	// compose builds the record again, for the Turns that the journal has.
+	compose func(context.Context, map[string]journal.RecordedTurn) journal.Record
+}
+
+// Error implements error.
+func (u *Unwritten) Error() string {
+	return fmt.Sprintf("failed to append the model response to the journal: %v", u.Err)
+}
+
+// Unwrap returns the cause.
+func (u *Unwritten) Unwrap() error { return u.Err }
+
+// Bytes is the size in memory: the record, and the response from which it is composed again if necessary.
+func (u *Unwritten) Bytes() int64 {
+	var n int
+	for _, e := range u.record.Events {
+		if e.Data != nil {
+			n += len(e.Data.Raw)
+		}
+	}
+	for _, call := range u.record.Calls {
+		n += len(call.Arguments)
+	}
+	if u.record.Context != nil {
+		n += len(u.record.Context.Content)
+	}
+	return 2 * int64(n)
+}
+
+// Expired reports whether the response was kept for the maximum time.
+func (u *Unwritten) Expired(now time.Time) bool {
+	return !now.Before(u.Since.Add(KeepUnwritten))
+}
+
+// Dropped is a model response that was paid for and was dropped, because the journal did not accept it for too long, or
+// that an earlier process may have lost.
+type Dropped struct {
+	message, model string
+}
+
+// Drop returns the record of the dropped response; nil for a response that nothing was paid for.
+func (u *Unwritten) Drop() *Dropped { return u.dropped }
+
+// RecordDrop records in the journal that a response was dropped. Only then may a model be called again: a success shows
+// that entries are stored, which no dry run does. It returns the entry that closes the step; nil for none.
+func (run *Runner) RecordDrop(ctx context.Context, t turnstate.Turn, d *Dropped) (*journal.Closed, error) {
+	closed, err := run.draft(t, journal.Partial{Message: d.message, Model: d.model, Holder: run.holder()}).Discard(ctx)
+	if err != nil || !closed {
+		return nil, err
+	}
+	return run.Log.Find(ctx, t.Session, t.Ref.UID, t.Step(), t.Progress.Plan.OpenedAtOrdinal)
+}
+
+// Probe reports whether the open step could be closed, and spends nothing on it: it reads the journal and, where that
+// is possible, has an append checked without writing it. A step that is closed already is returned.
+func (run *Runner) Probe(ctx context.Context, t turnstate.Turn) (*journal.Closed, error) {
+	closed, err := run.Log.Probe(ctx, t.Session, t.Ref, t.Step(), t.Progress.Plan.OpenedAtOrdinal)
+	if err != nil {
+		return nil, fmt.Errorf("checking the journal before step %d of Turn %s: %w", t.Step(), t.Ref.Name, err)
+	}
+	return closed, nil
+}
+
+// Deliver retries to close the step with a response that could not be appended before.
+func (run *Runner) Deliver(ctx context.Context, t turnstate.Turn, u *Unwritten) (*journal.Closed, error) {
+	return run.deliver(ctx, t, u)
+}
+
+// recomposed bounds how often a response is composed again because messages to be steered in were withdrawn.
+const recomposed = 8
+
+// deliver closes the step with a response. One that the journal can never hold ends the Turn; any other that is not
+// appended stays with the caller.
+func (run *Runner) deliver(ctx context.Context, t turnstate.Turn, u *Unwritten) (*journal.Closed, error) {
+	record := u.record
+	closed, err := run.append(ctx, t, record)
+	for range recomposed {
+		if !errors.Is(err, journal.ErrStale) {
+			break
+		}
+		view, readErr := run.Log.View(ctx, t.Session, t.Progress.Plan.OpenedAtOrdinal-1)
+		if readErr != nil {
+			err = readErr
+			break
+		}
+		record = u.compose(ctx, view.Turns)
+		closed, err = run.append(ctx, t, record)
+	}
+	switch {
+	case errors.Is(err, journal.ErrFull):
+		closed, err = run.full(ctx, t, nil, err)
+	case errors.Is(err, journal.ErrTooLarge):
+		closed, err = run.Fail(ctx, t, plan.Failure{Code: v1alpha1.ErrorCodeRequestTooLarge}, nil)
+	case errors.Is(err, journal.ErrInvalid):
+		closed, err = run.unacceptable(ctx, t, err)
+	}
+	if err == nil || ctx.Err() != nil {
+		return closed, err
+	}
+	if run.OnUnwritten != nil {
+		run.OnUnwritten(ctx, t, err)
+	}
+	return nil, &Unwritten{Since: u.Since, Err: err, dropped: u.dropped, record: record, compose: u.compose}
+}
+
+// unacceptable ends the Turn because the API server rejects the response itself, and would reject it again.
+func (run *Runner) unacceptable(ctx context.Context, t turnstate.Turn, cause error) (*journal.Closed, error) {
+	sentence := tool.Cut(
+		"The API server rejected the journal entry with the model response: "+cause.Error(),
+		turnstate.MaxMessageBytes,
+	)
+	closed, err := run.end(ctx, t, turnstate.Failed(plan.Failure{Code: v1alpha1.ErrorCodeProcessingError}, sentence), nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w (after: %w)", err, cause)
+	}
+	return closed, nil
+}
+
+// ReasonInPlace runs the open reason step to its end as Reason does, for callers without other work: it waits for the
+// next attempt of a model, and for the journal to accept the response. It ends with the context, and when the journal
+// is damaged.
+func (run *Runner) ReasonInPlace(ctx context.Context, t turnstate.Turn, c turnstate.Config) (*journal.Closed, error) {
+	closed, err := run.Reason(ctx, t, c)
+	for backoff := (*Backoff)(nil); errors.As(err, &backoff); {
+		if paused := run.waitFor(ctx, backoff); paused != nil {
+			return nil, paused
+		}
+		closed, err = run.ReasonAfter(ctx, t, c, backoff)
+	}
+	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
+		var unwritten *Unwritten
+		if !errors.As(err, &unwritten) || errors.Is(err, journal.ErrCorrupt) || errors.Is(err, journal.ErrFormat) {
+			return closed, err
+		}
+		if wait(ctx, delay) != nil {
+			return nil, err
+		}
+		closed, err = run.Deliver(ctx, t, unwritten)
+	}
+}

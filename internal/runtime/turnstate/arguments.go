@@ -1,0 +1,67 @@
+package turnstate
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+const (
+	// maxShownBytes bounds the arguments of one call in status, and maxShownEncoded their size as JSON.
+	maxShownBytes   = 2 << 10
+	maxShownEncoded = 4 << 10
+	// maxShownCalls bounds the number of calls whose arguments status shows.
+	maxShownCalls = 16
+	// maxCallsBytes is the room for the calls of a step in status, as JSON: the rest of a status is conditions, plan
+	// and summary.
+	maxCallsBytes = 52 << 10
+	// maxCallGrowth bounds the growth of a call after it was planned: by its attempt, its pod, and the start of its
+	// result.
+	maxCallGrowth = 408
+)
+
+// ShowArguments adds the arguments of calls that wait for people to status, so that they see what they decide about.
+// Arguments without room are in the entry that plans the calls, and the call refers to it.
+func ShowArguments(pinned []v1alpha1.ToolCall, planned []format.PlannedCall) {
+	room := maxCallsBytes
+	for i := range pinned {
+		room -= sizeOf(pinned[i]) + maxCallGrowth
+	}
+	shown := 0
+	for i := range pinned {
+		call := &pinned[i]
+		if call.State != v1alpha1.ToolCallStateWaiting {
+			continue
+		}
+		whole := tool.Given(planned[i].Arguments)
+		part := tool.CutEncoded(tool.Cut(whole, maxShownBytes), maxShownEncoded)
+		if cost := encodedSize(part); shown < maxShownCalls && cost <= room {
+			call.Arguments, room, shown = part, room-cost, shown+1
+		}
+		if call.Arguments != whole {
+			call.Preview = fmt.Sprintf("The arguments have %d bytes and are not shown in full. The journal has them: "+
+				"calls with id %s, of this Turn.", len(whole), call.ID)
+		}
+	}
+}
+
+// sizeOf returns the size of a call as JSON.
+func sizeOf(call v1alpha1.ToolCall) int {
+	raw, err := json.Marshal(call)
+	if err != nil {
+		return maxCallsBytes // a ToolCall always encodes
+	}
+	return len(raw)
+}
+
+// encodedSize returns the maximum size of a text within a JSON string.
+func encodedSize(text string) int {
+	size := 0
+	for _, r := range text {
+		size += tool.EncodedLength(r)
+	}
+	return size
+}
