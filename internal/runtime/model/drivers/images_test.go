@@ -1,7 +1,10 @@
 package drivers_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -37,6 +40,13 @@ func TestWhatProvidersSayOfImages(t *testing.T) {
 		"format": {
 			gpt, openAIError("invalid_image_format", "You uploaded an unsupported image. Please make sure it is valid."), unreadable,
 		},
+		"DeepSeek": {
+			chat, openAIError("invalid_request_error", "Failed to deserialize the JSON body into the target type: "+
+				"messages[7]: unknown variant `image_url`, expected `text` at line 1 column 114708"), unreadable,
+		},
+		"Ollama":               {chat, openAIError("", "this model does not support image input (ref: b8bd630e)"), unreadable},
+		"a compatible":         {chat, openAIError("BadRequest", "Model do not support image input. Request id: 0217"), unreadable},
+		"an older model":       {gpt, openAIError("", "Invalid content type. image_url is only supported by certain models."), unreadable},
 		"no image of GPT's":    {gpt, openAIError("invalid_value", "Invalid 'tools'."), other},
 		"address":              {gemini, googleError("Invalid or unsupported file uri: https://example.org/a.png"), unfetched},
 		"image":                {gemini, googleError("Unable to process input image. Please retry."), unreadable},
@@ -62,6 +72,118 @@ func TestWhatProvidersSayOfImages(t *testing.T) {
 			}
 			if code := model.CodeOf(err); code != v1alpha1.ErrorCodeProcessingError {
 				t.Errorf("the code is %s", code)
+			}
+		})
+	}
+}
+
+// TestWhereDoublesRefuseImages has requests that no driver may send (TOOL-05). The sources are at the doubles.
+func TestWhereDoublesRefuseImages(t *testing.T) {
+	const gemini = `{"contents": [{"role": "user", "parts": [{"text": "Look."}]}, {"role": "model", "parts": [
+		{"functionCall": {"id": "c", "name": "look", "args": {}}, "thoughtSignature": "skip_thought_signature_validator"}]},
+		{"role": "user", "parts": [{"functionResponse": {"id": "c", "name": "look", "response": {"output": "seen"}%s]}]}`
+	const chat = `{"messages": [{"role": "user", "content": "Look."}, {"role": "assistant", "tool_calls": [
+		{"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}]},
+		{"role": "tool", "tool_call_id": "c", "content": %s}]}`
+	const gpt = `{"store": false, "include": ["reasoning.encrypted_content"], "input": [
+		{"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"},
+		{"type": "function_call_output", "call_id": "c", "output": %s}]}`
+	const claude = `{"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": [{"type": "text", "text": "Look."}]},
+		{"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "look", "input": {}}]},
+		{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": [%s]}]}]}`
+	const of = `{"type": "image", "source": {"type": "base64", "media_type": "image/%s", "data": "%s"}}`
+	for name, test := range map[string]struct {
+		dialect providertest.Dialect
+		body    string
+		// given fills the gaps of the body; says is part of the refusal, empty for none.
+		given []string
+		says  string
+	}{
+		"Gemini, nested": {
+			providertest.Google{},
+			gemini,
+			[]string{`, "parts": [{"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}]}}`},
+			"",
+		},
+		"Gemini, beside": {
+			providertest.Google{},
+			gemini,
+			[]string{`}}, {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}`},
+			"number of function response parts",
+		},
+		"Gemini, a text beside": {
+			providertest.Google{},
+			gemini,
+			[]string{`}}, {"text": "an image"}`},
+			"number of function response parts",
+		},
+		"Gemini, GIF": {
+			providertest.Google{},
+			gemini,
+			[]string{`, "parts": [{"inlineData": {"mimeType": "image/gif", "data": "iVBORw0KGgo="}}]}}`},
+			"Unsupported MIME type",
+		},
+		"Gemini, a name": {
+			providertest.Google{},
+			gemini,
+			[]string{`, "parts": [{"inlineData": {"displayName": "a", "mimeType": "image/png", "data": "iVBORw0KGgo="}}]}}`},
+			"displayName",
+		},
+		"Gemini, no base64": {
+			providertest.Google{},
+			gemini,
+			[]string{`, "parts": [{"inlineData": {"mimeType": "image/png", "data": "%%"}}]}}`},
+			"Base64 decoding failed",
+		},
+		"Chat, a text": {providertest.Chat{}, chat, []string{`[{"type": "text", "text": "seen"}]`}, ""},
+		"Chat, an image": {
+			providertest.Chat{},
+			chat,
+			[]string{`[{"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}]`},
+			"role 'tool'",
+		},
+		"Responses, an image": {
+			providertest.Responses{},
+			gpt,
+			[]string{`[{"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo="}]`},
+			"",
+		},
+		"Responses, as in Chat": {
+			providertest.Responses{},
+			gpt,
+			[]string{`[{"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}]`},
+			"'image_url'",
+		},
+		"Responses, no address": {
+			providertest.Responses{},
+			gpt,
+			[]string{`[{"type": "input_image", "image_url": "iVBORw0KGgo="}]`},
+			"data URL",
+		},
+		"Responses, nothing": {providertest.Responses{}, gpt, []string{`[]`}, "Missing required parameter"},
+		"Claude":             {providertest.Anthropic{}, claude, []string{of, "png", "iVBORw0KGgo="}, ""},
+		"Claude, a format":   {providertest.Anthropic{}, claude, []string{of, "tiff", "iVBORw0KGgo="}, "media_type: Input should be"},
+		"Claude, another format": {
+			providertest.Anthropic{}, claude, []string{of, "jpeg", "iVBORw0KGgo="}, "does not match the provided media type",
+		},
+		"Claude, nothing":    {providertest.Anthropic{}, claude, []string{of, "png", ""}, "image cannot be empty"},
+		"Claude, no text":    {providertest.Anthropic{}, claude, []string{`{"type": "text", "text": ""}`}, "non-empty"},
+		"Claude, as in Chat": {providertest.Anthropic{}, claude, []string{`{"type": "image_url"}`}, "image_url"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			filled := test.body
+			for _, given := range test.given {
+				filled = strings.Replace(filled, "%s", given, 1)
+			}
+			decoder := json.NewDecoder(bytes.NewReader([]byte(filled)))
+			decoder.UseNumber()
+			var body map[string]any
+			if err := decoder.Decode(&body); err != nil {
+				t.Fatal(err)
+			}
+			refusal := test.dialect.Check(&providertest.Double{Dialect: test.dialect}, body)
+			if (refusal == nil) != (test.says == "") || refusal != nil && !strings.Contains(refusal.Body, test.says) {
+				t.Errorf("it is refused with %+v", refusal)
 			}
 		})
 	}

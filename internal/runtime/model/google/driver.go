@@ -119,6 +119,18 @@ func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response
 // wantsSignatures reports whether a model refuses a tool call without the signature of its reasoning. All except the
 // older ones do; those refuse an invalid signature.
 func wantsSignatures(model string) bool {
+	return sinceGemini3(model)
+}
+
+// nestsImages reports whether a model reads images within the results of functions. The older ones refuse them
+// (ai.google.dev/gemini-api/docs/function-calling, as quoted in github.com/google-gemini/gemini-cli/issues/17068, 2026-01,
+// and github.com/maximhq/bifrost/pull/4202, 2026-06).
+func nestsImages(model string) bool {
+	return sinceGemini3(model)
+}
+
+// sinceGemini3 reports whether a model is none of those before Gemini 3.
+func sinceGemini3(model string) bool {
 	model = strings.TrimPrefix(model, "models/")
 	for _, older := range []string{"gemini-1.", "gemini-2.", "gemma-"} {
 		if strings.HasPrefix(model, older) {

@@ -4,10 +4,12 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"google.golang.org/genai"
 
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
@@ -25,7 +27,7 @@ const (
 // request is the conversation, and the settings of a model call.
 func (d *driver) request(r model.Request) ([]*genai.Content, *genai.GenerateContentConfig, error) {
 	entries := provider.Conversation(r.Messages, callID)
-	contents, calls, err := contentsOf(entries)
+	contents, calls, err := contentsOf(entries, nestsImages(r.Model))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -120,20 +122,22 @@ func callID(id string) string {
 	return provider.CallID(id, maxCallID, provider.Plain)
 }
 
-// contentsOf is the conversation, and its calls in order.
-func contentsOf(entries []provider.Entry) ([]*genai.Content, []provider.Call, error) {
+// contentsOf is the conversation, and its calls in order. nested reports whether the model reads images within results:
+// for any other a message of the user behind the results has them, because a message that has both is refused
+// (github.com/vellum-ai/vellum-assistant/pull/1901, 2026-02).
+func contentsOf(entries []provider.Entry, nested bool) ([]*genai.Content, []provider.Call, error) {
 	var contents []*genai.Content
 	var calls []provider.Call
 	for _, entry := range entries {
 		if entry.Message.Role == event.RoleUser {
-			said, err := partsOf(entry.Message.Content)
+			said, err := partsOf(readable(entry.Message.Content))
 			if err != nil {
 				return nil, nil, err
 			}
 			contents = appendContent(contents, genai.RoleUser, said)
 			continue
 		}
-		var said, results, images []*genai.Part
+		var said, results, apart []*genai.Part
 		for _, p := range entry.Pieces() {
 			if part := modelPart(p); part != nil {
 				said = append(said, part)
@@ -142,19 +146,57 @@ func contentsOf(entries []provider.Entry) ([]*genai.Content, []provider.Call, er
 				continue
 			}
 			calls = append(calls, *p.Call)
-			results = append(results, &genai.Part{FunctionResponse: &genai.FunctionResponse{
-				ID: p.Call.ID, Name: functionName(p.Call.Name), Response: outcome(p.Call.Result),
-			}})
-			shown, err := partsOf(p.Call.Result.Images())
+			response, images, err := resultOf(*p.Call, nested)
 			if err != nil {
 				return nil, nil, err
 			}
-			images = append(images, shown...)
+			results, apart = append(results, &genai.Part{FunctionResponse: response}), append(apart, images...)
 		}
 		contents = appendContent(contents, genai.RoleModel, said)
-		contents = appendContent(contents, genai.RoleUser, append(results, images...))
+		contents = appendContent(contents, genai.RoleUser, results)
+		contents = appendContent(contents, genai.RoleUser, apart)
 	}
 	return contents, calls, nil
+}
+
+// resultOf is the result of a call, and the parts of a message of the user with its images, unless they are nested
+// within the result.
+func resultOf(call provider.Call, nested bool) (*genai.FunctionResponse, []*genai.Part, error) {
+	call.Result.Content = readable(call.Result.Content)
+	response := &genai.FunctionResponse{
+		ID: call.ID, Name: functionName(call.Name), Response: outcome(call.Result),
+	}
+	if !nested {
+		apart, err := partsOf(call.ImagesApart())
+		return response, apart, err
+	}
+	images, err := partsOf(call.Result.Images())
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, image := range images {
+		if data := image.InlineData; data != nil {
+			response.Parts = append(response.Parts, &genai.FunctionResponsePart{
+				InlineData: &genai.FunctionResponseBlob{MIMEType: data.MIMEType, Data: data.Data},
+			})
+		}
+	}
+	return response, nil, nil
+}
+
+// noGIF stands for an image of a type that no Gemini model reads (ai.google.dev/gemini-api/docs/image-understanding,
+// as quoted in github.com/microsoft/vscode/issues/286628, 2026-01).
+const noGIF = "(Left out: an image of type image/gif, which this model cannot read.)"
+
+// readable is content with a note in place of each image that no Gemini model reads.
+func readable(content []event.Part) []event.Part {
+	content = slices.Clone(content)
+	for i, p := range content {
+		if p.Type == event.PartImage && p.MediaType == string(v1alpha1.ImageMediaTypeGIF) {
+			content[i] = event.Text(noGIF)
+		}
+	}
+	return content
 }
 
 // modelPart is a part of a message of the model, with its signature if it has one; nil for an empty part.

@@ -204,8 +204,16 @@ func conversation() []event.Message {
 	}
 }
 
-// contents is the conversation as it is sent, with so much before the first call of each message.
+// contents is the conversation as it is sent, with so much before the first call of each message. Models without
+// signatures do not read images within results.
 func contents(signature string) string {
+	const drawn = `{"functionResponse": {"id": "1-1", "name": "draw", "response": {"output": "drawn"}`
+	const image = `{"inlineData": {"data": "iVBORw0KGgo=", "mimeType": "image/png"}}`
+	result := drawn + `, "parts": [` + image + `]}}]`
+	if signature == "" {
+		result = drawn + `}}]}, {"role": "user", "parts": [
+			{"text": "The following images are the result of tool call 1-1, not a message of the user."}, ` + image + `]`
+	}
 	return `[
 		{"role": "user", "parts": [
 			{"text": "What is this?"},
@@ -228,9 +236,7 @@ func contents(signature string) string {
 		]},
 		{"role": "user", "parts": [
 			{"functionResponse": {"id": "call5ab523defc47892857c247e75b14257ccd3101223c298b5ab4a29109b7f1", "name": "make_up_", "response": {"error": "no such tool", "output": "half"}}},
-			{"functionResponse": {"id": "1-1", "name": "draw", "response": {"output": "drawn"}}},
-			{"inlineData": {"data": "iVBORw0KGgo=", "mimeType": "image/png"}}
-		]},
+			` + result + `},
 		{"role": "user", "parts": [{"text": "(empty message)"}]}
 	]`
 }
@@ -251,6 +257,27 @@ func TestAConversation(t *testing.T) {
 				t.Errorf("the same request is sent as\n%s\nand as\n%s", body, again)
 			}
 		})
+	}
+}
+
+// TestAnImageThatNoGeminiReads is left out, wherever it is: it would be refused with every later request.
+func TestAnImageThatNoGeminiReads(t *testing.T) {
+	gif := event.Part{Type: event.PartImage, MediaType: "image/gif", Base64: "R0lGODlhAQABAAAAACw="}
+	const note = "(Left out: an image of type image/gif, which this model cannot read.)"
+	for _, name := range []string{"gemini-3-pro", "gemini-2.5-pro"} {
+		messages := []event.Message{
+			event.NewUserParts([]event.Part{event.Text("Look."), gif}),
+			event.NewAssistantMessage("", []event.ToolCall{{ID: "1-0", Name: "draw"}}),
+			result("1-0", "draw", event.Text("drawn"), gif),
+		}
+		body := string(sent(t, Options{}, model.Request{Model: name, Messages: messages}))
+		if strings.Contains(body, gif.Base64) || !strings.Contains(body, `{"text":"`+note+`"}`) ||
+			!strings.Contains(body, `"output":"drawn\n`+note+`"`) {
+			t.Errorf("%s is sent %s", name, body)
+		}
+		if messages[0].Content[1] != gif || messages[2].Content[1] != gif {
+			t.Errorf("the messages have changed: %+v", messages)
+		}
 	}
 }
 

@@ -201,7 +201,7 @@ func (d *driver) modelMessages(entry provider.Entry, demanded bool) []sdk.ChatCo
 			},
 		})
 		messages = append(messages, sdk.ToolMessage(resultText(call.Result), call.ID))
-		shown = append(shown, imagesOf(call)...)
+		shown = append(shown, call.ImagesApart()...)
 	}
 	return append(messages, userMessage(shown)...)
 }
@@ -217,18 +217,4 @@ func resultText(result event.Message) string {
 		return failed
 	}
 	return failed + "\n" + text
-}
-
-// imagesOf are the images of a call's result, which a tool message cannot contain: a user message has them, with a note
-// about their origin.
-func imagesOf(call provider.Call) []event.Part {
-	images := call.Result.Images()
-	if len(images) == 0 {
-		return nil
-	}
-	return append(
-		[]event.Part{
-			event.Text("The following images are the result of tool call " + call.ID + ", not a message of the user."),
-		},
-		images...)
 }

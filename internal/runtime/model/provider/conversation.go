@@ -29,6 +29,18 @@ type Call struct {
 	Result event.Message
 }
 
+// ImagesApart returns the images of the result for an API that does not read them there: the content of a message of
+// the user behind the results, with a note about their origin. It is empty without images.
+func (c Call) ImagesApart() []event.Part {
+	images := c.Result.Images()
+	if len(images) == 0 {
+		return nil
+	}
+	return append(
+		[]event.Part{event.Text("The following images are the result of tool call " + c.ID + ", not a message of the user.")},
+		images...)
+}
+
 // Piece is a part of a message of the model: a text, reasoning, or a call.
 type Piece struct {
 	event.Part

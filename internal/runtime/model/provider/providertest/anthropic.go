@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -20,6 +21,8 @@ import (
 //   - github.com/vercel/ai/pull/12419 (2026-02), which cites the API reference: metadata has user_id alone, of at most 256
 //     characters; github.com/BerriAI/litellm/pull/11432 (2025-06): it is no address of a person;
 //   - the words of public clients of the API (read 2026-11): an image at an address that cannot be fetched;
+//   - github.com/anthropics/claude-code/issues/3073 (2025-07), 12750 (2025-11) and 13131 (2025-12): the formats of images,
+//     also within a result, that they are not empty, and that they are of the format that is given;
 //   - the SDK's description of max_tokens, budget_tokens, tool_use.id and roles (anthropic-sdk-go v1.84.0).
 type Anthropic struct{}
 
@@ -174,12 +177,61 @@ func (a Anthropic) message(d *Double, messages []any, i int, m map[string]any) *
 			if refusal := a.thought(d, text(m["role"]), at, block, j == len(blocks)-1); refusal != nil {
 				return refusal
 			}
-		case "tool_result", "image":
+		case "tool_result":
+			if refusal := a.result(at, block); refusal != nil {
+				return refusal
+			}
+		case "image":
+			if refusal := a.image(at, block); refusal != nil {
+				return refusal
+			}
 		default:
 			return refusedByAnthropic("%s: Input tag '%s' found does not match any of the expected tags", at, kind)
 		}
 	}
 	return results(messages, i, calls)
+}
+
+// result checks the content of a result.
+func (a Anthropic) result(at string, block map[string]any) *Refusal {
+	for i, b := range list(block["content"]) {
+		at, inner := fmt.Sprintf("%s.tool_result.content.%d", at, i), object(b)
+		switch kind := text(inner["type"]); kind {
+		case "text":
+			if text(inner["text"]) == "" {
+				return refusedByAnthropic("messages: text content blocks must be non-empty")
+			}
+		case "image":
+			if refusal := a.image(at, inner); refusal != nil {
+				return refusal
+			}
+		default:
+			return refusedByAnthropic("%s: Input tag '%s' found does not match any of the expected tags", at, kind)
+		}
+	}
+	return nil
+}
+
+// image checks an image.
+func (Anthropic) image(at string, block map[string]any) *Refusal {
+	source := object(block["source"])
+	if text(source["type"]) != "base64" {
+		return nil
+	}
+	kind, data := text(source["media_type"]), text(source["data"])
+	switch {
+	case !slices.Contains([]string{"image/jpeg", "image/png", "image/gif", "image/webp"}, kind):
+		return refusedByAnthropic(
+			"%s.image.source.base64.media_type: Input should be 'image/jpeg', 'image/png', 'image/gif' "+
+				"or 'image/webp'",
+			at,
+		)
+	case data == "":
+		return refusedByAnthropic("%s.image.source.base64: image cannot be empty", at)
+	case !isBase64(data) || !isOfType(data, kind):
+		return refusedByAnthropic("%s.image.source.base64.data: Image does not match the provided media type %s", at, kind)
+	}
+	return nil
 }
 
 // thought checks a block of thinking.

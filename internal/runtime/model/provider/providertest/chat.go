@@ -10,8 +10,9 @@ import (
 // message with tool calls without reasoning_content, an empty one included (api-docs.deepseek.com/guides/thinking_mode,
 // as quoted in github.com/anomalyco/opencode/issues/24722, 2026-04, with the words of issues/24083, 2026-04;
 // github.com/deepseek-ai/deepseek-harness/discussions/739, 2026-07). What it says of tool messages is from OpenAI's
-// description of the API (openai-go v3.96.0). Such servers refuse what OpenAI has in addition
-// (github.com/skye-harris/hass_local_openai_llm/issues/59, 2026-04).
+// description of the API (openai-go v3.96.0): they have texts alone, as have all messages but those of the user
+// (github.com/OpenHands/OpenHands/issues/7700, 2025-04; github.com/openai/openai-openapi/issues/523, 2026-02). Such
+// servers refuse what OpenAI has in addition (github.com/skye-harris/hass_local_openai_llm/issues/59, 2026-04).
 type Chat struct {
 	// Field in which the server sends what the model thinks.
 	Field string
@@ -114,6 +115,9 @@ func (c Chat) Check(d *Double, body map[string]any) *Refusal {
 		if field := only(message, append(allowed, c.Field)...); field != "" {
 			return refusedByChat("'messages.%d' : property '%s' is unsupported", i, field)
 		}
+		if refusal := c.content(i, role, message["content"]); refusal != nil {
+			return refusal
+		}
 		if role == "tool" {
 			if len(open) == 0 || text(message["tool_call_id"]) != open[0] {
 				return refusedByChat("messages[%d]: messages with role 'tool' must follow their 'tool_calls'", i)
@@ -136,6 +140,24 @@ func (c Chat) Check(d *Double, body map[string]any) *Refusal {
 	}
 	if len(open) > 0 {
 		return refusedByChat("An assistant message with 'tool_calls' must be followed by tool messages")
+	}
+	return nil
+}
+
+// content checks the parts of a message; its content may be a text as well.
+func (Chat) content(i int, role string, content any) *Refusal {
+	for _, p := range list(content) {
+		part := object(p)
+		switch kind := text(part["type"]); {
+		case kind == "text":
+		case kind != "image_url":
+			return refusedByChat("Invalid value: '%s'. Supported values are: 'text', 'image_url'.", kind)
+		case role != "user":
+			return refusedByChat("Invalid 'messages[%d]'. Image URLs are only allowed for messages with role 'user', but this "+
+				"message with role '%s' contains an image URL.", i, role)
+		case !isImageURL(text(object(part["image_url"])["url"])):
+			return refusedByChat("Invalid 'messages[%d]'. Expected a base64-encoded data URL with an image MIME type.", i)
+		}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -14,7 +15,11 @@ import (
 // (2025-12) and github.com/NoeFabris/opencode-antigravity-auth/issues/368 (2026-02). That a part has one kind of data,
 // and that there are as many results as calls, is from ai.google.dev/api/caching#Part and
 // ai.google.dev/gemini-api/docs/function-calling (read 2026-11). It has no field for the user: labels are for another
-// backend (github.com/googleapis/python-genai/issues/2296, read 2026-11).
+// backend (github.com/googleapis/python-genai/issues/2296, read 2026-11). Images of a result are nested within it, not
+// beside it (github.com/google-gemini/gemini-cli/issues/17068, 2026-01; github.com/BerriAI/litellm/pull/29324, 2026-05),
+// without names, to which it has no reference (github.com/googleapis/python-genai/issues/2792, 2026-07); the formats are
+// those of ai.google.dev/gemini-api/docs/image-understanding (as quoted in github.com/microsoft/vscode/issues/286628,
+// 2026-01).
 type Google struct{}
 
 // placeholder stands for the signature of a call that another model made.
@@ -123,6 +128,9 @@ func (g Google) content(d *Double, contents []any, i int, c map[string]any, curr
 			return refusedByGoogle("* GenerateContentRequest.contents[%d].parts[%d].data: required oneof field 'data' "+
 				"must have one initialized field", i, j)
 		}
+		if refusal := g.images(part); refusal != nil {
+			return refusal
+		}
 		call := object(part["functionCall"])
 		if refusal := g.signature(d, part, call, current && call != nil && calls == 0, j); refusal != nil {
 			return refusal
@@ -131,7 +139,60 @@ func (g Google) content(d *Double, contents []any, i int, c map[string]any, curr
 			calls++
 		}
 	}
+	if refusal := g.apart(parts); refusal != nil {
+		return refusal
+	}
 	return g.results(contents, i, calls)
+}
+
+// apart checks that results share a message with nothing else.
+func (Google) apart(parts []any) *Refusal {
+	results := 0
+	for _, p := range parts {
+		if object(p)["functionResponse"] != nil {
+			results++
+		}
+	}
+	if results > 0 && results < len(parts) {
+		return refusedByGoogle("Please ensure that the number of function response parts is equal to the number of " +
+			"function call parts of the function call turn.")
+	}
+	return nil
+}
+
+// googleFormats are the formats of images that the models read.
+var googleFormats = []string{"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}
+
+// images checks the images of a part, and of the result that it is.
+func (Google) images(part map[string]any) *Refusal {
+	images := []any{part}
+	if response := object(part["functionResponse"]); response != nil {
+		if field := only(response, "id", "name", "response", "parts"); field != "" {
+			return refusedByGoogle("Invalid JSON payload received. Unknown name %q: Cannot find field.", field)
+		}
+		images = list(response["parts"])
+		for _, image := range images {
+			if field := only(object(image), "inlineData"); field != "" {
+				return refusedByGoogle("Invalid JSON payload received. Unknown name %q: Cannot find field.", field)
+			}
+		}
+	}
+	for _, image := range images {
+		data := object(object(image)["inlineData"])
+		if data == nil {
+			continue
+		}
+		if field := only(data, "mimeType", "data"); field != "" {
+			return refusedByGoogle("Invalid JSON payload received. Unknown name %q: Cannot find field.", field)
+		}
+		if !slices.Contains(googleFormats, text(data["mimeType"])) {
+			return refusedByGoogle("Unsupported MIME type: %s", text(data["mimeType"]))
+		}
+		if !isBase64(text(data["data"])) {
+			return refusedByGoogle("Invalid value at 'contents' (TYPE_BYTES), Base64 decoding failed")
+		}
+	}
+	return nil
 }
 
 // signature checks the signature of a part.

@@ -21,6 +21,8 @@ import (
 //     The API answers worse without it; the double refuses;
 //   - help.openai.com/en/articles/5428082 (read 2026-11): safety_identifier is a hash, or the id of a session; with at most
 //     64 characters (hexdocs.pm/ex_openai, CreateModelResponseProperties, read 2026-11);
+//   - github.com/openai/openai-dotnet/issues/759 (2025-10), which cites the API reference: the output of a call is a text,
+//     or a list of texts, images and files;
 //   - the SDK's description of input items, tools, store and include (openai-go v3.96.0).
 type Responses struct{}
 
@@ -180,6 +182,9 @@ func (r Responses) input(d *Double, items []any) *Refusal {
 				)
 			}
 			delete(open, text(item["call_id"]))
+			if refusal := r.output(at, item["output"]); refusal != nil {
+				return refusal
+			}
 		case "message", "":
 			if item["id"] != nil || text(item["role"]) == "" || item["content"] == nil {
 				return refusedByResponses("", "input", "Item with id '%s' not found. Items are not persisted when `store` is set "+
@@ -194,6 +199,30 @@ func (r Responses) input(d *Double, items []any) *Refusal {
 	}
 	for id := range open {
 		return refusedByResponses("", "input", "No tool output found for function call %s.", id)
+	}
+	return nil
+}
+
+// output checks the output of a call.
+func (Responses) output(at string, output any) *Refusal {
+	if _, isText := output.(string); isText {
+		return nil
+	}
+	parts := list(output)
+	if len(parts) == 0 {
+		return refusedByResponses("missing_required_parameter", at, "Missing required parameter: '%s.output'.", at)
+	}
+	for _, p := range parts {
+		part := object(p)
+		switch kind := text(part["type"]); {
+		case kind == "input_text":
+		case kind != "input_image":
+			return refusedByResponses("invalid_value", at, "Invalid value: '%s'. Supported values are: 'input_text', "+
+				"'input_image', and 'input_file'.", kind)
+		case !isImageURL(text(part["image_url"])):
+			return refusedByResponses("invalid_value", at, "Invalid '%s.output'. Expected a base64-encoded data URL with an "+
+				"image MIME type.", at)
+		}
 	}
 	return nil
 }

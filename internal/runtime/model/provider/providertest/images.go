@@ -1,0 +1,59 @@
+package providertest
+
+import (
+	"bytes"
+	"encoding/base64"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+)
+
+// isBase64 reports whether a text is base64 as providers accept it: with padding and without line breaks.
+func isBase64(text string) bool {
+	data, err := base64.StdEncoding.DecodeString(text)
+	return err == nil && len(data) > 0 && !strings.ContainsAny(text, "\r\n")
+}
+
+// isOfType reports whether data in base64 begins as an image of a type does.
+func isOfType(data, kind string) bool {
+	decoded, err := base64.StdEncoding.DecodeString(data)
+	return err == nil && http.DetectContentType(decoded) == kind
+}
+
+// isImageURL reports whether a URL is the address of an image, or has the image itself.
+func isImageURL(url string) bool {
+	if strings.HasPrefix(url, "https://") {
+		return true
+	}
+	kind, data, found := strings.Cut(url, ";base64,")
+	return found && strings.HasPrefix(kind, "data:image/") && isBase64(data)
+}
+
+// imagesOfTools: the images of results reach the model where its API has a place for them, also those of a result
+// without a text and beside an error (TOOL-05, GAP-25). Later requests repeat them.
+func imagesOfTools(t *testing.T, s Subject) {
+	png := event.Part{Type: event.PartImage, MediaType: "image/png", Base64: "iVBORw0KGgo="}
+	jpeg := event.Part{Type: event.PartImage, MediaType: "image/jpeg", Base64: "/9j/4AAQSkZJRg=="}
+	webp := event.Part{Type: event.PartImage, MediaType: "image/webp", Base64: "UklGRhoAAABXRUJQVlA4TA=="}
+	p := s.play(t, loop()...)
+	c := newTalk()
+	c.step(t, p)
+	first, second := &c.messages[len(c.messages)-2], &c.messages[len(c.messages)-1]
+	first.Content = append(first.Content, png)
+	second.Content, second.Error = []event.Part{jpeg, webp}, "half of it"
+	c.step(t, p)
+	c.step(t, p)
+	bodies := p.Double.Bodies()
+	for i, body := range bodies[1:] {
+		for _, image := range []event.Part{png, jpeg, webp} {
+			if n := bytes.Count(body, []byte(image.Base64)); n != 1 {
+				t.Errorf("request %d has the image of type %s %d times: %s", i+2, image.MediaType, n, body)
+			}
+		}
+		if !bytes.Contains(body, []byte("Rain at")) || !bytes.Contains(body, []byte("half of it")) {
+			t.Errorf("request %d lacks a text of the results: %s", i+2, body)
+		}
+	}
+}
