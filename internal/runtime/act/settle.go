@@ -7,6 +7,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/content"
 )
 
 // Describe writes the end of a call to status.
@@ -17,7 +18,7 @@ func Describe(call *v1alpha1.ToolCall, outcome tool.Outcome) {
 	case outcome.Error != "":
 		call.Preview = tool.ShownPreview(outcome.Error)
 	case outcome.Result != nil:
-		call.Preview = tool.ShownPreview(*outcome.Result)
+		call.Preview = tool.ShownPreview(content.Words(*outcome.Result))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/content"
 )
 
 // Step is the knowledge of a process about an open act step. The zero value and nil are empty.
@@ -222,7 +223,7 @@ func (s *Step) shorten() {
 // shortened returns an outcome with the start of its texts.
 func shortened(outcome tool.Outcome) tool.Outcome {
 	if outcome.Result != nil {
-		text := tool.Preview(*outcome.Result)
+		text := tool.Preview(content.Words(*outcome.Result))
 		outcome.Result = &text
 	}
 	outcome.Error = tool.Preview(outcome.Error)

@@ -14,6 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/content"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -184,7 +185,7 @@ func completed(call v1alpha1.ToolCall, outcome tool.Outcome) event.ToolCompleted
 		data.Status = event.StatusError
 	}
 	if outcome.Result != nil {
-		data.Result = []event.Part{event.Text(*outcome.Result)}
+		data.Result = content.Parts(*outcome.Result)
 	}
 	if !outcome.StartedAt.IsZero() && !outcome.FinishedAt.IsZero() {
 		ms := max(outcome.FinishedAt.Sub(outcome.StartedAt).Milliseconds(), 0)

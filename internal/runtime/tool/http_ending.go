@@ -3,12 +3,15 @@ package tool
 import (
 	"errors"
 	"fmt"
+	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/content"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
@@ -21,6 +24,9 @@ func HTTPEnded(call v1alpha1.ToolCall, request egress.Request, answer *egress.Re
 	body := withoutSecrets(answer.Body, request.Secret)
 	if answer.Status/100 == 2 {
 		text := answerText(body, answer)
+		if mediaType := imageType(answer.Header); mediaType != "" {
+			text = answerImage(mediaType, body, answer)
+		}
 		return afterStart(
 			Outcome{State: v1alpha1.ToolCallStateSucceeded, Reason: v1alpha1.ToolCallReasonCompleted, Result: &text},
 		)
@@ -47,6 +53,26 @@ func answerText(body []byte, answer *egress.Response) string {
 		return text
 	}
 	return result.CutOpen(body)
+}
+
+// imageType returns the type of a response that is an image which models can read; empty for any other.
+func imageType(header http.Header) string {
+	mediaType, _, err := mime.ParseMediaType(header.Get("Content-Type"))
+	if err != nil || !slices.Contains(content.MediaTypes, mediaType) {
+		return ""
+	}
+	return mediaType
+}
+
+// answerImage is the result of a response that is an image.
+func answerImage(mediaType string, body []byte, answer *egress.Response) string {
+	size := int64(len(body))
+	if answer.More {
+		if size = -1; answer.Length > int64(len(body)) {
+			size = answer.Length
+		}
+	}
+	return content.OfImage(mediaType, body, size)
 }
 
 // unanswered is the outcome of a request without a response.

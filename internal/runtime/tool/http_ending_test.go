@@ -11,6 +11,38 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 )
 
+// TestAnAnswerThatIsAnImage: it is a result with one image, whatever bytes it has.
+func TestAnAnswerThatIsAnImage(t *testing.T) {
+	const image = "\x89PNG\r\n\x1a\n\xff\x00"
+	const block = `[{"type":"image","mimeType":"image/png","data":"iVBORw0KGgr/AA=="}]`
+	for name, test := range map[string]struct {
+		answer egress.Response
+		want   string
+	}{
+		"whole":           {egress.Response{Body: []byte(image)}, block},
+		"too large":       {egress.Response{Body: []byte(image), More: true, Length: 99_999}, " with 99999 bytes that is too large."},
+		"of unknown size": {egress.Response{Body: []byte(image), More: true, Length: -1}, "of type image/png that is too large."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.answer.Status, test.answer.Header = 200, http.Header{"Content-Type": {"image/png; q=1"}}
+			outcome := HTTPEnded(v1alpha1.ToolCall{}, egress.Request{}, &test.answer, nil)
+			if outcome.State != v1alpha1.ToolCallStateSucceeded || !strings.Contains(*outcome.Result, test.want) {
+				t.Errorf("the outcome is %+v", outcome)
+			}
+			test.answer.Header.Set("Content-Type", "image/tiff")
+			outcome = HTTPEnded(v1alpha1.ToolCall{}, egress.Request{}, &test.answer, nil)
+			if !strings.HasPrefix(*outcome.Result, "\uFFFDPNG") {
+				t.Errorf("of another type the result is %q", *outcome.Result)
+			}
+			test.answer.Status, test.answer.Header = 404, http.Header{"Content-Type": {"image/png"}}
+			outcome = HTTPEnded(v1alpha1.ToolCall{}, egress.Request{}, &test.answer, nil)
+			if outcome.Result != nil || outcome.Reason != v1alpha1.ToolCallReasonHTTPStatus {
+				t.Errorf("with another status the outcome is %+v", outcome)
+			}
+		})
+	}
+}
+
 func TestAnAnswerIsAResultOrAnError(t *testing.T) {
 	long := strings.Repeat("x", MaxResultBytes+MaxHeaderBytes)
 	for name, test := range map[string]struct {

@@ -25,15 +25,16 @@ type Tool struct {
 	// Name that the model calls it by. An underscore in it keeps it apart from Tool objects, whose names have none.
 	Name string
 	// Description and InputSchema, a JSON Schema, are for the model. A call with arguments that violate the schema never
-	// reaches the tool.
+	// reaches the tool. Without an InputSchema any object is accepted.
 	Description string
 	InputSchema string
 	// SideEffect of the tool; empty for Pure.
 	SideEffect v1alpha1.SideEffect
 	// ConcurrencyClass of the tool; empty for none.
 	ConcurrencyClass string
-	// Run carries out a call. The result is encoded as JSON. The model is shown the text of an Error, and nothing of any
-	// other error (TOOL-05). It ends soon after its context does.
+	// Run carries out a call. The result is encoded as JSON; a slice of content.Block is a result with texts and images.
+	// The model is shown the text of an Error, and nothing of any other error (TOOL-05). It ends soon after its context
+	// does.
 	Run func(ctx context.Context, call Call) (any, error)
 }
 
@@ -72,10 +73,13 @@ func init() {
 func Register(c Capability) {
 	r := registered{Capability: c}
 	for _, t := range c.Tools {
-		r.definitions = append(r.definitions, definition.Builtin(c.Name, definition.Definition{
-			Name: t.Name, Description: t.Description, InputSchema: []byte(t.InputSchema),
-			SideEffect: t.SideEffect, ConcurrencyClass: t.ConcurrencyClass,
-		}))
+		d := definition.Definition{
+			Name: t.Name, Description: t.Description, SideEffect: t.SideEffect, ConcurrencyClass: t.ConcurrencyClass,
+		}
+		if t.InputSchema != "" {
+			d.InputSchema = []byte(t.InputSchema)
+		}
+		r.definitions = append(r.definitions, definition.Builtin(c.Name, d))
 	}
 	registry.Lock()
 	defer registry.Unlock()

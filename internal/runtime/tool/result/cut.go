@@ -32,17 +32,27 @@ func CutOpen(output []byte) string {
 	return text + openNote(len(text))
 }
 
+// The beginning and the end of a note.
+const (
+	noteStart = "\n\n[Output cut: this is the first "
+	noteEnd   = ". Call the tool so that it returns less: filter, select a range, or ask for one page.]"
+)
+
 func openNote(shown int) string {
-	return fmt.Sprintf(
-		"\n\n[Output cut: this is the first %d bytes, and there are more. Call the tool so that it returns less: "+
-			"filter, select a range, or ask for one page.]",
-		shown,
-	)
+	return fmt.Sprintf("%s%d bytes, and there are more%s", noteStart, shown, noteEnd)
 }
 
 func cutNote(shown int, total int64) string {
-	return fmt.Sprintf("\n\n[Output cut: this is the first %d of %d bytes. Call the tool so that it returns less: "+
-		"filter, select a range, or ask for one page.]", shown, total)
+	return fmt.Sprintf("%s%d of %d bytes%s", noteStart, shown, total, noteEnd)
+}
+
+// Uncut returns a result without the note of Cut or CutOpen, and whether it has one.
+func Uncut(text string) (output string, cut bool) {
+	at := strings.LastIndex(text, noteStart)
+	if at < 0 || !strings.HasSuffix(text, noteEnd) {
+		return text, false
+	}
+	return text[:at], true
 }
 
 // withoutBrokenRune drops the start of a rune that was cut in two at the end of output.

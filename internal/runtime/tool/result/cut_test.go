@@ -12,6 +12,9 @@ func TestWhatFitsIsNotCut(t *testing.T) {
 		if got, cut := Cut([]byte(text), int64(len(text))); got != text || cut {
 			t.Errorf("%d bytes became %d, cut %v", len(text), len(got), cut)
 		}
+		if output, cut := Uncut(text); output != text || cut {
+			t.Errorf("%d bytes count as cut: %d, %v", len(text), len(output), cut)
+		}
 	}
 }
 
@@ -40,6 +43,9 @@ func TestWhatDoesNotFitIsCutWithANote(t *testing.T) {
 			if !found || !strings.Contains(note, strconv.FormatInt(total, 10)) ||
 				!strings.Contains(note, strconv.Itoa(len(head))) {
 				t.Errorf("%d bytes with the note %q", len(head), note)
+			}
+			if output, cut := Uncut(got); output != head || !cut {
+				t.Errorf("without its note it is %.100q, cut %v", output, cut)
 			}
 			if strings.Trim(head, c.rune+"a") != "" {
 				t.Errorf("a rune was cut in two: %q", head[len(head)-8:])
@@ -99,6 +105,9 @@ func TestWhatHasNoEndIsCutWithANote(t *testing.T) {
 	} {
 		got := CutOpen([]byte(output))
 		head, note, found := strings.Cut(got, "\n\n[Output cut: ")
+		if output, cut := Uncut(got); output != head || !cut {
+			t.Errorf("%s: without its note it is %.100q, cut %v", name, output, cut)
+		}
 		if !found || len(got) > MaxResultBytes || !utf8.ValidString(got) ||
 			!strings.Contains(note, strconv.Itoa(len(head))+" bytes, and there are more") {
 			t.Errorf("%s: %d bytes with the note %q", name, len(head), note)

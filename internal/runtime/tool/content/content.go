@@ -1,0 +1,247 @@
+// Package content reads and writes the results of tools that consist of texts and images (TOOL-05): a JSON array of
+// content blocks, in the form in which tools of the Model Context Protocol return them.
+//
+//	[{"type": "text", "text": "The plot."}, {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="}]
+//
+// Only an array with at least one image counts. Every other result is one text.
+package content
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
+)
+
+// MaxImages is the maximum number of images of one result. The images in base64 are part of result.MaxResultBytes.
+const MaxImages = 8
+
+// MediaTypes are the formats of images that all model providers accept.
+var MediaTypes = []string{
+	string(v1alpha1.ImageMediaTypePNG), string(v1alpha1.ImageMediaTypeJPEG),
+	string(v1alpha1.ImageMediaTypeGIF), string(v1alpha1.ImageMediaTypeWebP),
+}
+
+// Types of blocks. Those that are neither a text nor an image are not for models: the model is shown the JSON of a
+// resource, and a note in place of audio.
+const (
+	typeText         = "text"
+	typeImage        = "image"
+	typeAudio        = "audio"
+	typeResource     = "resource"
+	typeResourceLink = "resource_link"
+)
+
+// Block is an element of a result.
+type Block struct {
+	// Type of the block.
+	Type string `json:"type"`
+	// Text of a text.
+	Text string `json:"text,omitempty"`
+	// MIMEType and Data, in base64, of an image.
+	MIMEType string `json:"mimeType,omitempty"`
+	Data     string `json:"data,omitempty"`
+
+	// source is the JSON that the block was read from.
+	source json.RawMessage
+}
+
+// Text is a block with a text.
+func Text(text string) Block {
+	return Block{Type: typeText, Text: text}
+}
+
+// Image is a block with an image of one of MediaTypes.
+func Image(mediaType string, data []byte) Block {
+	return Block{Type: typeImage, MIMEType: mediaType, Data: base64.StdEncoding.EncodeToString(data)}
+}
+
+// OfImage returns a result that is one image, or a note about it if it does not fit. size is the length of the image,
+// of which data may be only the first part; negative if it is not known.
+func OfImage(mediaType string, data []byte, size int64) string {
+	if size == int64(len(data)) {
+		// A Block has only strings, so that encoding it cannot fail.
+		if text, err := json.Marshal([]Block{Image(mediaType, data)}); err == nil && len(text) <= result.MaxResultBytes {
+			return string(text)
+		}
+	}
+	about := "an image of type " + mediaType
+	if size >= 0 {
+		about += fmt.Sprintf(" with %d bytes", size)
+	}
+	return leftOut(about + tooLarge)
+}
+
+// tooLarge is why an image, or the rest of a result, is left out, and what to do.
+var tooLarge = fmt.Sprintf(" that is too large. A result has at most %d bytes, its images in base64 included. "+
+	"Ask for less, or for a smaller image", result.MaxResultBytes)
+
+// leftOut is the note for the model in place of a block.
+func leftOut(what string) string {
+	return "(Left out: " + what + ".)"
+}
+
+// Parts returns the parts of a result. A note replaces what cannot be shown to a model.
+func Parts(text string) []event.Part {
+	blocks, cut, found := read(text)
+	if !found {
+		return []event.Part{event.Text(text)}
+	}
+	parts := make([]event.Part, 0, len(blocks)+1)
+	images := 0
+	for _, b := range blocks {
+		if b.Type == typeImage {
+			images++
+		}
+		parts = append(parts, b.part(images))
+	}
+	if cut {
+		parts = append(parts, event.Text(leftOut("the rest of a result"+tooLarge)))
+	}
+	return parts
+}
+
+// Words returns the texts of a result, with the types of its images in their places.
+func Words(text string) string {
+	parts := Parts(text)
+	words := make([]string, len(parts))
+	for i, p := range parts {
+		if words[i] = p.Text; p.Type == event.PartImage {
+			words[i] = "(" + p.MediaType + ")"
+		}
+	}
+	return strings.Join(words, "\n")
+}
+
+// read returns the blocks of a result, and whether it is an array of blocks with an image. cut reports whether the rest
+// of it was left out because it was too long: then the last block may be lost.
+func read(text string) (blocks []Block, cut, found bool) {
+	// Most results are told apart without decoding them.
+	if !strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "[") || !strings.Contains(text, `"`+typeImage+`"`) {
+		return nil, false, false
+	}
+	text, cut = result.Uncut(text)
+	decoder := json.NewDecoder(strings.NewReader(text))
+	if _, err := decoder.Token(); err != nil {
+		return nil, false, false
+	}
+	for decoder.More() {
+		at := decoder.InputOffset()
+		var source json.RawMessage
+		if err := decoder.Decode(&source); err != nil {
+			return blocks, cut, cut && (hasImage(blocks) || beginsImage(text[at:]))
+		}
+		b, valid := blockOf(source)
+		if !valid {
+			return nil, false, false
+		}
+		blocks = append(blocks, b)
+	}
+	if !cut && !ends(decoder) {
+		return nil, false, false
+	}
+	return blocks, cut, hasImage(blocks)
+}
+
+// ends reports whether the array ends here, and nothing follows it.
+func ends(decoder *json.Decoder) bool {
+	if _, err := decoder.Token(); err != nil {
+		return false
+	}
+	_, err := decoder.Token()
+	return errors.Is(err, io.EOF)
+}
+
+func hasImage(blocks []Block) bool {
+	return slices.ContainsFunc(blocks, func(b Block) bool { return b.Type == typeImage })
+}
+
+// blockOf reads a block, and reports whether it is one.
+func blockOf(source json.RawMessage) (Block, bool) {
+	var given struct {
+		Type     string
+		Text     *string
+		MIMEType *string
+		Data     *string
+	}
+	if err := json.Unmarshal(source, &given); err != nil {
+		return Block{}, false
+	}
+	b := Block{Type: given.Type, source: source}
+	switch given.Type {
+	case typeText:
+		if given.Text == nil {
+			return Block{}, false
+		}
+		b.Text = *given.Text
+	case typeImage:
+		if given.MIMEType == nil || given.Data == nil {
+			return Block{}, false
+		}
+		b.MIMEType, b.Data = *given.MIMEType, *given.Data
+	case typeAudio, typeResource, typeResourceLink:
+	default:
+		return Block{}, false
+	}
+	return b, true
+}
+
+// beginsImage reports whether an element of an array, which was cut off, begins as an image does.
+func beginsImage(text string) bool {
+	decoder := json.NewDecoder(strings.NewReader(strings.TrimLeft(text, ", \t\r\n")))
+	if start, err := decoder.Token(); err != nil || start != json.Delim('{') {
+		return false
+	}
+	for {
+		name, err := decoder.Token()
+		if err != nil {
+			return false
+		}
+		value, err := decoder.Token()
+		if err != nil {
+			return false
+		}
+		if name == "type" {
+			return value == typeImage
+		}
+	}
+}
+
+// part returns a block as the model reads it. images is the number of images so far, this one included.
+func (b Block) part(images int) event.Part {
+	switch b.Type {
+	case typeText:
+		return event.Text(b.Text)
+	case typeAudio:
+		return event.Text(leftOut("audio, which the model is not given"))
+	case typeResource, typeResourceLink:
+		return event.Text(string(b.source))
+	}
+	switch {
+	case images > MaxImages:
+		return event.Text(leftOut(fmt.Sprintf("an image. A result has at most %d of them", MaxImages)))
+	case !slices.Contains(MediaTypes, b.MIMEType):
+		return event.Text(leftOut(fmt.Sprintf("an image of type %.64q. The types are %s", b.MIMEType,
+			strings.Join(MediaTypes, ", "))))
+	}
+	data, err := base64.StdEncoding.DecodeString(b.Data)
+	if err != nil || len(data) == 0 {
+		return event.Text(leftOut("an image whose data is not base64 with padding"))
+	}
+	// Providers refuse the whole request when the data is of another type.
+	if http.DetectContentType(data) != b.MIMEType {
+		return event.Text(leftOut("an image whose data is not of type " + b.MIMEType))
+	}
+	// Base64 with line breaks decodes as well, but is not accepted everywhere.
+	return event.Part{
+		Type: event.PartImage, MediaType: b.MIMEType, Base64: base64.StdEncoding.EncodeToString(data),
+	}
+}

@@ -1,0 +1,205 @@
+package content
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
+)
+
+const (
+	// pngData and gifData begin as images of their types do.
+	pngData = "iVBORw0KGgo="
+	gifData = "R0lGODlhAQABAAAAACw="
+)
+
+var (
+	png = event.Part{Type: event.PartImage, MediaType: "image/png", Base64: pngData}
+	gif = event.Part{Type: event.PartImage, MediaType: "image/gif", Base64: gifData}
+)
+
+const (
+	pngBlock = `{"type": "image", "data": "` + pngData + `", "mimeType": "image/png"}`
+	gifBlock = `{"type":"image","mimeType":"image/gif","data":"` + gifData + `"}`
+)
+
+func TestAResultWithImages(t *testing.T) {
+	for name, test := range map[string]struct {
+		text string
+		want []event.Part
+	}{
+		"one image":        {"[" + pngBlock + "]", []event.Part{png}},
+		"with white space": {"\n [ " + pngBlock + " ]\n", []event.Part{png}},
+		"texts and images in order": {
+			`[{"type":"text","text":"before"},` + gifBlock + `,{"type":"text","text":""},` + pngBlock + `]`,
+			[]event.Part{event.Text("before"), gif, event.Text(""), png},
+		},
+		"what the protocol adds": {
+			`[{"type":"image","mimeType":"image/png","data":"` + pngData + `","annotations":{"priority":1},"_meta":{}}]`,
+			[]event.Part{png},
+		},
+		"base64 with line breaks": {
+			`[{"type":"image","mimeType":"image/png","data":"iVBO\nRw0KGgo=\n"}]`, []event.Part{png},
+		},
+		"other blocks": {
+			`[` + pngBlock + `,{"type":"audio","mimeType":"audio/wav","data":"UklGRg=="},` +
+				`{"type":"resource_link","uri":"file:///a","name":"a"}]`,
+			[]event.Part{
+				png, event.Text("(Left out: audio, which the model is not given.)"),
+				event.Text(`{"type":"resource_link","uri":"file:///a","name":"a"}`),
+			},
+		},
+		"an unknown format": {
+			`[{"type":"image","mimeType":"image/tiff","data":"` + pngData + `"}]`,
+			[]event.Part{event.Text(
+				`(Left out: an image of type "image/tiff". The types are image/png, image/jpeg, image/gif, image/webp.)`)},
+		},
+		"data of another type": {
+			`[{"type":"image","mimeType":"image/jpeg","data":"` + pngData + `"}]`,
+			[]event.Part{event.Text("(Left out: an image whose data is not of type image/jpeg.)")},
+		},
+		"data that is not base64": {
+			`[{"type":"image","mimeType":"image/png","data":"%%%"}]`,
+			[]event.Part{event.Text("(Left out: an image whose data is not base64 with padding.)")},
+		},
+		"no data": {
+			`[{"type":"image","mimeType":"image/png","data":""}]`,
+			[]event.Part{event.Text("(Left out: an image whose data is not base64 with padding.)")},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Parts(test.text); !reflect.DeepEqual(got, test.want) {
+				t.Errorf("the parts are %+v", got)
+			}
+		})
+	}
+}
+
+func TestAnyOtherResultIsOneText(t *testing.T) {
+	for _, text := range []string{
+		"", "rain", "null", "[]", `["image"]`, `{"type":"image","mimeType":"image/png","data":"` + pngData + `"}`,
+		`[{"type":"text","text":"\"image\""}]`, `[{"type":"image"}]`, `[{"type":"image","mimeType":"image/png"}]`,
+		`[{"type":"image","mimeType":7,"data":"x"}]`, `[{"type":"text"},` + pngBlock + `]`,
+		`[` + pngBlock + `, "text"]`, `[` + pngBlock + `, {"type":"video"}]`, `[` + pngBlock + `, {"a": 1}]`,
+		`[` + pngBlock, `[` + pngBlock + `] and more`, `[` + pngBlock + `]]`, `[` + pngBlock + ` ` + pngBlock + `]`,
+		`[{"type":"image","mimeType":"image/png","data":"iVBO`, "the \"image\" is [here]",
+	} {
+		if got := Parts(text); !reflect.DeepEqual(got, []event.Part{event.Text(text)}) {
+			t.Errorf("the parts of %q are %+v", text, got)
+		}
+		if got := Words(text); got != text {
+			t.Errorf("the words of %q are %q", text, got)
+		}
+	}
+}
+
+func TestImagesAreCounted(t *testing.T) {
+	text := "[" + strings.Repeat(pngBlock+",", MaxImages+1) + `{"type":"text","text":"end"}]`
+	parts := Parts(text)
+	if len(parts) != MaxImages+2 || parts[MaxImages-1] != png || parts[MaxImages+1] != event.Text("end") ||
+		parts[MaxImages] != event.Text("(Left out: an image. A result has at most 8 of them.)") {
+		t.Errorf("the parts are %+v", parts)
+	}
+}
+
+// TestAResultThatIsCut has images that end behind the bound: the model is never shown half of one.
+func TestAResultThatIsCut(t *testing.T) {
+	long := strings.Repeat("A", result.MaxResultBytes)
+	said := `{"type":"text","text":"before"}`
+	for name, test := range map[string]struct {
+		output string
+		want   []event.Part
+	}{
+		"the only image":       {`[{"type":"image","mimeType":"image/png","data":"` + pngData + long + `"}]`, nil},
+		"an image with _meta":  {`[{"_meta":"a","type":"image","data":"` + long + `"}]`, nil},
+		"an image in the end":  {`[` + said + `, {"type":"image","data":"` + long + `"}]`, []event.Part{event.Text("before")}},
+		"a text after images":  {`[` + pngBlock + `,{"type":"text","text":"` + long + `"}]`, []event.Part{png}},
+		"one of several":       {`[` + gifBlock + `,{"data":"` + long + `","type":"image"}]`, []event.Part{gif}},
+		"a list without end":   {`[` + pngBlock + strings.Repeat(" ", len(long)), []event.Part{png}},
+		"the end of the list":  {`[` + pngBlock + `]` + strings.Repeat(" ", len(long)), []event.Part{png}},
+		"a comma and no block": {`[` + pngBlock + `,` + strings.Repeat(" ", len(long)), []event.Part{png}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, cut := result.Cut([]byte(test.output), int64(len(test.output)))
+			parts := Parts(text)
+			last := len(parts) - 1
+			if !cut || !reflect.DeepEqual(append([]event.Part{}, parts[:last]...), append([]event.Part{}, test.want...)) ||
+				!strings.Contains(parts[last].Text, "that is too large. A result has at most 65536 bytes") {
+				t.Errorf("the parts are %.300v", fmt.Sprint(parts))
+			}
+			open := Parts(result.CutOpen([]byte(test.output)))
+			if !reflect.DeepEqual(open, parts) {
+				t.Errorf("of unknown length the parts are %.300v", fmt.Sprint(open))
+			}
+		})
+	}
+	for name, output := range map[string]string{
+		"texts":           `[` + said + `,{"type":"text","text":"an \"image\" ` + long + `"}]`,
+		"another list":    `[{"name":"image","type":"` + long + `"}]`,
+		"a type too late": `[{"mimeType":"image/png","data":"` + long + `","type":"image"}]`,
+	} {
+		text, _ := result.Cut([]byte(output), int64(len(output)))
+		if parts := Parts(text); len(parts) != 1 || parts[0].Text != text {
+			t.Errorf("%s: the parts are %.300v", name, fmt.Sprint(parts))
+		}
+	}
+}
+
+func TestOneImage(t *testing.T) {
+	data, _ := base64.StdEncoding.DecodeString(gifData)
+	if parts := Parts(OfImage("image/gif", data, int64(len(data)))); !reflect.DeepEqual(parts, []event.Part{gif}) {
+		t.Errorf("the parts are %+v", parts)
+	}
+	room := (result.MaxResultBytes - len(`[{"type":"image","mimeType":"image/gif","data":""}]`)) / 4 * 3
+	for size, fits := range map[int]bool{room: true, room + 1: false} {
+		text := OfImage("image/gif", append(data, make([]byte, size-len(data))...), int64(size))
+		if len(text) > result.MaxResultBytes || fits != (Parts(text)[0].Type == event.PartImage) {
+			t.Errorf("%d bytes become %d bytes: %.100s", size, len(text), text)
+		}
+	}
+	for _, size := range []int64{1 << 20, -1} {
+		text := OfImage("image/gif", data, size)
+		if parts := Parts(text); parts[0] != event.Text(text) || !strings.Contains(text, "too large") ||
+			strings.Contains(text, "1048576") != (size > 0) {
+			t.Errorf("the start of an image becomes %q", text)
+		}
+	}
+}
+
+func TestBlocksAreReadBack(t *testing.T) {
+	data, _ := base64.StdEncoding.DecodeString(pngData)
+	text, err := json.Marshal([]Block{Text("A <plot>"), Image("image/png", data)})
+	if err != nil || !reflect.DeepEqual(Parts(string(text)), []event.Part{event.Text("A <plot>"), png}) {
+		t.Errorf("%s, %v", text, err)
+	}
+	if words := Words(string(text)); words != "A <plot>\n(image/png)" {
+		t.Errorf("the words are %q", words)
+	}
+}
+
+func FuzzParts(f *testing.F) {
+	f.Add("["+pngBlock+"]", 3)
+	f.Add("["+pngBlock+","+gifBlock, 70_000)
+	f.Fuzz(func(t *testing.T, text string, blanks int) {
+		if blanks > 0 && blanks < 1<<17 {
+			text, _ = result.Cut([]byte(text+strings.Repeat(" ", blanks)), 0)
+		}
+		text, size := strings.ToValidUTF8(text, "?"), 0
+		for _, p := range Parts(text) {
+			size += len(p.Text) + len(p.Base64)
+			if p.Type == event.PartImage {
+				if _, err := base64.StdEncoding.DecodeString(p.Base64); err != nil || p.MediaType == "" {
+					t.Errorf("an image %+v", p)
+				}
+			}
+		}
+		if size > len(text)+800*(1+strings.Count(text, "{")) {
+			t.Errorf("%d bytes become %d", len(text), size)
+		}
+	})
+}
